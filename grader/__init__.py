@@ -1,0 +1,1 @@
+"""Turns a learner's file into a verdict."""

@@ -1,0 +1,96 @@
+"""Draws cases, and shrinks a failing one.
+
+Hypothesis chooses sizes and a seed, never the elements of an array: shrinking those towards zero would hide errors. NumPy
+makes the arrays from the seed.
+"""
+
+import random
+import warnings
+import zlib
+from collections.abc import Callable, Mapping
+from time import monotonic
+from typing import Any
+
+import hypothesis
+import numpy as np
+from hypothesis import strategies as st
+from hypothesis.errors import HypothesisWarning, NoSuchExample
+
+from grader.problem import Case, Problem
+
+_QUIET = hypothesis.settings(
+    database=None,
+    deadline=None,
+    phases=[hypothesis.Phase.generate],
+    suppress_health_check=list(hypothesis.HealthCheck),
+)
+
+
+def draw(problem: Problem, group: str, seed: int) -> list[Case]:
+    """The cases of one family, the simplest first; the same for the same seed.
+
+    Their number is at most the family's `draws`: sizes that can take few values yield fewer.
+    """
+    drawn: list[Case] = []
+
+    @hypothesis.settings(_QUIET, max_examples=problem.cases[group].draws)
+    @hypothesis.given(_cases(problem, group, seed))
+    def collect(case: Case) -> None:
+        drawn.append(case)
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", HypothesisWarning)
+        hypothesis.seed(seed)(collect)()
+    return drawn
+
+
+def shrink(problem: Problem, failing: Case, seed: int, fails: Callable[[Case], bool], seconds: float) -> Case:
+    """The smallest case found in about that time for which `fails` is true; `failing` itself if none is smaller."""
+    end, best = monotonic() + seconds, failing
+
+    def still_fails(case: Case) -> bool:
+        nonlocal best
+        if _weight(case) >= _weight(best):
+            return _key(case) == _key(best)
+        if monotonic() > end or not fails(case):
+            return False
+        best = case
+        return True
+
+    settings = hypothesis.settings(_QUIET, max_examples=100, phases=[hypothesis.Phase.generate, hypothesis.Phase.shrink])
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", HypothesisWarning)
+        try:
+            hypothesis.find(
+                _cases(problem, failing.group, seed), still_fails, settings=settings, random=random.Random(seed)  # noqa: S311
+            )
+        except NoSuchExample:
+            pass
+    return best
+
+
+def _cases(problem: Problem, group: str, seed: int) -> st.SearchStrategy[Case]:
+    family = problem.cases[group]
+    sizes = {name: st.sampled_from(list(options)) for name, options in family.sizes.items()}
+    return st.builds(
+        lambda sizes, case_seed: make(problem, group, sizes, seed, case_seed),
+        st.fixed_dictionaries(sizes),
+        st.integers(0, 2**16 - 1),
+    )
+
+
+def make(problem: Problem, group: str, sizes: Mapping[str, int], seed: int, case_seed: int) -> Case:
+    """The case with these sizes whose arrays are drawn from these seeds."""
+    rng = np.random.default_rng([zlib.crc32(f"{problem.name}:{group}".encode()), seed, case_seed])
+    values = problem.cases[group].make(sizes, rng)
+    return Case(values, group, dict(sizes), case_seed)
+
+
+def _weight(case: Case) -> tuple[Any, ...]:
+    """Smaller is simpler: fewer numbers in arrays, then smaller sizes, then a smaller seed."""
+    numbers = sum(getattr(value, "size", 1) for value in case.values.values())
+    return (numbers, sum(case.sizes.values()), case.seed)
+
+
+def _key(case: Case) -> tuple[Any, ...]:
+    return (tuple(sorted(case.sizes.items())), case.seed)

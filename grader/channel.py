@@ -1,0 +1,150 @@
+"""Frames between judge and worker: numbers and short text, never objects.
+
+A frame is `!IQ` (length of header, length of body), a JSON header, and the raw little-endian bytes of its leaves one after
+another. The decoder trusts nothing: sizes are capped before anything is allocated, dtypes come from a fixed list, and every
+field is checked by exact type.
+"""
+
+import json
+import math
+import socket
+import struct
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from time import monotonic
+from typing import Any
+
+import numpy as np
+
+from grader.flat import Leaf
+
+_LENGTHS = struct.Struct("!IQ")
+MAX_HEADER = 1 << 20
+MAX_BODY = 64 << 20
+MAX_LEAVES = 4096
+MAX_NDIM = 16
+
+# The dtype a leaf is sent as, by the dtype it has. bfloat16 is widened, because NumPy alone cannot read it.
+WIRE_DTYPES = {
+    "bfloat16": "<f4", "bool": "|b1", "complex64": "<c8", "complex128": "<c16", "float16": "<f2", "float32": "<f4",
+    "float64": "<f8", "int8": "|i1", "int16": "<i2", "int32": "<i4", "int64": "<i8", "uint8": "|u1", "uint16": "<u2",
+    "uint32": "<u4", "uint64": "<u8",
+}  # fmt: skip
+
+
+class ChannelError(Exception):
+    """The other side sent something that is not a frame, or nothing at all."""
+
+
+class Closed(ChannelError):
+    """The other side is gone."""
+
+
+class DeadlineExceeded(ChannelError):
+    """No complete frame came in time."""
+
+
+@dataclass(frozen=True)
+class Frame:
+    """A kind, a few JSON fields, and named arrays."""
+
+    kind: str
+    fields: dict[str, Any] = field(default_factory=dict)
+    leaves: Sequence[Leaf] = ()
+
+
+def encode(frame: Frame) -> bytes:
+    """The frame as bytes. Raises ChannelError if it is larger than a frame may be."""
+    bodies = [np.ascontiguousarray(leaf.values, dtype=WIRE_DTYPES[leaf.dtype]).tobytes() for leaf in frame.leaves]
+    table = [[leaf.path, leaf.dtype, list(leaf.shape)] for leaf in frame.leaves]
+    header = json.dumps({"kind": frame.kind, "fields": frame.fields, "leaves": table}).encode()
+    size = sum(map(len, bodies))
+    if len(header) > MAX_HEADER or size > MAX_BODY or len(table) > MAX_LEAVES:
+        raise ChannelError(f"a result of {size} bytes in {len(table)} leaves is larger than a frame may be")
+    return b"".join([_LENGTHS.pack(len(header), size), header, *bodies])
+
+
+def decode(header: bytes, body: bytes) -> Frame:
+    """A frame from its two parts. Raises ChannelError on anything that `encode` would not have made."""
+    try:
+        top = json.loads(header)
+    except (ValueError, RecursionError) as error:
+        raise ChannelError(f"the header is not JSON: {error}") from None
+    if type(top) is not dict or set(top) != {"kind", "fields", "leaves"}:
+        raise ChannelError("the header has other fields than a frame's")
+    kind, fields, table = top["kind"], top["fields"], top["leaves"]
+    if type(kind) is not str or type(fields) is not dict or type(table) is not list or len(table) > MAX_LEAVES:
+        raise ChannelError("the header's fields have other types than a frame's")
+    leaves, start, seen = [], 0, set()
+    for row in table:
+        path, dtype, shape = _leaf_header(row)
+        if path in seen:
+            raise ChannelError("two leaves have the same path")
+        seen.add(path)
+        wire = np.dtype(WIRE_DTYPES[dtype])
+        size = math.prod(shape) * wire.itemsize
+        if start + size > len(body):
+            raise ChannelError("the body is shorter than its leaves")
+        values = np.frombuffer(body, wire, math.prod(shape), start).reshape(shape)
+        leaves.append(Leaf(path, dtype, values))
+        start += size
+    if start != len(body):
+        raise ChannelError("the body is longer than its leaves")
+    return Frame(kind, fields, leaves)
+
+
+def _leaf_header(row: Any) -> tuple[str, str, tuple[int, ...]]:
+    if type(row) is not list or len(row) != 3:
+        raise ChannelError("a leaf is not a path, a dtype and a shape")
+    path, dtype, shape = row
+    if type(path) is not str or len(path) > 500 or not path.isprintable():
+        raise ChannelError("a leaf's path is not a short line of text")
+    if type(dtype) is not str or dtype not in WIRE_DTYPES:
+        raise ChannelError("a leaf's dtype is not one that travels")
+    if type(shape) is not list or len(shape) > MAX_NDIM or any(type(n) is not int or n < 0 for n in shape):
+        raise ChannelError("a leaf's shape is not a list of sizes")
+    # Zero sizes may not hide a product that overflows NumPy's own.
+    if math.prod(max(n, 1) for n in shape) > MAX_BODY:
+        raise ChannelError("a leaf is larger than a frame may be")
+    return path, dtype, tuple(shape)
+
+
+def send(sock: socket.socket, frame: Frame) -> None:
+    """Writes one frame. Raises Closed if nobody reads any more."""
+    try:
+        sock.sendall(encode(frame))
+    except TimeoutError:
+        raise DeadlineExceeded("the other side did not read in time") from None
+    except OSError as error:
+        raise Closed(str(error)) from None
+
+
+def receive(sock: socket.socket, deadline: float | None = None) -> Frame:
+    """Reads one frame. `deadline` is in seconds of `time.monotonic` and covers the whole frame.
+
+    Raises Closed, DeadlineExceeded or ChannelError.
+    """
+    header_size, body_size = _LENGTHS.unpack(_read(sock, _LENGTHS.size, deadline))
+    if header_size > MAX_HEADER or body_size > MAX_BODY:
+        raise ChannelError("a frame claims to be larger than a frame may be")
+    return decode(_read(sock, header_size, deadline), _read(sock, body_size, deadline))
+
+
+def _read(sock: socket.socket, size: int, deadline: float | None) -> bytes:
+    parts = bytearray()
+    while len(parts) < size:
+        if deadline is not None:
+            left = deadline - monotonic()
+            if left <= 0:
+                raise DeadlineExceeded("no answer in time")
+            sock.settimeout(left)
+        try:
+            part = sock.recv(min(size - len(parts), 1 << 20))
+        except TimeoutError:
+            raise DeadlineExceeded("no answer in time") from None
+        except OSError as error:
+            raise Closed(str(error)) from None
+        if not part:
+            raise Closed("the other side ended")
+        parts += part
+    return bytes(parts)

@@ -1,0 +1,160 @@
+"""Finds problems by number, slug or path, and what belongs to each: page, stub, reference, misconceptions."""
+
+import importlib.util
+import re
+import sys
+import tomllib
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from functools import cache
+from pathlib import Path
+
+from grader.errors import CourseError, UsageError
+from grader.problem import Problem
+from grader.spelling import nearest
+
+ROOT = Path(__file__).resolve().parent.parent
+PROBLEMS = ROOT / "problems"
+SOLUTIONS = ROOT / "solutions"
+
+NAME = re.compile(r"p(\d\d)_([a-z0-9_]+)")
+_IMPORT = re.compile(r"^[ \t]*(?:from|import)[ \t]+(p\d\d_[a-z0-9_]+)", re.MULTILINE)
+
+# Each part by the first and the last number it holds.
+PARTS = (
+    (1, 7, "I. A GPT, piece by piece"),
+    (8, 14, "II. Training it"),
+    (15, 16, "III. Feeding it"),
+    (17, 24, "IV. Scaling it"),
+    (25, 28, "V. Keeping it"),
+    (29, 31, "VI. Using it"),
+    (32, 32, "VII. Capstone"),
+)
+
+
+@dataclass(frozen=True)
+class Misconception:
+    """A known wrong idea: one edit to the reference, and a sentence that teaches."""
+
+    name: str
+    says: str
+    find: str
+    replace: str
+
+    def edit(self, source: str) -> str:
+        """The reference with this idea in it."""
+        return source.replace(self.find, self.replace, 1)
+
+
+def part_of(problem: Problem) -> str:
+    """The title of the part of the course that a problem belongs to."""
+    return next((title for first, last, title in PARTS if first <= problem.number <= last), "Beyond the course")
+
+
+def names() -> list[str]:
+    """The names of all problems (`p07_next_token_loss`), in order."""
+    return sorted(path.parent.name for path in PROBLEMS.glob("p[0-9][0-9]_*/problem.py"))
+
+
+@cache
+def load(name: str) -> Problem:
+    """The problem of that exact name. Raises CourseError if its definition is broken."""
+    folder = PROBLEMS / name
+    problem = getattr(_module(folder / "problem.py"), "PROBLEM", None)
+    if not isinstance(problem, Problem):
+        raise CourseError(f"{folder / 'problem.py'} must define PROBLEM = Problem(...)")
+    return replace(problem, folder=folder)
+
+
+def probes_module(name: str) -> object | None:
+    """The problem's own `probes.py`, imported; None if it has none. For workers: it imports JAX."""
+    path = PROBLEMS / name / "probes.py"
+    return _module(path) if path.is_file() else None
+
+
+def _module(path: Path) -> object:
+    spec = importlib.util.spec_from_file_location(f"problems.{path.parent.name}.{path.stem}", path)
+    if spec is None or spec.loader is None:
+        raise CourseError(f"{path} cannot be imported")
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[spec.name] = module
+    try:
+        spec.loader.exec_module(module)
+    except Exception as error:
+        raise CourseError(f"{path} cannot be imported: {type(error).__name__}: {error}") from error
+    return module
+
+
+def problems() -> list[Problem]:
+    """All problems, in order."""
+    return [load(name) for name in names()]
+
+
+def find(word: str) -> Problem:
+    """The problem meant by `7`, `07`, `p07`, a slug, a name or a path of its file.
+
+    Raises UsageError, with the nearest names, if there is none.
+    """
+    known = names()
+    text = Path(word).name.removesuffix(".py") if word.endswith(".py") or "/" in word.rstrip("/") else word.strip("/")
+    number = re.fullmatch(r"p?(\d+)", text)
+    for name in known:
+        if text in (name, name[4:]) or (number and int(number[1]) == int(name[1:3])):
+            return load(name)
+    if number:
+        close = [name[1:3] for name in sorted(known, key=lambda name: abs(int(name[1:3]) - int(number[1])))[:3]]
+    else:
+        slugs = {name[4:]: name for name in known}
+        close = [f"{slugs[slug][1:3]} {slug}" for slug in nearest(text.lstrip("p0123456789_"), slugs, 3)]
+        close = close or [f"{name[1:3]} {name[4:]}" for name in known if text and text.lower() in name]
+    did_you_mean = f" Did you mean {' or '.join(close)}?" if close else ""
+    raise UsageError(f"There is no problem {word!r}.{did_you_mean} `grade list` shows all of them.")
+
+
+def page_text(problem: Problem) -> str:
+    return (problem.folder / "page.md").read_text(encoding="utf-8")
+
+
+def stub_text(problem: Problem) -> str:
+    return (problem.folder / "stub.py").read_text(encoding="utf-8")
+
+
+def solution_path(problem: Problem) -> Path:
+    """Where the reference stands. Raises CourseError if it is not there (a learner's bundle, say)."""
+    path = SOLUTIONS / f"{problem.name}.py"
+    if not path.is_file():
+        raise CourseError(f"The reference of problem {problem.label} is not here ({path}), so it cannot be graded.")
+    return path
+
+
+def with_imports(name: str, text: str, folder: Path) -> Mapping[str, str]:
+    """The sources of a file and of all course modules beside it that it imports, directly or not, by module name."""
+    sources, waiting = {name: text}, [text]
+    while waiting:
+        for imported in _IMPORT.findall(waiting.pop()):
+            path = folder / f"{imported}.py"
+            if imported not in sources and path.is_file() and path.stat().st_size < 1 << 20:
+                sources[imported] = path.read_text(encoding="utf-8", errors="replace")
+                waiting.append(sources[imported])
+    return sources
+
+
+def reference_sources(problem: Problem) -> Mapping[str, str]:
+    """The reference and what it imports, by module name."""
+    path = solution_path(problem)
+    return with_imports(problem.name, path.read_text(encoding="utf-8"), path.parent)
+
+
+def misconceptions(problem: Problem) -> list[Misconception]:
+    """The problem's known wrong ideas. Raises CourseError if the file or an edit of it is broken."""
+    path = SOLUTIONS / f"{problem.name}.toml"
+    source = solution_path(problem).read_text(encoding="utf-8")
+    try:
+        table = tomllib.loads(path.read_text(encoding="utf-8"))
+        ideas = [Misconception(**row) for row in table.get("misconception", [])]
+    except (OSError, tomllib.TOMLDecodeError, TypeError) as error:
+        raise CourseError(f"{path} cannot be read: {error}") from error
+    for idea in ideas:
+        if source.count(idea.find) != 1:
+            raise CourseError(f"{path}: `find` of {idea.name!r} must occur once in the solution")
+    return ideas

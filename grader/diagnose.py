@@ -1,0 +1,57 @@
+"""Which known wrong idea gives the learner's numbers."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from grader.course import Misconception
+from grader.flat import compare, select
+from grader.problem import Case, Check, Tolerance
+from grader.reference import Reference
+from grader.session import Outcome
+
+# A wrong idea, run in the same program on the same case, differs from the learner's version of it only by rounding.
+SAME = Tolerance(rtol=1e-4, atol=1e-4)
+
+
+@dataclass(frozen=True)
+class Evidence:
+    """What the submission gave for one check on one case, and whether that was wrong."""
+
+    check: Check
+    case: Case
+    outcome: Outcome
+    wrong: bool
+
+
+def misconception(reference: Reference, evidence: Sequence[Evidence]) -> Misconception | None:
+    """The idea that explains every wrong outcome of the first check that failed; None if none does.
+
+    Among several that do, the one that agrees with most of all that was seen; among equals, the first listed.
+    """
+    failed = [item for item in evidence if item.wrong]
+    first = [item for item in failed if item.check is failed[0].check]
+    rest = [item for item in evidence if item not in first]
+    possible = reference.ideas
+    for item in first:
+        answers = {idea.name: reference.ask(item.check, item.case, idea.name) for idea in possible}
+        possible = [idea for idea in possible if _same(item.check, answers[idea.name].result(), item.outcome)]
+    if len(possible) < 2:
+        return possible[0] if possible else None
+
+    def agreement(idea: Misconception) -> int:
+        asked = [(item, reference.ask(item.check, item.case, idea.name)) for item in rest]
+        return sum(_same(item.check, answer.result(), item.outcome) for item, answer in asked)
+
+    return max(possible, key=agreement)
+
+
+def _same(check: Check, ours: Outcome, theirs: Outcome) -> bool:
+    """Whether two outcomes are one: the same numbers, or the same error with the same message."""
+    if ours.failure or theirs.failure:
+        return bool(
+            ours.failure
+            and theirs.failure
+            and (ours.failure.kind, ours.failure.type, ours.failure.message)
+            == (theirs.failure.kind, theirs.failure.type, theirs.failure.message)
+        )
+    return compare(select(ours.leaves, check.leaves), select(theirs.leaves, check.leaves), SAME) is None

@@ -1,0 +1,17 @@
+"""What can go wrong that is not the submission's doing, each with its exit code."""
+
+
+class GradeError(Exception):
+    """Root of our errors: the message is one sentence for the person at the terminal."""
+
+    exit_code = 3
+
+
+class UsageError(GradeError):
+    """The person asked for something that cannot be done as asked."""
+
+    exit_code = 2
+
+
+class CourseError(GradeError):
+    """A problem of the course itself is unsound: an author must repair it."""

@@ -1,0 +1,154 @@
+"""An output as a flat vector with named leaves, and the one comparison of two of them.
+
+The judge's half: NumPy only. The worker's half, which names the leaves of a JAX pytree, is in
+`grader.leaves`.
+"""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+
+from grader.problem import Compare, Tolerance
+from grader.spelling import nearest
+
+Values = np.ndarray[tuple[int, ...], np.dtype[np.generic]]
+Index = tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class Leaf:
+    """One named array of an output.
+
+    `dtype` is the name the worker saw. It differs from `values.dtype` only where NumPy has no such type (bfloat16
+    travels as float32).
+    """
+
+    path: str
+    dtype: str
+    values: Values
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        return self.values.shape
+
+    def __str__(self) -> str:
+        return f"{self.dtype}{list(self.shape)}" if self.shape else f"{self.dtype} scalar"
+
+
+@dataclass(frozen=True)
+class Mismatch:
+    """The first difference between two flat vectors: what a report shows."""
+
+    kind: Literal["missing", "unexpected", "shape", "dtype", "value"]
+    path: str
+    expected: str
+    got: str
+    index: Index | None = None
+    off_by: float | None = None
+    wrong: int | None = None
+    total: int | None = None
+    hint: str = ""
+
+    def sentence(self) -> str:
+        """What differs, in one line."""
+        match self.kind:
+            case "missing":
+                return f"`{self.path}` is missing (expected {self.expected}){self.hint}"
+            case "unexpected":
+                return f"`{self.path}` should not be there (got {self.got}){self.hint}"
+            case "shape":
+                return f"`{self.path}` has shape {self.got}, expected {self.expected}{self.hint}"
+            case "dtype":
+                return f"`{self.path}` is {self.got}, expected {self.expected}"
+            case "value":
+                where = f"{self.path}{list(self.index)}" if self.index else self.path
+                share = f"; {self.wrong} of {self.total} values differ" if (self.total or 0) > 1 else ""
+                return f"`{where}` is {self.got}, expected {self.expected}{share}"
+
+
+def select(leaves: Iterable[Leaf], prefix: str) -> list[Leaf]:
+    """The leaves at or below `prefix`; an empty prefix selects all."""
+    return [leaf for leaf in leaves if not prefix or leaf.path == prefix or leaf.path.startswith(prefix + ".")]
+
+
+def compare(
+    expected: Sequence[Leaf], got: Sequence[Leaf], tolerance: Tolerance, how: Compare = "close"
+) -> Mismatch | None:
+    """The first mismatch, leaves before values, or None.
+
+    Raises nothing on any `got`: it is untrusted.
+    """
+    by_path = {leaf.path: leaf for leaf in got}
+    wanted = {leaf.path for leaf in expected}
+    surplus = [leaf.path for leaf in got if leaf.path not in wanted]
+    for leaf in expected:
+        if leaf.path not in by_path:
+            close = nearest(leaf.path, surplus)
+            hint = f"; you have `{close[0]}`, which is not part of it" if close else ""
+            return Mismatch("missing", leaf.path, str(leaf), "nothing", hint=hint)
+    for path in surplus:
+        return Mismatch("unexpected", path, "nothing", str(by_path[path]))
+    for leaf in expected:
+        found = _compare_leaf(leaf, by_path[leaf.path], tolerance, how)
+        if found:
+            return found
+    return None
+
+
+def _compare_leaf(expected: Leaf, got: Leaf, tolerance: Tolerance, how: Compare) -> Mismatch | None:
+    path = expected.path
+    if expected.shape != got.shape:
+        flat = "; the numbers fit if reshaped" if expected.values.size == got.values.size else ""
+        return Mismatch("shape", path, str(expected.shape), str(got.shape), hint=flat)
+    if not _dtype_is_good_enough(expected.dtype, got.dtype):
+        return Mismatch("dtype", path, expected.dtype, got.dtype)
+    wrong = excess(expected, got, tolerance, how) > 0
+    if not wrong.any():
+        return None
+    first = tuple(int(i) for i in np.argwhere(wrong)[0]) if wrong.ndim else ()
+    want, have = expected.values[first], got.values[first]
+    off = float(abs(_wide(have) - _wide(want)))
+    return Mismatch(
+        "value", path, _show(want, how), _show(have), first, off, wrong=int(wrong.sum()), total=int(wrong.size)
+    )
+
+
+def excess(expected: Leaf, got: Leaf, tolerance: Tolerance, how: Compare = "close") -> Values:
+    """By how much each value misses what the tolerance allows: positive where it is wrong, infinite for NaN.
+
+    NaN matches nothing unless the reference has it at the same place, and an infinity only itself. The absolute part grows
+    with the leaf's own size (its root mean square), because the rounding error of a sum scales with its terms, not with
+    what is left of them after cancellation.
+    """
+    want, have = _wide(expected.values), _wide(got.values)
+    with np.errstate(all="ignore"):
+        if how == "at_most":
+            over = have - want * (1 + tolerance.rtol) - tolerance.atol
+        else:
+            finite = want[np.isfinite(want)]
+            size = float(np.sqrt(np.mean(np.abs(finite) ** 2))) if finite.size else 0.0
+            over = np.abs(have - want) - (tolerance.atol * max(1.0, size) + tolerance.rtol * np.abs(want))
+        over = np.where(np.isfinite(want) & np.isfinite(have), over, np.inf)
+        same = (want == have) | (np.isnan(want) & np.isnan(have))
+    result: Values = np.where(same & ~(np.isfinite(want) & np.isfinite(have)), -np.inf, over)
+    return result
+
+
+def _wide(values: Values | np.generic) -> Values:
+    array = np.asarray(values)
+    return array.astype(np.complex128 if array.dtype.kind == "c" else np.float64)
+
+
+def _dtype_is_good_enough(expected: str, got: str) -> bool:
+    """Same type, or the same kind computed wider: float64 for float32, int64 for int32."""
+    if expected == got:
+        return True
+    wider = {"float32": {"float64"}, "int32": {"int64", "uint32", "int16", "int8"}, "uint32": {"int32", "int64"}}
+    return got in wider.get(expected, set())
+
+
+def _show(value: np.generic, how: Compare = "close") -> str:
+    text = f"{value:.7g}" if np.asarray(value).dtype.kind in "fc" else str(value)
+    return f"at most {text}" if how == "at_most" else text

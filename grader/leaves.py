@@ -1,0 +1,89 @@
+"""The worker's half of the flat vector: names the leaves of a JAX pytree, and fills parameters by those names."""
+
+import hashlib
+from collections.abc import Mapping
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from flax import nnx
+
+from grader.flat import Leaf
+
+_NUMBERS = (bool, int, float, complex)
+
+
+class BadOutput(Exception):
+    """The submission returned something that is not an array or a tree of arrays; the message says what."""
+
+
+def named(tree: Any, prefix: str) -> dict[str, Any]:
+    """The arrays of `tree` by dotted path below `prefix`. Raises BadOutput on a leaf that is not an array or a number."""
+    if tree is None:
+        raise BadOutput("returned None: is a `return` missing?")
+    if isinstance(tree, nnx.Module):
+        tree = nnx.state(tree)
+    leaves, _ = jax.tree_util.tree_flatten_with_path(tree)
+    return {_join(prefix, path): _array(leaf) for path, leaf in leaves}
+
+
+def _join(prefix: str, path: tuple[Any, ...]) -> str:
+    parts = []
+    for key in path:
+        part = next((getattr(key, name) for name in ("key", "idx", "name") if hasattr(key, name)), key)
+        parts.append(str(part))
+    if parts and parts[-1] == "value":  # nnx.Variable's own attribute is not part of a name
+        parts.pop()
+    return ".".join([prefix, *parts]) if prefix else ".".join(parts)
+
+
+def _array(leaf: Any) -> Any:
+    if isinstance(leaf, jax.Array) or type(leaf) in _NUMBERS:
+        return leaf
+    if type(leaf) is np.ndarray or isinstance(leaf, np.generic):
+        if leaf.dtype.kind in "biufc":
+            return leaf
+        raise BadOutput(f"returned a NumPy array of dtype {leaf.dtype}, which holds no numbers")
+    article = "an" if type(leaf).__name__[:1].lower() in "aeiou" else "a"
+    raise BadOutput(f"returned {article} {type(leaf).__name__}, not an array")
+
+
+def to_leaves(arrays: Mapping[str, Any]) -> list[Leaf]:
+    """Brings named arrays to the host, in the order given."""
+    return [_to_leaf(path, array) for path, array in arrays.items()]
+
+
+def _to_leaf(path: str, array: Any) -> Leaf:
+    if isinstance(array, jax.Array) and jnp.issubdtype(array.dtype, jax.dtypes.prng_key):
+        array = jax.random.key_data(array)
+    dtype = str(array.dtype) if hasattr(array, "dtype") else {float: "float32", int: "int32"}.get(type(array), "")
+    host = np.asarray(array, np.float32 if dtype == "bfloat16" else None)
+    return Leaf(path, dtype or str(host.dtype), host)
+
+
+def filled(path: str, shape: tuple[int, ...], dtype: Any, seed: int) -> np.ndarray[Any, Any]:
+    """Non-trivial values for the parameter of that name: the same in every program that has one so named and shaped.
+
+    Matrices are normal, scaled to keep activations of order one; vectors are 1 + normal / 2, so that a forgotten bias or
+    scale shows.
+    """
+    digest = hashlib.sha256(f"{seed}:{path}".encode()).digest()
+    normal = np.random.default_rng(int.from_bytes(digest[:8], "big")).standard_normal(shape)
+    values = 1 + normal / 2 if len(shape) < 2 else normal / np.sqrt(shape[-2])
+    return values.astype(dtype)
+
+
+def fill_state(state: Any, seed: int) -> Any:
+    """The same state with every variable's value replaced by `filled`."""
+    flat = []
+    for path, variable in nnx.to_flat_state(state):
+        raw = variable.get_raw_value()
+        values = filled(".".join(map(str, path)), raw.shape, raw.dtype, seed)
+        flat.append((path, variable.replace(values)))
+    return nnx.from_flat_state(flat)
+
+
+def fill_module(module: nnx.Module, seed: int) -> None:
+    """Overwrites every parameter of `module` in place, by name."""
+    nnx.update(module, jax.tree.map(jnp.asarray, fill_state(nnx.state(module, nnx.Param), seed)))

@@ -1,0 +1,281 @@
+"""The generic probes: each turns a submission and a case into named arrays. Imports JAX; runs in workers only.
+
+A probe is `probe(subject, case, **options) -> Reading`. It runs unchanged on the reference and on a submission.
+"""
+
+import contextlib
+import hashlib
+import inspect
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from flax import nnx
+
+from grader.leaves import BadOutput, fill_module, fill_state, named
+from grader.problem import Case, Problem
+from grader.spelling import nearest
+
+Arrays = dict[str, Any]
+
+
+class BadEntry(Exception):
+    """The graded name is missing or cannot be called as the page says; the message says how to repair it."""
+
+
+@dataclass(frozen=True)
+class Reading:
+    """What a probe saw: arrays by path, and notes for the learner."""
+
+    arrays: Arrays
+    notes: list[str] = field(default_factory=list)
+
+
+@dataclass
+class Subject:
+    """A loaded file, as probes see it."""
+
+    problem: Problem
+    namespace: dict[str, Any]
+
+    def attribute(self, name: str) -> Any:
+        """What the file defines under `name`. Raises BadEntry with the nearest name it does define."""
+        if name not in self.namespace:
+            own = [key for key, value in self.namespace.items() if callable(value) and not key.startswith("_")]
+            close = nearest(name, own)
+            hint = f"you have `{close[0]}`; rename it" if close else "the page gives its exact signature"
+            raise BadEntry(f"`{name}` is not defined: {hint}")
+        found = self.namespace[name]
+        if not callable(found):
+            raise BadEntry(f"`{name}` is not callable: it is {_a(found)}")
+        return found
+
+    def bind(self, name: str, case: Case) -> tuple[Callable[[Any, Arrays], Any], Any, Arrays]:
+        """`call, parameters, arrays` such that `call(parameters, arrays)` runs the entry on the case.
+
+        A module is built abstractly and its parameters are filled by name; a function has none.
+        """
+        entry = self.problem.entry(name)
+        arrays = {key: case.values[key] for key in entry.arguments if isinstance(case.values[key], np.ndarray)}
+
+        def arguments(given: Arrays) -> list[Any]:
+            return [given.get(key, case.values[key]) for key in entry.arguments]
+
+        target = self.attribute(name)
+        if not entry.is_module:
+            check_arguments(target, entry.signature(), *arguments({}))
+            return lambda _, given: target(*arguments(given)), {}, arrays
+        graphdef, parameters, rest = self.build(name, case)
+        return lambda p, given: nnx.merge(graphdef, p, rest)(*arguments(given)), parameters, arrays
+
+    def build(self, name: str, case: Case) -> tuple[Any, Any, Any]:
+        """The module entry's graph, its filled parameters, and its other state.
+
+        Abstract construction costs no initialisation. A constructor that needs real numbers, or state other than
+        parameters, is run for real.
+        """
+        make = self.maker(name, case)
+        try:
+            graphdef, parameters, rest = nnx.split(nnx.eval_shape(make), nnx.Param, ...)
+            abstract = not jax.tree.leaves(rest)
+        except Exception:  # whatever it is, the real construction will raise it with the learner's own frames
+            abstract = False
+        if not abstract:
+            graphdef, parameters, rest = nnx.split(make(), nnx.Param, ...)
+        return graphdef, fill_state(parameters, case.seed), rest
+
+    def maker(self, name: str, case: Case) -> Callable[[], nnx.Module]:
+        """A function that constructs the module entry as the page says. Raises BadEntry if it is no nnx.Module."""
+        entry = self.problem.entry(name)
+        cls = self.attribute(name)
+        if not (isinstance(cls, type) and issubclass(cls, nnx.Module)):
+            raise BadEntry(f"`{name}` must be a class that inherits from nnx.Module: it is {_a(cls)}")
+        hyper = [case.values[key] for key in entry.construct or ()]
+        check_arguments(cls, entry.signature(), *hyper, rngs=None)
+        return lambda: cls(*hyper, rngs=nnx.Rngs(case.seed))
+
+
+def check_arguments(target: Any, wanted: str, *args: Any, **kwargs: Any) -> None:
+    """Raises BadEntry, with both signatures, if `target` does not accept these arguments."""
+    try:
+        signature = inspect.signature(target)
+    except (TypeError, ValueError):
+        return
+    try:
+        signature.bind(*args, **kwargs)
+    except TypeError as error:
+        parameters = ", ".join(signature.parameters)
+        raise BadEntry(
+            f"it is called as `{wanted}`, but yours takes ({parameters}): {error}"
+        ) from None
+
+
+def run(program: Callable[..., Any], *args: Any) -> tuple[Any, list[str]]:
+    """Runs `program` compiled as a whole, or, where it cannot be traced, eagerly with a note that says so."""
+    try:
+        return jax.jit(program)(*args), []
+    except (BadOutput, BadEntry, NotImplementedError):
+        raise
+    except Exception as error:
+        if not is_tracing_error(error):
+            raise
+        result = program(*jax.tree.map(jnp.asarray, args))
+        return result, [f"ran eagerly: it cannot be traced by jax.jit ({type(error).__name__})"]
+
+
+def is_tracing_error(error: BaseException) -> bool:
+    """Whether code failed only because its arrays were traced."""
+    return isinstance(error, jax.errors.JAXTypeError | jax.errors.JAXIndexError | jax.errors.UnexpectedTracerError)
+
+
+def values(
+    subject: Subject, case: Case, *, entry: str, wrt: str | list[str] | None = None, fill: str | None = None
+) -> Reading:
+    """`output.*`, and `gradient.*` of a fixed random projection of it with respect to `wrt`."""
+    call, parameters, arrays = subject.bind(entry, case)
+    seen: Arrays = {}
+
+    def forward(p: Any, x: Arrays) -> Arrays:
+        with filling(subject, fill, case.seed, seen):
+            return {**named(call(p, x), "output"), **seen}
+
+    if wrt is None:
+        result, notes = run(forward, parameters, arrays)
+        return Reading(result, notes)
+
+    def with_gradient(p: Any, x: Arrays) -> tuple[Arrays, Any]:
+        def projected(at: Any) -> tuple[Any, Arrays]:
+            out = forward(at, x) if wrt == "parameters" else forward(p, {**x, **at})
+            total = sum(jnp.sum(cotangent(path, leaf) * leaf) for path, leaf in out.items() if _is_float(leaf))
+            return total, out
+
+        at = p if wrt == "parameters" else {key: x[key] for key in wrt}
+        slope, out = jax.grad(projected, has_aux=True)(at)
+        return out, slope
+
+    try:
+        (out, slope), notes = run(with_gradient, parameters, arrays)
+    except Exception as error:
+        if isinstance(error, BadOutput | BadEntry | NotImplementedError):
+            raise
+        # The output alone may still be right: then only the gradient check fails, and says why.
+        out, notes = run(forward, parameters, arrays)
+        return Reading(out, [*notes, f"no gradient: jax.grad of it raised {type(error).__name__}"])
+    return Reading({**out, **named(slope, "gradient")}, notes)
+
+
+def parameters(subject: Subject, case: Case, *, entry: str, initial: list[str]) -> Reading:
+    """The filled parameters of a module under their paths, and the initial values of those in `initial`."""
+    _, state, _ = subject.build(entry, case)
+    arrays = named(state, "")
+    if initial:
+        make = subject.maker(entry, case)
+
+        def start() -> Arrays:
+            start = named(nnx.state(make(), nnx.Param), "")
+            return {f"initial.{path}": start[path] for path in initial if path in start}
+
+        arrays |= run(start)[0]
+    return Reading(arrays)
+
+
+def dependence(subject: Subject, case: Case, *, entry: str, argument: str) -> Reading:
+    """Which outputs depend on which inputs in time: 1 where the Jacobian's (t, s) block is not exactly zero."""
+    call, parameters, arrays = subject.bind(entry, case)
+
+    def depends(p: Any, x: Arrays) -> Any:
+        def forward(at: Any) -> Any:
+            return call(p, {**x, argument: at})
+
+        jacobian = jax.jacrev(forward)(x[argument])
+        out_ndim = jacobian.ndim - x[argument].ndim
+        axes = tuple(axis for axis in range(jacobian.ndim) if axis not in (0, out_ndim))
+        return (jnp.abs(jacobian).max(axes) != 0).astype(jnp.int32)
+
+    result, notes = run(depends, parameters, arrays)
+    return Reading({"depends": result}, notes)
+
+
+def compiled(subject: Subject, case: Case, *, entry: str) -> Reading:
+    """The output under jit on two inputs of the same shapes, and how often the second call traced again."""
+    call, parameters, arrays = subject.bind(entry, case)
+    traces = 0
+
+    def forward(p: Any, x: Arrays) -> Arrays:
+        nonlocal traces
+        traces += 1
+        return named(call(p, x), "output")
+
+    try:
+        jitted = jax.jit(forward)
+        first = jitted(parameters, arrays)
+        second = jitted(parameters, {key: np.flip(x) for key, x in arrays.items()})
+    except Exception as error:
+        if not is_tracing_error(error):
+            raise
+        raise BadOutput(f"cannot be traced by jax.jit ({type(error).__name__}): it looks at the value of an array") from None
+    return Reading(
+        {**{f"first.{path}": x for path, x in first.items()}, **{f"second.{path}": x for path, x in second.items()}}
+        | {"compilations": np.int32(traces)}
+    )
+
+
+@contextlib.contextmanager
+def filling(subject: Subject, cls_name: str | None, seed: int, seen: Arrays) -> Iterator[None]:
+    """While it lasts, each outermost `cls_name` that is constructed has its parameters filled by name.
+
+    What the entry returns then no longer depends on the order in which its author draws from `rngs`. The key of the rngs it
+    was constructed with is put into `seen`, so that the seed still counts.
+    """
+    if cls_name is None:
+        yield
+        return
+    cls = subject.attribute(cls_name)
+    original, depth = cls.__init__, 0
+
+    def init(self: Any, *args: Any, **kwargs: Any) -> None:
+        nonlocal depth
+        for value in (*args, *kwargs.values()):
+            if isinstance(value, nnx.Rngs):
+                seen["output.rngs_key"] = jax.random.key_data(value.params.key[...])
+        depth += 1
+        try:
+            original(self, *args, **kwargs)
+        finally:
+            depth -= 1
+        if not depth:
+            fill_module(self, seed)
+
+    seen.clear()
+    cls.__init__ = init
+    try:
+        yield
+    finally:
+        cls.__init__ = original
+
+
+def cotangent(path: str, like: Any) -> np.ndarray[Any, Any]:
+    """A fixed random cotangent for the output leaf of that name."""
+    shape = np.shape(like)
+    seed = int.from_bytes(hashlib.sha256(f"cotangent:{path}".encode()).digest()[:8], "big")
+    return np.random.default_rng(seed).standard_normal(shape).astype(jnp.result_type(like))
+
+
+def _is_float(leaf: Any) -> bool:
+    return bool(jnp.issubdtype(jnp.result_type(leaf), jnp.floating))
+
+
+def _a(value: Any) -> str:
+    name = "class" if isinstance(value, type) else type(value).__name__
+    return f"an {name}" if name[0].lower() in "aeiou" else f"a {name}"
+
+
+GENERIC: Mapping[str, Callable[..., Reading]] = {
+    "values": values,
+    "parameters": parameters,
+    "dependence": dependence,
+    "compiled": compiled,
+}

@@ -1,0 +1,70 @@
+"""A tree of processes: what it uses, and its end."""
+
+import contextlib
+import os
+import signal
+from collections.abc import Container
+from dataclasses import dataclass
+from time import monotonic, sleep
+
+import psutil
+
+
+@dataclass(frozen=True)
+class Tree:
+    """A process we started, by its pid (also its session's), and what came of it.
+
+    Descendants that it disowned become this process's own children (see `sandbox`): any child that is not among `ours` is one.
+    """
+
+    root: int
+    ours: Container[int]
+
+    def members(self) -> list[psutil.Process]:
+        """The living descendants, the root itself not among them."""
+        found: list[psutil.Process] = []
+        with contextlib.suppress(psutil.Error):
+            found += psutil.Process(self.root).children(recursive=True)
+        for child in psutil.Process().children():
+            if child.pid != self.root and child.pid not in self.ours:
+                found.append(child)
+                with contextlib.suppress(psutil.Error):
+                    found += child.children(recursive=True)
+        return found
+
+    def memory(self) -> int:
+        """Resident bytes of the root and all members."""
+        total = 0
+        for process in [*self.members(), *_process(self.root)]:
+            with contextlib.suppress(psutil.Error):
+                total += process.memory_info().rss
+        return total
+
+    def kill(self) -> None:
+        """Kills until nothing is left: a tree that forks while it is killed needs more than one pass."""
+        end = monotonic() + 5
+        while monotonic() < end:
+            with contextlib.suppress(ProcessLookupError, PermissionError):
+                os.killpg(self.root, signal.SIGKILL)
+            if not [process for process in self.members() if _kill(process)]:
+                return
+            sleep(0.01)
+
+
+def _process(pid: int) -> list[psutil.Process]:
+    try:
+        return [psutil.Process(pid)]
+    except psutil.Error:
+        return []
+
+
+def _kill(process: psutil.Process) -> bool:
+    """Kills it; False if it was gone already. A zombie of ours is reaped."""
+    with contextlib.suppress(psutil.Error, ChildProcessError):
+        if process.status() == psutil.STATUS_ZOMBIE:
+            if process.ppid() == os.getpid():
+                os.waitpid(process.pid, os.WNOHANG)
+            return False
+        process.kill()
+        return True
+    return False

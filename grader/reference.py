@@ -1,0 +1,160 @@
+"""Reference outputs: what the solution, or the solution with a wrong idea in it, gives on a case. Cached on disk."""
+
+import contextlib
+import hashlib
+import os
+import tempfile
+from collections.abc import Iterable
+from concurrent.futures import Future, ThreadPoolExecutor
+from pathlib import Path
+
+from grader import cache, course
+from grader.channel import ChannelError, Frame, decode, encode
+from grader.errors import CourseError
+from grader.problem import Case, Check, Problem
+from grader.sandbox import Limits, Worker
+from grader.session import Outcome, Session, failure_from, probe_frame, run_key
+from grader.submission import Submission, reference
+
+SECONDS = 600.0  # trusted code: this only bounds our own mistakes
+
+
+class Reference:
+    """Answers for one problem. The worker starts when the first answer is not in the cache, and is used by one thread."""
+
+    def __init__(self, problem: Problem) -> None:
+        self.problem = problem
+        self._plain = reference(problem)
+        self._ideas = {idea.name: idea for idea in course.misconceptions(problem)}
+        self._own = [path.read_text() for path in sorted(problem.folder.glob("*.py")) if path.name != "stub.py"]
+        self._session: Session | None = None
+        self._loaded: dict[str, Outcome | None] = {}
+        self._thread = ThreadPoolExecutor(1, thread_name_prefix="reference")
+        self._answers: dict[tuple[str, str, int], Future[Outcome]] = {}
+        self._kept: list[Case] = []
+
+    @property
+    def ideas(self) -> list[course.Misconception]:
+        return list(self._ideas.values())
+
+    def ask(self, check: Check, case: Case, idea: str = "") -> "Future[Outcome]":
+        """The outcome of a check's probe on a case, when it is there. `idea` names a misconception to make first."""
+        key = (idea, run_key(check), id(case))
+        if key not in self._answers:
+            self._kept.append(case)  # or its id could be given to another
+            self._answers[key] = self._thread.submit(self._answer, check, case, idea)
+        return self._answers[key]
+
+    def examples(self, page: str) -> list[str]:
+        """The page's examples that are not true."""
+
+        def run() -> list[str]:
+            self._load("")
+            found = self._require_session().examples(page)
+            return found if isinstance(found, list) else [found.sentence()]
+
+        return self._thread.submit(run).result()
+
+    def close(self) -> None:
+        self._thread.shutdown(cancel_futures=True)
+        if self._session:
+            self._session.worker.close()
+
+    def _answer(self, check: Check, case: Case, idea: str) -> Outcome:
+        sources = self.submission(idea).sources
+        frame = probe_frame("", check, case)
+        parts = (part for item in sorted(sources.items()) for part in item)
+        key = cache.digest([cache.environment(), *self._own, *parts, encode(frame)])
+        found = _read(key)
+        if found:
+            return _outcome(found)
+        failed = self._load(idea)
+        outcome = failed or self._require_session().probe(idea, check, case)
+        if not idea and outcome.failure:
+            raise CourseError(f"The reference of problem {self.problem.label} fails: {outcome.failure.sentence()}")
+        if not self._require_session().ended:
+            _write(key, _frame(outcome))
+        return outcome
+
+    def submission(self, idea: str = "") -> Submission:
+        """The reference, with the named misconception in it."""
+        if not idea:
+            return self._plain
+        name = self.problem.name
+        edited = self._ideas[idea].edit(self._plain.sources[name])
+        return Submission(self._plain.filename, {**self._plain.sources, name: edited})
+
+    def _load(self, idea: str) -> Outcome | None:
+        if self._session and self._session.ended:
+            # A wrong idea may end the process. The next one deserves a new one.
+            self._session.worker.close()
+            self._session, self._loaded = None, {}
+        if self._session is None:
+            programs = cache.programs([self.problem.name, "reference", *self._plain.sources.values()])
+            self._session = Session(self.problem, Worker(programs, Limits()), SECONDS)
+        if idea not in self._loaded:
+            failure = self._session.load(idea, self.submission(idea))
+            self._loaded[idea] = Outcome(failure=failure) if failure else None
+        return self._loaded[idea]
+
+    def _require_session(self) -> Session:
+        assert self._session is not None  # noqa: S101  _load made it
+        return self._session
+
+
+def ask_ahead(reference: Reference, checks: Iterable[Check], cases: dict[str, list[Case]]) -> None:
+    """Lets the reference worker compute while the submission's still imports."""
+    for check in checks:
+        for case in cases[check.cases]:
+            reference.ask(check, case)
+
+
+def _frame(outcome: Outcome) -> Frame:
+    failure = outcome.failure
+    if failure is None:
+        return Frame("reading", {"notes": list(outcome.notes)}, outcome.leaves)
+    fields = {"kind": failure.kind, "type": failure.type, "message": failure.message}
+    return Frame("raised", {**fields, "frames": [list(frame) for frame in failure.frames], "caret": failure.caret})
+
+
+def _outcome(frame: Frame) -> Outcome:
+    if frame.kind == "raised":
+        return Outcome(failure=failure_from(frame.fields))
+    return Outcome(frame.leaves, frame.fields["notes"])
+
+
+def _path(key: str) -> Path | None:
+    top = cache.folder()
+    return top / "references" / key[:2] / key if top else None
+
+
+def _read(key: str) -> Frame | None:
+    """The frame stored under `key`, or None. A damaged file counts as none."""
+    path = _path(key)
+    if path is None:
+        return None
+    try:
+        data = path.read_bytes()
+        if data[:32] != hashlib.sha256(data[32:]).digest():
+            return None
+        header = int.from_bytes(data[32:36], "big")
+        return decode(data[44 : 44 + header], data[44 + header :])
+    except (OSError, ChannelError):
+        return None
+
+
+def _write(key: str, frame: Frame) -> None:
+    """Keeps a frame, atomically. A full or read-only disk costs only speed."""
+    path = _path(key)
+    if path is None:
+        return
+    with contextlib.suppress(OSError, ChannelError):
+        path.parent.mkdir(parents=True, exist_ok=True)
+        data = encode(frame)
+        handle, temporary = tempfile.mkstemp(dir=path.parent)
+        try:
+            with os.fdopen(handle, "wb") as file:
+                file.write(hashlib.sha256(data).digest() + data)
+            os.replace(temporary, path)
+        except OSError:
+            os.unlink(temporary)

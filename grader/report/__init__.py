@@ -1,0 +1,1 @@
+"""A verdict, told to a person or to a program."""

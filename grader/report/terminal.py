@@ -1,0 +1,96 @@
+"""The report for a person at a terminal: 80 columns, and nothing told by colour alone."""
+
+import textwrap
+from collections.abc import Iterator
+
+import click
+import numpy as np
+
+from grader.problem import Case
+from grader.verdict import CheckResult, Report, Verdict
+
+WIDTH = 80
+_COLOURS = {Verdict.PASS: "green", Verdict.NOT_ATTEMPTED: "yellow"}
+_SHOWN = 120  # numbers of one array that a person may want to look at
+
+
+def render(report: Report) -> str:
+    """The whole report, with ANSI colours (click strips them where there is no terminal)."""
+    return "\n".join(_lines(report))
+
+
+def _lines(report: Report) -> Iterator[str]:
+    problem = report.problem
+    verdict = click.style(report.verdict, fg=_COLOURS.get(report.verdict, "red"), bold=True)
+    yield f"Problem {problem.label}, {problem.title}: {verdict}, {report.score} of {problem.points} points"
+    yield ""
+    for result in report.checks:
+        yield from _check(result)
+    failed = report.first_failure
+    if report.verdict is Verdict.NOT_ATTEMPTED:
+        entries = " and ".join(f"`{entry.signature()}`" for entry in problem.entries)
+        yield from ["", *_wrap(f"Nothing to grade yet: write {entries} in {report.filename}.")]
+    elif failed:
+        yield from _first_failure(report, failed)
+    if report.stdout.strip() and report.verdict is not Verdict.NOT_ATTEMPTED:
+        lines = report.stdout.strip().splitlines()
+        yield from ["", "It printed:", *(f"  {line[: WIDTH - 2]}" for line in lines[-8:])]
+    yield from ["", *_wrap(f"Next: {next_step(report)}")]
+
+
+def _check(result: CheckResult) -> Iterator[str]:
+    word = {Verdict.PASS: "pass", Verdict.NOT_ATTEMPTED: "todo"}.get(result.verdict, result.verdict)
+    got = result.check.points if result.passed else 0
+    yield f"  {click.style(f'{word:7}', fg=_COLOURS.get(result.verdict, 'red'))} {got}/{result.check.points}  {result.check.name}"
+    if result.message and result.verdict is not Verdict.NOT_ATTEMPTED:
+        yield from _wrap(result.message, 14)
+
+
+def _first_failure(report: Report, failed: CheckResult) -> Iterator[str]:
+    mismatch, case = failed.mismatch, failed.case
+    if report.frames:
+        yield from ["", "Your code, where it failed:", *(f"  {line}" for line in report.frames.splitlines())]
+    if mismatch:
+        yield from ["", f"First difference: {failed.check.name}"]
+        where = f"{mismatch.path}{list(mismatch.index)}" if mismatch.index else mismatch.path
+        rows = [("leaf", where), ("expected", mismatch.expected), ("got", mismatch.got)]
+        if mismatch.off_by is not None:
+            rows.append(("off by", f"{mismatch.off_by:.3g}"))
+        yield from (f"  {name:9} {value}" for name, value in rows)
+    if case:
+        yield from ["", "In this case, the smallest found:" if mismatch else "In this case:"]
+        yield from _case(case)
+    if report.misconception:
+        yield from ["", click.style(f"This is what comes out of: {report.misconception.name}", bold=True)]
+        yield from _wrap(report.misconception.says, 2)
+    elif failed.check.advice and mismatch:
+        yield from ["", *_wrap(failed.check.advice)]
+
+
+def _case(case: Case) -> Iterator[str]:
+    for name, value in case.values.items():
+        if not isinstance(value, np.ndarray):
+            yield f"  {name} = {value!r}"
+            continue
+        yield f"  {name}: {value.dtype}{list(value.shape)}"
+        text = np.array2string(value, precision=4, suppress_small=True, max_line_width=WIDTH - 4, threshold=_SHOWN, edgeitems=2)
+        yield from (f"    {line}" for line in text.splitlines())
+
+
+def next_step(report: Report) -> str:
+    """What to do now, in one sentence."""
+    label = report.problem.label
+    match report.verdict:
+        case Verdict.PASS:
+            return f"`grade solution {label}` shows another way to write it; `grade list` shows what comes next."
+        case Verdict.NOT_ATTEMPTED:
+            return f"`grade show {label}` is the page; `grade hint {label}` gives a nudge."
+        case Verdict.FAIL:
+            return f"repair the first difference and grade again; `grade hint {label}` gives a nudge."
+        case _:
+            return f"make it run, then grade again; `grade show {label}` has the exact signature."
+
+
+def _wrap(text: str, indent: int = 0) -> list[str]:
+    pad = " " * indent
+    return textwrap.wrap(text, WIDTH, initial_indent=pad, subsequent_indent=pad, break_on_hyphens=False)

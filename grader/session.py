@@ -1,0 +1,190 @@
+"""A worker with a problem in it: loads files, runs probes, and turns whatever happens into an Outcome."""
+
+import json
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, field
+from time import monotonic
+from typing import Any
+
+import numpy as np
+
+from grader.channel import ChannelError, Closed, DeadlineExceeded, Frame, receive, send
+from grader.course import NAME
+from grader.flat import Leaf
+from grader.problem import Case, Check, Problem
+from grader.sandbox import Worker, printable
+from grader.submission import Submission
+from grader.verdict import Verdict
+
+START_SECONDS = 120.0  # importing JAX from a cold, busy disk
+
+_KINDS = {
+    "not_implemented": Verdict.NOT_ATTEMPTED,
+    "bad_output": Verdict.FAIL,
+    "memory": Verdict.MEMORY,
+    "timeout": Verdict.TIMEOUT,
+}
+
+
+@dataclass(frozen=True)
+class Failure:
+    """Why a file gave no numbers. Every text in it may come from the submission."""
+
+    kind: str
+    type: str = ""
+    message: str = ""
+    frames: tuple[tuple[str, int, str, str], ...] = ()
+    caret: str = ""
+
+    @property
+    def verdict(self) -> Verdict:
+        return _KINDS.get(self.kind, Verdict.ERROR)
+
+    def sentence(self) -> str:
+        """What went wrong and, where we know it, what to do, in one line."""
+        where = f" ({self.frames[-1][0]}, line {self.frames[-1][1]})" if self.frames else ""
+        message = self.message or "no message"
+        match self.kind:
+            case "not_implemented":
+                return f"not implemented yet{where}"
+            case "syntax":
+                return f"{self.type}: {message}{where}"
+            case "missing_import" if NAME.fullmatch(message):
+                return f"{message}.py is not beside this file: solve that problem first, or define what it needs here{where}"
+            case "missing_import":
+                return f"there is no module `{message}` here; the course needs only jax, flax, optax, orbax and numpy{where}"
+            case "raised":
+                return f"{self.type}: {' '.join(message.split())}{where}"
+            case "tracer":
+                return f"a traced array was kept from an earlier call, in a global or an attribute; return it instead{where}"
+            case _:
+                return f"{message}{where}"
+
+    def frames_text(self) -> str:
+        """The learner's own frames, and a caret under a syntax error."""
+        lines = []
+        for file, line, function, code in self.frames:
+            lines.append(f'{file}, line {line}{f", in {function}" if function else ""}')
+            lines += [f"    {code}"] * bool(code)
+        return "\n".join(lines + [f"    {self.caret}"] * bool(self.caret))
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What a probe gave: leaves and notes, or a failure."""
+
+    leaves: Sequence[Leaf] = ()
+    notes: Sequence[str] = ()
+    failure: Failure | None = None
+
+
+@dataclass
+class Session:
+    """Drives one worker on one problem. `seconds` is all the time that files loaded into it may take together."""
+
+    problem: Problem
+    worker: Worker
+    seconds: float
+    isolation: str = "unknown"
+    ended: Failure | None = None
+    _deadline: float = field(default=0.0)
+
+    def load(self, variant: str, submission: Submission) -> Failure | None:
+        """Imports a file. The first call waits for the worker's own imports, which do not count as the file's time."""
+        if not self._deadline:
+            limits = asdict(self.worker.limits)
+            start = {"problem": self.problem.name, "devices": self.problem.devices, "limits": limits,
+                     "cache": str(self.worker.cache or "")}  # fmt: skip
+            self._deadline = monotonic() + START_SECONDS
+            ready = self._exchange(Frame("start", start), "ready")
+            if isinstance(ready, Failure):
+                return ready
+            self.isolation = str(ready.fields["isolation"])
+            self._deadline = monotonic() + self.seconds
+        fields = {"variant": variant, "sources": dict(submission.sources), "filename": submission.filename}
+        answer = self._exchange(Frame("load", fields), "loaded")
+        return answer if isinstance(answer, Failure) else None
+
+    def probe(self, variant: str, check: Check, case: Case) -> Outcome:
+        """Runs a check's probe on a loaded file."""
+        frame = probe_frame(variant, check, case)
+        answer = self._exchange(frame, "reading")
+        if isinstance(answer, Failure):
+            return Outcome(failure=answer)
+        notes = [printable(note)[:300] for note in _texts(answer.fields.get("notes"))]
+        return Outcome(answer.leaves, notes)
+
+    def examples(self, page: str) -> list[str] | Failure:
+        """Runs a page's examples on the file loaded last; reports those that are not true."""
+        answer = self._exchange(Frame("examples", {"page": page}), "examples")
+        return answer if isinstance(answer, Failure) else _texts(answer.fields.get("failures"))
+
+    def _exchange(self, frame: Frame, expected: str) -> Frame | Failure:
+        if self.ended:
+            return self.ended
+        try:
+            self.worker.sock.settimeout(max(0.01, self._deadline - monotonic()))
+            send(self.worker.sock, frame)
+            answer = receive(self.worker.sock, self._deadline)
+            if answer.kind == expected:
+                return answer
+            if answer.kind != "raised":
+                raise ChannelError("an answer of the wrong kind")
+            return failure_from(answer.fields)
+        except DeadlineExceeded:
+            message = f"no result within {self.seconds:g} s: is there a loop that never ends? `--timeout` allows more"
+            self.ended = Failure("timeout", message=message)
+        except Closed:
+            self.ended = self._death()
+        except ChannelError as error:
+            self.ended = Failure("protocol", message=f"what it sent is not a result: {error}")
+        return self.ended
+
+    def _death(self) -> Failure:
+        """The process is gone: was it ours to end, out of memory, or its own doing?"""
+        limit = f"{self.worker.limits.memory >> 20} MiB"
+        if self.worker.killed_for:
+            kind = "memory" if "memory" in self.worker.killed_for else "processes"
+            return Failure(kind, message=f"stopped: {self.worker.killed_for}")
+        code = self.worker.process.wait(timeout=10)
+        if code in (-6, -7, -11):  # SIGABRT, SIGBUS, SIGSEGV: how XLA ends when an allocation fails
+            return Failure("memory", message=f"it crashed (signal {-code}), probably out of memory (limit {limit})")
+        how = f"signal {-code}" if code < 0 else f"exit code {code}"
+        return Failure("exit", message=f"the process ended by itself ({how}) before it gave a result; return a value instead")
+
+
+def probe_frame(variant: str, check: Check, case: Case) -> Frame:
+    """The job: also what identifies a reference output in the cache."""
+    arrays = {key: value for key, value in case.values.items() if isinstance(value, np.ndarray)}
+    scalars = {key: value for key, value in case.values.items() if not isinstance(value, np.ndarray)}
+    fields = {"variant": variant, "probe": check.probe, "options": dict(check.options), "seed": case.seed,
+              "scalars": scalars, "order": list(case.values)}  # fmt: skip
+    return Frame("probe", fields, [Leaf(key, str(array.dtype), array) for key, array in arrays.items()])
+
+
+def run_key(check: Check) -> str:
+    """Equal for checks that share one run of their probe."""
+    return json.dumps([check.probe, dict(check.options), check.cases], sort_keys=True)
+
+
+def failure_from(fields: dict[str, Any]) -> Failure:
+    """A failure from what a worker said of it: text of unknown origin, cut and made printable."""
+
+    def text(key: str, limit: int) -> str:
+        value = fields.get(key)
+        return printable(value)[:limit] if isinstance(value, str) else ""
+
+    frames = []
+    rows = fields.get("frames")
+    for row in rows[:8] if isinstance(rows, list) else []:
+        if isinstance(row, list) and [type(part) for part in row] == [str, int, str, str]:
+            frames.append((printable(row[0])[:100], row[1], printable(row[2])[:100], printable(row[3])[:200]))
+    known = {"not_implemented", "syntax", "missing_import", "raised", "tracer", "bad_output", "bad_entry", "memory", "exit"}
+    kind = text("kind", 20)
+    kind = kind if kind in known else "raised"
+    message = text("message", 1000)
+    return Failure(kind, text("type", 100), message, tuple(frames), text("caret", 200))
+
+
+def _texts(value: Any) -> list[str]:
+    return [item for item in value if isinstance(item, str)][:20] if isinstance(value, list) else []

@@ -1,0 +1,10 @@
+"""Did you mean ...?"""
+
+from collections.abc import Iterable
+from difflib import get_close_matches
+
+
+def nearest(word: str, known: Iterable[str], count: int = 1) -> list[str]:
+    """The names in `known` that `word` most resembles, best first; upper and lower case count as equal."""
+    by_lower = {name.lower(): name for name in known}
+    return [by_lower[match] for match in get_close_matches(word.lower(), by_lower, n=count, cutoff=0.6)]

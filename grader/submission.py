@@ -1,0 +1,50 @@
+"""A learner's file: its text, and the course modules beside it that it imports."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from grader import course
+from grader.errors import UsageError
+from grader.problem import Problem
+
+MAX_SIZE = 1 << 20
+
+
+class Unreadable(Exception):
+    """The file is there but is no Python text; the message says why. This is a verdict, not a usage error."""
+
+
+@dataclass(frozen=True)
+class Submission:
+    """`filename` is how reports name the file; `sources` holds its text and what it imports, by module name."""
+
+    filename: str
+    sources: Mapping[str, str]
+
+
+def read(problem: Problem, path: Path) -> Submission:
+    """Reads a submission. Raises UsageError if there is no such file, Unreadable if it is no Python text."""
+    if path.is_dir():
+        raise UsageError(f"{path} is a folder; give the file in it that you want graded.")
+    try:
+        with path.open("rb") as file:
+            data = file.read(MAX_SIZE + 1)
+    except FileNotFoundError:
+        raise UsageError(f"There is no file {path}. `grade start` makes one for each problem.") from None
+    except OSError as error:
+        raise UsageError(f"{path} cannot be read: {error.strerror}.") from None
+    if len(data) > MAX_SIZE:
+        raise Unreadable(f"{path.name} is larger than 1 MiB: no solution of this course is.")
+    if b"\0" in data:
+        raise Unreadable(f"{path.name} is a binary file, not Python text (zero byte at offset {data.index(0)}).")
+    try:
+        text = data.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        raise Unreadable(f"{path.name} is not UTF-8 text (offset {error.start}); save it as UTF-8.") from None
+    return Submission(path.name, course.with_imports(problem.name, text, path.parent))
+
+
+def reference(problem: Problem) -> Submission:
+    """The reference, as if someone had handed it in."""
+    return Submission(f"{problem.name}.py", course.reference_sources(problem))

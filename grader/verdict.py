@@ -1,0 +1,71 @@
+"""What grading one submission yields: a verdict, points, and the first thing to look at."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from enum import StrEnum
+
+from grader.course import Misconception
+from grader.flat import Mismatch
+from grader.problem import Case, Check, Problem
+
+
+class Verdict(StrEnum):
+    """In order of severity: the worst that any check met is the submission's."""
+
+    PASS = "PASS"  # noqa: S105
+    NOT_ATTEMPTED = "NOT ATTEMPTED"
+    FAIL = "FAIL"
+    ERROR = "ERROR"
+    TIMEOUT = "TIMEOUT"
+    MEMORY = "MEMORY"
+
+    @property
+    def severity(self) -> int:
+        return list(Verdict).index(self)
+
+
+@dataclass(frozen=True)
+class CheckResult:
+    """One check: whether it passed and, if not, one sentence that says why."""
+
+    check: Check
+    verdict: Verdict
+    message: str = ""
+    mismatch: Mismatch | None = None
+    case: Case | None = None
+
+    @property
+    def passed(self) -> bool:
+        return self.verdict is Verdict.PASS
+
+
+@dataclass(frozen=True)
+class Report:
+    """The verdict on one submission. `seconds` is wall time; `isolation` names the layers that were in force."""
+
+    problem: Problem
+    filename: str
+    checks: Sequence[CheckResult]
+    misconception: Misconception | None = None
+    frames: str = ""
+    notes: Sequence[str] = field(default_factory=list)
+    stdout: str = ""
+    isolation: str = "none: nothing was run"
+    seconds: float = 0.0
+
+    @property
+    def verdict(self) -> Verdict:
+        """The worst of the checks'; NOT ATTEMPTED only if nothing at all was."""
+        worst = max((result.verdict for result in self.checks), key=lambda verdict: verdict.severity)
+        if worst is Verdict.NOT_ATTEMPTED and any(result.passed for result in self.checks):
+            return Verdict.FAIL
+        return worst
+
+    @property
+    def score(self) -> int:
+        return sum(result.check.points for result in self.checks if result.passed)
+
+    @property
+    def first_failure(self) -> CheckResult | None:
+        """The first check that did not pass."""
+        return next((result for result in self.checks if not result.passed), None)

@@ -1,0 +1,173 @@
+"""The program both workers run: imports one file and runs probes on it.
+
+Speaks frames on descriptor 3 and trusts nothing that follows from a submission: it only ever sends numbers and short text,
+and the judge decides what they mean.
+"""
+
+import contextlib
+import doctest
+import gc
+import importlib
+import importlib.abc
+import importlib.machinery
+import linecache
+import re
+import socket
+import sys
+import traceback
+from collections.abc import Mapping, Sequence
+from types import ModuleType
+from typing import Any
+
+import jax
+import numpy as np
+from flax import nnx  # noqa: F401  imported before the confinement, as every submission needs it
+
+from grader import course, probes
+from grader.channel import ChannelError, Frame, receive, send
+from grader.confinement import confine
+from grader.leaves import BadOutput, to_leaves
+from grader.problem import Case
+from grader.sandbox import FD
+
+
+MAX_MESSAGE = 1000
+
+
+class Sources(importlib.abc.MetaPathFinder, importlib.abc.Loader):
+    """Imports course modules from text that came with the job, never from disk."""
+
+    def __init__(self) -> None:
+        self.texts: Mapping[str, str] = {}
+        self.filenames: dict[str, str] = {}
+
+    def install(self, name: str, texts: Mapping[str, str], filename: str) -> dict[str, Any]:
+        """Imports `name` afresh from `texts`; returns its namespace. Raises whatever the file raises."""
+        for loaded in [known for known in sys.modules if course.NAME.fullmatch(known)]:
+            del sys.modules[loaded]
+        self.texts, self.filenames = texts, {key: f"{key}.py" for key in texts} | {name: filename}
+        for key, text in texts.items():
+            lines = text.splitlines(keepends=True)
+            linecache.cache[self.filenames[key]] = (len(text), None, lines, self.filenames[key])
+        return vars(importlib.import_module(name))
+
+    def find_spec(
+        self, name: str, path: Sequence[str] | None, target: ModuleType | None = None
+    ) -> importlib.machinery.ModuleSpec | None:
+        if name not in self.texts:
+            return None
+        return importlib.machinery.ModuleSpec(name, self, origin=self.filenames[name])
+
+    def exec_module(self, module: ModuleType) -> None:
+        name = module.__name__
+        module.__file__ = self.filenames[name]
+        exec(compile(self.texts[name], self.filenames[name], "exec", dont_inherit=True), vars(module))  # noqa: S102
+
+
+def main() -> None:
+    """Serves until the judge hangs up."""
+    sock = socket.socket(fileno=FD)
+    start = receive(sock).fields
+    problem = course.load(start["problem"])
+    found = course.probes_module(problem.name)
+    known = {**probes.GENERIC, **getattr(found, "PROBES", {})}
+    if start["devices"] > 1:
+        jax.config.update("jax_num_cpu_devices", start["devices"])
+    sys.dont_write_bytecode = True
+    # What is alive now lives as long as the worker: no collection need look at it again.
+    gc.freeze()
+    gc.enable()
+    isolation = confine(start["limits"], start["cache"])
+    send(sock, Frame("ready", {"isolation": isolation}))
+    sources = Sources()
+    sys.meta_path.insert(0, sources)
+    subjects: dict[str, probes.Subject] = {}
+    while True:
+        try:
+            job = receive(sock)
+        except ChannelError:
+            return
+        try:
+            answer = _answer(job, problem, known, sources, subjects)
+        except BaseException as error:  # a submission may raise anything, SystemExit included
+            answer = Frame("raised", _describe(error, set(sources.filenames.values())))
+        with contextlib.suppress(Exception):
+            sys.stdout.flush()
+        try:
+            send(sock, answer)
+        except ChannelError as error:
+            send(sock, Frame("raised", {"kind": "bad_output", "type": "", "message": str(error), "frames": []}))
+
+
+def _answer(
+    job: Frame,
+    problem: Any,
+    known: Mapping[str, Any],
+    sources: Sources,
+    subjects: dict[str, probes.Subject],
+) -> Frame:
+    fields = job.fields
+    if job.kind == "load":
+        namespace = sources.install(problem.name, fields["sources"], fields["filename"])
+        subjects[fields["variant"]] = probes.Subject(problem, namespace)
+        return Frame("loaded")
+    if job.kind == "examples":
+        return Frame("examples", {"failures": _examples(fields["page"])})
+    values = {leaf.path: leaf.values for leaf in job.leaves} | fields["scalars"]
+    values = {key: values[key] for key in fields["order"]}
+    case = Case(values, seed=fields["seed"])
+    reading = known[fields["probe"]](subjects[fields["variant"]], case, **fields["options"])
+    return Frame("reading", {"notes": reading.notes}, to_leaves(reading.arrays))
+
+
+def _describe(error: BaseException, files: set[str]) -> dict[str, Any]:
+    """An exception as the learner should see it: kind, type, first paragraph, and their own frames only."""
+    frames = [
+        [frame.filename, frame.lineno or 0, frame.name, (frame.line or "").strip()[:200]]
+        for frame in traceback.extract_tb(error.__traceback__)
+        if frame.filename in files
+    ]
+    kind, message = "raised", _first_paragraph(error)
+    if isinstance(error, SyntaxError) and error.filename in files:
+        kind = "syntax"
+        frames = [[error.filename or "", error.lineno or 0, "", (error.text or "").rstrip("\n")[:200]]]
+        caret = " " * max(0, (error.offset or 1) - 1) + "^"
+        return {"kind": kind, "type": type(error).__name__, "message": message, "frames": frames, "caret": caret[:200]}
+    if isinstance(error, NotImplementedError):
+        kind = "not_implemented"
+    elif isinstance(error, MemoryError) or "RESOURCE_EXHAUSTED" in message or "Out of memory" in message:
+        kind, message = "memory", f"ran out of memory: {message or 'an allocation failed'}"
+    elif isinstance(error, SystemExit | KeyboardInterrupt | GeneratorExit):
+        kind, message = "exit", f"it raised {type(error).__name__} ({message or 'no code'})"
+    elif isinstance(error, BadOutput):
+        kind = "bad_output"
+    elif isinstance(error, probes.BadEntry):
+        kind = "bad_entry"
+    elif isinstance(error, ModuleNotFoundError):
+        kind = "missing_import"
+        message = str(error.name or message)
+    elif isinstance(error, jax.errors.UnexpectedTracerError):
+        kind = "tracer"
+    return {"kind": kind, "type": type(error).__name__, "message": message, "frames": frames[-8:]}
+
+
+def _first_paragraph(error: BaseException) -> str:
+    """The start of an exception's message; JAX's are essays. Raises nothing, though `__str__` may be the learner's."""
+    try:
+        text = str(error.msg if isinstance(error, SyntaxError) else error)
+    except BaseException:
+        return "(its message cannot be shown)"
+    # Addresses differ from run to run; a verdict must not.
+    text = re.sub(r"0x[0-9a-fA-F]{6,}", "0x…", text.strip())
+    return text.split("\n\n")[0][:MAX_MESSAGE]
+
+
+def _examples(page: str) -> list[str]:
+    """Runs the `>>>` examples of a page from top to bottom in one namespace; returns a report of each that is not true."""
+    failures: list[str] = []
+    examples = "\n".join(re.findall(r"^```python\n(.*?)^```", page, re.MULTILINE | re.DOTALL))
+    test = doctest.DocTestParser().get_doctest(examples, {}, "page.md", "page.md", 0)
+    runner = doctest.DocTestRunner(verbose=False, optionflags=doctest.NORMALIZE_WHITESPACE)
+    with np.printoptions(precision=4, suppress=True):
+        runner.run(test, out=failures.append)
+    return [report[-MAX_MESSAGE:] for report in failures]

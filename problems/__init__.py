@@ -1,0 +1,1 @@
+"""What a learner receives: a page, a stub and a definition for each problem."""

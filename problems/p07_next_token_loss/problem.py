@@ -1,0 +1,56 @@
+"""Problem 07: the loss of a language model on one story."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from grader.checks import output, output_and_gradient
+from grader.problem import Cases, Entry, Problem
+
+LOSS = "next_token_loss"
+SIZES = {"T": (4, 6, 9), "V": (5, 11)}
+
+
+def story(sizes: Mapping[str, int], rng: Any, real: int, scale: float = 1.0) -> dict[str, Any]:
+    """Random logits and a story of `real` tokens, right-padded with the last token of the vocabulary."""
+    T, V = sizes["T"], sizes["V"]
+    pad_id = V - 1
+    token_ids = rng.integers(0, V - 1, T).astype("int32")
+    token_ids[real:] = pad_id
+    logits = (scale * rng.standard_normal((T, V))).astype("float32")
+    return {"logits": logits, "token_ids": token_ids, "pad_id": pad_id}
+
+
+def plain(sizes: Mapping[str, int], rng: Any) -> dict[str, Any]:
+    return story(sizes, rng, real=sizes["T"])
+
+
+def padded(sizes: Mapping[str, int], rng: Any) -> dict[str, Any]:
+    return story(sizes, rng, real=sizes["T"] // 2 + 1)
+
+
+def large(sizes: Mapping[str, int], rng: Any) -> dict[str, Any]:
+    return story(sizes, rng, real=sizes["T"], scale=200.0)
+
+
+def empty(sizes: Mapping[str, int], rng: Any) -> dict[str, Any]:
+    return story(sizes, rng, real=0)
+
+
+PROBLEM = Problem(
+    title="Next-token loss",
+    entries=(Entry(LOSS, ("logits", "token_ids", "pad_id")),),
+    cases={
+        "plain": Cases(plain, SIZES),
+        "padded": Cases(padded, SIZES),
+        "large": Cases(large, SIZES, draws=1),
+        "empty": Cases(empty, SIZES, draws=1),
+    },
+    checks=(
+        *output_and_gradient(
+            LOSS, wrt=["logits"], points=(1, 1), names=("shifted by one", "gradient"), cases="plain"
+        ),
+        output(LOSS, points=2, name="padding does not count", cases="padded"),
+        output(LOSS, points=1, name="large logits stay finite", cases="large"),
+        output(LOSS, points=1, name="nothing to predict gives 0", cases="empty"),
+    ),
+)

@@ -1,0 +1,18 @@
+"""Problem 07: the loss of a language model on one story. The page is in pages/p07_next_token_loss.md."""
+
+import jax
+import jax.numpy as jnp
+import optax
+from jaxtyping import Array, Float, Int
+
+
+def next_token_loss(
+    logits: Float[Array, "T V"], token_ids: Int[Array, "T"], pad_id: int
+) -> Float[Array, ""]:
+    """The mean cross-entropy of predicting each token from those before it.
+
+    logits: (T, V), row t scores every possible token t+1.
+    token_ids: (T,), the story, right-padded with `pad_id`.
+    Returns a scalar in nats per predicted token; padding does not count; 0 if there is nothing to predict.
+    """
+    raise NotImplementedError
