@@ -1,0 +1,283 @@
+"""`grade`: the command line. Thin: each command finds what it needs and prints what comes back."""
+
+import contextlib
+import json
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, NoReturn
+
+import click
+
+from grader import course, workspace
+from grader.errors import CourseError, GradeError, UsageError
+from grader.spelling import nearest
+from grader.workspace import Workspace
+
+
+class Commands(click.Group):
+    """A group that names the nearest command when one is mistyped, and never shows a traceback."""
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        try:
+            return super().resolve_command(ctx, args)
+        except click.UsageError as error:
+            close = nearest(args[0], self.list_commands(ctx), 2)
+            hint = f" Did you mean `grade {'` or `grade '.join(close)}`?" if close else ""
+            raise click.UsageError(f"There is no command {args[0]!r}.{hint}", ctx) from error
+
+    def main(self, *args: Any, **kwargs: Any) -> Any:
+        try:
+            return super().main(*args, **kwargs)
+        except GradeError as error:
+            click.echo(f"grade: {error}", err=True)
+            sys.exit(error.exit_code)
+        except OSError as error:
+            click.echo(f"grade: {error.filename or 'this machine'}: {error.strerror or error}", err=True)
+            sys.exit(CourseError.exit_code)
+
+
+@click.group(cls=Commands, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 80})
+@click.option("--workspace", "folder", metavar="DIR", help="Your folder of attempts, if it is not the usual one.")
+@click.version_option(package_name="gpt-kata", prog_name="grade")
+@click.pass_context
+def main(ctx: click.Context, folder: str | None) -> None:
+    """Learn to build a GPT in JAX and Flax NNX, one graded problem at a time.
+
+    \b
+    Begin with     grade start
+    read a page    grade show 07
+    write it in    attempts/p07_next_token_loss.py
+    and grade it   grade problem 07
+
+    Exit status: 0 passed, 1 not passed, 2 asked wrongly, 3 our own fault.
+    """
+    ctx.obj = folder
+
+
+@main.command()
+@click.argument("directory", required=False)
+@click.pass_obj
+def start(folder: str | None, directory: str | None) -> None:
+    """Make your workspace: a file to fill in for every problem, and the pages.
+
+    DIRECTORY is `attempts` unless you name another. Nothing of yours is ever overwritten; run it again after an update to
+    get what is new.
+    """
+    space = Workspace(Path(directory)) if directory else workspace.find(folder)
+    new = space.start()
+    if not (space.folder / workspace.PROGRESS).exists():
+        first = course.problems()[0]
+        space.remember(first)
+    if not new:
+        click.echo(f"{space.folder} has everything already.")
+    for path in new:
+        click.echo(f"new  {path}")
+    click.echo(f"\nNext: `grade next`-worthy problems are in `grade list`; begin with `grade show {course.names()[0][1:3]}`.")
+
+
+@main.command()
+@click.argument("problem", metavar="NN")
+@click.argument("file", required=False, type=click.Path(path_type=Path))
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON object, and nothing else, on stdout.")
+@click.option("--seed", type=click.IntRange(0, 2**32 - 1), default=0, metavar="N", help="Draw other cases.")
+@click.option(
+    "--timeout", type=click.FloatRange(0, 86400, min_open=True), metavar="S", help="Seconds your code may take in all."
+)
+@click.pass_obj
+def problem(
+    folder: str | None, problem: str, file: Path | None, as_json: bool, seed: int, timeout: float | None
+) -> None:
+    """Grade your file for problem NN (7, 07, p07 or next_token_loss).
+
+    FILE is the one in your workspace unless you name another; it is made from the stub if it is not there yet.
+    """
+    name: str | None = None
+    try:
+        found = course.find(problem)
+        name = found.name
+        space = workspace.find(folder)
+        if file is None:
+            if space.add(found):
+                click.echo(f"new  {space.file(found)}\n", err=as_json)
+            file = space.file(found)
+        report = _grade(found, file, seed, timeout)
+    except GradeError as error:
+        if as_json:
+            from grader.report import json as report_json
+
+            click.echo(report_json.dumps(report_json.refused(name, str(error))))
+        raise
+    if as_json:
+        from grader.report import json as report_json
+
+        click.echo(report_json.dumps(report_json.as_object(report)))
+    else:
+        from grader.report import terminal
+
+        click.echo(terminal.render(report))
+    if file.resolve() == space.file(found).resolve():
+        space.remember(found, verdict=str(report.verdict), score=report.score)
+    sys.exit(0 if report.verdict == "PASS" else 1)
+
+
+def _grade(problem: Any, file: Path, seed: int, timeout: float | None) -> Any:
+    from grader import cache, submission
+    from grader.sandbox import Limits, Worker
+
+    course.solution_path(problem)
+    try:
+        source = submission.read(problem, file)
+    except submission.Unreadable as error:
+        from grader import judge
+        from grader.verdict import Verdict
+
+        return judge.refused(problem, file.name, Verdict.ERROR, str(error))
+    # The worker's imports take longest: they start before the judge's own.
+    worker = Worker(cache.programs([problem.name, *source.sources.values()]), Limits())
+    try:
+        from grader import judge
+
+        return judge.grade(problem, source, worker, seed=seed, timeout=timeout)
+    except BaseException:
+        worker.close()
+        raise
+
+
+@main.command(name="list")
+@click.pass_obj
+def list_(folder: str | None) -> None:
+    """Show the problems by part, with points and your progress."""
+    progress = workspace.find(folder).progress()
+    part, score = "", 0
+    everything = course.problems()
+    for found in everything:
+        if course.part_of(found) != part:
+            part = course.part_of(found)
+            click.echo(f"\n{part}" if found is not everything[0] else part)
+        row = progress.get(found.name, {})
+        mine = row.get("score", 0) if isinstance(row.get("score", 0), int) else 0
+        score += mine
+        state = {"PASS": "passed", None: ""}.get(row.get("verdict"), str(row.get("verdict")).lower())
+        state = "given up" if row.get("given_up") and state != "passed" else state
+        click.echo(f"  {found.label}  {found.title:44} {mine:2} of {found.points:2}  {state}".rstrip())
+    total = sum(found.points for found in everything)
+    click.echo(f"\n{score} of {total} points. `grade show NN` is the page, `grade problem NN` grades.")
+
+
+@main.command()
+@click.argument("problem", metavar="NN")
+def show(problem: str) -> None:
+    """Read the page of problem NN."""
+    from grader import page
+
+    found = course.find(problem)
+    text = page.without_hints(found)
+    if not sys.stdout.isatty():
+        click.echo(text, nl=False)
+    else:
+        from rich.console import Console
+        from rich.markdown import Markdown
+
+        console = Console()
+        with console.pager(styles=True) if console.height < 60 else contextlib.nullcontext():
+            console.print(Markdown(text), width=min(console.width, 100))
+    click.echo(f"\n{len(page.hints(found))} hints: `grade hint {found.label}`. Grade with `grade problem {found.label}`.")
+
+
+@main.command()
+@click.argument("problem", metavar="NN")
+@click.option("--again", is_flag=True, help="Show the hints seen so far, and no new one.")
+@click.pass_obj
+def hint(folder: str | None, problem: str, again: bool) -> None:
+    """Get the next hint for problem NN: first a nudge, at last nearly the answer."""
+    from grader import page
+
+    found = course.find(problem)
+    space = workspace.find(folder)
+    hints = page.hints(found)
+    row = space.progress().get(found.name, {})
+    seen = row.get("hints", 0) if isinstance(row.get("hints", 0), int) else 0
+    count = seen if again else min(seen + 1, len(hints))
+    if not count:
+        click.echo("No hint seen yet.")
+    for number, text in list(enumerate(hints, 1))[0 if again or seen >= len(hints) else count - 1 : count]:
+        click.echo(f"Hint {number} of {len(hints)}: {text}\n")
+    left = len(hints) - count
+    more = f"`grade hint {found.label}` shows the next." if left else f"`grade solution {found.label} --give-up` shows the answer."
+    click.echo(f"{left} hint{'' if left == 1 else 's'} left. {more}")
+    if count > seen:
+        space.folder.mkdir(parents=True, exist_ok=True)
+        space.remember(found, hints=count)
+
+
+@main.command()
+@click.argument("problem", metavar="NN")
+@click.option("--give-up", is_flag=True, help="Show it although you have not passed.")
+@click.pass_obj
+def solution(folder: str | None, problem: str, give_up: bool) -> None:
+    """Read the reference solution of problem NN, once you have passed it."""
+    found = course.find(problem)
+    space = workspace.find(folder)
+    passed = space.progress().get(found.name, {}).get("verdict") == "PASS"
+    if not passed and not give_up:
+        raise UsageError(
+            f"Problem {found.label} is not passed yet. `grade hint {found.label}` helps; "
+            f"`grade solution {found.label} --give-up` shows the answer all the same."
+        )
+    text = course.solution_path(found).read_text(encoding="utf-8")
+    if not passed:
+        space.remember(found, given_up=True)
+    click.echo(text, nl=False)
+
+
+@main.command()
+@click.argument("problems", metavar="[NN ...]", nargs=-1)
+@click.option("--jobs", type=click.IntRange(1, 64), help="Problems verified at a time [default: one a core].")
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON object, and nothing else, on stdout.")
+def verify(problems: tuple[str, ...], jobs: int | None, as_json: bool) -> None:
+    """For authors: is every problem sound?
+
+    The stub must be NOT ATTEMPTED, the reference must pass, every misconception must be rejected and named as itself, the
+    page must have its sections and true examples. Exits 1 if anything falls short.
+    """
+    from grader import verify as verify_
+
+    chosen = [course.find(word) for word in problems] or course.problems()
+    rows = []
+    for row in verify_.verify(chosen, jobs):
+        rows.append(row)
+        if not as_json:
+            if len(rows) == 1:
+                click.echo(verify_.HEADER)
+            click.echo(row.line())
+            for complaint in row.complaints:
+                click.echo(f"      {complaint}")
+    sound = all(not row.complaints for row in rows)
+    if as_json:
+        click.echo(json.dumps({"schema": 1, "sound": sound, "problems": [row.as_object() for row in rows]}))
+    else:
+        short = sum(bool(row.complaints) for row in rows)
+        click.echo(f"\n{len(rows)} problems, {'all sound' if sound else f'{short} fall short'}.")
+    sys.exit(0 if sound else 1)
+
+
+@main.command()
+@click.pass_obj
+def doctor(folder: str | None) -> None:
+    """Look at this machine: versions, devices, isolation, cache, workspace."""
+    from grader import doctor as doctor_
+
+    fine = True
+    for finding in doctor_.examine(workspace.find(folder)):
+        click.echo(f"{'ok  ' if finding.fine else 'LOOK'}  {finding.subject:12} {finding.says}")
+        if finding.remedy:
+            click.echo(f"                    {finding.remedy}")
+        fine = fine and (finding.fine or not finding.serious)
+    sys.exit(0 if fine else 1)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,82 @@
+"""What this machine offers, and what to do about what it lacks."""
+
+import json
+import platform
+import subprocess
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass
+from importlib.metadata import PackageNotFoundError, version
+
+from grader import cache, course, landlock
+from grader.workspace import Workspace
+
+PACKAGES = ("jax", "jaxlib", "flax", "optax", "orbax-checkpoint", "numpy", "hypothesis", "click")
+
+
+@dataclass(frozen=True)
+class Finding:
+    """One line: what was looked at, what was found, and what to do if it is not fine."""
+
+    subject: str
+    says: str
+    fine: bool = True
+    remedy: str = ""
+    serious: bool = False
+
+
+def examine(space: Workspace) -> Iterator[Finding]:
+    """Looks at everything, the quick things first."""
+    yield Finding("python", f"{platform.python_version()} on {platform.system()} {platform.machine()}")
+    for package in PACKAGES:
+        try:
+            yield Finding(package, version(package))
+        except PackageNotFoundError:
+            remedy = "Install the course again: python3 -m pip install -e ."
+            yield Finding(package, "is not installed", False, remedy, serious=True)
+    yield from _devices()
+    yield _isolation()
+    yield _cache()
+    yield _course()
+    yield _workspace(space)
+
+
+def _devices() -> Iterator[Finding]:
+    program = "import jax, json; print(json.dumps([str(device) for device in jax.devices()]))"
+    try:
+        done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=120, check=True)
+        found = ", ".join(json.loads(done.stdout.splitlines()[-1]))
+    except (subprocess.SubprocessError, ValueError, IndexError):
+        yield Finding("devices", "JAX does not start", False, "Run `python -c 'import jax; jax.devices()'` and read on.", True)
+        return
+    yield Finding("devices", f"{found} (graders always use the CPU)")
+
+
+def _isolation() -> Finding:
+    if landlock.version():
+        return Finding("isolation", f"own process, limits, landlock (version {landlock.version()})")
+    remedy = "Your own code is safe to grade so; grade other people's on Linux 5.13 or newer."
+    return Finding("isolation", "own process and limits only: this system has no Landlock", False, remedy)
+
+
+def _cache() -> Finding:
+    found = cache.folder()
+    if found is None:
+        return Finding("cache", "nowhere to write: every verdict computes the reference again", False, "Set GRADE_CACHE to a folder.")
+    size = sum(path.stat().st_size for path in found.rglob("*") if path.is_file())
+    return Finding("cache", f"{found}, {size / 2**20:.1f} MiB (may be deleted at any time)")
+
+
+def _course() -> Finding:
+    count = len(course.names())
+    missing = [name for name in course.names() if not (course.SOLUTIONS / f"{name}.py").is_file()]
+    if missing:
+        return Finding("course", f"{count} problems, {len(missing)} without a reference", False, f"First: {missing[0]}")
+    return Finding("course", f"{count} problems in {course.PROBLEMS}")
+
+
+def _workspace(space: Workspace) -> Finding:
+    if not space.folder.is_dir():
+        return Finding("workspace", f"{space.folder} is not there yet", True, "`grade start` makes it.")
+    passed = sum(row.get("verdict") == "PASS" for row in space.progress().values())
+    return Finding("workspace", f"{space.folder.resolve()}, {passed} passed")

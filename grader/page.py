@@ -1,0 +1,36 @@
+"""A problem's page: its sections, its hints, and how it is shown in a terminal."""
+
+import re
+
+from grader.course import page_text
+from grader.problem import Problem
+
+SECTIONS = (
+    "Why this matters",
+    "The architecture",
+    "The ideas",
+    "A worked sketch",
+    "Pitfalls",
+    "The problem",
+    "Inputs",
+    "Output",
+    "Examples",
+    "Hints",
+)
+
+
+def sections(problem: Problem) -> dict[str, str]:
+    """The text under each second-level heading, in order."""
+    parts = re.split(r"^## (.+)\n", page_text(problem), flags=re.MULTILINE)
+    return {title.strip(): text.strip() for title, text in zip(parts[1::2], parts[2::2], strict=True)}
+
+
+def hints(problem: Problem) -> list[str]:
+    """The numbered items of the page's last section, from a nudge to nearly there."""
+    items = re.split(r"^\d+\. ", sections(problem).get("Hints", ""), flags=re.MULTILINE)[1:]
+    return [item.strip() for item in items]
+
+
+def without_hints(problem: Problem) -> str:
+    """The page up to its hints, which are given one at a time."""
+    return page_text(problem).split("\n## Hints\n")[0].strip() + "\n"
