@@ -68,14 +68,15 @@ def start(folder: str | None, directory: str | None) -> None:
     """
     space = Workspace(Path(directory)) if directory else workspace.find(folder)
     new = space.start()
+    first = course.problems()[0]
     if not (space.folder / workspace.PROGRESS).exists():
-        first = course.problems()[0]
         space.remember(first)
     if not new:
         click.echo(f"{space.folder} has everything already.")
     for path in new:
         click.echo(f"new  {path}")
-    click.echo(f"\nNext: `grade next`-worthy problems are in `grade list`; begin with `grade show {course.names()[0][1:3]}`.")
+    label = first.label
+    click.echo(f"\nNext: read `grade show {label}`, fill in {space.file(first)}, grade with `grade problem {label}`.")
 
 
 @main.command()

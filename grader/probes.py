@@ -16,7 +16,7 @@ import numpy as np
 from flax import nnx
 
 from grader.leaves import BadOutput, fill_module, fill_state, named
-from grader.problem import Case, Problem
+from grader.problem import Case, Entry, Problem
 from grader.spelling import nearest
 
 Arrays = dict[str, Any]
@@ -93,9 +93,26 @@ class Subject:
         cls = self.attribute(name)
         if not (isinstance(cls, type) and issubclass(cls, nnx.Module)):
             raise BadEntry(f"`{name}` must be a class that inherits from nnx.Module: it is {_a(cls)}")
+        if entry.made_by:
+            return self._captured(entry.made_by, cls, case)
         hyper = [case.values[key] for key in entry.construct or ()]
         check_arguments(cls, entry.signature(), *hyper, rngs=None)
         return lambda: cls(*hyper, rngs=nnx.Rngs(case.seed))
+
+    def _captured(self, maker: Entry, cls: type[nnx.Module], case: Case) -> Callable[[], nnx.Module]:
+        """A function that returns the first `cls` that the `maker` entry constructs."""
+        target, args = self.attribute(maker.name), [case.values[key] for key in maker.arguments]
+        check_arguments(target, maker.signature(), *args)
+
+        def make() -> nnx.Module:
+            made: list[nnx.Module] = []
+            with constructing(cls, made.append):
+                target(*(jnp.asarray(value) if isinstance(value, np.ndarray) else value for value in args))
+            if not made:
+                raise BadEntry(f"`{maker.name}` does not construct a `{cls.__name__}`")
+            return made[0]
+
+        return make
 
 
 def check_arguments(target: Any, wanted: str, *args: Any, **kwargs: Any) -> None:
@@ -224,22 +241,17 @@ def compiled(subject: Subject, case: Case, *, entry: str) -> Reading:
 
 
 @contextlib.contextmanager
-def filling(subject: Subject, cls_name: str | None, seed: int, seen: Arrays) -> Iterator[None]:
-    """While it lasts, each outermost `cls_name` that is constructed has its parameters filled by name.
+def constructing(cls: type[nnx.Module], then: Callable[[nnx.Module], object], seen: Arrays | None = None) -> Iterator[None]:
+    """While it lasts, `then` is called with each outermost `cls` that has been constructed.
 
-    What the entry returns then no longer depends on the order in which its author draws from `rngs`. The key of the rngs it
-    was constructed with is put into `seen`, so that the seed still counts.
+    The key of the rngs it was constructed with is put into `seen`.
     """
-    if cls_name is None:
-        yield
-        return
-    cls = subject.attribute(cls_name)
     original, depth = cls.__init__, 0
 
     def init(self: Any, *args: Any, **kwargs: Any) -> None:
         nonlocal depth
         for value in (*args, *kwargs.values()):
-            if isinstance(value, nnx.Rngs):
+            if seen is not None and isinstance(value, nnx.Rngs):
                 seen["output.rngs_key"] = jax.random.key_data(value.params.key[...])
         depth += 1
         try:
@@ -247,14 +259,25 @@ def filling(subject: Subject, cls_name: str | None, seed: int, seen: Arrays) -> 
         finally:
             depth -= 1
         if not depth:
-            fill_module(self, seed)
+            then(self)
 
-    seen.clear()
     cls.__init__ = init
     try:
         yield
     finally:
         cls.__init__ = original
+
+
+def filling(subject: Subject, name: str | None, seed: int, seen: Arrays) -> contextlib.AbstractContextManager[None]:
+    """While it lasts, every `name` that is constructed has its parameters filled by name.
+
+    What the entry returns then no longer depends on the order in which its author draws from `rngs`; the key it drew from is
+    compared instead, so that the seed still counts.
+    """
+    seen.clear()
+    if name is None:
+        return contextlib.nullcontext()
+    return constructing(subject.attribute(name), lambda module: fill_module(module, seed), seen)
 
 
 def cotangent(path: str, like: Any) -> np.ndarray[Any, Any]:

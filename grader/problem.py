@@ -41,19 +41,23 @@ class Entry:
     """A function or class that is graded.
 
     A function is called with the case's values named in `arguments`, in that order: numbers stay Python numbers, arrays
-    are traced. A module is constructed from those named in `construct` and `rngs=`, then called with `arguments`.
+    are traced. A module is constructed from those named in `construct` and `rngs=`, then called with `arguments`. Where the
+    page leaves a module's constructor open, `made_by` is a function entry that constructs one: that one is graded.
     """
 
     name: str
     arguments: tuple[str, ...]
     construct: tuple[str, ...] | None = None
+    made_by: Entry | None = None
 
     @property
     def is_module(self) -> bool:
-        return self.construct is not None
+        return self.construct is not None or self.made_by is not None
 
     def signature(self) -> str:
         """How the page writes it: `next_token_loss(logits, token_ids, pad_id)`."""
+        if self.made_by:
+            return self.name
         if self.construct is None:
             return f"{self.name}({', '.join(self.arguments)})"
         return f"{self.name}({', '.join([*self.construct, 'rngs'])})"

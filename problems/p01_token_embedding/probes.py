@@ -1,0 +1,21 @@
+"""What problem 01 looks at besides numbers. Runs in workers."""
+
+import numpy as np
+
+from grader.probes import Reading, Subject
+from grader.problem import Case
+
+
+def refuses(subject: Subject, case: Case, *, entry: str) -> Reading:
+    """1 if calling the module on the case raises, 0 if it returns something."""
+    call, parameters, arrays = subject.bind(entry, case)
+    try:
+        call(parameters, arrays)
+    except NotImplementedError:
+        raise
+    except Exception:
+        return Reading({"raises": np.int32(1)})
+    return Reading({"raises": np.int32(0)})
+
+
+PROBES = {"refuses": refuses}

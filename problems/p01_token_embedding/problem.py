@@ -1,0 +1,39 @@
+"""Problem 01: token ids become vectors that know their position."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from grader.checks import output_and_gradient, parameters
+from grader.problem import EXACT, Cases, Check, Entry, Problem
+
+EMBED = "TokenAndPositionEmbed"
+
+
+def shorter_than_context(sizes: Mapping[str, int], rng: Any) -> dict[str, Any]:
+    """A story of T tokens for a table of `max_T` > T positions."""
+    token_ids = rng.integers(0, sizes["V"], sizes["T"]).astype("int32")
+    return {"vocab_size": sizes["V"], "max_T": sizes["T"] + sizes["spare"], "d_model": sizes["D"], "token_ids": token_ids}
+
+
+def too_long(sizes: Mapping[str, int], rng: Any) -> dict[str, Any]:
+    """A story of more tokens than the table has positions."""
+    return shorter_than_context({**sizes, "spare": -sizes["spare"]}, rng)
+
+
+SIZES = {"T": (5, 7), "spare": (2, 3), "V": (7, 11), "D": (4, 6)}
+
+PROBLEM = Problem(
+    title="Token and position embedding",
+    entries=(Entry(EMBED, ("token_ids",), construct=("vocab_size", "max_T", "d_model")),),
+    cases={"cases": Cases(shorter_than_context, SIZES), "too long": Cases(too_long, SIZES, draws=1)},
+    checks=(
+        parameters(EMBED, points=1, initial=["pos_embed"]),
+        *output_and_gradient(EMBED, wrt="parameters", points=(2, 1)),
+        Check(
+            "a story longer than max_T is refused", 1, "refuses", {"entry": EMBED}, cases="too long", tolerance=EXACT,
+            words={0: "a result", 1: "an exception"},
+            advice="JAX clamps an index that is out of range instead of complaining, so a long story silently gets wrong "
+            "positions. Compare T with max_T and raise ValueError.",
+        ),
+    ),
+)  # fmt: skip

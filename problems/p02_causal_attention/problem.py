@@ -1,0 +1,36 @@
+"""Problem 02: one head of causal self-attention."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from grader.checks import causality, output, output_and_gradient
+from grader.problem import Cases, Entry, Problem
+
+ATTENTION = "causal_attention"
+
+
+def normal(sizes: Mapping[str, int], rng: Any) -> dict[str, Any]:
+    return {name: rng.standard_normal((sizes["T"], sizes["K"])).astype("float32") for name in ("q", "k", "v")}
+
+
+def large(sizes: Mapping[str, int], rng: Any) -> dict[str, Any]:
+    """Scores far beyond what exp can hold in float32."""
+    values = normal(sizes, rng)
+    return {**values, "q": values["q"] * 100, "k": values["k"] * 100}
+
+
+SIZES = {"T": (4, 6, 7), "K": (3, 5)}
+
+PROBLEM = Problem(
+    title="Causal attention, one head",
+    entries=(Entry(ATTENTION, ("q", "k", "v")),),
+    cases={"cases": Cases(normal, SIZES), "large": Cases(large, SIZES, draws=1)},
+    checks=(
+        *output_and_gradient(ATTENTION, wrt=["q", "k", "v"], points=(2, 1)),
+        causality(
+            ATTENTION, argument="v", points=2, words={0: "no influence", 1: "influence"},
+            advice="Row t of `depends` says which positions influence output t: all up to and including t, none after.",
+        ),
+        output(ATTENTION, points=1, name="large scores stay finite", cases="large"),
+    ),
+)  # fmt: skip

@@ -1,0 +1,38 @@
+"""Problem 04: layer normalisation, by hand."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from grader.checks import output, output_and_gradient
+from grader.problem import Cases, Entry, Problem
+
+NORM = "layer_norm"
+
+
+def ordinary(sizes: Mapping[str, int], rng: Any) -> dict[str, Any]:
+    D = sizes["D"]
+    return {
+        "x": (2 * rng.standard_normal((sizes["T"], D)) + 1).astype("float32"),
+        "scale": (1 + rng.standard_normal(D) / 2).astype("float32"),
+        "bias": rng.standard_normal(D).astype("float32"),
+        "epsilon": 1e-5,
+    }
+
+
+def faint(sizes: Mapping[str, int], rng: Any) -> dict[str, Any]:
+    """Rows whose variance is about epsilon, where it matters on which side of the root epsilon stands."""
+    values = ordinary(sizes, rng)
+    return {**values, "x": (0.003 * rng.standard_normal(values["x"].shape)).astype("float32")}
+
+
+SIZES = {"T": (3, 5), "D": (4, 6, 7)}
+
+PROBLEM = Problem(
+    title="Layer normalisation, by hand",
+    entries=(Entry(NORM, ("x", "scale", "bias", "epsilon")),),
+    cases={"cases": Cases(ordinary, SIZES), "faint": Cases(faint, SIZES, draws=2)},
+    checks=(
+        *output_and_gradient(NORM, wrt=["x", "scale", "bias"], points=(2, 1)),
+        output(NORM, points=1, name="faint rows", cases="faint"),
+    ),
+)

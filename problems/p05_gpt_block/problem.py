@@ -1,0 +1,27 @@
+"""Problem 05: a transformer block, pre-LN."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from grader.checks import causality, output_and_gradient, parameters
+from grader.problem import Cases, Entry, Problem
+
+BLOCK = "GPTBlock"
+
+
+def activations(sizes: Mapping[str, int], rng: Any) -> dict[str, Any]:
+    D = sizes["H"] * sizes["K"]
+    x = (2 * rng.standard_normal((sizes["T"], D)) + 1).astype("float32")
+    return {"d_model": D, "num_heads": sizes["H"], "d_ff": sizes["F"], "x": x}
+
+
+PROBLEM = Problem(
+    title="A GPT block",
+    entries=(Entry(BLOCK, ("x",), construct=("d_model", "num_heads", "d_ff")),),
+    cases={"cases": Cases(activations, {"T": (4, 5), "H": (2, 3), "K": (3, 4), "F": (7, 10)}, draws=2)},
+    checks=(
+        parameters(BLOCK, points=1),
+        *output_and_gradient(BLOCK, wrt="parameters", points=(3, 1)),
+        causality(BLOCK, argument="x", points=1, words={0: "no influence", 1: "influence"}),
+    ),
+)

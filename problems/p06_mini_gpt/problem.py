@@ -1,0 +1,41 @@
+"""Problem 06: the whole model."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from grader.checks import output, output_and_gradient, parameters
+from grader.problem import Cases, Entry, Problem
+
+FORWARD, MODEL = "mini_gpt_forward", "MiniGPT"
+SHAPE = ("vocab_size", "d_model", "num_heads", "d_ff", "num_layers")
+
+
+def story(sizes: Mapping[str, int], rng: Any) -> dict[str, Any]:
+    """`token_ids` is shorter than `context_ids`, whose length is the number of positions."""
+    T, V = sizes["T"], sizes["V"]
+    context_ids = rng.integers(0, V, T + 2).astype("int32")
+    return {
+        "seed": int(rng.integers(1, 1000)),
+        "context_ids": context_ids,
+        "token_ids": context_ids[:T],
+        "vocab_size": V,
+        "d_model": sizes["H"] * sizes["K"],
+        "num_heads": sizes["H"],
+        "d_ff": sizes["F"],
+        "num_layers": 2,
+    }
+
+
+PROBLEM = Problem(
+    title="MiniGPT",
+    entries=(
+        Entry(FORWARD, ("seed", "token_ids", *SHAPE)),
+        Entry(MODEL, ("token_ids",), made_by=Entry(FORWARD, ("seed", "context_ids", *SHAPE))),
+    ),
+    cases={"cases": Cases(story, {"T": (4, 5), "V": (9, 11), "H": (2, 3), "K": (3, 4), "F": (7, 10)}, draws=2)},
+    checks=(
+        parameters(MODEL, points=1),
+        *output_and_gradient(MODEL, wrt="parameters", points=(3, 1)),
+        output(FORWARD, fill=MODEL, points=1, name="mini_gpt_forward"),
+    ),
+)

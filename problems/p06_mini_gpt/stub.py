@@ -1,0 +1,35 @@
+"""Problem 06: the whole model. The page is in pages/p06_mini_gpt.md."""
+
+import jax
+import jax.numpy as jnp
+from flax import nnx
+from jaxtyping import Array, Float, Int
+
+# Once problem 05 is done: from p05_gpt_block import GPTBlock
+
+
+class MiniGPT(nnx.Module):
+    """Embeddings, blocks, a final norm, and the token embedding once more as the head."""
+
+    def __init__(
+        self, vocab_size: int, d_model: int, num_heads: int, d_ff: int, num_layers: int, max_T: int, rngs: nnx.Rngs
+    ):
+        """Makes `embed`, `pos_embed` (zeros, (max_T, d_model)), `blocks` (an nnx.List) and `ln_f`."""
+        raise NotImplementedError
+
+    def __call__(self, token_ids: Int[Array, "T"]) -> Float[Array, "T V"]:
+        """token_ids: (T,). Returns logits, (T, V)."""
+        raise NotImplementedError
+
+
+def mini_gpt_forward(
+    seed: int,
+    token_ids: Int[Array, "T"],
+    vocab_size: int,
+    d_model: int,
+    num_heads: int,
+    d_ff: int,
+    num_layers: int,
+) -> Float[Array, "T*V"]:
+    """The logits of a fresh model, made from nnx.Rngs(seed) with max_T = T, on one story: (T * V,)."""
+    raise NotImplementedError
