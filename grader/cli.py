@@ -2,10 +2,10 @@
 
 import contextlib
 import json
+import os
 import sys
-from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import Any
 
 import click
 
@@ -36,6 +36,12 @@ class Commands(click.Group):
             sys.exit(error.exit_code)
         except OSError as error:
             click.echo(f"grade: {error.filename or 'this machine'}: {error.strerror or error}", err=True)
+            sys.exit(CourseError.exit_code)
+        except Exception as error:
+            if os.environ.get("GRADE_DEBUG"):
+                raise
+            click.echo(f"grade: a fault of ours, not yours: {type(error).__name__}: {error}", err=True)
+            click.echo("Set GRADE_DEBUG=1 to see where, and please report it.", err=True)
             sys.exit(CourseError.exit_code)
 
 

@@ -112,11 +112,20 @@ def find(word: str) -> Problem:
 
 
 def page_text(problem: Problem) -> str:
-    return (problem.folder / "page.md").read_text(encoding="utf-8")
+    """The lesson. Raises CourseError if it is not there."""
+    return _text(problem.folder / "page.md")
 
 
 def stub_text(problem: Problem) -> str:
-    return (problem.folder / "stub.py").read_text(encoding="utf-8")
+    """The file to fill in. Raises CourseError if it is not there."""
+    return _text(problem.folder / "stub.py")
+
+
+def _text(path: Path) -> str:
+    try:
+        return path.read_text(encoding="utf-8")
+    except OSError as error:
+        raise CourseError(f"{path} cannot be read: {error.strerror}") from None
 
 
 def solution_path(problem: Problem) -> Path:

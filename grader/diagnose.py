@@ -13,7 +13,7 @@ from grader.session import Outcome
 SAME = Tolerance(rtol=1e-4, atol=1e-4)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Evidence:
     """What the submission gave for one check on one case, and whether that was wrong."""
 

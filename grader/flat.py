@@ -17,7 +17,7 @@ Values = np.ndarray[tuple[int, ...], np.dtype[np.generic]]
 Index = tuple[int, ...]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Leaf:
     """One named array of an output.
 

@@ -63,7 +63,7 @@ class Entry:
         return f"{self.name}({', '.join([*self.construct, 'rngs'])})"
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Case:
     """One set of inputs: numbers and arrays by name. `sizes` and `seed` are what it was made from."""
 

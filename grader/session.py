@@ -69,7 +69,7 @@ class Failure:
         return "\n".join(lines + [f"    {self.caret}"] * bool(self.caret))
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Outcome:
     """What a probe gave: leaves and notes, or a failure."""
 

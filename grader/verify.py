@@ -10,7 +10,7 @@ from time import monotonic
 from typing import Any
 
 from grader import cache, course, judge, page, submission
-from grader.errors import GradeError
+from grader.errors import CourseError, GradeError
 from grader.problem import Problem
 from grader.reference import Reference
 from grader.sandbox import Limits, Worker
@@ -67,8 +67,11 @@ def verify_one(name: str) -> Row:
         _definition(problem, row)
         reference = Reference(problem)
         try:
-            _page(problem, reference, row)
-            _runs(problem, reference, row)
+            for look in (_page, _runs):
+                try:
+                    look(problem, reference, row)
+                except CourseError as error:
+                    row.complaints.append(str(error))
         finally:
             reference.close()
     except GradeError as error:

@@ -1,0 +1,53 @@
+"""What problem 08 looks at: four steps of training on the grader's own small model. Runs in workers."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from flax import nnx
+
+from grader.leaves import BadOutput, fill_module, named
+from grader.probes import Reading, Subject, check_arguments
+from grader.problem import Case
+from grader.toy import ToyLM
+
+
+def training(subject: Subject, case: Case) -> Reading:
+    """The loss of each step, and parameters and optimizer state after the last."""
+    values = case.values
+    model = ToyLM(values["vocab_size"], values["d_model"], values["d_ff"], rngs=nnx.Rngs(0))
+    fill_module(model, case.seed)
+    optimizer = _optimizer(subject, model, values["learning_rate"])
+    step = subject.attribute("train_step")
+    check_arguments(step, subject.problem.entry("train_step").signature(), None, None, None, None)
+    losses = []
+    for token_ids in values["token_ids"]:
+        loss = step(model, optimizer, jnp.asarray(token_ids), values["pad_id"])
+        if not isinstance(loss, jax.Array | float | np.floating) or np.shape(loss):
+            raise BadOutput(f"`train_step` returned {_describe(loss)}; it must return the loss, a scalar")
+        losses.append(loss)
+    return Reading(
+        {
+            "losses": jnp.stack(losses),
+            **named(nnx.state(model, nnx.Param), "parameters"),
+            **named(nnx.state(optimizer), "optimizer"),
+            "runs_of_the_forward_pass": np.int32(model.traces.count),
+        }
+    )
+
+
+def _optimizer(subject: Subject, model: nnx.Module, learning_rate: float) -> nnx.Optimizer:
+    make = subject.attribute("make_optimizer")
+    check_arguments(make, subject.problem.entry("make_optimizer").signature(), None, None)
+    optimizer = make(model, learning_rate)
+    if not isinstance(optimizer, nnx.Optimizer):
+        raise BadOutput(f"`make_optimizer` returned {_describe(optimizer)}; it must return an nnx.Optimizer")
+    return optimizer
+
+
+def _describe(value: object) -> str:
+    if value is None:
+        return "None"
+    return f"an array of shape {np.shape(value)}" if isinstance(value, jax.Array) else f"a {type(value).__name__}"
+
+
+PROBES = {"training": training}

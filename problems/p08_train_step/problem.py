@@ -1,0 +1,48 @@
+"""Problem 08: one step of training."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from grader.problem import Cases, Check, Entry, Problem, Tolerance
+
+STEPS = 4
+
+
+def batches(sizes: Mapping[str, int], rng: Any) -> dict[str, Any]:
+    """Four batches of right-padded stories for the small model that the grader brings."""
+    V, B, T = sizes["V"], sizes["B"], sizes["T"]
+    token_ids = rng.integers(0, V - 1, (STEPS, B, T)).astype("int32")
+    for row, real in enumerate(rng.integers(2, T, STEPS * B)):
+        token_ids.reshape(-1, T)[row, real:] = V - 1
+    return {
+        "token_ids": token_ids,
+        "pad_id": V - 1,
+        "learning_rate": 0.05,
+        "vocab_size": V,
+        "d_model": sizes["D"],
+        "d_ff": sizes["F"],
+    }
+
+
+# Adam divides by the root of a mean square: where a gradient is nearly 0, rounding decides the sign of its first step,
+# which is then as long as the learning rate, 0.05. A hundredth of that is still far below what a wrong step does.
+ADAM = Tolerance(rtol=5e-4, atol=5e-4)
+
+PROBLEM = Problem(
+    title="A train step",
+    entries=(
+        Entry("make_optimizer", ("model", "learning_rate")),
+        Entry("train_step", ("model", "optimizer", "token_ids", "pad_id")),
+    ),
+    cases={"cases": Cases(batches, {"V": (7, 9), "B": (3, 2), "T": (5, 6), "D": (4,), "F": (6,)}, draws=2)},
+    checks=(
+        Check("losses of four steps", 2, "training", leaves="losses", tolerance=ADAM),
+        Check("parameters after four steps", 2, "training", leaves="parameters", tolerance=ADAM),
+        Check("optimizer state", 1, "training", leaves="optimizer", tolerance=ADAM),
+        Check(
+            "compiled once", 1, "training", leaves="runs_of_the_forward_pass", compare="at_most",
+            advice="The forward pass ran in Python again for a batch of the same shape. Decorate `train_step` with "
+            "`@nnx.jit`, and pass nothing that changes from call to call except arrays.",
+        ),
+    ),
+)  # fmt: skip

@@ -1,0 +1,97 @@
+"""What problem 25 looks at: a model and optimizer saved, then restored. Runs in workers."""
+
+import itertools
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import optax
+import orbax.checkpoint  # noqa: F401  imported before the confinement, as every submission needs it
+from flax import nnx
+
+from grader.leaves import BadOutput, named
+from grader.probes import Reading, Subject, check_arguments
+from grader.problem import Case
+from grader.toy import ToyLM, maker, used
+
+_numbers = itertools.count()
+
+
+class Counting:
+    """Calls `make` and counts the calls that made real arrays, not traced ones."""
+
+    def __init__(self, make: Callable[[], Any]) -> None:
+        self.make, self.real_calls = make, 0
+
+    def __call__(self) -> Any:
+        made = self.make()
+        self.real_calls += not isinstance(jax.tree.leaves(nnx.state(made))[0], jax.core.Tracer)
+        return made
+
+
+def restored(subject: Subject, case: Case) -> Reading:
+    """Every leaf of what comes back, the loss after one more step, and how often `make` was run for real."""
+    values = case.values
+    model, optimizer = used(_make(case), case.seed)
+    path = _saved(subject, model, optimizer)
+    make = Counting(_make(case))
+    model, optimizer = _restore(subject, path, make)
+    arrays = {**named(nnx.state(model), "model"), **named(nnx.state(optimizer), "optimizer")}
+    token_ids = jnp.asarray(values["token_ids"])
+    return Reading(
+        {
+            **jax.tree.map(np.asarray, arrays),
+            "next_loss": _next_loss(model, optimizer, token_ids),
+            "real_calls_of_make": np.int32(make.real_calls),
+        }
+    )
+
+
+def refused(subject: Subject, case: Case) -> Reading:
+    """1 if restoring into a model of another width raises, 0 if it returns something."""
+    path = _saved(subject, *used(_make(case), case.seed))
+    try:
+        _restore(subject, path, _make(case, width="other_d_model"))
+    except NotImplementedError:
+        raise
+    except Exception:
+        return Reading({"raises": np.int32(1)})
+    return Reading({"raises": np.int32(0)})
+
+
+def _make(case: Case, width: str = "d_model") -> Callable[[], Any]:
+    return maker(case.values["vocab_size"], case.values[width], case.values["d_ff"])
+
+
+def _saved(subject: Subject, model: ToyLM, optimizer: nnx.Optimizer) -> str:
+    path = str(Path.cwd() / f"checkpoint-{next(_numbers)}")
+    save = subject.attribute("save")
+    check_arguments(save, subject.problem.entry("save").signature(), path, model, optimizer)
+    save(path, model, optimizer)
+    if not Path(path).exists():
+        raise BadOutput("after `save`, there is nothing at its path: was the writing waited for?")
+    return path
+
+
+def _restore(subject: Subject, path: str, make: Callable[[], Any]) -> tuple[Any, Any]:
+    restore = subject.attribute("restore")
+    check_arguments(restore, subject.problem.entry("restore").signature(), path, make)
+    found = restore(path, make)
+    if not (isinstance(found, tuple | list) and len(found) == 2 and isinstance(found[1], nnx.Optimizer)):
+        raise BadOutput(f"`restore` must return (model, optimizer); yours returned a {type(found).__name__}")
+    return found[0], found[1]
+
+
+def _next_loss(model: ToyLM, optimizer: nnx.Optimizer, token_ids: jax.Array) -> jax.Array:
+    def loss(model: ToyLM) -> jax.Array:
+        logits = jax.vmap(model)(token_ids[:, :-1])
+        return jnp.mean(optax.softmax_cross_entropy_with_integer_labels(logits, token_ids[:, 1:]))
+
+    optimizer.update(model, nnx.grad(loss)(model))
+    return loss(model)
+
+
+PROBES = {"restored": restored, "refused": refused}
