@@ -62,10 +62,10 @@ def digest(parts: Iterable[str | bytes]) -> str:
 
 @cache
 def environment() -> str:
-    """What besides sources and cases decides a reference output: versions, platform, and the probes themselves."""
+    """What besides sources and cases decides a reference output: versions, platform, and our own code."""
     found = []
     for package in ("jax", "jaxlib", "flax", "optax", "numpy", "orbax-checkpoint"):
         with contextlib.suppress(PackageNotFoundError):
             found.append(f"{package} {version(package)}")
-    ours = [(Path(__file__).parent / name).read_text() for name in ("leaves.py", "probes.py", "worker.py", "sandbox.py")]
+    ours = [path.read_bytes() for path in sorted(Path(__file__).parent.glob("*.py"))]
     return digest([*found, platform.machine(), sys.platform, *ours])

@@ -30,22 +30,22 @@ def misconception(reference: Reference, evidence: Sequence[Evidence]) -> Misconc
     """
     failed = [item for item in evidence if item.wrong]
     first = [item for item in failed if item.check is failed[0].check]
-    rest = [item for item in evidence if item not in first]
     possible = reference.ideas
     for item in first:
         answers = {idea.name: reference.ask(item.check, item.case, idea.name) for idea in possible}
-        possible = [idea for idea in possible if _same(item.check, answers[idea.name].result(), item.outcome)]
+        possible = [idea for idea in possible if _same(answers[idea.name].result(), item.outcome, item.check.leaves)]
     if len(possible) < 2:
         return possible[0] if possible else None
 
     def agreement(idea: Misconception) -> int:
-        asked = [(item, reference.ask(item.check, item.case, idea.name)) for item in rest]
-        return sum(_same(item.check, answer.result(), item.outcome) for item, answer in asked)
+        # All that the probes returned counts here, also leaves that no check looks at.
+        asked = [(item, reference.ask(item.check, item.case, idea.name)) for item in evidence]
+        return sum(_same(answer.result(), item.outcome) for item, answer in asked)
 
     return max(possible, key=agreement)
 
 
-def _same(check: Check, ours: Outcome, theirs: Outcome) -> bool:
+def _same(ours: Outcome, theirs: Outcome, leaves: str = "") -> bool:
     """Whether two outcomes are one: the same numbers, or the same error with the same message."""
     if ours.failure or theirs.failure:
         return bool(
@@ -54,4 +54,4 @@ def _same(check: Check, ours: Outcome, theirs: Outcome) -> bool:
             and (ours.failure.kind, ours.failure.type, ours.failure.message)
             == (theirs.failure.kind, theirs.failure.type, theirs.failure.message)
         )
-    return compare(select(ours.leaves, check.leaves), select(theirs.leaves, check.leaves), SAME) is None
+    return compare(select(ours.leaves, leaves), select(theirs.leaves, leaves), SAME) is None

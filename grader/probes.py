@@ -26,6 +26,13 @@ class BadEntry(Exception):
     """The graded name is missing or cannot be called as the page says; the message says how to repair it."""
 
 
+class _MadeError(BaseException):
+    """Leaves an entry as soon as it has constructed the module that is wanted."""
+
+    def __init__(self, module: nnx.Module) -> None:
+        self.module = module
+
+
 @dataclass(frozen=True)
 class Reading:
     """What a probe saw: arrays by path, and notes for the learner."""
@@ -36,10 +43,15 @@ class Reading:
 
 @dataclass
 class Subject:
-    """A loaded file, as probes see it."""
+    """A loaded file, as probes see it.
+
+    `memo` keeps what depends on a case's numbers and shapes alone, so that cases that differ only in the elements of their
+    arrays share one trace and one compilation.
+    """
 
     problem: Problem
     namespace: dict[str, Any]
+    memo: dict[Any, Any] = field(default_factory=dict)
 
     def attribute(self, name: str) -> Any:
         """What the file defines under `name`. Raises BadEntry with the nearest name it does define."""
@@ -77,14 +89,16 @@ class Subject:
         Abstract construction costs no initialisation. A constructor that needs real numbers, or state other than
         parameters, is run for real.
         """
-        make = self.maker(name, case)
-        try:
-            graphdef, parameters, rest = nnx.split(nnx.eval_shape(make), nnx.Param, ...)
-            abstract = not jax.tree.leaves(rest)
-        except Exception:  # whatever it is, the real construction will raise it with the learner's own frames
-            abstract = False
-        if not abstract:
-            graphdef, parameters, rest = nnx.split(make(), nnx.Param, ...)
+        key = ("build", name, static(case))
+        if key not in self.memo:
+            make = self.maker(name, case)
+            try:
+                built = nnx.split(nnx.eval_shape(make), nnx.Param, ...)
+                abstract = not jax.tree.leaves(built[2])
+            except Exception:  # whatever it is, the real construction will raise it with the learner's own frames
+                abstract = False
+            self.memo[key] = built if abstract else nnx.split(make(), nnx.Param, ...)
+        graphdef, parameters, rest = self.memo[key]
         return graphdef, fill_state(parameters, case.seed), rest
 
     def maker(self, name: str, case: Case) -> Callable[[], nnx.Module]:
@@ -105,12 +119,15 @@ class Subject:
         check_arguments(target, maker.signature(), *args)
 
         def make() -> nnx.Module:
-            made: list[nnx.Module] = []
-            with constructing(cls, made.append):
-                target(*(jnp.asarray(value) if isinstance(value, np.ndarray) else value for value in args))
-            if not made:
-                raise BadEntry(f"`{maker.name}` does not construct a `{cls.__name__}`")
-            return made[0]
+            def stop(module: nnx.Module) -> None:
+                raise _MadeError(module)
+
+            try:
+                with constructing(cls, stop):
+                    target(*(jnp.asarray(value) if isinstance(value, np.ndarray) else value for value in args))
+            except _MadeError as made:
+                return made.module
+            raise BadEntry(f"`{maker.name}` does not construct a `{cls.__name__}`")
 
         return make
 
@@ -130,16 +147,24 @@ def check_arguments(target: Any, wanted: str, *args: Any, **kwargs: Any) -> None
         ) from None
 
 
+def static(case: Case) -> tuple[Any, ...]:
+    """What of a case decides a trace: its numbers, and the shapes and types of its arrays."""
+    return tuple(
+        (key, value.shape, value.dtype.str) if isinstance(value, np.ndarray) else (key, value)
+        for key, value in case.values.items()
+    )
+
+
 def run(program: Callable[..., Any], *args: Any) -> tuple[Any, list[str]]:
     """Runs `program` compiled as a whole, or, where it cannot be traced, eagerly with a note that says so."""
     try:
-        return jax.jit(program)(*args), []
+        return (program if hasattr(program, "lower") else jax.jit(program))(*args), []
     except (BadOutput, BadEntry, NotImplementedError):
         raise
     except Exception as error:
         if not is_tracing_error(error):
             raise
-        result = program(*jax.tree.map(jnp.asarray, args))
+        result = inspect.unwrap(program)(*jax.tree.map(jnp.asarray, args))
         return result, [f"ran eagerly: it cannot be traced by jax.jit ({type(error).__name__})"]
 
 
@@ -159,29 +184,29 @@ def values(
         with filling(subject, fill, case.seed, seen):
             return {**named(call(p, x), "output"), **seen}
 
-    if wrt is None:
-        result, notes = run(forward, parameters, arrays)
-        return Reading(result, notes)
-
     def with_gradient(p: Any, x: Arrays) -> tuple[Arrays, Any]:
         def projected(at: Any) -> tuple[Any, Arrays]:
             out = forward(at, x) if wrt == "parameters" else forward(p, {**x, **at})
             total = sum(jnp.sum(cotangent(path, leaf) * leaf) for path, leaf in out.items() if _is_float(leaf))
             return total, out
 
-        at = p if wrt == "parameters" else {key: x[key] for key in wrt}
+        at = p if wrt == "parameters" else {key: x[key] for key in wrt or ()}
         slope, out = jax.grad(projected, has_aux=True)(at)
         return out, slope
 
+    program = forward if wrt is None else with_gradient
+    key = ("values", entry, str(wrt), fill and case.seed, static(case))
     try:
-        (out, slope), notes = run(with_gradient, parameters, arrays)
+        result, notes = run(subject.memo.setdefault(key, jax.jit(program)), parameters, arrays)
     except Exception as error:
-        if isinstance(error, BadOutput | BadEntry | NotImplementedError):
+        if wrt is None or isinstance(error, BadOutput | BadEntry | NotImplementedError):
             raise
         # The output alone may still be right: then only the gradient check fails, and says why.
         out, notes = run(forward, parameters, arrays)
         return Reading(out, [*notes, f"no gradient: jax.grad of it raised {type(error).__name__}"])
-    return Reading({**out, **named(slope, "gradient")}, notes)
+    if wrt is None:
+        return Reading(result, notes)
+    return Reading({**result[0], **named(result[1], "gradient")}, notes)
 
 
 def parameters(subject: Subject, case: Case, *, entry: str, initial: list[str]) -> Reading:

@@ -57,6 +57,7 @@ def used(make: Callable[[], tuple[ToyLM, nnx.Optimizer[ToyLM]]], seed: int) -> t
     """A model and optimizer as they might be in the middle of training: no leaf has its initial value."""
     model, optimizer = make()
     fill_module(model, seed)
+    model.temperature[...] = jnp.asarray(1.5)
     state = nnx.state(optimizer)
     filled = jax.tree.map(lambda new, old: abs(new) if old.ndim else old + 3, fill_state(state, seed), state)
     nnx.update(optimizer, jax.tree.map(jnp.asarray, filled))

@@ -76,6 +76,7 @@ def main() -> None:
     sys.dont_write_bytecode = True
     # What is alive now lives as long as the worker: no collection need look at it again.
     gc.freeze()
+    gc.set_threshold(50_000)
     gc.enable()
     isolation = confine(start["limits"], start["cache"])
     send(sock, Frame("ready", {"isolation": isolation}))

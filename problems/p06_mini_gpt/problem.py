@@ -8,6 +8,7 @@ from grader.problem import Cases, Entry, Problem
 
 FORWARD, MODEL = "mini_gpt_forward", "MiniGPT"
 SHAPE = ("vocab_size", "d_model", "num_heads", "d_ff", "num_layers")
+SIZES = {"T": (4,), "V": (9,), "H": (2,), "K": (3,), "F": (7,)}
 
 
 def story(sizes: Mapping[str, int], rng: Any) -> dict[str, Any]:
@@ -15,7 +16,7 @@ def story(sizes: Mapping[str, int], rng: Any) -> dict[str, Any]:
     T, V = sizes["T"], sizes["V"]
     context_ids = rng.integers(0, V, T + 2).astype("int32")
     return {
-        "seed": int(rng.integers(1, 1000)),
+        "seed": 3,
         "context_ids": context_ids,
         "token_ids": context_ids[:T],
         "vocab_size": V,
@@ -32,10 +33,11 @@ PROBLEM = Problem(
         Entry(FORWARD, ("seed", "token_ids", *SHAPE)),
         Entry(MODEL, ("token_ids",), made_by=Entry(FORWARD, ("seed", "context_ids", *SHAPE))),
     ),
-    cases={"cases": Cases(story, {"T": (4, 5), "V": (9, 11), "H": (2, 3), "K": (3, 4), "F": (7, 10)}, draws=2)},
+    # One shape for all cases: the parts have met others in problems 01 to 05, and a shape of this model is slow to trace.
+    cases={"cases": Cases(story, SIZES, draws=2), "entry": Cases(story, SIZES, draws=1)},
     checks=(
         parameters(MODEL, points=1),
         *output_and_gradient(MODEL, wrt="parameters", points=(3, 1)),
-        output(FORWARD, fill=MODEL, points=1, name="mini_gpt_forward"),
+        output(FORWARD, fill=MODEL, points=1, name="mini_gpt_forward", cases="entry"),
     ),
 )

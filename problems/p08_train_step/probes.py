@@ -1,5 +1,7 @@
 """What problem 08 looks at: four steps of training on the grader's own small model. Runs in workers."""
 
+from unittest.mock import patch
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -19,9 +21,17 @@ def training(subject: Subject, case: Case) -> Reading:
     optimizer = _optimizer(subject, model, values["learning_rate"])
     step = subject.attribute("train_step")
     check_arguments(step, subject.problem.entry("train_step").signature(), None, None, None, None)
-    losses = []
+    losses, updates = [], 0
+    original = nnx.Optimizer.update
+
+    def update(*args: object, **kwargs: object) -> None:
+        nonlocal updates
+        updates += 1
+        original(*args, **kwargs)
+
     for token_ids in values["token_ids"]:
-        loss = step(model, optimizer, jnp.asarray(token_ids), values["pad_id"])
+        with patch.object(nnx.Optimizer, "update", update):
+            loss = step(model, optimizer, jnp.asarray(token_ids), values["pad_id"])
         if not isinstance(loss, jax.Array | float | np.floating) or np.shape(loss):
             raise BadOutput(f"`train_step` returned {_describe(loss)}; it must return the loss, a scalar")
         losses.append(loss)
@@ -31,6 +41,8 @@ def training(subject: Subject, case: Case) -> Reading:
             **named(nnx.state(model, nnx.Param), "parameters"),
             **named(nnx.state(optimizer), "optimizer"),
             "runs_of_the_forward_pass": np.int32(model.traces.count),
+            # No check looks at this; it tells a step that never updates from one whose updates are lost.
+            "updates": np.int32(updates),
         }
     )
 
