@@ -48,7 +48,7 @@ def parameters(entry: str, *, points: int, initial: Sequence[str] = (), **more: 
 
 
 def causality(entry: str, *, argument: str, points: int, **more: Any) -> Check:
-    """Output `t` depends on the inputs up to `t` and on none after: which blocks of the Jacobian are not zero, exactly.
+    """Output `t` depends on the inputs up to `t` and on none after: not a bit of it changes when a later input does.
 
     `argument` is a float argument whose first axis is time, as is the output's.
     """

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from grader.course import Misconception
 from grader.flat import compare, select
-from grader.problem import Case, Check, Tolerance
+from grader.problem import NUMERIC, Case, Check, Tolerance
 from grader.reference import Reference
 from grader.session import Outcome
 
@@ -54,4 +54,5 @@ def _same(ours: Outcome, theirs: Outcome, leaves: str = "") -> bool:
             and (ours.failure.kind, ours.failure.type, ours.failure.message)
             == (theirs.failure.kind, theirs.failure.type, theirs.failure.message)
         )
-    return compare(select(ours.leaves, leaves), select(theirs.leaves, leaves), SAME) is None
+    tolerance = NUMERIC if theirs.numeric else SAME
+    return compare(select(ours.leaves, leaves), select(theirs.leaves, leaves), tolerance) is None

@@ -87,6 +87,8 @@ def compare(
         if leaf.path not in by_path:
             close = nearest(leaf.path, surplus)
             hint = f"; you have `{close[0]}`, which is not part of it" if close else ""
+            if any(path.startswith(leaf.path + ".") for path in surplus):
+                hint = "; a list, tuple or dictionary came back instead of one array"
             return Mismatch("missing", leaf.path, str(leaf), "nothing", hint=hint)
     for path in surplus:
         return Mismatch("unexpected", path, "nothing", str(by_path[path]))

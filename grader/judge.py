@@ -8,7 +8,7 @@ from grader import cases as cases_
 from grader import diagnose
 from grader.diagnose import Evidence
 from grader.flat import Mismatch, compare, select
-from grader.problem import Case, Check, Problem
+from grader.problem import NUMERIC, Case, Check, Problem
 from grader.reference import Reference, ask_ahead
 from grader.sandbox import Worker
 from grader.session import Failure, Outcome, Session, run_key
@@ -133,7 +133,8 @@ def difference(check: Check, expected: Outcome, got: Outcome) -> Mismatch | None
     ours, theirs = select(expected.leaves, check.leaves), select(got.leaves, check.leaves)
     if not theirs and ours:
         return Mismatch("missing", ours[0].path, str(ours[0]), "nothing", hint=_because(got.notes))
-    found = compare(ours, theirs, check.tolerance, check.compare)
+    tolerance = NUMERIC if got.numeric and check.leaves == "gradient" else check.tolerance
+    found = compare(ours, theirs, tolerance, check.compare)
     if found and found.kind == "value" and check.words:
         words = {str(number): word for number, word in check.words.items()}
         return replace(found, expected=words.get(found.expected, found.expected), got=words.get(found.got, found.got))

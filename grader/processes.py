@@ -3,7 +3,7 @@
 import contextlib
 import os
 import signal
-from collections.abc import Container
+from collections.abc import Callable, Container
 from dataclasses import dataclass
 from time import monotonic, sleep
 
@@ -32,13 +32,21 @@ class Tree:
                     found += child.children(recursive=True)
         return found
 
-    def memory(self) -> int:
-        """Resident bytes of the root and all members."""
-        total = 0
-        for process in [*self.members(), *_process(self.root)]:
-            with contextlib.suppress(psutil.Error):
-                total += process.memory_info().rss
-        return total
+    def uses_more_than(self, memory: int) -> bool:
+        """Whether the root and all members together hold more bytes than that; what they share counts once."""
+
+        def total(measure: Callable[[psutil.Process], int]) -> int:
+            held = 0
+            for process in everyone:
+                with contextlib.suppress(psutil.Error):
+                    held += measure(process)
+            return held
+
+        everyone = [*self.members(), *_process(self.root)]
+        # Resident size counts shared pages again for each process; the exact figure is ten times as slow to get.
+        if total(lambda process: process.memory_info().rss) <= memory:
+            return False
+        return not psutil.LINUX or total(lambda process: process.memory_full_info().pss) > memory
 
     def kill(self) -> None:
         """Kills until nothing is left: a tree that forks while it is killed needs more than one pass."""

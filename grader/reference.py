@@ -112,7 +112,7 @@ def ask_ahead(reference: Reference, checks: Iterable[Check], cases: dict[str, li
 def _frame(outcome: Outcome) -> Frame:
     failure = outcome.failure
     if failure is None:
-        return Frame("reading", {"notes": list(outcome.notes)}, outcome.leaves)
+        return Frame("reading", {"notes": list(outcome.notes), "numeric": outcome.numeric}, outcome.leaves)
     fields = {"kind": failure.kind, "type": failure.type, "message": failure.message}
     return Frame("raised", {**fields, "frames": [list(frame) for frame in failure.frames], "caret": failure.caret})
 
@@ -120,7 +120,7 @@ def _frame(outcome: Outcome) -> Frame:
 def _outcome(frame: Frame) -> Outcome:
     if frame.kind == "raised":
         return Outcome(failure=failure_from(frame.fields))
-    return Outcome(frame.leaves, frame.fields["notes"])
+    return Outcome(frame.leaves, frame.fields["notes"], frame.fields["numeric"])
 
 
 def _path(key: str) -> Path | None:

@@ -100,7 +100,7 @@ class Worker:
             tree = self._tree()
             if len(tree.members()) > self.limits.processes:
                 self.killed_for = f"it started more than {self.limits.processes} processes"
-            elif tree.memory() > IMPORTS + self.limits.memory:
+            elif tree.uses_more_than(IMPORTS + self.limits.memory):
                 self.killed_for = f"it used more than {self.limits.memory >> 20} MiB of memory"
             if self.killed_for:
                 tree.kill()

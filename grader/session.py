@@ -75,6 +75,7 @@ class Outcome:
 
     leaves: Sequence[Leaf] = ()
     notes: Sequence[str] = ()
+    numeric: bool = False
     failure: Failure | None = None
 
 
@@ -112,7 +113,7 @@ class Session:
         if isinstance(answer, Failure):
             return Outcome(failure=answer)
         notes = [printable(note)[:300] for note in _texts(answer.fields.get("notes"))]
-        return Outcome(answer.leaves, notes)
+        return Outcome(answer.leaves, notes, answer.fields.get("numeric") is True)
 
     def examples(self, page: str) -> list[str] | Failure:
         """Runs a page's examples on the file loaded last; reports those that are not true."""
@@ -130,7 +131,10 @@ class Session:
                 return answer
             if answer.kind != "raised":
                 raise ChannelError("an answer of the wrong kind")
-            return failure_from(answer.fields)
+            failure = failure_from(answer.fields)
+            if failure.kind == "memory":
+                self.ended = failure  # each further attempt would take as long to fill the memory again
+            return failure
         except DeadlineExceeded:
             message = f"no result within {self.seconds:g} s: is there a loop that never ends? `--timeout` allows more"
             self.ended = Failure("timeout", message=message)

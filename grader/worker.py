@@ -118,7 +118,7 @@ def _answer(
     values = {key: values[key] for key in fields["order"]}
     case = Case(values, seed=fields["seed"])
     reading = known[fields["probe"]](subjects[fields["variant"]], case, **fields["options"])
-    return Frame("reading", {"notes": reading.notes}, to_leaves(reading.arrays))
+    return Frame("reading", {"notes": reading.notes, "numeric": reading.numeric}, to_leaves(reading.arrays))
 
 
 def _describe(error: BaseException, files: set[str]) -> dict[str, Any]:

@@ -24,8 +24,10 @@ def _lines(report: Report) -> Iterator[str]:
     verdict = click.style(report.verdict, fg=_COLOURS.get(report.verdict, "red"), bold=True)
     yield f"Problem {problem.label}, {problem.title}: {verdict}, {report.score} of {problem.points} points"
     yield ""
+    before = ""
     for result in report.checks:
-        yield from _check(result)
+        yield from _check(result, result.message if result.message != before else "")
+        before = result.message
     failed = report.first_failure
     if report.verdict is Verdict.NOT_ATTEMPTED:
         entries = " and ".join(f"`{entry.signature()}`" for entry in problem.entries)
@@ -38,12 +40,12 @@ def _lines(report: Report) -> Iterator[str]:
     yield from ["", *_wrap(f"Next: {next_step(report)}")]
 
 
-def _check(result: CheckResult) -> Iterator[str]:
+def _check(result: CheckResult, message: str) -> Iterator[str]:
     word = {Verdict.PASS: "pass", Verdict.NOT_ATTEMPTED: "todo"}.get(result.verdict, result.verdict)
     got = result.check.points if result.passed else 0
     yield f"  {click.style(f'{word:7}', fg=_COLOURS.get(result.verdict, 'red'))} {got}/{result.check.points}  {result.check.name}"
-    if result.message and result.verdict is not Verdict.NOT_ATTEMPTED:
-        yield from _wrap(result.message, 14)
+    if message and result.verdict is not Verdict.NOT_ATTEMPTED:
+        yield from _wrap(message, 14)
 
 
 def _first_failure(report: Report, failed: CheckResult) -> Iterator[str]:
