@@ -4,6 +4,7 @@ Hypothesis chooses sizes and a seed, never the elements of an array: shrinking t
 makes the arrays from the seed.
 """
 
+import contextlib
 import random
 import warnings
 import zlib
@@ -57,15 +58,18 @@ def shrink(problem: Problem, failing: Case, seed: int, fails: Callable[[Case], b
         best = case
         return True
 
-    settings = hypothesis.settings(_QUIET, max_examples=100, phases=[hypothesis.Phase.generate, hypothesis.Phase.shrink])
+    settings = hypothesis.settings(
+        _QUIET, max_examples=100, phases=[hypothesis.Phase.generate, hypothesis.Phase.shrink]
+    )
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", HypothesisWarning)
-        try:
+        with contextlib.suppress(NoSuchExample):
             hypothesis.find(
-                _cases(problem, failing.group, seed), still_fails, settings=settings, random=random.Random(seed)  # noqa: S311
+                _cases(problem, failing.group, seed),
+                still_fails,
+                settings=settings,
+                random=random.Random(seed),  # noqa: S311
             )
-        except NoSuchExample:
-            pass
     return best
 
 

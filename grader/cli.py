@@ -191,7 +191,9 @@ def show(problem: str) -> None:
         console = Console()
         with console.pager(styles=True) if console.height < 60 else contextlib.nullcontext():
             console.print(Markdown(text), width=min(console.width, 100))
-    click.echo(f"\n{len(page.hints(found))} hints: `grade hint {found.label}`. Grade with `grade problem {found.label}`.")
+    click.echo(
+        f"\n{len(page.hints(found))} hints: `grade hint {found.label}`. Grade with `grade problem {found.label}`."
+    )
 
 
 @main.command()
@@ -213,7 +215,11 @@ def hint(folder: str | None, problem: str, again: bool) -> None:
     for number, text in list(enumerate(hints, 1))[0 if again or seen >= len(hints) else count - 1 : count]:
         click.echo(f"Hint {number} of {len(hints)}: {text}\n")
     left = len(hints) - count
-    more = f"`grade hint {found.label}` shows the next." if left else f"`grade solution {found.label} --give-up` shows the answer."
+    more = (
+        f"`grade hint {found.label}` shows the next."
+        if left
+        else f"`grade solution {found.label} --give-up` shows the answer."
+    )
     click.echo(f"{left} hint{'' if left == 1 else 's'} left. {more}")
     if count > seen:
         space.folder.mkdir(parents=True, exist_ok=True)

@@ -47,7 +47,9 @@ def _devices() -> Iterator[Finding]:
         done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=120, check=True)
         found = ", ".join(json.loads(done.stdout.splitlines()[-1]))
     except (subprocess.SubprocessError, ValueError, IndexError):
-        yield Finding("devices", "JAX does not start", False, "Run `python -c 'import jax; jax.devices()'` and read on.", True)
+        yield Finding(
+            "devices", "JAX does not start", False, "Run `python -c 'import jax; jax.devices()'` and read on.", True
+        )
         return
     yield Finding("devices", f"{found} (graders always use the CPU)")
 
@@ -62,7 +64,12 @@ def _isolation() -> Finding:
 def _cache() -> Finding:
     found = cache.folder()
     if found is None:
-        return Finding("cache", "nowhere to write: every verdict computes the reference again", False, "Set GRADE_CACHE to a folder.")
+        return Finding(
+            "cache",
+            "nowhere to write: every verdict computes the reference again",
+            False,
+            "Set GRADE_CACHE to a folder.",
+        )
     size = sum(path.stat().st_size for path in found.rglob("*") if path.is_file())
     return Finding("cache", f"{found}, {size / 2**20:.1f} MiB (may be deleted at any time)")
 

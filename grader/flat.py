@@ -6,14 +6,14 @@ The judge's half: NumPy only. The worker's half, which names the leaves of a JAX
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 
 from grader.problem import Compare, Tolerance
 from grader.spelling import nearest
 
-Values = np.ndarray[tuple[int, ...], np.dtype[np.generic]]
+Values = np.ndarray[Any, Any]
 Index = tuple[int, ...]
 
 

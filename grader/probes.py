@@ -96,7 +96,7 @@ class Subject:
             make = self.maker(name, case)
             try:
                 built = nnx.split(nnx.eval_shape(make), nnx.Param, ...)
-                abstract = not jax.tree.leaves(built[2])
+                abstract = not jax.tree.leaves(built[-1])
             except Exception:  # whatever it is, the real construction will raise it with the learner's own frames
                 abstract = False
             self.memo[key] = built if abstract else nnx.split(make(), nnx.Param, ...)
@@ -113,7 +113,8 @@ class Subject:
             return self._captured(entry.made_by, cls, case)
         hyper = [case.values[key] for key in entry.construct or ()]
         check_arguments(cls, entry.signature(), *hyper, rngs=None)
-        return lambda: cls(*hyper, rngs=nnx.Rngs(case.seed))
+        build: Callable[..., nnx.Module] = cls
+        return lambda: build(*hyper, rngs=nnx.Rngs(case.seed))
 
     def _captured(self, maker: Entry, cls: type[nnx.Module], case: Case) -> Callable[[], nnx.Module]:
         """A function that returns the first `cls` that the `maker` entry constructs."""
@@ -144,9 +145,7 @@ def check_arguments(target: Any, wanted: str, *args: Any, **kwargs: Any) -> None
         signature.bind(*args, **kwargs)
     except TypeError as error:
         parameters = ", ".join(signature.parameters)
-        raise BadEntry(
-            f"it is called as `{wanted}`, but yours takes ({parameters}): {error}"
-        ) from None
+        raise BadEntry(f"it is called as `{wanted}`, but yours takes ({parameters}): {error}") from None
 
 
 def static(case: Case) -> tuple[Any, ...]:
@@ -210,7 +209,9 @@ def values(
         if not is_tracing_error(error) or size > MOST_DIFFERENCES:
             return Reading(out, [*notes, f"no gradient: {cause}"])
         slope = differences(lambda x: forward(parameters, {**arrays, **x}), {key: arrays[key] for key in wrt})
-        return Reading({**out, **slope}, [*notes, f"its gradient was taken by finite differences: {cause}"], numeric=True)
+        return Reading(
+            {**out, **slope}, [*notes, f"its gradient was taken by finite differences: {cause}"], numeric=True
+        )
     if wrt is None:
         return Reading(result, notes)
     return Reading({**result[0], **named(result[1], "gradient")}, notes)
@@ -262,6 +263,8 @@ def dependence(subject: Subject, case: Case, *, entry: str, argument: str) -> Re
 
     program, x = jax.jit(forward), arrays[argument]
     base, notes = run(program, parameters, arrays)
+    if any(np.shape(out)[:1] != x.shape[:1] for out in base.values()):
+        raise BadOutput("the output's first axis is not time, as it is the input's")
     columns = []
     for s in range(len(x)):
         moved = x.copy()
@@ -289,7 +292,9 @@ def compiled(subject: Subject, case: Case, *, entry: str) -> Reading:
     except Exception as error:
         if not is_tracing_error(error):
             raise
-        raise BadOutput(f"cannot be traced by jax.jit ({type(error).__name__}): it looks at the value of an array") from None
+        raise BadOutput(
+            f"cannot be traced by jax.jit ({type(error).__name__}): it looks at the value of an array"
+        ) from None
     return Reading(
         {**{f"first.{path}": x for path, x in first.items()}, **{f"second.{path}": x for path, x in second.items()}}
         | {"compilations": np.int32(traces)}
@@ -297,7 +302,9 @@ def compiled(subject: Subject, case: Case, *, entry: str) -> Reading:
 
 
 @contextlib.contextmanager
-def constructing(cls: type[nnx.Module], then: Callable[[nnx.Module], object], seen: Arrays | None = None) -> Iterator[None]:
+def constructing(
+    cls: type[nnx.Module], then: Callable[[nnx.Module], object], seen: Arrays | None = None
+) -> Iterator[None]:
     """While it lasts, `then` is called with each outermost `cls` that has been constructed.
 
     The key of the rngs it was constructed with is put into `seen`.
@@ -317,11 +324,11 @@ def constructing(cls: type[nnx.Module], then: Callable[[nnx.Module], object], se
         if not depth:
             then(self)
 
-    cls.__init__ = init
+    cls.__init__ = init  # type: ignore[method-assign]
     try:
         yield
     finally:
-        cls.__init__ = original
+        cls.__init__ = original  # type: ignore[method-assign]
 
 
 def filling(subject: Subject, name: str | None, seed: int, seen: Arrays) -> contextlib.AbstractContextManager[None]:
@@ -340,7 +347,8 @@ def cotangent(path: str, like: Any) -> np.ndarray[Any, Any]:
     """A fixed random cotangent for the output leaf of that name."""
     shape = np.shape(like)
     seed = int.from_bytes(hashlib.sha256(f"cotangent:{path}".encode()).digest()[:8], "big")
-    return np.random.default_rng(seed).standard_normal(shape).astype(jnp.result_type(like))
+    drawn: np.ndarray[Any, Any] = np.random.default_rng(seed).standard_normal(shape).astype(jnp.result_type(like))
+    return drawn
 
 
 def _is_float(leaf: Any) -> bool:

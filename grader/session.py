@@ -64,7 +64,7 @@ class Failure:
         """The learner's own frames, and a caret under a syntax error."""
         lines = []
         for file, line, function, code in self.frames:
-            lines.append(f'{file}, line {line}{f", in {function}" if function else ""}')
+            lines.append(f"{file}, line {line}{f', in {function}' if function else ''}")
             lines += [f"    {code}"] * bool(code)
         return "\n".join(lines + [f"    {self.caret}"] * bool(self.caret))
 
@@ -154,7 +154,9 @@ class Session:
         if code in (-6, -7, -11):  # SIGABRT, SIGBUS, SIGSEGV: how XLA ends when an allocation fails
             return Failure("memory", message=f"it crashed (signal {-code}), probably out of memory (limit {limit})")
         how = f"signal {-code}" if code < 0 else f"exit code {code}"
-        return Failure("exit", message=f"the process ended by itself ({how}) before it gave a result; return a value instead")
+        return Failure(
+            "exit", message=f"the process ended by itself ({how}) before it gave a result; return a value instead"
+        )
 
 
 def probe_frame(variant: str, check: Check, case: Case) -> Frame:
@@ -183,7 +185,17 @@ def failure_from(fields: dict[str, Any]) -> Failure:
     for row in rows[:8] if isinstance(rows, list) else []:
         if isinstance(row, list) and [type(part) for part in row] == [str, int, str, str]:
             frames.append((printable(row[0])[:100], row[1], printable(row[2])[:100], printable(row[3])[:200]))
-    known = {"not_implemented", "syntax", "missing_import", "raised", "tracer", "bad_output", "bad_entry", "memory", "exit"}
+    known = {
+        "not_implemented",
+        "syntax",
+        "missing_import",
+        "raised",
+        "tracer",
+        "bad_output",
+        "bad_entry",
+        "memory",
+        "exit",
+    }
     kind = text("kind", 20)
     kind = kind if kind in known else "raised"
     message = text("message", 1000)

@@ -103,7 +103,9 @@ def _page(problem: Problem, reference: Reference, row: Row) -> None:
     if len(page.hints(problem)) < FEWEST_HINTS:
         row.complaints.append(f"the page has fewer than {FEWEST_HINTS} hints")
     row.complaints += [
-        f"the page does not give `{entry.name}`" for entry in problem.entries if entry.name not in found.get("The problem", "")
+        f"the page does not give `{entry.name}`"
+        for entry in problem.entries
+        if entry.name not in found.get("The problem", "")
     ]
     if ">>>" not in found.get("Examples", ""):
         row.complaints.append("the page has no `>>>` example")
@@ -113,7 +115,11 @@ def _page(problem: Problem, reference: Reference, row: Row) -> None:
 
 
 def _runs(problem: Problem, reference: Reference, row: Row) -> None:
-    stub = _grade(problem, Submission("stub.py", {**reference.submission().sources, problem.name: course.stub_text(problem)}), reference)
+    stub = _grade(
+        problem,
+        Submission("stub.py", {**reference.submission().sources, problem.name: course.stub_text(problem)}),
+        reference,
+    )
     row.stub = stub.verdict is Verdict.NOT_ATTEMPTED
     if not row.stub:
         row.complaints.append(f"the stub is {stub.verdict}: {_why(stub)}")

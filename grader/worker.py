@@ -30,7 +30,6 @@ from grader.leaves import BadOutput, to_leaves
 from grader.problem import Case
 from grader.sandbox import FD
 
-
 MAX_MESSAGE = 1000
 
 
@@ -72,7 +71,7 @@ def main() -> None:
     found = course.probes_module(problem.name)
     known = {**probes.GENERIC, **getattr(found, "PROBES", {})}
     if start["devices"] > 1:
-        jax.config.update("jax_num_cpu_devices", start["devices"])
+        jax.config.update("jax_num_cpu_devices", start["devices"])  # type: ignore[no-untyped-call]
     sys.dont_write_bytecode = True
     # What is alive now lives as long as the worker: no collection need look at it again.
     gc.freeze()

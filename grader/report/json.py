@@ -24,7 +24,8 @@ def as_object(report: Report) -> dict[str, Any]:
             {"name": r.check.name, "passed": r.passed, "points": r.check.points, "message": r.message}
             for r in report.checks
         ],
-        "misconception": report.misconception and {"name": report.misconception.name, "says": report.misconception.says},
+        "misconception": report.misconception
+        and {"name": report.misconception.name, "says": report.misconception.says},
         "counterexample": _counterexample(report.first_failure),
         "stdout": report.stdout,
         "isolation": report.isolation,

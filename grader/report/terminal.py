@@ -75,7 +75,9 @@ def _case(case: Case) -> Iterator[str]:
             yield f"  {name} = {value!r}"
             continue
         yield f"  {name}: {value.dtype}{list(value.shape)}"
-        text = np.array2string(value, precision=4, suppress_small=True, max_line_width=WIDTH - 4, threshold=_SHOWN, edgeitems=2)
+        text = np.array2string(
+            value, precision=4, suppress_small=True, max_line_width=WIDTH - 4, threshold=_SHOWN, edgeitems=2
+        )
         yield from (f"    {line}" for line in text.splitlines())
 
 

@@ -12,7 +12,12 @@ EMBED = "TokenAndPositionEmbed"
 def shorter_than_context(sizes: Mapping[str, int], rng: Any) -> dict[str, Any]:
     """A story of T tokens for a table of `max_T` > T positions."""
     token_ids = rng.integers(0, sizes["V"], sizes["T"]).astype("int32")
-    return {"vocab_size": sizes["V"], "max_T": sizes["T"] + sizes["spare"], "d_model": sizes["D"], "token_ids": token_ids}
+    return {
+        "vocab_size": sizes["V"],
+        "max_T": sizes["T"] + sizes["spare"],
+        "d_model": sizes["D"],
+        "token_ids": token_ids,
+    }
 
 
 def too_long(sizes: Mapping[str, int], rng: Any) -> dict[str, Any]:

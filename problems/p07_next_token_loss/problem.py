@@ -46,9 +46,7 @@ PROBLEM = Problem(
         "empty": Cases(empty, SIZES, draws=1),
     },
     checks=(
-        *output_and_gradient(
-            LOSS, wrt=["logits"], points=(1, 1), names=("shifted by one", "gradient"), cases="plain"
-        ),
+        *output_and_gradient(LOSS, wrt=["logits"], points=(1, 1), names=("shifted by one", "gradient"), cases="plain"),
         output(LOSS, points=2, name="padding does not count", cases="padded"),
         output(LOSS, points=1, name="large logits stay finite", cases="large"),
         output(LOSS, points=1, name="nothing to predict gives 0", cases="empty"),

@@ -6,9 +6,7 @@ import optax
 from jaxtyping import Array, Float, Int
 
 
-def next_token_loss(
-    logits: Float[Array, "T V"], token_ids: Int[Array, "T"], pad_id: int
-) -> Float[Array, ""]:
+def next_token_loss(logits: Float[Array, "T V"], token_ids: Int[Array, "T"], pad_id: int) -> Float[Array, ""]:
     """The mean cross-entropy of predicting each token from those before it.
 
     logits: (T, V), row t scores every possible token t+1.

@@ -1,0 +1,13 @@
+"""One row as a function, all rows by vmap."""
+
+import jax
+import jax.numpy as jnp
+
+
+def layer_norm(x, scale, bias, epsilon):
+    def row(x):
+        mean = jnp.sum(x) / x.size
+        variance = jnp.dot(x - mean, x - mean) / x.size
+        return (x - mean) / (variance + epsilon) ** 0.5
+
+    return jax.vmap(row)(x) * scale + bias
