@@ -31,7 +31,7 @@ class Leaf:
 
     @property
     def shape(self) -> tuple[int, ...]:
-        return self.values.shape
+        return tuple(self.values.shape)
 
     def __str__(self) -> str:
         return f"{self.dtype}{list(self.shape)}" if self.shape else f"{self.dtype} scalar"

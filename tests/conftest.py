@@ -1,0 +1,60 @@
+"""What all tests share: the command line as a real process, and a cache of their own."""
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+ROOT = Path(__file__).resolve().parent.parent
+
+
+@dataclass(frozen=True)
+class Run:
+    """A finished `grade` command."""
+
+    code: int
+    out: str
+    err: str
+
+    @property
+    def json(self) -> dict[str, Any]:
+        """The one object on stdout."""
+        return json.loads(self.out)
+
+
+Grade = Callable[..., Run]
+
+
+@pytest.fixture(scope="session", autouse=True)
+def cache_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """One cache for all test processes, and none of the user's."""
+    base = tmp_path_factory.getbasetemp()
+    folder = (base.parent if "PYTEST_XDIST_WORKER" in os.environ else base) / "cache"
+    os.environ["GRADE_CACHE"] = str(folder)
+    return folder
+
+
+@pytest.fixture
+def grade(tmp_path: Path) -> Grade:
+    """Runs `grade ARGS` in an empty folder (or `cwd`), as a process."""
+
+    def run(*args: object, cwd: Path = tmp_path, root: Path = ROOT, **env: str) -> Run:
+        boot = f"import sys; sys.path.insert(0, {str(root)!r}); from grader.cli import main; main()"
+        done = subprocess.run(
+            [sys.executable, "-c", boot, *map(str, args)],
+            cwd=cwd,
+            env={**os.environ, **env},
+            capture_output=True,
+            text=True,
+            timeout=300,
+            check=False,
+        )
+        return Run(done.returncode, done.stdout, done.stderr)
+
+    return run

@@ -1,0 +1,47 @@
+"""Cases are drawn alike from the same seed, simplest first, and shrink to the smallest that fails."""
+
+import numpy as np
+import pytest
+from grader import cases, course
+
+
+@pytest.fixture(params=course.names())
+def problem(request):
+    return course.load(request.param)
+
+
+def test_same_seed_same_cases_other_seed_others(problem):
+    for group in problem.cases:
+        first, again, other = (cases.draw(problem, group, seed) for seed in (0, 0, 1))
+        assert 1 <= len(first) <= problem.cases[group].draws
+        for left, right in zip(first, again, strict=True):
+            assert left.sizes == right.sizes
+            for name, value in left.values.items():
+                assert np.array_equal(value, right.values[name])
+        arrays = [name for name, value in first[0].values.items() if isinstance(value, np.ndarray)]
+        differ = [not np.array_equal(first[0].values[name], other[0].values[name]) for name in arrays]
+        assert any(differ) or group == "empty", "a secret seed must give cases that nobody knows"
+
+
+def test_the_first_case_is_the_simplest(problem):
+    for group, family in problem.cases.items():
+        assert cases.draw(problem, group, 0)[0].sizes == {name: options[0] for name, options in family.sizes.items()}
+
+
+def test_sizes_that_could_be_confused_differ():
+    """Within a case, no two axes of different meaning may be equal where a transposed array could then pass."""
+    story = cases.draw(course.find("06"), "cases", 0)[0].values
+    assert len({len(story["token_ids"]), story["vocab_size"], story["d_model"], story["num_heads"], story["d_ff"]}) == 5
+
+
+def test_shrinks_to_the_smallest_that_fails():
+    problem = course.find("07")
+    largest = cases.make(problem, "plain", {"T": 9, "V": 11}, 0, 5)
+    found = cases.shrink(problem, largest, 0, lambda case: case.sizes["T"] >= 6, seconds=20)
+    assert found.sizes == {"T": 6, "V": 5}
+
+
+def test_shrinking_stays_within_its_time_and_never_grows():
+    problem = course.find("07")
+    case = cases.make(problem, "plain", {"T": 6, "V": 5}, 0, 0)
+    assert cases.shrink(problem, case, 0, lambda case: True, seconds=0) is case
