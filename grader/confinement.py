@@ -53,7 +53,11 @@ def _limit(limits: dict[str, int]) -> None:
 def _readable() -> list[Path]:
     """What Python, JAX and XLA read while they run. Not the course: what a submission needs of it came with the job."""
     system = ["/usr/lib", "/usr/lib64", "/usr/local/lib", "/usr/share/zoneinfo", "/lib", "/lib64", "/sys/devices"]
-    system += ["/etc/ld.so.cache", "/etc/localtime", "/proc", "/dev/urandom", "/dev/random", "/dev/zero"]
+    system += ["/etc/ld.so.cache", "/etc/localtime", "/dev/urandom", "/dev/random", "/dev/zero"]
+    # Not all of /proc: there root could read the environment of every other process, the judge's among them.
+    system += [
+        f"/proc/{name}" for name in ("self", "cpuinfo", "meminfo", "stat", "filesystems", "sys/vm", "sys/kernel")
+    ]
     installed = {Path(path) for path in sysconfig.get_paths().values()} | {Path(sys.base_prefix), Path(sys.prefix)}
     installed = {path.resolve() for path in installed if path.exists()}
     tops = [path for path in installed if not any(other in path.parents for other in installed)]

@@ -4,7 +4,7 @@ import importlib.util
 import re
 import sys
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
@@ -34,16 +34,20 @@ PARTS = (
 
 @dataclass(frozen=True)
 class Misconception:
-    """A known wrong idea: one edit to the reference, and a sentence that teaches."""
+    """A known wrong idea: an edit to the reference, and a sentence that teaches.
+
+    One idea may be written in several ways that give different numbers: then `replace` has a form for each.
+    """
 
     name: str
     says: str
     find: str
-    replace: str
+    replace: Sequence[str]
 
-    def edit(self, source: str) -> str:
-        """The reference with this idea in it."""
-        return source.replace(self.find, self.replace, 1)
+    def variants(self, source: str) -> dict[str, str]:
+        """The reference with this idea in it, by a name for each form."""
+        names = [self.name, *(f"{self.name}, form {number}" for number in range(2, len(self.replace) + 1))]
+        return {name: source.replace(self.find, form, 1) for name, form in zip(names, self.replace, strict=True)}
 
 
 def part_of(problem: Problem) -> str:
@@ -160,10 +164,15 @@ def misconceptions(problem: Problem) -> list[Misconception]:
     source = solution_path(problem).read_text(encoding="utf-8")
     try:
         table = tomllib.loads(path.read_text(encoding="utf-8"))
-        ideas = [Misconception(**row) for row in table.get("misconception", [])]
-    except (OSError, tomllib.TOMLDecodeError, TypeError) as error:
+        rows = table.get("misconception", [])
+        ideas = [Misconception(**{**row, "replace": _forms(row["replace"])}) for row in rows]
+    except (OSError, tomllib.TOMLDecodeError, TypeError, KeyError) as error:
         raise CourseError(f"{path} cannot be read: {error}") from error
     for idea in ideas:
         if source.count(idea.find) != 1:
             raise CourseError(f"{path}: `find` of {idea.name!r} must occur once in the solution")
     return ideas
+
+
+def _forms(replace: str | list[str]) -> tuple[str, ...]:
+    return (replace,) if isinstance(replace, str) else tuple(replace)

@@ -30,19 +30,21 @@ def misconception(reference: Reference, evidence: Sequence[Evidence]) -> Misconc
     """
     failed = [item for item in evidence if item.wrong]
     first = [item for item in failed if item.check is failed[0].check]
-    possible = reference.ideas
+    possible = list(reference.ideas)
     for item in first:
-        answers = {idea.name: reference.ask(item.check, item.case, idea.name) for idea in possible}
-        possible = [idea for idea in possible if _same(answers[idea.name].result(), item.outcome, item.check.leaves)]
+        answers = {variant: reference.ask(item.check, item.case, variant) for variant in possible}
+        possible = [
+            variant for variant in possible if _same(answers[variant].result(), item.outcome, item.check.leaves)
+        ]
     if len(possible) < 2:
-        return possible[0] if possible else None
+        return reference.ideas[possible[0]] if possible else None
 
-    def agreement(idea: Misconception) -> int:
+    def agreement(variant: str) -> int:
         # All that the probes returned counts here, also leaves that no check looks at.
-        asked = [(item, reference.ask(item.check, item.case, idea.name)) for item in evidence]
+        asked = [(item, reference.ask(item.check, item.case, variant)) for item in evidence]
         return sum(_same(answer.result(), item.outcome) for item, answer in asked)
 
-    return max(possible, key=agreement)
+    return reference.ideas[max(possible, key=agreement)]
 
 
 def _same(ours: Outcome, theirs: Outcome, leaves: str = "") -> bool:

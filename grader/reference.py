@@ -25,7 +25,13 @@ class Reference:
     def __init__(self, problem: Problem) -> None:
         self.problem = problem
         self._plain = reference(problem)
-        self._ideas = {idea.name: idea for idea in course.misconceptions(problem)}
+        source = self._plain.sources[problem.name]
+        # Each form of each wrong idea is a variant of the reference; "" is the reference itself.
+        self._variants = {"": source}
+        self.ideas: dict[str, course.Misconception] = {}
+        for idea in course.misconceptions(problem):
+            for variant, text in idea.variants(source).items():
+                self._variants[variant], self.ideas[variant] = text, idea
         self._own = [path.read_text() for path in sorted(problem.folder.glob("*.py")) if path.name != "stub.py"]
         self._session: Session | None = None
         self._loaded: dict[str, Outcome | None] = {}
@@ -33,16 +39,12 @@ class Reference:
         self._answers: dict[tuple[str, str, int], Future[Outcome]] = {}
         self._kept: list[Case] = []
 
-    @property
-    def ideas(self) -> list[course.Misconception]:
-        return list(self._ideas.values())
-
-    def ask(self, check: Check, case: Case, idea: str = "") -> "Future[Outcome]":
-        """The outcome of a check's probe on a case, when it is there. `idea` names a misconception to make first."""
-        key = (idea, run_key(check), id(case))
+    def ask(self, check: Check, case: Case, variant: str = "") -> Future[Outcome]:
+        """The outcome of a check's probe on a case, when it is there. `variant` is a key of `ideas`."""
+        key = (variant, run_key(check), id(case))
         if key not in self._answers:
             self._kept.append(case)  # or its id could be given to another
-            self._answers[key] = self._thread.submit(self._answer, check, case, idea)
+            self._answers[key] = self._thread.submit(self._answer, check, case, variant)
         return self._answers[key]
 
     def examples(self, page: str) -> list[str]:
@@ -60,31 +62,28 @@ class Reference:
         if self._session:
             self._session.worker.close()
 
-    def _answer(self, check: Check, case: Case, idea: str) -> Outcome:
-        sources = self.submission(idea).sources
+    def _answer(self, check: Check, case: Case, variant: str) -> Outcome:
+        sources = self.submission(variant).sources
         frame = probe_frame("", check, case)
         parts = (part for item in sorted(sources.items()) for part in item)
         key = cache.digest([cache.environment(), *self._own, *parts, encode(frame)])
         found = _read(key)
         if found:
             return _outcome(found)
-        failed = self._load(idea)
-        outcome = failed or self._require_session().probe(idea, check, case)
-        if not idea and outcome.failure:
+        failed = self._load(variant)
+        outcome = failed or self._require_session().probe(variant, check, case)
+        if not variant and outcome.failure:
             raise CourseError(f"The reference of problem {self.problem.label} fails: {outcome.failure.sentence()}")
         if not self._require_session().ended:
             _write(key, _frame(outcome))
         return outcome
 
-    def submission(self, idea: str = "") -> Submission:
-        """The reference, with the named misconception in it."""
-        if not idea:
-            return self._plain
-        name = self.problem.name
-        edited = self._ideas[idea].edit(self._plain.sources[name])
-        return Submission(self._plain.filename, {**self._plain.sources, name: edited})
+    def submission(self, variant: str = "") -> Submission:
+        """The reference, or a variant of it, as if someone had handed it in."""
+        sources = {**self._plain.sources, self.problem.name: self._variants[variant]}
+        return Submission(self._plain.filename, sources)
 
-    def _load(self, idea: str) -> Outcome | None:
+    def _load(self, variant: str) -> Outcome | None:
         if self._session and self._session.ended:
             # A wrong idea may end the process. The next one deserves a new one.
             self._session.worker.close()
@@ -92,10 +91,10 @@ class Reference:
         if self._session is None:
             programs = cache.programs([self.problem.name, "reference", *self._plain.sources.values()])
             self._session = Session(self.problem, Worker(programs, Limits()), SECONDS)
-        if idea not in self._loaded:
-            failure = self._session.load(idea, self.submission(idea))
-            self._loaded[idea] = Outcome(failure=failure) if failure else None
-        return self._loaded[idea]
+        if variant not in self._loaded:
+            failure = self._session.load(variant, self.submission(variant))
+            self._loaded[variant] = Outcome(failure=failure) if failure else None
+        return self._loaded[variant]
 
     def _require_session(self) -> Session:
         assert self._session is not None  # noqa: S101  _load made it

@@ -127,18 +127,18 @@ def _runs(problem: Problem, reference: Reference, row: Row) -> None:
     row.score = right.score
     if right.verdict is not Verdict.PASS:
         row.complaints.append(f"the reference is {right.verdict}: {_why(right)}")
-    for idea in reference.ideas:
+    for variant, idea in reference.ideas.items():
         row.ideas += 1
-        report = _grade(problem, reference.submission(idea.name), reference)
+        report = _grade(problem, reference.submission(variant), reference)
         named = report.misconception.name if report.misconception else "nothing"
         if report.verdict is Verdict.PASS:
-            row.complaints.append(f"{idea.name!r} is not rejected")
+            row.complaints.append(f"{variant!r} is not rejected")
             continue
         row.rejected += 1
         if named == idea.name:
             row.named += 1
         else:
-            row.complaints.append(f"{idea.name!r} is named as {named!r}: {_why(report)}")
+            row.complaints.append(f"{variant!r} is named as {named!r}: {_why(report)}")
 
 
 def _grade(problem: Problem, source: Submission, reference: Reference) -> Report:

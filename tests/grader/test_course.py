@@ -1,12 +1,14 @@
 """Problems are found by whatever a person would type."""
 
 import pytest
+
 from grader import course
 from grader.errors import CourseError, UsageError
 
 
 @pytest.mark.parametrize(
-    "word", ["7", "07", "p07", "next_token_loss", "p07_next_token_loss", "p07_next_token_loss.py", "a/p07_next_token_loss.py"]
+    "word",
+    ["7", "07", "p07", "next_token_loss", "p07_next_token_loss", "p07_next_token_loss.py", "a/p07_next_token_loss.py"],
 )
 def test_found(word):
     assert course.find(word).name == "p07_next_token_loss"
@@ -14,7 +16,13 @@ def test_found(word):
 
 @pytest.mark.parametrize(
     ("word", "suggestion"),
-    [("next_tokn_loss", "07 next_token_loss"), ("attention", "02 causal_attention"), ("9", "08"), ("p77", "25"), ("zzz", "list")],
+    [
+        ("next_tokn_loss", "07 next_token_loss"),
+        ("attention", "02 causal_attention"),
+        ("9", "08"),
+        ("p77", "25"),
+        ("zzz", "list"),
+    ],
 )
 def test_not_found_names_the_nearest(word, suggestion):
     with pytest.raises(UsageError, match=suggestion):

@@ -1,6 +1,7 @@
 """What is in a file, before anything of it is run."""
 
 import pytest
+
 from grader import course, submission
 from grader.errors import UsageError
 

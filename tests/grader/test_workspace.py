@@ -5,6 +5,7 @@ import os
 import stat
 
 import pytest
+
 from grader import course, workspace
 from grader.errors import UsageError
 from grader.workspace import PROGRESS, Workspace

@@ -1,0 +1,113 @@
+"""Every problem is sound; correct submissions pass in whatever style; the pieces agree with independent oracles."""
+
+import sys
+from pathlib import Path
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import optax
+import pytest
+from flax import nnx
+
+from grader import course
+from tests.conftest import ROOT, Grade
+
+STYLES = sorted((Path(__file__).parent / "styles").glob("p*.py"))
+
+
+@pytest.mark.parametrize("name", course.names())
+def test_sound(name: str, grade: Grade):
+    """Stub, reference, page, and each misconception: rejected and named as itself."""
+    run = grade("verify", name, "--json")
+    (row,) = run.json["problems"]
+    assert row["complaints"] == []
+    assert (run.code, run.json["sound"]) == (0, True)
+    assert row["rejected"] == row["named"] == row["ideas"] >= 5
+    assert row["score"] == row["points"]
+
+
+@pytest.mark.parametrize("path", STYLES, ids=lambda path: path.stem)
+def test_a_correct_submission_in_another_style_passes(path: Path, grade: Grade):
+    run = grade("problem", path.stem[1:3], path, "--json")
+    assert (run.json["verdict"], run.json["score"], run.code) == ("PASS", run.json["points"], 0), run.json["checks"]
+
+
+@pytest.mark.parametrize("name", course.names())
+def test_the_reference_passes_with_another_seed(name: str, grade: Grade):
+    run = grade("problem", name, ROOT / "solutions" / f"{name}.py", "--json", "--seed", 20261121)
+    assert run.json["verdict"] == "PASS", run.json["checks"]
+
+
+@pytest.mark.parametrize("name", course.names())
+def test_the_stub_is_not_attempted(name: str, grade: Grade):
+    run = grade("problem", name, ROOT / "problems" / name / "stub.py", "--json")
+    assert (run.json["verdict"], run.json["score"], run.code) == ("NOT ATTEMPTED", 0, 1)
+
+
+# Independent oracles: what the references compute, computed by libraries of others.
+
+X = np.random.default_rng(0).standard_normal((5, 12)).astype("float32")
+
+
+@pytest.fixture(autouse=True)
+def references_importable(monkeypatch):
+    monkeypatch.setattr(sys, "path", [str(ROOT / "solutions"), *sys.path])
+
+
+def close(left, right):
+    np.testing.assert_allclose(left, right, rtol=1e-5, atol=1e-5)
+
+
+def test_attention_is_jax_own():
+    from p02_causal_attention import causal_attention
+
+    q, k, v = X[:, None, :4], X[:, None, 4:8], X[:, None, 8:]
+    close(causal_attention(q[:, 0], k[:, 0], v[:, 0]), jax.nn.dot_product_attention(q, k, v, is_causal=True)[:, 0])
+
+
+def test_multi_head_attention_is_flax_own():
+    from p03_causal_mha import CausalMHA
+
+    ours = CausalMHA(12, 3, rngs=nnx.Rngs(0))
+    theirs = nnx.MultiHeadAttention(3, 12, decode=False, rngs=nnx.Rngs(1))
+    for a, b in ((theirs.query, ours.q_proj), (theirs.key, ours.k_proj), (theirs.value, ours.v_proj)):
+        a.kernel[...] = b.kernel[...].reshape(12, 3, 4)
+    theirs.out.kernel[...] = ours.out_proj.kernel[...].reshape(3, 4, 12)
+    close(ours(X), theirs(X, mask=nnx.make_causal_mask(jnp.ones(5))))
+
+
+def test_layer_norm_is_flax_own():
+    from p04_layer_norm import layer_norm
+
+    close(layer_norm(X, jnp.ones(12), jnp.zeros(12), 1e-6), nnx.LayerNorm(12, rngs=nnx.Rngs(0))(X))
+
+
+def test_loss_is_optax_own_with_a_mask():
+    from p07_next_token_loss import next_token_loss
+
+    ids = jnp.array([3, 1, 4, 1, 9])
+    losses = optax.softmax_cross_entropy_with_integer_labels(X[:-1], ids[1:])
+    close(next_token_loss(X, ids, 0), losses.mean())
+    close(next_token_loss(X, ids, 9), losses[:3].mean())
+
+
+def test_the_gradient_of_the_loss_is_its_finite_difference():
+    from p07_next_token_loss import next_token_loss
+
+    ids = jnp.array([3, 1, 4, 1, 9])
+    with jax.enable_x64(True):
+        x = jnp.asarray(X, jnp.float64)
+        slope = jax.grad(next_token_loss)(x, ids, 9)
+        moved = [(next_token_loss(x.at[1, 4].add(h), ids, 9) - next_token_loss(x, ids, 9)) / h for h in (1e-6,)]
+    close(slope[1, 4], moved[0])
+
+
+def test_a_new_model_is_as_unsure_as_it_can_be():
+    """Fresh logits are near 0, so the loss starts near ln V: the sanity check of every training run."""
+    from p06_mini_gpt import mini_gpt_forward
+    from p07_next_token_loss import next_token_loss
+
+    ids = jnp.arange(30) % 7
+    logits = mini_gpt_forward(0, ids, 50, 32, 4, 64, 2).reshape(30, 50)
+    assert abs(next_token_loss(logits, ids, 49) - np.log(50)) < 1
