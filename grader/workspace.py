@@ -43,7 +43,12 @@ class Workspace:
         try:
             target.parent.mkdir(parents=True, exist_ok=True)
             with target.open("x", encoding="utf-8") as file:
-                file.write(course.stub_text(problem))
+                try:
+                    file.write(course.stub_text(problem))
+                    file.flush()
+                except OSError:  # a full disk: half a stub would later pass for the learner's own
+                    target.unlink()
+                    raise
         except FileExistsError:
             if not self.folder.is_dir():
                 raise UsageError(f"{self.folder} is a file; the workspace must be a folder.") from None

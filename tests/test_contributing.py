@@ -1,0 +1,36 @@
+"""A stranger adds problem 99 by following CONTRIBUTING.md alone."""
+
+import re
+import shutil
+
+from tests.conftest import ROOT, Grade
+
+FILE = re.compile(r"^`([\w/.]+)`\n\n(`{3,})\w+\n(.*?)^\2$", re.MULTILINE | re.DOTALL)
+
+
+def test_problem_99(grade: Grade, tmp_path):
+    copy = tmp_path / "course"
+    shutil.copytree(ROOT, copy, ignore=shutil.ignore_patterns(".git", ".venv", "tests", "__pycache__"))
+    text = (ROOT / "CONTRIBUTING.md").read_text()
+    files = {path: content for path, _, content in FILE.findall(text)}
+    assert sorted(files) == [
+        "problems/p99_demo/page.md",
+        "problems/p99_demo/problem.py",
+        "problems/p99_demo/stub.py",
+        "solutions/p99_demo.py",
+        "solutions/p99_demo.toml",
+    ]
+    for path, content in files.items():
+        target = copy / path
+        target.parent.mkdir(exist_ok=True)
+        target.write_text(content)
+    commands = re.findall(r"^grade (.+)$", text, re.MULTILINE)
+    assert commands == ["verify 99", "problem 99 solutions/p99_demo.py"]
+    verified, graded = (grade(*command.split(), cwd=copy, root=copy) for command in commands)
+    assert verified.code == 0, verified.out + verified.err
+    assert "1 problems, all sound." in verified.out
+    assert graded.code == 0, graded.out + graded.err
+    assert "PASS, 4 of 4 points" in graded.out
+    listed = grade("list", cwd=copy, root=copy).out
+    assert "Beyond the course\n  99  Double and add one" in listed
+    assert grade("problem", "99", "--json", cwd=copy, root=copy).json["verdict"] == "NOT ATTEMPTED"
