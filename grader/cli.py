@@ -130,7 +130,10 @@ def problem(
             space.remember(found, verdict=str(report.verdict), score=report.score)
         except UsageError as error:  # the verdict stands all the same
             click.echo(f"grade: your progress is not saved: {error}", err=True)
-    sys.exit(0 if report.verdict == "PASS" else 1)
+    sys.stdout.flush()
+    sys.stderr.flush()
+    # Everything is ended and written; taking the interpreter apart would only take time.
+    os._exit(0 if report.verdict == "PASS" else 1)
 
 
 def _grade(problem: Any, file: Path, seed: int, timeout: float | None) -> Any:

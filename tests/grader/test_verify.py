@@ -43,7 +43,12 @@ def copy(tmp_path: Path) -> Path:
         (STUB, "def layer_norm(", "def norm(", "the stub does not define `layer_norm`"),
         (SOLUTION, "    mean = ", "    1 / 0\n    mean = ", "ZeroDivisionError"),
         (DEFINITION, 'name="faint rows"', 'name="output"', "two checks are called 'output'"),
-        (IDEAS, 'name = "one mean for everything"', 'name = "wrong axis"', "two misconceptions are called 'wrong axis'"),
+        (
+            IDEAS,
+            'name = "one mean for everything"',
+            'name = "wrong axis"',
+            "two misconceptions are called 'wrong axis'",
+        ),
         (IDEAS, ONE_MEAN, WRONG_AXIS, "'one mean for everything' is named as 'wrong axis'"),
         (IDEAS, "find = ", "fnd = ", "cannot be read"),
     ],
