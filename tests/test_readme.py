@@ -7,7 +7,7 @@ import sys
 from tests.conftest import ROOT, Grade
 
 TEXT = (ROOT / "README.md").read_text()
-SHOWN = re.findall(r"```sh\n(.+)\n```\n\n```text\n(.*?)\n```", TEXT, re.DOTALL)
+SHOWN = re.findall(r"```sh\n([^\n]+)\n```\n\n```text\n(.*?)\n```", TEXT, re.DOTALL)
 
 
 def test_the_first_command_prints_what_is_shown(grade: Grade):
@@ -31,7 +31,7 @@ def test_the_number_of_tests_is_what_is_shown():
 
 
 def test_every_command_that_is_named_exists(grade: Grade):
-    commands = set(re.findall(r"grade (\w+)", TEXT)) - {"problem"}
+    commands = set(re.findall(r"(?:`|bin/)grade (\w+)", TEXT)) - {"problem"}
     known = grade("--help").out
     assert {"start", "show", "hint", "list"} <= commands
     for command in commands:

@@ -3,6 +3,7 @@
 import click
 import numpy as np
 import pytest
+
 from grader import course
 from grader.course import Misconception
 from grader.flat import Mismatch
