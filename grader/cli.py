@@ -1,6 +1,5 @@
 """`grade`: the command line. Thin: each command finds what it needs and prints what comes back."""
 
-import contextlib
 import json
 import os
 import sys
@@ -195,8 +194,7 @@ def show(problem: str) -> None:
         from rich.markdown import Markdown
 
         console = Console()
-        with console.pager(styles=True) if console.height < 60 else contextlib.nullcontext():
-            console.print(Markdown(text), width=min(console.width, 100))
+        console.print(Markdown(text), width=min(console.width, 100))
     click.echo(
         f"\n{len(page.hints(found))} hints: `grade hint {found.label}`. Grade with `grade problem {found.label}`."
     )
@@ -291,9 +289,9 @@ def doctor(folder: str | None) -> None:
 
     fine = True
     for finding in doctor_.examine(workspace.find(folder)):
-        click.echo(f"{'ok  ' if finding.fine else 'LOOK'}  {finding.subject:12} {finding.says}")
+        click.echo(f"{'ok  ' if finding.fine else 'LOOK'}  {finding.subject:17} {finding.says}")
         if finding.remedy:
-            click.echo(f"                    {finding.remedy}")
+            click.echo(f"{'':24}{finding.remedy}")
         fine = fine and (finding.fine or not finding.serious)
     sys.exit(0 if fine else 1)
 

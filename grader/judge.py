@@ -137,7 +137,8 @@ def difference(check: Check, expected: Outcome, got: Outcome) -> Mismatch | None
     found = compare(ours, theirs, tolerance, check.compare)
     if found and found.kind == "value" and check.words:
         words = {str(number): word for number, word in check.words.items()}
-        return replace(found, expected=words.get(found.expected, found.expected), got=words.get(found.got, found.got))
+        want, have = (words.get(text, text) for text in (found.expected, found.got))
+        return replace(found, expected=want, got=have, off_by=None)
     return found
 
 

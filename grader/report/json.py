@@ -54,9 +54,18 @@ def _counterexample(failed: CheckResult | None) -> dict[str, Any] | None:
         "inputs": inputs(failed.case),
         "leaf": mismatch.path,
         "index": list(mismatch.index) if mismatch.index is not None else None,
-        "expected": mismatch.expected,
-        "got": mismatch.got,
+        "expected": _number(mismatch.expected),
+        "got": _number(mismatch.got),
     }
+
+
+def _number(text: str) -> float | str:
+    """A number where it is one that JSON can hold; else the words for it (a shape, `nan`, `split over model`)."""
+    try:
+        value = float(text)
+    except ValueError:
+        return text
+    return value if np.isfinite(value) else text
 
 
 def inputs(case: Case) -> dict[str, Any]:

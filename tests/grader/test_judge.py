@@ -107,6 +107,9 @@ def test_the_json_object_is_stable(grade: Grade, tmp_path):
     example = report["counterexample"]
     assert list(example) == ["inputs", "leaf", "index", "expected", "got"]
     assert set(example["inputs"]) == {"logits", "token_ids", "pad_id"}
+    assert (example["leaf"], example["index"]) == ("output", [])
+    assert example["expected"] == pytest.approx(1.446282)
+    assert isinstance(example["got"], float)
     json.dumps(report, allow_nan=False)
 
 
