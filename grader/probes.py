@@ -95,8 +95,9 @@ class Subject:
         if key not in self.memo:
             make = self.maker(name, case)
             try:
-                built = nnx.split(nnx.eval_shape(make), nnx.Param, ...)
-                abstract = not jax.tree.leaves(built[-1])
+                module = nnx.eval_shape(make)
+                built = nnx.split(module, nnx.Param, ...)
+                abstract = not jax.tree.leaves(built[-1]) and not _holds_tracers(module)
             except Exception:  # whatever it is, the real construction will raise it with the learner's own frames
                 abstract = False
             self.memo[key] = built if abstract else nnx.split(make(), nnx.Param, ...)
@@ -108,7 +109,8 @@ class Subject:
         entry = self.problem.entry(name)
         cls = self.attribute(name)
         if not (isinstance(cls, type) and issubclass(cls, nnx.Module)):
-            raise BadEntry(f"`{name}` must be a class that inherits from nnx.Module: it is {_a(cls)}")
+            why = "does not" if isinstance(cls, type) else f"is {_a(cls)}"
+            raise BadEntry(f"`{name}` must be a class that inherits from nnx.Module: yours {why}")
         if entry.made_by:
             return self._captured(entry.made_by, cls, case)
         hyper = [case.values[key] for key in entry.construct or ()]
@@ -349,6 +351,12 @@ def cotangent(path: str, like: Any) -> np.ndarray[Any, Any]:
     seed = int.from_bytes(hashlib.sha256(f"cotangent:{path}".encode()).digest()[:8], "big")
     drawn: np.ndarray[Any, Any] = np.random.default_rng(seed).standard_normal(shape).astype(jnp.result_type(like))
     return drawn
+
+
+def _holds_tracers(module: nnx.Module) -> bool:
+    """Whether a plain array, one that is no variable, was left in the module by its abstract construction."""
+    nodes = [node for _, node in nnx.iter_graph(module) if isinstance(node, nnx.Module)]
+    return any(isinstance(value, jax.core.Tracer) for node in nodes for value in vars(node).values())
 
 
 def _is_float(leaf: Any) -> bool:
