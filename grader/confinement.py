@@ -3,6 +3,7 @@
 Called once, after the trusted imports and before a byte of a submission is compiled. `grader.sandbox` is the judge's half.
 """
 
+import contextlib
 import ctypes
 import os
 import signal
@@ -12,6 +13,7 @@ from pathlib import Path
 
 from grader import landlock
 from grader.course import ROOT
+from grader.sandbox import THREADS
 
 try:
     import resource
@@ -44,10 +46,23 @@ def _limit(limits: dict[str, int]) -> None:
 
     lower(resource.RLIMIT_CORE, 0)
     lower(resource.RLIMIT_FSIZE, limits["file_size"])
+    if sys.platform == "linux" and os.geteuid() != 0:
+        # Counts all tasks of this user, so it is relative too. Root is exempt: there a cgroup has to do it.
+        lower(resource.RLIMIT_NPROC, _tasks() + limits["processes"] + THREADS)
     if sys.platform == "linux":
         # Relative to what the imports took: an absolute limit would kill every submission when JAX grows.
         held = int(Path("/proc/self/statm").read_text().split()[5]) * os.sysconf("SC_PAGE_SIZE")
         lower(resource.RLIMIT_DATA, held + limits["memory"])
+
+
+def _tasks() -> int:
+    """The processes and threads that this user has now."""
+    count = 0
+    for folder in Path("/proc").glob("[0-9]*"):
+        with contextlib.suppress(OSError):
+            if folder.stat().st_uid == os.getuid():
+                count += len(os.listdir(folder / "task"))
+    return count
 
 
 def _readable() -> list[Path]:

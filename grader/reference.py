@@ -13,7 +13,7 @@ from grader.channel import ChannelError, Frame, decode, encode
 from grader.errors import CourseError
 from grader.problem import Case, Check, Problem
 from grader.sandbox import Limits, Worker
-from grader.session import Outcome, Session, failure_from, probe_frame, run_key
+from grader.session import Failure, Outcome, Session, failure_from, probe_frame, run_key
 from grader.submission import Submission, reference
 
 SECONDS = 600.0  # trusted code: this only bounds our own mistakes
@@ -34,6 +34,7 @@ class Reference:
                 self._variants[variant], self.ideas[variant] = text, idea
         self._own = [path.read_text() for path in sorted(problem.folder.glob("*.py")) if path.name != "stub.py"]
         self._session: Session | None = None
+        self._closed = False
         self._loaded: dict[str, Outcome | None] = {}
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="reference")
         self._answers: dict[tuple[str, str, int], Future[Outcome]] = {}
@@ -58,6 +59,10 @@ class Reference:
         return self._thread.submit(run).result()
 
     def close(self) -> None:
+        """Ends the worker, whatever it is doing."""
+        self._closed = True
+        if self._session:
+            self._session.worker.close()  # what waits for it learns so at once
         self._thread.shutdown(cancel_futures=True)
         if self._session:
             self._session.worker.close()
@@ -72,6 +77,8 @@ class Reference:
             return _outcome(found)
         failed = self._load(variant)
         outcome = failed or self._require_session().probe(variant, check, case)
+        if self._closed:
+            return outcome
         if not variant and outcome.failure:
             raise CourseError(f"The reference of problem {self.problem.label} fails: {outcome.failure.sentence()}")
         if not self._require_session().ended:
@@ -88,6 +95,8 @@ class Reference:
             # A wrong idea may end the process. The next one deserves a new one.
             self._session.worker.close()
             self._session, self._loaded = None, {}
+        if self._closed:
+            return Outcome(failure=Failure("exit", message="the reference worker is closed"))
         if self._session is None:
             programs = cache.programs([self.problem.name, "reference", *self._plain.sources.values()])
             self._session = Session(self.problem, Worker(programs, Limits()), SECONDS)

@@ -18,6 +18,7 @@ from pathlib import Path
 from shutil import rmtree
 from typing import IO, TYPE_CHECKING
 
+from grader import cgroup
 from grader.course import ROOT
 
 if TYPE_CHECKING:
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
 FD = 3  # where a worker finds its end of the socket
 
 KEPT_OUTPUT = 64 << 10
+THREADS = 128  # that Python, XLA (with eight devices, too) and Orbax may start themselves
 IMPORTS = 1 << 30  # bytes that Python, JAX and its threads may hold themselves
 
 # Tiny programs: compile fast rather than run fast. Both workers compile alike, so this changes no verdict.
@@ -68,6 +70,7 @@ class Worker:
             start_new_session=True,
         )
         _workers.add(self.process.pid)
+        self._cgroup = cgroup.cap(self.process.pid, limits.processes + THREADS)
         theirs.close()
         self._output = bytearray()
         self._done = threading.Event()
@@ -85,6 +88,8 @@ class Worker:
         self.sock.close()
         self.process.wait()
         _workers.discard(self.process.pid)
+        if self._cgroup:
+            cgroup.remove(self._cgroup)
         self._threads[0].join(timeout=2)
         rmtree(self._scratch, ignore_errors=True)
         return printable(bytes(self._output).decode("utf-8", "replace"))
