@@ -16,6 +16,9 @@ def cap(pid: int, tasks: int) -> Path | None:
     for parent in _parents():
         group = parent / f"grade-{pid}"
         try:
+            for old in parent.glob("grade-*"):  # of judges that were killed
+                if not Path("/proc", old.name.removeprefix("grade-")).exists():
+                    old.rmdir()
             group.mkdir()
             (group / "pids.max").write_text(str(tasks))
             (group / "cgroup.procs").write_text(str(pid))

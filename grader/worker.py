@@ -90,7 +90,10 @@ def main() -> None:
     sources = Sources()
     sys.meta_path.insert(0, sources)
     subjects: dict[str, probes.Subject] = {}
+    # What a submission that fills the memory leaves us to say so: its traceback keeps alive all that it allocated.
+    reserve: list[bytearray] = []
     while True:
+        reserve[:] = [bytearray(16 << 20)]
         try:
             job = receive(sock)
         except ChannelError:
@@ -98,6 +101,7 @@ def main() -> None:
         try:
             answer = _answer(job, problem, known, sources, subjects)
         except BaseException as error:  # a submission may raise anything, SystemExit included
+            reserve.clear()
             answer = Frame("raised", _describe(error, set(sources.filenames.values())))
         with contextlib.suppress(Exception):
             sys.stdout.flush()
