@@ -26,10 +26,10 @@ class _Trial:
     reference: Reference
     cases: dict[str, list[Case]]
     evidence: list[Evidence] = field(default_factory=list)
-    _runs: dict[tuple[str, int], Outcome] = field(default_factory=dict)
+    _runs: dict[tuple[str, Case], Outcome] = field(default_factory=dict)
 
     def outcome(self, check: Check, case: Case) -> Outcome:
-        key = (run_key(check), id(case))
+        key = (run_key(check), case)
         if key not in self._runs:
             self._runs[key] = self.session.probe("", check, case)
         return self._runs[key]

@@ -67,7 +67,10 @@ class Entry:
 
 @dataclass(frozen=True, eq=False)
 class Case:
-    """One set of inputs: numbers and arrays by name. `sizes` and `seed` are what it was made from."""
+    """One set of inputs: numbers and arrays by name. `sizes` and `seed` are what it was made from.
+
+    A case equals only itself: comparing arrays would cost more than it tells.
+    """
 
     values: Mapping[str, Value]
     group: str = ""

@@ -37,14 +37,12 @@ class Reference:
         self._closed = False
         self._loaded: dict[str, Outcome | None] = {}
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="reference")
-        self._answers: dict[tuple[str, str, int], Future[Outcome]] = {}
-        self._kept: list[Case] = []
+        self._answers: dict[tuple[str, str, Case], Future[Outcome]] = {}
 
     def ask(self, check: Check, case: Case, variant: str = "") -> Future[Outcome]:
         """The outcome of a check's probe on a case, when it is there. `variant` is a key of `ideas`."""
-        key = (variant, run_key(check), id(case))
+        key = (variant, run_key(check), case)
         if key not in self._answers:
-            self._kept.append(case)  # or its id could be given to another
             self._answers[key] = self._thread.submit(self._answer, check, case, variant)
         return self._answers[key]
 

@@ -159,7 +159,9 @@ def test_control_c_ends_everything_at_once(tmp_path):
     boot = f"import sys; sys.path.insert(0, {str(ROOT)!r}); from grader.cli import main; main()"
     process = subprocess.Popen(
         [sys.executable, "-c", boot, "problem", "07", "slow.py"],
-        cwd=tmp_path, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True,
+        cwd=tmp_path, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+        # A shell's background jobs ignore SIGINT, and so would this one if the tests run in such a job.
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
     )  # fmt: skip
     time.sleep(4)
     workers = subprocess.run(
