@@ -1,0 +1,19 @@
+"""What can go wrong in a run, each with its exit code and one sentence for the person at the terminal."""
+
+
+class HarnessError(Exception):
+    """Root of our errors; by itself, our own fault or the machine's."""
+
+    exit_code = 3
+
+
+class UsageError(HarnessError):
+    """The person asked for something that cannot be done as asked."""
+
+    exit_code = 2
+
+
+class PieceError(HarnessError):
+    """A piece of the workspace does not do what the harness needs of it."""
+
+    exit_code = 1

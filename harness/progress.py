@@ -1,0 +1,45 @@
+"""Progress for a person: a bar on a terminal, a plain line now and then elsewhere."""
+
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+from rich.console import Console
+from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeRemainingColumn
+
+PLAIN_SECONDS = 10.0
+
+
+@contextmanager
+def progress(
+    title: str, *, unit: str, total: int | None = None, done: int = 0, quiet: bool = False
+) -> Iterator[Callable[..., None]]:
+    """A function to call with `(number, note)` as work is done; the bar counts from `done` to `total`. Goes to stderr."""
+    console = Console(stderr=True)
+    if quiet:
+        yield lambda number=1, note="": None
+    elif console.is_terminal:
+        columns = (SpinnerColumn(), TextColumn("{task.description}"), BarColumn(), TextColumn("{task.completed:,.0f} " + unit),
+                   TextColumn("{task.fields[note]}"), TimeRemainingColumn())  # fmt: skip
+        with Progress(*columns, console=console, transient=True, refresh_per_second=4) as bar:
+            task = bar.add_task(title, total=total, completed=done, note="")
+            yield lambda number=1, note="": bar.update(task, advance=number, note=note)
+    else:
+        yield _plain(title, unit, total, done)
+
+
+def _plain(title: str, unit: str, total: int | None, done: int) -> Callable[..., None]:
+    began, last, first = time.monotonic(), 0.0, done
+
+    def advance(number: int = 1, note: str = "") -> None:
+        nonlocal done, last
+        done += number
+        now = time.monotonic()
+        if now - last >= PLAIN_SECONDS or done == total:
+            last = now
+            of = f" of {total:,}" if total else ""
+            left = f", {(now - began) / max(done - first, 1) * (total - done):.0f} s left" if total else ""
+            print(f"{title}: {done:,}{of} {unit}{left} {note}".rstrip(), file=sys.stderr, flush=True)
+
+    return advance

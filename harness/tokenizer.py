@@ -1,0 +1,35 @@
+"""Tokenizers, all as tiktoken encodings: GPT-2's, and one of 2,048 tokens made for the embedded stories."""
+
+import functools
+from difflib import get_close_matches
+from pathlib import Path
+
+import tiktoken
+from tiktoken.load import load_tiktoken_bpe
+
+from harness.errors import HarnessError, UsageError
+
+END_OF_TEXT = "<|endoftext|>"
+POCKET_FILE = Path(__file__).with_name("pocket_2k.tiktoken")  # made by train_tokenizer.py
+SPLIT_PATTERN = r"'(?:[sdmt]|ll|ve|re)| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+"  # GPT-2's
+TOKENIZERS = ("pocket-2k", "gpt2")
+
+
+@functools.cache
+def get_tokenizer(name: str) -> tiktoken.Encoding:
+    """The tokenizer called `name`. Raises UsageError for another name, HarnessError if GPT-2's vocabulary cannot be had."""
+    if name == "pocket-2k":
+        ranks = load_tiktoken_bpe(str(POCKET_FILE))
+        return tiktoken.Encoding(
+            name, pat_str=SPLIT_PATTERN, mergeable_ranks=ranks, special_tokens={END_OF_TEXT: len(ranks)}
+        )
+    if name == "gpt2":
+        try:
+            return tiktoken.get_encoding("gpt2")
+        except Exception as error:
+            raise HarnessError(
+                f"GPT-2's vocabulary could not be downloaded ({type(error).__name__}). Connect to the internet, set TIKTOKEN_CACHE_DIR "
+                "to a folder that has it, or use --tokenizer pocket-2k."
+            ) from error
+    close = get_close_matches(name, TOKENIZERS, 1, cutoff=0.3)
+    raise UsageError(f"There is no tokenizer {name!r}. Did you mean {close[0] if close else ' or '.join(TOKENIZERS)}?")
