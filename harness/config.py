@@ -61,7 +61,7 @@ class Config:
     eval_batches: int = 8  # 0: all of the validation data
     # the machine
     remat: bool = _machine(False)  # recompute activations in the backward pass instead of keeping them
-    mesh: str = _machine("1x1")  # devices along data x model
+    mesh: str = _machine("auto")  # devices along data x model, as in 4x2; auto: all along data
     fsdp: bool = _machine(False)  # parameters and moments sharded over data too
     loss_chunk: int = _machine(0)  # tokens whose logits exist at once; 0: chosen for the device
 
@@ -82,13 +82,16 @@ class Config:
         for name in ("context", "d_model", "num_heads", "d_ff", "steps", "batch_size", "accumulate", "eval_every"):
             if getattr(self, name) < 1:
                 raise UsageError(f"{name}={getattr(self, name)} must be at least 1.")
+        _ = self.mesh_shape
         for name in ("num_layers", "weight_decay", "clip_norm", "eval_batches", "loss_chunk", "learning_rate"):
             if getattr(self, name) < 0:
                 raise UsageError(f"{name}={getattr(self, name)} must not be negative.")
 
     @property
-    def mesh_shape(self) -> tuple[int, int]:
-        """Devices along (data, model)."""
+    def mesh_shape(self) -> tuple[int, int] | None:
+        """Devices along (data, model); None for `auto`."""
+        if self.mesh == "auto":
+            return None
         data, _, model = self.mesh.partition("x")
         if not (data.isdecimal() and model.isdecimal() and int(data) and int(model)):
             raise UsageError(f"mesh={self.mesh} is no mesh: write two numbers of devices, data x model, as in 4x2.")

@@ -73,7 +73,9 @@ def check(config: Config, prepared: Prepared) -> list[str]:
     ends = prepared.train.ends
     longer = int((np.diff(ends, prepend=0) > config.context + 1).sum())
     if config.form == "padded" and longer:
-        return [f"{longer:,} of {len(ends):,} stories are longer than the context of {config.context} and go on in further rows."]
+        return [
+            f"{longer:,} of {len(ends):,} stories are longer than the context of {config.context} and go on in further rows."
+        ]
     return []
 
 

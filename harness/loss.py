@@ -21,7 +21,6 @@ from harness.model import Head
 CHUNK = {"cpu": 128, "gpu": 4096, "tpu": 4096}
 
 
-
 def token_loss(
     x_BTD: Float[Array, "B T D"],
     targets_BT: Int[Array, "B T"],
@@ -72,7 +71,9 @@ def _sharded(x_BTD, head, targets_BT, chunk, mesh, gradients):
 
     x, rows = P("data"), Head(P(on_model), None if head.bias_V is None else P(on_model))
     out = (P(), (x, rows)) if gradients else (P(), None)
-    return jax.shard_map(local, mesh=mesh, in_specs=(x, x, rows), out_specs=out, check_vma=False)(x_BTD, targets_BT, head)
+    return jax.shard_map(local, mesh=mesh, in_specs=(x, x, rows), out_specs=out, check_vma=False)(
+        x_BTD, targets_BT, head
+    )
 
 
 def _local(x_BTD, targets_BT, head, chunk, gradients, sum_data, sum_model, max_model, first):

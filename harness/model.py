@@ -4,6 +4,7 @@ Shapes: B batch, T positions, S positions in the cache, D model width, H heads, 
 """
 
 import functools
+from collections.abc import Callable
 from typing import NamedTuple, Self
 
 import jax
@@ -11,9 +12,11 @@ import jax.numpy as jnp
 from flax import nnx
 from jaxtyping import Array, Float, Int, PRNGKeyArray
 
+from harness.attention import causal_attention
 from harness.config import Config
 
 Key = PRNGKeyArray | None
+Maker = Callable[[Config, nnx.Rngs], nnx.Module]
 
 
 class Cache(NamedTuple):
@@ -26,8 +29,8 @@ class Cache(NamedTuple):
     def empty(cls, config: Config, batch: int) -> Self:
         """Room for `context` positions."""
         K = config.d_model // config.num_heads
-        zeros = jnp.zeros((config.num_layers, batch, config.context, config.num_heads, K), config.dtype)
-        return cls(zeros, zeros)
+        shape = (config.num_layers, batch, config.context, config.num_heads, K)
+        return cls(jnp.zeros(shape, config.dtype), jnp.zeros(shape, config.dtype))
 
 
 def rotate(x_BTHK: Float[Array, "B T H K"], positions_T: Int[Array, "T"]) -> Float[Array, "B T H K"]:
@@ -60,10 +63,7 @@ class Attention(nnx.Module):
         if self.rope:
             q_BTHK, k_BTHK = rotate(q_BTHK, positions_T), rotate(k_BTHK, positions_T)
         if cache is None:
-            fused = jax.default_backend() == "gpu" and q_BTHK.dtype == jnp.bfloat16
-            mixed_BTHK = jax.nn.dot_product_attention(
-                q_BTHK, k_BTHK, v_BTHK, is_causal=True, implementation="cudnn" if fused else None
-            )
+            mixed_BTHK = causal_attention(q_BTHK, k_BTHK, v_BTHK)
         else:
             place = (layer, 0, position, 0, 0)
             cache = Cache(
@@ -77,17 +77,25 @@ class Attention(nnx.Module):
         return self.out(mixed_BTHK), cache
 
 
+class Parts(NamedTuple):
+    """Makers `(config, rngs) -> module` of parts that stand in for the harness's own; None for its own."""
+
+    attention: Maker | None = None  # the module takes what `Attention` takes
+    block: Maker | None = None  # ... what `Block` takes
+    embed: Maker | None = None  # ids (B, T) -> (B, T, D), positions included
+
+
 class Block(nnx.Module):
     """Attention and a feed-forward network, each added to the residual stream; the norms before (GPT-2), after, or not at all."""
 
-    def __init__(self, config: Config, rngs: nnx.Rngs):
+    def __init__(self, config: Config, rngs: nnx.Rngs, attention: Maker | None = None):
         inner, outer = _kernel_inits(config)
         dtype = jnp.dtype(config.dtype)
         self.norm = config.norm
         if config.norm != "none":
             self.ln1 = nnx.LayerNorm(config.d_model, epsilon=config.norm_epsilon, dtype=dtype, rngs=rngs)
             self.ln2 = nnx.LayerNorm(config.d_model, epsilon=config.norm_epsilon, dtype=dtype, rngs=rngs)
-        self.attn = Attention(config, rngs)
+        self.attn = (attention or Attention)(config, rngs)
         self.ff1 = nnx.Linear(config.d_model, config.d_ff, kernel_init=inner, dtype=dtype, rngs=rngs)
         self.ff2 = nnx.Linear(config.d_ff, config.d_model, kernel_init=outer, dtype=dtype, rngs=rngs)
         self.activation = {"relu": jax.nn.relu, "gelu": jax.nn.gelu}[config.activation]
@@ -109,13 +117,13 @@ class Block(nnx.Module):
         return x if key is None else self.dropout(x, deterministic=False, rngs=key)
 
 
-def stacked_blocks(config: Config, rngs: nnx.Rngs) -> Block:
+def stacked_blocks(config: Config, rngs: nnx.Rngs, parts: Parts) -> nnx.Module:
     """All blocks in one: every parameter has a first axis of `num_layers`."""
 
     @nnx.split_rngs(splits=config.num_layers)
     @nnx.vmap(in_axes=(0,), out_axes=0)
-    def build(rngs: nnx.Rngs) -> Block:
-        return Block(config, rngs)
+    def build(rngs: nnx.Rngs) -> nnx.Module:
+        return parts.block(config, rngs) if parts.block else Block(config, rngs, parts.attention)
 
     return build(rngs)
 
@@ -130,14 +138,16 @@ class Head(NamedTuple):
 class GPT(nnx.Module):
     """Embeddings, `num_layers` blocks with their parameters stacked along a first axis, a final norm (pre-LN), a head."""
 
-    def __init__(self, config: Config, rngs: nnx.Rngs):
+    def __init__(self, config: Config, rngs: nnx.Rngs, parts: Parts | None = None):
         V, D = config.vocab_size, config.d_model
+        parts = parts or Parts()
         table = nnx.initializers.normal(0.02)
         self.config = config
-        self.embed = nnx.Param(table(rngs.params(), (V, D)))
-        learned = config.positions == "learned"
+        self.embed_part = parts.embed(config, rngs) if parts.embed else None
+        self.embed = None if self.embed_part is not None else nnx.Param(table(rngs.params(), (V, D)))
+        learned = config.positions == "learned" and self.embed_part is None
         self.pos_embed = nnx.Param(table(rngs.params(), (config.context, D))) if learned else None
-        self.blocks = stacked_blocks(config, rngs) if config.num_layers else None
+        self.blocks = stacked_blocks(config, rngs, parts) if config.num_layers else None
         norm = functools.partial(nnx.LayerNorm, epsilon=config.norm_epsilon, dtype=jnp.dtype(config.dtype))
         self.ln_f = norm(D, rngs=rngs) if config.norm == "pre" else None
         head_init = nnx.initializers.xavier_uniform() if config.init == "xavier" else table
@@ -151,7 +161,10 @@ class GPT(nnx.Module):
 
     def output(self) -> Head:
         """The head, tied or not."""
-        weight = self.embed if self.head is None else self.head
+        if self.head is not None:
+            weight = self.head
+        else:
+            weight = self.embed if self.embed_part is None else self.embed_part.table()
         return Head(weight[...], None if self.head_bias is None else self.head_bias[...])
 
     def __call__(self, ids: Int[Array, "*B T"]) -> Float[Array, "*B T V"]:
@@ -175,7 +188,7 @@ class GPT(nnx.Module):
 
     def _run(self, ids_BT: Array, key: Key, position, cache: Cache | None) -> tuple[Array, Cache | None]:
         config, T = self.config, ids_BT.shape[1]
-        x_BTD = self.embed[...][ids_BT]
+        x_BTD = self.embed[...][ids_BT] if self.embed_part is None else self.embed_part(ids_BT)
         if self.pos_embed is not None:
             x_BTD = x_BTD + jax.lax.dynamic_slice_in_dim(self.pos_embed[...], position, T)[None]
         x_BTD = x_BTD.astype(config.dtype)

@@ -66,7 +66,9 @@ def prepare(source: Source, tokenizer: tiktoken.Encoding, *, quiet: bool = False
             _write(source, tokenizer, unfinished, quiet)
             _publish(unfinished, folder)
         except OSError as error:
-            raise HarnessError(f"{source.name} could not be prepared in {folder.parent}: {error.strerror or error}.") from error
+            raise HarnessError(
+                f"{source.name} could not be prepared in {folder.parent}: {error.strerror or error}."
+            ) from error
         finally:
             shutil.rmtree(unfinished, ignore_errors=True)
     meta = json.loads((folder / "meta.json").read_text())
@@ -85,7 +87,9 @@ def _publish(unfinished: Path, folder: Path) -> None:
 
 def _open(folder: Path, split: str) -> Tokens:
     files = sorted(folder.glob(f"{split}-*.bin"))
-    return Tokens(tuple(np.memmap(file, np.uint16, "r") for file in files), np.load(folder / f"{split}.npy", mmap_mode="r"))
+    return Tokens(
+        tuple(np.memmap(file, np.uint16, "r") for file in files), np.load(folder / f"{split}.npy", mmap_mode="r")
+    )
 
 
 class _Writer:
@@ -117,7 +121,9 @@ class _Writer:
 
 def _write(source: Source, tokenizer: tiktoken.Encoding, folder: Path, quiet: bool) -> None:
     if tokenizer.n_vocab > 1 << 16:
-        raise UsageError(f"{tokenizer.name} has {tokenizer.n_vocab} tokens, more than the 65,536 that 16 bits can number.")
+        raise UsageError(
+            f"{tokenizer.name} has {tokenizer.n_vocab} tokens, more than the 65,536 that 16 bits can number."
+        )
     writers = [_Writer(folder, split) for split in SPLITS]
     max_id = tokenizer.eot_token
     try:

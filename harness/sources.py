@@ -48,7 +48,9 @@ def open_source(spec: str, validation: float) -> Source:
         )
     path = Path(spec)
     if not path.exists():
-        raise UsageError(f"There is no file {spec}. --data takes pocket, tinystories, or the path of a text or Parquet file.")
+        raise UsageError(
+            f"There is no file {spec}. --data takes pocket, tinystories, or the path of a text or Parquet file."
+        )
     if path.is_dir():
         raise UsageError(f"{spec} is a folder. --data takes one text or Parquet file.")
     with path.open("rb") as file:

@@ -1,11 +1,11 @@
 """Tokenizers, all as tiktoken encodings: GPT-2's, and one of 2,048 tokens made for the embedded stories."""
 
+import base64
 import functools
 from difflib import get_close_matches
 from pathlib import Path
 
 import tiktoken
-from tiktoken.load import load_tiktoken_bpe
 
 from harness.errors import HarnessError, UsageError
 
@@ -19,7 +19,7 @@ TOKENIZERS = ("pocket-2k", "gpt2")
 def get_tokenizer(name: str) -> tiktoken.Encoding:
     """The tokenizer called `name`. Raises UsageError for another name, HarnessError if GPT-2's vocabulary cannot be had."""
     if name == "pocket-2k":
-        ranks = load_tiktoken_bpe(str(POCKET_FILE))
+        ranks = _ranks(POCKET_FILE)
         return tiktoken.Encoding(
             name, pat_str=SPLIT_PATTERN, mergeable_ranks=ranks, special_tokens={END_OF_TEXT: len(ranks)}
         )
@@ -33,3 +33,9 @@ def get_tokenizer(name: str) -> tiktoken.Encoding:
             ) from error
     close = get_close_matches(name, TOKENIZERS, 1, cutoff=0.3)
     raise UsageError(f"There is no tokenizer {name!r}. Did you mean {close[0] if close else ' or '.join(TOKENIZERS)}?")
+
+
+def _ranks(path: Path) -> dict[bytes, int]:
+    """Rank by token from a .tiktoken file. (tiktoken's own loader would keep a copy in a shared folder, and go on using it.)"""
+    pairs = (line.split() for line in path.read_text("ascii").splitlines())
+    return {base64.b64decode(token): int(rank) for token, rank in pairs}

@@ -1,0 +1,1 @@
+"""What others do, written out to be measured beside us."""

@@ -1,0 +1,144 @@
+"""What training changes, and the three programs that do it: creation, one step, one validation batch."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, NamedTuple, Protocol
+
+import jax
+import jax.numpy as jnp
+import optax
+from flax import nnx
+from jax.sharding import Mesh
+from jaxtyping import Array, Float, Int, PRNGKeyArray
+
+from harness.config import Config
+from harness.loss import token_loss
+from harness.model import GPT
+from harness.optimizer import learning_rate, make_optimizer, skipped_updates
+from harness.sharding import shardings
+
+
+class LossSum(Protocol):
+    """The sum of the losses of all targets in rows of `T + 1` ids, in nats, and their number."""
+
+    def __call__(
+        self, model: nnx.Module, ids_BT: Int[Array, "B T+1"], key: PRNGKeyArray | None
+    ) -> tuple[Float[Array, ""], Int[Array, ""]]: ...
+
+
+class StepMetrics(NamedTuple):
+    """Of one step, still on the device. The loss is of before the update, the norm of before clipping."""
+
+    loss: Float[Array, ""]
+    learning_rate: Float[Array, ""]
+    gradient_norm: Float[Array, ""]
+    skipped: Int[Array, ""]
+    skipped_in_a_row: Int[Array, ""]
+
+
+@dataclass(frozen=True)
+class Programs:
+    """A run's compiled programs. State is the NNX state of `(model, optimizer)`; `graph` is the rest of them."""
+
+    graph: Any
+    abstract: Any  # shapes, dtypes and shardings of the state
+    create: Callable[[], Any]
+    step: Callable[[Any, Int[Array, "B T+1"]], tuple[Any, StepMetrics]]
+    evaluate: Callable[[Any, Int[Array, "B T+1"]], tuple[Float[Array, ""], Int[Array, ""]]]
+
+    def model(self, state: Any) -> nnx.Module:
+        """The model with the state's parameters, for evaluation and sampling."""
+        return nnx.merge(self.graph, state)[0]
+
+
+def own_loss(config: Config, mesh: Mesh | None) -> LossSum:
+    """The chunked loss of the harness's own model."""
+
+    def loss_sum(model: GPT, ids_BT, key):
+        inputs_BT = ids_BT[:, :-1]
+        targets_BT = ids_BT[:, 1:] if config.task == "next" else inputs_BT
+        x_BTD = model.hidden(jnp.maximum(inputs_BT, 0), key)
+        loss = token_loss(x_BTD, targets_BT, model.output(), config.loss_chunk, mesh)
+        return loss, jnp.sum(targets_BT >= 0)
+
+    return loss_sum
+
+
+def make_programs(
+    config: Config,
+    mesh: Mesh,
+    build: Callable[[nnx.Rngs], nnx.Module] | None = None,
+    loss_sum: LossSum | None = None,
+    step: Callable[..., Array] | None = None,
+) -> Programs:
+    """The programs of a run on `mesh`; a model, its loss or a whole step of somebody else's may take the place of the harness's own."""
+    build = build or (lambda rngs: GPT(config, rngs))
+    loss_sum = loss_sum or own_loss(config, mesh)
+
+    def fresh() -> tuple[nnx.Module, nnx.Optimizer]:
+        model = build(nnx.Rngs(config.seed))
+        return model, nnx.Optimizer(model, make_optimizer(config), wrt=nnx.Param)
+
+    graph, shapes = nnx.split(nnx.eval_shape(fresh))
+    places = shardings(shapes, mesh, config.fsdp)
+    abstract = jax.tree.map(
+        lambda leaf, place: jax.ShapeDtypeStruct(leaf.shape, leaf.dtype, sharding=place), shapes, places
+    )
+    create = jax.jit(lambda: nnx.state(fresh()), out_shardings=places)  # born sharded: never whole on one device
+    rate = learning_rate(config)
+
+    def own_step(state: Any, ids_BT: Array) -> tuple[Any, StepMetrics]:
+        model, optimizer = nnx.merge(graph, state)
+        key = jax.random.fold_in(jax.random.key(config.seed), optimizer.step[...]) if config.dropout else None
+        loss, gradients = mean_gradients(loss_sum, model, ids_BT, key, config.accumulate)
+        before, _ = skipped_updates(optimizer.opt_state)
+        done = rate(optimizer.step[...] - before)
+        norm = optax.global_norm(gradients)
+        optimizer.update(model, gradients)
+        return nnx.state((model, optimizer)), StepMetrics(loss, done, norm, *skipped_updates(optimizer.opt_state))
+
+    def piece_step(state: Any, ids_BT: Array) -> tuple[Any, StepMetrics]:
+        model, optimizer = nnx.merge(graph, state)
+        before, _ = skipped_updates(nnx.pure(optimizer.opt_state))
+        done = rate(optimizer.step[...] - before)
+        loss = step(model, optimizer, ids_BT, -1)
+        skipped = skipped_updates(nnx.pure(optimizer.opt_state))
+        return nnx.state((model, optimizer)), StepMetrics(loss, done, jnp.float32(jnp.nan), *skipped)
+
+    def evaluate(state: Any, ids_BT: Array) -> tuple[Array, Array]:
+        return loss_sum(nnx.merge(graph, state)[0], ids_BT, None)
+
+    whole = jax.jit(own_step, donate_argnums=0, out_shardings=(places, None))
+    return Programs(graph, abstract, create, whole if step is None else piece_step, jax.jit(evaluate))
+
+
+def mean_gradients(
+    loss_sum: LossSum, model: nnx.Module, ids_BT: Int[Array, "B T+1"], key: PRNGKeyArray | None, microbatches: int
+) -> tuple[Float[Array, ""], Any]:
+    """The mean loss of a batch and its gradients, from `microbatches` parts one after the other, with the memory of one.
+
+    Sums are accumulated and divided once, so that parts with more padding do not count for more, and the result does not depend on
+    their number but for rounding.
+    """
+    graph, parameters, rest = nnx.split(model, nnx.Param, ...)
+
+    def total(parameters, ids_BT, key):
+        return loss_sum(nnx.merge(graph, parameters, rest), ids_BT, key)
+
+    gradient = jax.value_and_grad(total, has_aux=True)
+    if microbatches == 1:
+        (loss, count), gradients = gradient(parameters, ids_BT, key)
+    else:
+        # Rows j, j + k, ...: each device of a mesh keeps its own.
+        parts = jnp.moveaxis(ids_BT.reshape(-1, microbatches, ids_BT.shape[1]), 1, 0)
+
+        def add(sums, part):
+            index, ids = part
+            part_key = None if key is None else jax.random.fold_in(key, index)
+            (loss, count), gradients = gradient(parameters, ids, part_key)
+            return jax.tree.map(jnp.add, sums, (loss, count, gradients)), None
+
+        zeros = (jnp.float32(0), jnp.int32(0), jax.tree.map(jnp.zeros_like, parameters))
+        (loss, count, gradients), _ = jax.lax.scan(add, zeros, (jnp.arange(microbatches), parts))
+    scale = 1 / jnp.maximum(count, 1).astype(jnp.float32)
+    return loss * scale, jax.tree.map(lambda g: g * scale.astype(g.dtype), gradients)
