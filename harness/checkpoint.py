@@ -67,6 +67,7 @@ class Checkpoints:
         ]
         options = ocp.CheckpointManagerOptions(
             preservation_policy=managers.AnyPreservationPolicy(keep),
+            best_fn=_minus_loss,  # without it no metrics are written
             cleanup_tmp_directories=not read_only,
             read_only=read_only,
             create=not read_only,
@@ -93,7 +94,7 @@ class Checkpoints:
             self._manager.save(
                 step,
                 args=ocp.args.Composite(
-                    state=ocp.args.StandardSave(arrays), data=ocp.args.JsonSave(data), checksums=ocp.args.JsonSave(sums)
+                    state=ocp.args.PyTreeSave(arrays), data=ocp.args.JsonSave(data), checksums=ocp.args.JsonSave(sums)
                 ),
                 metrics=None if validation_loss is None else {"validation_loss": validation_loss},
                 force=True,

@@ -2,12 +2,13 @@
 
 import dataclasses
 import json
+import math
 import types
 import typing
 from dataclasses import dataclass, field
 from difflib import get_close_matches
 from pathlib import Path
-from typing import Any, Literal, Self
+from typing import Any, Literal
 
 from harness.errors import UsageError
 
@@ -66,6 +67,9 @@ class Config:
     loss_chunk: int = _machine(0)  # tokens whose logits exist at once; 0: chosen for the device
 
     def __post_init__(self) -> None:
+        for name in ("context", "d_model", "num_heads", "d_ff", "steps", "batch_size", "accumulate", "eval_every"):
+            if getattr(self, name) < 1:
+                raise UsageError(f"{name}={getattr(self, name)} must be at least 1.")
         for rule, sentence in (
             (self.num_layers == 0 or self.d_model % self.num_heads == 0,
              f"num_heads={self.num_heads} does not divide d_model={self.d_model}"),
@@ -79,13 +83,18 @@ class Config:
         ):  # fmt: skip
             if not rule:
                 raise UsageError(f"{sentence}.")
-        for name in ("context", "d_model", "num_heads", "d_ff", "steps", "batch_size", "accumulate", "eval_every"):
-            if getattr(self, name) < 1:
-                raise UsageError(f"{name}={getattr(self, name)} must be at least 1.")
         _ = self.mesh_shape
-        for name in ("num_layers", "weight_decay", "clip_norm", "eval_batches", "loss_chunk", "learning_rate"):
-            if getattr(self, name) < 0:
-                raise UsageError(f"{name}={getattr(self, name)} must not be negative.")
+        for name in (
+            "num_layers",
+            "learning_rate",
+            "final_learning_rate",
+            "weight_decay",
+            "clip_norm",
+            "eval_batches",
+            "loss_chunk",
+        ):
+            if not 0 <= getattr(self, name) < math.inf:  # NaN is neither
+                raise UsageError(f"{name}={getattr(self, name)} must be a number and not negative.")
 
     @property
     def mesh_shape(self) -> tuple[int, int] | None:
@@ -97,7 +106,7 @@ class Config:
             raise UsageError(f"mesh={self.mesh} is no mesh: write two numbers of devices, data x model, as in 4x2.")
         return int(data), int(model)
 
-    def with_settings(self, settings: dict[str, str]) -> Self:
+    def with_settings(self, settings: dict[str, str]) -> "Config":
         """A copy with `key=value` settings as typed by a person. Raises UsageError naming the nearest key or what fits."""
         kinds = typing.get_type_hints(type(self))
         parsed = {}
@@ -113,7 +122,7 @@ class Config:
         return json.dumps(dataclasses.asdict(self), indent=1) + "\n"
 
     @classmethod
-    def load(cls, path: Path) -> Self:
+    def load(cls, path: Path) -> "Config":
         """The record that `to_json` wrote at `path`."""
         try:
             settings = json.loads(path.read_text("utf-8"))
@@ -154,8 +163,9 @@ PRESETS: typing.Mapping[str, tuple[str, dict[str, Any]]] = types.MappingProxyTyp
     {
         "pocket": (
             "trains on 2 CPU cores in a few minutes and tells stories",
-            dict(context=256, batch_size=16, steps=1000, warmup_steps=50, learning_rate=3e-3, final_learning_rate=0.1,
-                 d_model=128, d_ff=512, num_layers=4, num_heads=4),
+            dict(form="padded", context=256, d_model=128, num_heads=2, d_ff=512, num_layers=2, positions="rope", activation="relu",
+                 batch_size=8, steps=2000, warmup_steps=50, learning_rate=5e-3, final_learning_rate=0.1, weight_decay=0.01,
+                 eval_every=200),
         ),
         "tutorial": (
             "the model of the JAX tutorial: 4 blocks, post-LN, Adam at 1e-3",

@@ -45,7 +45,7 @@ class Windows:
     def __len__(self) -> int:
         return len(self.starts)
 
-    def __getitem__(self, index: int) -> Int32[np.ndarray, "T+1"]:
+    def __getitem__(self, index: int) -> Int32[np.ndarray, "W"]:
         ids = self.tokens[self.starts[index] : self.stops[index]].astype(np.int32)
         if ids.max(initial=0) >= self.vocab_size:
             raise UsageError(f"Token id {ids.max()} is outside the vocabulary of {self.vocab_size}.")
@@ -94,7 +94,7 @@ def train_batches(config: Config, tokens: Tokens, process: int = 0, processes: i
 
 def validation_batches(
     config: Config, tokens: Tokens, process: int = 0, processes: int = 1
-) -> Iterator[Int32[np.ndarray, "B T+1"]]:
+) -> Iterator[Int32[np.ndarray, "B W"]]:
     """The first `eval_batches` batches of the windows in order, or all; the last is filled up with padding."""
     rows = windows(config, tokens)
     count = -(-len(rows) // config.batch_size)

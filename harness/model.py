@@ -5,7 +5,7 @@ Shapes: B batch, T positions, S positions in the cache, D model width, H heads, 
 
 import functools
 from collections.abc import Callable
-from typing import NamedTuple, Self
+from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -26,7 +26,7 @@ class Cache(NamedTuple):
     v_LBSHK: Float[Array, "L B S H K"]
 
     @classmethod
-    def empty(cls, config: Config, batch: int) -> Self:
+    def empty(cls, config: Config, batch: int) -> "Cache":
         """Room for `context` positions."""
         K = config.d_model // config.num_heads
         shape = (config.num_layers, batch, config.context, config.num_heads, K)
@@ -36,7 +36,7 @@ class Cache(NamedTuple):
 def rotate(x_BTHK: Float[Array, "B T H K"], positions_T: Int[Array, "T"]) -> Float[Array, "B T H K"]:
     """Rotary positions (Su et al. 2021): pairs (i, i + K/2) turned by an angle that grows with the position."""
     half = x_BTHK.shape[-1] // 2
-    angles_TK = positions_T[:, None] / 10_000 ** (jnp.arange(half, dtype=jnp.float32) / half)
+    angles_TK = positions_T[:, None].astype(jnp.float32) / 10_000 ** (jnp.arange(half, dtype=jnp.float32) / half)[None]
     cos, sin = (f(angles_TK)[None, :, None, :].astype(x_BTHK.dtype) for f in (jnp.cos, jnp.sin))
     a, b = jnp.split(x_BTHK, 2, axis=-1)
     return jnp.concatenate([a * cos - b * sin, a * sin + b * cos], axis=-1)
@@ -176,7 +176,7 @@ class GPT(nnx.Module):
         """The head's float32 logits of what it reads."""
         weight_VD, bias_V = self.output()
         logits = jnp.einsum("...d,vd->...v", x, weight_VD.astype(x.dtype), preferred_element_type=jnp.float32)
-        return logits if bias_V is None else logits + bias_V
+        return logits if bias_V is None else logits + jnp.broadcast_to(bias_V, logits.shape)
 
     def step(
         self, ids_BT: Int[Array, "B T"], position: Int[Array, ""], last: Int[Array, ""], cache: Cache

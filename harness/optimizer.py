@@ -41,4 +41,5 @@ def make_optimizer(config: Config) -> optax.GradientTransformation:
 
 def skipped_updates(state: PyTree) -> tuple[jax.Array, jax.Array]:
     """How many updates were skipped, in all and in a row up to now, from the optimizer's state."""
-    return tuple(optax.tree_utils.tree_get(state, name) for name in ("total_notfinite", "notfinite_count"))
+    total, in_a_row = (optax.tree_utils.tree_get(state, name)[...] for name in ("total_notfinite", "notfinite_count"))
+    return total, in_a_row

@@ -4,7 +4,7 @@ import codecs
 import functools
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 import jax
 import jax.numpy as jnp
@@ -64,6 +64,7 @@ def choose(logits_V: Float[Array, "V"], key: PRNGKeyArray, sampling: Sampling) -
     return ids[jax.random.categorical(key, best)]
 
 
+@runtime_checkable
 class Decoder(Protocol):
     """Takes in a prompt, then one token after another; each time gives the token that follows."""
 

@@ -33,12 +33,12 @@ class Tokens:
 
     def __getitem__(self, span: slice) -> np.ndarray:
         """Tokens `span.start` to `span.stop`, (stop - start,) uint16, wherever the files begin."""
-        parts, start = [], 0
+        parts, start = [np.empty(0, np.uint16)], 0
         for shard in self.shards:
             if span.start < start + len(shard) and span.stop > start:
                 parts.append(shard[max(span.start - start, 0) : span.stop - start])
             start += len(shard)
-        return np.concatenate(parts) if len(parts) != 1 else parts[0]
+        return np.concatenate(parts)
 
 
 @dataclass(frozen=True)

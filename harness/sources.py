@@ -1,10 +1,10 @@
 """Where stories come from: the embedded generator, TinyStories, a text file, a Parquet file."""
 
 import hashlib
+import io
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import BinaryIO
 
 from harness import plots, stories
 from harness.download import fetch_tinystories
@@ -77,7 +77,7 @@ def read_text(path: Path, read_bytes: int = READ_BYTES) -> Iterator[str]:
                 yield text
 
 
-def _split(file: BinaryIO, separator: bytes, read_bytes: int) -> Iterator[tuple[int, bytes]]:
+def _split(file: io.BufferedIOBase, separator: bytes, read_bytes: int) -> Iterator[tuple[int, bytes]]:
     """The parts between separators, each with its offset in the file."""
     offset, rest = 0, b""
     while block := file.read(read_bytes):

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -18,12 +18,8 @@ from harness.optimizer import learning_rate, make_optimizer, skipped_updates
 from harness.sharding import shardings
 
 
-class LossSum(Protocol):
-    """The sum of the losses of all targets in rows of `T + 1` ids, in nats, and their number."""
-
-    def __call__(
-        self, model: nnx.Module, ids_BT: Int[Array, "B T+1"], key: PRNGKeyArray | None
-    ) -> tuple[Float[Array, ""], Int[Array, ""]]: ...
+# (model, rows (B, T + 1) of ids, dropout key or None) -> the sum of the losses of all targets, in nats, and their number.
+LossSum = Callable[[nnx.Module, Array, PRNGKeyArray | None], tuple[Array, Array]]
 
 
 class StepMetrics(NamedTuple):
@@ -43,8 +39,8 @@ class Programs:
     graph: Any
     abstract: Any  # shapes, dtypes and shardings of the state
     create: Callable[[], Any]
-    step: Callable[[Any, Int[Array, "B T+1"]], tuple[Any, StepMetrics]]
-    evaluate: Callable[[Any, Int[Array, "B T+1"]], tuple[Float[Array, ""], Int[Array, ""]]]
+    step: Callable[[Any, Int[Array, "B W"]], tuple[Any, StepMetrics]]
+    evaluate: Callable[[Any, Int[Array, "B W"]], tuple[Float[Array, ""], Int[Array, ""]]]
 
     def model(self, state: Any) -> nnx.Module:
         """The model with the state's parameters, for evaluation and sampling."""
@@ -93,16 +89,16 @@ def make_programs(
         loss, gradients = mean_gradients(loss_sum, model, ids_BT, key, config.accumulate)
         before, _ = skipped_updates(optimizer.opt_state)
         done = rate(optimizer.step[...] - before)
-        norm = optax.global_norm(gradients)
+        norm = optax.tree.norm(gradients)
         optimizer.update(model, gradients)
         return nnx.state((model, optimizer)), StepMetrics(loss, done, norm, *skipped_updates(optimizer.opt_state))
 
     def piece_step(state: Any, ids_BT: Array) -> tuple[Any, StepMetrics]:
         model, optimizer = nnx.merge(graph, state)
-        before, _ = skipped_updates(nnx.pure(optimizer.opt_state))
+        before, _ = skipped_updates(optimizer.opt_state)
         done = rate(optimizer.step[...] - before)
         loss = step(model, optimizer, ids_BT, -1)
-        skipped = skipped_updates(nnx.pure(optimizer.opt_state))
+        skipped = skipped_updates(optimizer.opt_state)
         return nnx.state((model, optimizer)), StepMetrics(loss, done, jnp.float32(jnp.nan), *skipped)
 
     def evaluate(state: Any, ids_BT: Array) -> tuple[Array, Array]:
@@ -113,7 +109,7 @@ def make_programs(
 
 
 def mean_gradients(
-    loss_sum: LossSum, model: nnx.Module, ids_BT: Int[Array, "B T+1"], key: PRNGKeyArray | None, microbatches: int
+    loss_sum: LossSum, model: nnx.Module, ids_BT: Int[Array, "B W"], key: PRNGKeyArray | None, microbatches: int
 ) -> tuple[Float[Array, ""], Any]:
     """The mean loss of a batch and its gradients, from `microbatches` parts one after the other, with the memory of one.
 

@@ -10,6 +10,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from hypothesis import settings
+
+settings.register_profile("ours", deadline=None)  # a first call compiles
+settings.load_profile("ours")
 
 ROOT = Path(__file__).resolve().parent.parent
 

@@ -1,0 +1,102 @@
+"""What the harness's tests share: a strict JAX with eight CPU devices, a cache of their own, small runs."""
+
+import os
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import jaxlib
+import pytest
+
+if jaxlib.__version__.startswith("0.10."):  # cheap compilation of tiny programs, as in grader/sandbox.py
+    os.environ["XLA_FLAGS"] = "--xla_backend_optimization_level=0 --xla_llvm_disable_expensive_passes=true"
+
+import jax
+from jaxtyping import install_import_hook
+
+jax.config.update("jax_num_cpu_devices", 8)
+jax.config.update("jax_numpy_rank_promotion", "raise")
+
+with install_import_hook("harness", "beartype.beartype"):
+    from harness import train  # noqa: F401 - all that follows is checked against its annotations
+
+from harness.config import Config
+
+from tests.conftest import ROOT, Run
+
+TINY = Config(
+    data="pocket", tokenizer="pocket-2k", context=16, d_model=16, num_heads=2, d_ff=24, num_layers=3, vocab_size=2048, batch_size=8,
+    steps=6, eval_every=3, eval_batches=2, learning_rate=1e-2, warmup_steps=2, mesh="1x1",
+)  # fmt: skip
+STORIES = "".join(f"The {who} saw {what} {number} times.<|endoftext|>" for number in range(40)
+                  for who in ("cat", "dog") for what in ("a ball", "the moon", "nothing"))  # fmt: skip
+
+Harness = Callable[..., Run]
+
+
+@pytest.fixture(scope="session", autouse=True)
+def harness_cache(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """One cache for all test processes, and none of the user's."""
+    base = tmp_path_factory.getbasetemp()
+    folder = (base.parent if "PYTEST_XDIST_WORKER" in os.environ else base) / "harness-cache"
+    os.environ["HARNESS_CACHE"] = str(folder)
+    return folder
+
+
+@pytest.fixture
+def stories_file(tmp_path: Path) -> Path:
+    """240 short stories as text."""
+    path = tmp_path / "stories.txt"
+    path.write_text(STORIES)
+    return path
+
+
+@pytest.fixture
+def tiny(stories_file: Path) -> Config:
+    """A run of six steps that takes a second."""
+    return replace(TINY, data=str(stories_file))
+
+
+def command(*args: object) -> list[str]:
+    """`harness ARGS` as a command line that does not depend on what is installed where."""
+    boot = f"import sys; sys.path.insert(0, {str(ROOT)!r}); from harness.cli import main; main()"
+    return [sys.executable, "-W", "error", "-c", boot, *map(str, args)]
+
+
+@pytest.fixture
+def harness(tmp_path: Path) -> Harness:
+    """Runs `harness ARGS` in an empty folder, as a process."""
+
+    def run(*args: object, timeout: float = 300, **env: str) -> Run:
+        done = subprocess.run(
+            command(*args),
+            cwd=tmp_path,
+            env={**os.environ, **env},
+            capture_output=True,
+            text=True,
+            timeout=timeout,
+            check=False,
+        )
+        return Run(done.returncode, done.stdout, done.stderr)
+
+    return run
+
+
+@pytest.fixture
+def strict_dtypes() -> Iterator[None]:
+    """No dtype is promoted in silence. (optax and bfloat16 in Flax do promote, so this is not for all tests.)"""
+    with jax.numpy_dtype_promotion("strict"):
+        yield
+
+
+@pytest.fixture
+def one_device() -> Iterator[None]:
+    """A mesh of one device in context."""
+    with jax.set_mesh(
+        jax.make_mesh(
+            (1, 1), ("data", "model"), axis_types=(jax.sharding.AxisType.Auto,) * 2, devices=jax.devices()[:1]
+        )
+    ):
+        yield

@@ -1,0 +1,120 @@
+"""Windows and batches: every token a target once an epoch, in an order that neither a stop nor the number of processes changes."""
+
+from collections import Counter
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from harness.config import Config
+from harness.data import PADDING, Windows, check, train_batches, validation_batches, windows
+from harness.errors import UsageError
+from harness.shards import Prepared, Tokens
+
+from tests.harness.conftest import TINY
+
+
+def tokens_of(lengths: list[int]) -> Tokens:
+    """Stories of these lengths whose ids are all different."""
+    return Tokens((np.arange(sum(lengths), dtype=np.uint16),), np.cumsum(lengths, dtype=np.int64))
+
+
+def prepared_of(lengths: list[int]) -> Prepared:
+    tokens = tokens_of(lengths)
+    return Prepared("x.txt", Path("x"), tokens, tokens, len(tokens) - 1, 0)
+
+
+lengths = st.lists(st.integers(2, 40), min_size=1, max_size=12)
+
+
+@given(lengths, st.integers(1, 20))
+def test_packed_each_token_but_the_first_is_a_target_once(lengths: list[int], context: int) -> None:
+    rows = [Windows.packed(tokens_of(lengths), context, 10**6)[i] for i in range(-(-(sum(lengths) - 1) // context))]
+    targets = [token for row in rows for token in row[1:] if token != PADDING]
+    assert targets == list(range(1, sum(lengths)))
+    assert all(row[0] == 0 or row[0] in targets for row in rows)
+
+
+@given(lengths, st.integers(1, 20))
+def test_padded_a_row_is_of_one_story_and_loses_nothing_of_it(lengths: list[int], context: int) -> None:
+    tokens = tokens_of(lengths)
+    rows = Windows.padded(tokens, context, 10**6)
+    begins = {0, *tokens.ends[:-1].tolist()}
+    targets = [token for i in range(len(rows)) for token in rows[i][1:] if token != PADDING]
+    assert targets == [token for token in range(len(tokens)) if token not in begins]
+    for i in range(len(rows)):
+        real = rows[i][rows[i] != PADDING]
+        assert len({int(np.searchsorted(tokens.ends, token, side="right")) for token in real}) == 1
+        assert (rows[i][len(real) :] == PADDING).all()
+
+
+def config_of(**changes) -> Config:
+    return replace(TINY, context=5, batch_size=4, vocab_size=1000, **changes)
+
+
+@pytest.mark.parametrize("form", ["packed", "padded"])
+def test_an_epoch_has_each_window_once_and_the_next_another_order(form: str) -> None:
+    config = config_of(form=form)
+    tokens = tokens_of([23, 7, 30, 61])
+    count = len(windows(config, tokens))
+    batches = train_batches(config, tokens)
+    rows = [
+        tuple(row) for _ in range(count) for row in next(batches).tolist()
+    ]  # four epochs: batches run across their ends
+    epochs = [rows[i * count : (i + 1) * count] for i in range(4)]
+    assert all(Counter(epoch) == Counter(epochs[0]) and len(set(epoch)) == count for epoch in epochs)
+    assert epochs[0] != epochs[1]
+
+
+@settings(max_examples=10)
+@given(st.integers(0, 40), st.integers(0, 5))
+def test_going_on_from_a_state_gives_what_would_have_come(taken: int, seed: int) -> None:
+    config, tokens = config_of(seed=seed), tokens_of([23, 7, 30, 61])
+    straight = train_batches(config, tokens)
+    for _ in range(taken):
+        next(straight)
+    resumed = train_batches(config, tokens)
+    resumed.set_state(straight.get_state())
+    for _ in range(12):
+        np.testing.assert_array_equal(next(straight), next(resumed))
+
+
+@pytest.mark.parametrize("processes", [2, 4])
+def test_processes_share_each_batch(processes: int) -> None:
+    config, tokens = config_of(), tokens_of([23, 7, 30, 61])
+    whole = train_batches(config, tokens)
+    parts = [train_batches(config, tokens, process, processes) for process in range(processes)]
+    for _ in range(20):
+        together = np.concatenate([next(part) for part in parts])
+        assert sorted(map(tuple, together.tolist())) == sorted(map(tuple, next(whole).tolist()))
+    with pytest.raises(UsageError, match="3 processes cannot share a batch of 4"):
+        train_batches(config, tokens, 0, 3)
+
+
+def test_validation_has_each_window_once_in_order() -> None:
+    config, tokens = config_of(eval_batches=0), tokens_of([23, 7, 30, 61])
+    rows = np.concatenate(list(validation_batches(config, tokens)))
+    count = len(windows(config, tokens))
+    np.testing.assert_array_equal(rows[:count], [windows(config, tokens)[i] for i in range(count)])
+    assert (rows[count:] == PADDING).all()
+    assert len(rows) % config.batch_size == 0
+    assert len(list(validation_batches(replace(config, eval_batches=2), tokens))) == 2
+
+
+def test_what_cannot_be_trained_on_is_said() -> None:
+    with pytest.raises(UsageError, match=r"3 windows of 5 tokens, fewer than a batch of 4.*batch_size=3"):
+        check(config_of(), prepared_of([14]))
+    with pytest.raises(UsageError, match="token id 120, outside the vocabulary of 100"):
+        check(replace(config_of(), vocab_size=100), prepared_of([121]))
+    with pytest.raises(UsageError, match="outside the vocabulary"):
+        Windows.packed(tokens_of([50]), 5, 40)[9]
+
+
+def test_stories_longer_than_the_context_are_kept_and_counted() -> None:
+    assert check(config_of(form="padded"), prepared_of([6, 7, 30, 2])) == [
+        "2 of 4 stories are longer than the context of 5 and go on in further rows."
+    ]
+    assert check(config_of(), prepared_of([6, 7, 30, 2])) == []

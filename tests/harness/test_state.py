@@ -1,0 +1,138 @@
+"""The train step: it trains, in any number of parts, on any mesh, and gives up its old state."""
+
+from dataclasses import replace
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from flax import nnx
+
+from harness.config import Config
+from harness.sharding import make_mesh, path_names, put_batch
+from harness.state import Programs, make_programs
+
+from tests.harness.conftest import TINY
+
+SMALL = replace(TINY, vocab_size=96, context=12, steps=20)
+
+
+def rows(seed: int = 0) -> np.ndarray:
+    """A batch with padding at the end of some rows."""
+    ids = np.random.default_rng(seed).integers(0, 96, (8, 13)).astype(np.int32)
+    ids[0, 5:] = ids[3, 2:] = -1
+    return ids
+
+
+def losses(config: Config, steps: int = 5) -> tuple[list[float], Programs, object]:
+    """The losses of some steps on fixed batches, and the state after them."""
+    mesh = make_mesh(config)
+    with jax.set_mesh(mesh):
+        programs = make_programs(config, mesh)
+        state = programs.create()
+        seen = []
+        for step in range(steps):
+            state, metrics = programs.step(state, put_batch(rows(step % 2), mesh))
+            seen.append(float(metrics.loss))
+        loss, count = programs.evaluate(state, put_batch(rows(), mesh))
+    return [*seen, float(loss) / int(count)], programs, state
+
+
+ONE, _, _ = losses(SMALL)
+
+
+def test_training_lowers_the_loss() -> None:
+    # What `jax.jit` of a function that mutates modules does not do.
+    assert ONE[4] < ONE[0] - 0.1
+
+
+@pytest.mark.parametrize(
+    ("mesh", "fsdp"), [("4x2", False), ("4x2", True), ("8x1", False), ("8x1", True), ("2x2", True)]
+)
+def test_a_mesh_gives_the_losses_of_one_device(mesh: str, fsdp: bool) -> None:
+    seen, _, _ = losses(replace(SMALL, mesh=mesh, fsdp=fsdp))
+    # Sums in another order differ in the last bits of float32, and Adam divides small gradients by small moments.
+    np.testing.assert_allclose(seen, ONE, rtol=1e-4)
+
+
+@pytest.mark.parametrize("microbatches", [2, 8])
+def test_microbatches_give_what_the_whole_batch_gives(microbatches: int) -> None:
+    seen, _, _ = losses(replace(SMALL, accumulate=microbatches))
+    np.testing.assert_allclose(seen, ONE, rtol=1e-4)  # a mean of means would differ by the padding
+
+
+def test_microbatches_take_the_memory_of_one() -> None:
+    def temporary(batch_size: int, microbatches: int) -> int:
+        config = replace(SMALL, context=64, batch_size=batch_size, accumulate=microbatches, d_model=32, d_ff=128)
+        mesh = make_mesh(config)
+        programs = make_programs(config, mesh)
+        ids = jax.ShapeDtypeStruct((batch_size, 65), jnp.int32)
+        return programs.step.lower(programs.abstract, ids).compile().memory_analysis().temp_size_in_bytes
+
+    whole, parts, one = temporary(64, 1), temporary(64, 16), temporary(4, 1)
+    assert parts < whole / 4
+    assert parts < 2 * one  # and the sum of the gradients
+
+
+def test_the_old_state_is_given_up() -> None:
+    mesh = make_mesh(SMALL)
+    programs = make_programs(SMALL, mesh)
+    state = programs.create()
+    programs.step(state, put_batch(rows(), mesh))
+    assert all(leaf.is_deleted() for leaf in jax.tree.leaves(state))
+
+
+def specs(config: Config) -> dict[str, jax.Array]:
+    _, _, state = losses(config, steps=1)
+    return {".".join(path_names(path)): leaf for path, leaf in jax.tree_util.tree_leaves_with_path(state)}
+
+
+def test_parameters_and_moments_lie_on_the_mesh_before_and_after_a_step() -> None:
+    leaves = specs(replace(SMALL, mesh="4x2"))
+    for name, leaf in leaves.items():
+        if name.endswith(("ff1.kernel", "qkv.kernel", "ff2.kernel", "out.kernel", ".embed")):
+            assert leaf.addressable_shards[0].data.nbytes * 2 == leaf.nbytes, name
+    assert sum(name.endswith("ff1.kernel") for name in leaves) == 3, "the parameter and both moments"
+
+
+def test_fsdp_shares_moments_too() -> None:
+    leaves = specs(replace(SMALL, mesh="8x1", fsdp=True))
+    large = {name: leaf for name, leaf in leaves.items() if leaf.size >= 16 * 24}
+    assert len(large) >= 3 * 5
+    for name, leaf in large.items():
+        assert leaf.addressable_shards[0].data.nbytes * 8 == leaf.nbytes, name
+
+
+def test_the_norm_reported_is_of_before_clipping() -> None:
+    mesh = make_mesh(SMALL)
+    norms = []
+    for clip in (0.0, 1e-3):
+        programs = make_programs(replace(SMALL, clip_norm=clip), mesh)
+        _, metrics = programs.step(programs.create(), put_batch(rows(), mesh))
+        norms.append(float(metrics.gradient_norm))
+    assert norms[0] == norms[1] > 0.1
+
+
+def test_a_step_that_is_not_finite_is_skipped_and_counted() -> None:
+    mesh = make_mesh(SMALL)
+    programs = make_programs(SMALL, mesh)
+    state = programs.create()
+    model = programs.model(state)
+    model.embed[...] = model.embed[...].at[5].set(jnp.nan)
+    state = nnx.state((model, nnx.merge(programs.graph, state)[1]))
+    before = jax.tree.map(np.asarray, nnx.state(programs.model(state)))
+    bad = rows()
+    bad[bad == 5] = 6
+    bad[2, 3] = 5
+    state, metrics = programs.step(state, put_batch(bad, mesh))
+    assert (int(metrics.skipped), int(metrics.skipped_in_a_row)) == (1, 1)
+    after = jax.tree.map(np.asarray, nnx.state(programs.model(state)))
+    for a, b in zip(jax.tree.leaves(before), jax.tree.leaves(after), strict=True):
+        np.testing.assert_array_equal(a, b)
+
+
+def test_dropout_depends_on_the_step_and_the_seed() -> None:
+    config = replace(SMALL, dropout=0.3)
+    again, _, _ = losses(config)
+    assert losses(config)[0] == again
+    assert losses(replace(config, seed=1))[0] != again

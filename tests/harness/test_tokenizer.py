@@ -1,0 +1,50 @@
+"""Tokenizers are tiktoken's; the shipped one is what its script makes."""
+
+import pytest
+import tiktoken
+from hypothesis import given
+from hypothesis import strategies as st
+
+from harness.errors import HarnessError, UsageError
+from harness.stories import story
+from harness.tokenizer import END_OF_TEXT, POCKET_FILE, get_tokenizer
+from harness.train_tokenizer import encoding_lines
+
+POCKET = get_tokenizer("pocket-2k")
+
+
+def test_the_shipped_file_is_fresh() -> None:
+    assert POCKET_FILE.read_text("ascii") == "".join(encoding_lines()), "run python -m harness.train_tokenizer"
+
+
+def test_pocket_has_2048_tokens_and_knows_the_stories_words() -> None:
+    assert isinstance(POCKET, tiktoken.Encoding)
+    assert (POCKET.n_vocab, POCKET.eot_token) == (2048, 2047)
+    text = story(1)
+    assert len(POCKET.encode_ordinary(text)) < len(text) / 2.5
+
+
+@given(st.text())
+def test_any_text_comes_back(text: str) -> None:
+    assert POCKET.decode(POCKET.encode_ordinary(text)) == text
+
+
+def test_end_of_text_in_a_text_is_ordinary_and_as_a_token_is_one() -> None:
+    assert POCKET.eot_token not in POCKET.encode_ordinary(END_OF_TEXT)
+    assert POCKET.encode(END_OF_TEXT, allowed_special="all") == [POCKET.eot_token]
+
+
+def test_an_unknown_tokenizer_gets_the_nearest() -> None:
+    with pytest.raises(UsageError, match="Did you mean gpt2"):
+        get_tokenizer("gpt-2")
+
+
+def test_without_a_network_gpt2_says_what_to_do(monkeypatch: pytest.MonkeyPatch, tmp_path) -> None:
+    def unreachable(path: str) -> bytes:
+        raise ConnectionError(path)
+
+    monkeypatch.setenv("TIKTOKEN_CACHE_DIR", str(tmp_path))
+    monkeypatch.setattr("tiktoken.load.read_file", unreachable)
+    monkeypatch.setattr("tiktoken.registry.ENCODINGS", {})
+    with pytest.raises(HarnessError, match="TIKTOKEN_CACHE_DIR"):
+        get_tokenizer("gpt2")
