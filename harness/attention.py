@@ -1,6 +1,5 @@
-"""Causal attention that keeps no `(T, S)` array for the backward pass: from q, k, v, the result and the log-sum it is formed again
-(Dao et al. 2022, algorithm 4, untiled). On a GPU in bfloat16 the fused kernel does the same and more.
-"""
+"""Causal attention that keeps no `(T, S)` array for the backward pass: from q, k, v, the result and the log-sum it is formed
+again (Dao et al. 2022, algorithm 4, untiled). On a GPU in bfloat16 the fused kernel does the same and more."""
 
 import jax
 import jax.numpy as jnp

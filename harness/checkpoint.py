@@ -1,7 +1,7 @@
 """Checkpoints: Orbax, asynchronous, the last two and the best kept, each array's checksum beside them.
 
-Arrays are stored under dotted names (`0.blocks.ff1.kernel`: 0 is the model, 1 the optimizer). Orbax moves a checkpoint into place when it is
-whole, so a save that was cut off leaves nothing that could be taken for one.
+Arrays are stored under dotted names (`0.blocks.ff1.kernel`: 0 is the model, 1 the optimizer). Orbax moves a checkpoint into
+place when it is whole, so a save that was cut off leaves nothing that could be taken for one.
 """
 
 import contextlib
@@ -39,7 +39,8 @@ def dotted(tree: Any) -> dict[str, Any]:
 
 @jax.jit
 def checksums(arrays: dict[str, jax.Array]) -> dict[str, jax.Array]:
-    """A number for each array that changes with any one of its bits, and with the order; the same on any mesh, being whole-number sums."""
+    """A number for each array that changes with any one of its bits, and with the order; the same on any mesh, being
+    whole-number sums."""
 
     def checksum(array: jax.Array) -> jax.Array:
         unsigned = {1: jnp.uint8, 2: jnp.uint16, 4: jnp.uint32}[array.dtype.itemsize]
@@ -86,7 +87,8 @@ class Checkpoints:
         return min(known, key=lambda step: known[step]) if known else max(losses, default=None)
 
     def save(self, step: int, state: Any, data: dict[str, Any], validation_loss: float | None) -> None:
-        """Begins to save; the state may be donated as soon as this returns. Raises HarnessError if the save before this one failed."""
+        """Begins to save; the state may be donated as soon as this returns. Raises HarnessError if the save before this one
+        failed."""
         arrays = dotted(state)
         sums = {name: int(value) for name, value in jax.device_get(checksums(arrays)).items()}
         with self._failing():
@@ -138,7 +140,8 @@ class Checkpoints:
         return Restored(step, jax.tree.unflatten(structure, filled), found["data"])
 
     def restore_latest(self, abstract: Any, say: Any) -> Restored | None:
-        """The latest checkpoint that is whole, or None if there was none at all. Damaged ones are named through `say` and set aside.
+        """The latest checkpoint that is whole, or None if there was none at all. Damaged ones are named through `say` and
+        set aside.
 
         Raises HarnessError if all of them are damaged.
         """
@@ -174,7 +177,8 @@ class Checkpoints:
             whole = [int(path.name) for path in self.folder.iterdir() if path.name.isdecimal()]
             intact = f"The one of step {max(whole)} is whole." if whole else "There is none yet."
             raise HarnessError(
-                f"The checkpoint of step {begun or self._saving} could not be saved in {self.folder}: {_first_line(error)}. {intact} "
+                f"The checkpoint of step {begun or self._saving} could not be saved in {self.folder}: "
+                f"{_first_line(error)}. {intact} "
                 "Make room and run the same command to go on."
             ) from error
 

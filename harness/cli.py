@@ -235,7 +235,7 @@ def _open(root: Path, run_name: str, **changes: Any) -> Any:
     """The session of a run that is there, on one device."""
     from harness.pieces import load_pieces
     from harness.runs import Run
-    from harness.train import open_session, say
+    from harness.train import open_session
 
     run = Run.find(root, run_name)
     config = dataclasses.replace(run.config(), mesh="1x1", fsdp=False, **changes)

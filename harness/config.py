@@ -163,25 +163,29 @@ PRESETS: typing.Mapping[str, tuple[str, dict[str, Any]]] = types.MappingProxyTyp
     {
         "pocket": (
             "trains on 2 CPU cores in a few minutes and tells stories",
-            dict(form="padded", context=256, d_model=128, num_heads=2, d_ff=512, num_layers=2, positions="rope", activation="relu",
+            dict(form="padded", context=256, d_model=128, num_heads=2, d_ff=512, num_layers=2, positions="rope",
+                activation="relu",
                  batch_size=8, steps=2000, warmup_steps=50, learning_rate=5e-3, final_learning_rate=0.1, weight_decay=0.01,
                  eval_every=200),
         ),
         "tutorial": (
             "the model of the JAX tutorial: 4 blocks, post-LN, Adam at 1e-3",
-            dict(tokenizer="gpt2", data="tinystories", form="padded", context=128, d_model=128, num_heads=4, d_ff=256, num_layers=4,
+            dict(tokenizer="gpt2", data="tinystories", form="padded", context=128, d_model=128, num_heads=4, d_ff=256,
+                num_layers=4,
                  norm="post", norm_epsilon=1e-6, activation="relu", tied_head=False, head_bias=True, init="xavier", dropout=0.1,
                  batch_size=32, steps=10_000, learning_rate=1e-3, weight_decay=0.0, beta2=0.999, clip_norm=0.0, eval_every=1000),
         ),
         "six-by-192": (
             "6 blocks of width 192 without LayerNorm, untied head",
-            dict(tokenizer="gpt2", data="tinystories", form="padded", context=128, d_model=192, num_heads=6, d_ff=512, num_layers=6,
+            dict(tokenizer="gpt2", data="tinystories", form="padded", context=128, d_model=192, num_heads=6, d_ff=512,
+                num_layers=6,
                  norm="none", activation="relu", tied_head=False, batch_size=32, steps=5000, warmup_steps=100, learning_rate=5e-4,
                  final_learning_rate=0.1, weight_decay=0.0, beta2=0.999, eval_every=500),
         ),
         "a-to-a": (
             "no blocks at all: learns to repeat each token, the harness's own smoke test",
-            dict(task="same", num_layers=0, norm="none", positions="none", tied_head=False, d_model=128, context=128, batch_size=32,
+            dict(task="same", num_layers=0, norm="none", positions="none", tied_head=False, d_model=128, context=128,
+                batch_size=32,
                  steps=200, warmup_steps=10, learning_rate=1e-2, final_learning_rate=0.1, weight_decay=0.0, eval_every=50),
         ),
         "gpt2-small": (

@@ -19,7 +19,8 @@ PADDING = -1  # no token's id: as a target it does not count, as an input its lo
 class Windows:
     """Random access to windows of `context + 1` tokens, padded where the text ends before; each token is a target once.
 
-    Packed: the split as one stream, cut every `context` tokens; neighbours share one token, the target of one and an input of the next.
+    Packed: the split as one stream, cut every `context` tokens; neighbours share one token, the target of one and an input
+    of the next.
     Padded: a story a row; one that is longer goes on in further rows.
     """
 
@@ -62,7 +63,8 @@ def check(config: Config, prepared: Prepared) -> list[str]:
     """Raises UsageError if these tokens cannot be trained on; else what a person should know of them, a sentence each."""
     if prepared.max_id >= config.vocab_size:
         raise UsageError(
-            f"{prepared.name} has token id {prepared.max_id}, outside the vocabulary of {config.vocab_size}. Leave vocab_size to the tokenizer."
+            f"{prepared.name} has token id {prepared.max_id}, outside the vocabulary of {config.vocab_size}. Leave "
+            f"vocab_size to the tokenizer."
         )
     count = len(windows(config, prepared.train))
     if count < config.batch_size:
@@ -82,7 +84,8 @@ def check(config: Config, prepared: Prepared) -> list[str]:
 def train_batches(config: Config, tokens: Tokens, process: int = 0, processes: int = 1) -> grain.DatasetIterator:
     """This process's rows `(B / processes, T + 1)` int32 of each batch, without end.
 
-    Batches run across the ends of epochs, so that no window is left out, and each epoch has an order of its own. Step k's rows, over all
+    Batches run across the ends of epochs, so that no window is left out, and each epoch has an order of its own. Step k's
+    rows, over all
     processes, are the same for any number of them: the state of the iterator is a count of batches.
     """
     if config.batch_size % processes:

@@ -11,7 +11,8 @@ import jax.numpy as jnp
 from harness.config import Config
 
 # Dense bfloat16 products, operations a second, from the makers' data sheets.
-PEAK = {"H200": 989e12, "H100": 989e12, "A100": 312e12, "L4": 121e12, "L40": 181e12, "V100": 125e12, "T4": 65e12, "v5 lite": 197e12,
+PEAK = {"H200": 989e12, "H100": 989e12, "A100": 312e12, "L4": 121e12, "L40": 181e12, "V100": 125e12, "T4": 65e12,
+    "v5 lite": 197e12,
         "v5p": 459e12, "v4": 275e12, "v6 lite": 918e12, "RTX 4090": 165e12, "RTX 3090": 71e12}  # fmt: skip
 MEASURED_SIZE = 1536
 

@@ -64,6 +64,7 @@ def _fetch(folder: Path, revision: str | None, path: str, size: int | None, sha2
 def _unreachable(folder: Path, error: Exception) -> HarnessError:
     kept = sum(file.stat().st_size for file in folder.glob("*.par*"))
     return HarnessError(
-        f"TinyStories could not be downloaded ({type(error).__name__}). {kept:,} bytes are kept in {folder}; the same command goes on "
+        f"TinyStories could not be downloaded ({type(error).__name__}). {kept:,} bytes are kept in {folder}; the same "
+        f"command goes on "
         "from there. Without a network, use --data pocket or a file of your own."
     )

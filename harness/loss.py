@@ -1,9 +1,9 @@
 """Cross-entropy of a large vocabulary without the `(tokens, V)` logits ever being there at once.
 
-The gradients with respect to the head and to what it reads are formed chunk by chunk in the forward pass, while a chunk's logits are at
-hand; the backward pass only scales them. So nothing of the size of the logits is kept, and nothing is computed twice.
-Of a chunk's logits l (C, V), with m their maxima: e = exp(l - m), s = sum e, loss = log s + m - l[target]. The gradient e / s is never
-formed either: dx = (e @ W) / s and dW = e.T @ (x / s), less what the targets take.
+The gradients with respect to the head and to what it reads are formed chunk by chunk in the forward pass, while a chunk's
+logits are at hand; the backward pass only scales them. So nothing of the size of the logits is kept, and nothing is computed
+twice. Of a chunk's logits l (C, V), with m their maxima: e = exp(l - m), s = sum e, loss = log s + m - l[target]. The
+gradient e / s is never formed either: dx = (e @ W) / s and dW = e.T @ (x / s), less what the targets take.
 """
 
 import functools
@@ -16,7 +16,8 @@ from jaxtyping import Array, Float, Int
 
 from harness.model import Head
 
-# Tokens whose logits exist at once. On CPU they should stay in the caches, but each chunk passes once over the head's gradient; measured
+# Tokens whose logits exist at once. On CPU they should stay in the caches, but each chunk passes once over the head's
+# gradient; measured
 # with V = 50,257, D = 128 (benchmarks/train_throughput.py). A GPU wants large products.
 CHUNK = {"cpu": 128, "gpu": 4096, "tpu": 4096}
 

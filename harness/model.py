@@ -1,6 +1,7 @@
 """GPT: one compiled block, scanned over the layers.
 
-Shapes: B batch, T positions, S positions in the cache, D model width, H heads, K head width, F feed-forward width, V vocabulary, L layers.
+Shapes: B batch, T positions, S positions in the cache, D model width, H heads, K head width, F feed-forward width, V
+vocabulary, L layers.
 """
 
 import functools
@@ -161,10 +162,8 @@ class GPT(nnx.Module):
 
     def output(self) -> Head:
         """The head, tied or not."""
-        if self.head is not None:
-            weight = self.head
-        else:
-            weight = self.embed if self.embed_part is None else self.embed_part.table()
+        table = self.embed if self.embed_part is None else self.embed_part.table()
+        weight = table if self.head is None else self.head
         return Head(weight[...], None if self.head_bias is None else self.head_bias[...])
 
     def __call__(self, ids: Int[Array, "*B T"]) -> Float[Array, "*B T V"]:
@@ -215,7 +214,8 @@ class GPT(nnx.Module):
 
 
 def _kernel_inits(config: Config) -> tuple[nnx.Initializer, nnx.Initializer]:
-    """For kernels inside a block, and for those that write into the residual stream (GPT-2: smaller by the root of their number)."""
+    """For kernels inside a block, and for those that write into the residual stream (GPT-2: smaller by the root of their
+    number)."""
     if config.init == "xavier":
         return nnx.initializers.xavier_uniform(), nnx.initializers.xavier_uniform()
     return nnx.initializers.normal(0.02), nnx.initializers.normal(0.02 / (2 * max(config.num_layers, 1)) ** 0.5)

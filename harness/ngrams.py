@@ -19,7 +19,8 @@ class NgramLoss(NamedTuple):
 def ngram_loss(train: Tokens, validation: Tokens, vocab_size: int) -> NgramLoss:
     """Cross-entropy of both models on the validation split.
 
-    Unigram: add-one counts. Bigram: interpolated with the unigram by how many different tokens follow a token (Witten and Bell 1991).
+    Unigram: add-one counts. Bigram: interpolated with the unigram by how many different tokens follow a token (Witten and
+    Bell 1991).
     """
     ids = train[0 : min(len(train), COUNT_TOKENS)].astype(np.int64)
     held = validation[0 : min(len(validation), COUNT_TOKENS)].astype(np.int64)

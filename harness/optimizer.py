@@ -1,4 +1,5 @@
-"""AdamW with its trimmings, all from optax: warm-up and cosine, decay of matrices only, clipping, a guard against non-finite updates."""
+"""AdamW with its trimmings, all from optax: warm-up and cosine, decay of matrices only, clipping, a guard against non-finite
+updates."""
 
 import jax
 import optax
@@ -33,7 +34,8 @@ def decayed(parameters: PyTree) -> PyTree:
 
 
 def make_optimizer(config: Config) -> optax.GradientTransformation:
-    """Skips a non-finite gradient whole (state and count too), clips by the global norm, then AdamW (Loshchilov and Hutter 2019)."""
+    """Skips a non-finite gradient whole (state and count too), clips by the global norm, then AdamW (Loshchilov and Hutter
+    2019)."""
     clip = optax.clip_by_global_norm(config.clip_norm) if config.clip_norm else optax.identity()
     adamw = optax.adamw(learning_rate(config), b2=config.beta2, weight_decay=config.weight_decay, mask=decayed)
     return optax.apply_if_finite(optax.chain(clip, adamw), max_consecutive_errors=EVER)

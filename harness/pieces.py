@@ -1,8 +1,8 @@
 """Pieces: the learner's own classes and functions in place of the harness's.
 
-Pieces are written for one example and are batched here with `jax.vmap`. Each is first tried on a tiny example, so that a broken one is
-named before anything is trained with it. Rows are `T + 1` ids with -1 for padding; a piece sees them whole, so a model that is made with
-pieces has one position more, and -1 is its `pad_id`.
+Pieces are written for one example and are batched here with `jax.vmap`. Each is first tried on a tiny example, so that a
+broken one is named before anything is trained with it. Rows are `T + 1` ids with -1 for padding; a piece sees them whole, so
+a model that is made with pieces has one position more, and -1 is its `pad_id`.
 """
 
 import hashlib
@@ -74,7 +74,9 @@ class Pieces:
 
     def copy_to(self, folder: Path) -> None:
         """Keeps the files with the run, which can then be sampled from wherever the workspace goes."""
-        folder.mkdir(parents=True, exist_ok=True)
+        if folder.exists():
+            return  # with the same settings, so with the same pieces
+        folder.mkdir(parents=True)
         for file in sorted(self.folder.glob("*.py")):
             shutil.copyfile(file, folder / file.name)
 

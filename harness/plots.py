@@ -1,7 +1,7 @@
 """The plots of `stories.py`: paragraphs of sentences, each sentence one of several ways to say it.
 
-Slots in braces are filled by `stories.story`: `{hero}` and `{friend}` are names, `{hero_he}`, `{hero_him}`, `{hero_his}` their pronouns
-(`{Hero_he}` begins a sentence), `{a_toy}` is "a red ball" where `{look}` is "red" and `{toy}` is "ball".
+Slots in braces are filled by `stories.story`: `{hero}` and `{friend}` are names, `{hero_he}`, `{hero_him}`, `{hero_his}`
+their pronouns (`{Hero_he}` begins a sentence), `{a_toy}` is "a red ball" where `{look}` is "red" and `{toy}` is "ball".
 """
 
 Sentence = tuple[str, ...]

@@ -145,7 +145,8 @@ class WindowDecoder:
 
 
 def generate(decoder: Decoder, ids: list[int], sampling: Sampling, end_of_text: int, number: int = 0) -> Iterator[int]:
-    """The tokens that follow `ids`, until end-of-text (not given) or `max_tokens`. `number` tells several samples of a seed apart."""
+    """The tokens that follow `ids`, until end-of-text (not given) or `max_tokens`. `number` tells several samples of a seed
+    apart."""
     key = jax.random.fold_in(jax.random.key(sampling.seed), number)
     token = decoder.begin(ids, jax.random.fold_in(key, 0))
     for index in range(1, sampling.max_tokens + 1):
@@ -168,7 +169,8 @@ def encode_prompt(tokenizer: tiktoken.Encoding, prompt: str) -> list[int]:
 
 
 def stream_text(tokenizer: tiktoken.Encoding, tokens: Iterator[int]) -> Iterator[str]:
-    """The text of tokens as they come; a character spread over several tokens comes when it is whole. Ids without text give nothing."""
+    """The text of tokens as they come; a character spread over several tokens comes when it is whole. Ids without text give
+    nothing."""
     decoder = codecs.getincrementaldecoder("utf-8")("replace")
     for token in tokens:
         if token < tokenizer.n_vocab and (text := decoder.decode(tokenizer.decode_single_token_bytes(token))):

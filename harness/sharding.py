@@ -1,6 +1,7 @@
 """Where arrays lie on a mesh of devices: `data` shares the batch, `model` shares the width of the layers.
 
-A rule by the name of the parameter, so that the moments of the optimizer, whose paths end alike, lie where their parameter does.
+A rule by the name of the parameter, so that the moments of the optimizer, whose paths end alike, lie where their parameter
+does.
 """
 
 import math

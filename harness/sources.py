@@ -64,14 +64,16 @@ def _key(*parts: object) -> str:
 
 
 def read_text(path: Path, read_bytes: int = READ_BYTES) -> Iterator[str]:
-    """The stories of a UTF-8 text with `<|endoftext|>` between them, stripped, empty ones left out; the file may be of any size."""
+    """The stories of a UTF-8 text with `<|endoftext|>` between them, stripped, empty ones left out; the file may be of any
+    size."""
     with path.open("rb") as file:
         for offset, story in _split(file, END_OF_TEXT.encode(), read_bytes):
             try:
                 text = story.decode("utf-8").strip()
             except UnicodeDecodeError as error:
                 raise UsageError(
-                    f"{path} is not UTF-8 text: byte {offset + error.start} is 0x{story[error.start]:02x}. Convert the file, or cut that part."
+                    f"{path} is not UTF-8 text: byte {offset + error.start} is 0x{story[error.start]:02x}. Convert "
+                    f"the file, or cut that part."
                 ) from error
             if text:
                 yield text

@@ -17,7 +17,6 @@ from harness.model import GPT
 from harness.optimizer import learning_rate, make_optimizer, skipped_updates
 from harness.sharding import shardings
 
-
 # (model, rows (B, T + 1) of ids, dropout key or None) -> the sum of the losses of all targets, in nats, and their number.
 LossSum = Callable[[nnx.Module, Array, PRNGKeyArray | None], tuple[Array, Array]]
 
@@ -67,7 +66,8 @@ def make_programs(
     loss_sum: LossSum | None = None,
     step: Callable[..., Array] | None = None,
 ) -> Programs:
-    """The programs of a run on `mesh`; a model, its loss or a whole step of somebody else's may take the place of the harness's own."""
+    """The programs of a run on `mesh`; a model, its loss or a whole step of somebody else's may take the place of the
+    harness's own."""
     build = build or (lambda rngs: GPT(config, rngs))
     loss_sum = loss_sum or own_loss(config, mesh)
 
@@ -113,7 +113,8 @@ def mean_gradients(
 ) -> tuple[Float[Array, ""], Any]:
     """The mean loss of a batch and its gradients, from `microbatches` parts one after the other, with the memory of one.
 
-    Sums are accumulated and divided once, so that parts with more padding do not count for more, and the result does not depend on
+    Sums are accumulated and divided once, so that parts with more padding do not count for more, and the result does not
+    depend on
     their number but for rounding.
     """
     graph, parameters, rest = nnx.split(model, nnx.Param, ...)

@@ -1,7 +1,8 @@
 """Simple children's stories from a seeded generator: the data set that is always there.
 
-Story `index` depends on the seed and the index alone, so any part of the collection can be made anywhere. Each has a hero, most have a
-friend, and their names, kinds and pronouns stay the same to the end; something goes wrong, somebody mends it, somebody learns something.
+Story `index` depends on the seed and the index alone, so any part of the collection can be made anywhere. Each has a hero,
+most have a friend, and their names, kinds and pronouns stay the same to the end; something goes wrong, somebody mends it,
+somebody learns something.
 """
 
 import random
@@ -11,13 +12,16 @@ from dataclasses import dataclass
 
 from harness.plots import ENDINGS, OPENINGS, PLOTS
 
-GIRLS = """Lily Mia Anna Sue Lucy Emma Sara Amy Zoe Molly Ella Rose Nina Kate Daisy Clara Ruby Grace Hannah Ivy Julia Laura Maria Nora
+GIRLS = """Lily Mia Anna Sue Lucy Emma Sara Amy Zoe Molly Ella Rose Nina Kate Daisy Clara Ruby Grace Hannah Ivy Julia Laura
+Maria Nora
     Olivia Penny Rachel Sophie Tina Wendy
     Isabel Veronica Yvonne Beatrice""".split()
-BOYS = """Tom Ben Tim Max Sam Jack Leo Finn Bob Dan Luke Joe Nick Owen Billy Adam Charlie David Eric Fred George Henry Jacob Kevin Mark
+BOYS = """Tom Ben Tim Max Sam Jack Leo Finn Bob Dan Luke Joe Nick Owen Billy Adam Charlie David Eric Fred George Henry Jacob
+Kevin Mark
     Oscar Peter Robert Simon Victor
     William Xavier Zachary Theodore""".split()
-ANIMALS = """cat dog rabbit bear fox mouse duck frog squirrel hedgehog elephant lion tiger monkey penguin owl turtle pig goat sheep
+ANIMALS = """cat dog rabbit bear fox mouse duck frog squirrel hedgehog elephant lion tiger monkey penguin owl turtle pig goat
+sheep
     horse deer beaver kangaroo raccoon
     camel giraffe zebra parrot chicken donkey hamster panda""".split()
 CHILDREN = {"girl": GIRLS, "boy": BOYS}
@@ -25,14 +29,17 @@ PRONOUNS = {"girl": ("she", "her", "her"), "boy": ("he", "him", "his")}
 PARENTS = ("mom", "dad", "grandma", "grandpa", "aunt", "uncle", "sister", "brother")
 COLOURS = "red blue green yellow purple orange white brown pink golden silver black".split()
 SIZES = "little big tiny shiny old new pretty soft round wooden fluffy lovely".split()
-TOYS = """ball kite doll truck boat drum puzzle robot train teddy balloon bicycle whistle trumpet crown castle rocket spaceship necklace
+TOYS = """ball kite doll truck boat drum puzzle robot train teddy balloon bicycle whistle trumpet crown castle rocket
+spaceship necklace
     umbrella lantern marble scooter wagon guitar helmet blanket bracelet telescope dinosaur
     xylophone skateboard backpack flute microscope parachute jigsaw compass""".split()
-FOODS = """apple cookie cake pear carrot sandwich pie muffin banana cherry strawberry pancake peach plum melon pumpkin potato tomato
+FOODS = """apple cookie cake pear carrot sandwich pie muffin banana cherry strawberry pancake peach plum melon pumpkin potato
+tomato
     biscuit sausage
     pretzel waffle cupcake doughnut noodle dumpling mango pineapple""".split()
 FILLINGS = "apple cherry pumpkin peach plum strawberry lemon blueberry potato mushroom".split()
-PLACES = tuple(f"the {word}" for word in """park garden forest beach farm river hill meadow pond playground village market mountain
+PLACES = tuple(f"the {word}" for word in """park garden forest beach farm river hill meadow pond playground village market
+mountain
     lake valley island orchard bridge harbor field""".split())  # fmt: skip
 HIDING = (
     "under the bed", "behind a tree", "in a basket", "under a bench", "inside a box", "next to a big rock", "below the stairs",
@@ -40,7 +47,8 @@ HIDING = (
     "behind the curtain", "in the mailbox",
 )  # fmt: skip
 WEATHER = ("sunny", "warm", "windy", "cloudy", "bright", "cold", "foggy", "snowy", "hot", "cool")
-TRAITS = """happy kind curious brave quiet funny clever gentle friendly cheerful polite shy playful lazy stubborn proud honest helpful
+TRAITS = """happy kind curious brave quiet funny clever gentle friendly cheerful polite shy playful lazy stubborn proud
+honest helpful
     silly patient careless generous thoughtful grumpy adventurous imaginative""".split()
 TIMES = ("morning", "afternoon", "evening")
 

@@ -28,7 +28,8 @@ def get_tokenizer(name: str) -> tiktoken.Encoding:
             return tiktoken.get_encoding("gpt2")
         except Exception as error:
             raise HarnessError(
-                f"GPT-2's vocabulary could not be downloaded ({type(error).__name__}). Connect to the internet, set TIKTOKEN_CACHE_DIR "
+                f"GPT-2's vocabulary could not be downloaded ({type(error).__name__}). Connect to the internet, set "
+                f"TIKTOKEN_CACHE_DIR "
                 "to a folder that has it, or use --tokenizer pocket-2k."
             ) from error
     close = get_close_matches(name, TOKENIZERS, 1, cutoff=0.3)

@@ -1,4 +1,5 @@
-"""The run: data, model and optimizer together, step after step, until it is done or told to stop; and from where it was when it goes on."""
+"""The run: data, model and optimizer together, step after step, until it is done or told to stop; and from where it was when it
+goes on."""
 
 import collections
 import dataclasses
@@ -7,7 +8,7 @@ import signal
 import sys
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from typing import Any
 
 import jax
@@ -35,8 +36,8 @@ from harness.sample import (
     generate,
     stream_text,
 )
-from harness.shards import Prepared, prepare
 from harness.sharding import make_mesh, put_batch
+from harness.shards import Prepared, prepare
 from harness.sources import open_source
 from harness.state import Programs, StepMetrics, make_programs
 from harness.tokenizer import get_tokenizer
@@ -103,8 +104,8 @@ def open_session(run: Run, config: Config, found: pieces.Pieces | None, *, say: 
 def train(session: Session, *, say: Say, quiet: bool = False) -> bool:
     """Trains until the last step, from the latest checkpoint if there is one; false if it was told to stop before."""
     run, config = session.run, session.config
-    with run.locked(), jax.set_mesh(session.mesh):
-        lead = jax.process_index() == 0
+    lead = jax.process_index() == 0
+    with run.locked() if lead else nullcontext(), jax.set_mesh(session.mesh):
         if lead:
             resumed = run.begin(config)
             if session.pieces is not None:
@@ -201,8 +202,10 @@ class _Loop:
         self.last_loss = loss
         if in_a_row >= SKIPPED_IN_A_ROW:
             raise HarnessError(
-                f"The gradients of {SKIPPED_IN_A_ROW} steps in a row, up to step {step}, were not finite, and their updates were skipped. "
-                f"Try a lower learning_rate than {self.session.config.learning_rate}, or warmup_steps; the last checkpoint is from before."
+                f"The gradients of {SKIPPED_IN_A_ROW} steps in a row, up to step {step}, were not finite, and their "
+                f"updates were skipped. "
+                f"Try a lower learning_rate than {self.session.config.learning_rate}, or warmup_steps; the last "
+                f"checkpoint is from before."
             )
         return f"loss {loss:.3f}  {per_s:,.0f} tokens/s"
 
@@ -228,13 +231,14 @@ class _Loop:
         loss = self.entries[-1]["validation_loss"] if self.entries else None
         self.checkpoints.save(self.step, self.state, self.batches.get_state(), loss)
         if self.lead and loss is not None:
-            run, config = self.session.run, self.session.config
+            run = self.session.run
             charts.draw(run.folder, self.entries, run.folder.name)
             if jax.process_count() == 1:
                 run.samples.mkdir(exist_ok=True)
                 write_atomically(run.samples / f"{self.step:07}.txt", sample_text(self.session, self.state) + "\n")
             self.say(
-                f"step {self.step}: loss {self.last_loss:.4f}, validation {loss:.4f}, {self.entries[-1]['tokens_per_s']:,.0f} tokens/s"
+                f"step {self.step}: loss {self.last_loss:.4f}, validation {loss:.4f}, "
+                f"{self.entries[-1]['tokens_per_s']:,.0f} tokens/s"
             )
         self.clock += time.perf_counter() - began
 
@@ -305,7 +309,8 @@ def report(session: Session) -> str:
 
 
 def load_state(session: Session, step: int | None = None) -> tuple[int, Any]:
-    """The state at the best checkpoint, or at `step`; of the optimizer's part, shapes only. Raises UsageError if there is none."""
+    """The state at the best checkpoint, or at `step`; of the optimizer's part, shapes only. Raises UsageError if there is
+    none."""
     checkpoints = Checkpoints(session.run.checkpoints, read_only=True)
     try:
         steps = checkpoints.steps()

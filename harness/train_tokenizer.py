@@ -43,7 +43,8 @@ def merge(word: Word, pair: tuple[bytes, bytes]) -> Word:
 
 
 def train(words: Counter[Word], size: int) -> Iterator[bytes]:
-    """The tokens in order of rank, at most `size`: all bytes, then the commonest pair, again and again; ties go to the lesser pair."""
+    """The tokens in order of rank, at most `size`: all bytes, then the commonest pair, again and again; ties go to the
+    lesser pair."""
     yield from (bytes([byte]) for byte in range(256))
     for _ in range(size - 256):
         pairs: Counter[tuple[bytes, bytes]] = Counter()

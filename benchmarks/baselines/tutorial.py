@@ -1,4 +1,5 @@
-"""The program of the JAX tutorial's miniGPT, from its description: a Python loop over post-LN blocks, Adam, the loss of all logits at once."""
+"""The program of the JAX tutorial's miniGPT, from its description: a Python loop over post-LN blocks, Adam, the loss of all
+logits at once."""
 
 import jax
 import jax.numpy as jnp

@@ -16,7 +16,6 @@ from harness.config import Config
 from harness.errors import HarnessError
 from harness.sharding import make_mesh
 from harness.state import Programs, make_programs
-
 from tests.harness.conftest import TINY
 
 SMALL = replace(TINY, vocab_size=96, context=12)
@@ -72,7 +71,7 @@ def test_the_last_two_and_the_best_are_kept(checkpoints: Checkpoints) -> None:
 def test_another_width_is_refused(checkpoints: Checkpoints) -> None:
     checkpoints.save(1, programs_of(SMALL).create(), {}, 1.0)
     checkpoints.wait()
-    with pytest.raises(ValueError, match="it cannot be read|not what was saved"):
+    with pytest.raises(ValueError, match=r"it cannot be read|not what was saved"):
         checkpoints.restore(1, programs_of(replace(SMALL, d_model=24)).abstract)
 
 

@@ -1,4 +1,4 @@
-"""Windows and batches: every token a target once an epoch, in an order that neither a stop nor the number of processes changes."""
+"""Windows and batches: every token a target once an epoch, in an order that no stop and no number of processes changes."""
 
 from collections import Counter
 from dataclasses import replace
@@ -13,7 +13,6 @@ from harness.config import Config
 from harness.data import PADDING, Windows, check, train_batches, validation_batches, windows
 from harness.errors import UsageError
 from harness.shards import Prepared, Tokens
-
 from tests.harness.conftest import TINY
 
 

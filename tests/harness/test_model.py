@@ -12,7 +12,6 @@ from flax import nnx
 from harness.attention import causal_attention
 from harness.config import Config, preset
 from harness.model import GPT, Cache
-
 from tests.harness.conftest import TINY
 
 pytestmark = pytest.mark.usefixtures("strict_dtypes")

@@ -12,7 +12,6 @@ from flax import nnx
 from harness.model import GPT
 from harness.optimizer import decayed, learning_rate, make_optimizer, skipped_updates
 from harness.sharding import path_names
-
 from tests.harness.conftest import TINY
 
 CONFIG = replace(TINY, steps=100, warmup_steps=20, learning_rate=1.4e-3, final_learning_rate=0.1)
@@ -40,8 +39,8 @@ def test_matrices_decay_and_stacked_biases_do_not() -> None:
     mask = decayed(nnx.state(model, nnx.Param))
     by_name = {".".join(path_names(path)): bool(leaf) for path, leaf in jax.tree_util.tree_leaves_with_path(mask)}
     assert {name for name, decays in by_name.items() if not decays} == {
-        "blocks.attn.out.bias", "blocks.attn.qkv.bias", "blocks.ff1.bias", "blocks.ff2.bias", "blocks.ln1.bias", "blocks.ln1.scale",
-        "blocks.ln2.bias", "blocks.ln2.scale", "head_bias", "ln_f.bias", "ln_f.scale",
+        "blocks.attn.out.bias", "blocks.attn.qkv.bias", "blocks.ff1.bias", "blocks.ff2.bias", "blocks.ln1.bias",
+        "blocks.ln1.scale", "blocks.ln2.bias", "blocks.ln2.scale", "head_bias", "ln_f.bias", "ln_f.scale",
     }  # fmt: skip
 
 

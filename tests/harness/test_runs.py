@@ -7,7 +7,6 @@ import pytest
 
 from harness.errors import UsageError
 from harness.runs import MetricsWriter, Run
-
 from tests.harness.conftest import TINY
 
 

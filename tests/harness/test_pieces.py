@@ -1,0 +1,190 @@
+"""Pieces: the reference's train as the harness's own model does, and a broken one is named."""
+
+import shutil
+import sys
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from flax import nnx
+
+from harness import pieces
+from harness.config import Config
+from harness.errors import PieceError, UsageError
+from harness.pieces import MODULES, load_pieces
+from harness.sharding import make_mesh, put_batch
+from harness.state import make_programs
+from tests.conftest import ROOT
+from tests.harness.conftest import TINY, Harness
+
+# What the course's model is, in the harness's settings.
+COURSE = replace(
+    TINY, vocab_size=61, context=12, activation="relu", norm_epsilon=1e-6, num_layers=2, steps=20, dropout=0.0
+)
+
+
+@pytest.fixture
+def workspace(tmp_path: Path) -> Iterator[Path]:
+    """A folder with all the reference solutions that are pieces."""
+    folder = tmp_path / "attempts"
+    folder.mkdir()
+    for module in MODULES.values():
+        shutil.copyfile(ROOT / "solutions" / f"{module}.py", folder / f"{module}.py")
+    path = list(sys.path)
+    yield folder
+    sys.path[:] = path
+    for module in MODULES.values():
+        sys.modules.pop(module, None)
+
+
+def programs_with(found: pieces.Pieces, config: Config):
+    mesh = make_mesh(config)
+    return mesh, make_programs(
+        config, mesh, pieces.model_builder(config, found), pieces.piece_loss(found), found.found.get("train_step")
+    )
+
+
+def course_parameters(state: dict, config: Config) -> dict:
+    """The harness's parameters under the course's names."""
+    blocks, D = state["blocks"], config.d_model
+    layers = []
+    for layer in range(config.num_layers):
+        take = lambda tree, layer=layer: jax.tree.map(lambda leaf: leaf[layer], tree)  # noqa: E731
+        qkv, out = take(blocks["attn"]["qkv"]), take(blocks["attn"]["out"])
+        attention = {
+            f"{name}_proj": {"kernel": qkv["kernel"][:, index].reshape(D, D), "bias": qkv["bias"][index].reshape(D)}
+            for index, name in enumerate("qkv")
+        }
+        attention["out_proj"] = {"kernel": out["kernel"].reshape(D, D), "bias": out["bias"]}
+        layers.append({**{name: take(blocks[name]) for name in ("ln1", "ln2", "ff1", "ff2")}, "attn": attention})
+    table = state["pos_embed"]
+    return {
+        "embed": {"embedding": state["embed"]},
+        "pos_embed": jnp.concatenate(
+            [table, jnp.zeros((1, D))]
+        ),  # the position of the last token, whose output is not used
+        "blocks": dict(enumerate(layers)),
+        "ln_f": state["ln_f"],
+    }
+
+
+def test_reference_pieces_train_to_the_same_losses_from_the_same_parameters(workspace: Path) -> None:
+    rng = np.random.default_rng(0)
+    batches = [rng.integers(0, 61, (8, 13)).astype(np.int32) for _ in range(6)]
+    batches[1][2, 7:] = -1
+    mesh = make_mesh(COURSE)
+    own = make_programs(COURSE, mesh)
+    state = own.create()
+    start = nnx.to_pure_dict(nnx.state(own.model(state)))
+    start = jax.tree.map(jnp.array, start)
+
+    found = load_pieces(workspace)
+    assert set(found.found) == set(MODULES)
+    del found.found["train_step"]
+    mesh, theirs = programs_with(found, COURSE)
+    model, optimizer = nnx.merge(theirs.graph, theirs.create())
+    parameters = nnx.state(model)
+    nnx.replace_by_pure_dict(parameters, course_parameters(start, COURSE))
+    nnx.update(model, parameters)
+    their_state = nnx.state((model, optimizer))
+
+    losses: list[tuple[float, float]] = []
+    for batch in batches:
+        state, mine = own.step(state, put_batch(batch, mesh))
+        their_state, metrics = theirs.step(their_state, put_batch(batch, mesh))
+        losses.append((float(mine.loss), float(metrics.loss)))
+    # The same sums in another order; Adam's first steps divide what is near zero by itself.
+    np.testing.assert_allclose(*zip(*losses, strict=True), rtol=1e-4)
+
+
+@pytest.mark.parametrize("names", [("TokenAndPositionEmbed",), ("CausalMHA",), ("GPTBlock",), ("next_token_loss",),
+("train_step",),
+                                   ("TokenAndPositionEmbed", "GPTBlock", "next_token_loss"), tuple(MODULES)])  # fmt: skip
+def test_any_of_them_trains(workspace: Path, names: tuple[str, ...]) -> None:
+    found = load_pieces(workspace)
+    found.found = {name: found.found[name] for name in names}
+    mesh, programs = programs_with(found, COURSE)
+    state = programs.create()
+    ids = put_batch(np.random.default_rng(0).integers(0, 61, (8, 13)).astype(np.int32), mesh)
+    losses = []
+    for _ in range(6):
+        state, metrics = programs.step(state, ids)
+        losses.append(float(metrics.loss))
+    assert losses[-1] < losses[0] - 0.05
+    loss, count = programs.evaluate(state, ids)
+    assert int(count) == 8 * 12
+    assert float(loss) / 96 < losses[-1]
+
+
+def test_stubs_are_not_pieces_and_it_says_whose_is_what(workspace: Path) -> None:
+    for problem in ("p05_gpt_block", "p06_mini_gpt", "p08_train_step"):
+        shutil.copyfile(ROOT / "problems" / problem / "stub.py", workspace / f"{problem}.py")
+    (workspace / "p07_next_token_loss.py").unlink()
+    found = load_pieces(workspace)
+    assert set(found.found) == {"TokenAndPositionEmbed", "CausalMHA"}
+    lines = "\n".join(found.describe())
+    assert "CausalMHA: yours" in lines
+    assert "GPTBlock: the harness's (p05_gpt_block.py is not filled in yet)" in lines
+    assert "next_token_loss: the harness's (p07_next_token_loss.py is not there)" in lines
+
+
+def test_the_config_knows_the_pieces_by_their_content(workspace: Path) -> None:
+    before = load_pieces(workspace).names()
+    file = workspace / "p03_causal_mha.py"
+    file.write_text(file.read_text() + "# another\n")
+    sys.modules.pop("p03_causal_mha")
+    assert load_pieces(workspace).names() != before
+
+
+@pytest.mark.parametrize(
+    ("module", "source", "sentence"),
+    [
+        ("p03_causal_mha", "class CausalMHA:\n    def __init__(self, *a, rngs): pass\n    def __call__(self, x): return None\n",
+         r"CausalMHA of p03_causal_mha.py returned None for .*\[5, 12\].*grade problem 03"),
+        ("p07_next_token_loss", "def next_token_loss(logits, ids, pad_id):\n    return logits\n",
+            r"next_token_loss .* returned float32\[5, 11\]"),
+        ("p07_next_token_loss",
+            "import jax.numpy as jnp\ndef next_token_loss(logits, ids, pad_id):\n    return jnp.nan * logits[0, 0]\n",
+         "numbers that are not finite"),
+        ("p07_next_token_loss", "def next_token_loss(logits, ids, pad_id):\n    return 1 / 0\n",
+            r"ZeroDivisionError.*p07_next_token_loss.py, line 2"),
+        ("p07_next_token_loss", "def next_token_loss(:\n", r"SyntaxError"),
+        ("p07_next_token_loss", "import no_such_package\n", r"ModuleNotFoundError.*line 1"),
+        ("p07_next_token_loss", "import sys\nsys.exit(0)\n", r"SystemExit"),
+        ("p08_train_step", "import jax.numpy as jnp\ndef train_step(model, optimizer, ids, pad_id):\n    return jnp.float32(1)\n",
+         "left every parameter as it was"),
+    ],
+)  # fmt: skip
+def test_a_broken_piece_is_named(workspace: Path, module: str, source: str, sentence: str) -> None:
+    (workspace / f"{module}.py").write_text(source)
+    with pytest.raises(PieceError, match=f"(?s){sentence}"):
+        load_pieces(workspace)
+
+
+def test_no_folder_and_no_pieces(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match="There is no folder"):
+        load_pieces(tmp_path / "nowhere")
+    with pytest.raises(UsageError, match="no piece"):
+        load_pieces(tmp_path)
+
+
+def test_a_run_with_pieces_trains_resumes_and_samples_without_the_workspace(
+    harness: Harness, workspace: Path, stories_file: Path, tmp_path: Path
+) -> None:
+    arguments = ["train", "--run", "mine", "--data", stories_file, "--steps", 4, "--quiet"]
+    for key, value in (("context", 16), ("d_model", 16), ("num_heads", 2), ("d_ff", 24), ("eval_every", 2)):
+        arguments += ["--set", f"{key}={value}"]
+    first = harness(*arguments, "--pieces", workspace)
+    assert first.code == 0, first.err
+    assert "MiniGPT: yours" in first.err
+    assert "train_step: yours" in first.err
+    assert not list(workspace.glob("__pycache__")), "the workspace is the learner's"
+    shutil.rmtree(workspace)
+    sampled = harness("sample", "mine", "--max-tokens", 3)
+    assert sampled.code == 0, sampled.err
+    assert sampled.out.startswith("Once upon a time")
+    assert harness("train", "--run", "mine", "--quiet").code == 0
