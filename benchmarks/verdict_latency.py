@@ -2,10 +2,10 @@
 
     python benchmarks/verdict_latency.py [ROUNDS]
 
-cold    `grade problem 06`, nothing cached, against a bare script that imports JAX and calls the same submission eagerly on
-the same cases: what it returns, and its gradient, which is what the checks look at. Bar: at most 0.35. warm    the same with
-warm caches, against `import jax, flax.nnx` and one jitted call. Bar: at most 1.3. list    `grade list`, in seconds, against
-`python -c pass`. Bar: under 0.3 s.
+cold    `grade problem 06`, nothing cached, against a bare script that imports JAX and calls the same submission eagerly on the
+        same cases: what it returns, and its gradient, which is what the checks look at. Bar: at most 0.35.
+warm    the same with warm caches, against `import jax, flax.nnx` and one jitted call. Bar: at most 1.3.
+list    `grade list`, in seconds, against `python -c pass`. Bar: under 0.3 s.
 """
 
 import os

@@ -137,7 +137,7 @@ def with_options(config: Config, settings: tuple[str, ...], flags: dict[str, Any
         typed[key.strip().replace("-", "_")] = value.strip()
     if (steps := typed.get("steps")) and "warmup_steps" not in typed and steps.isdecimal():
         config = dataclasses.replace(config, steps=max(config.steps, config.warmup_steps + 1))
-        typed["warmup_steps"] = str(min(config.warmup_steps, max(int(steps) // 10, 0)))
+        typed["warmup_steps"] = str(min(config.warmup_steps, int(steps) // 2))
     return config.with_settings(typed)
 
 

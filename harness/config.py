@@ -163,9 +163,9 @@ PRESETS: typing.Mapping[str, tuple[str, dict[str, Any]]] = types.MappingProxyTyp
     {
         "pocket": (
             "trains on 2 CPU cores in a few minutes and tells stories",
-            dict(form="padded", context=256, d_model=128, num_heads=2, d_ff=512, num_layers=2, positions="rope",
+            dict(form="padded", context=192, d_model=128, num_heads=2, d_ff=512, num_layers=2, positions="rope",
                 activation="relu",
-                 batch_size=8, steps=2000, warmup_steps=50, learning_rate=5e-3, final_learning_rate=0.1, weight_decay=0.01,
+                 batch_size=8, steps=2400, warmup_steps=50, learning_rate=5e-3, final_learning_rate=0.1, weight_decay=0.01,
                  eval_every=200),
         ),
         "tutorial": (
@@ -179,7 +179,7 @@ PRESETS: typing.Mapping[str, tuple[str, dict[str, Any]]] = types.MappingProxyTyp
             "6 blocks of width 192 without LayerNorm, untied head",
             dict(tokenizer="gpt2", data="tinystories", form="padded", context=128, d_model=192, num_heads=6, d_ff=512,
                 num_layers=6,
-                 norm="none", activation="relu", tied_head=False, batch_size=32, steps=5000, warmup_steps=100, learning_rate=5e-4,
+                 norm="none", activation="relu", tied_head=False, batch_size=32, steps=5000, warmup_steps=100, learning_rate=2e-4,
                  final_learning_rate=0.1, weight_decay=0.0, beta2=0.999, eval_every=500),
         ),
         "a-to-a": (

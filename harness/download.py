@@ -23,7 +23,7 @@ def fetch_tinystories() -> list[Path]:
 
         folder.mkdir(parents=True, exist_ok=True)
         try:
-            info = HfApi().repo_info(REPOSITORY, repo_type="dataset", files_metadata=True)
+            info = HfApi().dataset_info(REPOSITORY, files_metadata=True)
             names = [
                 _fetch(folder, info.sha, file.rfilename, file.size, file.lfs.sha256)
                 for file in info.siblings or []

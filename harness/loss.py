@@ -7,6 +7,7 @@ gradient e / s is never formed either: dx = (e @ W) / s and dW = e.T @ (x / s), 
 """
 
 import functools
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -70,7 +71,8 @@ def _sharded(x_BTD, head, targets_BT, chunk, mesh, gradients):
         sums = over("data", jax.lax.psum), over(on_model, jax.lax.psum), over(on_model, jax.lax.pmax)
         return _local(x_BTD, targets_BT, head, chunk, gradients, *sums, first)
 
-    x, rows = P("data"), Head(P(on_model), None if head.bias_V is None else P(on_model))
+    x = P("data")
+    rows: Any = Head(P(on_model), None if head.bias_V is None else P(on_model))  # type: ignore[arg-type]
     out = (P(), (x, rows)) if gradients else (P(), None)
     return jax.shard_map(local, mesh=mesh, in_specs=(x, x, rows), out_specs=out, check_vma=False)(
         x_BTD, targets_BT, head

@@ -6,7 +6,7 @@ vocabulary, L layers.
 
 import functools
 from collections.abc import Callable
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -144,8 +144,8 @@ class GPT(nnx.Module):
         parts = parts or Parts()
         table = nnx.initializers.normal(0.02)
         self.config = config
-        self.embed_part = parts.embed(config, rngs) if parts.embed else None
-        self.embed = None if self.embed_part is not None else nnx.Param(table(rngs.params(), (V, D)))
+        self.embed_part: Any = parts.embed(config, rngs) if parts.embed else None
+        self.embed: Any = None if self.embed_part is not None else nnx.Param(table(rngs.params(), (V, D)))
         learned = config.positions == "learned" and self.embed_part is None
         self.pos_embed = nnx.Param(table(rngs.params(), (config.context, D))) if learned else None
         self.blocks = stacked_blocks(config, rngs, parts) if config.num_layers else None
@@ -181,9 +181,10 @@ class GPT(nnx.Module):
         self, ids_BT: Int[Array, "B T"], position: Int[Array, ""], last: Int[Array, ""], cache: Cache
     ) -> tuple[Float[Array, "B V"], Cache]:
         """Takes in `ids_BT` at `position`; the logits after the one at index `last`, and the cache with all of them."""
-        x_BTD, cache = self._run(ids_BT, None, position, cache)
+        x_BTD, filled = self._run(ids_BT, None, position, cache)
+        assert filled is not None
         x_BD = jax.lax.dynamic_index_in_dim(x_BTD, last, axis=1, keepdims=False)
-        return self.logits(x_BD), cache
+        return self.logits(x_BD), filled
 
     def _run(self, ids_BT: Array, key: Key, position, cache: Cache | None) -> tuple[Array, Cache | None]:
         config, T = self.config, ids_BT.shape[1]

@@ -5,6 +5,7 @@ broken one is named before anything is trained with it. Rows are `T + 1` ids wit
 a model that is made with pieces has one position more, and -1 is its `pad_id`.
 """
 
+import functools
 import hashlib
 import importlib
 import re
@@ -105,14 +106,14 @@ def load_pieces(folder: Path) -> Pieces:
         file = folder / f"{module_name}.py"
         if not file.exists():
             continue
-        module = _guarded(name, file, lambda module_name=module_name: importlib.import_module(module_name))
+        module = _guarded(name, file, functools.partial(importlib.import_module, module_name))
         if Path(module.__file__ or "").resolve() != file.resolve():
             raise PieceError(f"{module_name} was imported from {module.__file__}, not from {folder}.")
         piece = getattr(module, name, None)
         if piece is None:
             continue
         try:
-            _guarded(name, file, lambda name=name, piece=piece: TRIALS[name](piece), stub=True)
+            _guarded(name, file, functools.partial(TRIALS[name], piece), stub=True)
         except NotImplementedError:
             pieces.stubs.append(name)
             continue
@@ -224,7 +225,7 @@ class _Batched(nnx.Module):
 class _BatchedEmbed(nnx.Module):
     """The embedding of one story as one of many."""
 
-    def __init__(self, piece: nnx.Module):
+    def __init__(self, piece: Any):
         self.piece = piece
 
     def __call__(self, ids_BT: Array) -> Array:

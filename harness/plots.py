@@ -18,8 +18,10 @@ OPENINGS: Paragraph = (
         "{hero} lived near {place} with {hero_his} {parent}.",
         "{hero} liked to play at {place} all day.",
         "Every day, {hero} went to {place} to look for something new.",
-        "{Hero_he} had a friend named {friend}, who was {a_friend}.",
-        "{Hero_his} best friend was {a_friend} named {friend}.",
+    ),
+    (
+        "{Hero_he} had a friend named {friend}, who was a {friend_kind}.",
+        "{Hero_his} best friend was a {friend_kind} named {friend}.",
     ),
 )
 

@@ -7,6 +7,7 @@ import tempfile
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from typing import BinaryIO
 
 import numpy as np
 import tiktoken
@@ -99,13 +100,14 @@ class _Writer:
         self.folder, self.split = folder, split
         self.ends: list[int] = []
         self.total = self.files = 0
-        self.file = None
+        self.file: BinaryIO | None = None
 
     def add(self, ids: np.ndarray) -> None:
         if self.file is None or self.file.tell() >= 2 * SHARD_TOKENS:
             self.finish_file()
             self.file = (self.folder / f"{self.split}-{self.files:05}.bin").open("wb")
             self.files += 1
+        assert self.file is not None
         self.file.write(ids.tobytes())
         self.total += len(ids)
         self.ends.append(self.total)
@@ -129,10 +131,10 @@ def _write(source: Source, tokenizer: tiktoken.Encoding, folder: Path, quiet: bo
     try:
         with progress(f"tokenising {source.name}", unit="stories", quiet=quiet) as advance:
             for labels, rows in _encode(source, tokenizer):
-                for validation, ids in zip(labels, rows, strict=True):
+                for held, ids in zip(labels, rows, strict=True):
                     row = np.array([*ids, tokenizer.eot_token], np.uint16)
                     max_id = max(max_id, int(row.max()))
-                    writers[validation].add(row)
+                    writers[held].add(row)
                 advance(len(rows))
     finally:
         for writer in writers:

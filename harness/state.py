@@ -49,7 +49,7 @@ class Programs:
 def own_loss(config: Config, mesh: Mesh | None) -> LossSum:
     """The chunked loss of the harness's own model."""
 
-    def loss_sum(model: GPT, ids_BT, key):
+    def loss_sum(model: Any, ids_BT, key):
         inputs_BT = ids_BT[:, :-1]
         targets_BT = ids_BT[:, 1:] if config.task == "next" else inputs_BT
         x_BTD = model.hidden(jnp.maximum(inputs_BT, 0), key)
@@ -94,6 +94,7 @@ def make_programs(
         return nnx.state((model, optimizer)), StepMetrics(loss, done, norm, *skipped_updates(optimizer.opt_state))
 
     def piece_step(state: Any, ids_BT: Array) -> tuple[Any, StepMetrics]:
+        assert step is not None
         model, optimizer = nnx.merge(graph, state)
         before, _ = skipped_updates(optimizer.opt_state)
         done = rate(optimizer.step[...] - before)
@@ -117,7 +118,8 @@ def mean_gradients(
     depend on
     their number but for rounding.
     """
-    graph, parameters, rest = nnx.split(model, nnx.Param, ...)
+    parts: Any = nnx.split(model, nnx.Param, ...)
+    graph, parameters, rest = parts
 
     def total(parameters, ids_BT, key):
         return loss_sum(nnx.merge(graph, parameters, rest), ids_BT, key)
@@ -127,7 +129,7 @@ def mean_gradients(
         (loss, count), gradients = gradient(parameters, ids_BT, key)
     else:
         # Rows j, j + k, ...: each device of a mesh keeps its own.
-        parts = jnp.moveaxis(ids_BT.reshape(-1, microbatches, ids_BT.shape[1]), 1, 0)
+        rows = jnp.moveaxis(ids_BT.reshape(-1, microbatches, ids_BT.shape[1]), 1, 0)
 
         def add(sums, part):
             index, ids = part
@@ -136,6 +138,6 @@ def mean_gradients(
             return jax.tree.map(jnp.add, sums, (loss, count, gradients)), None
 
         zeros = (jnp.float32(0), jnp.int32(0), jax.tree.map(jnp.zeros_like, parameters))
-        (loss, count, gradients), _ = jax.lax.scan(add, zeros, (jnp.arange(microbatches), parts))
+        (loss, count, gradients), _ = jax.lax.scan(add, zeros, (jnp.arange(microbatches), rows))
     scale = 1 / jnp.maximum(count, 1).astype(jnp.float32)
     return loss * scale, jax.tree.map(lambda g: g * scale.astype(g.dtype), gradients)

@@ -1,7 +1,7 @@
 """Simple children's stories from a seeded generator: the data set that is always there.
 
-Story `index` depends on the seed and the index alone, so any part of the collection can be made anywhere. Each has a hero,
-most have a friend, and their names, kinds and pronouns stay the same to the end; something goes wrong, somebody mends it,
+Story `index` depends on the seed and the index alone, so any part of the collection can be made anywhere. Each has a hero
+and a friend, and their names, kinds and pronouns stay the same to the end; something goes wrong, somebody mends it,
 somebody learns something.
 """
 
@@ -101,7 +101,6 @@ def story(index: int, seed: int = 0) -> str:
         "time": rng.choice(TIMES),
         "filling": rng.choice(FILLINGS),
         "a_hero": f"a {rng.choice(TRAITS)} {hero.kind}",
-        "a_friend": f"a {friend.kind}",
         "parent": rng.choice(PARENTS),
         "colour": rng.choice(COLOURS),
     }

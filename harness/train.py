@@ -267,7 +267,9 @@ def sample_text(session: Session, state: Any, sampling: Sampling | None = None, 
     prompt = PROMPTS[session.config.task] if prompt is None else prompt
     if sampling is None:
         same = session.config.task == "same"
-        sampling = Sampling(temperature=0.0, max_tokens=8) if same else Sampling(seed=session.config.seed)
+        sampling = (
+            Sampling(temperature=0.0, max_tokens=8) if same else Sampling(temperature=0.5, seed=session.config.seed)
+        )
     tokens = generate(session.decoder(state, sampling), encode_prompt(tokenizer, prompt), sampling, tokenizer.eot_token)
     return prompt + "".join(stream_text(tokenizer, tokens))
 
