@@ -142,7 +142,8 @@ class GPT(nnx.Module):
     def __init__(self, config: Config, rngs: nnx.Rngs, parts: Parts | None = None):
         V, D = config.vocab_size, config.d_model
         parts = parts or Parts()
-        table = nnx.initializers.normal(0.02)
+        # GPT-2's; or, as in flax.nnx.Embed, vectors of length one
+        table = nnx.initializers.normal(0.02 if config.init == "gpt2" else D**-0.5)
         self.config = config
         self.embed_part: Any = parts.embed(config, rngs) if parts.embed else None
         self.embed: Any = None if self.embed_part is not None else nnx.Param(table(rngs.params(), (V, D)))
