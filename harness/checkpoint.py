@@ -61,7 +61,7 @@ class Checkpoints:
 
     def __init__(self, folder: Path, *, read_only: bool = False):
         self.folder = folder.absolute()
-        logging.getLogger("absl").setLevel(logging.ERROR)  # what matters of it becomes a sentence of ours
+        logging.getLogger("absl").setLevel(logging.CRITICAL)  # what matters of it becomes a sentence of ours
         keep = [
             managers.LatestN(KEEP_LAST),
             managers.BestN(get_metric_fn=_minus_loss, n=1, keep_checkpoints_without_metrics=False),

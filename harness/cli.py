@@ -102,8 +102,9 @@ def train(
             f"--run {name}: a run's name is one folder's name, without slashes and not beginning with a dot."
         )
     run = Run(root / name)
+    with_flags = any(value is not None and value is not False for value in flags.values())
     config = preset(preset_name or (run.config().preset if run.config_file.exists() else "pocket"))
-    if run.config_file.exists() and not (preset_name or settings or any(flags.values())):
+    if run.config_file.exists() and not (preset_name or settings or with_flags):
         config = run.config()  # `harness train --run NAME` goes on with whatever the run was made with
     config = with_options(config, settings, flags)
     found = None
@@ -129,7 +130,7 @@ def train(
 
 def with_options(config: Config, settings: tuple[str, ...], flags: dict[str, Any]) -> Config:
     """The config with `--set` settings and the other options put in."""
-    typed = {key: str(value) for key, value in flags.items() if value not in (None, False)}
+    typed = {key: str(value) for key, value in flags.items() if value is not None and value is not False}
     for setting in settings:
         key, equals, value = setting.partition("=")
         if not equals:

@@ -1,12 +1,12 @@
 """What the device can do: its peak rate, its memory, and the floating-point operations that a token needs."""
 
 import functools
-import resource
 import sys
 import time
 
 import jax
 import jax.numpy as jnp
+import psutil
 
 from harness.config import Config
 
@@ -46,7 +46,10 @@ def flops_per_token(config: Config) -> float:
 def memory_bytes() -> int:
     """The most memory in use so far: the device's if it counts it, else this process's."""
     stats = jax.local_devices()[0].memory_stats() or {}
-    peak = stats.get("peak_bytes_in_use")
-    return (
-        peak if peak else resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * (1 if sys.platform == "darwin" else 1024)
-    )
+    if peak := stats.get("peak_bytes_in_use"):
+        return int(peak)
+    if sys.platform == "win32":
+        return int(psutil.Process().memory_info().peak_wset)
+    import resource  # not on Windows
+
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * (1 if sys.platform == "darwin" else 1024)

@@ -26,7 +26,7 @@ from flax import nnx
 from jaxtyping import Array
 
 from harness.config import Config
-from harness.errors import PieceError, UsageError
+from harness.errors import HarnessError, PieceError, UsageError
 from harness.model import GPT, Parts
 from harness.state import LossSum
 
@@ -151,6 +151,25 @@ def _guarded(name: str, file: Path, work: Callable[[], Any], *, stub: bool = Fal
         said = re.sub(r"\s+", " ", str(error)).strip()
         raise PieceError(
             f"{name} of {file} failed: {type(error).__name__}: {said[:300]} ({where}). `grade problem {number:02}` says more."
+        ) from error
+
+
+def blame(pieces: Pieces | None, work: Callable[[], Any]) -> Any:
+    """`work()`; an error that came from a file of the workspace is a PieceError that says where."""
+    try:
+        return work()
+    except HarnessError:
+        raise
+    except Exception as error:
+        frames = traceback.extract_tb(error.__traceback__)
+        theirs = [frame for frame in frames if pieces and Path(frame.filename).parent == pieces.folder.absolute()]
+        if not theirs:
+            raise
+        name = Path(theirs[-1].filename).name
+        said = re.sub(r"\s+", " ", str(error)).strip()
+        raise PieceError(
+            f"{name}, line {theirs[-1].lineno}, failed in the run, although it works on a tiny example: "
+            f"{type(error).__name__}: {said[:300]}. `grade problem {name[1:3]}` says more."
         ) from error
 
 

@@ -3,13 +3,14 @@ goes on."""
 
 import collections
 import dataclasses
+import functools
 import math
 import signal
 import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext
-from typing import Any
+from typing import Any, NamedTuple
 
 import jax
 import numpy as np
@@ -97,7 +98,7 @@ def open_session(run: Run, config: Config, found: pieces.Pieces | None, *, say: 
             programs = make_programs(config, mesh)
         else:
             parts = pieces.model_builder(config, found), pieces.piece_loss(found), found.found.get("train_step")
-            programs = make_programs(config, mesh, *parts)
+            programs = pieces.blame(found, functools.partial(make_programs, config, mesh, *parts))
     return Session(run, config, prepared, mesh, programs, found)
 
 
@@ -118,6 +119,14 @@ def train(session: Session, *, say: Say, quiet: bool = False) -> bool:
             return _Loop(session, checkpoints, restored, say, quiet).run()
         finally:
             checkpoints.close()
+
+
+class _Waiting(NamedTuple):
+    """A step handed to the device whose metrics nobody has looked at yet."""
+
+    step: int
+    tokens: int
+    metrics: StepMetrics
 
 
 class _Loop:
@@ -141,10 +150,10 @@ class _Loop:
             run.keep_metrics(self.step)
         self.metrics = MetricsWriter(run.metrics_file) if self.lead else None
         self.entries: list[dict[str, Any]] = run.metrics() if self.lead else []
-        self.waiting: collections.deque[tuple[int, StepMetrics]] = collections.deque()
+        self.waiting: collections.deque[_Waiting] = collections.deque()
         self.last_loss = self.entries[-1]["loss"] if self.entries else math.nan
-        tokens = config.batch_size * config.context
-        self.step_tokens, self.step_flops = tokens, tokens * flops_per_token(config)
+        self.tokens = self.entries[-1]["tokens"] if self.entries else 0  # targets seen; padding is none
+        self.token_flops = flops_per_token(config)
         self.peak = peak_flops() * session.mesh.size
         self.clock = time.perf_counter()
 
@@ -159,11 +168,13 @@ class _Loop:
         ):
             while self.step < config.steps and not stop:
                 rows = next(self.batches)
-                self.state, metrics = self.session.programs.step(self.state, put_batch(rows, self.session.mesh))
+                work = functools.partial(self.session.programs.step, self.state, put_batch(rows, self.session.mesh))
+                self.state, metrics = pieces.blame(self.session.pieces, work)
                 self.step += 1
-                self.waiting.append((self.step, metrics))
+                targets = int((rows[:, 1:] >= 0).sum()) * jax.process_count()
+                self.waiting.append(_Waiting(self.step, targets, metrics))
                 if len(self.waiting) > RUN_AHEAD:
-                    advance(1, self._record(*self.waiting.popleft()))
+                    advance(1, self._record(self.waiting.popleft()))
                 if self.step % config.eval_every == 0 or self.step == config.steps:
                     advance(len(self.waiting), self._drain(validate=True))
                     self._save()
@@ -178,11 +189,13 @@ class _Loop:
             self.say(f"Stopped and saved at step {self.step} of {config.steps}. The same command goes on from there.")
         return self.step >= config.steps
 
-    def _record(self, step: int, metrics: StepMetrics, validation_loss: float | None = None) -> str:
+    def _record(self, waiting: "_Waiting", validation_loss: float | None = None) -> str:
         """Waits for the step, writes its line, says how it goes."""
-        loss, rate, norm, skipped, in_a_row = (float(value) for value in metrics)
+        step = waiting.step
+        loss, rate, norm, skipped, in_a_row = (float(value) for value in waiting.metrics)
         now = time.perf_counter()
-        per_s = self.step_tokens / (now - self.clock)
+        per_s = waiting.tokens / (now - self.clock)
+        self.tokens += waiting.tokens
         self.clock = now
         entry = {
             "step": step,
@@ -190,10 +203,10 @@ class _Loop:
             "learning_rate": rate,
             "gradient_norm": None if math.isnan(norm) and self.session.pieces is not None else norm,
             "skipped": int(skipped),
-            "tokens": step * self.step_tokens,
+            "tokens": self.tokens,
             "validation_loss": validation_loss,
             "tokens_per_s": round(per_s, 1),
-            "mfu": round(per_s / self.step_tokens * self.step_flops / self.peak, 4),
+            "mfu": round(per_s * self.token_flops / self.peak, 4),
             "memory": memory_bytes(),
         }
         if self.metrics is not None:
@@ -213,14 +226,14 @@ class _Loop:
         """Records every step that is waiting; with the last one, the validation loss of the state after it."""
         note = ""
         while len(self.waiting) > 1:
-            note = self._record(*self.waiting.popleft())
+            note = self._record(self.waiting.popleft())
         if self.waiting:
-            step, metrics = self.waiting.popleft()
-            jax.block_until_ready(metrics)
+            last = self.waiting.popleft()
+            jax.block_until_ready(last.metrics)
             before = time.perf_counter()
             loss = self.session.validate(self.state) if validate else None
             self.clock += time.perf_counter() - before  # validation is no part of the step's time
-            note = self._record(step, metrics, loss)
+            note = self._record(last, loss)
         if self.metrics is not None:
             self.metrics.sync()
         return note
@@ -245,8 +258,14 @@ class _Loop:
 
 @contextmanager
 def _stop_signals() -> Iterator[list[int]]:
-    """A list that is not empty once Ctrl-C or SIGTERM came; a second Ctrl-C ends at once, without a new checkpoint."""
+    """A list that is not empty once Ctrl-C or SIGTERM came; a second Ctrl-C ends at once, without a new checkpoint.
+
+    One of several processes ends at once: if it left the loop at a step of its own, the others would wait for it for ever.
+    """
     seen: list[int] = []
+    if jax.process_count() > 1:
+        yield seen
+        return
 
     def stop(number: int, frame: Any) -> None:
         if seen:

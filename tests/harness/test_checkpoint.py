@@ -159,6 +159,7 @@ def test_a_disk_that_fills_up_leaves_the_checkpoint_before(tmp_path: Path) -> No
     done = subprocess.run([sys.executable, "-c", FULL, str(folder)], capture_output=True, text=True, check=False)
     assert done.returncode == 7, done.stderr
     assert "checkpoint of step 2 could not be saved" in done.stdout
+    assert "ERROR:absl" not in done.stderr
     assert "The one of step 1 is whole" in done.stdout
     checkpoints = Checkpoints(folder)
     restored = checkpoints.restore_latest(programs_of(SMALL).abstract, print)

@@ -165,6 +165,23 @@ def test_a_broken_piece_is_named(workspace: Path, module: str, source: str, sent
         load_pieces(workspace)
 
 
+def test_a_piece_that_breaks_at_the_sizes_of_the_run_is_named(
+    harness: Harness, workspace: Path, stories_file: Path
+) -> None:
+    for file in workspace.glob("p0[135678]_*.py"):
+        if file.stem != "p07_next_token_loss":
+            file.unlink()
+    file = workspace / "p07_next_token_loss.py"
+    file.write_text(
+        file.read_text().replace("predictions, targets =", "logits.reshape(5, 11)\n    predictions, targets =")
+    )
+    done = harness("train", "--data", stories_file, "--pieces", workspace, "--steps", 2, "--set", "batch_size=8")
+    assert done.code == 1, done.err
+    assert "p07_next_token_loss.py, line" in done.err
+    assert "failed in the run" in done.err
+    assert "Traceback" not in done.err
+
+
 def test_no_folder_and_no_pieces(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="There is no folder"):
         load_pieces(tmp_path / "nowhere")

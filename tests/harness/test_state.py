@@ -9,6 +9,7 @@ import pytest
 from flax import nnx
 
 from harness.config import Config
+from harness.optimizer import learning_rate
 from harness.sharding import make_mesh, path_names, put_batch
 from harness.state import Programs, make_programs
 from tests.harness.conftest import TINY
@@ -128,6 +129,17 @@ def test_a_step_that_is_not_finite_is_skipped_and_counted() -> None:
     after = jax.tree.map(np.asarray, nnx.state(programs.model(state)))
     for a, b in zip(jax.tree.leaves(before), jax.tree.leaves(after), strict=True):
         np.testing.assert_array_equal(a, b)
+
+
+def test_the_rate_reported_is_the_schedules_and_moves_with_every_step() -> None:
+    mesh = make_mesh(SMALL)
+    programs = make_programs(SMALL, mesh)
+    state, rates = programs.create(), []
+    for _ in range(5):
+        state, metrics = programs.step(state, put_batch(rows(), mesh))
+        rates.append(float(metrics.learning_rate))
+    np.testing.assert_allclose(rates, [float(learning_rate(SMALL)(step)) for step in range(5)], rtol=1e-6)
+    assert len(set(rates)) == 5
 
 
 def test_dropout_depends_on_the_step_and_the_seed() -> None:

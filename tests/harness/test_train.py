@@ -161,6 +161,7 @@ def test_what_is_asked_wrongly_is_said(harness: Harness, stories_file: Path, tmp
     ends_in_a_sentence(harness("train", "--preset", "pockets"), 2, "Did you mean pocket?")
     ends_in_a_sentence(harness("train", "--data", "nowhere.txt"), 2, "There is no file nowhere.txt")
     ends_in_a_sentence(harness("train", "--set", "steps"), 2, "KEY=VALUE")
+    ends_in_a_sentence(harness("train", "--steps", 0), 2, "steps=0 must be at least 1")
     ends_in_a_sentence(harness("train", "--mesh", "4x2"), 2, "needs 8 devices; there are 1", "JAX_NUM_CPU_DEVICES=8")
     ends_in_a_sentence(harness("train", "--run", "../x"), 2, "one folder's name")
     ends_in_a_sentence(harness("sample", "nothing"), 2, "There is no run 'nothing'")
