@@ -156,12 +156,12 @@ ls -A
 
 def test_control_c_ends_everything_at_once(tmp_path):
     (tmp_path / "slow.py").write_text("while True: pass\n")
-    boot = f"import sys; sys.path.insert(0, {str(ROOT)!r}); from grader.cli import main; main()"
+    # A shell's background jobs ignore SIGINT, and so would this one if the tests run in such a job.
+    heed = "import signal; signal.signal(signal.SIGINT, signal.default_int_handler)"
+    boot = f"{heed}; import sys; sys.path.insert(0, {str(ROOT)!r}); from grader.cli import main; main()"
     process = subprocess.Popen(
         [sys.executable, "-c", boot, "problem", "07", "slow.py"],
         cwd=tmp_path, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
-        # A shell's background jobs ignore SIGINT, and so would this one if the tests run in such a job.
-        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
     )  # fmt: skip
     time.sleep(4)
     workers = subprocess.run(

@@ -17,7 +17,6 @@ import jax
 from jaxtyping import install_import_hook
 
 jax.config.update("jax_num_cpu_devices", 8)
-jax.config.update("jax_numpy_rank_promotion", "raise")
 
 with install_import_hook("harness", "beartype.beartype"):
     from harness import train  # noqa: F401 - all that follows is checked against its annotations
@@ -82,6 +81,13 @@ def harness(tmp_path: Path) -> Harness:
         return Run(done.returncode, done.stdout, done.stderr)
 
     return run
+
+
+@pytest.fixture(autouse=True)
+def strict_ranks() -> Iterator[None]:
+    """No array is broadcast to another rank in silence."""
+    with jax.numpy_rank_promotion("raise"):
+        yield
 
 
 @pytest.fixture

@@ -1,5 +1,6 @@
 """Checkpoints come back bit for bit, onto any mesh, or say what is wrong with them."""
 
+import gc
 import shutil
 import subprocess
 import sys
@@ -19,6 +20,19 @@ from harness.state import Programs, make_programs
 from tests.harness.conftest import TINY
 
 SMALL = replace(TINY, vocab_size=96, context=12)
+
+# What the storage leaves open after a failure of its own is not ours.
+pytestmark = [
+    pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning"),
+    pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning"),
+]
+
+
+@pytest.fixture(autouse=True)
+def leaks_stay_here() -> Iterator[None]:
+    """Collects them now, lest another test is blamed for them."""
+    yield
+    gc.collect()
 
 
 def programs_of(config: Config) -> Programs:

@@ -132,13 +132,14 @@ def test_a_step_that_is_not_finite_is_skipped_and_counted() -> None:
 
 
 def test_the_rate_reported_is_the_schedules_and_moves_with_every_step() -> None:
-    mesh = make_mesh(SMALL)
-    programs = make_programs(SMALL, mesh)
+    config = replace(SMALL, final_learning_rate=0.1)
+    mesh = make_mesh(config)
+    programs = make_programs(config, mesh)
     state, rates = programs.create(), []
     for _ in range(5):
         state, metrics = programs.step(state, put_batch(rows(), mesh))
         rates.append(float(metrics.learning_rate))
-    np.testing.assert_allclose(rates, [float(learning_rate(SMALL)(step)) for step in range(5)], rtol=1e-6)
+    np.testing.assert_allclose(rates, [float(learning_rate(config)(step)) for step in range(5)], rtol=1e-6)
     assert len(set(rates)) == 5
 
 
