@@ -67,6 +67,12 @@ class Subject:
             raise BadEntry(f"`{name}` is not callable: it is {_a(found)}")
         return found
 
+    def call(self, name: str, *args: Any) -> Any:
+        """What the entry `name` returns for `args`. Raises BadEntry if it is missing or cannot be called with them."""
+        target = self.attribute(name)
+        check_arguments(target, self.problem.entry(name).signature(), *args)
+        return target(*args)
+
     def bind(self, name: str, case: Case) -> tuple[Callable[[Any, Arrays], Any], Any, Arrays]:
         """`call, parameters, arrays` such that `call(parameters, arrays)` runs the entry on the case.
 

@@ -115,12 +115,16 @@ class Check:
 
 @dataclass(frozen=True)
 class Problem:
-    """What `problems/pNN_slug/problem.py` defines as `PROBLEM`. `folder` is filled in by `grader.course`."""
+    """What `problems/pNN_slug/problem.py` defines as `PROBLEM`. `folder` is filled in by `grader.course`.
+
+    `builds_on` are the numbers of the problems whose entries or ideas this one uses.
+    """
 
     title: str
     entries: tuple[Entry, ...]
     cases: Mapping[str, Cases]
     checks: tuple[Check, ...]
+    builds_on: tuple[int, ...] = ()
     devices: int = 1
     timeout: float = 30.0
     folder: Path = Path()

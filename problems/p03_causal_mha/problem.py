@@ -16,6 +16,7 @@ def activations(sizes: Mapping[str, int], rng: Any) -> dict[str, Any]:
 
 PROBLEM = Problem(
     title="Causal multi-head attention",
+    builds_on=(2,),
     entries=(Entry(MHA, ("x",), construct=("d_model", "num_heads")),),
     cases={"cases": Cases(activations, {"T": (4, 5, 7), "H": (2, 3), "K": (3, 4)}, draws=2)},
     checks=(

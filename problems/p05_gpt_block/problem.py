@@ -17,6 +17,7 @@ def activations(sizes: Mapping[str, int], rng: Any) -> dict[str, Any]:
 
 PROBLEM = Problem(
     title="A GPT block",
+    builds_on=(3, 4),
     entries=(Entry(BLOCK, ("x",), construct=("d_model", "num_heads", "d_ff")),),
     cases={"cases": Cases(activations, {"T": (4, 5), "H": (2, 3), "K": (3, 4), "F": (7, 10)}, draws=2)},
     checks=(

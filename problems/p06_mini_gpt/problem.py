@@ -29,6 +29,7 @@ def story(sizes: Mapping[str, int], rng: Any) -> dict[str, Any]:
 
 PROBLEM = Problem(
     title="MiniGPT",
+    builds_on=(1, 5),
     entries=(
         Entry(FORWARD, ("seed", "token_ids", *SHAPE)),
         Entry(MODEL, ("token_ids",), made_by=Entry(FORWARD, ("seed", "context_ids", *SHAPE))),

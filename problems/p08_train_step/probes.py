@@ -8,7 +8,7 @@ import numpy as np
 from flax import nnx
 
 from grader.leaves import BadOutput, fill_module, named
-from grader.probes import Reading, Subject, check_arguments
+from grader.probes import Reading, Subject
 from grader.problem import Case
 from grader.toy import ToyLM
 
@@ -19,8 +19,6 @@ def training(subject: Subject, case: Case) -> Reading:
     model = ToyLM(values["vocab_size"], values["d_model"], values["d_ff"], rngs=nnx.Rngs(0))
     fill_module(model, case.seed)
     optimizer = _optimizer(subject, model, values["learning_rate"])
-    step = subject.attribute("train_step")
-    check_arguments(step, subject.problem.entry("train_step").signature(), None, None, None, None)
     losses, updates = [], 0
     original = nnx.Optimizer.update
 
@@ -31,7 +29,7 @@ def training(subject: Subject, case: Case) -> Reading:
 
     for token_ids in values["token_ids"]:
         with patch.object(nnx.Optimizer, "update", update):
-            loss = step(model, optimizer, jnp.asarray(token_ids), values["pad_id"])
+            loss = subject.call("train_step", model, optimizer, jnp.asarray(token_ids), values["pad_id"])
         if not isinstance(loss, jax.Array | float | np.floating) or np.shape(loss):
             raise BadOutput(f"`train_step` returned {_describe(loss)}; it must return the loss, a scalar")
         losses.append(loss)
@@ -48,9 +46,7 @@ def training(subject: Subject, case: Case) -> Reading:
 
 
 def _optimizer(subject: Subject, model: nnx.Module, learning_rate: float) -> nnx.Optimizer:
-    make = subject.attribute("make_optimizer")
-    check_arguments(make, subject.problem.entry("make_optimizer").signature(), None, None)
-    optimizer = make(model, learning_rate)
+    optimizer = subject.call("make_optimizer", model, learning_rate)
     if not isinstance(optimizer, nnx.Optimizer):
         raise BadOutput(f"`make_optimizer` returned {_describe(optimizer)}; it must return an nnx.Optimizer")
     return optimizer

@@ -30,6 +30,7 @@ ADAM = Tolerance(rtol=5e-4, atol=5e-4)
 
 PROBLEM = Problem(
     title="A train step",
+    builds_on=(7,),
     entries=(
         Entry("make_optimizer", ("model", "learning_rate")),
         Entry("train_step", ("model", "optimizer", "token_ids", "pad_id")),

@@ -1,7 +1,5 @@
 """What problem 21 looks at: three steps on a 4x2 mesh of eight CPU devices. Runs in workers."""
 
-import math
-import re
 from typing import Any
 
 import jax
@@ -12,10 +10,8 @@ from jax.sharding import AxisType, Mesh, NamedSharding
 from grader.leaves import BadOutput, named
 from grader.probes import Reading, Subject, check_arguments
 from grader.problem import Case
+from grader.programs import gathered_bytes
 from grader.toy import maker, used
-
-_BYTES = {"pred": 1, "s8": 1, "u8": 1, "bf16": 2, "f16": 2, "s32": 4, "u32": 4, "f32": 4, "s64": 8, "f64": 8}
-
 
 def sharded_training(subject: Subject, case: Case) -> Reading:
     """Where state and batch are put, what three steps compute, what is donated and what is gathered."""
@@ -82,13 +78,9 @@ def _bytes_on_device(nodes: tuple[nnx.Module, ...], mesh: Mesh) -> np.ndarray:
 
 
 def _gathered(step: Any, *args: Any) -> int:
-    """Bytes that the compiled step's all-gathers produce on each device, read from XLA's own program."""
+    """Bytes that the compiled step gathers on each device."""
     lowerable = step if hasattr(step, "lower") else nnx.jit(step)
-    program = lowerable.lower(*args).compile().as_text()
-    total = 0
-    for dtype, shape in re.findall(r"= (?:\()?(\w+)\[([\d,]*)\][^=]* all-gather(?:-start)?\(", program):
-        total += _BYTES.get(dtype, 4) * math.prod(int(n) for n in shape.split(",") if n)
-    return total
+    return gathered_bytes(lowerable.lower(*args).compile().as_text())
 
 
 PROBES = {"sharded_training": sharded_training}

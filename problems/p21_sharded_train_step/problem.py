@@ -34,6 +34,7 @@ def look(name: str, points: int, leaves: str, **more: Any) -> Check:
 
 PROBLEM = Problem(
     title="A sharded train step",
+    builds_on=(7, 8),
     entries=(
         Entry("shard_state", ("node", "mesh")),
         Entry("shard_batch", ("token_ids", "mesh")),

@@ -13,7 +13,7 @@ import orbax.checkpoint  # noqa: F401  imported before the confinement, as every
 from flax import nnx
 
 from grader.leaves import BadOutput, named
-from grader.probes import Reading, Subject, check_arguments
+from grader.probes import Reading, Subject
 from grader.problem import Case
 from grader.toy import ToyLM, maker, used
 
@@ -68,18 +68,14 @@ def _make(case: Case, width: str = "d_model") -> Callable[[], Any]:
 
 def _saved(subject: Subject, model: ToyLM, optimizer: nnx.Optimizer) -> str:
     path = str(Path.cwd() / f"checkpoint-{next(_numbers)}")
-    save = subject.attribute("save")
-    check_arguments(save, subject.problem.entry("save").signature(), path, model, optimizer)
-    save(path, model, optimizer)
+    subject.call("save", path, model, optimizer)
     if not Path(path).exists():
         raise BadOutput("after `save`, there is nothing at its path: was the writing waited for?")
     return path
 
 
 def _restore(subject: Subject, path: str, make: Callable[[], Any]) -> tuple[Any, Any]:
-    restore = subject.attribute("restore")
-    check_arguments(restore, subject.problem.entry("restore").signature(), path, make)
-    found = restore(path, make)
+    found = subject.call("restore", path, make)
     if not (isinstance(found, tuple | list) and len(found) == 2 and isinstance(found[1], nnx.Optimizer)):
         raise BadOutput(f"`restore` must return (model, optimizer); yours returned a {type(found).__name__}")
     return found[0], found[1]

@@ -25,6 +25,7 @@ def look(name: str, points: int, leaves: str, probe: str = "restored", **more: A
 
 PROBLEM = Problem(
     title="Checkpoint and restore",
+    builds_on=(8,),
     entries=(Entry("save", ("path", "model", "optimizer")), Entry("restore", ("path", "make"))),
     cases={"cases": Cases(widths, {"V": (7,), "D": (4, 6), "F": (5,)}, draws=1)},
     checks=(

@@ -1,0 +1,45 @@
+"""Problem 09: AdamW by hand."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from grader.problem import Cases, Check, Entry, Problem, Tolerance
+
+STEPS = 5
+
+# A state that starts with a Python number (weakly typed for JAX) costs one more compilation, and then no other.
+ONE_MORE = Tolerance(rtol=0, atol=1)
+
+
+def gradients(sizes: Mapping[str, int], rng: Any) -> dict[str, Any]:
+    """Gradients of five steps, some of them so faint that epsilon counts, for a kernel, a bias and a scalar."""
+    D, F = sizes["D"], sizes["F"]
+    sizes_of_rows = 10.0 ** rng.integers(-3, 2, (STEPS, D, 1))
+    return {
+        "kernel": (sizes_of_rows * rng.standard_normal((STEPS, D, F))).astype("float32"),
+        "bias": rng.standard_normal((STEPS, F)).astype("float32"),
+        "temperature": rng.standard_normal(STEPS).astype("float32"),
+        "learning_rate": 0.1,
+        "b1": 0.8,
+        "b2": 0.95,
+        "epsilon": 0.01,
+        "weight_decay": 0.3,
+    }
+
+
+PROBLEM = Problem(
+    title="AdamW",
+    builds_on=(8,),
+    entries=(Entry("adamw", ("learning_rate", "b1", "b2", "epsilon", "weight_decay")),),
+    cases={"cases": Cases(gradients, {"D": (3, 4), "F": (2, 5)}, draws=2)},
+    checks=(
+        Check("first update", 1, "updates", leaves="update.0"),
+        Check("updates of five steps", 3, "updates", leaves="update"),
+        Check("compiled updates of five steps", 2, "updates", leaves="compiled"),
+        Check("inside nnx.Optimizer", 1, "optimizing", leaves="parameters"),
+        Check(
+            "compiled once", 1, "optimizing", leaves="traces", compare="at_most", tolerance=ONE_MORE,
+            advice="The state changes its structure or the types in it from step to step, so that jit compiles again.",
+        ),
+    ),
+)  # fmt: skip

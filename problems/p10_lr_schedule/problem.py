@@ -1,0 +1,38 @@
+"""Problem 10: the learning rate over a run."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from grader.problem import EXACT, Cases, Check, Entry, Problem, Tolerance
+
+# A rate is compared with itself, however small: relatively. Float32 cosines near their end are right to 1e-5 of the peak,
+# which is 1e-4 of the floor.
+RATE = Tolerance(rtol=2e-4, atol=1e-12)
+
+
+def run(sizes: Mapping[str, int], rng: Any) -> dict[str, Any]:
+    warmup = sizes["warmup"]
+    peak = float(rng.uniform(1e-4, 2e-3))
+    return {"peak": peak, "warmup_steps": warmup, "decay_steps": warmup + sizes["cosine"]}
+
+
+PROBLEM = Problem(
+    title="A learning-rate schedule",
+    builds_on=(9,),
+    entries=(Entry("warmup_cosine", ("peak", "warmup_steps", "decay_steps")),),
+    cases={
+        "cases": Cases(run, {"warmup": (4, 7, 1), "cosine": (8, 13)}),
+        "no warm-up": Cases(run, {"warmup": (0,), "cosine": (5, 6)}, draws=1),
+    },
+    checks=(
+        Check("warm-up", 1, "rates", leaves="rate.warmup", tolerance=RATE),
+        Check("cosine", 2, "rates", leaves="rate.cosine", tolerance=RATE),
+        Check("after the end", 1, "rates", leaves="rate.after", tolerance=RATE),
+        Check("no warm-up", 1, "rates", leaves="rate", cases="no warm-up", tolerance=RATE),
+        Check(
+            "can be traced", 1, "rates", leaves="traceable", tolerance=EXACT, words={0: "an error", 1: "a rate"},
+            advice="The schedule looks at the value of the step, which jit does not know. Choose with `jnp.where`, not `if`.",
+        ),
+        Check("rates of an optimizer", 1, "optimizing", leaves="rate", tolerance=RATE),
+    ),
+)  # fmt: skip

@@ -1,0 +1,26 @@
+"""What problem 11 looks at: a clipped tree and its norm, compiled. Runs in workers."""
+
+from typing import Any
+
+from grader.leaves import BadOutput, named
+from grader.probes import Reading, Subject, run
+from grader.problem import Case
+
+
+def clipping(subject: Subject, case: Case) -> Reading:
+    """The clipped leaves by name, and the norm that was reported."""
+    v = case.values
+    gradients = {"embed": v["embedding"], "blocks": [{"kernel": v["kernel"], "bias": v["bias"]}], "scale": v["scale"]}
+    max_norm = v["max_norm"]
+
+    def program(gradients: Any) -> Any:
+        found = subject.call("clip_by_global_norm", gradients, max_norm)
+        if not (isinstance(found, tuple | list) and len(found) == 2):
+            raise BadOutput("`clip_by_global_norm` must return the pair (clipped, norm)")
+        return {**named(found[1], "norm"), **named(found[0], "clipped")}
+
+    arrays, notes = run(program, gradients)
+    return Reading(arrays, notes)
+
+
+PROBES = {"clipping": clipping}

@@ -1,0 +1,46 @@
+"""Problem 11: clip a gradient by its global norm, and report the norm."""
+
+from collections.abc import Mapping
+from functools import partial
+from typing import Any
+
+from grader.problem import EXACT, Cases, Check, Entry, Problem
+
+
+def tree(share: float, sizes: Mapping[str, int], rng: Any) -> dict[str, Any]:
+    """Leaves of different lengths; `max_norm` is `share` of their norm."""
+    D, F = sizes["D"], sizes["F"]
+    leaves = {
+        "embedding": rng.standard_normal((F, D)),
+        "kernel": 0.2 * rng.standard_normal((D, F)),
+        "bias": 3 * rng.standard_normal(F),
+        "scale": rng.standard_normal(1),
+    }
+    norm = sum(float((leaf**2).sum()) for leaf in leaves.values()) ** 0.5
+    return {**{key: leaf.astype("float32") for key, leaf in leaves.items()}, "max_norm": round(share * norm, 3)}
+
+
+def zeros(sizes: Mapping[str, int], rng: Any) -> dict[str, Any]:
+    found = tree(1.0, sizes, rng)
+    return {key: 0 * value if key != "max_norm" else 1.0 for key, value in found.items()}
+
+
+SIZES = {"D": (2, 3), "F": (3, 4)}
+
+PROBLEM = Problem(
+    title="Gradient clipping",
+    builds_on=(8,),
+    entries=(Entry("clip_by_global_norm", ("gradients", "max_norm")),),
+    cases={
+        "long": Cases(partial(tree, 0.3), SIZES),
+        "short": Cases(partial(tree, 4.0), SIZES, draws=1),
+        "zero": Cases(zeros, {"D": (2,), "F": (3,)}, draws=1),
+    },
+    checks=(
+        Check("norm before clipping", 1, "clipping", leaves="norm", cases="long"),
+        Check("long gradients are shortened", 2, "clipping", leaves="clipped", cases="long"),
+        # Multiplied by 1, or not at all: no bit changes.
+        Check("short gradients are left alone", 1, "clipping", leaves="clipped", cases="short", tolerance=EXACT),
+        Check("no gradient at all", 1, "clipping", cases="zero", tolerance=EXACT),
+    ),
+)

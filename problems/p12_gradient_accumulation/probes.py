@@ -1,0 +1,51 @@
+"""What problem 12 looks at: loss, gradients and norm of a batch in parts, and the memory they take. Runs in workers."""
+
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import optax
+
+from grader.leaves import BadOutput, filled, named
+from grader.probes import Reading, Subject, run
+from grader.problem import Case
+from grader.programs import temporary_bytes
+
+
+def accumulating(subject: Subject, case: Case) -> Reading:
+    """The mean loss, the clipped gradients by name, and the norm."""
+    program, parameters, token_ids = _program(subject, case)
+    arrays, notes = run(program, parameters, token_ids)
+    return Reading(arrays, notes)
+
+
+def memory(subject: Subject, case: Case) -> Reading:
+    """The temporary memory of the compiled program, in bytes."""
+    return Reading({"temporary_bytes": np.int64(temporary_bytes(*_program(subject, case)))})
+
+
+def _program(subject: Subject, case: Case) -> tuple[Any, Any, Any]:
+    values = case.values
+    V, D, F = (int(values[key]) for key in ("vocab_size", "d_model", "d_ff"))
+    shapes = {"embed": (V, D), "ff1": (D, F), "ff2": (F, F), "bias": (F,), "head": (F, V)}
+    parameters = {key: filled(key, shape, np.float32, case.seed) for key, shape in shapes.items()}
+
+    def loss_sum(parameters: Any, token_ids: jax.Array) -> tuple[jax.Array, jax.Array]:
+        x = jax.nn.relu(parameters["embed"][token_ids] @ parameters["ff1"])
+        x = jax.nn.relu(x @ parameters["ff2"] + parameters["bias"])
+        losses = optax.softmax_cross_entropy_with_integer_labels((x @ parameters["head"])[:, :-1], token_ids[:, 1:])
+        real = token_ids[:, 1:] != V - 1
+        return jnp.sum(losses * real), jnp.sum(real)
+
+    def program(parameters: Any, token_ids: Any) -> Any:
+        how = (values["microbatches"], values["max_norm"])
+        found = subject.call("accumulated_gradients", loss_sum, parameters, token_ids, *how)
+        if not (isinstance(found, tuple | list) and len(found) == 3):
+            raise BadOutput("`accumulated_gradients` must return (loss, gradients, norm)")
+        return {**named(found[0], "loss"), **named(found[1], "gradients"), **named(found[2], "norm")}
+
+    return program, parameters, values["token_ids"]
+
+
+PROBES = {"accumulating": accumulating, "memory": memory}

@@ -1,0 +1,49 @@
+"""Problem 12: a large batch in the memory of a small one."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from grader.problem import Cases, Check, Entry, Problem, Tolerance
+
+
+def stories(sizes: Mapping[str, int], rng: Any) -> dict[str, Any]:
+    """Right-padded stories of very different lengths, so that microbatches have different numbers of targets."""
+    V, B, T = sizes["V"], sizes["k"] * sizes["b"], sizes["T"]
+    token_ids = rng.integers(0, V - 1, (B, T)).astype("int32")
+    for row, real in enumerate(rng.integers(1, T + 1, B)):
+        token_ids[row, real:] = V - 1
+    token_ids[0, :2] = 0  # at least one target
+    return {
+        "token_ids": token_ids,
+        "microbatches": sizes["k"],
+        "max_norm": 0.05,
+        "vocab_size": V,
+        "d_model": 4,
+        "d_ff": sizes["F"],
+    }
+
+
+# The scan holds one microbatch of eight. What is the same for all (sums, a copy of the batch) is a part of the
+# reference's memory, so a correct program may need half as much again; one that holds the whole batch needs five times as much.
+MEMORY = Tolerance(rtol=1.0, atol=0.0)
+
+PROBLEM = Problem(
+    title="Gradient accumulation",
+    builds_on=(7, 11),
+    entries=(Entry("accumulated_gradients", ("loss_sum", "parameters", "token_ids", "microbatches", "max_norm")),),
+    cases={
+        "cases": Cases(stories, {"k": (2, 3), "b": (2, 3), "T": (4, 5), "V": (6,), "F": (3, 5)}),
+        "large": Cases(stories, {"k": (8,), "b": (8,), "T": (16,), "V": (16,), "F": (32,)}, draws=1),
+    },
+    checks=(
+        Check("mean loss", 1, "accumulating", leaves="loss"),
+        Check("norm before clipping", 1, "accumulating", leaves="norm"),
+        Check("gradients, clipped", 2, "accumulating", leaves="gradients"),
+        Check(
+            "memory of one microbatch", 2, "memory", leaves="temporary_bytes", cases="large", compare="at_most",
+            tolerance=MEMORY,
+            advice="The compiled program holds the activations of many microbatches at once. Take each one's gradient inside "
+            "`jax.lax.scan`, and carry only the sums.",
+        ),
+    ),
+)  # fmt: skip

@@ -1,0 +1,24 @@
+"""Problem 12: gradient accumulation. The page is in pages/p12_gradient_accumulation.md."""
+
+from collections.abc import Callable
+
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Float, Int, PyTree
+
+# Once problem 11 is done: from p11_gradient_clipping import clip_by_global_norm
+
+
+def accumulated_gradients(
+    loss_sum: Callable[[PyTree, Int[Array, "b T"]], tuple[Float[Array, ""], Int[Array, ""]]],
+    parameters: PyTree,
+    token_ids: Int[Array, "B T"],
+    microbatches: int,
+    max_norm: float,
+) -> tuple[Float[Array, ""], PyTree, Float[Array, ""]]:
+    """(mean loss, its gradients clipped to `max_norm`, their norm before that), of the whole batch.
+
+    `loss_sum(parameters, rows)` returns (sum of losses, number of targets). At most B / microbatches rows are in work at a
+    time.
+    """
+    raise NotImplementedError

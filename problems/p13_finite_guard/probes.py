@@ -1,0 +1,64 @@
+"""What problem 13 looks at: a guarded optimizer on good and bad gradients, and trees with bad leaves. Runs in workers."""
+
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import optax
+
+from grader.leaves import BadOutput, named
+from grader.probes import Reading, Subject, run
+from grader.problem import Case
+
+NOWHERE, ELSEWHERE = -1, -2
+BAD = (None, np.nan, np.inf, -np.inf)
+
+
+def guarding(subject: Subject, case: Case) -> Reading:
+    """The updates of each step, how many were skipped so far, the inner mean at the end, and whether jit can trace it."""
+    # Its update is the mean gradient times the count, so that an advanced count shows as well as a poisoned mean.
+    inner = optax.chain(optax.trace(decay=0.9), optax.scale_by_schedule(lambda count: -0.1 * (1 + count)))
+    tx = subject.call("finite_guard", inner)
+    if not isinstance(tx, optax.GradientTransformation):
+        raise BadOutput(f"`finite_guard` returned a {type(tx).__name__}; it must return an optax.GradientTransformation")
+    state, arrays, notes = tx.init({key: x[0] for key, x in case.values.items()}), {}, []
+    _skipped(state)
+
+    def step(gradients: Any, state: Any) -> Any:
+        return tx.update(gradients, state, None)
+
+    program = jax.jit(step)
+    for i in range(len(case.values["z_bias"])):
+        gradients = {key: jnp.asarray(x[i]) for key, x in case.values.items()}
+        (updates, state), notes = run(program, gradients, state)
+        arrays |= named(updates, f"update.{i}") | {f"skipped.{i}": _skipped(state)}
+    means = [leaf for leaf in jax.tree.leaves(state) if jnp.ndim(leaf)]
+    arrays |= {f"inner.{i}": leaf for i, leaf in enumerate(means)} | {"traceable": np.int32(not notes)}
+    return Reading(arrays, notes)
+
+
+def _skipped(state: Any) -> Any:
+    skipped = state.get("skipped") if isinstance(state, dict) else getattr(state, "skipped", None)
+    if skipped is None or jnp.shape(skipped):
+        raise BadOutput("the state has no field `skipped` that is a number")
+    return jnp.asarray(skipped, jnp.int32)
+
+
+def searching(subject: Subject, case: Case) -> Reading:
+    """For each tree, the number of the leaf that was named."""
+    found = []
+    for bad in case.values["bad"]:
+        leaves = [np.array(row) for row in case.values["x"]]
+        for leaf, kind in zip(leaves, bad, strict=True):
+            if BAD[kind] is not None:
+                leaf[len(leaf) // 2] = BAD[kind]
+        a, b, c, d, head = map(jnp.asarray, leaves)
+        tree = {"blocks": [{"attn": a, "ff": b}, {"attn": c, "ff": d}], "head": head}
+        paths = [jax.tree_util.keystr(path) for path, _ in jax.tree_util.tree_flatten_with_path(tree)[0]]
+        said = subject.call("first_nonfinite", tree)
+        found.append(NOWHERE if said is None else paths.index(said) if said in paths else ELSEWHERE)
+    return Reading({"found": np.array(found, np.int32)})
+
+
+PROBES = {"guarding": guarding, "searching": searching}

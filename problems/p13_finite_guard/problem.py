@@ -1,0 +1,68 @@
+"""Problem 13: skip non-finite updates, and find where the first one came from."""
+
+from collections.abc import Mapping
+from functools import partial
+from typing import Any
+
+from grader.problem import EXACT, Cases, Check, Entry, Problem
+
+STEPS = 6
+NOWHERE, ELSEWHERE = -1, -2
+
+
+def gradients(bad_steps: tuple[int, ...], sizes: Mapping[str, int], rng: Any) -> dict[str, Any]:
+    """Six gradients; in those of `bad_steps` one number of one leaf is bad, by turns infinite, NaN and minus infinite."""
+    bias = rng.standard_normal((STEPS, sizes["D"])).astype("float32")
+    embed = rng.standard_normal((STEPS, sizes["V"], sizes["D"])).astype("float32")
+    for turn, step in enumerate(bad_steps):
+        leaf = (bias, embed[:, 0])[turn % 2]
+        leaf[step, rng.integers(sizes["D"])] = [float("inf"), float("nan"), -float("inf")][turn % 3]
+    return {"a_embed": embed, "z_bias": bias}
+
+
+def large(sizes: Mapping[str, int], rng: Any) -> dict[str, Any]:
+    """Finite gradients whose sum is not."""
+    found = gradients((), sizes, rng)
+    found["a_embed"][1, :2] = 3e38
+    return found
+
+
+def activations(sizes: Mapping[str, int], rng: Any) -> dict[str, Any]:
+    """For each of several trees of five leaves, which numbers in them are replaced: by NaN, infinity, or none."""
+    bad = rng.integers(0, 2, (sizes["trees"], 5)).astype("int32")
+    bad *= rng.integers(1, 4, bad.shape).astype("int32")
+    bad[0] = 0
+    bad[1] = [0, 0, 2, 1, 0]
+    return {"x": rng.standard_normal((5, sizes["D"])).astype("float32"), "bad": bad}
+
+
+SIZES = {"V": (3, 4), "D": (2, 5)}
+
+PROBLEM = Problem(
+    title="A guard against non-finite updates",
+    builds_on=(9,),
+    entries=(Entry("finite_guard", ("inner",)), Entry("first_nonfinite", ("tree",))),
+    cases={
+        "good": Cases(partial(gradients, ()), SIZES, draws=1),
+        "bad": Cases(partial(gradients, (0, 2, 3, 5)), SIZES, draws=2),
+        "large": Cases(large, {"V": (3,), "D": (2,)}, draws=1),
+        "trees": Cases(activations, {"trees": (8,), "D": (3,)}, draws=1),
+    },
+    checks=(
+        Check("good steps are as before", 1, "guarding", leaves="update", cases="good"),
+        Check("bad steps change nothing", 2, "guarding", leaves="update", cases="bad"),
+        Check(
+            "can be compiled", 1, "guarding", leaves="traceable", cases="good", tolerance=EXACT,
+            words={0: "an error", 1: "a step"},
+            advice="Whether the gradient is finite is not known while jit traces the update. Choose with `jax.lax.cond`.",
+        ),
+        Check("the inner state too", 1, "guarding", leaves="inner", cases="bad"),
+        Check("skipped steps are counted", 1, "guarding", leaves="skipped", cases="bad", tolerance=EXACT),
+        Check("large but finite gradients pass", 1, "guarding", leaves="skipped", cases="large", tolerance=EXACT),
+        Check(
+            "the first bad leaf", 2, "searching", leaves="found", cases="trees", tolerance=EXACT,
+            words={NOWHERE: "None", ELSEWHERE: "no path of the tree", 0: "['blocks'][0]['attn']", 1: "['blocks'][0]['ff']",
+                   2: "['blocks'][1]['attn']", 3: "['blocks'][1]['ff']", 4: "['head']"},
+        ),
+    ),
+)  # fmt: skip

@@ -1,0 +1,47 @@
+"""What problem 14 looks at: a fresh model trained to repeat random tokens. Runs in workers."""
+
+from typing import Any
+from unittest.mock import patch
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from flax import nnx
+
+from grader.leaves import BadOutput, fill_module
+from grader.probes import Reading, Subject
+from grader.problem import Case
+
+
+def learning(subject: Subject, case: Case) -> Reading:
+    """Where the loss starts and ends, whether the model then repeats, and its first loss from given parameters."""
+    token_ids = jnp.asarray(case.values["token_ids"])
+    V = int(case.values["vocab_size"])
+    given = subject.maker("AToA", case)()
+    fill_module(given, case.seed)
+    with patch.object(nnx.Optimizer, "update", autospec=True, side_effect=nnx.Optimizer.update) as update:
+        first = _learn(subject, given, token_ids[:1])
+    model: Any = subject.maker("AToA", case)()
+    losses = _learn(subject, model, token_ids)
+    return Reading(
+        {
+            "first_loss": first[0],
+            "start_off_by": jnp.abs(losses[0] - np.log(V)),
+            "last_loss": jnp.abs(losses[-1]),
+            "repeats": jnp.argmax(model(jnp.arange(V)), -1),
+            # No check looks at this; it tells a step that never updates from one whose updates are lost.
+            "updates": np.int32(update.call_count),
+        }
+    )
+
+
+def _learn(subject: Subject, model: nnx.Module, token_ids: jax.Array) -> jax.Array:
+    losses = subject.call("learn_identity", model, token_ids)
+    if np.shape(losses) != token_ids.shape[:1]:
+        raise BadOutput(
+            f"`learn_identity` must return one loss for each of the {len(token_ids)} steps; yours has shape {np.shape(losses)}"
+        )
+    return jnp.asarray(losses)
+
+
+PROBES = {"learning": learning}

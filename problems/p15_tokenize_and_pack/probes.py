@@ -1,0 +1,50 @@
+"""What problem 15 looks at: ids and windows, made with a small encoding. Runs in workers."""
+
+from functools import cache
+from typing import Any
+
+import jax
+import numpy as np
+import tiktoken
+
+from grader.leaves import BadOutput, named
+from grader.probes import Reading, Subject
+from grader.problem import Case
+
+# GPT-2's way to cut text into words before the pairs are merged.
+WORDS = r"""'(?:[sdmt]|ll|ve|re)| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+"""
+MERGES = ["th", "the", " t", "at", "on", " a", "an", "and", "in", "he", "en", "<|", "|>", "end", " l", "le", ".\n", "\n\n", "ll"]
+
+
+@cache
+def encoding() -> tiktoken.Encoding:
+    """Single bytes, a few merges, and the end of a text."""
+    ranks = {bytes([i]): i for i in range(256)}
+    for merge in MERGES:
+        ranks[merge.encode()] = len(ranks)
+    return tiktoken.Encoding("small", pat_str=WORDS, mergeable_ranks=ranks, special_tokens={"<|endoftext|>": 300})
+
+
+def tokenizing(subject: Subject, case: Case) -> Reading:
+    """The ids of a text."""
+    return Reading({"token_ids": _whole(subject.call("tokenize", case.values["text"], encoding()), "tokenize")})
+
+
+def packing(subject: Subject, case: Case) -> Reading:
+    """The windows of a stream."""
+    values = case.values
+    windows = subject.call("pack", values["token_ids"], values["context"], values["pad_id"])
+    return Reading({"windows": _whole(windows, "pack")})
+
+
+def _whole(value: Any, name: str) -> Any:
+    """An array of whole numbers, int64 taken for int32. Raises BadOutput for anything else."""
+    if isinstance(value, list | tuple):
+        raise BadOutput(f"`{name}` returned a {type(value).__name__}; it must return an array, int32")
+    array = named(value, name)[name] if isinstance(value, jax.Array | np.ndarray) else None
+    if array is None:
+        raise BadOutput(f"`{name}` returned a {type(value).__name__}; it must return an array, int32")
+    return array
+
+
+PROBES = {"tokenizing": tokenizing, "packing": packing}

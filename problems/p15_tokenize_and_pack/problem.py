@@ -1,0 +1,44 @@
+"""Problem 15: from text to windows of token ids."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from grader.problem import EXACT, Cases, Check, Entry, Problem
+
+END = "<|endoftext|>"
+WORDS = "the cat sat on a mat and Zoë said: hello, little ☂ one day they found it under their hat again".split()
+
+
+def stories(sizes: Mapping[str, int], rng: Any) -> dict[str, Any]:
+    """A file as TinyStories come: markers on lines of their own, here and there nothing between two of them."""
+    parts = []
+    for number in range(sizes["stories"]):
+        words = rng.choice(WORDS, rng.integers(3, 9))
+        parts.append("\n\n".join([" ".join(words[:4]), " ".join(words[4:])]) + ".\n")
+        if number % 2:
+            parts.append("\n")
+    return {"text": f"{END}\n".join(parts) + [f"{END}\n", ""][sizes["open"]]}
+
+
+def stream(sizes: Mapping[str, int], rng: Any) -> dict[str, Any]:
+    N = sizes["N"]
+    return {"token_ids": rng.permutation(N).astype("int32") + 5, "context": sizes["T"], "pad_id": -1 - sizes["T"]}
+
+
+PROBLEM = Problem(
+    title="Tokenize and pack",
+    builds_on=(1, 7),
+    entries=(Entry("tokenize", ("text", "encoding")), Entry("pack", ("token_ids", "context", "pad_id"))),
+    cases={
+        "text": Cases(stories, {"stories": (2, 3, 4), "open": (0, 1)}, draws=4),
+        "remainder": Cases(stream, {"N": (11, 14, 3), "T": (4, 5)}),
+        "no remainder": Cases(stream, {"N": (12, 24), "T": (4, 6)}, draws=2),
+        "nothing": Cases(stream, {"N": (0,), "T": (4,)}, draws=1),
+    },
+    checks=(
+        Check("token ids", 3, "tokenizing", leaves="token_ids", cases="text", tolerance=EXACT),
+        Check("a remainder is kept", 2, "packing", leaves="windows", cases="remainder", tolerance=EXACT),
+        Check("no remainder, no padding", 1, "packing", leaves="windows", cases="no remainder", tolerance=EXACT),
+        Check("nothing gives no window", 1, "packing", leaves="windows", cases="nothing", tolerance=EXACT),
+    ),
+)

@@ -1,0 +1,89 @@
+"""What problem 16 looks at: the order of examples over epochs, shards and a resume. Runs in workers."""
+
+import json
+from collections.abc import Iterator
+from typing import Any
+
+import grain  # noqa: F401  imported before the confinement, as every submission needs it
+import numpy as np
+
+from grader.leaves import BadOutput
+from grader.probes import Reading, Subject
+from grader.problem import Case
+
+EPOCHS = 3
+
+
+def loading(subject: Subject, case: Case) -> Reading:
+    """What was seen in three epochs of every shard, and whether a loader that is given another's state goes on from it."""
+    rows, B = case.values["rows"], case.values["batch_size"]
+    shards = int(case.values["num_shards"])
+    steps = len(rows) // shards // B
+    batches = [[_batch(loader, rows, B) for _ in range(EPOCHS * steps)] for loader in map(_load(subject, case), range(shards))]
+    # (epochs, shards, examples of a shard) -> their numbers
+    order = np.array([np.concatenate(found)[:, 0] for found in batches]).reshape(shards, EPOCHS, -1).swapaxes(0, 1)
+    numbers = [np.sort(epoch.ravel()) for epoch in order]
+    again, other = _load(subject, case)(0), _load(subject, case, seed=1)(0)
+    seeded = [np.array_equal(_batch(again, rows, B), batches[0][0])]
+    seeded += [any(not np.array_equal(_batch(other, rows, B), batch) for batch in batches[0][:steps])]
+    intact = [np.array_equal(rows[batch[:, 0] % len(rows)], batch) for found in batches for batch in found]
+    return Reading(
+        {
+            "intact": np.int32(all(intact)),
+            "times_seen": np.array([np.bincount(found % len(rows), minlength=len(rows)) for found in numbers], np.int32),
+            "shuffled.within_an_epoch": np.int32(any((np.diff(row) < 0).any() for row in order[0])),
+            "shuffled.anew_in_each": np.int32(any((order[0] != epoch).any() for epoch in order[1:])),
+            "shuffled.across_batches": np.int32(_mixed(order, B)),
+            "seeded.same_again": np.int32(seeded[0]),
+            "seeded.others_differ": np.int32(seeded[1]),
+            "resumed": np.array([_resumed(subject, case, batches[0], stop) for stop in (0, 1, steps, 2 * steps - 1)], np.int32),
+        }
+    )  # fmt: skip
+
+
+def _mixed(order: Any, B: int) -> bool:
+    """Whether the batches of one epoch are made up of other examples than those of the next."""
+    first, second = ({tuple(sorted(batch)) for batch in epoch.reshape(-1, B).tolist()} for epoch in order[:2])
+    return first != second
+
+
+def _resumed(subject: Subject, case: Case, expected: list[Any], stop: int) -> bool:
+    """Whether a fresh loader, told where another stopped, gives the batches that would have come."""
+    rows, B = case.values["rows"], case.values["batch_size"]
+    first, second = (_load(subject, case)(0) for _ in range(2))
+    for _ in range(stop):
+        next(first)
+    state = first.get_state()
+    # As it will come back from disk: a state that is the live object itself would move on with the loader.
+    state = state if isinstance(state, bytes | str) else json.loads(json.dumps(state))
+    for _ in range(2):
+        next(first)
+    second.set_state(state)
+    return all(np.array_equal(_batch(second, rows, B), batch) for batch in expected[stop:])
+
+
+def _load(subject: Subject, case: Case, seed: int = 0) -> Any:
+    values = case.values
+
+    def load(shard: int) -> Any:
+        how = (values["batch_size"], int(values["seed"]) + seed, shard, values["num_shards"])
+        loader = subject.call("make_loader", values["rows"], *how)
+        for name in ("__next__", "get_state", "set_state"):
+            if not hasattr(loader, name):
+                raise BadOutput(f"`make_loader` returned a {type(loader).__name__} without `{name}`; return an iterator of Grain's")
+        return loader
+
+    return load
+
+
+def _batch(loader: Iterator[Any], rows: Any, B: int) -> Any:
+    try:
+        batch = next(loader)
+    except StopIteration:
+        raise BadOutput("the loader ended; it must go on for ever, epoch after epoch") from None
+    if np.shape(batch) != (B, rows.shape[1]):
+        raise BadOutput(f"a batch has shape {np.shape(batch)}; it must be (B, T) = {(B, rows.shape[1])}")
+    return np.asarray(batch)
+
+
+PROBES = {"loading": loading}

@@ -1,0 +1,16 @@
+"""Problem 11, reference: clipping by the global norm."""
+
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Float, PyTree
+
+TINY = 1e-12  # a norm below this is none
+
+
+def clip_by_global_norm(
+    gradients: PyTree[Float[Array, "..."]], max_norm: float
+) -> tuple[PyTree[Float[Array, "..."]], Float[Array, ""]]:
+    """One factor for all leaves, never above 1 (Pascanu, Mikolov and Bengio 2013); also the norm before it is applied."""
+    norm = jnp.sqrt(sum(jnp.sum(jnp.square(leaf)) for leaf in jax.tree.leaves(gradients)))
+    factor = jnp.minimum(1.0, max_norm / jnp.maximum(norm, TINY))
+    return jax.tree.map(lambda leaf: leaf * factor, gradients), norm

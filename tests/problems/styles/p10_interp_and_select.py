@@ -1,0 +1,16 @@
+"""The warm-up by jnp.interp, the stretch chosen by jnp.select, half-angle formula for the cosine."""
+
+import jax.numpy as jnp
+
+
+def warmup_cosine(peak, warmup_steps, decay_steps):
+    floor = peak / 10
+
+    def schedule(step):
+        step = jnp.asarray(step, jnp.float32)
+        rise = jnp.interp(step, jnp.array([0.0, float(warmup_steps)]), jnp.array([peak * 1e-5, peak]))
+        angle = jnp.pi * (step - warmup_steps) / (decay_steps - warmup_steps)
+        fall = floor + (peak - floor) * jnp.cos(angle / 2) ** 2
+        return jnp.select([step < warmup_steps, step >= decay_steps], [rise, floor], fall)
+
+    return schedule

@@ -1,0 +1,10 @@
+"""optax measures, lax.cond decides."""
+
+import jax
+import optax
+
+
+def clip_by_global_norm(gradients, max_norm):
+    norm = optax.tree.norm(gradients)
+    shorten = lambda tree: jax.tree.map(lambda x: x / norm * max_norm, tree)  # noqa: E731
+    return jax.lax.cond(norm > max_norm, shorten, lambda tree: tree, gradients), norm
