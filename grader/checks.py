@@ -5,6 +5,9 @@ from typing import Any, Literal
 
 from grader.problem import EXACT, FLOAT32, Check, Tolerance
 
+# What the numbers of `grader.placement.place` mean.
+PLACES = {-1: "on one device", 0: "not split", 1: "split over data", 2: "split over model", 3: "split over both"}
+
 Wrt = Literal["parameters"] | Sequence[str]
 
 

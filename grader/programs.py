@@ -16,6 +16,11 @@ def temporary_bytes(program: Callable[..., Any], *args: Any) -> int:
     return int(jax.jit(program).lower(*args).compile().memory_analysis().temp_size_in_bytes)
 
 
+def size(program: Callable[..., Any], *args: Any) -> int:
+    """How many lines XLA is given to compile for `program(*args)`; a loop's body counts once."""
+    return len(jax.jit(program).lower(*args).as_text().splitlines())
+
+
 def equations(program: Callable[..., Any], *args: Any) -> Iterator[Any]:
     """Every equation of the traced program, those inside loops and calls too, each once however often it runs."""
 

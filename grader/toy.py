@@ -1,6 +1,7 @@
 """The small language model that training probes hand to a submission. Ours, so that a train step is graded by itself."""
 
 from collections.abc import Callable
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -8,6 +9,10 @@ import optax
 from flax import nnx
 
 from grader.leaves import fill_module, fill_state
+
+
+# One transformation for all: a step that was compiled for one optimizer serves the next.
+ADAMW = optax.adamw(0.02)
 
 
 class ToyLM(nnx.Module):
@@ -43,12 +48,24 @@ class Counter:
         return 0
 
 
+class Counting:
+    """Calls `make` and counts the calls that made real arrays, not traced ones."""
+
+    def __init__(self, make: Callable[[], Any]) -> None:
+        self.make, self.real_calls = make, 0
+
+    def __call__(self) -> Any:
+        made = self.make()
+        self.real_calls += not isinstance(jax.tree.leaves(nnx.state(made))[0], jax.core.Tracer)
+        return made
+
+
 def maker(vocab_size: int, d_model: int, d_ff: int) -> Callable[[], tuple[ToyLM, nnx.Optimizer[ToyLM]]]:
     """A function that makes a fresh model and an AdamW for it."""
 
     def make() -> tuple[ToyLM, nnx.Optimizer[ToyLM]]:
         model = ToyLM(vocab_size, d_model, d_ff, rngs=nnx.Rngs(0))
-        return model, nnx.Optimizer(model, optax.adamw(0.02), wrt=nnx.Param)
+        return model, nnx.Optimizer(model, ADAMW, wrt=nnx.Param)
 
     return make
 
@@ -62,3 +79,37 @@ def used(make: Callable[[], tuple[ToyLM, nnx.Optimizer[ToyLM]]], seed: int) -> t
     filled = jax.tree.map(lambda new, old: abs(new) if old.ndim else old + 3, fill_state(state, seed), state)
     nnx.update(optimizer, jax.tree.map(jnp.asarray, filled))
     return model, optimizer
+
+
+class ToyGPT(nnx.Module):
+    """Parameters under the names of problem 06's MiniGPT, and nothing else: `gpt_logits` runs it."""
+
+    def __init__(self, vocab_size: int, d_model: int, num_heads: int, d_ff: int, num_layers: int, context: int):
+        def linear(i: int, o: int) -> nnx.Module:
+            return nnx.Linear(i, o, kernel_init=zeros, rngs=rngs)
+
+        rngs, zeros = nnx.Rngs(0), nnx.initializers.zeros_init()
+        self.embed = nnx.Embed(vocab_size, d_model, embedding_init=zeros, rngs=rngs)
+        self.pos_embed = nnx.Param(jnp.zeros((context, d_model)))
+        self.blocks = nnx.List([nnx.Module() for _ in range(num_layers)])
+        for block in self.blocks:
+            block.ln1, block.ln2 = nnx.LayerNorm(d_model, rngs=rngs), nnx.LayerNorm(d_model, rngs=rngs)
+            block.attn = nnx.Module()
+            block.attn.num_heads = num_heads
+            for name in ("q_proj", "k_proj", "v_proj", "out_proj"):
+                setattr(block.attn, name, linear(d_model, d_model))
+            block.ff1, block.ff2 = linear(d_model, d_ff), linear(d_ff, d_model)
+        self.ln_f = nnx.LayerNorm(d_model, rngs=rngs)
+
+
+def gpt_logits(model: Any, token_ids: jax.Array) -> jax.Array:
+    """The logits (T, V) of a ToyGPT, or of any model with its parameters' names, on ids (T,)."""
+    x = model.embed(token_ids) + model.pos_embed[: len(token_ids)]
+    for block in model.blocks:
+        attn, normal = block.attn, block.ln1(x)
+        q, k, v = (
+            layer(normal).reshape(len(x), attn.num_heads, -1) for layer in (attn.q_proj, attn.k_proj, attn.v_proj)
+        )
+        x += attn.out_proj(jax.nn.dot_product_attention(q, k, v, is_causal=True).reshape(x.shape))
+        x += block.ff2(nnx.relu(block.ff1(block.ln2(x))))
+    return model.ln_f(x) @ model.embed.embedding[...].T

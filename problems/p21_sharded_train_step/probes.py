@@ -5,9 +5,9 @@ from typing import Any
 import jax
 import numpy as np
 from flax import nnx
-from jax.sharding import AxisType, Mesh, NamedSharding
 
 from grader.leaves import BadOutput, named
+from grader.placement import bytes_on_device, mesh_of, place, places
 from grader.probes import Reading, Subject, check_arguments
 from grader.problem import Case
 from grader.programs import gathered_bytes
@@ -16,7 +16,7 @@ from grader.toy import maker, used
 def sharded_training(subject: Subject, case: Case) -> Reading:
     """Where state and batch are put, what three steps compute, what is donated and what is gathered."""
     values = case.values
-    mesh = jax.make_mesh((4, 2), ("data", "model"), axis_types=(AxisType.Auto, AxisType.Auto))
+    mesh = mesh_of(4, 2)
     model, optimizer = used(maker(values["vocab_size"], values["d_model"], values["d_ff"]), case.seed)
     entries = {entry.name: subject.attribute(entry.name) for entry in subject.problem.entries}
     for entry in subject.problem.entries:
@@ -26,14 +26,14 @@ def sharded_training(subject: Subject, case: Case) -> Reading:
     shard_state(model, mesh)
     shard_state(optimizer, mesh)
     arrays: dict[str, Any] = {
-        **_places(model, "placed.model", mesh),
-        **_places(optimizer, "placed.optimizer", mesh),
-        "bytes_on_device": _bytes_on_device((model, optimizer), mesh),
+        **places(model, "placed.model", mesh),
+        **places(optimizer, "placed.optimizer", mesh),
+        "bytes_on_device": bytes_on_device((model, optimizer), mesh),
     }
     batches = [shard_batch(token_ids, mesh) for token_ids in values["token_ids"]]
     if not all(isinstance(batch, jax.Array) for batch in batches):
         raise BadOutput("`shard_batch` must return a jax.Array that holds the batch")
-    arrays["placed.batch"] = _place(batches[0], mesh)
+    arrays["placed.batch"] = place(batches[0], mesh)
 
     before = [jax.tree.leaves(nnx.state(node)) for node in (model, optimizer)]
     losses = [step(model, optimizer, batch, values["pad_id"]) for batch in batches[:1]]
@@ -46,35 +46,13 @@ def sharded_training(subject: Subject, case: Case) -> Reading:
             **arrays,
             "losses": np.stack([np.asarray(loss) for loss in losses]),
             **named(nnx.state(model, nnx.Param), "parameters"),
-            **_places(model, "after.model", mesh),
-            **_places(optimizer, "after.optimizer", mesh),
+            **places(model, "after.model", mesh),
+            **places(optimizer, "after.optimizer", mesh),
             "donated.model": np.int32(donated[0]),
             "donated.optimizer": np.int32(donated[1]),
             "bytes_gathered": np.int32(_gathered(step, model, optimizer, batches[0], values["pad_id"])),
         }
     )
-
-
-def _places(node: nnx.Module, prefix: str, mesh: Mesh) -> dict[str, np.ndarray]:
-    return {path: _place(leaf, mesh) for path, leaf in named(nnx.state(node), prefix).items()}
-
-
-def _place(array: jax.Array, mesh: Mesh) -> np.ndarray:
-    """For each axis of the array, over which axes of the mesh it is split (see PLACES in the definition)."""
-    sharding = array.sharding
-    if not isinstance(sharding, NamedSharding) or sharding.mesh.shape_tuple != mesh.shape_tuple:
-        return np.full(array.ndim, -1, np.int32)
-    spec = [*sharding.spec, *[None] * array.ndim][: array.ndim]
-    names = [() if part is None else (part,) if isinstance(part, str) else part for part in spec]
-    return np.array([sum({"data": 1, "model": 2}.get(name, 0) for name in part) for part in names], np.int32)
-
-
-def _bytes_on_device(nodes: tuple[nnx.Module, ...], mesh: Mesh) -> np.ndarray:
-    held = dict.fromkeys((device.id for device in mesh.devices.flat), 0)
-    for leaf in jax.tree.leaves([nnx.state(node) for node in nodes]):
-        for shard in leaf.addressable_shards:
-            held[shard.device.id] += shard.data.nbytes
-    return np.array(list(held.values()), np.int32)
 
 
 def _gathered(step: Any, *args: Any) -> int:

@@ -3,10 +3,10 @@
 from collections.abc import Mapping
 from typing import Any
 
+from grader.checks import PLACES
 from grader.problem import EXACT, Cases, Check, Entry, Problem, Tolerance
 
 STEPS = 3
-PLACES = {-1: "on one device", 0: "not split", 1: "split over data", 2: "split over model", 3: "split over both"}
 
 
 def batches(sizes: Mapping[str, int], rng: Any) -> dict[str, Any]:

@@ -15,21 +15,9 @@ from flax import nnx
 from grader.leaves import BadOutput, named
 from grader.probes import Reading, Subject
 from grader.problem import Case
-from grader.toy import ToyLM, maker, used
+from grader.toy import Counting, ToyLM, maker, used
 
 _numbers = itertools.count()
-
-
-class Counting:
-    """Calls `make` and counts the calls that made real arrays, not traced ones."""
-
-    def __init__(self, make: Callable[[], Any]) -> None:
-        self.make, self.real_calls = make, 0
-
-    def __call__(self) -> Any:
-        made = self.make()
-        self.real_calls += not isinstance(jax.tree.leaves(nnx.state(made))[0], jax.core.Tracer)
-        return made
 
 
 def restored(subject: Subject, case: Case) -> Reading:

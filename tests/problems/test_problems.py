@@ -1,5 +1,6 @@
 """Every problem is sound; correct submissions pass in whatever style; the pieces agree with independent oracles."""
 
+import shutil
 import sys
 from pathlib import Path
 
@@ -28,8 +29,11 @@ def test_sound(name: str, grade: Grade):
 
 
 @pytest.mark.parametrize("path", STYLES, ids=lambda path: path.stem)
-def test_a_correct_submission_in_another_style_passes(path: Path, grade: Grade):
-    run = grade("problem", path.stem[1:3], path, "--json")
+def test_a_correct_submission_in_another_style_passes(path: Path, grade: Grade, tmp_path: Path):
+    """In a workspace whose other files are the reference's, so that a style may import them."""
+    shutil.copytree(ROOT / "solutions", tmp_path / "attempts", ignore=shutil.ignore_patterns("*.toml", "__*"))
+    shutil.copyfile(path, tmp_path / "attempts" / f"{course.find(path.stem[1:3]).name}.py")
+    run = grade("problem", path.stem[1:3], "--json")
     assert (run.json["verdict"], run.json["score"], run.code) == ("PASS", run.json["points"], 0), run.json["checks"]
 
 

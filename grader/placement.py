@@ -1,0 +1,40 @@
+"""Where arrays lie on a mesh of devices, as numbers that a check can compare."""
+
+from typing import Any
+
+import jax
+import numpy as np
+from flax import nnx
+from jax.sharding import AxisType, Mesh, NamedSharding
+
+from grader.leaves import named
+
+
+def mesh_of(*shape: int, axes: tuple[str, ...] = ("data", "model")) -> Mesh:
+    """A mesh of the first devices."""
+    devices = jax.devices()[: int(np.prod(shape))]
+    return jax.make_mesh(shape, axes[: len(shape)], axis_types=(AxisType.Auto,) * len(shape), devices=devices)
+
+
+def places(node: Any, prefix: str, mesh: Mesh) -> dict[str, np.ndarray[Any, Any]]:
+    """`place` of every array of a module or an optimizer, by path."""
+    return {path: place(leaf, mesh) for path, leaf in named(nnx.state(node), prefix).items()}
+
+
+def place(array: jax.Array, mesh: Mesh) -> np.ndarray[Any, Any]:
+    """For each axis of the array, over which axes of the mesh it is split, in the numbers of `grader.checks.PLACES`."""
+    sharding = array.sharding
+    if not isinstance(sharding, NamedSharding) or sharding.mesh.shape_tuple != mesh.shape_tuple:
+        return np.full(array.ndim, -1, np.int32)
+    spec = [*sharding.spec, *[None] * array.ndim][: array.ndim]
+    names = [() if part is None else (part,) if isinstance(part, str) else part for part in spec]
+    return np.array([sum({"data": 1, "model": 2}.get(name, 0) for name in part) for part in names], np.int32)
+
+
+def bytes_on_device(nodes: tuple[Any, ...], mesh: Mesh) -> np.ndarray[Any, Any]:
+    """What the arrays of these modules take on each device of the mesh."""
+    held = dict.fromkeys((device.id for device in mesh.devices.flat), 0)
+    for leaf in jax.tree.leaves([nnx.state(node) for node in nodes]):
+        for shard in leaf.addressable_shards:
+            held[shard.device.id] += shard.data.nbytes
+    return np.array(list(held.values()), np.int32)

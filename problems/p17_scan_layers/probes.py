@@ -1,0 +1,33 @@
+"""What problem 17 looks at besides numbers: how layers start, and how the program grows with them. Runs in workers."""
+
+from dataclasses import replace
+
+import jax
+import numpy as np
+from flax import nnx
+
+from grader.leaves import named
+from grader.probes import Reading, Subject
+from grader.problem import Case
+from grader.programs import size
+
+NAME = "LayerStack"
+
+
+def stacking(subject: Subject, case: Case) -> Reading:
+    """How many pairs of layers start with the same matrices, and by how many lines the program grows for four layers more."""
+    depth = int(case.values["num_layers"])
+
+    def lines(depth: int) -> int:
+        deep = replace(case, values={**case.values, "num_layers": depth})
+        call, parameters, arrays = subject.bind(NAME, deep)
+        return size(call, parameters, arrays)
+
+    model = subject.maker(NAME, case)()
+    matrices = [x for x in named(nnx.state(model, nnx.Param), "").values() if x.ndim == 3 and len(x) == depth]
+    pairs = [(i, j) for i in range(depth) for j in range(i)]
+    equal = sum(any(bool(np.array_equal(x[i], x[j])) for x in jax.device_get(matrices)) for i, j in pairs)
+    return Reading({"equal_layers": np.int32(equal), "growth": np.int32(lines(depth + 4) - lines(depth))})
+
+
+PROBES = {"stacking": stacking}

@@ -1,0 +1,25 @@
+"""What problem 18 looks at besides numbers: the memory that loss and gradient take. Runs in workers."""
+
+from typing import Any
+
+import jax
+import numpy as np
+
+from grader.probes import Reading, Subject
+from grader.problem import Case
+from grader.programs import temporary_bytes
+
+
+def memory(subject: Subject, case: Case) -> Reading:
+    """The temporary memory of the compiled loss and its gradients, in bytes."""
+    values = case.values
+
+    def loss(x: Any, embedding: Any, token_ids: Any) -> Any:
+        return subject.call("chunked_loss", x, embedding, token_ids, values["pad_id"], values["chunk"])
+
+    program = jax.value_and_grad(loss, argnums=(0, 1))
+    arrays = (values["x"], values["embedding"], values["token_ids"])
+    return Reading({"temporary_bytes": np.int64(temporary_bytes(program, *arrays))})
+
+
+PROBES = {"memory": memory}

@@ -1,0 +1,52 @@
+"""Problem 18: the loss of a large head in little memory."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from grader.checks import output, output_and_gradient
+from grader.problem import Cases, Check, Entry, Problem, Tolerance
+
+LOSS = "chunked_loss"
+
+
+def hidden(sizes: Mapping[str, int], rng: Any) -> dict[str, Any]:
+    T, D, V, real = sizes["T"], sizes["D"], sizes["V"], sizes.get("real", sizes["T"])
+    token_ids = rng.integers(0, V - 1, T).astype("int32")
+    token_ids[real:] = V - 1
+    return {
+        "x": rng.standard_normal((T, D)).astype("float32"),
+        "embedding": rng.standard_normal((V, D)).astype("float32"),
+        "token_ids": token_ids,
+        "pad_id": V - 1,
+        "chunk": sizes["C"],
+    }
+
+
+# A few arrays of (chunk, V) and the embedding's gradient; another way to write it may hold one or two more. All logits
+# together would be eight times the reference's memory.
+MEMORY = Tolerance(rtol=1.0, atol=0.0)
+
+PROBLEM = Problem(
+    title="A loss in chunks",
+    builds_on=(7,),
+    entries=(Entry(LOSS, ("x", "embedding", "token_ids", "pad_id", "chunk")),),
+    cases={
+        "cases": Cases(hidden, {"T": (7, 9), "D": (3, 4), "V": (5, 6), "C": (3, 2)}),
+        "remainder": Cases(hidden, {"T": (6, 8), "D": (3,), "V": (5,), "C": (4, 3)}, draws=2),
+        "padded": Cases(hidden, {"T": (9,), "D": (3,), "V": (5,), "C": (3, 4), "real": (6, 5, 3)}, draws=2),
+        "nothing": Cases(hidden, {"T": (5,), "D": (3,), "V": (5,), "C": (2,), "real": (1, 0)}, draws=1),
+        "large": Cases(hidden, {"T": (257,), "D": (8,), "V": (4096,), "C": (16,)}, draws=1),
+    },
+    checks=(
+        *output_and_gradient(LOSS, wrt=["x", "embedding"], points=(1, 2)),
+        output(LOSS, points=1, name="chunk does not divide", cases="remainder"),
+        output(LOSS, points=1, name="padding does not count", cases="padded"),
+        output(LOSS, points=1, name="nothing to predict gives 0", cases="nothing"),
+        Check(
+            "memory of one chunk", 2, "memory", leaves="temporary_bytes", cases="large", compare="at_most",
+            tolerance=MEMORY,
+            advice="The gradient's program holds the logits of many chunks. Put `jax.checkpoint` around the body of the scan, so "
+            "that it saves only its inputs.",
+        ),
+    ),
+)  # fmt: skip
