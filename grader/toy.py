@@ -21,11 +21,12 @@ class ToyLM(nnx.Module):
     `traces` counts how often Python runs the forward pass: once a compilation under jit, once a call without.
     """
 
-    def __init__(self, vocab_size: int, d_model: int, d_ff: int, rngs: nnx.Rngs):
-        zeros = nnx.initializers.zeros_init()  # the values are overwritten: drawing them would only take time
-        self.embed = nnx.Embed(vocab_size, d_model, embedding_init=zeros, rngs=rngs)
-        self.ff = nnx.Linear(d_model, d_ff, kernel_init=zeros, rngs=rngs)
-        self.head = nnx.Linear(d_ff, vocab_size, kernel_init=zeros, rngs=rngs)
+    def __init__(self, vocab_size: int, d_model: int, d_ff: int, rngs: nnx.Rngs, *, drawn: bool = False):
+        # Most probes overwrite the values: drawing them would only take time.
+        init = nnx.initializers.normal(0.1) if drawn else nnx.initializers.zeros_init()
+        self.embed = nnx.Embed(vocab_size, d_model, embedding_init=init, rngs=rngs)
+        self.ff = nnx.Linear(d_model, d_ff, kernel_init=init, rngs=rngs)
+        self.head = nnx.Linear(d_ff, vocab_size, kernel_init=init, rngs=rngs)
         self.temperature = nnx.Variable(jnp.asarray(2.0))
         self.traces = Counter()
 
@@ -60,11 +61,13 @@ class Counting:
         return made
 
 
-def maker(vocab_size: int, d_model: int, d_ff: int) -> Callable[[], tuple[ToyLM, nnx.Optimizer[ToyLM]]]:
-    """A function that makes a fresh model and an AdamW for it."""
+def maker(
+    vocab_size: int, d_model: int, d_ff: int, *, drawn: bool = False
+) -> Callable[[], tuple[ToyLM, nnx.Optimizer[ToyLM]]]:
+    """A function that makes a fresh model and an AdamW for it. The parameters are zeros unless they are `drawn`."""
 
     def make() -> tuple[ToyLM, nnx.Optimizer[ToyLM]]:
-        model = ToyLM(vocab_size, d_model, d_ff, rngs=nnx.Rngs(0))
+        model = ToyLM(vocab_size, d_model, d_ff, rngs=nnx.Rngs(0), drawn=drawn)
         return model, nnx.Optimizer(model, ADAMW, wrt=nnx.Param)
 
     return make
