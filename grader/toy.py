@@ -5,6 +5,7 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 import optax
 from flax import nnx
 
@@ -116,3 +117,26 @@ def gpt_logits(model: Any, token_ids: jax.Array) -> jax.Array:
         x += attn.out_proj(jax.nn.dot_product_attention(q, k, v, is_causal=True).reshape(x.shape))
         x += block.ff2(nnx.relu(block.ff1(block.ln2(x))))
     return model.ln_f(x) @ model.embed.embedding[...].T
+
+
+class Stories:
+    """An endless stream of batches whose state is a position: what a data pipeline looks like to a checkpoint."""
+
+    def __init__(self, rows: np.ndarray[Any, Any], batch_size: int):
+        self.rows, self.batch_size, self.epoch, self.step = rows, batch_size, 0, 0
+
+    def __next__(self) -> np.ndarray[Any, Any]:
+        order = np.random.default_rng(self.epoch).permutation(len(self.rows))
+        batch: np.ndarray[Any, Any] = self.rows[order[self.step * self.batch_size :][: self.batch_size]]
+        self.step += 1
+        if (self.step + 1) * self.batch_size > len(self.rows):
+            self.epoch, self.step = self.epoch + 1, 0
+        return batch
+
+    def get_state(self) -> dict[str, int]:
+        """Where it is."""
+        return {"epoch": self.epoch, "step": self.step}
+
+    def set_state(self, state: dict[str, int]) -> None:
+        """Goes there."""
+        self.epoch, self.step = int(state["epoch"]), int(state["step"])

@@ -5,6 +5,7 @@ and the judge decides what they mean.
 """
 
 import contextlib
+import functools
 import gc
 import importlib
 import importlib.abc
@@ -16,6 +17,7 @@ import socket
 import sys
 import traceback
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from types import ModuleType
 from typing import Any
 
@@ -24,7 +26,7 @@ import jaxlib.version
 import numpy as np
 from flax import nnx  # noqa: F401  imported before the confinement, as every submission needs it
 
-from grader import course, probes
+from grader import course, probes, twin
 from grader.channel import ChannelError, Frame, receive, send
 from grader.confinement import confine
 from grader.leaves import BadOutput, to_leaves
@@ -86,10 +88,17 @@ def main() -> None:
     gc.set_threshold(50_000)
     gc.enable()
     isolation = confine(start["limits"], start["cache"])
+    wants_twin = getattr(found, "TWIN", False)
+    second = twin.fork(lambda theirs: _serve(theirs, problem, known, None)) if wants_twin else None
     send(sock, Frame("ready", {"isolation": isolation}))
+    _serve(sock, problem, known, second)
+
+
+def _serve(sock: socket.socket, problem: Any, known: Mapping[str, Any], second: twin.Twin | None) -> None:
+    """Answers jobs until the other end hangs up."""
     sources = Sources()
     sys.meta_path.insert(0, sources)
-    subjects: dict[str, probes.Subject] = {}
+    desk = Desk(problem, known, sources, second)
     # What a submission that fills the memory leaves us to say so: its traceback keeps alive all that it allocated.
     reserve: list[bytearray] = []
     while True:
@@ -99,7 +108,7 @@ def main() -> None:
         except ChannelError:
             return
         try:
-            answer = _answer(job, problem, known, sources, subjects)
+            answer = desk.answer(job)
         except BaseException as error:  # a submission may raise anything, SystemExit included
             reserve.clear()
             answer = Frame("raised", _describe(error, set(sources.filenames.values())))
@@ -111,25 +120,35 @@ def main() -> None:
             send(sock, Frame("raised", {"kind": "bad_output", "type": "", "message": str(error), "frames": []}))
 
 
-def _answer(
-    job: Frame,
-    problem: Any,
-    known: Mapping[str, Any],
-    sources: Sources,
-    subjects: dict[str, probes.Subject],
-) -> Frame:
-    fields = job.fields
-    if job.kind == "load":
-        namespace = sources.install(problem.name, fields["sources"], fields["filename"])
-        subjects[fields["variant"]] = probes.Subject(problem, namespace)
-        return Frame("loaded")
-    if job.kind == "examples":
-        return Frame("examples", {"failures": _examples(fields["page"])})
-    values = {leaf.path: leaf.values for leaf in job.leaves} | fields["scalars"]
-    values = {key: values[key] for key in fields["order"]}
-    case = Case(values, seed=fields["seed"])
-    reading = known[fields["probe"]](subjects[fields["variant"]], case, **fields["options"])
-    return Frame("reading", {"notes": reading.notes, "numeric": reading.numeric}, to_leaves(reading.arrays))
+@dataclass
+class Desk:
+    """What a worker keeps from job to job: the loaded files, and how each was loaded."""
+
+    problem: Any
+    known: Mapping[str, Any]
+    sources: Sources
+    second: twin.Twin | None
+    subjects: dict[str, probes.Subject] = field(default_factory=dict)
+    loads: dict[str, Frame] = field(default_factory=dict)
+
+    def answer(self, job: Frame) -> Frame:
+        """Does what a job asks."""
+        fields = job.fields
+        if job.kind == "load":
+            namespace = self.sources.install(self.problem.name, fields["sources"], fields["filename"])
+            self.subjects[fields["variant"]] = probes.Subject(self.problem, namespace)
+            self.loads[fields["variant"]] = job
+            return Frame("loaded")
+        if job.kind == "examples":
+            return Frame("examples", {"failures": _examples(fields["page"])})
+        values = {leaf.path: leaf.values for leaf in job.leaves} | fields["scalars"]
+        values = {key: values[key] for key in fields["order"]}
+        case = Case(values, seed=fields["seed"])
+        subject = self.subjects[fields["variant"]]
+        if self.second:
+            subject.elsewhere = functools.partial(self.second.probe, self.loads[fields["variant"]], job)
+        reading = self.known[fields["probe"]](subject, case, **fields["options"])
+        return Frame("reading", {"notes": reading.notes, "numeric": reading.numeric}, to_leaves(reading.arrays))
 
 
 def _describe(error: BaseException, files: set[str]) -> dict[str, Any]:
@@ -140,6 +159,8 @@ def _describe(error: BaseException, files: set[str]) -> dict[str, Any]:
         if frame.filename in files
     ]
     kind, message = "raised", _first_paragraph(error)
+    if isinstance(error, twin.TwinError):
+        return error.fields
     if isinstance(error, SyntaxError) and error.filename in files:
         kind = "syntax"
         frames = [[error.filename or "", error.lineno or 0, "", (error.text or "").rstrip("\n")[:200]]]

@@ -1,0 +1,21 @@
+"""What problem 23 looks at: five numbers. Runs in workers."""
+
+import numpy as np
+
+from grader.leaves import BadOutput
+from grader.probes import Reading, Subject
+from grader.problem import Case
+
+
+def counting(subject: Subject, case: Case) -> Reading:
+    """What each entry returns, exactly."""
+    arrays = {}
+    for entry in subject.problem.entries:
+        found = subject.call(entry.name, *(case.values[name] for name in entry.arguments))
+        if np.shape(found) or not isinstance(found, int | float | np.number):
+            raise BadOutput(f"`{entry.name}` returned a {type(found).__name__}; it must return a number")
+        arrays[entry.name] = np.float64(found)
+    return Reading(arrays)
+
+
+PROBES = {"counting": counting}

@@ -1,0 +1,90 @@
+"""What problem 24 looks at: spreads at the start, steps by group, and the logits' change at two widths. Runs in workers."""
+
+from dataclasses import replace
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import optax
+from flax import nnx
+
+from grader.leaves import BadOutput, filled, named
+from grader.probes import Reading, Subject
+from grader.problem import Case
+
+WIDE = 256  # eight times the base of the cases
+
+
+def starting(subject: Subject, case: Case) -> Reading:
+    """The root mean square of each matrix of a fresh wide model."""
+    model = _model(subject, case, WIDE)
+    return Reading(
+        {
+            f"spread.{path}": jnp.sqrt(jnp.mean(jnp.square(leaf)))
+            for path, leaf in named(nnx.state(model, nnx.Param), "").items()
+            if leaf.ndim == 2
+        }
+    )
+
+
+def stepping(subject: Subject, case: Case) -> Reading:
+    """Two updates of parameters of every group, also in a block within a list."""
+    D, steps = 3, []
+    shapes = {"embed": {"embedding": (5, D)}, "blocks": [{"ff1": {"kernel": (D, D), "bias": (D,)}, "ln1": {"scale": (D,)}}],
+              "hidden": {"kernel": (D, D), "bias": (D,)}, "head": {"kernel": (D, 5)}}  # fmt: skip
+    is_shape = lambda node: isinstance(node, tuple)  # noqa: E731
+    for turn in "abc":
+        paths = jax.tree_util.tree_map_with_path(
+            lambda path, shape, turn=turn: jnp.asarray(
+                filled(turn + jax.tree_util.keystr(path), shape, np.float32, case.seed)
+            ),
+            shapes,
+            is_leaf=is_shape,
+        )
+        steps.append(paths)
+    parameters, *gradients = steps
+    tx = _adam(subject, case, int(case.values["d_model"]))
+    state, arrays = tx.init(parameters), {}
+    for number, gradient in enumerate(gradients):
+        updates, state = jax.jit(tx.update)(gradient, state, parameters)
+        arrays |= named(updates, f"update.{number}")
+    return Reading(arrays)
+
+
+def transferring(subject: Subject, case: Case) -> Reading:
+    """How much three steps change the logits at the large width, divided by how much they do at the base width."""
+    base = int(case.values["base_d_model"])
+    return Reading({"growth": jnp.float32(_change(subject, case, WIDE) / _change(subject, case, base))})
+
+
+def _change(subject: Subject, case: Case, width: int) -> float:
+    model: Any = _model(subject, case, width)
+    optimizer = nnx.Optimizer(model, _adam(subject, case, width), wrt=nnx.Param)
+    token_ids = jnp.asarray(case.values["token_ids"])
+
+    @nnx.jit
+    def step(model: Any, optimizer: Any) -> None:
+        def loss(model: Any) -> Any:
+            return optax.softmax_cross_entropy_with_integer_labels(model(token_ids), jnp.flip(token_ids)).mean()
+
+        optimizer.update(model, nnx.grad(loss)(model))
+
+    before = model(token_ids)
+    for _ in range(3):
+        step(model, optimizer)
+    return float(jnp.sqrt(jnp.mean((model(token_ids) - before) ** 2)))
+
+
+def _model(subject: Subject, case: Case, width: int) -> nnx.Module:
+    return subject.maker("MupLM", replace(case, values={**case.values, "d_model": width}))()
+
+
+def _adam(subject: Subject, case: Case, width: int) -> optax.GradientTransformation:
+    tx = subject.call("mup_adam", case.values["learning_rate"], width, case.values["base_d_model"])
+    if not isinstance(tx, optax.GradientTransformation):
+        raise BadOutput(f"`mup_adam` returned a {type(tx).__name__}; it must return an optax.GradientTransformation")
+    return tx
+
+
+PROBES = {"starting": starting, "stepping": stepping, "transferring": transferring}

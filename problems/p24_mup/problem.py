@@ -1,0 +1,56 @@
+"""Problem 24: a learning rate that transfers across widths."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from grader.checks import output_and_gradient, parameters
+from grader.problem import FLOAT32, Cases, Check, Entry, Problem, Tolerance
+
+MODEL = "MupLM"
+
+
+def story(sizes: Mapping[str, int], rng: Any) -> dict[str, Any]:
+    V, base = sizes["V"], sizes["base"]
+    token_ids = rng.integers(0, V, sizes["T"]).astype("int32")
+    return {"vocab_size": V, "d_model": base * sizes["r"], "base_d_model": base, "token_ids": token_ids}
+
+
+def rates(sizes: Mapping[str, int], rng: Any) -> dict[str, Any]:
+    return {"learning_rate": 0.02, "d_model": 8 * sizes["r"], "base_d_model": 8}
+
+
+def widths(sizes: Mapping[str, int], rng: Any) -> dict[str, Any]:
+    token_ids = rng.integers(0, sizes["V"], 24).astype("int32")
+    return {"vocab_size": sizes["V"], "base_d_model": 32, "learning_rate": 0.01, "token_ids": token_ids}
+
+
+# The spread of some ten thousand normal numbers is known to 1 %; one of the wrong widths is off by a factor of 1.4 or more.
+SPREAD = Tolerance(rtol=0.1, atol=0.0)
+# Random starts of different widths: the change of the logits is the same to some 20 %; wrong scalings change it by a factor
+# of 2.8 (the root of the ratio of the widths) or more.
+CHANGE = Tolerance(rtol=0.6, atol=0.0)
+
+PROBLEM = Problem(
+    title="Widths that share a learning rate",
+    builds_on=(9, 14),
+    entries=(
+        Entry(MODEL, ("token_ids",), construct=("vocab_size", "d_model", "base_d_model")),
+        Entry("mup_adam", ("learning_rate", "d_model", "base_d_model")),
+    ),
+    cases={
+        "cases": Cases(story, {"T": (4, 5), "V": (6, 7), "base": (2, 3), "r": (2, 4)}, draws=2),
+        "rates": Cases(rates, {"r": (4, 2)}, draws=2),
+        "widths": Cases(widths, {"V": (20, 30)}, draws=1),
+    },
+    checks=(
+        parameters(MODEL, points=1),
+        *output_and_gradient(MODEL, wrt="parameters", points=(1, 1)),
+        Check("spread at the start", 2, "starting", leaves="spread", cases="widths", tolerance=SPREAD),
+        Check("steps of each group", 2, "stepping", leaves="update", cases="rates", tolerance=FLOAT32),
+        Check(
+            "logits change alike at all widths", 1, "transferring", leaves="growth", cases="widths", tolerance=CHANGE,
+            advice="The ratio of how much three steps change the logits at 8 times the width and at the base width. It should be "
+            "about 1: look at the spreads, the factor 1/r of the logits, and the rate of the hidden kernel.",
+        ),
+    ),
+)  # fmt: skip

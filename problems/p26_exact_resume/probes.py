@@ -1,0 +1,98 @@
+"""What problem 26 looks at: a run that is saved, and what becomes of it in another process. Runs in workers."""
+
+import itertools
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import optax
+import orbax.checkpoint  # noqa: F401  imported before the confinement, as every submission needs it
+from flax import nnx
+
+from grader.leaves import BadOutput, named
+from grader.probes import BadEntry, Reading, Subject
+from grader.problem import Case
+from grader.toy import Stories, ToyLM, maker, used
+
+TWIN = True
+BEFORE, AFTER = 5, 4
+_numbers = itertools.count()
+
+
+def resumed(subject: Subject, case: Case) -> Reading:
+    """How many numbers of the steps after a resume in another process differ from those of the run that went on."""
+    if subject.elsewhere is None:
+        raise BadEntry("this system cannot fork a process, so a resume cannot be graded on it")
+    path = str(Path.cwd() / f"run-{next(_numbers)}")
+    model, optimizer = used(_make(case), case.seed)
+    rngs, loader = nnx.Rngs(noise=5, dropout=6), _loader(case)()
+    _steps(model, optimizer, rngs, loader, BEFORE)
+    subject.call("save", path, model, optimizer, rngs, loader)
+    if not Path(path).exists():
+        raise BadOutput("after `save`, there is nothing at its path: was the writing waited for?")
+    theirs = subject.elsewhere("going_on", {"path": path})
+    ours = _steps(model, optimizer, rngs, loader, AFTER)
+    arrays: dict[str, Any] = {}
+    for group in ("batches", "noise", "losses", "model", "optimizer"):
+        leaves = [(x, theirs.get(key)) for key, x in ours.items() if key == group or key.startswith(group + ".")]
+        differing = sum(
+            np.size(x) if y is None or np.shape(y) != np.shape(x) else int(np.sum(np.asarray(x) != y)) for x, y in leaves
+        )
+        arrays[f"differing.{group}"] = np.int32(differing)
+    return Reading({**arrays, "losses": theirs["losses"]})
+
+
+def going_on(subject: Subject, case: Case, *, path: str) -> Reading:
+    """In the other process: resumes, and takes the steps that follow."""
+    found = subject.call("resume", path, lambda: (*_make(case)(), nnx.Rngs(noise=1, dropout=2)), _loader(case))
+    if not (isinstance(found, tuple | list) and len(found) == 4):
+        raise BadOutput("`resume` must return (model, optimizer, rngs, loader)")
+    model, optimizer, rngs, loader = found
+    kinds = ((model, ToyLM), (optimizer, nnx.Optimizer), (rngs, nnx.Rngs), (loader, Stories))
+    for value, kind in kinds:
+        if not isinstance(value, kind):
+            raise BadOutput(f"`resume` returned a {type(value).__name__} where the {kind.__name__} should be")
+    return Reading(_steps(model, optimizer, rngs, loader, AFTER))
+
+
+def _make(case: Case) -> Callable[[], Any]:
+    return maker(*(int(case.values[key]) for key in ("vocab_size", "d_model", "d_ff")), drawn=True)
+
+
+def _loader(case: Case) -> Callable[[], Stories]:
+    return lambda: Stories(case.values["rows"], int(case.values["batch_size"]))
+
+
+@nnx.jit
+def _step(model: ToyLM, optimizer: nnx.Optimizer, token_ids: jax.Array, noise: jax.Array) -> jax.Array:
+    def loss(model: ToyLM) -> jax.Array:
+        logits = jax.vmap(model)(token_ids[:, :-1]) + noise
+        return jnp.mean(optax.softmax_cross_entropy_with_integer_labels(logits, token_ids[:, 1:]))
+
+    value, gradients = nnx.value_and_grad(loss)(model)
+    optimizer.update(model, gradients)
+    model.temperature[...] = model.temperature[...] * 0.99
+    return value
+
+
+def _steps(model: Any, optimizer: Any, rngs: Any, loader: Any, steps: int) -> dict[str, Any]:
+    batches, noises, losses = [], [], []
+    for _ in range(steps):
+        batch = jnp.asarray(next(loader))
+        rngs.dropout()
+        noise = jax.random.normal(rngs.noise(), (len(batch), batch.shape[1] - 1, 1))
+        losses.append(_step(model, optimizer, batch, noise))
+        batches.append(batch)
+        noises.append(noise)
+    return {
+        "batches": jnp.stack(batches),
+        "noise": jnp.stack(noises),
+        "losses": jnp.stack(losses),
+        **jax.tree.map(np.asarray, named(nnx.state(model), "model") | named(nnx.state(optimizer), "optimizer")),
+    }
+
+
+PROBES = {"resumed": resumed, "going_on": going_on}

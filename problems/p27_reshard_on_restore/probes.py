@@ -1,0 +1,63 @@
+"""What problem 27 looks at: a checkpoint from a 4 x 2 mesh, restored on a 2 x 2 mesh and on one device. Runs in workers."""
+
+import itertools
+from pathlib import Path
+from typing import Any
+
+import jax
+import numpy as np
+import orbax.checkpoint  # noqa: F401  imported before the confinement, as every submission needs it
+from flax import nnx
+from jax.sharding import Mesh, NamedSharding, PartitionSpec
+
+from grader.leaves import BadOutput, named
+from grader.placement import bytes_on_device, mesh_of, places
+from grader.probes import Reading, Subject
+from grader.problem import Case
+from grader.toy import Counting, ToyLM, maker, used
+
+_numbers = itertools.count()
+
+
+def restored(subject: Subject, case: Case) -> Reading:
+    """Values and places of all that comes back on each of the meshes, and how often `make` was run for real."""
+    make = maker(*(int(case.values[key]) for key in ("vocab_size", "d_model", "d_ff")))
+    path = str(Path.cwd() / f"checkpoint-{next(_numbers)}")
+    model, optimizer = used(make, case.seed)
+    for node in (model, optimizer):
+        _spread(node, mesh_of(4, 2))
+    subject.call("save", path, model, optimizer)
+    if not Path(path).exists():
+        raise BadOutput("after `save`, there is nothing at its path: was the writing waited for?")
+    arrays: dict[str, Any] = {}
+    counting = Counting(make)
+    for shape in ((2, 2), (1, 1)):
+        mesh, name = mesh_of(*shape), "{}x{}".format(*shape)
+        found = subject.call("restore_on", path, counting, mesh)
+        if not (isinstance(found, tuple | list) and len(found) == 2 and isinstance(found[0], ToyLM)):
+            raise BadOutput(f"`restore_on` must return (model, optimizer); yours returned a {type(found).__name__}")
+        nodes = {"model": found[0], "optimizer": found[1]}
+        for kind, node in nodes.items():
+            arrays |= jax.tree.map(np.asarray, named(nnx.state(node), f"values.{kind}.{name}"))
+            arrays |= places(node, f"placed.{kind}.{name}", mesh)
+        arrays[f"bytes_on_device.{name}"] = _bytes(tuple(nodes.values()), mesh)
+    return Reading({**arrays, "real_calls_of_make": np.int32(counting.real_calls)})
+
+
+def _spread(node: Any, mesh: Mesh) -> None:
+    def place(leaf: jax.Array) -> jax.Array:
+        fits = leaf.ndim and leaf.shape[-1] % mesh.shape["model"] == 0
+        spec = PartitionSpec(*[None] * (leaf.ndim - 1), "model") if fits else PartitionSpec()
+        return jax.device_put(leaf, NamedSharding(mesh, spec))
+
+    nnx.update(node, jax.tree.map(place, nnx.state(node)))
+
+
+def _bytes(nodes: tuple[Any, ...], mesh: Mesh) -> np.ndarray[Any, Any]:
+    try:
+        return bytes_on_device(nodes, mesh)
+    except KeyError:
+        raise BadOutput("some arrays lie on devices that are not of the mesh that was given") from None
+
+
+PROBES = {"restored": restored}

@@ -1,0 +1,31 @@
+"""The parameters as a list of shapes, the products as a list of (K, N)."""
+
+import math
+
+
+def shapes(V, T, D, F, L):
+    block = [(D,)] * 4 + [(D, D), (D,)] * 4 + [(D, F), (F,), (F, D), (D,)]
+    return [(V, D), (T, D), *block * L, (D,), (D,)]
+
+
+def count_parameters(vocab_size, context, d_model, d_ff, num_layers):
+    return sum(math.prod(shape) for shape in shapes(vocab_size, context, d_model, d_ff, num_layers))
+
+
+def forward_flops_per_token(vocab_size, context, d_model, d_ff, num_layers):
+    layer = [(d_model, d_model)] * 4 + [(d_model, context), (context, d_model), (d_model, d_ff), (d_ff, d_model)]
+    return sum(2 * k * n for k, n in layer * num_layers + [(d_model, vocab_size)])
+
+
+def training_flops_per_token(*args, **kwargs):
+    forward = forward_flops_per_token(*args, **kwargs)
+    backward = 2 * forward
+    return forward + backward
+
+
+def training_bytes(*sizes, **named):
+    return count_parameters(*sizes, **named) * (4 + 4 + 8)
+
+
+def utilisation(tokens_per_second, peak_flops, *sizes, **named):
+    return training_flops_per_token(*sizes, **named) / peak_flops * tokens_per_second
