@@ -1,0 +1,96 @@
+"""What problem 28 looks at: the two files, and the logits that GPT-2 would compute from them. Runs in workers."""
+
+import itertools
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from safetensors import SafetensorError, safe_open
+
+from grader.leaves import BadOutput, fill_module
+from grader.probes import Reading, Subject
+from grader.problem import Case
+from grader.toy import ToyGPT
+
+SIZES = ("vocab_size", "n_positions", "n_embd", "n_layer", "n_head", "n_inner")
+SETTINGS = {"architectures": ["GPT2LMHeadModel"], "model_type": "gpt2", "activation_function": "relu",
+            "layer_norm_epsilon": 1e-6, "tie_word_embeddings": True}  # fmt: skip
+_numbers = itertools.count()
+
+
+def exported(subject: Subject, case: Case) -> Reading:
+    """Every tensor by name, the settings, and the logits."""
+    values = case.values
+    sizes = ("vocab_size", "d_model", "num_heads", "d_ff", "num_layers", "context")
+    model = ToyGPT(*(values[name] for name in sizes))
+    fill_module(model, case.seed)
+    folder = Path.cwd() / f"export-{next(_numbers)}"
+    subject.call("export_gpt2", model, values["num_heads"], str(folder))
+    tensors, metadata = _tensors(folder / "model.safetensors")
+    config = _config(folder / "config.json")
+    arrays: dict[str, Any] = {f"tensors.{name}": x for name, x in sorted(tensors.items())}
+    arrays |= {f"config.{key}": np.float64(_number(config.get(key))) for key in SIZES}
+    arrays |= {f"settings.{key}": np.int32(config.get(key) == value) for key, value in SETTINGS.items()}
+    arrays["metadata"] = np.int32((metadata or {}).get("format") == "pt")
+    try:
+        arrays["logits"] = _gpt2(tensors, config, np.asarray(values["token_ids"])).astype(np.float32)
+    except (KeyError, ValueError, TypeError, IndexError) as error:
+        return Reading(arrays, [f"no logits: GPT-2 cannot be run on these files ({type(error).__name__}: {error})"])
+    return Reading(arrays)
+
+
+def _tensors(path: Path) -> tuple[dict[str, Any], dict[str, str] | None]:
+    try:
+        with safe_open(path, framework="numpy") as file:
+            return {name: file.get_tensor(name) for name in file.keys()}, file.metadata()  # noqa: SIM118  it is no dictionary
+    except (OSError, SafetensorError) as error:
+        raise BadOutput(f"there is no readable {path.name} in the folder: {error}") from None
+
+
+def _config(path: Path) -> dict[str, Any]:
+    try:
+        found = json.loads(path.read_text())
+    except (OSError, ValueError) as error:
+        raise BadOutput(f"there is no readable {path.name} in the folder: {error}") from None
+    if not isinstance(found, dict):
+        raise BadOutput(f"{path.name} must hold one JSON object")
+    return found
+
+
+def _number(value: Any) -> float:
+    return float(value) if isinstance(value, int | float) else float("nan")
+
+
+def _gpt2(tensors: dict[str, Any], config: dict[str, Any], ids: Any) -> Any:
+    """What GPT2LMHeadModel computes from these tensors, in NumPy."""
+    t = {name.removeprefix("transformer."): x.astype(np.float64) for name, x in tensors.items()}
+    epsilon = float(config.get("layer_norm_epsilon", 1e-5))
+
+    def norm(x: Any, name: str) -> Any:
+        x = (x - x.mean(-1, keepdims=True)) / np.sqrt(x.var(-1, keepdims=True) + epsilon)
+        return x * t[f"{name}.weight"] + t[f"{name}.bias"]
+
+    def conv1d(x: Any, name: str) -> Any:
+        return x @ t[f"{name}.weight"] + t[f"{name}.bias"]
+
+    def activation(x: Any) -> Any:
+        if config.get("activation_function") == "relu":
+            return np.maximum(x, 0)
+        return 0.5 * x * (1 + np.tanh(np.sqrt(2 / np.pi) * (x + 0.044715 * x**3)))
+
+    T, heads = len(ids), int(config["n_head"])
+    x = t["wte.weight"][ids] + t["wpe.weight"][:T]
+    for i in range(int(config["n_layer"])):
+        q, k, v = np.split(conv1d(norm(x, f"h.{i}.ln_1"), f"h.{i}.attn.c_attn"), 3, axis=-1)
+        q, k, v = (part.reshape(T, heads, -1).swapaxes(0, 1) for part in (q, k, v))
+        scores = q @ k.swapaxes(1, 2) / np.sqrt(q.shape[-1])
+        scores = np.where(np.tril(np.ones((T, T), bool)), scores, -np.inf)
+        weights = np.exp(scores - scores.max(-1, keepdims=True))
+        mixed = (weights / weights.sum(-1, keepdims=True) @ v).swapaxes(0, 1).reshape(T, -1)
+        x = x + conv1d(mixed, f"h.{i}.attn.c_proj")
+        x = x + conv1d(activation(conv1d(norm(x, f"h.{i}.ln_2"), f"h.{i}.mlp.c_fc")), f"h.{i}.mlp.c_proj")
+    return norm(x, "ln_f") @ t["wte.weight"].T
+
+
+PROBES = {"exported": exported}

@@ -1,0 +1,32 @@
+"""Problem 29: drawing text from a model. The page is in pages/p29_sampling.md."""
+
+from collections.abc import Callable
+
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Float, Int
+
+
+def sampling_distribution(
+    logits: Float[Array, "V"], temperature: float, top_k: int, top_p: float
+) -> Float[Array, "V"]:
+    """The probabilities to draw from: temperature, then top-k, then top-p, scaled to sum to 1."""
+    raise NotImplementedError
+
+
+def generate(
+    model: Callable[[Int[Array, "T"]], Float[Array, "T V"]],
+    prompt: Int[Array, "N"],
+    num_tokens: int,
+    context: int,
+    stop_token: int,
+    key: Array,
+    temperature: float,
+    top_k: int,
+    top_p: float,
+) -> Int[Array, "M"]:
+    """Up to `num_tokens` new tokens after the prompt, ending before `stop_token`.
+
+    `model` takes exactly `context` ids. It sees the last of them that there are.
+    """
+    raise NotImplementedError

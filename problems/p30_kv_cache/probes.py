@@ -1,0 +1,63 @@
+"""What problem 30 looks at: the logits of each step, and what one step costs. Runs in workers."""
+
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from flax import nnx
+
+from grader.leaves import BadOutput, fill_module
+from grader.probes import Reading, Subject, run
+from grader.problem import Case
+from grader.toy import ToyGPT
+
+SIZES = ("vocab_size", "d_model", "num_heads", "d_ff", "num_layers", "context")
+
+
+def decoding(subject: Subject, case: Case) -> Reading:
+    """The logits after each token, and how often the step was compiled."""
+    program, state, cache = _program(subject, case)
+    arrays: dict[str, Any] = {}
+    notes: list[str] = []
+    traces = program.traces
+    jitted = jax.jit(program.step)
+    for position, token_id in enumerate(case.values["token_ids"]):
+        (logits, cache), notes = run(jitted, state, cache, jnp.asarray(token_id))
+        arrays[f"logits.{position}"] = logits
+    return Reading({**arrays, "compilations": np.int32(traces[0])}, notes)
+
+
+def cost(subject: Subject, case: Case) -> Reading:
+    """The bytes of the cache, and the operations of one compiled step as XLA counts them."""
+    program, state, cache = _program(subject, case)
+    compiled = jax.jit(program.step).lower(state, cache, jnp.asarray(case.values["token_ids"][0])).compile()
+    size = sum(leaf.nbytes for leaf in jax.tree.leaves(cache))
+    return Reading({"bytes": np.int64(size), "operations": np.float32(compiled.cost_analysis()["flops"])})
+
+
+class _Program:
+    """One step as a function of arrays alone. `traces` counts how often Python runs it."""
+
+    def __init__(self, subject: Subject, graphdef: Any) -> None:
+        self.subject, self.graphdef, self.traces = subject, graphdef, [0]
+
+    def step(self, state: Any, cache: Any, token_id: Any) -> Any:
+        self.traces[0] += 1
+        found = self.subject.call("decode_step", nnx.merge(self.graphdef, state), cache, token_id)
+        if not (isinstance(found, tuple | list) and len(found) == 2):
+            raise BadOutput("`decode_step` must return the pair (logits, cache)")
+        if found[0] is None or jnp.ndim(found[0]) != 1:
+            raise BadOutput(f"`decode_step` returned logits of shape {jnp.shape(found[0])}; they must be (V,)")
+        return tuple(found)
+
+
+def _program(subject: Subject, case: Case) -> tuple[_Program, Any, Any]:
+    model = ToyGPT(*(case.values[name] for name in SIZES))
+    fill_module(model, case.seed)
+    cache = subject.call("empty_cache", model, case.values["context"])
+    graphdef, state = nnx.split(model)
+    return _Program(subject, graphdef), state, jax.tree.map(jnp.asarray, cache)
+
+
+PROBES = {"decoding": decoding, "cost": cost}

@@ -1,0 +1,50 @@
+"""Problem 30: keys and values are computed once."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from grader.problem import Cases, Check, Entry, Problem, Tolerance
+
+
+def gpt(sizes: Mapping[str, int], rng: Any) -> dict[str, Any]:
+    V, H, T = sizes["V"], sizes["H"], sizes["T"]
+    return {
+        "vocab_size": V,
+        "d_model": H * sizes["K"],
+        "num_heads": H,
+        "d_ff": sizes["F"],
+        "num_layers": sizes["L"],
+        "context": T,
+        "token_ids": rng.integers(0, V, T).astype("int32"),
+    }
+
+
+# Sums of one position in another order than those of all positions together.
+LOGITS = Tolerance(rtol=1e-4, atol=1e-4)
+# Another way to write the same step may need half as many operations again. Running the prefix again needs T times as many.
+WORK = Tolerance(rtol=0.5, atol=0.0)
+BYTES = Tolerance(rtol=0.1, atol=64)
+
+PROBLEM = Problem(
+    title="The KV cache",
+    builds_on=(6, 29),
+    entries=(Entry("empty_cache", ("model", "context")), Entry("decode_step", ("model", "cache", "token_id"))),
+    cases={
+        "cases": Cases(gpt, {"T": (5, 6), "V": (11, 13), "H": (2, 3), "K": (4,), "F": (10,), "L": (2, 3)}, draws=2),
+        "long": Cases(gpt, {"T": (64,), "V": (16,), "H": (2,), "K": (8,), "F": (32,), "L": (2,)}, draws=1),
+    },
+    checks=(
+        Check("logits of the first token", 1, "decoding", leaves="logits.0", tolerance=LOGITS),
+        Check("logits of every step", 4, "decoding", leaves="logits", tolerance=LOGITS),
+        Check(
+            "compiled once", 1, "decoding", leaves="compilations", compare="at_most", tolerance=Tolerance(0, 1),
+            advice="The step was compiled again for later positions. Keep the position as an array in the cache.",
+        ),
+        Check("size of the cache", 1, "cost", leaves="bytes", cases="long", compare="at_most", tolerance=BYTES),
+        Check(
+            "work of one position", 2, "cost", leaves="operations", cases="long", compare="at_most", tolerance=WORK,
+            advice="One step does the work of many positions. Only the new token goes through the layers; of the others, the cache "
+            "holds keys and values.",
+        ),
+    ),
+)  # fmt: skip

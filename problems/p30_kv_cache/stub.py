@@ -1,0 +1,18 @@
+"""Problem 30: one position a step. The page is in pages/p30_kv_cache.md."""
+
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+from flax import nnx
+from jaxtyping import Array, Float, Int, PyTree
+
+
+def empty_cache(model: Any, context: int) -> PyTree[Array]:
+    """Room for the keys and values of `context` positions in each block, and the position of the next token."""
+    raise NotImplementedError
+
+
+def decode_step(model: Any, cache: PyTree[Array], token_id: Int[Array, ""]) -> tuple[Float[Array, "V"], PyTree[Array]]:
+    """(logits after this token, the cache with it). Computes one position only."""
+    raise NotImplementedError
