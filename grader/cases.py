@@ -45,6 +45,11 @@ def draw(problem: Problem, group: str, seed: int) -> list[Case]:
     return drawn
 
 
+def draw_all(problem: Problem, seed: int) -> dict[str, list[Case]]:
+    """The cases of every family that a check uses."""
+    return {group: draw(problem, group, seed) for group in sorted({check.cases for check in problem.checks})}
+
+
 def shrink(problem: Problem, failing: Case, seed: int, fails: Callable[[Case], bool], seconds: float) -> Case:
     """The smallest case found in about that time for which `fails` is true; `failing` itself if none is smaller."""
     end, best = monotonic() + seconds, failing

@@ -179,6 +179,34 @@ def list_(folder: str | None) -> None:
     click.echo(f"\n{score} of {total} points. `grade show NN` is the page, `grade problem NN` grades.")
 
 
+@main.command(name="next")
+@click.pass_obj
+def next_(folder: str | None) -> None:
+    """Say what to do next, and why."""
+    space = workspace.find(folder)
+    progress = space.progress()
+    done = [found for found in course.problems() if progress.get(found.name, {}).get("verdict") == "PASS"]
+    found = next((found for found in course.problems() if found not in done), None)
+    if found is None:
+        click.echo("You have passed every problem of the course.")
+        return
+    row = progress.get(found.name, {})
+    click.echo(f"Next: problem {found.label}, {found.title} ({course.part_of(found)}).")
+    if row.get("verdict") and row["verdict"] != "NOT ATTEMPTED":
+        click.echo(f"You have begun it: {row.get('score', 0)} of {found.points} points.")
+    before = [course.find(str(number)) for number in found.builds_on]
+    if before:
+        click.echo(f"It builds on what you have passed: {_names(before)}.")
+    after = [other for other in course.problems() if found.number in other.builds_on]
+    if after:
+        click.echo(f"You will need it for {_names(after)}.")
+    click.echo(f"`grade show {found.label}` is the page; {space.file(found)} is the file; `grade problem {found.label}` grades it.")
+
+
+def _names(problems: list[Any]) -> str:
+    return ", ".join(f"{found.label} {found.title}" for found in problems)
+
+
 @main.command()
 @click.argument("problem", metavar="NN")
 def show(problem: str) -> None:
@@ -253,18 +281,20 @@ def solution(folder: str | None, problem: str, give_up: bool) -> None:
 @main.command()
 @click.argument("problems", metavar="[NN ...]", nargs=-1)
 @click.option("--jobs", type=click.IntRange(1, 64), help="Problems verified at a time [default: one a core].")
+@click.option("--seeds", type=click.IntRange(0, 1000), default=20, show_default=True, help="Other seeds to try.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object, and nothing else, on stdout.")
-def verify(problems: tuple[str, ...], jobs: int | None, as_json: bool) -> None:
+def verify(problems: tuple[str, ...], jobs: int | None, seeds: int, as_json: bool) -> None:
     """For authors: is every problem sound?
 
     The stub must be NOT ATTEMPTED, the reference must pass, every misconception must be rejected and named as itself, the
-    page must have its sections and true examples. Exits 1 if anything falls short.
+    page must have its sections and true examples. With other seeds, the reference must pass and every misconception be
+    rejected, too. Tolerances must have room on both sides. Exits 1 if anything falls short.
     """
     from grader import verify as verify_
 
     chosen = [course.find(word) for word in problems] or course.problems()
     rows = []
-    for row in verify_.verify(chosen, jobs):
+    for row in verify_.verify(chosen, jobs, seeds):
         rows.append(row)
         if not as_json:
             if len(rows) == 1:
@@ -276,6 +306,7 @@ def verify(problems: tuple[str, ...], jobs: int | None, as_json: bool) -> None:
     if as_json:
         click.echo(json.dumps({"schema": 1, "sound": sound, "problems": [row.as_object() for row in rows]}))
     else:
+        click.echo(verify_.margins_table(rows))
         short = sum(bool(row.complaints) for row in rows)
         click.echo(f"\n{len(rows)} problems, {'all sound' if sound else f'{short} fall short'}.")
     sys.exit(0 if sound else 1)

@@ -106,7 +106,7 @@ def _compare_leaf(expected: Leaf, got: Leaf, tolerance: Tolerance, how: Compare)
         return Mismatch("shape", path, str(expected.shape), str(got.shape), hint=flat)
     if not _dtype_is_good_enough(expected.dtype, got.dtype):
         return Mismatch("dtype", path, expected.dtype, got.dtype)
-    wrong = excess(expected, got, tolerance, how) > 0
+    wrong = _errors(expected, got, tolerance, how) > 1
     if not wrong.any():
         return None
     first = tuple(int(i) for i in np.argwhere(wrong)[0]) if wrong.ndim else ()
@@ -117,8 +117,8 @@ def _compare_leaf(expected: Leaf, got: Leaf, tolerance: Tolerance, how: Compare)
     )
 
 
-def excess(expected: Leaf, got: Leaf, tolerance: Tolerance, how: Compare = "close") -> Values:
-    """By how much each value misses what the tolerance allows: positive where it is wrong, infinite for NaN.
+def _errors(expected: Leaf, got: Leaf, tolerance: Tolerance, how: Compare = "close") -> Values:
+    """The error of each value in units of what the tolerance allows: above 1 is wrong, infinite for NaN.
 
     NaN matches nothing unless the reference has it at the same place, and an infinity only itself. The absolute part grows
     with the leaf's own size (its root mean square), because the rounding error of a sum scales with its terms, not with
@@ -127,15 +127,33 @@ def excess(expected: Leaf, got: Leaf, tolerance: Tolerance, how: Compare = "clos
     want, have = _wide(expected.values), _wide(got.values)
     with np.errstate(all="ignore"):
         if how == "at_most":
-            over = have - want * (1 + tolerance.rtol) - tolerance.atol
+            off = np.maximum(have - want, 0)
+            allowed = tolerance.atol + tolerance.rtol * np.abs(want)
         else:
             finite = want[np.isfinite(want)]
             size = float(np.sqrt(np.mean(np.abs(finite) ** 2))) if finite.size else 0.0
-            over = np.abs(have - want) - (tolerance.atol * max(1.0, size) + tolerance.rtol * np.abs(want))
-        over = np.where(np.isfinite(want) & np.isfinite(have), over, np.inf)
+            off = np.abs(have - want)
+            allowed = tolerance.atol * max(1.0, size) + tolerance.rtol * np.abs(want)
+        units = np.where(off == 0, 0.0, off / allowed)
+        units = np.where(np.isfinite(want) & np.isfinite(have), units, np.inf)
         same = (want == have) | (np.isnan(want) & np.isnan(have))
-    result: Values = np.where(same & ~(np.isfinite(want) & np.isfinite(have)), -np.inf, over)
+    result: Values = np.where(same, 0.0, units)
     return result
+
+
+def error(expected: Sequence[Leaf], got: Sequence[Leaf], tolerance: Tolerance, how: Compare = "close") -> float:
+    """The largest error in units of what the tolerance allows: up to 1 is right. Infinite where leaves or shapes differ."""
+    by_path = {leaf.path: leaf for leaf in got}
+    if {leaf.path for leaf in expected} != set(by_path):
+        return float("inf")
+    worst = 0.0
+    for leaf in expected:
+        have = by_path[leaf.path]
+        if leaf.shape != have.shape or not _dtype_is_good_enough(leaf.dtype, have.dtype):
+            return float("inf")
+        if leaf.values.size:
+            worst = max(worst, float(np.max(_errors(leaf, have, tolerance, how))))
+    return worst
 
 
 def _wide(values: Values | np.generic) -> Values:

@@ -1,40 +1,56 @@
 """One submission, one verdict. Never imports JAX or a submission: it sends cases and compares numbers."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from time import monotonic
 
+from grader import cache, course, diagnose, parts
 from grader import cases as cases_
-from grader import diagnose
+from grader.course import Misconception
 from grader.diagnose import Evidence
-from grader.flat import Mismatch, compare, select
+from grader.flat import Mismatch, compare, error, select
 from grader.problem import NUMERIC, Case, Check, Problem
 from grader.reference import Reference, ask_ahead
-from grader.sandbox import Worker
-from grader.session import Failure, Outcome, Session, run_key
+from grader.sandbox import Limits, Worker
+from grader.session import Outcome, Session, run_key
 from grader.submission import Submission
 from grader.verdict import CheckResult, Report, Verdict
 
 SHRINK_SECONDS = 1.5
 
 
-@dataclass
-class _Trial:
-    """A submission on trial: its session, the reference, and what was seen so far."""
+Probe = Callable[[Check, Case], Outcome]
 
-    session: Session
+
+@dataclass
+class Trial:
+    """Something that answers probes, on trial: the reference beside it, the cases of a seed, and what was seen so far."""
+
+    problem: Problem
     reference: Reference
+    probe: Probe
+    seed: int
     cases: dict[str, list[Case]]
     evidence: list[Evidence] = field(default_factory=list)
     _runs: dict[tuple[str, Case], Outcome] = field(default_factory=dict)
 
+    def results(self) -> list[CheckResult]:
+        """Every check."""
+        return [self.judge(check) for check in self.problem.checks]
+
+    def misconception(self) -> Misconception | None:
+        """The known idea that gives what was seen."""
+        return diagnose.misconception(self.reference, self.evidence)
+
     def outcome(self, check: Check, case: Case) -> Outcome:
+        """What the one on trial gives."""
         key = (run_key(check), case)
         if key not in self._runs:
-            self._runs[key] = self.session.probe("", check, case)
+            self._runs[key] = self.probe(check, case)
         return self._runs[key]
 
-    def result(self, check: Check, case: Case) -> CheckResult:
+    def _result(self, check: Check, case: Case) -> CheckResult:
         """One check on one case."""
         expected = self.reference.ask(check, case)
         outcome = self.outcome(check, case)
@@ -49,13 +65,18 @@ class _Trial:
     def judge(self, check: Check) -> CheckResult:
         """One check on all its cases, up to the first that fails."""
         for case in self.cases[check.cases]:
-            result = self.result(check, case)
+            result = self._result(check, case)
             self.evidence.append(Evidence(check, case, self.outcome(check, case), not result.passed))
             if not result.passed:
                 break
         return result
 
-    def shrink(self, found: CheckResult, seed: int) -> CheckResult:
+    def error(self, item: Evidence) -> float:
+        """How far off an outcome is, in units of its check's tolerance."""
+        expected = select(self.reference.ask(item.check, item.case).result().leaves, item.check.leaves)
+        return error(expected, select(item.outcome.leaves, item.check.leaves), item.check.tolerance, item.check.compare)
+
+    def shrink(self, found: CheckResult) -> CheckResult:
         """The same failure on the smallest case that shows it."""
         check, case = found.check, found.case
         if case is None or found.mismatch is None or case is self.cases[check.cases][0]:
@@ -64,14 +85,24 @@ class _Trial:
 
         def fails(candidate: Case) -> bool:
             nonlocal smaller
-            result = self.result(check, candidate)
+            result = self._result(check, candidate)
             if result.mismatch is None:
                 return False
             smaller = result
             return True
 
-        cases_.shrink(self.session.problem, case, seed, fails, SHRINK_SECONDS)
+        cases_.shrink(self.problem, case, self.seed, fails, SHRINK_SECONDS)
         return smaller
+
+    def guilty_part(self, found: CheckResult) -> str:
+        """A sentence on the part of a module that is first wrong; empty if the check is not on a module's values."""
+        entry = found.check.options.get("entry", "")
+        if not (found.mismatch and found.mismatch.kind == "value" and found.check.probe == "values" and found.case):
+            return ""
+        if not self.problem.entry(entry).is_module:
+            return ""
+        question = parts.check(entry)
+        return parts.guilty(self.reference.ask(question, found.case).result(), self.outcome(question, found.case))
 
 
 def grade(
@@ -82,50 +113,59 @@ def grade(
     reference: Reference | None = None,
     seed: int = 0,
     timeout: float | None = None,
+    look_at_imports: bool = True,
 ) -> Report:
     """Grades a submission in a worker that was started for it, and closes the worker.
 
-    `timeout` is in seconds, for all of the submission's own code together. Raises CourseError if the problem itself is
-    unsound.
+    `timeout` is in seconds, for all of the submission's own code together. Where it fails and `look_at_imports`, the course
+    modules that it imports are graded, too. Raises CourseError if the problem itself is unsound.
     """
     start = monotonic()
     owned = reference is None
     reference = reference or Reference(problem)
     session = Session(problem, worker, timeout or problem.timeout)
+    part = ""
     try:
-        groups = {check.cases for check in problem.checks}
-        trial = _Trial(session, reference, {group: cases_.draw(problem, group, seed) for group in sorted(groups)})
+        trial = Trial(problem, reference, partial(session.probe, ""), seed, cases_.draw_all(problem, seed))
         ask_ahead(reference, problem.checks, trial.cases)
-        results, failure = _results(trial, submission)
+        failure = session.load("", submission)
+        if failure:
+            results = [CheckResult(check, failure.verdict, failure.sentence()) for check in problem.checks]
+            case = trial.cases[problem.checks[0].cases][0]
+            trial.evidence.append(Evidence(problem.checks[0], case, Outcome(failure=failure), True))
+        else:
+            results = trial.results()
         first = next((result for result in results if not result.passed), None)
         idea = None
-        if first and failure and failure.kind != "not_implemented":
-            idea = diagnose.misconception(reference, _load_evidence(trial, problem.checks[0], failure))
-        elif first and first.verdict is not Verdict.NOT_ATTEMPTED:
-            idea = diagnose.misconception(reference, trial.evidence)
-            results = [trial.shrink(result, seed) if result is first else result for result in results]
+        if first and first.verdict is not Verdict.NOT_ATTEMPTED:
+            idea = trial.misconception()
+            if not failure:
+                smallest = trial.shrink(first)
+                results = [smallest if result is first else result for result in results]
+                part = "" if idea else trial.guilty_part(smallest)
         failed = next((item.outcome.failure for item in trial.evidence if item.wrong), failure)
         frames = failed.frames_text() if failed and failed.kind != "not_implemented" else ""
     finally:
         stdout = worker.close()
         if owned:
             reference.close()
+    earlier = _earlier_fault(problem, submission, seed) if first and look_at_imports else None
     return Report(
         problem, submission.filename, results, idea, frames, stdout=stdout, isolation=session.isolation,
-        seconds=monotonic() - start,
+        seconds=monotonic() - start, part=part, earlier=earlier,
     )  # fmt: skip
 
 
-def _results(trial: _Trial, submission: Submission) -> tuple[list[CheckResult], Failure | None]:
-    failure = trial.session.load("", submission)
-    checks = trial.session.problem.checks
-    if failure:
-        return [CheckResult(check, failure.verdict, failure.sentence()) for check in checks], failure
-    return [trial.judge(check) for check in checks], None
-
-
-def _load_evidence(trial: _Trial, check: Check, failure: Failure) -> Sequence[Evidence]:
-    return [Evidence(check, case, Outcome(failure=failure), True) for case in trial.cases[check.cases][:1]]
+def _earlier_fault(problem: Problem, submission: Submission, seed: int) -> Report | None:
+    """The report on the first course module, by number, that the submission imports and that fails its own checks."""
+    known = course.names()
+    for name in sorted(set(submission.sources) & set(known) - {problem.name}):
+        source = Submission(f"{name}.py", submission.sources)
+        worker = Worker(cache.programs([name, *source.sources.values()]), Limits())
+        report = grade(course.load(name), source, worker, seed=seed, look_at_imports=False)
+        if report.verdict is not Verdict.PASS:
+            return report
+    return None
 
 
 def difference(check: Check, expected: Outcome, got: Outcome) -> Mismatch | None:

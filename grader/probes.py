@@ -15,6 +15,7 @@ import jax.numpy as jnp
 import numpy as np
 from flax import nnx
 
+from grader import parts as parts_
 from grader.leaves import BadOutput, fill_module, fill_state, named
 from grader.problem import Case, Entry, Problem
 from grader.spelling import nearest
@@ -311,6 +312,45 @@ def compiled(subject: Subject, case: Case, *, entry: str) -> Reading:
     )
 
 
+def parts(subject: Subject, case: Case, *, entry: str) -> Reading:
+    """What goes into and comes out of each named part (`values.*`), and the gradients there (`slopes.*`). Runs eagerly.
+
+    The gradients are of the same random projection of the output as in `values`. They are taken with respect to zeros that
+    are added on the way in and on the way out.
+    """
+    graphdef, parameters, rest = subject.build(entry, case)
+    arguments = [case.values[key] for key in subject.problem.entry(entry).arguments]
+    arguments = [jnp.asarray(x) if isinstance(x, np.ndarray) else x for x in arguments]
+    seen: Arrays = {}
+
+    def record(name: str, value: Any) -> Any:
+        if not isinstance(value, jax.core.Tracer):  # inside a loop or a jit of its own there is no one value
+            seen[f"values.{name}"] = value
+        return value
+
+    def run_with(watch: Callable[[str, Any], Any]) -> Any:
+        module = nnx.merge(graphdef, parameters, rest)
+        with parts_.watching(module, watch):
+            return module(*arguments)
+
+    out = run_with(record)
+    if not _is_float(out):
+        return Reading(seen)
+    places = {name: jnp.zeros_like(value) for name, value in seen.items() if _is_float(value)}
+
+    def projected(added: Arrays) -> Any:
+        def shifted(name: str, value: Any) -> Any:
+            return value + added[f"values.{name}"] if f"values.{name}" in added else value
+
+        return jnp.sum(cotangent("output", out) * run_with(shifted))
+
+    try:
+        slopes = jax.grad(projected)(places)
+    except Exception:  # what cannot be differentiated still has values
+        slopes = {}
+    return Reading(seen | {name.replace("values.", "slopes.", 1): slope for name, slope in slopes.items()})
+
+
 @contextlib.contextmanager
 def constructing(
     cls: type[nnx.Module], then: Callable[[nnx.Module], object], seen: Arrays | None = None
@@ -381,4 +421,5 @@ GENERIC: Mapping[str, Callable[..., Reading]] = {
     "parameters": parameters,
     "dependence": dependence,
     "compiled": compiled,
+    "parts": parts,
 }

@@ -23,11 +23,14 @@ Compare = Literal["close", "at_most"]
 class Tolerance:
     """How far a value may be from the reference's: `atol * max(1, rms of the leaf) + rtol * |expected|`.
 
-    For `at_most` comparisons: how far above `expected * (1 + rtol) + atol` it may not be.
+    For `at_most` comparisons: how far above `expected * (1 + rtol) + atol` it may not be. `room` is how many times smaller
+    the errors of correct programs must be, and how many times larger those of wrong ones, for the tolerance to be sound: 10
+    for rounding errors; less where the numbers are rough by nature, with the reason beside it.
     """
 
     rtol: float
     atol: float
+    room: float = 10.0
 
 
 # Two correct float32 programs of this course's sizes (sums of at most a few hundred terms, a few layers deep) were seen to

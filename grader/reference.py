@@ -20,7 +20,10 @@ SECONDS = 600.0  # trusted code: this only bounds our own mistakes
 
 
 class Reference:
-    """Answers for one problem. The worker starts when the first answer is not in the cache, and is used by one thread."""
+    """Answers for one problem. The worker starts when the first answer is not in the cache, and is used by one thread.
+
+    While `keep` is false, new answers are not written to the cache.
+    """
 
     def __init__(self, problem: Problem) -> None:
         self.problem = problem
@@ -34,6 +37,7 @@ class Reference:
                 self._variants[variant], self.ideas[variant] = text, idea
         self._own = [path.read_text() for path in sorted(problem.folder.glob("*.py")) if path.name != "stub.py"]
         self._session: Session | None = None
+        self.keep = True
         self._closed = False
         self._loaded: dict[str, Outcome | None] = {}
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="reference")
@@ -83,7 +87,7 @@ class Reference:
             return outcome
         if not variant and outcome.failure:
             raise CourseError(f"The reference of problem {self.problem.label} fails: {outcome.failure.sentence()}")
-        if not self._require_session().ended:
+        if self.keep and not self._require_session().ended:
             _write(key, _frame(outcome))
         return outcome
 

@@ -41,7 +41,11 @@ class CheckResult:
 
 @dataclass(frozen=True)
 class Report:
-    """The verdict on one submission. `seconds` is wall time; `isolation` names the layers that were in force."""
+    """The verdict on one submission. `seconds` is wall time; `isolation` names the layers that were in force.
+
+    `part` says which part of a module is first wrong, where no known idea fits. `earlier` is the report on an imported course
+    module that fails its own checks.
+    """
 
     problem: Problem
     filename: str
@@ -52,6 +56,8 @@ class Report:
     stdout: str = ""
     isolation: str = "none: nothing was run"
     seconds: float = 0.0
+    part: str = ""
+    earlier: "Report | None" = None
 
     @property
     def verdict(self) -> Verdict:

@@ -1,24 +1,47 @@
 """Is every problem sound? The author's question, answered through the same path a learner's file takes."""
 
 import ast
+import functools
 import os
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import asdict, dataclass, field
 from time import monotonic
 from typing import Any
 
-from grader import cache, course, judge, page, submission
+from grader import cache, cases, course, judge, page, submission
 from grader.errors import CourseError, GradeError
-from grader.problem import Problem
+from grader.judge import Trial
+from grader.problem import Case, Check, Problem
 from grader.reference import Reference
 from grader.sandbox import Limits, Worker
+from grader.session import Outcome, Session
 from grader.submission import Submission
-from grader.verdict import Report, Verdict
+from grader.verdict import CheckResult, Report, Verdict
 
 FEWEST_HINTS = 3
-HEADER = f"{'':4}{'problem':26}{'stub':6}{'reference':11}{'rejected':10}{'named':8}{'page':6}{'seconds':>8}"
+FEWEST_STYLES = 2
+SECONDS = 900.0  # for all seeds together: this only bounds our own mistakes
+STYLES = course.ROOT / "tests" / "problems" / "styles"
+HEADER = f"{'':5}{'problem':28}{'stub':6}{'reference':11}{'seeds':7}{'rejected':10}{'named':8}{'page':6}{'seconds':>8}"
+
+
+@dataclass
+class Margin:
+    """The room that one check's tolerance has, in units of the tolerance.
+
+    `right` is the largest error that a correct program was seen to make, `wrong` the smallest of a wrong one.
+    """
+
+    check: str
+    room: float
+    right: float = 0.0
+    wrong: float = float("inf")
+
+    @property
+    def fine(self) -> bool:
+        return self.right * self.room <= 1 and self.wrong >= self.room
 
 
 @dataclass
@@ -29,45 +52,67 @@ class Row:
     stub: bool = False
     score: int = 0
     points: int = 0
+    seeds: int = 0
+    asked: int = 0
     ideas: int = 0
     rejected: int = 0
     named: int = 0
     page: bool = False
     seconds: float = 0.0
+    margins: list[Margin] = field(default_factory=list)
     complaints: list[str] = field(default_factory=list)
 
     def line(self) -> str:
         mark = "LOOK" if self.complaints else "ok"
         return (
-            f"{mark:5}{self.problem:25}{'ok' if self.stub else 'no':6}{f'{self.score}/{self.points}':11}"
-            f"{f'{self.rejected}/{self.ideas}':10}{f'{self.named}/{self.ideas}':8}{'ok' if self.page else 'no':6}"
-            f"{self.seconds:8.1f}"
+            f"{mark:5}{self.problem:28}{'ok' if self.stub else 'no':6}{f'{self.score}/{self.points}':11}"
+            f"{f'{self.seeds}/{self.asked}':7}{f'{self.rejected}/{self.ideas}':10}{f'{self.named}/{self.ideas}':8}"
+            f"{'ok' if self.page else 'no':6}{self.seconds:8.1f}"
         )
 
     def as_object(self) -> dict[str, Any]:
-        return asdict(self)
+        margins = [{**asdict(margin), "wrong": _finite(margin.wrong)} for margin in self.margins]
+        return {**asdict(self), "margins": margins}
 
 
-def verify(problems: Iterable[Problem], jobs: int | None = None) -> Iterator[Row]:
-    """A row for each problem, in order, computed side by side.
+def margins_table(rows: Iterable[Row]) -> str:
+    """The room of every tolerance, a line a check."""
+    lines = [
+        "\nErrors in units of the tolerance: correct programs must stay far below 1, wrong ones come out far above.",
+        f"{'':5}{'problem':28}{'check':40}{'correct':>10}{'wrong':>10}",
+    ]
+    for row in rows:
+        for margin in row.margins:
+            wrong = "-" if margin.wrong == float("inf") else f"{margin.wrong:.2g}"
+            mark = "ok" if margin.fine else "LOOK"
+            lines.append(f"{mark:5}{row.problem:28}{margin.check[:39]:40}{margin.right:10.2g}{wrong:>10}")
+    return "\n".join(lines)
+
+
+def _finite(value: float) -> float | None:
+    return None if value == float("inf") else value
+
+
+def verify(problems: Iterable[Problem], jobs: int | None = None, seeds: int = 20) -> Iterator[Row]:
+    """A row for each problem, in order, computed side by side. `seeds` is how many other seeds are tried.
 
     Each problem has its own process, because a judge adopts the orphans of its submissions.
     """
     names = [problem.name for problem in problems]
     with ProcessPoolExecutor(min(jobs or os.cpu_count() or 1, len(names) or 1), max_tasks_per_child=None) as pool:
-        yield from pool.map(verify_one, names)
+        yield from pool.map(functools.partial(verify_one, seeds=seeds), names)
 
 
-def verify_one(name: str) -> Row:
+def verify_one(name: str, seeds: int = 20) -> Row:
     """Looks at one problem from all sides."""
-    start, row = monotonic(), Row(name)
+    start, row = monotonic(), Row(name, asked=seeds)
     try:
         problem = course.load(name)
         row.points = problem.points
         _definition(problem, row)
         reference = Reference(problem)
         try:
-            for look in (_page, _runs):
+            for look in (_page, _whole_runs, _ideas, _correct):
                 try:
                     look(problem, reference, row)
                 except CourseError as error:
@@ -114,7 +159,8 @@ def _page(problem: Problem, reference: Reference, row: Row) -> None:
     row.page = len(row.complaints) == before
 
 
-def _runs(problem: Problem, reference: Reference, row: Row) -> None:
+def _whole_runs(problem: Problem, reference: Reference, row: Row) -> None:
+    """The stub and the reference, as if someone had handed them in."""
     stub = _grade(
         problem,
         Submission("stub.py", {**reference.submission().sources, problem.name: course.stub_text(problem)}),
@@ -127,23 +173,109 @@ def _runs(problem: Problem, reference: Reference, row: Row) -> None:
     row.score = right.score
     if right.verdict is not Verdict.PASS:
         row.complaints.append(f"the reference is {right.verdict}: {_why(right)}")
+
+
+def _ideas(problem: Problem, reference: Reference, row: Row) -> None:
+    """Each form of each wrong idea: rejected and named, and rejected with every other seed."""
+    row.margins = [Margin(check.name, check.tolerance.room) for check in problem.checks]
     for variant, idea in reference.ideas.items():
         row.ideas += 1
-        report = _grade(problem, reference.submission(variant), reference)
-        named = report.misconception.name if report.misconception else "nothing"
-        if report.verdict is Verdict.PASS:
+        trial = _trial(problem, reference, functools.partial(_ask, reference, variant), 0)
+        results = trial.results()
+        first = next((result for result in results if not result.passed), None)
+        if first is None:
             row.complaints.append(f"{variant!r} is not rejected")
             continue
-        row.rejected += 1
-        if named == idea.name:
-            row.named += 1
-        else:
-            row.complaints.append(f"{variant!r} is named as {named!r}: {_why(report)}")
+        found = trial.misconception()
+        row.named += found is idea
+        if found is not idea:
+            name = found.name if found else "nothing"
+            row.complaints.append(f"{variant!r} is named as {name!r}: {first.check.name}: {first.message}")
+        _measure(row.margins, trial, results)
+        reference.keep = False
+        missed = [seed for seed in range(1, row.asked + 1) if _accepts(problem, reference, variant, seed)]
+        reference.keep = True
+        row.rejected += not missed
+        if missed:
+            row.complaints.append(f"{variant!r} is not rejected with the seed {missed[0]} ({len(missed)} of {row.asked})")
+
+
+def _trial(problem: Problem, reference: Reference, probe: Callable[[Check, Case], Outcome], seed: int) -> Trial:
+    return Trial(problem, reference, probe, seed, _cases(problem.name, seed))
+
+
+@functools.cache
+def _cases(name: str, seed: int) -> dict[str, list[Case]]:
+    """The same objects each time, so that the reference answers for each case once."""
+    return cases.draw_all(course.load(name), seed)
+
+
+def _ask(reference: Reference, variant: str, check: Check, case: Case) -> Outcome:
+    return reference.ask(check, case, variant).result()
+
+
+def _accepts(problem: Problem, reference: Reference, variant: str, seed: int) -> bool:
+    trial = _trial(problem, reference, functools.partial(_ask, reference, variant), seed)
+    return all(trial.judge(check).passed for check in problem.checks)
+
+
+def _correct(problem: Problem, reference: Reference, row: Row) -> None:
+    """The reference with every other seed, and the correct programs in other styles: what their errors are."""
+    row.seeds = _passes(problem, reference, submission.reference(problem), row, range(1, row.asked + 1), "the reference")
+    styles = sorted(STYLES.glob(f"p{problem.label}_*.py"))
+    if STYLES.is_dir() and len(styles) < FEWEST_STYLES:
+        row.complaints.append(f"fewer than {FEWEST_STYLES} correct programs in other styles in {STYLES}")
+    for path in styles:
+        sources = course.with_imports(problem.name, path.read_text(encoding="utf-8"), course.SOLUTIONS)
+        _passes(problem, reference, Submission(path.name, sources), row, range(min(row.asked, 4) + 1), path.name)
+    for margin in row.margins:
+        if not margin.fine:
+            row.complaints.append(
+                f"the tolerance of {margin.check!r} has too little room: correct programs reach {margin.right:.2g} of it, wrong "
+                f"ones {margin.wrong:.2g} ({margin.room:g} on both sides is wanted)"
+            )
+
+
+def _passes(
+    problem: Problem, reference: Reference, source: Submission, row: Row, seeds: Iterable[int], name: str
+) -> int:
+    """With how many seeds a correct program passes, all in one process."""
+    session = Session(problem, Worker(cache.programs([problem.name, *source.sources.values()]), Limits()), SECONDS)
+    passed = 0
+    try:
+        failure = session.load("", source)
+        if failure:
+            row.complaints.append(f"{name}: {failure.sentence()}")
+            return 0
+        for seed in seeds:
+            trial = _trial(problem, reference, functools.partial(session.probe, ""), seed)
+            results = trial.results()
+            wrong = [result for result in results if not result.passed]
+            passed += not wrong
+            if wrong:
+                row.complaints.append(f"{name} fails with the seed {seed}: {wrong[0].check.name}: {wrong[0].message}")
+            _measure(row.margins, trial, results)
+    finally:
+        session.worker.close()
+    return passed
+
+
+def _measure(margins: list[Margin], trial: Trial, results: list[CheckResult]) -> None:
+    """Widens each margin by the errors that a trial showed: those of wrong values where it failed, else of right ones."""
+    for margin, result in zip(margins, results, strict=True):
+        for item in trial.evidence:
+            if item.check is not result.check or item.outcome.failure or item.outcome.numeric:
+                continue
+            size = trial.error(item)
+            if item.wrong and size < float("inf"):
+                margin.wrong = min(margin.wrong, size)
+            elif not item.wrong:
+                margin.right = max(margin.right, size)
 
 
 def _grade(problem: Problem, source: Submission, reference: Reference) -> Report:
     worker = Worker(cache.programs([problem.name, *source.sources.values()]), Limits())
-    return judge.grade(problem, source, worker, reference=reference)
+    return judge.grade(problem, source, worker, reference=reference, look_at_imports=False)
 
 
 def _why(report: Report) -> str:

@@ -26,6 +26,13 @@ def as_object(report: Report) -> dict[str, Any]:
         ],
         "misconception": report.misconception
         and {"name": report.misconception.name, "says": report.misconception.says},
+        "part": report.part,
+        "earlier": report.earlier
+        and {
+            "problem": report.earlier.problem.name,
+            "verdict": str(report.earlier.verdict),
+            "misconception": report.earlier.misconception and report.earlier.misconception.name,
+        },
         "counterexample": _counterexample(report.first_failure),
         "stdout": report.stdout,
         "isolation": report.isolation,
@@ -38,7 +45,7 @@ def refused(problem: str | None, message: str) -> dict[str, Any]:
     return {
         "schema": SCHEMA, "problem": problem, "verdict": "ERROR", "score": 0, "points": 0,
         "checks": [{"name": "request", "passed": False, "points": 0, "message": message}],
-        "misconception": None, "counterexample": None, "stdout": "", "isolation": "none: nothing was run", "seconds": 0.0,
+        "misconception": None, "part": "", "earlier": None, "counterexample": None, "stdout": "", "isolation": "none: nothing was run", "seconds": 0.0,
     }  # fmt: skip
 
 

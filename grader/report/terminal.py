@@ -32,7 +32,9 @@ def _lines(report: Report) -> Iterator[str]:
     if report.verdict is Verdict.NOT_ATTEMPTED:
         entries = " and ".join(f"`{entry.signature()}`" for entry in problem.entries)
         yield from ["", *_wrap(f"Nothing to grade yet: write {entries} in {report.filename}.")]
-    elif failed:
+    if report.earlier:
+        yield from _earlier(report.earlier)
+    if failed and report.verdict is not Verdict.NOT_ATTEMPTED:
         yield from _first_failure(report, failed)
     if report.stdout.strip() and report.verdict is not Verdict.NOT_ATTEMPTED:
         lines = report.stdout.strip().splitlines()
@@ -46,6 +48,17 @@ def _check(result: CheckResult, message: str) -> Iterator[str]:
     yield f"  {click.style(f'{word:7}', fg=_COLOURS.get(result.verdict, 'red'))} {got}/{result.check.points}  {result.check.name}"
     if message and result.verdict is not Verdict.NOT_ATTEMPTED:
         yield from _wrap(message, 14)
+
+
+def _earlier(report: Report) -> Iterator[str]:
+    failed = report.first_failure
+    assert failed is not None  # noqa: S101  else it would not be at fault
+    yield ""
+    yield click.style(f"First look at problem {report.problem.label}, which this builds on:", bold=True)
+    verdict = "is not written yet" if report.verdict is Verdict.NOT_ATTEMPTED else "fails its own checks"
+    yield from _wrap(f"Your {report.filename} {verdict}. {failed.check.name}: {failed.message}", 2)
+    if report.misconception:
+        yield from _wrap(f"This is what comes out of: {report.misconception.name}. {report.misconception.says}", 2)
 
 
 def _first_failure(report: Report, failed: CheckResult) -> Iterator[str]:
@@ -65,6 +78,8 @@ def _first_failure(report: Report, failed: CheckResult) -> Iterator[str]:
     if report.misconception:
         yield from ["", click.style(f"This is what comes out of: {report.misconception.name}", bold=True)]
         yield from _wrap(report.misconception.says, 2)
+    elif report.part:
+        yield from ["", *_wrap(report.part)]
     elif failed.check.advice and mismatch:
         yield from ["", *_wrap(failed.check.advice)]
 
@@ -84,9 +99,11 @@ def _case(case: Case) -> Iterator[str]:
 def next_step(report: Report) -> str:
     """What to do now, in one sentence."""
     label = report.problem.label
+    if report.earlier:
+        return f"repair {report.earlier.filename} first: `grade problem {report.earlier.problem.label}`."
     match report.verdict:
         case Verdict.PASS:
-            return f"`grade solution {label}` shows another way to write it; `grade list` shows what comes next."
+            return f"`grade next` says what to do now; `grade solution {label}` shows another way to write it."
         case Verdict.NOT_ATTEMPTED:
             return f"`grade show {label}` is the page; `grade hint {label}` gives a nudge."
         case Verdict.FAIL:
