@@ -12,16 +12,14 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from shutil import rmtree
 
+from commandline.folders import cache_folder
+
 _KEPT_PROGRAMS = 40
 
 
 def folder() -> Path | None:
     """The cache folder, made if need be: GRADE_CACHE, else the user's own. None if nothing can be written there."""
-    home = Path.home()
-    default = {"darwin": home / "Library/Caches", "win32": home / "AppData/Local"}.get(sys.platform, home / ".cache")
-    return _usable(
-        Path(os.environ.get("GRADE_CACHE") or Path(os.environ.get("XDG_CACHE_HOME") or default) / "gpt-kata")
-    )
+    return _usable(cache_folder("GRADE_CACHE"))
 
 
 @cache

@@ -8,43 +8,19 @@ from typing import Any
 
 import click
 
+from commandline.commands import Commands
 from grader import course, workspace
-from grader.errors import CourseError, GradeError, UsageError
-from grader.spelling import nearest
+from grader.errors import GradeError, UsageError
 from grader.workspace import Workspace
 
 
-class Commands(click.Group):
-    """A group that names the nearest command when one is mistyped, and never shows a traceback."""
+class Grade(Commands):
+    """The commands of `grade`."""
 
-    def resolve_command(
-        self, ctx: click.Context, args: list[str]
-    ) -> tuple[str | None, click.Command | None, list[str]]:
-        try:
-            return super().resolve_command(ctx, args)
-        except click.UsageError as error:
-            close = nearest(args[0], self.list_commands(ctx), 2)
-            hint = f" Did you mean `grade {'` or `grade '.join(close)}`?" if close else ""
-            raise click.UsageError(f"There is no command {args[0]!r}.{hint}", ctx) from error
-
-    def main(self, *args: Any, **kwargs: Any) -> Any:
-        try:
-            return super().main(*args, **kwargs)
-        except GradeError as error:
-            click.echo(f"grade: {error}", err=True)
-            sys.exit(error.exit_code)
-        except OSError as error:
-            click.echo(f"grade: {error.filename or 'this machine'}: {error.strerror or error}", err=True)
-            sys.exit(CourseError.exit_code)
-        except Exception as error:
-            if os.environ.get("GRADE_DEBUG"):
-                raise
-            click.echo(f"grade: a fault of ours, not yours: {type(error).__name__}: {error}", err=True)
-            click.echo("Set GRADE_DEBUG=1 to see where, and please report it.", err=True)
-            sys.exit(CourseError.exit_code)
+    program = "grade"
 
 
-@click.group(cls=Commands, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 80})
+@click.group(cls=Grade, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 80})
 @click.option("--workspace", "folder", metavar="DIR", help="Your folder of attempts, if it is not the usual one.")
 @click.version_option(package_name="gpt-kata", prog_name="grade")
 @click.pass_context
@@ -200,7 +176,9 @@ def next_(folder: str | None) -> None:
     after = [other for other in course.problems() if found.number in other.builds_on]
     if after:
         click.echo(f"You will need it for {_names(after)}.")
-    click.echo(f"`grade show {found.label}` is the page; {space.file(found)} is the file; `grade problem {found.label}` grades it.")
+    click.echo(
+        f"`grade show {found.label}` is the page; {space.file(found)} is the file; `grade problem {found.label}` grades it."
+    )
 
 
 def _names(problems: list[Any]) -> str:

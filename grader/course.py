@@ -9,9 +9,9 @@ from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
 
+from commandline.spelling import nearest
 from grader.errors import CourseError, UsageError
 from grader.problem import Problem
-from grader.spelling import nearest
 
 ROOT = Path(__file__).resolve().parent.parent
 PROBLEMS = ROOT / "problems"

@@ -1,10 +1,10 @@
 """What can go wrong that is not the submission's doing, each with its exit code."""
 
+from commandline.errors import CommandError
 
-class GradeError(Exception):
+
+class GradeError(CommandError):
     """Root of our errors: the message is one sentence for the person at the terminal."""
-
-    exit_code = 3
 
 
 class UsageError(GradeError):

@@ -10,8 +10,8 @@ from typing import Any, Literal
 
 import numpy as np
 
+from commandline.spelling import nearest
 from grader.problem import Compare, Tolerance
-from grader.spelling import nearest
 
 Values = np.ndarray[Any, Any]
 Index = tuple[int, ...]

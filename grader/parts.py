@@ -64,12 +64,12 @@ def watching(module: nnx.Module, watch: Callable[[str, Any], Any]) -> Iterator[N
         return lambda part, *args, **kwargs: recorder.call(original, part, args, kwargs)
 
     for cls, original in originals.items():
-        cls.__call__ = wrapped(original)
+        cls.__call__ = wrapped(original)  # type: ignore[method-assign]
     try:
         yield
     finally:
         for cls, original in originals.items():
-            cls.__call__ = original
+            cls.__call__ = original  # type: ignore[method-assign]
 
 
 @dataclass(frozen=True)
@@ -109,16 +109,21 @@ def _sentence(path: str, calls: Sequence[Call]) -> str:
     what = "The model as a whole" if path == ROOT else f"`{path}`"
     text = f"{what} gets the right input and gives the wrong output"
     if right:
-        names = [f"`{name}`" for name in right[-3:]]
+        names = [f"`{name}`" for name in right[-4:]]
         text += f"; {', '.join(names)} inside {'is' if len(right) == 1 else 'are'} right"
     if misled:
-        text += f", and `{misled[0]}` already gets a wrong input" if right else f"; `{misled[0]}` inside already gets a wrong input"
+        text += (
+            f", and `{misled[0]}` already gets a wrong input"
+            if right
+            else f"; `{misled[0]}` inside already gets a wrong input"
+        )
     return text + "."
 
 
 def _inner_first_backward(calls: Sequence[Call]) -> list[Call]:
     """In the order in which a backward pass would meet them, an inner part before the one around it."""
-    return sorted(reversed(calls), key=lambda call: -call.path.count(".") if call.path != ROOT else 1)
+    backward = calls[::-1]
+    return sorted(backward, key=lambda call: -call.path.count(".") if call.path != ROOT else 1)
 
 
 def _calls(expected: Sequence[Leaf], got: Sequence[Leaf], side: str) -> list[Call]:

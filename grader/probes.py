@@ -15,10 +15,10 @@ import jax.numpy as jnp
 import numpy as np
 from flax import nnx
 
+from commandline.spelling import nearest
 from grader import parts as parts_
 from grader.leaves import BadOutput, fill_module, fill_state, named
 from grader.problem import Case, Entry, Problem
-from grader.spelling import nearest
 
 Arrays = dict[str, Any]
 MOST_DIFFERENCES = 120  # inputs that are worth moving one by one
@@ -69,6 +69,13 @@ class Subject:
         if not callable(found):
             raise BadEntry(f"`{name}` is not callable: it is {_a(found)}")
         return found
+
+    def once(self, what: str, case: Case, make: Callable[[], Any]) -> Any:
+        """What `make` returns, made once for all cases with the same numbers and shapes. `what` tells it from others."""
+        key = (what, static(case))
+        if key not in self.memo:
+            self.memo[key] = make()
+        return self.memo[key]
 
     def call(self, name: str, *args: Any) -> Any:
         """What the entry `name` returns for `args`. Raises BadEntry if it is missing or cannot be called with them."""
@@ -319,8 +326,8 @@ def parts(subject: Subject, case: Case, *, entry: str) -> Reading:
     are added on the way in and on the way out.
     """
     graphdef, parameters, rest = subject.build(entry, case)
-    arguments = [case.values[key] for key in subject.problem.entry(entry).arguments]
-    arguments = [jnp.asarray(x) if isinstance(x, np.ndarray) else x for x in arguments]
+    given = [case.values[key] for key in subject.problem.entry(entry).arguments]
+    arguments = [jnp.asarray(x) if isinstance(x, np.ndarray) else x for x in given]
     seen: Arrays = {}
 
     def record(name: str, value: Any) -> Any:

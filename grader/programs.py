@@ -13,7 +13,8 @@ _BYTES = {"pred": 1, "s8": 1, "u8": 1, "bf16": 2, "f16": 2, "s32": 4, "u32": 4, 
 
 def temporary_bytes(program: Callable[..., Any], *args: Any) -> int:
     """The memory that XLA plans for intermediate results of `program(*args)`, arguments and results not counted."""
-    return int(jax.jit(program).lower(*args).compile().memory_analysis().temp_size_in_bytes)
+    analysis: Any = jax.jit(program).lower(*args).compile().memory_analysis()
+    return int(analysis.temp_size_in_bytes)
 
 
 def size(program: Callable[..., Any], *args: Any) -> int:

@@ -11,7 +11,6 @@ from flax import nnx
 
 from grader.leaves import fill_module, fill_state
 
-
 # One transformation for all: a step that was compiled for one optimizer serves the next.
 ADAMW = optax.adamw(0.02)
 
@@ -95,8 +94,9 @@ class ToyGPT(nnx.Module):
         rngs, zeros = nnx.Rngs(0), nnx.initializers.zeros_init()
         self.embed = nnx.Embed(vocab_size, d_model, embedding_init=zeros, rngs=rngs)
         self.pos_embed = nnx.Param(jnp.zeros((context, d_model)))
-        self.blocks = nnx.List([nnx.Module() for _ in range(num_layers)])
-        for block in self.blocks:
+        blocks: list[Any] = [nnx.Module() for _ in range(num_layers)]
+        self.blocks = nnx.List(blocks)
+        for block in blocks:
             block.ln1, block.ln2 = nnx.LayerNorm(d_model, rngs=rngs), nnx.LayerNorm(d_model, rngs=rngs)
             block.attn = nnx.Module()
             block.attn.num_heads = num_heads
@@ -116,7 +116,8 @@ def gpt_logits(model: Any, token_ids: jax.Array) -> jax.Array:
         )
         x += attn.out_proj(jax.nn.dot_product_attention(q, k, v, is_causal=True).reshape(x.shape))
         x += block.ff2(nnx.relu(block.ff1(block.ln2(x))))
-    return model.ln_f(x) @ model.embed.embedding[...].T
+    logits: jax.Array = model.ln_f(x) @ model.embed.embedding[...].T
+    return logits
 
 
 class Stories:

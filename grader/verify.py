@@ -197,7 +197,9 @@ def _ideas(problem: Problem, reference: Reference, row: Row) -> None:
         reference.keep = True
         row.rejected += not missed
         if missed:
-            row.complaints.append(f"{variant!r} is not rejected with the seed {missed[0]} ({len(missed)} of {row.asked})")
+            row.complaints.append(
+                f"{variant!r} is not rejected with the seed {missed[0]} ({len(missed)} of {row.asked})"
+            )
 
 
 def _trial(problem: Problem, reference: Reference, probe: Callable[[Check, Case], Outcome], seed: int) -> Trial:
@@ -221,7 +223,9 @@ def _accepts(problem: Problem, reference: Reference, variant: str, seed: int) ->
 
 def _correct(problem: Problem, reference: Reference, row: Row) -> None:
     """The reference with every other seed, and the correct programs in other styles: what their errors are."""
-    row.seeds = _passes(problem, reference, submission.reference(problem), row, range(1, row.asked + 1), "the reference")
+    row.seeds = _passes(
+        problem, reference, submission.reference(problem), row, range(1, row.asked + 1), "the reference"
+    )
     styles = sorted(STYLES.glob(f"p{problem.label}_*.py"))
     if STYLES.is_dir() and len(styles) < FEWEST_STYLES:
         row.complaints.append(f"fewer than {FEWEST_STYLES} correct programs in other styles in {STYLES}")

@@ -1,35 +1,21 @@
 """`harness`: the command line. Thin: each command finds what it needs and prints what comes back."""
 
 import dataclasses
-import os
 import sys
 from pathlib import Path
 from typing import Any
 
 import click
 
+from commandline.commands import Commands
 from harness.config import PRESETS, Config, preset
-from harness.errors import HarnessError, UsageError
+from harness.errors import UsageError
 
 
-class Commands(click.Group):
-    """A group that never shows a traceback for a person's mistake or the machine's."""
+class Harness(Commands):
+    """The commands of `harness`."""
 
-    def main(self, *args: Any, **kwargs: Any) -> Any:
-        try:
-            return super().main(*args, **kwargs)
-        except HarnessError as error:
-            click.echo(f"harness: {error}", err=True)
-            sys.exit(error.exit_code)
-        except OSError as error:
-            click.echo(f"harness: {error.filename or 'this machine'}: {error.strerror or error}", err=True)
-            sys.exit(HarnessError.exit_code)
-        except Exception as error:
-            if os.environ.get("HARNESS_DEBUG"):
-                raise
-            click.echo(f"harness: a fault of ours, not yours: {type(error).__name__}: {error}", err=True)
-            click.echo("Set HARNESS_DEBUG=1 to see where, and please report it.", err=True)
-            sys.exit(HarnessError.exit_code)
+    program = "harness"
 
 
 runs_option = click.option(
@@ -42,7 +28,7 @@ runs_option = click.option(
 )
 
 
-@click.group(cls=Commands, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 80})
+@click.group(cls=Harness, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 80})
 @click.version_option(package_name="gpt-kata", prog_name="harness")
 def main() -> None:
     """Train a small GPT on simple stories, and let it tell some.
@@ -158,10 +144,10 @@ def _prepare_jax() -> None:
 
     import jax
 
-    from harness.cache import cache_folder
+    from commandline.folders import cache_folder
 
     logging.getLogger("jax").setLevel(logging.ERROR)
-    jax.config.update("jax_compilation_cache_dir", str(cache_folder() / "programs"))
+    jax.config.update("jax_compilation_cache_dir", str(cache_folder("HARNESS_CACHE", "harness") / "programs"))
 
 
 @main.command()

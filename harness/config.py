@@ -6,10 +6,10 @@ import math
 import types
 import typing
 from dataclasses import dataclass, field
-from difflib import get_close_matches
 from pathlib import Path
 from typing import Any, Literal
 
+from commandline.spelling import nearest
 from harness.errors import UsageError
 
 
@@ -112,7 +112,7 @@ class Config:
         parsed = {}
         for key, text in settings.items():
             if key not in kinds or key in ("preset", "pieces"):
-                close = " or ".join(get_close_matches(key, kinds, 2))
+                close = " or ".join(nearest(key, kinds, 2))
                 raise UsageError(f"There is no setting {key!r}.{f' Did you mean {close}?' if close else ''}")
             parsed[key] = _parse(key, text, kinds[key])
         return dataclasses.replace(self, **parsed)
@@ -201,7 +201,7 @@ PRESETS: typing.Mapping[str, tuple[str, dict[str, Any]]] = types.MappingProxyTyp
 def preset(name: str) -> Config:
     """The settings of a preset. Raises UsageError naming the nearest."""
     if name not in PRESETS:
-        close = get_close_matches(name, PRESETS, 1, cutoff=0.4)
+        close = nearest(name, PRESETS)
         raise UsageError(
             f"There is no preset {name!r}.{f' Did you mean {close[0]}?' if close else ''} `harness presets` lists them."
         )

@@ -5,7 +5,7 @@ import os
 import shutil
 from pathlib import Path
 
-from harness.cache import cache_folder
+from commandline.folders import cache_folder
 from harness.errors import HarnessError
 
 REPOSITORY = "roneneldan/TinyStories"
@@ -16,7 +16,7 @@ def fetch_tinystories() -> list[Path]:
 
     Raises HarnessError if they are not all there and the hub cannot be reached.
     """
-    folder = cache_folder() / "tinystories"
+    folder = cache_folder("HARNESS_CACHE", "harness") / "tinystories"
     complete = folder / "complete"
     if not complete.exists():
         from huggingface_hub import HfApi, errors  # heavy, and seldom needed

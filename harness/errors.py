@@ -1,10 +1,10 @@
 """What can go wrong in a run, each with its exit code and one sentence for the person at the terminal."""
 
+from commandline.errors import CommandError
 
-class HarnessError(Exception):
+
+class HarnessError(CommandError):
     """Root of our errors; by itself, our own fault or the machine's."""
-
-    exit_code = 3
 
 
 class UsageError(HarnessError):

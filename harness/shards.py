@@ -12,7 +12,7 @@ from typing import BinaryIO
 import numpy as np
 import tiktoken
 
-from harness.cache import cache_folder
+from commandline.folders import cache_folder
 from harness.errors import HarnessError, UsageError
 from harness.progress import progress
 from harness.sources import Source
@@ -59,7 +59,7 @@ def prepare(source: Source, tokenizer: tiktoken.Encoding, *, quiet: bool = False
 
     Raises UsageError if a split would be empty, HarnessError if the disk is full.
     """
-    folder = cache_folder() / "tokens" / f"{source.key}-{tokenizer.name}"
+    folder = cache_folder("HARNESS_CACHE", "harness") / "tokens" / f"{source.key}-{tokenizer.name}"
     if not folder.exists():
         folder.parent.mkdir(parents=True, exist_ok=True)
         unfinished = Path(tempfile.mkdtemp(prefix=f".{folder.name}-", dir=folder.parent))

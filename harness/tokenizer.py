@@ -2,11 +2,11 @@
 
 import base64
 import functools
-from difflib import get_close_matches
 from pathlib import Path
 
 import tiktoken
 
+from commandline.spelling import nearest
 from harness.errors import HarnessError, UsageError
 
 END_OF_TEXT = "<|endoftext|>"
@@ -29,10 +29,10 @@ def get_tokenizer(name: str) -> tiktoken.Encoding:
         except Exception as error:
             raise HarnessError(
                 f"GPT-2's vocabulary could not be downloaded ({type(error).__name__}). Connect to the internet, set "
-                f"TIKTOKEN_CACHE_DIR "
-                "to a folder that has it, or use --tokenizer pocket-2k."
+                f"TIKTOKEN_CACHE_DIR to a "
+                "folder that has it, or use --tokenizer pocket-2k."
             ) from error
-    close = get_close_matches(name, TOKENIZERS, 1, cutoff=0.3)
+    close = nearest(name, TOKENIZERS)
     raise UsageError(f"There is no tokenizer {name!r}. Did you mean {close[0] if close else ' or '.join(TOKENIZERS)}?")
 
 

@@ -22,7 +22,9 @@ def partition_spec(path: str, shape: tuple[int, ...], mesh: Mesh) -> PartitionSp
         axes[-1] = "model"
     elif (layer in BY_ROWS and name == "kernel") or name == "embedding":
         axes[0] = "model"
-    fits = [axis if axis is None or size % mesh.shape[axis] == 0 else None for axis, size in zip(axes, shape, strict=True)]
+    fits = [
+        axis if axis is None or size % mesh.shape[axis] == 0 else None for axis, size in zip(axes, shape, strict=True)
+    ]
     return PartitionSpec(*fits)
 
 

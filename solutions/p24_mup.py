@@ -1,7 +1,6 @@
 """Problem 24, reference: widths that share a learning rate."""
 
 import jax
-import jax.numpy as jnp
 import optax
 from flax import nnx
 from jaxtyping import Array, Float, Int, PyTree

@@ -45,7 +45,8 @@ def refused(problem: str | None, message: str) -> dict[str, Any]:
     return {
         "schema": SCHEMA, "problem": problem, "verdict": "ERROR", "score": 0, "points": 0,
         "checks": [{"name": "request", "passed": False, "points": 0, "message": message}],
-        "misconception": None, "part": "", "earlier": None, "counterexample": None, "stdout": "", "isolation": "none: nothing was run", "seconds": 0.0,
+        "misconception": None, "part": "", "earlier": None, "counterexample": None, "stdout": "",
+        "isolation": "none: nothing was run", "seconds": 0.0,
     }  # fmt: skip
 
 

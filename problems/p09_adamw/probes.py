@@ -18,10 +18,10 @@ TREE = ("kernel", "bias", "temperature")
 
 def updates(subject: Subject, case: Case) -> Reading:
     """The updates of five steps, called as they are and compiled, each along its own path through the parameters."""
-    tx = _transformation(subject, case)
+    tx, compiled = subject.once("updates", case, lambda: _compiled(_transformation(subject, case)))
     steps = [{key: jnp.asarray(case.values[key][i]) for key in TREE} for i in range(len(case.values["bias"]))]
     arrays: dict[str, Any] = {}
-    for way, update in (("update", tx.update), ("compiled", jax.jit(tx.update))):
+    for way, update in (("update", tx.update), ("compiled", compiled)):
         parameters = _parameters(case)
         state = tx.init(parameters)
         for i, gradients in enumerate(steps):
@@ -50,6 +50,10 @@ def optimizing(subject: Subject, case: Case) -> Reading:
     for row in x:
         step(model, optimizer, row)
     return Reading({**named(nnx.state(model), "parameters"), "traces": np.int32(traces)})
+
+
+def _compiled(tx: optax.GradientTransformation) -> tuple[optax.GradientTransformation, Any]:
+    return tx, jax.jit(tx.update)
 
 
 def _transformation(subject: Subject, case: Case) -> optax.GradientTransformation:

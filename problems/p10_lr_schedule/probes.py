@@ -20,7 +20,7 @@ def rates(subject: Subject, case: Case) -> Reading:
     schedule, (warmup, end) = _schedule(subject, case), _steps(case)
     steps = jnp.arange(end + AFTER)
     try:
-        found, traceable = jax.jit(jax.vmap(schedule))(steps), True
+        found, traceable = subject.once("rates", case, lambda: jax.jit(jax.vmap(schedule))(steps)), True
     except Exception as error:
         if not is_tracing_error(error):
             raise
@@ -45,7 +45,10 @@ def optimizing(subject: Subject, case: Case) -> Reading:
         update, state = tx.update(jnp.ones(()), state)
         return state, -update
 
-    return Reading({"rate": jax.lax.scan(step, tx.init(jnp.zeros(())), None, length=_steps(case)[1])[1]})
+    def rates() -> jax.Array:
+        return jax.lax.scan(step, tx.init(jnp.zeros(())), None, length=_steps(case)[1])[1]
+
+    return Reading({"rate": subject.once("optimizing", case, rates)})
 
 
 def _schedule(subject: Subject, case: Case) -> Callable[[Any], Any]:

@@ -6,9 +6,11 @@ from typing import Any
 
 from grader.problem import EXACT, Cases, Check, Entry, Problem
 
+MAX_NORM = 1.5
+
 
 def tree(share: float, sizes: Mapping[str, int], rng: Any) -> dict[str, Any]:
-    """Leaves of different lengths; `max_norm` is `share` of their norm."""
+    """Leaves of different lengths, scaled so that `MAX_NORM` is `share` of their norm."""
     D, F = sizes["D"], sizes["F"]
     leaves = {
         "embedding": rng.standard_normal((F, D)),
@@ -17,12 +19,13 @@ def tree(share: float, sizes: Mapping[str, int], rng: Any) -> dict[str, Any]:
         "scale": rng.standard_normal(1),
     }
     norm = sum(float((leaf**2).sum()) for leaf in leaves.values()) ** 0.5
-    return {**{key: leaf.astype("float32") for key, leaf in leaves.items()}, "max_norm": round(share * norm, 3)}
+    scaled = {key: (leaf * MAX_NORM / (share * norm)).astype("float32") for key, leaf in leaves.items()}
+    return {**scaled, "max_norm": MAX_NORM}
 
 
 def zeros(sizes: Mapping[str, int], rng: Any) -> dict[str, Any]:
     found = tree(1.0, sizes, rng)
-    return {key: 0 * value if key != "max_norm" else 1.0 for key, value in found.items()}
+    return {key: 0 * value if key != "max_norm" else MAX_NORM for key, value in found.items()}
 
 
 SIZES = {"D": (2, 3), "F": (3, 4)}

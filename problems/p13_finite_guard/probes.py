@@ -21,14 +21,16 @@ def guarding(subject: Subject, case: Case) -> Reading:
     inner = optax.chain(optax.trace(decay=0.9), optax.scale_by_schedule(lambda count: -0.1 * (1 + count)))
     tx = subject.call("finite_guard", inner)
     if not isinstance(tx, optax.GradientTransformation):
-        raise BadOutput(f"`finite_guard` returned a {type(tx).__name__}; it must return an optax.GradientTransformation")
+        raise BadOutput(
+            f"`finite_guard` returned a {type(tx).__name__}; it must return an optax.GradientTransformation"
+        )
     state, arrays, notes = tx.init({key: x[0] for key, x in case.values.items()}), {}, []
     _skipped(state)
 
     def step(gradients: Any, state: Any) -> Any:
         return tx.update(gradients, state, None)
 
-    program = jax.jit(step)
+    program = subject.once("step", case, lambda: jax.jit(step))
     for i in range(len(case.values["z_bias"])):
         gradients = {key: jnp.asarray(x[i]) for key, x in case.values.items()}
         (updates, state), notes = run(program, gradients, state)

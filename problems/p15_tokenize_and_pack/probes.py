@@ -13,7 +13,27 @@ from grader.problem import Case
 
 # GPT-2's way to cut text into words before the pairs are merged.
 WORDS = r"""'(?:[sdmt]|ll|ve|re)| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+"""
-MERGES = ["th", "the", " t", "at", "on", " a", "an", "and", "in", "he", "en", "<|", "|>", "end", " l", "le", ".\n", "\n\n", "ll"]
+MERGES = [
+    "th",
+    "the",
+    " t",
+    "at",
+    "on",
+    " a",
+    "an",
+    "and",
+    "in",
+    "he",
+    "en",
+    "<|",
+    "|>",
+    "end",
+    " l",
+    "le",
+    ".\n",
+    "\n\n",
+    "ll",
+]
 
 
 @cache

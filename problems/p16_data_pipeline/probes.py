@@ -19,7 +19,9 @@ def loading(subject: Subject, case: Case) -> Reading:
     rows, B = case.values["rows"], case.values["batch_size"]
     shards = int(case.values["num_shards"])
     steps = len(rows) // shards // B
-    batches = [[_batch(loader, rows, B) for _ in range(EPOCHS * steps)] for loader in map(_load(subject, case), range(shards))]
+    batches = [
+        [_batch(loader, rows, B) for _ in range(EPOCHS * steps)] for loader in map(_load(subject, case), range(shards))
+    ]
     # (epochs, shards, examples of a shard) -> their numbers
     order = np.array([np.concatenate(found)[:, 0] for found in batches]).reshape(shards, EPOCHS, -1).swapaxes(0, 1)
     numbers = [np.sort(epoch.ravel()) for epoch in order]
@@ -70,7 +72,9 @@ def _load(subject: Subject, case: Case, seed: int = 0) -> Any:
         loader = subject.call("make_loader", values["rows"], *how)
         for name in ("__next__", "get_state", "set_state"):
             if not hasattr(loader, name):
-                raise BadOutput(f"`make_loader` returned a {type(loader).__name__} without `{name}`; return an iterator of Grain's")
+                raise BadOutput(
+                    f"`make_loader` returned a {type(loader).__name__} without `{name}`; return an iterator of Grain's"
+                )
         return loader
 
     return load

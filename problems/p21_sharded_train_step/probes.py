@@ -13,6 +13,7 @@ from grader.problem import Case
 from grader.programs import gathered_bytes
 from grader.toy import maker, used
 
+
 def sharded_training(subject: Subject, case: Case) -> Reading:
     """Where state and batch are put, what three steps compute, what is donated and what is gathered."""
     values = case.values

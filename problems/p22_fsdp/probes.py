@@ -24,7 +24,9 @@ def specs(subject: Subject, case: Case) -> Reading:
         for shape in SHAPES:
             spec = subject.call("fsdp_spec", shape, devices)
             if not isinstance(spec, PartitionSpec) or len(spec) > len(shape):
-                raise BadOutput(f"`fsdp_spec` returned {spec!s:.60} for the shape {shape}; it must return its PartitionSpec")
+                raise BadOutput(
+                    f"`fsdp_spec` returned {spec!s:.60} for the shape {shape}; it must return its PartitionSpec"
+                )
             names = [*spec, *[None] * len(shape)][: len(shape)]
             name = "x".join(map(str, shape)) or "scalar"
             arrays[f"spec.{name}_on_{devices}"] = np.array([part in ("data", ("data",)) for part in names], np.int32)

@@ -36,7 +36,9 @@ PROBLEM = Problem(
         Entry("training_bytes", SIZES),
         Entry("utilisation", ("tokens_per_second", "peak_flops", *SIZES)),
     ),
-    cases={"cases": Cases(gpt, {"V": (11, 50257), "T": (5, 1024), "D": (2, 768), "F": (3, 3072), "L": (1, 12)}, draws=5)},
+    cases={
+        "cases": Cases(gpt, {"V": (11, 50257), "T": (5, 1024), "D": (2, 768), "F": (3, 3072), "L": (1, 12)}, draws=5)
+    },
     checks=(
         look("parameters", 2, "count_parameters"),
         look("operations forward", 2, "forward_flops_per_token"),

@@ -39,7 +39,8 @@ def resumed(subject: Subject, case: Case) -> Reading:
     for group in ("batches", "noise", "losses", "model", "optimizer"):
         leaves = [(x, theirs.get(key)) for key, x in ours.items() if key == group or key.startswith(group + ".")]
         differing = sum(
-            np.size(x) if y is None or np.shape(y) != np.shape(x) else int(np.sum(np.asarray(x) != y)) for x, y in leaves
+            np.size(x) if y is None or np.shape(y) != np.shape(x) else int(np.sum(np.asarray(x) != y))
+            for x, y in leaves
         )
         arrays[f"differing.{group}"] = np.int32(differing)
     return Reading({**arrays, "losses": theirs["losses"]})

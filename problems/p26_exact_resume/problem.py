@@ -33,8 +33,15 @@ PROBLEM = Problem(
     ),
     cases={"cases": Cases(run, {"V": (7,), "D": (4, 6), "B": (3, 4)}, draws=1)},
     checks=(
-        look("the same batches", 2, "differing.batches", advice="So many numbers of the batches that follow are others."),
-        look("the same random numbers", 2, "differing.noise", advice="So many random numbers of the steps that follow are others."),
+        look(
+            "the same batches", 2, "differing.batches", advice="So many numbers of the batches that follow are others."
+        ),
+        look(
+            "the same random numbers",
+            2,
+            "differing.noise",
+            advice="So many random numbers of the steps that follow are others.",
+        ),
         look("the same losses, bit for bit", 1, "differing.losses"),
         look("the same model, bit for bit", 1, "differing.model"),
         look("the same optimizer, bit for bit", 1, "differing.optimizer"),

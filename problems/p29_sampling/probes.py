@@ -41,7 +41,9 @@ def drawing(subject: Subject, case: Case) -> Reading:
     return Reading(
         {
             "frequencies": np.bincount(np.clip(text, 0, V - 1), minlength=V).astype(np.float32) / max(1, len(text)),
-            "key.same_key_same_text": np.int32(np.array_equal(again, _generate(subject, case, jax.jit(model), 12, NEVER))),
+            "key.same_key_same_text": np.int32(
+                np.array_equal(again, _generate(subject, case, jax.jit(model), 12, NEVER))
+            ),
             "key.other_key_other_text": np.int32(not np.array_equal(again, other)),
             "key.tokens_differ": np.int32(len(set(text.tolist())) > 1),
         }
@@ -57,7 +59,9 @@ def _model(case: Case) -> Callable[[Any], Any]:
 
     def model(token_ids: Any) -> Any:
         if np.shape(token_ids) != (context,):
-            raise BadOutput(f"`generate` gave the model ids of shape {np.shape(token_ids)}; it takes exactly (T,) = ({context},)")
+            raise BadOutput(
+                f"`generate` gave the model ids of shape {np.shape(token_ids)}; it takes exactly (T,) = ({context},)"
+            )
         return program(jnp.asarray(token_ids))
 
     return model
@@ -73,7 +77,9 @@ def _generate(subject: Subject, case: Case, model: Any, n: int, stop: int, seed:
         raise BadOutput(f"`generate` returned a {type(found).__name__}; it must return the new token ids, (M,)")
     text = np.asarray(found)
     if text.ndim != 1 or len(text) > n:
-        raise BadOutput(f"`generate` returned an array of shape {text.shape}; it must be (M,), M at most num_tokens = {n}")
+        raise BadOutput(
+            f"`generate` returned an array of shape {text.shape}; it must be (M,), M at most num_tokens = {n}"
+        )
     return text.astype(np.int32)
 
 

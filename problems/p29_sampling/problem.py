@@ -34,7 +34,8 @@ def odds(*how: Any) -> Cases:
     return Cases(partial(logits, *how), {"V": (6, 9)}, draws=2)
 
 
-# Two runs of 300 draws from the same odds differ, at each token, by less than 0.15 with all but certainty (five standard deviations).
+# Two runs of 300 draws from the same odds differ, at each token, by less than 0.15 with all but certainty (five standard
+# deviations of the difference).
 DRAWN = Tolerance(rtol=0.0, atol=0.15)
 MODEL = {"V": (11, 13), "T": (6, 7)}
 

@@ -7,9 +7,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float, Int
 
 
-def sampling_distribution(
-    logits: Float[Array, "V"], temperature: float, top_k: int, top_p: float
-) -> Float[Array, "V"]:
+def sampling_distribution(logits: Float[Array, "V"], temperature: float, top_k: int, top_p: float) -> Float[Array, "V"]:
     """The probabilities to draw from: temperature, then top-k, then top-p, scaled to sum to 1."""
     raise NotImplementedError
 

@@ -20,8 +20,7 @@ def decoding(subject: Subject, case: Case) -> Reading:
     program, state, cache = _program(subject, case)
     arrays: dict[str, Any] = {}
     notes: list[str] = []
-    traces = program.traces
-    jitted = jax.jit(program.step)
+    jitted, traces = subject.once("step", case, lambda: (jax.jit(program.step), program.traces))
     for position, token_id in enumerate(case.values["token_ids"]):
         (logits, cache), notes = run(jitted, state, cache, jnp.asarray(token_id))
         arrays[f"logits.{position}"] = logits
@@ -30,10 +29,14 @@ def decoding(subject: Subject, case: Case) -> Reading:
 
 def cost(subject: Subject, case: Case) -> Reading:
     """The bytes of the cache, and the operations of one compiled step as XLA counts them."""
-    program, state, cache = _program(subject, case)
-    compiled = jax.jit(program.step).lower(state, cache, jnp.asarray(case.values["token_ids"][0])).compile()
-    size = sum(leaf.nbytes for leaf in jax.tree.leaves(cache))
-    return Reading({"bytes": np.int64(size), "operations": np.float32(compiled.cost_analysis()["flops"])})
+
+    def measure() -> dict[str, Any]:
+        program, state, cache = _program(subject, case)
+        compiled = jax.jit(program.step).lower(state, cache, jnp.asarray(case.values["token_ids"][0])).compile()
+        size = sum(leaf.nbytes for leaf in jax.tree.leaves(cache))
+        return {"bytes": np.int64(size), "operations": np.float32(compiled.cost_analysis()["flops"])}
+
+    return Reading(subject.once("cost", case, measure))
 
 
 class _Program:

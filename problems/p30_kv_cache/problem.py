@@ -43,8 +43,8 @@ PROBLEM = Problem(
         Check("size of the cache", 1, "cost", leaves="bytes", cases="long", compare="at_most", tolerance=BYTES),
         Check(
             "work of one position", 2, "cost", leaves="operations", cases="long", compare="at_most", tolerance=WORK,
-            advice="One step does the work of many positions. Only the new token goes through the layers; of the others, the cache "
-            "holds keys and values.",
+            advice="One step does the work of many positions. Only the new token goes through the layers; of the others, the "
+            "cache holds keys and values.",
         ),
     ),
 )  # fmt: skip

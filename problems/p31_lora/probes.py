@@ -69,13 +69,17 @@ def training(subject: Subject, case: Case) -> Reading:
 
     @nnx.jit
     def step(model: Stack, optimizer: nnx.Optimizer) -> None:
-        gradients = nnx.grad(lambda model: jnp.mean((model(x) - 0.5) ** 2), argnums=nnx.DiffState(0, optimizer.wrt))(model)
+        gradients = nnx.grad(lambda model: jnp.mean((model(x) - 0.5) ** 2), argnums=nnx.DiffState(0, optimizer.wrt))(
+            model
+        )
         optimizer.update(model, gradients)
 
     for _ in range(3):
         step(model, optimizer)
     after = jax.tree.map(np.asarray, nnx.state(model, others))
-    moved = {path: np.int32(not np.array_equal(leaf, named(after, "")[path])) for path, leaf in named(before, "").items()}
+    moved = {
+        path: np.int32(not np.array_equal(leaf, named(after, "")[path])) for path, leaf in named(before, "").items()
+    }
     return Reading(
         {
             **{f"base_moved.{path}": flag for path, flag in moved.items()},

@@ -14,39 +14,35 @@ from flax import nnx
 from grader import course
 from tests.conftest import ROOT, Grade
 
-STYLES = sorted((Path(__file__).parent / "styles").glob("p*.py"))
-
 
 @pytest.mark.parametrize("name", course.names())
 def test_sound(name: str, grade: Grade):
-    """Stub, reference, page, and each misconception: rejected and named as itself."""
-    run = grade("verify", name, "--json")
+    """Stub, reference, page, each misconception (rejected and named as itself), correct programs in other styles, margins."""
+    run = grade("verify", name, "--json", "--seeds", 1)
     (row,) = run.json["problems"]
     assert row["complaints"] == []
     assert (run.code, run.json["sound"]) == (0, True)
     assert row["rejected"] == row["named"] == row["ideas"] >= 5
-    assert row["score"] == row["points"]
+    assert (row["score"], row["seeds"]) == (row["points"], 1)
 
 
-@pytest.mark.parametrize("path", STYLES, ids=lambda path: path.stem)
-def test_a_correct_submission_in_another_style_passes(path: Path, grade: Grade, tmp_path: Path):
-    """In a workspace whose other files are the reference's, so that a style may import them."""
-    shutil.copytree(ROOT / "solutions", tmp_path / "attempts", ignore=shutil.ignore_patterns("*.toml", "__*"))
-    shutil.copyfile(path, tmp_path / "attempts" / f"{course.find(path.stem[1:3]).name}.py")
-    run = grade("problem", path.stem[1:3], "--json")
-    assert (run.json["verdict"], run.json["score"], run.code) == ("PASS", run.json["points"], 0), run.json["checks"]
+def test_a_walk_through_the_course(grade: Grade, tmp_path: Path):
+    """From an empty workspace, each reference copied in passes, and `grade next` names each problem in turn."""
+    grade("start")
+    for number, name in enumerate(course.names()):
+        problem = course.load(name)
+        said = grade("next").out
+        assert f"Next: problem {problem.label}, {problem.title}" in said
+        assert all(course.load(course.find(str(n)).name).title in said for n in problem.builds_on)
+        shutil.copyfile(ROOT / "solutions" / f"{name}.py", tmp_path / "attempts" / f"{name}.py")
+        run = grade("problem", problem.label, "--json", "--seed", number)
+        assert (run.json["verdict"], run.json["score"]) == ("PASS", problem.points), run.json["checks"]
+    assert "passed every problem" in grade("next").out
 
 
-@pytest.mark.parametrize("name", course.names())
-def test_the_reference_passes_with_another_seed(name: str, grade: Grade):
-    run = grade("problem", name, ROOT / "solutions" / f"{name}.py", "--json", "--seed", 20261121)
-    assert run.json["verdict"] == "PASS", run.json["checks"]
-
-
-@pytest.mark.parametrize("name", course.names())
-def test_the_stub_is_not_attempted(name: str, grade: Grade):
-    run = grade("problem", name, ROOT / "problems" / name / "stub.py", "--json")
-    assert (run.json["verdict"], run.json["score"], run.code) == ("NOT ATTEMPTED", 0, 1)
+def test_problems_build_on_earlier_ones():
+    for problem in course.problems():
+        assert all(number < problem.number for number in problem.builds_on)
 
 
 # Independent oracles: what the references compute, computed by libraries of others.

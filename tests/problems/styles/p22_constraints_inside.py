@@ -22,7 +22,7 @@ def create_sharded(make, mesh):
     def born():
         made = make()
         state = nnx.state(made)
-        spec = lambda leaf: NamedSharding(mesh, fsdp_spec(leaf.shape, int(np.prod(mesh.devices.shape))))  # noqa: E731
+        spec = lambda leaf: NamedSharding(mesh, fsdp_spec(leaf.shape, int(np.prod(mesh.devices.shape))))
         nnx.update(made, jax.lax.with_sharding_constraint(state, jax.tree.map(spec, state)))
         return made
 

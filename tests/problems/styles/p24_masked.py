@@ -21,7 +21,7 @@ class MupLM(nnx.Module):
 
 
 def hidden(parameters):
-    name = lambda path: jax.tree_util.keystr(path)  # noqa: E731
+    name = lambda path: jax.tree_util.keystr(path)
     return jax.tree_util.tree_map_with_path(lambda p, _: "kernel" in name(p) and "head" not in name(p), parameters)
 
 

@@ -37,9 +37,19 @@ def export_gpt2(model, num_heads, folder):
         file.write(safetensors.numpy.save(out, metadata={"format": "pt"}))
     V, D = flat["embed.embedding"].shape
     config = dict(
-        architectures=["GPT2LMHeadModel"], model_type="gpt2", vocab_size=V, n_embd=D, n_layer=layers, n_head=num_heads,
-        n_positions=len(flat["pos_embed"]), n_inner=flat["blocks.0.ff1.bias"].size, activation_function="relu",
-        layer_norm_epsilon=1e-06, tie_word_embeddings=True, bos_token_id=0, eos_token_id=0,
+        architectures=["GPT2LMHeadModel"],
+        model_type="gpt2",
+        vocab_size=V,
+        n_embd=D,
+        n_layer=layers,
+        n_head=num_heads,
+        n_positions=len(flat["pos_embed"]),
+        n_inner=flat["blocks.0.ff1.bias"].size,
+        activation_function="relu",
+        layer_norm_epsilon=1e-06,
+        tie_word_embeddings=True,
+        bos_token_id=0,
+        eos_token_id=0,
     )
     with open(os.path.join(folder, "config.json"), "w") as file:
         json.dump(config, file)

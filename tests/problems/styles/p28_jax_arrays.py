@@ -18,10 +18,16 @@ def norm(prefix, layer):
 
 def block(i, b):
     p, a = f"transformer.h.{i}", b.attn
-    fused = jax.tree.map(lambda *x: jnp.hstack(x), *[linear(f"{p}.attn.c_attn", x) for x in (a.q_proj, a.k_proj, a.v_proj)])
+    fused = jax.tree.map(
+        lambda *x: jnp.hstack(x), *[linear(f"{p}.attn.c_attn", x) for x in (a.q_proj, a.k_proj, a.v_proj)]
+    )
     return {
-        **norm(f"{p}.ln_1", b.ln1), **fused, **linear(f"{p}.attn.c_proj", a.out_proj), **norm(f"{p}.ln_2", b.ln2),
-        **linear(f"{p}.mlp.c_fc", b.ff1), **linear(f"{p}.mlp.c_proj", b.ff2),
+        **norm(f"{p}.ln_1", b.ln1),
+        **fused,
+        **linear(f"{p}.attn.c_proj", a.out_proj),
+        **norm(f"{p}.ln_2", b.ln2),
+        **linear(f"{p}.mlp.c_fc", b.ff1),
+        **linear(f"{p}.mlp.c_proj", b.ff2),
     }
 
 

@@ -20,7 +20,7 @@ def decode_step(model, cache, token_id):
         state, k_rows, v_rows = layer
         block = nnx.merge(graph, state)
         h = block.ln1(x)
-        split = lambda y: y.reshape(block.attn.num_heads, -1)  # noqa: E731
+        split = lambda y: y.reshape(block.attn.num_heads, -1)
         k_rows = k_rows.at[n].set(split(block.attn.k_proj(h)))
         v_rows = v_rows.at[n].set(split(block.attn.v_proj(h)))
         mixed = jax.nn.dot_product_attention(

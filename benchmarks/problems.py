@@ -1,0 +1,49 @@
+"""How long `grade problem NN` takes on the reference: a table over the course, cold (nothing cached) and warm.
+
+    python benchmarks/problems.py [NN ...]
+
+Bar: cold under 6 s on an idle 2-core machine for every problem but 16, 26, 27 and 32. Beside it stands what no verdict can avoid: a
+bare `import jax, flax.nnx`, measured in the same run.
+"""
+
+import os
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+from grader import course
+
+ROOT = Path(__file__).resolve().parent.parent
+BAR, EXEMPT = 6.0, {16, 26, 27, 32}
+
+
+def seconds(command: list[str], **env: str) -> float:
+    """Wall time of a whole process."""
+    start = time.perf_counter()
+    done = subprocess.run(command, cwd=ROOT, env={**os.environ, **env}, capture_output=True, text=True, check=False)
+    taken = time.perf_counter() - start
+    if done.returncode:
+        sys.exit(f"{command} failed:\n{done.stdout}{done.stderr}")
+    return taken
+
+
+def main() -> None:
+    chosen = [course.find(word) for word in sys.argv[1:]] or course.problems()
+    bare = min(seconds([sys.executable, "-c", "import jax, flax.nnx"]) for _ in range(3))
+    print(f"import jax, flax.nnx: {bare:.2f} s\n\n{'problem':30}{'cold':>8}{'warm':>8}{'cold / import':>16}")
+    slow = 0
+    for problem in chosen:
+        command = [sys.executable, "-m", "grader", "problem", problem.label, f"solutions/{problem.name}.py"]
+        with tempfile.TemporaryDirectory() as cache:
+            cold = seconds(command, GRADE_CACHE=cache)
+            warm = seconds(command, GRADE_CACHE=cache)
+        mark = "" if cold < BAR else "  (no bar)" if problem.number in EXEMPT else "  TOO SLOW"
+        slow += mark == "  TOO SLOW"
+        print(f"{problem.name:30}{cold:8.2f}{warm:8.2f}{cold / bare:16.1f}{mark}", flush=True)
+    sys.exit(1 if slow else 0)
+
+
+if __name__ == "__main__":
+    main()

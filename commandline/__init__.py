@@ -1,0 +1,1 @@
+"""What the two commands, `grade` and `harness`, have in common. Imports nothing of theirs."""

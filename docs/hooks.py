@@ -1,0 +1,57 @@
+"""Turns the problems' pages into a book: navigation by part, hints folded, formulas as MathML, which needs no script."""
+
+import re
+from typing import Any
+
+from latex2mathml.converter import convert
+from mkdocs.structure.files import File, Files
+
+from grader import course, page
+from grader.problem import Problem
+
+
+def on_config(config: Any) -> Any:
+    """The navigation: home, the parts of the course, how it works."""
+    parts: dict[str, list[dict[str, str]]] = {}
+    for problem in course.problems():
+        entry = {f"{problem.label} · {problem.title}": f"{problem.name}.md"}
+        parts.setdefault(course.part_of(problem), []).append(entry)
+    about = [{"The grader": "design.md"}, {"Isolation": "isolation.md"}, {"The trainer": "harness.md"}]
+    config.nav = [{"Home": "index.md"}, *({part: pages} for part, pages in parts.items()), {"How it works": about}]
+    return config
+
+
+def on_files(files: Files, config: Any) -> Files:
+    """Adds a page for each problem."""
+    for problem in course.problems():
+        files.append(File.generated(config, f"{problem.name}.md", content=book_page(problem)))
+    return files
+
+
+def book_page(problem: Problem) -> str:
+    """The page with its hints folded away, and where it stands in the course."""
+    text, _ = page.without_hints(problem).rstrip(), page.hints(problem)
+    before = ", ".join(_link(course.find(str(number))) for number in problem.builds_on)
+    after = ", ".join(_link(other) for other in course.problems() if problem.number in other.builds_on)
+    title, body = text.split("\n", 1)
+    place = [f"Builds on {before}."] * bool(before) + [f"Needed for {after}."] * bool(after)
+    folded = "\n\n".join(
+        f'??? tip "Hint {number}"\n\n' + "\n".join(f"    {line.strip()}" for line in hint.splitlines())
+        for number, hint in enumerate(page.hints(problem), 1)
+    )
+    return "\n".join(
+        [title, "", *(f"*{line}*" for line in [" ".join(place)] if line), body, "", "## Hints", "", folded, ""]
+    )
+
+
+def _link(problem: Problem) -> str:
+    return f"[{problem.label} {problem.title}]({problem.name}.md)"
+
+
+def on_page_markdown(markdown: str, **_: Any) -> str:
+    """Formulas, written as blocks of LaTeX, become MathML."""
+
+    def formula(found: re.Match[str]) -> str:
+        return "\n".join(f"<p>{convert(line, display='block')}</p>" for line in found[1].strip().splitlines())
+
+    return re.sub(r"^```math\n(.*?)^```$", formula, markdown, flags=re.MULTILINE | re.DOTALL)

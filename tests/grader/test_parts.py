@@ -1,0 +1,79 @@
+"""Where an error is that no misconception lists: in which part of a module, and in which earlier problem."""
+
+import shutil
+from pathlib import Path
+
+import pytest
+
+from tests.conftest import ROOT, Grade
+
+
+@pytest.fixture
+def workspace(tmp_path: Path) -> Path:
+    folder = tmp_path / "attempts"
+    shutil.copytree(ROOT / "solutions", folder, ignore=shutil.ignore_patterns("*.toml", "__*"))
+    return folder
+
+
+def edit(file: Path, old: str, new: str) -> None:
+    text = file.read_text()
+    assert text.count(old) == 1
+    file.write_text(text.replace(old, new))
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "said"),
+    [
+        ("self.attn(self.ln1(x))", "self.attn(1.1 * self.ln1(x))", "`blocks.0` gets the right input"),
+        ("nnx.relu(self.ff1(", "nnx.relu(0.7 * self.ff1(", "`blocks.0.ff2` already gets a wrong input"),
+        ("return x + self.ff2(", "return x + 0.9 * self.ff2(", "`blocks.0.ff2` inside are right."),
+    ],
+)
+def test_the_wiring_of_a_block_in_a_model(old: str, new: str, said: str, workspace: Path, grade: Grade):
+    edit(workspace / "p05_gpt_block.py", old, new)
+    run = grade("problem", "06", "--json").json
+    assert (run["verdict"], run["misconception"]) == ("FAIL", None)
+    assert said in run["part"]
+    assert run["earlier"]["problem"] == "p05_gpt_block"
+
+
+def test_a_part_of_a_part(workspace: Path, grade: Grade):
+    edit(workspace / "p03_causal_mha.py", "return self.out_proj(", "return 1.01 * self.out_proj(")
+    run = grade("problem", "05", "--json").json
+    assert run["part"].startswith("`attn` gets the right input and gives the wrong output; ")
+    assert run["earlier"] == {"problem": "p03_causal_mha", "verdict": "FAIL", "misconception": None}
+    text = grade("problem", "05").out
+    assert "First look at problem 03" in text
+    assert "Next: repair p03_causal_mha.py first" in text
+
+
+def test_right_outputs_and_wrong_gradients(workspace: Path, grade: Grade):
+    edit(workspace / "p03_causal_mha.py", "self.v_proj(x).reshape", "jax.lax.stop_gradient(self.v_proj(x)).reshape")
+    run = grade("problem", "05", "--json").json
+    passed = {check["name"]: check["passed"] for check in run["checks"]}
+    assert (passed["output"], passed["gradient"]) == (True, False)
+    assert run["part"].startswith("All outputs are right.")
+    assert "`attn" in run["part"]
+
+
+def test_an_earlier_misconception_is_named(workspace: Path, grade: Grade):
+    edit(workspace / "p11_gradient_clipping.py", "gradients), norm", "gradients), norm * factor")
+    run = grade("problem", "12", "--json").json
+    assert run["verdict"] == "FAIL"
+    assert run["earlier"] == {
+        "problem": "p11_gradient_clipping", "verdict": "FAIL", "misconception": "norm after clipping",
+    }  # fmt: skip
+
+
+def test_an_earlier_stub_is_said_so(workspace: Path, grade: Grade):
+    shutil.copy(ROOT / "problems" / "p03_causal_mha" / "stub.py", workspace / "p03_causal_mha.py")
+    run = grade("problem", "05", "--json").json
+    assert run["earlier"]["verdict"] == "NOT ATTEMPTED"
+    assert "is not written yet" in grade("problem", "05").out
+
+
+def test_nothing_is_said_of_earlier_pieces_that_are_right(workspace: Path, grade: Grade):
+    edit(workspace / "p05_gpt_block.py", "x = x + self.attn(", "x = 2 * x + self.attn(")
+    run = grade("problem", "05", "--json").json
+    assert run["earlier"] is None
+    assert run["part"].startswith("The model as a whole gets the right input")
