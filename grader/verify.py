@@ -265,16 +265,20 @@ def _passes(
 
 
 def _measure(margins: list[Margin], trial: Trial, results: list[CheckResult]) -> None:
-    """Widens each margin by the errors that a trial showed: those of wrong values where it failed, else of right ones."""
-    for margin, result in zip(margins, results, strict=True):
-        for item in trial.evidence:
-            if item.check is not result.check or item.outcome.failure or item.outcome.numeric:
-                continue
-            size = trial.error(item)
-            if item.wrong and size < float("inf"):
-                margin.wrong = min(margin.wrong, size)
-            elif not item.wrong:
-                margin.right = max(margin.right, size)
+    """Widens the margins by the errors that a trial showed: right ones everywhere, a wrong one where it is plainest."""
+    by_check = dict(zip([id(result.check) for result in results], margins, strict=True))
+    seen = [item for item in trial.evidence if not (item.outcome.failure or item.outcome.numeric)]
+    wrong = []
+    for item in seen:
+        margin, size = by_check[id(item.check)], trial.error(item)
+        if not item.wrong:
+            margin.right = max(margin.right, size)
+        else:
+            wrong.append((size, margin))
+    # An idea may also show faintly in a check that another one rejects plainly.
+    if wrong and len(seen) == len(trial.evidence):
+        size, margin = max(wrong, key=lambda pair: pair[0])
+        margin.wrong = min(margin.wrong, size)
 
 
 def _grade(problem: Problem, source: Submission, reference: Reference) -> Report:

@@ -129,6 +129,8 @@ class Checkpoints:
                         state=arguments, data=ocp.args.JsonRestore(), checksums=ocp.args.JsonRestore()
                     ),
                 )
+        except (MemoryError, jax.errors.JaxRuntimeError):  # this machine is too small for it: the file may be whole
+            raise
         except Exception as error:  # whatever the storage raises for a damaged file
             raise ValueError(f"it cannot be read ({_first_line(error)})") from error
         arrays = found["state"]

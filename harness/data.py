@@ -20,8 +20,7 @@ class Windows:
     """Random access to windows of `context + 1` tokens, padded where the text ends before; each token is a target once.
 
     Packed: the split as one stream, cut every `context` tokens; neighbours share one token, the target of one and an input
-    of the next.
-    Padded: a story a row; one that is longer goes on in further rows.
+    of the next. Padded: a story a row; one that is longer goes on in further rows.
     """
 
     tokens: Tokens
@@ -85,8 +84,7 @@ def train_batches(config: Config, tokens: Tokens, process: int = 0, processes: i
     """This process's rows `(B / processes, T + 1)` int32 of each batch, without end.
 
     Batches run across the ends of epochs, so that no window is left out, and each epoch has an order of its own. Step k's
-    rows, over all
-    processes, are the same for any number of them: the state of the iterator is a count of batches.
+    rows, over all processes, are the same for any number of them: the state of the iterator is a count of batches.
     """
     if config.batch_size % processes:
         raise UsageError(f"{processes} processes cannot share a batch of {config.batch_size} evenly.")

@@ -119,18 +119,24 @@ def _decoder_programs(graph, sampling: Sampling):
     return advance
 
 
+@functools.lru_cache(maxsize=8)
+def _window_program(graph, sampling: Sampling):
+    """Chooses what follows position `last` of a window."""
+
+    @jax.jit
+    def following(parameters, ids_T, last, key):
+        return choose(nnx.merge(graph, parameters)(ids_T)[last], key, sampling)
+
+    return following
+
+
 class WindowDecoder:
     """The whole window again for each token, padded on the right; the logits read are the last real token's."""
 
     def __init__(self, model: nnx.Module, sampling: Sampling, context: int):
         self.context = context
-        self.graph, self.parameters = nnx.split(model)
-
-        @jax.jit
-        def following(parameters, ids_T, last, key):
-            return choose(nnx.merge(self.graph, parameters)(ids_T)[last], key, sampling)
-
-        self._following = following
+        graph, self.parameters = nnx.split(model)
+        self._following = _window_program(graph, sampling)
         self.ids: list[int] = []
 
     def begin(self, ids: list[int], key: PRNGKeyArray) -> int:

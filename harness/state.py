@@ -83,21 +83,23 @@ def make_programs(
     create = jax.jit(lambda: nnx.state(fresh()), out_shardings=places)  # born sharded: never whole on one device
     rate = learning_rate(config)
 
+    def rate_of(optimizer: nnx.Optimizer) -> Array:
+        """Of the update that comes next: the schedule counts those that were not skipped."""
+        skipped, _ = skipped_updates(optimizer.opt_state)
+        return rate(optimizer.step[...] - skipped)
+
     def own_step(state: Any, ids_BT: Array) -> tuple[Any, StepMetrics]:
         model, optimizer = nnx.merge(graph, state)
         key = jax.random.fold_in(jax.random.key(config.seed), optimizer.step[...]) if config.dropout else None
         loss, gradients = mean_gradients(loss_sum, model, ids_BT, key, config.accumulate)
-        before, _ = skipped_updates(optimizer.opt_state)
-        done = rate(optimizer.step[...] - before)
-        norm = optax.tree.norm(gradients)
+        done, norm = rate_of(optimizer), optax.tree.norm(gradients)
         optimizer.update(model, gradients)
         return nnx.state((model, optimizer)), StepMetrics(loss, done, norm, *skipped_updates(optimizer.opt_state))
 
     def piece_step(state: Any, ids_BT: Array) -> tuple[Any, StepMetrics]:
         assert step is not None
         model, optimizer = nnx.merge(graph, state)
-        before, _ = skipped_updates(optimizer.opt_state)
-        done = rate(optimizer.step[...] - before)
+        done = rate_of(optimizer)
         loss = step(model, optimizer, ids_BT, -1)
         skipped = skipped_updates(optimizer.opt_state)
         return nnx.state((model, optimizer)), StepMetrics(loss, done, jnp.float32(jnp.nan), *skipped)
@@ -115,8 +117,7 @@ def mean_gradients(
     """The mean loss of a batch and its gradients, from `microbatches` parts one after the other, with the memory of one.
 
     Sums are accumulated and divided once, so that parts with more padding do not count for more, and the result does not
-    depend on
-    their number but for rounding.
+    depend on their number but for rounding.
     """
     parts: Any = nnx.split(model, nnx.Param, ...)
     graph, parameters, rest = parts

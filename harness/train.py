@@ -151,7 +151,6 @@ class _Loop:
         self.metrics = MetricsWriter(run.metrics_file) if self.lead else None
         self.entries: list[dict[str, Any]] = run.metrics() if self.lead else []
         self.waiting: collections.deque[_Waiting] = collections.deque()
-        self.last_loss = self.entries[-1]["loss"] if self.entries else math.nan
         self.tokens = self.entries[-1]["tokens"] if self.entries else 0  # targets seen; padding is none
         self.token_flops = flops_per_token(config)
         self.peak = peak_flops() * session.mesh.size
@@ -212,7 +211,6 @@ class _Loop:
         if self.metrics is not None:
             self.metrics.write(entry)
             self.entries.append(entry)
-        self.last_loss = loss
         if in_a_row >= SKIPPED_IN_A_ROW:
             raise HarnessError(
                 f"The gradients of {SKIPPED_IN_A_ROW} steps in a row, up to step {step}, were not finite, and their "
@@ -250,7 +248,7 @@ class _Loop:
                 run.samples.mkdir(exist_ok=True)
                 write_atomically(run.samples / f"{self.step:07}.txt", sample_text(self.session, self.state) + "\n")
             self.say(
-                f"step {self.step}: loss {self.last_loss:.4f}, validation {loss:.4f}, "
+                f"step {self.step}: loss {self.entries[-1]['loss']:.4f}, validation {loss:.4f}, "
                 f"{self.entries[-1]['tokens_per_s']:,.0f} tokens/s"
             )
         self.clock += time.perf_counter() - began
@@ -280,15 +278,13 @@ def _stop_signals() -> Iterator[list[int]]:
             signal.signal(number, handler)
 
 
-def sample_text(session: Session, state: Any, sampling: Sampling | None = None, prompt: str | None = None) -> str:
-    """A prompt and how the model goes on."""
-    tokenizer = get_tokenizer(session.config.tokenizer)
-    prompt = PROMPTS[session.config.task] if prompt is None else prompt
-    if sampling is None:
-        same = session.config.task == "same"
-        sampling = (
-            Sampling(temperature=0.0, max_tokens=8) if same else Sampling(temperature=0.5, seed=session.config.seed)
-        )
+def sample_text(session: Session, state: Any) -> str:
+    """The task's prompt and how the model goes on."""
+    tokenizer, prompt = get_tokenizer(session.config.tokenizer), PROMPTS[session.config.task]
+    if session.config.task == "same":
+        sampling = Sampling(temperature=0.0, max_tokens=8)
+    else:
+        sampling = Sampling(temperature=0.5, seed=session.config.seed)
     tokens = generate(session.decoder(state, sampling), encode_prompt(tokenizer, prompt), sampling, tokenizer.eot_token)
     return prompt + "".join(stream_text(tokenizer, tokens))
 
