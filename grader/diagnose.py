@@ -1,7 +1,7 @@
 """Which known wrong idea gives the learner's numbers."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from grader.course import Misconception
 from grader.flat import compare, select
@@ -33,22 +33,21 @@ def misconception(reference: Reference, evidence: Sequence[Evidence]) -> Misconc
     possible = list(reference.ideas)
     for item in first:
         answers = {variant: reference.ask(item.check, item.case, variant) for variant in possible}
-        possible = [
-            variant for variant in possible if _same(answers[variant].result(), item.outcome, item.check.leaves)
-        ]
+        possible = [variant for variant in possible if _same(answers[variant].result(), item, item.check.leaves)]
     if len(possible) < 2:
         return reference.ideas[possible[0]] if possible else None
 
     def agreement(variant: str) -> int:
         # All that the probes returned counts here, also leaves that no check looks at.
         asked = [(item, reference.ask(item.check, item.case, variant)) for item in evidence]
-        return sum(_same(answer.result(), item.outcome) for item, answer in asked)
+        return sum(_same(answer.result(), item) for item, answer in asked)
 
     return reference.ideas[max(possible, key=agreement)]
 
 
-def _same(ours: Outcome, theirs: Outcome, leaves: str = "") -> bool:
+def _same(ours: Outcome, item: Evidence, leaves: str = "") -> bool:
     """Whether two outcomes are one: the same numbers, or the same error with the same message."""
+    theirs = item.outcome
     if ours.failure or theirs.failure:
         return bool(
             ours.failure
@@ -56,5 +55,7 @@ def _same(ours: Outcome, theirs: Outcome, leaves: str = "") -> bool:
             and (ours.failure.kind, ours.failure.type, ours.failure.message)
             == (theirs.failure.kind, theirs.failure.type, theirs.failure.message)
         )
-    tolerance = NUMERIC if theirs.numeric else SAME
+    # Where a check looks at small numbers, or exactly, so must this.
+    close = replace(SAME, atol=min(SAME.atol, 10 * item.check.tolerance.atol))
+    tolerance = NUMERIC if theirs.numeric else close
     return compare(select(ours.leaves, leaves), select(theirs.leaves, leaves), tolerance) is None

@@ -48,8 +48,17 @@ def _array(leaf: Any) -> Any:
         if leaf.dtype.kind in "biufc":
             return leaf
         raise BadOutput(f"returned a NumPy array of dtype {leaf.dtype}, which holds no numbers")
-    article = "an" if type(leaf).__name__[:1].lower() in "aeiou" else "a"
-    raise BadOutput(f"returned {article} {type(leaf).__name__}, not an array")
+    raise BadOutput(f"returned {described(leaf)}, not an array")
+
+
+def described(value: Any) -> str:
+    """What something is, for a sentence: `None`, `an array of shape (2, 3)`, `a list`."""
+    if value is None:
+        return "None"
+    if isinstance(value, jax.Array | np.ndarray):
+        return f"an array of shape {tuple(value.shape)}"
+    name = "class" if isinstance(value, type) else type(value).__name__
+    return f"{'an' if name[0].lower() in 'aeiou' else 'a'} {name}"
 
 
 def to_leaves(arrays: Mapping[str, Any]) -> list[Leaf]:

@@ -17,7 +17,7 @@ from flax import nnx
 
 from commandline.spelling import nearest
 from grader import parts as parts_
-from grader.leaves import BadOutput, fill_module, fill_state, named
+from grader.leaves import BadOutput, described, fill_module, fill_state, named
 from grader.problem import Case, Entry, Problem
 
 Arrays = dict[str, Any]
@@ -67,7 +67,7 @@ class Subject:
             raise BadEntry(f"`{name}` is not defined: {hint}")
         found = self.namespace[name]
         if not callable(found):
-            raise BadEntry(f"`{name}` is not callable: it is {_a(found)}")
+            raise BadEntry(f"`{name}` is not callable: it is {described(found)}")
         return found
 
     def once(self, what: str, case: Case, make: Callable[[], Any]) -> Any:
@@ -125,7 +125,7 @@ class Subject:
         entry = self.problem.entry(name)
         cls = self.attribute(name)
         if not (isinstance(cls, type) and issubclass(cls, nnx.Module)):
-            why = "does not" if isinstance(cls, type) else f"is {_a(cls)}"
+            why = "does not" if isinstance(cls, type) else f"is {described(cls)}"
             raise BadEntry(f"`{name}` must be a class that inherits from nnx.Module: yours {why}")
         if entry.made_by:
             return self._captured(entry.made_by, cls, case)
@@ -416,11 +416,6 @@ def _holds_tracers(module: nnx.Module) -> bool:
 
 def _is_float(leaf: Any) -> bool:
     return bool(jnp.issubdtype(jnp.result_type(leaf), jnp.floating))
-
-
-def _a(value: Any) -> str:
-    name = "class" if isinstance(value, type) else type(value).__name__
-    return f"an {name}" if name[0].lower() in "aeiou" else f"a {name}"
 
 
 GENERIC: Mapping[str, Callable[..., Reading]] = {

@@ -10,7 +10,7 @@ FILE = re.compile(r"^`([\w/.]+)`\n\n(`{3,})\w+\n(.*?)^\2$", re.MULTILINE | re.DO
 
 def test_problem_99(grade: Grade, tmp_path):
     copy = tmp_path / "course"
-    shutil.copytree(ROOT, copy, ignore=shutil.ignore_patterns(".git", ".venv", "tests", "__pycache__"))
+    shutil.copytree(ROOT, copy, ignore=shutil.ignore_patterns(".git", ".venv", "styles", "__pycache__"))
     text = (ROOT / "CONTRIBUTING.md").read_text()
     files = {path: content for path, _, content in FILE.findall(text)}
     assert sorted(files) == [
@@ -19,10 +19,12 @@ def test_problem_99(grade: Grade, tmp_path):
         "problems/p99_demo/stub.py",
         "solutions/p99_demo.py",
         "solutions/p99_demo.toml",
+        "tests/problems/styles/p99_other_order.py",
+        "tests/problems/styles/p99_row_by_row.py",
     ]
     for path, content in files.items():
         target = copy / path
-        target.parent.mkdir(exist_ok=True)
+        target.parent.mkdir(parents=True, exist_ok=True)
         target.write_text(content)
     commands = re.findall(r"^grade (.+)$", text, re.MULTILINE)
     assert commands == ["verify 99", "problem 99 solutions/p99_demo.py"]

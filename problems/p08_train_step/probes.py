@@ -7,7 +7,7 @@ import jax.numpy as jnp
 import numpy as np
 from flax import nnx
 
-from grader.leaves import BadOutput, fill_module, named
+from grader.leaves import BadOutput, described, fill_module, named
 from grader.probes import Reading, Subject
 from grader.problem import Case
 from grader.toy import ToyLM
@@ -31,7 +31,7 @@ def training(subject: Subject, case: Case) -> Reading:
         with patch.object(nnx.Optimizer, "update", update):
             loss = subject.call("train_step", model, optimizer, jnp.asarray(token_ids), values["pad_id"])
         if not isinstance(loss, jax.Array | float | np.floating) or np.shape(loss):
-            raise BadOutput(f"`train_step` returned {_describe(loss)}; it must return the loss, a scalar")
+            raise BadOutput(f"`train_step` returned {described(loss)}; it must return the loss, a scalar")
         losses.append(loss)
     return Reading(
         {
@@ -48,14 +48,8 @@ def training(subject: Subject, case: Case) -> Reading:
 def _optimizer(subject: Subject, model: nnx.Module, learning_rate: float) -> nnx.Optimizer:
     optimizer = subject.call("make_optimizer", model, learning_rate)
     if not isinstance(optimizer, nnx.Optimizer):
-        raise BadOutput(f"`make_optimizer` returned {_describe(optimizer)}; it must return an nnx.Optimizer")
+        raise BadOutput(f"`make_optimizer` returned {described(optimizer)}; it must return an nnx.Optimizer")
     return optimizer
-
-
-def _describe(value: object) -> str:
-    if value is None:
-        return "None"
-    return f"an array of shape {np.shape(value)}" if isinstance(value, jax.Array) else f"a {type(value).__name__}"
 
 
 PROBES = {"training": training}

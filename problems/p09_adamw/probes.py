@@ -8,7 +8,7 @@ import numpy as np
 import optax
 from flax import nnx
 
-from grader.leaves import BadOutput, filled, named
+from grader.leaves import BadOutput, described, filled, named
 from grader.probes import Reading, Subject
 from grader.problem import Case
 
@@ -59,7 +59,7 @@ def _compiled(tx: optax.GradientTransformation) -> tuple[optax.GradientTransform
 def _transformation(subject: Subject, case: Case) -> optax.GradientTransformation:
     tx = subject.call("adamw", *(case.values[name] for name in HYPER))
     if not isinstance(tx, optax.GradientTransformation):
-        raise BadOutput(f"`adamw` returned a {type(tx).__name__}; it must return an optax.GradientTransformation")
+        raise BadOutput(f"`adamw` returned {described(tx)}; it must return an optax.GradientTransformation")
     return tx
 
 

@@ -8,7 +8,7 @@ import jax.numpy as jnp
 import numpy as np
 import optax
 
-from grader.leaves import BadOutput
+from grader.leaves import BadOutput, described
 from grader.probes import Reading, Subject, is_tracing_error
 from grader.problem import Case
 
@@ -54,7 +54,7 @@ def optimizing(subject: Subject, case: Case) -> Reading:
 def _schedule(subject: Subject, case: Case) -> Callable[[Any], Any]:
     schedule = subject.call("warmup_cosine", *(case.values[key] for key in ("peak", "warmup_steps", "decay_steps")))
     if not callable(schedule):
-        raise BadOutput(f"`warmup_cosine` returned a {type(schedule).__name__}; it must return a function of the step")
+        raise BadOutput(f"`warmup_cosine` returned {described(schedule)}; it must return a function of the step")
     return schedule
 
 

@@ -7,7 +7,7 @@ import jax.numpy as jnp
 import numpy as np
 import optax
 
-from grader.leaves import BadOutput, named
+from grader.leaves import BadOutput, described, named
 from grader.probes import Reading, Subject, run
 from grader.problem import Case
 
@@ -21,9 +21,7 @@ def guarding(subject: Subject, case: Case) -> Reading:
     inner = optax.chain(optax.trace(decay=0.9), optax.scale_by_schedule(lambda count: -0.1 * (1 + count)))
     tx = subject.call("finite_guard", inner)
     if not isinstance(tx, optax.GradientTransformation):
-        raise BadOutput(
-            f"`finite_guard` returned a {type(tx).__name__}; it must return an optax.GradientTransformation"
-        )
+        raise BadOutput(f"`finite_guard` returned {described(tx)}; it must return an optax.GradientTransformation")
     state, arrays, notes = tx.init({key: x[0] for key, x in case.values.items()}), {}, []
     _skipped(state)
 

@@ -21,7 +21,7 @@ def batches(sizes: Mapping[str, int], rng: Any) -> dict[str, Any]:
     return {"vocab_size": V, "d_model": sizes["D"], "token_ids": token_ids}
 
 
-# The bounds that the page gives. What is compared is by how much a run misses them: nothing, for the reference.
+# The bounds that the page gives, which a run either keeps or not: they need no more room than what random starts differ by.
 PROBLEM = Problem(
     title="A to A",
     builds_on=(7, 8),
@@ -40,11 +40,11 @@ PROBLEM = Problem(
         Check("the loss before the first update", 1, "learning", leaves="first_loss", cases="training", tolerance=FLOAT32),
         Check(
             "starts at ln V", 1, "learning", leaves="start_off_by", cases="training", compare="at_most",
-            tolerance=Tolerance(0.0, 0.5),
+            tolerance=Tolerance(0.0, 0.5, room=1.5),
         ),
         Check(
             "comes down to 0", 2, "learning", leaves="last_loss", cases="training", compare="at_most",
-            tolerance=Tolerance(0.0, 0.05),
+            tolerance=Tolerance(0.0, 0.05, room=1.5),
         ),
         Check("repeats what it is told", 1, "learning", leaves="repeats", cases="training", tolerance=EXACT),
     ),

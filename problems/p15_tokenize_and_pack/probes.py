@@ -7,7 +7,7 @@ import jax
 import numpy as np
 import tiktoken
 
-from grader.leaves import BadOutput, named
+from grader.leaves import BadOutput, described, named
 from grader.probes import Reading, Subject
 from grader.problem import Case
 
@@ -60,10 +60,10 @@ def packing(subject: Subject, case: Case) -> Reading:
 def _whole(value: Any, name: str) -> Any:
     """An array of whole numbers, int64 taken for int32. Raises BadOutput for anything else."""
     if isinstance(value, list | tuple):
-        raise BadOutput(f"`{name}` returned a {type(value).__name__}; it must return an array, int32")
+        raise BadOutput(f"`{name}` returned {described(value)}; it must return an array, int32")
     array = named(value, name)[name] if isinstance(value, jax.Array | np.ndarray) else None
     if array is None:
-        raise BadOutput(f"`{name}` returned a {type(value).__name__}; it must return an array, int32")
+        raise BadOutput(f"`{name}` returned {described(value)}; it must return an array, int32")
     return array
 
 

@@ -7,7 +7,7 @@ from typing import Any
 import grain  # noqa: F401  imported before the confinement, as every submission needs it
 import numpy as np
 
-from grader.leaves import BadOutput
+from grader.leaves import BadOutput, described
 from grader.probes import Reading, Subject
 from grader.problem import Case
 
@@ -73,7 +73,7 @@ def _load(subject: Subject, case: Case, seed: int = 0) -> Any:
         for name in ("__next__", "get_state", "set_state"):
             if not hasattr(loader, name):
                 raise BadOutput(
-                    f"`make_loader` returned a {type(loader).__name__} without `{name}`; return an iterator of Grain's"
+                    f"`make_loader` returned {described(loader)} without `{name}`; return an iterator of Grain's"
                 )
         return loader
 

@@ -8,7 +8,7 @@ import numpy as np
 from flax import nnx
 from jax.sharding import AxisType, Mesh, NamedSharding, PartitionSpec
 
-from grader.leaves import BadOutput, fill_module, named
+from grader.leaves import BadOutput, described, fill_module, named
 from grader.placement import bytes_on_device, mesh_of, places
 from grader.probes import Reading, Subject
 from grader.problem import Case
@@ -25,7 +25,7 @@ def meshes(subject: Subject, case: Case) -> Reading:
     for data, model in ((4, 2), (2, 2), (1, 1)):
         mesh = subject.call("make_mesh", data, model)
         if not isinstance(mesh, Mesh):
-            raise BadOutput(f"`make_mesh` returned a {type(mesh).__name__}; it must return a jax.sharding.Mesh")
+            raise BadOutput(f"`make_mesh` returned {described(mesh)}; it must return a jax.sharding.Mesh")
         name = f"mesh.{data}x{model}"
         arrays[f"{name}.names"] = np.array([AXES.get(axis, -1) for axis in mesh.axis_names], np.int32)
         arrays[f"{name}.sizes"] = np.array(mesh.devices.shape, np.int32)
@@ -59,7 +59,7 @@ def placed(subject: Subject, case: Case) -> Reading:
 def _spec(spec: Any, ndim: int) -> np.ndarray[Any, Any]:
     """For each axis, over what it is split, in the numbers of `grader.checks.PLACES`."""
     if not isinstance(spec, PartitionSpec):
-        raise BadOutput(f"`partition_spec` returned a {type(spec).__name__}; it must return a PartitionSpec")
+        raise BadOutput(f"`partition_spec` returned {described(spec)}; it must return a PartitionSpec")
     if len(spec) > ndim:
         raise BadOutput(f"`partition_spec` returned {spec} for an array of {ndim} axes")
     parts = [*spec, *[None] * ndim][:ndim]

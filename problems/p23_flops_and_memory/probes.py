@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from grader.leaves import BadOutput
+from grader.leaves import BadOutput, described
 from grader.probes import Reading, Subject
 from grader.problem import Case
 
@@ -13,7 +13,7 @@ def counting(subject: Subject, case: Case) -> Reading:
     for entry in subject.problem.entries:
         found = subject.call(entry.name, *(case.values[name] for name in entry.arguments))
         if np.shape(found) or not isinstance(found, int | float | np.number):
-            raise BadOutput(f"`{entry.name}` returned a {type(found).__name__}; it must return a number")
+            raise BadOutput(f"`{entry.name}` returned {described(found)}; it must return a number")
         arrays[entry.name] = np.float64(found)
     return Reading(arrays)
 

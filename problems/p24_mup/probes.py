@@ -9,7 +9,7 @@ import numpy as np
 import optax
 from flax import nnx
 
-from grader.leaves import BadOutput, filled, named
+from grader.leaves import BadOutput, described, filled, named
 from grader.probes import Reading, Subject
 from grader.problem import Case
 
@@ -83,7 +83,7 @@ def _model(subject: Subject, case: Case, width: int) -> nnx.Module:
 def _adam(subject: Subject, case: Case, width: int) -> optax.GradientTransformation:
     tx = subject.call("mup_adam", case.values["learning_rate"], width, case.values["base_d_model"])
     if not isinstance(tx, optax.GradientTransformation):
-        raise BadOutput(f"`mup_adam` returned a {type(tx).__name__}; it must return an optax.GradientTransformation")
+        raise BadOutput(f"`mup_adam` returned {described(tx)}; it must return an optax.GradientTransformation")
     return tx
 
 

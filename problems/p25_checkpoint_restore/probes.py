@@ -12,7 +12,7 @@ import optax
 import orbax.checkpoint  # noqa: F401  imported before the confinement, as every submission needs it
 from flax import nnx
 
-from grader.leaves import BadOutput, named
+from grader.leaves import BadOutput, described, named
 from grader.probes import Reading, Subject
 from grader.problem import Case
 from grader.toy import Counting, ToyLM, maker, used
@@ -65,7 +65,7 @@ def _saved(subject: Subject, model: ToyLM, optimizer: nnx.Optimizer) -> str:
 def _restore(subject: Subject, path: str, make: Callable[[], Any]) -> tuple[Any, Any]:
     found = subject.call("restore", path, make)
     if not (isinstance(found, tuple | list) and len(found) == 2 and isinstance(found[1], nnx.Optimizer)):
-        raise BadOutput(f"`restore` must return (model, optimizer); yours returned a {type(found).__name__}")
+        raise BadOutput(f"`restore` must return (model, optimizer); yours returned {described(found)}")
     return found[0], found[1]
 
 

@@ -12,7 +12,7 @@ import optax
 import orbax.checkpoint  # noqa: F401  imported before the confinement, as every submission needs it
 from flax import nnx
 
-from grader.leaves import BadOutput, named
+from grader.leaves import BadOutput, described, named
 from grader.probes import BadEntry, Reading, Subject
 from grader.problem import Case
 from grader.toy import Stories, ToyLM, maker, used
@@ -55,7 +55,7 @@ def going_on(subject: Subject, case: Case, *, path: str) -> Reading:
     kinds = ((model, ToyLM), (optimizer, nnx.Optimizer), (rngs, nnx.Rngs), (loader, Stories))
     for value, kind in kinds:
         if not isinstance(value, kind):
-            raise BadOutput(f"`resume` returned a {type(value).__name__} where the {kind.__name__} should be")
+            raise BadOutput(f"`resume` returned {described(value)} where the {kind.__name__} should be")
     return Reading(_steps(model, optimizer, rngs, loader, AFTER))
 
 

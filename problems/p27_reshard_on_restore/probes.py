@@ -10,7 +10,7 @@ import orbax.checkpoint  # noqa: F401  imported before the confinement, as every
 from flax import nnx
 from jax.sharding import Mesh, NamedSharding, PartitionSpec
 
-from grader.leaves import BadOutput, named
+from grader.leaves import BadOutput, described, named
 from grader.placement import bytes_on_device, mesh_of, places
 from grader.probes import Reading, Subject
 from grader.problem import Case
@@ -35,7 +35,7 @@ def restored(subject: Subject, case: Case) -> Reading:
         mesh, name = mesh_of(*shape), "{}x{}".format(*shape)
         found = subject.call("restore_on", path, counting, mesh)
         if not (isinstance(found, tuple | list) and len(found) == 2 and isinstance(found[0], ToyLM)):
-            raise BadOutput(f"`restore_on` must return (model, optimizer); yours returned a {type(found).__name__}")
+            raise BadOutput(f"`restore_on` must return (model, optimizer); yours returned {described(found)}")
         nodes = {"model": found[0], "optimizer": found[1]}
         for kind, node in nodes.items():
             arrays |= jax.tree.map(np.asarray, named(nnx.state(node), f"values.{kind}.{name}"))

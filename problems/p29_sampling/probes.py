@@ -7,7 +7,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from grader.leaves import BadOutput
+from grader.leaves import BadOutput, described
 from grader.probes import Reading, Subject
 from grader.problem import Case
 
@@ -74,7 +74,7 @@ def _generate(subject: Subject, case: Case, model: Any, n: int, stop: int, seed:
         "generate", model, jnp.asarray(values["prompt"]), n, values["context"], stop, key, values["temperature"], 0, 1.0
     )
     if not isinstance(found, jax.Array | np.ndarray | list):
-        raise BadOutput(f"`generate` returned a {type(found).__name__}; it must return the new token ids, (M,)")
+        raise BadOutput(f"`generate` returned {described(found)}; it must return the new token ids, (M,)")
     text = np.asarray(found)
     if text.ndim != 1 or len(text) > n:
         raise BadOutput(

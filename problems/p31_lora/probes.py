@@ -7,7 +7,7 @@ import jax.numpy as jnp
 import numpy as np
 from flax import nnx
 
-from grader.leaves import BadOutput, fill_module, filled, named
+from grader.leaves import BadOutput, described, fill_module, filled, named
 from grader.probes import Reading, Subject
 from grader.problem import Case
 
@@ -32,7 +32,7 @@ def adapting(subject: Subject, case: Case) -> Reading:
     before = jax.tree.map(np.asarray, nnx.state(layer))
     merged = subject.call("merge", layer)
     if type(merged) is not nnx.Linear:
-        raise BadOutput(f"`merge` returned a {type(merged).__name__}; it must return an nnx.Linear")
+        raise BadOutput(f"`merge` returned {described(merged)}; it must return an nnx.Linear")
     after = jax.tree.map(np.asarray, nnx.state(layer))
     changed = any(not np.array_equal(a, b) for a, b in zip(*map(jax.tree.leaves, (before, after)), strict=True))
     return Reading(
@@ -63,7 +63,7 @@ def training(subject: Subject, case: Case) -> Reading:
     model = Stack(layer, int(values["d_out"]))
     optimizer = subject.call("lora_optimizer", model, values["learning_rate"])
     if not isinstance(optimizer, nnx.Optimizer):
-        raise BadOutput(f"`lora_optimizer` returned a {type(optimizer).__name__}; it must return an nnx.Optimizer")
+        raise BadOutput(f"`lora_optimizer` returned {described(optimizer)}; it must return an nnx.Optimizer")
     others = nnx.Not(nnx.LoRAParam)
     before = jax.tree.map(np.asarray, nnx.state(model, others))
 
