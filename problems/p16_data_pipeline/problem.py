@@ -25,7 +25,7 @@ PROBLEM = Problem(
     title="A data pipeline",
     builds_on=(15,),
     entries=(Entry("make_loader", ("rows", "batch_size", "seed", "shard", "num_shards")),),
-    cases={"cases": Cases(rows, {"B": (3, 4), "batches": (3, 2), "shards": (2, 3), "T": (3,)}, draws=2)},
+    cases={"cases": Cases(rows, {"B": (4, 5), "batches": (5, 4), "shards": (2, 3), "T": (3,)}, draws=2)},
     checks=(
         look("batches of whole rows", 1, "intact", "A batch is (B, T), int32, and its rows are rows of the data.", words=YES),
         look(
