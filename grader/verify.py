@@ -18,7 +18,7 @@ from grader.reference import Reference
 from grader.sandbox import Limits, Worker
 from grader.session import Outcome, Session
 from grader.submission import Submission
-from grader.verdict import CheckResult, Report, Verdict
+from grader.verdict import Report, Verdict
 
 FEWEST_HINTS = 3
 FEWEST_STYLES = 2
@@ -191,7 +191,7 @@ def _ideas(problem: Problem, reference: Reference, row: Row) -> None:
         if found is not idea:
             name = found.name if found else "nothing"
             row.complaints.append(f"{variant!r} is named as {name!r}: {first.check.name}: {first.message}")
-        _measure(row.margins, trial, results)
+        _measure_wrong(row.margins, trial)
         reference.keep = False
         missed = [seed for seed in range(1, row.asked + 1) if _accepts(problem, reference, variant, seed)]
         reference.keep = True
@@ -258,25 +258,29 @@ def _passes(
             passed += not wrong
             if wrong:
                 row.complaints.append(f"{name} fails with the seed {seed}: {wrong[0].check.name}: {wrong[0].message}")
-            _measure(row.margins, trial, results)
+            _measure_correct(row.margins, trial)
     finally:
         session.worker.close()
     return passed
 
 
-def _measure(margins: list[Margin], trial: Trial, results: list[CheckResult]) -> None:
-    """Widens the margins by the errors that a trial showed: right ones everywhere, a wrong one where it is plainest."""
-    by_check = dict(zip([id(result.check) for result in results], margins, strict=True))
+def _errors(trial: Trial, margins: list[Margin]) -> list[tuple[float, Margin, bool]]:
+    """The error of every outcome that was numbers, the margin of its check, and whether it was wrong."""
+    by_check = dict(zip([id(check) for check in trial.problem.checks], margins, strict=True))
     seen = [item for item in trial.evidence if not (item.outcome.failure or item.outcome.numeric)]
-    wrong = []
-    for item in seen:
-        margin, size = by_check[id(item.check)], trial.error(item)
-        if not item.wrong:
-            margin.right = max(margin.right, size)
-        else:
-            wrong.append((size, margin))
-    # An idea may also show faintly in a check that another one rejects plainly.
-    if wrong and len(seen) == len(trial.evidence):
+    return [(trial.error(item), by_check[id(item.check)], item.wrong) for item in seen]
+
+
+def _measure_correct(margins: list[Margin], trial: Trial) -> None:
+    for size, margin, _ in _errors(trial, margins):
+        margin.right = max(margin.right, size)
+
+
+def _measure_wrong(margins: list[Margin], trial: Trial) -> None:
+    """An idea counts where it is plainest: it may also show faintly in a check that another one backs up."""
+    errors = _errors(trial, margins)
+    wrong = [(size, margin) for size, margin, is_wrong in errors if is_wrong]
+    if wrong and len(errors) == len(trial.evidence):
         size, margin = max(wrong, key=lambda pair: pair[0])
         margin.wrong = min(margin.wrong, size)
 

@@ -20,7 +20,7 @@ def loading(subject: Subject, case: Case) -> Reading:
     rows, B = case.values["rows"], case.values["batch_size"]
     shards = int(case.values["num_shards"])
     steps = len(rows) // shards // B
-    stops = (0, 1, steps - 1)  # the last goes on into the next epoch
+    stops = (0, 1, steps - 1, steps + 1)  # within an epoch, into the next one, and within that
     states: dict[int, Any] = {}
     batches: list[list[Any]] = []
     for shard in range(shards):
@@ -37,6 +37,7 @@ def loading(subject: Subject, case: Case) -> Reading:
     seeded = [np.array_equal(_batch(again, rows, B), batches[0][0])]
     seeded += [any(not np.array_equal(_batch(other, rows, B), batch) for batch in batches[0][:steps])]
     intact = [np.array_equal(rows[batch[:, 0] % len(rows)], batch) for found in batches for batch in found]
+    resumed = [_resumed(subject, case, states[stop], stop, batches[0]) for stop in stops]
     return Reading(
         {
             "intact": np.int32(all(intact)),
@@ -48,7 +49,8 @@ def loading(subject: Subject, case: Case) -> Reading:
             "shuffled.across_batches": np.int32(_mixed(order, B)),
             "seeded.same_again": np.int32(seeded[0]),
             "seeded.others_differ": np.int32(seeded[1]),
-            "resumed": np.array([_resumed(subject, case, states[stop], batches[0][stop:]) for stop in stops], np.int32),
+            "resumed.at_batch": np.array([place for place, _ in resumed], np.int32),
+            "resumed.and_goes_on": np.array([goes_on for _, goes_on in resumed], np.int32),
         }
     )
 
@@ -64,12 +66,14 @@ def _as_saved(state: Any) -> Any:
     return state if isinstance(state, bytes | str) else json.loads(json.dumps(state))
 
 
-def _resumed(subject: Subject, case: Case, state: Any, expected: list[Any]) -> bool:
-    """Whether a fresh loader, told where another stopped, gives the batches that came there."""
+def _resumed(subject: Subject, case: Case, state: Any, stop: int, expected: list[Any]) -> tuple[int, bool]:
+    """At which batch a fresh loader goes on that is told where another stopped, and whether it then goes on as that did."""
     loader = _load(subject, case)
     loader.set_state(state)
     rows, B = case.values["rows"], case.values["batch_size"]
-    return all(np.array_equal(_batch(loader, rows, B), batch) for batch in expected[:ON])
+    found = [_batch(loader, rows, B) for _ in expected[stop:][:ON]]
+    place = next((i for i, batch in enumerate(expected) if np.array_equal(batch, found[0])), -1)
+    return place, all(map(np.array_equal, found, expected[stop:]))
 
 
 def _load(subject: Subject, case: Case, shard: int = 0, seed: int = 0) -> Any:

@@ -40,7 +40,6 @@ PROBLEM = Problem(
         look(
             "goes on where it stopped", 2, "resumed",
             "A new loader that is given the state must continue with the very next batch, in this epoch and in later ones.",
-            words={0: "another batch", 1: "the next batch"},
         ),
     ),
     timeout=60.0,

@@ -25,10 +25,10 @@ def widths(sizes: Mapping[str, int], rng: Any) -> dict[str, Any]:
 
 
 # The spread of some ten thousand normal numbers is known to 1 %; one of the wrong widths is off by a factor of 1.4 or more.
-SPREAD = Tolerance(rtol=0.1, atol=0.0)
-# Random starts of different widths: the change of the logits is the same to some 20 %; wrong scalings change it by a factor
-# of 2.8 (the root of the ratio of the widths) or more.
-CHANGE = Tolerance(rtol=0.6, atol=0.0)
+SPREAD = Tolerance(rtol=0.1, atol=0.0, room=5)
+# Random starts of different widths: over four of them, the change of the logits is the same to some 20 %; wrong scalings
+# change it by a factor of 2.8 (the root of the ratio of the widths) or more.
+CHANGE = Tolerance(rtol=0.8, atol=0.0, room=1.5)
 
 PROBLEM = Problem(
     title="Widths that share a learning rate",
