@@ -55,7 +55,7 @@ def described(value: Any) -> str:
     """What something is, for a sentence: `None`, `an array of shape (2, 3)`, `a list`."""
     if value is None:
         return "None"
-    if isinstance(value, jax.Array | np.ndarray):
+    if isinstance(value, jax.Array) or type(value) is np.ndarray:
         return f"an array of shape {tuple(value.shape)}"
     name = "class" if isinstance(value, type) else type(value).__name__
     return f"{'an' if name[0].lower() in 'aeiou' else 'a'} {name}"

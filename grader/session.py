@@ -194,6 +194,7 @@ def failure_from(fields: dict[str, Any]) -> Failure:
         "bad_output",
         "bad_entry",
         "memory",
+        "processes",
         "exit",
     }
     kind = text("kind", 20)

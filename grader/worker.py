@@ -170,6 +170,8 @@ def _describe(error: BaseException, files: set[str]) -> dict[str, Any]:
         kind = "not_implemented"
     elif isinstance(error, MemoryError) or "RESOURCE_EXHAUSTED" in message or "Out of memory" in message:
         kind, message = "memory", f"ran out of memory: {message or 'an allocation failed'}"
+    elif isinstance(error, BlockingIOError):
+        kind, message = "processes", "it started more processes than it may"
     elif isinstance(error, SystemExit | KeyboardInterrupt | GeneratorExit):
         kind, message = "exit", f"it raised {type(error).__name__} ({message or 'no code'})"
     elif isinstance(error, BadOutput):

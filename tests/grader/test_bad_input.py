@@ -109,7 +109,7 @@ FILES = {
         "    os._exit(0)\n" + GOOD,
         "PASS",
     ),
-    "fork bomb": Bad("import os\nwhile True: os.fork()\n", "ERROR", "more than 32 processes"),
+    "fork bomb": Bad("import os\nwhile True: os.fork()\n", "ERROR", "it started more"),
     "float64 by configuration": Bad("import jax\njax.config.update('jax_enable_x64', True)\n" + GOOD, "PASS"),
     "jit switched off": Bad("import jax\njax.config.update('jax_disable_jit', True)\n" + GOOD, "PASS"),
     "numpy patched": Bad(

@@ -97,8 +97,8 @@ def test_the_json_object_is_stable(grade: Grade, tmp_path):
     (tmp_path / "wrong.py").write_text(SOLUTION.read_text().replace("token_ids[1:]", "token_ids[:-1]"))
     report = grade("problem", "07", "wrong.py", "--json").json
     assert list(report) == [
-        "schema", "problem", "verdict", "score", "points", "checks", "misconception", "counterexample", "stdout", "isolation",
-        "seconds",
+        "schema", "problem", "verdict", "score", "points", "checks", "misconception", "part", "earlier",
+        "counterexample", "stdout", "isolation", "seconds",
     ]  # fmt: skip
     assert (report["schema"], report["problem"], report["verdict"]) == (1, "p07_next_token_loss", "FAIL")
     assert (report["score"], report["points"]) == (1, 6)

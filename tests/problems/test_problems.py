@@ -12,6 +12,7 @@ import pytest
 from flax import nnx
 
 from grader import course
+from grader.workspace import Workspace
 from tests.conftest import ROOT, Grade
 
 
@@ -26,18 +27,25 @@ def test_sound(name: str, grade: Grade):
     assert (row["score"], row["seeds"]) == (row["points"], 1)
 
 
-def test_a_walk_through_the_course(grade: Grade, tmp_path: Path):
-    """From an empty workspace, each reference copied in passes, and `grade next` names each problem in turn."""
+@pytest.mark.parametrize("first", [n for n, name in enumerate(course.names()) if n % 6 == 0])
+def test_a_walk_through_the_course(first: int, grade: Grade, tmp_path: Path):
+    """Each reference copied in passes, and `grade next` names each problem in turn; six problems at a time."""
     grade("start")
-    for number, name in enumerate(course.names()):
+    space = Workspace(tmp_path / "attempts")
+    for number, name in enumerate(course.names()[: first + 6]):
         problem = course.load(name)
+        if number < first:
+            shutil.copyfile(ROOT / "solutions" / f"{name}.py", space.file(problem))
+            space.remember(problem, verdict="PASS", score=problem.points)
+            continue
         said = grade("next").out
         assert f"Next: problem {problem.label}, {problem.title}" in said
-        assert all(course.load(course.find(str(n)).name).title in said for n in problem.builds_on)
-        shutil.copyfile(ROOT / "solutions" / f"{name}.py", tmp_path / "attempts" / f"{name}.py")
+        assert all(course.find(str(n)).title in said for n in problem.builds_on)
+        shutil.copyfile(ROOT / "solutions" / f"{name}.py", space.file(problem))
         run = grade("problem", problem.label, "--json", "--seed", number)
         assert (run.json["verdict"], run.json["score"]) == ("PASS", problem.points), run.json["checks"]
-    assert "passed every problem" in grade("next").out
+    if name == course.names()[-1]:
+        assert "passed every problem" in grade("next").out
 
 
 def test_problems_build_on_earlier_ones():
