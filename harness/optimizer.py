@@ -1,6 +1,9 @@
 """AdamW with its trimmings, all from optax: warm-up and cosine, decay of matrices only, clipping, a guard against non-finite
 updates."""
 
+from collections.abc import Callable
+from dataclasses import dataclass
+
 import jax
 import optax
 from jaxtyping import PyTree
@@ -33,15 +36,51 @@ def decayed(parameters: PyTree) -> PyTree:
     )
 
 
-def make_optimizer(config: Config) -> optax.GradientTransformation:
+@dataclass(frozen=True)
+class OptimizerParts:
+    """Somebody else's parts of the optimizer, each in the form of the course's problem; None stands for ours."""
+
+    schedule: Callable[[float, int, int], optax.Schedule] | None = None  # (peak, warm-up, all steps)
+    adamw: Callable[..., optax.GradientTransformation] | None = None  # (rate, b1, b2, epsilon, decay), decays all
+    clip: Callable[[PyTree, float], tuple[PyTree, jax.Array]] | None = None
+    guard: Callable[[optax.GradientTransformation], optax.GradientTransformation] | None = None
+
+
+OURS = OptimizerParts()
+
+
+def schedule(config: Config, parts: OptimizerParts) -> optax.Schedule:
+    """The rate of each update that is not skipped, from 0."""
+    if parts.schedule is None:
+        return learning_rate(config)
+    return parts.schedule(config.learning_rate, config.warmup_steps, config.steps)
+
+
+def make_optimizer(config: Config, parts: OptimizerParts = OURS) -> optax.GradientTransformation:
     """Skips a non-finite gradient whole (state and count too), clips by the global norm, then AdamW (Loshchilov and Hutter
     2019)."""
-    clip = optax.clip_by_global_norm(config.clip_norm) if config.clip_norm else optax.identity()
-    adamw = optax.adamw(learning_rate(config), b2=config.beta2, weight_decay=config.weight_decay, mask=decayed)
-    return optax.apply_if_finite(optax.chain(clip, adamw), max_consecutive_errors=EVER)
+    rate = schedule(config, parts)
+    if not config.clip_norm:
+        clip = optax.identity()
+    elif parts.clip is None:
+        clip = optax.clip_by_global_norm(config.clip_norm)
+    else:
+        theirs = parts.clip
+        clip = optax.stateless(lambda gradients, _: theirs(gradients, config.clip_norm)[0])
+    if parts.adamw is None:
+        adamw = optax.adamw(rate, b2=config.beta2, weight_decay=config.weight_decay, mask=decayed)
+    else:
+        # At the rate 1 its updates carry the minus sign and the decay; the schedule scales them.
+        unit = parts.adamw(1.0, 0.9, config.beta2, 1e-8, config.weight_decay)
+        adamw = optax.chain(unit, optax.scale_by_schedule(rate))
+    whole = optax.chain(clip, adamw)
+    return parts.guard(whole) if parts.guard else optax.apply_if_finite(whole, max_consecutive_errors=EVER)
 
 
-def skipped_updates(state: PyTree) -> tuple[jax.Array, jax.Array]:
-    """How many updates were skipped, in all and in a row up to now, from the optimizer's state."""
-    total, in_a_row = (optax.tree_utils.tree_get(state, name)[...] for name in ("total_notfinite", "notfinite_count"))
-    return total, in_a_row
+def skipped_updates(state: PyTree) -> jax.Array:
+    """How many updates were skipped in all, from the optimizer's state: ours, or that of a guard with a field `skipped`."""
+    for name in ("total_notfinite", "skipped"):
+        found = optax.tree_utils.tree_get(state, name)
+        if found is not None:
+            return found[...]
+    raise KeyError("the optimizer's state does not say how many updates were skipped")

@@ -1,8 +1,6 @@
-"""Pieces: the learner's own classes and functions in place of the harness's.
+"""Pieces: the learner's own classes and functions. Finds them in a workspace, tries each, and says whose is used.
 
-Pieces are written for one example and are batched here with `jax.vmap`. Each is first tried on a tiny example, so that a
-broken one is named before anything is trained with it. Rows are `T + 1` ids with -1 for padding; a piece sees them whole, so
-a model that is made with pieces has one position more, and -1 is its `pad_id`.
+What a run is then made of is in `harness.assembly`.
 """
 
 import functools
@@ -13,22 +11,14 @@ import shutil
 import sys
 import traceback
 from collections.abc import Callable
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-import jax
-import jax.numpy as jnp
-import numpy as np
-import optax
-from flax import nnx
-from jaxtyping import Array
-
 from harness.config import Config
 from harness.errors import HarnessError, PieceError, UsageError
-from harness.model import GPT, Parts
-from harness.state import LossSum
+from harness.trials import TRIALS
 
 MODULES = {
     "TokenAndPositionEmbed": "p01_token_embedding",
@@ -37,9 +27,15 @@ MODULES = {
     "MiniGPT": "p06_mini_gpt",
     "next_token_loss": "p07_next_token_loss",
     "train_step": "p08_train_step",
+    "adamw": "p09_adamw",
+    "warmup_cosine": "p10_lr_schedule",
+    "clip_by_global_norm": "p11_gradient_clipping",
+    "accumulated_gradients": "p12_gradient_accumulation",
+    "finite_guard": "p13_finite_guard",
+    "make_loader": "p16_data_pipeline",
 }
-PAD_ID = -1
-V, T, D, H, F, L = 11, 5, 12, 3, 14, 2  # sizes of the trial
+
+WHEN = {"accumulated_gradients": " (where accumulate is more than 1)", "train_step": " (where accumulate is 1)"}
 
 
 @dataclass
@@ -70,7 +66,7 @@ class Pieces:
                     f"{name}: {'yours, through MiniGPT' if used else 'not used: your MiniGPT does not import it'}"
                 )
             else:
-                lines.append(f"{name}: yours, {file}")
+                lines.append(f"{name}: yours, {file}{WHEN.get(name, '')}")
         return lines
 
     def copy_to(self, folder: Path) -> None:
@@ -173,133 +169,13 @@ def blame(pieces: Pieces | None, work: Callable[[], Any]) -> Any:
         ) from error
 
 
-def _returned(name: str, value: Any, shape: tuple[int, ...], given: str) -> Any:
-    """Checks what a piece returned."""
-    number = int(MODULES[name][1:3])
-    if not isinstance(value, jax.Array | np.ndarray):
-        got = f"{value!r:.60}" if value is None or isinstance(value, str | float | int) else f"a {type(value).__name__}"
-    elif value.shape != shape or not jnp.issubdtype(value.dtype, jnp.floating):
-        got = f"{value.dtype}{list(value.shape)}"
-    elif not jnp.isfinite(value).all():
-        got = "numbers that are not finite"
-    else:
-        return value
-    raise PieceError(
-        f"{name} of {MODULES[name]}.py returned {got} for {given}; it must return finite floats of shape {shape}. "
-        f"`grade problem {number:02}` says more."
-    )
-
-
-def _try_module(name: str, make: Callable[[Any], Any], given: Any, shape: tuple[int, ...]) -> None:
-    what = f"{given.dtype}{list(given.shape)}"
-    _returned(name, make(nnx.Rngs(0))(given), shape, what)
-    graph, parameters = nnx.split(make(nnx.Rngs(0)))
-    batch = jnp.stack([given, given])
-    traced = jax.jit(lambda p, b: jax.vmap(nnx.merge(graph, p))(b))(parameters, batch)
-    _returned(name, traced, (2, *shape), f"a batch of {what}, under jit and vmap")
-
-
-def _try_loss(loss: Any) -> None:
-    logits, ids = jnp.ones((T, V)), jnp.array([3, 1, 4, PAD_ID, PAD_ID])
-    _returned(
-        "next_token_loss", jax.jit(loss, static_argnums=2)(logits, ids, PAD_ID), (), f"logits of shape ({T}, {V})"
-    )
-
-
-def _try_step(step: Any) -> None:
-    config = Config(vocab_size=V, context=T, d_model=D, num_heads=H, d_ff=F, num_layers=L)
-    model = GPT(config, nnx.Rngs(0))
-    optimizer = nnx.Optimizer(model, optax.adam(1e-2), wrt=nnx.Param)
-    before = jax.tree.map(np.asarray, nnx.state(model))
-    _returned("train_step", step(model, optimizer, jnp.ones((2, T), int), PAD_ID), (), f"ids of shape (2, {T})")
-    after = jax.tree.map(np.asarray, nnx.state(model))
-    if all(np.array_equal(a, b) for a, b in zip(jax.tree.leaves(before), jax.tree.leaves(after), strict=True)):
-        raise PieceError(
-            "train_step of p08_train_step.py left every parameter as it was. `grade problem 08` says more."
-        )
-
-
-IDS = np.array([3, 1, 4, 1, 5], np.int32)
-X = np.random.default_rng(0).normal(size=(T, D)).astype(np.float32)
-TRIALS: dict[str, Callable[[Any], None]] = {
-    "TokenAndPositionEmbed": lambda p: _try_module("TokenAndPositionEmbed", lambda r: p(V, T, D, rngs=r), IDS, (T, D)),
-    "CausalMHA": lambda p: _try_module("CausalMHA", lambda r: p(D, H, rngs=r), X, (T, D)),
-    "GPTBlock": lambda p: _try_module("GPTBlock", lambda r: p(D, H, F, rngs=r), X, (T, D)),
-    "MiniGPT": lambda p: _try_module("MiniGPT", lambda r: p(V, D, H, F, L, max_T=T, rngs=r), IDS, (T, V)),
-    "next_token_loss": _try_loss,
-    "train_step": _try_step,
-}
-
-
-class _Batched(nnx.Module):
-    """A piece for one example as a part for many."""
-
-    def __init__(self, piece: nnx.Module):
-        self.piece = piece
-
-    def __call__(self, x: Array, *_: Any) -> tuple[Array, None]:
-        return jax.vmap(self.piece)(x), None
-
-
-class _BatchedEmbed(nnx.Module):
-    """The embedding of one story as one of many."""
-
-    def __init__(self, piece: Any):
-        self.piece = piece
-
-    def __call__(self, ids_BT: Array) -> Array:
-        return jax.vmap(self.piece)(ids_BT)
-
-    def table(self) -> nnx.Param:
-        """The token vectors, for a tied head: the course's `embed`, an `nnx.Embed`."""
-        return self.piece.embed.embedding
-
-
-def model_builder(config: Config, pieces: Pieces) -> Callable[[nnx.Rngs], nnx.Module]:
-    """Builds the model of a run with pieces: their whole model, or the harness's with their parts in it."""
-    c = replace(config, context=config.context + 1)
-    found = pieces.found
-    if "MiniGPT" in found:
-        model = found["MiniGPT"]
-        return lambda rngs: model(
-            c.vocab_size, c.d_model, c.num_heads, c.d_ff, c.num_layers, max_T=c.context, rngs=rngs
-        )
-    attention, block, embed = (found.get(name) for name in ("CausalMHA", "GPTBlock", "TokenAndPositionEmbed"))
-    parts = Parts(
-        attention=attention and (lambda config, rngs: _Batched(attention(c.d_model, c.num_heads, rngs=rngs))),
-        block=block and (lambda config, rngs: _Batched(block(c.d_model, c.num_heads, c.d_ff, rngs=rngs))),
-        embed=embed and (lambda config, rngs: _BatchedEmbed(embed(c.vocab_size, c.context, c.d_model, rngs=rngs))),
-    )
-    return lambda rngs: GPT(c, rngs, parts)
-
-
-def piece_loss(pieces: Pieces) -> LossSum:
-    """The loss of rows through a model that gives logits. A mean over a story's targets is weighed with their number."""
-    one_story = pieces.found.get("next_token_loss", _mean_cross_entropy)
-
-    def loss_sum(model: nnx.Module, ids_BT: Array, key: Any) -> tuple[Array, Array]:
-        del key  # pieces have no dropout
-        logits_BTV = jax.vmap(model)(ids_BT)
-        losses_B = jax.vmap(lambda logits, ids: one_story(logits, ids, PAD_ID))(logits_BTV, ids_BT)
-        counts_B = jnp.sum(ids_BT[:, 1:] != PAD_ID, axis=1)
-        return jnp.sum(losses_B * counts_B.astype(losses_B.dtype)), jnp.sum(counts_B)
-
-    return loss_sum
-
-
-def _mean_cross_entropy(logits_TV: Array, ids_T: Array, pad_id: int) -> Array:
-    targets = ids_T[1:]
-    losses = optax.softmax_cross_entropy_with_integer_labels(logits_TV[:-1], jnp.maximum(targets, 0))
-    return jnp.sum(losses * (targets != pad_id)) / jnp.maximum(jnp.sum(targets != pad_id), 1)
-
-
 def check_config(config: Config, pieces: Pieces) -> None:
     """Raises UsageError for settings that pieces cannot be used with."""
     for rule, sentence in (
         (config.task == "next", "they predict the next token; leave out task=same"),
         (config.dropout == 0, "they have no dropout; --set dropout=0"),
         (
-            "train_step" not in pieces.found or config.accumulate == 1,
+            "train_step" not in pieces.found or config.accumulate == 1 or "accumulated_gradients" in pieces.found,
             "train_step takes the whole batch; --set accumulate=1",
         ),
         (config.dtype == "float32", "they compute in float32; --set dtype=float32"),

@@ -1,7 +1,7 @@
 """What training changes, and the three programs that do it: creation, one step, one validation batch."""
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 import jax
@@ -14,7 +14,7 @@ from jaxtyping import Array, Float, Int, PRNGKeyArray
 from harness.config import Config
 from harness.loss import token_loss
 from harness.model import GPT
-from harness.optimizer import learning_rate, make_optimizer, skipped_updates
+from harness.optimizer import OptimizerParts, make_optimizer, schedule, skipped_updates
 from harness.sharding import shardings
 
 # (model, rows (B, T + 1) of ids, dropout key or None) -> the sum of the losses of all targets, in nats, and their number.
@@ -27,8 +27,7 @@ class StepMetrics(NamedTuple):
     loss: Float[Array, ""]
     learning_rate: Float[Array, ""]
     gradient_norm: Float[Array, ""]
-    skipped: Int[Array, ""]
-    skipped_in_a_row: Int[Array, ""]
+    skipped: Int[Array, ""]  # updates, since the run began
 
 
 @dataclass(frozen=True)
@@ -46,6 +45,18 @@ class Programs:
         return nnx.merge(self.graph, state)[0]
 
 
+@dataclass(frozen=True)
+class Theirs:
+    """Somebody else's code in place of the harness's own, where it is not None."""
+
+    build: Callable[[nnx.Rngs], nnx.Module] | None = None
+    loss_sum: LossSum | None = None
+    step: Callable[..., Array] | None = None  # (model, optimizer, rows, pad_id) -> loss
+    optimizer: OptimizerParts = field(default_factory=OptimizerParts)
+    # (loss_sum(parameters, rows), parameters, rows) -> mean loss, its gradients, their norm before clipping
+    accumulate: Callable[..., tuple[Array, Any, Array]] | None = None
+
+
 def own_loss(config: Config, mesh: Mesh | None) -> LossSum:
     """The chunked loss of the harness's own model."""
 
@@ -59,21 +70,15 @@ def own_loss(config: Config, mesh: Mesh | None) -> LossSum:
     return loss_sum
 
 
-def make_programs(
-    config: Config,
-    mesh: Mesh,
-    build: Callable[[nnx.Rngs], nnx.Module] | None = None,
-    loss_sum: LossSum | None = None,
-    step: Callable[..., Array] | None = None,
-) -> Programs:
-    """The programs of a run on `mesh`; a model, its loss or a whole step of somebody else's may take the place of the
-    harness's own."""
-    build = build or (lambda rngs: GPT(config, rngs))
-    loss_sum = loss_sum or own_loss(config, mesh)
+def make_programs(config: Config, mesh: Mesh, theirs: Theirs | None = None) -> Programs:
+    """The programs of a run on `mesh`, made of the harness's own code or of `theirs`."""
+    theirs = theirs or Theirs()
+    build = theirs.build or (lambda rngs: GPT(config, rngs))
+    loss_sum = theirs.loss_sum or own_loss(config, mesh)
 
     def fresh() -> tuple[nnx.Module, nnx.Optimizer]:
         model = build(nnx.Rngs(config.seed))
-        return model, nnx.Optimizer(model, make_optimizer(config), wrt=nnx.Param)
+        return model, nnx.Optimizer(model, make_optimizer(config, theirs.optimizer), wrt=nnx.Param)
 
     graph, shapes = nnx.split(nnx.eval_shape(fresh))
     places = shardings(shapes, mesh, config.fsdp)
@@ -81,34 +86,40 @@ def make_programs(
         lambda leaf, place: jax.ShapeDtypeStruct(leaf.shape, leaf.dtype, sharding=place), shapes, places
     )
     create = jax.jit(lambda: nnx.state(fresh()), out_shardings=places)  # born sharded: never whole on one device
-    rate = learning_rate(config)
+    rate = schedule(config, theirs.optimizer)
 
     def rate_of(optimizer: nnx.Optimizer) -> Array:
         """Of the update that comes next: the schedule counts those that were not skipped."""
-        skipped, _ = skipped_updates(optimizer.opt_state)
-        return rate(optimizer.step[...] - skipped)
+        return rate(optimizer.step[...] - skipped_updates(optimizer.opt_state))
 
     def own_step(state: Any, ids_BT: Array) -> tuple[Any, StepMetrics]:
         model, optimizer = nnx.merge(graph, state)
         key = jax.random.fold_in(jax.random.key(config.seed), optimizer.step[...]) if config.dropout else None
-        loss, gradients = mean_gradients(loss_sum, model, ids_BT, key, config.accumulate)
-        done, norm = rate_of(optimizer), optax.tree.norm(gradients)
+        if theirs.accumulate is None:
+            loss, gradients = mean_gradients(loss_sum, model, ids_BT, key, config.accumulate)
+            norm = optax.tree.norm(gradients)
+        else:
+            parts: Any = nnx.split(model, nnx.Param, ...)
+            inner, parameters, rest = parts
+            sums = lambda parameters, ids: loss_sum(nnx.merge(inner, parameters, rest), ids, None)  # noqa: E731
+            loss, gradients, norm = theirs.accumulate(sums, parameters, ids_BT)
+        done = rate_of(optimizer)
         optimizer.update(model, gradients)
-        return nnx.state((model, optimizer)), StepMetrics(loss, done, norm, *skipped_updates(optimizer.opt_state))
+        return nnx.state((model, optimizer)), StepMetrics(loss, done, norm, skipped_updates(optimizer.opt_state))
 
     def piece_step(state: Any, ids_BT: Array) -> tuple[Any, StepMetrics]:
-        assert step is not None
+        assert theirs.step is not None
         model, optimizer = nnx.merge(graph, state)
         done = rate_of(optimizer)
-        loss = step(model, optimizer, ids_BT, -1)
+        loss = theirs.step(model, optimizer, ids_BT, -1)
         skipped = skipped_updates(optimizer.opt_state)
-        return nnx.state((model, optimizer)), StepMetrics(loss, done, jnp.float32(jnp.nan), *skipped)
+        return nnx.state((model, optimizer)), StepMetrics(loss, done, jnp.float32(jnp.nan), skipped)
 
     def evaluate(state: Any, ids_BT: Array) -> tuple[Array, Array]:
         return loss_sum(nnx.merge(graph, state)[0], ids_BT, None)
 
     whole = jax.jit(own_step, donate_argnums=0, out_shardings=(places, None))
-    return Programs(graph, abstract, create, whole if step is None else piece_step, jax.jit(evaluate))
+    return Programs(graph, abstract, create, whole if theirs.step is None else piece_step, jax.jit(evaluate))
 
 
 def mean_gradients(

@@ -18,9 +18,10 @@ from flax import nnx
 from jax.sharding import Mesh
 
 from harness import charts, pieces
+from harness.assembly import loader, theirs
 from harness.checkpoint import Checkpoints
 from harness.config import Config
-from harness.data import check, train_batches, validation_batches
+from harness.data import check, train_batches, validation_batches, windows
 from harness.device import flops_per_token, memory_bytes, peak_flops
 from harness.errors import HarnessError, UsageError
 from harness.model import GPT
@@ -60,6 +61,13 @@ class Session:
     programs: Programs
     pieces: pieces.Pieces | None
 
+    def batches(self) -> Any:
+        """An endless iterator over this process's training rows, by the workspace's pipeline if it has one."""
+        place = jax.process_index(), jax.process_count()
+        if self.pieces is None or "make_loader" not in self.pieces.found:
+            return train_batches(self.config, self.prepared.train, *place)
+        return loader(self.config, self.pieces, windows(self.config, self.prepared.train), *place)
+
     def decoder(self, state: Any, sampling: Sampling) -> Decoder:
         """Continues texts with the model in `state`."""
         model = self.programs.model(state)
@@ -97,8 +105,7 @@ def open_session(run: Run, config: Config, found: pieces.Pieces | None, *, say: 
         if found is None:
             programs = make_programs(config, mesh)
         else:
-            parts = pieces.model_builder(config, found), pieces.piece_loss(found), found.found.get("train_step")
-            programs = pieces.blame(found, functools.partial(make_programs, config, mesh, *parts))
+            programs = pieces.blame(found, lambda: make_programs(config, mesh, theirs(config, found)))
     return Session(run, config, prepared, mesh, programs, found)
 
 
@@ -136,7 +143,7 @@ class _Loop:
         self.session, self.checkpoints, self.say, self.quiet = session, checkpoints, say, quiet
         config, run = session.config, session.run
         self.lead = jax.process_index() == 0
-        self.batches = train_batches(config, session.prepared.train, jax.process_index(), jax.process_count())
+        self.batches = session.batches()
         self.step = 0
         if restored is not None:
             self.step, self.state = restored.step, restored.state
@@ -152,6 +159,8 @@ class _Loop:
         self.entries: list[dict[str, Any]] = run.metrics() if self.lead else []
         self.waiting: collections.deque[_Waiting] = collections.deque()
         self.tokens = self.entries[-1]["tokens"] if self.entries else 0  # targets seen; padding is none
+        self.skipped = self.entries[-1]["skipped"] if self.entries else 0
+        self.skipped_in_a_row = 0
         self.token_flops = flops_per_token(config)
         self.peak = peak_flops() * session.mesh.size
         self.clock = time.perf_counter()
@@ -191,7 +200,9 @@ class _Loop:
     def _record(self, waiting: "_Waiting", validation_loss: float | None = None) -> str:
         """Waits for the step, writes its line, says how it goes."""
         step = waiting.step
-        loss, rate, norm, skipped, in_a_row = (float(value) for value in waiting.metrics)
+        loss, rate, norm, skipped = (float(value) for value in waiting.metrics)
+        self.skipped_in_a_row = self.skipped_in_a_row + 1 if skipped > self.skipped else 0
+        self.skipped = int(skipped)
         now = time.perf_counter()
         per_s = waiting.tokens / (now - self.clock)
         self.tokens += waiting.tokens
@@ -201,7 +212,7 @@ class _Loop:
             "loss": loss,
             "learning_rate": rate,
             "gradient_norm": None if math.isnan(norm) and self.session.pieces is not None else norm,
-            "skipped": int(skipped),
+            "skipped": self.skipped,
             "tokens": self.tokens,
             "validation_loss": validation_loss,
             "tokens_per_s": round(per_s, 1),
@@ -211,7 +222,7 @@ class _Loop:
         if self.metrics is not None:
             self.metrics.write(entry)
             self.entries.append(entry)
-        if in_a_row >= SKIPPED_IN_A_ROW:
+        if self.skipped_in_a_row >= SKIPPED_IN_A_ROW:
             raise HarnessError(
                 f"The gradients of {SKIPPED_IN_A_ROW} steps in a row, up to step {step}, were not finite, and their "
                 f"updates were skipped. "

@@ -76,7 +76,7 @@ def test_a_gradient_that_is_not_finite_changes_nothing_and_is_counted() -> None:
             optax.tree_utils.tree_get_all_with_path(state, "count")[0][1]
             == optax.tree_utils.tree_get_all_with_path(after, "count")[0][1]
         )
-        assert [int(n) for n in skipped_updates(after)] == [int(n) + 1 for n in skipped_updates(state)]
+        assert int(skipped_updates(after)) == int(skipped_updates(state)) + 1
         state = after
     _, state = optimizer.update({"kernel": jnp.ones((2, 2))}, state, parameters)
-    assert [int(n) for n in skipped_updates(state)] == [3, 0]
+    assert int(skipped_updates(state)) == 3

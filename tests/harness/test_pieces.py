@@ -13,6 +13,7 @@ import pytest
 from flax import nnx
 
 from harness import pieces
+from harness.assembly import loader, theirs
 from harness.config import Config
 from harness.errors import PieceError, UsageError
 from harness.pieces import MODULES, load_pieces
@@ -43,9 +44,7 @@ def workspace(tmp_path: Path) -> Iterator[Path]:
 
 def programs_with(found: pieces.Pieces, config: Config):
     mesh = make_mesh(config)
-    return mesh, make_programs(
-        config, mesh, pieces.model_builder(config, found), pieces.piece_loss(found), found.found.get("train_step")
-    )
+    return mesh, make_programs(config, mesh, theirs(config, found))
 
 
 def course_parameters(state: dict, config: Config) -> dict:
@@ -84,9 +83,10 @@ def test_reference_pieces_train_to_the_same_losses_from_the_same_parameters(work
 
     found = load_pieces(workspace)
     assert set(found.found) == set(MODULES)
-    del found.found["train_step"]
-    mesh, theirs = programs_with(found, COURSE)
-    model, optimizer = nnx.merge(theirs.graph, theirs.create())
+    # Their AdamW decays biases and norms, too.
+    found.found = {name: piece for name, piece in found.found.items() if name not in ("train_step", "adamw")}
+    mesh, with_pieces = programs_with(found, COURSE)
+    model, optimizer = nnx.merge(with_pieces.graph, with_pieces.create())
     parameters = nnx.state(model)
     nnx.replace_by_pure_dict(parameters, course_parameters(start, COURSE))
     nnx.update(model, parameters)
@@ -95,14 +95,15 @@ def test_reference_pieces_train_to_the_same_losses_from_the_same_parameters(work
     losses: list[tuple[float, float]] = []
     for batch in batches:
         state, mine = own.step(state, put_batch(batch, mesh))
-        their_state, metrics = theirs.step(their_state, put_batch(batch, mesh))
+        their_state, metrics = with_pieces.step(their_state, put_batch(batch, mesh))
         losses.append((float(mine.loss), float(metrics.loss)))
     # The same sums in another order; Adam's first steps divide what is near zero by itself.
     np.testing.assert_allclose(*zip(*losses, strict=True), rtol=1e-4)
 
 
 @pytest.mark.parametrize("names", [("TokenAndPositionEmbed",), ("CausalMHA",), ("GPTBlock",), ("next_token_loss",),
-("train_step",),
+("train_step",), ("adamw",), ("warmup_cosine",), ("clip_by_global_norm",), ("finite_guard",),
+                                   ("adamw", "warmup_cosine", "clip_by_global_norm", "finite_guard"),
                                    ("TokenAndPositionEmbed", "GPTBlock", "next_token_loss"), tuple(MODULES)])  # fmt: skip
 def test_any_of_them_trains(workspace: Path, names: tuple[str, ...]) -> None:
     found = load_pieces(workspace)
@@ -120,12 +121,47 @@ def test_any_of_them_trains(workspace: Path, names: tuple[str, ...]) -> None:
     assert float(loss) / 96 < losses[-1]
 
 
+def test_their_accumulation_gives_the_losses_of_whole_batches(workspace: Path) -> None:
+    found = load_pieces(workspace)
+    del found.found["train_step"]
+    rng, results = np.random.default_rng(0), []
+    batches = [rng.integers(0, 61, (8, 13)).astype(np.int32) for _ in range(4)]
+    batches[1][2, 7:] = -1
+    for parts in (1, 4):
+        mesh, programs = programs_with(found, replace(COURSE, accumulate=parts, clip_norm=0.5))
+        state = programs.create()
+        for batch in batches:
+            state, metrics = programs.step(state, put_batch(batch, mesh))
+        results.append([float(metrics.loss), float(metrics.gradient_norm)])
+    np.testing.assert_allclose(*results, rtol=1e-4)
+
+
+def test_their_guard_counts_what_it_skips(workspace: Path) -> None:
+    found = load_pieces(workspace)
+    found.found = {"finite_guard": found.found["finite_guard"]}
+    mesh, programs = programs_with(found, replace(COURSE, learning_rate=1e38, clip_norm=0.0, warmup_steps=0))
+    state = programs.create()
+    ids = put_batch(np.random.default_rng(0).integers(0, 61, (8, 13)).astype(np.int32), mesh)
+    for _ in range(4):
+        state, metrics = programs.step(state, ids)
+    assert int(metrics.skipped) >= 2  # the first step threw the parameters away
+
+
+def test_their_pipeline_gives_every_window_once_an_epoch(workspace: Path) -> None:
+    found = load_pieces(workspace)
+    rows = np.arange(12 * 4, dtype=np.int32).reshape(12, 4)
+    config = replace(COURSE, batch_size=4)
+    halves = [loader(config, found, rows, process, 2) for process in range(2)]
+    seen = np.concatenate([next(half) for _ in range(3) for half in halves])
+    assert sorted(seen[:, 0]) == list(range(0, 48, 4))
+
+
 def test_stubs_are_not_pieces_and_it_says_whose_is_what(workspace: Path) -> None:
     for problem in ("p05_gpt_block", "p06_mini_gpt", "p08_train_step"):
         shutil.copyfile(ROOT / "problems" / problem / "stub.py", workspace / f"{problem}.py")
     (workspace / "p07_next_token_loss.py").unlink()
     found = load_pieces(workspace)
-    assert set(found.found) == {"TokenAndPositionEmbed", "CausalMHA"}
+    assert set(MODULES) - set(found.found) == {"GPTBlock", "MiniGPT", "train_step", "next_token_loss"}
     lines = "\n".join(found.describe())
     assert "CausalMHA: yours" in lines
     assert "GPTBlock: the harness's (p05_gpt_block.py is not filled in yet)" in lines
