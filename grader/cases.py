@@ -92,7 +92,8 @@ def make(problem: Problem, group: str, sizes: Mapping[str, int], seed: int, case
     """The case with these sizes whose arrays are drawn from these seeds."""
     rng = np.random.default_rng([zlib.crc32(f"{problem.name}:{group}".encode()), seed, case_seed])
     values = problem.cases[group].make(sizes, rng)
-    return Case(values, group, dict(sizes), case_seed)
+    # What probes fill in by the case's seed must depend on a secret seed, too.
+    return Case(values, group, dict(sizes), zlib.crc32(f"{seed}:{case_seed}".encode()) if seed else case_seed)
 
 
 def _weight(case: Case) -> tuple[Any, ...]:
