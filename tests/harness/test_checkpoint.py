@@ -90,8 +90,8 @@ def test_another_width_is_refused(checkpoints: Checkpoints) -> None:
 
 
 def damage(folder: Path) -> None:
-    """Changes one byte in the middle of the largest file."""
-    largest = max((path for path in folder.rglob("*") if path.is_file()), key=lambda path: path.stat().st_size)
+    """Changes one bit in the middle of the largest file of numbers (Orbax keeps those in folders `d`)."""
+    largest = max(folder.rglob("d/*"), key=lambda path: path.stat().st_size)
     data = bytearray(largest.read_bytes())
     data[len(data) // 2] ^= 0x10
     largest.write_bytes(bytes(data))
