@@ -10,7 +10,7 @@ import os
 import warnings
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol, runtime_checkable
 
 import jax
 import jax.numpy as jnp
@@ -30,6 +30,19 @@ class Restored(NamedTuple):
     step: int
     state: Any
     data: dict[str, Any]  # of Grain's iterator
+
+
+@runtime_checkable
+class Keeper(Protocol):
+    """What keeps the checkpoints of a run: ours, or one of the workspace's pieces."""
+
+    def steps(self) -> list[int]: ...
+    def best(self) -> int | None: ...
+    def save(self, step: int, state: Any, data: dict[str, Any], validation_loss: float | None) -> None: ...
+    def wait(self) -> None: ...
+    def close(self) -> None: ...
+    def restore(self, step: int, abstract: Any, *, only: str = "") -> Restored: ...
+    def restore_latest(self, abstract: Any, say: Any) -> Restored | None: ...
 
 
 def dotted(tree: Any) -> dict[str, Any]:

@@ -79,7 +79,8 @@ def train(
     _prepare_jax()
     from harness.pieces import load_pieces
     from harness.runs import Run
-    from harness.train import open_session, report, sample_text, say
+    from harness.session import load_state, open_session, sample_text, say
+    from harness.train import report
     from harness.train import train as run_training
 
     name = name or preset_name or "pocket"
@@ -106,8 +107,6 @@ def train(
     if process == 0:
         click.echo(report(session))
         if processes == 1:
-            from harness.train import load_state
-
             step, state = load_state(session)
             click.echo(f"\nA sample, from the best checkpoint (step {step}):\n")
             click.echo(sample_text(session, state))
@@ -169,9 +168,9 @@ def sample(
 ) -> None:  # fmt: skip
     """Let a trained model go on with a text, until it ends the story."""
     _prepare_jax()
-    from harness.sample import PROMPTS, Sampling, encode_prompt, generate, stream_text
+    from harness.sample import PROMPTS, Sampling, encode_prompt, stream_text
+    from harness.session import load_state
     from harness.tokenizer import get_tokenizer
-    from harness.train import load_state
 
     sampling = Sampling(temperature, top_k, top_p, seed, max_tokens)
     session = _open(root, run_name)
@@ -179,12 +178,11 @@ def sample(
     tokenizer = get_tokenizer(session.config.tokenizer)
     prompt = PROMPTS[session.config.task] if prompt is None else prompt
     ids = encode_prompt(tokenizer, prompt)
-    decoder = session.decoder(state, sampling)
     for index in range(number):
         if index:
             click.echo("\n" + "-" * 8)
         click.echo(prompt, nl=False)
-        for text in stream_text(tokenizer, generate(decoder, ids, sampling, tokenizer.eot_token, index)):
+        for text in stream_text(tokenizer, session.tokens(state, ids, sampling, index)):
             click.echo(text, nl=False)
             sys.stdout.flush()
         click.echo()
@@ -202,7 +200,7 @@ def evaluate(run_name: str, step: int | None, root: Path) -> None:
     import jax
 
     from harness.ngrams import ngram_loss
-    from harness.train import load_state
+    from harness.session import load_state
 
     session = _open(root, run_name, eval_batches=0)
     step, state = load_state(session, step)
@@ -222,12 +220,35 @@ def _open(root: Path, run_name: str, **changes: Any) -> Any:
     """The session of a run that is there, on one device."""
     from harness.pieces import load_pieces
     from harness.runs import Run
-    from harness.train import open_session
+    from harness.session import open_session
 
     run = Run.find(root, run_name)
     config = dataclasses.replace(run.config(), mesh="1x1", fsdp=False, **changes)
     found = load_pieces(run.pieces) if config.pieces else None
     return open_session(run, config, found, say=lambda sentence: None, quiet=False)
+
+
+@main.command()
+@click.argument("run_name", metavar="RUN")
+@click.argument("folder", type=click.Path(path_type=Path, file_okay=False))
+@click.option("--step", type=int, help="The checkpoint of this step. [default: the best]")
+@runs_option
+def export(run_name: str, folder: Path, step: int | None, root: Path) -> None:
+    """Write the model of a run for other programs, by your own export_gpt2 (problem 28)."""
+    _prepare_jax()
+    from harness.assembly import export as export_model
+    from harness.session import load_state
+
+    if folder.exists() and any(folder.iterdir()):
+        raise UsageError(f"{folder} is not empty. Name a folder that is not there yet.")
+    session = _open(root, run_name)
+    if session.pieces is None:
+        raise UsageError(
+            f"Run {run_name} has the harness's own model. Only your MiniGPT has GPT-2's form: train with --pieces."
+        )
+    step, state = load_state(session, step)
+    export_model(session.config, session.pieces, session.programs.model(state), folder)
+    click.echo(f"Run {run_name}, step {step}, is in {folder}.")
 
 
 @main.command()

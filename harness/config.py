@@ -45,6 +45,9 @@ class Config:
     init: Literal["gpt2", "xavier"] = "gpt2"
     dropout: float = 0.0
     dtype: Literal["float32", "bfloat16"] = "float32"  # of the computation; parameters and loss are float32
+    # fine-tuning
+    base: str = ""  # the folder of a run: begin with the parameters of its best checkpoint
+    lora_rank: int = 0  # of adapters beside the linear layers, which alone are trained then; 0: all is trained
     # optimisation
     steps: int = 1000
     batch_size: int = 32
@@ -77,6 +80,7 @@ class Config:
              "positions=rope turns pairs of numbers: d_model / num_heads must be even"),
             (self.batch_size % max(self.accumulate, 1) == 0,
              f"accumulate={self.accumulate} does not divide batch_size={self.batch_size}"),
+            (not self.lora_rank or self.base, f"lora_rank={self.lora_rank} adapts a trained model: name its run, base=runs/NAME"),
             (0 < self.validation < 1, f"validation={self.validation} must lie between 0 and 1"),
             (0 <= self.dropout < 1, f"dropout={self.dropout} must be at least 0 and less than 1"),
             (0 <= self.warmup_steps < self.steps, f"warmup_steps={self.warmup_steps} must be fewer than steps={self.steps}"),
@@ -86,6 +90,7 @@ class Config:
         _ = self.mesh_shape
         for name in (
             "num_layers",
+            "lora_rank",
             "learning_rate",
             "final_learning_rate",
             "weight_decay",

@@ -52,6 +52,9 @@ class Windows:
         return np.pad(ids, (0, self.context + 1 - len(ids)), constant_values=PADDING)
 
 
+Rows = Windows | np.ndarray  # (N, context + 1) ids, one by one or all in memory
+
+
 def windows(config: Config, tokens: Tokens) -> Windows:
     """The windows of a split in the form that the config asks for."""
     make = Windows.padded if config.form == "padded" else Windows.packed
@@ -80,7 +83,7 @@ def check(config: Config, prepared: Prepared) -> list[str]:
     return []
 
 
-def train_batches(config: Config, tokens: Tokens, process: int = 0, processes: int = 1) -> grain.DatasetIterator:
+def train_batches(config: Config, rows: Rows, process: int = 0, processes: int = 1) -> grain.DatasetIterator:
     """This process's rows `(B / processes, T + 1)` int32 of each batch, without end.
 
     Batches run across the ends of epochs, so that no window is left out, and each epoch has an order of its own. Step k's
@@ -88,16 +91,15 @@ def train_batches(config: Config, tokens: Tokens, process: int = 0, processes: i
     """
     if config.batch_size % processes:
         raise UsageError(f"{processes} processes cannot share a batch of {config.batch_size} evenly.")
-    source = grain.MapDataset.source(windows(config, tokens)).seed(config.seed).shuffle().repeat()
-    rows = source[process::processes].batch(config.batch_size // processes)
-    return iter(rows.to_iter_dataset(grain.ReadOptions(num_threads=2, prefetch_buffer_size=8)))
+    source = grain.MapDataset.source(rows).seed(config.seed).shuffle().repeat()
+    batches = source[process::processes].batch(config.batch_size // processes)
+    return iter(batches.to_iter_dataset(grain.ReadOptions(num_threads=2, prefetch_buffer_size=8)))
 
 
 def validation_batches(
-    config: Config, tokens: Tokens, process: int = 0, processes: int = 1
+    config: Config, rows: Windows, process: int = 0, processes: int = 1
 ) -> Iterator[Int32[np.ndarray, "B W"]]:
     """The first `eval_batches` batches of the windows in order, or all; the last is filled up with padding."""
-    rows = windows(config, tokens)
     count = -(-len(rows) // config.batch_size)
     for batch in range(min(count, config.eval_batches) if config.eval_batches else count):
         places = range(batch * config.batch_size + process, (batch + 1) * config.batch_size, processes)

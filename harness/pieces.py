@@ -18,24 +18,18 @@ from typing import Any
 
 from harness.config import Config
 from harness.errors import HarnessError, PieceError, UsageError
-from harness.trials import TRIALS
+from harness.trials import KNOWN, MODULES
 
-MODULES = {
-    "TokenAndPositionEmbed": "p01_token_embedding",
-    "CausalMHA": "p03_causal_mha",
-    "GPTBlock": "p05_gpt_block",
-    "MiniGPT": "p06_mini_gpt",
-    "next_token_loss": "p07_next_token_loss",
-    "train_step": "p08_train_step",
-    "adamw": "p09_adamw",
-    "warmup_cosine": "p10_lr_schedule",
-    "clip_by_global_norm": "p11_gradient_clipping",
-    "accumulated_gradients": "p12_gradient_accumulation",
-    "finite_guard": "p13_finite_guard",
-    "make_loader": "p16_data_pipeline",
+COURSE = sorted(set(MODULES.values()))
+WHEN = {
+    "accumulated_gradients": "where accumulate is more than 1",
+    "train_step": "where accumulate is 1",
+    "partition_spec": "without --fsdp",
+    "fsdp_spec": "with --fsdp",
+    "generate": "where there is no decode_step",
+    "LoRALinear": "where lora_rank is more than 0",
+    "export_gpt2": "by `harness export`",
 }
-
-WHEN = {"accumulated_gradients": " (where accumulate is more than 1)", "train_step": " (where accumulate is 1)"}
 
 
 @dataclass
@@ -44,30 +38,41 @@ class Pieces:
 
     folder: Path
     found: dict[str, Any] = field(default_factory=dict)
+    given: set[str] = field(default_factory=set)  # there, filled in or not
     stubs: list[str] = field(default_factory=list)  # there, and not filled in
-    digests: dict[str, str] = field(default_factory=dict)
+    digest: str = ""  # of all their files
 
     def names(self) -> tuple[str, ...]:
-        """For the config: each piece and a digest of its file, so that a run is not resumed with another piece."""
-        return tuple(f"{name} {self.digests[name]}" for name in self.found)
+        """For the config: each piece and a digest of the files, so that a run is not resumed with another piece."""
+        return tuple(f"{name} {self.digest}" for name in self.found)
 
     def describe(self) -> list[str]:
         """Which pieces are whose, a sentence each."""
         lines = []
-        for name in MODULES:
-            file = self.folder / f"{MODULES[name]}.py"
+        for name, known in KNOWN.items():
+            file = self.folder / f"{known.module}.py"
             whole = self.found.get("MiniGPT")
             if name not in self.found:
-                state = "not filled in yet" if name in self.stubs else "not there"
-                lines.append(f"{name}: the harness's ({file.name} is {state})")
+                lines.append(f"{name}: the harness's ({self._why_not(name)})")
             elif whole is not None and name in ("TokenAndPositionEmbed", "CausalMHA", "GPTBlock"):
                 used = self.found[name] in _reached(sys.modules[whole.__module__])
                 lines.append(
                     f"{name}: {'yours, through MiniGPT' if used else 'not used: your MiniGPT does not import it'}"
                 )
             else:
-                lines.append(f"{name}: yours, {file}{WHEN.get(name, '')}")
+                lines.append(f"{name}: yours, {file}{f' ({WHEN[name]})' if name in WHEN else ''}")
         return lines
+
+    def _why_not(self, name: str) -> str:
+        """Why a piece is not used."""
+        known = KNOWN[name]
+        if name in self.stubs:
+            return f"{known.module}.py is not filled in yet"
+        lacking = [other for other in known.others if other not in self.found]
+        if name in self.given and lacking:
+            return f"yours needs your {lacking[0]}, which is not there"
+        file = f"{known.module}.py"
+        return f"{file} has none" if (self.folder / file).exists() else f"{file} is not there"
 
     def copy_to(self, folder: Path) -> None:
         """Keeps the files with the run, which can then be sampled from wherever the workspace goes."""
@@ -84,7 +89,7 @@ def _reached(module: ModuleType) -> list[Any]:
     for value in vars(module).values():
         seen.append(value)
         inner = sys.modules.get(getattr(value, "__module__", None) or "")
-        if inner is not None and inner is not module and inner.__name__ in MODULES.values():
+        if inner is not None and inner is not module and inner.__name__ in COURSE:
             seen.extend(vars(inner).values())
     return seen
 
@@ -95,9 +100,9 @@ def load_pieces(folder: Path) -> Pieces:
         raise UsageError(
             f"There is no folder {folder}. --pieces takes a workspace, such as the one `grade start` makes."
         )
-    pieces = Pieces(folder)
     sys.path.insert(0, str(folder.absolute()))
     sys.dont_write_bytecode = True  # the workspace is the learner's
+    offered = {}
     for name, module_name in MODULES.items():
         file = folder / f"{module_name}.py"
         if not file.exists():
@@ -105,23 +110,34 @@ def load_pieces(folder: Path) -> Pieces:
         module = _guarded(name, file, functools.partial(importlib.import_module, module_name))
         if Path(module.__file__ or "").resolve() != file.resolve():
             raise PieceError(f"{module_name} was imported from {module.__file__}, not from {folder}.")
-        piece = getattr(module, name, None)
-        if piece is None:
+        if hasattr(module, name):
+            offered[name] = getattr(module, name)
+    pieces = tried(offered, folder)
+    if not pieces.found:
+        raise UsageError(f"There is no piece in {folder} yet. It looks for {', '.join(f'{m}.py' for m in COURSE)}.")
+    sources = b"".join(file.read_bytes() for file in sorted(folder.glob("p[0-9][0-9]_*.py")) if file.stem in COURSE)
+    pieces.digest = hashlib.sha256(sources).hexdigest()[:12]
+    return pieces
+
+
+def tried(offered: dict[str, Any], folder: Path) -> Pieces:
+    """The pieces among `offered`, from files in `folder`: each tried, with those it needs; stubs left out.
+
+    Raises PieceError if one is broken.
+    """
+    pieces = Pieces(folder, given=set(offered))
+    for name, known in KNOWN.items():
+        together = (name, *known.others)
+        usable = all(other in offered and (other == name or other not in pieces.stubs) for other in together)
+        if not usable:
             continue
+        work = functools.partial(known.trial, *(offered[other] for other in together))
         try:
-            _guarded(name, file, functools.partial(TRIALS[name], piece), stub=True)
+            _guarded(name, folder / f"{known.module}.py", work, stub=True)
         except NotImplementedError:
             pieces.stubs.append(name)
-            continue
-        pieces.found[name] = piece
-        sources = b"".join(
-            file.read_bytes() for file in sorted(folder.glob("p[0-9][0-9]_*.py")) if file.stem in MODULES.values()
-        )
-        pieces.digests[name] = hashlib.sha256(sources).hexdigest()[:12]
-    if not pieces.found:
-        raise UsageError(
-            f"There is no piece in {folder} yet. It looks for {', '.join(f'{m}.py' for m in MODULES.values())}."
-        )
+        else:
+            pieces.found |= {other: offered[other] for other in together}
     return pieces
 
 
@@ -139,7 +155,7 @@ def _guarded(name: str, file: Path, work: Callable[[], Any], *, stub: bool = Fal
         frames = [
             frame
             for frame in traceback.extract_tb(error.__traceback__)
-            if Path(frame.filename).parent == file.absolute().parent
+            if Path(frame.filename).absolute().parent == file.absolute().parent
         ]
         line = frames[-1].lineno if frames else getattr(error, "lineno", None)
         where = f"{Path(frames[-1].filename).name if frames else file.name}{f', line {line}' if line else ''}"
@@ -158,7 +174,7 @@ def blame(pieces: Pieces | None, work: Callable[[], Any]) -> Any:
         raise
     except Exception as error:
         frames = traceback.extract_tb(error.__traceback__)
-        theirs = [frame for frame in frames if pieces and Path(frame.filename).parent == pieces.folder.absolute()]
+        theirs = [f for f in frames if pieces and Path(f.filename).absolute().parent == pieces.folder.absolute()]
         if not theirs:
             raise
         name = Path(theirs[-1].filename).name

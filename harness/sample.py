@@ -2,7 +2,7 @@
 
 import codecs
 import functools
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Protocol, runtime_checkable
 
@@ -64,6 +64,9 @@ def choose(logits_V: Float[Array, "V"], key: PRNGKeyArray, sampling: Sampling) -
     return ids[jax.random.categorical(key, best)]
 
 
+Choose = Callable[[Array, PRNGKeyArray, Sampling], Array]
+
+
 @runtime_checkable
 class Decoder(Protocol):
     """Takes in a prompt, then one token after another; each time gives the token that follows."""
@@ -120,7 +123,7 @@ def _decoder_programs(graph, sampling: Sampling):
 
 
 @functools.lru_cache(maxsize=8)
-def _window_program(graph, sampling: Sampling):
+def _window_program(graph, sampling: Sampling, choose: Choose):
     """Chooses what follows position `last` of a window."""
 
     @jax.jit
@@ -133,10 +136,10 @@ def _window_program(graph, sampling: Sampling):
 class WindowDecoder:
     """The whole window again for each token, padded on the right; the logits read are the last real token's."""
 
-    def __init__(self, model: nnx.Module, sampling: Sampling, context: int):
+    def __init__(self, model: nnx.Module, sampling: Sampling, context: int, choose: Choose = choose):
         self.context = context
         graph, self.parameters = nnx.split(model)
-        self._following = _window_program(graph, sampling)
+        self._following = _window_program(graph, sampling, choose)
         self.ids: list[int] = []
 
     def begin(self, ids: list[int], key: PRNGKeyArray) -> int:

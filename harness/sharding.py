@@ -5,6 +5,7 @@ does.
 """
 
 import math
+from collections.abc import Callable
 from typing import Any
 
 import jax
@@ -77,10 +78,15 @@ def spec(names: tuple[str, ...], shape: tuple[int, ...], mesh: Mesh, fsdp: bool)
     return P(*axes)
 
 
-def shardings(abstract: Any, mesh: Mesh, fsdp: bool) -> Any:
-    """A NamedSharding for each array of an abstract tree of model and optimizer."""
+# (names, shape, mesh) -> the partition of the array that ends the path of names
+Spec = Callable[[tuple[str, ...], tuple[int, ...], Mesh], P]
+
+
+def shardings(abstract: Any, mesh: Mesh, fsdp: bool, theirs: Spec | None = None) -> Any:
+    """A NamedSharding for each array of an abstract tree of model and optimizer, by `spec` or by somebody else's."""
+    rule: Spec = theirs or (lambda names, shape, mesh: spec(names, shape, mesh, fsdp))
     return jax.tree_util.tree_map_with_path(
-        lambda path, leaf: NamedSharding(mesh, spec(path_names(path), leaf.shape, mesh, fsdp)), abstract
+        lambda path, leaf: NamedSharding(mesh, rule(path_names(path), leaf.shape, mesh)), abstract
     )
 
 

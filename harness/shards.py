@@ -4,10 +4,10 @@ import json
 import os
 import shutil
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import BinaryIO
+from typing import Any, BinaryIO
 
 import numpy as np
 import tiktoken
@@ -54,17 +54,25 @@ class Prepared:
     end_of_text: int
 
 
-def prepare(source: Source, tokenizer: tiktoken.Encoding, *, quiet: bool = False) -> Prepared:
+# (text of one story, tokenizer) -> its ids, end-of-text included
+Tokenize = Callable[[str, tiktoken.Encoding], np.ndarray]
+
+
+def prepare(
+    source: Source, tokenizer: tiktoken.Encoding, *, theirs: Tokenize | None = None, key: str = "", quiet: bool = False
+) -> Prepared:
     """The tokens of `source`: from the cache if they were made before, else made now and moved there in one step.
+
+    `theirs` is somebody else's way to make them, told from others by `key`.
 
     Raises UsageError if a split would be empty, HarnessError if the disk is full.
     """
-    folder = cache_folder("HARNESS_CACHE", "harness") / "tokens" / f"{source.key}-{tokenizer.name}"
+    folder = cache_folder("HARNESS_CACHE", "harness") / "tokens" / f"{source.key}-{tokenizer.name}{key}"
     if not folder.exists():
         folder.parent.mkdir(parents=True, exist_ok=True)
         unfinished = Path(tempfile.mkdtemp(prefix=f".{folder.name}-", dir=folder.parent))
         try:
-            _write(source, tokenizer, unfinished, quiet)
+            _write(source, tokenizer, theirs, unfinished, quiet)
             _publish(unfinished, folder)
         except OSError as error:
             raise HarnessError(
@@ -121,7 +129,7 @@ class _Writer:
         np.save(self.folder / f"{self.split}.npy", np.array(self.ends, np.int64))
 
 
-def _write(source: Source, tokenizer: tiktoken.Encoding, folder: Path, quiet: bool) -> None:
+def _write(source: Source, tokenizer: tiktoken.Encoding, theirs: Tokenize | None, folder: Path, quiet: bool) -> None:
     if tokenizer.n_vocab > 1 << 16:
         raise UsageError(
             f"{tokenizer.name} has {tokenizer.n_vocab} tokens, more than the 65,536 that 16 bits can number."
@@ -130,9 +138,9 @@ def _write(source: Source, tokenizer: tiktoken.Encoding, folder: Path, quiet: bo
     max_id = tokenizer.eot_token
     try:
         with progress(f"tokenising {source.name}", unit="stories", quiet=quiet) as advance:
-            for labels, rows in _encode(source, tokenizer):
+            for labels, rows in _encode(source, tokenizer, theirs):
                 for held, ids in zip(labels, rows, strict=True):
-                    row = np.array([*ids, tokenizer.eot_token], np.uint16)
+                    row = np.array(ids, np.uint16)
                     max_id = max(max_id, int(row.max()))
                     writers[held].add(row)
                 advance(len(rows))
@@ -151,9 +159,15 @@ def _write(source: Source, tokenizer: tiktoken.Encoding, folder: Path, quiet: bo
     (folder / "meta.json").write_text(json.dumps({**meta, **counts}, indent=1) + "\n")
 
 
-def _encode(source: Source, tokenizer: tiktoken.Encoding) -> Iterator[tuple[tuple[bool, ...], list[list[int]]]]:
-    """Labels and token ids, many stories at a time, in as many threads as there are cores."""
+def _encode(
+    source: Source, tokenizer: tiktoken.Encoding, theirs: Tokenize | None
+) -> Iterator[tuple[tuple[bool, ...], list[Any]]]:
+    """Labels and token ids, many stories at a time, ours in as many threads as there are cores."""
     stories = source.read()
     while some := [story for story, _ in zip(stories, range(STORIES_AT_ONCE), strict=False)]:
         labels, texts = zip(*some, strict=True)
-        yield labels, tokenizer.encode_ordinary_batch(list(texts), num_threads=os.cpu_count() or 1)
+        if theirs:
+            yield labels, [theirs(text, tokenizer) for text in texts]
+        else:
+            rows = tokenizer.encode_ordinary_batch(list(texts), num_threads=os.cpu_count() or 1)
+            yield labels, [[*row, tokenizer.eot_token] for row in rows]

@@ -12,10 +12,11 @@ from jax.sharding import Mesh
 from jaxtyping import Array, Float, Int, PRNGKeyArray
 
 from harness.config import Config
+from harness.lora import adapted
 from harness.loss import token_loss
 from harness.model import GPT
 from harness.optimizer import OptimizerParts, make_optimizer, schedule, skipped_updates
-from harness.sharding import shardings
+from harness.sharding import Spec, shardings
 
 # (model, rows (B, T + 1) of ids, dropout key or None) -> the sum of the losses of all targets, in nats, and their number.
 LossSum = Callable[[nnx.Module, Array, PRNGKeyArray | None], tuple[Array, Array]]
@@ -55,6 +56,7 @@ class Theirs:
     optimizer: OptimizerParts = field(default_factory=OptimizerParts)
     # (loss_sum(parameters, rows), parameters, rows) -> mean loss, its gradients, their norm before clipping
     accumulate: Callable[..., tuple[Array, Any, Array]] | None = None
+    spec: Spec | None = None
 
 
 def own_loss(config: Config, mesh: Mesh | None) -> LossSum:
@@ -70,18 +72,29 @@ def own_loss(config: Config, mesh: Mesh | None) -> LossSum:
     return loss_sum
 
 
+def own_model(config: Config) -> Callable[[nnx.Rngs], nnx.Module]:
+    """Builds the harness's own model, with adapters if the config asks for them."""
+
+    def build(rngs: nnx.Rngs) -> nnx.Module:
+        model = GPT(config, rngs)
+        return adapted(model, config.lora_rank, rngs) if config.lora_rank else model
+
+    return build
+
+
 def make_programs(config: Config, mesh: Mesh, theirs: Theirs | None = None) -> Programs:
     """The programs of a run on `mesh`, made of the harness's own code or of `theirs`."""
     theirs = theirs or Theirs()
-    build = theirs.build or (lambda rngs: GPT(config, rngs))
+    build = theirs.build or own_model(config)
+    trained = nnx.LoRAParam if config.lora_rank else nnx.Param
     loss_sum = theirs.loss_sum or own_loss(config, mesh)
 
     def fresh() -> tuple[nnx.Module, nnx.Optimizer]:
         model = build(nnx.Rngs(config.seed))
-        return model, nnx.Optimizer(model, make_optimizer(config, theirs.optimizer), wrt=nnx.Param)
+        return model, nnx.Optimizer(model, make_optimizer(config, theirs.optimizer), wrt=trained)
 
     graph, shapes = nnx.split(nnx.eval_shape(fresh))
-    places = shardings(shapes, mesh, config.fsdp)
+    places = shardings(shapes, mesh, config.fsdp, theirs.spec)
     abstract = jax.tree.map(
         lambda leaf, place: jax.ShapeDtypeStruct(leaf.shape, leaf.dtype, sharding=place), shapes, places
     )
@@ -96,10 +109,10 @@ def make_programs(config: Config, mesh: Mesh, theirs: Theirs | None = None) -> P
         model, optimizer = nnx.merge(graph, state)
         key = jax.random.fold_in(jax.random.key(config.seed), optimizer.step[...]) if config.dropout else None
         if theirs.accumulate is None:
-            loss, gradients = mean_gradients(loss_sum, model, ids_BT, key, config.accumulate)
+            loss, gradients = mean_gradients(loss_sum, model, ids_BT, key, config.accumulate, trained)
             norm = optax.tree.norm(gradients)
         else:
-            parts: Any = nnx.split(model, nnx.Param, ...)
+            parts: Any = nnx.split(model, trained, ...)
             inner, parameters, rest = parts
             sums = lambda parameters, ids: loss_sum(nnx.merge(inner, parameters, rest), ids, None)  # noqa: E731
             loss, gradients, norm = theirs.accumulate(sums, parameters, ids_BT)
@@ -123,14 +136,20 @@ def make_programs(config: Config, mesh: Mesh, theirs: Theirs | None = None) -> P
 
 
 def mean_gradients(
-    loss_sum: LossSum, model: nnx.Module, ids_BT: Int[Array, "B W"], key: PRNGKeyArray | None, microbatches: int
+    loss_sum: LossSum,
+    model: nnx.Module,
+    ids_BT: Int[Array, "B W"],
+    key: PRNGKeyArray | None,
+    microbatches: int,
+    trained: type[nnx.Variable] = nnx.Param,
 ) -> tuple[Float[Array, ""], Any]:
-    """The mean loss of a batch and its gradients, from `microbatches` parts one after the other, with the memory of one.
+    """The mean loss of a batch and its gradients with respect to the `trained` variables, from `microbatches` parts one after
+    the other, with the memory of one.
 
     Sums are accumulated and divided once, so that parts with more padding do not count for more, and the result does not
     depend on their number but for rounding.
     """
-    parts: Any = nnx.split(model, nnx.Param, ...)
+    parts: Any = nnx.split(model, trained, ...)
     graph, parameters, rest = parts
 
     def total(parameters, ids_BT, key):

@@ -2,128 +2,53 @@
 goes on."""
 
 import collections
-import dataclasses
+import contextlib
 import functools
 import math
 import signal
-import sys
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager, nullcontext
+from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 import jax
 import numpy as np
 from flax import nnx
-from jax.sharding import Mesh
 
 from harness import charts, pieces
-from harness.assembly import loader, theirs
-from harness.checkpoint import Checkpoints
-from harness.config import Config
-from harness.data import check, train_batches, validation_batches, windows
+from harness.checkpoint import Keeper, Restored
 from harness.device import flops_per_token, memory_bytes, peak_flops
-from harness.errors import HarnessError, UsageError
-from harness.model import GPT
+from harness.errors import HarnessError
 from harness.ngrams import ngram_loss
 from harness.progress import progress
-from harness.runs import MetricsWriter, Run, write_atomically
-from harness.sample import (
-    PROMPTS,
-    CachedDecoder,
-    Decoder,
-    Sampling,
-    WindowDecoder,
-    encode_prompt,
-    generate,
-    stream_text,
-)
-from harness.sharding import make_mesh, put_batch
-from harness.shards import Prepared, prepare
-from harness.sources import open_source
-from harness.state import Programs, StepMetrics, make_programs
-from harness.tokenizer import get_tokenizer
+from harness.runs import MetricsWriter, write_atomically
+from harness.session import Say, Session, sample_text, start_from
+from harness.state import StepMetrics
 
 RUN_AHEAD = 2  # steps handed to the device before the metrics of the first are looked at
 SKIPPED_IN_A_ROW = 20
-
-Say = Callable[[str], None]
-
-
-@dataclasses.dataclass(frozen=True)
-class Session:
-    """A run made ready: everything but the state."""
-
-    run: Run
-    config: Config
-    prepared: Prepared
-    mesh: Mesh
-    programs: Programs
-    pieces: pieces.Pieces | None
-
-    def batches(self) -> Any:
-        """An endless iterator over this process's training rows, by the workspace's pipeline if it has one."""
-        place = jax.process_index(), jax.process_count()
-        if self.pieces is None or "make_loader" not in self.pieces.found:
-            return train_batches(self.config, self.prepared.train, *place)
-        return loader(self.config, self.pieces, windows(self.config, self.prepared.train), *place)
-
-    def decoder(self, state: Any, sampling: Sampling) -> Decoder:
-        """Continues texts with the model in `state`."""
-        model = self.programs.model(state)
-        if isinstance(model, GPT) and self.pieces is None:
-            return CachedDecoder(model, sampling)
-        return WindowDecoder(model, sampling, self.config.context)
-
-    def validate(self, state: Any) -> float:
-        """The mean loss, in nats a token, of the validation batches."""
-        loss, count = 0.0, 0
-        sums = [
-            self.programs.evaluate(state, put_batch(rows, self.mesh))
-            for rows in validation_batches(
-                self.config, self.prepared.validation, jax.process_index(), jax.process_count()
-            )
-        ]
-        for part, number in jax.device_get(sums):
-            loss, count = loss + float(part), count + int(number)
-        return loss / max(count, 1)
-
-
-def open_session(run: Run, config: Config, found: pieces.Pieces | None, *, say: Say, quiet: bool = False) -> Session:
-    """Data, mesh and programs of a run. Raises UsageError for settings, data or devices that do not go together."""
-    tokenizer = get_tokenizer(config.tokenizer)
-    if not config.vocab_size:
-        config = dataclasses.replace(config, vocab_size=tokenizer.n_vocab)
-    if found is not None:
-        config = dataclasses.replace(config, pieces=found.names())
-        pieces.check_config(config, found)
-    prepared = prepare(open_source(config.data, config.validation), tokenizer, quiet=quiet)
-    for sentence in check(config, prepared):
-        say(sentence)
-    mesh = make_mesh(config)
-    with jax.set_mesh(mesh):
-        if found is None:
-            programs = make_programs(config, mesh)
-        else:
-            programs = pieces.blame(found, lambda: make_programs(config, mesh, theirs(config, found)))
-    return Session(run, config, prepared, mesh, programs, found)
 
 
 def train(session: Session, *, say: Say, quiet: bool = False) -> bool:
     """Trains until the last step, from the latest checkpoint if there is one; false if it was told to stop before."""
     run, config = session.run, session.config
     lead = jax.process_index() == 0
-    with run.locked() if lead else nullcontext(), jax.set_mesh(session.mesh):
+    with run.locked() if lead else contextlib.nullcontext(), jax.set_mesh(session.mesh):
+        # Before a folder is made for a run that cannot begin.
+        start = None if run.config_file.exists() else start_from(session)
         if lead:
             resumed = run.begin(config)
             if session.pieces is not None:
                 session.pieces.copy_to(run.pieces)
         else:
             resumed = run.config_file.exists()
-        checkpoints = Checkpoints(run.checkpoints)
+        checkpoints = session.checkpoints()
         try:
             restored = checkpoints.restore_latest(session.programs.abstract, say) if resumed else None
-            return _Loop(session, checkpoints, restored, say, quiet).run()
+            if restored is None and start is None:
+                start = start_from(session)
+            loop = _Loop(session, checkpoints, restored, start, say, quiet)
+            with contextlib.closing(loop):
+                return loop.run()
         finally:
             checkpoints.close()
 
@@ -139,7 +64,9 @@ class _Waiting(NamedTuple):
 class _Loop:
     """One execution of a run."""
 
-    def __init__(self, session: Session, checkpoints: Checkpoints, restored: Any, say: Say, quiet: bool):
+    def __init__(
+        self, session: Session, checkpoints: Keeper, restored: Restored | None, start: Any, say: Say, quiet: bool
+    ):
         self.session, self.checkpoints, self.say, self.quiet = session, checkpoints, say, quiet
         config, run = session.config, session.run
         self.lead = jax.process_index() == 0
@@ -147,10 +74,10 @@ class _Loop:
         self.step = 0
         if restored is not None:
             self.step, self.state = restored.step, restored.state
-            self.batches.set_state(restored.data)
+            pieces.blame(session.pieces, lambda: self.batches.set_state(restored.data))
             say(f"Run {run.folder}: going on from step {self.step} of {config.steps}.")
         else:
-            self.state = session.programs.create()
+            self.state = start
             size = sum(leaf.size for leaf in jax.tree.leaves(nnx.state(session.programs.model(self.state), nnx.Param)))
             say(f"Run {run.folder}: {size:,} parameters, {config.steps} steps on {session.mesh.size} device(s).")
         if self.lead:
@@ -165,6 +92,11 @@ class _Loop:
         self.peak = peak_flops() * session.mesh.size
         self.clock = time.perf_counter()
 
+    def close(self) -> None:
+        """Closes metrics.jsonl."""
+        if self.metrics is not None:
+            self.metrics.close()
+
     def run(self) -> bool:
         """To the last step, or to a signal."""
         config = self.session.config
@@ -175,8 +107,8 @@ class _Loop:
             progress(title, unit="steps", total=config.steps, done=self.step, quiet=self.quiet) as advance,
         ):
             while self.step < config.steps and not stop:
-                rows = next(self.batches)
-                work = functools.partial(self.session.programs.step, self.state, put_batch(rows, self.session.mesh))
+                rows = pieces.blame(self.session.pieces, functools.partial(next, self.batches))
+                work = functools.partial(self.session.programs.step, self.state, self.session.put(rows))
                 self.state, metrics = pieces.blame(self.session.pieces, work)
                 self.step += 1
                 targets = int((rows[:, 1:] >= 0).sum()) * jax.process_count()
@@ -191,8 +123,6 @@ class _Loop:
                 self._drain(validate=False)
                 self._save()
             self.checkpoints.wait()
-        if self.metrics is not None:
-            self.metrics.close()
         if stop:
             self.say(f"Stopped and saved at step {self.step} of {config.steps}. The same command goes on from there.")
         return self.step >= config.steps
@@ -265,7 +195,7 @@ class _Loop:
         self.clock += time.perf_counter() - began
 
 
-@contextmanager
+@contextlib.contextmanager
 def _stop_signals() -> Iterator[list[int]]:
     """A list that is not empty once Ctrl-C or SIGTERM came; a second Ctrl-C ends at once, without a new checkpoint.
 
@@ -287,17 +217,6 @@ def _stop_signals() -> Iterator[list[int]]:
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)
-
-
-def sample_text(session: Session, state: Any) -> str:
-    """The task's prompt and how the model goes on."""
-    tokenizer, prompt = get_tokenizer(session.config.tokenizer), PROMPTS[session.config.task]
-    if session.config.task == "same":
-        sampling = Sampling(temperature=0.0, max_tokens=8)
-    else:
-        sampling = Sampling(temperature=0.5, seed=session.config.seed)
-    tokens = generate(session.decoder(state, sampling), encode_prompt(tokenizer, prompt), sampling, tokenizer.eot_token)
-    return prompt + "".join(stream_text(tokenizer, tokens))
 
 
 def report(session: Session) -> str:
@@ -334,29 +253,3 @@ def report(session: Session) -> str:
     row("memory, peak", f"{max(entry['memory'] for entry in metrics) / 1e9:.2f} GB")
     row("charts", f"{run.folder / 'loss.png'}, {run.folder / 'lr.png'}")
     return "\n".join(lines)
-
-
-def load_state(session: Session, step: int | None = None) -> tuple[int, Any]:
-    """The state at the best checkpoint, or at `step`; of the optimizer's part, shapes only. Raises UsageError if there is
-    none."""
-    checkpoints = Checkpoints(session.run.checkpoints, read_only=True)
-    try:
-        steps = checkpoints.steps()
-        chosen = checkpoints.best() if step is None else step
-        if chosen is None or chosen not in steps:
-            there = f"There are: {', '.join(map(str, steps))}." if steps else "There is none yet."
-            raise UsageError(
-                f"Run {session.run.folder} has no checkpoint{'' if step is None else f' of step {step}'}. {there}"
-            )
-        restored = checkpoints.restore(chosen, session.programs.abstract, only="0.")
-    except ValueError as error:
-        raise HarnessError(f"The checkpoint of step {chosen} of {session.run.folder} is damaged: {error}.") from error
-    finally:
-        checkpoints.close()
-    return restored.step, restored.state
-
-
-def say(sentence: str) -> None:
-    """To stderr, from the first process only: stdout is for what was asked for."""
-    if jax.process_index() == 0:
-        print(sentence, file=sys.stderr, flush=True)

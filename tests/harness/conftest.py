@@ -1,6 +1,7 @@
 """What the harness's tests share: a strict JAX with eight CPU devices, a cache of their own, small runs."""
 
 import os
+import shutil
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
@@ -22,6 +23,8 @@ with install_import_hook("harness", "beartype.beartype"):
     from harness import train  # noqa: F401 - all that follows is checked against its annotations
 
 from harness.config import Config
+from harness.pieces import Pieces, load_pieces
+from harness.trials import MODULES
 from tests.conftest import ROOT, Run
 
 TINY = Config(
@@ -106,3 +109,33 @@ def one_device() -> Iterator[None]:
         )
     ):
         yield
+
+
+def copy_reference(folder: Path) -> Path:
+    """All the reference solutions that are pieces, in `folder`, and none imported from elsewhere."""
+    folder.mkdir(exist_ok=True)
+    for module in set(MODULES.values()):
+        sys.modules.pop(module, None)
+        shutil.copyfile(ROOT / "solutions" / f"{module}.py", folder / f"{module}.py")
+    return folder
+
+
+@pytest.fixture
+def workspace(tmp_path: Path) -> Iterator[Path]:
+    """A folder with all the reference solutions that are pieces."""
+    path = list(sys.path)
+    yield copy_reference(tmp_path / "attempts")
+    sys.path[:] = path
+    for module in MODULES.values():
+        sys.modules.pop(module, None)
+
+
+@pytest.fixture(scope="session")
+def _all_pieces(tmp_path_factory: pytest.TempPathFactory) -> Pieces:
+    return load_pieces(copy_reference(tmp_path_factory.mktemp("attempts")))
+
+
+@pytest.fixture
+def found(_all_pieces: Pieces) -> Pieces:
+    """All the reference's pieces, tried once for all tests."""
+    return replace(_all_pieces, found=dict(_all_pieces.found))

@@ -2,7 +2,6 @@
 
 import shutil
 import sys
-from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
@@ -16,9 +15,10 @@ from harness import pieces
 from harness.assembly import loader, theirs
 from harness.config import Config
 from harness.errors import PieceError, UsageError
-from harness.pieces import MODULES, load_pieces
+from harness.pieces import load_pieces
 from harness.sharding import make_mesh, put_batch
 from harness.state import make_programs
+from harness.trials import MODULES
 from tests.conftest import ROOT
 from tests.harness.conftest import TINY, Harness
 
@@ -26,20 +26,6 @@ from tests.harness.conftest import TINY, Harness
 COURSE = replace(
     TINY, vocab_size=61, context=12, activation="relu", norm_epsilon=1e-6, num_layers=2, steps=20, dropout=0.0
 )
-
-
-@pytest.fixture
-def workspace(tmp_path: Path) -> Iterator[Path]:
-    """A folder with all the reference solutions that are pieces."""
-    folder = tmp_path / "attempts"
-    folder.mkdir()
-    for module in MODULES.values():
-        shutil.copyfile(ROOT / "solutions" / f"{module}.py", folder / f"{module}.py")
-    path = list(sys.path)
-    yield folder
-    sys.path[:] = path
-    for module in MODULES.values():
-        sys.modules.pop(module, None)
 
 
 def programs_with(found: pieces.Pieces, config: Config):
@@ -71,7 +57,7 @@ def course_parameters(state: dict, config: Config) -> dict:
     }
 
 
-def test_reference_pieces_train_to_the_same_losses_from_the_same_parameters(workspace: Path) -> None:
+def test_reference_pieces_train_to_the_same_losses_from_the_same_parameters(found: pieces.Pieces) -> None:
     rng = np.random.default_rng(0)
     batches = [rng.integers(0, 61, (8, 13)).astype(np.int32) for _ in range(6)]
     batches[1][2, 7:] = -1
@@ -81,7 +67,6 @@ def test_reference_pieces_train_to_the_same_losses_from_the_same_parameters(work
     start = nnx.to_pure_dict(nnx.state(own.model(state)))
     start = jax.tree.map(jnp.array, start)
 
-    found = load_pieces(workspace)
     assert set(found.found) == set(MODULES)
     # Their AdamW decays biases and norms, too.
     found.found = {name: piece for name, piece in found.found.items() if name not in ("train_step", "adamw")}
@@ -101,20 +86,11 @@ def test_reference_pieces_train_to_the_same_losses_from_the_same_parameters(work
     np.testing.assert_allclose(*zip(*losses, strict=True), rtol=1e-4)
 
 
-NEEDED = {"p05_gpt_block": ["p03_causal_mha"], "p06_mini_gpt": ["p03_causal_mha", "p05_gpt_block"],
-          "p08_train_step": ["p07_next_token_loss"]}  # fmt: skip
-
-
 @pytest.mark.parametrize("names", [("TokenAndPositionEmbed",), ("CausalMHA",), ("GPTBlock",), ("next_token_loss",),
 ("train_step",),
                                    ("adamw", "warmup_cosine", "clip_by_global_norm", "finite_guard"),
                                    ("TokenAndPositionEmbed", "GPTBlock", "next_token_loss"), tuple(MODULES)])  # fmt: skip
-def test_any_of_them_trains(workspace: Path, names: tuple[str, ...]) -> None:
-    needed = {module for name in names for module in [MODULES[name], *NEEDED.get(MODULES[name], [])]}
-    for file in workspace.glob("p*.py"):
-        if file.stem not in needed:
-            file.unlink()  # each piece that is there is tried, which takes its time
-    found = load_pieces(workspace)
+def test_any_of_them_trains(found: pieces.Pieces, names: tuple[str, ...]) -> None:
     found.found = {name: found.found[name] for name in names}
     mesh, programs = programs_with(found, COURSE)
     state = programs.create()
@@ -129,8 +105,7 @@ def test_any_of_them_trains(workspace: Path, names: tuple[str, ...]) -> None:
     assert float(loss) / 96 < losses[-1]
 
 
-def test_their_accumulation_gives_the_losses_of_whole_batches(workspace: Path) -> None:
-    found = load_pieces(workspace)
+def test_their_accumulation_gives_the_losses_of_whole_batches(found: pieces.Pieces) -> None:
     del found.found["train_step"]
     rng, results = np.random.default_rng(0), []
     batches = [rng.integers(0, 61, (8, 13)).astype(np.int32) for _ in range(4)]
@@ -144,8 +119,7 @@ def test_their_accumulation_gives_the_losses_of_whole_batches(workspace: Path) -
     np.testing.assert_allclose(*results, rtol=1e-4)
 
 
-def test_their_guard_counts_what_it_skips(workspace: Path) -> None:
-    found = load_pieces(workspace)
+def test_their_guard_counts_what_it_skips(found: pieces.Pieces) -> None:
     found.found = {"finite_guard": found.found["finite_guard"]}
     mesh, programs = programs_with(found, replace(COURSE, learning_rate=1e38, clip_norm=0.0, warmup_steps=0))
     state = programs.create()
@@ -155,8 +129,7 @@ def test_their_guard_counts_what_it_skips(workspace: Path) -> None:
     assert int(metrics.skipped) >= 2  # the first step threw the parameters away
 
 
-def test_their_pipeline_gives_every_window_once_an_epoch(workspace: Path) -> None:
-    found = load_pieces(workspace)
+def test_their_pipeline_gives_every_window_once_an_epoch(found: pieces.Pieces) -> None:
     rows = np.arange(12 * 4, dtype=np.int32).reshape(12, 4)
     config = replace(COURSE, batch_size=4)
     halves = [loader(config, found, rows, process, 2) for process in range(2)]
@@ -167,9 +140,12 @@ def test_their_pipeline_gives_every_window_once_an_epoch(workspace: Path) -> Non
 def test_stubs_are_not_pieces_and_it_says_whose_is_what(workspace: Path) -> None:
     for problem in ("p05_gpt_block", "p06_mini_gpt", "p08_train_step"):
         shutil.copyfile(ROOT / "problems" / problem / "stub.py", workspace / f"{problem}.py")
-    (workspace / "p07_next_token_loss.py").unlink()
+    for problem in ("p07_next_token_loss", "p21_sharded_train_step", "p22_fsdp"):
+        (workspace / f"{problem}.py").unlink()
     found = load_pieces(workspace)
-    assert set(MODULES) - set(found.found) == {"GPTBlock", "MiniGPT", "train_step", "next_token_loss"}
+    stubs, gone = {"GPTBlock", "MiniGPT", "train_step"}, {"next_token_loss", "shard_batch", "fsdp_spec"}
+    of_no_use = {"partition_spec", "export_gpt2", "decode_step", "empty_cache"}
+    assert set(MODULES) - set(found.found) == stubs | gone | of_no_use
     lines = "\n".join(found.describe())
     assert "CausalMHA: yours" in lines
     assert "GPTBlock: the harness's (p05_gpt_block.py is not filled in yet)" in lines
@@ -177,8 +153,11 @@ def test_stubs_are_not_pieces_and_it_says_whose_is_what(workspace: Path) -> None
 
 
 def test_the_config_knows_the_pieces_by_their_content(workspace: Path) -> None:
-    before = load_pieces(workspace).names()
     file = workspace / "p03_causal_mha.py"
+    for other in workspace.glob("p*.py"):
+        if other != file:
+            other.unlink()
+    before = load_pieces(workspace).names()
     file.write_text(file.read_text() + "# another\n")
     sys.modules.pop("p03_causal_mha")
     assert load_pieces(workspace).names() != before
