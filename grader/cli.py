@@ -112,8 +112,7 @@ def problem(
 
 
 def _grade(problem: Any, file: Path, seed: int, timeout: float | None) -> Any:
-    from grader import cache, submission
-    from grader.sandbox import Limits, Worker
+    from grader import submission
 
     course.solution_path(problem)
     try:
@@ -124,14 +123,23 @@ def _grade(problem: Any, file: Path, seed: int, timeout: float | None) -> Any:
 
         return judge.refused(problem, file.name, Verdict.ERROR, str(error))
     # The worker's imports take longest: they start before the judge's own.
-    worker = Worker(cache.programs([problem.name, *source.sources.values()]), Limits())
+    worker = submission.worker(problem, source)
     try:
         from grader import judge
 
-        return judge.grade(problem, source, worker, seed=seed, timeout=timeout)
+        return judge.grade(problem, source, worker, seed=seed, timeout=timeout, say=_say)
     except BaseException:
         worker.close()
         raise
+    finally:
+        if sys.stderr.isatty():
+            _say("")
+
+
+def _say(text: str) -> None:
+    """How far it is, for whoever waits: always in the same line of a terminal."""
+    terminal = sys.stderr.isatty()
+    click.echo(f"\r\x1b[2K{text}" if terminal else text, nl=not terminal, err=True)
 
 
 @main.command(name="list")

@@ -5,15 +5,16 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from time import monotonic
 
-from grader import cache, course, diagnose, parts
 from grader import cases as cases_
+from grader import course, diagnose, parts
+from grader import submission as submission_
 from grader.course import Misconception
 from grader.diagnose import Evidence
 from grader.flat import Mismatch, compare, error, select
 from grader.problem import NUMERIC, Case, Check, Problem
 from grader.reference import Reference, ask_ahead
-from grader.sandbox import Limits, Worker
-from grader.session import Outcome, Session, run_key
+from grader.sandbox import Worker
+from grader.session import Outcome, Say, Session, run_key
 from grader.submission import Submission
 from grader.verdict import CheckResult, Report, Verdict
 
@@ -114,16 +115,17 @@ def grade(
     seed: int = 0,
     timeout: float | None = None,
     look_at_imports: bool = True,
+    say: Say = lambda text: None,
 ) -> Report:
     """Grades a submission in a worker that was started for it, and closes the worker.
 
     `timeout` is in seconds, for all of the submission's own code together. Where it fails and `look_at_imports`, the course
-    modules that it imports are graded, too. Raises CourseError if the problem itself is unsound.
+    modules that it imports are graded, too. `say` is told how far it is. Raises CourseError if the problem itself is unsound.
     """
     start = monotonic()
     owned = reference is None
     reference = reference or Reference(problem)
-    session = Session(problem, worker, timeout or problem.timeout)
+    session = Session(problem, worker, timeout or problem.timeout, say)
     part = ""
     try:
         trial = Trial(problem, reference, partial(session.probe, ""), seed, cases_.draw_all(problem, seed))
@@ -149,21 +151,24 @@ def grade(
         stdout = worker.close()
         if owned:
             reference.close()
-    earlier = _earlier_fault(problem, submission, seed) if first and look_at_imports else None
+    earlier = _earlier_fault(problem, submission, seed, first.verdict, say) if first and look_at_imports else None
     return Report(
         problem, submission.filename, results, idea, frames, stdout=stdout, isolation=session.isolation,
         seconds=monotonic() - start, part=part, earlier=earlier,
     )  # fmt: skip
 
 
-def _earlier_fault(problem: Problem, submission: Submission, seed: int) -> Report | None:
-    """The report on the first course module, by number, that the submission imports and that fails its own checks."""
+def _earlier_fault(problem: Problem, submission: Submission, seed: int, verdict: Verdict, say: Say) -> Report | None:
+    """The report on the first course module, by number, that the submission imports and that fails its own checks. One that
+    is not written yet counts where that is the `verdict`."""
+    fine = {Verdict.PASS} | ({Verdict.NOT_ATTEMPTED} - {verdict})
     known = course.names()
     for name in sorted(set(submission.sources) & set(known) - {problem.name}):
+        say(f"looking at {name}.py, which it imports")
         source = Submission(f"{name}.py", submission.sources)
-        worker = Worker(cache.programs([name, *source.sources.values()]), Limits())
-        report = grade(course.load(name), source, worker, seed=seed, look_at_imports=False)
-        if report.verdict is not Verdict.PASS:
+        earlier = course.load(name)
+        report = grade(earlier, source, submission_.worker(earlier, source), seed=seed, look_at_imports=False)
+        if report.verdict not in fine:
             return report
     return None
 

@@ -50,13 +50,15 @@ class Subject:
 
     `memo` keeps what depends on a case's numbers and shapes alone, so that cases that differ only in the elements of their
     arrays share one trace and one compilation. `elsewhere(probe, options)` runs a probe of this problem on the same file and
-    case in another process and returns its arrays, where the problem's probes ask for one with `TWIN = True`.
+    case in another process and returns its arrays, where the problem's probes ask for one with `TWIN = True`. `say(text)`
+    tells whoever waits how far a long probe is.
     """
 
     problem: Problem
     namespace: dict[str, Any]
     memo: dict[Any, Any] = field(default_factory=dict)
     elsewhere: Callable[[str, dict[str, Any]], Arrays] | None = None
+    say: Callable[[str], None] = lambda text: None
 
     def attribute(self, name: str) -> Any:
         """What the file defines under `name`. Raises BadEntry with the nearest name it does define."""

@@ -120,7 +120,8 @@ class Check:
 class Problem:
     """What `problems/pNN_slug/problem.py` defines as `PROBLEM`. `folder` is filled in by `grader.course`.
 
-    `builds_on` are the numbers of the problems whose entries or ideas this one uses.
+    `builds_on` are the numbers of the problems whose entries or ideas this one uses. `long_runs` says that its probes run for so
+    long that XLA should make their programs fast, rather than fast to compile.
     """
 
     title: str
@@ -130,6 +131,7 @@ class Problem:
     builds_on: tuple[int, ...] = ()
     devices: int = 1
     timeout: float = 30.0
+    long_runs: bool = False
     folder: Path = Path()
 
     @property

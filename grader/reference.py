@@ -105,7 +105,7 @@ class Reference:
             return Outcome(failure=Failure("exit", message="the reference worker is closed"))
         if self._session is None:
             programs = cache.programs([self.problem.name, "reference", *self._plain.sources.values()])
-            self._session = Session(self.problem, Worker(programs, Limits()), SECONDS)
+            self._session = Session(self.problem, Worker(programs, Limits(), long_runs=self.problem.long_runs), SECONDS)
         if variant not in self._loaded:
             failure = self._session.load(variant, self.submission(variant))
             self._loaded[variant] = Outcome(failure=failure) if failure else None

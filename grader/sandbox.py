@@ -31,7 +31,7 @@ THREADS = 128  # that Python, XLA (with eight devices, too) and Orbax may start 
 IMPORTS = 1 << 30  # bytes that Python, JAX and its threads may hold themselves
 
 # Tiny programs: compile fast rather than run fast. Both workers compile alike, so this changes no verdict.
-XLA_FLAGS = "--xla_backend_optimization_level=0 --xla_llvm_disable_expensive_passes=true"
+QUICK_TO_COMPILE = "--xla_backend_optimization_level=0 --xla_llvm_disable_expensive_passes=true"
 
 
 @dataclass(frozen=True)
@@ -47,10 +47,10 @@ class Worker:
     """A running worker process and `sock`, our end of its socket. Nothing it started outlives `close`.
 
     Starting one needs no heavy import of ours, so that its own imports begin at once. `cache` is where its XLA programs
-    are kept.
+    are kept; for `long_runs` they are optimised.
     """
 
-    def __init__(self, cache: Path | None, limits: Limits) -> None:
+    def __init__(self, cache: Path | None, limits: Limits, *, long_runs: bool = False) -> None:
         self.killed_for = ""
         self._bystanders = _children()
         self.cache = cache
@@ -66,7 +66,7 @@ class Worker:
             stderr=subprocess.STDOUT,
             pass_fds=[theirs.fileno()],
             cwd=self._scratch,
-            env=_environment(self._scratch, cache),
+            env=_environment(self._scratch, cache, "" if long_runs else QUICK_TO_COMPILE),
             start_new_session=True,
         )
         _workers.add(self.process.pid)
@@ -131,7 +131,7 @@ main()
 """
 
 
-def _environment(scratch: str, cache: Path | None) -> dict[str, str]:
+def _environment(scratch: str, cache: Path | None, flags: str) -> dict[str, str]:
     kept = {name: os.environ[name] for name in ("LD_LIBRARY_PATH", "SYSTEMROOT") if name in os.environ}
     compilation = {
         "JAX_COMPILATION_CACHE_DIR": str(cache),
@@ -148,7 +148,7 @@ def _environment(scratch: str, cache: Path | None) -> dict[str, str]:
         "PATH": os.defpath,
         "TF_CPP_MIN_LOG_LEVEL": "3",
         "TMPDIR": scratch,
-        "XLA_FLAGS": XLA_FLAGS,
+        "XLA_FLAGS": flags,
     }
 
 

@@ -1,7 +1,7 @@
 """A worker with a problem in it: loads files, runs probes, and turns whatever happens into an Outcome."""
 
 import json
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, field
 from time import monotonic
 from typing import Any
@@ -16,6 +16,7 @@ from grader.sandbox import Worker, printable
 from grader.submission import Submission
 from grader.verdict import Verdict
 
+Say = Callable[[str], None]
 START_SECONDS = 120.0  # importing JAX from a cold, busy disk
 
 _KINDS = {
@@ -81,11 +82,13 @@ class Outcome:
 
 @dataclass
 class Session:
-    """Drives one worker on one problem. `seconds` is all the time that files loaded into it may take together."""
+    """Drives one worker on one problem. `seconds` is all the time that files loaded into it may take together; `say` is told
+    how far a long probe is."""
 
     problem: Problem
     worker: Worker
     seconds: float
+    say: Say = lambda text: None
     isolation: str = "unknown"
     ended: Failure | None = None
     _deadline: float = field(default=0.0)
@@ -127,6 +130,9 @@ class Session:
             self.worker.sock.settimeout(max(0.01, self._deadline - monotonic()))
             send(self.worker.sock, frame)
             answer = receive(self.worker.sock, self._deadline)
+            while answer.kind == "progress":
+                self.say(_line(answer.fields.get("text")))
+                answer = receive(self.worker.sock, self._deadline)
             if answer.kind == expected:
                 return answer
             if answer.kind != "raised":
@@ -201,6 +207,11 @@ def failure_from(fields: dict[str, Any]) -> Failure:
     kind = kind if kind in known else "raised"
     message = text("message", 1000)
     return Failure(kind, text("type", 100), message, tuple(frames), text("caret", 200))
+
+
+def _line(value: Any) -> str:
+    """One short line of a text of unknown origin."""
+    return " ".join(printable(value).split())[:100] if isinstance(value, str) else ""
 
 
 def _texts(value: Any) -> list[str]:

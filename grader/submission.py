@@ -4,9 +4,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from grader import course
+from grader import cache, course
 from grader.errors import UsageError
 from grader.problem import Problem
+from grader.sandbox import Limits, Worker
 
 MAX_SIZE = 1 << 20
 
@@ -48,3 +49,9 @@ def read(problem: Problem, path: Path) -> Submission:
 def reference(problem: Problem) -> Submission:
     """The reference, as if someone had handed it in."""
     return Submission(f"{problem.name}.py", course.reference_sources(problem))
+
+
+def worker(problem: Problem, source: Submission) -> Worker:
+    """A worker for a submission, begun; its compiled programs are kept for the same sources."""
+    programs = cache.programs([problem.name, *source.sources.values()])
+    return Worker(programs, Limits(), long_runs=problem.long_runs)

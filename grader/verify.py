@@ -10,12 +10,11 @@ from dataclasses import asdict, dataclass, field
 from time import monotonic
 from typing import Any
 
-from grader import cache, cases, course, judge, page, submission
+from grader import cases, course, judge, page, submission
 from grader.errors import CourseError, GradeError
 from grader.judge import Trial
 from grader.problem import Case, Check, Problem
 from grader.reference import Reference
-from grader.sandbox import Limits, Worker
 from grader.session import Outcome, Session
 from grader.submission import Submission
 from grader.verdict import Report, Verdict
@@ -244,7 +243,7 @@ def _passes(
     problem: Problem, reference: Reference, source: Submission, row: Row, seeds: Iterable[int], name: str
 ) -> int:
     """With how many seeds a correct program passes, all in one process."""
-    session = Session(problem, Worker(cache.programs([problem.name, *source.sources.values()]), Limits()), SECONDS)
+    session = Session(problem, submission.worker(problem, source), SECONDS)
     passed = 0
     try:
         failure = session.load("", source)
@@ -286,7 +285,7 @@ def _measure_wrong(margins: list[Margin], trial: Trial) -> None:
 
 
 def _grade(problem: Problem, source: Submission, reference: Reference) -> Report:
-    worker = Worker(cache.programs([problem.name, *source.sources.values()]), Limits())
+    worker = submission.worker(problem, source)
     return judge.grade(problem, source, worker, reference=reference, look_at_imports=False)
 
 

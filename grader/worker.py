@@ -16,7 +16,7 @@ import re
 import socket
 import sys
 import traceback
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from types import ModuleType
 from typing import Any
@@ -36,11 +36,8 @@ from grader.sandbox import FD
 MAX_MESSAGE = 1000
 
 # Halves the compile time of tiny programs. XLA aborts on a flag it does not know, so only versions that were tried get it.
-if jaxlib.version.__version__.startswith("0.10."):
-    os.environ["XLA_FLAGS"] = (
-        os.environ.get("XLA_FLAGS", "")
-        + " --xla_cpu_use_fusion_emitters=false --xla_cpu_parallel_codegen_split_count=1"
-    )
+if os.environ.get("XLA_FLAGS") and jaxlib.version.__version__.startswith("0.10."):
+    os.environ["XLA_FLAGS"] += " --xla_cpu_use_fusion_emitters=false --xla_cpu_parallel_codegen_split_count=1"
 
 
 class Sources(importlib.abc.MetaPathFinder, importlib.abc.Loader):
@@ -91,14 +88,20 @@ def main() -> None:
     wants_twin = getattr(found, "TWIN", False)
     second = twin.fork(lambda theirs: _serve(theirs, problem, known, None)) if wants_twin else None
     send(sock, Frame("ready", {"isolation": isolation}))
-    _serve(sock, problem, known, second)
+    _serve(sock, problem, known, second, lambda text: send(sock, Frame("progress", {"text": text})))
 
 
-def _serve(sock: socket.socket, problem: Any, known: Mapping[str, Any], second: twin.Twin | None) -> None:
+def _serve(
+    sock: socket.socket,
+    problem: Any,
+    known: Mapping[str, Any],
+    second: twin.Twin | None,
+    say: Callable[[str], None] = lambda text: None,
+) -> None:
     """Answers jobs until the other end hangs up."""
     sources = Sources()
     sys.meta_path.insert(0, sources)
-    desk = Desk(problem, known, sources, second)
+    desk = Desk(problem, known, sources, second, say)
     # What a submission that fills the memory leaves us to say so: its traceback keeps alive all that it allocated.
     reserve: list[bytearray] = []
     while True:
@@ -128,6 +131,7 @@ class Desk:
     known: Mapping[str, Any]
     sources: Sources
     second: twin.Twin | None
+    say: Callable[[str], None]
     subjects: dict[str, probes.Subject] = field(default_factory=dict)
     loads: dict[str, Frame] = field(default_factory=dict)
 
@@ -136,7 +140,7 @@ class Desk:
         fields = job.fields
         if job.kind == "load":
             namespace = self.sources.install(self.problem.name, fields["sources"], fields["filename"])
-            self.subjects[fields["variant"]] = probes.Subject(self.problem, namespace)
+            self.subjects[fields["variant"]] = probes.Subject(self.problem, namespace, say=self.say)
             self.loads[fields["variant"]] = job
             return Frame("loaded")
         if job.kind == "examples":

@@ -77,6 +77,9 @@ def _plain_builder(config: Config, pieces: Pieces) -> Callable[[nnx.Rngs], nnx.M
             c.vocab_size, c.d_model, c.num_heads, c.d_ff, c.num_layers, max_T=c.context, rngs=rngs
         )
     attention, block, embed = (found.get(name) for name in ("CausalMHA", "GPTBlock", "TokenAndPositionEmbed"))
+    if attention or block:
+        # Theirs begin as Flax's layers do; beside GPT-2's small embeddings they would drown what a token says.
+        c = replace(c, init="xavier")
     parts = Parts(
         attention=attention and (lambda config, rngs: _Batched(attention(c.d_model, c.num_heads, rngs=rngs))),
         block=block and (lambda config, rngs: _Batched(block(c.d_model, c.num_heads, c.d_ff, rngs=rngs))),

@@ -24,7 +24,7 @@ class Config:
 
     preset: str = "pocket"
     # data
-    data: str = "pocket"  # pocket, tinystories, or a path to text or Parquet
+    data: str = "pocket"  # pocket, pocket:N for N stories, tinystories, or a path to text or Parquet
     tokenizer: str = "pocket-2k"
     form: Literal["packed", "padded"] = "packed"  # windows of one long stream, or one story a row
     task: Literal["next", "same"] = "next"  # predict the next token, or (A to A) the token itself

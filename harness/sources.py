@@ -1,5 +1,6 @@
 """Where stories come from: the embedded generator, TinyStories, a text file, a Parquet file."""
 
+import functools
 import hashlib
 import io
 from collections.abc import Callable, Iterator
@@ -36,9 +37,9 @@ def open_source(spec: str, validation: float) -> Source:
     def label(texts: Iterator[str]) -> Iterator[Labelled]:
         return ((index % every == 0, text) for index, text in enumerate(texts))
 
-    if spec == "pocket":
-        made_by = [Path(module.__file__).read_bytes() for module in (stories, plots) if module.__file__]
-        return Source("pocket", _key(*made_by, every), lambda: label(stories.stories(POCKET_STORIES)))
+    if spec.partition(":")[0] == "pocket":
+        count = _count(spec)
+        return Source(spec, _key(pocket_version(), count, every), lambda: label(stories.stories(count)))
     if spec == "tinystories":
         files = fetch_tinystories()
         return Source(
@@ -49,7 +50,7 @@ def open_source(spec: str, validation: float) -> Source:
     path = Path(spec)
     if not path.exists():
         raise UsageError(
-            f"There is no file {spec}. --data takes pocket, tinystories, or the path of a text or Parquet file."
+            f"There is no file {spec}. --data takes pocket, pocket:N, tinystories, or the path of a text or Parquet file."
         )
     if path.is_dir():
         raise UsageError(f"{spec} is a folder. --data takes one text or Parquet file.")
@@ -57,6 +58,20 @@ def open_source(spec: str, validation: float) -> Source:
         digest = hashlib.file_digest(file, "sha256").hexdigest()
     read = read_parquet if path.suffix == ".parquet" else read_text
     return Source(path.name, _key(digest, path.suffix, every), lambda: label(read(path)))
+
+
+@functools.cache
+def pocket_version() -> str:
+    """Changes whenever the generator of the embedded stories does."""
+    return _key(*(Path(module.__file__).read_bytes() for module in (stories, plots) if module.__file__))
+
+
+def _count(spec: str) -> int:
+    """Of how many stories `pocket` or `pocket:N` is."""
+    _, colon, number = spec.partition(":")
+    if colon and not (number.isdecimal() and int(number) > 1):
+        raise UsageError(f"--data {spec}: write pocket, or pocket:N for the first N stories, N at least 2.")
+    return int(number) if colon else POCKET_STORIES
 
 
 def _key(*parts: object) -> str:

@@ -7,7 +7,7 @@ import functools
 import math
 import signal
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
 
 import jax
@@ -27,9 +27,14 @@ from harness.state import StepMetrics
 RUN_AHEAD = 2  # steps handed to the device before the metrics of the first are looked at
 SKIPPED_IN_A_ROW = 20
 
+Watch = Callable[[int, str], None]
 
-def train(session: Session, *, say: Say, quiet: bool = False) -> bool:
-    """Trains until the last step, from the latest checkpoint if there is one; false if it was told to stop before."""
+
+def train(session: Session, *, say: Say, quiet: bool = False, watch: Watch | None = None) -> bool:
+    """Trains until the last step, from the latest checkpoint if there is one; false if it was told to stop before.
+
+    Somebody who watches is told the number of steps done and how it goes, and gets no progress, charts or samples.
+    """
     run, config = session.run, session.config
     lead = jax.process_index() == 0
     with run.locked() if lead else contextlib.nullcontext(), jax.set_mesh(session.mesh):
@@ -46,7 +51,7 @@ def train(session: Session, *, say: Say, quiet: bool = False) -> bool:
             restored = checkpoints.restore_latest(session.programs.abstract, say) if resumed else None
             if restored is None and start is None:
                 start = start_from(session)
-            loop = _Loop(session, checkpoints, restored, start, say, quiet)
+            loop = _Loop(session, checkpoints, restored, start, say, quiet, watch)
             with contextlib.closing(loop):
                 return loop.run()
         finally:
@@ -65,9 +70,17 @@ class _Loop:
     """One execution of a run."""
 
     def __init__(
-        self, session: Session, checkpoints: Keeper, restored: Restored | None, start: Any, say: Say, quiet: bool
+        self,
+        session: Session,
+        checkpoints: Keeper,
+        restored: Restored | None,
+        start: Any,
+        say: Say,
+        quiet: bool,
+        watch: Watch | None,
     ):
-        self.session, self.checkpoints, self.say, self.quiet = session, checkpoints, say, quiet
+        self.session, self.checkpoints, self.say, self.watch = session, checkpoints, say, watch
+        self.quiet = quiet or watch is not None
         config, run = session.config, session.run
         self.lead = jax.process_index() == 0
         self.batches = session.batches()
@@ -114,7 +127,10 @@ class _Loop:
                 targets = int((rows[:, 1:] >= 0).sum()) * jax.process_count()
                 self.waiting.append(_Waiting(self.step, targets, metrics))
                 if len(self.waiting) > RUN_AHEAD:
-                    advance(1, self._record(self.waiting.popleft()))
+                    note = self._record(self.waiting.popleft())
+                    advance(1, note)
+                    if self.watch:
+                        self.watch(self.step, note)
                 if self.step % config.eval_every == 0 or self.step == config.steps:
                     advance(len(self.waiting), self._drain(validate=True))
                     self._save()
@@ -182,7 +198,7 @@ class _Loop:
         began = time.perf_counter()
         loss = self.entries[-1]["validation_loss"] if self.entries else None
         self.checkpoints.save(self.step, self.state, self.batches.get_state(), loss)
-        if self.lead and loss is not None:
+        if self.lead and loss is not None and not self.watch:
             run = self.session.run
             charts.draw(run.folder, self.entries, run.folder.name)
             if jax.process_count() == 1:

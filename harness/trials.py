@@ -22,7 +22,7 @@ PAD_ID = -1
 V, T, D, H, F, L = 11, 5, 12, 3, 14, 2
 IDS = np.array([3, 1, 4, 1, 5], np.int32)
 X = np.random.default_rng(0).normal(size=(T, D)).astype(np.float32)
-PARAMETERS = {"kernel": jnp.ones((2, 3)), "bias": jnp.zeros(3)}
+PARAMETERS = {"kernel": np.ones((2, 3), np.float32), "bias": np.zeros(3, np.float32)}
 
 
 class Known(NamedTuple):

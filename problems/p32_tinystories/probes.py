@@ -1,0 +1,235 @@
+"""What problem 32 looks at: runs of the harness, made of the submission's pieces. Runs in workers."""
+
+import contextlib
+import inspect
+import itertools
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import optax
+from flax import nnx
+
+from commandline.spelling import nearest
+from grader import course
+from grader.leaves import BadOutput, described, named
+from grader.probes import Reading, Subject
+from grader.problem import Case
+from harness.config import Config
+from harness.data import PADDING, validation_batches
+from harness.errors import HarnessError
+from harness.pieces import Pieces, tried
+from harness.runs import Run
+from harness.sample import PROMPTS, Sampling, encode_prompt
+from harness.session import Session, open_session
+from harness.sources import pocket_version
+from harness.tokenizer import get_tokenizer
+from harness.train import train
+from harness.trials import MODULES
+
+TWIN = True
+OPEN = ("learning_rate", "warmup_steps", "final_learning_rate", "weight_decay", "beta2", "clip_norm")
+STORIES, LONGEST = 4, 400
+_numbers = itertools.count()
+# These read files of the harness, so they come before the confinement.
+_tokenizer = get_tokenizer("pocket-2k")
+pocket_version()
+
+
+def belonging(subject: Subject, case: Case) -> Reading:
+    """Where each piece was made: 0 in the workspace or not given, 1 elsewhere."""
+    offered = _offered(subject)
+    elsewhere = {
+        name: not course.NAME.fullmatch(inspect.unwrap(piece).__module__ or "") for name, piece in offered.items()
+    }
+    ours = [name for name in MODULES if name not in offered]
+    notes = [f"yours: {', '.join(offered) or 'none'}", f"the harness's: {', '.join(ours) or 'none'}"]
+    return Reading({f"pieces.{name}": np.int32(elsewhere.get(name, 0)) for name in MODULES}, notes)
+
+
+def assembled(subject: Subject, case: Case) -> Reading:
+    """Whether the untrained model's logits depend on later tokens, and how far the run's loss is off that of its logits."""
+    with _sentences():
+        session = _session(subject, case)
+        model = session.programs.model(session.programs.create())
+        rows = np.stack([session.held_out[index] for index in range(session.config.batch_size)])
+        ids = np.maximum(rows[:, :-1], 0)
+        moved = ids.copy()
+        moved[:, -1] = (moved[:, -1] + 1) % session.config.vocab_size
+        before, after = (np.asarray(_logits(model, x))[:, :-1] for x in (ids, moved))
+        total, count = session.programs.evaluate(session.programs.create(), session.put(rows))
+        off = float(total) / int(count) - _cross_entropy(model, [rows])
+    return Reading({"looks_ahead": np.int32(not np.array_equal(before, after)), "loss_off_by": np.float32(off)})
+
+
+def resumed(subject: Subject, case: Case) -> Reading:
+    """The last loss of a short run, and how many numbers of its end differ when it goes on from its middle elsewhere."""
+    if subject.elsewhere is None:
+        raise BadOutput("this system cannot fork a process, so a resume cannot be graded on it")
+    with _sentences():
+        session = _session(subject, case, eval_every=case.values["steps"] // 2)
+        train(session, say=_nobody, watch=_watch(subject, session, "a short run"))
+        ours = _end(session)
+    options = {"folder": str(session.run.folder), "names": list(session.found)}
+    theirs = subject.elsewhere("going_on", options)
+    differing = {
+        key: np.int32(np.size(x) if np.shape(theirs.get(key)) != np.shape(x) else np.sum(np.asarray(x) != theirs[key]))
+        for key, x in ours.items()
+    }
+    numbers = sum(number for key, number in differing.items() if key != "losses")
+    return Reading(
+        {
+            "loss_after": np.float32(np.mean(ours["losses"][-3:])),
+            "differing.losses": differing["losses"],
+            "differing.model": np.int32(numbers),
+        }
+    )
+
+
+def going_on(subject: Subject, case: Case, *, folder: str, names: list[str]) -> Reading:
+    """In the other process: goes on from the checkpoint in the middle of a copy of the run."""
+    copy = Path(folder).with_name(f"{Path(folder).name}-resumed")
+    shutil.copytree(folder, copy)
+    shutil.rmtree(copy / "checkpoints" / str(case.values["steps"]))
+    with _sentences():
+        offered = _offered(subject)
+        pieces = Pieces(Path.cwd(), found={name: offered[name] for name in names}) if offered else None
+        session = _session(subject, case, pieces, Run(copy), eval_every=case.values["steps"] // 2)
+        train(session, say=_nobody, watch=lambda step, note: None)
+        return Reading(_end(session))
+
+
+def trained(subject: Subject, case: Case) -> Reading:
+    """The validation loss of a whole run, by its logits alone, and how its stories end."""
+    with _sentences():
+        session = _session(subject, case)
+        train(session, say=_nobody, watch=_watch(subject, session, "training"))
+        state = _state(session)
+        loss = _cross_entropy(session.programs.model(state), validation_batches(session.config, session.held_out))
+        stories = [_story(session, state, number) for number in range(STORIES)]
+    ended = [story for story in stories if len(story) < LONGEST]
+    past = any(session.prepared.end_of_text in story for story in stories)
+    text = PROMPTS["next"] + _tokenizer.decode(min(ended or stories, key=len))
+    return Reading(
+        {"validation_loss": np.float32(loss), "stories": np.int32(1 if past else 0 if ended else 2)},
+        [f"validation loss {loss:.2f}; a story: {text}"],
+    )
+
+
+def _offered(subject: Subject) -> dict[str, Any]:
+    """What `pieces` returns. Raises BadOutput if it is no dictionary of known pieces."""
+    offered = subject.call("pieces")
+    if not isinstance(offered, dict):
+        raise BadOutput(f"`pieces` returned {described(offered)}; it must return a dictionary of pieces by name")
+    for name, piece in offered.items():
+        if name not in MODULES:
+            close = nearest(str(name), MODULES)
+            raise BadOutput(
+                f"`pieces` has {name!r}, which is no piece{f': did you mean {close[0]!r}?' if close else ''}"
+            )
+        if not callable(piece):
+            raise BadOutput(f"`pieces` has {described(piece)} for {name!r}; give the class or function itself")
+    return offered
+
+
+def _chosen(subject: Subject, steps: int) -> dict[str, Any]:
+    """What `settings` returns, as far as it is open. A warm-up may take half of a run at most."""
+    chosen = subject.call("settings")
+    if not isinstance(chosen, dict):
+        raise BadOutput(f"`settings` returned {described(chosen)}; it must return a dictionary of numbers by name")
+    for name, value in chosen.items():
+        if name not in OPEN:
+            raise BadOutput(f"`settings` sets {name!r}, which is fixed here; you may set {', '.join(OPEN)}")
+        if isinstance(value, bool) or not isinstance(value, int | float) or not np.isfinite(value):
+            raise BadOutput(f"`settings` has {described(value)} for {name!r}; it must be a number")
+    return {**chosen, "warmup_steps": min(int(chosen.get("warmup_steps", 0)), steps // 2)}
+
+
+def _session(
+    subject: Subject, case: Case, pieces: Pieces | None = None, run: Run | None = None, *, eval_every: int = 0
+) -> Session:
+    """A run of this case, ready to train."""
+    if pieces is None and (offered := _offered(subject)):
+        if "tried" not in subject.memo:
+            subject.say("trying your pieces")
+            subject.memo["tried"] = tried(offered, Path.cwd())
+        pieces = subject.memo["tried"]
+    steps = int(case.values["steps"])
+    config = Config(
+        form="padded", activation="relu", mesh="1x1", seed=case.seed, eval_batches=0, eval_every=eval_every or steps,
+        **dict[str, Any](case.values), **_chosen(subject, steps),
+    )  # fmt: skip
+    run = run or Run(Path.cwd() / f"run-{next(_numbers)}")
+    return open_session(run, config, pieces if pieces and pieces.found else None, say=_nobody, quiet=True)
+
+
+def _watch(subject: Subject, session: Session, what: str) -> Any:
+    """Tells of every tenth of a run."""
+    steps = session.config.steps
+    often = max(steps // 10, 5)
+
+    def watch(step: int, note: str) -> None:
+        if step % often == 0:
+            subject.say(f"{what}: step {step} of {steps}, {note}")
+
+    return watch
+
+
+def _end(session: Session) -> dict[str, Any]:
+    """The losses after the checkpoint in the middle, and the parameters at the end."""
+    losses = [entry["loss"] for entry in session.run.metrics()[session.config.eval_every :]]
+    model = session.programs.model(_state(session))
+    return {"losses": np.array(losses, np.float32)} | jax.tree.map(np.asarray, named(nnx.state(model), "model"))
+
+
+def _state(session: Session) -> Any:
+    """The state at the last step."""
+    checkpoints = session.checkpoints()
+    try:
+        return checkpoints.restore(session.config.steps, session.programs.abstract).state
+    finally:
+        checkpoints.close()
+
+
+def _logits(model: Any, ids_BT: Any) -> jax.Array:
+    return nnx.jit(lambda model, ids_BT: jax.vmap(model)(ids_BT))(model, jnp.asarray(ids_BT))
+
+
+def _cross_entropy(model: Any, batches: Any) -> float:
+    """The mean loss of the next token over rows of ids, -1 for padding, in nats."""
+    graph, state = nnx.split(model)
+
+    @jax.jit
+    def sums(state: Any, rows: jax.Array) -> tuple[jax.Array, jax.Array]:
+        logits = jax.vmap(nnx.merge(graph, state))(jnp.maximum(rows[:, :-1], 0))
+        losses = optax.softmax_cross_entropy_with_integer_labels(logits, jnp.maximum(rows[:, 1:], 0))
+        real = rows[:, 1:] != PADDING
+        return jnp.sum(losses * real), jnp.sum(real)
+
+    parts = [jax.device_get(sums(state, jnp.asarray(rows))) for rows in batches]
+    return float(sum(loss for loss, _ in parts) / sum(count for _, count in parts))
+
+
+def _story(session: Session, state: Any, number: int) -> list[int]:
+    sampling = Sampling(temperature=0.8, seed=session.config.seed, max_tokens=LONGEST)
+    return list(session.tokens(state, encode_prompt(_tokenizer, PROMPTS["next"]), sampling, number))
+
+
+def _nobody(sentence: str) -> None:
+    """What the harness would say to a person at a run of their own."""
+
+
+@contextlib.contextmanager
+def _sentences() -> Iterator[None]:
+    """What the harness says of a piece or a setting is what the learner should read."""
+    try:
+        yield
+    except HarnessError as error:
+        raise BadOutput(str(error)) from error
+
+
+PROBES = {"belonging": belonging, "assembled": assembled, "resumed": resumed, "going_on": going_on, "trained": trained}

@@ -1,0 +1,16 @@
+"""Problem 32: everything you built, in one run. The page is in pages/p32_tinystories.md."""
+
+from typing import Any
+
+# Import what you have built and want to train with, for example
+# from p03_causal_mha import CausalMHA
+
+
+def pieces() -> dict[str, Any]:
+    """Your pieces by name, as in {"CausalMHA": CausalMHA}. The harness's own stand in for the rest; {} is none of yours."""
+    raise NotImplementedError
+
+
+def settings() -> dict[str, float]:
+    """How to train: any of learning_rate, warmup_steps, final_learning_rate, weight_decay, beta2 and clip_norm."""
+    raise NotImplementedError
