@@ -6,27 +6,14 @@ Bar: cold under 6 s on an idle 2-core machine for every problem but 16, 26, 27 a
 avoid: a bare `import jax, flax.nnx`, measured in the same run.
 """
 
-import os
-import subprocess
 import sys
 import tempfile
-import time
-from pathlib import Path
+
+from timing import seconds
 
 from grader import course
 
-ROOT = Path(__file__).resolve().parent.parent
 BAR, EXEMPT = 6.0, {16, 26, 27, 32}
-
-
-def seconds(command: list[str], **env: str) -> float:
-    """Wall time of a whole process."""
-    start = time.perf_counter()
-    done = subprocess.run(command, cwd=ROOT, env={**os.environ, **env}, capture_output=True, text=True, check=False)
-    taken = time.perf_counter() - start
-    if done.returncode:
-        sys.exit(f"{command} failed:\n{done.stdout}{done.stderr}")
-    return taken
 
 
 def main() -> None:

@@ -8,18 +8,16 @@ warm    the same with warm caches, against `import jax, flax.nnx` and one jitted
 list    `grade list`, in seconds, against `python -c pass`. Bar: under 0.3 s.
 """
 
-import os
 import pickle
 import statistics
-import subprocess
 import sys
 import tempfile
-import time
 from pathlib import Path
+
+from timing import ROOT, seconds
 
 from grader import cases, course
 
-ROOT = Path(__file__).resolve().parent.parent
 SOLUTION = ROOT / "solutions" / "p06_mini_gpt.py"
 GRADE = [sys.executable, "-m", "grader"]
 
@@ -42,16 +40,6 @@ for group, case in pickle.load(open(sys.argv[2], "rb")):
         jax.block_until_ready(nnx.grad(lambda model: jnp.sum(model(ids) * logits))(model))
 """
 FLOOR = "import jax, flax.nnx, jax.numpy as jnp; jax.jit(lambda x: x + 1)(jnp.ones(3)).block_until_ready()"
-
-
-def seconds(command: list[str], **env: str) -> float:
-    """Wall time of a whole process."""
-    start = time.perf_counter()
-    done = subprocess.run(command, cwd=ROOT, env={**os.environ, **env}, capture_output=True, text=True, check=False)
-    taken = time.perf_counter() - start
-    if done.returncode:
-        sys.exit(f"{command} failed:\n{done.stdout}{done.stderr}")
-    return taken
 
 
 def main() -> None:

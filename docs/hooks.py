@@ -30,22 +30,21 @@ def on_files(files: Files, config: Any) -> Files:
 
 def book_page(problem: Problem) -> str:
     """The page with its hints folded away, and where it stands in the course."""
-    text, _ = page.without_hints(problem).rstrip(), page.hints(problem)
-    before = ", ".join(_link(course.find(str(number))) for number in problem.builds_on)
-    after = ", ".join(_link(other) for other in course.problems() if problem.number in other.builds_on)
-    title, body = text.split("\n", 1)
-    place = [f"Builds on {before}."] * bool(before) + [f"Needed for {after}."] * bool(after)
+    title, body = page.without_hints(problem).rstrip().split("\n", 1)
+    place = ""
+    if before := course.builds_on(problem):
+        place += f"*Builds on {_links(before)}.* "
+    if after := course.needed_for(problem):
+        place += f"*Needed for {_links(after)}.*"
     folded = "\n\n".join(
         f'??? tip "Hint {number}"\n\n' + "\n".join(f"    {line.strip()}" for line in hint.splitlines())
         for number, hint in enumerate(page.hints(problem), 1)
     )
-    return "\n".join(
-        [title, "", *(f"*{line}*" for line in [" ".join(place)] if line), body, "", "## Hints", "", folded, ""]
-    )
+    return "\n".join([title, "", place, body, "", "## Hints", "", folded, ""])
 
 
-def _link(problem: Problem) -> str:
-    return f"[{problem.label} {problem.title}]({problem.name}.md)"
+def _links(problems: list[Problem]) -> str:
+    return ", ".join(f"[{problem.label} {problem.title}]({problem.name}.md)" for problem in problems)
 
 
 def on_page_markdown(markdown: str, **_: Any) -> str:

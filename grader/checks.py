@@ -8,6 +8,10 @@ from grader.problem import EXACT, FLOAT32, Check, Tolerance
 # What the numbers of `grader.placement.place` mean.
 PLACES = {-1: "on one device", 0: "not split", 1: "split over data", 2: "split over model", 3: "split over both"}
 
+# What is the same for all programs (sums, a copy of the batch) is a part of the reference's memory, so a correct one may need
+# half as much again; one that holds what it should take in parts needs five times as much or more.
+MEMORY = Tolerance(rtol=1.0, atol=0.0, room=3)
+
 Wrt = Literal["parameters"] | Sequence[str]
 
 
@@ -61,3 +65,14 @@ def causality(entry: str, *, argument: str, points: int, **more: Any) -> Check:
 def jit(entry: str, *, points: int, **more: Any) -> Check:
     """`entry` can be traced, gives the same compiled, and compiles once for inputs of the same shapes."""
     return Check("jit", points, "compiled", {"entry": entry}, **more)
+
+
+def memory(what: str, *, points: int, advice: str) -> Check:
+    """The temporary memory of the compiled program is at most a multiple of the reference's, on the cases `large`.
+
+    For the problem's own probe `memory`, with the leaf `temporary_bytes`.
+    """
+    return Check(
+        f"memory of one {what}", points, "memory", leaves="temporary_bytes", cases="large", compare="at_most",
+        tolerance=MEMORY, advice=advice,
+    )  # fmt: skip

@@ -178,11 +178,9 @@ def next_(folder: str | None) -> None:
     click.echo(f"Next: problem {found.label}, {found.title} ({course.part_of(found)}).")
     if row.get("verdict") and row["verdict"] != "NOT ATTEMPTED":
         click.echo(f"You have begun it: {row.get('score', 0)} of {found.points} points.")
-    before = [course.find(str(number)) for number in found.builds_on]
-    if before:
+    if before := course.builds_on(found):
         click.echo(f"It builds on what you have passed: {_names(before)}.")
-    after = [other for other in course.problems() if found.number in other.builds_on]
-    if after:
+    if after := course.needed_for(found):
         click.echo(f"You will need it for {_names(after)}.")
     click.echo(
         f"`grade show {found.label}` is the page; {space.file(found)} is the file; `grade problem {found.label}` grades it."

@@ -89,6 +89,16 @@ def _module(path: Path) -> object:
     return module
 
 
+def builds_on(problem: Problem) -> list[Problem]:
+    """The problems whose entries or ideas it uses."""
+    return [find(str(number)) for number in problem.builds_on]
+
+
+def needed_for(problem: Problem) -> list[Problem]:
+    """The problems that build on it."""
+    return [other for other in problems() if problem.number in other.builds_on]
+
+
 def problems() -> list[Problem]:
     """All problems, in order."""
     return [load(name) for name in names()]

@@ -56,6 +56,7 @@ class Trial:
         expected = self.reference.ask(check, case)
         outcome = self.outcome(check, case)
         if outcome.failure:
+            self.reference.drop(check, case)
             return CheckResult(check, outcome.failure.verdict, outcome.failure.sentence(), case=case)
         mismatch = difference(check, expected.result(), outcome)
         if mismatch is None:
@@ -140,6 +141,8 @@ def grade(
         first = next((result for result in results if not result.passed), None)
         idea = None
         if first and first.verdict is not Verdict.NOT_ATTEMPTED:
+            if problem.long_runs:
+                say("looking for the idea behind it")
             idea = trial.misconception()
             if not failure:
                 smallest = trial.shrink(first)

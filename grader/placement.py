@@ -1,5 +1,6 @@
 """Where arrays lie on a mesh of devices, as numbers that a check can compare."""
 
+from collections.abc import Sequence
 from typing import Any
 
 import jax
@@ -26,9 +27,14 @@ def place(array: jax.Array, mesh: Mesh) -> np.ndarray[Any, Any]:
     sharding = array.sharding
     if not isinstance(sharding, NamedSharding) or sharding.mesh.shape_tuple != mesh.shape_tuple:
         return np.full(array.ndim, -1, np.int32)
-    spec = [*sharding.spec, *[None] * array.ndim][: array.ndim]
-    names = [() if part is None else (part,) if isinstance(part, str) else part for part in spec]
-    return np.array([sum({"data": 1, "model": 2}.get(name, 0) for name in part) for part in names], np.int32)
+    return coded(tuple(sharding.spec), array.ndim)
+
+
+def coded(axes: Sequence[Any], ndim: int) -> np.ndarray[Any, Any]:
+    """The axes of a mesh in a spec for `ndim` axes as the numbers of `grader.checks.PLACES`; -1 for an unknown name."""
+    parts = [*axes, *[None] * ndim][:ndim]
+    names = [() if part is None else part if isinstance(part, tuple) else (part,) for part in parts]
+    return np.array([sum({"data": 1, "model": 2}.get(name, -1) for name in part) for part in names], np.int32)
 
 
 def bytes_on_device(nodes: tuple[Any, ...], mesh: Mesh) -> np.ndarray[Any, Any]:

@@ -5,9 +5,7 @@ A probe is `probe(subject, case, **options) -> Reading`. It runs unchanged on th
 
 import contextlib
 import hashlib
-import inspect
-from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import jax
@@ -15,183 +13,12 @@ import jax.numpy as jnp
 import numpy as np
 from flax import nnx
 
-from commandline.spelling import nearest
 from grader import parts as parts_
-from grader.leaves import BadOutput, described, fill_module, fill_state, named
-from grader.problem import Case, Entry, Problem
+from grader.leaves import BadOutput, fill_module, named
+from grader.problem import Case
+from grader.subject import Arrays, BadEntry, Reading, Subject, constructing, is_tracing_error, run, static
 
-Arrays = dict[str, Any]
 MOST_DIFFERENCES = 120  # inputs that are worth moving one by one
-
-
-class BadEntry(Exception):
-    """The graded name is missing or cannot be called as the page says; the message says how to repair it."""
-
-
-class _MadeError(BaseException):
-    """Leaves an entry as soon as it has constructed the module that is wanted."""
-
-    def __init__(self, module: nnx.Module) -> None:
-        self.module = module
-
-
-@dataclass(frozen=True)
-class Reading:
-    """What a probe saw: arrays by path, and notes for the learner."""
-
-    arrays: Arrays
-    notes: list[str] = field(default_factory=list)
-    numeric: bool = False  # its gradient is by finite differences, and only so exact
-
-
-@dataclass
-class Subject:
-    """A loaded file, as probes see it.
-
-    `memo` keeps what depends on a case's numbers and shapes alone, so that cases that differ only in the elements of their
-    arrays share one trace and one compilation. `elsewhere(probe, options)` runs a probe of this problem on the same file and
-    case in another process and returns its arrays, where the problem's probes ask for one with `TWIN = True`. `say(text)`
-    tells whoever waits how far a long probe is.
-    """
-
-    problem: Problem
-    namespace: dict[str, Any]
-    memo: dict[Any, Any] = field(default_factory=dict)
-    elsewhere: Callable[[str, dict[str, Any]], Arrays] | None = None
-    say: Callable[[str], None] = lambda text: None
-
-    def attribute(self, name: str) -> Any:
-        """What the file defines under `name`. Raises BadEntry with the nearest name it does define."""
-        if name not in self.namespace:
-            own = [key for key, value in self.namespace.items() if callable(value) and not key.startswith("_")]
-            close = nearest(name, own)
-            hint = f"you have `{close[0]}`; rename it" if close else "the page gives its exact signature"
-            raise BadEntry(f"`{name}` is not defined: {hint}")
-        found = self.namespace[name]
-        if not callable(found):
-            raise BadEntry(f"`{name}` is not callable: it is {described(found)}")
-        return found
-
-    def once(self, what: str, case: Case, make: Callable[[], Any]) -> Any:
-        """What `make` returns, made once for all cases with the same numbers and shapes. `what` tells it from others."""
-        key = (what, static(case))
-        if key not in self.memo:
-            self.memo[key] = make()
-        return self.memo[key]
-
-    def call(self, name: str, *args: Any) -> Any:
-        """What the entry `name` returns for `args`. Raises BadEntry if it is missing or cannot be called with them."""
-        target = self.attribute(name)
-        check_arguments(target, self.problem.entry(name).signature(), *args)
-        return target(*args)
-
-    def bind(self, name: str, case: Case) -> tuple[Callable[[Any, Arrays], Any], Any, Arrays]:
-        """`call, parameters, arrays` such that `call(parameters, arrays)` runs the entry on the case.
-
-        A module is built abstractly and its parameters are filled by name; a function has none.
-        """
-        entry = self.problem.entry(name)
-        arrays = {key: case.values[key] for key in entry.arguments if isinstance(case.values[key], np.ndarray)}
-
-        def arguments(given: Arrays) -> list[Any]:
-            return [given.get(key, case.values[key]) for key in entry.arguments]
-
-        target = self.attribute(name)
-        if not entry.is_module:
-            check_arguments(target, entry.signature(), *arguments({}))
-            return lambda _, given: target(*arguments(given)), {}, arrays
-        graphdef, parameters, rest = self.build(name, case)
-        return lambda p, given: nnx.merge(graphdef, p, rest)(*arguments(given)), parameters, arrays
-
-    def build(self, name: str, case: Case) -> tuple[Any, Any, Any]:
-        """The module entry's graph, its filled parameters, and its other state.
-
-        Abstract construction costs no initialisation. A constructor that needs real numbers, or state other than
-        parameters, is run for real.
-        """
-        key = ("build", name, static(case))
-        if key not in self.memo:
-            make = self.maker(name, case)
-            try:
-                module = nnx.eval_shape(make)
-                built = nnx.split(module, nnx.Param, ...)
-                abstract = not jax.tree.leaves(built[-1]) and not _holds_tracers(module)
-            except Exception:  # whatever it is, the real construction will raise it with the learner's own frames
-                abstract = False
-            self.memo[key] = built if abstract else nnx.split(make(), nnx.Param, ...)
-        graphdef, parameters, rest = self.memo[key]
-        return graphdef, fill_state(parameters, case.seed), rest
-
-    def maker(self, name: str, case: Case) -> Callable[[], nnx.Module]:
-        """A function that constructs the module entry as the page says. Raises BadEntry if it is no nnx.Module."""
-        entry = self.problem.entry(name)
-        cls = self.attribute(name)
-        if not (isinstance(cls, type) and issubclass(cls, nnx.Module)):
-            why = "does not" if isinstance(cls, type) else f"is {described(cls)}"
-            raise BadEntry(f"`{name}` must be a class that inherits from nnx.Module: yours {why}")
-        if entry.made_by:
-            return self._captured(entry.made_by, cls, case)
-        hyper = [case.values[key] for key in entry.construct or ()]
-        check_arguments(cls, entry.signature(), *hyper, rngs=None)
-        build: Callable[..., nnx.Module] = cls
-        return lambda: build(*hyper, rngs=nnx.Rngs(case.seed))
-
-    def _captured(self, maker: Entry, cls: type[nnx.Module], case: Case) -> Callable[[], nnx.Module]:
-        """A function that returns the first `cls` that the `maker` entry constructs."""
-        target, args = self.attribute(maker.name), [case.values[key] for key in maker.arguments]
-        check_arguments(target, maker.signature(), *args)
-
-        def make() -> nnx.Module:
-            def stop(module: nnx.Module) -> None:
-                raise _MadeError(module)
-
-            try:
-                with constructing(cls, stop):
-                    target(*(jnp.asarray(value) if isinstance(value, np.ndarray) else value for value in args))
-            except _MadeError as made:
-                return made.module
-            raise BadEntry(f"`{maker.name}` does not construct a `{cls.__name__}`")
-
-        return make
-
-
-def check_arguments(target: Any, wanted: str, *args: Any, **kwargs: Any) -> None:
-    """Raises BadEntry, with both signatures, if `target` does not accept these arguments."""
-    try:
-        signature = inspect.signature(target)
-    except (TypeError, ValueError):
-        return
-    try:
-        signature.bind(*args, **kwargs)
-    except TypeError as error:
-        parameters = ", ".join(signature.parameters)
-        raise BadEntry(f"it is called as `{wanted}`, but yours takes ({parameters}): {error}") from None
-
-
-def static(case: Case) -> tuple[Any, ...]:
-    """What of a case decides a trace: its numbers, and the shapes and types of its arrays."""
-    return tuple(
-        (key, value.shape, value.dtype.str) if isinstance(value, np.ndarray) else (key, value)
-        for key, value in case.values.items()
-    )
-
-
-def run(program: Callable[..., Any], *args: Any) -> tuple[Any, list[str]]:
-    """Runs `program` compiled as a whole, or, where it cannot be traced, eagerly with a note that says so."""
-    try:
-        return (program if hasattr(program, "lower") else jax.jit(program))(*args), []
-    except (BadOutput, BadEntry, NotImplementedError):
-        raise
-    except Exception as error:
-        if not is_tracing_error(error):
-            raise
-        result = inspect.unwrap(program)(*jax.tree.map(jnp.asarray, args))
-        return result, [f"ran eagerly: it cannot be traced by jax.jit ({type(error).__name__})"]
-
-
-def is_tracing_error(error: BaseException) -> bool:
-    """Whether code failed only because its arrays were traced."""
-    return isinstance(error, jax.errors.JAXTypeError | jax.errors.JAXIndexError | jax.errors.UnexpectedTracerError)
 
 
 def values(
@@ -360,36 +187,6 @@ def parts(subject: Subject, case: Case, *, entry: str) -> Reading:
     return Reading(seen | {name.replace("values.", "slopes.", 1): slope for name, slope in slopes.items()})
 
 
-@contextlib.contextmanager
-def constructing(
-    cls: type[nnx.Module], then: Callable[[nnx.Module], object], seen: Arrays | None = None
-) -> Iterator[None]:
-    """While it lasts, `then` is called with each outermost `cls` that has been constructed.
-
-    The key of the rngs it was constructed with is put into `seen`.
-    """
-    original, depth = cls.__init__, 0
-
-    def init(self: Any, *args: Any, **kwargs: Any) -> None:
-        nonlocal depth
-        for value in (*args, *kwargs.values()):
-            if seen is not None and isinstance(value, nnx.Rngs):
-                seen["output.rngs_key"] = jax.random.key_data(value.params.key[...])
-        depth += 1
-        try:
-            original(self, *args, **kwargs)
-        finally:
-            depth -= 1
-        if not depth:
-            then(self)
-
-    cls.__init__ = init  # type: ignore[method-assign]
-    try:
-        yield
-    finally:
-        cls.__init__ = original  # type: ignore[method-assign]
-
-
 def filling(subject: Subject, name: str | None, seed: int, seen: Arrays) -> contextlib.AbstractContextManager[None]:
     """While it lasts, every `name` that is constructed has its parameters filled by name.
 
@@ -408,12 +205,6 @@ def cotangent(path: str, like: Any) -> np.ndarray[Any, Any]:
     seed = int.from_bytes(hashlib.sha256(f"cotangent:{path}".encode()).digest()[:8], "big")
     drawn: np.ndarray[Any, Any] = np.random.default_rng(seed).standard_normal(shape).astype(jnp.result_type(like))
     return drawn
-
-
-def _holds_tracers(module: nnx.Module) -> bool:
-    """Whether a plain array, one that is no variable, was left in the module by its abstract construction."""
-    nodes = [node for _, node in nnx.iter_graph(module) if isinstance(node, nnx.Module)]
-    return any(isinstance(value, jax.core.Tracer) for node in nodes for value in vars(node).values())
 
 
 def _is_float(leaf: Any) -> bool:

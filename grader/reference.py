@@ -50,6 +50,12 @@ class Reference:
             self._answers[key] = self._thread.submit(self._answer, check, case, variant)
         return self._answers[key]
 
+    def drop(self, check: Check, case: Case) -> None:
+        """Does not work out an answer that nobody needs any more, if that has not begun."""
+        key = ("", run_key(check), case)
+        if key in self._answers and self._answers[key].cancel():
+            del self._answers[key]
+
     def examples(self, page: str) -> list[str]:
         """The page's examples that are not true."""
 

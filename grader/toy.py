@@ -10,6 +10,7 @@ import optax
 from flax import nnx
 
 from grader.leaves import fill_module, fill_state
+from grader.problem import Case
 
 # One transformation for all: a step that was compiled for one optimizer serves the next.
 ADAMW = optax.adamw(0.02)
@@ -104,6 +105,14 @@ class ToyGPT(nnx.Module):
                 setattr(block.attn, name, linear(d_model, d_model))
             block.ff1, block.ff2 = linear(d_model, d_ff), linear(d_ff, d_model)
         self.ln_f = nnx.LayerNorm(d_model, rngs=rngs)
+
+    @classmethod
+    def of(cls, case: Case) -> "ToyGPT":
+        """Of the sizes in a case, filled."""
+        sizes = ("vocab_size", "d_model", "num_heads", "d_ff", "num_layers", "context")
+        model = cls(*(int(case.values[name]) for name in sizes))
+        fill_module(model, case.seed)
+        return model
 
 
 def gpt_logits(model: Any, token_ids: jax.Array) -> jax.Array:

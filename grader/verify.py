@@ -97,9 +97,13 @@ def verify(problems: Iterable[Problem], jobs: int | None = None, seeds: int = 20
 
     Each problem has its own process, because a judge adopts the orphans of its submissions.
     """
-    names = [problem.name for problem in problems]
-    with ProcessPoolExecutor(min(jobs or os.cpu_count() or 1, len(names) or 1), max_tasks_per_child=None) as pool:
-        yield from pool.map(functools.partial(verify_one, seeds=seeds), names)
+    chosen = list(problems)
+    with ProcessPoolExecutor(min(jobs or os.cpu_count() or 1, len(chosen) or 1), max_tasks_per_child=None) as pool:
+        # The longest first, so that nobody waits for it alone at the end.
+        begun = sorted(chosen, key=lambda problem: not problem.long_runs)
+        rows = {problem.name: pool.submit(verify_one, problem.name, seeds) for problem in begun}
+        for problem in chosen:
+            yield rows[problem.name].result()
 
 
 def verify_one(name: str, seeds: int = 20) -> Row:

@@ -32,6 +32,7 @@ from grader.confinement import confine
 from grader.leaves import BadOutput, to_leaves
 from grader.problem import Case
 from grader.sandbox import FD
+from grader.subject import BadEntry, Subject
 
 MAX_MESSAGE = 1000
 
@@ -132,7 +133,7 @@ class Desk:
     sources: Sources
     second: twin.Twin | None
     say: Callable[[str], None]
-    subjects: dict[str, probes.Subject] = field(default_factory=dict)
+    subjects: dict[str, Subject] = field(default_factory=dict)
     loads: dict[str, Frame] = field(default_factory=dict)
 
     def answer(self, job: Frame) -> Frame:
@@ -140,7 +141,7 @@ class Desk:
         fields = job.fields
         if job.kind == "load":
             namespace = self.sources.install(self.problem.name, fields["sources"], fields["filename"])
-            self.subjects[fields["variant"]] = probes.Subject(self.problem, namespace, say=self.say)
+            self.subjects[fields["variant"]] = Subject(self.problem, namespace, say=self.say)
             self.loads[fields["variant"]] = job
             return Frame("loaded")
         if job.kind == "examples":
@@ -180,7 +181,7 @@ def _describe(error: BaseException, files: set[str]) -> dict[str, Any]:
         kind, message = "exit", f"it raised {type(error).__name__} ({message or 'no code'})"
     elif isinstance(error, BadOutput):
         kind = "bad_output"
-    elif isinstance(error, probes.BadEntry):
+    elif isinstance(error, BadEntry):
         kind = "bad_entry"
     elif isinstance(error, ModuleNotFoundError):
         kind = "missing_import"

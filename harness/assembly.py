@@ -213,6 +213,18 @@ def _choice(distribution: Any) -> Choose:
     return draw
 
 
+@functools.lru_cache(maxsize=8)
+def _step_program(graph: Any, step: Any, sampling: Sampling, chosen: Choose) -> Any:
+    """Takes in one token by their step and chooses what follows."""
+
+    @jax.jit
+    def advance(parameters: Any, cache: Any, token: Array, key: PRNGKeyArray) -> tuple[Array, Any]:
+        logits_V, cache = step(nnx.merge(graph, parameters), cache, token)
+        return chosen(logits_V, key, sampling), cache
+
+    return advance
+
+
 class _PieceDecoder:
     """Their `decode_step`, one position a token. When the context is full, goes on from the last half of it."""
 
@@ -220,13 +232,7 @@ class _PieceDecoder:
         self.context, self.ids = context, list[int]()
         self._empty = lambda: empty_cache(model, context)
         graph, parameters = nnx.split(model)
-
-        @jax.jit
-        def advance(cache: Any, token: Array, key: PRNGKeyArray) -> tuple[Array, Any]:
-            logits_V, cache = step(nnx.merge(graph, parameters), cache, token)
-            return chosen(logits_V, key, sampling), cache
-
-        self._advance = advance
+        self._advance = functools.partial(_step_program(graph, step, sampling, chosen), parameters)
 
     def begin(self, ids: list[int], key: PRNGKeyArray) -> int:
         self.ids, self.cache = [], self._empty()

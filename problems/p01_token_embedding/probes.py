@@ -2,8 +2,8 @@
 
 import numpy as np
 
-from grader.probes import Reading, Subject
 from grader.problem import Case
+from grader.subject import Reading, Subject
 
 
 def refuses(subject: Subject, case: Case, *, entry: str) -> Reading:

@@ -8,8 +8,8 @@ import numpy as np
 from flax import nnx
 
 from grader.leaves import BadOutput, described, fill_module, named
-from grader.probes import Reading, Subject
 from grader.problem import Case
+from grader.subject import Reading, Subject
 from grader.toy import ToyLM
 
 
@@ -46,9 +46,8 @@ def training(subject: Subject, case: Case) -> Reading:
 
 
 def _optimizer(subject: Subject, model: nnx.Module, learning_rate: float) -> nnx.Optimizer:
-    optimizer = subject.call("make_optimizer", model, learning_rate)
-    if not isinstance(optimizer, nnx.Optimizer):
-        raise BadOutput(f"`make_optimizer` returned {described(optimizer)}; it must return an nnx.Optimizer")
+    kind = nnx.Optimizer, "an nnx.Optimizer"
+    optimizer: nnx.Optimizer = subject.call("make_optimizer", model, learning_rate, returns=kind)
     return optimizer
 
 

@@ -8,9 +8,9 @@ import numpy as np
 import optax
 from flax import nnx
 
-from grader.leaves import BadOutput, described, filled, named
-from grader.probes import Reading, Subject
+from grader.leaves import BadOutput, filled, named
 from grader.problem import Case
+from grader.subject import Reading, Subject
 
 HYPER = ("learning_rate", "b1", "b2", "epsilon", "weight_decay")
 TREE = ("kernel", "bias", "temperature")
@@ -57,9 +57,8 @@ def _compiled(tx: optax.GradientTransformation) -> tuple[optax.GradientTransform
 
 
 def _transformation(subject: Subject, case: Case) -> optax.GradientTransformation:
-    tx = subject.call("adamw", *(case.values[name] for name in HYPER))
-    if not isinstance(tx, optax.GradientTransformation):
-        raise BadOutput(f"`adamw` returned {described(tx)}; it must return an optax.GradientTransformation")
+    kind = optax.GradientTransformation, "an optax.GradientTransformation"
+    tx: optax.GradientTransformation = subject.call("adamw", *(case.values[name] for name in HYPER), returns=kind)
     return tx
 
 

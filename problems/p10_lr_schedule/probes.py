@@ -8,9 +8,9 @@ import jax.numpy as jnp
 import numpy as np
 import optax
 
-from grader.leaves import BadOutput, described
-from grader.probes import Reading, Subject, is_tracing_error
+from grader.leaves import BadOutput
 from grader.problem import Case
+from grader.subject import Reading, Subject, is_tracing_error
 
 AFTER = 6  # steps looked at beyond the end
 
@@ -52,9 +52,8 @@ def optimizing(subject: Subject, case: Case) -> Reading:
 
 
 def _schedule(subject: Subject, case: Case) -> Callable[[Any], Any]:
-    schedule = subject.call("warmup_cosine", *(case.values[key] for key in ("peak", "warmup_steps", "decay_steps")))
-    if not callable(schedule):
-        raise BadOutput(f"`warmup_cosine` returned {described(schedule)}; it must return a function of the step")
+    sizes = [case.values[key] for key in ("peak", "warmup_steps", "decay_steps")]
+    schedule: Callable[[Any], Any] = subject.call("warmup_cosine", *sizes, returns=(Callable, "a function of the step"))
     return schedule
 
 

@@ -5,8 +5,8 @@ from typing import Any
 import jax
 
 from grader.leaves import BadOutput, named
-from grader.probes import Reading, Subject, run
 from grader.problem import Case
+from grader.subject import Reading, Subject, run
 
 
 def clipping(subject: Subject, case: Case) -> Reading:

@@ -8,9 +8,9 @@ import numpy as np
 import optax
 
 from grader.leaves import BadOutput, filled, named
-from grader.probes import Reading, Subject, run
 from grader.problem import Case
 from grader.programs import temporary_bytes
+from grader.subject import Reading, Subject, run
 
 
 def accumulating(subject: Subject, case: Case) -> Reading:

@@ -3,7 +3,8 @@
 from collections.abc import Mapping
 from typing import Any
 
-from grader.problem import Cases, Check, Entry, Problem, Tolerance
+from grader.checks import memory
+from grader.problem import Cases, Check, Entry, Problem
 
 
 def stories(sizes: Mapping[str, int], rng: Any) -> dict[str, Any]:
@@ -23,10 +24,6 @@ def stories(sizes: Mapping[str, int], rng: Any) -> dict[str, Any]:
     }
 
 
-# The scan holds one microbatch of eight. What is the same for all (sums, a copy of the batch) is a part of the
-# reference's memory, so a correct program may need half as much again; one that holds the whole batch needs five times as much.
-MEMORY = Tolerance(rtol=1.0, atol=0.0, room=3)
-
 PROBLEM = Problem(
     title="Gradient accumulation",
     builds_on=(7, 11),
@@ -39,9 +36,8 @@ PROBLEM = Problem(
         Check("mean loss", 1, "accumulating", leaves="loss"),
         Check("norm before clipping", 1, "accumulating", leaves="norm"),
         Check("gradients, clipped", 2, "accumulating", leaves="gradients"),
-        Check(
-            "memory of one microbatch", 2, "memory", leaves="temporary_bytes", cases="large", compare="at_most",
-            tolerance=MEMORY,
+        memory(
+            "microbatch", points=2,
             advice="The compiled program holds the activations of many microbatches at once. Take each one's gradient inside "
             "`jax.lax.scan`, and carry only the sums.",
         ),

@@ -7,9 +7,9 @@ import jax.numpy as jnp
 import numpy as np
 import optax
 
-from grader.leaves import BadOutput, described, named
-from grader.probes import Reading, Subject, run
+from grader.leaves import BadOutput, named
 from grader.problem import Case
+from grader.subject import Reading, Subject, run
 
 NOWHERE, ELSEWHERE = -1, -2
 BAD = (None, np.nan, np.inf, -np.inf)
@@ -19,9 +19,8 @@ def guarding(subject: Subject, case: Case) -> Reading:
     """The updates of each step, how many were skipped so far, the inner mean at the end, and whether jit can trace it."""
     # Its update is the mean gradient times the count, so that an advanced count shows as well as a poisoned mean.
     inner = optax.chain(optax.trace(decay=0.9), optax.scale_by_schedule(lambda count: -0.1 * (1 + count)))
-    tx = subject.call("finite_guard", inner)
-    if not isinstance(tx, optax.GradientTransformation):
-        raise BadOutput(f"`finite_guard` returned {described(tx)}; it must return an optax.GradientTransformation")
+    kind = optax.GradientTransformation, "an optax.GradientTransformation"
+    tx = subject.call("finite_guard", inner, returns=kind)
     state, arrays, notes = tx.init({key: x[0] for key, x in case.values.items()}), {}, []
     _skipped(state)
 

@@ -7,7 +7,6 @@ from typing import Any
 from grader.problem import EXACT, Cases, Check, Entry, Problem
 
 STEPS = 6
-NOWHERE, ELSEWHERE = -1, -2
 
 
 def gradients(bad_steps: tuple[int, ...], sizes: Mapping[str, int], rng: Any) -> dict[str, Any]:
@@ -61,7 +60,7 @@ PROBLEM = Problem(
         Check("large but finite gradients pass", 1, "guarding", leaves="skipped", cases="large", tolerance=EXACT),
         Check(
             "the first bad leaf", 2, "searching", leaves="found", cases="trees", tolerance=EXACT,
-            words={NOWHERE: "None", ELSEWHERE: "no path of the tree", 0: "['blocks'][0]['attn']", 1: "['blocks'][0]['ff']",
+            words={-1: "None", -2: "no path of the tree", 0: "['blocks'][0]['attn']", 1: "['blocks'][0]['ff']",
                    2: "['blocks'][1]['attn']", 3: "['blocks'][1]['ff']", 4: "['head']"},
         ),
     ),

@@ -9,8 +9,8 @@ import numpy as np
 from flax import nnx
 
 from grader.leaves import BadOutput, fill_module
-from grader.probes import Reading, Subject
 from grader.problem import Case
+from grader.subject import Reading, Subject
 
 
 def learning(subject: Subject, case: Case) -> Reading:

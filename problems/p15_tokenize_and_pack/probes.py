@@ -8,8 +8,8 @@ import numpy as np
 import tiktoken
 
 from grader.leaves import BadOutput, described, named
-from grader.probes import Reading, Subject
 from grader.problem import Case
+from grader.subject import Reading, Subject
 
 # GPT-2's way to cut text into words before the pairs are merged.
 WORDS = r"""'(?:[sdmt]|ll|ve|re)| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+"""
@@ -59,12 +59,9 @@ def packing(subject: Subject, case: Case) -> Reading:
 
 def _whole(value: Any, name: str) -> Any:
     """An array of whole numbers, int64 taken for int32. Raises BadOutput for anything else."""
-    if isinstance(value, list | tuple):
+    if not isinstance(value, jax.Array | np.ndarray):
         raise BadOutput(f"`{name}` returned {described(value)}; it must return an array, int32")
-    array = named(value, name)[name] if isinstance(value, jax.Array | np.ndarray) else None
-    if array is None:
-        raise BadOutput(f"`{name}` returned {described(value)}; it must return an array, int32")
-    return array
+    return named(value, name)[name]
 
 
 PROBES = {"tokenizing": tokenizing, "packing": packing}

@@ -8,8 +8,8 @@ import grain  # noqa: F401  imported before the confinement, as every submission
 import numpy as np
 
 from grader.leaves import BadOutput, described
-from grader.probes import Reading, Subject
 from grader.problem import Case
+from grader.subject import Reading, Subject
 
 EPOCHS = 2
 ON = 3  # batches looked at after a resume

@@ -7,9 +7,9 @@ import numpy as np
 from flax import nnx
 
 from grader.leaves import named
-from grader.probes import Reading, Subject
 from grader.problem import Case
 from grader.programs import size
+from grader.subject import Reading, Subject
 
 NAME = "LayerStack"
 

@@ -5,9 +5,9 @@ from typing import Any
 import jax
 import numpy as np
 
-from grader.probes import Reading, Subject
 from grader.problem import Case
 from grader.programs import temporary_bytes
+from grader.subject import Reading, Subject
 
 
 def memory(subject: Subject, case: Case) -> Reading:

@@ -3,8 +3,8 @@
 from collections.abc import Mapping
 from typing import Any
 
-from grader.checks import output, output_and_gradient
-from grader.problem import Cases, Check, Entry, Problem, Tolerance
+from grader.checks import memory, output, output_and_gradient
+from grader.problem import Cases, Entry, Problem
 
 LOSS = "chunked_loss"
 
@@ -22,10 +22,6 @@ def hidden(sizes: Mapping[str, int], rng: Any) -> dict[str, Any]:
     }
 
 
-# A few arrays of (chunk, V) and the embedding's gradient; another way to write it may hold one or two more. All logits
-# together would be eight times the reference's memory.
-MEMORY = Tolerance(rtol=1.0, atol=0.0, room=3)
-
 PROBLEM = Problem(
     title="A loss in chunks",
     builds_on=(7,),
@@ -42,9 +38,8 @@ PROBLEM = Problem(
         output(LOSS, points=1, name="chunk does not divide", cases="remainder"),
         output(LOSS, points=1, name="padding does not count", cases="padded"),
         output(LOSS, points=1, name="nothing to predict gives 0", cases="nothing"),
-        Check(
-            "memory of one chunk", 2, "memory", leaves="temporary_bytes", cases="large", compare="at_most",
-            tolerance=MEMORY,
+        memory(
+            "chunk", points=2,
             advice="The gradient's program holds the logits of many chunks. Put `jax.checkpoint` around the body of the scan, so "
             "that it saves only its inputs.",
         ),

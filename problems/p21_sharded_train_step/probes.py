@@ -1,5 +1,6 @@
 """What problem 21 looks at: three steps on a 4x2 mesh of eight CPU devices. Runs in workers."""
 
+import functools
 from typing import Any
 
 import jax
@@ -8,9 +9,9 @@ from flax import nnx
 
 from grader.leaves import BadOutput, named
 from grader.placement import bytes_on_device, mesh_of, place, places
-from grader.probes import Reading, Subject, check_arguments
 from grader.problem import Case
 from grader.programs import gathered_bytes
+from grader.subject import Reading, Subject
 from grader.toy import maker, used
 
 
@@ -19,21 +20,16 @@ def sharded_training(subject: Subject, case: Case) -> Reading:
     values = case.values
     mesh = mesh_of(4, 2)
     model, optimizer = used(maker(values["vocab_size"], values["d_model"], values["d_ff"]), case.seed)
-    entries = {entry.name: subject.attribute(entry.name) for entry in subject.problem.entries}
-    for entry in subject.problem.entries:
-        check_arguments(entries[entry.name], entry.signature(), *[None] * len(entry.arguments))
-    shard_state, shard_batch, step = entries.values()
-
-    shard_state(model, mesh)
-    shard_state(optimizer, mesh)
+    step = functools.partial(subject.call, "sharded_train_step")
+    for node in (model, optimizer):
+        subject.call("shard_state", node, mesh)
     arrays: dict[str, Any] = {
         **places(model, "placed.model", mesh),
         **places(optimizer, "placed.optimizer", mesh),
         "bytes_on_device": bytes_on_device((model, optimizer), mesh),
     }
-    batches = [shard_batch(token_ids, mesh) for token_ids in values["token_ids"]]
-    if not all(isinstance(batch, jax.Array) for batch in batches):
-        raise BadOutput("`shard_batch` must return a jax.Array that holds the batch")
+    kind = jax.Array, "a jax.Array that holds the batch"
+    batches = [subject.call("shard_batch", token_ids, mesh, returns=kind) for token_ids in values["token_ids"]]
     arrays["placed.batch"] = place(batches[0], mesh)
 
     before = [jax.tree.leaves(nnx.state(node)) for node in (model, optimizer)]
@@ -51,7 +47,9 @@ def sharded_training(subject: Subject, case: Case) -> Reading:
             **places(optimizer, "after.optimizer", mesh),
             "donated.model": np.int32(donated[0]),
             "donated.optimizer": np.int32(donated[1]),
-            "bytes_gathered": np.int32(_gathered(step, model, optimizer, batches[0], values["pad_id"])),
+            "bytes_gathered": np.int32(
+                _gathered(subject.attribute("sharded_train_step"), model, optimizer, batches[0], values["pad_id"])
+            ),
         }
     )
 

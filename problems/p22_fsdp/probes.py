@@ -10,8 +10,8 @@ from jax.sharding import NamedSharding, PartitionSpec
 
 from grader.leaves import BadOutput, fill_module, named
 from grader.placement import bytes_on_device, mesh_of, places
-from grader.probes import Reading, Subject
 from grader.problem import Case
+from grader.subject import Reading, Subject
 from grader.toy import Counting, ToyLM, maker
 
 SHAPES = ((32, 48), (48, 32), (16, 16), (64, 7), (7, 64), (8,), (7,), (), (2, 24, 16), (3, 5), (8, 4096))

@@ -3,8 +3,8 @@
 import numpy as np
 
 from grader.leaves import BadOutput, described
-from grader.probes import Reading, Subject
 from grader.problem import Case
+from grader.subject import Reading, Subject
 
 
 def counting(subject: Subject, case: Case) -> Reading:

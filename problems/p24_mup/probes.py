@@ -9,9 +9,9 @@ import numpy as np
 import optax
 from flax import nnx
 
-from grader.leaves import BadOutput, described, filled, named
-from grader.probes import Reading, Subject
+from grader.leaves import filled, named
 from grader.problem import Case
+from grader.subject import Reading, Subject
 
 WIDE = 256  # eight times the base of the cases
 
@@ -88,9 +88,9 @@ def _model(subject: Subject, case: Case, width: int) -> nnx.Module:
 
 
 def _adam(subject: Subject, case: Case, width: int) -> optax.GradientTransformation:
-    tx = subject.call("mup_adam", case.values["learning_rate"], width, case.values["base_d_model"])
-    if not isinstance(tx, optax.GradientTransformation):
-        raise BadOutput(f"`mup_adam` returned {described(tx)}; it must return an optax.GradientTransformation")
+    kind = optax.GradientTransformation, "an optax.GradientTransformation"
+    sizes = (case.values["learning_rate"], width, case.values["base_d_model"])
+    tx: optax.GradientTransformation = subject.call("mup_adam", *sizes, returns=kind)
     return tx
 
 

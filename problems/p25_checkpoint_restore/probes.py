@@ -13,8 +13,8 @@ import orbax.checkpoint  # noqa: F401  imported before the confinement, as every
 from flax import nnx
 
 from grader.leaves import BadOutput, described, named
-from grader.probes import Reading, Subject
 from grader.problem import Case
+from grader.subject import Reading, Subject
 from grader.toy import Counting, ToyLM, maker, used
 
 _numbers = itertools.count()
@@ -56,9 +56,7 @@ def _make(case: Case, width: str = "d_model") -> Callable[[], Any]:
 
 def _saved(subject: Subject, model: ToyLM, optimizer: nnx.Optimizer) -> str:
     path = str(Path.cwd() / f"checkpoint-{next(_numbers)}")
-    subject.call("save", path, model, optimizer)
-    if not Path(path).exists():
-        raise BadOutput("after `save`, there is nothing at its path: was the writing waited for?")
+    subject.save(path, model, optimizer)
     return path
 
 

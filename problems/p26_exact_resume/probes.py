@@ -13,8 +13,8 @@ import orbax.checkpoint  # noqa: F401  imported before the confinement, as every
 from flax import nnx
 
 from grader.leaves import BadOutput, described, named
-from grader.probes import BadEntry, Reading, Subject
 from grader.problem import Case
+from grader.subject import BadEntry, Reading, Subject
 from grader.toy import Stories, ToyLM, maker, used
 
 TWIN = True
@@ -30,9 +30,7 @@ def resumed(subject: Subject, case: Case) -> Reading:
     model, optimizer = used(_make(case), case.seed)
     rngs, loader = nnx.Rngs(noise=5, dropout=6), _loader(case)()
     _steps(model, optimizer, rngs, loader, BEFORE)
-    subject.call("save", path, model, optimizer, rngs, loader)
-    if not Path(path).exists():
-        raise BadOutput("after `save`, there is nothing at its path: was the writing waited for?")
+    subject.save(path, model, optimizer, rngs, loader)
     theirs = subject.elsewhere("going_on", {"path": path})
     ours = _steps(model, optimizer, rngs, loader, AFTER)
     arrays: dict[str, Any] = {}

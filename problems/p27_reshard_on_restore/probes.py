@@ -12,8 +12,8 @@ from jax.sharding import Mesh, NamedSharding, PartitionSpec
 
 from grader.leaves import BadOutput, described, named
 from grader.placement import bytes_on_device, mesh_of, places
-from grader.probes import Reading, Subject
 from grader.problem import Case
+from grader.subject import Reading, Subject
 from grader.toy import Counting, ToyLM, maker, used
 
 _numbers = itertools.count()
@@ -26,9 +26,7 @@ def restored(subject: Subject, case: Case) -> Reading:
     model, optimizer = used(make, case.seed)
     for node in (model, optimizer):
         _spread(node, mesh_of(4, 2))
-    subject.call("save", path, model, optimizer)
-    if not Path(path).exists():
-        raise BadOutput("after `save`, there is nothing at its path: was the writing waited for?")
+    subject.save(path, model, optimizer)
     arrays: dict[str, Any] = {}
     counting = Counting(make)
     for shape in ((2, 2), (1, 1)):

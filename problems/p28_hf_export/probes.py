@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 from safetensors import SafetensorError, safe_open
 
-from grader.leaves import BadOutput, fill_module
-from grader.probes import Reading, Subject
+from grader.leaves import BadOutput
 from grader.problem import Case
+from grader.subject import Reading, Subject
 from grader.toy import ToyGPT
 
 SIZES = ("vocab_size", "n_positions", "n_embd", "n_layer", "n_head", "n_inner")
@@ -22,9 +22,7 @@ _numbers = itertools.count()
 def exported(subject: Subject, case: Case) -> Reading:
     """Every tensor by name, the settings, and the logits."""
     values = case.values
-    sizes = ("vocab_size", "d_model", "num_heads", "d_ff", "num_layers", "context")
-    model = ToyGPT(*(values[name] for name in sizes))
-    fill_module(model, case.seed)
+    model = ToyGPT.of(case)
     folder = Path.cwd() / f"export-{next(_numbers)}"
     subject.call("export_gpt2", model, values["num_heads"], str(folder))
     tensors, metadata = _tensors(folder / "model.safetensors")

@@ -8,8 +8,8 @@ import jax.numpy as jnp
 import numpy as np
 
 from grader.leaves import BadOutput, described
-from grader.probes import Reading, Subject
 from grader.problem import Case
+from grader.subject import Reading, Subject
 
 DRAWS = 300
 NEVER = 10**6

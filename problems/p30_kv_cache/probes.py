@@ -7,12 +7,10 @@ import jax.numpy as jnp
 import numpy as np
 from flax import nnx
 
-from grader.leaves import BadOutput, fill_module
-from grader.probes import Reading, Subject, run
+from grader.leaves import BadOutput
 from grader.problem import Case
+from grader.subject import Reading, Subject, run
 from grader.toy import ToyGPT
-
-SIZES = ("vocab_size", "d_model", "num_heads", "d_ff", "num_layers", "context")
 
 
 def decoding(subject: Subject, case: Case) -> Reading:
@@ -56,8 +54,7 @@ class _Program:
 
 
 def _program(subject: Subject, case: Case) -> tuple[_Program, Any, Any]:
-    model = ToyGPT(*(case.values[name] for name in SIZES))
-    fill_module(model, case.seed)
+    model = ToyGPT.of(case)
     cache = subject.call("empty_cache", model, case.values["context"])
     graphdef, state = nnx.split(model)
     return _Program(subject, graphdef), state, jax.tree.map(jnp.asarray, cache)

@@ -7,9 +7,9 @@ import jax.numpy as jnp
 import numpy as np
 from flax import nnx
 
-from grader.leaves import BadOutput, described, fill_module, filled, named
-from grader.probes import Reading, Subject
+from grader.leaves import BadOutput, fill_module, filled, named
 from grader.problem import Case
+from grader.subject import Reading, Subject
 
 
 class Stack(nnx.Module):
@@ -30,9 +30,7 @@ def adapting(subject: Subject, case: Case) -> Reading:
     start = layer(x) - base(x)
     _fill(layer, case.seed)
     before = jax.tree.map(np.asarray, nnx.state(layer))
-    merged = subject.call("merge", layer)
-    if type(merged) is not nnx.Linear:
-        raise BadOutput(f"`merge` returned {described(merged)}; it must return an nnx.Linear")
+    merged = subject.call("merge", layer, returns=(nnx.Linear, "an nnx.Linear"))
     after = jax.tree.map(np.asarray, nnx.state(layer))
     changed = any(not np.array_equal(a, b) for a, b in zip(*map(jax.tree.leaves, (before, after)), strict=True))
     return Reading(
@@ -61,9 +59,8 @@ def training(subject: Subject, case: Case) -> Reading:
     _, layer = _layer(subject, case, x.shape[1])
     _fill(layer, case.seed)
     model = Stack(layer, int(values["d_out"]))
-    optimizer = subject.call("lora_optimizer", model, values["learning_rate"])
-    if not isinstance(optimizer, nnx.Optimizer):
-        raise BadOutput(f"`lora_optimizer` returned {described(optimizer)}; it must return an nnx.Optimizer")
+    kind = nnx.Optimizer, "an nnx.Optimizer"
+    optimizer = subject.call("lora_optimizer", model, values["learning_rate"], returns=kind)
     others = nnx.Not(nnx.LoRAParam)
     before = jax.tree.map(np.asarray, nnx.state(model, others))
 

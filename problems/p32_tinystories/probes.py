@@ -1,10 +1,12 @@
 """What problem 32 looks at: runs of the harness, made of the submission's pieces. Runs in workers."""
 
 import contextlib
+import gc
 import inspect
 import itertools
 import shutil
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -17,8 +19,8 @@ from flax import nnx
 from commandline.spelling import nearest
 from grader import course
 from grader.leaves import BadOutput, described, named
-from grader.probes import Reading, Subject
 from grader.problem import Case
+from grader.subject import Reading, Subject
 from harness.config import Config
 from harness.data import PADDING, validation_batches
 from harness.errors import HarnessError
@@ -97,7 +99,7 @@ def going_on(subject: Subject, case: Case, *, folder: str, names: list[str]) -> 
     shutil.rmtree(copy / "checkpoints" / str(case.values["steps"]))
     with _sentences():
         offered = _offered(subject)
-        pieces = Pieces(Path.cwd(), found={name: offered[name] for name in names}) if offered else None
+        pieces = Pieces(Path(), found={name: offered[name] for name in names}) if offered else None
         session = _session(subject, case, pieces, Run(copy), eval_every=case.values["steps"] // 2)
         train(session, say=_nobody, watch=lambda step, note: None)
         return Reading(_end(session))
@@ -109,7 +111,9 @@ def trained(subject: Subject, case: Case) -> Reading:
         session = _session(subject, case)
         train(session, say=_nobody, watch=_watch(subject, session, "training"))
         state = _state(session)
-        loss = _cross_entropy(session.programs.model(state), validation_batches(session.config, session.held_out))
+        loss = _cross_entropy(
+            session.programs.model(state), validation_batches(replace(session.config, eval_batches=0), session.held_out)
+        )
         stories = [_story(session, state, number) for number in range(STORIES)]
     ended = [story for story in stories if len(story) < LONGEST]
     past = any(session.prepared.end_of_text in story for story in stories)
@@ -122,9 +126,7 @@ def trained(subject: Subject, case: Case) -> Reading:
 
 def _offered(subject: Subject) -> dict[str, Any]:
     """What `pieces` returns. Raises BadOutput if it is no dictionary of known pieces."""
-    offered = subject.call("pieces")
-    if not isinstance(offered, dict):
-        raise BadOutput(f"`pieces` returned {described(offered)}; it must return a dictionary of pieces by name")
+    offered: dict[str, Any] = subject.call("pieces", returns=(dict, "a dictionary of pieces by name"))
     for name, piece in offered.items():
         if name not in MODULES:
             close = nearest(str(name), MODULES)
@@ -138,9 +140,7 @@ def _offered(subject: Subject) -> dict[str, Any]:
 
 def _chosen(subject: Subject, steps: int) -> dict[str, Any]:
     """What `settings` returns, as far as it is open. A warm-up may take half of a run at most."""
-    chosen = subject.call("settings")
-    if not isinstance(chosen, dict):
-        raise BadOutput(f"`settings` returned {described(chosen)}; it must return a dictionary of numbers by name")
+    chosen: dict[str, Any] = subject.call("settings", returns=(dict, "a dictionary of numbers by name"))
     for name, value in chosen.items():
         if name not in OPEN:
             raise BadOutput(f"`settings` sets {name!r}, which is fixed here; you may set {', '.join(OPEN)}")
@@ -156,11 +156,11 @@ def _session(
     if pieces is None and (offered := _offered(subject)):
         if "tried" not in subject.memo:
             subject.say("trying your pieces")
-            subject.memo["tried"] = tried(offered, Path.cwd())
+            subject.memo["tried"] = tried(offered, Path())
         pieces = subject.memo["tried"]
     steps = int(case.values["steps"])
     config = Config(
-        form="padded", activation="relu", mesh="1x1", seed=case.seed, eval_batches=0, eval_every=eval_every or steps,
+        form="padded", activation="relu", mesh="1x1", seed=case.seed, eval_batches=1, eval_every=eval_every or steps,
         **dict[str, Any](case.values), **_chosen(subject, steps),
     )  # fmt: skip
     run = run or Run(Path.cwd() / f"run-{next(_numbers)}")
@@ -230,6 +230,9 @@ def _sentences() -> Iterator[None]:
         yield
     except HarnessError as error:
         raise BadOutput(str(error)) from error
+    finally:
+        gc.collect()  # a run's pipeline and checkpoints have threads until it is gone
+        jax.clear_caches()
 
 
 PROBES = {"belonging": belonging, "assembled": assembled, "resumed": resumed, "going_on": going_on, "trained": trained}

@@ -36,7 +36,7 @@ PROBLEM = Problem(
     entries=(Entry("pieces", ()), Entry("settings", ())),
     cases={
         "short": Cases(run, {"stories": (200,), "steps": (12,), "B": (4,), "T": (16,), "D": (16,), "L": (1,)}, draws=1),
-        "run": Cases(run, {"stories": (3000,), "steps": (150,), "B": (16,), "T": (64,), "D": (64,), "L": (2,)}, draws=1),
+        "run": Cases(run, {"stories": (3000,), "steps": (200,), "B": (8,), "T": (64,), "D": (64,), "L": (2,)}, draws=1),
     },
     checks=(
         Check("pieces made by you", 1, "belonging", leaves="pieces", cases="short", tolerance=EXACT, words=YOURS),

@@ -77,3 +77,12 @@ def test_the_key_changes_with_the_content(tmp_path: Path) -> None:
     path.write_text("Two.")
     assert open_source(str(path), 0.1).key != before
     assert open_source(str(path), 0.2).key != open_source(str(path), 0.1).key
+
+
+def test_the_first_stories_of_the_embedded_ones() -> None:
+    some, more = (open_source(f"pocket:{count}", 0.5) for count in (4, 6))
+    assert list(some.read()) == list(more.read())[:4]
+    assert len({some.key, more.key, open_source("pocket", 0.5).key}) == 3
+    for spec in ("pocket:", "pocket:1", "pocket:many"):
+        with pytest.raises(UsageError, match="write pocket, or pocket:N"):
+            open_source(spec, 0.5)
