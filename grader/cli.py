@@ -127,12 +127,14 @@ def _grade(problem: Any, file: Path, seed: int, timeout: float | None) -> Any:
     try:
         from grader import judge
 
-        return judge.grade(problem, source, worker, seed=seed, timeout=timeout, say=_say)
+        return judge.grade(
+            problem, source, worker, seed=seed, timeout=timeout, say=_say if problem.long_runs else _quiet
+        )
     except BaseException:
         worker.close()
         raise
     finally:
-        if sys.stderr.isatty():
+        if problem.long_runs and sys.stderr.isatty():
             _say("")
 
 
@@ -140,6 +142,10 @@ def _say(text: str) -> None:
     """How far it is, for whoever waits: always in the same line of a terminal."""
     terminal = sys.stderr.isatty()
     click.echo(f"\r\x1b[2K{text}" if terminal else text, nl=not terminal, err=True)
+
+
+def _quiet(text: str) -> None:
+    """A verdict that is there in seconds needs no progress."""
 
 
 @main.command(name="list")

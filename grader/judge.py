@@ -133,6 +133,9 @@ def grade(
         ask_ahead(reference, problem.checks, trial.cases)
         failure = session.load("", submission)
         if failure:
+            for check in problem.checks:
+                for case in trial.cases[check.cases]:
+                    reference.drop(check, case)
             results = [CheckResult(check, failure.verdict, failure.sentence()) for check in problem.checks]
             case = trial.cases[problem.checks[0].cases][0]
             trial.evidence.append(Evidence(problem.checks[0], case, Outcome(failure=failure), True))
@@ -141,8 +144,7 @@ def grade(
         first = next((result for result in results if not result.passed), None)
         idea = None
         if first and first.verdict is not Verdict.NOT_ATTEMPTED:
-            if problem.long_runs:
-                say("looking for the idea behind it")
+            say("looking for the idea behind it")
             idea = trial.misconception()
             if not failure:
                 smallest = trial.shrink(first)

@@ -17,6 +17,7 @@ from grader.submission import Submission
 from grader.verdict import Verdict
 
 Say = Callable[[str], None]
+MOST_PROGRESS = 1000  # lines before an answer
 START_SECONDS = 120.0  # importing JAX from a cold, busy disk
 
 _KINDS = {
@@ -129,10 +130,7 @@ class Session:
         try:
             self.worker.sock.settimeout(max(0.01, self._deadline - monotonic()))
             send(self.worker.sock, frame)
-            answer = receive(self.worker.sock, self._deadline)
-            while answer.kind == "progress":
-                self.say(_line(answer.fields.get("text")))
-                answer = receive(self.worker.sock, self._deadline)
+            answer = self._answer()
             if answer.kind == expected:
                 return answer
             if answer.kind != "raised":
@@ -149,6 +147,15 @@ class Session:
         except ChannelError as error:
             self.ended = Failure("protocol", message=f"what it sent is not a result: {error}")
         return self.ended
+
+    def _answer(self) -> Frame:
+        """The next frame that is no progress; that is passed on."""
+        for _ in range(MOST_PROGRESS):
+            answer = receive(self.worker.sock, self._deadline)
+            if answer.kind != "progress" or not self.problem.long_runs:
+                return answer
+            self.say(_line(answer.fields.get("text")))
+        raise ChannelError("progress without end")
 
     def _death(self) -> Failure:
         """The process is gone: was it ours to end, out of memory, or its own doing?"""

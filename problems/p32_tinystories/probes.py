@@ -46,7 +46,8 @@ def belonging(subject: Subject, case: Case) -> Reading:
     """Where each piece was made: 0 in the workspace or not given, 1 elsewhere."""
     offered = _offered(subject)
     elsewhere = {
-        name: not course.NAME.fullmatch(inspect.unwrap(piece).__module__ or "") for name, piece in offered.items()
+        name: not course.NAME.fullmatch(getattr(inspect.unwrap(piece), "__module__", None) or "")
+        for name, piece in offered.items()
     }
     ours = [name for name in MODULES if name not in offered]
     notes = [f"yours: {', '.join(offered) or 'none'}", f"the harness's: {', '.join(ours) or 'none'}"]

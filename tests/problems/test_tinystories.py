@@ -71,3 +71,16 @@ def test_a_wrong_piece_of_an_earlier_problem_is_named_first(grade: Grade, tmp_pa
     assert run.json["verdict"] == "FAIL"
     assert run.json["earlier"]["problem"]["name"] == "p11_gradient_clipping"
     assert "looking at p10_lr_schedule.py, which it imports" in run.err
+
+
+def test_forged_progress_is_cut_off_and_harmless(grade: Grade, tmp_path: Path):
+    text = (
+        "import json, os, struct\n"
+        "line = json.dumps({'kind': 'progress', 'fields': {'text': '\\x1b[31m' + 'x' * 9000}, 'leaves': []}).encode()\n"
+        "while True:\n    os.write(3, struct.pack('!IQ', len(line), 0) + line)\n"
+    )
+    run = grade("problem", 32, write(tmp_path, text), "--json")
+    assert run.json["verdict"] == "ERROR"
+    assert "progress without end" in run.json["checks"][0]["message"]
+    assert "\x1b" not in run.err
+    assert max(map(len, run.err.splitlines())) <= 100
