@@ -37,7 +37,7 @@ class Programs:
 
     graph: Any
     abstract: Any  # shapes, dtypes and shardings of the state
-    create: Callable[[], Any]
+    create: Callable[..., Any]  # of another seed than the config's, if one is given
     step: Callable[[Any, Int[Array, "B W"]], tuple[Any, StepMetrics]]
     evaluate: Callable[[Any, Int[Array, "B W"]], tuple[Float[Array, ""], Int[Array, ""]]]
 
@@ -89,16 +89,20 @@ def make_programs(config: Config, mesh: Mesh, theirs: Theirs | None = None) -> P
     trained = nnx.LoRAParam if config.lora_rank else nnx.Param
     loss_sum = theirs.loss_sum or own_loss(config, mesh)
 
-    def fresh() -> tuple[nnx.Module, nnx.Optimizer]:
-        model = build(nnx.Rngs(config.seed))
+    def fresh(key: PRNGKeyArray) -> tuple[nnx.Module, nnx.Optimizer]:
+        model = build(nnx.Rngs(key))
         return model, nnx.Optimizer(model, make_optimizer(config, theirs.optimizer), wrt=trained)
 
-    graph, shapes = nnx.split(nnx.eval_shape(fresh))
+    graph, shapes = nnx.split(nnx.eval_shape(fresh, jax.random.key(config.seed)))
     places = shardings(shapes, mesh, config.fsdp, theirs.spec)
     abstract = jax.tree.map(
         lambda leaf, place: jax.ShapeDtypeStruct(leaf.shape, leaf.dtype, sharding=place), shapes, places
     )
-    create = jax.jit(lambda: nnx.state(fresh()), out_shardings=places)  # born sharded: never whole on one device
+    born = jax.jit(lambda key: nnx.state(fresh(key)), out_shardings=places)  # never whole on one device
+
+    def create(seed: int = config.seed) -> Any:
+        return born(jax.random.key(seed))
+
     rate = schedule(config, theirs.optimizer)
 
     def rate_of(optimizer: nnx.Optimizer) -> Array:

@@ -27,7 +27,7 @@ class MixedLM(nnx.Module):
     def __call__(self, token_ids: Int[Array, "T"]) -> Float[Array, "T V"]:
         x = self.embed(token_ids)
         x = x + self.attend(self.ln1(x))
-        x = x + self.ff2(nnx.relu(self.ff1(self.ln2(x))))
+        x = x + self.ff2(nnx.gelu(self.ff1(self.ln2(x))))
         table_VD = self.embed.embedding[...].astype(HALF)
         return jnp.matmul(self.ln_f(x), table_VD.T, preferred_element_type=jnp.float32)
 

@@ -1,6 +1,7 @@
 """What problem 32 looks at: runs of the harness, made of the submission's pieces. Runs in workers."""
 
 import contextlib
+import functools
 import gc
 import inspect
 import itertools
@@ -99,9 +100,7 @@ def going_on(subject: Subject, case: Case, *, folder: str, names: list[str]) -> 
     shutil.copytree(folder, copy)
     shutil.rmtree(copy / "checkpoints" / str(case.values["steps"]))
     with _sentences():
-        offered = _offered(subject)
-        pieces = Pieces(Path(), found={name: offered[name] for name in names}) if offered else None
-        session = _session(subject, case, pieces, Run(copy), eval_every=case.values["steps"] // 2)
+        session = _session(subject, case, names, Run(copy), eval_every=case.values["steps"] // 2)
         train(session, say=_nobody, watch=lambda step, note: None)
         return Reading(_end(session))
 
@@ -151,21 +150,39 @@ def _chosen(subject: Subject, steps: int) -> dict[str, Any]:
 
 
 def _session(
-    subject: Subject, case: Case, pieces: Pieces | None = None, run: Run | None = None, *, eval_every: int = 0
+    subject: Subject, case: Case, names: list[str] | None = None, run: Run | None = None, *, eval_every: int = 0
 ) -> Session:
-    """A run of this case, ready to train."""
-    if pieces is None and (offered := _offered(subject)):
-        if "tried" not in subject.memo:
-            subject.say("trying your pieces")
-            subject.memo["tried"] = tried(offered, Path())
-        pieces = subject.memo["tried"]
-    steps = int(case.values["steps"])
-    config = Config(
-        form="padded", activation="relu", mesh="1x1", seed=case.seed, eval_batches=1, eval_every=eval_every or steps,
-        **dict[str, Any](case.values), **_chosen(subject, steps),
-    )  # fmt: skip
-    run = run or Run(Path.cwd() / f"run-{next(_numbers)}")
-    return open_session(run, config, pieces if pieces and pieces.found else None, say=_nobody, quiet=True)
+    """A run of this case, ready to train; with the pieces of these names, or with all that are given, each tried first.
+
+    Its programs are compiled once for all seeds.
+    """
+
+    def opened() -> Session:
+        offered, steps = _offered(subject), int(case.values["steps"])
+        if names is not None:
+            pieces = Pieces(Path(), found={name: offered[name] for name in names})
+        else:
+            pieces = subject.memo.setdefault("tried", None) or _tried(subject, offered)
+        config = Config(
+            form="padded", activation="relu", mesh="1x1", eval_batches=1, eval_every=eval_every or steps,
+            **dict[str, Any](case.values), **_chosen(subject, steps),
+        )  # fmt: skip
+        return open_session(Run(Path()), config, pieces if pieces.found else None, say=_nobody, quiet=True)
+
+    session = subject.once(f"session {eval_every}", case, opened)
+    create = functools.partial(session.programs.create, case.seed)
+    return replace(
+        session,
+        run=run or Run(Path.cwd() / f"run-{next(_numbers)}"),
+        config=replace(session.config, seed=case.seed),
+        programs=replace(session.programs, create=create),
+    )
+
+
+def _tried(subject: Subject, offered: dict[str, Any]) -> Pieces:
+    subject.say("trying your pieces")
+    subject.memo["tried"] = tried(offered, Path())
+    return subject.memo["tried"]
 
 
 def _watch(subject: Subject, session: Session, what: str) -> Any:
@@ -197,26 +214,31 @@ def _state(session: Session) -> Any:
 
 
 def _logits(model: Any, ids_BT: Any) -> jax.Array:
-    return nnx.jit(lambda model, ids_BT: jax.vmap(model)(ids_BT))(model, jnp.asarray(ids_BT))
+    graph, state = nnx.split(model)
+    logits: jax.Array = _program(graph)(state, jnp.asarray(ids_BT))
+    return logits
+
+
+@functools.cache
+def _program(graph: Any) -> Any:
+    """The logits (B, T, V) of a model with this graph."""
+    return jax.jit(lambda state, ids_BT: jax.vmap(nnx.merge(graph, state))(ids_BT))
 
 
 def _cross_entropy(model: Any, batches: Any) -> float:
     """The mean loss of the next token over rows of ids, -1 for padding, in nats."""
-    graph, state = nnx.split(model)
-
-    @jax.jit
-    def sums(state: Any, rows: jax.Array) -> tuple[jax.Array, jax.Array]:
-        logits = jax.vmap(nnx.merge(graph, state))(jnp.maximum(rows[:, :-1], 0))
-        losses = optax.softmax_cross_entropy_with_integer_labels(logits, jnp.maximum(rows[:, 1:], 0))
-        real = rows[:, 1:] != PADDING
-        return jnp.sum(losses * real), jnp.sum(real)
-
-    parts = [jax.device_get(sums(state, jnp.asarray(rows))) for rows in batches]
-    return float(sum(loss for loss, _ in parts) / sum(count for _, count in parts))
+    total, count = 0.0, 0
+    for rows in batches:
+        logits, targets = _logits(model, np.maximum(rows[:, :-1], 0)), rows[:, 1:]
+        losses = optax.softmax_cross_entropy_with_integer_labels(logits, np.maximum(targets, 0))
+        total += float(jnp.sum(losses * (targets != PADDING)))
+        count += int(np.sum(targets != PADDING))
+    return total / count
 
 
 def _story(session: Session, state: Any, number: int) -> list[int]:
-    sampling = Sampling(temperature=0.8, seed=session.config.seed, max_tokens=LONGEST)
+    sampling = Sampling(temperature=0.8, max_tokens=LONGEST)
+    number = (session.config.seed + number) % 2**31
     return list(session.tokens(state, encode_prompt(_tokenizer, PROMPTS["next"]), sampling, number))
 
 
@@ -233,7 +255,6 @@ def _sentences() -> Iterator[None]:
         raise BadOutput(str(error)) from error
     finally:
         gc.collect()  # a run's pipeline and checkpoints have threads until it is gone
-        jax.clear_caches()
 
 
 PROBES = {"belonging": belonging, "assembled": assembled, "resumed": resumed, "going_on": going_on, "trained": trained}

@@ -33,7 +33,7 @@ class MixedLM(nnx.Module):
         scores = product("tk,sk->ts", q, k) * q.shape[1] ** -0.5
         scores = jnp.where(jnp.arange(len(x))[:, None] >= jnp.arange(len(x)), scores, -jnp.inf)
         x = x + self.linear(self.out_proj, product("ts,sk->tk", jax.nn.softmax(scores), v))
-        x = x + self.linear(self.ff2, jax.nn.relu(self.linear(self.ff1, self.ln2(x.astype(jnp.float32)))))
+        x = x + self.linear(self.ff2, jax.nn.gelu(self.linear(self.ff1, self.ln2(x.astype(jnp.float32)))))
         return product("td,vd->tv", self.ln_f(x.astype(jnp.float32)), self.embed.embedding[...])
 
 

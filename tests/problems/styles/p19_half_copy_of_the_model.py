@@ -19,7 +19,7 @@ class MixedLM(nnx.Module):
         normal = self.ln1(x)
         q, k, v = (layer(normal)[:, None] for layer in (self.q_proj, self.k_proj, self.v_proj))
         x += self.out_proj(jax.nn.dot_product_attention(q, k, v, is_causal=True)[:, 0])
-        x += self.ff2(jax.nn.relu(self.ff1(self.ln2(x))))
+        x += self.ff2(jax.nn.gelu(self.ff1(self.ln2(x))))
         x, table = self.ln_f(x).astype(jnp.bfloat16), self.embed.embedding[...].astype(jnp.bfloat16)
         return jax.lax.dot_general(x, table, (((1,), (1,)), ((), ())), preferred_element_type=jnp.float32)
 
