@@ -15,7 +15,7 @@ import numpy as np
 import pytest
 
 from tests.conftest import Run
-from tests.harness.conftest import Harness, command
+from tests.harness.conftest import STORIES, Harness, command
 
 SETTINGS = ["--set", "context=16", "--set", "d_model=16", "--set", "num_heads=2", "--set", "d_ff=24", "--set", "num_layers=2",
             "--set", "batch_size=8", "--set", "eval_every=4", "--set", "eval_batches=2", "--set", "dropout=0.1",
@@ -57,8 +57,15 @@ def straight(file: Path, root: Path) -> Path:
     return root / "r"
 
 
-def test_killed_at_ten_random_moments_it_ends_the_same(stories_file: Path, tmp_path: Path) -> None:
-    whole = straight(stories_file, tmp_path / "whole")
+@pytest.fixture(scope="module")
+def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The run that nobody stopped."""
+    folder = tmp_path_factory.mktemp("whole")
+    (folder / "stories.txt").write_text(STORIES)
+    return straight(folder / "stories.txt", folder)
+
+
+def test_killed_at_ten_random_moments_it_ends_the_same(stories_file: Path, tmp_path: Path, whole: Path) -> None:
     root = tmp_path / "killed"
     rng = random.Random(7)
     metrics = root / "r" / "metrics.jsonl"
@@ -84,8 +91,9 @@ def test_killed_at_ten_random_moments_it_ends_the_same(stories_file: Path, tmp_p
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
-def test_a_signal_saves_and_the_run_goes_on_exactly(stories_file: Path, tmp_path: Path, number: int) -> None:
-    whole = straight(stories_file, tmp_path / "whole")
+def test_a_signal_saves_and_the_run_goes_on_exactly(
+    stories_file: Path, tmp_path: Path, number: int, whole: Path
+) -> None:
     root = tmp_path / "stopped"
     process = subprocess.Popen(
         arguments(stories_file, root), stderr=subprocess.PIPE, text=True, stdout=subprocess.DEVNULL,
@@ -131,7 +139,7 @@ def test_two_processes_train_as_one(stories_file: Path, tmp_path: Path) -> None:
 
 
 def test_a_to_a_learns_to_repeat(harness: Harness, tmp_path: Path) -> None:
-    done = harness("train", "--preset", "a-to-a", "--quiet")
+    done = harness("train", "--preset", "a-to-a", "--data", "pocket:3000", "--quiet")
     assert done.code == 0, done.err
     lines = computed(tmp_path / "runs" / "a-to-a")
     assert abs(lines[0]["loss"] / np.log(2048) - 1) < 0.02
@@ -143,7 +151,7 @@ def test_a_to_a_learns_to_repeat(harness: Harness, tmp_path: Path) -> None:
     for chart in ("loss.png", "lr.png"):
         assert (folder / chart).read_bytes().startswith(b"\x89PNG")
     assert len(list((folder / "samples").iterdir())) == len(lines) // 50
-    assert harness("train", "--preset", "a-to-a", "--quiet").out == done.out.replace("", ""), (
+    assert harness("train", "--preset", "a-to-a", "--data", "pocket:3000", "--quiet").out == done.out, (
         "a finished run is reported again"
     )
 
