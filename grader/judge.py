@@ -40,6 +40,10 @@ class Trial:
         """Every check."""
         return [self.judge(check) for check in self.problem.checks]
 
+    def first_failure(self) -> CheckResult | None:
+        """The first check that fails; those after it are not run."""
+        return next((result for result in map(self.judge, self.problem.checks) if not result.passed), None)
+
     def misconception(self) -> Misconception | None:
         """The known idea that gives what was seen."""
         return diagnose.misconception(self.reference, self.evidence)
