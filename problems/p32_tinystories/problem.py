@@ -35,7 +35,7 @@ PROBLEM = Problem(
     builds_on=(5, 6, 7, 8, 9, 10, 11, 13, 15, 16, 26, 29, 30),
     entries=(Entry("pieces", ()), Entry("settings", ())),
     cases={
-        "short": Cases(run, {"stories": (200,), "steps": (12,), "B": (4,), "T": (16,), "D": (16,), "L": (1,)}, draws=1),
+        "short": Cases(run, {"stories": (200,), "steps": (24,), "B": (8,), "T": (16,), "D": (16,), "L": (1,)}, draws=1),
         "run": Cases(run, {"stories": (3000,), "steps": (200,), "B": (8,), "T": (64,), "D": (64,), "L": (2,)}, draws=1),
     },
     checks=(
