@@ -162,7 +162,7 @@ def _session(
         if names is not None:
             pieces = Pieces(Path(), found={name: offered[name] for name in names})
         else:
-            pieces = subject.memo.setdefault("tried", None) or _tried(subject, offered)
+            pieces = subject.memo.get("tried") or _tried(subject, offered)
         config = Config(
             form="padded", activation="relu", mesh="1x1", eval_batches=1, eval_every=eval_every or steps,
             **dict[str, Any](case.values), **_chosen(subject, steps),
