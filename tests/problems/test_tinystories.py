@@ -1,11 +1,15 @@
 """The capstone as a learner meets it: with no pieces, with stubs, with broken ones, with settings that are not theirs to set."""
 
+import re
 import shutil
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from grader import course
+from grader import cases, course
+from grader.leaves import BadOutput
+from grader.subject import Subject
 from tests.conftest import ROOT, Grade
 
 GOOD = "def settings():\n    return {'learning_rate': 5e-3, 'warmup_steps': 10, 'final_learning_rate': 0.1}\n"
@@ -37,40 +41,34 @@ def test_stubs_are_left_out_and_progress_is_shown(grade: Grade, tmp_path: Path):
     assert "a story: Once upon a time" in messages["validation loss"]
 
 
+def fixed() -> dict[str, float]:
+    return {"learning_rate": 5e-3}
+
+
+def failing(*args: object) -> float:
+    return 1 / 0
+
+
 @pytest.mark.parametrize(
-    ("text", "sentence"),
+    ("pieces", "settings", "sentence"),
     [
-        ("def pieces():\n    return {}\ndef settings():\n    return {'steps': 9000}\n", "'steps', which is fixed here"),
-        ("def pieces():\n    return {}\ndef settings():\n    return {'learning_rate': 'fast'}\n", "it must be a number"),
-        ("def pieces():\n    return {}\ndef settings():\n    return {'learning_rate': -1}\n", "must be a number and not"),
-        ("def pieces():\n    return []\n" + GOOD, "must return a dictionary"),
-        ("def pieces():\n    return {'MiniGTP': print}\n" + GOOD, "did you mean 'MiniGPT'"),
-        ("def pieces():\n    return {'adamw': 3}\n" + GOOD, "give the class or function itself"),
-        ("def make(*args):\n    return 1 / 0\ndef pieces():\n    return {'adamw': make}\n" + GOOD,
-         "adamw of p09_adamw.py failed: ZeroDivisionError"),
+        ({}, {"steps": 9000}, "'steps', which is fixed here"),
+        ({}, {"learning_rate": "fast"}, "it must be a number"),
+        ({}, {"learning_rate": -1}, "must be a number and not negative"),
+        ({}, None, "must return a dictionary of numbers"),
+        ([], fixed(), "must return a dictionary of pieces"),
+        ({"MiniGTP": print}, fixed(), "did you mean 'MiniGPT'"),
+        ({"adamw": 3}, fixed(), "give the class or function itself"),
+        ({"adamw": failing}, fixed(), "adamw of p09_adamw.py failed: ZeroDivisionError"),
     ],
-)  # fmt: skip
-def test_what_is_given_wrongly_is_said(text: str, sentence: str, grade: Grade, tmp_path: Path):
-    run = grade("problem", 32, write(tmp_path, text), "--json")
-    assert run.code == 1
-    assert any(sentence in check["message"] for check in run.json["checks"]), run.json["checks"]
-
-
-def test_a_wrong_piece_of_an_earlier_problem_is_named_first(grade: Grade, tmp_path: Path):
-    text = (
-        "from p10_lr_schedule import warmup_cosine\nfrom p11_gradient_clipping import clip_by_global_norm\n"
-        "def pieces():\n    return {'warmup_cosine': warmup_cosine, 'clip_by_global_norm': clip_by_global_norm}\n"
-        + GOOD
-    )
-    file = write(tmp_path, text, "p10_lr_schedule")
-    (tmp_path / "p11_gradient_clipping.py").write_text(
-        "import jax, jax.numpy as jnp\ndef clip_by_global_norm(gradients, max_norm):\n"
-        "    return jax.tree.map(lambda g: 0 * g, gradients), jnp.float32(1)\n"
-    )
-    run = grade("problem", 32, file, "--json")
-    assert run.json["verdict"] == "FAIL"
-    assert run.json["earlier"]["problem"]["name"] == "p11_gradient_clipping"
-    assert "looking at p10_lr_schedule.py, which it imports" in run.err
+)
+def test_what_is_given_wrongly_is_said(pieces: object, settings: object, sentence: str):
+    problem = course.load("p32_tinystories")
+    probes: Any = course.probes_module(problem.name)
+    subject = Subject(problem, {"pieces": lambda: pieces, "settings": lambda: settings})
+    case = cases.draw_all(problem, 0)["short"][0]
+    with pytest.raises(BadOutput, match=re.escape(sentence)):
+        probes.PROBES["assembled"](subject, case)
 
 
 def test_forged_progress_is_cut_off_and_harmless(grade: Grade, tmp_path: Path):
