@@ -36,7 +36,7 @@ from harness.trials import MODULES
 
 TWIN = True
 OPEN = ("learning_rate", "warmup_steps", "final_learning_rate", "weight_decay", "beta2", "clip_norm")
-STORIES, LONGEST = 4, 400
+STORIES, LONGEST = 3, 400
 _numbers = itertools.count()
 # These read files of the harness, so they come before the confinement.
 _tokenizer = get_tokenizer("pocket-2k")
@@ -70,14 +70,17 @@ def assembled(subject: Subject, case: Case) -> Reading:
     return Reading({"looks_ahead": np.int32(not np.array_equal(before, after)), "loss_off_by": np.float32(off)})
 
 
+def begun(subject: Subject, case: Case) -> Reading:
+    """The mean of the last three losses of a short run."""
+    _, end = _short_run(subject, case)
+    return Reading({"loss_after": np.float32(np.mean(end["losses"][-3:]))})
+
+
 def resumed(subject: Subject, case: Case) -> Reading:
-    """The last loss of a short run, and how many numbers of its end differ when it goes on from its middle elsewhere."""
+    """How many numbers of a short run's end differ when it goes on from its middle in another process."""
     if subject.elsewhere is None:
         raise BadOutput("this system cannot fork a process, so a resume cannot be graded on it")
-    with _sentences():
-        session = _session(subject, case, eval_every=case.values["steps"] // 2)
-        train(session, say=_nobody, watch=_watch(subject, session, "a short run"))
-        ours = _end(session)
+    session, ours = _short_run(subject, case)
     options = {"folder": str(session.run.folder), "names": list(session.found)}
     theirs = subject.elsewhere("going_on", options)
     differing = {
@@ -85,13 +88,7 @@ def resumed(subject: Subject, case: Case) -> Reading:
         for key, x in ours.items()
     }
     numbers = sum(number for key, number in differing.items() if key != "losses")
-    return Reading(
-        {
-            "loss_after": np.float32(np.mean(ours["losses"][-3:])),
-            "differing.losses": differing["losses"],
-            "differing.model": np.int32(numbers),
-        }
-    )
+    return Reading({"differing.losses": differing["losses"], "differing.model": np.int32(numbers)})
 
 
 def going_on(subject: Subject, case: Case, *, folder: str, names: list[str]) -> Reading:
@@ -124,6 +121,18 @@ def trained(subject: Subject, case: Case) -> Reading:
     )
 
 
+def _short_run(subject: Subject, case: Case) -> tuple[Session, dict[str, Any]]:
+    """A run with a checkpoint in its middle, and its end; made once for both probes that look at it."""
+    key = ("short run", case.seed)
+    if key not in subject.memo:
+        with _sentences():
+            session = _session(subject, case, eval_every=int(case.values["steps"]) // 2)
+            train(session, say=_nobody, watch=_watch(subject, session, "a short run"))
+            subject.memo[key] = session, _end(session)
+    made: tuple[Session, dict[str, Any]] = subject.memo[key]
+    return made
+
+
 def _offered(subject: Subject) -> dict[str, Any]:
     """What `pieces` returns. Raises BadOutput if it is no dictionary of known pieces."""
     offered: dict[str, Any] = subject.call("pieces", returns=(dict, "a dictionary of pieces by name"))
@@ -146,7 +155,8 @@ def _chosen(subject: Subject, steps: int) -> dict[str, Any]:
             raise BadOutput(f"`settings` sets {name!r}, which is fixed here; you may set {', '.join(OPEN)}")
         if isinstance(value, bool) or not isinstance(value, int | float) or not np.isfinite(value):
             raise BadOutput(f"`settings` has {described(value)} for {name!r}; it must be a number")
-    return {**chosen, "warmup_steps": min(int(chosen.get("warmup_steps", 0)), steps // 2)}
+    rates = {name: float(value) for name, value in chosen.items()}
+    return {**rates, "warmup_steps": min(int(chosen.get("warmup_steps", 0)), steps // 2)}
 
 
 def _session(
@@ -257,4 +267,11 @@ def _sentences() -> Iterator[None]:
         gc.collect()  # a run's pipeline and checkpoints have threads until it is gone
 
 
-PROBES = {"belonging": belonging, "assembled": assembled, "resumed": resumed, "going_on": going_on, "trained": trained}
+PROBES = {
+    "belonging": belonging,
+    "assembled": assembled,
+    "begun": begun,
+    "resumed": resumed,
+    "going_on": going_on,
+    "trained": trained,
+}

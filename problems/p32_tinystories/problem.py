@@ -47,7 +47,7 @@ PROBLEM = Problem(
             "has nothing to copy when it tells a story.",
         ),
         Check("the loss of the next token", 1, "assembled", leaves="loss_off_by", cases="short", tolerance=SAME_MEAN),
-        Check("begins to learn", 1, "resumed", leaves="loss_after", cases="short", compare="at_most", tolerance=BEGINNING),
+        Check("begins to learn", 1, "begun", leaves="loss_after", cases="short", compare="at_most", tolerance=BEGINNING),
         Check(
             "goes on in a new process as if it had not stopped", 2, "resumed", leaves="differing", cases="short",
             tolerance=EXACT, advice="So many losses, or numbers of the model, are others after a resume.",
