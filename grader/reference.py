@@ -17,6 +17,7 @@ from grader.session import Failure, Outcome, Session, failure_from, probe_frame,
 from grader.submission import Submission, reference
 
 SECONDS = 3600.0  # trusted code: this only bounds our own mistakes
+LIMITS = Limits(memory=8 << 30)  # one worker holds the compiled programs of all wrong ideas
 
 
 class Reference:
@@ -111,7 +112,7 @@ class Reference:
             return Outcome(failure=Failure("exit", message="the reference worker is closed"))
         if self._session is None:
             programs = cache.programs([self.problem.name, "reference", *self._plain.sources.values()])
-            self._session = Session(self.problem, Worker(programs, Limits(), long_runs=self.problem.long_runs), SECONDS)
+            self._session = Session(self.problem, Worker(programs, LIMITS, long_runs=self.problem.long_runs), SECONDS)
         if variant not in self._loaded:
             failure = self._session.load(variant, self.submission(variant))
             self._loaded[variant] = Outcome(failure=failure) if failure else None
