@@ -7,7 +7,7 @@ import jax.numpy as jnp
 import numpy as np
 from flax import nnx
 
-from grader.leaves import BadOutput, fill_module, filled, named
+from grader.leaves import BadOutput, described, fill_module, filled, named
 from grader.problem import Case
 from grader.subject import Reading, Subject
 
@@ -30,7 +30,9 @@ def adapting(subject: Subject, case: Case) -> Reading:
     start = layer(x) - base(x)
     _fill(layer, case.seed)
     before = jax.tree.map(np.asarray, nnx.state(layer))
-    merged = subject.call("merge", layer, returns=(nnx.Linear, "an nnx.Linear"))
+    merged = subject.call("merge", layer)
+    if type(merged) is not nnx.Linear:  # nor a layer that inherits from it
+        raise BadOutput(f"`merge` returned {described(merged)}; it must return an nnx.Linear")
     after = jax.tree.map(np.asarray, nnx.state(layer))
     changed = any(not np.array_equal(a, b) for a, b in zip(*map(jax.tree.leaves, (before, after)), strict=True))
     return Reading(
