@@ -12,7 +12,7 @@ from grader.course import Misconception
 from grader.diagnose import Evidence
 from grader.flat import Mismatch, compare, error, select
 from grader.problem import NUMERIC, Case, Check, Problem
-from grader.reference import Reference, ask_ahead
+from grader.reference import Reference, ask_ahead, drop_all
 from grader.sandbox import Worker
 from grader.session import Outcome, Say, Session, run_key
 from grader.submission import Submission
@@ -137,9 +137,7 @@ def grade(
         ask_ahead(reference, problem.checks, trial.cases)
         failure = session.load("", submission)
         if failure:
-            for check in problem.checks:
-                for case in trial.cases[check.cases]:
-                    reference.drop(check, case)
+            drop_all(reference, problem.checks, trial.cases)
             results = [CheckResult(check, failure.verdict, failure.sentence()) for check in problem.checks]
             case = trial.cases[problem.checks[0].cases][0]
             trial.evidence.append(Evidence(problem.checks[0], case, Outcome(failure=failure), True))

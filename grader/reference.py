@@ -130,6 +130,13 @@ def ask_ahead(reference: Reference, checks: Iterable[Check], cases: dict[str, li
             reference.ask(check, case)
 
 
+def drop_all(reference: Reference, checks: Iterable[Check], cases: dict[str, list[Case]]) -> None:
+    """Does not work out what was asked ahead, as far as that has not begun."""
+    for check in checks:
+        for case in cases[check.cases]:
+            reference.drop(check, case)
+
+
 def _frame(outcome: Outcome) -> Frame:
     failure = outcome.failure
     if failure is None:

@@ -8,7 +8,7 @@ import contextlib
 import logging
 import os
 import warnings
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple, Protocol, runtime_checkable
 
@@ -43,6 +43,12 @@ class Keeper(Protocol):
     def close(self) -> None: ...
     def restore(self, step: int, abstract: Any, *, only: str = "") -> Restored: ...
     def restore_latest(self, abstract: Any, say: Any) -> Restored | None: ...
+
+
+def best_step(losses: Mapping[int, float | None]) -> int | None:
+    """The step with the least validation loss; the last if none has one, None if there is no step."""
+    known = {step: loss for step, loss in losses.items() if loss is not None}
+    return min(known, key=lambda step: known[step]) if known else max(losses, default=None)
 
 
 def dotted(tree: Any) -> dict[str, Any]:
@@ -95,9 +101,7 @@ class Checkpoints:
 
     def best(self) -> int | None:
         """The step with the least validation loss among the checkpoints kept; the last if none has one."""
-        losses = {step: (self._manager.metrics(step) or {}).get("validation_loss") for step in self.steps()}
-        known = {step: loss for step, loss in losses.items() if loss is not None}
-        return min(known, key=lambda step: known[step]) if known else max(losses, default=None)
+        return best_step({step: (self._manager.metrics(step) or {}).get("validation_loss") for step in self.steps()})
 
     def save(self, step: int, state: Any, data: dict[str, Any], validation_loss: float | None) -> None:
         """Begins to save; the state may be donated as soon as this returns. Raises HarnessError if the save before this one

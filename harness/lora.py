@@ -32,20 +32,23 @@ def adapted(model: nnx.Module, rank: int, rngs: nnx.Rngs, make: MakeAdapter = Lo
         split = nnx.split_rngs(splits=layer.kernel.shape[0])
         return split(nnx.vmap(lambda layer, rngs: make(layer, rank, float(rank), rngs), in_axes=(0, 0)))(layer, rngs)
 
-    for _, module in list(nnx.iter_modules(model)):
-        for name, value in list(vars(module).items()):
-            if type(value) is nnx.Linear:
-                setattr(module, name, adapter(value))
+    for module, name, value in _attributes(model):
+        if type(value) is nnx.Linear:
+            setattr(module, name, adapter(value))
     return model
 
 
 def merged(model: nnx.Module, merge: Callable[[Any], nnx.Linear]) -> nnx.Module:
     """The model with a linear layer in place of each adapter again."""
-    for _, module in list(nnx.iter_modules(model)):
-        for name, value in list(vars(module).items()):
-            if isinstance(value, nnx.Module) and isinstance(getattr(value, "base", None), nnx.Linear):
-                setattr(module, name, merge(value))
+    for module, name, value in _attributes(model):
+        if isinstance(value, nnx.Module) and isinstance(getattr(value, "base", None), nnx.Linear):
+            setattr(module, name, merge(value))
     return model
+
+
+def _attributes(model: nnx.Module) -> list[tuple[nnx.Module, str, Any]]:
+    """Each module of the model, with each of its attributes; a list, so that they may be replaced on the way."""
+    return [(module, *item) for _, module in nnx.iter_modules(model) for item in vars(module).items()]
 
 
 def without_adapters(names: tuple[str, ...]) -> tuple[str, ...]:

@@ -9,7 +9,7 @@ from typing import Any
 import jax
 from flax import nnx
 
-from harness.checkpoint import KEEP_LAST, Restored
+from harness.checkpoint import KEEP_LAST, Restored, best_step
 from harness.errors import PieceError
 from harness.pieces import Pieces, blame
 from harness.state import Programs
@@ -31,9 +31,7 @@ class PieceCheckpoints:
 
     def best(self) -> int | None:
         """The step with the least validation loss among the checkpoints kept; the last if none has one."""
-        losses = {step: json.loads((self.folder / str(step) / LOSS).read_text()) for step in self.steps()}
-        known = {step: loss for step, loss in losses.items() if loss is not None}
-        return min(known, key=lambda step: known[step]) if known else max(losses, default=None)
+        return best_step({step: json.loads((self.folder / str(step) / LOSS).read_text()) for step in self.steps()})
 
     def save(self, step: int, state: Any, data: dict[str, Any], validation_loss: float | None) -> None:
         """Saves, and returns when it is on disk."""

@@ -169,10 +169,8 @@ def _session(
 
     def opened() -> Session:
         offered, steps = _offered(subject), int(case.values["steps"])
-        if names is not None:
-            pieces = Pieces(Path(), found={name: offered[name] for name in names})
-        else:
-            pieces = subject.memo.get("tried") or _tried(subject, offered)
+        known = None if names is None else Pieces(Path(), found={name: offered[name] for name in names})
+        pieces = known or _tried(subject, offered)
         config = Config(
             form="padded", activation="relu", mesh="1x1", eval_batches=1, eval_every=eval_every or steps,
             **dict[str, Any](case.values), **_chosen(subject, steps),
@@ -190,9 +188,17 @@ def _session(
 
 
 def _tried(subject: Subject, offered: dict[str, Any]) -> Pieces:
-    subject.say("trying your pieces")
-    subject.memo["tried"] = tried(offered, Path())
-    return subject.memo["tried"]
+    """The pieces, tried once for all probes; or what came of it, raised again."""
+    if "tried" not in subject.memo:
+        subject.say("trying your pieces")
+        try:
+            subject.memo["tried"] = tried(offered, Path())
+        except HarnessError as error:
+            subject.memo["tried"] = error
+    found: Pieces | HarnessError = subject.memo["tried"]
+    if isinstance(found, HarnessError):
+        raise found
+    return found
 
 
 def _watch(subject: Subject, session: Session, what: str) -> Any:
