@@ -43,6 +43,8 @@ def programs(sources: Iterable[str]) -> Path | None:
     path = top / "programs" / digest(sources)[:32]
     try:
         path.mkdir(parents=True, exist_ok=True)
+        path.parent.chmod(0o700)  # nobody but us comes through here, and
+        path.chmod(0o777)  # a worker that sees only the folder itself may be another user
         os.utime(path)
         for old in sorted(path.parent.iterdir(), key=lambda p: p.stat().st_mtime, reverse=True)[_KEPT_PROGRAMS:]:
             rmtree(old, ignore_errors=True)

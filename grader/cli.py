@@ -122,18 +122,19 @@ def _grade(problem: Any, file: Path, seed: int, timeout: float | None) -> Any:
         from grader.verdict import Verdict
 
         return judge.refused(problem, file.name, Verdict.ERROR, str(error))
-    # The worker's imports take longest: they start before the judge's own.
-    worker = submission.worker(problem, source)
+    from grader import scratch
+    from grader.sandbox import Zygote
+
+    zygote = Zygote()  # its imports take longest: they start before the judge's own
     try:
         from grader import judge
 
         return judge.grade(
-            problem, source, worker, seed=seed, timeout=timeout, say=_say if problem.long_runs else _quiet
+            problem, source, zygote, seed=seed, timeout=timeout, say=_say if problem.long_runs else _quiet
         )
-    except BaseException:
-        worker.close()
-        raise
     finally:
+        zygote.close()
+        scratch.leave()
         if problem.long_runs and sys.stderr.isatty():
             _say("")
 

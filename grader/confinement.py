@@ -1,17 +1,22 @@
-"""Gives up, inside a worker, what a submission does not need: the worker's half of the isolation.
+"""Gives up, inside a worker, what a submission does not need, before a byte of it is compiled.
 
-Called once, after the trusted imports and before a byte of a submission is compiled. `grader.sandbox` is the judge's half.
+`grader.sandbox` is the judge's half of the isolation, and `grader.zygote` says in which order the steps of a forked worker come.
 """
 
 import contextlib
 import ctypes
 import os
 import signal
+import socket
+import subprocess
 import sys
 import sysconfig
+from collections.abc import Callable, Mapping
+from functools import cache
 from pathlib import Path
+from typing import Any
 
-from grader import landlock
+from grader import landlock, namespaces, seccomp
 from grader.course import ROOT
 from grader.sandbox import THREADS
 
@@ -20,63 +25,74 @@ try:
 except ImportError:  # Windows has no such limits; the layers named then do not claim them
     resource = None  # type: ignore[assignment]
 
+STRONG = ("namespaces", "landlock", "seccomp")  # without any one of them isolation is partial
+_USERS = 60_000, 5_000  # another user's id is below the first number, by less than the second
 
-def confine(limits: dict[str, int], cache: str) -> str:
-    """Gives up, in the calling worker, what a submission does not need. Returns what is in force, in words."""
-    layers = ["own process"]
+
+def confine(job: Mapping[str, Any], *, entered: bool) -> str:
+    """Gives up what the job allows to give up. Returns the level and what is in force, in words, after trying it.
+
+    `entered` says that this process has namespaces and a root folder of its own.
+    """
+    without, limits = set(job["without"]), job["limits"]
+    layers = ["own process", *(["namespaces"] if entered else [])]
+    other_user = "user" not in without and entered and _become_nobody(job)
+    layers += ["another user"] * other_user
     if resource is not None:
-        _limit(limits)
+        _limit(limits, other_user)
         layers.append("limits")
+    layers += [f"{controller} group" for controller in job["controllers"]]
     sys.path[:] = [entry for entry in sys.path if Path(entry or ".").resolve() != ROOT]
     sys.path_importer_cache.clear()
-    if landlock.version():
-        writable = [Path.cwd(), Path("/dev/null"), *([Path(cache)] if cache else [])]
-        landlock.restrict(_readable(), writable)
+    if "landlock" not in without and landlock.version():
+        landlock.restrict(readable(), writable(job))
         layers.append("landlock")
     if sys.platform == "linux":
-        ctypes.CDLL(None).prctl(1, signal.SIGKILL, 0, 0, 0)  # PR_SET_PDEATHSIG: not to outlive the judge
-    return ", ".join(layers)
+        namespaces.drop_capabilities()
+        _prctl(1, signal.SIGKILL)  # PR_SET_PDEATHSIG: not to outlive what started it
+        if "seccomp" not in without and seccomp.available():
+            seccomp.restrict()
+            layers.append("seccomp")
+    return _level(layers, _not_stopped(job))
 
 
-def _limit(limits: dict[str, int]) -> None:
-    def lower(what: int, value: int) -> None:
-        hard = resource.getrlimit(what)[1]
-        value = value if hard == resource.RLIM_INFINITY else min(value, hard)
-        resource.setrlimit(what, (value, value))
-
-    lower(resource.RLIMIT_CORE, 0)
-    lower(resource.RLIMIT_FSIZE, limits["file_size"])
-    if sys.platform == "linux" and os.geteuid() != 0:
-        # Counts all tasks of this user, so it is relative too. Root is exempt: there a cgroup has to do it.
-        lower(resource.RLIMIT_NPROC, _tasks() + limits["processes"] + THREADS)
-    if sys.platform == "linux":
-        # Relative to what the imports took: an absolute limit would kill every submission when JAX grows.
-        held = int(Path("/proc/self/statm").read_text().split()[5]) * os.sysconf("SC_PAGE_SIZE")
-        lower(resource.RLIMIT_DATA, held + limits["memory"])
-
-
-def _tasks() -> int:
-    """The processes and threads that this user has now."""
-    count = 0
-    for folder in Path("/proc").glob("[0-9]*"):
-        with contextlib.suppress(OSError):
-            if folder.stat().st_uid == os.getuid():
-                count += len(os.listdir(folder / "task"))
-    return count
-
-
-def _readable() -> list[Path]:
+def readable() -> list[Path]:
     """What Python, JAX and XLA read while they run. Not the course: what a submission needs of it came with the job."""
-    system = ["/usr/lib", "/usr/lib64", "/usr/local/lib", "/usr/share/zoneinfo", "/lib", "/lib64", "/sys/devices"]
-    system += ["/etc/ld.so.cache", "/etc/localtime", "/dev/urandom", "/dev/random", "/dev/zero"]
-    # Not all of /proc: there root could read the environment of every other process, the judge's among them.
-    system += [
-        f"/proc/{name}" for name in ("self", "cpuinfo", "meminfo", "stat", "filesystems", "sys/vm", "sys/kernel")
+    return [*_files(), *(Path("/proc", name) for name in _PROC)]
+
+
+@cache
+def _files() -> list[Path]:
+    system = [
+        "/usr/lib",
+        "/usr/lib64",
+        "/usr/local/lib",
+        "/usr/share/zoneinfo",
+        "/lib",
+        "/lib64",
+        "/sys/devices/system",
     ]
-    installed = {Path(path) for path in sysconfig.get_paths().values()} | {Path(sys.base_prefix), Path(sys.prefix)}
-    installed = {path.resolve() for path in installed if path.exists()}
-    tops = [path for path in installed if not any(other in path.parents for other in installed)]
+    system += ["/etc/ld.so.cache", "/etc/localtime", "/dev/urandom", "/dev/random", "/dev/zero"]
+    places = {Path(path) for path in sysconfig.get_paths().values()} | {Path(sys.base_prefix), Path(sys.prefix)}
+    places = {path for path in places if path.exists()}
+    places |= {path.resolve() for path in places}
+    tops = [path for path in places if not any(other in path.parents for other in places)]
     return [Path(path) for path in system] + [found for top in tops for found in _without(top, ROOT / "solutions")]
+
+
+# Not all of /proc: without namespaces, root could read there the environment of every other process, the judge's among them.
+_PROC = ("self", "cpuinfo", "meminfo", "stat", "filesystems", "sys/vm", "sys/kernel")
+
+
+def root_files() -> list[Path]:
+    """What a root folder for a worker must have of the system's own."""
+    return [*_files(), Path("/dev/null"), Path("/dev/full")]
+
+
+def writable(job: Mapping[str, Any]) -> list[Path]:
+    """Where a submission may write: its scratch folder, and the folder of its programs if it keeps them."""
+    kept = [Path(job["cache"])] if job["cache"] and job["keeps_programs"] else []
+    return [Path.cwd(), Path("/dev/null"), Path("/dev/shm"), *kept]  # noqa: S108
 
 
 def _without(folder: Path, hidden: Path) -> list[Path]:
@@ -86,3 +102,106 @@ def _without(folder: Path, hidden: Path) -> list[Path]:
     if folder not in hidden.parents or not hidden.exists():
         return [folder]
     return [found for child in folder.iterdir() for found in _without(child, hidden)]
+
+
+def _become_nobody(job: Mapping[str, Any]) -> bool:
+    """Another user, if this process is root's. Only in a root folder of its own, where everybody may read what there is."""
+    if os.geteuid() != 0:
+        return False
+    user = _USERS[0] - int(job["number"]) % _USERS[1]  # no other worker of the moment has it
+    try:
+        os.setgroups([])
+        os.setresgid(user, user, user)
+        os.setresuid(user, user, user)
+    except OSError:  # a user namespace that has no other
+        return False
+    _prctl(4, 1)  # PR_SET_DUMPABLE: a change of user takes it away, and with it the right to read one's own /proc
+    return True
+
+
+def _limit(limits: Mapping[str, int], other_user: bool) -> None:
+    def lower(what: int, value: int) -> None:
+        hard = resource.getrlimit(what)[1]
+        value = value if hard == resource.RLIM_INFINITY else min(value, hard)
+        resource.setrlimit(what, (value, value))
+
+    lower(resource.RLIMIT_CORE, 0)
+    lower(resource.RLIMIT_FSIZE, limits["file_size"])
+    if sys.platform == "linux" and os.geteuid() != 0:
+        # Counts all tasks of this user, so it is relative too. Root is exempt: there a cgroup has to do it.
+        tasks = 0 if other_user else _tasks()
+        lower(resource.RLIMIT_NPROC, tasks + limits["processes"] + THREADS)
+    if sys.platform == "linux":
+        # Relative to what the imports took: an absolute limit would kill every submission when JAX grows.
+        held = int(Path("/proc/self/statm").read_text().split()[5]) * os.sysconf("SC_PAGE_SIZE")
+        lower(resource.RLIMIT_DATA, held + limits["memory"])
+
+
+def _tasks() -> int:
+    """The processes and threads that this user has now, as far as they are seen from here."""
+    count = 0
+    for folder in Path("/proc").glob("[0-9]*"):
+        try:
+            if folder.stat().st_uid == os.getuid():
+                count += len(os.listdir(folder / "task"))
+        except OSError:
+            continue
+    return count
+
+
+def _prctl(option: int, value: int) -> None:
+    ctypes.CDLL(None).prctl(option, value, 0, 0, 0)
+
+
+def _not_stopped(job: Mapping[str, Any]) -> list[str]:
+    """Which of some small attacks succeed from here."""
+
+    def read_environment() -> None:
+        if job["judge"] > 3:  # in a namespace of its own, the first numbers are this worker's
+            Path(f"/proc/{job['judge']}/environ").read_bytes()
+        else:
+            raise PermissionError
+
+    def signal_judge() -> None:
+        if job["judge"] <= 3:
+            raise PermissionError
+        os.kill(job["judge"], 0)
+
+    def write_outside() -> None:
+        path = ROOT / f".probe-{os.getpid()}"
+        path.touch()
+        path.unlink()
+
+    def call() -> None:
+        if ctypes.CDLL(None).personality(ctypes.c_ulong(0xFFFFFFFF)) < 0:  # asks and changes nothing
+            raise PermissionError
+
+    def capabilities() -> None:
+        if "CapEff:\t0000000000000000" in Path("/proc/self/status").read_text():
+            raise PermissionError
+
+    attacks: dict[str, Callable[[], object]] = {
+        "reads the course": (ROOT / "grader" / "judge.py").read_bytes,
+        "reads the solutions": lambda: os.listdir(ROOT / "solutions"),
+        "writes outside": write_outside,
+        "reads the judge's environment": read_environment,
+        "sends signals to the judge": signal_judge,
+        "opens a network socket": lambda: socket.socket().close(),
+        "starts a program": lambda: subprocess.run(["/bin/true"], check=True),
+        "makes any system call": call,
+        "has rights of root": capabilities,
+    }
+    found = []
+    for name, attack in attacks.items():
+        with contextlib.suppress(Exception):
+            attack()
+            found.append(name)
+    return found
+
+
+def _level(layers: list[str], not_stopped: list[str]) -> str:
+    missing = [name for name in STRONG if name not in layers]
+    level = "strict" if not missing and not not_stopped else "weak" if len(missing) == len(STRONG) else "partial"
+    text = f"{level}: {', '.join(layers)}"
+    text += f"; missing: {', '.join(missing)}" if missing else ""
+    return text + (f"; not stopped: {', '.join(not_stopped)}" if not_stopped else "")

@@ -8,9 +8,18 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from importlib.metadata import PackageNotFoundError, version
 
-from grader import cache, course, landlock
+from grader import cache, course
+from grader.sandbox import Job, Zygote
+from grader.session import Session
 from grader.workspace import Workspace
 
+# What to do about a layer of isolation that is missing.
+REMEDIES = {
+    "namespaces": "Namespaces: grade as root, or allow them (kernel.apparmor_restrict_unprivileged_userns=0 on Ubuntu; in a "
+    "container, --cap-add SYS_ADMIN --security-opt apparmor=unconfined).",
+    "landlock": "Landlock: needs Linux 5.13 or newer, with landlock in /sys/kernel/security/lsm.",
+    "seccomp": "seccomp: needs Linux on x86-64 or 64-bit ARM.",
+}
 PACKAGES = ("jax", "jaxlib", "flax", "optax", "orbax-checkpoint", "numpy", "hypothesis", "click")
 
 
@@ -55,10 +64,19 @@ def _devices() -> Iterator[Finding]:
 
 
 def _isolation() -> Finding:
-    if landlock.version():
-        return Finding("isolation", f"own process, limits, landlock (version {landlock.version()})")
-    remedy = "Your own code is safe to grade so; grade other people's on Linux 5.13 or newer."
-    return Finding("isolation", "own process and limits only: this system has no Landlock", False, remedy)
+    """As measured by a worker, the way a submission's is."""
+    zygote = Zygote()
+    session = Session(course.problems()[0], zygote.worker(Job(course.names()[0])), 60)
+    failure = session.begin()
+    said = session.worker.close()
+    zygote.close()
+    if failure:
+        return Finding("isolation", "a worker does not start", False, (said or failure.sentence()).strip(), True)
+    missing = session.isolation.partition("missing: ")[2].partition(";")[0].split(", ")
+    remedies = [REMEDIES[layer] for layer in missing if layer in REMEDIES]
+    if not remedies:
+        return Finding("isolation", session.isolation)
+    return Finding("isolation", session.isolation, False, " ".join([*remedies, "Your own code is safe to grade so."]))
 
 
 def _cache() -> Finding:

@@ -13,7 +13,7 @@ from grader.diagnose import Evidence
 from grader.flat import Mismatch, compare, error, select
 from grader.problem import NUMERIC, Case, Check, Problem
 from grader.reference import Reference, ask_ahead, drop_all
-from grader.sandbox import Worker
+from grader.sandbox import Zygote
 from grader.session import Outcome, Say, Session, run_key
 from grader.submission import Submission
 from grader.verdict import CheckResult, Report, Verdict
@@ -114,7 +114,7 @@ class Trial:
 def grade(
     problem: Problem,
     submission: Submission,
-    worker: Worker,
+    zygote: Zygote,
     *,
     reference: Reference | None = None,
     seed: int = 0,
@@ -122,7 +122,7 @@ def grade(
     look_at_imports: bool = True,
     say: Say = lambda text: None,
 ) -> Report:
-    """Grades a submission in a worker that was started for it, and closes the worker.
+    """Grades a submission in a worker of its own.
 
     `timeout` is in seconds, for all of the submission's own code together. Where it fails and `look_at_imports`, the course
     modules that it imports are graded, too. `say` is told how far it is. Raises CourseError if the problem itself is unsound.
@@ -130,7 +130,7 @@ def grade(
     start = monotonic()
     owned = reference is None
     reference = reference or Reference(problem)
-    session = Session(problem, worker, timeout or problem.timeout, say)
+    session = Session(problem, zygote.worker(submission_.job(problem, submission)), timeout or problem.timeout, say)
     part = ""
     try:
         trial = Trial(problem, reference, partial(session.probe, ""), seed, cases_.draw_all(problem, seed))
@@ -155,17 +155,21 @@ def grade(
         failed = next((item.outcome.failure for item in trial.evidence if item.wrong), failure)
         frames = failed.frames_text() if failed and failed.kind != "not_implemented" else ""
     finally:
-        stdout = worker.close()
+        stdout = session.worker.close()
         if owned:
             reference.close()
-    earlier = _earlier_fault(problem, submission, seed, first.verdict, say) if first and look_at_imports else None
+    earlier = None
+    if first and look_at_imports:
+        earlier = _earlier_fault(problem, submission, zygote, seed, first.verdict, say)
     return Report(
         problem, submission.filename, results, idea, frames, stdout=stdout, isolation=session.isolation,
         seconds=monotonic() - start, part=part, earlier=earlier,
     )  # fmt: skip
 
 
-def _earlier_fault(problem: Problem, submission: Submission, seed: int, verdict: Verdict, say: Say) -> Report | None:
+def _earlier_fault(
+    problem: Problem, submission: Submission, zygote: Zygote, seed: int, verdict: Verdict, say: Say
+) -> Report | None:
     """The report on the first course module, by number, that the submission imports and that fails its own checks. One that
     is not written yet counts where that is the `verdict`."""
     fine = {Verdict.PASS} | ({Verdict.NOT_ATTEMPTED} - {verdict})
@@ -174,7 +178,7 @@ def _earlier_fault(problem: Problem, submission: Submission, seed: int, verdict:
         say(f"looking at {name}.py, which it imports")
         source = Submission(f"{name}.py", submission.sources)
         earlier = course.load(name)
-        report = grade(earlier, source, submission_.worker(earlier, source), seed=seed, look_at_imports=False)
+        report = grade(earlier, source, zygote, seed=seed, look_at_imports=False)
         if report.verdict not in fine:
             return report
     return None

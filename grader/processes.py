@@ -3,7 +3,7 @@
 import contextlib
 import os
 import signal
-from collections.abc import Callable, Container
+from collections.abc import Callable
 from dataclasses import dataclass
 from time import monotonic, sleep
 
@@ -12,25 +12,16 @@ import psutil
 
 @dataclass(frozen=True)
 class Tree:
-    """A process we started, by its pid (also its session's), and what came of it.
-
-    Descendants that it disowned become this process's own children (see `sandbox`): any child that is not among `ours` is one.
-    """
+    """A process we started, by its pid (also its session's), and what came of it."""
 
     root: int
-    ours: Container[int]
 
     def members(self) -> list[psutil.Process]:
         """The living descendants, the root itself not among them."""
-        found: list[psutil.Process] = []
-        with contextlib.suppress(psutil.Error):
-            found += psutil.Process(self.root).children(recursive=True)
-        for child in psutil.Process().children():
-            if child.pid != self.root and child.pid not in self.ours:
-                found.append(child)
-                with contextlib.suppress(psutil.Error):
-                    found += child.children(recursive=True)
-        return found
+        try:
+            return list(psutil.Process(self.root).children(recursive=True))
+        except psutil.Error:
+            return []
 
     def uses_more_than(self, memory: int) -> bool:
         """Whether the root and all members together hold more bytes than that; what they share counts once."""
@@ -49,14 +40,13 @@ class Tree:
         return not psutil.LINUX or total(lambda process: process.memory_full_info().pss) > memory
 
     def kill(self) -> None:
-        """Kills until nothing is left: a tree that forks while it is killed needs more than one pass."""
+        """Kills until nothing is left: a tree that forks while it is killed needs more than one pass. The root is the last, so
+        that what it started stays below it till then."""
         end = monotonic() + 5
-        while monotonic() < end:
-            with contextlib.suppress(ProcessLookupError, PermissionError):
-                os.killpg(self.root, signal.SIGKILL)
-            if not [process for process in self.members() if _kill(process)]:
-                return
+        while [process for process in self.members() if _kill(process)] and monotonic() < end:
             sleep(0.01)
+        with contextlib.suppress(ProcessLookupError, PermissionError):
+            os.killpg(self.root, signal.SIGKILL)
 
 
 def _process(pid: int) -> list[psutil.Process]:

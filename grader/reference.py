@@ -12,7 +12,7 @@ from grader import cache, course
 from grader.channel import ChannelError, Frame, decode, encode
 from grader.errors import CourseError
 from grader.problem import Case, Check, Problem
-from grader.sandbox import Limits, Worker
+from grader.sandbox import Job, Limits, Worker
 from grader.session import Failure, Outcome, Session, failure_from, probe_frame, run_key
 from grader.submission import Submission, reference
 
@@ -112,7 +112,8 @@ class Reference:
             return Outcome(failure=Failure("exit", message="the reference worker is closed"))
         if self._session is None:
             programs = cache.programs([self.problem.name, "reference", *self._plain.sources.values()])
-            self._session = Session(self.problem, Worker(programs, LIMITS, long_runs=self.problem.long_runs), SECONDS)
+            job = Job(self.problem.name, self.problem.devices, self.problem.long_runs, LIMITS, programs)
+            self._session = Session(self.problem, Worker(job), SECONDS)
         if variant not in self._loaded:
             failure = self._session.load(variant, self.submission(variant))
             self._loaded[variant] = Outcome(failure=failure) if failure else None

@@ -1,37 +1,41 @@
-"""Starts a worker, watches what its whole tree of processes uses, and ends all of it: the judge's half of the isolation.
+"""Starts workers, watches what the whole tree of each uses, and ends all of it: the judge's half of the isolation.
 
-A worker has a clean environment, an empty scratch folder, one socket and one pipe. The half that runs in the worker, which
-gives up rights before a byte of a submission is compiled, is `grader.confinement`.
+A worker for a submission is forked from a zygote, a process that has imported JAX and not initialised it; the worker of a
+reference is a process of its own that never forks. Either has a clean environment, an empty scratch folder, one socket and one
+pipe. `grader.zygote` is the other end; how a worker gives up its rights is in `grader.confinement`.
 """
 
 from __future__ import annotations
 
-import ctypes
+import contextlib
+import json
 import os
+import signal
 import socket
 import subprocess
 import sys
-import tempfile
 import threading
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from shutil import rmtree
-from typing import IO, TYPE_CHECKING
+from typing import IO, TYPE_CHECKING, Any, Protocol
 
-from grader import cgroup
+from grader import scratch
 from grader.course import ROOT
 
 if TYPE_CHECKING:
+    from grader.cgroup import Group
     from grader.processes import Tree
 
-FD = 3  # where a worker finds its end of the socket
+FD = 3  # where a worker, or a zygote, finds its end of the socket
 
 KEPT_OUTPUT = 64 << 10
 THREADS = 128  # that Python, XLA (with eight devices, too) and Orbax may start themselves
 IMPORTS = 1 << 30  # bytes that Python, JAX and its threads may hold themselves
+OURS = 2  # processes of ours in a worker's tree, beside the worker
+END_SECONDS = 5.0  # for a tree to be gone
 
-# Tiny programs: compile fast rather than run fast. Both workers compile alike, so this changes no verdict.
-QUICK_TO_COMPILE = "--xla_backend_optimization_level=0 --xla_llvm_disable_expensive_passes=true"
+# Layers that are left out, for tests of what the others stop: namespaces, landlock, seccomp, cgroup, user.
+WITHOUT = "GRADE_WITHOUT"
 
 
 @dataclass(frozen=True)
@@ -43,126 +47,253 @@ class Limits:
     processes: int = 32
 
 
-class Worker:
-    """A running worker process and `sock`, our end of its socket. Nothing it started outlives `close`.
+@dataclass(frozen=True)
+class Job:
+    """What a worker is started for.
 
-    Starting one needs no heavy import of ours, so that its own imports begin at once. `cache` is where its XLA programs
-    are kept; for `long_runs` they are optimised.
+    `cache` is where XLA's programs for it are found and, if `keeps_programs`, kept. For `long_runs` they are optimised.
     """
 
-    def __init__(self, cache: Path | None, limits: Limits, *, long_runs: bool = False) -> None:
+    problem: str
+    devices: int = 1
+    long_runs: bool = False
+    limits: Limits = field(default_factory=Limits)
+    cache: Path | None = None
+    keeps_programs: bool = True
+
+
+class _Process(Protocol):
+    """What of `subprocess.Popen` is used here."""
+
+    @property
+    def pid(self) -> int: ...
+
+    def wait(self, timeout: float | None = None) -> int: ...
+
+
+class Worker:
+    """A running worker process and `sock`, our end of its socket. Nothing it started outlives `close`."""
+
+    def __init__(self, job: Job, zygote: Zygote | None = None) -> None:
         self.killed_for = ""
-        self._bystanders = _children()
-        self.cache = cache
-        self.limits = limits
-        self._scratch = tempfile.mkdtemp(prefix="grade-")
+        self.job, self.limits = job, job.limits
+        self._scratch = scratch.make()
         self.sock, theirs = socket.socketpair()
-        _adopt_orphans()
-        self.process = subprocess.Popen(
-            # -I: no PYTHON* variables, no user site, no current folder on the path.
-            [sys.executable, "-I", "-c", _BOOT, str(ROOT), str(theirs.fileno())],
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            pass_fds=[theirs.fileno()],
-            cwd=self._scratch,
-            env=_environment(self._scratch, cache, "" if long_runs else QUICK_TO_COMPILE),
-            start_new_session=True,
-        )
-        _workers.add(self.process.pid)
-        self._cgroup = cgroup.cap(self.process.pid, limits.processes + THREADS)
-        theirs.close()
         self._output = bytearray()
         self._done = threading.Event()
+        self._group: Group | None = None
+        message: dict[str, Any] = {
+            **asdict(job), "cache": str(job.cache or ""), "scratch": self._scratch, "judge": os.getpid(),
+            "without": os.environ.get(WITHOUT, "").split(","), "cgroup": [], "controllers": [],
+        }  # fmt: skip
+        if zygote is None:
+            direct = subprocess.Popen(
+                _command("grader.worker", theirs), pass_fds=[theirs.fileno()], cwd=self._scratch,
+                env=_environment(self._scratch), stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+                stderr=subprocess.STDOUT, start_new_session=True,
+            )  # fmt: skip
+            assert direct.stdout is not None  # noqa: S101  it was asked for
+            self._process: _Process = direct
+            pipe: IO[bytes] = direct.stdout
+            self._send_job(message)
+        else:
+            if "cgroup" not in message["without"]:
+                from grader.cgroup import Group
+
+                self._group = Group(IMPORTS + job.limits.memory, job.limits.processes + THREADS)
+                message["cgroup"] = self._group.join_files()
+                message["controllers"] = sorted(self._group.controllers)
+            read, write = os.pipe()
+            pipe = os.fdopen(read, "rb", buffering=0)
+            self._process = zygote.fork(message, theirs.fileno(), write)
+            os.close(write)
+        theirs.close()
         self._threads = [
-            threading.Thread(target=self._drain, args=[self.process.stdout], daemon=True),
+            threading.Thread(target=self._drain, args=[pipe], daemon=True),
             threading.Thread(target=self._watch, daemon=True),
         ]
         for thread in self._threads:
             thread.start()
 
+    def wait(self, timeout: float) -> int:
+        """The exit code of a worker that has hung up; negative for a signal. Raises TimeoutExpired."""
+        return self._process.wait(timeout)
+
     def close(self) -> str:
         """Ends the worker and everything it started. Returns what was printed, cut to 64 kB and made printable."""
+        if self._done.is_set():
+            return ""
         self._done.set()
-        self._tree().kill()
+        self._end()
         self.sock.close()
-        self.process.wait()
-        _workers.discard(self.process.pid)
-        if self._cgroup:
-            cgroup.remove(self._cgroup)
+        if self._group:
+            self._group.remove()
         self._threads[0].join(timeout=2)
-        rmtree(self._scratch, ignore_errors=True)
+        scratch.remove(self._scratch)
         return printable(bytes(self._output).decode("utf-8", "replace"))
+
+    def _end(self) -> None:
+        if isinstance(self._process, Forked):
+            self._process.hang_up()  # its supervisor ends all of it
+            try:
+                self._process.wait(END_SECONDS)
+            except subprocess.TimeoutExpired:
+                self._tree().kill()
+        else:
+            self._tree().kill()
+            self._process.wait()
+
+    def _send_job(self, message: dict[str, Any]) -> None:
+        from grader.channel import ChannelError, Frame, send
+
+        with contextlib.suppress(ChannelError):  # it is gone already: whoever asks it something will see that
+            send(self.sock, Frame("start", message))
 
     def _tree(self) -> Tree:
         from grader.processes import Tree  # psutil is imported while the worker does its own imports
 
-        return Tree(self.process.pid, _workers | self._bystanders)
+        return Tree(self._process.pid)
 
     def _watch(self) -> None:
-        """Enforces what no limit of the kernel adds up over a tree of processes."""
+        """Enforces what no limit of a process adds up over a tree of them."""
+        tree = self._tree()
         while not self._done.wait(0.1):
-            tree = self._tree()
-            if len(tree.members()) > self.limits.processes:
+            if len(tree.members()) > self.limits.processes + OURS:
                 self.killed_for = f"it started more than {self.limits.processes} processes"
-            elif tree.uses_more_than(IMPORTS + self.limits.memory):
+            elif tree.uses_more_than(IMPORTS + self.limits.memory) or (self._group and self._group.ran_out_of_memory()):
                 self.killed_for = f"it used more than {self.limits.memory >> 20} MiB of memory"
             if self.killed_for:
                 tree.kill()
                 return
 
     def _drain(self, pipe: IO[bytes]) -> None:
-        while part := os.read(pipe.fileno(), 1 << 16):
-            self._output += part[: KEPT_OUTPUT - len(self._output)]
+        with pipe:
+            while part := os.read(pipe.fileno(), 1 << 16):
+                self._output += part[: KEPT_OUTPUT - len(self._output)]
 
 
-# Processes this one started on purpose; any other child is a submission's orphan.
-_workers: set[int] = set()
+class Forked:
+    """A process that a zygote forked for us. `life` is a socket to its supervisor: it says the process's id and, at the end,
+    the exit code; and when we hang up, it ends everything."""
 
-# Runs before anything of ours can be imported: the channel becomes descriptor 3, and all above it are closed.
+    def __init__(self, life: socket.socket) -> None:
+        self._life = life
+        self._begun, self._over = threading.Event(), threading.Event()
+        self._pid, self._code = 0, -int(signal.SIGKILL)
+        threading.Thread(target=self._listen, daemon=True).start()
+
+    @property
+    def pid(self) -> int:
+        """The supervisor's process id; 0 if the process never began."""
+        self._begun.wait()
+        return self._pid
+
+    def wait(self, timeout: float | None = None) -> int:
+        """The exit code, once everything is gone. Raises TimeoutExpired."""
+        if not self._over.wait(timeout):
+            raise subprocess.TimeoutExpired("worker", timeout or 0)
+        return self._code
+
+    def hang_up(self) -> None:
+        """Ends it."""
+        with contextlib.suppress(OSError):
+            self._life.shutdown(socket.SHUT_WR)
+
+    def _listen(self) -> None:
+        said = b""
+        with self._life:
+            while part := self._life.recv(64):
+                said += part
+                words = said.decode("ascii", "replace").split("\n")
+                if len(words) > 1:
+                    self._pid = int(words[0])
+                    self._begun.set()
+                if len(words) > 2:
+                    code = int(words[1])
+                    self._code = code if code < 128 else 128 - code  # a signal, as shells have it
+        self._begun.set()
+        self._over.set()
+
+
+class Zygote:
+    """Where workers for submissions come from. It begins to import at once, and starts again if it is gone.
+
+    Where processes cannot be forked safely, each worker is a new process.
+    """
+
+    def __init__(self) -> None:
+        self._process: subprocess.Popen[bytes] | None = None
+        if sys.platform == "linux":
+            self._start()
+
+    def worker(self, job: Job) -> Worker:
+        """A worker, begun."""
+        return Worker(job, self if self._process else None)
+
+    def fork(self, message: dict[str, Any], channel: int, output: int) -> Forked:
+        """A process for this job that speaks on `channel` and prints to `output`."""
+        ours, life = socket.socketpair()
+        with life:
+            data = json.dumps(message).encode()
+            for attempt in range(2):
+                try:
+                    socket.send_fds(self._control, [data], [channel, output, life.fileno()])
+                    break
+                except OSError:
+                    if attempt:
+                        raise
+                    self.close()
+                    self._start()
+        return Forked(ours)
+
+    def close(self) -> None:
+        """Ends it, and whatever it forked that is still there."""
+        if self._process:
+            self._control.close()
+            self._process.kill()
+            self._process.wait()
+            scratch.remove(self._home)
+
+    def _start(self) -> None:
+        self._home = scratch.make()
+        self._control, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        with theirs:
+            self._process = subprocess.Popen(
+                _command("grader.zygote", theirs), pass_fds=[theirs.fileno()], cwd=self._home,
+                env=_environment(self._home), stdin=subprocess.DEVNULL, start_new_session=True,
+            )  # fmt: skip
+
+
+def _command(module: str, sock: socket.socket) -> list[str]:
+    # -I: no PYTHON* variables, no user site, no current folder on the path.
+    return [sys.executable, "-I", "-c", _BOOT, str(ROOT), str(sock.fileno()), module]
+
+
+# Runs before anything of ours can be imported: the socket becomes descriptor 3, and all above it are closed.
 _BOOT = f"""
 import gc, os, sys
 gc.disable()
 os.dup2(int(sys.argv[2]), {FD})
 os.closerange({FD + 1}, 65536)
 sys.path.insert(0, sys.argv[1])
-from grader.worker import main
-main()
+from importlib import import_module
+import_module(sys.argv[3]).main()
 """
 
 
-def _environment(scratch: str, cache: Path | None, flags: str) -> dict[str, str]:
+def _environment(home: str) -> dict[str, str]:
     kept = {name: os.environ[name] for name in ("LD_LIBRARY_PATH", "SYSTEMROOT") if name in os.environ}
-    compilation = {
-        "JAX_COMPILATION_CACHE_DIR": str(cache),
-        "JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS": "0",
-        "JAX_PERSISTENT_CACHE_MIN_ENTRY_SIZE_BYTES": "-1",
-    }
     return {
         **kept,
-        **(compilation if cache else {}),
-        "HOME": scratch,
+        "HOME": home,
+        "JAX_PERSISTENT_CACHE_MIN_ENTRY_SIZE_BYTES": "-1",
         "JAX_PLATFORMS": "cpu",  # a verdict must not depend on the accelerator of the machine
         "LANG": "C.UTF-8",
-        "OPENBLAS_NUM_THREADS": "1",  # else NumPy starts a thread at import, and Landlock binds only its own thread
+        "OPENBLAS_NUM_THREADS": "1",  # else NumPy starts a thread at import: a fork needs one thread, and so has Landlock
         "PATH": os.defpath,
         "TF_CPP_MIN_LOG_LEVEL": "3",
-        "TMPDIR": scratch,
-        "XLA_FLAGS": flags,
+        "TMPDIR": home,
     }
-
-
-def _adopt_orphans() -> None:
-    """Makes this process the parent of every descendant whose own parent ends, so that none is lost sight of."""
-    if sys.platform == "linux":
-        ctypes.CDLL(None).prctl(36, 1, 0, 0, 0)  # PR_SET_CHILD_SUBREAPER
-
-
-def _children() -> set[int]:
-    """The children that this process has now."""
-    tasks = Path("/proc/self/task")
-    found = " ".join(file.read_text() for file in tasks.glob("*/children")) if tasks.is_dir() else ""
-    return {int(pid) for pid in found.split()}
 
 
 def printable(text: str) -> str:

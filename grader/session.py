@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from time import monotonic
 from typing import Any
 
@@ -94,18 +94,22 @@ class Session:
     ended: Failure | None = None
     _deadline: float = field(default=0.0)
 
+    def begin(self) -> Failure | None:
+        """Waits until the worker is ready. Its own imports do not count as the file's time."""
+        if self._deadline:
+            return None
+        self._deadline = monotonic() + START_SECONDS
+        ready = self._exchange(None, "ready")
+        if isinstance(ready, Failure):
+            return ready
+        self.isolation = str(ready.fields["isolation"])
+        self._deadline = monotonic() + self.seconds
+        return None
+
     def load(self, variant: str, submission: Submission) -> Failure | None:
-        """Imports a file. The first call waits for the worker's own imports, which do not count as the file's time."""
-        if not self._deadline:
-            limits = asdict(self.worker.limits)
-            start = {"problem": self.problem.name, "devices": self.problem.devices, "limits": limits,
-                     "cache": str(self.worker.cache or "")}  # fmt: skip
-            self._deadline = monotonic() + START_SECONDS
-            ready = self._exchange(Frame("start", start), "ready")
-            if isinstance(ready, Failure):
-                return ready
-            self.isolation = str(ready.fields["isolation"])
-            self._deadline = monotonic() + self.seconds
+        """Imports a file."""
+        if failure := self.begin():
+            return failure
         fields = {"variant": variant, "sources": dict(submission.sources), "filename": submission.filename}
         answer = self._exchange(Frame("load", fields), "loaded")
         return answer if isinstance(answer, Failure) else None
@@ -124,12 +128,13 @@ class Session:
         answer = self._exchange(Frame("examples", {"page": page}), "examples")
         return answer if isinstance(answer, Failure) else _texts(answer.fields.get("failures"))
 
-    def _exchange(self, frame: Frame, expected: str) -> Frame | Failure:
+    def _exchange(self, frame: Frame | None, expected: str) -> Frame | Failure:
         if self.ended:
             return self.ended
         try:
             self.worker.sock.settimeout(max(0.01, self._deadline - monotonic()))
-            send(self.worker.sock, frame)
+            if frame:
+                send(self.worker.sock, frame)
             answer = self._answer()
             if answer.kind == expected:
                 return answer
@@ -163,7 +168,7 @@ class Session:
         if self.worker.killed_for:
             kind = "memory" if "memory" in self.worker.killed_for else "processes"
             return Failure(kind, message=f"stopped: {self.worker.killed_for}")
-        code = self.worker.process.wait(timeout=10)
+        code = self.worker.wait(timeout=10)
         if code in (-6, -7, -11):  # SIGABRT, SIGBUS, SIGSEGV: how XLA ends when an allocation fails
             return Failure("memory", message=f"it crashed (signal {-code}), probably out of memory (limit {limit})")
         how = f"signal {-code}" if code < 0 else f"exit code {code}"

@@ -7,7 +7,7 @@ from pathlib import Path
 from grader import cache, course
 from grader.errors import UsageError
 from grader.problem import Problem
-from grader.sandbox import Limits, Worker
+from grader.sandbox import Job
 
 MAX_SIZE = 1 << 20
 
@@ -51,7 +51,7 @@ def reference(problem: Problem) -> Submission:
     return Submission(f"{problem.name}.py", course.reference_sources(problem))
 
 
-def worker(problem: Problem, source: Submission) -> Worker:
-    """A worker for a submission, begun; its compiled programs are kept for the same sources."""
+def job(problem: Problem, source: Submission) -> Job:
+    """What a worker for a submission is started for; its compiled programs are kept for the same sources."""
     programs = cache.programs([problem.name, *source.sources.values()])
-    return Worker(programs, Limits(), long_runs=problem.long_runs)
+    return Job(problem.name, problem.devices, problem.long_runs, cache=programs)

@@ -15,6 +15,7 @@ from grader.errors import CourseError, GradeError
 from grader.judge import Trial
 from grader.problem import Case, Check, Problem
 from grader.reference import Reference
+from grader.sandbox import Zygote
 from grader.session import Outcome, Session
 from grader.submission import Submission
 from grader.verdict import Report, Verdict
@@ -248,7 +249,7 @@ def _passes(
     problem: Problem, reference: Reference, source: Submission, row: Row, seeds: Iterable[int], name: str
 ) -> int:
     """With how many seeds a correct program passes, all in one process."""
-    session = Session(problem, submission.worker(problem, source), SECONDS)
+    session = Session(problem, _zygote().worker(submission.job(problem, source)), SECONDS)
     passed = 0
     try:
         failure = session.load("", source)
@@ -289,9 +290,14 @@ def _measure_wrong(margins: list[Margin], trial: Trial) -> None:
         margin.wrong = min(margin.wrong, size)
 
 
+@functools.cache
+def _zygote() -> Zygote:
+    """One for all workers of this process."""
+    return Zygote()
+
+
 def _grade(problem: Problem, source: Submission, reference: Reference) -> Report:
-    worker = submission.worker(problem, source)
-    return judge.grade(problem, source, worker, reference=reference, look_at_imports=False)
+    return judge.grade(problem, source, _zygote(), reference=reference, look_at_imports=False)
 
 
 def _why(report: Report) -> str:

@@ -36,9 +36,11 @@ from grader.subject import BadEntry, Subject
 
 MAX_MESSAGE = 1000
 
-# Halves the compile time of tiny programs. XLA aborts on a flag it does not know, so only versions that were tried get it.
-if os.environ.get("XLA_FLAGS") and jaxlib.version.__version__.startswith("0.10."):
-    os.environ["XLA_FLAGS"] += " --xla_cpu_use_fusion_emitters=false --xla_cpu_parallel_codegen_split_count=1"
+# Tiny programs: compile fast rather than run fast. Both workers compile alike, so this changes no verdict.
+QUICK_TO_COMPILE = "--xla_backend_optimization_level=0 --xla_llvm_disable_expensive_passes=true"
+# Halves it again. XLA aborts on a flag it does not know, so only versions that were tried get it.
+if jaxlib.version.__version__.startswith("0.10."):
+    QUICK_TO_COMPILE += " --xla_cpu_use_fusion_emitters=false --xla_cpu_parallel_codegen_split_count=1"
 
 
 class Sources(importlib.abc.MetaPathFinder, importlib.abc.Loader):
@@ -71,38 +73,67 @@ class Sources(importlib.abc.MetaPathFinder, importlib.abc.Loader):
         exec(compile(self.texts[name], self.filenames[name], "exec", dont_inherit=True), vars(module))  # noqa: S102
 
 
+@dataclass(frozen=True)
+class Bench:
+    """What a worker needs for one problem, imported."""
+
+    problem: Any
+    known: Mapping[str, Any]
+    wants_twin: bool
+
+
+@functools.cache
+def prepare(name: str) -> Bench:
+    """Imports the probes of a problem. No array is made yet: a process may still be forked after this."""
+    problem, found = course.load(name), course.probes_module(name)
+    return Bench(problem, {**probes.GENERIC, **getattr(found, "PROBES", {})}, getattr(found, "TWIN", False))
+
+
 def main() -> None:
-    """Serves until the judge hangs up."""
+    """The worker of a reference, or of a system that cannot fork: serves until the judge hangs up."""
     sock = socket.socket(fileno=FD)
-    start = receive(sock).fields
-    problem = course.load(start["problem"])
-    found = course.probes_module(problem.name)
-    known = {**probes.GENERIC, **getattr(found, "PROBES", {})}
-    if start["devices"] > 1:
-        jax.config.update("jax_num_cpu_devices", start["devices"])  # type: ignore[no-untyped-call]
+    job = receive(sock).fields
+    bench = prepare(job["problem"])
+    settle()
+    work(sock, job, bench, entered=False)
+
+
+def settle() -> None:
+    """What is alive now lives as long as the process: no collection need look at it again."""
     sys.dont_write_bytecode = True
-    # What is alive now lives as long as the worker: no collection need look at it again.
     gc.freeze()
     gc.set_threshold(50_000)
+
+
+def work(sock: socket.socket, job: Mapping[str, Any], bench: Bench, *, entered: bool) -> None:
+    """Gives up all rights that it can do without, then answers what the judge asks until it hangs up."""
     gc.enable()
-    isolation = confine(start["limits"], start["cache"])
-    wants_twin = getattr(found, "TWIN", False)
-    second = twin.fork(lambda theirs: _serve(theirs, problem, known, None)) if wants_twin else None
+    os.environ["XLA_FLAGS"] = "" if job["long_runs"] else QUICK_TO_COMPILE
+    settings: dict[str, Any] = {}
+    if job["cache"]:
+        # Programs that others will use are only read: nothing takes that long to compile.
+        least = 0 if job["keeps_programs"] else 1e9
+        settings |= {"jax_compilation_cache_dir": job["cache"], "jax_persistent_cache_min_compile_time_secs": least}
+    if job["devices"] > 1:
+        settings |= {"jax_num_cpu_devices": job["devices"]}
+    for name, value in settings.items():
+        jax.config.update(name, value)  # type: ignore[no-untyped-call]
+    isolation = confine(job, entered=entered)
+    second = twin.fork(lambda theirs: _serve(theirs, bench, None)) if bench.wants_twin else None
     send(sock, Frame("ready", {"isolation": isolation}))
-    _serve(sock, problem, known, second, lambda text: send(sock, Frame("progress", {"text": text})))
+    _serve(sock, bench, second, lambda text: send(sock, Frame("progress", {"text": text})))
 
 
 def _serve(
     sock: socket.socket,
-    problem: Any,
-    known: Mapping[str, Any],
+    bench: Bench,
     second: twin.Twin | None,
     say: Callable[[str], None] = lambda text: None,
 ) -> None:
     """Answers jobs until the other end hangs up."""
     sources = Sources()
     sys.meta_path.insert(0, sources)
-    desk = Desk(problem, known, sources, second, say)
+    desk = Desk(bench.problem, bench.known, sources, second, say)
     # What a submission that fills the memory leaves us to say so: its traceback keeps alive all that it allocated.
     reserve: list[bytearray] = []
     while True:

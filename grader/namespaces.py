@@ -1,0 +1,120 @@
+"""Linux namespaces and a root folder of its own, through ctypes: a process sees no file, process or network but its own.
+
+See namespaces(7), user_namespaces(7), mount_namespaces(7), pivot_root(2). Root needs no user namespace; anybody else makes one
+first, where the system allows it.
+"""
+
+import ctypes
+import os
+import platform
+import struct
+from collections.abc import Iterable
+from pathlib import Path
+
+_NEW_MOUNTS, _NEW_CGROUP, _NEW_UTS, _NEW_IPC = 0x00020000, 0x02000000, 0x04000000, 0x08000000
+_NEW_USER, _NEW_PIDS, _NEW_NETWORK = 0x10000000, 0x20000000, 0x40000000
+_ALL = _NEW_MOUNTS | _NEW_CGROUP | _NEW_UTS | _NEW_IPC | _NEW_PIDS | _NEW_NETWORK
+
+_READ_ONLY, _NO_SUID, _NO_DEVICES, _BIND, _RECURSIVE, _PRIVATE = 1, 2, 4, 4096, 16384, 1 << 18
+_DETACH = 2
+_MOUNT_SETATTR, _PIVOT_ROOT = (442, 41 if platform.machine() == "aarch64" else 155)
+_AT_FDCWD, _AT_RECURSIVE = -100, 0x8000
+_CAPSET, _CAPABILITIES = 91 if platform.machine() == "aarch64" else 126, 0x20080522
+_PR_CAPBSET_DROP, _LAST_CAPABILITY = 24, 63
+
+
+SCRATCH = "/scratch"
+
+
+def unshare() -> bool:
+    """Leaves all namespaces of this process for new ones; the next child is the first process of its own. False if the
+    system does not allow it."""
+    user, group = os.geteuid(), os.getegid()
+    libc = _libc()
+    if user == 0 and libc.unshare(_ALL) == 0:
+        return True
+    if libc.unshare(_ALL | _NEW_USER):
+        return False
+    try:
+        Path("/proc/self/setgroups").write_text("deny")
+        Path("/proc/self/uid_map").write_text(f"{user} {user} 1")
+        Path("/proc/self/gid_map").write_text(f"{group} {group} 1")
+    except OSError:
+        return False
+    return True
+
+
+def enter_root(folder: Path, readable: Iterable[Path], writable: Iterable[Path], memory: int) -> None:
+    """Makes a root folder that has these paths of the old one and nothing else, and an empty SCRATCH, /tmp and /dev/shm in
+    memory that hold at most `memory` bytes each. The first is the current folder then.
+
+    For the first process of a new process namespace. The new root is put together on top of `folder`. Raises OSError.
+    """
+    _mount("none", "/", "", _RECURSIVE | _PRIVATE)
+    _mount("tmpfs", str(folder), "tmpfs", _NO_SUID | _NO_DEVICES, "mode=755,size=1m,nr_inodes=4k")
+    for name in (SCRATCH, "/tmp", "/dev/shm"):  # noqa: S108  before what may have to stand in them
+        target = folder / name[1:]
+        target.mkdir(parents=True)
+        _mount("tmpfs", str(target), "tmpfs", _NO_SUID | _NO_DEVICES, f"mode=1777,size={memory},nr_inodes=64k")
+    (folder / "proc").mkdir()
+    _mount("proc", str(folder / "proc"), "proc", _NO_SUID | _NO_DEVICES)
+    for path in sorted(readable, key=lambda path: len(path.parts)):  # a folder before what is in it
+        _bind(path, folder, writable=False)
+    for path in writable:
+        _bind(path, folder, writable=True)
+    os.chdir(folder)
+    _call(_PIVOT_ROOT, b".", b".")  # the old root lies over the new one now, and goes
+    if _libc().umount2(b".", _DETACH):
+        raise _error("umount2")
+    os.chdir(SCRATCH)
+    _set_attributes("/", _READ_ONLY, recursive=False)
+
+
+def drop_capabilities() -> None:
+    """Gives up all capabilities, also those a program could have by its file. Raises OSError."""
+    for capability in range(_LAST_CAPABILITY + 1):
+        _libc().prctl(_PR_CAPBSET_DROP, capability, 0, 0, 0)
+    # struct cap_user_header of this thread, and two empty struct cap_user_data
+    _call(_CAPSET, struct.pack("=Ii", _CAPABILITIES, 0), bytes(24))
+
+
+def _bind(path: Path, folder: Path, *, writable: bool) -> None:
+    """The same path in the new root. A symbolic link is made again; what does not exist is skipped."""
+    target = folder / path.relative_to("/")
+    if not path.exists() or (os.path.lexists(target) and not writable):
+        return
+    target.parent.mkdir(parents=True, exist_ok=True)
+    if path.is_symlink() and not os.path.lexists(target):
+        target.symlink_to(os.readlink(path))
+        return
+    if path.is_dir():
+        target.mkdir(exist_ok=True)
+    else:
+        target.touch()
+    _mount(str(path), str(target), "", _BIND | _RECURSIVE)
+    _set_attributes(str(target), _NO_SUID if writable else _NO_SUID | _READ_ONLY, recursive=True)
+
+
+def _set_attributes(target: str, attributes: int, *, recursive: bool) -> None:
+    # struct mount_attr: what to set, what to clear, propagation, user namespace. The bits are those of mount(2) here.
+    new = struct.pack("=QQQQ", attributes, 0, 0, 0)
+    _call(_MOUNT_SETATTR, _AT_FDCWD, target.encode(), _AT_RECURSIVE if recursive else 0, new, len(new))
+
+
+def _mount(source: str, target: str, kind: str, flags: int, data: str = "") -> None:
+    if _libc().mount(source.encode(), target.encode(), kind.encode(), ctypes.c_ulong(flags), data.encode()):
+        raise _error(f"mount {target}")
+
+
+def _call(number: int, *args: int | bytes) -> None:
+    if _libc().syscall(number, *args) < 0:
+        raise _error(f"system call {number}")
+
+
+def _error(what: str) -> OSError:
+    number = ctypes.get_errno()
+    return OSError(number, f"{what}: {os.strerror(number)}")
+
+
+def _libc() -> ctypes.CDLL:
+    return ctypes.CDLL(None, use_errno=True)

@@ -1,0 +1,97 @@
+"""Scratch folders: made for workers, removed however a submission left them, and swept up after judges that were killed."""
+
+import atexit
+import contextlib
+import os
+import secrets
+import tempfile
+from functools import cache
+from pathlib import Path
+
+try:
+    import fcntl
+except ImportError:  # Windows: what a killed judge leaves there stays
+    fcntl = None  # type: ignore[assignment]
+
+_PREFIX = "grade-"
+_LOCK = "in-use"
+
+
+def make() -> str:
+    """A new, empty folder."""
+    return tempfile.mkdtemp(dir=_home())
+
+
+@cache
+def _home() -> Path:
+    """This process's own folder in the system's temporary one. A lock says that it is in use for as long as we live."""
+    top = Path(tempfile.gettempdir())
+    for old in top.glob(f"{_PREFIX}*"):
+        _sweep(old)
+    made = Path(tempfile.mkdtemp(prefix=_PREFIX, dir=top))
+    _hold(made)
+    atexit.register(leave)
+    return made
+
+
+def leave() -> None:
+    """Removes this process's own folder."""
+    if _home.cache_info().currsize:
+        remove(str(_home()))
+        _home.cache_clear()
+
+
+def _hold(folder: Path) -> int | None:
+    """Takes the lock of a folder, until its file is closed or this process ends; None if another process has it."""
+    if fcntl is None:
+        return None
+    file = os.open(folder / _LOCK, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
+    try:
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:
+        os.close(file)
+        return None
+    return file
+
+
+def _sweep(folder: Path) -> None:
+    """Removes the folder of a judge that is gone. One without a lock is just being made."""
+    with contextlib.suppress(OSError):
+        ours = not folder.is_symlink() and folder.stat().st_uid == os.getuid()
+        lock = _hold(folder) if ours and (folder / _LOCK).exists() else None
+        if lock is not None:
+            remove(str(folder))
+            os.close(lock)
+
+
+def remove(top: str) -> None:
+    """Removes a folder and everything in it. Never fails: what cannot be removed stays.
+
+    A tree may be deeper than a path may be long and than Python recurses, so inner folders are moved up first.
+    """
+    number, unique = 0, secrets.token_hex(8)
+    waiting = [Path(top)]
+    while waiting:
+        folder = waiting.pop()
+        with contextlib.suppress(OSError):
+            os.chmod(folder, 0o700)
+        try:
+            entries = list(os.scandir(folder))
+        except OSError:
+            continue
+        for entry in entries:
+            with contextlib.suppress(OSError):
+                if not entry.is_dir(follow_symlinks=False):
+                    os.unlink(entry.path)
+                elif folder == Path(top):
+                    waiting.append(Path(entry.path))
+                else:
+                    number += 1
+                    moved = Path(top) / f"{unique}-{number}"
+                    os.rename(entry.path, moved)
+                    waiting.append(moved)
+        if folder != Path(top):
+            with contextlib.suppress(OSError):
+                os.rmdir(folder)
+    with contextlib.suppress(OSError):
+        os.rmdir(top)
