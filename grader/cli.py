@@ -304,6 +304,47 @@ def verify(problems: tuple[str, ...], jobs: int | None, seeds: int, as_json: boo
 
 
 @main.command()
+@click.argument("submissions", type=click.Path(path_type=Path))
+@click.option(
+    "--out",
+    "results",
+    required=True,
+    metavar="RESULTS",
+    type=click.Path(path_type=Path),
+    help="The folder for the results.",
+)
+@click.option("--problems", metavar="LIST", help="Which, such as 01-08,12 [default: all that somebody handed in].")
+@click.option("--seed-file", type=click.Path(path_type=Path), help="A file with a secret, which decides the cases.")
+@click.option("--jobs", type=click.IntRange(1, 256), help="Submissions graded at a time [default: one a core].")
+@click.option(
+    "--timeout", type=click.FloatRange(0, 86400, min_open=True), metavar="S", help="Seconds each submission may take."
+)
+@click.option(
+    "--accept-isolation", type=click.Choice(["partial", "weak"]), help="Grade although isolation is not strict."
+)
+@click.option("--scheduler", metavar="ADDRESS", help="Grade on a Dask cluster (tcp://HOST:PORT).")
+def batch(
+    submissions: Path,
+    results: Path,
+    problems: str | None,
+    seed_file: Path | None,
+    jobs: int | None,
+    timeout: float | None,
+    accept_isolation: str | None,
+    scheduler: str | None,
+) -> None:
+    """Grade a class: SUBMISSIONS is a folder or archive with one folder for each learner.
+
+    An export of Gradescope, Canvas or Moodle will do as it comes. RESULTS gets results.csv, results.sqlite and a summary. The
+    same command goes on where an earlier one was interrupted, and grades only what has changed.
+    """
+    from grader.batch import command
+
+    for line in command.batch(submissions, results, problems, seed_file, jobs, timeout, accept_isolation, scheduler):
+        click.echo(line)
+
+
+@main.command()
 @click.pass_obj
 def doctor(folder: str | None) -> None:
     """Look at this machine: versions, devices, isolation, cache, workspace."""

@@ -4,7 +4,7 @@ import importlib.util
 import re
 import sys
 import tomllib
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
@@ -125,6 +125,18 @@ def find(word: str) -> Problem:
     raise UsageError(f"There is no problem {word!r}.{did_you_mean} `grade list` shows all of them.")
 
 
+def select(words: str) -> list[Problem]:
+    """The problems meant by a list such as `01-08,12`, in order. Raises UsageError."""
+    chosen: set[str] = set()
+    for word in words.split(","):
+        first, dash, last = word.strip().partition("-")
+        low, high = find(first), find(last if dash else first)
+        if high.number < low.number:
+            raise UsageError(f"{word.strip()!r} ends before it begins; write {last.strip()}-{first.strip()}.")
+        chosen |= {name for name in names() if low.number <= int(name[1:3]) <= high.number}
+    return [load(name) for name in sorted(chosen)]
+
+
 def page_text(problem: Problem) -> str:
     """The lesson. Raises CourseError if it is not there."""
     return _text(problem.folder / "page.md")
@@ -150,22 +162,34 @@ def solution_path(problem: Problem) -> Path:
     return path
 
 
-def with_imports(name: str, text: str, folder: Path) -> Mapping[str, str]:
-    """The sources of a file and of all course modules beside it that it imports, directly or not, by module name."""
+def with_imports(name: str, text: str, beside: Callable[[str], str | None]) -> Mapping[str, str]:
+    """The sources of a file and of all course modules that it imports, directly or not, by module name. `beside` gives the
+    text of a module that lies beside it."""
     sources, waiting = {name: text}, [text]
     while waiting:
         for imported in _IMPORT.findall(waiting.pop()):
-            path = folder / f"{imported}.py"
-            if imported not in sources and path.is_file() and path.stat().st_size < 1 << 20:
-                sources[imported] = path.read_text(encoding="utf-8", errors="replace")
-                waiting.append(sources[imported])
+            if imported not in sources and (found := beside(imported)) is not None:
+                sources[imported] = found
+                waiting.append(found)
     return sources
+
+
+def in_folder(folder: Path) -> Callable[[str], str | None]:
+    """The texts of the modules in a folder, for `with_imports`."""
+
+    def beside(name: str) -> str | None:
+        path = folder / f"{name}.py"
+        if not path.is_file() or path.stat().st_size >= 1 << 20:
+            return None
+        return path.read_text(encoding="utf-8", errors="replace")
+
+    return beside
 
 
 def reference_sources(problem: Problem) -> Mapping[str, str]:
     """The reference and what it imports, by module name."""
     path = solution_path(problem)
-    return with_imports(problem.name, path.read_text(encoding="utf-8"), path.parent)
+    return with_imports(problem.name, path.read_text(encoding="utf-8"), in_folder(path.parent))
 
 
 def misconceptions(problem: Problem) -> list[Misconception]:

@@ -13,7 +13,7 @@ from grader.diagnose import Evidence
 from grader.flat import Mismatch, compare, error, select
 from grader.problem import NUMERIC, Case, Check, Problem
 from grader.reference import Reference, ask_ahead, drop_all
-from grader.sandbox import Zygote
+from grader.sandbox import Job, Zygote
 from grader.session import Outcome, Say, Session, run_key
 from grader.submission import Submission
 from grader.verdict import CheckResult, Report, Verdict
@@ -22,6 +22,7 @@ SHRINK_SECONDS = 1.5
 
 
 Probe = Callable[[Check, Case], Outcome]
+Drawn = dict[str, list[Case]]
 
 
 @dataclass
@@ -121,19 +122,25 @@ def grade(
     timeout: float | None = None,
     look_at_imports: bool = True,
     say: Say = lambda text: None,
+    job: Job | None = None,
+    drawn: Drawn | None = None,
+    shrinks: bool = True,
 ) -> Report:
     """Grades a submission in a worker of its own.
 
     `timeout` is in seconds, for all of the submission's own code together. Where it fails and `look_at_imports`, the course
-    modules that it imports are graded, too. `say` is told how far it is. Raises CourseError if the problem itself is unsound.
+    modules that it imports are graded, too; and where it `shrinks`, the smallest case that fails is looked for. `say` is told how
+    far it is. `job` is what its worker is started for, if not the usual; `drawn` are the cases of this seed, if they are there
+    already. Raises CourseError if the problem itself is unsound.
     """
     start = monotonic()
     owned = reference is None
     reference = reference or Reference(problem)
-    session = Session(problem, zygote.worker(submission_.job(problem, submission)), timeout or problem.timeout, say)
+    worker = zygote.worker(job or submission_.job(problem, submission))
+    session = Session(problem, worker, timeout or problem.timeout, say)
     part = ""
     try:
-        trial = Trial(problem, reference, partial(session.probe, ""), seed, cases_.draw_all(problem, seed))
+        trial = Trial(problem, reference, partial(session.probe, ""), seed, drawn or cases_.draw_all(problem, seed))
         ask_ahead(reference, problem.checks, trial.cases)
         failure = session.load("", submission)
         if failure:
@@ -149,13 +156,13 @@ def grade(
             say("looking for the idea behind it")
             idea = trial.misconception()
             if not failure:
-                smallest = trial.shrink(first)
+                smallest = trial.shrink(first) if shrinks else first
                 results = [smallest if result is first else result for result in results]
                 part = "" if idea else trial.guilty_part(smallest)
         failed = next((item.outcome.failure for item in trial.evidence if item.wrong), failure)
         frames = failed.frames_text() if failed and failed.kind != "not_implemented" else ""
     finally:
-        stdout = session.worker.close()
+        stdout = worker.close()
         if owned:
             reference.close()
     earlier = None
@@ -163,7 +170,8 @@ def grade(
         earlier = _earlier_fault(problem, submission, zygote, seed, first.verdict, say)
     return Report(
         problem, submission.filename, results, idea, frames, stdout=stdout, isolation=session.isolation,
-        seconds=monotonic() - start, part=part, earlier=earlier,
+        seconds=monotonic() - start, part=part, earlier=earlier, notes=submission.notes,
+        died=session.ended is not None and session.ended.kind == "exit",
     )  # fmt: skip
 
 

@@ -63,7 +63,7 @@ class Reference:
         def run() -> list[str]:
             self._load("")
             # A page may use what earlier problems built.
-            imported = course.with_imports("page", page.replace(">>> ", ""), course.solution_path(self.problem).parent)
+            imported = course.with_imports("page", page.replace(">>> ", ""), course.in_folder(course.SOLUTIONS))
             sources = {name: text for name, text in imported.items() if name != "page"} | dict(self._plain.sources)
             failure = self._require_session().load("page", Submission(self._plain.filename, sources))
             found = failure or self._require_session().examples(page)

@@ -25,13 +25,18 @@ def make() -> str:
 @cache
 def _home() -> Path:
     """This process's own folder in the system's temporary one. A lock says that it is in use for as long as we live."""
+    sweep()
     top = Path(tempfile.gettempdir())
-    for old in top.glob(f"{_PREFIX}*"):
-        _sweep(old)
     made = Path(tempfile.mkdtemp(prefix=_PREFIX, dir=top))
     _hold(made)
     atexit.register(leave)
     return made
+
+
+def sweep() -> None:
+    """Removes what judges that were killed left behind."""
+    for old in Path(tempfile.gettempdir()).glob(f"{_PREFIX}*"):
+        _sweep(old)
 
 
 def leave() -> None:

@@ -4,12 +4,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from grader import cache, course
+from grader import cache, course, notebook
 from grader.errors import UsageError
 from grader.problem import Problem
 from grader.sandbox import Job
 
 MAX_SIZE = 1 << 20
+MAX_NOTEBOOK = 8 << 20
 
 
 class Unreadable(Exception):
@@ -18,10 +19,12 @@ class Unreadable(Exception):
 
 @dataclass(frozen=True)
 class Submission:
-    """`filename` is how reports name the file; `sources` holds its text and what it imports, by module name."""
+    """`filename` is how reports name the file; `sources` holds its text and what it imports, by module name; `notes` say how
+    it was read."""
 
     filename: str
     sources: Mapping[str, str]
+    notes: tuple[str, ...] = ()
 
 
 def read(problem: Problem, path: Path) -> Submission:
@@ -30,20 +33,38 @@ def read(problem: Problem, path: Path) -> Submission:
         raise UsageError(f"{path} is a folder; give the file in it that you want graded.")
     try:
         with path.open("rb") as file:
-            data = file.read(MAX_SIZE + 1)
+            data = file.read(most_bytes(path.name) + 1)
     except FileNotFoundError:
         raise UsageError(f"There is no file {path}. `grade start` makes one for each problem.") from None
     except OSError as error:
         raise UsageError(f"{path} cannot be read: {error.strerror}.") from None
-    if len(data) > MAX_SIZE:
-        raise Unreadable(f"{path.name} is larger than 1 MiB: no solution of this course is.")
+    content, notes = text(problem, path.name, data)
+    return Submission(
+        path.name, course.with_imports(problem.name, content, course.in_folder(path.parent)), tuple(notes)
+    )
+
+
+def most_bytes(name: str) -> int:
+    """How large a file may be. Notebooks hold their outputs, too."""
+    return MAX_NOTEBOOK if name.lower().endswith(".ipynb") else MAX_SIZE
+
+
+def text(problem: Problem, name: str, data: bytes) -> tuple[str, list[str]]:
+    """The Python text of a file or notebook, and what is to be said of how it was read. Raises Unreadable."""
+    if len(data) > most_bytes(name):
+        raise Unreadable(f"{name} is larger than {most_bytes(name) >> 20} MiB: no solution of this course is.")
+    if name.lower().endswith(".ipynb"):
+        try:
+            found, said = notebook.source(data, [entry.name for entry in problem.entries])
+        except notebook.BadNotebook as error:
+            raise Unreadable(f"{name} {error}.") from None
+        return found, [said]
     if b"\0" in data:
-        raise Unreadable(f"{path.name} is a binary file, not Python text (zero byte at offset {data.index(0)}).")
+        raise Unreadable(f"{name} is a binary file, not Python text (zero byte at offset {data.index(0)}).")
     try:
-        text = data.decode("utf-8-sig")
+        return data.decode("utf-8-sig"), []
     except UnicodeDecodeError as error:
-        raise Unreadable(f"{path.name} is not UTF-8 text (offset {error.start}); save it as UTF-8.") from None
-    return Submission(path.name, course.with_imports(problem.name, text, path.parent))
+        raise Unreadable(f"{name} is not UTF-8 text (offset {error.start}); save it as UTF-8.") from None
 
 
 def reference(problem: Problem) -> Submission:

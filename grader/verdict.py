@@ -43,8 +43,8 @@ class CheckResult:
 class Report:
     """The verdict on one submission. `seconds` is wall time; `isolation` names the layers that were in force.
 
-    `part` says which part of a module is first wrong, where no known idea fits. `earlier` is the report on an imported course
-    module that fails its own checks.
+    `notes` say how the file was read. `part` says which part of a module is first wrong, where no known idea fits. `earlier` is
+    the report on an imported course module that fails its own checks. `died` says that its process ended by itself.
     """
 
     problem: Problem
@@ -58,6 +58,7 @@ class Report:
     seconds: float = 0.0
     part: str = ""
     earlier: "Report | None" = None
+    died: bool = False
 
     @property
     def verdict(self) -> Verdict:

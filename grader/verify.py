@@ -235,7 +235,9 @@ def _correct(problem: Problem, reference: Reference, row: Row) -> None:
     if STYLES.is_dir() and len(styles) < FEWEST_STYLES:
         row.complaints.append(f"fewer than {FEWEST_STYLES} correct programs in other styles in {STYLES}")
     for path in styles:
-        sources = course.with_imports(problem.name, path.read_text(encoding="utf-8"), course.SOLUTIONS)
+        sources = course.with_imports(
+            problem.name, path.read_text(encoding="utf-8"), course.in_folder(course.SOLUTIONS)
+        )
         _passes(problem, reference, Submission(path.name, sources), row, range(min(row.asked, 4) + 1), path.name)
     for margin in row.margins:
         if not margin.fine:

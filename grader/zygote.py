@@ -76,8 +76,7 @@ def _can_enter(folder: str) -> bool:
 
 def _supervise(job: dict[str, Any], bench: worker.Bench, files: list[int], enters: bool) -> int:
     """Outside of what it starts, and what the judge holds it by."""
-    os.setsid()
-    _prctl(_PR_SET_DEATH_SIGNAL, signal.SIGKILL)
+    os.setsid()  # and no signal at its parent's death: it has to end the others first
     _prctl(_PR_SET_SUBREAPER, 1)  # what a submission disowns comes to this process, and ends with it
     _prctl(_PR_SET_DUMPABLE, 1)  # else nobody but root could write its uid_map
     signal.signal(signal.SIGCHLD, signal.SIG_DFL)

@@ -13,8 +13,8 @@ import numpy as np
 import tiktoken
 
 from commandline.folders import cache_folder
+from commandline.progress import progress
 from harness.errors import HarnessError, UsageError
-from harness.progress import progress
 from harness.sources import Source
 
 SHARD_TOKENS = 1 << 26  # 128 MiB

@@ -14,12 +14,12 @@ import jax
 import numpy as np
 from flax import nnx
 
+from commandline.progress import progress
 from harness import charts, pieces
 from harness.checkpoint import Keeper, Restored
 from harness.device import flops_per_token, memory_bytes, peak_flops
 from harness.errors import HarnessError
 from harness.ngrams import ngram_loss
-from harness.progress import progress
 from harness.runs import MetricsWriter, write_atomically
 from harness.session import Say, Session, sample_text, start_from
 from harness.state import StepMetrics

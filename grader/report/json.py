@@ -33,6 +33,7 @@ def as_object(report: Report) -> dict[str, Any]:
             "verdict": str(report.earlier.verdict),
             "misconception": report.earlier.misconception and report.earlier.misconception.name,
         },
+        "notes": list(report.notes),
         "counterexample": _counterexample(report.first_failure),
         "stdout": report.stdout,
         "isolation": report.isolation,
@@ -45,7 +46,7 @@ def refused(problem: str | None, message: str) -> dict[str, Any]:
     return {
         "schema": SCHEMA, "problem": problem, "verdict": "ERROR", "score": 0, "points": 0,
         "checks": [{"name": "request", "passed": False, "points": 0, "message": message}],
-        "misconception": None, "part": "", "earlier": None, "counterexample": None, "stdout": "",
+        "misconception": None, "part": "", "earlier": None, "notes": [], "counterexample": None, "stdout": "",
         "isolation": "none: nothing was run", "seconds": 0.0,
     }  # fmt: skip
 

@@ -1,0 +1,172 @@
+"""The records of a batch: one for each learner and problem, in SQLite, and the same as CSV."""
+
+import contextlib
+import csv
+import io
+import json
+import os
+import sqlite3
+import tempfile
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from grader.errors import UsageError
+
+DATABASE, TABLE = "results.sqlite", "results.csv"
+SCHEMA = 1
+COLUMNS = ("learner", "problem", "file", "verdict", "score", "points", "misconception", "message", "notes")
+
+_TABLES = """
+create table if not exists facts (name text primary key, value text not null);
+create table if not exists records (
+    learner text not null, problem text not null, key text not null, file text not null, verdict text not null,
+    score integer not null, points integer not null, misconception text not null, message text not null,
+    notes text not null, source text not null, report text not null, primary key (learner, problem)
+);
+"""
+
+
+@dataclass(frozen=True)
+class Record:
+    """What is known of one learner's work on one problem. `key` says from what it was made, `source` is the text handed in."""
+
+    learner: str
+    problem: str
+    key: str
+    file: str
+    verdict: str
+    score: int
+    points: int
+    misconception: str = ""
+    message: str = ""
+    notes: str = ""
+    source: str = ""
+    report: dict[str, Any] = field(default_factory=dict)
+
+    def row(self) -> list[str]:
+        return [_cell(getattr(self, name)) for name in COLUMNS]
+
+
+class Store:
+    """A results folder. Each record is written whole or not at all. One batch at a time may have it open."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        try:
+            folder.mkdir(parents=True, exist_ok=True)
+            self._lock = _locked(folder)
+            self._database = sqlite3.connect(folder / DATABASE)
+            self._database.row_factory = sqlite3.Row
+            self._database.executescript(_TABLES)
+        except FileExistsError:
+            raise UsageError(f"{folder} is a file; the results need a folder.") from None
+        except OSError as error:
+            raise UsageError(f"{folder} cannot be written: {error.strerror}.") from None
+        except sqlite3.Error as error:
+            raise UsageError(f"{folder / DATABASE} is no results file of ours: {error}.") from None
+        schema = self.fact("schema") or str(SCHEMA)
+        if schema != str(SCHEMA):
+            raise UsageError(f"{folder} was written by another version of the course; name another folder.")
+        self.remember("schema", schema)
+
+    def close(self) -> None:
+        """Lets others have the folder."""
+        self._database.close()
+        self._lock.close()
+
+    def fact(self, name: str) -> str | None:
+        """Something remembered of the batch."""
+        row = self._database.execute("select value from facts where name = ?", [name]).fetchone()
+        return row[0] if row else None
+
+    def remember(self, name: str, value: str) -> None:
+        """Remembers something of the batch."""
+        with self._writing():
+            self._database.execute("insert or replace into facts values (?, ?)", [name, value])
+
+    def put(self, record: Record) -> None:
+        """Writes a record, in place of an earlier one."""
+        values = [record.learner, record.problem, record.key, record.file, record.verdict, record.score, record.points,
+                  record.misconception, record.message, record.notes, record.source,
+                  json.dumps(record.report, ensure_ascii=False)]  # fmt: skip
+        with self._writing():
+            self._database.execute(f"insert or replace into records values ({', '.join('?' * len(values))})", values)  # noqa: S608
+
+    def keys(self) -> dict[tuple[str, str], str]:
+        """What each record was made from, by learner and problem."""
+        return {(a, b): c for a, b, c in self._database.execute("select learner, problem, key from records")}
+
+    def keep_only(self, wanted: set[tuple[str, str]]) -> None:
+        """Forgets the records of what is no longer handed in."""
+        gone = set(self.keys()) - wanted
+        with self._writing():
+            self._database.executemany("delete from records where learner = ? and problem = ?", sorted(gone))
+
+    def records(self) -> list[Record]:
+        """All of them, by learner and problem."""
+        rows = self._database.execute("select * from records order by learner, problem")
+        return [Record(**{**dict(row), "report": json.loads(row["report"])}) for row in rows]
+
+    def write_table(self) -> Path:
+        """results.csv, from the records there are."""
+        path = self.folder / TABLE
+        write_csv(path, COLUMNS, (record.row() for record in self.records()))
+        return path
+
+    @contextlib.contextmanager
+    def _writing(self) -> Iterator[None]:
+        try:
+            with self._database:
+                yield
+        except sqlite3.Error as error:
+            raise UsageError(
+                f"{self.folder / DATABASE} cannot be written: {error}. Make room; the same command goes on from here."
+            ) from None
+
+
+def write_csv(path: Path, header: Sequence[str], rows: Iterable[Sequence[Any]]) -> None:
+    """Writes a table, whole or not at all. Raises UsageError if that is not possible."""
+    text = io.StringIO()
+    writer = csv.writer(text, lineterminator="\n")
+    writer.writerow(header)
+    writer.writerows([_cell(value) for value in row] for row in rows)
+    write(path, text.getvalue())
+
+
+def write(path: Path, text: str) -> None:
+    """Writes a file, whole or not at all. Raises UsageError if that is not possible."""
+    try:
+        handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=".new-")
+        try:
+            with os.fdopen(handle, "w", encoding="utf-8", newline="") as file:
+                file.write(text)
+            os.chmod(temporary, 0o644)
+            os.replace(temporary, path)
+        except OSError:
+            os.unlink(temporary)
+            raise
+    except OSError as error:
+        raise UsageError(f"{path} cannot be written: {error.strerror}.") from None
+
+
+def _cell(value: Any) -> str:
+    """Text that no spreadsheet takes for a formula: what learners hand in ends up in a teacher's spreadsheet."""
+    text = str(value)
+    return f"'{text}" if text.startswith(("=", "+", "-", "@", "\t", "\r")) else text
+
+
+def _locked(folder: Path) -> io.TextIOWrapper:
+    file = (folder / ".lock").open("w")
+    try:
+        import fcntl
+
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except ImportError:
+        pass  # Windows: nobody is kept from writing there twice
+    except OSError:
+        raise UsageError(
+            f"Another `grade batch` is writing to {folder}; wait for it, or name another folder."
+        ) from None
+    return file

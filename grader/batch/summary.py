@@ -1,0 +1,157 @@
+"""What a teacher wants to know of a class: who passed what, which wrong ideas are common, who handed in the same."""
+
+import html
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from grader import course
+from grader.batch import likeness
+from grader.batch.likeness import Pair
+from grader.batch.store import Record, write, write_csv
+from grader.problem import Problem
+
+MOST_IDEAS = 5
+_BANDS = 10
+
+
+@dataclass(frozen=True)
+class ProblemSummary:
+    """One problem in a class."""
+
+    problem: Problem
+    learners: int
+    attempted: int
+    passed: int
+    mean_score: float
+    ideas: Sequence[tuple[str, int]]
+
+    @property
+    def pass_rate(self) -> float:
+        return self.passed / self.learners if self.learners else 0.0
+
+
+@dataclass(frozen=True)
+class Summary:
+    """A class. `totals` are points by learner, of `points`."""
+
+    problems: Sequence[ProblemSummary]
+    totals: dict[str, int]
+    points: int
+    verdicts: Counter[str]
+    alike: Sequence[Pair]
+
+
+def summarise(records: Sequence[Record]) -> Summary:
+    """Counts everything."""
+    by_problem: dict[str, list[Record]] = {}
+    totals: Counter[str] = Counter()
+    for record in records:
+        by_problem.setdefault(record.problem, []).append(record)
+        totals[record.learner] += record.score
+    rows, alike = [], list[Pair]()
+    for name, found in sorted(by_problem.items()):
+        problem = course.load(name)
+        ideas = Counter(record.misconception for record in found if record.misconception)
+        attempted = [record for record in found if record.verdict != "NOT ATTEMPTED"]
+        rows.append(
+            ProblemSummary(
+                problem, len(found), len(attempted), sum(record.verdict == "PASS" for record in found),
+                sum(record.score for record in found) / len(found), ideas.most_common(MOST_IDEAS),
+            )
+        )  # fmt: skip
+        alike += likeness.pairs(problem, found)
+    points = sum(row.problem.points for row in rows)
+    return Summary(rows, dict(sorted(totals.items())), points, Counter(record.verdict for record in records), alike)
+
+
+def write_all(summary: Summary, folder: Path) -> list[Path]:
+    """Writes summary.csv, misconceptions.csv, similar.csv and summary.html; returns their paths."""
+    paths = [folder / name for name in ("summary.csv", "misconceptions.csv", "similar.csv", "summary.html")]
+    write_csv(
+        paths[0],
+        ("problem", "learners", "attempted", "passed", "pass_rate", "mean_score", "points"),
+        [
+            (row.problem.name, row.learners, row.attempted, row.passed, f"{row.pass_rate:.3f}", f"{row.mean_score:.2f}",
+             row.problem.points) for row in summary.problems
+        ],
+    )  # fmt: skip
+    ideas = [(row.problem.name, idea, count) for row in summary.problems for idea, count in row.ideas]
+    write_csv(paths[1], ("problem", "misconception", "learners"), ideas)
+    rows = [(pair.problem, pair.one, pair.other, f"{pair.likeness:.3f}") for pair in summary.alike]
+    write_csv(paths[2], ("problem", "one", "other", "likeness"), rows)
+    write(paths[3], page(summary))
+    return paths
+
+
+def page(summary: Summary) -> str:
+    """One HTML page that needs nothing else: no script, no picture, no style from elsewhere."""
+    parts = [
+        f"<h1>{len(summary.totals)} learners, {len(summary.problems)} problems</h1>",
+        f"<p>{', '.join(f'{count} {_text(verdict)}' for verdict, count in sorted(summary.verdicts.items()))}.</p>",
+        "<h2>Problems</h2>",
+        _table(("problem", "passed", "", "mean score"), [
+            (_text(f"{row.problem.label} {row.problem.title}"), f"{row.passed} of {row.learners}", _bar(row.pass_rate),
+             f"{row.mean_score:.1f} of {row.problem.points}") for row in summary.problems
+        ]),
+        "<h2>Scores</h2>",
+        f"<p>Points of each learner, of {summary.points}.</p>",
+        _table(("points", "learners", ""), _bands(summary)),
+        "<h2>Commonest misconceptions</h2>",
+        _table(("problem", "misconception", "learners", ""), [
+            (row.problem.label, _text(idea), str(count), _bar(count / row.learners))
+            for row in summary.problems for idea, count in row.ideas
+        ]) or "<p>None was recognised.</p>",
+        "<h2>Nearly the same</h2>",
+        f"<p>Pairs of files that share at least {likeness.ALIKE:.0%} of their runs of {likeness.RUN} tokens, whatever they "
+        "call things, without what the stub or the reference has. A reason to look, not a proof.</p>",
+        _table(("problem", "one", "other", "likeness"), [
+            (_text(pair.problem), _text(pair.one), _text(pair.other), f"{pair.likeness:.0%}") for pair in summary.alike
+        ]) or "<p>None.</p>",
+    ]  # fmt: skip
+    return _PAGE.format(body="\n".join(parts))
+
+
+def _bands(summary: Summary) -> list[tuple[str, ...]]:
+    """How many learners have a tenth of all points, two tenths, and so on."""
+    size = max(1, -(-(summary.points + 1) // _BANDS))
+    counts = Counter(total // size for total in summary.totals.values())
+    rows: list[tuple[str, ...]] = []
+    for band in range(summary.points // size + 1):
+        last = min(band * size + size - 1, summary.points)
+        label = f"{band * size} to {last}" if last > band * size else str(last)
+        rows.append((label, str(counts[band]), _bar(counts[band] / max(1, len(summary.totals)))))
+    return rows
+
+
+def _table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+    """A table of cells that are HTML already; nothing if it has no row."""
+    if not rows:
+        return ""
+    head = "".join(f"<th>{_text(name)}</th>" for name in header)
+    body = "\n".join("<tr>" + "".join(f"<td>{cell}</td>" for cell in row) + "</tr>" for row in rows)
+    return f"<table><thead><tr>{head}</tr></thead><tbody>\n{body}\n</tbody></table>"
+
+
+def _bar(part: float) -> str:
+    return f'<div class="bar" role="img" aria-label="{part:.0%}"><div style="width:{part:.1%}"></div></div>'
+
+
+def _text(text: str) -> str:
+    return html.escape(text)
+
+
+_PAGE = """<!doctype html>
+<html lang="en"><head><meta charset="utf-8"><title>Summary of a class</title>
+<meta http-equiv="Content-Security-Policy" content="default-src 'none'; style-src 'unsafe-inline'">
+<style>
+body {{ font: 16px/1.5 system-ui, sans-serif; max-width: 60rem; margin: 2rem auto; padding: 0 1rem; color: #222; }}
+table {{ border-collapse: collapse; width: 100%; }}
+th, td {{ text-align: left; padding: .2rem .8rem .2rem 0; border-bottom: 1px solid #ddd; vertical-align: top; }}
+.bar {{ width: 12rem; height: .9rem; margin-top: .3rem; background: #eee; }}
+.bar div {{ height: 100%; background: #2a6f97; }}
+</style></head><body>
+{body}
+</body></html>
+"""

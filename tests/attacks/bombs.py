@@ -1,0 +1,78 @@
+"""Uses up the machine, or stays when its time is over."""
+
+from tests.attacks.attack import Attack, in_call
+
+ATTACKS = {
+    "a fork bomb": Attack(
+        "ran()\nwhile True:\n    with contextlib.suppress(OSError): os.fork()\n", ("ERROR", "TIMEOUT"), timeout=5
+    ),
+    "a bomb of sessions": Attack(
+        "ran()\nfor _ in range(200):\n    if os.fork() == 0:\n        os.setsid()\n        time.sleep(1000)\n        os._exit(0)\n",
+        ("ERROR",),
+        timeout=10,
+    ),
+    "ten thousand threads": Attack(
+        "ran()\ntry:\n    for _ in range(10_000): threading.Thread(target=time.sleep, args=[1000], daemon=True).start()\n"
+        "except RuntimeError: print('refused')\n",
+        ("FAIL", "ERROR", "MEMORY", "TIMEOUT"),
+        timeout=10,
+    ),
+    "a daemon": Attack(
+        "ran()\nif os.fork() == 0:\n    os.setsid()\n    if os.fork() == 0:\n        for s in range(1, 32):\n"
+        "            with contextlib.suppress(OSError, ValueError): signal.signal(s, signal.SIG_IGN)\n"
+        "        for number in range(64):\n            with contextlib.suppress(OSError): os.close(number)\n"
+        "        time.sleep(1000)\n    os._exit(0)\n"
+    ),
+    "all signals ignored": Attack(
+        "ran()\nfor s in range(1, 32):\n    with contextlib.suppress(OSError, ValueError): signal.signal(s, signal.SIG_IGN)\n"
+        "while True:\n    try:\n        while True: time.sleep(1)\n    except BaseException: pass\n",
+        ("TIMEOUT",),
+        "no result within",
+        timeout=2,
+    ),
+    "sleeps for ever": Attack(in_call("ran()", "time.sleep(1e6)"), ("TIMEOUT",), "no result within", timeout=2),
+    "computes for ever": Attack(
+        "import jax\n"
+        + in_call("ran()", "return jax.lax.while_loop(lambda x: True, lambda x: x + 1, 0.0) + logits.sum()"),
+        ("TIMEOUT", "FAIL"),
+        timeout=3,
+    ),
+    "memory without end": Attack(
+        in_call("ran()", "kept = []", "while True: kept.append(bytearray(1 << 26))"), ("MEMORY",)
+    ),
+    "memory of many": Attack(
+        "ran()\nfor _ in range(8):\n    if os.fork() == 0:\n        kept = bytearray(os.urandom(1 << 20) * 700)\n        time.sleep(1000)\n"
+        "time.sleep(1000)\n",
+        ("MEMORY",),
+        timeout=20,
+    ),
+    "memory shared by many": Attack(
+        "import mmap\nran()\nkept = []\nwhile True:\n    part = mmap.mmap(-1, 1 << 27)\n    for at in range(0, 1 << 27, 4096): part[at] = 1\n"
+        "    kept.append(part)\n",
+        ("MEMORY",),
+        timeout=30,
+    ),
+    "memory that is a file": Attack(
+        "def fill():\n    kept = []\n    for _ in range(64):\n        kept.append(os.memfd_create('x'))\n"
+        "        for _ in range(8): os.write(kept[-1], bytes(1 << 23))\n    return len(kept)\nattempt(fill)\n",
+        ("FAIL", "MEMORY"),
+    ),
+    "a giant file": Attack(
+        "def fill():\n    with open('big', 'wb') as file:\n        for _ in range(1024): file.write(bytes(1 << 22))\n    return os.path.getsize('big')\n"
+        "attempt(fill)\n",
+        ("FAIL", "ERROR", "MEMORY"),
+    ),
+    "a sparse file": Attack(
+        "attempt(lambda: os.truncate(os.open('big', os.O_RDWR | os.O_CREAT), 1 << 40) is None)\n", ("FAIL", "ERROR")
+    ),
+    "a hundred thousand files": Attack(
+        "def fill():\n    for n in range(100_000): open(str(n), 'w').close()\n    return n\nattempt(fill)\n",
+        ("FAIL", "ERROR"),
+        timeout=40,
+    ),
+    "a deep folder": Attack("ran()\nfor _ in range(2000):\n    os.mkdir('inner')\n    os.chdir('inner')\n"),
+    "a higher limit": Attack(
+        "attempt(lambda: resource.setrlimit(resource.RLIMIT_DATA, (resource.RLIM_INFINITY,) * 2) is None)\n"
+    ),
+    "the first place in the queue": Attack("attempt(lambda: os.nice(-20) or True)\n"),
+}
