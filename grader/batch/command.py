@@ -32,9 +32,9 @@ def batch(
         )
     yield f"{len(read.learners)} learners ({read.layout}), {len(problems)} problems, {len(read.handed)} files."
     yield from (f"Note: {note}." for note in read.notes)
-    seed = run.read_seed(seed_file, results)
     store = Store(results)
     try:
+        seed = run.read_seed(seed_file, results)
         before = store.fact("environment")
         made = run.plan(read, problems, store, seed, timeout, accepts or "strict")
         if before and before != cache.environment():

@@ -23,6 +23,7 @@ def _lines(report: Report) -> Iterator[str]:
     problem = report.problem
     verdict = click.style(report.verdict, fg=_COLOURS.get(report.verdict, "red"), bold=True)
     yield f"Problem {problem.label}, {problem.title}: {verdict}, {report.score} of {problem.points} points"
+    yield from (line for note in report.notes for line in _wrap(f"{note[:1].upper()}{note[1:]}.", 0))
     yield ""
     before = ""
     for result in report.checks:

@@ -11,7 +11,9 @@ ATTACKS = {
         "import numpy as np\n" + in_call("ran()", "return np.broadcast_to(np.float32(0), (1 << 40,))"),
         ("FAIL", "ERROR", "MEMORY"),
     ),
-    "ten thousand leaves": Attack("import numpy as np\n" + in_call("ran()", "return [np.float32(0)] * 10_000"), timeout=60),
+    "ten thousand leaves": Attack(
+        "import numpy as np\n" + in_call("ran()", "return [np.float32(0)] * 10_000"), timeout=60
+    ),
     "a deep tree": Attack(
         in_call("ran()", "tree = 0.0", "for _ in range(100_000): tree = (tree,)", "return tree"),
         ("FAIL", "ERROR", "MEMORY"),

@@ -7,6 +7,7 @@ import pytest
 
 from tests.attacks.arena import FAMILIES, Arena, outcome
 
+LEAVES_THINGS = ("poison", "bombs", "patches")
 ALL = [(family, name) for family, attacks in FAMILIES.items() for name in attacks]
 
 
@@ -27,4 +28,5 @@ def test_an_attack_is_stopped(arena: Arena, family: str, name: str):
     begun = time.monotonic()
     assert outcome(arena, attack) == []
     assert time.monotonic() - begun < attack.timeout + 20
-    assert arena.passes(), "the next submission"
+    if family in LEAVES_THINGS:
+        assert arena.passes(), "the next submission"
