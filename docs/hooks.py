@@ -16,7 +16,12 @@ def on_config(config: Any) -> Any:
     for problem in course.problems():
         entry = {f"{problem.label} · {problem.title}": f"{problem.name}.md"}
         parts.setdefault(course.part_of(problem), []).append(entry)
-    about = [{"The grader": "design.md"}, {"Isolation": "isolation.md"}, {"The trainer": "harness.md"}]
+    about = [
+        {"For teachers": "teachers.md"},
+        {"The grader": "design.md"},
+        {"Isolation": "isolation.md"},
+        {"The trainer": "harness.md"},
+    ]
     config.nav = [{"Home": "index.md"}, *({part: pages} for part, pages in parts.items()), {"How it works": about}]
     return config
 

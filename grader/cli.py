@@ -9,7 +9,7 @@ from typing import Any
 import click
 
 from commandline.commands import Commands
-from grader import course, workspace
+from grader import course, teaching, workspace
 from grader.errors import GradeError, UsageError
 from grader.workspace import Workspace
 
@@ -64,27 +64,47 @@ def start(folder: str | None, directory: str | None) -> None:
 @click.argument("problem", metavar="NN")
 @click.argument("file", required=False, type=click.Path(path_type=Path))
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object, and nothing else, on stdout.")
+@click.option(
+    "--format", "format_", type=click.Choice(teaching.FORMATS), help="Print the report as another system reads it."
+)
 @click.option("--seed", type=click.IntRange(0, 2**32 - 1), default=0, metavar="N", help="Draw other cases.")
+@click.option(
+    "--seed-file",
+    type=click.Path(path_type=Path),
+    help="A file with a secret that decides the cases; they are not shown.",
+)
 @click.option(
     "--timeout", type=click.FloatRange(0, 86400, min_open=True), metavar="S", help="Seconds your code may take in all."
 )
 @click.pass_obj
 def problem(
-    folder: str | None, problem: str, file: Path | None, as_json: bool, seed: int, timeout: float | None
+    folder: str | None,
+    problem: str,
+    file: Path | None,
+    as_json: bool,
+    format_: str | None,
+    seed: int,
+    seed_file: Path | None,
+    timeout: float | None,
 ) -> None:
     """Grade your file for problem NN (7, 07, p07 or next_token_loss).
 
     FILE is the one in your workspace unless you name another; it is made from the stub if it is not there yet.
     """
     name: str | None = None
+    machine = as_json or format_ is not None
     try:
         found = course.find(problem)
         name = found.name
         space = workspace.find(folder)
         if file is None:
             if space.add(found):
-                click.echo(f"new  {space.file(found)}\n", err=as_json)
+                click.echo(f"new  {space.file(found)}\n", err=machine)
             file = space.file(found)
+        if seed_file:
+            from grader import secret
+
+            seed = secret.number(seed_file)
         report = _grade(found, file, seed, timeout)
     except GradeError as error:
         if as_json:
@@ -92,10 +112,13 @@ def problem(
 
             click.echo(report_json.dumps(report_json.refused(name, str(error))))
         raise
-    if as_json:
+    if machine or seed_file:
+        from grader.report import concealed, formats
         from grader.report import json as report_json
 
-        click.echo(report_json.dumps(report_json.as_object(report)))
+        told = report_json.as_object(report)
+        told = concealed.concealed(told) if seed_file else told
+        click.echo(formats.render([told], format_ or ("json" if machine else "text")), nl=False)
     else:
         from grader.report import terminal
 
@@ -112,9 +135,9 @@ def problem(
 
 
 def _grade(problem: Any, file: Path, seed: int, timeout: float | None) -> Any:
-    from grader import submission
+    from grader import recorded, submission
 
-    course.solution_path(problem)
+    recorded.check_gradable(problem)
     try:
         source = submission.read(problem, file)
     except submission.Unreadable as error:
@@ -304,47 +327,6 @@ def verify(problems: tuple[str, ...], jobs: int | None, seeds: int, as_json: boo
 
 
 @main.command()
-@click.argument("submissions", type=click.Path(path_type=Path))
-@click.option(
-    "--out",
-    "results",
-    required=True,
-    metavar="RESULTS",
-    type=click.Path(path_type=Path),
-    help="The folder for the results.",
-)
-@click.option("--problems", metavar="LIST", help="Which, such as 01-08,12 [default: all that somebody handed in].")
-@click.option("--seed-file", type=click.Path(path_type=Path), help="A file with a secret, which decides the cases.")
-@click.option("--jobs", type=click.IntRange(1, 256), help="Submissions graded at a time [default: one a core].")
-@click.option(
-    "--timeout", type=click.FloatRange(0, 86400, min_open=True), metavar="S", help="Seconds each submission may take."
-)
-@click.option(
-    "--accept-isolation", type=click.Choice(["partial", "weak"]), help="Grade although isolation is not strict."
-)
-@click.option("--scheduler", metavar="ADDRESS", help="Grade on a Dask cluster (tcp://HOST:PORT).")
-def batch(
-    submissions: Path,
-    results: Path,
-    problems: str | None,
-    seed_file: Path | None,
-    jobs: int | None,
-    timeout: float | None,
-    accept_isolation: str | None,
-    scheduler: str | None,
-) -> None:
-    """Grade a class: SUBMISSIONS is a folder or archive with one folder for each learner.
-
-    An export of Gradescope, Canvas or Moodle will do as it comes. RESULTS gets results.csv, results.sqlite and a summary. The
-    same command goes on where an earlier one was interrupted, and grades only what has changed.
-    """
-    from grader.batch import command
-
-    for line in command.batch(submissions, results, problems, seed_file, jobs, timeout, accept_isolation, scheduler):
-        click.echo(line)
-
-
-@main.command()
 @click.pass_obj
 def doctor(folder: str | None) -> None:
     """Look at this machine: versions, devices, isolation, cache, workspace."""
@@ -358,6 +340,9 @@ def doctor(folder: str | None) -> None:
         fine = fine and (finding.fine or not finding.serious)
     sys.exit(0 if fine else 1)
 
+
+for command in teaching.COMMANDS:
+    main.add_command(command)
 
 if __name__ == "__main__":
     main()

@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from grader.course import Misconception
 from grader.flat import compare, select
 from grader.problem import NUMERIC, Case, Check, Tolerance
-from grader.reference import Reference
+from grader.reference import Answers
 from grader.session import Outcome
 
 # A wrong idea, run in the same program on the same case, differs from the learner's version of it only by rounding.
@@ -23,7 +23,7 @@ class Evidence:
     wrong: bool
 
 
-def misconception(reference: Reference, evidence: Sequence[Evidence]) -> Misconception | None:
+def misconception(reference: Answers, evidence: Sequence[Evidence]) -> Misconception | None:
     """The idea that explains every wrong outcome of the first check that failed; None if none does.
 
     Among several that do, the one that agrees with most of all that was seen; among equals, the first listed.

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from importlib.metadata import PackageNotFoundError, version
 
-from grader import cache, course
+from grader import cache, course, recorded
 from grader.sandbox import Job, Zygote
 from grader.session import Session
 from grader.workspace import Workspace
@@ -94,7 +94,7 @@ def _cache() -> Finding:
 
 def _course() -> Finding:
     count = len(course.names())
-    missing = [name for name in course.names() if not (course.SOLUTIONS / f"{name}.py").is_file()]
+    missing = [problem.name for problem in course.problems() if not recorded.is_gradable(problem)]
     if missing:
         return Finding("course", f"{count} problems, {len(missing)} without a reference", False, f"First: {missing[0]}")
     return Finding("course", f"{count} problems in {course.PROBLEMS}")

@@ -6,13 +6,13 @@ from functools import partial
 from time import monotonic
 
 from grader import cases as cases_
-from grader import course, diagnose, parts
+from grader import course, diagnose, parts, recorded
 from grader import submission as submission_
 from grader.course import Misconception
 from grader.diagnose import Evidence
 from grader.flat import Mismatch, compare, error, select
 from grader.problem import NUMERIC, Case, Check, Problem
-from grader.reference import Reference, ask_ahead, drop_all
+from grader.reference import Answers, ask_ahead, drop_all
 from grader.sandbox import Job, Zygote
 from grader.session import Outcome, Say, Session, run_key
 from grader.submission import Submission
@@ -30,7 +30,7 @@ class Trial:
     """Something that answers probes, on trial: the reference beside it, the cases of a seed, and what was seen so far."""
 
     problem: Problem
-    reference: Reference
+    reference: Answers
     probe: Probe
     seed: int
     cases: dict[str, list[Case]]
@@ -117,7 +117,7 @@ def grade(
     submission: Submission,
     zygote: Zygote,
     *,
-    reference: Reference | None = None,
+    reference: Answers | None = None,
     seed: int = 0,
     timeout: float | None = None,
     look_at_imports: bool = True,
@@ -135,7 +135,7 @@ def grade(
     """
     start = monotonic()
     owned = reference is None
-    reference = reference or Reference(problem)
+    reference = reference or recorded.reference(problem)
     worker = zygote.worker(job or submission_.job(problem, submission))
     session = Session(problem, worker, timeout or problem.timeout, say)
     part = ""
@@ -156,7 +156,7 @@ def grade(
             say("looking for the idea behind it")
             idea = trial.misconception()
             if not failure:
-                smallest = trial.shrink(first) if shrinks else first
+                smallest = trial.shrink(first) if shrinks and reference.can_shrink else first
                 results = [smallest if result is first else result for result in results]
                 part = "" if idea else trial.guilty_part(smallest)
         failed = next((item.outcome.failure for item in trial.evidence if item.wrong), failure)

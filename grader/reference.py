@@ -4,9 +4,10 @@ import contextlib
 import hashlib
 import os
 import tempfile
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
+from typing import Protocol
 
 from grader import cache, course
 from grader.channel import ChannelError, Frame, decode, encode
@@ -20,11 +21,25 @@ SECONDS = 3600.0  # trusted code: this only bounds our own mistakes
 LIMITS = Limits(memory=8 << 30)  # one worker holds the compiled programs of all wrong ideas
 
 
+class Answers(Protocol):
+    """What a judge asks for the reference's numbers: the reference itself, or its recorded answers."""
+
+    @property
+    def ideas(self) -> Mapping[str, course.Misconception]: ...
+    @property
+    def can_shrink(self) -> bool: ...
+    def ask(self, check: Check, case: Case, variant: str = "") -> Future[Outcome]: ...
+    def drop(self, check: Check, case: Case) -> None: ...
+    def close(self) -> None: ...
+
+
 class Reference:
     """Answers for one problem. The worker starts when the first answer is not in the cache, and is used by one thread.
 
     While `keep` is false, new answers are not written to the cache.
     """
+
+    can_shrink = True
 
     def __init__(self, problem: Problem) -> None:
         self.problem = problem
@@ -87,7 +102,7 @@ class Reference:
         key = cache.digest([cache.environment(), *self._own, *parts, encode(frame)])
         found = _read(key)
         if found:
-            return _outcome(found)
+            return outcome_of(found)
         failed = self._load(variant)
         outcome = failed or self._require_session().probe(variant, check, case)
         if self._closed:
@@ -95,7 +110,7 @@ class Reference:
         if not variant and outcome.failure:
             raise CourseError(f"The reference of problem {self.problem.label} fails: {outcome.failure.sentence()}")
         if self.keep and not self._require_session().ended:
-            _write(key, _frame(outcome))
+            _write(key, frame_of(outcome))
         return outcome
 
     def submission(self, variant: str = "") -> Submission:
@@ -124,21 +139,22 @@ class Reference:
         return self._session
 
 
-def ask_ahead(reference: Reference, checks: Iterable[Check], cases: dict[str, list[Case]]) -> None:
+def ask_ahead(reference: Answers, checks: Iterable[Check], cases: dict[str, list[Case]]) -> None:
     """Lets the reference worker compute while the submission's still imports."""
     for check in checks:
         for case in cases[check.cases]:
             reference.ask(check, case)
 
 
-def drop_all(reference: Reference, checks: Iterable[Check], cases: dict[str, list[Case]]) -> None:
+def drop_all(reference: Answers, checks: Iterable[Check], cases: dict[str, list[Case]]) -> None:
     """Does not work out what was asked ahead, as far as that has not begun."""
     for check in checks:
         for case in cases[check.cases]:
             reference.drop(check, case)
 
 
-def _frame(outcome: Outcome) -> Frame:
+def frame_of(outcome: Outcome) -> Frame:
+    """An outcome as a worker sent it."""
     failure = outcome.failure
     if failure is None:
         return Frame("reading", {"notes": list(outcome.notes), "numeric": outcome.numeric}, outcome.leaves)
@@ -146,7 +162,8 @@ def _frame(outcome: Outcome) -> Frame:
     return Frame("raised", {**fields, "frames": [list(frame) for frame in failure.frames], "caret": failure.caret})
 
 
-def _outcome(frame: Frame) -> Outcome:
+def outcome_of(frame: Frame) -> Outcome:
+    """What a worker's frame says."""
     if frame.kind == "raised":
         return Outcome(failure=failure_from(frame.fields))
     return Outcome(frame.leaves, frame.fields["notes"], frame.fields["numeric"])

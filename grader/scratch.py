@@ -26,9 +26,9 @@ def make() -> str:
 def _home() -> Path:
     """This process's own folder in the system's temporary one. A lock says that it is in use for as long as we live."""
     sweep()
-    top = Path(tempfile.gettempdir())
-    made = Path(tempfile.mkdtemp(prefix=_PREFIX, dir=top))
-    _hold(made)
+    made = Path(tempfile.mkdtemp(prefix=_PREFIX))
+    if _hold(made) is None and fcntl is not None:  # swept up before it was locked
+        return _home()
     atexit.register(leave)
     return made
 

@@ -98,10 +98,11 @@ def _supervise(job: dict[str, Any], bench: worker.Bench, files: list[int], enter
         _prctl(_PR_SET_DEATH_SIGNAL, signal.SIGKILL)
         _end_with(lambda: _first(job, bench) if entered else _work(job, bench, entered=False))
     _step_back()
-    with socket.socket(fileno=_LIFE) as judge:
-        judge.sendall(f"{os.getpid()}\n".encode())
-        select.select([judge.fileno(), os.pidfd_open(child)], [], [])
-        judge.sendall(f"{_end_all(child, children)}\n".encode())
+    judge = socket.socket(fileno=_LIFE)  # closed by the end of this process: then all of it is over
+    judge.sendall(f"{os.getpid()}\n".encode())
+    select.select([judge.fileno(), os.pidfd_open(child)], [], [])
+    judge.sendall(f"{_end_all(child, children)}\n".encode())
+    judge.detach()
     return 0
 
 

@@ -49,6 +49,22 @@ class Run:
 
 Grade = Callable[..., Run]
 
+# `grade` as a program file, as an installed one is: processes of a pool import it again, and must not run it.
+PROGRAM = """#!{python}
+import sys
+sys.path.insert(0, {root!r})
+from grader.cli import main
+if __name__ == "__main__":
+    main()
+"""
+
+
+def write_program(path: Path, root: Path = ROOT) -> None:
+    """Makes `grade` of a course an executable file."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(PROGRAM.format(python=sys.executable, root=str(root)))
+    path.chmod(0o755)
+
 
 @pytest.fixture(scope="session", autouse=True)
 def cache_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:

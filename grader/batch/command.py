@@ -1,14 +1,16 @@
 """`grade batch`: from what a class handed in to what a teacher needs, told in lines."""
 
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from commandline.progress import progress
-from grader import cache, course, scratch
-from grader.batch import intake, run, summary
+from grader import cache, course, scratch, secret
+from grader.batch import gradebook, intake, run, summary
 from grader.batch.store import Store
 from grader.errors import UsageError
+
+SEED = "seed.txt"
 
 
 def batch(
@@ -20,6 +22,7 @@ def batch(
     timeout: float | None,
     accepts: str | None,
     scheduler: str | None,
+    formats: Sequence[str],
 ) -> Iterator[str]:
     """Grades what is not graded yet and writes everything down; says how it goes in lines. Raises GradeError."""
     problems = course.select(chosen) if chosen else course.problems()
@@ -34,7 +37,10 @@ def batch(
     yield from (f"Note: {note}." for note in read.notes)
     store = Store(results)
     try:
-        seed = run.read_seed(seed_file, results)
+        if seed_file is None:
+            seed_file = results / SEED
+            secret.make(seed_file)
+        seed = secret.number(seed_file)
         before = store.fact("environment")
         made = run.plan(read, problems, store, seed, timeout, accepts or "strict")
         if before and before != cache.environment():
@@ -50,6 +56,9 @@ def batch(
                 ) from None
         records = store.records()
         yield str(store.write_table())
+        for name in formats:
+            making = gradebook.GRADEBOOKS.get(name)
+            yield str(making(records, results) if making else gradebook.write_reports(records, results, name))
         found = summary.summarise(records)
         yield from map(str, summary.write_all(found, results))
         yield ", ".join(f"{count} {verdict}" for verdict, count in sorted(found.verdicts.items())) + "."

@@ -48,7 +48,7 @@ class Intake:
 def read(source: Path, problems: Sequence[Problem]) -> Intake:
     """What a folder or an archive holds of these problems. Raises UsageError if it holds no learner."""
     found = files(source)
-    layout, grouped, notes = _by_learner(_below_one_top(found))
+    layout, grouped, notes = _by_learner(found if source.is_dir() else _below_one_top(found))
     if not grouped:
         raise UsageError(
             f"{source} holds no learner's folder: it takes one folder for each, or an export of Gradescope, Canvas or Moodle."
@@ -73,11 +73,10 @@ Grouped = dict[str, list[File]]
 
 
 def _below_one_top(found: list[File]) -> list[File]:
-    """Without a folder around all learners' folders, as many archives have it."""
+    """Without a folder around all learners' folders, as many archives have it: it holds folders, or an export's files."""
     tops = {file.path.parts[0] for file in found}
-    inner = {file.path.parts[1] for file in found if len(file.path.parts) > 2}
     has_files = any(len(file.path.parts) == 2 and not file.refused for file in found)
-    if len(tops) != 1 or len(inner) < 2 or (has_files and not _is_export(found)):
+    if len(tops) != 1 or min(len(file.path.parts) for file in found) < 2 or (has_files and not _is_export(found)):
         return found
     return [File(PurePosixPath(*file.path.parts[1:]), file.read, file.refused) for file in found]
 

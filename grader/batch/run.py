@@ -1,15 +1,11 @@
 """Grades a class: what is not graded yet, in several processes or on a cluster, and keeps what came of it."""
 
-import hashlib
 import multiprocessing
-import os
-import secrets
 import signal
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
 from concurrent.futures.process import BrokenProcessPool
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 from grader import cache, course
@@ -22,7 +18,6 @@ from grader.problem import Problem
 from grader.report import json as report_json
 from grader.verdict import Verdict
 
-SEED = "seed.txt"
 _AHEAD = 2  # tasks handed to each process beyond the one it works on
 
 
@@ -36,25 +31,6 @@ class Plan:
     wanted: set[tuple[str, str]]
     keys: dict[tuple[str, str], str]
     handed: dict[tuple[str, str], Handed]
-
-
-def read_seed(path: Path | None, results: Path) -> int:
-    """The number of a secret: the text of a file, else of one that is made, with a secret of its own, in the results folder.
-
-    Raises UsageError.
-    """
-    file = path or results / SEED
-    try:
-        if path is None and not file.exists():
-            file.parent.mkdir(parents=True, exist_ok=True)
-            with os.fdopen(os.open(file, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w") as new:
-                new.write(f"{secrets.token_hex(16)}\n")
-        text = file.read_bytes().strip()
-    except OSError as error:
-        raise UsageError(f"The seed file {file} cannot be read: {error.strerror}.") from None
-    if not text:
-        raise UsageError(f"The seed file {file} is empty; write a secret word or number into it.")
-    return int.from_bytes(hashlib.sha256(text).digest()[:16], "big")
 
 
 def plan(

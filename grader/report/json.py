@@ -21,7 +21,14 @@ def as_object(report: Report) -> dict[str, Any]:
         "score": report.score,
         "points": report.problem.points,
         "checks": [
-            {"name": r.check.name, "passed": r.passed, "points": r.check.points, "message": r.message}
+            {
+                "name": r.check.name,
+                "passed": r.passed,
+                "points": r.check.points,
+                "message": r.message,
+                "verdict": str(r.verdict),
+                "kind": r.mismatch.kind if r.mismatch else "",
+            }
             for r in report.checks
         ],
         "misconception": report.misconception
@@ -45,7 +52,9 @@ def refused(problem: str | None, message: str) -> dict[str, Any]:
     """The object for a request that could not be carried out."""
     return {
         "schema": SCHEMA, "problem": problem, "verdict": "ERROR", "score": 0, "points": 0,
-        "checks": [{"name": "request", "passed": False, "points": 0, "message": message}],
+        "checks": [
+            {"name": "request", "passed": False, "points": 0, "message": message, "verdict": "ERROR", "kind": ""}
+        ],
         "misconception": None, "part": "", "earlier": None, "notes": [], "counterexample": None, "stdout": "",
         "isolation": "none: nothing was run", "seconds": 0.0,
     }  # fmt: skip

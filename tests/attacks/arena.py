@@ -99,8 +99,8 @@ class Arena:
             if path.exists():
                 path.unlink()
                 found.append(str(path))
-        alive = psutil.Process(self.zygote._process.pid).children(recursive=True)
-        return found + [f"process {process.pid}" for process in alive if process.status() != psutil.STATUS_ZOMBIE]
+        _, alive = psutil.wait_procs(psutil.Process(self.zygote._process.pid).children(recursive=True), timeout=5)
+        return found + [f"process {process.pid}" for process in alive]
 
     def close(self) -> None:
         self.zygote.close()

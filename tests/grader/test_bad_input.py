@@ -2,11 +2,19 @@
 
 import os
 import time
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
 
 import psutil
 import pytest
 
+from grader import cases, course, judge, submission
+from grader.reference import Reference
+from grader.report.json import as_object
+from grader.sandbox import Zygote
+from grader.verdict import Verdict
 from tests.conftest import ROOT, Grade
 
 HEAD = "import jax, jax.numpy as jnp, numpy as np, optax\nfrom flax import nnx\n"
@@ -150,28 +158,73 @@ FILES = {
 }
 
 
+BY_COMMAND = (
+    "binary",
+    "syntax",
+    "NaN",
+    "endless loop",
+    "memory without end",
+    "os._exit",
+    "child left behind",
+    "cannot be jitted",
+)
+
+
+@pytest.fixture(scope="module")
+def judged() -> Iterator[Callable[[Path, float], dict[str, Any]]]:
+    """What the judge says of a file, as an object: the path of a command, without its start."""
+    problem, zygote = course.find("07"), Zygote()
+    reference, drawn = Reference(problem), cases.draw_all(problem, 0)
+
+    def grade(path: Path, timeout: float) -> dict[str, Any]:
+        try:
+            source = submission.read(problem, path)
+        except submission.Unreadable as error:
+            return as_object(judge.refused(problem, path.name, Verdict.ERROR, str(error)))
+        return as_object(judge.grade(problem, source, zygote, reference=reference, drawn=drawn, timeout=timeout))
+
+    yield grade
+    reference.close()
+    zygote.close()
+
+
 @pytest.mark.parametrize("name", FILES)
-def test_bad_input(name: str, grade: Grade, tmp_path):
-    bad = FILES[name]
-    path = tmp_path / "bad.py"
-    data = bad.text if isinstance(bad.text, bytes) else bad.text.encode()
-    path.write_bytes(data)
+def test_bad_input(name: str, judged, tmp_path: Path):
+    data = _write(FILES[name], tmp_path)
     start = time.monotonic()
-    run = grade("problem", "07", path, "--json", "--timeout", 4 if bad.verdict == "TIMEOUT" else 30)
+    report = judged(tmp_path / "bad.py", 4 if FILES[name].verdict == "TIMEOUT" else 30)
     assert time.monotonic() - start < 60
-    report = run.json
+    _look_at(FILES[name], report)
+    assert os.listdir(tmp_path) == ["bad.py"]
+    assert (tmp_path / "bad.py").read_bytes() == data
+
+
+@pytest.mark.parametrize("name", BY_COMMAND)
+def test_bad_input_by_command(name: str, grade: Grade, tmp_path: Path):
+    data = _write(FILES[name], tmp_path)
+    run = grade("problem", "07", "bad.py", "--json", "--timeout", 4 if FILES[name].verdict == "TIMEOUT" else 30)
+    _look_at(FILES[name], run.json)
+    assert run.code == (0 if run.json["verdict"] == "PASS" else 1)
+    assert run.err == ""
+    assert os.listdir(tmp_path) == ["bad.py"]
+    assert (tmp_path / "bad.py").read_bytes() == data
+    assert not left_behind(), "a process outlived its verdict"
+
+
+def _write(bad: Bad, folder: Path) -> bytes:
+    data = bad.text if isinstance(bad.text, bytes) else bad.text.encode()
+    (folder / "bad.py").write_bytes(data)
+    return data
+
+
+def _look_at(bad: Bad, report: dict[str, Any]) -> None:
     assert report["verdict"] == bad.verdict or (not bad.verdict and report["verdict"] not in ("PASS", "NOT ATTEMPTED"))
-    assert run.code == (0 if report["verdict"] == "PASS" else 1)
     messages = [check["message"] for check in report["checks"]]
     assert any(bad.says in message for message in messages), messages
     assert not any("\n" in message for message in messages)
     assert report["verdict"] == "PASS" or report["score"] < report["points"]
-    assert run.err == ""
     assert len(report["stdout"]) <= 64 << 10
     assert "\x1b" not in report["stdout"]
-    assert os.listdir(tmp_path) == ["bad.py"]
-    assert path.read_bytes() == data
-    assert not left_behind(), "a process outlived its verdict"
 
 
 def left_behind() -> list[psutil.Process]:

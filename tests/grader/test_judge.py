@@ -98,11 +98,13 @@ def test_the_json_object_is_stable(grade: Grade, tmp_path):
     report = grade("problem", "07", "wrong.py", "--json").json
     assert list(report) == [
         "schema", "problem", "verdict", "score", "points", "checks", "misconception", "part", "earlier",
-        "counterexample", "stdout", "isolation", "seconds",
+        "notes", "counterexample", "stdout", "isolation", "seconds",
     ]  # fmt: skip
     assert (report["schema"], report["problem"], report["verdict"]) == (1, "p07_next_token_loss", "FAIL")
     assert (report["score"], report["points"]) == (1, 6)
-    assert [list(check) for check in report["checks"]] == [["name", "passed", "points", "message"]] * 5
+    assert [list(check) for check in report["checks"]] == [
+        ["name", "passed", "points", "message", "verdict", "kind"]
+    ] * 5
     assert report["misconception"]["name"] == "no shift"
     example = report["counterexample"]
     assert list(example) == ["inputs", "leaf", "index", "expected", "got"]

@@ -44,6 +44,9 @@ def harness_cache(tmp_path_factory: pytest.TempPathFactory) -> Path:
     base = tmp_path_factory.getbasetemp()
     folder = (base.parent if "PYTEST_XDIST_WORKER" in os.environ else base) / "harness-cache"
     os.environ["HARNESS_CACHE"] = str(folder)
+    # For the processes that tests start: most compile the same small programs.
+    os.environ["JAX_COMPILATION_CACHE_DIR"] = str(folder / "programs")
+    os.environ["JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS"] = "0.1"
     return folder
 
 

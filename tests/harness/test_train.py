@@ -1,5 +1,6 @@
 """Runs as real processes: stopped, killed and gone on with, they end as if nothing had happened."""
 
+import fcntl
 import json
 import os
 import random
@@ -59,10 +60,17 @@ def straight(file: Path, root: Path) -> Path:
 
 @pytest.fixture(scope="module")
 def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The run that nobody stopped."""
-    folder = tmp_path_factory.mktemp("whole")
-    (folder / "stories.txt").write_text(STORIES)
-    return straight(folder / "stories.txt", folder)
+    """The run that nobody stopped; made once for all test processes."""
+    base = tmp_path_factory.getbasetemp()
+    folder = (base.parent if "PYTEST_XDIST_WORKER" in os.environ else base) / "whole"
+    folder.mkdir(exist_ok=True)
+    with (folder / "lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if not (folder / "done").exists():
+            (folder / "stories.txt").write_text(STORIES)
+            straight(folder / "stories.txt", folder)
+            (folder / "done").touch()
+    return folder / "r"
 
 
 def test_killed_at_ten_random_moments_it_ends_the_same(stories_file: Path, tmp_path: Path, whole: Path) -> None:

@@ -127,7 +127,6 @@ def test_names_that_mean_the_problem(hand_in: HandIn):
 
 
 def test_two_files_for_one_problem(hand_in: HandIn):
-    hand_in("bob", name="notes.txt")
     hand_in("ada", name=f"one/{NAME}.py")
     item = only(read(hand_in("ada", name=f"two/{NAME}.py")))
     assert item.refused == f"there are two files for it: one/{NAME}.py and two/{NAME}.py; hand in one"

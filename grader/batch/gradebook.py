@@ -1,0 +1,78 @@
+"""Marks as course systems import them: a file for each learner, or one gradebook for the class."""
+
+import re
+import unicodedata
+from collections.abc import Sequence
+from pathlib import Path
+
+from grader import course
+from grader.batch.store import Record, write, write_csv
+from grader.report.concealed import concealed
+from grader.report.formats import FORMATS, render
+
+_WITH_ID = re.compile(r"(?P<name>.*) \((?P<id>[^()]+)\)")
+
+
+def write_reports(records: Sequence[Record], folder: Path, format_: str) -> Path:
+    """A file for each learner, without what would give the secret cases away, in a folder named as the format."""
+    target = folder / format_
+    target.mkdir(parents=True, exist_ok=True)
+    by_learner: dict[str, list[Record]] = {}
+    for record in records:
+        by_learner.setdefault(record.learner, []).append(record)
+    names: set[str] = set()
+    for learner, found in by_learner.items():
+        name = _filename(learner)
+        while name.casefold() in names:
+            name += "_"
+        names.add(name.casefold())
+        write(target / f"{name}.{FORMATS[format_][0]}", render([concealed(record.report) for record in found], format_))
+    return target
+
+
+def write_canvas(records: Sequence[Record], folder: Path) -> Path:
+    """canvas.csv: a row for each learner, a column for each problem, and the row of points possible that Canvas looks for."""
+    problems = sorted({record.problem for record in records})
+    titles = [f"{name[1:3]} {course.load(name).title}" for name in problems]
+    points = [course.load(name).points for name in problems]
+    scores = {(record.learner, record.problem): record.score for record in records}
+    rows: list[Sequence[object]] = [("    Points Possible", "", "", "", "", *points)]
+    for learner in sorted({record.learner for record in records}):
+        name, number = _identity(learner)
+        rows.append((name, number, "", "", "", *(scores.get((learner, problem), 0) for problem in problems)))
+    path = folder / "canvas.csv"
+    write_csv(path, ("Student", "ID", "SIS User ID", "SIS Login ID", "Section", *titles), rows)
+    return path
+
+
+def write_nbgrader(records: Sequence[Record], folder: Path) -> Path:
+    """nbgrader.csv: the columns of `nbgrader export`, a row for each learner and problem."""
+    header = (
+        "assignment", "duedate", "timestamp", "student_id", "last_name", "first_name", "email", "raw_score",
+        "late_submission_penalty", "score", "max_score",
+    )  # fmt: skip
+    rows = []
+    for record in records:
+        name, number = _identity(record.learner)
+        first, _, last = name.rpartition(" ")
+        score = float(record.score)
+        rows.append((record.problem, "", "", number or name, last, first, "", score, 0.0, score, float(record.points)))
+    path = folder / "nbgrader.csv"
+    write_csv(path, header, rows)
+    return path
+
+
+GRADEBOOKS = {"canvas": write_canvas, "nbgrader": write_nbgrader}
+
+
+def _identity(learner: str) -> tuple[str, str]:
+    """The name, and the number that the intake put behind it."""
+    match = _WITH_ID.fullmatch(learner)
+    return (match["name"], match["id"]) if match else (learner, "")
+
+
+def _filename(learner: str) -> str:
+    """A name that any file system takes, and that leads nowhere else."""
+    text = unicodedata.normalize("NFC", learner)
+    kept = "".join(c if c.isalnum() or c in " -_()@+." else "_" for c in text).strip(" .")
+    return kept[:100] or "learner"

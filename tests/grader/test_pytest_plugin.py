@@ -1,0 +1,56 @@
+"""`pytest --workspace`, as an editor or a course system runs it."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.conftest import ROOT
+
+GOOD = (ROOT / "solutions" / "p07_next_token_loss.py").read_text()
+STUB = (ROOT / "problems" / "p01_token_embedding" / "stub.py").read_text()
+
+
+@pytest.fixture
+def run(tmp_path: Path):
+    """Runs pytest in a folder with a workspace."""
+
+    def run(*arguments: str) -> subprocess.CompletedProcess[str]:
+        boot = f"import sys; sys.path.insert(0, {str(ROOT)!r}); import pytest; sys.exit(pytest.main(sys.argv[1:], plugins=[]))"
+        command = [sys.executable, "-c", boot, "-p", "no:cacheprovider", "-p", "no:xdist", *arguments]
+        return subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
+
+    (tmp_path / "attempts").mkdir()
+    (tmp_path / "attempts" / "p01_token_embedding.py").write_text(STUB)
+    (tmp_path / "attempts" / "p07_next_token_loss.py").write_text(GOOD.replace("token_ids[1:]", "token_ids[:-1]"))
+    (tmp_path / "attempts" / "notes.py").write_text("raise SystemExit")
+    return run
+
+
+def test_one_test_for_each_check(run):
+    done = run("--workspace", "attempts", "-v")
+    assert done.returncode == 1
+    assert "attempts/p07_next_token_loss.py::shifted by one FAILED" in done.stdout
+    assert "attempts/p07_next_token_loss.py::nothing to predict gives 0 PASSED" in done.stdout
+    assert "4 failed, 1 passed, 4 skipped" in done.stdout
+    assert "This is what comes out of: no shift." in done.stdout
+    assert "Traceback" not in done.stdout
+    assert "judge.py" not in done.stdout, "no frame of ours"
+
+
+def test_a_single_file(run, tmp_path: Path):
+    (tmp_path / "attempts" / "p07_next_token_loss.py").write_text(GOOD)
+    done = run("--workspace", "attempts", "attempts/p07_next_token_loss.py", "-q")
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "5 passed" in done.stdout
+
+
+def test_no_workspace(run):
+    done = run("--workspace", "nowhere")
+    assert done.returncode == 4
+    assert "There is no workspace nowhere; `grade start` makes one." in done.stderr
+
+
+def test_without_the_option_nothing_is_graded(run):
+    assert "no tests ran" in run().stdout
