@@ -10,7 +10,7 @@ from pathlib import Path
 
 import yaml
 
-from tests.conftest import ROOT, Grade
+from tests.conftest import ROOT, Grade, write_program
 
 GOOD = (ROOT / "solutions" / "p07_next_token_loss.py").read_text()
 
