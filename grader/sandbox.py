@@ -117,7 +117,10 @@ class Worker:
 
     def wait(self, timeout: float) -> int:
         """The exit code of a worker that has hung up; negative for a signal. Raises TimeoutExpired."""
-        return self._process.wait(timeout)
+        code = self._process.wait(timeout)
+        if self._group and self._group.ran_out_of_memory():  # the kernel was faster than we
+            self.killed_for = self.killed_for or self._too_much_memory()
+        return code
 
     def close(self) -> str:
         """Ends the worker and everything it started. Returns what was printed, cut to 64 kB and made printable."""
@@ -161,10 +164,13 @@ class Worker:
             if len(tree.members()) > self.limits.processes + OURS:
                 self.killed_for = f"it started more than {self.limits.processes} processes"
             elif tree.uses_more_than(IMPORTS + self.limits.memory) or (self._group and self._group.ran_out_of_memory()):
-                self.killed_for = f"it used more than {self.limits.memory >> 20} MiB of memory"
+                self.killed_for = self._too_much_memory()
             if self.killed_for:
                 tree.kill()
                 return
+
+    def _too_much_memory(self) -> str:
+        return f"it used more than {self.limits.memory >> 20} MiB of memory"
 
     def _drain(self, pipe: IO[bytes]) -> None:
         with pipe:

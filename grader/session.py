@@ -3,6 +3,7 @@
 import json
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from subprocess import TimeoutExpired
 from time import monotonic
 from typing import Any
 
@@ -18,6 +19,7 @@ from grader.verdict import Verdict
 
 Say = Callable[[str], None]
 MOST_PROGRESS = 1000  # lines before an answer
+GONE_SECONDS = 5.0  # for a process that has hung up to be gone
 START_SECONDS = 120.0  # importing JAX from a cold, busy disk
 
 _KINDS = {
@@ -165,10 +167,13 @@ class Session:
     def _death(self) -> Failure:
         """The process is gone: was it ours to end, out of memory, or its own doing?"""
         limit = f"{self.worker.limits.memory >> 20} MiB"
+        try:
+            code = self.worker.wait(timeout=GONE_SECONDS)
+        except TimeoutExpired:
+            return Failure("exit", message="it closed the channel that its result takes, and went on running")
         if self.worker.killed_for:
             kind = "memory" if "memory" in self.worker.killed_for else "processes"
             return Failure(kind, message=f"stopped: {self.worker.killed_for}")
-        code = self.worker.wait(timeout=10)
         if code in (-6, -7, -11):  # SIGABRT, SIGBUS, SIGSEGV: how XLA ends when an allocation fails
             return Failure("memory", message=f"it crashed (signal {-code}), probably out of memory (limit {limit})")
         how = f"signal {-code}" if code < 0 else f"exit code {code}"

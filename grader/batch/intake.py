@@ -75,7 +75,7 @@ Grouped = dict[str, list[File]]
 def _below_one_top(found: list[File]) -> list[File]:
     """Without a folder around all learners' folders, as many archives have it: it holds folders, or an export's files."""
     tops = {file.path.parts[0] for file in found}
-    has_files = any(len(file.path.parts) == 2 and not file.refused for file in found)
+    has_files = any(len(file.path.parts) == 2 for file in found)
     if len(tops) != 1 or min(len(file.path.parts) for file in found) < 2 or (has_files and not _is_export(found)):
         return found
     return [File(PurePosixPath(*file.path.parts[1:]), file.read, file.refused) for file in found]

@@ -47,6 +47,9 @@ ATTACKS = {
         ("FAIL", "ERROR"),
     ),
     "channel closed": Attack(in_call("ran()", "os.close(3)"), ("ERROR",)),
+    "channel closed for good": Attack(
+        in_call("ran()", "os.close(3)", "time.sleep(100)"), ("ERROR",), "closed the channel"
+    ),
     "channel replaced": Attack(
         in_call("ran()", "ours, theirs = socket.socketpair()", "os.dup2(theirs.fileno(), 3)", "ours.sendall(b'x')"),
         ("ERROR", "TIMEOUT"),

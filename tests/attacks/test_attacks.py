@@ -7,7 +7,7 @@ import pytest
 
 from tests.attacks.arena import FAMILIES, Arena, outcome
 
-LEAVES_THINGS = ("poison", "bombs", "patches")
+LEAVES_THINGS = ("poison",)
 ALL = [(family, name) for family, attacks in FAMILIES.items() for name in attacks]
 
 

@@ -20,6 +20,8 @@ from tests.grader.batch.conftest import GOOD, NAME, STUB, WRONG, HandIn
 BOOT = f"import sys; sys.path.insert(0, {str(ROOT)!r}); from grader.cli import main; main()"
 
 
+# Whoever runs these tests in the background ignores SIGINT, and so would all that they start.
+HEARS = "import signal; signal.signal(signal.SIGINT, signal.default_int_handler); "
 OWN = """
 
 def summary(kept, width=3):
@@ -166,9 +168,8 @@ def _count(out: Path) -> int:
 def test_stopped_by_a_person(hand_in: HandIn, tmp_path: Path, signal_: int):
     folder = hand_in("slow", "import time\ntime.sleep(20)\n" + GOOD)
     process = subprocess.Popen(
-        [sys.executable, "-c", BOOT, "batch", str(folder), "--out", "results"], cwd=tmp_path, text=True,
+        [sys.executable, "-c", HEARS + BOOT, "batch", str(folder), "--out", "results"], cwd=tmp_path, text=True,
         stdout=subprocess.PIPE, stderr=subprocess.PIPE, start_new_session=True,
-        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.default_int_handler),  # it may be ignored here
     )  # fmt: skip
     assert process.stdout is not None
     while "To grade" not in process.stdout.readline():
