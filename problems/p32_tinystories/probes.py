@@ -88,16 +88,19 @@ def resumed(subject: Subject, case: Case) -> Reading:
         for key, x in ours.items()
     }
     numbers = sum(number for key, number in differing.items() if key != "losses")
+    _forget(session.run)
+    _forget(_copied(session.run.folder))
+    del subject.memo["short run", case.seed]
     return Reading({"differing.losses": differing["losses"], "differing.model": np.int32(numbers)})
 
 
 def going_on(subject: Subject, case: Case, *, folder: str, names: list[str]) -> Reading:
     """In the other process: goes on from the checkpoint in the middle of a copy of the run."""
-    copy = Path(folder).with_name(f"{Path(folder).name}-resumed")
-    shutil.copytree(folder, copy)
-    shutil.rmtree(copy / "checkpoints" / str(case.values["steps"]))
+    copy = _copied(Path(folder))
+    shutil.copytree(folder, copy.folder)
+    shutil.rmtree(copy.folder / "checkpoints" / str(case.values["steps"]))
     with _sentences():
-        session = _session(subject, case, names, Run(copy), eval_every=case.values["steps"] // 2)
+        session = _session(subject, case, names, copy, eval_every=case.values["steps"] // 2)
         train(session, say=_nobody, watch=lambda step, note: None)
         return Reading(_end(session))
 
@@ -112,6 +115,7 @@ def trained(subject: Subject, case: Case) -> Reading:
             session.programs.model(state), validation_batches(replace(session.config, eval_batches=0), session.held_out)
         )
         stories = [_story(session, state, number) for number in range(STORIES)]
+    _forget(session.run)
     ended = [story for story in stories if len(story) < LONGEST]
     past = any(session.prepared.end_of_text in story for story in stories)
     text = PROMPTS["next"] + _tokenizer.decode(min(ended or stories, key=len))
@@ -119,6 +123,16 @@ def trained(subject: Subject, case: Case) -> Reading:
         {"validation_loss": np.float32(loss), "stories": np.int32(1 if past else 0 if ended else 2)},
         [f"validation loss {loss:.2f}; a story: {text}"],
     )
+
+
+def _copied(folder: Path) -> Run:
+    """Where a run goes on in the other process."""
+    return Run(folder.with_name(f"{folder.name}-resumed"))
+
+
+def _forget(run: Run) -> None:
+    """Removes a run that nobody will look at again: all seeds of a `grade verify` share one small scratch folder."""
+    shutil.rmtree(run.folder)
 
 
 def _short_run(subject: Subject, case: Case) -> tuple[Session, dict[str, Any]]:
