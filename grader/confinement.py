@@ -91,8 +91,12 @@ def root_files() -> list[Path]:
 
 def writable(job: Mapping[str, Any]) -> list[Path]:
     """Where a submission may write: its scratch folder, and the folder of its programs if it keeps them."""
-    kept = [Path(job["cache"])] if job["cache"] and job["keeps_programs"] else []
-    return [Path.cwd(), Path("/dev/null"), Path("/dev/shm"), *kept]  # noqa: S108
+    return [Path.cwd(), Path("/dev/null"), Path("/dev/shm"), *programs(job, kept=True)]  # noqa: S108
+
+
+def programs(job: Mapping[str, Any], *, kept: bool) -> list[Path]:
+    """The folder of its programs, if it has one and may write there, or may not."""
+    return [Path(job["cache"])] if job["cache"] and job["keeps_programs"] == kept else []
 
 
 def _without(folder: Path, hidden: Path) -> list[Path]:

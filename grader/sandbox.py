@@ -76,7 +76,7 @@ class Worker:
 
     def __init__(self, job: Job, zygote: Zygote | None = None) -> None:
         self.killed_for = ""
-        self.job, self.limits = job, job.limits
+        self.limits = job.limits
         self._scratch = scratch.make()
         self.sock, theirs = socket.socketpair()
         self._output = bytearray()

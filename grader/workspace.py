@@ -1,13 +1,11 @@
 """A learner's folder: a file for each problem, the pages, and one small file that remembers progress."""
 
 import json
-import os
-import tempfile
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from grader import course, page
+from grader import course, files, page
 from grader.errors import UsageError
 from grader.problem import Problem
 
@@ -32,7 +30,7 @@ class Workspace:
             known = target.is_file()
             text = page.without_hints(problem)
             if not known or target.read_text(encoding="utf-8") != text:
-                _write(target, text)
+                files.write(target, text)
             if not known:
                 new.append(target)
         return new
@@ -76,7 +74,7 @@ class Workspace:
             facts = {}
         row.update(facts)
         text = json.dumps({"schema": 1, "problems": progress}, indent=1, sort_keys=True)
-        _write(self.folder / PROGRESS, text + "\n")
+        files.write(self.folder / PROGRESS, text + "\n")
 
 
 def find(folder: str | None) -> Workspace:
@@ -88,19 +86,3 @@ def find(folder: str | None) -> Workspace:
         if (candidate / PROGRESS).is_file():
             return Workspace(candidate)
     return Workspace(Path(DEFAULT))
-
-
-def _write(path: Path, text: str) -> None:
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=".new-")
-        try:
-            with os.fdopen(handle, "w", encoding="utf-8") as file:
-                file.write(text)
-            os.chmod(temporary, 0o644)
-            os.replace(temporary, path)
-        except OSError:
-            os.unlink(temporary)
-            raise
-    except OSError as error:
-        raise UsageError(f"{path} cannot be written: {error.strerror}.") from None

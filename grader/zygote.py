@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Any
 
 from grader import namespaces, worker
-from grader.confinement import root_files
+from grader.confinement import programs, root_files
 from grader.sandbox import FD
 
 _LIFE = FD + 1  # where a supervisor finds its socket
@@ -108,9 +108,8 @@ def _supervise(job: dict[str, Any], bench: worker.Bench, files: list[int], enter
 
 def _first(job: Mapping[str, Any], bench: worker.Bench) -> int:
     """The first process of the new namespaces. When it ends, the kernel ends all others in them."""
-    kept = [Path(job["cache"])] if job["cache"] and job["keeps_programs"] else []
-    read_only = [Path(job["cache"])] if job["cache"] and not kept else []
-    namespaces.enter_root(Path(job["scratch"]), [*root_files(), *read_only], kept, job["limits"]["file_size"])
+    readable = [*root_files(), *programs(job, kept=False)]
+    namespaces.enter_root(Path(job["scratch"]), readable, programs(job, kept=True), job["limits"]["file_size"])
     child = os.fork()
     if not child:
         _end_with(lambda: _work(job, bench, entered=True))

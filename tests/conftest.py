@@ -49,6 +49,12 @@ class Run:
 
 Grade = Callable[..., Run]
 
+
+def boot(root: Path = ROOT) -> str:
+    """`grade` of a course, as the text of a program."""
+    return f"import sys; sys.path.insert(0, {str(root)!r}); from grader.cli import main; main()"
+
+
 # `grade` as a program file, as an installed one is: processes of a pool import it again, and must not run it.
 PROGRAM = """#!{python}
 import sys
@@ -80,9 +86,8 @@ def grade(tmp_path: Path) -> Grade:
     """Runs `grade ARGS` in an empty folder (or `cwd`), as a process."""
 
     def run(*args: object, cwd: Path = tmp_path, root: Path = ROOT, **env: str) -> Run:
-        boot = f"import sys; sys.path.insert(0, {str(root)!r}); from grader.cli import main; main()"
         done = subprocess.run(
-            [sys.executable, "-c", boot, *map(str, args)],
+            [sys.executable, "-c", boot(root), *map(str, args)],
             cwd=cwd,
             env={**os.environ, **env},
             capture_output=True,

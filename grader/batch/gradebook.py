@@ -5,8 +5,8 @@ import unicodedata
 from collections.abc import Sequence
 from pathlib import Path
 
-from grader import course
-from grader.batch.store import Record, write, write_csv
+from grader import course, files
+from grader.batch.store import Record, write_csv
 from grader.report.concealed import concealed
 from grader.report.formats import FORMATS, render
 
@@ -26,7 +26,9 @@ def write_reports(records: Sequence[Record], folder: Path, format_: str) -> Path
         while name.casefold() in names:
             name += "_"
         names.add(name.casefold())
-        write(target / f"{name}.{FORMATS[format_][0]}", render([concealed(record.report) for record in found], format_))
+        files.write(
+            target / f"{name}.{FORMATS[format_][0]}", render([concealed(record.report) for record in found], format_)
+        )
     return target
 
 

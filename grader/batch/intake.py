@@ -5,6 +5,7 @@ import unicodedata
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cache
 from pathlib import Path, PurePosixPath
 from typing import Any
 
@@ -167,12 +168,17 @@ def _problem_of(path: PurePosixPath) -> tuple[str, bool, int]:
     stem, version = path.stem, 0
     if again := _AGAIN.search(stem):
         stem, version = stem[: again.start()], int(again[1] or again[2])
-    known = {name: name for name in course.names()} | {name[4:]: name for name in course.names()}
-    if stem in known:
-        return known[stem], stem.startswith("p"), version
+    if stem in _known():
+        return _known()[stem], stem.startswith("p"), version
     number = _NUMBER.fullmatch(stem)
-    name = next((name for name in course.names() if number and int(name[1:3]) == int(number[1])), "")
-    return name, False, version
+    return _known().get(f"{int(number[1]):02d}", "") if number else "", False, version
+
+
+@cache
+def _known() -> dict[str, str]:
+    """The problems by name, by slug and by number. Looked up for every file of a class, and always the same."""
+    names = course.names()
+    return {key: name for name in names for key in (name, name[4:], name[1:3])}
 
 
 def _chosen(rows: list[tuple[bool, int, File]]) -> tuple[File | str, list[str]]:

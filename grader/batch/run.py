@@ -65,8 +65,7 @@ def carry_out(
     """Writes down what was settled, and each result as it comes. A text instead of a result says why there is none."""
     store.remember("environment", cache.environment())
     store.keep_only(made.wanted)
-    for record in made.settled:
-        store.put(record)
+    store.put(*made.settled)
     for task, graded in results:
         item = made.handed[task.learner, task.problem]
         if isinstance(graded, str):

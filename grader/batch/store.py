@@ -4,14 +4,13 @@ import contextlib
 import csv
 import io
 import json
-import os
 import sqlite3
-import tempfile
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Any
 
+from grader import files
 from grader.errors import UsageError
 
 DATABASE, TABLE = "results.sqlite", "results.csv"
@@ -86,13 +85,12 @@ class Store:
         with self._writing():
             self._database.execute("insert or replace into facts values (?, ?)", [name, value])
 
-    def put(self, record: Record) -> None:
-        """Writes a record, in place of an earlier one."""
-        values = [record.learner, record.problem, record.key, record.file, record.verdict, record.score, record.points,
-                  record.misconception, record.message, record.notes, record.source,
-                  json.dumps(record.report, ensure_ascii=False)]  # fmt: skip
+    def put(self, *records: Record) -> None:
+        """Writes records, all in one step, in place of earlier ones."""
+        rows = [{**vars(record), "report": json.dumps(record.report, ensure_ascii=False)} for record in records]
+        names = ", ".join(f":{field.name}" for field in fields(Record))
         with self._writing():
-            self._database.execute(f"insert or replace into records values ({', '.join('?' * len(values))})", values)  # noqa: S608
+            self._database.executemany(f"insert or replace into records values ({names})", rows)  # noqa: S608  our own names
 
     def keys(self) -> dict[tuple[str, str], str]:
         """What each record was made from, by learner and problem."""
@@ -132,23 +130,7 @@ def write_csv(path: Path, header: Sequence[str], rows: Iterable[Sequence[Any]]) 
     writer = csv.writer(text, lineterminator="\n")
     writer.writerow(header)
     writer.writerows([_cell(value) for value in row] for row in rows)
-    write(path, text.getvalue())
-
-
-def write(path: Path, text: str) -> None:
-    """Writes a file, whole or not at all. Raises UsageError if that is not possible."""
-    try:
-        handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=".new-")
-        try:
-            with os.fdopen(handle, "w", encoding="utf-8", newline="") as file:
-                file.write(text)
-            os.chmod(temporary, 0o644)
-            os.replace(temporary, path)
-        except OSError:
-            os.unlink(temporary)
-            raise
-    except OSError as error:
-        raise UsageError(f"{path} cannot be written: {error.strerror}.") from None
+    files.write(path, text.getvalue())
 
 
 def _cell(value: Any) -> str:

@@ -6,10 +6,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from grader import course
+from grader import course, files
 from grader.batch import likeness
 from grader.batch.likeness import Pair
-from grader.batch.store import Record, write, write_csv
+from grader.batch.store import Record, write_csv
 from grader.problem import Problem
 
 MOST_IDEAS = 5
@@ -81,7 +81,7 @@ def write_all(summary: Summary, folder: Path) -> list[Path]:
     write_csv(paths[1], ("problem", "misconception", "learners"), ideas)
     rows = [(pair.problem, pair.one, pair.other, f"{pair.likeness:.3f}") for pair in summary.alike]
     write_csv(paths[2], ("problem", "one", "other", "likeness"), rows)
-    write(paths[3], page(summary))
+    files.write(paths[3], page(summary))
     return paths
 
 

@@ -6,6 +6,7 @@ import threading
 import time
 from dataclasses import dataclass, field, replace
 from functools import cache
+from pathlib import Path
 from typing import Any
 
 from grader import cache as cache_
@@ -130,8 +131,7 @@ class _Desk:
         self.since_control[problem.name, task.seed] = count + 1
 
     def _run(self, problem: Problem, source: Submission, task: Task, *, keeps_programs: bool = False) -> Report:
-        # Compiled by trusted code only, and read by all.
-        programs = cache_.programs([problem.name, "batch", *submission.reference(problem).sources.values()])
+        programs = _programs(problem.name)
         job = Job(problem.name, problem.devices, problem.long_runs, cache=programs, keeps_programs=keeps_programs)
         return judge.grade(
             problem, source, self.zygote, reference=self._reference(problem), seed=task.seed, timeout=task.timeout,
@@ -144,6 +144,12 @@ class _Desk:
         while len(self.references) > KEPT_REFERENCES:
             self.references.pop(next(iter(self.references))).close()
         return found
+
+
+@cache
+def _programs(problem: str) -> Path | None:
+    """Where the reference's programs are: compiled by trusted code only, and read by all."""
+    return cache_.programs([problem, "batch", *submission.reference(course.load(problem)).sources.values()])
 
 
 @cache

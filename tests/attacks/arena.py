@@ -30,7 +30,6 @@ class Arena:
 
     folder: Path
     problem: object = field(default_factory=lambda: course.find("07"))
-    got: list[str] = field(default_factory=list)
 
     def __post_init__(self) -> None:
         self.zygote = Zygote()

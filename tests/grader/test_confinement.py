@@ -13,7 +13,7 @@ from typing import Any
 import psutil
 import pytest
 
-from tests.conftest import ROOT, Grade
+from tests.conftest import ROOT, Grade, boot
 
 PROBE = """
 import importlib.util, json, os, resource, socket, subprocess, sys
@@ -140,7 +140,7 @@ def test_without_any_strong_layer_the_report_says_so(look: Look):
     assert "def next_token_loss" in seen["read solution"]
 
 
-BOOT = f"import sys; sys.path.insert(0, {str(ROOT)!r}); from grader.cli import main; main()"
+BOOT = boot()
 CAPABILITIES = "import re; print(re.search('CapEff:(.*)', open('/proc/self/status').read())[1].strip())"
 
 

@@ -14,10 +14,10 @@ from pathlib import Path
 import psutil
 import pytest
 
-from tests.conftest import ROOT, Grade
+from tests.conftest import ROOT, Grade, boot
 from tests.grader.batch.conftest import GOOD, NAME, STUB, WRONG, HandIn
 
-BOOT = f"import sys; sys.path.insert(0, {str(ROOT)!r}); from grader.cli import main; main()"
+BOOT = boot()
 
 
 # Whoever runs these tests in the background ignores SIGINT, and so would all that they start.
