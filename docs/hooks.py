@@ -19,7 +19,7 @@ def on_config(config: Any) -> Any:
     about = [
         {"For teachers": "teachers.md"},
         {"The grader": "design.md"},
-        {"Isolation": "isolation.md"},
+        {"Security": "security.md"},
         {"The trainer": "harness.md"},
     ]
     config.nav = [{"Home": "index.md"}, *({part: pages} for part, pages in parts.items()), {"How it works": about}]

@@ -1,0 +1,174 @@
+"""A class of 300 over ten problems: marks as expected, killed three times on the way, nothing left, memory flat.
+
+    python benchmarks/classroom.py [SUBMISSIONS]
+
+Right files in several styles, every misconception, stubs, and every attack of the suite. The class is graded once without a
+break, and once killed with SIGKILL three times and resumed; both must give the same table.
+"""
+
+import csv
+import os
+import random
+import signal
+import sqlite3
+import subprocess
+import sys
+import tempfile
+import time
+from dataclasses import dataclass
+from pathlib import Path
+
+import psutil
+from timing import ROOT
+
+from grader import course
+
+sys.path.insert(0, str(ROOT))
+
+from tests.attacks.arena import FAMILIES
+
+PROBLEMS = [course.find(str(number)) for number in range(1, 11)]
+STYLES = ROOT / "tests" / "problems" / "styles"
+GRADE = [sys.executable, "-m", "grader"]
+KILLS = 3
+# Attacks that fill this machine for half a minute each tell no more in a class than in the suite.
+SLOW = {
+    ("bombs", "a hundred thousand files"),
+    ("reads", "searches its memory"),
+    ("patches", "a trace of the worker's frames"),
+}
+
+
+@dataclass(frozen=True)
+class Expected:
+    """What one generated submission must get."""
+
+    text: str
+    problem: str
+    verdicts: tuple[str, ...]
+    misconception: str | None = None
+    most: int | None = None
+
+
+def generated() -> list[Expected]:
+    """All there are: one of each kind."""
+    found = []
+    for problem in PROBLEMS:
+        source = course.solution_path(problem).read_text()
+        found.append(Expected(source, problem.name, ("PASS",)))
+        found += [
+            Expected(path.read_text(), problem.name, ("PASS",))
+            for path in sorted(STYLES.glob(f"{problem.name[:3]}_*.py"))
+        ]
+        found.append(Expected(course.stub_text(problem), problem.name, ("NOT ATTEMPTED",)))
+        for idea in course.misconceptions(problem):
+            for text in idea.variants(source).values():
+                found.append(Expected(text, problem.name, ("FAIL", "ERROR", "TIMEOUT", "MEMORY"), idea.name))
+    name = "p07_next_token_loss"
+    facts = {
+        "PORT": "0",
+        "UDP": "0",
+        "JUDGE": "1",
+        "SEED": "987654321",
+        "SEEN": "",
+        "ROOT": str(ROOT),
+        "SECRET": "x" * 40,
+    }
+    facts |= {key: f"/{key}" for key in ("CANARY", "CACHE", "UNIX", "ABSTRACT", "OUTSIDE")}
+    for family, attacks in FAMILIES.items():
+        for title, attack in attacks.items():
+            if (family, title) not in SLOW:
+                found.append(Expected(attack.text(facts), name, attack.verdicts, most=1))
+    return found
+
+
+def main() -> None:
+    count = int(sys.argv[1]) if len(sys.argv) > 1 else 300
+    kinds = generated()
+    rng = random.Random(5)
+    chosen = kinds[:count] + [rng.choice(kinds) for _ in range(count - len(kinds))]
+    with tempfile.TemporaryDirectory() as folder:
+        top = Path(folder)
+        (top / "tmp").mkdir()
+        (top / "seed.txt").write_text("a secret")
+        for number, item in enumerate(chosen):
+            path = top / "class" / f"learner {number:03}" / f"{item.problem}.py"
+            path.parent.mkdir(parents=True)
+            path.write_text(f"{item.text}\n# {number}\n", errors="surrogatepass")
+        env = {**os.environ, "TMPDIR": str(top / "tmp"), "GRADE_CACHE": str(top / "cache")}
+
+        def command(results: str) -> list[str]:
+            return [*GRADE, "batch", str(top / "class"), "--out", str(top / results), "--seed-file", str(top / "seed.txt"),
+                    "--problems", "01-10", "--timeout", "10"]  # fmt: skip
+
+        start = time.perf_counter()
+        memory = whole(command("whole"), env)
+        taken = time.perf_counter() - start
+        print(f"{len(chosen)} submissions in {taken:.0f} s, some of them attacks that wait for their limits")
+        killed(command("killed"), env, top / "killed", len(chosen))
+        rows = list(csv.DictReader((top / "whole" / "results.csv").open(newline="")))
+        wrong = [line for number, item in enumerate(chosen) for line in compare(number, item, rows)]
+        same = (top / "whole" / "results.csv").read_text() == (top / "killed" / "results.csv").read_text()
+        left = [path.name for path in (top / "tmp").iterdir()]
+        print(*wrong, sep="\n", end="\n" if wrong else "")
+        print(f"marks not as expected: {len(wrong)}")
+        print(f"the same table after {KILLS} kills: {same}; left in TMPDIR: {left or 'nothing'}")
+        third = len(memory) // 3
+        first, last = max(memory[third : 2 * third]), max(memory[2 * third :])
+        print(f"memory of all judges: {first >> 20} MiB at most in the second third, {last >> 20} MiB in the last")
+        sys.exit(1 if wrong or not same or left else 0)
+
+
+def compare(number: int, item: Expected, rows: list[dict[str, str]]) -> list[str]:
+    """What is wrong with a record."""
+    (row,) = [row for row in rows if (row["learner"], row["problem"]) == (f"learner {number:03}", item.problem)]
+    right = row["verdict"] in item.verdicts and item.misconception in (None, row["misconception"])
+    right = right and (row["verdict"] != "PASS" or row["score"] == row["points"])
+    right = right and (item.most is None or int(row["score"]) <= item.most)
+    got = f"{row['verdict']} {row['score']} {row['misconception']!r}"
+    return [] if right else [f"  {row['learner']} {item.problem}: {got}, not {item.verdicts} {item.misconception!r}"]
+
+
+def whole(command: list[str], env: dict[str, str]) -> list[int]:
+    """Runs it; returns the memory of the process and its pool, every half second."""
+    process = subprocess.Popen(command, cwd=ROOT, env=env, stdout=subprocess.DEVNULL)
+    memory = []
+    while process.poll() is None:
+        held = 0
+        for each in [psutil.Process(process.pid), *psutil.Process(process.pid).children()]:
+            try:
+                held += each.memory_info().rss
+            except psutil.Error:
+                continue
+        memory.append(held)
+        time.sleep(0.5)
+    if process.returncode:
+        sys.exit(f"{command} failed with {process.returncode}")
+    return memory
+
+
+def killed(command: list[str], env: dict[str, str], results: Path, count: int) -> None:
+    """Runs it, killed at a quarter, a half and three quarters of the way."""
+    for part in range(1, KILLS + 1):
+        process = subprocess.Popen(command, cwd=ROOT, env=env, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        while process.poll() is None:
+            time.sleep(0.1)
+            if (results / "results.sqlite").exists():
+                with sqlite3.connect(f"file:{results / 'results.sqlite'}?mode=ro", uri=True) as database:
+                    try:
+                        done = database.execute("select count(*) from records where key <> ''").fetchone()[0]
+                    except sqlite3.Error:
+                        continue
+                if done >= count * part / (KILLS + 1):
+                    break
+        begun = psutil.Process(process.pid).children(recursive=True)
+        process.send_signal(signal.SIGKILL)
+        process.wait()
+        _, alive = psutil.wait_procs(begun, timeout=20)
+        if alive:
+            sys.exit(f"left behind: {alive}")
+    subprocess.run(command, cwd=ROOT, env=env, check=True, stdout=subprocess.DEVNULL)
+
+
+if __name__ == "__main__":
+    main()
