@@ -3,6 +3,7 @@
 import contextlib
 import os
 import signal
+import sys
 from collections.abc import Callable
 from dataclasses import dataclass
 from time import monotonic, sleep
@@ -45,6 +46,10 @@ class Tree:
         end = monotonic() + 5
         while [process for process in self.members() if _kill(process)] and monotonic() < end:
             sleep(0.01)
+        if sys.platform == "win32":
+            for root in _process(self.root):
+                _kill(root)
+            return
         with contextlib.suppress(ProcessLookupError, PermissionError):
             os.killpg(self.root, signal.SIGKILL)
 
@@ -59,7 +64,7 @@ def _process(pid: int) -> list[psutil.Process]:
 def _kill(process: psutil.Process) -> bool:
     """Kills it; False if it was gone already. A zombie of ours is reaped."""
     with contextlib.suppress(psutil.Error, ChildProcessError):
-        if process.status() == psutil.STATUS_ZOMBIE:
+        if sys.platform != "win32" and process.status() == psutil.STATUS_ZOMBIE:
             if process.ppid() == os.getpid():
                 os.waitpid(process.pid, os.WNOHANG)
             return False

@@ -10,7 +10,6 @@ from __future__ import annotations
 import contextlib
 import json
 import os
-import signal
 import socket
 import subprocess
 import sys
@@ -87,11 +86,7 @@ class Worker:
             "without": os.environ.get(WITHOUT, "").split(","), "cgroup": [], "controllers": [],
         }  # fmt: skip
         if zygote is None:
-            direct = subprocess.Popen(
-                _command("grader.worker", theirs), pass_fds=[theirs.fileno()], cwd=self._scratch,
-                env=_environment(self._scratch), stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
-                stderr=subprocess.STDOUT, start_new_session=True,
-            )  # fmt: skip
+            direct = _start("grader.worker", theirs, self._scratch, output=subprocess.PIPE)
             assert direct.stdout is not None  # noqa: S101  it was asked for
             self._process: _Process = direct
             pipe: IO[bytes] = direct.stdout
@@ -185,7 +180,7 @@ class Forked:
     def __init__(self, life: socket.socket) -> None:
         self._life = life
         self._begun, self._over = threading.Event(), threading.Event()
-        self._pid, self._code = 0, -int(signal.SIGKILL)
+        self._pid, self._code = 0, -9  # SIGKILL
         threading.Thread(target=self._listen, daemon=True).start()
 
     @property
@@ -264,23 +259,42 @@ class Zygote:
         self._home = scratch.make()
         self._control, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         with theirs:
-            self._process = subprocess.Popen(
-                _command("grader.zygote", theirs), pass_fds=[theirs.fileno()], cwd=self._home,
-                env=_environment(self._home), stdin=subprocess.DEVNULL, start_new_session=True,
-            )  # fmt: skip
+            self._process = _start("grader.zygote", theirs, self._home)
 
 
-def _command(module: str, sock: socket.socket) -> list[str]:
+def _start(module: str, sock: socket.socket, home: str, output: int | None = None) -> subprocess.Popen[bytes]:
+    """Starts the `main` of a module as a process that speaks on `sock`, with nothing else of ours."""
     # -I: no PYTHON* variables, no user site, no current folder on the path.
-    return [sys.executable, "-I", "-c", _BOOT, str(ROOT), str(sock.fileno()), module]
+    command = [sys.executable, "-I", "-c", _BOOT, str(ROOT), str(sock.fileno()), module]
+    error = None if output is None else subprocess.STDOUT
+    if sys.platform == "win32":
+        process = subprocess.Popen(
+            command, cwd=home, env=_environment(home), stdin=subprocess.PIPE, stdout=output, stderr=error
+        )
+        assert process.stdin is not None  # noqa: S101  it was asked for
+        with process.stdin as pipe:
+            pipe.write(sock.share(process.pid))
+        return process
+    return subprocess.Popen(
+        command, pass_fds=[sock.fileno()], cwd=home, env=_environment(home), stdin=subprocess.DEVNULL,
+        stdout=output, stderr=error, start_new_session=True,
+    )  # fmt: skip
+
+
+def inherited() -> socket.socket:
+    """In a process that `_start` began: its end of the socket."""
+    if sys.platform == "win32":  # where a socket is no descriptor
+        return socket.fromshare(sys.stdin.buffer.read())
+    return socket.socket(fileno=FD)
 
 
 # Runs before anything of ours can be imported: the socket becomes descriptor 3, and all above it are closed.
 _BOOT = f"""
 import gc, os, sys
 gc.disable()
-os.dup2(int(sys.argv[2]), {FD})
-os.closerange({FD + 1}, 65536)
+if sys.platform != "win32":
+    os.dup2(int(sys.argv[2]), {FD})
+    os.closerange({FD + 1}, 65536)
 sys.path.insert(0, sys.argv[1])
 from importlib import import_module
 import_module(sys.argv[3]).main()
@@ -291,7 +305,7 @@ def _environment(home: str) -> dict[str, str]:
     kept = {name: os.environ[name] for name in ("LD_LIBRARY_PATH", "SYSTEMROOT") if name in os.environ}
     return {
         **kept,
-        "HOME": home,
+        "USERPROFILE" if sys.platform == "win32" else "HOME": home,
         "JAX_PERSISTENT_CACHE_MIN_ENTRY_SIZE_BYTES": "-1",
         "JAX_PLATFORMS": "cpu",  # a verdict must not depend on the accelerator of the machine
         "LANG": "C.UTF-8",

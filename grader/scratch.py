@@ -4,14 +4,12 @@ import atexit
 import contextlib
 import os
 import secrets
+import sys
 import tempfile
 from functools import cache
 from pathlib import Path
 
-try:
-    import fcntl
-except ImportError:  # Windows: what a killed judge leaves there stays
-    fcntl = None  # type: ignore[assignment]
+from grader import files
 
 _PREFIX = "grade-"
 _LOCK = "in-use"
@@ -27,7 +25,7 @@ def _home() -> Path:
     """This process's own folder in the system's temporary one. A lock says that it is in use for as long as we live."""
     sweep()
     made = Path(tempfile.mkdtemp(prefix=_PREFIX))
-    if _hold(made) is None and fcntl is not None:  # swept up before it was locked
+    if files.lock(made / _LOCK) is None:  # swept up before it was locked
         return _home()
     atexit.register(leave)
     return made
@@ -46,27 +44,15 @@ def leave() -> None:
         _home.cache_clear()
 
 
-def _hold(folder: Path) -> int | None:
-    """Takes the lock of a folder, until its file is closed or this process ends; None if another process has it."""
-    if fcntl is None:
-        return None
-    file = os.open(folder / _LOCK, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
-    try:
-        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except OSError:
-        os.close(file)
-        return None
-    return file
-
-
 def _sweep(folder: Path) -> None:
     """Removes the folder of a judge that is gone. One without a lock is just being made."""
     with contextlib.suppress(OSError):
-        ours = not folder.is_symlink() and folder.stat().st_uid == os.getuid()
-        lock = _hold(folder) if ours and (folder / _LOCK).exists() else None
+        ours = not folder.is_symlink() and (sys.platform == "win32" or folder.stat().st_uid == os.getuid())
+        lock = files.lock(folder / _LOCK) if ours and (folder / _LOCK).exists() else None
         if lock is not None:
             remove(str(folder))
             os.close(lock)
+            remove(str(folder))  # Windows removes no open file
 
 
 def remove(top: str) -> None:

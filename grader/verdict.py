@@ -8,6 +8,8 @@ from grader.course import Misconception
 from grader.flat import Mismatch
 from grader.problem import Case, Check, Problem
 
+NOTHING_RUN = "none: nothing was run"  # isolation
+
 
 class Verdict(StrEnum):
     """In order of severity: the worst that any check met is the submission's."""
@@ -54,7 +56,7 @@ class Report:
     frames: str = ""
     notes: Sequence[str] = field(default_factory=list)
     stdout: str = ""
-    isolation: str = "none: nothing was run"
+    isolation: str = NOTHING_RUN
     seconds: float = 0.0
     part: str = ""
     earlier: "Report | None" = None

@@ -31,7 +31,7 @@ from grader.channel import ChannelError, Frame, receive, send
 from grader.confinement import confine
 from grader.leaves import BadOutput, to_leaves
 from grader.problem import Case
-from grader.sandbox import FD
+from grader.sandbox import inherited
 from grader.subject import BadEntry, Subject
 
 MAX_MESSAGE = 1000
@@ -91,7 +91,7 @@ def prepare(name: str) -> Bench:
 
 def main() -> None:
     """The worker of a reference, or of a system that cannot fork: serves until the judge hangs up."""
-    sock = socket.socket(fileno=FD)
+    sock = inherited()
     job = receive(sock).fields
     bench = prepare(job["problem"])
     settle()

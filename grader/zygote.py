@@ -21,7 +21,7 @@ from typing import Any
 
 from grader import namespaces, worker
 from grader.confinement import programs, root_files
-from grader.sandbox import FD
+from grader.sandbox import FD, inherited
 
 _LIFE = FD + 1  # where a supervisor finds its socket
 _PR_SET_DEATH_SIGNAL, _PR_SET_DUMPABLE, _PR_SET_SUBREAPER = 1, 4, 36
@@ -29,7 +29,7 @@ _PR_SET_DEATH_SIGNAL, _PR_SET_DUMPABLE, _PR_SET_SUBREAPER = 1, 4, 36
 
 def main() -> None:
     """Forks until the judge hangs up."""
-    control = socket.socket(fileno=FD)
+    control = inherited()
     signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # the dead need nobody to ask for them
     root_files()  # worked out once, for all
     while True:

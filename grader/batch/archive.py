@@ -18,6 +18,8 @@ LARGEST = 16 << 20  # one file, as it is declared
 ARCHIVES = (".zip", ".tar", ".tar.gz", ".tgz", ".tar.xz", ".tar.bz2")
 _WANTED = (".py", ".ipynb", ".zip", ".yml")  # of a tar archive, which can be read only once, from the front
 _JUNK = ("__MACOSX", "__pycache__")
+# A file may have become a link, or a pipe, since it was looked at. Windows has neither flag, and asks for one of its own.
+_READ = os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0)
 
 
 class Refused(Exception):
@@ -77,8 +79,7 @@ def _of_folder(top: Path) -> Iterator[File]:
 
 def _from_disk(path: Path, size: int) -> bytes:
     try:
-        # It may have become a link since it was looked at.
-        with os.fdopen(os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK), "rb") as file:
+        with os.fdopen(os.open(path, _READ), "rb") as file:
             return file.read(size)
     except OSError as error:
         raise Refused(f"cannot be read: {error.strerror}") from None

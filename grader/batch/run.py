@@ -6,9 +6,8 @@ from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
 from concurrent.futures.process import BrokenProcessPool
 from dataclasses import dataclass
-from typing import Any
 
-from grader import cache, course
+from grader import cache, course, judge
 from grader.batch import tasks
 from grader.batch.intake import Handed, Intake
 from grader.batch.store import Record, Store
@@ -147,10 +146,10 @@ def _stop(pool: ProcessPoolExecutor) -> None:
 
 def _not_run(problem: Problem, item: Handed, *, attempted: bool) -> Record:
     verdict = Verdict.ERROR if attempted else Verdict.NOT_ATTEMPTED
-    report: dict[str, Any] = report_json.refused(problem.name, item.refused)
+    report = report_json.as_object(judge.refused(problem, item.file, verdict, item.refused))
     return Record(
         item.learner, problem.name, "", item.file, str(verdict), 0, problem.points, message=item.refused,
-        notes="; ".join(item.notes), report={**report, "verdict": str(verdict), "points": problem.points},
+        notes="; ".join(item.notes), report=report,
     )  # fmt: skip
 
 

@@ -4,6 +4,7 @@ import contextlib
 import csv
 import io
 import json
+import os
 import sqlite3
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, fields
@@ -73,7 +74,7 @@ class Store:
     def close(self) -> None:
         """Lets others have the folder."""
         self._database.close()
-        self._lock.close()
+        os.close(self._lock)
 
     def fact(self, name: str) -> str | None:
         """Something remembered of the batch."""
@@ -139,16 +140,8 @@ def _cell(value: Any) -> str:
     return f"'{text}" if text.startswith(("=", "+", "-", "@", "\t", "\r")) else text
 
 
-def _locked(folder: Path) -> io.TextIOWrapper:
-    file = (folder / ".lock").open("w")
-    try:
-        import fcntl
-
-        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except ImportError:
-        pass  # Windows: nobody is kept from writing there twice
-    except OSError:
-        raise UsageError(
-            f"Another `grade batch` is writing to {folder}; wait for it, or name another folder."
-        ) from None
-    return file
+def _locked(folder: Path) -> int:
+    lock = files.lock(folder / ".lock")
+    if lock is None:
+        raise UsageError(f"Another `grade batch` is writing to {folder}; wait for it, or name another folder.")
+    return lock

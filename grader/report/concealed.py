@@ -3,6 +3,8 @@
 from collections.abc import Mapping
 from typing import Any
 
+from grader.verdict import NOTHING_RUN
+
 _KINDS = {
     "value": "a number differs from the reference's",
     "shape": "a shape differs from the reference's",
@@ -23,8 +25,10 @@ def concealed(report: Mapping[str, Any]) -> dict[str, Any]:
     """The verdict of each check, what kind of difference it met, and the idea behind it.
 
     Nothing that the submission wrote, and no number of a case: an exception's text, its type or a printed line could carry the
-    inputs out.
+    inputs out. Of a file that was never run, everything.
     """
+    if report["isolation"] == NOTHING_RUN:
+        return dict(report)
     checks = [
         {**check, "message": "" if check["passed"] else _KINDS.get(check["kind"]) or _VERDICTS[check["verdict"]]}
         for check in report["checks"]

@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 
 from grader.problem import Case
-from grader.verdict import CheckResult, Report
+from grader.verdict import NOTHING_RUN, CheckResult, Report
 
 SCHEMA = 1
 _SHOWN = 2000  # numbers of one array that are worth sending
@@ -56,7 +56,7 @@ def refused(problem: str | None, message: str) -> dict[str, Any]:
             {"name": "request", "passed": False, "points": 0, "message": message, "verdict": "ERROR", "kind": ""}
         ],
         "misconception": None, "part": "", "earlier": None, "notes": [], "counterexample": None, "stdout": "",
-        "isolation": "none: nothing was run", "seconds": 0.0,
+        "isolation": NOTHING_RUN, "seconds": 0.0,
     }  # fmt: skip
 
 

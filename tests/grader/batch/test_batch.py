@@ -59,7 +59,7 @@ def seed(tmp_path: Path) -> Path:
 def test_a_class_is_graded_and_graded_again(grade: Grade, klass: Path, seed: Path, tmp_path: Path):
     out = tmp_path / "results"
     command = ("batch", klass, "--out", out, "--seed-file", seed, "--timeout", 3)
-    run = grade(*command)
+    run = grade(*command, "--format", "gradescope")
     assert run.code == 0, run.err
     assert "8 learners (folders), 1 problems, 7 files." in run.out
     found = rows(out)
@@ -72,6 +72,15 @@ def test_a_class_is_graded_and_graded_again(grade: Grade, klass: Path, seed: Pat
     assert "binary file" in found["broken"]["message"]
     assert "ended by itself" in found["quits"]["message"]
     assert (out / "similar.csv").read_text().splitlines()[1:] == [f"{NAME},Zoë,copy of Zoë,1.000"]
+    # Also those that never ran have all checks and points, and are told why.
+    for learner, says in {
+        "broken": "binary file",
+        "nothing": "nothing was handed in",
+        "Zoë": "a number differs",
+    }.items():
+        tests = json.loads((out / "gradescope" / f"{learner}.json").read_text())["tests"]
+        assert sum(test["max_score"] for test in tests) == 6
+        assert any(says in test["output"] for test in tests)
     page = (out / "summary.html").read_text()
     for text in ("8 learners, 1 problems", "no shift", "copy of Zoë"):
         assert text in page
