@@ -39,7 +39,8 @@ def _plain(title: str, unit: str, total: int | None, done: int) -> Callable[...,
         if now - last >= PLAIN_SECONDS or done == total:
             last = now
             of = f" of {total:,}" if total else ""
+            note = f", {note}" if note else ""
             left = f", {(now - began) / max(done - first, 1) * (total - done):.0f} s left" if total else ""
-            print(f"{title}: {done:,}{of} {unit}{left} {note}".rstrip(), file=sys.stderr, flush=True)
+            print(f"{title}: {done:,}{of} {unit}{left}{note}", file=sys.stderr, flush=True)
 
     return advance
