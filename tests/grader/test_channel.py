@@ -2,6 +2,8 @@
 
 import json
 import socket
+import subprocess
+import sys
 import threading
 import time
 
@@ -24,6 +26,7 @@ from grader.channel import (
     send,
 )
 from grader.flat import Leaf
+from tests.conftest import ROOT
 
 paths = st.text(st.characters(codec="utf-8", categories=["L", "N", "P"]), min_size=1, max_size=20)
 arrays = st.sampled_from(sorted(set(WIRE_DTYPES) - {"bfloat16"})).flatmap(
@@ -75,6 +78,14 @@ def test_a_damaged_frame_is_refused_or_is_still_a_frame(frame, data):
 def test_noise_is_refused(header, body):
     with pytest.raises(ChannelError):
         decode(header, body)
+
+
+def test_nothing_that_a_fuzzer_finds_is_worse_than_refused():
+    pytest.importorskip("atheris", reason="it is there for Linux on x86-64 only")
+    command = [sys.executable, "-m", "tests.grader.fuzz_channel", "-runs=20000", "-seed=1"]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    assert "DONE" in done.stderr
 
 
 def header(**changes: object) -> bytes:
