@@ -2,6 +2,7 @@
 
 import base64
 import json
+import re
 from pathlib import Path
 from typing import Any
 from xml.etree import ElementTree
@@ -80,8 +81,33 @@ def test_github(told):
     assert json.loads(base64.b64decode(told("github", GOOD)))["status"] == "pass"
 
 
+# What the schema that Jenkins validates with, junit-10.xsd, allows: elements inside; attributes, those that must be there.
+JUNIT = {
+    "testsuites": ({"testsuite"}, {"name", "time", "tests", "failures", "errors"}, set()),
+    "testsuite": (
+        {"testsuite", "properties", "testcase", "system-out", "system-err"},
+        {"group", "time", "skipped", "timestamp", "hostname", "id", "package", "file", "log", "url"},
+        {"name", "tests", "failures", "errors"},
+    ),
+    "testcase": ({"skipped", "error", "failure", "system-out", "system-err"}, {"time", "classname", "group"}, {"name"}),
+    "failure": (set(), {"type", "message"}, set()),
+    "error": (set(), {"type", "message"}, set()),
+}
+
+
+def check_junit(element: ElementTree.Element) -> None:
+    """Raises AssertionError where an element is not as the schema has it."""
+    inside, allowed, required = JUNIT[element.tag]
+    assert required <= set(element.keys()) <= allowed | required
+    assert re.fullmatch(r"[0-9]+(\.[0-9]*)?", element.get("time", "0"))
+    for child in element:
+        assert child.tag in inside
+        check_junit(child)
+
+
 def test_junit(told):
     top = ElementTree.fromstring(told("junit"))
+    check_junit(top)
     (suite,) = top
     assert (top.tag, suite.tag) == ("testsuites", "testsuite")
     assert (suite.get("tests"), suite.get("failures"), suite.get("errors")) == ("5", "4", "0")
@@ -93,7 +119,8 @@ def test_junit(told):
 
 def test_junit_holds_any_text(told):
     text = "def next_token_loss(a, b, c): raise ValueError('\\x00\\x08\\ud800 <&> ]]>')\n"
-    suite = ElementTree.fromstring(told("junit", text))[0]
+    (suite,) = top = ElementTree.fromstring(told("junit", text))
+    check_junit(top)
     assert suite.get("errors") == "5"
 
 
