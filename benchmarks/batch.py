@@ -65,11 +65,15 @@ def main() -> None:
 
             figures.setdefault("cold", []).append(_rate(cold, cores))
             figures.setdefault("pytest", []).append(_rate(pytest, cores))
+        _print(figures, rounds)
         otter = _otter(top)
+    print(f"otter    {60 / otter:8.1f} submissions a minute, one at a time" if otter else "otter    not installed")
+
+
+def _print(figures: dict[str, list[float]], rounds: int) -> None:
     for name, rates in figures.items():
         spread = f"({min(rates):.1f} to {max(rates):.1f}, {rounds} rounds)"
         print(f"{name:8} {statistics.median(rates):8.1f} submissions a minute   {spread}")
-    print(f"otter    {60 / otter:8.1f} submissions a minute, one at a time" if otter else "otter    not installed")
     for name, bar in (("cold", 3), ("pytest", 10)):
         ratio = statistics.median(a / b for a, b in zip(figures["batch"], figures[name], strict=True))
         print(f"batch / {name:8} {ratio:6.1f}   bar {bar}: {'met' if ratio >= bar else 'MISSED'}")

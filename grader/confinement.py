@@ -18,6 +18,7 @@ from typing import Any
 
 from grader import landlock, namespaces, seccomp
 from grader.course import ROOT
+from grader.libc import DEATH_SIGNAL, DUMPABLE, libc, prctl
 from grader.sandbox import THREADS
 
 try:
@@ -49,7 +50,7 @@ def confine(job: Mapping[str, Any], *, entered: bool) -> str:
         layers.append("landlock")
     if sys.platform == "linux":
         namespaces.drop_capabilities()
-        _prctl(1, signal.SIGKILL)  # PR_SET_PDEATHSIG: not to outlive what started it
+        prctl(DEATH_SIGNAL, signal.SIGKILL)  # not to outlive what started it
         if "seccomp" not in without and seccomp.available():
             seccomp.restrict()
             layers.append("seccomp")
@@ -119,7 +120,7 @@ def _become_nobody(job: Mapping[str, Any]) -> bool:
         os.setresuid(user, user, user)
     except OSError:  # a user namespace that has no other
         return False
-    _prctl(4, 1)  # PR_SET_DUMPABLE: a change of user takes it away, and with it the right to read one's own /proc
+    prctl(DUMPABLE, 1)  # a change of user takes it away, and with it the right to read one's own /proc
     return True
 
 
@@ -153,10 +154,6 @@ def _tasks() -> int:
     return count
 
 
-def _prctl(option: int, value: int) -> None:
-    ctypes.CDLL(None).prctl(option, value, 0, 0, 0)
-
-
 def _not_stopped(job: Mapping[str, Any]) -> list[str]:
     """Which of some small attacks succeed from here."""
 
@@ -177,7 +174,7 @@ def _not_stopped(job: Mapping[str, Any]) -> list[str]:
         path.unlink()
 
     def call() -> None:
-        if ctypes.CDLL(None).personality(ctypes.c_ulong(0xFFFFFFFF)) < 0:  # asks and changes nothing
+        if libc().personality(ctypes.c_ulong(0xFFFFFFFF)) < 0:  # asks and changes nothing
             raise PermissionError
 
     def capabilities() -> None:

@@ -3,15 +3,15 @@
 See landlock(7). Unprivileged; applies to the calling thread and what it starts, so it must run while there is one thread.
 """
 
-import ctypes
 import os
 import struct
 import sys
 from collections.abc import Iterable
 from pathlib import Path
 
+from grader.libc import NO_NEW_PRIVILEGES, call, error, libc
+
 _CREATE_RULESET, _ADD_RULE, _RESTRICT_SELF = 444, 445, 446  # the same numbers on every architecture
-_PR_SET_NO_NEW_PRIVS = 38
 _RULE_PATH_BENEATH = 1
 _VERSION_FLAG = 1
 
@@ -27,7 +27,7 @@ def version() -> int:
     """The kernel's Landlock interface version; 0 where there is none."""
     if sys.platform != "linux":
         return 0
-    return max(0, int(_libc().syscall(_CREATE_RULESET, None, 0, _VERSION_FLAG)))
+    return max(0, int(libc().syscall(_CREATE_RULESET, None, 0, _VERSION_FLAG)))
 
 
 def restrict(readable: Iterable[Path], writable: Iterable[Path]) -> int:
@@ -41,15 +41,15 @@ def restrict(readable: Iterable[Path], writable: Iterable[Path]) -> int:
     rights = max(bits for since, bits in _FS_RIGHTS.items() if since <= abi)
     attributes = struct.pack("=QQQ", rights, _NET_RIGHTS if abi >= 4 else 0, _SCOPES if abi >= 6 else 0)
     size = 24 if abi >= 6 else 16 if abi >= 4 else 8
-    ruleset = _call(_CREATE_RULESET, attributes, size, 0)
+    ruleset = call(_CREATE_RULESET, attributes, size, 0)
     try:
         for path in readable:
             _allow(ruleset, path, _READ_FILE | _READ_DIR)
         for path in writable:
             _allow(ruleset, path, rights & ~1)
-        if _libc().prctl(_PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0):
-            raise OSError(ctypes.get_errno(), "prctl failed")
-        _call(_RESTRICT_SELF, ruleset, 0)
+        if libc().prctl(NO_NEW_PRIVILEGES, 1, 0, 0, 0):
+            raise error("prctl")
+        call(_RESTRICT_SELF, ruleset, 0)
     finally:
         os.close(ruleset)
     return abi
@@ -63,17 +63,6 @@ def _allow(ruleset: int, path: Path, rights: int) -> None:
     try:
         if not path.is_dir():
             rights &= _FILE_RIGHTS
-        _call(_ADD_RULE, ruleset, _RULE_PATH_BENEATH, struct.pack("=Qi", rights, target), 0)
+        call(_ADD_RULE, ruleset, _RULE_PATH_BENEATH, struct.pack("=Qi", rights, target), 0)
     finally:
         os.close(target)
-
-
-def _call(number: int, *args: int | bytes) -> int:
-    result = int(_libc().syscall(number, *args))
-    if result < 0:
-        raise OSError(ctypes.get_errno(), f"Landlock system call {number} failed")
-    return result
-
-
-def _libc() -> ctypes.CDLL:
-    return ctypes.CDLL(None, use_errno=True)

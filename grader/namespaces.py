@@ -11,6 +11,8 @@ import struct
 from collections.abc import Iterable
 from pathlib import Path
 
+from grader.libc import call, error, libc, prctl
+
 _NEW_MOUNTS, _NEW_CGROUP, _NEW_UTS, _NEW_IPC = 0x00020000, 0x02000000, 0x04000000, 0x08000000
 _NEW_USER, _NEW_PIDS, _NEW_NETWORK = 0x10000000, 0x20000000, 0x40000000
 _ALL = _NEW_MOUNTS | _NEW_CGROUP | _NEW_UTS | _NEW_IPC | _NEW_PIDS | _NEW_NETWORK
@@ -30,10 +32,9 @@ def unshare() -> bool:
     """Leaves all namespaces of this process for new ones; the next child is the first process of its own. False if the
     system does not allow it."""
     user, group = os.geteuid(), os.getegid()
-    libc = _libc()
-    if user == 0 and libc.unshare(_ALL) == 0:
+    if user == 0 and libc().unshare(_ALL) == 0:
         return True
-    if libc.unshare(_ALL | _NEW_USER):
+    if libc().unshare(_ALL | _NEW_USER):
         return False
     try:
         Path("/proc/self/setgroups").write_text("deny")
@@ -63,9 +64,9 @@ def enter_root(folder: Path, readable: Iterable[Path], writable: Iterable[Path],
     for path in writable:
         _bind(path, folder, writable=True)
     os.chdir(folder)
-    _call(_PIVOT_ROOT, b".", b".")  # the old root lies over the new one now, and goes
-    if _libc().umount2(b".", _DETACH):
-        raise _error("umount2")
+    call(_PIVOT_ROOT, b".", b".")  # the old root lies over the new one now, and goes
+    if libc().umount2(b".", _DETACH):
+        raise error("umount2")
     os.chdir(SCRATCH)
     _set_attributes("/", _READ_ONLY, recursive=False)
 
@@ -73,9 +74,9 @@ def enter_root(folder: Path, readable: Iterable[Path], writable: Iterable[Path],
 def drop_capabilities() -> None:
     """Gives up all capabilities, also those a program could have by its file. Raises OSError."""
     for capability in range(_LAST_CAPABILITY + 1):
-        _libc().prctl(_PR_CAPBSET_DROP, capability, 0, 0, 0)
+        prctl(_PR_CAPBSET_DROP, capability)
     # struct cap_user_header of this thread, and two empty struct cap_user_data
-    _call(_CAPSET, struct.pack("=Ii", _CAPABILITIES, 0), bytes(24))
+    call(_CAPSET, struct.pack("=Ii", _CAPABILITIES, 0), bytes(24))
 
 
 def _bind(path: Path, folder: Path, *, writable: bool) -> None:
@@ -98,23 +99,9 @@ def _bind(path: Path, folder: Path, *, writable: bool) -> None:
 def _set_attributes(target: str, attributes: int, *, recursive: bool) -> None:
     # struct mount_attr: what to set, what to clear, propagation, user namespace. The bits are those of mount(2) here.
     new = struct.pack("=QQQQ", attributes, 0, 0, 0)
-    _call(_MOUNT_SETATTR, _AT_FDCWD, target.encode(), _AT_RECURSIVE if recursive else 0, new, len(new))
+    call(_MOUNT_SETATTR, _AT_FDCWD, target.encode(), _AT_RECURSIVE if recursive else 0, new, len(new))
 
 
 def _mount(source: str, target: str, kind: str, flags: int, data: str = "") -> None:
-    if _libc().mount(source.encode(), target.encode(), kind.encode(), ctypes.c_ulong(flags), data.encode()):
-        raise _error(f"mount {target}")
-
-
-def _call(number: int, *args: int | bytes) -> None:
-    if _libc().syscall(number, *args) < 0:
-        raise _error(f"system call {number}")
-
-
-def _error(what: str) -> OSError:
-    number = ctypes.get_errno()
-    return OSError(number, f"{what}: {os.strerror(number)}")
-
-
-def _libc() -> ctypes.CDLL:
-    return ctypes.CDLL(None, use_errno=True)
+    if libc().mount(source.encode(), target.encode(), kind.encode(), ctypes.c_ulong(flags), data.encode()):
+        raise error(f"mount {target}")

@@ -6,12 +6,13 @@ use many calls, and files, processes and the network are closed by other layers 
 
 import ctypes
 import errno
-import os
 import platform
 import struct
 import sys
 
-_PR_SET_NO_NEW_PRIVS, _PR_SET_SECCOMP, _MODE_FILTER = 38, 22, 2
+from grader.libc import NO_NEW_PRIVILEGES, error, libc
+
+_PR_SET_SECCOMP, _MODE_FILTER = 22, 2
 _LOAD, _EQUAL, _AT_LEAST, _ANY_BIT, _RETURN = 0x20, 0x15, 0x35, 0x45, 0x06
 _ALLOW, _KILL, _ERRNO = 0x7FFF0000, 0x80000000, 0x00050000
 _NUMBER, _ARCHITECTURE, _FIRST_ARGUMENT = 0, 4, 16  # offsets in struct seccomp_data, little-endian
@@ -57,12 +58,11 @@ def available() -> bool:
 def restrict() -> None:
     """Denies the calling thread, and what it starts, the calls in DENIED and new namespaces. Raises OSError if refused."""
     program = _program()
-    libc = ctypes.CDLL(None, use_errno=True)
     instructions = ctypes.create_string_buffer(program, len(program))
     # struct sock_fprog: a length, and, aligned, a pointer.
     header = struct.pack("HxxxxxxP", len(program) // 8, ctypes.addressof(instructions))
-    if libc.prctl(_PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) or libc.prctl(_PR_SET_SECCOMP, _MODE_FILTER, header, 0, 0):
-        raise OSError(ctypes.get_errno(), f"seccomp: {os.strerror(ctypes.get_errno())}")
+    if libc().prctl(NO_NEW_PRIVILEGES, 1, 0, 0, 0) or libc().prctl(_PR_SET_SECCOMP, _MODE_FILTER, header, 0, 0):
+        raise error("seccomp")
 
 
 def _program() -> bytes:

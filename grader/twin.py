@@ -3,12 +3,13 @@
 import os
 import signal
 import socket
+import sys
 from collections.abc import Callable
-from ctypes import CDLL
 from dataclasses import dataclass
 from typing import Any
 
 from grader.channel import Frame, receive, send
+from grader.libc import DEATH_SIGNAL, prctl
 
 
 class TwinError(Exception):
@@ -50,8 +51,8 @@ def fork(serve: Callable[[socket.socket], None]) -> Twin | None:
         return Twin(ours)
     ours.close()
     try:
-        if hasattr(signal, "pthread_sigmask") and os.uname().sysname == "Linux":
-            CDLL(None).prctl(1, signal.SIGKILL, 0, 0, 0)  # PR_SET_PDEATHSIG: not to outlive the worker
+        if sys.platform == "linux":
+            prctl(DEATH_SIGNAL, signal.SIGKILL)  # not to outlive the worker
         if os.getppid() == parent:
             serve(theirs)
     finally:

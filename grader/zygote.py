@@ -5,7 +5,6 @@ root folder and forks the worker. The supervisor tells the judge the exit code; 
 everything. Where there are no namespaces, the worker is the supervisor's own child.
 """
 
-import ctypes
 import json
 import os
 import select
@@ -21,10 +20,10 @@ from typing import Any
 
 from grader import namespaces, worker
 from grader.confinement import programs, root_files
+from grader.libc import DEATH_SIGNAL, DUMPABLE, SUBREAPER, prctl
 from grader.sandbox import FD, inherited
 
 _LIFE = FD + 1  # where a supervisor finds its socket
-_PR_SET_DEATH_SIGNAL, _PR_SET_DUMPABLE, _PR_SET_SUBREAPER = 1, 4, 36
 
 
 def main() -> None:
@@ -42,7 +41,7 @@ def main() -> None:
             worker.settle()
             if len(os.listdir("/proc/self/task")) > 1:  # JAX, too, has threads once it is initialised
                 raise RuntimeError(f"{job['problem']} starts threads while it is imported: it cannot be forked")
-            enters = "namespaces" not in job["without"] and _can_enter(job["scratch"])
+            enters = "namespaces" not in job["without"] and _can_enter()
         except Exception:
             os.write(files[1], traceback.format_exc().encode())
         else:
@@ -53,7 +52,7 @@ def main() -> None:
 
 
 @cache
-def _can_enter(folder: str) -> bool:
+def _can_enter() -> bool:
     """Whether namespaces and a root folder can be made here: tried once, by a process that ends with it."""
 
     def attempt() -> int:
@@ -62,7 +61,7 @@ def _can_enter(folder: str) -> bool:
             return 1
         child = os.fork()
         if not child:
-            _end_with(lambda: namespaces.enter_root(Path(folder), root_files(), [], 1 << 20), quiet=True)
+            _end_with(lambda: namespaces.enter_root(Path.cwd(), root_files(), [], 1 << 20), quiet=True)
         return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
 
     signal.signal(signal.SIGCHLD, signal.SIG_DFL)
@@ -77,8 +76,8 @@ def _can_enter(folder: str) -> bool:
 def _supervise(job: dict[str, Any], bench: worker.Bench, files: list[int], enters: bool) -> int:
     """Outside of what it starts, and what the judge holds it by."""
     os.setsid()  # and no signal at its parent's death: it has to end the others first
-    _prctl(_PR_SET_SUBREAPER, 1)  # what a submission disowns comes to this process, and ends with it
-    _prctl(_PR_SET_DUMPABLE, 1)  # else nobody but root could write its uid_map
+    prctl(SUBREAPER, 1)  # what a submission disowns comes to this process, and ends with it
+    prctl(DUMPABLE, 1)  # else nobody but root could write its uid_map
     signal.signal(signal.SIGCHLD, signal.SIG_DFL)
     channel, output, life = (os.dup(file) for file in files)
     for number, file in ((1, output), (2, output), (FD, channel), (_LIFE, life)):
@@ -95,7 +94,7 @@ def _supervise(job: dict[str, Any], bench: worker.Bench, files: list[int], enter
     if not child:
         os.close(_LIFE)
         os.close(children)
-        _prctl(_PR_SET_DEATH_SIGNAL, signal.SIGKILL)
+        prctl(DEATH_SIGNAL, signal.SIGKILL)
         _end_with(lambda: _first(job, bench) if entered else _work(job, bench, entered=False))
     _step_back()
     judge = socket.socket(fileno=_LIFE)  # closed by the end of this process: then all of it is over
@@ -129,7 +128,7 @@ def _work(job: Mapping[str, Any], bench: worker.Bench, *, entered: bool) -> None
 
 def _step_back() -> None:
     """Lets go of the worker's socket and output, and of what others could read of this process."""
-    _prctl(_PR_SET_DUMPABLE, 0)
+    prctl(DUMPABLE, 0)
     os.close(FD)
     for file in (1, 2):
         os.dup2(0, file)
@@ -170,7 +169,3 @@ def _end_with(run: Callable[[], int | None], *, quiet: bool = False) -> None:
             os.write(2, traceback.format_exc().encode())
     finally:
         os._exit(code)
-
-
-def _prctl(option: int, value: int) -> None:
-    ctypes.CDLL(None).prctl(option, value, 0, 0, 0)

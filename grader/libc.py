@@ -1,0 +1,32 @@
+"""Calls into the system that Python has no function for, through ctypes."""
+
+import ctypes
+import os
+from functools import cache
+
+DEATH_SIGNAL, DUMPABLE, SUBREAPER, NO_NEW_PRIVILEGES = 1, 4, 36, 38  # of prctl(2)
+
+
+@cache
+def libc() -> ctypes.CDLL:
+    """The C library of this process."""
+    return ctypes.CDLL(None, use_errno=True)
+
+
+def call(number: int, *args: int | bytes | None) -> int:
+    """The system call of that number. Raises OSError."""
+    result = int(libc().syscall(number, *args))
+    if result < 0:
+        raise error(f"system call {number}")
+    return result
+
+
+def prctl(option: int, value: int) -> None:
+    """Sets an attribute of this process, as far as the system knows it."""
+    libc().prctl(option, value, 0, 0, 0)
+
+
+def error(what: str) -> OSError:
+    """The error that the last call left behind."""
+    number = ctypes.get_errno()
+    return OSError(number, f"{what}: {os.strerror(number)}")
