@@ -9,7 +9,7 @@ from tests.attacks import levels
 from tests.attacks.arena import FAMILIES, Arena, outcome
 
 FOUND = json.loads(levels.FOUND.read_text())
-EVERY = 12  # of the attacks that a level stopped, so many are passed over for each that is tried again
+EVERY = 24  # of the attacks that a level stopped, so many are passed over for each that is tried again
 
 
 @pytest.fixture(scope="module")
