@@ -16,6 +16,7 @@ import sys
 import threading
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
+from time import monotonic
 from typing import IO, TYPE_CHECKING, Any, Protocol
 
 from grader import scratch
@@ -32,6 +33,8 @@ THREADS = 128  # that Python, XLA (with eight devices, too) and Orbax may start 
 IMPORTS = 1 << 30  # bytes that Python, JAX and its threads may hold themselves
 OURS = 2  # processes of ours in a worker's tree, beside the worker
 END_SECONDS = 5.0  # for a tree to be gone
+# Seconds between two looks at what a tree uses, and how long one looks often: a look takes some milliseconds of a processor.
+WATCH_OFTEN, WATCH_SELDOM, WATCHED_OFTEN = 0.1, 0.5, 5.0
 
 # Layers that are left out, for tests of what the others stop: namespaces, landlock, seccomp, cgroup, user.
 WITHOUT = "GRADE_WITHOUT"
@@ -154,8 +157,8 @@ class Worker:
 
     def _watch(self) -> None:
         """Enforces what no limit of a process adds up over a tree of them."""
-        tree = self._tree()
-        while not self._done.wait(0.1):
+        tree, begun = self._tree(), monotonic()
+        while not self._done.wait(WATCH_OFTEN if monotonic() - begun < WATCHED_OFTEN else WATCH_SELDOM):
             if len(tree.members()) > self.limits.processes + OURS:
                 self.killed_for = f"it started more than {self.limits.processes} processes"
             elif tree.uses_more_than(IMPORTS + self.limits.memory) or (self._group and self._group.ran_out_of_memory()):

@@ -34,14 +34,15 @@ def generate(
     top_k: int,
     top_p: float,
 ) -> Int[Array, "M"]:
-    """One shape for the model, whatever the length; the row of the last real token."""
+    """One shape for the model, whatever the length; the row of the last real token. The odds are compiled once, too."""
+    distribution = jax.jit(sampling_distribution, static_argnums=(1, 2, 3))
     tokens = [int(token) for token in prompt]
     for _ in range(num_tokens):
         recent = tokens[-context:]
         window_T = jnp.array(recent + [0] * (context - len(recent)))
         logits = model(window_T)[len(recent) - 1]
         key, this = jax.random.split(key)
-        odds = sampling_distribution(logits, temperature, top_k, top_p)
+        odds = distribution(logits, temperature, top_k, top_p)
         token = int(jax.random.categorical(this, jnp.log(odds)))
         if token == stop_token:
             break
