@@ -22,13 +22,13 @@ import psutil
 from timing import ROOT
 
 from grader import course
+from grader.verify import STYLES
 
 sys.path.insert(0, str(ROOT))
 
 from tests.attacks.arena import FAMILIES
 
 PROBLEMS = [course.find(str(number)) for number in range(1, 11)]
-STYLES = ROOT / "tests" / "problems" / "styles"
 GRADE = [sys.executable, "-m", "grader"]
 KILLS = 3
 TIMEOUT = 20  # seconds for each submission
