@@ -5,6 +5,8 @@ from typing import Any, Literal
 
 from grader.problem import EXACT, FLOAT32, Check, Tolerance
 
+YES = {0: "no", 1: "yes"}
+
 # What the numbers of `grader.placement.place` mean.
 PLACES = {-1: "on one device", 0: "not split", 1: "split over data", 2: "split over model", 3: "split over both"}
 
@@ -54,12 +56,15 @@ def parameters(entry: str, *, points: int, initial: Sequence[str] = (), **more: 
     return Check("parameters", points, "parameters", options, **more)
 
 
-def causality(entry: str, *, argument: str, points: int, **more: Any) -> Check:
+def causality(entry: str, *, argument: str, points: int) -> Check:
     """Output `t` depends on the inputs up to `t` and on none after: not a bit of it changes when a later input does.
 
     `argument` is a float argument whose first axis is time, as is the output's.
     """
-    return Check("causality", points, "dependence", {"entry": entry, "argument": argument}, tolerance=EXACT, **more)
+    return Check(
+        "causality", points, "dependence", {"entry": entry, "argument": argument}, tolerance=EXACT, words=YES,
+        advice="Row t of `depends` says which positions influence output t: all up to and including t, none after.",
+    )  # fmt: skip
 
 
 def jit(entry: str, *, points: int, **more: Any) -> Check:

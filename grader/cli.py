@@ -42,7 +42,7 @@ def main(ctx: click.Context, folder: str | None) -> None:
 @click.argument("directory", required=False)
 @click.pass_obj
 def start(folder: str | None, directory: str | None) -> None:
-    """Make your workspace: a file to fill in for every problem, and the pages.
+    """Make your workspace: a stub for every problem, and the pages.
 
     DIRECTORY is `attempts` unless you name another. Nothing of yours is ever overwritten; run it again after an update to
     get what is new.
@@ -247,7 +247,10 @@ def show(problem: str) -> None:
 @click.option("--again", is_flag=True, help="Show the hints seen so far, and no new one.")
 @click.pass_obj
 def hint(folder: str | None, problem: str, again: bool) -> None:
-    """Get the next hint for problem NN: first a nudge, at last nearly the answer."""
+    """Get the next hint for problem NN.
+
+    The first is a nudge, the last nearly the answer.
+    """
     from grader import page
 
     found = course.find(problem)
@@ -277,7 +280,7 @@ def hint(folder: str | None, problem: str, again: bool) -> None:
 @click.option("--give-up", is_flag=True, help="Show it although you have not passed.")
 @click.pass_obj
 def solution(folder: str | None, problem: str, give_up: bool) -> None:
-    """Read the reference solution of problem NN, once you have passed it."""
+    """Read the reference of problem NN, once you have passed it."""
     found = course.find(problem)
     space = workspace.find(folder)
     passed = space.progress().get(found.name, {}).get("verdict") == "PASS"
@@ -329,7 +332,7 @@ def verify(problems: tuple[str, ...], jobs: int | None, seeds: int, as_json: boo
 @main.command()
 @click.pass_obj
 def doctor(folder: str | None) -> None:
-    """Look at this machine: versions, devices, isolation, cache, workspace."""
+    """Look at this machine: versions, devices, isolation, folders."""
     from grader import doctor as doctor_
 
     fine = True

@@ -62,7 +62,8 @@ class Trial:
         outcome = self.outcome(check, case)
         if outcome.failure:
             self.reference.drop(check, case)
-            return CheckResult(check, outcome.failure.verdict, outcome.failure.sentence(), case=case)
+            about = None if outcome.failure.kind == "bad_entry" else case  # a missing name is missing in all cases
+            return CheckResult(check, outcome.failure.verdict, outcome.failure.sentence(), case=about)
         mismatch = difference(check, expected.result(), outcome)
         if mismatch is None:
             return CheckResult(check, Verdict.PASS, "; ".join(outcome.notes), case=case)

@@ -63,7 +63,9 @@ class Subject:
         if name not in self.namespace:
             own = [key for key, value in self.namespace.items() if callable(value) and not key.startswith("_")]
             close = nearest(name, own)
-            hint = f"you have `{close[0]}`; rename it" if close else "the page gives its exact signature"
+            if not any(not key.startswith("__") for key in self.namespace):
+                raise BadEntry("the file is empty: was it saved?")
+            hint = f"you have `{close[0]}`; rename it" if close else "write it at the top level, as the page says"
             raise BadEntry(f"`{name}` is not defined: {hint}")
         found = self.namespace[name]
         if not callable(found):

@@ -47,10 +47,11 @@ def batch(
     formats: tuple[str, ...],
     scheduler: str | None,
 ) -> None:
-    """Grade a class: SUBMISSIONS is a folder or archive with one folder for each learner.
+    """Grade a class.
 
-    An export of Gradescope, Canvas or Moodle will do as it comes. RESULTS gets results.csv, results.sqlite and a summary. The
-    same command goes on where an earlier one was interrupted, and grades only what has changed.
+    SUBMISSIONS is a folder or archive with one folder for each learner, or an export of Gradescope, Canvas or Moodle as it
+    comes. RESULTS gets results.csv, results.sqlite and a summary. The same command goes on where an earlier one was
+    interrupted, and grades only what has changed.
     """
     from grader.batch import command
 
@@ -64,9 +65,10 @@ def batch(
 @click.argument("directory", type=click.Path(path_type=Path))
 @click.option("--problems", metavar="LIST", help="Which, such as 01-08,12 [default: all].")
 def pack(directory: Path, problems: str | None) -> None:
-    """Make the bundle that learners get: DIRECTORY, with pages, stubs and the grader, but no solution.
+    """Make the learners' bundle: all but the solutions, in DIRECTORY.
 
-    `grade problem` works in it: it knows what the references give on the public cases, and nothing of how.
+    Pages, stubs and the grader are there, and `grade problem` works: it knows what the references give on the public cases,
+    and nothing of how.
     """
     from grader import course
     from grader import pack as pack_

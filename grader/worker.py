@@ -16,6 +16,7 @@ import re
 import socket
 import sys
 import traceback
+import warnings
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from types import ModuleType
@@ -109,6 +110,8 @@ def settle() -> None:
 def work(sock: socket.socket, job: Mapping[str, Any], bench: Bench, *, entered: bool) -> None:
     """Gives up all rights that it can do without, then answers what the judge asks until it hangs up."""
     gc.enable()
+    # A verdict must not depend on where the packages lie.
+    warnings.formatwarning = lambda message, category, *place, **more: f"{category.__name__}: {message}\n"
     os.environ["XLA_FLAGS"] = "" if job["long_runs"] else QUICK_TO_COMPILE
     settings: dict[str, Any] = {}
     if job["cache"]:

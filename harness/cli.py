@@ -73,7 +73,10 @@ def train(
     name: str | None, preset_name: str | None, settings: tuple[str, ...], pieces_folder: Path | None, root: Path, quiet: bool,
     coordinator: str | None, processes: int, process: int, **flags: Any,
 ) -> None:  # fmt: skip
-    """Train a model, or go on with a run that was stopped, whatever stopped it."""
+    """Train a model, or go on with a run that was stopped.
+
+    It goes on from the last checkpoint, whatever stopped it, as if nothing had.
+    """
     if processes > 1:
         _join(coordinator, processes, process)
     _prepare_jax()
@@ -166,7 +169,7 @@ def sample(
     run_name: str, prompt: str | None, temperature: float, top_k: int, top_p: float, seed: int, number: int, max_tokens: int,
     step: int | None, root: Path,
 ) -> None:  # fmt: skip
-    """Let a trained model go on with a text, until it ends the story."""
+    """Let a trained model go on with a text."""
     _prepare_jax()
     from harness.sample import PROMPTS, Sampling, encode_prompt, stream_text
     from harness.session import load_state
@@ -193,7 +196,10 @@ def sample(
 @click.option("--step", type=int, help="The checkpoint of this step. [default: the best]")
 @runs_option
 def evaluate(run_name: str, step: int | None, root: Path) -> None:
-    """Loss and perplexity on all of the validation data, beside a unigram and a bigram model's."""
+    """Measure a run: loss and perplexity on the validation data.
+
+    Beside them stand those of a unigram and a bigram model.
+    """
     _prepare_jax()
     import math
 
@@ -234,7 +240,10 @@ def _open(root: Path, run_name: str, **changes: Any) -> Any:
 @click.option("--step", type=int, help="The checkpoint of this step. [default: the best]")
 @runs_option
 def export(run_name: str, folder: Path, step: int | None, root: Path) -> None:
-    """Write the model of a run for other programs, by your own export_gpt2 (problem 28)."""
+    """Write the model of a run for other programs.
+
+    Your own export_gpt2, problem 28, does it.
+    """
     _prepare_jax()
     from harness.assembly import export as export_model
     from harness.session import load_state
@@ -257,7 +266,10 @@ def export(run_name: str, folder: Path, step: int | None, root: Path) -> None:
 @click.option("--validation", type=click.FloatRange(0, 1, min_open=True, max_open=True), default=0.02, show_default=True,
               help="Share of the stories kept for validation.")  # fmt: skip
 def data(source: str, tokenizer: str, validation: float) -> None:
-    """Prepare a data set without training: pocket, tinystories, or a file."""
+    """Prepare a data set without training.
+
+    SOURCE is pocket, tinystories, or a file.
+    """
     from harness.shards import prepare
     from harness.sources import open_source
     from harness.tokenizer import get_tokenizer

@@ -39,7 +39,7 @@ def _lines(report: Report) -> Iterator[str]:
         yield from _first_failure(report, failed)
     if report.stdout.strip() and report.verdict is not Verdict.NOT_ATTEMPTED:
         lines = report.stdout.strip().splitlines()
-        yield from ["", "It printed:", *(f"  {line[: WIDTH - 2]}" for line in lines[-8:])]
+        yield from ["", "It printed:", *(part for line in lines[-8:] for part in _wrap(line[:400], 2) or [""])]
     yield from ["", *_wrap(f"Next: {next_step(report)}")]
 
 

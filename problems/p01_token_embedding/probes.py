@@ -7,12 +7,11 @@ from grader.subject import Reading, Subject
 
 
 def refuses(subject: Subject, case: Case, *, entry: str) -> Reading:
-    """1 if calling the module on the case raises, 0 if it returns something."""
+    """1 if calling the module on the case raises, 0 if it returns something; a story that just fits must come through."""
     call, parameters, arrays = subject.bind(entry, case)
+    call(parameters, {"token_ids": arrays["token_ids"][: case.values["max_T"]]})  # refusing everything is no check
     try:
         call(parameters, arrays)
-    except NotImplementedError:
-        raise
     except Exception:
         return Reading({"raises": np.int32(1)})
     return Reading({"raises": np.int32(0)})

@@ -27,10 +27,7 @@ PROBLEM = Problem(
     cases={"cases": Cases(normal, SIZES), "large": Cases(large, SIZES, draws=1)},
     checks=(
         *output_and_gradient(ATTENTION, wrt=["q", "k", "v"], points=(2, 1)),
-        causality(
-            ATTENTION, argument="v", points=2, words={0: "no influence", 1: "influence"},
-            advice="Row t of `depends` says which positions influence output t: all up to and including t, none after.",
-        ),
+        causality(ATTENTION, argument="v", points=2),
         output(ATTENTION, points=1, name="large scores stay finite", cases="large"),
     ),
 )  # fmt: skip

@@ -22,9 +22,6 @@ PROBLEM = Problem(
     checks=(
         parameters(MHA, points=1),
         *output_and_gradient(MHA, wrt="parameters", points=(2, 1)),
-        causality(
-            MHA, argument="x", points=2, words={0: "no influence", 1: "influence"},
-            advice="Row t of `depends` says which positions influence output t: all up to and including t, none after.",
-        ),
+        causality(MHA, argument="x", points=2),
     ),
 )  # fmt: skip

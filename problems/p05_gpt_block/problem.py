@@ -23,6 +23,6 @@ PROBLEM = Problem(
     checks=(
         parameters(BLOCK, points=1),
         *output_and_gradient(BLOCK, wrt="parameters", points=(3, 1)),
-        causality(BLOCK, argument="x", points=1, words={0: "no influence", 1: "influence"}),
+        causality(BLOCK, argument="x", points=1),
     ),
 )

@@ -3,9 +3,8 @@
 from collections.abc import Mapping
 from typing import Any
 
+from grader.checks import YES
 from grader.problem import EXACT, Cases, Check, Entry, Problem
-
-YES = {0: "no", 1: "yes"}
 
 
 def rows(sizes: Mapping[str, int], rng: Any) -> dict[str, Any]:

@@ -41,10 +41,9 @@ def restored(subject: Subject, case: Case) -> Reading:
 def refused(subject: Subject, case: Case) -> Reading:
     """1 if restoring into a model of another width raises, 0 if it returns something."""
     path = _saved(subject, *used(_make(case), case.seed))
+    _restore(subject, path, _make(case))  # refusing everything is no check
     try:
         _restore(subject, path, _make(case, width="other_d_model"))
-    except NotImplementedError:
-        raise
     except Exception:
         return Reading({"raises": np.int32(1)})
     return Reading({"raises": np.int32(0)})

@@ -38,7 +38,10 @@ class Bad:
 FILES = {
     "binary": Bad(bytes(range(256)), "ERROR", "is a binary file"),
     "not utf-8": Bad(b"# caf\xe9\n", "ERROR", "not UTF-8 text (offset 5)"),
-    "empty": Bad("", "ERROR", "`next_token_loss` is not defined"),
+    "empty": Bad("", "ERROR", "the file is empty: was it saved?"),
+    "another name": Bad(
+        "def loss_of(x): return x", "ERROR", "`next_token_loss` is not defined: write it at the top level"
+    ),
     "syntax": Bad(
         "x = 1\ndef next_token_loss(logits)\n    pass\n", "ERROR", "SyntaxError: expected ':' (bad.py, line 2)"
     ),

@@ -11,10 +11,14 @@ from pathlib import Path
 import jaxlib
 import pytest
 
-if jaxlib.__version__.startswith("0.10."):  # cheap compilation of tiny programs, as in grader/sandbox.py
-    os.environ["XLA_FLAGS"] = "--xla_backend_optimization_level=0 --xla_llvm_disable_expensive_passes=true"
+if jaxlib.__version__.startswith("0.10."):  # cheap compilation of tiny programs, as in grader/worker.py
+    os.environ["XLA_FLAGS"] = (
+        "--xla_backend_optimization_level=0 --xla_llvm_disable_expensive_passes=true "
+        "--xla_cpu_use_fusion_emitters=false --xla_cpu_parallel_codegen_split_count=1"
+    )
 
 import jax
+from jax.experimental.compilation_cache.compilation_cache import reset_cache
 from jaxtyping import install_import_hook
 
 jax.config.update("jax_num_cpu_devices", 8)
@@ -46,7 +50,11 @@ def harness_cache(tmp_path_factory: pytest.TempPathFactory) -> Path:
     os.environ["HARNESS_CACHE"] = str(folder)
     # For the processes that tests start: most compile the same small programs.
     os.environ["JAX_COMPILATION_CACHE_DIR"] = str(folder / "programs")
-    os.environ["JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS"] = "0.1"
+    os.environ["JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS"] = "0.05"
+    # For this process, which makes the same programs again and again. Entries are not written whole, so it shares them with none.
+    jax.config.update("jax_compilation_cache_dir", str(base / "programs"))
+    jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.0)
+    reset_cache()
     return folder
 
 
