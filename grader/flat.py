@@ -113,8 +113,9 @@ def _compare_leaf(expected: Leaf, got: Leaf, tolerance: Tolerance, how: Compare)
     want, have = expected.values[first], got.values[first]
     off = float(abs(_wide(have) - _wide(want)))
     return Mismatch(
-        "value", path, _show(want, how), _show(have), first, off, wrong=int(wrong.sum()), total=int(wrong.size)
-    )
+        "value", path, _show(want, how), _show(have), first, off if np.isfinite(off) else None,
+        wrong=int(wrong.sum()), total=int(wrong.size),
+    )  # fmt: skip
 
 
 def _errors(expected: Leaf, got: Leaf, tolerance: Tolerance, how: Compare = "close") -> Values:

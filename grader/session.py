@@ -214,6 +214,7 @@ def failure_from(fields: dict[str, Any]) -> Failure:
         "missing_import",
         "raised",
         "tracer",
+        "plain_container",
         "bad_output",
         "bad_entry",
         "memory",

@@ -44,6 +44,11 @@ QUICK_TO_COMPILE = "--xla_backend_optimization_level=0 --xla_llvm_disable_expens
 if jaxlib.version.__version__.startswith("0.10."):
     QUICK_TO_COMPILE += " --xla_cpu_use_fusion_emitters=false --xla_cpu_parallel_codegen_split_count=1"
 
+# How Flax says that an attribute of a module holds arrays or modules where it will not find them.
+PLAIN_CONTAINER = re.compile(
+    r"Found data on value of type '<class '(list|tuple|dict)'>' assigned to static attribute '(\w+)'"
+)
+
 
 class Sources(importlib.abc.MetaPathFinder, importlib.abc.Loader):
     """Imports course modules from text that came with the job, never from disk."""
@@ -223,6 +228,11 @@ def _describe(error: BaseException, files: set[str]) -> dict[str, Any]:
         message = str(error.name or message)
     elif isinstance(error, jax.errors.UnexpectedTracerError):
         kind = "tracer"
+    elif found := PLAIN_CONTAINER.search(message):
+        kind, wrapped = "plain_container", "nnx.Dict" if found[1] == "dict" else "nnx.List"
+        message = (
+            f"`{found[2]}` is a plain {found[1]}, and Flax would never find what is in it: wrap it in `{wrapped}(...)`"
+        )
     return {"kind": kind, "type": type(error).__name__, "message": message, "frames": frames[-8:]}
 
 

@@ -60,6 +60,15 @@ FILES = {
         "ERROR",
         "cannot be shown",
     ),
+    "modules in a plain list": Bad(
+        body(
+            "class Model(nnx.Module):",
+            "    def __init__(self): self.layers = [nnx.Linear(2, 2, rngs=nnx.Rngs(0))]",
+            "return Model()",
+        ),
+        "ERROR",
+        "`layers` is a plain list, and Flax would never find what is in it: wrap it in `nnx.List(...)` (bad.py, line",
+    ),
     "endless recursion": Bad(body("return next_token_loss(logits, token_ids, pad_id)"), "ERROR", "RecursionError"),
     "None": Bad(body("x = 1"), "FAIL", "returned None"),
     "string": Bad(body("return 'hello'"), "FAIL", "returned a str"),
