@@ -42,7 +42,7 @@ def book_page(problem: Problem) -> str:
     if after := course.needed_for(problem):
         place += f"*Needed for {_links(after)}.*"
     folded = "\n\n".join(
-        f'??? tip "Hint {number}"\n\n' + "\n".join(f"    {line.strip()}" for line in hint.splitlines())
+        f'??? tip "Hint {number}"\n\n' + "\n".join(f"    {line}".rstrip() for line in hint.splitlines())
         for number, hint in enumerate(page.hints(problem), 1)
     )
     return "\n".join([title, "", place, body, "", "## Hints", "", folded, ""])

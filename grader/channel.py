@@ -18,7 +18,7 @@ import numpy as np
 
 from grader.flat import Leaf
 
-_LENGTHS = struct.Struct("!IQ")
+LENGTHS = struct.Struct("!IQ")  # of the header and of the body, in bytes
 MAX_HEADER = 1 << 20
 MAX_BODY = 64 << 20
 MAX_LEAVES = 4096
@@ -61,7 +61,7 @@ def encode(frame: Frame) -> bytes:
     size = sum(map(len, bodies))
     if len(header) > MAX_HEADER or size > MAX_BODY or len(table) > MAX_LEAVES:
         raise ChannelError(f"a result of {size} bytes in {len(table)} leaves is larger than a frame may be")
-    return b"".join([_LENGTHS.pack(len(header), size), header, *bodies])
+    return b"".join([LENGTHS.pack(len(header), size), header, *bodies])
 
 
 def decode(header: bytes, body: bytes) -> Frame:
@@ -124,7 +124,7 @@ def receive(sock: socket.socket, deadline: float | None = None) -> Frame:
 
     Raises Closed, DeadlineExceeded or ChannelError.
     """
-    header_size, body_size = _LENGTHS.unpack(_read(sock, _LENGTHS.size, deadline))
+    header_size, body_size = LENGTHS.unpack(_read(sock, LENGTHS.size, deadline))
     if header_size > MAX_HEADER or body_size > MAX_BODY:
         raise ChannelError("a frame claims to be larger than a frame may be")
     return decode(_read(sock, header_size, deadline), _read(sock, body_size, deadline))

@@ -228,18 +228,22 @@ def show(problem: str) -> None:
     from grader import page
 
     found = course.find(problem)
-    text = page.without_hints(found)
-    if not sys.stdout.isatty():
-        click.echo(text, nl=False)
-    else:
-        from rich.console import Console
-        from rich.markdown import Markdown
-
-        console = Console()
-        console.print(Markdown(text), width=min(console.width, 100))
+    _echo_markdown(page.without_hints(found))
     click.echo(
         f"\n{len(page.hints(found))} hints: `grade hint {found.label}`. Grade with `grade problem {found.label}`."
     )
+
+
+def _echo_markdown(text: str) -> None:
+    """Laid out for a person's terminal; as it is for a program."""
+    if not sys.stdout.isatty():
+        click.echo(text, nl=False)
+        return
+    from rich.console import Console
+    from rich.markdown import Markdown
+
+    console = Console()
+    console.print(Markdown(text), width=min(console.width, 100))
 
 
 @main.command()
@@ -262,7 +266,8 @@ def hint(folder: str | None, problem: str, again: bool) -> None:
     if not count:
         click.echo("No hint seen yet.")
     for number, text in list(enumerate(hints, 1))[0 if again or seen >= len(hints) else count - 1 : count]:
-        click.echo(f"Hint {number} of {len(hints)}: {text}\n")
+        _echo_markdown(f"Hint {number} of {len(hints)}: {text}\n")
+        click.echo()
     left = len(hints) - count
     more = (
         f"`grade hint {found.label}` shows the next."

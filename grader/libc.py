@@ -26,6 +26,12 @@ def prctl(option: int, value: int) -> None:
     libc().prctl(option, value, 0, 0, 0)
 
 
+def no_new_privileges() -> None:
+    """From now on no program gains rights by being started here, which filters and rules ask for. Raises OSError."""
+    if libc().prctl(NO_NEW_PRIVILEGES, 1, 0, 0, 0):
+        raise error("prctl")
+
+
 def error(what: str) -> OSError:
     """The error that the last call left behind."""
     number = ctypes.get_errno()

@@ -28,7 +28,7 @@ def sections(problem: Problem) -> dict[str, str]:
 def hints(problem: Problem) -> list[str]:
     """The numbered items of the page's last section, from a nudge to nearly there."""
     items = re.split(r"^\d+\. ", sections(problem).get("Hints", ""), flags=re.MULTILINE)[1:]
-    return [item.strip() for item in items]
+    return [re.sub(r"^ {3}", "", item.strip(), flags=re.MULTILINE) for item in items]
 
 
 def without_hints(problem: Problem) -> str:

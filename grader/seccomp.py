@@ -10,7 +10,7 @@ import platform
 import struct
 import sys
 
-from grader.libc import NO_NEW_PRIVILEGES, error, libc
+from grader.libc import error, libc, no_new_privileges
 
 _PR_SET_SECCOMP, _MODE_FILTER = 22, 2
 _LOAD, _EQUAL, _AT_LEAST, _ANY_BIT, _RETURN = 0x20, 0x15, 0x35, 0x45, 0x06
@@ -61,7 +61,8 @@ def restrict() -> None:
     instructions = ctypes.create_string_buffer(program, len(program))
     # struct sock_fprog: a length, and, aligned, a pointer.
     header = struct.pack("HxxxxxxP", len(program) // 8, ctypes.addressof(instructions))
-    if libc().prctl(NO_NEW_PRIVILEGES, 1, 0, 0, 0) or libc().prctl(_PR_SET_SECCOMP, _MODE_FILTER, header, 0, 0):
+    no_new_privileges()
+    if libc().prctl(_PR_SET_SECCOMP, _MODE_FILTER, header, 0, 0):
         raise error("seccomp")
 
 

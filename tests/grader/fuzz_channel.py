@@ -7,7 +7,6 @@ Whatever arrives is a frame, and the same one when it is sent on, or it is a Cha
 
 import contextlib
 import socket
-import struct
 import sys
 import tempfile
 from pathlib import Path
@@ -16,11 +15,10 @@ import atheris
 import numpy as np
 
 with atheris.instrument_imports(include=["grader.channel"]):
-    from grader.channel import WIRE_DTYPES, ChannelError, Frame, encode, receive
+    from grader.channel import LENGTHS, WIRE_DTYPES, ChannelError, Frame, encode, receive
 
 from grader.flat import Leaf
 
-LENGTHS = struct.Struct("!IQ")
 LONGEST = 4096  # bytes; a socket holds more, so that writing never waits for the reader
 
 

@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
 from grader.channel import (
+    LENGTHS,
     MAX_BODY,
     WIRE_DTYPES,
     ChannelError,
@@ -43,8 +44,8 @@ frames = st.builds(
 
 
 def split(data: bytes) -> tuple[bytes, bytes]:
-    size = int.from_bytes(data[:4], "big")
-    return data[12 : 12 + size], data[12 + size :]
+    size, rest = LENGTHS.unpack(data[: LENGTHS.size])[0], data[LENGTHS.size :]
+    return rest[:size], rest[size:]
 
 
 def same(left: Frame, right: Frame) -> bool:
