@@ -9,6 +9,7 @@ import subprocess
 import sys
 import tempfile
 import time
+from contextlib import closing
 from pathlib import Path
 
 import psutil
@@ -85,8 +86,8 @@ def test_a_class_is_graded_and_graded_again(grade: Grade, klass: Path, seed: Pat
     for text in ("8 learners, 1 problems", "no shift", "copy of Zoë"):
         assert text in page
     assert "http" not in page.replace("http-equiv", "")
-    database = sqlite3.connect(out / "results.sqlite")
-    (report,) = database.execute("select report from records where learner = 'Zoë'").fetchone()
+    with closing(sqlite3.connect(out / "results.sqlite")) as database:
+        (report,) = database.execute("select report from records where learner = 'Zoë'").fetchone()
     assert json.loads(report)["isolation"].startswith("strict: ")
     before = (out / "results.csv").read_text()
 
@@ -167,8 +168,8 @@ def _count(out: Path) -> int:
     if not (out / "results.sqlite").exists():
         return 0
     try:
-        database = sqlite3.connect(f"file:{out / 'results.sqlite'}?mode=ro", uri=True)
-        return int(database.execute("select count(*) from records").fetchone()[0])
+        with closing(sqlite3.connect(f"file:{out / 'results.sqlite'}?mode=ro", uri=True)) as database:
+            return int(database.execute("select count(*) from records").fetchone()[0])
     except sqlite3.Error:
         return 0
 
