@@ -9,8 +9,9 @@ from grader.problem import EXACT, Cases, Check, Entry, Problem, Tolerance
 MODEL = "MixedLM"
 
 # bfloat16 keeps 8 bits, 0.4 %, and a number passes through about ten roundings. Where such errors cancel or add up depends on
-# how sums are grouped, so values are compared roughly; the dtypes, which are the point here, are compared exactly.
-BFLOAT16 = Tolerance(rtol=0.05, atol=0.05, room=2)
+# how sums are grouped, so values are compared roughly: correct programs differ by up to 3 %. The dtypes, which are the point
+# here, are compared exactly.
+BFLOAT16 = Tolerance(rtol=0.08, atol=0.08, room=2)
 
 
 def story(sizes: Mapping[str, int], rng: Any) -> dict[str, Any]:
