@@ -63,7 +63,7 @@ class Subject:
         if name not in self.namespace:
             own = [key for key, value in self.namespace.items() if callable(value) and not key.startswith("_")]
             close = nearest(name, own)
-            if not any(not key.startswith("__") for key in self.namespace):
+            if all(key.startswith("__") for key in self.namespace):
                 raise BadEntry("the file is empty: was it saved?")
             hint = f"you have `{close[0]}`; rename it" if close else "write it at the top level, as the page says"
             raise BadEntry(f"`{name}` is not defined: {hint}")

@@ -14,7 +14,7 @@ def draw(folder: Path, metrics: list[dict[str, Any]], title: str) -> None:
     steps = [entry["step"] for entry in metrics]
 
     def chart(name: str, label: str, lines: list[tuple[str, list[int], list[float], str]], log: bool) -> None:
-        figure = Figure(figsize=(8, 4.5), layout="constrained")
+        figure = Figure(figsize=(8, 4.5))
         FigureCanvasAgg(figure)
         axes = figure.add_subplot(title=title, xlabel="step", ylabel=label)
         for what, x, y, style in lines:

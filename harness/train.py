@@ -26,7 +26,6 @@ from harness.state import StepMetrics
 
 RUN_AHEAD = 2  # steps handed to the device before the metrics of the first are looked at
 SKIPPED_IN_A_ROW = 20
-CHART_SECONDS = 5.0  # between two drawings of the charts, which are drawn at every checkpoint if none is sooner
 
 Watch = Callable[[int, str], None]
 
@@ -105,7 +104,6 @@ class _Loop:
         self.token_flops = flops_per_token(config)
         self.peak = peak_flops() * session.mesh.size
         self.clock = time.perf_counter()
-        self.drawn = -math.inf
 
     def close(self) -> None:
         """Closes metrics.jsonl."""
@@ -202,9 +200,7 @@ class _Loop:
         self.checkpoints.save(self.step, self.state, self.batches.get_state(), loss)
         if self.lead and loss is not None and not self.watch:
             run = self.session.run
-            if began - self.drawn > CHART_SECONDS or self.step == self.session.config.steps:
-                charts.draw(run.folder, self.entries, run.folder.name)
-                self.drawn = began
+            charts.draw(run.folder, self.entries, run.folder.name)
             if jax.process_count() == 1:
                 run.samples.mkdir(exist_ok=True)
                 write_atomically(run.samples / f"{self.step:07}.txt", sample_text(self.session, self.state) + "\n")

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from functools import partial
 from typing import Any
 
-from grader.checks import output
+from grader.checks import YES, output
 from grader.problem import EXACT, Cases, Check, Entry, Problem, Tolerance
 
 ODDS = "sampling_distribution"
@@ -70,7 +70,7 @@ PROBLEM = Problem(
         Check("ends before the stop token", 1, "generating", leaves="stopped", cases="short", tolerance=EXACT),
         Check("draws from those odds", 1, "drawing", leaves="frequencies", cases="random", tolerance=DRAWN),
         Check(
-            "the key decides", 1, "drawing", leaves="key", cases="random", tolerance=EXACT, words={0: "no", 1: "yes"},
+            "the key decides", 1, "drawing", leaves="key", cases="random", tolerance=EXACT, words=YES,
             advice="The same key must give the same text, another key another one; and every token needs a key of its own.",
         ),
     ),

@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 from typing import Any
 
+from grader.checks import YES
 from grader.problem import EXACT, FLOAT32, Cases, Check, Entry, Problem, Tolerance
 
 
@@ -55,6 +56,6 @@ PROBLEM = Problem(
         look("adapter after training", 2, "training", "adapter", ADAM),
         look("no optimizer state for the base", 1, "training", "numbers_of_state", EXACT),
         look("merged", 1, "adapting", "merged"),
-        look("merging changes nothing else", 1, "adapting", "changed_by_merging", EXACT, words={0: "no", 1: "yes"}),
+        look("merging changes nothing else", 1, "adapting", "changed_by_merging", EXACT, words=YES),
     ),
 )  # fmt: skip

@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 from typing import Any
 
+from grader.checks import YES
 from grader.problem import EXACT, Cases, Check, Entry, Problem, Tolerance
 
 YOURS = {0: "made in your workspace, or the harness's", 1: "made elsewhere"}
@@ -42,7 +43,7 @@ PROBLEM = Problem(
         Check("pieces made by you", 1, "belonging", leaves="pieces", cases="short", tolerance=EXACT, words=YOURS),
         Check(
             "no model that looks ahead", 1, "assembled", leaves="looks_ahead", cases="short", tolerance=EXACT,
-            words={0: "no", 1: "yes"},
+            words=YES,
             advice="The logits change when a later token does: in training the model then copies what it should predict, and "
             "has nothing to copy when it tells a story.",
         ),

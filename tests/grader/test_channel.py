@@ -14,7 +14,6 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
 from grader.channel import (
-    LENGTHS,
     MAX_BODY,
     WIRE_DTYPES,
     ChannelError,
@@ -44,8 +43,8 @@ frames = st.builds(
 
 
 def split(data: bytes) -> tuple[bytes, bytes]:
-    size, rest = LENGTHS.unpack(data[: LENGTHS.size])[0], data[LENGTHS.size :]
-    return rest[:size], rest[size:]
+    size = int.from_bytes(data[:4], "big")
+    return data[12 : 12 + size], data[12 + size :]
 
 
 def same(left: Frame, right: Frame) -> bool:

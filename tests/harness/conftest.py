@@ -8,19 +8,14 @@ from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
 
-import jaxlib
-import pytest
-
-if jaxlib.__version__.startswith("0.10."):  # cheap compilation of tiny programs, as in grader/worker.py
-    os.environ["XLA_FLAGS"] = (
-        "--xla_backend_optimization_level=0 --xla_llvm_disable_expensive_passes=true "
-        "--xla_cpu_use_fusion_emitters=false --xla_cpu_parallel_codegen_split_count=1"
-    )
-
 import jax
+import pytest
 from jax.experimental.compilation_cache.compilation_cache import reset_cache
 from jaxtyping import install_import_hook
 
+from grader.worker import QUICK_TO_COMPILE
+
+os.environ["XLA_FLAGS"] = QUICK_TO_COMPILE  # for this process, whose JAX has not begun, and for those that tests start
 jax.config.update("jax_num_cpu_devices", 8)
 
 with install_import_hook("harness", "beartype.beartype"):
