@@ -1,7 +1,13 @@
-"""The root of all errors that a person at the terminal is told of in one sentence."""
+"""The errors that a person at the terminal reads: one sentence each, and an exit code."""
 
 
 class CommandError(Exception):
-    """Ends the command with its exit code: 1 not passed, 2 asked wrongly, 3 our own fault or the machine's."""
+    """Root of all errors with a message for the user. Alone, it means an internal error or a fault of the machine."""
 
     exit_code = 3
+
+
+class UsageError(CommandError):
+    """The user asked for something that cannot be done as asked."""
+
+    exit_code = 2

@@ -72,6 +72,11 @@ def jit(entry: str, *, points: int, **more: Any) -> Check:
     return Check("jit", points, "compiled", {"entry": entry}, **more)
 
 
+def exact(name: str, points: int, probe: str, leaves: str, **more: Any) -> Check:
+    """Leaves of a problem's own probe that must equal the reference's bit for bit: counts, flags, copied numbers."""
+    return Check(name, points, probe, leaves=leaves, **{"tolerance": EXACT, **more})
+
+
 def memory(what: str, *, points: int, advice: str) -> Check:
     """The temporary memory of the compiled program is at most a multiple of the reference's, on the cases `large`.
 

@@ -9,8 +9,8 @@ from typing import Any
 import click
 
 from commandline.commands import Commands
+from commandline.errors import CommandError, UsageError
 from grader import course, teaching, workspace
-from grader.errors import GradeError, UsageError
 from grader.workspace import Workspace
 
 
@@ -106,7 +106,7 @@ def problem(
 
             seed = secret.number(seed_file)
         report = _grade(found, file, seed, timeout)
-    except GradeError as error:
+    except CommandError as error:
         if as_json:
             from grader.report import json as report_json
 

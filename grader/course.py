@@ -9,8 +9,9 @@ from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
 
+from commandline.errors import UsageError
 from commandline.spelling import nearest
-from grader.errors import CourseError, UsageError
+from grader.errors import CourseError
 from grader.problem import Problem
 
 ROOT = Path(__file__).resolve().parent.parent

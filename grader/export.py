@@ -7,9 +7,9 @@ import zipfile
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
+from commandline.errors import UsageError
 from grader import pack, secret
 from grader.course import ROOT
-from grader.errors import UsageError
 from grader.problem import Problem
 
 _PACKAGES = ("commandline", "grader", "harness", "problems", "solutions")

@@ -6,9 +6,9 @@ from collections.abc import Iterator, Sequence
 from importlib.metadata import version
 from pathlib import Path
 
+from commandline.errors import UsageError
 from grader import recorded
 from grader.course import ROOT
-from grader.errors import UsageError
 from grader.problem import Problem
 
 PACKAGES = ("commandline", "grader")

@@ -2,13 +2,12 @@
 
 import contextlib
 import hashlib
-import os
-import tempfile
 from collections.abc import Iterable, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
 from typing import Protocol
 
+from commandline import files
 from grader import cache, course
 from grader.channel import ChannelError, Frame, decode, encode
 from grader.errors import CourseError
@@ -195,12 +194,5 @@ def _write(key: str, frame: Frame) -> None:
     if path is None:
         return
     with contextlib.suppress(OSError, ChannelError):
-        path.parent.mkdir(parents=True, exist_ok=True)
         data = encode(frame)
-        handle, temporary = tempfile.mkstemp(dir=path.parent)
-        try:
-            with os.fdopen(handle, "wb") as file:
-                file.write(hashlib.sha256(data).digest() + data)
-            os.replace(temporary, path)
-        except OSError:
-            os.unlink(temporary)
+        files.replace(path, hashlib.sha256(data).digest() + data)

@@ -9,7 +9,7 @@ import tempfile
 from functools import cache
 from pathlib import Path
 
-from grader import files
+from commandline import files
 
 _PREFIX = "grade-"
 _LOCK = "in-use"
@@ -51,7 +51,7 @@ def _sweep(folder: Path) -> None:
         lock = files.lock(folder / _LOCK) if ours and (folder / _LOCK).exists() else None
         if lock is not None:
             remove(str(folder))
-            os.close(lock)
+            lock.release()
             remove(str(folder))  # Windows removes no open file
 
 

@@ -5,7 +5,7 @@ import os
 import secrets
 from pathlib import Path
 
-from grader.errors import UsageError
+from commandline.errors import UsageError
 
 
 def number(file: Path) -> int:

@@ -4,8 +4,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+from commandline.errors import UsageError
 from grader import cache, course, notebook
-from grader.errors import UsageError
 from grader.problem import Problem
 from grader.sandbox import Job
 

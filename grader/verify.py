@@ -10,8 +10,9 @@ from dataclasses import asdict, dataclass, field
 from time import monotonic
 from typing import Any
 
+from commandline.errors import CommandError
 from grader import cases, course, judge, page, submission
-from grader.errors import CourseError, GradeError
+from grader.errors import CourseError
 from grader.judge import Trial
 from grader.problem import Case, Check, Problem
 from grader.reference import Reference
@@ -123,7 +124,7 @@ def verify_one(name: str, seeds: int = 20) -> Row:
                     row.complaints.append(str(error))
         finally:
             reference.close()
-    except GradeError as error:
+    except CommandError as error:
         row.complaints.append(str(error))
     row.seconds = monotonic() - start
     return row

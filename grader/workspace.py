@@ -5,8 +5,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from grader import course, files, page
-from grader.errors import UsageError
+from commandline import files
+from commandline.errors import UsageError
+from grader import course, page
 from grader.problem import Problem
 
 PROGRESS = ".progress.json"

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 
-from grader.errors import UsageError
+from commandline.errors import UsageError
 
 MOST_FILES = 50_000
 MOST_BYTES = 1 << 30  # of all files together, as an archive declares them

@@ -4,11 +4,11 @@ import os
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
+from commandline.errors import UsageError
 from commandline.progress import progress
 from grader import cache, course, scratch, secret
 from grader.batch import gradebook, intake, run, summary
 from grader.batch.store import Store
-from grader.errors import UsageError
 
 SEED = "seed.txt"
 
@@ -24,7 +24,7 @@ def batch(
     scheduler: str | None,
     formats: Sequence[str],
 ) -> Iterator[str]:
-    """Grades what is not graded yet and writes everything down; says how it goes in lines. Raises GradeError."""
+    """Grades what is not graded yet and writes everything down; says how it goes in lines. Raises CommandError."""
     problems = course.select(chosen) if chosen else course.problems()
     read = intake.read(submissions, problems)
     if not chosen:

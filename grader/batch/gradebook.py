@@ -5,7 +5,8 @@ import unicodedata
 from collections.abc import Sequence
 from pathlib import Path
 
-from grader import course, files
+from commandline import files
+from grader import course
 from grader.batch.store import Record, write_csv
 from grader.report.concealed import concealed
 from grader.report.formats import FORMATS, render

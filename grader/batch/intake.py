@@ -11,9 +11,9 @@ from typing import Any
 
 import yaml
 
+from commandline.errors import UsageError
 from grader import course, submission
 from grader.batch.archive import File, Refused, files
-from grader.errors import UsageError
 from grader.problem import Problem
 from grader.submission import MAX_SIZE, Submission, Unreadable
 

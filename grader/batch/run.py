@@ -7,12 +7,12 @@ from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wai
 from concurrent.futures.process import BrokenProcessPool
 from dataclasses import dataclass
 
+from commandline.errors import UsageError
 from grader import cache, course, judge
 from grader.batch import tasks
 from grader.batch.intake import Handed, Intake
 from grader.batch.store import Record, Store
 from grader.batch.tasks import Graded, Task
-from grader.errors import UsageError
 from grader.problem import Problem
 from grader.report import json as report_json
 from grader.verdict import Verdict

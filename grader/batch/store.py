@@ -4,15 +4,16 @@ import contextlib
 import csv
 import io
 import json
-import os
 import sqlite3
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Any
 
-from grader import files
-from grader.errors import UsageError
+from filelock import BaseFileLock
+
+from commandline import files
+from commandline.errors import UsageError
 
 DATABASE, TABLE = "results.sqlite", "results.csv"
 SCHEMA = 1
@@ -74,7 +75,7 @@ class Store:
     def close(self) -> None:
         """Lets others have the folder."""
         self._database.close()
-        os.close(self._lock)
+        self._lock.release()
 
     def fact(self, name: str) -> str | None:
         """Something remembered of the batch."""
@@ -140,7 +141,7 @@ def _cell(value: Any) -> str:
     return f"'{text}" if text.startswith(("=", "+", "-", "@", "\t", "\r")) else text
 
 
-def _locked(folder: Path) -> int:
+def _locked(folder: Path) -> BaseFileLock:
     lock = files.lock(folder / ".lock")
     if lock is None:
         raise UsageError(f"Another `grade batch` is writing to {folder}; wait for it, or name another folder.")

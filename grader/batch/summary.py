@@ -6,7 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from grader import course, files
+from commandline import files
+from grader import course
 from grader.batch import likeness
 from grader.batch.likeness import Pair
 from grader.batch.store import Record, write_csv

@@ -9,9 +9,10 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+from commandline.errors import CommandError
 from grader import cache as cache_
 from grader import cases, course, judge, submission
-from grader.errors import CourseError, GradeError
+from grader.errors import CourseError
 from grader.problem import Problem
 from grader.reference import Reference
 from grader.report import json as report_json
@@ -49,7 +50,7 @@ class Graded:
     report: dict[str, Any] = field(default_factory=dict)
 
 
-class Unfit(GradeError):
+class Unfit(CommandError):
     """This machine, as it is, may not grade; the message says why."""
 
     exit_code = 2

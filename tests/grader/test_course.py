@@ -2,8 +2,9 @@
 
 import pytest
 
+from commandline.errors import UsageError
 from grader import course
-from grader.errors import CourseError, UsageError
+from grader.errors import CourseError
 
 
 @pytest.mark.parametrize(

@@ -2,8 +2,8 @@
 
 import pytest
 
+from commandline.errors import UsageError
 from grader import course, submission
-from grader.errors import UsageError
 
 PROBLEM = course.find("05")
 

@@ -6,8 +6,8 @@ import stat
 
 import pytest
 
+from commandline.errors import UsageError
 from grader import course, workspace
-from grader.errors import UsageError
 from grader.workspace import PROGRESS, Workspace
 
 PROBLEM = course.find("07")

@@ -13,10 +13,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from commandline.errors import UsageError
 from grader import course
 from grader.batch import archive, intake
 from grader.batch.intake import Intake
-from grader.errors import UsageError
 from tests.grader.batch.conftest import GOOD, NAME, HandIn
 
 PROBLEM = course.find("07")
