@@ -26,7 +26,7 @@ import jax.numpy as jnp
 import numpy as np
 from timing import ROOT, seconds
 
-from grader import cases, course
+from grader.course import cases, catalog
 
 CLASS, SAMPLE = 120, 12
 GRADE = [sys.executable, "-m", "grader"]
@@ -34,9 +34,9 @@ GRADE = [sys.executable, "-m", "grader"]
 
 def main() -> None:
     rounds = int(sys.argv[1]) if len(sys.argv) > 1 else 3
-    problem = course.find("07")
-    source = course.solution_path(problem).read_text()
-    texts = [source] + [text for idea in course.misconceptions(problem) for text in idea.variants(source).values()]
+    problem = catalog.find("07")
+    source = catalog.solution_path(problem).read_text()
+    texts = [source] + [text for idea in catalog.misconceptions(problem) for text in idea.variants(source).values()]
     cores = len(os.sched_getaffinity(0))
     figures: dict[str, list[float]] = {}
     with tempfile.TemporaryDirectory() as folder:
@@ -92,9 +92,9 @@ def _any_code(command: list[str], **env: str) -> None:
     seconds(["sh", "-c", '"$@" || [ $? -eq 1 ]', "sh", *command], **env)
 
 
-def _snapshot(problem: course.Problem, top: Path) -> Path:
+def _snapshot(problem: catalog.Problem, top: Path) -> Path:
     """What the snapshot test compares with: the same cases, and the reference's losses and gradients."""
-    sys.path.insert(0, str(course.SOLUTIONS))
+    sys.path.insert(0, str(catalog.SOLUTIONS))
     from p07_next_token_loss import next_token_loss
 
     stored: dict[str, np.ndarray] = {}

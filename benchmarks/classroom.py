@@ -21,14 +21,14 @@ from pathlib import Path
 import psutil
 from timing import ROOT
 
-from grader import course
+from grader.course import catalog
 from grader.verify import STYLES
 
 sys.path.insert(0, str(ROOT))
 
 from tests.attacks.arena import FAMILIES
 
-PROBLEMS = [course.find(str(number)) for number in range(1, 11)]
+PROBLEMS = [catalog.find(str(number)) for number in range(1, 11)]
 GRADE = [sys.executable, "-m", "grader"]
 KILLS = 3
 TIMEOUT = 20  # seconds for each submission
@@ -55,14 +55,14 @@ def generated() -> list[Expected]:
     """All there are: one of each kind."""
     found = []
     for problem in PROBLEMS:
-        source = course.solution_path(problem).read_text()
+        source = catalog.solution_path(problem).read_text()
         found.append(Expected(source, problem.name, ("PASS",)))
         found += [
             Expected(path.read_text(), problem.name, ("PASS",))
             for path in sorted(STYLES.glob(f"{problem.name[:3]}_*.py"))
         ]
-        found.append(Expected(course.stub_text(problem), problem.name, ("NOT ATTEMPTED",)))
-        for idea in course.misconceptions(problem):
+        found.append(Expected(catalog.stub_text(problem), problem.name, ("NOT ATTEMPTED",)))
+        for idea in catalog.misconceptions(problem):
             for text in idea.variants(source).values():
                 found.append(Expected(text, problem.name, ("FAIL", "ERROR", "TIMEOUT", "MEMORY"), idea.name))
     name = "p07_next_token_loss"
@@ -97,7 +97,7 @@ def main() -> None:
             path = top / "class" / f"learner {number:03}" / f"{item.problem}.py"
             path.parent.mkdir(parents=True)
             # Whoever hands in a module hands in those that it imports, too.
-            for name, text in course.reference_sources(course.load(item.problem)).items():
+            for name, text in catalog.reference_sources(catalog.load(item.problem)).items():
                 (path.parent / f"{name}.py").write_text(text)
             path.write_text(f"{item.text}\n# {number}\n", errors="surrogatepass")
         env = {**os.environ, "TMPDIR": str(top / "tmp"), "GRADE_CACHE": str(top / "cache")}

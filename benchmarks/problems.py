@@ -11,13 +11,13 @@ import tempfile
 
 from timing import seconds
 
-from grader import course
+from grader.course import catalog
 
 BAR, EXEMPT = 6.0, {16, 26, 27, 32}
 
 
 def main() -> None:
-    chosen = [course.find(word) for word in sys.argv[1:]] or course.problems()
+    chosen = [catalog.find(word) for word in sys.argv[1:]] or catalog.problems()
     bare = min(seconds([sys.executable, "-c", "import jax, flax.nnx"]) for _ in range(3))
     print(f"import jax, flax.nnx: {bare:.2f} s\n\n{'problem':30}{'cold':>8}{'warm':>8}{'cold / import':>16}")
     slow = 0

@@ -16,7 +16,7 @@ from pathlib import Path
 
 from timing import ROOT, seconds
 
-from grader import cases, course
+from grader.course import cases, catalog
 
 SOLUTION = ROOT / "solutions" / "p06_mini_gpt.py"
 GRADE = [sys.executable, "-m", "grader"]
@@ -44,7 +44,7 @@ FLOOR = "import jax, flax.nnx, jax.numpy as jnp; jax.jit(lambda x: x + 1)(jnp.on
 
 def main() -> None:
     rounds = int(sys.argv[1]) if len(sys.argv) > 1 else 5
-    problem = course.find("06")
+    problem = catalog.find("06")
     drawn = [(group, dict(case.values)) for group in problem.cases for case in cases.draw(problem, group, 0)]
     figures: dict[str, list[float]] = {}
     with tempfile.TemporaryDirectory() as folder:

@@ -1,5 +1,7 @@
 """Files written whole or not at all, and locks that end with their process."""
 
+import contextlib
+import itertools
 import os
 import tempfile
 from collections.abc import Callable
@@ -58,3 +60,37 @@ def lock(path: Path) -> BaseFileLock | None:
     except Timeout:
         return None
     return held
+
+
+_MARK = ".in-use-"
+_marks = itertools.count()
+
+
+def mark_in_use(folder: Path) -> Callable[[], None]:
+    """Marks a folder as in use, for `in_use`, until the returned function is called or this process ends."""
+    mark = folder.with_name(f"{folder.name}{_MARK}{os.getpid()}-{next(_marks)}")
+    try:
+        held = lock(mark)
+    except OSError:  # a full or read-only disk: nothing is evicted from there either
+        held = None
+
+    def release() -> None:
+        if held:
+            mark.unlink(missing_ok=True)
+            held.release()
+
+    return release
+
+
+def in_use(folder: Path) -> bool:
+    """Whether a process has marked the folder. Removes the marks of processes that are gone."""
+    used = False
+    for mark in folder.parent.glob(f"{folder.name}{_MARK}*"):
+        with contextlib.suppress(OSError):
+            held = lock(mark)
+            if held is None:
+                used = True
+            else:
+                mark.unlink()
+                held.release()
+    return used

@@ -6,16 +6,16 @@ from typing import Any
 from latex2mathml.converter import convert
 from mkdocs.structure.files import File, Files
 
-from grader import course, page
+from grader.course import catalog, page
 from grader.problem import Problem
 
 
 def on_config(config: Any) -> Any:
     """The navigation: home, the parts of the course, how it works."""
     parts: dict[str, list[dict[str, str]]] = {}
-    for problem in course.problems():
+    for problem in catalog.problems():
         entry = {f"{problem.label} · {problem.title}": f"{problem.name}.md"}
-        parts.setdefault(course.part_of(problem), []).append(entry)
+        parts.setdefault(catalog.part_of(problem), []).append(entry)
     about = [
         {"For teachers": "teachers.md"},
         {"The grader": "design.md"},
@@ -28,7 +28,7 @@ def on_config(config: Any) -> Any:
 
 def on_files(files: Files, config: Any) -> Files:
     """Adds a page for each problem."""
-    for problem in course.problems():
+    for problem in catalog.problems():
         files.append(File.generated(config, f"{problem.name}.md", content=book_page(problem)))
     return files
 
@@ -37,9 +37,9 @@ def book_page(problem: Problem) -> str:
     """The page with its hints folded away, and where it stands in the course."""
     title, body = page.without_hints(problem).rstrip().split("\n", 1)
     place = ""
-    if before := course.builds_on(problem):
+    if before := catalog.builds_on(problem):
         place += f"*Builds on {_links(before)}.* "
-    if after := course.needed_for(problem):
+    if after := catalog.needed_for(problem):
         place += f"*Needed for {_links(after)}.*"
     folded = "\n\n".join(
         f'??? tip "Hint {number}"\n\n' + "\n".join(f"    {line}".rstrip() for line in hint.splitlines())

@@ -6,6 +6,7 @@ course is instant.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -119,6 +120,31 @@ class Check:
     advice: str = ""
 
 
+class ProblemName(str):
+    """The name of a problem, `p07_next_token_loss`: also that of its folder, of its reference and of a learner's file."""
+
+    PATTERN = re.compile(r"p(\d\d)_([a-z0-9_]+)")
+
+    @classmethod
+    def parse(cls, text: str) -> ProblemName | None:
+        """The name that `text` is, or None if it is not one."""
+        return cls(text) if cls.PATTERN.fullmatch(text) else None
+
+    @property
+    def number(self) -> int:
+        return int(self.label)
+
+    @property
+    def label(self) -> str:
+        """The number in two digits: `07`."""
+        return self[1:3]
+
+    @property
+    def slug(self) -> str:
+        """The words: `next_token_loss`."""
+        return self[4:]
+
+
 @dataclass(frozen=True)
 class Problem:
     """What `problems/pNN_slug/problem.py` defines as `PROBLEM`. `folder` is filled in by `grader.course`.
@@ -138,20 +164,20 @@ class Problem:
     folder: Path = Path()
 
     @property
-    def name(self) -> str:
-        return self.folder.name
+    def name(self) -> ProblemName:
+        return ProblemName(self.folder.name)
 
     @property
     def number(self) -> int:
-        return int(self.name[1:3])
+        return self.name.number
 
     @property
     def label(self) -> str:
-        return f"{self.number:02d}"
+        return self.name.label
 
     @property
     def slug(self) -> str:
-        return self.name[4:]
+        return self.name.slug
 
     @property
     def points(self) -> int:

@@ -8,12 +8,12 @@ from typing import Any
 
 import pytest
 
-from grader import course
+from grader.course import catalog
+from grader.judge.verdict import CheckResult, Report, Verdict
 from grader.problem import Problem
-from grader.verdict import CheckResult, Report, Verdict
 
 
-class CheckFailed(Exception):
+class CheckFailedError(Exception):
     """A check that did not pass; the message is what the learner reads."""
 
 
@@ -35,22 +35,22 @@ def pytest_collect_file(file_path: Path, parent: pytest.Collector) -> "Workspace
     workspace = parent.config.getoption("--workspace")
     if not workspace or file_path.parent != Path(workspace).resolve() or file_path.suffix not in (".py", ".ipynb"):
         return None
-    if file_path.stem not in course.names():
+    if file_path.stem not in catalog.names():
         return None
     found: WorkspaceFile = WorkspaceFile.from_parent(parent, path=file_path)
     return found
 
 
 def pytest_unconfigure(config: pytest.Config) -> None:
-    zygote = config.stash.get(_ZYGOTE, None)
-    if zygote:
-        from grader import scratch
+    fork_server = config.stash.get(_FORK_SERVER, None)
+    if fork_server:
+        from grader.isolation import scratch
 
-        zygote.close()
+        fork_server.close()
         scratch.leave()
 
 
-_ZYGOTE = pytest.StashKey[Any]()
+_FORK_SERVER = pytest.StashKey[Any]()
 
 
 class WorkspaceFile(pytest.File):
@@ -58,7 +58,7 @@ class WorkspaceFile(pytest.File):
 
     @property
     def problem(self) -> Problem:
-        return course.load(self.path.stem)
+        return catalog.load(self.path.stem)
 
     def collect(self) -> Iterator["CheckItem"]:
         for number, check in enumerate(self.problem.checks):
@@ -66,17 +66,17 @@ class WorkspaceFile(pytest.File):
 
     @cached_property
     def report(self) -> Report:
-        from grader import judge, submission
-        from grader.sandbox import Zygote
+        from grader.isolation.sandbox import ForkServer
+        from grader.judge import judge, submission
 
         stash = self.config.stash
-        if _ZYGOTE not in stash:
-            stash[_ZYGOTE] = Zygote()
+        if _FORK_SERVER not in stash:
+            stash[_FORK_SERVER] = ForkServer()
         try:
             source = submission.read(self.problem, self.path)
-        except submission.Unreadable as error:
+        except submission.UnreadableSubmissionError as error:
             return judge.refused(self.problem, self.path.name, Verdict.ERROR, str(error))
-        return judge.grade(self.problem, source, stash[_ZYGOTE])
+        return judge.grade(self.problem, source, stash[_FORK_SERVER])
 
 
 class CheckItem(pytest.Item):
@@ -96,17 +96,17 @@ class CheckItem(pytest.Item):
         if result.verdict is Verdict.NOT_ATTEMPTED:
             pytest.skip("not implemented yet")
         if not result.passed:
-            raise CheckFailed(self._message(result))
+            raise CheckFailedError(self._message(result))
 
     def _message(self, result: CheckResult) -> str:
         """With the first that fails, the idea behind it."""
         idea = self.file.report.misconception
         if result is not self.file.report.first_failure or not idea:
             return result.message
-        return f"{result.message}\nThis is what comes out of: {idea.name}. {idea.says}"
+        return f"{result.message}\nLikely cause: {idea.name}. {idea.says}"
 
     def repr_failure(self, excinfo: pytest.ExceptionInfo[BaseException], style: Any = None) -> Any:
-        if isinstance(excinfo.value, CheckFailed):
+        if isinstance(excinfo.value, CheckFailedError):
             return str(excinfo.value)
         return super().repr_failure(excinfo, style)
 

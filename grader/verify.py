@@ -11,20 +11,22 @@ from time import monotonic
 from typing import Any
 
 from commandline.errors import CommandError
-from grader import cases, course, judge, page, submission
+from grader.course import cases, catalog, page
 from grader.errors import CourseError
-from grader.judge import Trial
+from grader.isolation.sandbox import ForkServer
+from grader.judge import judge, submission
+from grader.judge.judge import Comparison, GradeOptions
+from grader.judge.reference import Reference
+from grader.judge.session import Outcome, Session
+from grader.judge.submission import Submission
+from grader.judge.verdict import Report, Verdict
+from grader.paths import ROOT, SOLUTIONS
 from grader.problem import Case, Check, Problem
-from grader.reference import Reference
-from grader.sandbox import Zygote
-from grader.session import Outcome, Session
-from grader.submission import Submission
-from grader.verdict import Report, Verdict
 
 FEWEST_HINTS = 3
 FEWEST_STYLES = 2
 SECONDS = 3600.0  # for all seeds together: this only bounds our own mistakes
-STYLES = course.ROOT / "tests" / "problems" / "styles"
+STYLES = ROOT / "tests" / "problems" / "styles"
 HEADER = f"{'':5}{'problem':28}{'stub':6}{'reference':11}{'seeds':7}{'rejected':10}{'named':8}{'page':6}{'seconds':>8}"
 
 
@@ -112,7 +114,7 @@ def verify_one(name: str, seeds: int = 20) -> Row:
     """Looks at one problem from all sides."""
     start, row = monotonic(), Row(name, asked=seeds)
     try:
-        problem = course.load(name)
+        problem = catalog.load(name)
         row.points = problem.points
         _definition(problem, row)
         reference = Reference(problem)
@@ -133,13 +135,13 @@ def verify_one(name: str, seeds: int = 20) -> Row:
 def _definition(problem: Problem, row: Row) -> None:
     for what, names in {
         "check": [check.name for check in problem.checks],
-        "misconception": [idea.name for idea in course.misconceptions(problem)],
+        "misconception": [idea.name for idea in catalog.misconceptions(problem)],
     }.items():
         row.complaints += [f"two {what}s are called {name!r}" for name, count in Counter(names).items() if count > 1]
-    for other in course.problems():
+    for other in catalog.problems():
         if other.name != problem.name and problem.number == other.number:
             row.complaints.append(f"{other.name} has the same number")
-    defined = {node.name for node in ast.parse(course.stub_text(problem)).body if hasattr(node, "name")}
+    defined = {node.name for node in ast.parse(catalog.stub_text(problem)).body if hasattr(node, "name")}
     row.complaints += [f"the stub does not define `{e.name}`" for e in problem.entries if e.name not in defined]
     if problem.points < 1:
         row.complaints.append("no check has points")
@@ -159,7 +161,7 @@ def _page(problem: Problem, reference: Reference, row: Row) -> None:
     ]
     if ">>>" not in found.get("Examples", ""):
         row.complaints.append("the page has no `>>>` example")
-    for report in reference.examples(course.page_text(problem)):
+    for report in reference.examples(catalog.page_text(problem)):
         row.complaints.append("an example is not true: " + " ".join(report.split())[-300:])
     row.page = len(row.complaints) == before
 
@@ -168,7 +170,7 @@ def _whole_runs(problem: Problem, reference: Reference, row: Row) -> None:
     """The stub and the reference, as if someone had handed them in."""
     stub = _grade(
         problem,
-        Submission("stub.py", {**reference.submission().sources, problem.name: course.stub_text(problem)}),
+        Submission("stub.py", {**reference.submission().sources, problem.name: catalog.stub_text(problem)}),
         reference,
     )
     row.stub = stub.verdict is Verdict.NOT_ATTEMPTED
@@ -185,19 +187,19 @@ def _ideas(problem: Problem, reference: Reference, row: Row) -> None:
     row.margins = [Margin(check.name, check.tolerance.room) for check in problem.checks]
     for variant, idea in reference.ideas.items():
         row.ideas += 1
-        trial = _trial(problem, reference, functools.partial(_ask, reference, variant), 0)
+        comparison = _comparison(problem, reference, functools.partial(_ask, reference, variant), 0)
         # All checks, for their margins; but where each takes a run, those up to the first that fails.
-        results = [trial.first_failure()] if problem.long_runs else trial.results()
+        results = [comparison.first_failure()] if problem.long_runs else comparison.results()
         first = next((result for result in results if result and not result.passed), None)
         if first is None:
             row.complaints.append(f"{variant!r} is not rejected")
             continue
-        found = trial.misconception()
+        found = comparison.misconception()
         row.named += found is idea
         if found is not idea:
             name = found.name if found else "nothing"
             row.complaints.append(f"{variant!r} is named as {name!r}: {first.check.name}: {first.message}")
-        _measure_wrong(row.margins, trial)
+        _measure_wrong(row.margins, comparison)
         reference.keep = False
         seeds = range(1, row.asked + 1)
         missed = [seed for seed in seeds if _accepts(problem, reference, variant, seed, first.check)]
@@ -209,14 +211,16 @@ def _ideas(problem: Problem, reference: Reference, row: Row) -> None:
             )
 
 
-def _trial(problem: Problem, reference: Reference, probe: Callable[[Check, Case], Outcome], seed: int) -> Trial:
-    return Trial(problem, reference, probe, seed, _cases(problem.name, seed))
+def _comparison(
+    problem: Problem, reference: Reference, probe: Callable[[Check, Case], Outcome], seed: int
+) -> Comparison:
+    return Comparison(problem, reference, probe, seed, _cases(problem.name, seed))
 
 
 @functools.cache
 def _cases(name: str, seed: int) -> dict[str, list[Case]]:
     """The same objects each time, so that the reference answers for each case once."""
-    return cases.draw_all(course.load(name), seed)
+    return cases.draw_all(catalog.load(name), seed)
 
 
 def _ask(reference: Reference, variant: str, check: Check, case: Case) -> Outcome:
@@ -225,8 +229,8 @@ def _ask(reference: Reference, variant: str, check: Check, case: Case) -> Outcom
 
 def _accepts(problem: Problem, reference: Reference, variant: str, seed: int, likely: Check) -> bool:
     """Whether no check rejects it. The one that did with another seed is asked first: it mostly does again."""
-    trial = _trial(problem, reference, functools.partial(_ask, reference, variant), seed)
-    return trial.judge(likely).passed and trial.first_failure() is None
+    comparison = _comparison(problem, reference, functools.partial(_ask, reference, variant), seed)
+    return comparison.judge(likely).passed and comparison.first_failure() is None
 
 
 def _correct(problem: Problem, reference: Reference, row: Row) -> None:
@@ -238,9 +242,7 @@ def _correct(problem: Problem, reference: Reference, row: Row) -> None:
     if STYLES.is_dir() and len(styles) < FEWEST_STYLES:
         row.complaints.append(f"fewer than {FEWEST_STYLES} correct programs in other styles in {STYLES}")
     for path in styles:
-        sources = course.with_imports(
-            problem.name, path.read_text(encoding="utf-8"), course.in_folder(course.SOLUTIONS)
-        )
+        sources = catalog.with_imports(problem.name, path.read_text(encoding="utf-8"), catalog.in_folder(SOLUTIONS))
         _passes(problem, reference, Submission(path.name, sources), row, range(min(row.asked, 4) + 1), path.name)
     for margin in row.margins:
         if not margin.fine:
@@ -254,7 +256,7 @@ def _passes(
     problem: Problem, reference: Reference, source: Submission, row: Row, seeds: Iterable[int], name: str
 ) -> int:
     """With how many seeds a correct program passes, all in one process."""
-    session = Session(problem, _zygote().worker(submission.job(problem, source)), SECONDS)
+    session = Session(problem, _fork_server().worker(submission.job(problem, source)), SECONDS)
     passed = 0
     try:
         failure = session.load("", source)
@@ -262,47 +264,47 @@ def _passes(
             row.complaints.append(f"{name}: {failure.sentence()}")
             return 0
         for seed in seeds:
-            trial = _trial(problem, reference, functools.partial(session.probe, ""), seed)
-            results = trial.results()
+            comparison = _comparison(problem, reference, functools.partial(session.probe, ""), seed)
+            results = comparison.results()
             wrong = [result for result in results if not result.passed]
             passed += not wrong
             if wrong:
                 row.complaints.append(f"{name} fails with the seed {seed}: {wrong[0].check.name}: {wrong[0].message}")
-            _measure_correct(row.margins, trial)
+            _measure_correct(row.margins, comparison)
     finally:
         session.worker.close()
     return passed
 
 
-def _errors(trial: Trial, margins: list[Margin]) -> list[tuple[float, Margin, bool]]:
+def _errors(comparison: Comparison, margins: list[Margin]) -> list[tuple[float, Margin, bool]]:
     """The error of every outcome that was numbers, the margin of its check, and whether it was wrong."""
-    by_check = dict(zip([id(check) for check in trial.problem.checks], margins, strict=True))
-    seen = [item for item in trial.evidence if not (item.outcome.failure or item.outcome.numeric)]
-    return [(trial.error(item), by_check[id(item.check)], item.wrong) for item in seen]
+    by_check = dict(zip([id(check) for check in comparison.problem.checks], margins, strict=True))
+    seen = [item for item in comparison.evidence if not (item.outcome.failure or item.outcome.numeric)]
+    return [(comparison.error(item), by_check[id(item.check)], item.wrong) for item in seen]
 
 
-def _measure_correct(margins: list[Margin], trial: Trial) -> None:
-    for size, margin, _ in _errors(trial, margins):
+def _measure_correct(margins: list[Margin], comparison: Comparison) -> None:
+    for size, margin, _ in _errors(comparison, margins):
         margin.right = max(margin.right, size)
 
 
-def _measure_wrong(margins: list[Margin], trial: Trial) -> None:
+def _measure_wrong(margins: list[Margin], comparison: Comparison) -> None:
     """An idea counts where it is plainest: it may also show faintly in a check that another one backs up."""
-    errors = _errors(trial, margins)
+    errors = _errors(comparison, margins)
     wrong = [(size, margin) for size, margin, is_wrong in errors if is_wrong]
-    if wrong and len(errors) == len(trial.evidence):
+    if wrong and len(errors) == len(comparison.evidence):
         size, margin = max(wrong, key=lambda pair: pair[0])
         margin.wrong = min(margin.wrong, size)
 
 
 @functools.cache
-def _zygote() -> Zygote:
+def _fork_server() -> ForkServer:
     """One for all workers of this process."""
-    return Zygote()
+    return ForkServer()
 
 
 def _grade(problem: Problem, source: Submission, reference: Reference) -> Report:
-    return judge.grade(problem, source, _zygote(), reference=reference, look_at_imports=False)
+    return judge.grade(problem, source, _fork_server(), GradeOptions(reference=reference, grade_imports=False))
 
 
 def _why(report: Report) -> str:

@@ -59,7 +59,7 @@ def boot(root: Path = ROOT) -> str:
 PROGRAM = """#!{python}
 import sys
 sys.path.insert(0, {root!r})
-from grader.cli import main
+from grader.cli.learner import main
 if __name__ == "__main__":
     main()
 """

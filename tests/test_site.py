@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from grader import course, page
+from grader.course import catalog, page
 from tests.conftest import ROOT
 
 
@@ -23,9 +23,9 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-@pytest.mark.parametrize("name", course.names())
+@pytest.mark.parametrize("name", catalog.names())
 def test_every_section_is_there(name: str, site: Path):
-    problem = course.load(name)
+    problem = catalog.load(name)
     html = (site / name / "index.html").read_text()
     for title in page.SECTIONS:
         assert f'id="{title.lower().replace(" ", "-")}"' in html
@@ -36,10 +36,10 @@ def test_every_section_is_there(name: str, site: Path):
 
 def test_the_navigation_follows_the_parts(site: Path):
     html = (site / "index.html").read_text()
-    titles = list(dict.fromkeys(course.part_of(problem) for problem in course.problems()))
+    titles = list(dict.fromkeys(catalog.part_of(problem) for problem in catalog.problems()))
     places = [html.index(title) for title in titles]
     assert places == sorted(places)
-    for problem in course.problems():
+    for problem in catalog.problems():
         assert f"{problem.label} · {problem.title}" in html
 
 

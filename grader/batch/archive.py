@@ -22,13 +22,14 @@ _JUNK = ("__MACOSX", "__pycache__")
 _READ = os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0)
 
 
-class Refused(Exception):
+class RefusedFileError(Exception):
     """A file that is not read; the message says why."""
 
 
 @dataclass(frozen=True)
 class File:
-    """A file by its path from the top. `read` gives at most that many bytes; it raises Refused, or `refused` says why at once."""
+    """A file by its path from the top. `read` returns at most that many bytes or raises RefusedFileError. If it is known from the
+    start that a file cannot be read, `refused` says why."""
 
     path: PurePosixPath
     read: Callable[[int], bytes]
@@ -51,7 +52,7 @@ def files(source: Path) -> list[File]:
             found = list(_of_tar(source))
         else:
             raise UsageError(f"{source} is neither a folder nor a zip or tar archive that can be read.")
-    except Refused as error:
+    except RefusedFileError as error:
         raise UsageError(f"{source} {error}") from None
     except (OSError, tarfile.TarError, EOFError, zlib.error) as error:
         raise UsageError(f"{source} cannot be read: {getattr(error, 'strerror', None) or error}.") from None
@@ -82,14 +83,14 @@ def _from_disk(path: Path, size: int) -> bytes:
         with os.fdopen(os.open(path, _READ), "rb") as file:
             return file.read(size)
     except OSError as error:
-        raise Refused(f"cannot be read: {error.strerror}") from None
+        raise RefusedFileError(f"cannot be read: {error.strerror}") from None
 
 
 def _of_zip(source: Path | io.BytesIO, inside: PurePosixPath) -> Iterator[File]:
     try:
         archive = zipfile.ZipFile(source)
     except (zipfile.BadZipFile, NotImplementedError, ValueError) as error:
-        raise Refused(f"is damaged: {error}") from None
+        raise RefusedFileError(f"is damaged: {error}") from None
     entries = [entry for entry in archive.infolist() if not entry.is_dir()]
     _check_size(len(entries), sum(entry.file_size for entry in entries if entry.file_size <= LARGEST))
     for entry in entries:
@@ -108,7 +109,7 @@ def _from_zip(archive: zipfile.ZipFile, entry: zipfile.ZipInfo, size: int) -> by
         with archive.open(entry) as file:
             return file.read(size)
     except (zipfile.BadZipFile, zlib.error, NotImplementedError, OSError, EOFError, ValueError) as error:
-        raise Refused(f"is damaged: {error}") from None
+        raise RefusedFileError(f"is damaged: {error}") from None
 
 
 def _of_tar(source: Path) -> Iterator[File]:
@@ -132,7 +133,7 @@ def _of_tar(source: Path) -> Iterator[File]:
 
 def _check_size(count: int, size: int) -> None:
     if count > MOST_FILES or size > MOST_BYTES:
-        raise Refused(f"is too large: {count:,} files with {size >> 20:,} MiB")
+        raise RefusedFileError(f"is too large: {count:,} files with {size >> 20:,} MiB")
 
 
 def _place(inside: PurePosixPath, name: str) -> tuple[PurePosixPath, str]:
@@ -152,9 +153,9 @@ def _unnested(file: File) -> Iterator[File]:
     try:
         data = file.read(LARGEST + 1)
         if len(data) > LARGEST:
-            raise Refused(f"is larger than {LARGEST >> 20} MiB")
+            raise RefusedFileError(f"is larger than {LARGEST >> 20} MiB")
         inner = list(_of_zip(io.BytesIO(data), file.path.with_suffix("")))
-    except Refused as error:
+    except RefusedFileError as error:
         yield File(file.path, _nothing, str(error))
         return
     yield from inner

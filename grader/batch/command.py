@@ -1,67 +1,81 @@
-"""`grade batch`: from what a class handed in to what a teacher needs, told in lines."""
+"""`grade batch`: from the files of a class to the results that a teacher needs."""
 
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
 
 from commandline.errors import UsageError
 from commandline.progress import progress
-from grader import cache, course, scratch, secret
 from grader.batch import gradebook, intake, run, summary
 from grader.batch.store import Store
+from grader.course import catalog
+from grader.course.seed import create_seed, read_seed
+from grader.isolation import scratch
+from grader.isolation.level import Level
+from grader.judge import cache
 
 SEED = "seed.txt"
 
 
-def batch(
-    submissions: Path,
-    results: Path,
-    chosen: str | None,
-    seed_file: Path | None,
-    jobs: int | None,
-    timeout: float | None,
-    accepts: str | None,
-    scheduler: str | None,
-    formats: Sequence[str],
-) -> Iterator[str]:
-    """Grades what is not graded yet and writes everything down; says how it goes in lines. Raises CommandError."""
-    problems = course.select(chosen) if chosen else course.problems()
-    read = intake.read(submissions, problems)
-    if not chosen:
-        problems = [course.load(name) for name in intake.handed_problems(read)]
+@dataclass(frozen=True)
+class BatchOptions:
+    """How a class is graded. `problems` is a list such as `01-08,12`; without it, all problems with a file are graded.
+
+    `least` is the lowest level of isolation that is accepted, `timeout` the limit in seconds for each submission, and
+    `scheduler` the address of a Dask cluster. `formats` are the gradebooks and reports to write besides the tables.
+    """
+
+    problems: str | None = None
+    seed_file: Path | None = None
+    jobs: int | None = None
+    timeout: float | None = None
+    least: Level = Level.STRICT
+    scheduler: str | None = None
+    formats: tuple[str, ...] = ()
+
+
+def batch(submissions: Path, results: Path, options: BatchOptions) -> Iterator[str]:
+    """Grades everything that is not graded yet, writes the results, and yields lines for the terminal. Raises CommandError."""
+    problems = catalog.select(options.problems) if options.problems else catalog.problems()
+    intake_ = intake.read(submissions, problems)
+    if not options.problems:
+        problems = [catalog.load(name) for name in intake.handed_problems(intake_)]
     if not problems:
         raise UsageError(
-            f"Nobody in {submissions} handed in a file of this course: they are called {course.names()[0]}.py and so on."
+            f"No submission in {submissions} matches a problem; files must be named like {catalog.names()[0]}.py."
         )
-    yield f"{len(read.learners)} learners ({read.layout}), {len(problems)} problems, {len(read.handed)} files."
-    yield from (f"Note: {note}." for note in read.notes)
+    yield f"{len(intake_.learners)} learners ({intake_.layout}), {len(problems)} problems, {len(intake_.handed)} files."
+    yield from (f"Note: {note}." for note in intake_.notes)
     store = Store(results)
     try:
-        if seed_file is None:
-            seed_file = results / SEED
-            secret.make(seed_file)
-        seed = secret.number(seed_file)
+        seed_file = options.seed_file or results / SEED
+        if options.seed_file is None:
+            create_seed(seed_file)
         before = store.fact("environment")
-        made = run.plan(read, problems, store, seed, timeout, accepts or "strict")
+        plan = run.plan(intake_, problems, store, read_seed(seed_file), options.timeout, options.least)
         if before and before != cache.environment():
-            yield "Note: the results there are of another version of the course or of its packages; they are made again."
-        yield f"To grade: {len(made.tasks)}. Unchanged: {made.kept}. Nothing to grade: {len(made.settled)}."
-        graded = run.on_cluster(made.tasks, scheduler) if scheduler else run.here(made.tasks, jobs or _cores())
-        with progress("grading", unit="submissions", total=len(made.tasks)) as advance:
+            yield "Note: existing results are from a different version of the course or its packages and will be regraded."
+        yield f"To grade: {len(plan.tasks)}. Unchanged: {plan.kept}. Nothing to grade: {len(plan.settled)}."
+        if options.scheduler:
+            graded = run.on_cluster(plan.tasks, options.scheduler)
+        else:
+            graded = run.here(plan.tasks, options.jobs or _cores())
+        with progress("grading", unit="submissions", total=len(plan.tasks)) as advance:
             try:
-                run.carry_out(made, store, graded, advance)
+                run.carry_out(plan, store, graded, advance)
             except KeyboardInterrupt:
                 raise UsageError(
-                    f"Stopped; {len(store.keys())} of {len(made.wanted)} records are there. The same command goes on."
+                    f"Interrupted with {len(store.keys())} of {len(plan.wanted)} results saved. Rerun the command to resume."
                 ) from None
         records = store.records()
         yield str(store.write_table())
-        for name in formats:
-            making = gradebook.GRADEBOOKS.get(name)
-            yield str(making(records, results) if making else gradebook.write_reports(records, results, name))
-        found = summary.summarise(records)
-        yield from map(str, summary.write_all(found, results))
-        yield ", ".join(f"{count} {verdict}" for verdict, count in sorted(found.verdicts.items())) + "."
+        for name in options.formats:
+            write = gradebook.GRADEBOOKS.get(name)
+            yield str(write(records, results) if write else gradebook.write_reports(records, results, name))
+        summary_ = summary.summarize(records)
+        yield from map(str, summary.write_all(summary_, results))
+        yield ", ".join(f"{count} {verdict}" for verdict, count in sorted(summary_.verdicts.items())) + "."
     finally:
         store.close()
         scratch.sweep()

@@ -6,10 +6,10 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from commandline import files
-from grader import course
 from grader.batch.store import Record, write_csv
-from grader.report.concealed import concealed
+from grader.course import catalog
 from grader.report.formats import FORMATS, render
+from grader.report.redacted import redacted
 
 _WITH_ID = re.compile(r"(?P<name>.*) \((?P<id>[^()]+)\)")
 
@@ -28,7 +28,8 @@ def write_reports(records: Sequence[Record], folder: Path, format_: str) -> Path
             name += "_"
         names.add(name.casefold())
         files.write(
-            target / f"{name}.{FORMATS[format_][0]}", render([concealed(record.report) for record in found], format_)
+            target / f"{name}.{FORMATS[format_][0]}",
+            render([redacted(record.report) for record in found if record.report], format_),
         )
     return target
 
@@ -36,8 +37,8 @@ def write_reports(records: Sequence[Record], folder: Path, format_: str) -> Path
 def write_canvas(records: Sequence[Record], folder: Path) -> Path:
     """canvas.csv: a row for each learner, a column for each problem, and the row of points possible that Canvas looks for."""
     problems = sorted({record.problem for record in records})
-    titles = [f"{name[1:3]} {course.load(name).title}" for name in problems]
-    points = [course.load(name).points for name in problems]
+    titles = [f"{problem.label} {problem.title}" for problem in map(catalog.load, problems)]
+    points = [catalog.load(name).points for name in problems]
     scores = {(record.learner, record.problem): record.score for record in records}
     rows: list[Sequence[object]] = [("    Points Possible", "", "", "", "", *points)]
     for learner in sorted({record.learner for record in records}):

@@ -12,10 +12,11 @@ from typing import Any
 import yaml
 
 from commandline.errors import UsageError
-from grader import course, submission
-from grader.batch.archive import File, Refused, files
+from grader.batch.archive import File, RefusedFileError, files
+from grader.course import catalog
+from grader.judge import submission
+from grader.judge.submission import MAX_SIZE, Submission, UnreadableSubmissionError
 from grader.problem import Problem
-from grader.submission import MAX_SIZE, Submission, Unreadable
 
 _METADATA = "submission_metadata.yml"
 _CANVAS = re.compile(r"(?P<name>[^_]+)_(?:LATE_)?(?P<user>\d+)_(?P<submission>\d+)_(?P<file>.+)")
@@ -132,7 +133,7 @@ def _gradescope_names(metadata: File) -> tuple[dict[str, str], list[str]]:
         for folder, row in rows.items():
             people = [_person(person) for person in row[":submitters"]]
             names[str(folder)] = " and ".join(people) or str(folder)
-    except (Refused, yaml.YAMLError, UnicodeDecodeError, AttributeError, KeyError, TypeError, RecursionError):
+    except (RefusedFileError, yaml.YAMLError, UnicodeDecodeError, AttributeError, KeyError, TypeError, RecursionError):
         return {}, [f"{_METADATA} cannot be read, so learners are named by their folders"]
     twice = {name for name in names.values() if list(names.values()).count(name) > 1}
     return {folder: f"{name}, {folder}" if name in twice else name for folder, name in names.items()}, []
@@ -177,8 +178,8 @@ def _problem_of(path: PurePosixPath) -> tuple[str, bool, int]:
 @cache
 def _known() -> dict[str, str]:
     """The problems by name, by slug and by number. Looked up for every file of a class, and always the same."""
-    names = course.names()
-    return {key: name for name in names for key in (name, name[4:], name[1:3])}
+    names = catalog.names()
+    return {key: name for name in names for key in (name, name.slug, name.label)}
 
 
 def _chosen(rows: list[tuple[bool, int, File]]) -> tuple[File | str, list[str]]:
@@ -205,24 +206,24 @@ def _handed(
         if not isinstance(other, File):
             return None
         try:
-            return _text(course.load(name), other)[0]
-        except Unreadable:
+            return _text(catalog.load(name), other)[0]
+        except UnreadableSubmissionError:
             return None
 
     try:
         text, said = _text(problem, file)
-    except Unreadable as error:
+    except UnreadableSubmissionError as error:
         return Handed(learner, problem.name, path, refused=str(error), notes=tuple(notes))
-    sources = course.with_imports(problem.name, text, beside)
+    sources = catalog.with_imports(problem.name, text, beside)
     return Handed(learner, problem.name, path, Submission(file.path.name, sources), notes=(*notes, *said))
 
 
 def _text(problem: Problem, file: File) -> tuple[str, list[str]]:
-    """The Python text of a file. Raises Unreadable."""
+    """The Python text of a file. Raises UnreadableSubmissionError."""
     if file.refused:
-        raise Unreadable(f"{file.path.name} {file.refused}.")
+        raise UnreadableSubmissionError(f"{file.path.name} {file.refused}.")
     try:
         data = file.read(submission.most_bytes(file.path.name) + 1)
-    except Refused as error:
-        raise Unreadable(f"{file.path.name} {error}.") from None
+    except RefusedFileError as error:
+        raise UnreadableSubmissionError(f"{file.path.name} {error}.") from None
     return submission.text(problem, file.path.name, data)

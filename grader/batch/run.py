@@ -1,4 +1,4 @@
-"""Grades a class: what is not graded yet, in several processes or on a cluster, and keeps what came of it."""
+"""Grades what is not graded yet, in several processes or on a cluster, and stores the results."""
 
 import multiprocessing
 import signal
@@ -8,40 +8,45 @@ from concurrent.futures.process import BrokenProcessPool
 from dataclasses import dataclass
 
 from commandline.errors import UsageError
-from grader import cache, course, judge
 from grader.batch import tasks
 from grader.batch.intake import Handed, Intake
 from grader.batch.store import Record, Store
 from grader.batch.tasks import Graded, Task
-from grader.problem import Problem
-from grader.report import json as report_json
-from grader.verdict import Verdict
+from grader.course import catalog
+from grader.isolation.level import Level
+from grader.judge import cache, judge
+from grader.judge.verdict import Verdict
+from grader.problem import Problem, ProblemName
+from grader.report.json import PublicReport
 
 _AHEAD = 2  # tasks handed to each process beyond the one it works on
 
 
+Place = tuple[str, str]  # learner, problem
+
+
 @dataclass(frozen=True)
 class Plan:
-    """What is to be graded, and what is to be written down without that."""
+    """The tasks to grade, and the records that need no grading."""
 
     tasks: list[Task]
     settled: list[Record]
     kept: int
-    wanted: set[tuple[str, str]]
-    keys: dict[tuple[str, str], str]
-    handed: dict[tuple[str, str], Handed]
+    wanted: set[Place]
+    keys: dict[Place, str]
+    handed: dict[Place, Handed]
 
 
 def plan(
-    intake: Intake, problems: Sequence[Problem], store: Store, seed: int, timeout: float | None, least: str
+    intake: Intake, problems: Sequence[Problem], store: Store, seed: int, timeout: float | None, least: Level
 ) -> Plan:
-    """Compares what was handed in with the records that are there."""
+    """Compares the files of a class with the stored records."""
     handed = {(item.learner, item.problem): item for item in intake.handed}
-    before, keys = store.keys(), dict[tuple[str, str], str]()
+    before, keys = store.keys(), dict[Place, str]()
     todo, settled, kept = list[Task](), list[Record](), 0
     for problem in problems:
         for learner in intake.learners:
-            place = (learner, problem.name)
+            place: Place = (learner, problem.name)
             item = handed.get(place)
             if item is None or item.submission is None:
                 nothing = Handed(learner, problem.name, refused="nothing was handed in")
@@ -54,14 +59,14 @@ def plan(
                 continue
             version = tasks.definition(problem.name)
             todo.append(Task(learner, problem.name, name, sources, seed, timeout, least, version))
-    wanted = {(learner, problem.name) for learner in intake.learners for problem in problems}
+    wanted: set[Place] = {(learner, problem.name) for learner in intake.learners for problem in problems}
     return Plan(todo, settled, kept, wanted, keys, handed)
 
 
 def carry_out(
     made: Plan, store: Store, results: Iterator[tuple[Task, Graded | str]], advance: Callable[[int, str], None]
 ) -> None:
-    """Writes down what was settled, and each result as it comes. A text instead of a result says why there is none."""
+    """Stores the settled records, then each result as it arrives. A text in place of a result says why there is none."""
     store.remember("environment", cache.environment())
     store.keep_only(made.wanted)
     store.put(*made.settled)
@@ -69,16 +74,17 @@ def carry_out(
         item = made.handed[task.learner, task.problem]
         if isinstance(graded, str):
             refused = Handed(task.learner, task.problem, item.file, refused=graded)
-            store.put(_not_run(course.load(task.problem), refused, attempted=True))
+            store.put(_not_run(catalog.load(task.problem), refused, attempted=True))
         else:
             store.put(_record(graded, item, made.keys[task.learner, task.problem]))
-        advance(1, f"{task.learner}, {task.problem[1:3]}")
+        advance(1, f"{task.learner}, {ProblemName(task.problem).label}")
 
 
 def here(todo: Sequence[Task], jobs: int) -> Iterator[tuple[Task, Graded | str]]:
-    """Grades in that many processes of this machine.
+    """Grades in `jobs` processes of this machine.
 
-    Where one dies, those that were being graded then are graded again, one by one; one with which it dies again gets no result.
+    If a process crashes, the submissions that were being graded are graded again one by one. A submission whose process crashes
+    twice gets a sentence in place of a result.
     """
     waiting, suspects = list(reversed(todo)), list[Task]()
     while waiting or suspects:
@@ -98,7 +104,7 @@ def here(todo: Sequence[Task], jobs: int) -> Iterator[tuple[Task, Graded | str]]
             except BrokenProcessPool:
                 if alone:
                     (task,) = running.values()
-                    yield task, "the process that graded it ended twice, perhaps because this machine is out of memory"
+                    yield task, "its grading process crashed twice; the machine may be out of memory"
                 else:
                     suspects += running.values()
             except BaseException:
@@ -107,23 +113,23 @@ def here(todo: Sequence[Task], jobs: int) -> Iterator[tuple[Task, Graded | str]]
 
 
 def on_cluster(todo: Sequence[Task], address: str) -> Iterator[tuple[Task, Graded | str]]:
-    """Grades on the workers of a Dask cluster. What a worker that dies had is graded by another. Raises UsageError."""
+    """Grades on the workers of a Dask cluster. If a worker dies, another one grades its submissions. Raises UsageError."""
     try:
         import distributed
     except ImportError:
         raise UsageError(
-            "--scheduler needs Dask: python3 -m pip install 'gpt-kata[cluster]' (here and on it)."
+            "--scheduler needs Dask: run python3 -m pip install 'gpt-kata[cluster]' here and on the cluster."
         ) from None
     try:
         client = distributed.Client(address, timeout=10)
     except (OSError, ValueError) as error:
-        raise UsageError(f"There is no Dask scheduler at {address}: {error}.") from None
+        raise UsageError(f"No Dask scheduler answers at {address}: {error}.") from None
     with client:
         futures = {client.submit(tasks.grade, task, pure=False): task for task in todo}
         for future in distributed.as_completed(list(futures)):
             task = futures.pop(future)
             if isinstance(future.exception(), distributed.KilledWorker):
-                yield task, "the machines that graded it ended, perhaps because they are out of memory"
+                yield task, "the workers that graded it crashed; their machines may be out of memory"
             else:
                 yield task, future.result()
 
@@ -133,7 +139,7 @@ def _pool(jobs: int) -> ProcessPoolExecutor:
 
 
 def _begin() -> None:
-    """In each process of a pool: Ctrl-C is for the one that started it, which it does not outlive."""
+    """Prepares a process of the pool: it ignores Ctrl-C, which is for its parent, and ends with its parent."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     tasks.end_with_parent()
 
@@ -146,7 +152,7 @@ def _stop(pool: ProcessPoolExecutor) -> None:
 
 def _not_run(problem: Problem, item: Handed, *, attempted: bool) -> Record:
     verdict = Verdict.ERROR if attempted else Verdict.NOT_ATTEMPTED
-    report = report_json.as_object(judge.refused(problem, item.file, verdict, item.refused))
+    report = PublicReport.of(judge.refused(problem, item.file, verdict, item.refused))
     return Record(
         item.learner, problem.name, "", item.file, str(verdict), 0, problem.points, message=item.refused,
         notes="; ".join(item.notes), report=report,
@@ -154,12 +160,10 @@ def _not_run(problem: Problem, item: Handed, *, attempted: bool) -> Record:
 
 
 def _record(graded: Graded, item: Handed, key: str) -> Record:
-    report = graded.report
-    first = next((check for check in report["checks"] if not check["passed"]), None)
-    idea = report["misconception"]
+    report, first = graded.report, graded.report.first_failure
     return Record(
-        graded.learner, graded.problem, key, item.file, graded.verdict, graded.score, report["points"],
-        misconception=idea["name"] if idea else "", message=f"{first['name']}: {first['message']}" if first else "",
-        notes="; ".join(item.notes), source=item.submission.sources[graded.problem] if item.submission else "",
-        report=report,
+        graded.learner, graded.problem, key, item.file, str(report.verdict), report.score, report.points,
+        misconception=report.misconception.name if report.misconception else "",
+        message=f"{first.name}: {first.message}" if first else "", notes="; ".join(item.notes),
+        source=item.submission.sources[graded.problem] if item.submission else "", report=report,
     )  # fmt: skip

@@ -2,7 +2,7 @@
 
 A file becomes the sequence of its tokens, with every name that is no keyword as one and the same, numbers and texts too, and no
 comments or layout. Its runs of RUN tokens are a set; runs that the stub has, or the reference, are taken away: everybody has
-those. The likeness of two files is the part of all their runs that both have (Jaccard).
+those. The similarity of two files is the part of all their runs that both have (Jaccard).
 """
 
 import io
@@ -12,8 +12,8 @@ import tokenize
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from grader import course
 from grader.batch.store import Record
+from grader.course import catalog
 from grader.problem import Problem
 
 RUN = 6
@@ -27,27 +27,27 @@ _LAYOUT = {
 
 @dataclass(frozen=True)
 class Pair:
-    """Two learners whose files for a problem are alike; `likeness` is between 0 and 1."""
+    """Two learners whose files for a problem are alike; `similarity` is between 0 and 1."""
 
     problem: str
     one: str
     other: str
-    likeness: float
+    similarity: float
 
 
 def pairs(problem: Problem, records: Iterable[Record]) -> list[Pair]:
     """The pairs of learners whose submissions for a problem are nearly the same, the most alike first."""
-    common = runs(course.stub_text(problem)) | runs(course.solution_path(problem).read_text(encoding="utf-8"))
+    common = runs(catalog.stub_text(problem)) | runs(catalog.solution_path(problem).read_text(encoding="utf-8"))
     found = [(record.learner, runs(record.source) - common) for record in records if record.source]
     found = [(learner, own) for learner, own in found if len(own) >= FEWEST_RUNS]
     alike = []
     for (one, first), (other, second) in itertools.combinations(found, 2):
         if min(len(first), len(second)) < ALIKE * max(len(first), len(second)):
             continue  # they cannot be
-        likeness = len(first & second) / len(first | second)
-        if likeness >= ALIKE:
-            alike.append(Pair(problem.name, one, other, likeness))
-    return sorted(alike, key=lambda pair: (-pair.likeness, pair.one, pair.other))
+        similarity = len(first & second) / len(first | second)
+        if similarity >= ALIKE:
+            alike.append(Pair(problem.name, one, other, similarity))
+    return sorted(alike, key=lambda pair: (-pair.similarity, pair.one, pair.other))
 
 
 def runs(text: str) -> set[tuple[str, ...]]:

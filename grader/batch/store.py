@@ -6,7 +6,7 @@ import io
 import json
 import sqlite3
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +14,7 @@ from filelock import BaseFileLock
 
 from commandline import files
 from commandline.errors import UsageError
+from grader.report.json import PublicReport, dumps
 
 DATABASE, TABLE = "results.sqlite", "results.csv"
 SCHEMA = 1
@@ -44,7 +45,7 @@ class Record:
     message: str = ""
     notes: str = ""
     source: str = ""
-    report: dict[str, Any] = field(default_factory=dict)
+    report: PublicReport | None = None
 
     def row(self) -> list[str]:
         return [_cell(getattr(self, name)) for name in COLUMNS]
@@ -89,7 +90,7 @@ class Store:
 
     def put(self, *records: Record) -> None:
         """Writes records, all in one step, in place of earlier ones."""
-        rows = [{**vars(record), "report": json.dumps(record.report, ensure_ascii=False)} for record in records]
+        rows = [{**vars(record), "report": dumps(record.report) if record.report else ""} for record in records]
         names = ", ".join(f":{field.name}" for field in fields(Record))
         with self._writing():
             self._database.executemany(f"insert or replace into records values ({names})", rows)  # noqa: S608  our own names
@@ -107,7 +108,7 @@ class Store:
     def records(self) -> list[Record]:
         """All of them, by learner and problem."""
         rows = self._database.execute("select * from records order by learner, problem")
-        return [Record(**{**dict(row), "report": json.loads(row["report"])}) for row in rows]
+        return [Record(**{**dict(row), "report": _decoded(row["report"])}) for row in rows]
 
     def write_table(self) -> Path:
         """results.csv, from the records there are."""
@@ -133,6 +134,10 @@ def write_csv(path: Path, header: Sequence[str], rows: Iterable[Sequence[Any]]) 
     writer.writerow(header)
     writer.writerows([_cell(value) for value in row] for row in rows)
     files.write(path, text.getvalue())
+
+
+def _decoded(text: str) -> PublicReport | None:
+    return PublicReport.decode(json.loads(text)) if text else None
 
 
 def _cell(value: Any) -> str:

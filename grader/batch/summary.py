@@ -7,10 +7,10 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from commandline import files
-from grader import course
-from grader.batch import likeness
-from grader.batch.likeness import Pair
+from grader.batch import similarity
+from grader.batch.similarity import Pair
 from grader.batch.store import Record, write_csv
+from grader.course import catalog
 from grader.problem import Problem
 
 MOST_IDEAS = 5
@@ -44,7 +44,7 @@ class Summary:
     alike: Sequence[Pair]
 
 
-def summarise(records: Sequence[Record]) -> Summary:
+def summarize(records: Sequence[Record]) -> Summary:
     """Counts everything."""
     by_problem: dict[str, list[Record]] = {}
     totals: Counter[str] = Counter()
@@ -53,7 +53,7 @@ def summarise(records: Sequence[Record]) -> Summary:
         totals[record.learner] += record.score
     rows, alike = [], list[Pair]()
     for name, found in sorted(by_problem.items()):
-        problem = course.load(name)
+        problem = catalog.load(name)
         ideas = Counter(record.misconception for record in found if record.misconception)
         attempted = [record for record in found if record.verdict != "NOT ATTEMPTED"]
         rows.append(
@@ -62,7 +62,7 @@ def summarise(records: Sequence[Record]) -> Summary:
                 sum(record.score for record in found) / len(found), ideas.most_common(MOST_IDEAS),
             )
         )  # fmt: skip
-        alike += likeness.pairs(problem, found)
+        alike += similarity.pairs(problem, found)
     points = sum(row.problem.points for row in rows)
     return Summary(rows, dict(sorted(totals.items())), points, Counter(record.verdict for record in records), alike)
 
@@ -80,8 +80,8 @@ def write_all(summary: Summary, folder: Path) -> list[Path]:
     )  # fmt: skip
     ideas = [(row.problem.name, idea, count) for row in summary.problems for idea, count in row.ideas]
     write_csv(paths[1], ("problem", "misconception", "learners"), ideas)
-    rows = [(pair.problem, pair.one, pair.other, f"{pair.likeness:.3f}") for pair in summary.alike]
-    write_csv(paths[2], ("problem", "one", "other", "likeness"), rows)
+    rows = [(pair.problem, pair.one, pair.other, f"{pair.similarity:.3f}") for pair in summary.alike]
+    write_csv(paths[2], ("problem", "one", "other", "similarity"), rows)
     files.write(paths[3], page(summary))
     return paths
 
@@ -105,10 +105,10 @@ def page(summary: Summary) -> str:
             for row in summary.problems for idea, count in row.ideas
         ]) or "<p>None was recognised.</p>",
         "<h2>Nearly the same</h2>",
-        f"<p>Pairs of files that share at least {likeness.ALIKE:.0%} of their runs of {likeness.RUN} tokens, whatever they "
+        f"<p>Pairs of files that share at least {similarity.ALIKE:.0%} of their runs of {similarity.RUN} tokens, whatever they "
         "call things, without what the stub or the reference has. A reason to look, not a proof.</p>",
-        _table(("problem", "one", "other", "likeness"), [
-            (_text(pair.problem), _text(pair.one), _text(pair.other), f"{pair.likeness:.0%}") for pair in summary.alike
+        _table(("problem", "one", "other", "similarity"), [
+            (_text(pair.problem), _text(pair.one), _text(pair.other), f"{pair.similarity:.0%}") for pair in summary.alike
         ]) or "<p>None.</p>",
     ]  # fmt: skip
     return _PAGE.format(body="\n".join(parts))

@@ -1,0 +1,5 @@
+"""The commands of `grade`: for learners, teachers and authors, and the check of a machine.
+
+Called by the shell and by `python -m grader`.
+Imports every room but worker, as late as possible.
+"""

@@ -8,10 +8,14 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from importlib.metadata import PackageNotFoundError, version
 
-from grader import cache, course, recorded
-from grader.sandbox import Job, Zygote
-from grader.session import Session
-from grader.workspace import Workspace
+from grader.course import catalog
+from grader.course.workspace import Workspace
+from grader.isolation.job import Job
+from grader.isolation.level import Isolation, Level
+from grader.isolation.sandbox import ForkServer
+from grader.judge import cache, recorded
+from grader.judge.session import Session
+from grader.paths import PROBLEMS
 
 # What to do about a layer of isolation that is missing.
 REMEDIES = {
@@ -65,18 +69,27 @@ def _devices() -> Iterator[Finding]:
 
 def _isolation() -> Finding:
     """As measured by a worker, the way a submission's is."""
-    zygote = Zygote()
-    session = Session(course.problems()[0], zygote.worker(Job(course.names()[0])), 60)
+    fork_server = ForkServer()
+    session = Session(catalog.problems()[0], fork_server.worker(Job(catalog.names()[0])), 60)
     failure = session.begin()
-    said = session.worker.close()
-    zygote.close()
+    output = session.worker.close()
+    fork_server.close()
     if failure:
-        return Finding("isolation", "a worker does not start", False, (said or failure.sentence()).strip(), True)
-    missing = session.isolation.partition("missing: ")[2].partition(";")[0].split(", ")
-    remedies = [REMEDIES[layer] for layer in missing if layer in REMEDIES]
-    if not remedies:
-        return Finding("isolation", session.isolation)
-    return Finding("isolation", session.isolation, False, " ".join([*remedies, "Your own code is safe to grade so."]))
+        return Finding("isolation", "a worker does not start", False, (output or failure.sentence()).strip(), True)
+    return isolation_finding(session.isolation)
+
+
+def isolation_finding(isolation: Isolation) -> Finding:
+    """Fine only if strict. Otherwise the remedy for each layer that is missing and for each attack that got through."""
+    if isolation.level is Level.STRICT:
+        return Finding("isolation", str(isolation))
+    remedies = [REMEDIES[layer] for layer in isolation.missing]
+    if isolation.not_stopped and not isolation.missing:
+        remedies.append(
+            "All layers are active, but a test attack got through; grade on another machine and report this as SECURITY.md says."
+        )
+    remedies.append("It is safe to grade your own code, but not code that you do not trust.")
+    return Finding("isolation", str(isolation), False, " ".join(remedies))
 
 
 def _cache() -> Finding:
@@ -93,15 +106,15 @@ def _cache() -> Finding:
 
 
 def _course() -> Finding:
-    count = len(course.names())
-    missing = [problem.name for problem in course.problems() if not recorded.is_gradable(problem)]
+    count = len(catalog.names())
+    missing = [problem.name for problem in catalog.problems() if not recorded.is_gradable(problem)]
     if missing:
         return Finding("course", f"{count} problems, {len(missing)} without a reference", False, f"First: {missing[0]}")
-    return Finding("course", f"{count} problems in {course.PROBLEMS}")
+    return Finding("course", f"{count} problems in {PROBLEMS}")
 
 
 def _workspace(space: Workspace) -> Finding:
     if not space.folder.is_dir():
         return Finding("workspace", f"{space.folder} is not there yet", True, "`grade start` makes it.")
-    passed = sum(row.get("verdict") == "PASS" for row in space.progress().values())
+    passed = sum(row.verdict == "PASS" for row in space.progress().values())
     return Finding("workspace", f"{space.folder.resolve()}, {passed} passed")

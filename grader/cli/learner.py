@@ -1,6 +1,5 @@
-"""`grade`: the command line. Thin: each command finds what it needs and prints what comes back."""
+"""`grade`: the command line of a learner. Each command finds what it needs and prints what comes back."""
 
-import json
 import os
 import sys
 from pathlib import Path
@@ -10,8 +9,9 @@ import click
 
 from commandline.commands import Commands
 from commandline.errors import CommandError, UsageError
-from grader import course, teaching, workspace
-from grader.workspace import Workspace
+from grader.cli import author, teacher
+from grader.course import catalog, workspace
+from grader.course.workspace import Workspace
 
 
 class Grade(Commands):
@@ -21,19 +21,19 @@ class Grade(Commands):
 
 
 @click.group(cls=Grade, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 80})
-@click.option("--workspace", "folder", metavar="DIR", help="Your folder of attempts, if it is not the usual one.")
+@click.option("--workspace", "folder", metavar="DIR", help="Your workspace, if it is not in the usual place.")
 @click.version_option(package_name="gpt-kata", prog_name="grade")
 @click.pass_context
 def main(ctx: click.Context, folder: str | None) -> None:
     """Learn to build a GPT in JAX and Flax NNX, one graded problem at a time.
 
     \b
-    Begin with     grade start
+    Start with     grade start
     read a page    grade show 07
-    write it in    attempts/p07_next_token_loss.py
+    solve it in    attempts/p07_next_token_loss.py
     and grade it   grade problem 07
 
-    Exit status: 0 passed, 1 not passed, 2 asked wrongly, 3 our own fault.
+    Exit codes: 0 passed, 1 not passed, 2 usage error, 3 internal error.
     """
     ctx.obj = folder
 
@@ -42,20 +42,22 @@ def main(ctx: click.Context, folder: str | None) -> None:
 @click.argument("directory", required=False)
 @click.pass_obj
 def start(folder: str | None, directory: str | None) -> None:
-    """Make your workspace: a stub for every problem, and the pages.
+    """Create your workspace: a stub and a page for every problem.
 
-    DIRECTORY is `attempts` unless you name another. Nothing of yours is ever overwritten; run it again after an update to
-    get what is new.
+    DIRECTORY is `attempts` unless you name another. Your files are never overwritten. Run it again after an update to get
+    new problems and pages.
     """
     space = Workspace(Path(directory)) if directory else workspace.find(folder)
-    new = space.start()
-    first = course.problems()[0]
+    created, edited = space.start()
+    first = catalog.problems()[0]
     if not (space.folder / workspace.PROGRESS).exists():
         space.remember(first)
-    if not new:
-        click.echo(f"{space.folder} has everything already.")
-    for path in new:
-        click.echo(f"new  {path}")
+    if not created:
+        click.echo(f"{space.folder} is up to date.")
+    for path in created:
+        click.echo(f"new   {path}")
+    for path in edited:
+        click.echo(f"kept  {path}: you may have edited it. To get the new page, delete it and run `grade start` again.")
     label = first.label
     click.echo(f"\nNext: read `grade show {label}`, fill in {space.file(first)}, grade with `grade problem {label}`.")
 
@@ -63,18 +65,24 @@ def start(folder: str | None, directory: str | None) -> None:
 @main.command()
 @click.argument("problem", metavar="NN")
 @click.argument("file", required=False, type=click.Path(path_type=Path))
-@click.option("--json", "as_json", is_flag=True, help="Print one JSON object, and nothing else, on stdout.")
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON object on stdout and nothing else.")
 @click.option(
-    "--format", "format_", type=click.Choice(teaching.FORMATS), help="Print the report as another system reads it."
+    "--format",
+    "format_",
+    type=click.Choice(teacher.FORMATS),
+    help="Output format, for integration with another system.",
 )
-@click.option("--seed", type=click.IntRange(0, 2**32 - 1), default=0, metavar="N", help="Draw other cases.")
+@click.option("--seed", type=click.IntRange(0, 2**32 - 1), default=0, metavar="N", help="Generate different cases.")
 @click.option(
     "--seed-file",
     type=click.Path(path_type=Path),
-    help="A file with a secret that decides the cases; they are not shown.",
+    help="File with a secret seed; case inputs are withheld from the report.",
 )
 @click.option(
-    "--timeout", type=click.FloatRange(0, 86400, min_open=True), metavar="S", help="Seconds your code may take in all."
+    "--timeout",
+    type=click.FloatRange(0, 86400, min_open=True),
+    metavar="S",
+    help="Total time limit for your code, in seconds.",
 )
 @click.pass_obj
 def problem(
@@ -89,87 +97,85 @@ def problem(
 ) -> None:
     """Grade your file for problem NN (7, 07, p07 or next_token_loss).
 
-    FILE is the one in your workspace unless you name another; it is made from the stub if it is not there yet.
+    FILE is the one in your workspace unless you name another. If it does not exist there yet, it is created from the stub.
     """
-    name: str | None = None
+    graded = None
     machine = as_json or format_ is not None
     try:
-        found = course.find(problem)
-        name = found.name
+        graded = catalog.find(problem)
         space = workspace.find(folder)
         if file is None:
-            if space.add(found):
-                click.echo(f"new  {space.file(found)}\n", err=machine)
-            file = space.file(found)
+            if space.add(graded):
+                click.echo(f"new  {space.file(graded)}\n", err=machine)
+            file = space.file(graded)
         if seed_file:
-            from grader import secret
+            from grader.course.seed import read_seed
 
-            seed = secret.number(seed_file)
-        report = _grade(found, file, seed, timeout)
+            seed = read_seed(seed_file)
+        report = _grade(graded, file, seed, timeout)
     except CommandError as error:
         if as_json:
             from grader.report import json as report_json
 
-            click.echo(report_json.dumps(report_json.refused(name, str(error))))
+            refused = report_json.PublicReport.refused(graded.name if graded else None, str(error))
+            click.echo(report_json.dumps(refused))
         raise
     if machine or seed_file:
-        from grader.report import concealed, formats
-        from grader.report import json as report_json
+        from grader.report.formats import render
+        from grader.report.json import PublicReport
+        from grader.report.redacted import redacted
 
-        told = report_json.as_object(report)
-        told = concealed.concealed(told) if seed_file else told
-        click.echo(formats.render([told], format_ or ("json" if machine else "text")), nl=False)
+        public = PublicReport.of(report)
+        public = redacted(public) if seed_file else public
+        click.echo(render([public], format_ or ("json" if machine else "text")), nl=False)
     else:
         from grader.report import terminal
 
         click.echo(terminal.render(report))
-    if file.resolve() == space.file(found).resolve():
+    if file.resolve() == space.file(graded).resolve():
         try:
-            space.remember(found, verdict=str(report.verdict), score=report.score)
-        except UsageError as error:  # the verdict stands all the same
-            click.echo(f"grade: your progress is not saved: {error}", err=True)
+            space.remember(graded, verdict=str(report.verdict), score=report.score)
+        except UsageError as error:  # the verdict is valid anyway
+            click.echo(f"grade: could not save your progress: {error}", err=True)
     sys.stdout.flush()
     sys.stderr.flush()
-    # Everything is ended and written; taking the interpreter apart would only take time.
+    # All work is done; a normal interpreter shutdown would only take time.
     os._exit(0 if report.verdict == "PASS" else 1)
 
 
 def _grade(problem: Any, file: Path, seed: int, timeout: float | None) -> Any:
-    from grader import recorded, submission
+    from grader.judge import recorded, submission
 
     recorded.check_gradable(problem)
     try:
         source = submission.read(problem, file)
-    except submission.Unreadable as error:
-        from grader import judge
-        from grader.verdict import Verdict
+    except submission.UnreadableSubmissionError as error:
+        from grader.judge import judge
+        from grader.judge.verdict import Verdict
 
         return judge.refused(problem, file.name, Verdict.ERROR, str(error))
-    from grader import scratch
-    from grader.sandbox import Zygote
+    from grader.isolation import scratch
+    from grader.isolation.sandbox import ForkServer
 
-    zygote = Zygote()  # its imports take longest: they start before the judge's own
+    fork_server = ForkServer()  # started before the judge's own imports, because its imports take longest
     try:
-        from grader import judge
+        from grader.judge import judge
 
-        return judge.grade(
-            problem, source, zygote, seed=seed, timeout=timeout, say=_say if problem.long_runs else _quiet
-        )
+        options = judge.GradeOptions(seed=seed, timeout=timeout)
+        if problem.long_runs:
+            options = judge.GradeOptions(seed=seed, timeout=timeout, say=_show_progress)
+        return judge.grade(problem, source, fork_server, options)
     finally:
-        zygote.close()
+        fork_server.close()
         scratch.leave()
         if problem.long_runs and sys.stderr.isatty():
-            _say("")
+            _show_progress("")
 
 
-def _say(text: str) -> None:
-    """How far it is, for whoever waits: always in the same line of a terminal."""
+def _show_progress(text: str) -> None:
+    """Shows progress on stderr: on one line of a terminal, or on a line each."""
     terminal = sys.stderr.isatty()
     click.echo(f"\r\x1b[2K{text}" if terminal else text, nl=not terminal, err=True)
-
-
-def _quiet(text: str) -> None:
-    """A verdict that is there in seconds needs no progress."""
 
 
 @main.command(name="list")
@@ -177,65 +183,66 @@ def _quiet(text: str) -> None:
 def list_(folder: str | None) -> None:
     """Show the problems by part, with points and your progress."""
     progress = workspace.find(folder).progress()
-    part, score = "", 0
-    everything = course.problems()
-    for found in everything:
-        if course.part_of(found) != part:
-            part = course.part_of(found)
-            click.echo(f"\n{part}" if found is not everything[0] else part)
-        row = progress.get(found.name, {})
-        mine = row.get("score", 0) if isinstance(row.get("score", 0), int) else 0
-        score += mine
-        state = {"PASS": "passed", None: ""}.get(row.get("verdict"), str(row.get("verdict")).lower())
-        state = "given up" if row.get("given_up") and state != "passed" else state
-        click.echo(f"  {found.label}  {found.title:44} {mine:2} of {found.points:2}  {state}".rstrip())
-    total = sum(found.points for found in everything)
-    click.echo(f"\n{score} of {total} points. `grade show NN` is the page, `grade problem NN` grades.")
+    part, total_score = "", 0
+    problems = catalog.problems()
+    for problem in problems:
+        if catalog.part_of(problem) != part:
+            part = catalog.part_of(problem)
+            click.echo(f"\n{part}" if problem is not problems[0] else part)
+        row = progress.get(problem.name, workspace.Progress())
+        total_score += row.score
+        state = {"PASS": "passed"}.get(row.verdict, row.verdict.lower())
+        state = "gave up" if row.given_up and state != "passed" else state
+        click.echo(f"  {problem.label}  {problem.title:44} {row.score:2} of {problem.points:2}  {state}".rstrip())
+    points = sum(problem.points for problem in problems)
+    click.echo(
+        f"\n{total_score} of {points} points. `grade show NN` prints a page, `grade problem NN` grades your file."
+    )
 
 
 @main.command(name="next")
 @click.pass_obj
 def next_(folder: str | None) -> None:
-    """Say what to do next, and why."""
+    """Suggest the next problem, and say why."""
     space = workspace.find(folder)
     progress = space.progress()
-    done = [found for found in course.problems() if progress.get(found.name, {}).get("verdict") == "PASS"]
-    found = next((found for found in course.problems() if found not in done), None)
-    if found is None:
+    rows = {problem.name: progress.get(problem.name, workspace.Progress()) for problem in catalog.problems()}
+    problem = next((problem for problem in catalog.problems() if rows[problem.name].verdict != "PASS"), None)
+    if problem is None:
         click.echo("You have passed every problem of the course.")
         return
-    row = progress.get(found.name, {})
-    click.echo(f"Next: problem {found.label}, {found.title} ({course.part_of(found)}).")
-    if row.get("verdict") and row["verdict"] != "NOT ATTEMPTED":
-        click.echo(f"You have begun it: {row.get('score', 0)} of {found.points} points.")
-    if before := course.builds_on(found):
-        click.echo(f"It builds on what you have passed: {_names(before)}.")
-    if after := course.needed_for(found):
-        click.echo(f"You will need it for {_names(after)}.")
+    row = rows[problem.name]
+    click.echo(f"Next: problem {problem.label}, {problem.title} ({catalog.part_of(problem)}).")
+    if row.verdict not in ("", "NOT ATTEMPTED"):
+        click.echo(f"You have started it: {row.score} of {problem.points} points.")
+    if before := catalog.builds_on(problem):
+        click.echo(f"It builds on problems that you have passed: {_titles(before)}.")
+    if after := catalog.needed_for(problem):
+        click.echo(f"You will need it for {_titles(after)}.")
+    label = problem.label
     click.echo(
-        f"`grade show {found.label}` is the page; {space.file(found)} is the file; `grade problem {found.label}` grades it."
+        f"Read `grade show {label}`, write your solution in {space.file(problem)}, grade it with `grade problem {label}`."
     )
 
 
-def _names(problems: list[Any]) -> str:
-    return ", ".join(f"{found.label} {found.title}" for found in problems)
+def _titles(problems: list[Any]) -> str:
+    return ", ".join(f"{problem.label} {problem.title}" for problem in problems)
 
 
 @main.command()
 @click.argument("problem", metavar="NN")
 def show(problem: str) -> None:
     """Read the page of problem NN."""
-    from grader import page
+    from grader.course import page
 
-    found = course.find(problem)
-    _echo_markdown(page.without_hints(found))
-    click.echo(
-        f"\n{len(page.hints(found))} hints: `grade hint {found.label}`. Grade with `grade problem {found.label}`."
-    )
+    shown = catalog.find(problem)
+    _echo_markdown(page.without_hints(shown))
+    count = len(page.hints(shown))
+    click.echo(f"\n{count} hints: `grade hint {shown.label}`. Grade with `grade problem {shown.label}`.")
 
 
 def _echo_markdown(text: str) -> None:
-    """Laid out for a person's terminal; as it is for a program."""
+    """Prints Markdown, laid out on a terminal and unchanged elsewhere."""
     if not sys.stdout.isatty():
         click.echo(text, nl=False)
         return
@@ -248,108 +255,74 @@ def _echo_markdown(text: str) -> None:
 
 @main.command()
 @click.argument("problem", metavar="NN")
-@click.option("--again", is_flag=True, help="Show the hints seen so far, and no new one.")
+@click.option("--again", is_flag=True, help="Show the hints that you have already seen, and no new one.")
 @click.pass_obj
 def hint(folder: str | None, problem: str, again: bool) -> None:
-    """Get the next hint for problem NN.
+    """Show the next hint for problem NN.
 
-    The first is a nudge, the last nearly the answer.
+    The first hint is a nudge, the last is nearly the answer.
     """
-    from grader import page
+    from grader.course import page
 
-    found = course.find(problem)
+    shown = catalog.find(problem)
     space = workspace.find(folder)
-    hints = page.hints(found)
-    row = space.progress().get(found.name, {})
-    seen = row.get("hints", 0) if isinstance(row.get("hints", 0), int) else 0
+    hints = page.hints(shown)
+    seen = space.progress().get(shown.name, workspace.Progress()).hints
     count = seen if again else min(seen + 1, len(hints))
     if not count:
-        click.echo("No hint seen yet.")
-    for number, text in list(enumerate(hints, 1))[0 if again or seen >= len(hints) else count - 1 : count]:
+        click.echo("You have not seen any hints yet.")
+    first = 0 if again or seen >= len(hints) else count - 1
+    for number, text in list(enumerate(hints, 1))[first:count]:
         _echo_markdown(f"Hint {number} of {len(hints)}: {text}\n")
         click.echo()
     left = len(hints) - count
     more = (
-        f"`grade hint {found.label}` shows the next."
+        f"`grade hint {shown.label}` shows the next."
         if left
-        else f"`grade solution {found.label} --give-up` shows the answer."
+        else f"`grade solution {shown.label} --give-up` shows the answer."
     )
     click.echo(f"{left} hint{'' if left == 1 else 's'} left. {more}")
     if count > seen:
         space.folder.mkdir(parents=True, exist_ok=True)
-        space.remember(found, hints=count)
+        space.remember(shown, hints=count)
 
 
 @main.command()
 @click.argument("problem", metavar="NN")
-@click.option("--give-up", is_flag=True, help="Show it although you have not passed.")
+@click.option("--give-up", is_flag=True, help="Show it even though you have not passed.")
 @click.pass_obj
 def solution(folder: str | None, problem: str, give_up: bool) -> None:
     """Read the reference of problem NN, once you have passed it."""
-    found = course.find(problem)
+    shown = catalog.find(problem)
     space = workspace.find(folder)
-    passed = space.progress().get(found.name, {}).get("verdict") == "PASS"
+    passed = space.progress().get(shown.name, workspace.Progress()).verdict == "PASS"
     if not passed and not give_up:
         raise UsageError(
-            f"Problem {found.label} is not passed yet. `grade hint {found.label}` helps; "
-            f"`grade solution {found.label} --give-up` shows the answer all the same."
+            f"You have not passed problem {shown.label} yet. `grade hint {shown.label}` helps; "
+            f"`grade solution {shown.label} --give-up` shows the answer anyway."
         )
-    text = course.solution_path(found).read_text(encoding="utf-8")
+    text = catalog.solution_path(shown).read_text(encoding="utf-8")
     if not passed:
-        space.remember(found, given_up=True)
+        space.remember(shown, given_up=True)
     click.echo(text, nl=False)
-
-
-@main.command()
-@click.argument("problems", metavar="[NN ...]", nargs=-1)
-@click.option("--jobs", type=click.IntRange(1, 64), help="Problems verified at a time [default: one a core].")
-@click.option("--seeds", type=click.IntRange(0, 1000), default=20, show_default=True, help="Other seeds to try.")
-@click.option("--json", "as_json", is_flag=True, help="Print one JSON object, and nothing else, on stdout.")
-def verify(problems: tuple[str, ...], jobs: int | None, seeds: int, as_json: bool) -> None:
-    """For authors: is every problem sound?
-
-    The stub must be NOT ATTEMPTED, the reference must pass, every misconception must be rejected and named as itself, the
-    page must have its sections and true examples. With other seeds, the reference must pass and every misconception be
-    rejected, too. Tolerances must have room on both sides. Exits 1 if anything falls short.
-    """
-    from grader import verify as verify_
-
-    chosen = [course.find(word) for word in problems] or course.problems()
-    rows = []
-    for row in verify_.verify(chosen, jobs, seeds):
-        rows.append(row)
-        if not as_json:
-            if len(rows) == 1:
-                click.echo(verify_.HEADER)
-            click.echo(row.line())
-            for complaint in row.complaints:
-                click.echo(f"      {complaint}")
-    sound = all(not row.complaints for row in rows)
-    if as_json:
-        click.echo(json.dumps({"schema": 1, "sound": sound, "problems": [row.as_object() for row in rows]}))
-    else:
-        click.echo(verify_.margins_table(rows))
-        short = sum(bool(row.complaints) for row in rows)
-        click.echo(f"\n{len(rows)} problems, {'all sound' if sound else f'{short} fall short'}.")
-    sys.exit(0 if sound else 1)
 
 
 @main.command()
 @click.pass_obj
 def doctor(folder: str | None) -> None:
-    """Look at this machine: versions, devices, isolation, folders."""
-    from grader import doctor as doctor_
+    """Check this machine: versions, devices, isolation, directories."""
+    from grader.cli import doctor as doctor_
 
     fine = True
     for finding in doctor_.examine(workspace.find(folder)):
-        click.echo(f"{'ok  ' if finding.fine else 'LOOK'}  {finding.subject:17} {finding.says}")
+        click.echo(f"{'ok   ' if finding.fine else 'CHECK'} {finding.subject:17} {finding.says}")
         if finding.remedy:
             click.echo(f"{'':24}{finding.remedy}")
         fine = fine and (finding.fine or not finding.serious)
     sys.exit(0 if fine else 1)
 
 
-for command in teaching.COMMANDS:
+for command in (*author.COMMANDS, *teacher.COMMANDS):
     main.add_command(command)
 
 if __name__ == "__main__":

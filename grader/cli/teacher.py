@@ -54,10 +54,12 @@ def batch(
     interrupted, and grades only what has changed.
     """
     from grader.batch import command
+    from grader.isolation.level import Level
 
-    for line in command.batch(
-        submissions, results, problems, seed_file, jobs, timeout, accept_isolation, scheduler, formats
-    ):
+    options = command.BatchOptions(
+        problems, seed_file, jobs, timeout, Level(accept_isolation or Level.STRICT), scheduler, formats
+    )
+    for line in command.batch(submissions, results, options):
         click.echo(line)
 
 
@@ -70,10 +72,10 @@ def pack(directory: Path, problems: str | None) -> None:
     Pages, stubs and the grader are there, and `grade problem` works: it knows what the references give on the public cases,
     and nothing of how.
     """
-    from grader import course
-    from grader import pack as pack_
+    from grader.course import catalog
+    from grader.handout import pack as pack_
 
-    chosen = course.select(problems) if problems else course.problems()
+    chosen = catalog.select(problems) if problems else catalog.problems()
     for line in pack_.pack(directory, chosen):
         click.echo(line)
 
@@ -93,10 +95,10 @@ def export() -> None:
 )
 def gradescope(archive: Path, problems: str, seed_file: Path | None) -> None:
     """Make a Gradescope autograder: ARCHIVE is the zip file to upload. It holds the solutions; do not hand it out."""
-    from grader import course
-    from grader import export as export_
+    from grader.course import catalog
+    from grader.handout import export as export_
 
-    export_.gradescope(archive, course.select(problems), seed_file)
+    export_.gradescope(archive, catalog.select(problems), seed_file)
     click.echo(str(archive))
 
 
@@ -105,10 +107,10 @@ def gradescope(archive: Path, problems: str, seed_file: Path | None) -> None:
 @click.option("--problems", metavar="LIST", required=True, help="Which, such as 01-08,12.")
 def github(directory: Path, problems: str) -> None:
     """Make a GitHub Classroom assignment: DIRECTORY is the repository to start from, with its workflow and the bundle."""
-    from grader import course
-    from grader import export as export_
+    from grader.course import catalog
+    from grader.handout import export as export_
 
-    for line in export_.github(directory, course.select(problems)):
+    for line in export_.github(directory, catalog.select(problems)):
         click.echo(line)
 
 

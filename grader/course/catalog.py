@@ -1,9 +1,11 @@
-"""Finds problems by number, slug or path, and what belongs to each: page, stub, reference, misconceptions."""
+"""Finds problems by number, slug or path, and the files of each: page, stub, reference, misconceptions."""
 
+import ast
 import importlib.util
 import re
 import sys
 import tomllib
+import warnings
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
@@ -12,16 +14,10 @@ from pathlib import Path
 from commandline.errors import UsageError
 from commandline.spelling import nearest
 from grader.errors import CourseError
-from grader.problem import Problem
+from grader.paths import PROBLEMS, SOLUTIONS
+from grader.problem import Problem, ProblemName
 
-ROOT = Path(__file__).resolve().parent.parent
-PROBLEMS = ROOT / "problems"
-SOLUTIONS = ROOT / "solutions"
-
-NAME = re.compile(r"p(\d\d)_([a-z0-9_]+)")
-_IMPORT = re.compile(r"^[ \t]*(?:from|import)[ \t]+(p\d\d_[a-z0-9_]+)", re.MULTILINE)
-
-# Each part by the first and the last number it holds.
+# The first and the last number of each part, and its title.
 PARTS = (
     (1, 7, "I. A GPT, piece by piece"),
     (8, 14, "II. Training it"),
@@ -35,9 +31,9 @@ PARTS = (
 
 @dataclass(frozen=True)
 class Misconception:
-    """A known wrong idea: an edit to the reference, and a sentence that teaches.
+    """A common wrong idea: an edit to the reference, and sentences that teach.
 
-    One idea may be written in several ways that give different numbers: then `replace` has a form for each.
+    If different spellings of the idea give different numbers, `replace` has a form for each.
     """
 
     name: str
@@ -46,19 +42,19 @@ class Misconception:
     replace: Sequence[str]
 
     def variants(self, source: str) -> dict[str, str]:
-        """The reference with this idea in it, by a name for each form."""
+        """The reference with the edit applied, one variant for each form, by name."""
         names = [self.name, *(f"{self.name}, form {number}" for number in range(2, len(self.replace) + 1))]
         return {name: source.replace(self.find, form, 1) for name, form in zip(names, self.replace, strict=True)}
 
 
 def part_of(problem: Problem) -> str:
-    """The title of the part of the course that a problem belongs to."""
+    """The title of the part of the course that has the problem."""
     return next((title for first, last, title in PARTS if first <= problem.number <= last), "Beyond the course")
 
 
-def names() -> list[str]:
-    """The names of all problems (`p07_next_token_loss`), in order."""
-    return sorted(path.parent.name for path in PROBLEMS.glob("p[0-9][0-9]_*/problem.py"))
+def names() -> list[ProblemName]:
+    """The names of all problems, in order."""
+    return sorted(ProblemName(path.parent.name) for path in PROBLEMS.glob("p[0-9][0-9]_*/problem.py"))
 
 
 @cache
@@ -67,12 +63,12 @@ def load(name: str) -> Problem:
     folder = PROBLEMS / name
     problem = getattr(_module(folder / "problem.py"), "PROBLEM", None)
     if not isinstance(problem, Problem):
-        raise CourseError(f"{folder / 'problem.py'} must define PROBLEM = Problem(...)")
+        raise CourseError(f"{folder / 'problem.py'} must define PROBLEM = Problem(...).")
     return replace(problem, folder=folder)
 
 
 def probes_module(name: str) -> object | None:
-    """The problem's own `probes.py`, imported; None if it has none. For workers: it imports JAX."""
+    """The problem's own `probes.py`, imported; None if it has none. Only workers call this: it imports JAX."""
     path = PROBLEMS / name / "probes.py"
     return _module(path) if path.is_file() else None
 
@@ -80,7 +76,7 @@ def probes_module(name: str) -> object | None:
 def _module(path: Path) -> object:
     spec = importlib.util.spec_from_file_location(f"problems.{path.parent.name}.{path.stem}", path)
     if spec is None or spec.loader is None:
-        raise CourseError(f"{path} cannot be imported")
+        raise CourseError(f"{path} cannot be imported.")
     module = importlib.util.module_from_spec(spec)
     sys.modules[spec.name] = module
     try:
@@ -106,45 +102,47 @@ def problems() -> list[Problem]:
 
 
 def find(word: str) -> Problem:
-    """The problem meant by `7`, `07`, `p07`, a slug, a name or a path of its file.
+    """The problem that a number (`7`, `07`, `p07`), a slug, a name or the path of a learner's file stands for.
 
     Raises UsageError, with the nearest names, if there is none.
     """
     known = names()
     text = Path(word).name.removesuffix(".py") if word.endswith(".py") or "/" in word.rstrip("/") else word.strip("/")
-    number = re.fullmatch(r"p?(\d+)", text)
+    digits = re.fullmatch(r"p?(\d+)", text)
+    number = int(digits[1]) if digits else None
     for name in known:
-        if text in (name, name[4:]) or (number and int(number[1]) == int(name[1:3])):
+        if text in (name, name.slug) or number == name.number:
             return load(name)
-    if number:
-        close = [name[1:3] for name in sorted(known, key=lambda name: abs(int(name[1:3]) - int(number[1])))[:3]]
+    if number is not None:
+        distance = {name.label: abs(name.number - number) for name in known}
+        close = sorted(distance, key=lambda label: distance[label])[:3]
     else:
-        slugs = {name[4:]: name for name in known}
-        close = [f"{slugs[slug][1:3]} {slug}" for slug in nearest(text.lstrip("p0123456789_"), slugs, 3)]
-        close = close or [f"{name[1:3]} {name[4:]}" for name in known if text and text.lower() in name]
+        by_slug = {name.slug: name for name in known}
+        close = [f"{by_slug[slug].label} {slug}" for slug in nearest(text.lstrip("p0123456789_"), by_slug, 3)]
+        close = close or [f"{name.label} {name.slug}" for name in known if text and text.lower() in name]
     did_you_mean = f" Did you mean {' or '.join(close)}?" if close else ""
     raise UsageError(f"There is no problem {word!r}.{did_you_mean} `grade list` shows all of them.")
 
 
 def select(words: str) -> list[Problem]:
-    """The problems meant by a list such as `01-08,12`, in order. Raises UsageError."""
-    chosen: set[str] = set()
+    """The problems of a list such as `01-08,12`, in order. Raises UsageError."""
+    chosen: set[ProblemName] = set()
     for word in words.split(","):
         first, dash, last = word.strip().partition("-")
         low, high = find(first), find(last if dash else first)
         if high.number < low.number:
-            raise UsageError(f"{word.strip()!r} ends before it begins; write {last.strip()}-{first.strip()}.")
-        chosen |= {name for name in names() if low.number <= int(name[1:3]) <= high.number}
+            raise UsageError(f"The range {word.strip()!r} is backwards; write {last.strip()}-{first.strip()} instead.")
+        chosen |= {name for name in names() if low.number <= name.number <= high.number}
     return [load(name) for name in sorted(chosen)]
 
 
 def page_text(problem: Problem) -> str:
-    """The lesson. Raises CourseError if it is not there."""
+    """The lesson. Raises CourseError if it is missing."""
     return _text(problem.folder / "page.md")
 
 
 def stub_text(problem: Problem) -> str:
-    """The file to fill in. Raises CourseError if it is not there."""
+    """The file to fill in. Raises CourseError if it is missing."""
     return _text(problem.folder / "stub.py")
 
 
@@ -152,31 +150,58 @@ def _text(path: Path) -> str:
     try:
         return path.read_text(encoding="utf-8")
     except OSError as error:
-        raise CourseError(f"{path} cannot be read: {error.strerror}") from None
+        raise CourseError(f"{path} cannot be read: {error.strerror}.") from None
 
 
 def solution_path(problem: Problem) -> Path:
-    """Where the reference stands. Raises CourseError if it is not there (a learner's bundle, say)."""
+    """The file of the reference. Raises CourseError if it is missing, as in a learner's bundle."""
     path = SOLUTIONS / f"{problem.name}.py"
     if not path.is_file():
-        raise CourseError(f"The reference of problem {problem.label} is not here ({path}), so it cannot be graded.")
+        raise CourseError(f"Problem {problem.label} cannot be graded here: its reference {path} is missing.")
     return path
 
 
+_LONGEST_PARSED = 200_000  # characters: parsing a hostile file of this length takes about two seconds
+_IMPORT_LINE = re.compile(r"^[ \t]*(?:from[ \t]+(\w+)[ \t]+import\b|import[ \t]+([\w., \t]+))", re.MULTILINE)
+
+
+def imported_modules(text: str) -> list[str]:
+    """The course modules that a source imports, in order of appearance."""
+    if not ProblemName.PATTERN.search(text):
+        return []
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # invalid escapes, say
+            tree = ast.parse(text) if len(text) <= _LONGEST_PARSED else None
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        tree = None
+    modules: list[str] = []
+    if tree is None:  # so that the modules before a syntax error are not reported as missing
+        for match in _IMPORT_LINE.finditer(text):
+            modules += [match[1]] if match[1] else [part.split()[0] for part in match[2].split(",") if part.strip()]
+    else:
+        for node in ast.walk(tree):
+            if isinstance(node, ast.ImportFrom) and node.module and not node.level:
+                modules.append(node.module)
+            elif isinstance(node, ast.Import):
+                modules += [alias.name for alias in node.names]
+    return [name for name in dict.fromkeys(modules) if ProblemName.parse(name)]
+
+
 def with_imports(name: str, text: str, beside: Callable[[str], str | None]) -> Mapping[str, str]:
-    """The sources of a file and of all course modules that it imports, directly or not, by module name. `beside` gives the
-    text of a module that lies beside it."""
+    """The sources of a file and of all course modules that it imports, directly or not, by module name. `beside` returns the
+    text of a module in the same folder, or None."""
     sources, waiting = {name: text}, [text]
     while waiting:
-        for imported in _IMPORT.findall(waiting.pop()):
-            if imported not in sources and (found := beside(imported)) is not None:
-                sources[imported] = found
-                waiting.append(found)
+        for imported in imported_modules(waiting.pop()):
+            if imported not in sources and (source := beside(imported)) is not None:
+                sources[imported] = source
+                waiting.append(source)
     return sources
 
 
 def in_folder(folder: Path) -> Callable[[str], str | None]:
-    """The texts of the modules in a folder, for `with_imports`."""
+    """A function that reads the modules of a folder, for `with_imports`."""
 
     def beside(name: str) -> str | None:
         path = folder / f"{name}.py"
@@ -194,7 +219,7 @@ def reference_sources(problem: Problem) -> Mapping[str, str]:
 
 
 def misconceptions(problem: Problem) -> list[Misconception]:
-    """The problem's known wrong ideas. Raises CourseError if the file or an edit of it is broken."""
+    """The problem's misconceptions, in order. Raises CourseError if their file or one of their edits is broken."""
     path = SOLUTIONS / f"{problem.name}.toml"
     source = solution_path(problem).read_text(encoding="utf-8")
     try:
@@ -204,8 +229,10 @@ def misconceptions(problem: Problem) -> list[Misconception]:
     except (OSError, tomllib.TOMLDecodeError, TypeError, KeyError) as error:
         raise CourseError(f"{path} cannot be read: {error}") from error
     for idea in ideas:
-        if source.count(idea.find) != 1:
-            raise CourseError(f"{path}: `find` of {idea.name!r} must occur once in the solution")
+        if (count := source.count(idea.find)) != 1:
+            raise CourseError(
+                f"{path}: `find` of {idea.name!r} must occur exactly once in the reference; it occurs {count} times."
+            )
     return ideas
 
 

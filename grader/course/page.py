@@ -2,7 +2,7 @@
 
 import re
 
-from grader.course import page_text
+from grader.course.catalog import page_text
 from grader.problem import Problem
 
 SECTIONS = (

@@ -1,13 +1,15 @@
-"""A learner's folder: a file for each problem, the pages, and one small file that remembers progress."""
+"""A learner's folder: a file for each problem, the pages, and one small file that stores progress."""
 
+import hashlib
 import json
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any
 
 from commandline import files
 from commandline.errors import UsageError
-from grader import course, page
+from grader.course import catalog, page
 from grader.problem import Problem
 
 PROGRESS = ".progress.json"
@@ -15,37 +17,64 @@ DEFAULT = "attempts"
 
 
 @dataclass(frozen=True)
+class Progress:
+    """A learner's progress on one problem. `verdict` is empty before the first grading; `score` is the best one so far."""
+
+    verdict: str = ""
+    score: int = 0
+    hints: int = 0
+    given_up: bool = False
+
+    @classmethod
+    def decode(cls, row: Any) -> "Progress":
+        """The progress in a row of the file. A damaged entry counts as missing."""
+        row = row if isinstance(row, dict) else {}
+        return cls(**{
+            field.name: row[field.name] for field in fields(cls) if type(row.get(field.name)) is type(field.default)
+        })  # fmt: skip
+
+
+@dataclass(frozen=True)
 class Workspace:
-    """The folder. Nothing here ever overwrites a learner's file."""
+    """The folder. Nothing here overwrites a file that the learner has written or edited."""
 
     folder: Path
 
     def file(self, problem: Problem) -> Path:
         return self.folder / f"{problem.name}.py"
 
-    def start(self) -> list[Path]:
-        """Adds every stub and page that is missing; returns the new paths. Pages that the course changed are renewed."""
-        new = [path for problem in course.problems() if (path := self.add(problem))]
-        for problem in course.problems():
+    def start(self) -> tuple[list[Path], list[Path]]:
+        """Adds every stub and page that is missing and updates the pages that have changed.
+
+        Returns the new paths, and the pages that have changed but were left alone because the learner edited them.
+        """
+        created = [path for problem in catalog.problems() if (path := self.add(problem))]
+        edited, digests = list[Path](), self._page_digests()
+        for problem in catalog.problems():
             target = self.folder / "pages" / f"{problem.name}.md"
-            known = target.is_file()
             text = page.without_hints(problem)
-            if not known or target.read_text(encoding="utf-8") != text:
+            present = target.read_text(encoding="utf-8", errors="replace") if target.is_file() else None
+            if present is None:
+                created.append(target)
+            elif present != text and digests.get(problem.name) != _digest(present):
+                edited.append(target)
+                continue
+            if present != text:
                 files.write(target, text)
-            if not known:
-                new.append(target)
-        return new
+            digests[problem.name] = _digest(text)
+        self._write({**self._stored(), "pages": digests})
+        return created, edited
 
     def add(self, problem: Problem) -> Path | None:
-        """Makes the problem's file from its stub if it is missing. Returns it if it is new."""
+        """Creates the problem's file from its stub if it is missing. Returns the path if it is new."""
         target = self.file(problem)
         try:
             target.parent.mkdir(parents=True, exist_ok=True)
             with target.open("x", encoding="utf-8") as file:
                 try:
-                    file.write(course.stub_text(problem))
+                    file.write(catalog.stub_text(problem))
                     file.flush()
-                except OSError:  # a full disk: half a stub would later pass for the learner's own
+                except OSError:  # a full disk: half a stub would later pass for the learner's own file
                     target.unlink()
                     raise
         except FileExistsError:
@@ -56,30 +85,42 @@ class Workspace:
             raise UsageError(f"{target} cannot be written: {error.strerror}.") from None
         return target
 
-    def progress(self) -> dict[str, dict[str, Any]]:
-        """By problem name: `{"verdict", "score", "hints", "given_up"}`. A damaged file counts as no progress."""
-        try:
-            found = json.loads((self.folder / PROGRESS).read_text(encoding="utf-8"))
-        except (OSError, ValueError):
-            return {}
-        rows = found.get("problems") if isinstance(found, dict) else None
-        return {k: v for k, v in rows.items() if isinstance(v, dict)} if isinstance(rows, dict) else {}
+    def progress(self) -> dict[str, Progress]:
+        """Progress by problem name. A damaged file counts as no progress."""
+        rows = self._stored().get("problems")
+        return {name: Progress.decode(row) for name, row in rows.items()} if isinstance(rows, dict) else {}
 
     def remember(self, problem: Problem, **facts: Any) -> None:
-        """Updates one problem's facts, atomically. A best score is never lowered. Only in a folder that exists."""
+        """Updates a problem's progress, if the folder exists. A worse score does not replace a better one."""
         if not self.folder.is_dir():
             return
         progress = self.progress()
-        row = progress.setdefault(problem.name, {})
-        if "score" in facts and facts["score"] < row.get("score", 0):
+        before = progress.get(problem.name, Progress())
+        if facts.get("score", before.score) < before.score:
             facts = {}
-        row.update(facts)
-        text = json.dumps({"schema": 1, "problems": progress}, indent=1, sort_keys=True)
+        progress[problem.name] = Progress(**{**vars(before), **facts})
+        rows = {name: vars(row) for name, row in progress.items()}
+        self._write({**self._stored(), "problems": rows})
+
+    def _page_digests(self) -> dict[str, str]:
+        """A hash of each page as the course last wrote it, by problem name."""
+        digests = self._stored().get("pages")
+        return dict(digests) if isinstance(digests, dict) else {}
+
+    def _stored(self) -> Mapping[str, Any]:
+        try:
+            stored = json.loads((self.folder / PROGRESS).read_text(encoding="utf-8"))
+        except (OSError, ValueError, RecursionError):
+            return {}
+        return stored if isinstance(stored, dict) else {}
+
+    def _write(self, stored: Mapping[str, Any]) -> None:
+        text = json.dumps({**stored, "schema": 1}, indent=1, sort_keys=True)
         files.write(self.folder / PROGRESS, text + "\n")
 
 
 def find(folder: str | None) -> Workspace:
-    """The workspace: the given folder, else the current one or one above it if it is one, else `attempts`."""
+    """The workspace: the given folder, else the current one or the nearest one above it that has progress, else `attempts`."""
     if folder:
         return Workspace(Path(folder))
     here = Path.cwd()
@@ -87,3 +128,7 @@ def find(folder: str | None) -> Workspace:
         if (candidate / PROGRESS).is_file():
             return Workspace(candidate)
     return Workspace(Path(DEFAULT))
+
+
+def _digest(text: str) -> str:
+    return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:16]

@@ -8,8 +8,9 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from commandline.errors import UsageError
-from grader import pack, secret
-from grader.course import ROOT
+from grader.course.seed import create_seed, read_seed
+from grader.handout import pack
+from grader.paths import ROOT
 from grader.problem import Problem
 
 _PACKAGES = ("commandline", "grader", "harness", "problems", "solutions")
@@ -83,8 +84,8 @@ def gradescope(archive: Path, problems: Sequence[Problem], seed_file: Path | Non
     with tempfile.TemporaryDirectory() as folder:
         file = seed_file or Path(folder) / "seed.txt"
         if seed_file is None:
-            secret.make(file)
-        secret.number(file)  # says what is wrong with it
+            create_seed(file)
+        read_seed(file)  # raises UsageError if it is unusable
         data = io.BytesIO()
         with zipfile.ZipFile(data, "w", zipfile.ZIP_DEFLATED) as made:
             _script(made, "setup.sh", _SETUP)
@@ -100,7 +101,7 @@ def gradescope(archive: Path, problems: Sequence[Problem], seed_file: Path | Non
 
 def github(directory: Path, problems: Sequence[Problem]) -> Iterator[str]:
     """Writes the repository of an assignment: the learners' bundle, its workspace, and the workflow. Raises UsageError."""
-    from grader.workspace import Workspace
+    from grader.course.workspace import Workspace
 
     yield from pack.pack(directory, problems)
     space = Workspace(directory / "attempts")

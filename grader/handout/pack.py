@@ -7,8 +7,8 @@ from importlib.metadata import version
 from pathlib import Path
 
 from commandline.errors import UsageError
-from grader import recorded
-from grader.course import ROOT
+from grader.judge import recorded
+from grader.paths import ROOT
 from grader.problem import Problem
 
 PACKAGES = ("commandline", "grader")

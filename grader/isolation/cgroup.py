@@ -35,9 +35,9 @@ class Group:
                         file.write_text(str(caps[controller]))
                         self.controllers.add(controller)
 
-    def join_files(self) -> list[str]:
-        """Where a process writes a 0 to become a member."""
-        return [str(folder / "cgroup.procs") for folder in self.folders]
+    def join_files(self) -> tuple[Path, ...]:
+        """The files that a process writes a 0 to, to join the group."""
+        return tuple(folder / "cgroup.procs" for folder in self.folders)
 
     def ran_out_of_memory(self) -> bool:
         """Whether the kernel ended a member because the group's memory was full."""

@@ -1,6 +1,6 @@
-"""Gives up, inside a worker, what a submission does not need, before a byte of it is compiled.
+"""Takes away, inside a worker, every privilege that a submission does not need, before any of its code is compiled.
 
-`grader.sandbox` is the judge's half of the isolation, and `grader.zygote` says in which order the steps of a forked worker come.
+`grader.isolation.sandbox` is the parent side. `grader.worker.zygote` has the order of the steps in a forked worker.
 """
 
 import contextlib
@@ -11,50 +11,49 @@ import socket
 import subprocess
 import sys
 import sysconfig
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from functools import cache
 from pathlib import Path
-from typing import Any
 
-from grader import landlock, namespaces, seccomp
-from grader.course import ROOT
-from grader.libc import DEATH_SIGNAL, DUMPABLE, libc, prctl
-from grader.sandbox import THREADS
+from grader.isolation import landlock, namespaces, seccomp
+from grader.isolation.job import Launch, Limits
+from grader.isolation.level import Isolation
+from grader.isolation.libc import DEATH_SIGNAL, DUMPABLE, libc, prctl
+from grader.isolation.sandbox import THREADS
+from grader.paths import ROOT
 
 try:
     import resource
 except ImportError:  # Windows has no such limits; the layers named then do not claim them
     resource = None  # type: ignore[assignment]
 
-STRONG = ("namespaces", "landlock", "seccomp")  # without any one of them isolation is partial
-_USERS = 60_000, 5_000  # another user's id is below the first number, by less than the second
+_HIGHEST_USER, _USERS = 60_000, 5_000  # a worker's user id is one of the `_USERS` ids up to the highest
 
 
-def confine(job: Mapping[str, Any], *, entered: bool) -> str:
-    """Gives up what the job allows to give up. Returns the level and what is in force, in words, after trying it.
+def confine(launch: Launch, *, entered: bool) -> Isolation:
+    """Takes away everything that the launch allows to be taken away, then tries small attacks and returns what was measured.
 
     `entered` says that this process has namespaces and a root folder of its own.
     """
-    without, limits = set(job["without"]), job["limits"]
     layers = ["own process", *(["namespaces"] if entered else [])]
-    other_user = "user" not in without and entered and _become_nobody(job)
+    other_user = "user" not in launch.without and entered and _become_other_user(launch.number)
     layers += ["another user"] * other_user
     if resource is not None:
-        _limit(limits, other_user)
+        _limit(launch.job.limits, other_user)
         layers.append("limits")
-    layers += [f"{controller} group" for controller in job["controllers"]]
+    layers += [f"{controller} group" for controller in launch.controllers]
     sys.path[:] = [entry for entry in sys.path if Path(entry or ".").resolve() != ROOT]
     sys.path_importer_cache.clear()
-    if "landlock" not in without and landlock.version():
-        landlock.restrict(readable(), writable(job))
+    if "landlock" not in launch.without and landlock.version():
+        landlock.restrict(readable(), writable(launch))
         layers.append("landlock")
     if sys.platform == "linux":
         namespaces.drop_capabilities()
-        prctl(DEATH_SIGNAL, signal.SIGKILL)  # not to outlive what started it
-        if "seccomp" not in without and seccomp.available():
+        prctl(DEATH_SIGNAL, signal.SIGKILL)  # the worker dies with its parent
+        if "seccomp" not in launch.without and seccomp.available():
             seccomp.restrict()
             layers.append("seccomp")
-    return _level(layers, _not_stopped(job))
+    return Isolation.measured(layers, _successful_attacks(launch.judge))
 
 
 def readable() -> list[Path]:
@@ -90,14 +89,9 @@ def root_files() -> list[Path]:
     return [*_files(), Path("/dev/null"), Path("/dev/full")]
 
 
-def writable(job: Mapping[str, Any]) -> list[Path]:
-    """Where a submission may write: its scratch folder, and the folder of its programs if it keeps them."""
-    return [Path.cwd(), Path("/dev/null"), Path("/dev/shm"), *programs(job, kept=True)]  # noqa: S108
-
-
-def programs(job: Mapping[str, Any], *, kept: bool) -> list[Path]:
-    """The folder of its programs, if it has one and may write there, or may not."""
-    return [Path(job["cache"])] if job["cache"] and job["keeps_programs"] == kept else []
+def writable(launch: Launch) -> list[Path]:
+    """The paths that a submission may write: its scratch folder, and the folder of its compiled programs if it keeps them."""
+    return [Path.cwd(), Path("/dev/null"), Path("/dev/shm"), *launch.job.program_folders(writable=True)]  # noqa: S108
 
 
 def _without(folder: Path, hidden: Path) -> list[Path]:
@@ -109,37 +103,37 @@ def _without(folder: Path, hidden: Path) -> list[Path]:
     return [found for child in folder.iterdir() for found in _without(child, hidden)]
 
 
-def _become_nobody(job: Mapping[str, Any]) -> bool:
-    """Another user, if this process is root's. Only in a root folder of its own, where everybody may read what there is."""
+def _become_other_user(number: int) -> bool:
+    """Becomes another user if this process is root's. Only in a root folder of its own, where every file is world-readable."""
     if os.geteuid() != 0:
         return False
-    user = _USERS[0] - int(job["number"]) % _USERS[1]  # no other worker of the moment has it
+    user = _HIGHEST_USER - number % _USERS  # no other running worker has it
     try:
         os.setgroups([])
         os.setresgid(user, user, user)
         os.setresuid(user, user, user)
-    except OSError:  # a user namespace that has no other
+    except OSError:  # a user namespace with one user only
         return False
     prctl(DUMPABLE, 1)  # a change of user takes it away, and with it the right to read one's own /proc
     return True
 
 
-def _limit(limits: Mapping[str, int], other_user: bool) -> None:
+def _limit(limits: Limits, other_user: bool) -> None:
     def lower(what: int, value: int) -> None:
         hard = resource.getrlimit(what)[1]
         value = value if hard == resource.RLIM_INFINITY else min(value, hard)
         resource.setrlimit(what, (value, value))
 
     lower(resource.RLIMIT_CORE, 0)
-    lower(resource.RLIMIT_FSIZE, limits["file_size"])
+    lower(resource.RLIMIT_FSIZE, limits.file_size)
     if sys.platform == "linux" and os.geteuid() != 0:
         # Counts all tasks of this user, so it is relative too. Root is exempt: there a cgroup has to do it.
         tasks = 0 if other_user else _tasks()
-        lower(resource.RLIMIT_NPROC, tasks + limits["processes"] + THREADS)
+        lower(resource.RLIMIT_NPROC, tasks + limits.processes + THREADS)
     if sys.platform == "linux":
         # Relative to what the imports took: an absolute limit would kill every submission when JAX grows.
         held = int(Path("/proc/self/statm").read_text().split()[5]) * os.sysconf("SC_PAGE_SIZE")
-        lower(resource.RLIMIT_DATA, held + limits["memory"])
+        lower(resource.RLIMIT_DATA, held + limits.memory)
 
 
 def _tasks() -> int:
@@ -154,19 +148,19 @@ def _tasks() -> int:
     return count
 
 
-def _not_stopped(job: Mapping[str, Any]) -> list[str]:
-    """Which of some small attacks succeed from here."""
+def _successful_attacks(judge: int) -> list[str]:
+    """Tries small attacks on the system and on the judge, given by its process id; returns those that succeed."""
 
     def read_environment() -> None:
-        if job["judge"] > 3:  # in a namespace of its own, the first numbers are this worker's
-            Path(f"/proc/{job['judge']}/environ").read_bytes()
+        if judge > 3:  # in a namespace of its own, the first ids belong to this worker
+            Path(f"/proc/{judge}/environ").read_bytes()
         else:
             raise PermissionError
 
     def signal_judge() -> None:
-        if job["judge"] <= 3:
+        if judge <= 3:
             raise PermissionError
-        os.kill(job["judge"], 0)
+        os.kill(judge, 0)
 
     def write_outside() -> None:
         path = ROOT / f".probe-{os.getpid()}"
@@ -182,7 +176,7 @@ def _not_stopped(job: Mapping[str, Any]) -> list[str]:
             raise PermissionError
 
     attacks: dict[str, Callable[[], object]] = {
-        "reads the course": (ROOT / "grader" / "judge.py").read_bytes,
+        "reads the course": (ROOT / "grader" / "problem.py").read_bytes,
         "reads the solutions": lambda: os.listdir(ROOT / "solutions"),
         "writes outside": write_outside,
         "reads the judge's environment": read_environment,
@@ -192,17 +186,9 @@ def _not_stopped(job: Mapping[str, Any]) -> list[str]:
         "makes any system call": call,
         "has rights of root": capabilities,
     }
-    found = []
+    successful = []
     for name, attack in attacks.items():
         with contextlib.suppress(Exception):
             attack()
-            found.append(name)
-    return found
-
-
-def _level(layers: list[str], not_stopped: list[str]) -> str:
-    missing = [name for name in STRONG if name not in layers]
-    level = "strict" if not missing and not not_stopped else "weak" if len(missing) == len(STRONG) else "partial"
-    text = f"{level}: {', '.join(layers)}"
-    text += f"; missing: {', '.join(missing)}" if missing else ""
-    return text + (f"; not stopped: {', '.join(not_stopped)}" if not_stopped else "")
+            successful.append(name)
+    return successful

@@ -9,7 +9,7 @@ import sys
 from collections.abc import Iterable
 from pathlib import Path
 
-from grader.libc import call, libc, no_new_privileges
+from grader.isolation.libc import call, libc, no_new_privileges
 
 _CREATE_RULESET, _ADD_RULE, _RESTRICT_SELF = 444, 445, 446  # the same numbers on every architecture
 _RULE_PATH_BENEATH = 1

@@ -11,7 +11,7 @@ import struct
 from collections.abc import Iterable
 from pathlib import Path
 
-from grader.libc import call, error, libc, prctl
+from grader.isolation.libc import call, error, libc, prctl
 
 _NEW_MOUNTS, _NEW_CGROUP, _NEW_UTS, _NEW_IPC = 0x00020000, 0x02000000, 0x04000000, 0x08000000
 _NEW_USER, _NEW_PIDS, _NEW_NETWORK = 0x10000000, 0x20000000, 0x40000000

@@ -1,8 +1,8 @@
-"""Starts workers, watches what the whole tree of each uses, and ends all of it: the judge's half of the isolation.
+"""Starts workers, watches the resources that each process tree uses, and kills them: the parent side of the sandbox.
 
-A worker for a submission is forked from a zygote, a process that has imported JAX and not initialised it; the worker of a
-reference is a process of its own that never forks. Either has a clean environment, an empty scratch folder, one socket and one
-pipe. `grader.zygote` is the other end; how a worker gives up its rights is in `grader.confinement`.
+A submission's worker is forked from the zygote, a process that has imported JAX but not initialized it. A reference's worker
+is a process of its own that never forks. Each has a clean environment, an empty scratch folder, one socket and one pipe.
+`grader.worker.zygote` is the other end. `grader.isolation.confinement` takes a worker's privileges away.
 """
 
 from __future__ import annotations
@@ -14,54 +14,33 @@ import socket
 import subprocess
 import sys
 import threading
-from dataclasses import asdict, dataclass, field
+from dataclasses import replace
 from pathlib import Path
 from time import monotonic
-from typing import IO, TYPE_CHECKING, Any, Protocol
+from typing import IO, TYPE_CHECKING, Protocol
 
-from grader import scratch
-from grader.course import ROOT
+from commandline import files
+from commandline.text import printable
+from grader.isolation import scratch
+from grader.isolation.job import Job, Launch
+from grader.paths import ROOT
 
 if TYPE_CHECKING:
-    from grader.cgroup import Group
-    from grader.processes import Tree
+    from grader.isolation.cgroup import Group
+    from grader.isolation.processes import Tree
 
-FD = 3  # where a worker, or a zygote, finds its end of the socket
+FD = 3  # where a worker, or the zygote, finds its end of the socket
 
 KEPT_OUTPUT = 64 << 10
-THREADS = 128  # that Python, XLA (with eight devices, too) and Orbax may start themselves
-IMPORTS = 1 << 30  # bytes that Python, JAX and its threads may hold themselves
-OURS = 2  # processes of ours in a worker's tree, beside the worker
-END_SECONDS = 5.0  # for a tree to be gone
-# Seconds between two looks at what a tree uses, and how long one looks often: a look takes some milliseconds of a processor.
-WATCH_OFTEN, WATCH_SELDOM, WATCHED_OFTEN = 0.1, 0.5, 5.0
+THREADS = 128  # for the threads of Python, of XLA (up to eight devices) and of Orbax
+IMPORTS = 1 << 30  # bytes, for Python, JAX and their threads
+SUPERVISORS = 2  # the grader's own processes in a worker's tree
+END_SECONDS = 5.0  # for a killed tree to disappear
+# Seconds between two measurements of a tree, and how long the short interval lasts: each one costs some milliseconds of CPU time.
+SHORT_INTERVAL, LONG_INTERVAL, SHORT_INTERVAL_LASTS = 0.1, 0.5, 5.0
 
-# Layers that are left out, for tests of what the others stop: namespaces, landlock, seccomp, cgroup, user.
+# Layers to leave out, for tests of what the others stop: namespaces, landlock, seccomp, cgroup, user.
 WITHOUT = "GRADE_WITHOUT"
-
-
-@dataclass(frozen=True)
-class Limits:
-    """What one worker and all it starts may use. Memory in bytes, above what it holds after its imports."""
-
-    memory: int = 2 << 30
-    file_size: int = 256 << 20
-    processes: int = 32
-
-
-@dataclass(frozen=True)
-class Job:
-    """What a worker is started for.
-
-    `cache` is where XLA's programs for it are found and, if `keeps_programs`, kept. For `long_runs` they are optimised.
-    """
-
-    problem: str
-    devices: int = 1
-    long_runs: bool = False
-    limits: Limits = field(default_factory=Limits)
-    cache: Path | None = None
-    keeps_programs: bool = True
 
 
 class _Process(Protocol):
@@ -73,39 +52,39 @@ class _Process(Protocol):
     def wait(self, timeout: float | None = None) -> int: ...
 
 
-class Worker:
-    """A running worker process and `sock`, our end of its socket. Nothing it started outlives `close`."""
+class WorkerProcess:
+    """A running worker. `sock` is the judge's end of its socket. `close` kills everything that it started."""
 
-    def __init__(self, job: Job, zygote: Zygote | None = None) -> None:
+    def __init__(self, job: Job, fork_server: ForkServer | None = None) -> None:
         self.killed_for = ""
         self.limits = job.limits
         self._scratch = scratch.make()
-        self.sock, theirs = socket.socketpair()
+        self._release_programs = files.mark_in_use(job.programs) if job.programs else lambda: None
+        self.sock, worker_sock = socket.socketpair()
         self._output = bytearray()
         self._done = threading.Event()
         self._group: Group | None = None
-        message: dict[str, Any] = {
-            **asdict(job), "cache": str(job.cache or ""), "scratch": self._scratch, "judge": os.getpid(),
-            "without": os.environ.get(WITHOUT, "").split(","), "cgroup": [], "controllers": [],
-        }  # fmt: skip
-        if zygote is None:
-            direct = _start("grader.worker", theirs, self._scratch, output=subprocess.PIPE)
-            assert direct.stdout is not None  # noqa: S101  it was asked for
-            self._process: _Process = direct
-            pipe: IO[bytes] = direct.stdout
-            self._send_job(message)
+        without = frozenset(os.environ.get(WITHOUT, "").split(","))
+        launch = Launch(job, Path(self._scratch), os.getpid(), without)
+        if fork_server is None:
+            process = _start("grader.worker.main", worker_sock, self._scratch, output=subprocess.PIPE)
+            assert process.stdout is not None  # noqa: S101  it was asked for
+            self._process: _Process = process
+            pipe: IO[bytes] = process.stdout
+            self._send(launch)
         else:
-            if "cgroup" not in message["without"]:
-                from grader.cgroup import Group
+            if "cgroup" not in without:
+                from grader.isolation.cgroup import Group
 
                 self._group = Group(IMPORTS + job.limits.memory, job.limits.processes + THREADS)
-                message["cgroup"] = self._group.join_files()
-                message["controllers"] = sorted(self._group.controllers)
+                launch = replace(
+                    launch, cgroup_files=self._group.join_files(), controllers=tuple(sorted(self._group.controllers))
+                )
             read, write = os.pipe()
             pipe = os.fdopen(read, "rb", buffering=0)
-            self._process = zygote.fork(message, theirs.fileno(), write)
+            self._process = fork_server.fork(launch, worker_sock.fileno(), write)
             os.close(write)
-        theirs.close()
+        worker_sock.close()
         self._threads = [
             threading.Thread(target=self._drain, args=[pipe], daemon=True),
             threading.Thread(target=self._watch, daemon=True),
@@ -114,14 +93,14 @@ class Worker:
             thread.start()
 
     def wait(self, timeout: float) -> int:
-        """The exit code of a worker that has hung up; negative for a signal. Raises TimeoutExpired."""
+        """Waits for a worker that has hung up and returns its exit code, negative for a signal. Raises TimeoutExpired."""
         code = self._process.wait(timeout)
-        if self._group and self._group.ran_out_of_memory():  # the kernel was faster than we
+        if self._group and self._group.ran_out_of_memory():  # the kernel killed it before the watcher did
             self.killed_for = self.killed_for or self._too_much_memory()
         return code
 
     def close(self) -> str:
-        """Ends the worker and everything it started. Returns what was printed, cut to 64 kB and made printable."""
+        """Kills the worker and everything it started. Returns its output, at most 64 kB, made printable."""
         if self._done.is_set():
             return ""
         self._done.set()
@@ -131,11 +110,12 @@ class Worker:
             self._group.remove()
         self._threads[0].join(timeout=2)
         scratch.remove(self._scratch)
+        self._release_programs()
         return printable(bytes(self._output).decode("utf-8", "replace"))
 
     def _end(self) -> None:
-        if isinstance(self._process, Forked):
-            self._process.hang_up()  # its supervisor ends all of it
+        if isinstance(self._process, ForkedProcess):
+            self._process.hang_up()  # its supervisor kills the whole tree
             try:
                 self._process.wait(END_SECONDS)
             except subprocess.TimeoutExpired:
@@ -144,22 +124,22 @@ class Worker:
             self._tree().kill()
             self._process.wait()
 
-    def _send_job(self, message: dict[str, Any]) -> None:
-        from grader.channel import ChannelError, Frame, send
+    def _send(self, launch: Launch) -> None:
+        from grader.wire.channel import ChannelError, Frame, send
 
-        with contextlib.suppress(ChannelError):  # it is gone already: whoever asks it something will see that
-            send(self.sock, Frame("start", message))
+        with contextlib.suppress(ChannelError):  # the process is already gone; the first request to it reports that
+            send(self.sock, Frame("start", launch.encode()))
 
     def _tree(self) -> Tree:
-        from grader.processes import Tree  # psutil is imported while the worker does its own imports
+        from grader.isolation.processes import Tree  # psutil is imported while the worker does its own imports
 
         return Tree(self._process.pid)
 
     def _watch(self) -> None:
-        """Enforces what no limit of a process adds up over a tree of them."""
-        tree, begun = self._tree(), monotonic()
-        while not self._done.wait(WATCH_OFTEN if monotonic() - begun < WATCHED_OFTEN else WATCH_SELDOM):
-            if len(tree.members()) > self.limits.processes + OURS:
+        """Enforces the limits on the whole tree, which the kernel enforces for one process at a time."""
+        tree, start = self._tree(), monotonic()
+        while not self._done.wait(SHORT_INTERVAL if monotonic() - start < SHORT_INTERVAL_LASTS else LONG_INTERVAL):
+            if len(tree.members()) > self.limits.processes + SUPERVISORS:
                 self.killed_for = f"it started more than {self.limits.processes} processes"
             elif tree.uses_more_than(IMPORTS + self.limits.memory) or (self._group and self._group.ran_out_of_memory()):
                 self.killed_for = self._too_much_memory()
@@ -176,53 +156,53 @@ class Worker:
                 self._output += part[: KEPT_OUTPUT - len(self._output)]
 
 
-class Forked:
-    """A process that a zygote forked for us. `life` is a socket to its supervisor: it says the process's id and, at the end,
-    the exit code; and when we hang up, it ends everything."""
+class ForkedProcess:
+    """A process forked by the fork server. `life` is a socket to its supervisor, which sends two lines: its process id and, at
+    the end, the exit code (negative for a signal). When the judge hangs up, the supervisor kills everything."""
 
     def __init__(self, life: socket.socket) -> None:
         self._life = life
-        self._begun, self._over = threading.Event(), threading.Event()
+        self._started, self._ended = threading.Event(), threading.Event()
         self._pid, self._code = 0, -9  # SIGKILL
         threading.Thread(target=self._listen, daemon=True).start()
 
     @property
     def pid(self) -> int:
-        """The supervisor's process id; 0 if the process never began."""
-        self._begun.wait()
+        """The supervisor's process id; 0 if the process never started."""
+        self._started.wait()
         return self._pid
 
     def wait(self, timeout: float | None = None) -> int:
-        """The exit code, once everything is gone. Raises TimeoutExpired."""
-        if not self._over.wait(timeout):
+        """Waits until the whole tree is gone and returns the exit code. Raises TimeoutExpired."""
+        if not self._ended.wait(timeout):
             raise subprocess.TimeoutExpired("worker", timeout or 0)
         return self._code
 
     def hang_up(self) -> None:
-        """Ends it."""
+        """Makes the supervisor kill everything."""
         with contextlib.suppress(OSError):
             self._life.shutdown(socket.SHUT_WR)
 
     def _listen(self) -> None:
-        said = b""
+        received = b""
         with self._life:
             while part := self._life.recv(64):
-                said += part
-                words = said.decode("ascii", "replace").split("\n")
-                if len(words) > 1:
-                    self._pid = int(words[0])
-                    self._begun.set()
-                if len(words) > 2:
-                    code = int(words[1])
-                    self._code = code if code < 128 else 128 - code  # a signal, as shells have it
-        self._begun.set()
-        self._over.set()
+                received += part
+                lines = received.decode("ascii", "replace").split("\n")
+                if len(lines) > 1:
+                    self._pid = int(lines[0])
+                    self._started.set()
+                if len(lines) > 2:
+                    self._code = int(lines[1])
+        self._started.set()
+        self._ended.set()
 
 
-class Zygote:
-    """Where workers for submissions come from. It begins to import at once, and starts again if it is gone.
+class ForkServer:
+    """The judge's handle of the zygote, from which the workers of submissions are forked.
 
-    Where processes cannot be forked safely, each worker is a new process.
+    It starts importing at once, and is restarted if it dies. Where a process cannot be forked safely, each worker is a new
+    process.
     """
 
     def __init__(self) -> None:
@@ -230,15 +210,15 @@ class Zygote:
         if sys.platform == "linux":
             self._start()
 
-    def worker(self, job: Job) -> Worker:
-        """A worker, begun."""
-        return Worker(job, self if self._process else None)
+    def worker(self, job: Job) -> WorkerProcess:
+        """Starts a worker."""
+        return WorkerProcess(job, self if self._process else None)
 
-    def fork(self, message: dict[str, Any], channel: int, output: int) -> Forked:
-        """A process for this job that speaks on `channel` and prints to `output`."""
-        ours, life = socket.socketpair()
+    def fork(self, launch: Launch, channel: int, output: int) -> ForkedProcess:
+        """Forks a process that talks to the judge on descriptor `channel` and prints to descriptor `output`."""
+        judge_end, life = socket.socketpair()
         with life:
-            data = json.dumps(message).encode()
+            data = json.dumps(launch.encode()).encode()
             for attempt in range(2):
                 try:
                     socket.send_fds(self._control, [data], [channel, output, life.fileno()])
@@ -248,10 +228,10 @@ class Zygote:
                         raise
                     self.close()
                     self._start()
-        return Forked(ours)
+        return ForkedProcess(judge_end)
 
     def close(self) -> None:
-        """Ends it, and whatever it forked that is still there."""
+        """Kills the zygote and whatever it forked that is still running."""
         if self._process:
             self._control.close()
             self._process.kill()
@@ -260,13 +240,13 @@ class Zygote:
 
     def _start(self) -> None:
         self._home = scratch.make()
-        self._control, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-        with theirs:
-            self._process = _start("grader.zygote", theirs, self._home)
+        self._control, zygote_sock = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        with zygote_sock:
+            self._process = _start("grader.worker.zygote", zygote_sock, self._home)
 
 
 def _start(module: str, sock: socket.socket, home: str, output: int | None = None) -> subprocess.Popen[bytes]:
-    """Starts the `main` of a module as a process that speaks on `sock`, with nothing else of ours."""
+    """Starts `main` of a module as a process that talks on `sock` and inherits nothing else."""
     # -I: no PYTHON* variables, no user site, no current folder on the path.
     command = [sys.executable, "-I", "-c", _BOOT, str(ROOT), str(sock.fileno()), module]
     error = None if output is None else subprocess.STDOUT
@@ -285,13 +265,13 @@ def _start(module: str, sock: socket.socket, home: str, output: int | None = Non
 
 
 def inherited() -> socket.socket:
-    """In a process that `_start` began: its end of the socket."""
-    if sys.platform == "win32":  # where a socket is no descriptor
+    """The socket of a process that `_start` started, called inside it."""
+    if sys.platform == "win32":  # sockets are not descriptors there
         return socket.fromshare(sys.stdin.buffer.read())
     return socket.socket(fileno=FD)
 
 
-# Runs before anything of ours can be imported: the socket becomes descriptor 3, and all above it are closed.
+# Runs before any module of the grader is imported: the socket becomes descriptor 3, and all above it are closed.
 _BOOT = f"""
 import gc, os, sys
 gc.disable()
@@ -312,13 +292,8 @@ def _environment(home: str) -> dict[str, str]:
         "JAX_PERSISTENT_CACHE_MIN_ENTRY_SIZE_BYTES": "-1",
         "JAX_PLATFORMS": "cpu",  # a verdict must not depend on the accelerator of the machine
         "LANG": "C.UTF-8",
-        "OPENBLAS_NUM_THREADS": "1",  # else NumPy starts a thread at import: a fork needs one thread, and so has Landlock
+        "OPENBLAS_NUM_THREADS": "1",  # otherwise NumPy starts a thread at import; forking and Landlock need a single thread
         "PATH": os.defpath,
         "TF_CPP_MIN_LOG_LEVEL": "3",
         "TMPDIR": home,
     }
-
-
-def printable(text: str) -> str:
-    """Text of unknown origin with control characters escaped, safe for a terminal."""
-    return "".join(c if c.isprintable() or c in "\n\t" else repr(c)[1:-1] for c in text)

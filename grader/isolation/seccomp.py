@@ -10,7 +10,7 @@ import platform
 import struct
 import sys
 
-from grader.libc import error, libc, no_new_privileges
+from grader.isolation.libc import error, libc, no_new_privileges
 
 _PR_SET_SECCOMP, _MODE_FILTER = 22, 2
 _LOAD, _EQUAL, _AT_LEAST, _ANY_BIT, _RETURN = 0x20, 0x15, 0x35, 0x45, 0x06

@@ -1,0 +1,5 @@
+"""Turns a file into a verdict: reference outputs, comparison, misconceptions, the first faulty submodule.
+
+Called by batch, handout, cli and verify.
+Imports course, wire and isolation; never JAX and never worker.
+"""

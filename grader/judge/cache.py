@@ -1,4 +1,4 @@
-"""Where the grader keeps what it would otherwise compute again: reference outputs, and XLA's compiled programs."""
+"""The cache folder: reference outputs, and the programs that XLA compiled."""
 
 import contextlib
 import hashlib
@@ -12,13 +12,17 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from shutil import rmtree
 
+from commandline import files
 from commandline.folders import cache_folder
+from grader.paths import ROOT
 
-_KEPT_PROGRAMS = 40
+_KEPT_PROGRAMS = 40  # folders of compiled programs
+_PACKAGES = ("jax", "jaxlib", "flax", "optax", "numpy", "orbax-checkpoint")
+_OWN_PACKAGES = ("commandline", "grader", "harness")
 
 
 def folder() -> Path | None:
-    """The cache folder, made if need be: GRADE_CACHE, else the user's own. None if nothing can be written there."""
+    """The cache folder, created if needed: GRADE_CACHE, or one in the user's own cache. None if it cannot be written."""
     return _usable(cache_folder("GRADE_CACHE"))
 
 
@@ -33,9 +37,10 @@ def _usable(path: Path) -> Path | None:
 
 
 def programs(sources: Iterable[str]) -> Path | None:
-    """A folder for the programs XLA compiles from these sources.
+    """The folder for the programs that XLA compiles from these sources. None if there is no cache folder.
 
-    A submission can write native code there, so it is shared with nothing but the very same sources.
+    A submission can write native code there, so no other sources share it. The least recently used folders that no worker
+    uses any more are removed.
     """
     top = folder()
     if top is None:
@@ -43,18 +48,20 @@ def programs(sources: Iterable[str]) -> Path | None:
     path = top / "programs" / digest(sources)[:32]
     try:
         path.mkdir(parents=True, exist_ok=True)
-        path.parent.chmod(0o700)  # nobody but us comes through here, and
-        path.chmod(0o777)  # a worker that sees only the folder itself may be another user
+        path.parent.chmod(0o700)  # other users cannot enter from above
+        path.chmod(0o777)  # a worker, which may be another user, sees this folder only
         os.utime(path)
-        for old in sorted(path.parent.iterdir(), key=lambda p: p.stat().st_mtime, reverse=True)[_KEPT_PROGRAMS:]:
-            rmtree(old, ignore_errors=True)
+        folders = [other for other in path.parent.iterdir() if other.is_dir()]
+        for old in sorted(folders, key=lambda p: p.stat().st_mtime, reverse=True)[_KEPT_PROGRAMS:]:
+            if not files.in_use(old):
+                rmtree(old, ignore_errors=True)
     except OSError:
         return None
     return path
 
 
 def digest(parts: Iterable[str | bytes]) -> str:
-    """A hash of the parts in order; their boundaries count."""
+    """A hash of the parts in order, including where each one ends."""
     total = hashlib.sha256()
     for part in parts:
         data = part.encode("utf-8", "surrogatepass") if isinstance(part, str) else part
@@ -64,10 +71,17 @@ def digest(parts: Iterable[str | bytes]) -> str:
 
 @cache
 def environment() -> str:
-    """What besides sources and cases decides a reference output: versions, platform, and our own code."""
-    found = []
-    for package in ("jax", "jaxlib", "flax", "optax", "numpy", "orbax-checkpoint"):
+    """A hash of everything but sources and cases that decides a verdict: versions, platform, and the course's own code."""
+    versions = []
+    for package in _PACKAGES:
         with contextlib.suppress(PackageNotFoundError):
-            found.append(f"{package} {version(package)}")
-    ours = [path.read_bytes() for path in sorted(Path(__file__).parent.glob("*.py"))]
-    return digest([*found, platform.machine(), sys.platform, *ours])
+            versions.append(f"{package} {version(package)}")
+    return digest([*versions, platform.machine(), sys.platform, *own_code(ROOT)])
+
+
+def own_code(root: Path) -> Iterable[bytes]:
+    """The path and the content of every module of the grader, the harness and what they share, in order."""
+    for package in _OWN_PACKAGES:
+        for path in sorted((root / package).rglob("*.py")):
+            yield path.relative_to(root).as_posix().encode()
+            yield path.read_bytes()

@@ -1,21 +1,21 @@
-"""Which known wrong idea gives the learner's numbers."""
+"""Finds the misconception that gives the learner's numbers."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from grader.course import Misconception
-from grader.flat import compare, select
+from grader.course.catalog import Misconception
+from grader.judge.reference import Answers
+from grader.judge.session import Outcome
 from grader.problem import NUMERIC, Case, Check, Tolerance
-from grader.reference import Answers
-from grader.session import Outcome
+from grader.wire.compare import compare, select
 
-# A wrong idea, run in the same program on the same case, differs from the learner's version of it only by rounding.
+# On the same case, the reference with the misconception differs from the learner's version of it only by rounding.
 SAME = Tolerance(rtol=1e-4, atol=1e-4)
 
 
 @dataclass(frozen=True, eq=False)
 class Evidence:
-    """What the submission gave for one check on one case, and whether that was wrong."""
+    """The outcome of one check on one case, and whether it was wrong."""
 
     check: Check
     case: Case
@@ -24,9 +24,9 @@ class Evidence:
 
 
 def misconception(reference: Answers, evidence: Sequence[Evidence]) -> Misconception | None:
-    """The idea that explains every wrong outcome of the first check that failed; None if none does.
+    """The misconception that explains every wrong outcome of the first failing check; None if none does.
 
-    Among several that do, the one that agrees with most of all that was seen; among equals, the first listed.
+    If several do, the one that agrees with most of the evidence; among equals, the first listed.
     """
     failed = [item for item in evidence if item.wrong]
     first = [item for item in failed if item.check is failed[0].check]
@@ -38,24 +38,21 @@ def misconception(reference: Answers, evidence: Sequence[Evidence]) -> Misconcep
         return reference.ideas[possible[0]] if possible else None
 
     def agreement(variant: str) -> int:
-        # All that the probes returned counts here, also leaves that no check looks at.
+        # All leaves of the probes count here, including those that no check compares.
         asked = [(item, reference.ask(item.check, item.case, variant)) for item in evidence]
         return sum(_same(answer.result(), item) for item, answer in asked)
 
     return reference.ideas[max(possible, key=agreement)]
 
 
-def _same(ours: Outcome, item: Evidence, leaves: str = "") -> bool:
-    """Whether two outcomes are one: the same numbers, or the same error with the same message."""
-    theirs = item.outcome
-    if ours.failure or theirs.failure:
-        return bool(
-            ours.failure
-            and theirs.failure
-            and (ours.failure.kind, ours.failure.type, ours.failure.message)
-            == (theirs.failure.kind, theirs.failure.type, theirs.failure.message)
-        )
-    # Where a check looks at small numbers, or exactly, so must this.
+def _same(variant: Outcome, item: Evidence, leaves: str = "") -> bool:
+    """Whether two outcomes agree: the same numbers, or the same error with the same message."""
+    submitted = item.outcome
+    if variant.failure and submitted.failure:
+        return variant.failure.identity == submitted.failure.identity
+    if variant.failure or submitted.failure:
+        return False
+    # A check on small numbers, or with an exact tolerance, needs an equally strict comparison here.
     close = replace(SAME, atol=min(SAME.atol, 10 * item.check.tolerance.atol))
-    tolerance = NUMERIC if theirs.numeric else close
-    return compare(select(ours.leaves, leaves), select(theirs.leaves, leaves), tolerance) is None
+    tolerance = NUMERIC if submitted.numeric else close
+    return compare(select(variant.leaves, leaves), select(submitted.leaves, leaves), tolerance) is None

@@ -1,69 +1,90 @@
-"""One submission, one verdict. Never imports JAX or a submission: it sends cases and compares numbers."""
+"""One submission, one verdict. Imports neither JAX nor a submission: it sends cases to workers and compares numbers."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from time import monotonic
 
-from grader import cases as cases_
-from grader import course, diagnose, parts, recorded
-from grader import submission as submission_
-from grader.course import Misconception
-from grader.diagnose import Evidence
-from grader.flat import Mismatch, compare, error, select
+from grader.course import cases as cases_
+from grader.course import catalog
+from grader.course.catalog import Misconception
+from grader.isolation.job import Job
+from grader.isolation.sandbox import ForkServer
+from grader.judge import diagnose, fault, recorded
+from grader.judge import submission as submission_
+from grader.judge.diagnose import Evidence
+from grader.judge.reference import Answers, cancel_all, prefetch
+from grader.judge.session import Failure, Outcome, Say, Session, run_key
+from grader.judge.submission import Submission
+from grader.judge.verdict import CheckResult, Report, Verdict
 from grader.problem import NUMERIC, Case, Check, Problem
-from grader.reference import Answers, ask_ahead, drop_all
-from grader.sandbox import Job, Zygote
-from grader.session import Outcome, Say, Session, run_key
-from grader.submission import Submission
-from grader.verdict import CheckResult, Report, Verdict
+from grader.wire.compare import Mismatch, compare, error, select
 
 SHRINK_SECONDS = 1.5
 
-
 Probe = Callable[[Check, Case], Outcome]
-Drawn = dict[str, list[Case]]
+CasesByGroup = dict[str, list[Case]]
+
+
+@dataclass(frozen=True)
+class GradeOptions:
+    """How to grade, where it differs from grading one file once.
+
+    `timeout` limits, in seconds, all of the submission's own code together. `reference`, `job` and `cases` are given by callers
+    that share them between submissions; `cases` must be those of `seed`. Unless they are turned off, `grade_imports` also
+    grades the course modules that a failing file imports, and `shrink` looks for the smallest failing case. `say` receives
+    progress.
+    """
+
+    seed: int = 0
+    timeout: float | None = None
+    reference: Answers | None = None
+    job: Job | None = None
+    cases: CasesByGroup | None = None
+    grade_imports: bool = True
+    shrink: bool = True
+    say: Say = lambda text: None
 
 
 @dataclass
-class Trial:
-    """Something that answers probes, on trial: the reference beside it, the cases of a seed, and what was seen so far."""
+class Comparison:
+    """Compares one program's outcomes with the reference's, on the cases of one seed, and keeps the evidence."""
 
     problem: Problem
     reference: Answers
     probe: Probe
     seed: int
-    cases: dict[str, list[Case]]
+    cases: CasesByGroup
     evidence: list[Evidence] = field(default_factory=list)
-    _runs: dict[tuple[str, Case], Outcome] = field(default_factory=dict)
+    _outcomes: dict[tuple[str, Case], Outcome] = field(default_factory=dict)
 
     def results(self) -> list[CheckResult]:
-        """Every check."""
+        """The result of every check."""
         return [self.judge(check) for check in self.problem.checks]
 
     def first_failure(self) -> CheckResult | None:
-        """The first check that fails; those after it are not run."""
+        """The first check that fails. Does not run those after it."""
         return next((result for result in map(self.judge, self.problem.checks) if not result.passed), None)
 
     def misconception(self) -> Misconception | None:
-        """The known idea that gives what was seen."""
+        """The misconception that gives the same numbers."""
         return diagnose.misconception(self.reference, self.evidence)
 
     def outcome(self, check: Check, case: Case) -> Outcome:
-        """What the one on trial gives."""
+        """The program's outcome. Checks with the same probe share one run."""
         key = (run_key(check), case)
-        if key not in self._runs:
-            self._runs[key] = self.probe(check, case)
-        return self._runs[key]
+        if key not in self._outcomes:
+            self._outcomes[key] = self.probe(check, case)
+        return self._outcomes[key]
 
     def _result(self, check: Check, case: Case) -> CheckResult:
         """One check on one case."""
         expected = self.reference.ask(check, case)
         outcome = self.outcome(check, case)
         if outcome.failure:
-            self.reference.drop(check, case)
-            about = None if outcome.failure.kind == "bad_entry" else case  # a missing name is missing in all cases
-            return CheckResult(check, outcome.failure.verdict, outcome.failure.sentence(), case=about)
+            self.reference.cancel(check, case)
+            relevant = None if outcome.failure.kind == "bad_entry" else case  # a missing name is missing in all cases
+            return CheckResult(check, outcome.failure.verdict, outcome.failure.sentence(), case=relevant)
         mismatch = difference(check, expected.result(), outcome)
         if mismatch is None:
             return CheckResult(check, Verdict.PASS, "; ".join(outcome.notes), case=case)
@@ -80,131 +101,146 @@ class Trial:
         return result
 
     def error(self, item: Evidence) -> float:
-        """How far off an outcome is, in units of its check's tolerance."""
+        """The error of an outcome, in units of its check's tolerance."""
         expected = select(self.reference.ask(item.check, item.case).result().leaves, item.check.leaves)
         return error(expected, select(item.outcome.leaves, item.check.leaves), item.check.tolerance, item.check.compare)
 
-    def shrink(self, found: CheckResult) -> CheckResult:
+    def shrink(self, failed: CheckResult) -> CheckResult:
         """The same failure on the smallest case that shows it."""
-        check, case = found.check, found.case
-        if case is None or found.mismatch is None or case is self.cases[check.cases][0]:
-            return found  # the first case is the simplest there is
-        smaller = found
+        check, case = failed.check, failed.case
+        if case is None or failed.mismatch is None or case is self.cases[check.cases][0]:
+            return failed  # the first case is the simplest one
+        smallest = failed
 
         def fails(candidate: Case) -> bool:
-            nonlocal smaller
+            nonlocal smallest
             result = self._result(check, candidate)
             if result.mismatch is None:
                 return False
-            smaller = result
+            smallest = result
             return True
 
         cases_.shrink(self.problem, case, self.seed, fails, SHRINK_SECONDS)
-        return smaller
+        return smallest
 
-    def guilty_part(self, found: CheckResult) -> str:
-        """A sentence on the part of a module that is first wrong; empty if the check is not on a module's values."""
-        entry = found.check.options.get("entry", "")
-        if not (found.mismatch and found.mismatch.kind == "value" and found.check.probe == "values" and found.case):
+    def first_faulty_submodule(self, failed: CheckResult) -> str:
+        """A sentence on the first faulty submodule; empty if the check does not compare a module's values."""
+        entry = failed.check.options.get("entry", "")
+        if not (failed.mismatch and failed.mismatch.kind == "value" and failed.check.probe == "values" and failed.case):
             return ""
         if not self.problem.entry(entry).is_module:
             return ""
-        question = parts.check(entry)
-        return parts.guilty(self.reference.ask(question, found.case).result(), self.outcome(question, found.case))
+        request = fault.check(entry)
+        return fault.first_faulty(self.reference.ask(request, failed.case).result(), self.outcome(request, failed.case))
 
 
 def grade(
-    problem: Problem,
-    submission: Submission,
-    zygote: Zygote,
-    *,
-    reference: Answers | None = None,
-    seed: int = 0,
-    timeout: float | None = None,
-    look_at_imports: bool = True,
-    say: Say = lambda text: None,
-    job: Job | None = None,
-    drawn: Drawn | None = None,
-    shrinks: bool = True,
+    problem: Problem, submission: Submission, fork_server: ForkServer, options: GradeOptions | None = None
 ) -> Report:
-    """Grades a submission in a worker of its own.
+    """Grades a submission in a worker of its own: loads it, runs the checks, explains the first failure.
 
-    `timeout` is in seconds, for all of the submission's own code together. Where it fails and `look_at_imports`, the course
-    modules that it imports are graded, too; and where it `shrinks`, the smallest case that fails is looked for. `say` is told how
-    far it is. `job` is what its worker is started for, if not the usual; `drawn` are the cases of this seed, if they are there
-    already. Raises CourseError if the problem itself is unsound.
+    Raises CourseError if the problem itself is unsound.
     """
-    start = monotonic()
-    owned = reference is None
-    reference = reference or recorded.reference(problem)
-    worker = zygote.worker(job or submission_.job(problem, submission))
-    session = Session(problem, worker, timeout or problem.timeout, say)
-    part = ""
+    options, start = options or GradeOptions(), monotonic()
+    reference = options.reference or recorded.reference(problem)
+    worker = fork_server.worker(options.job or submission_.job(problem, submission))
+    session = Session(problem, worker, options.timeout or problem.timeout, options.say)
     try:
-        trial = Trial(problem, reference, partial(session.probe, ""), seed, drawn or cases_.draw_all(problem, seed))
-        ask_ahead(reference, problem.checks, trial.cases)
-        failure = session.load("", submission)
-        if failure:
-            drop_all(reference, problem.checks, trial.cases)
-            results = [CheckResult(check, failure.verdict, failure.sentence()) for check in problem.checks]
-            case = trial.cases[problem.checks[0].cases][0]
-            trial.evidence.append(Evidence(problem.checks[0], case, Outcome(failure=failure), True))
-        else:
-            results = trial.results()
-        first = next((result for result in results if not result.passed), None)
-        idea = None
-        if first and first.verdict is not Verdict.NOT_ATTEMPTED:
-            say("looking for the idea behind it")
-            idea = trial.misconception()
-            if not failure:
-                smallest = trial.shrink(first) if shrinks and reference.can_shrink else first
-                results = [smallest if result is first else result for result in results]
-                part = "" if idea else trial.guilty_part(smallest)
-        failed = next((item.outcome.failure for item in trial.evidence if item.wrong), failure)
-        frames = failed.frames_text() if failed and failed.kind != "not_implemented" else ""
+        cases = options.cases or cases_.draw_all(problem, options.seed)
+        comparison = Comparison(problem, reference, partial(session.probe, ""), options.seed, cases)
+        failure = _load(session, submission, comparison)
+        results = _run(comparison, failure)
+        results, idea, faulty = _explain(comparison, results, failure, options)
+        frames = _frames(comparison, failure)
     finally:
         stdout = worker.close()
-        if owned:
+        if options.reference is None:
             reference.close()
     earlier = None
-    if first and look_at_imports:
-        earlier = _earlier_fault(problem, submission, zygote, seed, first.verdict, say)
+    first = _first_failure(results)
+    if first and options.grade_imports:
+        earlier = _earlier_failure(problem, submission, fork_server, first.verdict, options)
     return Report(
         problem, submission.filename, results, idea, frames, stdout=stdout, isolation=session.isolation,
-        seconds=monotonic() - start, part=part, earlier=earlier, notes=submission.notes,
-        died=session.ended is not None and session.ended.kind == "exit",
+        seconds=monotonic() - start, fault=faulty, earlier=earlier, notes=submission.notes,
+        exited=session.ended is not None and session.ended.kind == "exit",
     )  # fmt: skip
 
 
-def _earlier_fault(
-    problem: Problem, submission: Submission, zygote: Zygote, seed: int, verdict: Verdict, say: Say
+def _load(session: Session, submission: Submission, comparison: Comparison) -> Failure | None:
+    """Imports the file, while the reference outputs are being computed."""
+    checks = comparison.problem.checks
+    prefetch(comparison.reference, checks, comparison.cases)
+    failure = session.load("", submission)
+    if failure:
+        cancel_all(comparison.reference, checks, comparison.cases)
+        case = comparison.cases[checks[0].cases][0]
+        comparison.evidence.append(Evidence(checks[0], case, Outcome(failure=failure), True))
+    return failure
+
+
+def _run(comparison: Comparison, failure: Failure | None) -> list[CheckResult]:
+    """The result of every check; all of them fail if the file could not be loaded."""
+    if failure is None:
+        return comparison.results()
+    return [CheckResult(check, failure.verdict, failure.sentence()) for check in comparison.problem.checks]
+
+
+def _explain(
+    comparison: Comparison, results: list[CheckResult], failure: Failure | None, options: GradeOptions
+) -> tuple[list[CheckResult], Misconception | None, str]:
+    """The results with the first failure on its smallest case, the misconception behind it, and otherwise the first faulty
+    submodule."""
+    first = _first_failure(results)
+    if first is None or first.verdict is Verdict.NOT_ATTEMPTED:
+        return results, None, ""
+    options.say("looking for the misconception")
+    idea = comparison.misconception()
+    if failure:
+        return results, idea, ""
+    smallest = comparison.shrink(first) if options.shrink and comparison.reference.can_shrink else first
+    faulty = "" if idea else comparison.first_faulty_submodule(smallest)
+    return [smallest if result is first else result for result in results], idea, faulty
+
+
+def _first_failure(results: Sequence[CheckResult]) -> CheckResult | None:
+    return next((result for result in results if not result.passed), None)
+
+
+def _frames(comparison: Comparison, failure: Failure | None) -> str:
+    """The learner's frames of the first exception."""
+    raised = next((item.outcome.failure for item in comparison.evidence if item.wrong), failure)
+    return raised.frames_text() if raised and raised.kind != "not_implemented" else ""
+
+
+def _earlier_failure(
+    problem: Problem, submission: Submission, fork_server: ForkServer, verdict: Verdict, options: GradeOptions
 ) -> Report | None:
-    """The report on the first course module, by number, that the submission imports and that fails its own checks. One that
-    is not written yet counts where that is the `verdict`."""
-    fine = {Verdict.PASS} | ({Verdict.NOT_ATTEMPTED} - {verdict})
-    known = course.names()
-    for name in sorted(set(submission.sources) & set(known) - {problem.name}):
-        say(f"looking at {name}.py, which it imports")
-        source = Submission(f"{name}.py", submission.sources)
-        earlier = course.load(name)
-        report = grade(earlier, source, zygote, seed=seed, look_at_imports=False)
-        if report.verdict not in fine:
+    """The report on the first course module, by number, that the submission imports and that fails its own checks. A stub
+    counts only if `verdict` is NOT ATTEMPTED."""
+    accepted = {Verdict.PASS} | ({Verdict.NOT_ATTEMPTED} - {verdict})
+    for name in sorted(set(submission.sources) & set(catalog.names()) - {problem.name}):
+        options.say(f"grading {name}.py, which it imports")
+        module = Submission(f"{name}.py", submission.sources)
+        report = grade(catalog.load(name), module, fork_server, GradeOptions(seed=options.seed, grade_imports=False))
+        if report.verdict not in accepted:
             return report
     return None
 
 
 def difference(check: Check, expected: Outcome, got: Outcome) -> Mismatch | None:
-    """The first mismatch of what a check looks at, its coded numbers turned into words."""
-    ours, theirs = select(expected.leaves, check.leaves), select(got.leaves, check.leaves)
-    if not theirs and ours:
-        return Mismatch("missing", ours[0].path, str(ours[0]), "nothing", hint=_because(got.notes))
+    """The first mismatch in the leaves that a check compares. Coded numbers become words."""
+    expected_leaves, got_leaves = select(expected.leaves, check.leaves), select(got.leaves, check.leaves)
+    if expected_leaves and not got_leaves:
+        first = expected_leaves[0]
+        return Mismatch("missing", first.path, str(first), "nothing", hint=_because(got.notes))
     tolerance = NUMERIC if got.numeric and check.leaves == "gradient" else check.tolerance
-    found = compare(ours, theirs, tolerance, check.compare)
-    if found and found.kind == "value" and check.words:
+    mismatch = compare(expected_leaves, got_leaves, tolerance, check.compare)
+    if mismatch and mismatch.kind == "value" and check.words:
         words = {str(number): word for number, word in check.words.items()}
-        want, have = (words.get(text, text) for text in (found.expected, found.got))
-        return replace(found, expected=want, got=have, off_by=None)
-    return found
+        want, have = (words.get(text, text) for text in (mismatch.expected, mismatch.got))
+        return replace(mismatch, expected=want, got=have, off_by=None)
+    return mismatch
 
 
 def refused(problem: Problem, filename: str, verdict: Verdict, message: str) -> Report:

@@ -10,7 +10,7 @@ _MAGIC = re.compile(r"^\s*[%!?]|\?\s*$", re.MULTILINE)
 _PLAIN = (ast.Import, ast.ImportFrom, ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
 
 
-class BadNotebook(Exception):
+class NotebookError(Exception):
     """It is no notebook, or has nothing to grade; the message says why."""
 
 
@@ -19,7 +19,7 @@ def source(data: bytes, entries: list[str]) -> tuple[str, str]:
 
     Cells tagged `grade` count; if there are none, those that define an entry, and those that do nothing but import, define and
     name constants. Lines for the notebook itself (`%magic`, `!command`, `help?`) and whole `%%` cells are left out. Raises
-    BadNotebook.
+    NotebookError.
     """
     cells = _code_cells(data)
     tagged = [number for number, (_, tags) in cells.items() if TAG in tags]
@@ -28,7 +28,7 @@ def source(data: bytes, entries: list[str]) -> tuple[str, str]:
     used = tagged or [number for number, text in texts.items() if text.strip() and _counts(text, entries)]
     if not used:
         names = " or ".join(f"`{name}`" for name in entries)
-        raise BadNotebook(f"has no cell that defines {names}; tag the cells to grade with `{TAG}`")
+        raise NotebookError(f"has no cell that defines {names}; tag the cells to grade with `{TAG}`")
     listed = ", ".join(map(str, used))
     said = f"of the notebook's {len(cells)} code cells, {'those tagged' if tagged else 'the definitions in'} {listed} are graded"
     said += "; lines with magics are left out" if magics else ""
@@ -46,7 +46,7 @@ def _code_cells(data: bytes) -> dict[int, tuple[str, list[Any]]]:
                 text = text if isinstance(text, str) else "".join(text)
                 found[number] = (text, list(cell.get("metadata", {}).get("tags", [])))
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
-        raise BadNotebook("is no notebook that can be read") from None
+        raise NotebookError("is no notebook that can be read") from None
     return found
 
 

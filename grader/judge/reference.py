@@ -1,4 +1,4 @@
-"""Reference outputs: what the solution, or the solution with a wrong idea in it, gives on a case. Cached on disk."""
+"""Reference outputs: the results of the reference, or of the reference with a misconception, on a case. Cached on disk."""
 
 import contextlib
 import hashlib
@@ -8,34 +8,37 @@ from pathlib import Path
 from typing import Protocol
 
 from commandline import files
-from grader import cache, course
-from grader.channel import ChannelError, Frame, decode, encode
+from grader.course import catalog
 from grader.errors import CourseError
+from grader.isolation.job import Job, Limits
+from grader.isolation.sandbox import WorkerProcess
+from grader.judge import cache
+from grader.judge.session import Failure, Outcome, Session, failure_from, probe_frame, run_key
+from grader.judge.submission import Submission, reference
+from grader.paths import SOLUTIONS
 from grader.problem import Case, Check, Problem
-from grader.sandbox import Job, Limits, Worker
-from grader.session import Failure, Outcome, Session, failure_from, probe_frame, run_key
-from grader.submission import Submission, reference
+from grader.wire.channel import ChannelError, Frame, decode, encode
 
-SECONDS = 3600.0  # trusted code: this only bounds our own mistakes
-LIMITS = Limits(memory=8 << 30)  # one worker holds the compiled programs of all wrong ideas
+SECONDS = 3600.0  # the reference is trusted; this only bounds an author's mistakes
+LIMITS = Limits(memory=8 << 30)  # one worker holds the compiled programs of all misconceptions
 
 
 class Answers(Protocol):
-    """What a judge asks for the reference's numbers: the reference itself, or its recorded answers."""
+    """A source of reference outputs: the reference itself, or recordings of its outputs."""
 
     @property
-    def ideas(self) -> Mapping[str, course.Misconception]: ...
+    def ideas(self) -> Mapping[str, catalog.Misconception]: ...
     @property
     def can_shrink(self) -> bool: ...
     def ask(self, check: Check, case: Case, variant: str = "") -> Future[Outcome]: ...
-    def drop(self, check: Check, case: Case) -> None: ...
+    def cancel(self, check: Check, case: Case) -> None: ...
     def close(self) -> None: ...
 
 
 class Reference:
-    """Answers for one problem. The worker starts when the first answer is not in the cache, and is used by one thread.
+    """Reference outputs of one problem. A worker starts when an output is not in the cache. One thread talks to it.
 
-    While `keep` is false, new answers are not written to the cache.
+    While `keep` is false, new outputs are not written to the cache.
     """
 
     can_shrink = True
@@ -44,10 +47,10 @@ class Reference:
         self.problem = problem
         self._plain = reference(problem)
         source = self._plain.sources[problem.name]
-        # Each form of each wrong idea is a variant of the reference; "" is the reference itself.
+        # Each form of each misconception is a variant of the reference; "" is the reference itself.
         self._variants = {"": source}
-        self.ideas: dict[str, course.Misconception] = {}
-        for idea in course.misconceptions(problem):
+        self.ideas: dict[str, catalog.Misconception] = {}
+        for idea in catalog.misconceptions(problem):
             for variant, text in idea.variants(source).items():
                 self._variants[variant], self.ideas[variant] = text, idea
         self._own = [path.read_text() for path in sorted(problem.folder.glob("*.py")) if path.name != "stub.py"]
@@ -59,37 +62,37 @@ class Reference:
         self._answers: dict[tuple[str, str, Case], Future[Outcome]] = {}
 
     def ask(self, check: Check, case: Case, variant: str = "") -> Future[Outcome]:
-        """The outcome of a check's probe on a case, when it is there. `variant` is a key of `ideas`."""
+        """The future outcome of a check's probe on a case. `variant` is a key of `ideas`."""
         key = (variant, run_key(check), case)
         if key not in self._answers:
             self._answers[key] = self._thread.submit(self._answer, check, case, variant)
         return self._answers[key]
 
-    def drop(self, check: Check, case: Case) -> None:
-        """Does not work out an answer that nobody needs any more, if that has not begun."""
+    def cancel(self, check: Check, case: Case) -> None:
+        """Cancels an output that is no longer needed, if its computation has not started."""
         key = ("", run_key(check), case)
         if key in self._answers and self._answers[key].cancel():
             del self._answers[key]
 
     def examples(self, page: str) -> list[str]:
-        """The page's examples that are not true."""
+        """A report on each of the page's examples that is false."""
 
         def run() -> list[str]:
             self._load("")
-            # A page may use what earlier problems built.
-            imported = course.with_imports("page", page.replace(">>> ", ""), course.in_folder(course.SOLUTIONS))
+            # A page may import earlier problems.
+            imported = catalog.with_imports("page", page.replace(">>> ", ""), catalog.in_folder(SOLUTIONS))
             sources = {name: text for name, text in imported.items() if name != "page"} | dict(self._plain.sources)
             failure = self._require_session().load("page", Submission(self._plain.filename, sources))
-            found = failure or self._require_session().examples(page)
-            return found if isinstance(found, list) else [found.sentence()]
+            reports = failure or self._require_session().examples(page)
+            return reports if isinstance(reports, list) else [reports.sentence()]
 
         return self._thread.submit(run).result()
 
     def close(self) -> None:
-        """Ends the worker, whatever it is doing."""
+        """Kills the worker, whatever it is doing."""
         self._closed = True
         if self._session:
-            self._session.worker.close()  # what waits for it learns so at once
+            self._session.worker.close()  # the thread that waits for it fails at once
         self._thread.shutdown(cancel_futures=True)
         if self._session:
             self._session.worker.close()
@@ -99,9 +102,9 @@ class Reference:
         frame = probe_frame("", check, case)
         parts = (part for item in sorted(sources.items()) for part in item)
         key = cache.digest([cache.environment(), *self._own, *parts, encode(frame)])
-        found = _read(key)
-        if found:
-            return outcome_of(found)
+        cached = _read(key)
+        if cached:
+            return outcome_of(cached)
         failed = self._load(variant)
         outcome = failed or self._require_session().probe(variant, check, case)
         if self._closed:
@@ -113,13 +116,13 @@ class Reference:
         return outcome
 
     def submission(self, variant: str = "") -> Submission:
-        """The reference, or a variant of it, as if someone had handed it in."""
+        """The reference, or a variant of it, as a submission."""
         sources = {**self._plain.sources, self.problem.name: self._variants[variant]}
         return Submission(self._plain.filename, sources)
 
     def _load(self, variant: str) -> Outcome | None:
         if self._session and self._session.ended:
-            # A wrong idea may end the process. The next one deserves a new one.
+            # A misconception may crash the process; the next one needs a new process.
             self._session.worker.close()
             self._session, self._loaded = None, {}
         if self._closed:
@@ -127,7 +130,7 @@ class Reference:
         if self._session is None:
             programs = cache.programs([self.problem.name, "reference", *self._plain.sources.values()])
             job = Job(self.problem.name, self.problem.devices, self.problem.long_runs, LIMITS, programs)
-            self._session = Session(self.problem, Worker(job), SECONDS)
+            self._session = Session(self.problem, WorkerProcess(job), SECONDS)
         if variant not in self._loaded:
             failure = self._session.load(variant, self.submission(variant))
             self._loaded[variant] = Outcome(failure=failure) if failure else None
@@ -138,22 +141,22 @@ class Reference:
         return self._session
 
 
-def ask_ahead(reference: Answers, checks: Iterable[Check], cases: dict[str, list[Case]]) -> None:
-    """Lets the reference worker compute while the submission's still imports."""
+def prefetch(reference: Answers, checks: Iterable[Check], cases: dict[str, list[Case]]) -> None:
+    """Starts computing reference outputs while the submission's worker still imports."""
     for check in checks:
         for case in cases[check.cases]:
             reference.ask(check, case)
 
 
-def drop_all(reference: Answers, checks: Iterable[Check], cases: dict[str, list[Case]]) -> None:
-    """Does not work out what was asked ahead, as far as that has not begun."""
+def cancel_all(reference: Answers, checks: Iterable[Check], cases: dict[str, list[Case]]) -> None:
+    """Cancels what was prefetched and has not started."""
     for check in checks:
         for case in cases[check.cases]:
-            reference.drop(check, case)
+            reference.cancel(check, case)
 
 
 def frame_of(outcome: Outcome) -> Frame:
-    """An outcome as a worker sent it."""
+    """An outcome as a worker's frame."""
     failure = outcome.failure
     if failure is None:
         return Frame("reading", {"notes": list(outcome.notes), "numeric": outcome.numeric}, outcome.leaves)
@@ -162,7 +165,7 @@ def frame_of(outcome: Outcome) -> Frame:
 
 
 def outcome_of(frame: Frame) -> Outcome:
-    """What a worker's frame says."""
+    """The outcome in a worker's frame."""
     if frame.kind == "raised":
         return Outcome(failure=failure_from(frame.fields))
     return Outcome(frame.leaves, frame.fields["notes"], frame.fields["numeric"])
@@ -174,7 +177,7 @@ def _path(key: str) -> Path | None:
 
 
 def _read(key: str) -> Frame | None:
-    """The frame stored under `key`, or None. A damaged file counts as none."""
+    """The frame stored under `key`, or None. None also for a corrupt file."""
     path = _path(key)
     if path is None:
         return None
@@ -189,7 +192,7 @@ def _read(key: str) -> Frame | None:
 
 
 def _write(key: str, frame: Frame) -> None:
-    """Keeps a frame, atomically. A full or read-only disk costs only speed."""
+    """Stores a frame. A full or read-only disk costs only speed."""
     path = _path(key)
     if path is None:
         return

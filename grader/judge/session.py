@@ -1,4 +1,4 @@
-"""A worker with a problem in it: loads files, runs probes, and turns whatever happens into an Outcome."""
+"""A worker on one problem: loads files, runs probes, and turns whatever happens into an Outcome."""
 
 import json
 from collections.abc import Callable, Sequence
@@ -9,18 +9,19 @@ from typing import Any
 
 import numpy as np
 
-from grader.channel import ChannelError, Closed, DeadlineExceeded, Frame, receive, send
-from grader.course import NAME
-from grader.flat import Leaf
-from grader.problem import Case, Check, Problem
-from grader.sandbox import Worker, printable
-from grader.submission import Submission
-from grader.verdict import Verdict
+from commandline.text import printable
+from grader.isolation.level import NOTHING_RUN, Isolation
+from grader.isolation.sandbox import WorkerProcess
+from grader.judge.submission import Submission
+from grader.judge.verdict import Verdict
+from grader.problem import Case, Check, Problem, ProblemName
+from grader.wire.channel import ChannelClosedError, ChannelError, DeadlineExceededError, Frame, receive, send
+from grader.wire.compare import Leaf
 
 Say = Callable[[str], None]
-MOST_PROGRESS = 1000  # lines before an answer
-GONE_SECONDS = 5.0  # for a process that has hung up to be gone
-START_SECONDS = 120.0  # importing JAX from a cold, busy disk
+MOST_PROGRESS = 1000  # lines of progress before an answer
+EXIT_SECONDS = 5.0  # for a process that has hung up to exit
+START_SECONDS = 120.0  # to import JAX from a cold, busy disk
 
 _KINDS = {
     "not_implemented": Verdict.NOT_ATTEMPTED,
@@ -32,7 +33,7 @@ _KINDS = {
 
 @dataclass(frozen=True)
 class Failure:
-    """Why a file gave no numbers. Every text in it may come from the submission."""
+    """The reason why a file gave no numbers. Any text in it may come from the submission."""
 
     kind: str
     type: str = ""
@@ -44,8 +45,13 @@ class Failure:
     def verdict(self) -> Verdict:
         return _KINDS.get(self.kind, Verdict.ERROR)
 
+    @property
+    def identity(self) -> tuple[str, str, str]:
+        """Equal for the same error, wherever it was raised."""
+        return self.kind, self.type, self.message
+
     def sentence(self) -> str:
-        """What went wrong and, where we know it, what to do, in one line."""
+        """One line: what went wrong and, where that is known, what to do."""
         where = f" ({self.frames[-1][0]}, line {self.frames[-1][1]})" if self.frames else ""
         message = self.message or "no message"
         match self.kind:
@@ -53,14 +59,14 @@ class Failure:
                 return f"not implemented yet{where}"
             case "syntax":
                 return f"{self.type}: {message}{where}"
-            case "missing_import" if NAME.fullmatch(message):
-                return f"{message}.py is not beside this file: solve that problem first, or define what it needs here{where}"
+            case "missing_import" if ProblemName.parse(message):
+                return f"{message}.py is not in the same folder; solve that problem first, or define what this file needs{where}"
             case "missing_import":
-                return f"there is no module `{message}` here; the course needs only jax, flax, optax, orbax and numpy{where}"
+                return f"module `{message}` is not available; the course uses only jax, flax, optax, orbax and numpy{where}"
             case "raised":
                 return f"{self.type}: {' '.join(message.split())}{where}"
             case "tracer":
-                return f"a traced array was kept from an earlier call, in a global or an attribute; return it instead{where}"
+                return f"a traced array leaked out of an earlier call through a global or an attribute; return it instead{where}"
             case _:
                 return f"{message}{where}"
 
@@ -75,7 +81,7 @@ class Failure:
 
 @dataclass(frozen=True, eq=False)
 class Outcome:
-    """What a probe gave: leaves and notes, or a failure."""
+    """The result of a probe: leaves and notes, or a failure."""
 
     leaves: Sequence[Leaf] = ()
     notes: Sequence[str] = ()
@@ -85,26 +91,26 @@ class Outcome:
 
 @dataclass
 class Session:
-    """Drives one worker on one problem. `seconds` is all the time that files loaded into it may take together; `say` is told
-    how far a long probe is."""
+    """The judge's connection to one worker. `seconds` limits the time of all files loaded into it together. `say` receives the
+    progress of long probes."""
 
     problem: Problem
-    worker: Worker
+    worker: WorkerProcess
     seconds: float
     say: Say = lambda text: None
-    isolation: str = "unknown"
+    isolation: Isolation = NOTHING_RUN
     ended: Failure | None = None
     _deadline: float = field(default=0.0)
 
     def begin(self) -> Failure | None:
-        """Waits until the worker is ready. Its own imports do not count as the file's time."""
+        """Waits until the worker is ready. The time of its own imports does not count."""
         if self._deadline:
             return None
         self._deadline = monotonic() + START_SECONDS
         ready = self._exchange(None, "ready")
         if isinstance(ready, Failure):
             return ready
-        self.isolation = str(ready.fields["isolation"])
+        self.isolation = Isolation.decode(ready.fields["isolation"])
         self._deadline = monotonic() + self.seconds
         return None
 
@@ -126,7 +132,7 @@ class Session:
         return Outcome(answer.leaves, notes, answer.fields.get("numeric") is True)
 
     def examples(self, page: str) -> list[str] | Failure:
-        """Runs a page's examples on the file loaded last; reports those that are not true."""
+        """Runs a page's examples on the file loaded last; returns a report on each that is false."""
         answer = self._exchange(Frame("examples", {"page": page}), "examples")
         return answer if isinstance(answer, Failure) else _texts(answer.fields.get("failures"))
 
@@ -144,46 +150,44 @@ class Session:
                 raise ChannelError("an answer of the wrong kind")
             failure = failure_from(answer.fields)
             if failure.kind == "memory":
-                self.ended = failure  # each further attempt would take as long to fill the memory again
+                self.ended = failure  # another attempt would only fill the memory again
             return failure
-        except DeadlineExceeded:
-            message = f"no result within {self.seconds:g} s: is there a loop that never ends? `--timeout` allows more"
+        except DeadlineExceededError:
+            message = f"no result within {self.seconds:g} s; is there an infinite loop? `--timeout` allows more time"
             self.ended = Failure("timeout", message=message)
-        except Closed:
+        except ChannelClosedError:
             self.ended = self._death()
         except ChannelError as error:
-            self.ended = Failure("protocol", message=f"what it sent is not a result: {error}")
+            self.ended = Failure("protocol", message=f"its result is malformed: {error}")
         return self.ended
 
     def _answer(self) -> Frame:
-        """The next frame that is no progress; that is passed on."""
+        """The next frame other than progress, which goes to `say`."""
         for _ in range(MOST_PROGRESS):
             answer = receive(self.worker.sock, self._deadline)
             if answer.kind != "progress" or not self.problem.long_runs:
                 return answer
             self.say(_line(answer.fields.get("text")))
-        raise ChannelError("progress without end")
+        raise ChannelError("it sends progress without end")
 
     def _death(self) -> Failure:
-        """The process is gone: was it ours to end, out of memory, or its own doing?"""
+        """The reason why the process is gone: the grader killed it, it ran out of memory, or it exited."""
         limit = f"{self.worker.limits.memory >> 20} MiB"
         try:
-            code = self.worker.wait(timeout=GONE_SECONDS)
+            code = self.worker.wait(timeout=EXIT_SECONDS)
         except TimeoutExpired:
-            return Failure("exit", message="it closed the channel that its result takes, and went on running")
+            return Failure("exit", message="it closed its result channel but kept running")
         if self.worker.killed_for:
             kind = "memory" if "memory" in self.worker.killed_for else "processes"
             return Failure(kind, message=f"stopped: {self.worker.killed_for}")
         if code in (-6, -7, -11):  # SIGABRT, SIGBUS, SIGSEGV: how XLA ends when an allocation fails
             return Failure("memory", message=f"it crashed (signal {-code}), probably out of memory (limit {limit})")
-        how = f"signal {-code}" if code < 0 else f"exit code {code}"
-        return Failure(
-            "exit", message=f"the process ended by itself ({how}) before it gave a result; return a value instead"
-        )
+        how = f"signal {-code}" if code < 0 else f"code {code}"
+        return Failure("exit", message=f"the process exited ({how}) before returning a result; return a value instead")
 
 
 def probe_frame(variant: str, check: Check, case: Case) -> Frame:
-    """The job: also what identifies a reference output in the cache."""
+    """The request for a probe. Its bytes also identify a reference output in the cache."""
     arrays = {key: value for key, value in case.values.items() if isinstance(value, np.ndarray)}
     scalars = {key: value for key, value in case.values.items() if not isinstance(value, np.ndarray)}
     fields = {"variant": variant, "probe": check.probe, "options": dict(check.options), "seed": case.seed,
@@ -197,7 +201,7 @@ def run_key(check: Check) -> str:
 
 
 def failure_from(fields: dict[str, Any]) -> Failure:
-    """A failure from what a worker said of it: text of unknown origin, cut and made printable."""
+    """The failure that a worker describes. Its texts have an unknown origin: they are cut and made printable."""
 
     def text(key: str, limit: int) -> str:
         value = fields.get(key)
@@ -228,7 +232,7 @@ def failure_from(fields: dict[str, Any]) -> Failure:
 
 
 def _line(value: Any) -> str:
-    """One short line of a text of unknown origin."""
+    """A text of unknown origin as one short line."""
     return " ".join(printable(value).split())[:100] if isinstance(value, str) else ""
 
 

@@ -1,18 +1,17 @@
-"""What grading one submission yields: a verdict, points, and the first thing to look at."""
+"""The verdict on one submission: points by check, and the explanation of the first failure."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 
-from grader.course import Misconception
-from grader.flat import Mismatch
+from grader.course.catalog import Misconception
+from grader.isolation.level import NOTHING_RUN, Isolation
 from grader.problem import Case, Check, Problem
-
-NOTHING_RUN = "none: nothing was run"  # isolation
+from grader.wire.compare import Mismatch
 
 
 class Verdict(StrEnum):
-    """In order of severity: the worst that any check met is the submission's."""
+    """The possible verdicts, in order of severity. A submission gets the most severe one of its checks."""
 
     PASS = "PASS"  # noqa: S105
     NOT_ATTEMPTED = "NOT ATTEMPTED"
@@ -28,7 +27,7 @@ class Verdict(StrEnum):
 
 @dataclass(frozen=True)
 class CheckResult:
-    """One check: whether it passed and, if not, one sentence that says why."""
+    """The verdict on one check and, if it failed, one sentence that says why."""
 
     check: Check
     verdict: Verdict
@@ -43,10 +42,11 @@ class CheckResult:
 
 @dataclass(frozen=True)
 class Report:
-    """The verdict on one submission. `seconds` is wall time; `isolation` names the layers that were in force.
+    """The verdict on one submission.
 
-    `notes` say how the file was read. `part` says which part of a module is first wrong, where no known idea fits. `earlier` is
-    the report on an imported course module that fails its own checks. `died` says that its process ended by itself.
+    `seconds` is wall time. `notes` say how the file was read. `fault` names the first faulty submodule where no misconception
+    fits. `earlier` is the report on an imported course module that fails its own checks. `exited` says that the submission's
+    process ended before it returned a result.
     """
 
     problem: Problem
@@ -56,15 +56,15 @@ class Report:
     frames: str = ""
     notes: Sequence[str] = field(default_factory=list)
     stdout: str = ""
-    isolation: str = NOTHING_RUN
+    isolation: Isolation = NOTHING_RUN
     seconds: float = 0.0
-    part: str = ""
+    fault: str = ""
     earlier: "Report | None" = None
-    died: bool = False
+    exited: bool = False
 
     @property
     def verdict(self) -> Verdict:
-        """The worst of the checks'; NOT ATTEMPTED only if nothing at all was."""
+        """The most severe verdict of the checks; NOT ATTEMPTED only if no check passed."""
         worst = max((result.verdict for result in self.checks), key=lambda verdict: verdict.severity)
         if worst is Verdict.NOT_ATTEMPTED and any(result.passed for result in self.checks):
             return Verdict.FAIL

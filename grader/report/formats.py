@@ -1,37 +1,39 @@
-"""The reports on one learner's files, as other systems read them. Each takes the JSON reports and gives the text of a file."""
+"""The reports on one learner's files in the formats of other systems. Each function returns the text of a file."""
 
 import base64
 import json
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 from xml.etree import ElementTree
 
-from grader import course
+from grader.course import catalog
+from grader.judge.verdict import Verdict
+from grader.report.json import CheckRow, Idea, PublicReport, dumps
 
-Reports = Sequence[Mapping[str, Any]]
+Reports = Sequence[PublicReport]
 
 
 def gradescope(reports: Reports) -> str:
-    """results.json of a Gradescope autograder: a test for each check, its score and what to say of it."""
+    """results.json of a Gradescope autograder: a test for each check, with its score and message."""
     tests = [
         {
-            "score": check["points"] if check["passed"] else 0,
-            "max_score": check["points"],
-            "status": "passed" if check["passed"] else "failed",
+            "score": check.points if check.passed else 0,
+            "max_score": check.points,
+            "status": "passed" if check.passed else "failed",
             "name": _title(report, check),
-            "number": f"{_number(report)}.{place}",
+            "number": f"{_label(report)}.{place}",
             "output": _says(report, check),
             "output_format": "text",
             "visibility": "visible",
         }
         for report in reports
-        for place, check in enumerate(report["checks"], 1)
+        for place, check in enumerate(report.checks, 1)
     ]
     return _json(
         {
-            "score": sum(report["score"] for report in reports),
-            "execution_time": round(sum(report["seconds"] for report in reports)),
+            "score": sum(report.score for report in reports),
+            "execution_time": round(sum(report.seconds for report in reports)),
             "output": "\n".join(_summary(report) for report in reports),
             "output_format": "text",
             "visibility": "visible",
@@ -42,88 +44,90 @@ def gradescope(reports: Reports) -> str:
 
 
 def prairielearn(reports: Reports) -> str:
-    """results.json of a PrairieLearn external grader; the score is a part of 1."""
-    points = sum(report["points"] for report in reports)
+    """results.json of a PrairieLearn external grader; the score is a fraction of 1."""
+    points = sum(report.points for report in reports)
     return _json(
         {
             "gradable": True,
-            "score": sum(report["score"] for report in reports) / points if points else 0.0,
+            "score": sum(report.score for report in reports) / points if points else 0.0,
             "message": "; ".join(_summary(report) for report in reports),
             "output": "",
             "tests": [
                 {
                     "name": _title(report, check),
                     "description": "",
-                    "points": check["points"] if check["passed"] else 0,
-                    "max_points": check["points"],
+                    "points": check.points if check.passed else 0,
+                    "max_points": check.points,
                     "message": _says(report, check),
                     "output": "",
                 }
                 for report in reports
-                for check in report["checks"]
+                for check in report.checks
             ],
         }
     )
 
 
 def github(reports: Reports) -> str:
-    """The `result` that a GitHub Classroom grader hands to its reporter: JSON in base64, in one line."""
+    """The `result` output of a GitHub Classroom grader: JSON in base64, on one line."""
     result = {
         "version": 1,
-        "status": "pass" if all(report["verdict"] == "PASS" for report in reports) else "fail",
-        "max_score": sum(report["points"] for report in reports),
+        "status": "pass" if all(report.verdict is Verdict.PASS for report in reports) else "fail",
+        "max_score": sum(report.points for report in reports),
         "tests": [
             {
                 "name": _title(report, check),
-                "status": "pass" if check["passed"] else "fail",
+                "status": "pass" if check.passed else "fail",
                 "message": _says(report, check) or None,
-                "test_code": f"grade problem {_number(report)}",
+                "test_code": f"grade problem {_label(report)}",
                 "filename": "",
                 "line_no": 0,
                 "duration": 0,
-                "score": check["points"] if check["passed"] else 0,
+                "score": check.points if check.passed else 0,
             }
             for report in reports
-            for check in report["checks"]
+            for check in report.checks
         ],
     }
     return base64.b64encode(json.dumps(result).encode()).decode() + "\n"
 
 
 def junit(reports: Reports) -> str:
-    """JUnit's XML: a suite for each problem, a case for each check."""
+    """JUnit XML: a suite for each problem, a case for each check."""
     top = ElementTree.Element("testsuites")
     for report in reports:
-        failed = [check for check in report["checks"] if not check["passed"]]
-        errors = [check for check in failed if check["verdict"] not in ("FAIL", "NOT ATTEMPTED")]
+        failed = [check for check in report.checks if not check.passed]
+        errors = [check for check in failed if check.verdict not in (Verdict.FAIL, Verdict.NOT_ATTEMPTED)]
         suite = ElementTree.SubElement(
-            top, "testsuite", name=report["problem"], tests=str(len(report["checks"])), errors=str(len(errors)),
-            failures=str(len(failed) - len(errors)), skipped="0", time=f"{report['seconds']:.3f}",
+            top, "testsuite", name=str(report.problem), tests=str(len(report.checks)), errors=str(len(errors)),
+            failures=str(len(failed) - len(errors)), skipped="0", time=f"{report.seconds:.3f}",
         )  # fmt: skip
-        for check in report["checks"]:
-            case = ElementTree.SubElement(suite, "testcase", classname=report["problem"], name=check["name"], time="0")
-            if not check["passed"]:
+        for check in report.checks:
+            case = ElementTree.SubElement(suite, "testcase", classname=str(report.problem), name=check.name, time="0")
+            if not check.passed:
                 kind = "error" if check in errors else "failure"
                 says = _says(report, check)
-                found = ElementTree.SubElement(case, kind, message=_xml(says.partition("\n")[0]), type=check["verdict"])
-                found.text = _xml(says)
+                element = ElementTree.SubElement(
+                    case, kind, message=_xml(says.partition("\n")[0]), type=str(check.verdict)
+                )
+                element.text = _xml(says)
     ElementTree.indent(top)
     return ElementTree.tostring(top, encoding="unicode", xml_declaration=True) + "\n"
 
 
 def as_json(reports: Reports) -> str:
-    """Our own objects, one a line."""
-    return "".join(f"{json.dumps(report, ensure_ascii=False, allow_nan=False)}\n" for report in reports)
+    """The course's own JSON objects, one per line."""
+    return "".join(f"{dumps(report)}\n" for report in reports)
 
 
 def text(reports: Reports) -> str:
-    """For a person: the summary, and each check."""
+    """Plain text: a summary and a line for each check."""
     lines = []
     for report in reports:
         lines += [_summary(report), ""]
-        for check in report["checks"]:
-            lines.append(f"  {'pass' if check['passed'] else check['verdict']:8} {check['name']}")
-            lines += [f"           {check['message']}"] * bool(check["message"])
+        for check in report.checks:
+            lines.append(f"  {'pass' if check.passed else check.verdict:8} {check.name}")
+            lines += [f"           {check.message}"] * bool(check.message)
     return "\n".join(lines) + "\n"
 
 
@@ -138,34 +142,36 @@ FORMATS: dict[str, tuple[str, Callable[[Reports], str]]] = {
 
 
 def render(reports: Reports, name: str) -> str:
-    """The text of a file in that format."""
+    """The reports in that format."""
     return FORMATS[name][1](reports)
 
 
-def _title(report: Mapping[str, Any], check: Mapping[str, Any]) -> str:
-    return f"{_number(report)} {course.load(report['problem']).title}: {check['name']}"
+def _title(report: PublicReport, check: CheckRow) -> str:
+    return f"{_label(report)} {catalog.load(report.problem).title if report.problem else ''}: {check.name}"
 
 
-def _number(report: Mapping[str, Any]) -> str:
-    return str(report["problem"][1:3])
+def _label(report: PublicReport) -> str:
+    return report.problem.label if report.problem else "?"
 
 
-def _summary(report: Mapping[str, Any]) -> str:
-    idea = report["misconception"]
-    found = f" This is what comes out of: {idea['name']}. {idea['says']}" if idea else ""
-    return f"Problem {_number(report)}: {report['verdict']}, {report['score']} of {report['points']} points.{found}"
+def _summary(report: PublicReport) -> str:
+    cause = f" {_cause(report.misconception)}" if report.misconception else ""
+    return f"Problem {_label(report)}: {report.verdict}, {report.score} of {report.points} points.{cause}"
 
 
-def _says(report: Mapping[str, Any], check: Mapping[str, Any]) -> str:
-    """What to tell of a check; with the first that fails, the idea behind it."""
-    first = next((other for other in report["checks"] if not other["passed"]), None)
-    if check is not first or not report["misconception"]:
-        return str(check["message"])
-    return f"{check['message']}\nThis is what comes out of: {report['misconception']['name']}. {report['misconception']['says']}"
+def _says(report: PublicReport, check: CheckRow) -> str:
+    """The message of a check; for the first that fails, also the misconception."""
+    if check is not report.first_failure or not report.misconception:
+        return check.message
+    return f"{check.message}\n{_cause(report.misconception)}"
+
+
+def _cause(idea: Idea) -> str:
+    return f"Likely cause: {idea.name}. {idea.says}"
 
 
 def _xml(text: str) -> str:
-    """Without the characters that XML has no way to hold."""
+    """The text without the characters that XML cannot hold."""
     return re.sub("[^\t\n\u0020-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]", "", text)
 
 

@@ -1,67 +1,127 @@
-"""The report as one JSON object. Its keys are kept stable; `schema` counts incompatible changes."""
+"""The report as one JSON object. Its keys are stable; `schema` counts incompatible changes."""
+
+from __future__ import annotations
 
 import json
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
 from typing import Any
 
 import numpy as np
 
-from grader.problem import Case
-from grader.verdict import NOTHING_RUN, CheckResult, Report
+from grader.isolation.level import NOTHING_RUN
+from grader.judge.verdict import CheckResult, Report, Verdict
+from grader.problem import Case, ProblemName
 
 SCHEMA = 1
-_SHOWN = 2000  # numbers of one array that are worth sending
+_SHOWN = 2000  # numbers of an array; a larger array is described by its shape
 
 
-def as_object(report: Report) -> dict[str, Any]:
-    """The object itself."""
-    return {
-        "schema": SCHEMA,
-        "problem": report.problem.name,
-        "verdict": str(report.verdict),
-        "score": report.score,
-        "points": report.problem.points,
-        "checks": [
-            {
-                "name": r.check.name,
-                "passed": r.passed,
-                "points": r.check.points,
-                "message": r.message,
-                "verdict": str(r.verdict),
-                "kind": r.mismatch.kind if r.mismatch else "",
-            }
-            for r in report.checks
-        ],
-        "misconception": report.misconception
-        and {"name": report.misconception.name, "says": report.misconception.says},
-        "part": report.part,
-        "earlier": report.earlier
-        and {
-            "problem": report.earlier.problem.name,
-            "verdict": str(report.earlier.verdict),
-            "misconception": report.earlier.misconception and report.earlier.misconception.name,
-        },
-        "notes": list(report.notes),
-        "counterexample": _counterexample(report.first_failure),
-        "stdout": report.stdout,
-        "isolation": report.isolation,
-        "seconds": round(report.seconds, 3),
-    }
+@dataclass(frozen=True)
+class CheckRow:
+    """One check. `kind` is that of its mismatch, if it has one."""
+
+    name: str
+    passed: bool
+    points: int
+    message: str
+    verdict: Verdict
+    kind: str = ""
 
 
-def refused(problem: str | None, message: str) -> dict[str, Any]:
-    """The object for a request that could not be carried out."""
-    return {
-        "schema": SCHEMA, "problem": problem, "verdict": "ERROR", "score": 0, "points": 0,
-        "checks": [
-            {"name": "request", "passed": False, "points": 0, "message": message, "verdict": "ERROR", "kind": ""}
-        ],
-        "misconception": None, "part": "", "earlier": None, "notes": [], "counterexample": None, "stdout": "",
-        "isolation": NOTHING_RUN, "seconds": 0.0,
-    }  # fmt: skip
+@dataclass(frozen=True)
+class Idea:
+    """The misconception behind a failure."""
+
+    name: str
+    says: str
 
 
-def dumps(value: dict[str, Any]) -> str:
-    return json.dumps(value, ensure_ascii=False, allow_nan=False)
+@dataclass(frozen=True)
+class Earlier:
+    """The imported course module that fails its own checks."""
+
+    problem: str
+    verdict: Verdict
+    misconception: str | None
+
+
+@dataclass(frozen=True)
+class PublicReport:
+    """A report as other programs read it. `executed` says whether any of the file's code ran."""
+
+    problem: ProblemName | None
+    verdict: Verdict
+    score: int
+    points: int
+    checks: tuple[CheckRow, ...]
+    misconception: Idea | None = None
+    part: str = ""
+    earlier: Earlier | None = None
+    notes: tuple[str, ...] = ()
+    counterexample: Mapping[str, Any] | None = None
+    stdout: str = ""
+    isolation: str = str(NOTHING_RUN)
+    seconds: float = 0.0
+    executed: bool = True
+
+    @classmethod
+    def of(cls, report: Report) -> PublicReport:
+        """The public form of a report."""
+        idea, earlier = report.misconception, report.earlier
+        return cls(
+            report.problem.name, report.verdict, report.score, report.problem.points,
+            tuple(
+                CheckRow(
+                    result.check.name, result.passed, result.check.points, result.message, result.verdict,
+                    result.mismatch.kind if result.mismatch else "",
+                )
+                for result in report.checks
+            ),
+            Idea(idea.name, idea.says) if idea else None,
+            report.fault,
+            Earlier(earlier.problem.name, earlier.verdict, earlier.misconception.name if earlier.misconception else None)
+            if earlier
+            else None,
+            tuple(report.notes), _counterexample(report.first_failure), report.stdout, str(report.isolation),
+            round(report.seconds, 3), report.isolation != NOTHING_RUN,
+        )  # fmt: skip
+
+    @classmethod
+    def refused(cls, problem: ProblemName | None, message: str) -> PublicReport:
+        """The report on a request that could not be carried out."""
+        return cls(
+            problem, Verdict.ERROR, 0, 0, (CheckRow("request", False, 0, message, Verdict.ERROR),), executed=False
+        )  # fmt: skip
+
+    @property
+    def first_failure(self) -> CheckRow | None:
+        """The first check that did not pass."""
+        return next((check for check in self.checks if not check.passed), None)
+
+    def encode(self) -> dict[str, Any]:
+        """The object as JSON values."""
+        return {"schema": SCHEMA, **asdict(self)}
+
+    @classmethod
+    def decode(cls, fields: Mapping[str, Any]) -> PublicReport:
+        """The report from JSON values. Raises KeyError, TypeError or ValueError on anything that `encode` did not make."""
+        values = {key: value for key, value in fields.items() if key != "schema"}
+        problem, idea, earlier = values["problem"], values["misconception"], values["earlier"]
+        return cls(**{
+            **values,
+            "problem": None if problem is None else ProblemName(problem),
+            "verdict": Verdict(values["verdict"]),
+            "checks": tuple(CheckRow(**{**row, "verdict": Verdict(row["verdict"])}) for row in values["checks"]),
+            "misconception": None if idea is None else Idea(**idea),
+            "earlier": None if earlier is None else Earlier(**{**earlier, "verdict": Verdict(earlier["verdict"])}),
+            "notes": tuple(values["notes"]),
+        })  # fmt: skip
+
+
+def dumps(report: PublicReport) -> str:
+    """The object as one line of JSON."""
+    return json.dumps(report.encode(), ensure_ascii=False, allow_nan=False)
 
 
 def _counterexample(failed: CheckResult | None) -> dict[str, Any] | None:
@@ -78,7 +138,7 @@ def _counterexample(failed: CheckResult | None) -> dict[str, Any] | None:
 
 
 def _number(text: str) -> float | str:
-    """A number where it is one that JSON can hold; else the words for it (a shape, `nan`, `split over model`)."""
+    """The number if JSON can hold it, else the text: a shape, `nan`, `split over model`."""
     try:
         value = float(text)
     except ValueError:
@@ -87,14 +147,14 @@ def _number(text: str) -> float | str:
 
 
 def inputs(case: Case) -> dict[str, Any]:
-    """The case's values by name; arrays as nested lists, non-finite numbers as text, giant arrays cut."""
-    found: dict[str, Any] = {}
+    """The case's values by name. Arrays become nested lists, and non-finite numbers text; a large array is its shape."""
+    shown: dict[str, Any] = {}
     for name, value in case.values.items():
         if isinstance(value, np.ndarray):
-            found[name] = _finite(value.tolist()) if value.size <= _SHOWN else f"{value.dtype}{list(value.shape)}"
+            shown[name] = _finite(value.tolist()) if value.size <= _SHOWN else f"{value.dtype}{list(value.shape)}"
         else:
-            found[name] = value
-    return found
+            shown[name] = value
+    return shown
 
 
 def _finite(value: Any) -> Any:

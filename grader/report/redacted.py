@@ -1,36 +1,37 @@
-"""A report without what would give secret cases away, for a learner's eyes."""
+"""Reports for learners without anything that would give secret cases away."""
 
-from collections.abc import Mapping
-from typing import Any
+from dataclasses import replace
 
-from grader.verdict import NOTHING_RUN
+from grader.judge.verdict import Verdict
+from grader.report.json import CheckRow, PublicReport
 
 _KINDS = {
     "value": "a number differs from the reference's",
     "shape": "a shape differs from the reference's",
     "dtype": "a dtype differs from the reference's",
-    "missing": "something that the reference gives is missing",
-    "unexpected": "there is something that the reference does not give",
+    "missing": "an output that the reference returns is missing",
+    "unexpected": "there is an output that the reference does not return",
 }
 _VERDICTS = {
-    "FAIL": "it does not give what the reference gives",
-    "ERROR": "it raised an exception, or ended by itself",
-    "TIMEOUT": "it gave no result in time",
-    "MEMORY": "it ran out of memory",
-    "NOT ATTEMPTED": "not implemented yet",
+    Verdict.FAIL: "its result differs from the reference's",
+    Verdict.ERROR: "it raised an exception or exited",
+    Verdict.TIMEOUT: "it returned no result in time",
+    Verdict.MEMORY: "it ran out of memory",
+    Verdict.NOT_ATTEMPTED: "not implemented yet",
 }
 
 
-def concealed(report: Mapping[str, Any]) -> dict[str, Any]:
-    """The verdict of each check, what kind of difference it met, and the idea behind it.
+def redacted(report: PublicReport) -> PublicReport:
+    """The verdict of each check, the kind of its mismatch, and the misconception.
 
-    Nothing that the submission wrote, and no number of a case: an exception's text, its type or a printed line could carry the
-    inputs out. Of a file that was never run, everything.
+    Leaves out all numbers of a case and everything that the submission wrote: the text or the type of an exception, or a
+    printed line, could carry inputs out. The report on a file that was never run stays whole.
     """
-    if report["isolation"] == NOTHING_RUN:
-        return dict(report)
-    checks = [
-        {**check, "message": "" if check["passed"] else _KINDS.get(check["kind"]) or _VERDICTS[check["verdict"]]}
-        for check in report["checks"]
-    ]
-    return {**report, "checks": checks, "counterexample": None, "stdout": "", "part": ""}
+    if not report.executed:
+        return report
+    checks = tuple(replace(check, message=_message(check)) for check in report.checks)
+    return replace(report, checks=checks, counterexample=None, stdout="", part="")
+
+
+def _message(check: CheckRow) -> str:
+    return "" if check.passed else _KINDS.get(check.kind) or _VERDICTS[check.verdict]

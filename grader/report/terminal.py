@@ -1,4 +1,4 @@
-"""The report for a person at a terminal: 80 columns, and nothing told by colour alone."""
+"""The report for a terminal: 80 columns, and no meaning in color alone."""
 
 import textwrap
 from collections.abc import Iterator
@@ -6,22 +6,22 @@ from collections.abc import Iterator
 import click
 import numpy as np
 
+from grader.judge.verdict import CheckResult, Report, Verdict
 from grader.problem import Case
-from grader.verdict import CheckResult, Report, Verdict
 
 WIDTH = 80
-_COLOURS = {Verdict.PASS: "green", Verdict.NOT_ATTEMPTED: "yellow"}
-_SHOWN = 120  # numbers of one array that a person may want to look at
+_COLORS = {Verdict.PASS: "green", Verdict.NOT_ATTEMPTED: "yellow"}
+_SHOWN = 120  # numbers of an array; a larger one is abbreviated
 
 
 def render(report: Report) -> str:
-    """The whole report, with ANSI colours (click strips them where there is no terminal)."""
+    """The whole report with ANSI colors, which click strips where there is no terminal."""
     return "\n".join(_lines(report))
 
 
 def _lines(report: Report) -> Iterator[str]:
     problem = report.problem
-    verdict = click.style(report.verdict, fg=_COLOURS.get(report.verdict, "red"), bold=True)
+    verdict = click.style(report.verdict, fg=_COLORS.get(report.verdict, "red"), bold=True)
     yield f"Problem {problem.label}, {problem.title}: {verdict}, {report.score} of {problem.points} points"
     yield from (line for note in report.notes for line in _wrap(f"{note[:1].upper()}{note[1:]}.", 0))
     yield ""
@@ -46,20 +46,20 @@ def _lines(report: Report) -> Iterator[str]:
 def _check(result: CheckResult, message: str) -> Iterator[str]:
     word = {Verdict.PASS: "pass", Verdict.NOT_ATTEMPTED: "todo"}.get(result.verdict, result.verdict)
     got = result.check.points if result.passed else 0
-    yield f"  {click.style(f'{word:7}', fg=_COLOURS.get(result.verdict, 'red'))} {got}/{result.check.points}  {result.check.name}"
+    yield f"  {click.style(f'{word:7}', fg=_COLORS.get(result.verdict, 'red'))} {got}/{result.check.points}  {result.check.name}"
     if message and result.verdict is not Verdict.NOT_ATTEMPTED:
         yield from _wrap(message, 14)
 
 
 def _earlier(report: Report) -> Iterator[str]:
     failed = report.first_failure
-    assert failed is not None  # noqa: S101  else it would not be at fault
+    assert failed is not None  # noqa: S101  it did not pass
     yield ""
-    yield click.style(f"First look at problem {report.problem.label}, which this builds on:", bold=True)
-    verdict = "is not written yet" if report.verdict is Verdict.NOT_ATTEMPTED else "fails its own checks"
+    yield click.style(f"Check problem {report.problem.label} first: this problem builds on it.", bold=True)
+    verdict = "is not implemented yet" if report.verdict is Verdict.NOT_ATTEMPTED else "fails its own checks"
     yield from _wrap(f"Your {report.filename} {verdict}. {failed.check.name}: {failed.message}", 2)
     if report.misconception:
-        yield from _wrap(f"This is what comes out of: {report.misconception.name}. {report.misconception.says}", 2)
+        yield from _wrap(f"Likely cause: {report.misconception.name}. {report.misconception.says}", 2)
 
 
 def _first_failure(report: Report, failed: CheckResult) -> Iterator[str]:
@@ -74,13 +74,13 @@ def _first_failure(report: Report, failed: CheckResult) -> Iterator[str]:
             rows.append(("off by", f"{mismatch.off_by:.3g}"))
         yield from (f"  {name:9} {value}" for name, value in rows)
     if case:
-        yield from ["", "In this case, the smallest found:" if mismatch else "In this case:"]
+        yield from ["", "Smallest failing case found:" if mismatch else "In this case:"]
         yield from _case(case)
     if report.misconception:
-        yield from ["", click.style(f"This is what comes out of: {report.misconception.name}", bold=True)]
+        yield from ["", click.style(f"Likely cause: {report.misconception.name}", bold=True)]
         yield from _wrap(report.misconception.says, 2)
-    elif report.part:
-        yield from ["", *_wrap(report.part)]
+    elif report.fault:
+        yield from ["", *_wrap(report.fault)]
     elif failed.check.advice and mismatch:
         yield from ["", *_wrap(failed.check.advice)]
 
@@ -98,19 +98,19 @@ def _case(case: Case) -> Iterator[str]:
 
 
 def next_step(report: Report) -> str:
-    """What to do now, in one sentence."""
+    """The next step for the learner, in one sentence."""
     label = report.problem.label
     if report.earlier:
-        return f"repair {report.earlier.filename} first: `grade problem {report.earlier.problem.label}`."
+        return f"fix {report.earlier.filename} first: `grade problem {report.earlier.problem.label}`."
     match report.verdict:
         case Verdict.PASS:
-            return f"`grade next` says what to do now; `grade solution {label}` shows another way to write it."
+            return f"`grade next` suggests a problem; `grade solution {label}` shows the reference."
         case Verdict.NOT_ATTEMPTED:
-            return f"`grade show {label}` is the page; `grade hint {label}` gives a nudge."
+            return f"read the page with `grade show {label}`; `grade hint {label}` gives a nudge."
         case Verdict.FAIL:
-            return f"repair the first difference and grade again; `grade hint {label}` gives a nudge."
+            return f"fix the first difference, then grade again; `grade hint {label}` gives a nudge."
         case _:
-            return f"make it run, then grade again; `grade show {label}` has the exact signature."
+            return f"fix the error, then grade again; `grade show {label}` has the exact signature."
 
 
 def _wrap(text: str, indent: int = 0) -> list[str]:

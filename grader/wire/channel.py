@@ -1,8 +1,7 @@
 """Frames between judge and worker: numbers and short text, never objects.
 
-A frame is `!IQ` (length of header, length of body), a JSON header, and the raw little-endian bytes of its leaves one after
-another. The decoder trusts nothing: sizes are capped before anything is allocated, dtypes come from a fixed list, and every
-field is checked by exact type.
+A frame is `!IQ` (the lengths of header and body), a JSON header, and the little-endian bytes of its leaves. The decoder trusts
+nothing: it caps sizes before it allocates, takes dtypes from a fixed list, and checks every field by exact type.
 """
 
 import json
@@ -16,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from grader.flat import Leaf
+from grader.wire.compare import Leaf
 
 LENGTHS = struct.Struct("!IQ")  # of the header and of the body, in bytes
 MAX_HEADER = 1 << 20
@@ -24,7 +23,7 @@ MAX_BODY = 64 << 20
 MAX_LEAVES = 4096
 MAX_NDIM = 16
 
-# The dtype a leaf is sent as, by the dtype it has. bfloat16 is widened, because NumPy alone cannot read it.
+# The dtype that a leaf is sent as, by its own dtype. bfloat16 is widened, because NumPy alone cannot read it.
 WIRE_DTYPES = {
     "bfloat16": "<f4", "bool": "|b1", "complex64": "<c8", "complex128": "<c16", "float16": "<f2", "float32": "<f4",
     "float64": "<f8", "int8": "|i1", "int16": "<i2", "int32": "<i4", "int64": "<i8", "uint8": "|u1", "uint16": "<u2",
@@ -33,15 +32,15 @@ WIRE_DTYPES = {
 
 
 class ChannelError(Exception):
-    """The other side sent something that is not a frame, or nothing at all."""
+    """The other side sent something that is not a frame, or sent nothing."""
 
 
-class Closed(ChannelError):
-    """The other side is gone."""
+class ChannelClosedError(ChannelError):
+    """The other side has closed the channel."""
 
 
-class DeadlineExceeded(ChannelError):
-    """No complete frame came in time."""
+class DeadlineExceededError(ChannelError):
+    """No complete frame arrived before the deadline."""
 
 
 @dataclass(frozen=True)
@@ -54,27 +53,27 @@ class Frame:
 
 
 def encode(frame: Frame) -> bytes:
-    """The frame as bytes. Raises ChannelError if it is larger than a frame may be."""
+    """The frame as bytes. Raises ChannelError if it exceeds the size limits."""
     bodies = [np.ascontiguousarray(leaf.values, dtype=WIRE_DTYPES[leaf.dtype]).tobytes() for leaf in frame.leaves]
     table = [[leaf.path, leaf.dtype, list(leaf.shape)] for leaf in frame.leaves]
     header = json.dumps({"kind": frame.kind, "fields": frame.fields, "leaves": table}).encode()
     size = sum(map(len, bodies))
     if len(header) > MAX_HEADER or size > MAX_BODY or len(table) > MAX_LEAVES:
-        raise ChannelError(f"a result of {size} bytes in {len(table)} leaves is larger than a frame may be")
+        raise ChannelError(f"a result of {size} bytes in {len(table)} leaves exceeds the size limit")
     return b"".join([LENGTHS.pack(len(header), size), header, *bodies])
 
 
 def decode(header: bytes, body: bytes) -> Frame:
-    """A frame from its two parts. Raises ChannelError on anything that `encode` would not have made."""
+    """The frame in a header and a body. Raises ChannelError on anything that `encode` does not make."""
     try:
         top = json.loads(header)
     except (ValueError, RecursionError) as error:
         raise ChannelError(f"the header is not JSON: {error}") from None
     if type(top) is not dict or set(top) != {"kind", "fields", "leaves"}:
-        raise ChannelError("the header has other fields than a frame's")
+        raise ChannelError("the header's fields are not those of a frame")
     kind, fields, table = top["kind"], top["fields"], top["leaves"]
     if type(kind) is not str or type(fields) is not dict or type(table) is not list or len(table) > MAX_LEAVES:
-        raise ChannelError("the header's fields have other types than a frame's")
+        raise ChannelError("the header's fields have the wrong types")
     leaves, start, seen = [], 0, set()
     for row in table:
         path, dtype, shape = _leaf_header(row)
@@ -100,33 +99,33 @@ def _leaf_header(row: Any) -> tuple[str, str, tuple[int, ...]]:
     if type(path) is not str or len(path) > 500 or not path.isprintable():
         raise ChannelError("a leaf's path is not a short line of text")
     if type(dtype) is not str or dtype not in WIRE_DTYPES:
-        raise ChannelError("a leaf's dtype is not one that travels")
+        raise ChannelError("a leaf's dtype cannot be sent")
     if type(shape) is not list or len(shape) > MAX_NDIM or any(type(n) is not int or n < 0 for n in shape):
         raise ChannelError("a leaf's shape is not a list of sizes")
-    # Zero sizes may not hide a product that overflows NumPy's own.
+    # An axis of size 0 must not hide a product that overflows in NumPy.
     if math.prod(max(n, 1) for n in shape) > MAX_BODY:
-        raise ChannelError("a leaf is larger than a frame may be")
+        raise ChannelError("a leaf exceeds the size limit")
     return path, dtype, tuple(shape)
 
 
 def send(sock: socket.socket, frame: Frame) -> None:
-    """Writes one frame. Raises Closed if nobody reads any more."""
+    """Writes one frame. Raises ChannelClosedError or DeadlineExceededError."""
     try:
         sock.sendall(encode(frame))
     except TimeoutError:
-        raise DeadlineExceeded("the other side did not read in time") from None
+        raise DeadlineExceededError("the other side did not read in time") from None
     except OSError as error:
-        raise Closed(str(error)) from None
+        raise ChannelClosedError(str(error)) from None
 
 
 def receive(sock: socket.socket, deadline: float | None = None) -> Frame:
-    """Reads one frame. `deadline` is in seconds of `time.monotonic` and covers the whole frame.
+    """Reads one frame. `deadline`, in seconds of `time.monotonic`, covers the whole frame.
 
-    Raises Closed, DeadlineExceeded or ChannelError.
+    Raises ChannelClosedError, DeadlineExceededError or ChannelError.
     """
     header_size, body_size = LENGTHS.unpack(_read(sock, LENGTHS.size, deadline))
     if header_size > MAX_HEADER or body_size > MAX_BODY:
-        raise ChannelError("a frame claims to be larger than a frame may be")
+        raise ChannelError("a frame announces more than the size limit")
     return decode(_read(sock, header_size, deadline), _read(sock, body_size, deadline))
 
 
@@ -136,15 +135,15 @@ def _read(sock: socket.socket, size: int, deadline: float | None) -> bytes:
         if deadline is not None:
             left = deadline - monotonic()
             if left <= 0:
-                raise DeadlineExceeded("no answer in time")
+                raise DeadlineExceededError("no answer in time")
             sock.settimeout(left)
         try:
             part = sock.recv(min(size - len(parts), 1 << 20))
         except TimeoutError:
-            raise DeadlineExceeded("no answer in time") from None
+            raise DeadlineExceededError("no answer in time") from None
         except OSError as error:
-            raise Closed(str(error)) from None
+            raise ChannelClosedError(str(error)) from None
         if not part:
-            raise Closed("the other side ended")
+            raise ChannelClosedError("the other side has closed the channel")
         parts += part
     return bytes(parts)

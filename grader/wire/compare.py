@@ -1,7 +1,6 @@
-"""An output as a flat vector with named leaves, and the one comparison of two of them.
+"""Outputs as flat vectors with named leaves, and the one comparison of two of them. NumPy only.
 
-The judge's half: NumPy only. The worker's half, which names the leaves of a JAX pytree, is in
-`grader.leaves`.
+`grader.worker.pytrees` makes the leaves from JAX pytrees, in workers.
 """
 
 from collections.abc import Iterable, Sequence
@@ -15,14 +14,15 @@ from grader.problem import Compare, Tolerance
 
 Values = np.ndarray[Any, Any]
 Index = tuple[int, ...]
+WHOLE = "(whole)"  # the path of a module itself, among those of its submodules
 
 
 @dataclass(frozen=True, eq=False)
 class Leaf:
     """One named array of an output.
 
-    `dtype` is the name the worker saw. It differs from `values.dtype` only where NumPy has no such type (bfloat16
-    travels as float32).
+    `dtype` is the name that the worker saw. It differs from `values.dtype` only where NumPy has no such type: bfloat16 is sent
+    as float32.
     """
 
     path: str
@@ -39,7 +39,7 @@ class Leaf:
 
 @dataclass(frozen=True)
 class Mismatch:
-    """The first difference between two flat vectors: what a report shows."""
+    """The first difference between two flat vectors, as a report shows it."""
 
     kind: Literal["missing", "unexpected", "shape", "dtype", "value"]
     path: str
@@ -52,7 +52,7 @@ class Mismatch:
     hint: str = ""
 
     def sentence(self) -> str:
-        """What differs, in one line."""
+        """The difference in one line."""
         match self.kind:
             case "missing":
                 return f"`{self.path}` is missing (expected {self.expected}){self.hint}"
@@ -76,10 +76,7 @@ def select(leaves: Iterable[Leaf], prefix: str) -> list[Leaf]:
 def compare(
     expected: Sequence[Leaf], got: Sequence[Leaf], tolerance: Tolerance, how: Compare = "close"
 ) -> Mismatch | None:
-    """The first mismatch, leaves before values, or None.
-
-    Raises nothing on any `got`: it is untrusted.
-    """
+    """The first mismatch, leaves before values, or None. `got` is untrusted: whatever it holds, nothing is raised."""
     by_path = {leaf.path: leaf for leaf in got}
     wanted = {leaf.path for leaf in expected}
     surplus = [leaf.path for leaf in got if leaf.path not in wanted]
@@ -93,9 +90,9 @@ def compare(
     for path in surplus:
         return Mismatch("unexpected", path, "nothing", str(by_path[path]))
     for leaf in expected:
-        found = _compare_leaf(leaf, by_path[leaf.path], tolerance, how)
-        if found:
-            return found
+        mismatch = _compare_leaf(leaf, by_path[leaf.path], tolerance, how)
+        if mismatch:
+            return mismatch
     return None
 
 
@@ -119,11 +116,11 @@ def _compare_leaf(expected: Leaf, got: Leaf, tolerance: Tolerance, how: Compare)
 
 
 def _errors(expected: Leaf, got: Leaf, tolerance: Tolerance, how: Compare = "close") -> Values:
-    """The error of each value in units of what the tolerance allows: above 1 is wrong, infinite for NaN.
+    """The error of each value in units of the tolerance: above 1 is wrong, infinite for NaN.
 
-    NaN matches nothing unless the reference has it at the same place, and an infinity only itself. The absolute part grows
-    with the leaf's own size (its root mean square), because the rounding error of a sum scales with its terms, not with
-    what is left of them after cancellation.
+    NaN matches only a NaN of the reference at the same place, and an infinity only itself. The absolute part grows with the
+    leaf's root mean square, because the rounding error of a sum scales with its terms, not with what cancellation leaves of
+    them.
     """
     want, have = _wide(expected.values), _wide(got.values)
     with np.errstate(all="ignore"):
@@ -143,7 +140,7 @@ def _errors(expected: Leaf, got: Leaf, tolerance: Tolerance, how: Compare = "clo
 
 
 def error(expected: Sequence[Leaf], got: Sequence[Leaf], tolerance: Tolerance, how: Compare = "close") -> float:
-    """The largest error in units of what the tolerance allows: up to 1 is right. Infinite where leaves or shapes differ."""
+    """The largest error in units of the tolerance: up to 1 is right. Infinite if leaves or shapes differ."""
     by_path = {leaf.path: leaf for leaf in got}
     if {leaf.path for leaf in expected} != set(by_path):
         return float("inf")
@@ -163,11 +160,9 @@ def _wide(values: Values | np.generic) -> Values:
 
 
 def _dtype_is_good_enough(expected: str, got: str) -> bool:
-    """Same type, or the same kind computed wider: float64 for float32, int64 for int32."""
-    if expected == got:
-        return True
-    wider = {"float32": {"float64"}, "int32": {"int64", "uint32", "int16", "int8"}, "uint32": {"int32", "int64"}}
-    return got in wider.get(expected, set())
+    """The same dtype, float64 for float32, or another integer type for int32 and uint32, since integers compare exactly."""
+    accepted = {"float32": {"float64"}, "int32": {"int64", "uint32", "int16", "int8"}, "uint32": {"int32", "int64"}}
+    return got == expected or got in accepted.get(expected, set())
 
 
 def _show(value: np.generic, how: Compare = "close") -> str:

@@ -1,7 +1,6 @@
-"""The program both workers run: imports one file and runs probes on it.
+"""The program that every worker runs: it imports one file and runs probes on it.
 
-Speaks frames on descriptor 3 and trusts nothing that follows from a submission: it only ever sends numbers and short text,
-and the judge decides what they mean.
+It exchanges frames with the judge on descriptor 3. It sends numbers and short text only; the judge decides what they mean.
 """
 
 import contextlib
@@ -28,13 +27,15 @@ import jaxtyping  # noqa: F401  what every submission imports, too
 import numpy as np
 from flax import nnx  # noqa: F401  the same
 
-from grader import course, probes, twin
-from grader.channel import ChannelError, Frame, receive, send
-from grader.confinement import confine
-from grader.leaves import BadOutput, to_leaves
-from grader.problem import Case
-from grader.sandbox import inherited
-from grader.subject import BadEntry, Subject
+from grader.course import catalog
+from grader.isolation.confinement import confine
+from grader.isolation.job import Launch
+from grader.isolation.sandbox import inherited
+from grader.problem import Case, Problem, ProblemName
+from grader.wire.channel import ChannelError, Frame, receive, send
+from grader.worker import probes, second_process
+from grader.worker.pytrees import BadOutputError, to_leaves
+from grader.worker.subject import BadEntryError, Subject
 
 MAX_MESSAGE = 1000
 
@@ -59,7 +60,7 @@ class Sources(importlib.abc.MetaPathFinder, importlib.abc.Loader):
 
     def install(self, name: str, texts: Mapping[str, str], filename: str) -> dict[str, Any]:
         """Imports `name` afresh from `texts`; returns its namespace. Raises whatever the file raises."""
-        for loaded in [known for known in sys.modules if course.NAME.fullmatch(known)]:
+        for loaded in [other for other in sys.modules if ProblemName.parse(other)]:
             del sys.modules[loaded]
         self.texts, self.filenames = texts, {key: f"{key}.py" for key in texts} | {name: filename}
         for key, text in texts.items():
@@ -81,78 +82,86 @@ class Sources(importlib.abc.MetaPathFinder, importlib.abc.Loader):
 
 
 @dataclass(frozen=True)
-class Bench:
-    """What a worker needs for one problem, imported."""
+class ProblemRuntime:
+    """A problem and its probes, imported."""
 
-    problem: Any
-    known: Mapping[str, Any]
-    wants_twin: bool
+    problem: Problem
+    probes: Mapping[str, Callable[..., Any]]
+    wants_second_process: bool
 
 
 @functools.cache
-def prepare(name: str) -> Bench:
-    """Imports the probes of a problem. No array is made yet: a process may still be forked after this."""
-    problem, found = course.load(name), course.probes_module(name)
-    return Bench(problem, {**probes.GENERIC, **getattr(found, "PROBES", {})}, getattr(found, "TWIN", False))
+def prepare(name: str) -> ProblemRuntime:
+    """Imports the probes of a problem. Makes no array, so that a process may still be forked afterwards."""
+    module = catalog.probes_module(name)
+    known = {**probes.GENERIC, **getattr(module, "PROBES", {})}
+    return ProblemRuntime(catalog.load(name), known, getattr(module, "SECOND_PROCESS", False))
 
 
 def main() -> None:
-    """The worker of a reference, or of a system that cannot fork: serves until the judge hangs up."""
+    """The worker of a reference, or of a system that cannot fork. Serves until the judge hangs up."""
     sock = inherited()
-    job = receive(sock).fields
-    bench = prepare(job["problem"])
+    launch = Launch.decode(receive(sock).fields)
+    runtime = prepare(launch.job.problem)
     settle()
-    work(sock, job, bench, entered=False)
+    work(sock, launch, runtime, entered=False)
 
 
 def settle() -> None:
-    """What is alive now lives as long as the process: no collection need look at it again."""
+    """Freezes the imported objects, so that the garbage collector never scans them."""
     sys.dont_write_bytecode = True
     gc.freeze()
     gc.set_threshold(50_000)
 
 
-def work(sock: socket.socket, job: Mapping[str, Any], bench: Bench, *, entered: bool) -> None:
-    """Gives up all rights that it can do without, then answers what the judge asks until it hangs up."""
+def work(sock: socket.socket, launch: Launch, runtime: ProblemRuntime, *, entered: bool) -> None:
+    """Confines this process, then answers the judge's requests until it hangs up."""
     gc.enable()
-    # A verdict must not depend on where the packages lie.
+    # A verdict must not depend on where packages are installed.
     warnings.formatwarning = lambda message, category, *place, **more: f"{category.__name__}: {message}\n"
-    os.environ["XLA_FLAGS"] = "" if job["long_runs"] else QUICK_TO_COMPILE
+    job = launch.job
+    os.environ["XLA_FLAGS"] = "" if job.long_runs else QUICK_TO_COMPILE
     settings: dict[str, Any] = {}
-    if job["cache"]:
-        # Programs that others will use are only read: nothing takes that long to compile.
-        least = 0 if job["keeps_programs"] else 1e9
-        settings |= {"jax_compilation_cache_dir": job["cache"], "jax_persistent_cache_min_compile_time_secs": least}
-    if job["devices"] > 1:
-        settings |= {"jax_num_cpu_devices": job["devices"]}
+    if job.programs:
+        # A shared folder of programs is read only: no program takes this many seconds to compile.
+        least = 0 if job.keeps_programs else 1e9
+        settings |= {
+            "jax_compilation_cache_dir": str(job.programs),
+            "jax_persistent_cache_min_compile_time_secs": least,
+        }
+    if job.devices > 1:
+        settings |= {"jax_num_cpu_devices": job.devices}
     for name, value in settings.items():
         jax.config.update(name, value)  # type: ignore[no-untyped-call]
-    isolation = confine(job, entered=entered)
-    second = twin.fork(lambda theirs: _serve(theirs, bench, None)) if bench.wants_twin else None
-    send(sock, Frame("ready", {"isolation": isolation}))
-    _serve(sock, bench, second, lambda text: send(sock, Frame("progress", {"text": text})))
+    isolation = confine(launch, entered=entered)
+    second = second_process.fork(lambda sock: _serve(sock, runtime, None)) if runtime.wants_second_process else None
+    send(sock, Frame("ready", {"isolation": isolation.encode()}))
+    _serve(sock, runtime, second, lambda text: send(sock, Frame("progress", {"text": text})))
 
 
 def _serve(
     sock: socket.socket,
-    bench: Bench,
-    second: twin.Twin | None,
+    runtime: ProblemRuntime,
+    second: second_process.SecondProcess | None,
     say: Callable[[str], None] = lambda text: None,
 ) -> None:
-    """Answers jobs until the other end hangs up."""
+    """Answers requests until the other end hangs up."""
     sources = Sources()
     sys.meta_path.insert(0, sources)
-    desk = Desk(bench.problem, bench.known, sources, second, say)
-    # What a submission that fills the memory leaves us to say so: its traceback keeps alive all that it allocated.
+    state = WorkerState(runtime, sources, second, say)
+    # Freed when a submission fills the memory, so that this process can still report it: the traceback keeps everything that
+    # the submission allocated alive.
     reserve: list[Any] = []
     while True:
-        reserve = reserve or [np.empty(16 << 20, np.uint8)]  # claimed, and never touched
+        reserve = reserve or [
+            np.empty(16 << 20, np.uint8)
+        ]  # allocated but never written, so it takes no physical memory
         try:
-            job = receive(sock)
+            request = receive(sock)
         except ChannelError:
             return
         try:
-            answer = desk.answer(job)
+            answer = state.answer(request)
         except BaseException as error:  # a submission may raise anything, SystemExit included
             reserve.clear()
             answer = Frame("raised", _describe(error, set(sources.filenames.values())))
@@ -165,34 +174,33 @@ def _serve(
 
 
 @dataclass
-class Desk:
-    """What a worker keeps from job to job: the loaded files, and how each was loaded."""
+class WorkerState:
+    """The files that a worker has loaded, by variant, and the requests that loaded them."""
 
-    problem: Any
-    known: Mapping[str, Any]
+    runtime: ProblemRuntime
     sources: Sources
-    second: twin.Twin | None
+    second: second_process.SecondProcess | None
     say: Callable[[str], None]
     subjects: dict[str, Subject] = field(default_factory=dict)
     loads: dict[str, Frame] = field(default_factory=dict)
 
-    def answer(self, job: Frame) -> Frame:
-        """Does what a job asks."""
-        fields = job.fields
-        if job.kind == "load":
-            namespace = self.sources.install(self.problem.name, fields["sources"], fields["filename"])
-            self.subjects[fields["variant"]] = Subject(self.problem, namespace, say=self.say)
-            self.loads[fields["variant"]] = job
+    def answer(self, request: Frame) -> Frame:
+        """Carries out a request."""
+        fields, problem = request.fields, self.runtime.problem
+        if request.kind == "load":
+            namespace = self.sources.install(problem.name, fields["sources"], fields["filename"])
+            self.subjects[fields["variant"]] = Subject(problem, namespace, say=self.say)
+            self.loads[fields["variant"]] = request
             return Frame("loaded")
-        if job.kind == "examples":
-            return Frame("examples", {"failures": _examples(fields["page"])})
-        values = {leaf.path: leaf.values for leaf in job.leaves} | fields["scalars"]
+        if request.kind == "examples":
+            return Frame("examples", {"failures": _false_examples(fields["page"])})
+        values = {leaf.path: leaf.values for leaf in request.leaves} | fields["scalars"]
         values = {key: values[key] for key in fields["order"]}
         case = Case(values, seed=fields["seed"])
         subject = self.subjects[fields["variant"]]
         if self.second:
-            subject.elsewhere = functools.partial(self.second.probe, self.loads[fields["variant"]], job)
-        reading = self.known[fields["probe"]](subject, case, **fields["options"])
+            subject.elsewhere = functools.partial(self.second.probe, self.loads[fields["variant"]], request)
+        reading = self.runtime.probes[fields["probe"]](subject, case, **fields["options"])
         return Frame("reading", {"notes": reading.notes, "numeric": reading.numeric}, to_leaves(reading.arrays))
 
 
@@ -204,7 +212,7 @@ def _describe(error: BaseException, files: set[str]) -> dict[str, Any]:
         if frame.filename in files
     ]
     kind, message = "raised", _first_paragraph(error)
-    if isinstance(error, twin.TwinError):
+    if isinstance(error, second_process.SecondProcessError):
         return error.fields
     if isinstance(error, SyntaxError) and error.filename in files:
         kind = "syntax"
@@ -219,9 +227,9 @@ def _describe(error: BaseException, files: set[str]) -> dict[str, Any]:
         kind, message = "processes", "it started more processes than it may"
     elif isinstance(error, SystemExit | KeyboardInterrupt | GeneratorExit):
         kind, message = "exit", f"it raised {type(error).__name__} ({message or 'no code'})"
-    elif isinstance(error, BadOutput):
+    elif isinstance(error, BadOutputError):
         kind = "bad_output"
-    elif isinstance(error, BadEntry):
+    elif isinstance(error, BadEntryError):
         kind = "bad_entry"
     elif isinstance(error, ModuleNotFoundError):
         kind = "missing_import"
@@ -247,8 +255,8 @@ def _first_paragraph(error: BaseException) -> str:
     return text.split("\n\n")[0][:MAX_MESSAGE]
 
 
-def _examples(page: str) -> list[str]:
-    """Runs the `>>>` examples of a page from top to bottom in one namespace; returns a report of each that is not true."""
+def _false_examples(page: str) -> list[str]:
+    """Runs the `>>>` examples of a page in one namespace and returns a report on each that is false."""
     failures: list[str] = []
     examples = "\n".join(re.findall(r"^```python\n(.*?)^```", page, re.MULTILINE | re.DOTALL))
     import doctest  # slow to import, and only authors need it

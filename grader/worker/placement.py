@@ -8,7 +8,7 @@ import numpy as np
 from flax import nnx
 from jax.sharding import AxisType, Mesh, NamedSharding
 
-from grader.leaves import named
+from grader.worker.pytrees import named
 
 
 def mesh_of(*shape: int, axes: tuple[str, ...] = ("data", "model")) -> Mesh:

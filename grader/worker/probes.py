@@ -13,10 +13,10 @@ import jax.numpy as jnp
 import numpy as np
 from flax import nnx
 
-from grader import parts as parts_
-from grader.leaves import BadOutput, fill_module, named
 from grader.problem import Case
-from grader.subject import Arrays, BadEntry, Reading, Subject, constructing, is_tracing_error, run, static
+from grader.worker.pytrees import BadOutputError, fill_module, named
+from grader.worker.recorder import watching
+from grader.worker.subject import Arrays, BadEntryError, Reading, Subject, constructing, is_tracing_error, run, static
 
 MOST_DIFFERENCES = 120  # inputs that are worth moving one by one
 
@@ -47,7 +47,7 @@ def values(
     try:
         result, notes = run(subject.memo.setdefault(key, jax.jit(program)), parameters, arrays)
     except Exception as error:
-        if wrt is None or isinstance(error, BadOutput | BadEntry | NotImplementedError):
+        if wrt is None or isinstance(error, BadOutputError | BadEntryError | NotImplementedError):
             raise
         # The output alone may still be right.
         out, notes = run(forward, parameters, arrays)
@@ -111,7 +111,7 @@ def dependence(subject: Subject, case: Case, *, entry: str, argument: str) -> Re
     program, x = jax.jit(forward), arrays[argument]
     base, notes = run(program, parameters, arrays)
     if any(np.shape(out)[:1] != x.shape[:1] for out in base.values()):
-        raise BadOutput("the output's first axis is not time, as it is the input's")
+        raise BadOutputError("the output's first axis is not time, as it is the input's")
     columns = []
     for s in range(len(x)):
         moved = x.copy()
@@ -139,7 +139,7 @@ def compiled(subject: Subject, case: Case, *, entry: str) -> Reading:
     except Exception as error:
         if not is_tracing_error(error):
             raise
-        raise BadOutput(
+        raise BadOutputError(
             f"cannot be traced by jax.jit ({type(error).__name__}): it looks at the value of an array"
         ) from None
     return Reading(
@@ -148,11 +148,11 @@ def compiled(subject: Subject, case: Case, *, entry: str) -> Reading:
     )
 
 
-def parts(subject: Subject, case: Case, *, entry: str) -> Reading:
-    """What goes into and comes out of each named part (`values.*`), and the gradients there (`slopes.*`). Runs eagerly.
+def submodules(subject: Subject, case: Case, *, entry: str) -> Reading:
+    """The inputs and outputs of each named submodule (`values.*`), and the gradients there (`slopes.*`). Runs eagerly.
 
     The gradients are of the same random projection of the output as in `values`. They are taken with respect to zeros that
-    are added on the way in and on the way out.
+    are added to each input and output.
     """
     graphdef, parameters, rest = subject.build(entry, case)
     given = [case.values[key] for key in subject.problem.entry(entry).arguments]
@@ -166,7 +166,7 @@ def parts(subject: Subject, case: Case, *, entry: str) -> Reading:
 
     def run_with(watch: Callable[[str, Any], Any]) -> Any:
         module = nnx.merge(graphdef, parameters, rest)
-        with parts_.watching(module, watch):
+        with watching(module, watch):
             return module(*arguments)
 
     out = run_with(record)
@@ -216,5 +216,5 @@ GENERIC: Mapping[str, Callable[..., Reading]] = {
     "parameters": parameters,
     "dependence": dependence,
     "compiled": compiled,
-    "parts": parts,
+    "submodules": submodules,
 }

@@ -9,20 +9,20 @@ import jax.numpy as jnp
 import numpy as np
 from flax import nnx
 
-from grader.flat import Leaf
+from grader.wire.compare import Leaf
 
 MOST_NUMBERS = 1 << 22
 _NUMBERS = (bool, int, float, complex)
 
 
-class BadOutput(Exception):
+class BadOutputError(Exception):
     """The submission returned something that is not an array or a tree of arrays; the message says what."""
 
 
 def named(tree: Any, prefix: str) -> dict[str, Any]:
-    """The arrays of `tree` by dotted path below `prefix`. Raises BadOutput on a leaf that is not an array or a number."""
+    """The arrays of `tree` by dotted path below `prefix`. Raises BadOutputError on a leaf that is not an array or a number."""
     if tree is None:
-        raise BadOutput("returned None: is a `return` missing?")
+        raise BadOutputError("returned None: is a `return` missing?")
     if isinstance(tree, nnx.Module):
         tree = nnx.state(tree)
     leaves, _ = jax.tree_util.tree_flatten_with_path(tree)
@@ -41,14 +41,14 @@ def _join(prefix: str, path: tuple[Any, ...]) -> str:
 
 def _array(leaf: Any) -> Any:
     if isinstance(leaf, jax.Array | np.ndarray) and leaf.size > MOST_NUMBERS:
-        raise BadOutput(f"returned an array of shape {tuple(leaf.shape)}, far larger than any answer here")
+        raise BadOutputError(f"returned an array of shape {tuple(leaf.shape)}, far larger than any answer here")
     if isinstance(leaf, jax.Array) or type(leaf) in _NUMBERS:
         return leaf
     if type(leaf) is np.ndarray or isinstance(leaf, np.generic):
         if leaf.dtype.kind in "biufc":
             return leaf
-        raise BadOutput(f"returned a NumPy array of dtype {leaf.dtype}, which holds no numbers")
-    raise BadOutput(f"returned {described(leaf)}, not an array")
+        raise BadOutputError(f"returned a NumPy array of dtype {leaf.dtype}, which holds no numbers")
+    raise BadOutputError(f"returned {described(leaf)}, not an array")
 
 
 def described(value: Any) -> str:

@@ -8,11 +8,11 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from grader.channel import Frame, receive, send
-from grader.libc import DEATH_SIGNAL, prctl
+from grader.isolation.libc import DEATH_SIGNAL, prctl
+from grader.wire.channel import Frame, receive, send
 
 
-class TwinError(Exception):
+class SecondProcessError(Exception):
     """The submission raised in the second process; `fields` describe it as a worker's answer does."""
 
     def __init__(self, fields: dict[str, Any]) -> None:
@@ -21,23 +21,23 @@ class TwinError(Exception):
 
 
 @dataclass(frozen=True)
-class Twin:
+class SecondProcess:
     """Our end of a process that speaks with us as we speak with the judge."""
 
     sock: socket.socket
 
     def probe(self, load: Frame, job: Frame, name: str, options: dict[str, Any]) -> dict[str, Any]:
-        """The arrays of probe `name`, run there on the file and the case of this job. Raises TwinError."""
+        """The arrays of probe `name`, run there on the file and the case of this job. Raises SecondProcessError."""
         fields = {**job.fields, "probe": name, "options": options}
         for frame in (load, Frame("probe", fields, job.leaves)):
             send(self.sock, frame)
             answer = receive(self.sock)
             if answer.kind == "raised":
-                raise TwinError(answer.fields)
+                raise SecondProcessError(answer.fields)
         return {leaf.path: leaf.values for leaf in answer.leaves}
 
 
-def fork(serve: Callable[[socket.socket], None]) -> Twin | None:
+def fork(serve: Callable[[socket.socket], None]) -> SecondProcess | None:
     """A process that runs `serve` on the other end of a socket; None where processes cannot be forked.
 
     To be called after the confinement, which it inherits, and before the first array: a fork is safe only until then.
@@ -48,7 +48,7 @@ def fork(serve: Callable[[socket.socket], None]) -> Twin | None:
     parent = os.getpid()
     if os.fork():
         theirs.close()
-        return Twin(ours)
+        return SecondProcess(ours)
     ours.close()
     try:
         if sys.platform == "linux":

@@ -16,13 +16,13 @@ import numpy as np
 from flax import nnx
 
 from commandline.spelling import nearest
-from grader.leaves import BadOutput, described, fill_state
 from grader.problem import Case, Entry, Problem
+from grader.worker.pytrees import BadOutputError, described, fill_state
 
 Arrays = dict[str, Any]
 
 
-class BadEntry(Exception):
+class BadEntryError(Exception):
     """The graded name is missing or cannot be called as the page says; the message says how to repair it."""
 
 
@@ -46,10 +46,9 @@ class Reading:
 class Subject:
     """A loaded file, as probes see it.
 
-    `memo` keeps what depends on a case's numbers and shapes alone, so that cases that differ only in the elements of their
-    arrays share one trace and one compilation. `elsewhere(probe, options)` runs a probe of this problem on the same file and
-    case in another process and returns its arrays, where the problem's probes ask for one with `TWIN = True`. `say(text)`
-    tells whoever waits how far a long probe is.
+    `memo` keeps whatever depends only on a case's numbers and shapes, so that cases with the same shapes share one trace and one
+    compilation. `elsewhere(probe, options)` runs a probe on the same file and case in another process and returns its arrays;
+    it is there if the problem's `probes.py` says `SECOND_PROCESS = True`. `say(text)` reports the progress of a long probe.
     """
 
     problem: Problem
@@ -59,17 +58,17 @@ class Subject:
     say: Callable[[str], None] = lambda text: None
 
     def attribute(self, name: str) -> Any:
-        """What the file defines under `name`. Raises BadEntry with the nearest name it does define."""
+        """What the file defines under `name`. Raises BadEntryError with the nearest name it does define."""
         if name not in self.namespace:
             own = [key for key, value in self.namespace.items() if callable(value) and not key.startswith("_")]
             close = nearest(name, own)
             if all(key.startswith("__") for key in self.namespace):
-                raise BadEntry("the file is empty: was it saved?")
+                raise BadEntryError("the file is empty: was it saved?")
             hint = f"you have `{close[0]}`; rename it" if close else "write it at the top level, as the page says"
-            raise BadEntry(f"`{name}` is not defined: {hint}")
+            raise BadEntryError(f"`{name}` is not defined: {hint}")
         found = self.namespace[name]
         if not callable(found):
-            raise BadEntry(f"`{name}` is not callable: it is {described(found)}")
+            raise BadEntryError(f"`{name}` is not callable: it is {described(found)}")
         return found
 
     def once(self, what: str, case: Case, make: Callable[[], Any]) -> Any:
@@ -80,20 +79,22 @@ class Subject:
         return self.memo[key]
 
     def call(self, name: str, *args: Any, returns: tuple[Any, str] | None = None) -> Any:
-        """What the entry `name` returns for `args`. Raises BadEntry if it is missing or cannot be called with them, BadOutput
-        if `returns` names a type, and what it is in words, and this is another."""
+        """Calls the entry `name` with `args`. `returns` is the type that its result must have, and its description.
+
+        Raises BadEntryError if the entry is missing or does not accept the arguments, BadOutputError if the type is wrong.
+        """
         target = self.attribute(name)
         check_arguments(target, self.problem.entry(name).signature(), *args)
         found = target(*args)
         if returns and not isinstance(found, returns[0]):
-            raise BadOutput(f"`{name}` returned {described(found)}; it must return {returns[1]}")
+            raise BadOutputError(f"`{name}` returned {described(found)}; it must return {returns[1]}")
         return found
 
     def save(self, path: str, *args: Any) -> None:
-        """Calls the entry `save`. Raises BadOutput if nothing is at `path` when it has returned."""
+        """Calls the entry `save`. Raises BadOutputError if nothing is at `path` when it has returned."""
         self.call("save", path, *args)
         if not Path(path).exists():
-            raise BadOutput("after `save`, there is nothing at its path: was the writing waited for?")
+            raise BadOutputError("after `save`, there is nothing at its path: was the writing waited for?")
 
     def bind(self, name: str, case: Case) -> tuple[Callable[[Any, Arrays], Any], Any, Arrays]:
         """`call, parameters, arrays` such that `call(parameters, arrays)` runs the entry on the case.
@@ -133,12 +134,12 @@ class Subject:
         return graphdef, fill_state(parameters, case.seed), rest
 
     def maker(self, name: str, case: Case) -> Callable[[], nnx.Module]:
-        """A function that constructs the module entry as the page says. Raises BadEntry if it is no nnx.Module."""
+        """A function that constructs the module entry as the page says. Raises BadEntryError if it is no nnx.Module."""
         entry = self.problem.entry(name)
         cls = self.attribute(name)
         if not (isinstance(cls, type) and issubclass(cls, nnx.Module)):
             why = "does not" if isinstance(cls, type) else f"is {described(cls)}"
-            raise BadEntry(f"`{name}` must be a class that inherits from nnx.Module: yours {why}")
+            raise BadEntryError(f"`{name}` must be a class that inherits from nnx.Module: yours {why}")
         if entry.made_by:
             return self._captured(entry.made_by, cls, case)
         hyper = [case.values[key] for key in entry.construct or ()]
@@ -160,13 +161,13 @@ class Subject:
                     target(*(jnp.asarray(value) if isinstance(value, np.ndarray) else value for value in args))
             except _MadeError as made:
                 return made.module
-            raise BadEntry(f"`{maker.name}` does not construct a `{cls.__name__}`")
+            raise BadEntryError(f"`{maker.name}` does not construct a `{cls.__name__}`")
 
         return make
 
 
 def check_arguments(target: Any, wanted: str, *args: Any, **kwargs: Any) -> None:
-    """Raises BadEntry, with both signatures, if `target` does not accept these arguments."""
+    """Raises BadEntryError, with both signatures, if `target` does not accept these arguments."""
     try:
         signature = inspect.signature(target)
     except (TypeError, ValueError):
@@ -175,7 +176,7 @@ def check_arguments(target: Any, wanted: str, *args: Any, **kwargs: Any) -> None
         signature.bind(*args, **kwargs)
     except TypeError as error:
         parameters = ", ".join(signature.parameters)
-        raise BadEntry(f"it is called as `{wanted}`, but yours takes ({parameters}): {error}") from None
+        raise BadEntryError(f"it is called as `{wanted}`, but yours takes ({parameters}): {error}") from None
 
 
 def static(case: Case) -> tuple[Any, ...]:
@@ -190,7 +191,7 @@ def run(program: Callable[..., Any], *args: Any) -> tuple[Any, list[str]]:
     """Runs `program` compiled as a whole, or, where it cannot be traced, eagerly with a note that says so."""
     try:
         return (program if hasattr(program, "lower") else jax.jit(program))(*args), []
-    except (BadOutput, BadEntry, NotImplementedError):
+    except (BadOutputError, BadEntryError, NotImplementedError):
         raise
     except Exception as error:
         if not is_tracing_error(error):

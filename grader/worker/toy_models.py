@@ -9,8 +9,8 @@ import numpy as np
 import optax
 from flax import nnx
 
-from grader.leaves import fill_module, fill_state
 from grader.problem import Case
+from grader.worker.pytrees import fill_module, fill_state
 
 # One transformation for all: a step that was compiled for one optimizer serves the next.
 ADAMW = optax.adamw(0.02)
@@ -50,7 +50,7 @@ class Counter:
         return 0
 
 
-class Counting:
+class CallCounter:
     """Calls `make` and counts the calls that made real arrays, not traced ones."""
 
     def __init__(self, make: Callable[[], Any]) -> None:
@@ -62,7 +62,7 @@ class Counting:
         return made
 
 
-def maker(
+def model_factory(
     vocab_size: int, d_model: int, d_ff: int, *, drawn: bool = False
 ) -> Callable[[], tuple[ToyLM, nnx.Optimizer[ToyLM]]]:
     """A function that makes a fresh model and an AdamW for it. The parameters are zeros unless they are `drawn`."""

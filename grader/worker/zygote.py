@@ -1,8 +1,8 @@
-"""The process that workers for submissions are forked from: it has imported JAX, and has initialised nothing.
+"""The process that submissions' workers are forked from. It has imported JAX and initialized nothing.
 
-For each job it forks a supervisor. That one leaves all namespaces and forks the first process of the new ones, which makes their
-root folder and forks the worker. The supervisor tells the judge the exit code; when the judge hangs up, or is gone, it ends
-everything. Where there are no namespaces, the worker is the supervisor's own child.
+For each job it forks a supervisor. The supervisor leaves all namespaces and forks the first process of the new ones, which
+makes their root folder and forks the worker. The supervisor reports the exit code to the judge. When the judge hangs up or
+dies, the supervisor kills the whole tree. Where there are no namespaces, the worker is the supervisor's own child.
 """
 
 import json
@@ -13,47 +13,50 @@ import socket
 import tempfile
 import time
 import traceback
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
+from dataclasses import replace
 from functools import cache
 from pathlib import Path
-from typing import Any
 
-from grader import namespaces, worker
-from grader.confinement import programs, root_files
-from grader.libc import DEATH_SIGNAL, DUMPABLE, SUBREAPER, prctl
-from grader.sandbox import FD, inherited
+from grader.isolation import namespaces
+from grader.isolation.confinement import root_files
+from grader.isolation.job import Launch
+from grader.isolation.libc import DEATH_SIGNAL, DUMPABLE, SUBREAPER, prctl
+from grader.isolation.sandbox import FD, inherited
+from grader.worker import main as worker
 
 _LIFE = FD + 1  # where a supervisor finds its socket
+_STATUS = FD + 2  # where the first process of the namespaces writes how the worker ended
 
 
 def main() -> None:
     """Forks until the judge hangs up."""
     control = inherited()
-    signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # the dead need nobody to ask for them
-    root_files()  # worked out once, for all
+    signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # children are reaped automatically
+    root_files()  # computed once, for all children
     while True:
         data, files, _, _ = socket.recv_fds(control, 1 << 16, 3)
         if not data:
             os._exit(0)
-        job = json.loads(data)
         try:
-            bench = worker.prepare(job["problem"])
+            launch = Launch.decode(json.loads(data))
+            runtime = worker.prepare(launch.job.problem)
             worker.settle()
-            if len(os.listdir("/proc/self/task")) > 1:  # JAX, too, has threads once it is initialised
-                raise RuntimeError(f"{job['problem']} starts threads while it is imported: it cannot be forked")
-            enters = "namespaces" not in job["without"] and _can_enter()
+            if len(os.listdir("/proc/self/task")) > 1:  # an initialized JAX has threads, too
+                raise RuntimeError(f"importing {launch.job.problem} starts threads, so it cannot be forked")
+            enters = "namespaces" not in launch.without and _can_enter()
         except Exception:
             os.write(files[1], traceback.format_exc().encode())
         else:
             if not os.fork():
-                _end_with(lambda: _supervise(job, bench, files, enters))  # noqa: B023  it ends here
+                _end_with(lambda: _supervise(launch, runtime, files, enters))  # noqa: B023  the process ends here
         for file in files:
             os.close(file)
 
 
 @cache
 def _can_enter() -> bool:
-    """Whether namespaces and a root folder can be made here: tried once, by a process that ends with it."""
+    """Whether this system allows namespaces and a new root folder. Tried once, in a process of its own."""
 
     def attempt() -> int:
         signal.signal(signal.SIGCHLD, signal.SIG_DFL)
@@ -73,61 +76,70 @@ def _can_enter() -> bool:
     return status == 0
 
 
-def _supervise(job: dict[str, Any], bench: worker.Bench, files: list[int], enters: bool) -> int:
-    """Outside of what it starts, and what the judge holds it by."""
-    os.setsid()  # and no signal at its parent's death: it has to end the others first
-    prctl(SUBREAPER, 1)  # what a submission disowns comes to this process, and ends with it
-    prctl(DUMPABLE, 1)  # else nobody but root could write its uid_map
+def _supervise(launch: Launch, runtime: worker.ProblemRuntime, files: list[int], enters: bool) -> int:
+    """Runs outside of the namespaces that it starts. The judge holds the other end of its socket."""
+    os.setsid()  # and no death signal: it must kill the others before it ends
+    prctl(SUBREAPER, 1)  # orphans of the submission become its children, so it can kill them
+    prctl(DUMPABLE, 1)  # otherwise only root could write its uid_map
     signal.signal(signal.SIGCHLD, signal.SIG_DFL)
     channel, output, life = (os.dup(file) for file in files)
-    for number, file in ((1, output), (2, output), (FD, channel), (_LIFE, life)):
+    read_status, write_status = os.pipe()
+    for number, file in ((1, output), (2, output), (FD, channel), (_LIFE, life), (_STATUS, write_status)):
         os.dup2(file, number)
-    os.closerange(_LIFE + 1, 1 << 16)
-    for path in job["cgroup"]:
-        Path(path).write_text("0")
-    os.chdir(job["scratch"])
-    job["number"] = os.getpid()
-    # Opened now: a new root folder is also the root of this process.
+    read_status = os.dup2(read_status, _STATUS + 1)
+    os.closerange(_STATUS + 2, 1 << 16)
+    for path in launch.cgroup_files:
+        path.write_text("0")
+    os.chdir(launch.scratch)
+    launch = replace(launch, number=os.getpid())
+    # Opened now, because a new root folder becomes the root of this process, too.
     children = os.open(f"/proc/self/task/{os.getpid()}/children", os.O_RDONLY)
     entered = enters and namespaces.unshare()
     child = os.fork()
     if not child:
-        os.close(_LIFE)
-        os.close(children)
+        for file in (_LIFE, read_status, children):
+            os.close(file)
         prctl(DEATH_SIGNAL, signal.SIGKILL)
-        _end_with(lambda: _first(job, bench) if entered else _work(job, bench, entered=False))
+        _end_with(lambda: _first(launch, runtime) if entered else _work(launch, runtime, entered=False))
     _step_back()
-    judge = socket.socket(fileno=_LIFE)  # closed by the end of this process: then all of it is over
+    os.close(_STATUS)
+    judge = socket.socket(fileno=_LIFE)  # closes when this process ends, after everything else has ended
     judge.sendall(f"{os.getpid()}\n".encode())
     select.select([judge.fileno(), os.pidfd_open(child)], [], [])
-    judge.sendall(f"{_end_all(child, children)}\n".encode())
+    code = _end_all(child, children)
+    # An exit code is one byte, too small to tell `exit(139)` from signal 11, so the first process writes the worker's.
+    written = os.read(read_status, 16)
+    judge.sendall(f"{int(written) if written else code}\n".encode())
     judge.detach()
     return 0
 
 
-def _first(job: Mapping[str, Any], bench: worker.Bench) -> int:
-    """The first process of the new namespaces. When it ends, the kernel ends all others in them."""
-    readable = [*root_files(), *programs(job, kept=False)]
-    namespaces.enter_root(Path(job["scratch"]), readable, programs(job, kept=True), job["limits"]["file_size"])
+def _first(launch: Launch, runtime: worker.ProblemRuntime) -> int:
+    """The first process of the new namespaces. When it ends, the kernel kills all others in them."""
+    job = launch.job
+    readable = [*root_files(), *job.program_folders(writable=False)]
+    namespaces.enter_root(launch.scratch, readable, job.program_folders(writable=True), job.limits.file_size)
     child = os.fork()
     if not child:
-        _end_with(lambda: _work(job, bench, entered=True))
+        _end_with(lambda: _work(launch, runtime, entered=True))
     _step_back()
     while True:
         ended, status = os.wait()
         if ended == child:
-            return _code(status)
+            os.write(_STATUS, str(os.waitstatus_to_exitcode(status)).encode())
+            return 0
 
 
-def _work(job: Mapping[str, Any], bench: worker.Bench, *, entered: bool) -> None:
+def _work(launch: Launch, runtime: worker.ProblemRuntime, *, entered: bool) -> None:
+    os.close(_STATUS)
     here = str(Path.cwd())
     os.environ.update(HOME=here, TMPDIR=here)
     tempfile.tempdir = None
-    worker.work(socket.socket(fileno=FD), job, bench, entered=entered)
+    worker.work(socket.socket(fileno=FD), launch, runtime, entered=entered)
 
 
 def _step_back() -> None:
-    """Lets go of the worker's socket and output, and of what others could read of this process."""
+    """Closes the worker's socket and output, and makes this process non-dumpable."""
     prctl(DUMPABLE, 0)
     os.close(FD)
     for file in (1, 2):
@@ -135,9 +147,9 @@ def _step_back() -> None:
 
 
 def _end_all(child: int, children: int) -> int:
-    """Ends all processes below this one: its children, as a file of theirs lists them, and the orphans that come to it.
+    """Kills all processes below this one: those listed in its `children` file, and the orphans that become its children.
 
-    Returns the child's exit code.
+    Returns the child's exit code, negative for a signal.
     """
     code = 0
     while True:
@@ -148,19 +160,13 @@ def _end_all(child: int, children: int) -> int:
         except ChildProcessError:
             return code
         if ended == child:
-            code = _code(status)
+            code = os.waitstatus_to_exitcode(status)
         elif not ended:
             time.sleep(0.001)
 
 
-def _code(status: int) -> int:
-    """An exit code that fits into a byte: 128 and a signal's number for its death, as shells have it."""
-    code = os.waitstatus_to_exitcode(status)
-    return 128 - code if code < 0 else code
-
-
 def _end_with(run: Callable[[], int | None], *, quiet: bool = False) -> None:
-    """Runs it and ends this process with what it returns."""
+    """Calls `run` and ends this process with the exit code that it returns."""
     code = 70
     try:
         code = run() or 0

@@ -3,7 +3,7 @@
 import numpy as np
 
 from grader.problem import Case
-from grader.subject import Reading, Subject, run
+from grader.worker.subject import Reading, Subject, run
 
 
 def refuses(subject: Subject, case: Case, *, entry: str) -> Reading:

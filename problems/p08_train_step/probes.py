@@ -7,10 +7,10 @@ import jax.numpy as jnp
 import numpy as np
 from flax import nnx
 
-from grader.leaves import BadOutput, described, fill_module, named
 from grader.problem import Case
-from grader.subject import Reading, Subject
-from grader.toy import ToyLM
+from grader.worker.pytrees import BadOutputError, described, fill_module, named
+from grader.worker.subject import Reading, Subject
+from grader.worker.toy_models import ToyLM
 
 
 def training(subject: Subject, case: Case) -> Reading:
@@ -31,7 +31,7 @@ def training(subject: Subject, case: Case) -> Reading:
         with patch.object(nnx.Optimizer, "update", update):
             loss = subject.call("train_step", model, optimizer, jnp.asarray(token_ids), values["pad_id"])
         if not isinstance(loss, jax.Array | float | np.floating) or np.shape(loss):
-            raise BadOutput(f"`train_step` returned {described(loss)}; it must return the loss, a scalar")
+            raise BadOutputError(f"`train_step` returned {described(loss)}; it must return the loss, a scalar")
         losses.append(loss)
     return Reading(
         {

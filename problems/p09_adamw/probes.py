@@ -8,9 +8,9 @@ import numpy as np
 import optax
 from flax import nnx
 
-from grader.leaves import BadOutput, filled, named
 from grader.problem import Case
-from grader.subject import Reading, Subject
+from grader.worker.pytrees import BadOutputError, filled, named
+from grader.worker.subject import Reading, Subject
 
 HYPER = ("learning_rate", "b1", "b2", "epsilon", "weight_decay")
 TREE = ("kernel", "bias", "temperature")
@@ -27,7 +27,7 @@ def updates(subject: Subject, case: Case) -> Reading:
         for i, gradients in enumerate(steps):
             found = update(gradients, state, parameters)
             if not (isinstance(found, tuple) and len(found) == 2):
-                raise BadOutput("`update` must return the pair (updates, new state)")
+                raise BadOutputError("`update` must return the pair (updates, new state)")
             moves, state = found
             arrays |= named(moves, f"{way}.{i}")
             parameters = optax.apply_updates(parameters, moves)

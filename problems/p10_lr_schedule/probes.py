@@ -8,9 +8,9 @@ import jax.numpy as jnp
 import numpy as np
 import optax
 
-from grader.leaves import BadOutput
 from grader.problem import Case
-from grader.subject import Reading, Subject, is_tracing_error
+from grader.worker.pytrees import BadOutputError
+from grader.worker.subject import Reading, Subject, is_tracing_error
 
 AFTER = 6  # steps looked at beyond the end
 
@@ -26,7 +26,7 @@ def rates(subject: Subject, case: Case) -> Reading:
             raise
         found, traceable = jnp.stack([jnp.asarray(schedule(step)) for step in range(len(steps))]), False
     if found.shape != steps.shape:
-        raise BadOutput(f"the schedule returned an array of shape {found.shape[1:]}; it must return one number")
+        raise BadOutputError(f"the schedule returned an array of shape {found.shape[1:]}; it must return one number")
     return Reading(
         {
             "rate.warmup": found[: warmup + 1],

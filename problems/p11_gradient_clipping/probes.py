@@ -4,9 +4,9 @@ from typing import Any
 
 import jax
 
-from grader.leaves import BadOutput, named
 from grader.problem import Case
-from grader.subject import Reading, Subject, run
+from grader.worker.pytrees import BadOutputError, named
+from grader.worker.subject import Reading, Subject, run
 
 
 def clipping(subject: Subject, case: Case) -> Reading:
@@ -18,7 +18,7 @@ def clipping(subject: Subject, case: Case) -> Reading:
     def program(gradients: Any) -> Any:
         found = subject.call("clip_by_global_norm", gradients, max_norm)
         if not (isinstance(found, tuple | list) and len(found) == 2):
-            raise BadOutput("`clip_by_global_norm` must return the pair (clipped, norm)")
+            raise BadOutputError("`clip_by_global_norm` must return the pair (clipped, norm)")
         return {**named(found[1], "norm"), **named(found[0], "clipped")}
 
     arrays, notes = run(subject.once("program", case, lambda: jax.jit(program)), gradients)

@@ -7,10 +7,10 @@ import jax.numpy as jnp
 import numpy as np
 import optax
 
-from grader.leaves import BadOutput, filled, named
 from grader.problem import Case
-from grader.programs import temporary_bytes
-from grader.subject import Reading, Subject, run
+from grader.worker.compiled import temporary_bytes
+from grader.worker.pytrees import BadOutputError, filled, named
+from grader.worker.subject import Reading, Subject, run
 
 
 def accumulating(subject: Subject, case: Case) -> Reading:
@@ -48,7 +48,7 @@ def _program(subject: Subject, case: Case) -> Any:
         how = (values["microbatches"], values["max_norm"])
         found = subject.call("accumulated_gradients", loss_sum, parameters, token_ids, *how)
         if not (isinstance(found, tuple | list) and len(found) == 3):
-            raise BadOutput("`accumulated_gradients` must return (loss, gradients, norm)")
+            raise BadOutputError("`accumulated_gradients` must return (loss, gradients, norm)")
         return {**named(found[0], "loss"), **named(found[1], "gradients"), **named(found[2], "norm")}
 
     return program

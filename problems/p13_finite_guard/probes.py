@@ -7,9 +7,9 @@ import jax.numpy as jnp
 import numpy as np
 import optax
 
-from grader.leaves import BadOutput, named
 from grader.problem import Case
-from grader.subject import Reading, Subject, run
+from grader.worker.pytrees import BadOutputError, named
+from grader.worker.subject import Reading, Subject, run
 
 NOWHERE, ELSEWHERE = -1, -2
 BAD = (None, np.nan, np.inf, -np.inf)
@@ -40,7 +40,7 @@ def guarding(subject: Subject, case: Case) -> Reading:
 def _skipped(state: Any) -> Any:
     skipped = state.get("skipped") if isinstance(state, dict) else getattr(state, "skipped", None)
     if skipped is None or jnp.shape(skipped):
-        raise BadOutput("the state has no field `skipped` that is a number")
+        raise BadOutputError("the state has no field `skipped` that is a number")
     return jnp.asarray(skipped, jnp.int32)
 
 

@@ -8,9 +8,9 @@ import jax.numpy as jnp
 import numpy as np
 from flax import nnx
 
-from grader.leaves import BadOutput, fill_module
 from grader.problem import Case
-from grader.subject import Reading, Subject
+from grader.worker.pytrees import BadOutputError, fill_module
+from grader.worker.subject import Reading, Subject
 
 
 def learning(subject: Subject, case: Case) -> Reading:
@@ -38,7 +38,7 @@ def learning(subject: Subject, case: Case) -> Reading:
 def _learn(subject: Subject, model: nnx.Module, token_ids: jax.Array) -> jax.Array:
     losses = subject.call("learn_identity", model, token_ids)
     if np.shape(losses) != token_ids.shape[:1]:
-        raise BadOutput(
+        raise BadOutputError(
             f"`learn_identity` must return one loss for each of the {len(token_ids)} steps; yours has shape {np.shape(losses)}"
         )
     return jnp.asarray(losses)

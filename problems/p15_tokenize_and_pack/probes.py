@@ -7,9 +7,9 @@ import jax
 import numpy as np
 import tiktoken
 
-from grader.leaves import BadOutput, described, named
 from grader.problem import Case
-from grader.subject import Reading, Subject
+from grader.worker.pytrees import BadOutputError, described, named
+from grader.worker.subject import Reading, Subject
 
 # GPT-2's way to cut text into words before the pairs are merged.
 WORDS = r"""'(?:[sdmt]|ll|ve|re)| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+"""
@@ -58,9 +58,9 @@ def packing(subject: Subject, case: Case) -> Reading:
 
 
 def _whole(value: Any, name: str) -> Any:
-    """An array of whole numbers, int64 taken for int32. Raises BadOutput for anything else."""
+    """An array of whole numbers, int64 taken for int32. Raises BadOutputError for anything else."""
     if not isinstance(value, jax.Array | np.ndarray):
-        raise BadOutput(f"`{name}` returned {described(value)}; it must return an array, int32")
+        raise BadOutputError(f"`{name}` returned {described(value)}; it must return an array, int32")
     return named(value, name)[name]
 
 

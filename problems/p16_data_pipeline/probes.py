@@ -7,9 +7,9 @@ from typing import Any
 import grain  # noqa: F401  imported before the confinement, as every submission needs it
 import numpy as np
 
-from grader.leaves import BadOutput, described
 from grader.problem import Case
-from grader.subject import Reading, Subject
+from grader.worker.pytrees import BadOutputError, described
+from grader.worker.subject import Reading, Subject
 
 EPOCHS = 2
 ON = 3  # batches looked at after a resume
@@ -82,7 +82,7 @@ def _load(subject: Subject, case: Case, shard: int = 0, seed: int = 0) -> Any:
     loader = subject.call("make_loader", values["rows"], *how)
     for name in ("__next__", "get_state", "set_state"):
         if not hasattr(loader, name):
-            raise BadOutput(
+            raise BadOutputError(
                 f"`make_loader` returned {described(loader)} without `{name}`; return an iterator of Grain's"
             )
     return loader
@@ -92,9 +92,9 @@ def _batch(loader: Iterator[Any], rows: Any, B: int) -> Any:
     try:
         batch = next(loader)
     except StopIteration:
-        raise BadOutput("the loader ended; it must go on for ever, epoch after epoch") from None
+        raise BadOutputError("the loader ended; it must go on for ever, epoch after epoch") from None
     if np.shape(batch) != (B, rows.shape[1]):
-        raise BadOutput(f"a batch has shape {np.shape(batch)}; it must be (B, T) = {(B, rows.shape[1])}")
+        raise BadOutputError(f"a batch has shape {np.shape(batch)}; it must be (B, T) = {(B, rows.shape[1])}")
     return np.asarray(batch)
 
 

@@ -6,10 +6,10 @@ import jax
 import numpy as np
 from flax import nnx
 
-from grader.leaves import named
 from grader.problem import Case
-from grader.programs import size
-from grader.subject import Reading, Subject
+from grader.worker.compiled import size
+from grader.worker.pytrees import named
+from grader.worker.subject import Reading, Subject
 
 NAME = "LayerStack"
 

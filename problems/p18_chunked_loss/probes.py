@@ -6,8 +6,8 @@ import jax
 import numpy as np
 
 from grader.problem import Case
-from grader.programs import temporary_bytes
-from grader.subject import Reading, Subject
+from grader.worker.compiled import temporary_bytes
+from grader.worker.subject import Reading, Subject
 
 
 def memory(subject: Subject, case: Case) -> Reading:

@@ -7,10 +7,10 @@ import jax.numpy as jnp
 import numpy as np
 from flax import nnx
 
-from grader.leaves import named
 from grader.problem import Case
-from grader.programs import equations
-from grader.subject import Reading, Subject, run
+from grader.worker.compiled import equations
+from grader.worker.pytrees import named
+from grader.worker.subject import Reading, Subject, run
 
 # A maximum is exact in any precision, so it may be taken of bfloat16.
 DELICATE = {"exp", "exp2", "log", "log1p", "rsqrt", "sqrt", "reduce_sum", "cumsum", "logistic"}

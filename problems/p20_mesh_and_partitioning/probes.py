@@ -8,12 +8,12 @@ import numpy as np
 from flax import nnx
 from jax.sharding import AxisType, Mesh, NamedSharding, PartitionSpec
 
-from grader.leaves import BadOutput, named
-from grader.placement import bytes_on_device, coded, mesh_of, places
 from grader.problem import Case
-from grader.programs import gathered_bytes
-from grader.subject import Reading, Subject
-from grader.toy import ToyGPT, gpt_logits
+from grader.worker.compiled import gathered_bytes
+from grader.worker.placement import bytes_on_device, coded, mesh_of, places
+from grader.worker.pytrees import BadOutputError, named
+from grader.worker.subject import Reading, Subject
+from grader.worker.toy_models import ToyGPT, gpt_logits
 
 
 def meshes(subject: Subject, case: Case) -> Reading:
@@ -54,7 +54,7 @@ def _spec(subject: Subject, path: str, shape: tuple[int, ...], mesh: Mesh) -> np
     """What `partition_spec` says of one parameter, coded."""
     spec = subject.call("partition_spec", path, shape, mesh, returns=(PartitionSpec, "a PartitionSpec"))
     if len(spec) > len(shape):
-        raise BadOutput(f"`partition_spec` returned {spec} for an array of {len(shape)} axes")
+        raise BadOutputError(f"`partition_spec` returned {spec} for an array of {len(shape)} axes")
     return coded(tuple(spec), len(shape))
 
 

@@ -7,19 +7,19 @@ import jax
 import numpy as np
 from flax import nnx
 
-from grader.leaves import BadOutput, named
-from grader.placement import bytes_on_device, mesh_of, place, places
 from grader.problem import Case
-from grader.programs import gathered_bytes
-from grader.subject import Reading, Subject
-from grader.toy import maker, used
+from grader.worker.compiled import gathered_bytes
+from grader.worker.placement import bytes_on_device, mesh_of, place, places
+from grader.worker.pytrees import BadOutputError, named
+from grader.worker.subject import Reading, Subject
+from grader.worker.toy_models import mid_training, model_factory
 
 
 def sharded_training(subject: Subject, case: Case) -> Reading:
     """Where state and batch are put, what three steps compute, what is donated and what is gathered."""
     values = case.values
     mesh = mesh_of(4, 2)
-    model, optimizer = used(maker(values["vocab_size"], values["d_model"], values["d_ff"]), case.seed)
+    model, optimizer = mid_training(model_factory(values["vocab_size"], values["d_model"], values["d_ff"]), case.seed)
     step = functools.partial(subject.call, "sharded_train_step")
     for node in (model, optimizer):
         subject.call("shard_state", node, mesh)
@@ -37,7 +37,7 @@ def sharded_training(subject: Subject, case: Case) -> Reading:
     donated = [all(leaf.is_deleted() for leaf in leaves) for leaves in before]
     losses += [step(model, optimizer, batch, values["pad_id"]) for batch in batches[1:]]
     if any(np.shape(loss) or not isinstance(loss, jax.Array) for loss in losses):
-        raise BadOutput("`sharded_train_step` must return the loss, a scalar")
+        raise BadOutputError("`sharded_train_step` must return the loss, a scalar")
     return Reading(
         {
             **arrays,

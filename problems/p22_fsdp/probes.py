@@ -8,11 +8,11 @@ import numpy as np
 from flax import nnx
 from jax.sharding import NamedSharding, PartitionSpec
 
-from grader.leaves import BadOutput, fill_module, named
-from grader.placement import bytes_on_device, mesh_of, places
 from grader.problem import Case
-from grader.subject import Reading, Subject
-from grader.toy import Counting, ToyLM, maker
+from grader.worker.placement import bytes_on_device, mesh_of, places
+from grader.worker.pytrees import BadOutputError, fill_module, named
+from grader.worker.subject import Reading, Subject
+from grader.worker.toy_models import CallCounter, ToyLM, model_factory
 
 SHAPES = ((32, 48), (48, 32), (16, 16), (64, 7), (7, 64), (8,), (7,), (), (2, 24, 16), (3, 5), (8, 4096))
 
@@ -24,7 +24,7 @@ def specs(subject: Subject, case: Case) -> Reading:
         for shape in SHAPES:
             spec = subject.call("fsdp_spec", shape, devices)
             if not isinstance(spec, PartitionSpec) or len(spec) > len(shape):
-                raise BadOutput(
+                raise BadOutputError(
                     f"`fsdp_spec` returned {spec!s:.60} for the shape {shape}; it must return its PartitionSpec"
                 )
             names = [*spec, *[None] * len(shape)][: len(shape)]
@@ -36,10 +36,10 @@ def specs(subject: Subject, case: Case) -> Reading:
 def training(subject: Subject, case: Case) -> Reading:
     """Where the state is born and stays, what it starts as, and what three steps compute."""
     values, mesh = case.values, mesh_of(8)
-    make = Counting(maker(values["vocab_size"], values["d_model"], values["d_ff"], drawn=True))
+    make = CallCounter(model_factory(values["vocab_size"], values["d_model"], values["d_ff"], drawn=True))
     found = subject.call("create_sharded", make, mesh)
     if not (isinstance(found, tuple | list) and len(found) == 2 and isinstance(found[0], ToyLM)):
-        raise BadOutput("`create_sharded` must return the pair (model, optimizer)")
+        raise BadOutputError("`create_sharded` must return the pair (model, optimizer)")
     model, optimizer = found
     arrays: dict[str, Any] = {
         **places(model, "placed.model", mesh),
@@ -59,7 +59,7 @@ def training(subject: Subject, case: Case) -> Reading:
         if number == 0:
             donated = [all(leaf.is_deleted() for leaf in leaves) for leaves in before]
     if any(np.shape(loss) or not isinstance(loss, jax.Array) for loss in losses):
-        raise BadOutput("`fsdp_step` must return the loss, a scalar")
+        raise BadOutputError("`fsdp_step` must return the loss, a scalar")
     return Reading(
         {
             **arrays,

@@ -2,9 +2,9 @@
 
 import numpy as np
 
-from grader.leaves import BadOutput, described
 from grader.problem import Case
-from grader.subject import Reading, Subject
+from grader.worker.pytrees import BadOutputError, described
+from grader.worker.subject import Reading, Subject
 
 
 def counting(subject: Subject, case: Case) -> Reading:
@@ -13,7 +13,7 @@ def counting(subject: Subject, case: Case) -> Reading:
     for entry in subject.problem.entries:
         found = subject.call(entry.name, *(case.values[name] for name in entry.arguments))
         if np.shape(found) or not isinstance(found, int | float | np.number):
-            raise BadOutput(f"`{entry.name}` returned {described(found)}; it must return a number")
+            raise BadOutputError(f"`{entry.name}` returned {described(found)}; it must return a number")
         arrays[entry.name] = np.float64(found)
     return Reading(arrays)
 

@@ -9,9 +9,9 @@ import numpy as np
 import optax
 from flax import nnx
 
-from grader.leaves import filled, named
 from grader.problem import Case
-from grader.subject import Reading, Subject
+from grader.worker.pytrees import filled, named
+from grader.worker.subject import Reading, Subject
 
 WIDE = 256  # eight times the base of the cases
 

@@ -12,10 +12,10 @@ import optax
 import orbax.checkpoint  # noqa: F401  imported before the confinement, as every submission needs it
 from flax import nnx
 
-from grader.leaves import BadOutput, described, named
 from grader.problem import Case
-from grader.subject import Reading, Subject
-from grader.toy import Counting, ToyLM, maker, used
+from grader.worker.pytrees import BadOutputError, described, named
+from grader.worker.subject import Reading, Subject
+from grader.worker.toy_models import CallCounter, ToyLM, mid_training, model_factory
 
 _numbers = itertools.count()
 
@@ -23,9 +23,9 @@ _numbers = itertools.count()
 def restored(subject: Subject, case: Case) -> Reading:
     """Every leaf of what comes back, the loss after one more step, and how often `make` was run for real."""
     values = case.values
-    model, optimizer = used(_make(case), case.seed)
+    model, optimizer = mid_training(_make(case), case.seed)
     path = _saved(subject, model, optimizer)
-    make = Counting(_make(case))
+    make = CallCounter(_make(case))
     model, optimizer = _restore(subject, path, make)
     arrays = {**named(nnx.state(model), "model"), **named(nnx.state(optimizer), "optimizer")}
     token_ids = jnp.asarray(values["token_ids"])
@@ -40,7 +40,7 @@ def restored(subject: Subject, case: Case) -> Reading:
 
 def refused(subject: Subject, case: Case) -> Reading:
     """1 if restoring into a model of another width raises, 0 if it returns something."""
-    path = _saved(subject, *used(_make(case), case.seed))
+    path = _saved(subject, *mid_training(_make(case), case.seed))
     _restore(subject, path, _make(case))  # refusing everything is no check
     try:
         _restore(subject, path, _make(case, width="other_d_model"))
@@ -52,7 +52,7 @@ def refused(subject: Subject, case: Case) -> Reading:
 
 
 def _make(case: Case, width: str = "d_model") -> Callable[[], Any]:
-    return maker(case.values["vocab_size"], case.values[width], case.values["d_ff"])
+    return model_factory(case.values["vocab_size"], case.values[width], case.values["d_ff"])
 
 
 def _saved(subject: Subject, model: ToyLM, optimizer: nnx.Optimizer) -> str:
@@ -64,7 +64,7 @@ def _saved(subject: Subject, model: ToyLM, optimizer: nnx.Optimizer) -> str:
 def _restore(subject: Subject, path: str, make: Callable[[], Any]) -> tuple[Any, Any]:
     found = subject.call("restore", path, make)
     if not (isinstance(found, tuple | list) and len(found) == 2 and isinstance(found[1], nnx.Optimizer)):
-        raise BadOutput(f"`restore` must return (model, optimizer); yours returned {described(found)}")
+        raise BadOutputError(f"`restore` must return (model, optimizer); yours returned {described(found)}")
     return found[0], found[1]
 
 

@@ -12,12 +12,12 @@ import optax
 import orbax.checkpoint  # noqa: F401  imported before the confinement, as every submission needs it
 from flax import nnx
 
-from grader.leaves import BadOutput, described, named
 from grader.problem import Case
-from grader.subject import BadEntry, Reading, Subject
-from grader.toy import Stories, ToyLM, maker, used
+from grader.worker.pytrees import BadOutputError, described, named
+from grader.worker.subject import BadEntryError, Reading, Subject
+from grader.worker.toy_models import Stories, ToyLM, mid_training, model_factory
 
-TWIN = True
+SECOND_PROCESS = True
 BEFORE, AFTER = 5, 4
 _numbers = itertools.count()
 
@@ -25,9 +25,9 @@ _numbers = itertools.count()
 def resumed(subject: Subject, case: Case) -> Reading:
     """How many numbers of the steps after a resume in another process differ from those of the run that went on."""
     if subject.elsewhere is None:
-        raise BadEntry("this system cannot fork a process, so a resume cannot be graded on it")
+        raise BadEntryError("this system cannot fork a process, so a resume cannot be graded on it")
     path = str(Path.cwd() / f"run-{next(_numbers)}")
-    model, optimizer = used(_make(case), case.seed)
+    model, optimizer = mid_training(_make(case), case.seed)
     rngs, loader = nnx.Rngs(noise=5, dropout=6), _loader(case)()
     _steps(model, optimizer, rngs, loader, BEFORE)
     subject.save(path, model, optimizer, rngs, loader)
@@ -48,17 +48,17 @@ def going_on(subject: Subject, case: Case, *, path: str) -> Reading:
     """In the other process: resumes, and takes the steps that follow."""
     found = subject.call("resume", path, lambda: (*_make(case)(), nnx.Rngs(noise=1, dropout=2)), _loader(case))
     if not (isinstance(found, tuple | list) and len(found) == 4):
-        raise BadOutput("`resume` must return (model, optimizer, rngs, loader)")
+        raise BadOutputError("`resume` must return (model, optimizer, rngs, loader)")
     model, optimizer, rngs, loader = found
     kinds = ((model, ToyLM), (optimizer, nnx.Optimizer), (rngs, nnx.Rngs), (loader, Stories))
     for value, kind in kinds:
         if not isinstance(value, kind):
-            raise BadOutput(f"`resume` returned {described(value)} where the {kind.__name__} should be")
+            raise BadOutputError(f"`resume` returned {described(value)} where the {kind.__name__} should be")
     return Reading(_steps(model, optimizer, rngs, loader, AFTER))
 
 
 def _make(case: Case) -> Callable[[], Any]:
-    return maker(*(int(case.values[key]) for key in ("vocab_size", "d_model", "d_ff")), drawn=True)
+    return model_factory(*(int(case.values[key]) for key in ("vocab_size", "d_model", "d_ff")), drawn=True)
 
 
 def _loader(case: Case) -> Callable[[], Stories]:

@@ -10,30 +10,30 @@ import orbax.checkpoint  # noqa: F401  imported before the confinement, as every
 from flax import nnx
 from jax.sharding import Mesh, NamedSharding, PartitionSpec
 
-from grader.leaves import BadOutput, described, named
-from grader.placement import bytes_on_device, mesh_of, places
 from grader.problem import Case
-from grader.subject import Reading, Subject
-from grader.toy import Counting, ToyLM, maker, used
+from grader.worker.placement import bytes_on_device, mesh_of, places
+from grader.worker.pytrees import BadOutputError, described, named
+from grader.worker.subject import Reading, Subject
+from grader.worker.toy_models import CallCounter, ToyLM, mid_training, model_factory
 
 _numbers = itertools.count()
 
 
 def restored(subject: Subject, case: Case) -> Reading:
     """Values and places of all that comes back on each of the meshes, and how often `make` was run for real."""
-    make = maker(*(int(case.values[key]) for key in ("vocab_size", "d_model", "d_ff")))
+    make = model_factory(*(int(case.values[key]) for key in ("vocab_size", "d_model", "d_ff")))
     path = str(Path.cwd() / f"checkpoint-{next(_numbers)}")
-    model, optimizer = used(make, case.seed)
+    model, optimizer = mid_training(make, case.seed)
     for node in (model, optimizer):
         _spread(node, mesh_of(4, 2))
     subject.save(path, model, optimizer)
     arrays: dict[str, Any] = {}
-    counting = Counting(make)
+    counting = CallCounter(make)
     for shape in ((2, 2), (1, 1)):
         mesh, name = mesh_of(*shape), "{}x{}".format(*shape)
         found = subject.call("restore_on", path, counting, mesh)
         if not (isinstance(found, tuple | list) and len(found) == 2 and isinstance(found[0], ToyLM)):
-            raise BadOutput(f"`restore_on` must return (model, optimizer); yours returned {described(found)}")
+            raise BadOutputError(f"`restore_on` must return (model, optimizer); yours returned {described(found)}")
         nodes = {"model": found[0], "optimizer": found[1]}
         for kind, node in nodes.items():
             arrays |= jax.tree.map(np.asarray, named(nnx.state(node), f"values.{kind}.{name}"))
@@ -55,7 +55,7 @@ def _bytes(nodes: tuple[Any, ...], mesh: Mesh) -> np.ndarray[Any, Any]:
     try:
         return bytes_on_device(nodes, mesh)
     except KeyError:
-        raise BadOutput("some arrays lie on devices that are not of the mesh that was given") from None
+        raise BadOutputError("some arrays lie on devices that are not of the mesh that was given") from None
 
 
 PROBES = {"restored": restored}

@@ -8,10 +8,10 @@ from typing import Any
 import numpy as np
 from safetensors import SafetensorError, safe_open
 
-from grader.leaves import BadOutput
 from grader.problem import Case
-from grader.subject import Reading, Subject
-from grader.toy import ToyGPT
+from grader.worker.pytrees import BadOutputError
+from grader.worker.subject import Reading, Subject
+from grader.worker.toy_models import ToyGPT
 
 SIZES = ("vocab_size", "n_positions", "n_embd", "n_layer", "n_head", "n_inner")
 SETTINGS = {"architectures": ["GPT2LMHeadModel"], "model_type": "gpt2", "activation_function": "relu",
@@ -43,16 +43,16 @@ def _tensors(path: Path) -> tuple[dict[str, Any], dict[str, str] | None]:
         with safe_open(path, framework="numpy") as file:
             return {name: file.get_tensor(name) for name in file.keys()}, file.metadata()  # noqa: SIM118  it is no dictionary
     except (OSError, SafetensorError) as error:
-        raise BadOutput(f"there is no readable {path.name} in the folder: {error}") from None
+        raise BadOutputError(f"there is no readable {path.name} in the folder: {error}") from None
 
 
 def _config(path: Path) -> dict[str, Any]:
     try:
         found = json.loads(path.read_text())
     except (OSError, ValueError) as error:
-        raise BadOutput(f"there is no readable {path.name} in the folder: {error}") from None
+        raise BadOutputError(f"there is no readable {path.name} in the folder: {error}") from None
     if not isinstance(found, dict):
-        raise BadOutput(f"{path.name} must hold one JSON object")
+        raise BadOutputError(f"{path.name} must hold one JSON object")
     return found
 
 

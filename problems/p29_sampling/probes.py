@@ -7,9 +7,9 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from grader.leaves import BadOutput, described
 from grader.problem import Case
-from grader.subject import Reading, Subject
+from grader.worker.pytrees import BadOutputError, described
+from grader.worker.subject import Reading, Subject
 
 DRAWS = 300
 NEVER = 10**6
@@ -59,7 +59,7 @@ def _model(case: Case) -> Callable[[Any], Any]:
 
     def model(token_ids: Any) -> Any:
         if np.shape(token_ids) != (context,):
-            raise BadOutput(
+            raise BadOutputError(
                 f"`generate` gave the model ids of shape {np.shape(token_ids)}; it takes exactly (T,) = ({context},)"
             )
         return program(jnp.asarray(token_ids))
@@ -74,10 +74,10 @@ def _generate(subject: Subject, case: Case, model: Any, n: int, stop: int, seed:
         "generate", model, jnp.asarray(values["prompt"]), n, values["context"], stop, key, values["temperature"], 0, 1.0
     )
     if not isinstance(found, jax.Array | np.ndarray | list):
-        raise BadOutput(f"`generate` returned {described(found)}; it must return the new token ids, (M,)")
+        raise BadOutputError(f"`generate` returned {described(found)}; it must return the new token ids, (M,)")
     text = np.asarray(found)
     if text.ndim != 1 or len(text) > n:
-        raise BadOutput(
+        raise BadOutputError(
             f"`generate` returned an array of shape {text.shape}; it must be (M,), M at most num_tokens = {n}"
         )
     return text.astype(np.int32)

@@ -7,10 +7,10 @@ import jax.numpy as jnp
 import numpy as np
 from flax import nnx
 
-from grader.leaves import BadOutput
 from grader.problem import Case
-from grader.subject import Reading, Subject, run
-from grader.toy import ToyGPT
+from grader.worker.pytrees import BadOutputError
+from grader.worker.subject import Reading, Subject, run
+from grader.worker.toy_models import ToyGPT
 
 
 def decoding(subject: Subject, case: Case) -> Reading:
@@ -47,9 +47,9 @@ class _Program:
         self.traces[0] += 1
         found = self.subject.call("decode_step", nnx.merge(self.graphdef, state), cache, token_id)
         if not (isinstance(found, tuple | list) and len(found) == 2):
-            raise BadOutput("`decode_step` must return the pair (logits, cache)")
+            raise BadOutputError("`decode_step` must return the pair (logits, cache)")
         if found[0] is None or jnp.ndim(found[0]) != 1:
-            raise BadOutput(f"`decode_step` returned logits of shape {jnp.shape(found[0])}; they must be (V,)")
+            raise BadOutputError(f"`decode_step` returned logits of shape {jnp.shape(found[0])}; they must be (V,)")
         return tuple(found)
 
 

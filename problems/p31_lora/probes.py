@@ -7,9 +7,9 @@ import jax.numpy as jnp
 import numpy as np
 from flax import nnx
 
-from grader.leaves import BadOutput, described, fill_module, filled, named
 from grader.problem import Case
-from grader.subject import Reading, Subject
+from grader.worker.pytrees import BadOutputError, described, fill_module, filled, named
+from grader.worker.subject import Reading, Subject
 
 
 class Stack(nnx.Module):
@@ -32,7 +32,7 @@ def adapting(subject: Subject, case: Case) -> Reading:
     before = jax.tree.map(np.asarray, nnx.state(layer))
     merged = subject.call("merge", layer)
     if type(merged) is not nnx.Linear:  # nor a layer that inherits from it
-        raise BadOutput(f"`merge` returned {described(merged)}; it must return an nnx.Linear")
+        raise BadOutputError(f"`merge` returned {described(merged)}; it must return an nnx.Linear")
     after = jax.tree.map(np.asarray, nnx.state(layer))
     changed = any(not np.array_equal(a, b) for a, b in zip(*map(jax.tree.leaves, (before, after)), strict=True))
     return Reading(
@@ -95,7 +95,7 @@ def _layer(subject: Subject, case: Case, d_in: int) -> tuple[nnx.Linear, Any]:
     layer = subject.call("LoRALinear", base, values["rank"], values["alpha"], nnx.Rngs(case.seed))
     missing = [name for name in ("base", "a", "b") if not hasattr(layer, name)]
     if missing:
-        raise BadOutput(f"a `LoRALinear` must have `base`, `a` and `b`; yours has no `{missing[0]}`")
+        raise BadOutputError(f"a `LoRALinear` must have `base`, `a` and `b`; yours has no `{missing[0]}`")
     return base, layer
 
 

@@ -18,10 +18,10 @@ import optax
 from flax import nnx
 
 from commandline.spelling import nearest
-from grader import course
-from grader.leaves import BadOutput, described, named
+from grader.course import catalog
 from grader.problem import Case
-from grader.subject import Reading, Subject
+from grader.worker.pytrees import BadOutputError, described, named
+from grader.worker.subject import Reading, Subject
 from harness.config import Config
 from harness.data import PADDING, validation_batches
 from harness.errors import HarnessError
@@ -34,7 +34,7 @@ from harness.tokenizer import get_tokenizer
 from harness.train import train
 from harness.trials import MODULES
 
-TWIN = True
+SECOND_PROCESS = True
 OPEN = ("learning_rate", "warmup_steps", "final_learning_rate", "weight_decay", "beta2", "clip_norm")
 STORIES, LONGEST = 3, 400
 _numbers = itertools.count()
@@ -47,7 +47,7 @@ def belonging(subject: Subject, case: Case) -> Reading:
     """Where each piece was made: 0 in the workspace or not given, 1 elsewhere."""
     offered = _offered(subject)
     elsewhere = {
-        name: not course.NAME.fullmatch(getattr(inspect.unwrap(piece), "__module__", None) or "")
+        name: not catalog.NAME.fullmatch(getattr(inspect.unwrap(piece), "__module__", None) or "")
         for name, piece in offered.items()
     }
     ours = [name for name in MODULES if name not in offered]
@@ -79,7 +79,7 @@ def begun(subject: Subject, case: Case) -> Reading:
 def resumed(subject: Subject, case: Case) -> Reading:
     """How many numbers of a short run's end differ when it goes on from its middle in another process."""
     if subject.elsewhere is None:
-        raise BadOutput("this system cannot fork a process, so a resume cannot be graded on it")
+        raise BadOutputError("this system cannot fork a process, so a resume cannot be graded on it")
     session, ours = _short_run(subject, case)
     options = {"folder": str(session.run.folder), "names": list(session.found)}
     theirs = subject.elsewhere("going_on", options)
@@ -148,16 +148,16 @@ def _short_run(subject: Subject, case: Case) -> tuple[Session, dict[str, Any]]:
 
 
 def _offered(subject: Subject) -> dict[str, Any]:
-    """What `pieces` returns. Raises BadOutput if it is no dictionary of known pieces."""
+    """What `pieces` returns. Raises BadOutputError if it is no dictionary of known pieces."""
     offered: dict[str, Any] = subject.call("pieces", returns=(dict, "a dictionary of pieces by name"))
     for name, piece in offered.items():
         if name not in MODULES:
             close = nearest(str(name), MODULES)
-            raise BadOutput(
+            raise BadOutputError(
                 f"`pieces` has {name!r}, which is no piece{f': did you mean {close[0]!r}?' if close else ''}"
             )
         if not callable(piece):
-            raise BadOutput(f"`pieces` has {described(piece)} for {name!r}; give the class or function itself")
+            raise BadOutputError(f"`pieces` has {described(piece)} for {name!r}; give the class or function itself")
     return offered
 
 
@@ -166,9 +166,9 @@ def _chosen(subject: Subject, steps: int) -> dict[str, Any]:
     chosen: dict[str, Any] = subject.call("settings", returns=(dict, "a dictionary of numbers by name"))
     for name, value in chosen.items():
         if name not in OPEN:
-            raise BadOutput(f"`settings` sets {name!r}, which is fixed here; you may set {', '.join(OPEN)}")
+            raise BadOutputError(f"`settings` sets {name!r}, which is fixed here; you may set {', '.join(OPEN)}")
         if isinstance(value, bool) or not isinstance(value, int | float) or not np.isfinite(value):
-            raise BadOutput(f"`settings` has {described(value)} for {name!r}; it must be a number")
+            raise BadOutputError(f"`settings` has {described(value)} for {name!r}; it must be a number")
     rates = {name: float(value) for name, value in chosen.items()}
     return {**rates, "warmup_steps": min(int(chosen.get("warmup_steps", 0)), steps // 2)}
 
@@ -282,7 +282,7 @@ def _sentences() -> Iterator[None]:
     try:
         yield
     except HarnessError as error:
-        raise BadOutput(str(error)) from error
+        raise BadOutputError(str(error)) from error
     finally:
         gc.collect()  # a run's pipeline and checkpoints have threads until it is gone
 

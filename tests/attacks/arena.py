@@ -8,11 +8,12 @@ from pathlib import Path
 
 import psutil
 
-from grader import cache, cases, course, judge
-from grader.reference import Reference
-from grader.sandbox import WITHOUT, Zygote
-from grader.submission import Submission
-from grader.verdict import Report
+from grader.course import cases, catalog
+from grader.isolation.sandbox import WITHOUT, Zygote
+from grader.judge import cache, judge
+from grader.judge.reference import Reference
+from grader.judge.submission import Submission
+from grader.judge.verdict import Report
 from tests.attacks import bombs, exits, floods, network, objects, patches, poison, reads
 from tests.attacks.attack import GOOD, WRONG, Attack
 from tests.conftest import ROOT
@@ -29,7 +30,7 @@ class Arena:
     """One zygote and one reference, used for all attacks, as in a batch."""
 
     folder: Path
-    problem: object = field(default_factory=lambda: course.find("07"))
+    problem: object = field(default_factory=lambda: catalog.find("07"))
 
     def __post_init__(self) -> None:
         self.zygote = Zygote()
@@ -50,7 +51,7 @@ class Arena:
         canary = self.folder / "canary"
         canary.write_text("hunter2")
         self.outside = self.folder / "outside"
-        idea = course.misconceptions(self.problem)[0].says
+        idea = catalog.misconceptions(self.problem)[0].says
         self.facts = {
             "ROOT": str(ROOT), "CANARY": str(canary), "CACHE": str(cache.folder()), "JUDGE": str(os.getpid()),
             "PORT": str(self.tcp.getsockname()[1]), "UDP": str(self.udp.getsockname()[1]), "UNIX": str(self.path),

@@ -35,12 +35,12 @@ ATTACKS = {
     ),
     "the probes": Attack(
         _OURS + "from types import SimpleNamespace\n"
-        "for desk in [x for x in gc.get_objects() if type(x).__name__ == 'Desk']:\n"
+        "for desk in [x for x in gc.get_objects() if type(x).__name__ == 'WorkerState']:\n"
         "    for name in list(desk.known): desk.known[name] = lambda *a, **k: SimpleNamespace(arrays={}, notes=['PASS'], numeric=True)\n",
         ("FAIL", "ERROR"),
     ),
     "the worker's answers": Attack(
-        _OURS + "for desk in [x for x in gc.get_objects() if type(x).__name__ == 'Desk']:\n"
+        _OURS + "for desk in [x for x in gc.get_objects() if type(x).__name__ == 'WorkerState']:\n"
         "    type(desk).answer = lambda self, job: ours['grader.channel'].Frame('PASS')\n",
         ("FAIL", "ERROR"),
     ),

@@ -13,7 +13,7 @@ import pytest
 from jax.experimental.compilation_cache.compilation_cache import reset_cache
 from jaxtyping import install_import_hook
 
-from grader.worker import QUICK_TO_COMPILE
+from grader.worker.main import QUICK_TO_COMPILE
 
 os.environ["XLA_FLAGS"] = QUICK_TO_COMPILE  # for this process, whose JAX has not begun, and for those that tests start
 jax.config.update("jax_num_cpu_devices", 8)

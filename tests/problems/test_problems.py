@@ -11,13 +11,13 @@ import optax
 import pytest
 from flax import nnx
 
-from grader import course
-from grader.workspace import Workspace
+from grader.course import catalog
+from grader.course.workspace import Workspace
 from tests.conftest import ROOT, Grade
 
 
 # The capstone's runs would take as long as all others together: `grade verify 32` has them, and test_tinystories its grader.
-@pytest.mark.parametrize("name", [problem.name for problem in course.problems() if not problem.long_runs])
+@pytest.mark.parametrize("name", [problem.name for problem in catalog.problems() if not problem.long_runs])
 def test_sound(name: str, grade: Grade):
     """Stub, reference, page, each misconception (rejected and named as itself), correct programs in other styles, margins."""
     run = grade("verify", name, "--json", "--seeds", 0)
@@ -28,29 +28,29 @@ def test_sound(name: str, grade: Grade):
     assert (row["score"], row["seeds"]) == (row["points"], 0)
 
 
-@pytest.mark.parametrize("first", [n for n, name in enumerate(course.names()) if n % 6 == 0])
+@pytest.mark.parametrize("first", [n for n, name in enumerate(catalog.names()) if n % 6 == 0])
 def test_a_walk_through_the_course(first: int, grade: Grade, tmp_path: Path):
     """Each reference copied in passes, and `grade next` names each problem in turn; six problems at a time."""
     grade("start")
     space = Workspace(tmp_path / "attempts")
-    for number, name in enumerate(course.names()[: first + 6]):
-        problem = course.load(name)
+    for number, name in enumerate(catalog.names()[: first + 6]):
+        problem = catalog.load(name)
         if number < first:
             shutil.copyfile(ROOT / "solutions" / f"{name}.py", space.file(problem))
             space.remember(problem, verdict="PASS", score=problem.points)
             continue
         said = grade("next").out
         assert f"Next: problem {problem.label}, {problem.title}" in said
-        assert all(course.find(str(n)).title in said for n in problem.builds_on)
+        assert all(catalog.find(str(n)).title in said for n in problem.builds_on)
         shutil.copyfile(ROOT / "solutions" / f"{name}.py", space.file(problem))
         run = grade("problem", problem.label, "--json")
         assert (run.json["verdict"], run.json["score"]) == ("PASS", problem.points), run.json["checks"]
-    if name == course.names()[-1]:
+    if name == catalog.names()[-1]:
         assert "passed every problem" in grade("next").out
 
 
 def test_problems_build_on_earlier_ones():
-    for problem in course.problems():
+    for problem in catalog.problems():
         assert all(number < problem.number for number in problem.builds_on)
 
 

@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from grader import cases, course
-from grader.leaves import BadOutput
-from grader.subject import Subject
+from grader.course import cases, catalog
+from grader.worker.pytrees import BadOutputError
+from grader.worker.subject import Subject
 from tests.conftest import ROOT, Grade
 
 GOOD = "def settings():\n    return {'learning_rate': 5e-3, 'warmup_steps': 10, 'final_learning_rate': 0.1}\n"
@@ -26,7 +26,7 @@ def write(folder: Path, text: str, *others: str) -> Path:
 
 def test_stubs_are_left_out_and_progress_is_shown(grade: Grade, tmp_path: Path):
     """Also: nothing but the report is on stdout."""
-    stub = course.load("p06_mini_gpt").folder / "stub.py"
+    stub = catalog.load("p06_mini_gpt").folder / "stub.py"
     shutil.copyfile(stub, tmp_path / "p06_mini_gpt.py")
     text = (
         "from p06_mini_gpt import MiniGPT\nfrom p10_lr_schedule import warmup_cosine\n"
@@ -63,11 +63,11 @@ def failing(*args: object) -> float:
     ],
 )
 def test_what_is_given_wrongly_is_said(pieces: object, settings: object, sentence: str):
-    problem = course.load("p32_tinystories")
-    probes: Any = course.probes_module(problem.name)
+    problem = catalog.load("p32_tinystories")
+    probes: Any = catalog.probes_module(problem.name)
     subject = Subject(problem, {"pieces": lambda: pieces, "settings": lambda: settings})
     case = cases.draw_all(problem, 0)["short"][0]
-    with pytest.raises(BadOutput, match=re.escape(sentence)):
+    with pytest.raises(BadOutputError, match=re.escape(sentence)):
         probes.PROBES["assembled"](subject, case)
 
 

@@ -14,12 +14,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from commandline.errors import UsageError
-from grader import course
 from grader.batch import archive, intake
 from grader.batch.intake import Intake
+from grader.course import catalog
 from tests.grader.batch.conftest import GOOD, NAME, HandIn
 
-PROBLEM = course.find("07")
+PROBLEM = catalog.find("07")
 
 
 def read(source: Path) -> Intake:

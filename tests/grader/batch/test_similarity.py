@@ -3,18 +3,18 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from grader import course
-from grader.batch import likeness
+from grader.batch import similarity
 from grader.batch.store import Record
+from grader.course import catalog
 from tests.grader.batch.conftest import GOOD, STUB
 from tests.grader.batch.test_batch import OWN
 
-PROBLEM = course.find("07")
+PROBLEM = catalog.find("07")
 
 
 def alike(*texts: str) -> list[tuple[str, str, float]]:
     records = [Record(str(n), PROBLEM.name, "", "", "PASS", 6, 6, source=text) for n, text in enumerate(texts)]
-    return [(pair.one, pair.other, round(pair.likeness, 2)) for pair in likeness.pairs(PROBLEM, records)]
+    return [(pair.one, pair.other, round(pair.likeness, 2)) for pair in similarity.pairs(PROBLEM, records)]
 
 
 def test_other_names_comments_and_layout_are_the_same():
@@ -39,4 +39,4 @@ def test_different_work_is_not_alike():
 
 @given(st.text(max_size=200))
 def test_any_text_has_runs(text: str):
-    likeness.runs(text)
+    similarity.runs(text)

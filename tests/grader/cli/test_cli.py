@@ -8,7 +8,7 @@ import time
 
 import pytest
 
-from grader import course
+from grader.course import catalog
 from tests.conftest import ROOT, Grade
 
 SOLUTIONS = ROOT / "solutions"
@@ -58,7 +58,7 @@ def test_the_first_evening(grade: Grade, tmp_path):
     assert grade("solution", "02").out == (SOLUTIONS / "p02_causal_attention.py").read_text()
     listed = grade("list").out
     assert "02  Causal attention, one head                    6 of  6  passed" in listed
-    assert f"6 of {sum(problem.points for problem in course.problems())} points" in listed
+    assert f"6 of {sum(problem.points for problem in catalog.problems())} points" in listed
 
 
 def test_a_missing_file_is_made_from_the_stub(grade: Grade, tmp_path):

@@ -3,12 +3,12 @@
 import numpy as np
 import pytest
 
-from grader import cases, course
+from grader.course import cases, catalog
 
 
-@pytest.fixture(params=course.names())
+@pytest.fixture(params=catalog.names())
 def problem(request):
-    return course.load(request.param)
+    return catalog.load(request.param)
 
 
 def same(left, right):
@@ -34,18 +34,18 @@ def test_the_first_case_is_the_simplest(problem):
 
 def test_sizes_that_could_be_confused_differ():
     """Within a case, no two axes of different meaning may be equal where a transposed array could then pass."""
-    story = cases.draw(course.find("06"), "cases", 0)[0].values
+    story = cases.draw(catalog.find("06"), "cases", 0)[0].values
     assert len({len(story["token_ids"]), story["vocab_size"], story["d_model"], story["num_heads"], story["d_ff"]}) == 5
 
 
 def test_shrinks_to_the_smallest_that_fails():
-    problem = course.find("07")
+    problem = catalog.find("07")
     largest = cases.make(problem, "plain", {"T": 9, "V": 11}, 0, 5)
     found = cases.shrink(problem, largest, 0, lambda case: case.sizes["T"] >= 6, seconds=20)
     assert found.sizes == {"T": 6, "V": 5}
 
 
 def test_shrinking_stays_within_its_time_and_never_grows():
-    problem = course.find("07")
+    problem = catalog.find("07")
     case = cases.make(problem, "plain", {"T": 6, "V": 5}, 0, 0)
     assert cases.shrink(problem, case, 0, lambda case: True, seconds=0) is case

@@ -7,16 +7,16 @@ import stat
 import pytest
 
 from commandline.errors import UsageError
-from grader import course, workspace
-from grader.workspace import PROGRESS, Workspace
+from grader.course import catalog, workspace
+from grader.course.workspace import PROGRESS, Workspace
 
-PROBLEM = course.find("07")
+PROBLEM = catalog.find("07")
 
 
 def test_start_makes_stubs_and_pages_and_says_what_is_new(tmp_path):
     space = Workspace(tmp_path / "attempts")
-    assert len(space.start()) == 2 * len(course.names())
-    assert space.file(PROBLEM).read_text() == course.stub_text(PROBLEM)
+    assert len(space.start()) == 2 * len(catalog.names())
+    assert space.file(PROBLEM).read_text() == catalog.stub_text(PROBLEM)
     page = (tmp_path / "attempts" / "pages" / f"{PROBLEM.name}.md").read_text()
     assert "## The problem" in page
     assert "## Hints" not in page

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from grader import course
+from grader.course import catalog
 from tests.conftest import ROOT, Grade
 
 SOLUTIONS = ROOT / "solutions"
@@ -14,10 +14,10 @@ WRONG_MODULE = ("self.out_proj(", "1.5 * self.out_proj(")
 
 @pytest.fixture(scope="module")
 def bundle(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    from grader import pack
+    from grader.handout import pack
 
     folder = tmp_path_factory.mktemp("pack") / "bundle"
-    said = list(pack.pack(folder, [course.find("03"), course.find("07")]))
+    said = list(pack.pack(folder, [catalog.find("03"), catalog.find("07")]))
     assert said[-1].endswith("2 problems, without their solutions")
     return folder
 

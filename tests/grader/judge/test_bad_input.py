@@ -10,11 +10,12 @@ from typing import Any
 import psutil
 import pytest
 
-from grader import cases, course, judge, submission
-from grader.reference import Reference
+from grader.course import cases, catalog
+from grader.isolation.sandbox import Zygote
+from grader.judge import judge, submission
+from grader.judge.reference import Reference
+from grader.judge.verdict import Verdict
 from grader.report.json import as_object
-from grader.sandbox import Zygote
-from grader.verdict import Verdict
 from tests.conftest import ROOT, Grade
 
 HEAD = "import jax, jax.numpy as jnp, numpy as np, optax\nfrom flax import nnx\n"
@@ -185,13 +186,13 @@ BY_COMMAND = (
 @pytest.fixture(scope="module")
 def judged() -> Iterator[Callable[[Path, float], dict[str, Any]]]:
     """What the judge says of a file, as an object: the path of a command, without its start."""
-    problem, zygote = course.find("07"), Zygote()
+    problem, zygote = catalog.find("07"), Zygote()
     reference, drawn = Reference(problem), cases.draw_all(problem, 0)
 
     def grade(path: Path, timeout: float) -> dict[str, Any]:
         try:
             source = submission.read(problem, path)
-        except submission.Unreadable as error:
+        except submission.UnreadableSubmissionError as error:
             return as_object(judge.refused(problem, path.name, Verdict.ERROR, str(error)))
         return as_object(judge.grade(problem, source, zygote, reference=reference, drawn=drawn, timeout=timeout))
 

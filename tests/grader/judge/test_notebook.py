@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from grader import notebook
+from grader.judge import notebook
 from tests.conftest import ROOT, Grade
 
 GOOD = (ROOT / "solutions" / "p07_next_token_loss.py").read_text()
@@ -41,12 +41,12 @@ def test_tags_decide():
 
 @pytest.mark.parametrize("data", [b"", b"[]", b'{"cells": 3}', b'{"cells": [1]}', b"[" * 100_000, b"\xff"])
 def test_what_is_no_notebook(data: bytes):
-    with pytest.raises(notebook.BadNotebook, match="no notebook that can be read"):
+    with pytest.raises(notebook.NotebookError, match="no notebook that can be read"):
         notebook.source(data, ["f"])
 
 
 def test_nothing_to_grade():
-    with pytest.raises(notebook.BadNotebook, match="no cell that defines `f`"):
+    with pytest.raises(notebook.NotebookError, match="no cell that defines `f`"):
         notebook.source(cells("print(1)"), ["f"])
 
 

@@ -3,9 +3,10 @@
 import pytest
 
 from commandline.errors import UsageError
-from grader import course, submission
+from grader.course import catalog
+from grader.judge import submission
 
-PROBLEM = course.find("05")
+PROBLEM = catalog.find("05")
 
 
 def test_reads_the_file_and_the_course_modules_it_imports(tmp_path):
@@ -28,7 +29,7 @@ def test_a_byte_order_mark_is_no_error(tmp_path):
 )
 def test_no_python_text(tmp_path, data, says):
     (tmp_path / "x.py").write_bytes(data)
-    with pytest.raises(submission.Unreadable, match=says):
+    with pytest.raises(submission.UnreadableSubmissionError, match=says):
         submission.read(PROBLEM, tmp_path / "x.py")
 
 

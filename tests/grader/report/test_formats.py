@@ -9,8 +9,8 @@ from xml.etree import ElementTree
 
 import pytest
 
-from grader import teaching
 from grader.batch.gradebook import GRADEBOOKS
+from grader.cli import teacher
 from grader.report import formats
 from tests.conftest import ROOT, Grade
 
@@ -38,8 +38,8 @@ def told(grade: Grade, tmp_path: Path) -> Any:
 
 
 def test_help_names_all_formats():
-    assert set(teaching.FORMATS) == set(formats.FORMATS)
-    assert set(teaching.GRADEBOOKS) == set(GRADEBOOKS)
+    assert set(teacher.FORMATS) == set(formats.FORMATS)
+    assert set(teacher.GRADEBOOKS) == set(GRADEBOOKS)
 
 
 def test_gradescope(told):

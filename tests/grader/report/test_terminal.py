@@ -4,14 +4,14 @@ import click
 import numpy as np
 import pytest
 
-from grader import course
-from grader.course import Misconception
-from grader.flat import Mismatch
+from grader.course import catalog
+from grader.course.catalog import Misconception
+from grader.judge.verdict import CheckResult, Report, Verdict
 from grader.problem import Case
 from grader.report.terminal import WIDTH, render
-from grader.verdict import CheckResult, Report, Verdict
+from grader.wire.compare import Mismatch
 
-PROBLEM = course.find("07")
+PROBLEM = catalog.find("07")
 
 
 def report(*verdicts: Verdict, **more: object) -> Report:

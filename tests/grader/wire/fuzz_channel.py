@@ -15,9 +15,9 @@ import atheris
 import numpy as np
 
 with atheris.instrument_imports(include=["grader.channel"]):
-    from grader.channel import LENGTHS, WIRE_DTYPES, ChannelError, Frame, encode, receive
+    from grader.wire.channel import LENGTHS, WIRE_DTYPES, ChannelError, Frame, encode, receive
 
-from grader.flat import Leaf
+from grader.wire.compare import Leaf
 
 LONGEST = 4096  # bytes; a socket holds more, so that writing never waits for the reader
 

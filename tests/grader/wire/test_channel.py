@@ -13,19 +13,19 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
-from grader.channel import (
+from grader.wire.channel import (
     MAX_BODY,
     WIRE_DTYPES,
+    ChannelClosedError,
     ChannelError,
-    Closed,
-    DeadlineExceeded,
+    DeadlineExceededError,
     Frame,
     decode,
     encode,
     receive,
     send,
 )
-from grader.flat import Leaf
+from grader.wire.compare import Leaf
 from tests.conftest import ROOT
 
 paths = st.text(st.characters(codec="utf-8", categories=["L", "N", "P"]), min_size=1, max_size=20)
@@ -142,7 +142,7 @@ def test_one_deadline_for_the_whole_frame():
     thread = threading.Thread(target=trickle)
     thread.start()
     start = time.monotonic()
-    with pytest.raises(DeadlineExceeded):
+    with pytest.raises(DeadlineExceededError):
         receive(ours, start + 0.3)
     assert time.monotonic() - start < 2
     stop.set()
@@ -155,9 +155,9 @@ def test_the_other_side_gone():
     ours, theirs = socket.socketpair()
     theirs.close()
     with ours:
-        with pytest.raises(Closed):
+        with pytest.raises(ChannelClosedError):
             receive(ours)
-        with pytest.raises(Closed):
+        with pytest.raises(ChannelClosedError):
             send(ours, Frame("probe", {}, [Leaf("x", "float32", np.zeros(1 << 20, np.float32))]))
 
 

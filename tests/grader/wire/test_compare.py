@@ -6,8 +6,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
-from grader.flat import Leaf, compare, select
 from grader.problem import EXACT, FLOAT32, Tolerance
+from grader.wire.compare import Leaf, compare, select
 
 floats = hnp.arrays(
     np.float32, hnp.array_shapes(max_dims=3, max_side=4), elements=st.floats(-1e3, 1e3, width=32, allow_subnormal=False)

@@ -1,0 +1,75 @@
+"""What a worker is started for, and the message that starts it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+
+@dataclass(frozen=True)
+class Limits:
+    """The resources that one worker and everything it starts may use. Memory is in bytes, above what its imports hold."""
+
+    memory: int = 2 << 30
+    file_size: int = 256 << 20
+    processes: int = 32
+
+
+@dataclass(frozen=True)
+class Job:
+    """The work that a worker is started for.
+
+    `programs` is the folder of compiled programs that XLA reads for it and, if `keeps_programs`, writes. XLA optimizes the
+    programs of `long_runs`.
+    """
+
+    problem: str
+    devices: int = 1
+    long_runs: bool = False
+    limits: Limits = field(default_factory=Limits)
+    programs: Path | None = None
+    keeps_programs: bool = True
+
+    def program_folders(self, *, writable: bool) -> list[Path]:
+        """The folder of compiled programs, if there is one and it is, or is not, `writable`."""
+        return [self.programs] if self.programs and self.keeps_programs == writable else []
+
+
+@dataclass(frozen=True)
+class Launch:
+    """The first message to a worker: its job, and the processes and folders around it.
+
+    `judge` is the judge's process id. `without` names layers of isolation to leave out, for tests of what the others stop.
+    A process joins the cgroup by writing a 0 to each of `cgroup_files`; `controllers` are those in force there. `number`
+    differs between workers that run at the same time.
+    """
+
+    job: Job
+    scratch: Path
+    judge: int
+    without: frozenset[str] = frozenset()
+    cgroup_files: tuple[Path, ...] = ()
+    controllers: tuple[str, ...] = ()
+    number: int = 0
+
+    def encode(self) -> dict[str, Any]:
+        """The message as JSON values."""
+        return {
+            "job": {**asdict(self.job), "programs": str(self.job.programs or "")},
+            "scratch": str(self.scratch), "judge": self.judge, "without": sorted(self.without),
+            "cgroup_files": [str(path) for path in self.cgroup_files], "controllers": list(self.controllers),
+            "number": self.number,
+        }  # fmt: skip
+
+    @classmethod
+    def decode(cls, fields: Mapping[str, Any]) -> Launch:
+        """The message from JSON values. Raises KeyError or TypeError on anything that `encode` did not make."""
+        job = fields["job"]
+        programs = Path(job["programs"]) if job["programs"] else None
+        return cls(
+            Job(**{**job, "limits": Limits(**job["limits"]), "programs": programs}),
+            Path(fields["scratch"]), fields["judge"], frozenset(fields["without"]),
+            tuple(map(Path, fields["cgroup_files"])), tuple(fields["controllers"]), fields["number"],
+        )  # fmt: skip

@@ -1,0 +1,66 @@
+"""The isolation of a worker, as measured inside it before it loads a submission."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Any
+
+# Without any one of these layers isolation is partial; without all of them it is weak.
+STRONG_LAYERS = ("namespaces", "landlock", "seccomp")
+
+
+class Level(StrEnum):
+    """How much a submission is kept from, from nothing to everything that was tried."""
+
+    NONE = "none"
+    WEAK = "weak"
+    PARTIAL = "partial"
+    STRICT = "strict"
+
+    def reaches(self, least: Level) -> bool:
+        """Whether this level is at least `least`."""
+        return list(Level).index(self) >= list(Level).index(least)
+
+
+@dataclass(frozen=True)
+class Isolation:
+    """The layers in force in a worker, the strong layers that are missing, and the small attacks that got through."""
+
+    level: Level
+    layers: tuple[str, ...] = ()
+    missing: tuple[str, ...] = ()
+    not_stopped: tuple[str, ...] = ()
+
+    @classmethod
+    def measured(cls, layers: Sequence[str], not_stopped: Sequence[str]) -> Isolation:
+        """The isolation that these layers give: strict only if no layer is missing and no attack got through."""
+        missing = tuple(layer for layer in STRONG_LAYERS if layer not in layers)
+        if not missing and not not_stopped:
+            level = Level.STRICT
+        else:
+            level = Level.WEAK if len(missing) == len(STRONG_LAYERS) else Level.PARTIAL
+        return cls(level, tuple(layers), missing, tuple(not_stopped))
+
+    def __str__(self) -> str:
+        """One line for a report: the level, then what it is made of."""
+        if self.level is Level.NONE:
+            return f"{self.level}: no code was run"
+        text = f"{self.level}: {', '.join(self.layers)}"
+        text += f"; missing: {', '.join(self.missing)}" if self.missing else ""
+        return text + (f"; not stopped: {', '.join(self.not_stopped)}" if self.not_stopped else "")
+
+    def encode(self) -> dict[str, Any]:
+        """The measurement as JSON values."""
+        return {key: value if isinstance(value, str) else list(value) for key, value in vars(self).items()}
+
+    @classmethod
+    def decode(cls, fields: Mapping[str, Any]) -> Isolation:
+        """The measurement from JSON values. Raises KeyError or ValueError on anything that `encode` did not make."""
+        return cls(
+            Level(fields["level"]), tuple(fields["layers"]), tuple(fields["missing"]), tuple(fields["not_stopped"])
+        )
+
+
+NOTHING_RUN = Isolation(Level.NONE)

@@ -1,0 +1,7 @@
+"""Where the course is installed."""
+
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+PROBLEMS = ROOT / "problems"
+SOLUTIONS = ROOT / "solutions"

@@ -1,0 +1,52 @@
+"""Records the inputs and outputs of every named submodule of a module. `grader.judge.fault` compares what was recorded."""
+
+import contextlib
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from flax import nnx
+
+from grader.wire.compare import WHOLE
+
+
+@dataclass
+class Recorder:
+    """Numbers the calls of each submodule and passes every value that goes in or comes out to `watch`, by name."""
+
+    paths: dict[int, str]
+    watch: Callable[[str, Any], Any]
+
+    def __post_init__(self) -> None:
+        self.calls: dict[str, int] = {}
+
+    def call(self, original: Callable[..., Any], submodule: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        """Calls a submodule with the values that `watch` returns for its array arguments, and passes its result on likewise."""
+        path = self.paths.get(id(submodule))
+        if path is None:
+            return original(submodule, *args, **kwargs)
+        number = self.calls[path] = self.calls.get(path, -1) + 1
+        name = f"{path}.call{number}"
+        args = tuple(self.watch(f"{name}.in{i}", x) if hasattr(x, "dtype") else x for i, x in enumerate(args))
+        out = original(submodule, *args, **kwargs)
+        return self.watch(f"{name}.out", out) if hasattr(out, "dtype") else out
+
+
+@contextlib.contextmanager
+def watching(module: nnx.Module, watch: Callable[[str, Any], Any]) -> Iterator[None]:
+    """Inside the context, every call of a named submodule of `module` goes through `watch`, which may replace values."""
+    nodes = [(path, node) for path, node in nnx.iter_graph(module) if isinstance(node, nnx.Module)]
+    nodes = [(path, node) for path, node in nodes if callable(node)]
+    recorder = Recorder({id(node): ".".join(map(str, path)) or WHOLE for path, node in nodes}, watch)
+    originals = {type(node): type(node).__call__ for _, node in nodes}
+
+    def wrapped(original: Callable[..., Any]) -> Callable[..., Any]:
+        return lambda submodule, *args, **kwargs: recorder.call(original, submodule, args, kwargs)
+
+    for cls, original in originals.items():
+        cls.__call__ = wrapped(original)  # type: ignore[method-assign]
+    try:
+        yield
+    finally:
+        for cls, original in originals.items():
+            cls.__call__ = original  # type: ignore[method-assign]
