@@ -11,7 +11,7 @@ from time import monotonic
 from typing import Any
 
 from commandline.errors import CommandError
-from grader.course import cases, catalog, page
+from grader.course import cases, catalog, page, scaffold
 from grader.errors import CourseError
 from grader.isolation.sandbox import ForkServer
 from grader.judge import judge, submission
@@ -20,13 +20,12 @@ from grader.judge.reference import Reference
 from grader.judge.session import Outcome, Session
 from grader.judge.submission import Submission
 from grader.judge.verdict import Report, Verdict
-from grader.paths import ROOT, SOLUTIONS
+from grader.paths import SOLUTIONS, STYLES
 from grader.problem import Case, Check, Problem
 
 FEWEST_HINTS = 3
 FEWEST_STYLES = 2
 SECONDS = 3600.0  # for all seeds together: this only bounds our own mistakes
-STYLES = ROOT / "tests" / "problems" / "styles"
 HEADER = f"{'':5}{'problem':28}{'stub':6}{'reference':11}{'seeds':7}{'rejected':10}{'named':8}{'page':6}{'seconds':>8}"
 
 
@@ -145,6 +144,7 @@ def _definition(problem: Problem, row: Row) -> None:
     row.complaints += [f"the stub does not define `{e.name}`" for e in problem.entries if e.name not in defined]
     if problem.points < 1:
         row.complaints.append("no check has points")
+    row.complaints += scaffold.open_items(problem)
 
 
 def _page(problem: Problem, reference: Reference, row: Row) -> None:

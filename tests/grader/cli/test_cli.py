@@ -137,7 +137,7 @@ echo '{{"schema": 1, "problems": {{"p07_next_token_loss": {{"score": 2}}}}}}' > 
 cp .progress.json {tmp_path}/before.json
 head -c 1m /dev/zero > filler 2>/dev/null
 grade() {{
-    {sys.executable} -c 'import sys; sys.path.insert(0, "{ROOT}"); from grader.cli import main; main()' "$@"
+    {sys.executable} -c 'import sys; sys.path.insert(0, "{ROOT}"); from grader.cli.learner import main; main()' "$@"
     echo "code $?"
 }}
 grade problem 04 --json
@@ -159,7 +159,7 @@ def test_control_c_ends_everything_at_once(tmp_path):
     (tmp_path / "slow.py").write_text("while True: pass\n")
     # A shell's background jobs ignore SIGINT, and so would this one if the tests run in such a job.
     heed = "import signal; signal.signal(signal.SIGINT, signal.default_int_handler)"
-    boot = f"{heed}; import sys; sys.path.insert(0, {str(ROOT)!r}); from grader.cli import main; main()"
+    boot = f"{heed}; import sys; sys.path.insert(0, {str(ROOT)!r}); from grader.cli.learner import main; main()"
     process = subprocess.Popen(
         [sys.executable, "-c", boot, "problem", "07", "slow.py"],
         cwd=tmp_path, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
@@ -181,7 +181,7 @@ def test_control_c_ends_everything_at_once(tmp_path):
 
 def test_a_judge_killed_takes_its_worker_along(tmp_path):
     (tmp_path / "slow.py").write_text("while True: pass\n")
-    boot = f"import sys; sys.path.insert(0, {str(ROOT)!r}); from grader.cli import main; main()"
+    boot = f"import sys; sys.path.insert(0, {str(ROOT)!r}); from grader.cli.learner import main; main()"
     process = subprocess.Popen(
         [sys.executable, "-c", boot, "problem", "07", "slow.py"],
         cwd=tmp_path, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
