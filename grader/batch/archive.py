@@ -28,7 +28,7 @@ class RefusedFileError(Exception):
 
 @dataclass(frozen=True)
 class File:
-    """A file by its path from the top.
+    """A file, by its path relative to the top folder.
 
     `read` returns at most the given number of bytes or raises RefusedFileError. `refused` says why the file cannot be read, if
     that is known without reading it.

@@ -1,4 +1,4 @@
-"""Marks in the formats of course systems: a file for each learner, or one gradebook for the class."""
+"""Scores in the formats of course systems: a file for each learner, or one gradebook for the class."""
 
 import re
 import unicodedata

@@ -157,7 +157,10 @@ class _Candidate:
 
 
 def _learner_items(learner: str, listed: list[File], problems: Iterable[Problem]) -> list[IntakeItem]:
-    """An item for each problem that has a file, or that an unreadable file may have been for."""
+    """An item for each problem with a file.
+
+    If a file that matches no problem cannot be read, also an item for each problem without a file.
+    """
     candidates: dict[str, list[_Candidate]] = defaultdict(list)
     refused = []
     for file in listed:

@@ -126,7 +126,7 @@ class Store:
                 yield
         except sqlite3.Error as error:
             raise UsageError(
-                f"{self.folder / DATABASE} cannot be written: {error}. Free some disk space, then rerun."
+                f"{self.folder / DATABASE} cannot be written: {error}. Free some disk space, then rerun the command to resume."
             ) from None
 
 
@@ -144,7 +144,7 @@ def _decoded(text: str) -> PublicReport | None:
 
 
 def _cell(value: Any) -> str:
-    """The value as text that no spreadsheet interprets as a formula: learners choose names and messages in it."""
+    """The value as text that no spreadsheet interprets as a formula. Learners can choose the text of some values."""
     text = str(value)
     return f"'{text}" if text.startswith(("=", "+", "-", "@", "\t", "\r")) else text
 

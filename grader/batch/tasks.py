@@ -105,13 +105,13 @@ class BatchGrader:
         problem = catalog.load(task.problem)
         if task.version != definition(task.problem):
             raise EnvironmentMismatchError(
-                f"Problem {problem.label} differs from the machine where the batch was started. Install the same version of the "
-                "course, jax, flax, optax, orbax and numpy on both machines."
+                f"Problem {problem.label} is not the same here as on the machine that started the batch. Install the same version "
+                "of the course, jax, flax, optax, orbax and numpy on both machines."
             )
         self._control(problem, task)
         source = Submission(task.filename, task.sources)
         report = self._run(problem, source, task)
-        if report.exited:  # once may be the machine's fault
+        if report.exited:  # a single exit may be the machine's fault
             report = self._run(problem, source, task)
         return Graded(task.learner, task.problem, PublicReport.of(report))
 

@@ -17,7 +17,7 @@ GRADEBOOKS = ("canvas", "nbgrader")
     required=True,
     metavar="RESULTS",
     type=click.Path(path_type=Path),
-    help="The folder for the results.",
+    help="Folder for the results.",
 )
 @click.option(
     "--problems", metavar="LIST", help="Problems to grade, such as 01-08,12 [default: all that were submitted]."
@@ -40,7 +40,7 @@ GRADEBOOKS = ("canvas", "nbgrader")
     "formats",
     type=click.Choice([*FORMATS, *GRADEBOOKS]),
     multiple=True,
-    help="Also write the marks in the format of another system.",
+    help="Also write the scores in the format of another system.",
 )
 @click.option("--scheduler", metavar="ADDRESS", help="Grade on a Dask cluster (tcp://HOST:PORT).")
 def batch(
@@ -74,10 +74,10 @@ def batch(
 @click.argument("directory", type=click.Path(path_type=Path))
 @click.option("--problems", metavar="LIST", help="Problems to include, such as 01-08,12 [default: all].")
 def pack(directory: Path, problems: str | None) -> None:
-    """Create the learners' bundle in DIRECTORY: everything but the solutions.
+    """Create the learners' bundle, without the solutions.
 
-    The bundle has the pages, the stubs and the grader. `grade problem` works in it: it has the references' recorded outputs
-    for the public cases.
+    DIRECTORY gets the pages, the stubs and the grader. `grade problem` works in it, because it also gets the references'
+    recorded outputs for the public cases.
     """
     from grader.course import catalog
     from grader.handout import pack as pack_
@@ -101,9 +101,9 @@ def export() -> None:
     help="File with a secret seed for the hidden cases [default: a new one].",
 )
 def gradescope(archive: Path, problems: str, seed_file: Path | None) -> None:
-    """Create a Gradescope autograder: ARCHIVE is the zip file to upload.
+    """Create a Gradescope autograder.
 
-    It contains the solutions; do not hand it out.
+    ARCHIVE is the zip file to upload. It contains the solutions; do not hand it out.
     """
     from grader.course import catalog
     from grader.handout import export as export_
@@ -116,9 +116,9 @@ def gradescope(archive: Path, problems: str, seed_file: Path | None) -> None:
 @click.argument("directory", type=click.Path(path_type=Path))
 @click.option("--problems", metavar="LIST", required=True, help="Problems to include, such as 01-08,12.")
 def github(directory: Path, problems: str) -> None:
-    """Create a GitHub Classroom assignment: DIRECTORY is the template repository.
+    """Create a GitHub Classroom assignment.
 
-    It contains the learners' bundle and the workflow that grades it.
+    DIRECTORY becomes the template repository. It contains the learners' bundle and a workflow that grades it.
     """
     from grader.course import catalog
     from grader.handout import export as export_

@@ -39,9 +39,9 @@ def new_folder(directory: Path) -> Iterator[Path]:
         target.parent.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryDirectory(dir=target.parent, prefix=".new-", ignore_cleanup_errors=True) as name:
             folder = Path(name) / "bundle"
-            folder.mkdir()  # with the usual permissions, which those of a temporary folder are not
+            folder.mkdir()  # with default permissions: the temporary folder is private to its owner
             yield folder
-            if target.is_dir():  # it may be the current folder, which must stay the same one
+            if target.is_dir():  # not replaced, because it may be the current folder of a shell
                 for path in folder.iterdir():
                     shutil.move(path, target)
             else:

@@ -20,7 +20,7 @@ _EXTRA = re.compile(r";.*\bextra\s*==")
 
 @dataclass(frozen=True)
 class Metadata:
-    """What a copy shares with this installation. `scripts` and `plugins` map names to entry points."""
+    """The metadata that a copy of the course takes over. `scripts` and `plugins` map names to entry points."""
 
     version: str
     requires_python: str

@@ -26,7 +26,7 @@ def run(error: BaseException | None = None, command: str = "work"):
 
 
 @pytest.mark.parametrize(
-    ("error", "code", "says"),
+    ("error", "code", "message"),
     [
         (None, 0, ""),
         (CommandError("the reference fails"), 3, "grade: the reference fails\n"),
@@ -39,10 +39,10 @@ def run(error: BaseException | None = None, command: str = "work"):
         ),
     ],
 )  # fmt: skip
-def test_errors(error: BaseException | None, code: int, says: str, monkeypatch: pytest.MonkeyPatch):
+def test_errors(error: BaseException | None, code: int, message: str, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.delenv("GRADE_DEBUG", raising=False)
     result = run(error)
-    assert (result.exit_code, result.output) == (code, says)
+    assert (result.exit_code, result.output) == (code, message)
 
 
 def test_a_traceback_for_an_internal_error(monkeypatch: pytest.MonkeyPatch):

@@ -15,7 +15,7 @@ GOOD = (ROOT / "solutions" / "p07_next_token_loss.py").read_text()
 WRONG = GOOD.replace("token_ids[1:]", "token_ids[:-1]")
 STUB = (ROOT / "problems" / "p07_next_token_loss" / "stub.py").read_text()
 NAME = "p07_next_token_loss"
-# Code of a learner's own, long enough for the search for duplicates.
+# Code that is in neither the stub nor the reference, long enough for the search for duplicates.
 OWN = """
 
 def summary(kept, width=3):

@@ -40,14 +40,14 @@ def test_a_class_is_graded_and_graded_again(grade: Grade, school_class: Path, se
     assert "the process exited" in table["quits"]["message"]
     assert (out / "similar.csv").read_text().splitlines()[1:] == [f"{NAME},Zoë,copy of Zoë,1.000"]
     # A report on a file that never ran also has all checks and points, and says why.
-    for learner, says in {
+    for learner, message in {
         "broken": "binary file",
         "nothing": "nothing was submitted",
         "Zoë": "a number differs from the reference's",
     }.items():
         tests = json.loads((out / "gradescope" / f"{learner}.json").read_text())["tests"]
         assert sum(test["max_score"] for test in tests) == 6
-        assert any(says in test["output"] for test in tests)
+        assert any(message in test["output"] for test in tests)
     page = (out / "summary.html").read_text()
     for text in ("8 learners, 1 problems", "no shift", "copy of Zoë"):
         assert text in page
@@ -150,7 +150,7 @@ def test_weaker_isolation_is_refused_unless_accepted(grade: Grade, submit: Submi
 
 
 @pytest.mark.parametrize(
-    ("arguments", "says"),
+    ("arguments", "message"),
     [
         (["nowhere", "--out", "r"], "There is no folder or archive nowhere."),
         (["class"], "--out"),
@@ -166,14 +166,14 @@ def test_weaker_isolation_is_refused_unless_accepted(grade: Grade, submit: Submi
         ),
     ],
 )
-def test_usage_errors(grade: Grade, submit: Submit, tmp_path: Path, arguments: list[str], says: str):
+def test_usage_errors(grade: Grade, submit: Submit, tmp_path: Path, arguments: list[str], message: str):
     submit("ada")
     (tmp_path / "empty").touch()
     (tmp_path / "other").mkdir()
     (tmp_path / "other" / "results.sqlite").write_text("something else entirely, of more than a hundred bytes" * 3)
     run = grade("batch", *arguments)
     assert run.code == 2
-    assert says in run.err
+    assert message in run.err
     assert "Traceback" not in run.err
 
 

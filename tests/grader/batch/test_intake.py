@@ -121,13 +121,13 @@ def test_two_files_for_one_problem(submit: Submit):
 
 
 @pytest.mark.parametrize(
-    ("data", "says"),
+    ("data", "message"),
     [
         (b"\0", "binary file"), (b"# caf\xe9", "not UTF-8"), (b"x" * (2 << 20), "larger than 1 MiB"),
     ],
 )  # fmt: skip
-def test_unreadable_files(submit: Submit, data: bytes, says: str):
-    assert says in only(read(submit("ada", data))).refused
+def test_unreadable_files(submit: Submit, data: bytes, message: str):
+    assert message in only(read(submit("ada", data))).refused
 
 
 def test_refused_files_say_why(submit: Submit, tmp_path: Path):

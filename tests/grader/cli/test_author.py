@@ -51,7 +51,7 @@ def test_a_new_problem_is_sound_but_for_its_todos(grade: Grade, course: Path):
 
 
 @pytest.mark.parametrize(
-    ("arguments", "says"),
+    ("arguments", "message"),
     [
         (["04_other"], "Problem 04 already exists: problems/p04_layer_norm. Choose another number."),
         (["layer_norm"], "The slug layer_norm belongs to problem 04; choose another slug."),
@@ -59,9 +59,9 @@ def test_a_new_problem_is_sound_but_for_its_todos(grade: Grade, course: Path):
         (["demo", "--title", 'A "demo"'], "is not a valid title"),
     ],
 )
-def test_a_problem_that_cannot_be_created(grade: Grade, course: Path, arguments: list[str], says: str):
+def test_a_problem_that_cannot_be_created(grade: Grade, course: Path, arguments: list[str], message: str):
     before = sorted(course.rglob("*.py"))
     run = grade("new", *arguments, cwd=course, root=course)
     assert run.code == 2
-    assert says in run.err
+    assert message in run.err
     assert sorted(course.rglob("*.py")) == before

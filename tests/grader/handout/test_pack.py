@@ -117,7 +117,7 @@ def test_an_error_leaves_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     assert list(tmp_path.rglob("*")) == [folder] * exists
 
 
-def test_a_bundle_that_nobody_waits_for_leaves_nothing(tmp_path: Path):
+def test_an_abandoned_bundle_leaves_nothing(tmp_path: Path):
     lines: Iterator[str] = pack.pack(tmp_path / "bundle", [catalog.find("07")])
     next(lines)
     lines.close()  # type: ignore[attr-defined]
