@@ -39,6 +39,6 @@ def utilisation(
     d_ff: int,
     num_layers: int,
 ) -> float:
-    """Model FLOP utilisation."""
+    """The model FLOP utilization."""
     flops = training_flops_per_token(vocab_size, context, d_model, d_ff, num_layers)
     return tokens_per_second * flops / peak_flops

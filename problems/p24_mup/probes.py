@@ -29,7 +29,7 @@ def starting(subject: Subject, case: Case) -> Reading:
 
 
 def stepping(subject: Subject, case: Case) -> Reading:
-    """Two updates of parameters of every group, also of a block in a list."""
+    """Two updates of parameters of every group, including those of a block in a list."""
     D, trees = 3, []
     shapes = {"embed": {"embedding": (5, D)}, "blocks": [{"ff1": {"kernel": (D, D), "bias": (D,)}, "ln1": {"scale": (D,)}}],
               "hidden": {"kernel": (D, D), "bias": (D,)}, "head": {"kernel": (D, 5)}}  # fmt: skip
