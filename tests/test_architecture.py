@@ -27,7 +27,11 @@ def test_the_contracts_hold():
         ("grader/judge/judge.py", "from grader.worker import main", "Judge and worker never import each other BROKEN"),
         ("grader/judge/judge.py", "import jax", "Only workers import JAX BROKEN"),
         ("grader/report/terminal.py", "import flax.nnx", "Only workers import JAX BROKEN"),
-        ("grader/worker/main.py", "from grader.judge import verdict", "Judge and worker never import each other BROKEN"),
+        (
+            "grader/worker/main.py",
+            "from grader.judge import verdict",
+            "Judge and worker never import each other BROKEN",
+        ),
         ("grader/worker/main.py", "import harness.config", "Grader and harness are independent of each other BROKEN"),
         ("commandline/files.py", "import grader.problem", "What the commands share imports neither BROKEN"),
     ],

@@ -1,4 +1,4 @@
-"""What problem 17 looks at besides numbers: how layers start, and how the program grows with them. Runs in workers."""
+"""Probes of problem 17: the initial values of the layers, and the growth of the program with depth. Runs in workers."""
 
 from dataclasses import replace
 
@@ -15,7 +15,7 @@ NAME = "LayerStack"
 
 
 def stacking(subject: Subject, case: Case) -> Reading:
-    """How many pairs of layers start with the same matrices, and by how many lines the program grows for four layers more."""
+    """The number of pairs of layers that share an initial matrix, and the lines that four more layers add to the program."""
     depth = int(case.values["num_layers"])
 
     def lines(depth: int) -> int:

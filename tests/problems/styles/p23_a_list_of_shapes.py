@@ -1,4 +1,4 @@
-"""The parameters as a list of shapes, the products as a list of (K, N)."""
+"""Parameters counted from a list of shapes, operations from a list of products (K, N)."""
 
 import math
 

@@ -1,4 +1,4 @@
-"""Everything as NumPy float64, in closed form."""
+"""Closed formulas in NumPy float64."""
 
 import numpy as np
 
