@@ -47,17 +47,17 @@ def encoding() -> tiktoken.Encoding:
 
 def tokenizing(subject: Subject, case: Case) -> Reading:
     """The ids of a text."""
-    return Reading({"token_ids": _integers(subject.call("tokenize", case.values["text"], encoding()), "tokenize")})
+    return Reading({"token_ids": _array(subject.call("tokenize", case.values["text"], encoding()), "tokenize")})
 
 
 def packing(subject: Subject, case: Case) -> Reading:
     """The windows of a stream."""
     values = case.values
     windows = subject.call("pack", values["token_ids"], values["context"], values["pad_id"])
-    return Reading({"windows": _integers(windows, "pack")})
+    return Reading({"windows": _array(windows, "pack")})
 
 
-def _integers(value: Any, name: str) -> Any:
+def _array(value: Any, name: str) -> Any:
     """The array that the entry `name` returned. Raises BadOutput if it is not an array."""
     if not isinstance(value, jax.Array | np.ndarray):
         raise BadOutput(f"`{name}` returned {described(value)}; it must return an int32 array")
