@@ -73,7 +73,7 @@ def assembled(subject: Subject, case: Case) -> Reading:
     return Reading({"looks_ahead": np.int32(not np.array_equal(before, after)), "loss_off_by": np.float32(off)})
 
 
-def begun(subject: Subject, case: Case) -> Reading:
+def short_run_loss(subject: Subject, case: Case) -> Reading:
     """The mean of the last three losses of a short run."""
     _, end = _short_run(subject, case)
     return Reading({"loss_after": np.float32(np.mean(end["losses"][-3:]))})
@@ -295,7 +295,7 @@ def _sentences() -> Iterator[None]:
 PROBES = {
     "belonging": belonging,
     "assembled": assembled,
-    "begun": begun,
+    "short_run_loss": short_run_loss,
     "resumed": resumed,
     "second_half": second_half,
     "trained": trained,

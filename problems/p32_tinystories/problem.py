@@ -48,7 +48,7 @@ PROBLEM = Problem(
         ),
         Check("loss of the next token", 1, "assembled", leaves="loss_off_by", cases="short", tolerance=SAME_MEAN),
         Check(
-            "loss after a short run", 1, "begun", leaves="loss_after", cases="short", compare="at_most",
+            "loss after a short run", 1, "short_run_loss", leaves="loss_after", cases="short", compare="at_most",
             tolerance=BEGINNING,
         ),
         exact(
