@@ -74,7 +74,7 @@ def model_factory(
     return make
 
 
-def used(make: Callable[[], tuple[ToyLM, nnx.Optimizer[ToyLM]]], seed: int) -> tuple[ToyLM, nnx.Optimizer[ToyLM]]:
+def mid_training(make: Callable[[], tuple[ToyLM, nnx.Optimizer[ToyLM]]], seed: int) -> tuple[ToyLM, nnx.Optimizer[ToyLM]]:
     """A model and optimizer as they might be in the middle of training: no leaf has its initial value."""
     model, optimizer = make()
     fill_module(model, seed)
