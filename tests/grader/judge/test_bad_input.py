@@ -68,7 +68,7 @@ FILES = {
             "return Model()",
         ),
         "ERROR",
-        "`layers` is a plain list, and Flax would never find what is in it: wrap it in `nnx.List(...)` (bad.py, line",
+        "`layers` is a plain list, so Flax ignores its contents; wrap it in `nnx.List(...)` (bad.py, line",
     ),
     "endless recursion": Bad(body("return next_token_loss(logits, token_ids, pad_id)"), "ERROR", "RecursionError"),
     "None": Bad(body("x = 1"), "FAIL", "returned None"),
@@ -87,7 +87,7 @@ FILES = {
     "NaN": Bad(body("return jnp.nan * logits.sum()"), "FAIL", "is nan, expected"),
     "infinity": Bad(body("return jnp.inf * jnp.abs(logits).sum()"), "FAIL", "is inf, expected"),
     "generator": Bad(body("yield 1.0"), "FAIL", "returned a generator"),
-    "array of objects": Bad(body("return np.array([None, 'a'], object)"), "FAIL", "holds no numbers"),
+    "array of objects": Bad(body("return np.array([None, 'a'], object)"), "FAIL", "non-numeric dtype object"),
     "array subclass": Bad(
         body("class A(np.ndarray): pass", "return np.zeros(()).view(A)"), "FAIL", "returned an A, not an array"
     ),
