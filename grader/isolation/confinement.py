@@ -132,8 +132,8 @@ def _limit(limits: Limits, other_user: bool) -> None:
         lower(resource.RLIMIT_NPROC, tasks + limits.processes + THREADS)
     if sys.platform == "linux":
         # Relative to the memory that the imports hold: with an absolute limit, a larger JAX would fail every submission.
-        held = int(Path("/proc/self/statm").read_text().split()[5]) * os.sysconf("SC_PAGE_SIZE")
-        lower(resource.RLIMIT_DATA, held + limits.memory)
+        in_use = int(Path("/proc/self/statm").read_text().split()[5]) * os.sysconf("SC_PAGE_SIZE")
+        lower(resource.RLIMIT_DATA, in_use + limits.memory)
 
 
 def _tasks() -> int:

@@ -47,9 +47,9 @@ def unshare() -> bool:
 
 
 def enter_root(folder: Path, readable: Iterable[Path], writable: Iterable[Path], memory: int) -> None:
-    """Makes SCRATCH the current folder of a new root folder, which contains only the given paths of the old one and an empty
-    SCRATCH, /tmp and /dev/shm. These three are in memory and hold at most `memory` bytes each.
+    """Replaces the root folder by one that contains only the given paths, and an empty SCRATCH, /tmp and /dev/shm.
 
+    These three are in memory and hold at most `memory` bytes each. SCRATCH becomes the current folder.
     To be called in the first process of a new process namespace. The new root is mounted over `folder`. Raises OSError.
     """
     _mount("none", "/", "", _RECURSIVE | _PRIVATE)

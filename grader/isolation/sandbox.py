@@ -36,7 +36,7 @@ THREADS = 128  # for the threads of Python, of XLA (up to eight devices) and of 
 IMPORTS = 1 << 30  # bytes, for Python, JAX and their threads
 SUPERVISORS = 2  # the grader's own processes in a worker's tree
 END_SECONDS = 5.0  # for a killed tree to disappear
-# Seconds between two measurements of a tree, and how long the short interval lasts: each one costs some milliseconds of CPU time.
+# Seconds between two measurements of a tree, and for how long the short interval is used. Each measurement costs milliseconds.
 SHORT_INTERVAL, LONG_INTERVAL, SHORT_INTERVAL_LASTS = 0.1, 0.5, 5.0
 
 # Layers to leave out, for tests of what the others stop: namespaces, landlock, seccomp, cgroup, user.
@@ -295,7 +295,7 @@ def _environment(home: str) -> dict[str, str]:
         "JAX_PERSISTENT_CACHE_MIN_ENTRY_SIZE_BYTES": "-1",
         "JAX_PLATFORMS": "cpu",  # a verdict must not depend on the machine's accelerator
         "LANG": "C.UTF-8",
-        "OPENBLAS_NUM_THREADS": "1",  # otherwise NumPy starts a thread at import; forking and Landlock need a single thread
+        "OPENBLAS_NUM_THREADS": "1",  # otherwise NumPy starts threads when imported; forks and Landlock need a single thread
         "PATH": os.defpath,
         "TF_CPP_MIN_LOG_LEVEL": "3",
         "TMPDIR": home,

@@ -42,7 +42,7 @@ def main() -> None:
             launch = Launch.decode(json.loads(data))
             runtime = worker.prepare(launch.job.problem)
             worker.settle()
-            if len(os.listdir("/proc/self/task")) > 1:  # an initialized JAX, for one, has threads
+            if len(os.listdir("/proc/self/task")) > 1:  # such as those of an initialized JAX
                 raise RuntimeError(
                     f"importing the probes of {launch.job.problem} started threads, so the zygote cannot fork"
                 )

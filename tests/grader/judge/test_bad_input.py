@@ -73,7 +73,7 @@ FILES = {
     "endless recursion": Bad(body("return next_token_loss(logits, token_ids, pad_id)"), "ERROR", "RecursionError"),
     "None": Bad(body("x = 1"), "FAIL", "returned None"),
     "string": Bad(body("return 'hello'"), "FAIL", "returned a str"),
-    "ragged list": Bad(body("return [[1.0, 2.0], [3.0]]"), "FAIL", "a list, tuple or dictionary came back"),
+    "ragged list": Bad(body("return [[1.0, 2.0], [3.0]]"), "FAIL", "a list, tuple or dictionary instead of one array"),
     "wrong shape": Bad(body("return jnp.zeros(3)"), "FAIL", "shape (3,), expected ()"),
     "wrong dtype": Bad(body("return jnp.int32(3)"), "FAIL", "is int32, expected float32"),
     "bfloat16": Bad(
