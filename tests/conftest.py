@@ -52,7 +52,7 @@ Grade = Callable[..., Run]
 
 def boot(root: Path = ROOT) -> str:
     """`grade` of a course, as the text of a program."""
-    return f"import sys; sys.path.insert(0, {str(root)!r}); from grader.cli import main; main()"
+    return f"import sys; sys.path.insert(0, {str(root)!r}); from grader.cli.learner import main; main()"
 
 
 # `grade` as a program file, as an installed one is: processes of a pool import it again, and must not run it.
