@@ -30,7 +30,7 @@ def training_bytes(vocab_size: int, context: int, d_model: int, d_ff: int, num_l
     return copies * size * count_parameters(vocab_size, context, d_model, d_ff, num_layers)
 
 
-def utilisation(
+def utilization(
     tokens_per_second: float,
     peak_flops: float,
     vocab_size: int,

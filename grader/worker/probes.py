@@ -91,7 +91,7 @@ def parameters(subject: Subject, case: Case, *, entry: str, initial: list[str]) 
     _, state, _ = subject.build(entry, case)
     arrays = named(state, "")
     if initial:
-        make = subject.maker(entry, case)
+        make = subject.constructor(entry, case)
 
         def initial_values() -> Arrays:
             values = named(nnx.state(make(), nnx.Param), "")

@@ -57,6 +57,9 @@ class Subject:
 
     def attribute(self, name: str) -> Any:
         """The function or class `name` of the file. Raises BadEntryError, which suggests a similar name."""
+        former = next((entry.formerly for entry in self.problem.entries if entry.name == name), "")
+        if name not in self.namespace and former in self.namespace:
+            name = former
         if name not in self.namespace:
             public = [key for key, value in self.namespace.items() if callable(value) and not key.startswith("_")]
             similar = nearest(name, public)
@@ -122,7 +125,7 @@ class Subject:
         """
         key = ("build", name, static(case))
         if key not in self.memo:
-            make = self.maker(name, case)
+            make = self.constructor(name, case)
             try:
                 module = nnx.eval_shape(make)
                 built = nnx.split(module, nnx.Param, ...)
@@ -133,7 +136,7 @@ class Subject:
         graphdef, parameters, rest = self.memo[key]
         return graphdef, fill_state(parameters, case.seed), rest
 
-    def maker(self, name: str, case: Case) -> Callable[[], nnx.Module]:
+    def constructor(self, name: str, case: Case) -> Callable[[], nnx.Module]:
         """A function that constructs the module entry as the page says. Raises BadEntryError if it is not an nnx.Module."""
         entry = self.problem.entry(name)
         cls = self.attribute(name)

@@ -17,11 +17,11 @@ def learning(subject: Subject, case: Case) -> Reading:
     """The first and last loss of a run, the tokens that the trained model gives, and the first loss of given parameters."""
     token_ids = jnp.asarray(case.values["token_ids"])
     V = int(case.values["vocab_size"])
-    given = subject.maker("AToA", case)()
+    given = subject.constructor("AToA", case)()
     fill_module(given, case.seed)
     with patch.object(nnx.Optimizer, "update", autospec=True, side_effect=nnx.Optimizer.update) as update:
         first = _learn(subject, given, token_ids[:1])
-    model: Any = subject.maker("AToA", case)()
+    model: Any = subject.constructor("AToA", case)()
     losses = _learn(subject, model, token_ids)
     return Reading(
         {

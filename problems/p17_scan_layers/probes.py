@@ -24,7 +24,7 @@ def stacking(subject: Subject, case: Case) -> Reading:
         return size(call, parameters, arrays)
 
     growth = subject.once("growth", case, lambda: lines(depth + 4) - lines(depth))
-    model = subject.maker(NAME, case)()
+    model = subject.constructor(NAME, case)()
     matrices = [x for x in named(nnx.state(model, nnx.Param), "").values() if x.ndim == 3 and len(x) == depth]
     pairs = [(i, j) for i in range(depth) for j in range(i)]
     equal = sum(any(bool(np.array_equal(x[i], x[j])) for x in jax.device_get(matrices)) for i, j in pairs)

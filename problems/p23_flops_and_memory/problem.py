@@ -30,7 +30,7 @@ PROBLEM = Problem(
         Entry("forward_flops_per_token", SIZES),
         Entry("training_flops_per_token", SIZES),
         Entry("training_bytes", SIZES),
-        Entry("utilisation", ("tokens_per_second", "peak_flops", *SIZES)),
+        Entry("utilization", ("tokens_per_second", "peak_flops", *SIZES), formerly="utilisation"),
     ),
     cases={
         "cases": Cases(gpt, {"V": (11, 50257), "T": (5, 1024), "D": (2, 768), "F": (3, 3072), "L": (1, 12)}, draws=5)
@@ -40,6 +40,6 @@ PROBLEM = Problem(
         Check("forward operations", 2, "counting", leaves="forward_flops_per_token", tolerance=LAST_BITS),
         Check("training operations", 1, "counting", leaves="training_flops_per_token", tolerance=LAST_BITS),
         Check("training bytes", 1, "counting", leaves="training_bytes", tolerance=LAST_BITS),
-        Check("utilization", 1, "counting", leaves="utilisation", tolerance=LAST_BITS),
+        Check("utilization", 1, "counting", leaves="utilization", tolerance=LAST_BITS),
     ),
 )

@@ -21,7 +21,7 @@ def training_bytes(vocab_size: int, context: int, d_model: int, d_ff: int, num_l
     raise NotImplementedError
 
 
-def utilisation(
+def utilization(
     tokens_per_second: float,
     peak_flops: float,
     vocab_size: int,

@@ -85,7 +85,7 @@ def _change(subject: Subject, case: Case, width: int) -> float:
 
 
 def _model(subject: Subject, case: Case, width: int) -> nnx.Module:
-    return subject.maker("MupLM", replace(case, values={**case.values, "d_model": width}))()
+    return subject.constructor("MupLM", replace(case, values={**case.values, "d_model": width}))()
 
 
 def _adam(subject: Subject, case: Case, width: int) -> optax.GradientTransformation:

@@ -1,4 +1,4 @@
-"""ForkedProcess workers: their exit code reaches the judge unchanged, and they inherit no descriptor but their own."""
+"""Forked workers: their exit code reaches the judge unchanged, and they inherit no descriptor but their own."""
 
 from collections.abc import Callable, Iterator
 

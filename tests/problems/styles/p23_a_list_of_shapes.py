@@ -1,4 +1,4 @@
-"""Parameters counted from a list of shapes, operations from a list of products (K, N)."""
+"""Parameters counted from a list of shapes, operations from a list of products (K, N). `utilization` has the name it had before the course took to American spelling."""
 
 import math
 
