@@ -1,4 +1,7 @@
-"""Parameters counted from a list of shapes, operations from a list of products (K, N). `utilization` has the name it had before the course took to American spelling."""
+"""Parameters counted from a list of shapes, operations from a list of products (K, N).
+
+`utilization` has its former name, which is still graded.
+"""
 
 import math
 
