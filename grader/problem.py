@@ -51,13 +51,15 @@ class Entry:
 
     A function is called with the case's values named in `arguments`, in that order: numbers stay Python numbers, arrays
     are traced. A module is constructed from those named in `construct` and `rngs=`, then called with `arguments`. Where the
-    page leaves a module's constructor open, `made_by` is a function entry that constructs one: that one is graded.
+    page leaves a module's constructor open, `made_by` is a function entry that constructs one: that one is graded. Files that
+    use the entry's former name, `formerly`, are still graded.
     """
 
     name: str
     arguments: tuple[str, ...]
     construct: tuple[str, ...] | None = None
     made_by: Entry | None = None
+    formerly: str = ""
 
     @property
     def is_module(self) -> bool:

@@ -34,7 +34,7 @@ def test_one_test_for_each_check(run):
     assert "attempts/p07_next_token_loss.py::shifted by one FAILED" in done.stdout
     assert "attempts/p07_next_token_loss.py::nothing to predict gives 0 PASSED" in done.stdout
     assert "4 failed, 1 passed, 4 skipped" in done.stdout
-    assert "This is what comes out of: no shift." in done.stdout
+    assert "This is what comes out of: targets not shifted." in done.stdout
     assert "Traceback" not in done.stdout
     assert "judge.py" not in done.stdout, "no frame of ours"
 

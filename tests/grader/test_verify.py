@@ -43,14 +43,14 @@ def copy(tmp_path: Path) -> Path:
         (STUB, "raise NotImplementedError", "return x", "the stub is FAIL"),
         (STUB, "def layer_norm(", "def norm(", "the stub does not define `layer_norm`"),
         (SOLUTION, "    mean = ", "    1 / 0\n    mean = ", "ZeroDivisionError"),
-        (DEFINITION, 'name="faint rows"', 'name="output"', "two checks are called 'output'"),
+        (DEFINITION, 'name="rows with a tiny variance"', 'name="output"', "two checks are called 'output'"),
         (
             IDEAS,
-            'name = "one mean for everything"',
-            'name = "wrong axis"',
-            "two misconceptions are called 'wrong axis'",
+            'name = "statistics of the whole array"',
+            'name = "statistics over the wrong axis"',
+            "two misconceptions are called 'statistics over the wrong axis'",
         ),
-        (IDEAS, ONE_MEAN, WRONG_AXIS, "'one mean for everything' is named as 'wrong axis'"),
+        (IDEAS, ONE_MEAN, WRONG_AXIS, "'statistics of the whole array' is named as 'statistics over the wrong axis'"),
         (IDEAS, "find = ", "fnd = ", "cannot be read"),
     ],
 )
@@ -65,7 +65,7 @@ def test_what_is_unsound_is_said(file, old, new, complaint, copy: Path, grade: G
 
 
 def test_a_misconception_that_the_checks_do_not_see(copy: Path, grade: Grade):
-    """Without the faint rows, epsilon on the wrong side of the root would pass."""
+    """Without the rows with a tiny variance, epsilon on the wrong side of the root would pass."""
     with (copy / IDEAS).open("a") as file:
         file.write(
             '\n[[misconception]]\nname = "epsilon a little larger"\nsays = "It is."\n'

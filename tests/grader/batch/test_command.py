@@ -14,10 +14,13 @@ from pathlib import Path
 import psutil
 import pytest
 
+from grader.course import catalog
 from tests.conftest import Grade, boot
 from tests.grader.batch.conftest import GOOD, NAME, WRONG, Submit, rows, stored
 
 BOOT = boot()
+MISCONCEPTIONS = catalog.misconceptions(catalog.load(NAME))
+NO_SHIFT = next(idea.name for idea in MISCONCEPTIONS if WRONG in idea.variants(GOOD).values())
 
 # In a background job of a shell, these tests and all processes that they start would ignore SIGINT.
 ENABLE_SIGINT = "import signal; signal.signal(signal.SIGINT, signal.default_int_handler); "
@@ -34,7 +37,7 @@ def test_a_class_is_graded_and_graded_again(grade: Grade, school_class: Path, se
         "Ada Lovelace": ("PASS", "6"), "Zoë": ("FAIL", "1"), "'=cmd": ("NOT ATTEMPTED", "0"), "quits": ("ERROR", "0"),
         "copy of Zoë": ("FAIL", "1"), "loops": ("TIMEOUT", "0"), "nothing": ("NOT ATTEMPTED", "0"), "broken": ("ERROR", "0"),
     }  # fmt: skip
-    assert table["Zoë"]["misconception"] == "no shift"
+    assert table["Zoë"]["misconception"] == NO_SHIFT
     assert table["nothing"]["message"] == "nothing was submitted"
     assert "binary file" in table["broken"]["message"]
     assert "the process exited" in table["quits"]["message"]
@@ -49,7 +52,7 @@ def test_a_class_is_graded_and_graded_again(grade: Grade, school_class: Path, se
         assert sum(test["max_score"] for test in tests) == 6
         assert any(message in test["output"] for test in tests)
     page = (out / "summary.html").read_text()
-    for text in ("8 learners, 1 problems", "no shift", "copy of Zoë"):
+    for text in ("8 learners, 1 problems", NO_SHIFT, "copy of Zoë"):
         assert text in page
     assert "http" not in page.replace("http-equiv", "")
     with closing(sqlite3.connect(out / "results.sqlite")) as database:

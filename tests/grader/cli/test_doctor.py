@@ -1,4 +1,4 @@
-"""`grade doctor`: what it finds, and what it says to do."""
+"""`grade doctor` reports the isolation of this machine and how to obtain what is missing."""
 
 import pytest
 
@@ -12,6 +12,13 @@ def test_all_is_fine_here(grade: Grade):
     assert run.code == 0, run.out
     for subject in ("python", "jax", "devices", "isolation", "cache", "course", "workspace"):
         assert f"ok    {subject}" in run.out
+    assert "strict: " in run.out
+
+
+def test_a_missing_layer_is_reported_with_its_remedy(grade: Grade):
+    out = grade("doctor", GRADE_WITHOUT="landlock").out
+    assert "CHECK isolation         partial: " in out
+    assert "5.13" in out
 
 
 def test_strict_isolation_is_fine():

@@ -61,7 +61,7 @@ def test_an_earlier_misconception_is_named(workspace: Path, grade: Grade):
     run = grade("problem", "12", "--json").json
     assert run["verdict"] == "FAIL"
     assert run["earlier"] == {
-        "problem": "p11_gradient_clipping", "verdict": "FAIL", "misconception": "norm after clipping",
+        "problem": "p11_gradient_clipping", "verdict": "FAIL", "misconception": "norm reported after clipping",
     }  # fmt: skip
 
 

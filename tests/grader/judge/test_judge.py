@@ -105,7 +105,7 @@ def test_the_json_object_is_stable(grade: Grade, tmp_path):
     assert [list(check) for check in report["checks"]] == [
         ["name", "passed", "points", "message", "verdict", "kind"]
     ] * 5
-    assert report["misconception"]["name"] == "no shift"
+    assert report["misconception"]["name"] == "targets not shifted"
     example = report["counterexample"]
     assert list(example) == ["inputs", "leaf", "index", "expected", "got"]
     assert set(example["inputs"]) == {"logits", "token_ids", "pad_id"}

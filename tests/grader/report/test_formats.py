@@ -59,7 +59,7 @@ def test_gradescope(told):
         assert test["output_format"] in ("text", "html", "simple_format", "md", "ansi")
     assert sum(test["score"] for test in result["tests"]) == 1
     assert sum(test["max_score"] for test in result["tests"]) == 6
-    assert "This is what comes out of: no shift." in result["output"]
+    assert "This is what comes out of: targets not shifted." in result["output"]
 
 
 def test_prairielearn(told):
@@ -114,7 +114,7 @@ def test_junit(told):
     cases = list(suite)
     assert all(case.tag == "testcase" and case.get("name") and case.get("classname") for case in cases)
     assert [len(case) for case in cases].count(1) == 4
-    assert "no shift" in (cases[0][0].text or "")
+    assert "targets not shifted" in (cases[0][0].text or "")
 
 
 def test_junit_holds_any_text(told):
@@ -134,4 +134,4 @@ def test_secret_cases_are_not_told(told, name: str, tmp_path: Path):
         assert "LEAK" not in out
         assert "expected" not in out
         assert ("a number differs" in out) == (text == WRONG)
-    assert "no shift" in told("text", WRONG, "--seed-file", tmp_path / "seed.txt")
+    assert "targets not shifted" in told("text", WRONG, "--seed-file", tmp_path / "seed.txt")
