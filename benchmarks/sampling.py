@@ -13,8 +13,8 @@ import time
 from flax import nnx
 
 from harness.config import preset
-from harness.model import GPT
-from harness.sample import CachedDecoder, Decoder, Sampling, WindowDecoder, generate
+from harness.model.gpt import GPT
+from harness.model.sampling import CachedDecoder, Decoder, Sampling, WindowDecoder, generate
 
 NEW = 128
 PROMPT = list(range(100, 108))

@@ -48,8 +48,8 @@ def ours():
     import jax
 
     from harness.config import preset
-    from harness.sharding import make_mesh, put_batch
-    from harness.state import make_programs
+    from harness.training.sharding import make_mesh, put_batch
+    from harness.training.train_step import make_programs
 
     config = dataclasses.replace(preset("tutorial"), vocab_size=V, mesh="1x1")
     mesh = make_mesh(config)
@@ -101,7 +101,7 @@ def main(rounds: int) -> None:
         child.wait()
 
     from harness.config import preset
-    from harness.device import flops_per_token, peak_flops
+    from harness.run.hardware import flops_per_token, peak_flops
 
     import dataclasses  # isort: skip
 

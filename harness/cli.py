@@ -80,11 +80,11 @@ def train(
     if processes > 1:
         _join(coordinator, processes, process)
     _prepare_jax()
-    from harness.pieces import load_pieces
-    from harness.runs import Run
-    from harness.session import load_state, open_session, sample_text, say
-    from harness.train import report
-    from harness.train import train as run_training
+    from harness.pieces.load import load_pieces
+    from harness.run.folder import Run
+    from harness.run.loop import report
+    from harness.run.loop import train as run_training
+    from harness.run.session import load_state, open_session, sample_text, say
 
     name = name or preset_name or "pocket"
     if not name or Path(name).name != name or name.startswith("."):
@@ -171,9 +171,9 @@ def sample(
 ) -> None:  # fmt: skip
     """Let a trained model go on with a text."""
     _prepare_jax()
-    from harness.sample import PROMPTS, Sampling, encode_prompt, stream_text
-    from harness.session import load_state
-    from harness.tokenizer import get_tokenizer
+    from harness.data.tokenizer import get_tokenizer
+    from harness.model.sampling import PROMPTS, Sampling, encode_prompt, stream_text
+    from harness.run.session import load_state
 
     sampling = Sampling(temperature, top_k, top_p, seed, max_tokens)
     session = _open(root, run_name)
@@ -205,8 +205,8 @@ def evaluate(run_name: str, step: int | None, root: Path) -> None:
 
     import jax
 
-    from harness.ngrams import ngram_loss
-    from harness.session import load_state
+    from harness.data.ngrams import ngram_loss
+    from harness.run.session import load_state
 
     session = _open(root, run_name, eval_batches=0)
     step, state = load_state(session, step)
@@ -224,9 +224,9 @@ def evaluate(run_name: str, step: int | None, root: Path) -> None:
 
 def _open(root: Path, run_name: str, **changes: Any) -> Any:
     """The session of a run that is there, on one device."""
-    from harness.pieces import load_pieces
-    from harness.runs import Run
-    from harness.session import open_session
+    from harness.pieces.load import load_pieces
+    from harness.run.folder import Run
+    from harness.run.session import open_session
 
     run = Run.find(root, run_name)
     config = dataclasses.replace(run.config(), mesh="1x1", fsdp=False, **changes)
@@ -245,8 +245,8 @@ def export(run_name: str, folder: Path, step: int | None, root: Path) -> None:
     Your own export_gpt2, problem 28, does it.
     """
     _prepare_jax()
-    from harness.assembly import export as export_model
-    from harness.session import load_state
+    from harness.pieces.adapt import export as export_model
+    from harness.run.session import load_state
 
     if folder.exists() and any(folder.iterdir()):
         raise UsageError(f"{folder} is not empty. Name a folder that is not there yet.")
@@ -270,9 +270,9 @@ def data(source: str, tokenizer: str, validation: float) -> None:
 
     SOURCE is pocket, tinystories, or a file.
     """
-    from harness.shards import prepare
-    from harness.sources import open_source
-    from harness.tokenizer import get_tokenizer
+    from harness.data.sources import open_source
+    from harness.data.token_files import prepare
+    from harness.data.tokenizer import get_tokenizer
 
     prepared = prepare(open_source(source, validation), get_tokenizer(tokenizer))
     for split, tokens in (("train", prepared.train), ("validation", prepared.validation)):

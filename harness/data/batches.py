@@ -9,8 +9,8 @@ import numpy as np
 from jaxtyping import Int32
 
 from harness.config import Config
+from harness.data.token_files import Prepared, Tokens
 from harness.errors import UsageError
-from harness.shards import Prepared, Tokens
 
 PADDING = -1  # no token's id: as a target it does not count, as an input its logits are not looked at
 

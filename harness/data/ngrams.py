@@ -4,7 +4,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from harness.shards import Tokens
+from harness.data.token_files import Tokens
 
 COUNT_TOKENS = 1 << 26  # of the training split at most: more does not move the figures
 

@@ -10,7 +10,7 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from harness.plots import ENDINGS, OPENINGS, PLOTS
+from harness.data.story_templates import ENDINGS, OPENINGS, PLOTS
 
 GIRLS = """Lily Mia Anna Sue Lucy Emma Sara Amy Zoe Molly Ella Rose Nina Kate Daisy Clara Ruby Grace Hannah Ivy Julia Laura
 Maria Nora

@@ -7,10 +7,10 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from harness import plots, stories
-from harness.download import fetch_tinystories
+from harness.data import pocket, story_templates
+from harness.data.tinystories import fetch_tinystories
+from harness.data.tokenizer import END_OF_TEXT
 from harness.errors import UsageError
-from harness.tokenizer import END_OF_TEXT
 
 POCKET_STORIES = 60_000
 READ_BYTES = 1 << 24  # of a text file at a time
@@ -39,7 +39,7 @@ def open_source(spec: str, validation: float) -> Source:
 
     if spec.partition(":")[0] == "pocket":
         count = _count(spec)
-        return Source(spec, _key(pocket_version(), count, every), lambda: label(stories.stories(count)))
+        return Source(spec, _key(pocket_version(), count, every), lambda: label(pocket.stories(count)))
     if spec == "tinystories":
         files = fetch_tinystories()
         return Source(
@@ -63,7 +63,7 @@ def open_source(spec: str, validation: float) -> Source:
 @functools.cache
 def pocket_version() -> str:
     """Changes whenever the generator of the embedded stories does."""
-    return _key(*(Path(module.__file__).read_bytes() for module in (stories, plots) if module.__file__))
+    return _key(*(Path(module.__file__).read_bytes() for module in (pocket, story_templates) if module.__file__))
 
 
 def _count(spec: str) -> int:

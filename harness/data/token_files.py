@@ -14,8 +14,8 @@ import tiktoken
 
 from commandline.folders import cache_folder
 from commandline.progress import progress
+from harness.data.sources import Source
 from harness.errors import HarnessError, UsageError
-from harness.sources import Source
 
 SHARD_TOKENS = 1 << 26  # 128 MiB
 STORIES_AT_ONCE = 4096

@@ -1,6 +1,6 @@
 """Makes pocket_2k.tiktoken: byte-pair encoding (Gage 1994; Sennrich et al. 2016) trained on the embedded stories.
 
-    python -m harness.train_tokenizer
+    python -m harness.data.train_tokenizer
 
 Counting words first makes it quick: the stories have some hundred distinct ones, however many stories there are.
 """
@@ -12,8 +12,8 @@ from itertools import pairwise
 
 import regex
 
-from harness.stories import stories
-from harness.tokenizer import POCKET_FILE, SPLIT_PATTERN
+from harness.data.pocket import stories
+from harness.data.tokenizer import POCKET_FILE, SPLIT_PATTERN
 
 VOCABULARY = 2048
 STORIES = 20_000

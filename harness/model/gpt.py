@@ -13,8 +13,8 @@ import jax.numpy as jnp
 from flax import nnx
 from jaxtyping import Array, Float, Int, PRNGKeyArray
 
-from harness.attention import causal_attention
 from harness.config import Config
+from harness.model.attention import causal_attention
 
 Key = PRNGKeyArray | None
 Maker = Callable[[Config, nnx.Rngs], nnx.Module]

@@ -15,7 +15,7 @@ from jax.sharding import AbstractMesh, Mesh
 from jax.sharding import PartitionSpec as P
 from jaxtyping import Array, Float, Int
 
-from harness.model import Head
+from harness.model.gpt import Head
 
 # Tokens whose logits exist at once. On CPU they should stay in the caches, but each chunk passes once over the head's
 # gradient; measured

@@ -14,7 +14,7 @@ from flax import nnx
 from jaxtyping import Array, Float, Int, PRNGKeyArray
 
 from harness.errors import UsageError
-from harness.model import GPT, Cache
+from harness.model.gpt import GPT, Cache
 
 PROMPTS = {"next": "Once upon a time, there was", "same": "Every effort moves you"}
 

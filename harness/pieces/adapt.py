@@ -20,18 +20,18 @@ from flax import nnx
 from jax.sharding import Mesh, PartitionSpec
 from jaxtyping import Array, PRNGKeyArray
 
-from harness import lora
 from harness.config import Config
-from harness.data import PADDING, Rows
+from harness.data.batches import PADDING, Rows
+from harness.data.token_files import Tokens
 from harness.errors import UsageError
-from harness.model import GPT, Parts
-from harness.optimizer import OptimizerParts
-from harness.pieces import Pieces, blame
-from harness.sample import Choose, Sampling, WindowDecoder, choose, generate
-from harness.sharding import Spec, path_names
-from harness.shards import Tokens
-from harness.state import LossSum, Theirs
-from harness.trials import PAD_ID
+from harness.model import lora
+from harness.model.gpt import GPT, Parts
+from harness.model.sampling import Choose, Sampling, WindowDecoder, choose, generate
+from harness.pieces.load import Pieces, blame
+from harness.pieces.registry import PAD_ID
+from harness.training.optimizer import OptimizerParts
+from harness.training.sharding import Spec, path_names
+from harness.training.train_step import LossSum, Theirs
 
 
 class _Batched(nnx.Module):

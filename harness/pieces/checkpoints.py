@@ -9,11 +9,11 @@ from typing import Any
 import jax
 from flax import nnx
 
-from harness.checkpoint import KEEP_LAST, Restored, best_step
 from harness.errors import PieceError
-from harness.pieces import Pieces, blame
-from harness.state import Programs
-from harness.trials import Position
+from harness.pieces.load import Pieces, blame
+from harness.pieces.registry import Position
+from harness.training.checkpoint import KEEP_LAST, Restored, best_step
+from harness.training.train_step import Programs
 
 LOSS = "loss.json"
 

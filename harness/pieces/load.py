@@ -1,6 +1,6 @@
 """Pieces: the learner's own classes and functions. Finds them in a workspace, tries each, and says whose is used.
 
-What a run is then made of is in `harness.assembly`.
+What a run is then made of is in `harness.pieces.adapt`.
 """
 
 import functools
@@ -18,7 +18,7 @@ from typing import Any
 
 from harness.config import Config
 from harness.errors import HarnessError, PieceError, UsageError
-from harness.trials import KNOWN, MODULES
+from harness.pieces.registry import KNOWN, MODULES
 
 COURSE = sorted(set(MODULES.values()))
 WHEN = {

@@ -14,9 +14,9 @@ from flax import nnx
 from jax.sharding import Mesh, PartitionSpec
 
 from harness.config import Config
+from harness.data.tokenizer import END_OF_TEXT, get_tokenizer
 from harness.errors import PieceError
-from harness.model import GPT
-from harness.tokenizer import END_OF_TEXT, get_tokenizer
+from harness.model.gpt import GPT
 
 PAD_ID = -1
 V, T, D, H, F, L = 11, 5, 12, 3, 14, 2

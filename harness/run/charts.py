@@ -3,7 +3,7 @@
 from pathlib import Path
 from typing import Any
 
-from harness.runs import write_atomically
+from harness.run.folder import write_atomically
 
 
 def draw(folder: Path, metrics: list[dict[str, Any]], title: str) -> None:

@@ -15,14 +15,15 @@ import numpy as np
 from flax import nnx
 
 from commandline.progress import progress
-from harness import charts, pieces
-from harness.checkpoint import Keeper, Restored
-from harness.device import flops_per_token, memory_bytes, peak_flops
+from harness.data.ngrams import ngram_loss
 from harness.errors import HarnessError
-from harness.ngrams import ngram_loss
-from harness.runs import MetricsWriter, write_atomically
-from harness.session import Say, Session, sample_text, start_from
-from harness.state import StepMetrics
+from harness.pieces import load as pieces
+from harness.run import charts
+from harness.run.folder import MetricsWriter, write_atomically
+from harness.run.hardware import flops_per_token, memory_bytes, peak_flops
+from harness.run.session import Say, Session, sample_text, start_from
+from harness.training.checkpoint import Keeper, Restored
+from harness.training.train_step import StepMetrics
 
 RUN_AHEAD = 2  # steps handed to the device before the metrics of the first are looked at
 SKIPPED_IN_A_ROW = 20

@@ -11,20 +11,22 @@ import jax.numpy as jnp
 from flax import nnx
 from jax.sharding import Mesh
 
-from harness import assembly, lora, pieces
-from harness.checkpoint import Checkpoints, Keeper
 from harness.config import Config
-from harness.data import Rows, Windows, check, train_batches, validation_batches, windows
+from harness.data.batches import Rows, Windows, check, train_batches, validation_batches, windows
+from harness.data.sources import open_source
+from harness.data.token_files import Prepared, prepare
+from harness.data.tokenizer import get_tokenizer
 from harness.errors import HarnessError, UsageError
-from harness.model import GPT
-from harness.piece_checkpoints import PieceCheckpoints
-from harness.runs import Run
-from harness.sample import PROMPTS, CachedDecoder, Sampling, WindowDecoder, encode_prompt, generate, stream_text
-from harness.sharding import make_mesh, path_names, put_batch
-from harness.shards import Prepared, prepare
-from harness.sources import open_source
-from harness.state import Programs, make_programs
-from harness.tokenizer import get_tokenizer
+from harness.model import lora
+from harness.model.gpt import GPT
+from harness.model.sampling import PROMPTS, CachedDecoder, Sampling, WindowDecoder, encode_prompt, generate, stream_text
+from harness.pieces import adapt
+from harness.pieces import load as pieces
+from harness.pieces.checkpoints import PieceCheckpoints
+from harness.run.folder import Run
+from harness.training.checkpoint import Checkpoints, Keeper
+from harness.training.sharding import make_mesh, path_names, put_batch
+from harness.training.train_step import Programs, make_programs
 
 Say = Callable[[str], None]
 
@@ -49,7 +51,7 @@ class Session:
     def rows(self) -> Rows:
         """The windows to train on, packed by the workspace if it can."""
         if self.pieces is not None and "pack" in self.found:
-            return assembly.packed(self.config, self.pieces, self.prepared.train)
+            return adapt.packed(self.config, self.pieces, self.prepared.train)
         return windows(self.config, self.prepared.train)
 
     @functools.cached_property
@@ -62,7 +64,7 @@ class Session:
         place = jax.process_index(), jax.process_count()
         if self.pieces is None or "make_loader" not in self.found:
             return train_batches(self.config, self.rows, *place)
-        return assembly.loader(self.config, self.pieces, self.rows, *place)
+        return adapt.loader(self.config, self.pieces, self.rows, *place)
 
     def put(self, rows: Any) -> jax.Array:
         """A batch on the devices."""
@@ -84,7 +86,7 @@ class Session:
             return generate(CachedDecoder(model, sampling), ids, sampling, end, number)
         if self.pieces is None:
             return generate(WindowDecoder(model, sampling, self.config.context), ids, sampling, end, number)
-        return assembly.tokens(self.config, self.pieces, model, ids, sampling, end, number)
+        return adapt.tokens(self.config, self.pieces, model, ids, sampling, end, number)
 
     def validate(self, state: Any) -> float:
         """The mean loss, in nats a token, of the validation batches."""
@@ -120,7 +122,7 @@ def open_session(run: Run, config: Config, found: pieces.Pieces | None, *, say: 
         if found is None:
             programs = make_programs(config, mesh)
         else:
-            programs = pieces.blame(found, lambda: make_programs(config, mesh, assembly.theirs(config, found)))
+            programs = pieces.blame(found, lambda: make_programs(config, mesh, adapt.theirs(config, found)))
     return Session(run, config, prepared, mesh, programs, found)
 
 

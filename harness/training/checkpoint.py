@@ -19,7 +19,7 @@ import orbax.checkpoint as ocp
 from orbax.checkpoint import checkpoint_managers as managers
 
 from harness.errors import HarnessError
-from harness.sharding import path_names
+from harness.training.sharding import path_names
 
 KEEP_LAST = 2
 

@@ -9,7 +9,7 @@ import optax
 from jaxtyping import PyTree
 
 from harness.config import Config
-from harness.sharding import path_names
+from harness.training.sharding import path_names
 
 NOT_DECAYED = ("bias", "scale", "head_bias")
 EVER = 2**31 - 1

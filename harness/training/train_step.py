@@ -12,11 +12,11 @@ from jax.sharding import Mesh
 from jaxtyping import Array, Float, Int, PRNGKeyArray
 
 from harness.config import Config
-from harness.lora import adapted
-from harness.loss import token_loss
-from harness.model import GPT
-from harness.optimizer import OptimizerParts, make_optimizer, schedule, skipped_updates
-from harness.sharding import Spec, shardings
+from harness.model.gpt import GPT
+from harness.model.lora import adapted
+from harness.model.loss import token_loss
+from harness.training.optimizer import OptimizerParts, make_optimizer, schedule, skipped_updates
+from harness.training.sharding import Spec, shardings
 
 # (model, rows (B, T + 1) of ids, dropout key or None) -> the sum of the losses of all targets, in nats, and their number.
 LossSum = Callable[[nnx.Module, Array, PRNGKeyArray | None], tuple[Array, Array]]

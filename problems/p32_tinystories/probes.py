@@ -23,16 +23,16 @@ from grader.leaves import BadOutput, described, named
 from grader.problem import Case
 from grader.subject import Reading, Subject
 from harness.config import Config
-from harness.data import PADDING, validation_batches
+from harness.data.batches import PADDING, validation_batches
+from harness.data.sources import pocket_version
+from harness.data.tokenizer import get_tokenizer
 from harness.errors import HarnessError
-from harness.pieces import Pieces, tried
-from harness.runs import Run
-from harness.sample import PROMPTS, Sampling, encode_prompt
-from harness.session import Session, open_session
-from harness.sources import pocket_version
-from harness.tokenizer import get_tokenizer
-from harness.train import train
-from harness.trials import MODULES
+from harness.model.sampling import PROMPTS, Sampling, encode_prompt
+from harness.pieces.load import Pieces, tried
+from harness.pieces.registry import MODULES
+from harness.run.folder import Run
+from harness.run.loop import train
+from harness.run.session import Session, open_session
 
 TWIN = True
 OPEN = ("learning_rate", "warmup_steps", "final_learning_rate", "weight_decay", "beta2", "clip_norm")

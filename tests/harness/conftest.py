@@ -1,5 +1,6 @@
 """What the harness's tests share: a strict JAX with eight CPU devices, a cache of their own, small runs."""
 
+import importlib
 import os
 import shutil
 import subprocess
@@ -19,11 +20,11 @@ os.environ["XLA_FLAGS"] = QUICK_TO_COMPILE  # for this process, whose JAX has no
 jax.config.update("jax_num_cpu_devices", 8)
 
 with install_import_hook("harness", "beartype.beartype"):
-    from harness import train  # noqa: F401 - all that follows is checked against its annotations
+    importlib.import_module("harness.run.loop")  # and all that it imports, checked against its annotations
 
 from harness.config import Config
-from harness.pieces import Pieces, load_pieces
-from harness.trials import MODULES
+from harness.pieces.load import Pieces, load_pieces
+from harness.pieces.registry import MODULES
 from tests.conftest import ROOT, Run
 
 TINY = Config(

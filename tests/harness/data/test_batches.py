@@ -10,9 +10,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from harness.config import Config
-from harness.data import PADDING, Windows, check, train_batches, validation_batches, windows
+from harness.data.batches import PADDING, Windows, check, train_batches, validation_batches, windows
+from harness.data.token_files import Prepared, Tokens
 from harness.errors import UsageError
-from harness.shards import Prepared, Tokens
 from tests.harness.conftest import TINY
 
 

@@ -5,7 +5,7 @@ import re
 from hypothesis import given
 from hypothesis import strategies as st
 
-from harness.stories import BOYS, CHILDREN, GIRLS, stories, story
+from harness.data.pocket import BOYS, CHILDREN, GIRLS, stories, story
 
 NAMES = set(GIRLS) | set(BOYS)
 HE, SHE = {"he", "him", "his"}, {"she", "her"}

@@ -9,9 +9,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pyarrow import parquet
 
+from harness.data.sources import _split, open_source, read_text
+from harness.data.tokenizer import END_OF_TEXT
 from harness.errors import UsageError
-from harness.sources import _split, open_source, read_text
-from harness.tokenizer import END_OF_TEXT
 
 
 @given(

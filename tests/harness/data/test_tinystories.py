@@ -12,9 +12,9 @@ import pyarrow as pa
 import pytest
 from pyarrow import parquet
 
-from harness import download
+from harness.data import tinystories
+from harness.data.sources import open_source
 from harness.errors import HarnessError
-from harness.sources import open_source
 
 
 def table(*texts: str) -> bytes:
@@ -114,12 +114,12 @@ def test_what_was_downloaded_is_kept_and_gone_on_with(hub: Hub, tmp_path: Path, 
     monkeypatch.setattr("huggingface_hub.constants.DOWNLOAD_CHUNK_SIZE", 1000)  # 10 MB else, more than the file
     hub.cut = 3000
     with pytest.raises(HarnessError, match=r"TinyStories could not be downloaded.*bytes are kept.*goes on"):
-        download.fetch_tinystories()
+        tinystories.fetch_tinystories()
     partial = next((tmp_path / "cache" / "tinystories").glob("*.partial"))
     kept = partial.stat().st_size
     assert kept >= 3000
     hub.cut, hub.down = None, False
-    files = download.fetch_tinystories()
+    files = tinystories.fetch_tinystories()
     assert f"bytes={kept}-" in hub.ranges
     assert [file.read_bytes() for file in files] == list(hub.files.values())
 
@@ -127,7 +127,7 @@ def test_what_was_downloaded_is_kept_and_gone_on_with(hub: Hub, tmp_path: Path, 
 def test_a_file_with_other_bytes_is_not_used(hub: Hub, tmp_path: Path) -> None:
     hub.wrong = True
     with pytest.raises(HarnessError, match="SHA-256 is wrong"):
-        download.fetch_tinystories()
+        tinystories.fetch_tinystories()
     assert not list((tmp_path / "cache" / "tinystories").iterdir())
 
 
@@ -135,4 +135,4 @@ def test_no_hub_is_said_with_what_else_there_is(monkeypatch: pytest.MonkeyPatch,
     monkeypatch.setenv("HARNESS_CACHE", str(tmp_path / "cache"))
     monkeypatch.setattr("huggingface_hub.constants.ENDPOINT", "http://127.0.0.1:9")
     with pytest.raises(HarnessError, match="use --data pocket"):
-        download.fetch_tinystories()
+        tinystories.fetch_tinystories()

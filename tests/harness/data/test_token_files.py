@@ -7,11 +7,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from harness import shards
+from harness.data import token_files
+from harness.data.sources import Source, open_source
+from harness.data.token_files import Tokens, prepare
+from harness.data.tokenizer import get_tokenizer
 from harness.errors import HarnessError, UsageError
-from harness.shards import Tokens, prepare
-from harness.sources import Source, open_source
-from harness.tokenizer import get_tokenizer
 
 POCKET = get_tokenizer("pocket-2k")
 
@@ -23,7 +23,7 @@ def own_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def test_stories_are_packed_with_end_of_text_between_over_several_files(stories_file: Path, monkeypatch) -> None:
-    monkeypatch.setattr(shards, "SHARD_TOKENS", 100)
+    monkeypatch.setattr(token_files, "SHARD_TOKENS", 100)
     source = open_source(str(stories_file), 0.1)
     prepared = prepare(source, POCKET, quiet=True)
     for tokens, validation in ((prepared.train, False), (prepared.validation, True)):

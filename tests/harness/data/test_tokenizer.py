@@ -5,10 +5,10 @@ import tiktoken
 from hypothesis import given
 from hypothesis import strategies as st
 
+from harness.data.pocket import story
+from harness.data.tokenizer import END_OF_TEXT, POCKET_FILE, get_tokenizer
+from harness.data.train_tokenizer import encoding_lines
 from harness.errors import HarnessError, UsageError
-from harness.stories import story
-from harness.tokenizer import END_OF_TEXT, POCKET_FILE, get_tokenizer
-from harness.train_tokenizer import encoding_lines
 
 POCKET = get_tokenizer("pocket-2k")
 

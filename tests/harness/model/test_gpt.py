@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 from flax import nnx
 
-from harness.attention import causal_attention
 from harness.config import Config, preset
-from harness.model import GPT, Cache
+from harness.model.attention import causal_attention
+from harness.model.gpt import GPT, Cache
 from tests.harness.conftest import TINY
 
 pytestmark = pytest.mark.usefixtures("strict_dtypes")

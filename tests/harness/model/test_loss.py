@@ -9,8 +9,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from jax.sharding import AxisType
 
-from harness.loss import token_loss
-from harness.model import Head
+from harness.model.gpt import Head
+from harness.model.loss import token_loss
 
 pytestmark = pytest.mark.usefixtures("strict_dtypes")
 

@@ -7,10 +7,10 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
+from harness.data.tokenizer import get_tokenizer
 from harness.errors import UsageError
-from harness.sample import CachedDecoder, Sampling, WindowDecoder, choose, generate, stream_text
-from harness.tokenizer import get_tokenizer
-from tests.harness.test_model import FORMS, filled
+from harness.model.sampling import CachedDecoder, Sampling, WindowDecoder, choose, generate, stream_text
+from tests.harness.model.test_gpt import FORMS, filled
 
 LOGITS = jnp.log(jnp.array([0.1, 0.4, 0.05, 0.25, 0.2]))
 

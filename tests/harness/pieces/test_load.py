@@ -11,14 +11,14 @@ import numpy as np
 import pytest
 from flax import nnx
 
-from harness import pieces
-from harness.assembly import loader, theirs
 from harness.config import Config
 from harness.errors import PieceError, UsageError
-from harness.pieces import load_pieces
-from harness.sharding import make_mesh, put_batch
-from harness.state import make_programs
-from harness.trials import MODULES
+from harness.pieces import load as pieces
+from harness.pieces.adapt import loader, theirs
+from harness.pieces.load import load_pieces
+from harness.pieces.registry import MODULES
+from harness.training.sharding import make_mesh, put_batch
+from harness.training.train_step import make_programs
 from tests.conftest import ROOT
 from tests.harness.conftest import TINY, Harness
 

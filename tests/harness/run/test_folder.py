@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from harness.errors import UsageError
-from harness.runs import MetricsWriter, Run
+from harness.run.folder import MetricsWriter, Run
 from tests.harness.conftest import TINY
 
 

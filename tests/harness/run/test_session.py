@@ -10,15 +10,15 @@ import numpy as np
 import pytest
 from flax import nnx
 
-from harness import assembly
 from harness.config import Config
 from harness.errors import PieceError, UsageError
-from harness.pieces import Pieces
-from harness.runs import Run
-from harness.sample import Sampling
-from harness.session import Session, load_state, open_session
-from harness.sharding import path_names
-from harness.train import train
+from harness.model.sampling import Sampling
+from harness.pieces import adapt
+from harness.pieces.load import Pieces
+from harness.run.folder import Run
+from harness.run.loop import train
+from harness.run.session import Session, load_state, open_session
+from harness.training.sharding import path_names
 from tests.harness.conftest import TINY
 
 GREEDY = Sampling(temperature=0.0, max_tokens=12)
@@ -71,7 +71,7 @@ def test_a_run_of_all_pieces_goes_on_where_it_was_and_is_exported(
     assert text == list(replace(session, pieces=window).tokens(state, [5, 6, 7], GREEDY))
     loop = only(found, "MiniGPT", "generate", "sampling_distribution")
     assert text == list(replace(session, pieces=loop).tokens(state, [5, 6, 7], GREEDY))
-    assembly.export(session.config, found, session.programs.model(state), tmp_path / "exported")
+    adapt.export(session.config, found, session.programs.model(state), tmp_path / "exported")
     assert json.loads((tmp_path / "exported" / "config.json").read_text())["n_embd"] == course.d_model
     assert step in (3, 6)
 
@@ -149,7 +149,7 @@ def test_fine_tuning_begins_at_the_base_and_moves_adapters_only(
         np.testing.assert_array_equal(a, b)
     assert step == 6
     if pieces is not None:
-        assembly.export(tuned.config, pieces, model, tmp_path / "merged")
+        adapt.export(tuned.config, pieces, model, tmp_path / "merged")
         assert (tmp_path / "merged" / "model.safetensors").exists()
 
 

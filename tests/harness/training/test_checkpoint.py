@@ -12,11 +12,11 @@ import jax
 import numpy as np
 import pytest
 
-from harness.checkpoint import Checkpoints, checksums
 from harness.config import Config
 from harness.errors import HarnessError
-from harness.sharding import make_mesh
-from harness.state import Programs, make_programs
+from harness.training.checkpoint import Checkpoints, checksums
+from harness.training.sharding import make_mesh
+from harness.training.train_step import Programs, make_programs
 from tests.harness.conftest import TINY
 
 SMALL = replace(TINY, vocab_size=96, context=12)
@@ -150,9 +150,9 @@ FULL = """
 import sys, jax, resource, signal
 from pathlib import Path
 from dataclasses import replace
-from harness.checkpoint import Checkpoints
+from harness.training.checkpoint import Checkpoints
 from harness.errors import HarnessError
-from tests.harness.test_checkpoint import SMALL, programs_of
+from tests.harness.training.test_checkpoint import SMALL, programs_of
 config = replace(SMALL, vocab_size=20_000)
 checkpoints = Checkpoints(Path(sys.argv[1]))
 checkpoints.save(1, programs_of(SMALL).create(), {}, 1.0)

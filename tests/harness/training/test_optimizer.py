@@ -9,9 +9,9 @@ import numpy as np
 import optax
 from flax import nnx
 
-from harness.model import GPT
-from harness.optimizer import decayed, learning_rate, make_optimizer, skipped_updates
-from harness.sharding import path_names
+from harness.model.gpt import GPT
+from harness.training.optimizer import decayed, learning_rate, make_optimizer, skipped_updates
+from harness.training.sharding import path_names
 from tests.harness.conftest import TINY
 
 CONFIG = replace(TINY, steps=100, warmup_steps=20, learning_rate=1.4e-3, final_learning_rate=0.1)

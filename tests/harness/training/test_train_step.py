@@ -9,9 +9,9 @@ import pytest
 from flax import nnx
 
 from harness.config import Config
-from harness.optimizer import learning_rate
-from harness.sharding import make_mesh, path_names, put_batch
-from harness.state import Programs, make_programs
+from harness.training.optimizer import learning_rate
+from harness.training.sharding import make_mesh, path_names, put_batch
+from harness.training.train_step import Programs, make_programs
 from tests.harness.conftest import TINY
 
 SMALL = replace(TINY, vocab_size=96, context=12, steps=20)
