@@ -49,16 +49,16 @@ def ours():
 
     from harness.config import preset
     from harness.training.sharding import make_mesh, put_batch
-    from harness.training.train_step import make_programs
+    from harness.training.train_step import make_step_functions
 
     config = dataclasses.replace(preset("tutorial"), vocab_size=V, mesh="1x1")
     mesh = make_mesh(config)
-    programs = make_programs(config, mesh)
-    state = programs.create()
+    functions = make_step_functions(config, mesh)
+    state = functions.init()
 
     def step(number: int) -> float:
         nonlocal state
-        state, metrics = programs.step(state, put_batch(rows(number), mesh))
+        state, metrics = functions.train_step(state, put_batch(rows(number), mesh))
         jax.block_until_ready(state)
         return float(metrics.loss)
 
@@ -80,7 +80,7 @@ def serve(name: str) -> None:
 
 
 def main(rounds: int) -> None:
-    """Both programs, step about."""
+    """Both functions, step about."""
     children = {
         name: subprocess.Popen([sys.executable, __file__, "--serve", name], stdin=subprocess.PIPE, stdout=subprocess.PIPE,
                                text=True, cwd=ROOT, env={"PYTHONPATH": str(ROOT), "PATH": "/usr/bin:/bin"})

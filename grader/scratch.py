@@ -13,6 +13,7 @@ from commandline import files
 
 _PREFIX = "grade-"
 _LOCK = "in-use"
+_locks: list[object] = []  # a lock is released when nothing refers to it
 
 
 def make() -> str:
@@ -25,8 +26,10 @@ def _home() -> Path:
     """This process's own folder in the system's temporary one. A lock says that it is in use for as long as we live."""
     sweep()
     made = Path(tempfile.mkdtemp(prefix=_PREFIX))
-    if files.lock(made / _LOCK) is None:  # swept up before it was locked
+    lock = files.lock(made / _LOCK)
+    if lock is None:  # swept up before it was locked
         return _home()
+    _locks.append(lock)
     atexit.register(leave)
     return made
 

@@ -1,8 +1,7 @@
-"""Simple children's stories from a seeded generator: the data set that is always there.
+"""Simple children's stories from a seeded generator: the data set that needs no download.
 
-Story `index` depends on the seed and the index alone, so any part of the collection can be made anywhere. Each has a hero
-and a friend, and their names, kinds and pronouns stay the same to the end; something goes wrong, somebody mends it,
-somebody learns something.
+Story `index` depends only on the seed and the index, so any part of the collection can be generated on its own. Each story
+has a hero and a friend. Their names, kinds and pronouns are consistent throughout.
 """
 
 import random
@@ -12,64 +11,70 @@ from dataclasses import dataclass
 
 from harness.data.story_templates import ENDINGS, OPENINGS, PLOTS
 
-GIRLS = """Lily Mia Anna Sue Lucy Emma Sara Amy Zoe Molly Ella Rose Nina Kate Daisy Clara Ruby Grace Hannah Ivy Julia Laura
-Maria Nora
-    Olivia Penny Rachel Sophie Tina Wendy
-    Isabel Veronica Yvonne Beatrice""".split()
-BOYS = """Tom Ben Tim Max Sam Jack Leo Finn Bob Dan Luke Joe Nick Owen Billy Adam Charlie David Eric Fred George Henry Jacob
-Kevin Mark
-    Oscar Peter Robert Simon Victor
-    William Xavier Zachary Theodore""".split()
-ANIMALS = """cat dog rabbit bear fox mouse duck frog squirrel hedgehog elephant lion tiger monkey penguin owl turtle pig goat
-sheep
-    horse deer beaver kangaroo raccoon
-    camel giraffe zebra parrot chicken donkey hamster panda""".split()
+GIRLS = """
+    Lily Mia Anna Sue Lucy Emma Sara Amy Zoe Molly Ella Rose Nina Kate Daisy Clara Ruby Grace Hannah Ivy Julia Laura
+    Maria Nora Olivia Penny Rachel Sophie Tina Wendy Isabel Veronica Yvonne Beatrice
+""".split()
+BOYS = """
+    Tom Ben Tim Max Sam Jack Leo Finn Bob Dan Luke Joe Nick Owen Billy Adam Charlie David Eric Fred George Henry
+    Jacob Kevin Mark Oscar Peter Robert Simon Victor William Xavier Zachary Theodore
+""".split()
+ANIMALS = """
+    cat dog rabbit bear fox mouse duck frog squirrel hedgehog elephant lion tiger monkey penguin owl turtle pig goat
+    sheep horse deer beaver kangaroo raccoon camel giraffe zebra parrot chicken donkey hamster panda
+""".split()
 CHILDREN = {"girl": GIRLS, "boy": BOYS}
 PRONOUNS = {"girl": ("she", "her", "her"), "boy": ("he", "him", "his")}
 PARENTS = ("mom", "dad", "grandma", "grandpa", "aunt", "uncle", "sister", "brother")
-COLOURS = "red blue green yellow purple orange white brown pink golden silver black".split()
+COLORS = "red blue green yellow purple orange white brown pink golden silver black".split()
 SIZES = "little big tiny shiny old new pretty soft round wooden fluffy lovely".split()
-TOYS = """ball kite doll truck boat drum puzzle robot train teddy balloon bicycle whistle trumpet crown castle rocket
-spaceship necklace
-    umbrella lantern marble scooter wagon guitar helmet blanket bracelet telescope dinosaur
-    xylophone skateboard backpack flute microscope parachute jigsaw compass""".split()
-FOODS = """apple cookie cake pear carrot sandwich pie muffin banana cherry strawberry pancake peach plum melon pumpkin potato
-tomato
-    biscuit sausage
-    pretzel waffle cupcake doughnut noodle dumpling mango pineapple""".split()
+TOYS = """
+    ball kite doll truck boat drum puzzle robot train teddy balloon bicycle whistle trumpet crown castle rocket
+    spaceship necklace umbrella lantern marble scooter wagon guitar helmet blanket bracelet telescope dinosaur
+    xylophone skateboard backpack flute microscope parachute jigsaw compass
+""".split()
+FOODS = """
+    apple cookie cake pear carrot sandwich pie muffin banana cherry strawberry pancake peach plum melon pumpkin
+    potato tomato biscuit sausage pretzel waffle cupcake doughnut noodle dumpling mango pineapple
+""".split()
 FILLINGS = "apple cherry pumpkin peach plum strawberry lemon blueberry potato mushroom".split()
-PLACES = tuple(f"the {word}" for word in """park garden forest beach farm river hill meadow pond playground village market
-mountain
-    lake valley island orchard bridge harbor field""".split())  # fmt: skip
+PLACES = tuple(
+    f"the {word}"
+    for word in """
+    park garden forest beach farm river hill meadow pond playground village market mountain lake valley island
+    orchard bridge harbor field
+""".split()
+)
 HIDING = (
     "under the bed", "behind a tree", "in a basket", "under a bench", "inside a box", "next to a big rock", "below the stairs",
     "between two bushes", "on top of the roof", "in the tall grass", "near the fence", "in a drawer", "under a pile of leaves",
     "behind the curtain", "in the mailbox",
 )  # fmt: skip
 WEATHER = ("sunny", "warm", "windy", "cloudy", "bright", "cold", "foggy", "snowy", "hot", "cool")
-TRAITS = """happy kind curious brave quiet funny clever gentle friendly cheerful polite shy playful lazy stubborn proud
-honest helpful
-    silly patient careless generous thoughtful grumpy adventurous imaginative""".split()
+TRAITS = """
+    happy kind curious brave quiet funny clever gentle friendly cheerful polite shy playful lazy stubborn proud
+    honest helpful silly patient careless generous thoughtful grumpy adventurous imaginative
+""".split()
 TIMES = ("morning", "afternoon", "evening")
 
 
 @dataclass(frozen=True)
 class Character:
-    """Somebody in a story: a name, a kind (`girl`, `boy` or an animal) and the pronouns that go with them."""
+    """A character of a story: a name, a kind (`girl`, `boy` or an animal) and a gender, which selects the pronouns."""
 
     name: str
     kind: str
     gender: str
 
     @classmethod
-    def draw(cls, rng: random.Random, but: "Character | None" = None) -> "Character":
-        """A child or an animal; beside `but`, one of the other gender and name, so that each pronoun means one of them."""
-        gender = rng.choice(("girl", "boy")) if but is None else "boy" if but.gender == "girl" else "girl"
+    def draw(cls, rng: random.Random, other: "Character | None" = None) -> "Character":
+        """A random child or animal. Its gender differs from that of `other`, so every pronoun is unambiguous."""
+        gender = rng.choice(("girl", "boy")) if other is None else "boy" if other.gender == "girl" else "girl"
         kind = rng.choice(ANIMALS) if rng.random() < 0.3 else gender
         return cls(rng.choice(CHILDREN[gender]), kind, gender)
 
     def words(self, role: str) -> dict[str, str]:
-        """The slots of this character in a sentence: `{hero}`, `{hero_he}`, `{hero_him}`, `{hero_his}`, `{Hero_he}`, ..."""
+        """The template slots of this character: `{hero}`, `{hero_he}`, `{hero_him}`, `{hero_his}`, `{Hero_he}`, ..."""
         he, him, his = PRONOUNS[self.gender]
         slots = {role: self.name, f"{role}_kind": self.kind}
         for slot, word in (("he", he), ("him", him), ("his", his)):
@@ -79,11 +84,11 @@ class Character:
 
 
 def story(index: int, seed: int = 0) -> str:
-    """Story `index` of the collection with this seed: one to three short paragraphs, no final newline."""
-    rng = random.Random(f"{seed}/{index}")  # noqa: S311 - a story is no secret
+    """Story `index` of the collection with this seed: one to three short paragraphs without a final newline."""
+    rng = random.Random(f"{seed}/{index}")  # noqa: S311 - not for cryptography
     hero = Character.draw(rng)
-    friend = Character.draw(rng, but=hero)
-    look = rng.choice((rng.choice(COLOURS), rng.choice(SIZES)))
+    friend = Character.draw(rng, other=hero)
+    look = rng.choice((rng.choice(COLORS), rng.choice(SIZES)))
     toy, food = rng.choice(TOYS), rng.choice(FOODS)
     place, other_place = rng.sample(PLACES, 2)
     slots = {
@@ -102,7 +107,7 @@ def story(index: int, seed: int = 0) -> str:
         "filling": rng.choice(FILLINGS),
         "a_hero": f"a {rng.choice(TRAITS)} {hero.kind}",
         "parent": rng.choice(PARENTS),
-        "colour": rng.choice(COLOURS),
+        "color": rng.choice(COLORS),
     }
     plot, lessons = rng.choice(PLOTS)
     opening = " ".join(rng.choice(choice) for choice in OPENINGS)

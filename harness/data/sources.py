@@ -1,10 +1,11 @@
-"""Where stories come from: the embedded generator, TinyStories, a text file, a Parquet file."""
+"""Sources of stories: the embedded generator, TinyStories, a text file, a Parquet file."""
 
 import functools
 import hashlib
 import io
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from fractions import Fraction
 from pathlib import Path
 
 from harness.data import pocket, story_templates
@@ -13,33 +14,33 @@ from harness.data.tokenizer import END_OF_TEXT
 from harness.errors import UsageError
 
 POCKET_STORIES = 60_000
-READ_BYTES = 1 << 24  # of a text file at a time
+READ_BYTES = 1 << 24  # bytes of a text file read at a time
 
-Labelled = tuple[bool, str]  # (kept for validation?, story)
+LabeledStory = tuple[bool, str]  # (in the validation split, text)
 
 
 @dataclass(frozen=True)
 class Source:
-    """Stories in a fixed order, and a key that changes whenever any of them does."""
+    """Stories in a fixed order. The key changes whenever any story, or its split, does."""
 
     name: str
     key: str
-    read: Callable[[], Iterator[Labelled]]
+    read: Callable[[], Iterator[LabeledStory]]
 
 
-def open_source(spec: str, validation: float) -> Source:
-    """The source that `spec` names. Of the ones without a validation part, every `1 / validation`-th story is kept for it.
+def open_source(spec: str, validation_fraction: float) -> Source:
+    """The source that `spec` names. `validation_fraction` applies to sources without a validation split of their own.
 
-    Raises UsageError if there is no such source, or nothing in it.
+    Raises UsageError if there is no such source.
     """
-    every = max(2, round(1 / validation))
+    fraction = Fraction(str(validation_fraction))
 
-    def label(texts: Iterator[str]) -> Iterator[Labelled]:
-        return ((index % every == 0, text) for index, text in enumerate(texts))
+    def label(texts: Iterator[str]) -> Iterator[LabeledStory]:
+        return ((in_validation(index, fraction), text) for index, text in enumerate(texts))
 
     if spec.partition(":")[0] == "pocket":
-        count = _count(spec)
-        return Source(spec, _key(pocket_version(), count, every), lambda: label(pocket.stories(count)))
+        count = _pocket_count(spec)
+        return Source(spec, _key(pocket_version(), count, fraction), lambda: label(pocket.stories(count)))
     if spec == "tinystories":
         files = fetch_tinystories()
         return Source(
@@ -57,20 +58,28 @@ def open_source(spec: str, validation: float) -> Source:
     with path.open("rb") as file:
         digest = hashlib.file_digest(file, "sha256").hexdigest()
     read = read_parquet if path.suffix == ".parquet" else read_text
-    return Source(path.name, _key(digest, path.suffix, every), lambda: label(read(path)))
+    return Source(path.name, _key(digest, path.suffix, fraction), lambda: label(read(path)))
+
+
+def in_validation(index: int, fraction: Fraction) -> bool:
+    """Whether story `index` is in the validation split: of the first n stories, `ceil(n * fraction)` are, story 0 first."""
+    before, after = (-(-number * fraction.numerator // fraction.denominator) for number in (index, index + 1))
+    return after > before
 
 
 @functools.cache
 def pocket_version() -> str:
-    """Changes whenever the generator of the embedded stories does."""
+    """A digest of the generator of the embedded stories."""
     return _key(*(Path(module.__file__).read_bytes() for module in (pocket, story_templates) if module.__file__))
 
 
-def _count(spec: str) -> int:
-    """Of how many stories `pocket` or `pocket:N` is."""
+def _pocket_count(spec: str) -> int:
+    """The number of stories in `pocket` or `pocket:N`. Raises UsageError if N is not a number of at least 2."""
     _, colon, number = spec.partition(":")
     if colon and not (number.isdecimal() and int(number) > 1):
-        raise UsageError(f"--data {spec}: write pocket, or pocket:N for the first N stories, N at least 2.")
+        raise UsageError(
+            f"--data {spec} is not valid; write pocket, or pocket:N for the first N stories, N at least 2."
+        )
     return int(number) if colon else POCKET_STORIES
 
 
@@ -79,16 +88,18 @@ def _key(*parts: object) -> str:
 
 
 def read_text(path: Path, read_bytes: int = READ_BYTES) -> Iterator[str]:
-    """The stories of a UTF-8 text with `<|endoftext|>` between them, stripped, empty ones left out; the file may be of any
-    size."""
+    """The stories of a UTF-8 file of any size, separated by `<|endoftext|>`, stripped, without empty ones.
+
+    Raises UsageError, with the offset of the first bad byte, if the file is not UTF-8.
+    """
     with path.open("rb") as file:
         for offset, story in _split(file, END_OF_TEXT.encode(), read_bytes):
             try:
                 text = story.decode("utf-8").strip()
             except UnicodeDecodeError as error:
                 raise UsageError(
-                    f"{path} is not UTF-8 text: byte {offset + error.start} is 0x{story[error.start]:02x}. Convert "
-                    f"the file, or cut that part."
+                    f"{path} is not UTF-8 text: byte {offset + error.start} is 0x{story[error.start]:02x}. "
+                    "Convert the file, or remove that part."
                 ) from error
             if text:
                 yield text
@@ -106,13 +117,18 @@ def _split(file: io.BufferedIOBase, separator: bytes, read_bytes: int) -> Iterat
 
 
 def read_parquet(path: Path) -> Iterator[str]:
-    """The stories of a Parquet file's `text` column, stripped, empty ones left out."""
-    from pyarrow import ArrowException, parquet  # heavy, and seldom needed
+    """The stories of a Parquet file's `text` column, stripped, without empty ones.
+
+    Raises UsageError if the file is not Parquet or has no such column.
+    """
+    from pyarrow import ArrowException, parquet  # slow to import, and rarely needed
 
     try:
         with parquet.ParquetFile(path) as table:
             if "text" not in table.schema_arrow.names:
-                raise UsageError(f"{path} has no column `text`, but {', '.join(table.schema_arrow.names)}.")
+                raise UsageError(
+                    f"{path} has no column `text`. Its columns are: {', '.join(table.schema_arrow.names)}."
+                )
             for batch in table.iter_batches(batch_size=4096, columns=["text"]):
                 yield from (text.strip() for text in batch.column(0).to_pylist() if text and text.strip())
     except ArrowException as error:

@@ -1,7 +1,7 @@
-"""The plots of `stories.py`: paragraphs of sentences, each sentence one of several ways to say it.
+"""The plots of the embedded stories: paragraphs of sentences, with several wordings for each sentence.
 
-Slots in braces are filled by `stories.story`: `{hero}` and `{friend}` are names, `{hero_he}`, `{hero_him}`, `{hero_his}`
-their pronouns (`{Hero_he}` begins a sentence), `{a_toy}` is "a red ball" where `{look}` is "red" and `{toy}` is "ball".
+`pocket.story` fills the slots in braces. `{hero}` and `{friend}` are names; `{hero_he}`, `{hero_him}` and `{hero_his}` are
+pronouns, and `{Hero_he}` is capitalized. If `{look}` is "red" and `{toy}` is "ball", `{a_toy}` is "a red ball".
 """
 
 Sentence = tuple[str, ...]
@@ -125,7 +125,7 @@ BIRD: tuple[Paragraph, ...] = (
             "One day, {hero} was walking at {other_place} when {hero_he} heard a sound.",
             "{hero} was on {hero_his} way to {other_place}. Then {hero_he} heard a small voice.",
         ),
-        ("It was a little {colour} bird on the ground.", "A tiny {colour} bird sat in the grass."),
+        ("It was a little {color} bird on the ground.", "A tiny {color} bird sat in the grass."),
         ('"My wing hurts, and I can not fly," said the bird.', "The bird could not fly, and it was afraid."),
     ),
     (
@@ -142,7 +142,7 @@ BIRD: tuple[Paragraph, ...] = (
         ("After a week, the bird could fly again.", "Soon the bird was strong and flew up into the sky."),
         (
             '"Thank you, {hero}! Thank you, {friend}!" it sang.',
-            "Every morning, the {colour} bird came back to sing for {hero} and {friend}.",
+            "Every morning, the {color} bird came back to sing for {hero} and {friend}.",
         ),
     ),
 )
@@ -202,7 +202,7 @@ BRAVE: tuple[Paragraph, ...] = (
             "{hero} took a deep breath and walked closer, step by step.",
         ),
         ("{Hero_he} looked behind the bush and began to laugh.", "{Hero_he} looked, and then {hero_he} smiled."),
-        ("It was only a small {colour} frog!", "It was just a kitten that wanted to play."),
+        ("It was only a small {color} frog!", "It was just a kitten that wanted to play."),
         (
             '"Come and see, {friend}!" said {hero}. "There is no monster."',
             "{hero} called {friend}, and {friend_he} laughed too.",
@@ -262,8 +262,8 @@ SEED: tuple[Paragraph, ...] = (
         ),
         ("One {weather} {time}, there was a tiny green leaf!", "Then one day, a little plant came out of the ground."),
         (
-            "It grew and grew, and soon it had a big {colour} flower.",
-            "In the summer, it had the most beautiful {colour} flower at {place}.",
+            "It grew and grew, and soon it had a big {color} flower.",
+            "In the summer, it had the most beautiful {color} flower at {place}.",
         ),
     ),
 )
@@ -369,7 +369,7 @@ CIRCUS: tuple[Paragraph, ...] = (
             "There was going to be a big show at {place}, with music and dancing.",
         ),
         (
-            "{hero} wanted to juggle three {colour} balls, but they dropped again and again.",
+            "{hero} wanted to juggle three {color} balls, but they dropped again and again.",
             "{hero} practiced a magic trick with {a_toy}, but it never worked.",
         ),
         (
@@ -405,7 +405,7 @@ SNOW: tuple[Paragraph, ...] = (
         ),
         (
             "They used {a_food} for the nose and buttons for the eyes.",
-            "{friend} brought an old scarf and a {colour} hat.",
+            "{friend} brought an old scarf and a {color} hat.",
         ),
         (
             "But {hero} wanted the snowman to live in {hero_his} bedroom.",

@@ -1,8 +1,8 @@
-"""Makes pocket_2k.tiktoken: byte-pair encoding (Gage 1994; Sennrich et al. 2016) trained on the embedded stories.
+"""Trains pocket_2k.tiktoken: byte-pair encoding (Gage 1994; Sennrich et al. 2016) of the embedded stories.
 
     python -m harness.data.train_tokenizer
 
-Counting words first makes it quick: the stories have some hundred distinct ones, however many stories there are.
+Merges are counted per distinct word, not per occurrence, because the stories have only a few hundred distinct words.
 """
 
 import base64
@@ -12,6 +12,7 @@ from itertools import pairwise
 
 import regex
 
+from commandline.files import write
 from harness.data.pocket import stories
 from harness.data.tokenizer import POCKET_FILE, SPLIT_PATTERN
 
@@ -21,7 +22,7 @@ Word = tuple[bytes, ...]
 
 
 def count_words(texts: Iterable[str]) -> Counter[Word]:
-    """How often each word occurs, as its single bytes."""
+    """The number of occurrences of each word, keyed by its bytes."""
     words: Counter[str] = Counter()
     for text in texts:
         words.update(regex.findall(SPLIT_PATTERN, text))
@@ -29,7 +30,7 @@ def count_words(texts: Iterable[str]) -> Counter[Word]:
 
 
 def merge(word: Word, pair: tuple[bytes, bytes]) -> Word:
-    """`word` with each occurrence of `pair`, from the left, made one token."""
+    """`word` with each occurrence of `pair` merged into one token, from left to right."""
     merged: list[bytes] = []
     index = 0
     while index < len(word):
@@ -43,8 +44,10 @@ def merge(word: Word, pair: tuple[bytes, bytes]) -> Word:
 
 
 def train(words: Counter[Word], size: int) -> Iterator[bytes]:
-    """The tokens in order of rank, at most `size`: all bytes, then the commonest pair, again and again; ties go to the
-    lesser pair."""
+    """At most `size` tokens in order of rank: all bytes, then repeatedly the most frequent pair.
+
+    Of equally frequent pairs, the lexicographically smaller one is merged.
+    """
     yield from (bytes([byte]) for byte in range(256))
     for _ in range(size - 256):
         pairs: Counter[tuple[bytes, bytes]] = Counter()
@@ -59,10 +62,10 @@ def train(words: Counter[Word], size: int) -> Iterator[bytes]:
 
 
 def encoding_lines() -> Iterator[str]:
-    """The lines of the .tiktoken file: each token in base 64, and its rank. The last id is left for end-of-text."""
+    """The lines of the .tiktoken file: each token in base 64, and its rank. The last id is reserved for end-of-text."""
     for rank, token in enumerate(train(count_words(stories(STORIES)), VOCABULARY - 1)):
         yield f"{base64.b64encode(token).decode()} {rank}\n"
 
 
 if __name__ == "__main__":
-    POCKET_FILE.write_text("".join(encoding_lines()), "ascii")
+    write(POCKET_FILE, "".join(encoding_lines()))

@@ -1,5 +1,8 @@
-"""Causal attention that keeps no `(T, S)` array for the backward pass: from q, k, v, the result and the log-sum it is formed
-again (Dao et al. 2022, algorithm 4, untiled). On a GPU in bfloat16 the fused kernel does the same and more."""
+"""Causal attention that keeps no `(T, S)` array for the backward pass.
+
+The backward pass recomputes the weights from q, k, v, the output and the log-sum-exp (Dao et al. 2022, algorithm 4, without
+tiles). On a GPU in bfloat16, cuDNN's fused kernel is used instead.
+"""
 
 import jax
 import jax.numpy as jnp
@@ -9,7 +12,7 @@ from jaxtyping import Array, Float
 def causal_attention(
     q_BTHK: Float[Array, "B T H K"], k_BTHK: Float[Array, "B T H K"], v_BTHK: Float[Array, "B T H K"]
 ) -> Float[Array, "B T H K"]:
-    """`softmax(q kᵀ / √K + mask) v` for each head; no position sees a later one."""
+    """`softmax(q kᵀ / √K + mask) v` for each head. No position attends to a later one."""
     if jax.default_backend() == "gpu" and q_BTHK.dtype == jnp.bfloat16:
         return jax.nn.dot_product_attention(q_BTHK, k_BTHK, v_BTHK, is_causal=True, implementation="cudnn")
     heads_first = (a.swapaxes(1, 2) for a in (q_BTHK, k_BTHK, v_BTHK))
@@ -22,7 +25,7 @@ def _attention(q_BHTK: Array, k_BHTK: Array, v_BHTK: Array) -> Array:
 
 
 def _scores(q_BHTK: Array, k_BHTK: Array) -> Array:
-    """Masked scores in float32."""
+    """Masked scores in float32, with minus infinity at later positions."""
     T, K = q_BHTK.shape[2:]
     scores_BHTS = jnp.einsum("bhtk,bhsk->bhts", q_BHTK, k_BHTK, preferred_element_type=jnp.float32) * K**-0.5
     later_TS = jnp.arange(T)[None, :] > jnp.arange(T)[:, None]
@@ -39,8 +42,8 @@ def _forward(q: Array, k: Array, v: Array) -> tuple[Array, tuple[Array, ...]]:
     return out_BHTK, (q, k, v, out_BHTK, jnp.log(total_BHT1) + max_BHT1)
 
 
-def _backward(kept: tuple[Array, ...], dout_BHTK: Array) -> tuple[Array, ...]:
-    q, k, v, out_BHTK, log_sum_BHT1 = kept
+def _backward(residuals: tuple[Array, ...], dout_BHTK: Array) -> tuple[Array, ...]:
+    q, k, v, out_BHTK, log_sum_BHT1 = residuals
     f32 = jnp.float32
     weights_BHTS = jnp.exp(_scores(q, k) - log_sum_BHT1)
     dv = jnp.einsum("bhts,bhtk->bhsk", weights_BHTS.astype(v.dtype), dout_BHTK, preferred_element_type=f32)

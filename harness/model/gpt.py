@@ -1,4 +1,4 @@
-"""GPT: one compiled block, scanned over the layers.
+"""The GPT: one compiled block, scanned over the layers.
 
 Shapes: B batch, T positions, S positions in the cache, D model width, H heads, K head width, F feed-forward width, V
 vocabulary, L layers.
@@ -17,25 +17,25 @@ from harness.config import Config
 from harness.model.attention import causal_attention
 
 Key = PRNGKeyArray | None
-Maker = Callable[[Config, nnx.Rngs], nnx.Module]
+ModuleFactory = Callable[[Config, nnx.Rngs], nnx.Module]
 
 
 class Cache(NamedTuple):
-    """Keys and values of the positions seen so far, for all layers."""
+    """Keys and values of all earlier positions, for all layers."""
 
     k_LBSHK: Float[Array, "L B S H K"]
     v_LBSHK: Float[Array, "L B S H K"]
 
     @classmethod
     def empty(cls, config: Config, batch: int) -> "Cache":
-        """Room for `context` positions."""
+        """A cache with room for `context` positions."""
         K = config.d_model // config.num_heads
         shape = (config.num_layers, batch, config.context, config.num_heads, K)
         return cls(jnp.zeros(shape, config.dtype), jnp.zeros(shape, config.dtype))
 
 
 def rotate(x_BTHK: Float[Array, "B T H K"], positions_T: Int[Array, "T"]) -> Float[Array, "B T H K"]:
-    """Rotary positions (Su et al. 2021): pairs (i, i + K/2) turned by an angle that grows with the position."""
+    """Rotary positions (Su et al. 2021): rotates pairs (i, i + K/2) by an angle proportional to the position."""
     half = x_BTHK.shape[-1] // 2
     angles_TK = positions_T[:, None].astype(jnp.float32) / 10_000 ** (jnp.arange(half, dtype=jnp.float32) / half)[None]
     cos, sin = (f(angles_TK)[None, :, None, :].astype(x_BTHK.dtype) for f in (jnp.cos, jnp.sin))
@@ -57,7 +57,10 @@ class Attention(nnx.Module):
     def __call__(
         self, x_BTD: Float[Array, "B T D"], position: Int[Array, ""] | int = 0, cache: Cache | None = None, layer=0
     ) -> tuple[Float[Array, "B T D"], Cache | None]:
-        """Attends from positions `position`, `position + 1`, ...; with a cache, to what it holds of `layer` too."""
+        """Attends from positions `position`, `position + 1`, ...
+
+        With a cache, also attends to the earlier positions of `layer`, and returns the cache extended by these.
+        """
         T = x_BTD.shape[1]
         q_BTHK, k_BTHK, v_BTHK = jnp.moveaxis(self.qkv(x_BTD), 2, 0)
         positions_T = position + jnp.arange(T)
@@ -66,10 +69,10 @@ class Attention(nnx.Module):
         if cache is None:
             mixed_BTHK = causal_attention(q_BTHK, k_BTHK, v_BTHK)
         else:
-            place = (layer, 0, position, 0, 0)
+            offset = (layer, 0, position, 0, 0)
             cache = Cache(
-                jax.lax.dynamic_update_slice(cache.k_LBSHK, k_BTHK[None], place),
-                jax.lax.dynamic_update_slice(cache.v_LBSHK, v_BTHK[None], place),
+                jax.lax.dynamic_update_slice(cache.k_LBSHK, k_BTHK[None], offset),
+                jax.lax.dynamic_update_slice(cache.v_LBSHK, v_BTHK[None], offset),
             )
             mask_TS = jnp.arange(cache.k_LBSHK.shape[2])[None, :] <= positions_T[:, None]
             mixed_BTHK = jax.nn.dot_product_attention(
@@ -78,18 +81,21 @@ class Attention(nnx.Module):
         return self.out(mixed_BTHK), cache
 
 
-class Parts(NamedTuple):
-    """Makers `(config, rngs) -> module` of parts that stand in for the harness's own; None for its own."""
+class ModelOverrides(NamedTuple):
+    """Factories `(config, rngs) -> module` that replace submodules of the GPT. None keeps the default."""
 
-    attention: Maker | None = None  # the module takes what `Attention` takes
-    block: Maker | None = None  # ... what `Block` takes
-    embed: Maker | None = None  # ids (B, T) -> (B, T, D), positions included
+    attention: ModuleFactory | None = None  # called like `Attention`
+    block: ModuleFactory | None = None  # called like `Block`
+    embed: ModuleFactory | None = None  # ids (B, T) -> (B, T, D), including positions
 
 
 class Block(nnx.Module):
-    """Attention and a feed-forward network, each added to the residual stream; the norms before (GPT-2), after, or not at all."""
+    """Attention and a feed-forward network, each added to the residual stream.
 
-    def __init__(self, config: Config, rngs: nnx.Rngs, attention: Maker | None = None):
+    LayerNorm comes before each (`norm=pre`, as in GPT-2), after each sum (`post`), or nowhere (`none`).
+    """
+
+    def __init__(self, config: Config, rngs: nnx.Rngs, attention: ModuleFactory | None = None):
         inner, outer = _kernel_inits(config)
         dtype = jnp.dtype(config.dtype)
         self.norm = config.norm
@@ -105,7 +111,7 @@ class Block(nnx.Module):
     def __call__(
         self, x_BTD: Float[Array, "B T D"], key: Key = None, position=0, cache: Cache | None = None, layer=0
     ) -> tuple[Float[Array, "B T D"], Cache | None]:
-        """`key` turns dropout on."""
+        """The output of the block, and the extended cache. A `key` enables dropout."""
         keys = (None, None) if key is None else jax.random.split(key)
         mixed_BTD, cache = self.attn(self.ln1(x_BTD) if self.norm == "pre" else x_BTD, position, cache, layer)
         x_BTD = x_BTD + self._drop(mixed_BTD, keys[0])
@@ -118,38 +124,38 @@ class Block(nnx.Module):
         return x if key is None else self.dropout(x, deterministic=False, rngs=key)
 
 
-def stacked_blocks(config: Config, rngs: nnx.Rngs, parts: Parts) -> nnx.Module:
-    """All blocks in one: every parameter has a first axis of `num_layers`."""
+def stacked_blocks(config: Config, rngs: nnx.Rngs, overrides: ModelOverrides) -> nnx.Module:
+    """All blocks as one module whose parameters have a leading axis of size `num_layers`."""
 
     @nnx.split_rngs(splits=config.num_layers)
     @nnx.vmap(in_axes=(0,), out_axes=0)
     def build(rngs: nnx.Rngs) -> nnx.Module:
-        return parts.block(config, rngs) if parts.block else Block(config, rngs, parts.attention)
+        return overrides.block(config, rngs) if overrides.block else Block(config, rngs, overrides.attention)
 
     return build(rngs)
 
 
 class Head(NamedTuple):
-    """The last product: `logits = x @ weight.T + bias`."""
+    """The output projection: `logits = x @ weight.T + bias`."""
 
     weight_VD: Float[Array, "V D"]
     bias_V: Float[Array, "V"] | None
 
 
 class GPT(nnx.Module):
-    """Embeddings, `num_layers` blocks with their parameters stacked along a first axis, a final norm (pre-LN), a head."""
+    """Embeddings, `num_layers` blocks with stacked parameters, a final norm (pre-LN only), and a head."""
 
-    def __init__(self, config: Config, rngs: nnx.Rngs, parts: Parts | None = None):
+    def __init__(self, config: Config, rngs: nnx.Rngs, overrides: ModelOverrides | None = None):
         V, D = config.vocab_size, config.d_model
-        parts = parts or Parts()
-        # GPT-2's; or, as in flax.nnx.Embed, vectors of length one
+        overrides = overrides or ModelOverrides()
+        # As in GPT-2; otherwise as in flax.nnx.Embed, with vectors of length about one.
         table = nnx.initializers.normal(0.02 if config.init == "gpt2" else D**-0.5)
         self.config = config
-        self.embed_part: Any = parts.embed(config, rngs) if parts.embed else None
-        self.embed: Any = None if self.embed_part is not None else nnx.Param(table(rngs.params(), (V, D)))
-        learned = config.positions == "learned" and self.embed_part is None
+        self.embed_override: Any = overrides.embed(config, rngs) if overrides.embed else None
+        self.embed: Any = None if self.embed_override is not None else nnx.Param(table(rngs.params(), (V, D)))
+        learned = config.positions == "learned" and self.embed_override is None
         self.pos_embed = nnx.Param(table(rngs.params(), (config.context, D))) if learned else None
-        self.blocks = stacked_blocks(config, rngs, parts) if config.num_layers else None
+        self.blocks = stacked_blocks(config, rngs, overrides) if config.num_layers else None
         norm = functools.partial(nnx.LayerNorm, epsilon=config.norm_epsilon, dtype=jnp.dtype(config.dtype))
         self.ln_f = norm(D, rngs=rngs) if config.norm == "pre" else None
         head_init = nnx.initializers.xavier_uniform() if config.init == "xavier" else table
@@ -157,23 +163,23 @@ class GPT(nnx.Module):
         self.head_bias = nnx.Param(jnp.zeros(V)) if config.head_bias else None
 
     def hidden(self, ids_BT: Int[Array, "B T"], key: Key = None) -> Float[Array, "B T D"]:
-        """What the head reads at each position. `key` turns dropout on. Ids of padding may be anything below the vocabulary."""
+        """The input of the head at each position. A `key` enables dropout. Padding may be any valid id."""
         x_BTD, _ = self._run(ids_BT, key, 0, None)
         return x_BTD
 
     def output(self) -> Head:
-        """The head, tied or not."""
-        table = self.embed if self.embed_part is None else self.embed_part.table()
+        """The weights of the head, tied or untied."""
+        table = self.embed if self.embed_override is None else self.embed_override.table()
         weight = table if self.head is None else self.head
         return Head(weight[...], None if self.head_bias is None else self.head_bias[...])
 
     def __call__(self, ids: Int[Array, "*B T"]) -> Float[Array, "*B T V"]:
-        """Logits in float32 of one story `(T,)` or of several `(B, T)`."""
+        """Float32 logits of one story `(T,)` or of a batch `(B, T)`."""
         x = self.hidden(ids.reshape(-1, ids.shape[-1]))
         return self.logits(x.reshape(*ids.shape, -1))
 
     def logits(self, x: Float[Array, "*N D"]) -> Float[Array, "*N V"]:
-        """The head's float32 logits of what it reads."""
+        """Float32 logits of inputs of the head."""
         weight_VD, bias_V = self.output()
         logits = jnp.einsum("...d,vd->...v", x, weight_VD.astype(x.dtype), preferred_element_type=jnp.float32)
         return logits if bias_V is None else logits + jnp.broadcast_to(bias_V, logits.shape)
@@ -181,15 +187,15 @@ class GPT(nnx.Module):
     def step(
         self, ids_BT: Int[Array, "B T"], position: Int[Array, ""], last: Int[Array, ""], cache: Cache
     ) -> tuple[Float[Array, "B V"], Cache]:
-        """Takes in `ids_BT` at `position`; the logits after the one at index `last`, and the cache with all of them."""
-        x_BTD, filled = self._run(ids_BT, None, position, cache)
-        assert filled is not None
+        """Runs `ids_BT`, which start at `position`. Returns the logits at index `last` and the extended cache."""
+        x_BTD, extended = self._run(ids_BT, None, position, cache)
+        assert extended is not None
         x_BD = jax.lax.dynamic_index_in_dim(x_BTD, last, axis=1, keepdims=False)
-        return self.logits(x_BD), filled
+        return self.logits(x_BD), extended
 
     def _run(self, ids_BT: Array, key: Key, position, cache: Cache | None) -> tuple[Array, Cache | None]:
         config, T = self.config, ids_BT.shape[1]
-        x_BTD = self.embed[...][ids_BT] if self.embed_part is None else self.embed_part(ids_BT)
+        x_BTD = self.embed[...][ids_BT] if self.embed_override is None else self.embed_override(ids_BT)
         if self.pos_embed is not None:
             x_BTD = x_BTD + jax.lax.dynamic_slice_in_dim(self.pos_embed[...], position, T)[None]
         x_BTD = x_BTD.astype(config.dtype)
@@ -208,7 +214,7 @@ class GPT(nnx.Module):
                 return nnx.merge(graph, parameters)(x_BTD, key, position, cache, index), None
 
             if config.remat:
-                layer = jax.checkpoint(layer, prevent_cse=False)  # the scan keeps XLA from undoing it
+                layer = jax.checkpoint(layer, prevent_cse=False)  # inside a scan, XLA cannot undo the recomputation
             (x_BTD, cache), _ = jax.lax.scan(
                 layer, (x_BTD, cache), (jnp.arange(config.num_layers), parameters_L, keys_L)
             )
@@ -216,8 +222,10 @@ class GPT(nnx.Module):
 
 
 def _kernel_inits(config: Config) -> tuple[nnx.Initializer, nnx.Initializer]:
-    """For kernels inside a block, and for those that write into the residual stream (GPT-2: smaller by the root of their
-    number)."""
+    """Initializers of kernels inside a block, and of kernels that write to the residual stream.
+
+    GPT-2 scales the latter by one over the square root of their number.
+    """
     if config.init == "xavier":
         return nnx.initializers.xavier_uniform(), nnx.initializers.xavier_uniform()
     return nnx.initializers.normal(0.02), nnx.initializers.normal(0.02 / (2 * max(config.num_layers, 1)) ** 0.5)

@@ -1,4 +1,4 @@
-"""Adapters of low rank beside the linear layers of a trained model (Hu et al. 2021)."""
+"""LoRA: low-rank adapters for the linear layers of a trained model (Hu et al. 2021)."""
 
 from collections.abc import Callable
 from typing import Any
@@ -6,15 +6,15 @@ from typing import Any
 import jax
 from flax import nnx
 
-# (layer, rank, alpha, rngs) -> what stands in its place; it keeps the layer as `base`
-MakeAdapter = Callable[[nnx.Linear, int, float, nnx.Rngs], nnx.Module]
+# (layer, rank, alpha, rngs) -> the module that replaces the layer and keeps it as `base`
+AdapterFactory = Callable[[nnx.Linear, int, float, nnx.Rngs], nnx.Module]
 
 
 class LoRALinear(nnx.Module):
-    """A linear layer, and a change of low rank that begins at zero."""
+    """A linear layer plus a low-rank change, initially zero."""
 
     def __init__(self, base: nnx.Linear, rank: int, alpha: float, rngs: nnx.Rngs):
-        del alpha  # the rank, so that the change counts once
+        del alpha  # always equals the rank, so the scale alpha / rank is 1
         self.base = base
         self.change = nnx.LoRA(base.in_features, rank, base.out_features, rngs=rngs)
 
@@ -22,8 +22,8 @@ class LoRALinear(nnx.Module):
         return self.base(x) + self.change(x)
 
 
-def adapted(model: nnx.Module, rank: int, rngs: nnx.Rngs, make: MakeAdapter = LoRALinear) -> nnx.Module:
-    """The model with an adapter in place of each `nnx.Linear`, also where the layers of all blocks are stacked."""
+def add_adapters(model: nnx.Module, rank: int, rngs: nnx.Rngs, make: AdapterFactory = LoRALinear) -> nnx.Module:
+    """Replaces each `nnx.Linear` of the model by an adapter, including the stacked layers of the blocks."""
 
     def adapter(layer: nnx.Linear) -> nnx.Module:
         stacked = layer.kernel.ndim - 2
@@ -38,8 +38,8 @@ def adapted(model: nnx.Module, rank: int, rngs: nnx.Rngs, make: MakeAdapter = Lo
     return model
 
 
-def merged(model: nnx.Module, merge: Callable[[Any], nnx.Linear]) -> nnx.Module:
-    """The model with a linear layer in place of each adapter again."""
+def merge_adapters(model: nnx.Module, merge: Callable[[Any], nnx.Linear]) -> nnx.Module:
+    """Replaces each adapter of the model by one linear layer."""
     for module, name, value in _attributes(model):
         if isinstance(value, nnx.Module) and isinstance(getattr(value, "base", None), nnx.Linear):
             setattr(module, name, merge(value))
@@ -47,10 +47,10 @@ def merged(model: nnx.Module, merge: Callable[[Any], nnx.Linear]) -> nnx.Module:
 
 
 def _attributes(model: nnx.Module) -> list[tuple[nnx.Module, str, Any]]:
-    """Each module of the model, with each of its attributes; a list, so that they may be replaced on the way."""
+    """All `(module, attribute name, value)` of the model, as a list because the caller replaces attributes."""
     return [(module, *item) for _, module in nnx.iter_modules(model) for item in vars(module).items()]
 
 
-def without_adapters(names: tuple[str, ...]) -> tuple[str, ...]:
-    """A parameter's path as it was before the adapters: `ff1.base.kernel` is `ff1.kernel`."""
+def base_path(names: tuple[str, ...]) -> tuple[str, ...]:
+    """The path of a parameter in the model without adapters: `ff1.base.kernel` becomes `ff1.kernel`."""
     return tuple(name for name in names if name != "base")

@@ -1,5 +1,4 @@
-"""The run: data, model and optimizer together, step after step, until it is done or told to stop; and from where it was when it
-goes on."""
+"""The training loop: steps, metrics, validation, checkpoints, and exact resume."""
 
 import collections
 import contextlib
@@ -11,56 +10,56 @@ from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
 
 import jax
-import numpy as np
 from flax import nnx
 
+from commandline.files import replace
 from commandline.progress import progress
-from harness.data.ngrams import ngram_loss
 from harness.errors import HarnessError
-from harness.pieces import load as pieces
+from harness.pieces.load import attribute_errors_to
 from harness.run import charts
-from harness.run.folder import MetricsWriter, write_atomically
+from harness.run.folder import MetricsWriter
 from harness.run.hardware import flops_per_token, memory_bytes, peak_flops
-from harness.run.session import Say, Session, sample_text, start_from
-from harness.training.checkpoint import Keeper, Restored
+from harness.run.session import Log, Session, initial_state, sample_text
+from harness.training.checkpoint import Checkpointer, Restored
 from harness.training.train_step import StepMetrics
 
-RUN_AHEAD = 2  # steps handed to the device before the metrics of the first are looked at
-SKIPPED_IN_A_ROW = 20
+RUN_AHEAD = 2  # steps dispatched to the device before the metrics of the first are read
+MAX_SKIPPED_IN_A_ROW = 20
 
-Watch = Callable[[int, str], None]
+OnStep = Callable[[int, str], None]
 
 
-def train(session: Session, *, say: Say, quiet: bool = False, watch: Watch | None = None) -> bool:
-    """Trains until the last step, from the latest checkpoint if there is one; false if it was told to stop before.
+def train(session: Session, *, log: Log, quiet: bool = False, on_step: OnStep | None = None) -> bool:
+    """Trains to the last step, from the latest checkpoint if there is one. Returns False if a signal stopped it earlier.
 
-    Somebody who watches is told the number of steps done and how it goes, and gets no progress, charts or samples.
+    With `on_step`, calls it with the number of finished steps and a short status, instead of showing progress and writing
+    charts and samples. Raises HarnessError if the gradients of many steps in a row are not finite.
     """
     run, config = session.run, session.config
-    lead = jax.process_index() == 0
-    with run.locked() if lead else contextlib.nullcontext(), jax.set_mesh(session.mesh):
-        # Before a folder is made for a run that cannot begin.
-        start = None if run.config_file.exists() else start_from(session)
-        if lead:
-            resumed = run.begin(config)
+    first_process = jax.process_index() == 0
+    with run.locked() if first_process else contextlib.nullcontext(), jax.set_mesh(session.mesh):
+        # Before the config is written, so that a run which cannot start leaves none.
+        start = None if run.config_file.exists() else initial_state(session)
+        if first_process:
+            resumed = run.create_or_check(config)
             if session.pieces is not None:
                 session.pieces.copy_to(run.pieces)
         else:
             resumed = run.config_file.exists()
-        checkpoints = session.checkpoints()
+        checkpointer = session.checkpointer()
         try:
-            restored = checkpoints.restore_latest(session.programs.abstract, say) if resumed else None
+            restored = checkpointer.restore_latest(session.functions.abstract_state, log) if resumed else None
             if restored is None and start is None:
-                start = start_from(session)
-            loop = _Loop(session, checkpoints, restored, start, say, quiet, watch)
+                start = initial_state(session)
+            loop = _Loop(session, checkpointer, restored, start, log, quiet, on_step)
             with contextlib.closing(loop):
                 return loop.run()
         finally:
-            checkpoints.close()
+            checkpointer.close()
 
 
-class _Waiting(NamedTuple):
-    """A step handed to the device whose metrics nobody has looked at yet."""
+class _PendingStep(NamedTuple):
+    """A step dispatched to the device whose metrics have not been read."""
 
     step: int
     tokens: int
@@ -73,33 +72,35 @@ class _Loop:
     def __init__(
         self,
         session: Session,
-        checkpoints: Keeper,
+        checkpointer: Checkpointer,
         restored: Restored | None,
         start: Any,
-        say: Say,
+        log: Log,
         quiet: bool,
-        watch: Watch | None,
+        on_step: OnStep | None,
     ):
-        self.session, self.checkpoints, self.say, self.watch = session, checkpoints, say, watch
-        self.quiet = quiet or watch is not None
+        self.session, self.checkpointer, self.log, self.on_step = session, checkpointer, log, on_step
+        self.quiet = quiet or on_step is not None
         config, run = session.config, session.run
-        self.lead = jax.process_index() == 0
+        self.first_process = jax.process_index() == 0
         self.batches = session.batches()
         self.step = 0
         if restored is not None:
             self.step, self.state = restored.step, restored.state
-            pieces.blame(session.pieces, lambda: self.batches.set_state(restored.data))
-            say(f"Run {run.folder}: going on from step {self.step} of {config.steps}.")
+            attribute_errors_to(session.pieces, lambda: self.batches.set_state(restored.data))
+            log(f"Run {run.folder}: resuming at step {self.step} of {config.steps}.")
         else:
             self.state = start
-            size = sum(leaf.size for leaf in jax.tree.leaves(nnx.state(session.programs.model(self.state), nnx.Param)))
-            say(f"Run {run.folder}: {size:,} parameters, {config.steps} steps on {session.mesh.size} device(s).")
-        if self.lead:
-            run.keep_metrics(self.step)
-        self.metrics = MetricsWriter(run.metrics_file) if self.lead else None
-        self.entries: list[dict[str, Any]] = run.metrics() if self.lead else []
-        self.waiting: collections.deque[_Waiting] = collections.deque()
-        self.tokens = self.entries[-1]["tokens"] if self.entries else 0  # targets seen; padding is none
+            parameters = nnx.state(session.functions.model(self.state), nnx.Param)
+            size = sum(leaf.size for leaf in jax.tree.leaves(parameters))
+            devices = f"{session.mesh.size} device{'s' if session.mesh.size > 1 else ''}"
+            log(f"Run {run.folder}: {size:,} parameters, {config.steps} steps on {devices}.")
+        if self.first_process:
+            run.truncate_metrics(self.step)
+        self.metrics = MetricsWriter(run.metrics_file) if self.first_process else None
+        self.entries: list[dict[str, Any]] = run.metrics() if self.first_process else []
+        self.pending: collections.deque[_PendingStep] = collections.deque()
+        self.tokens = self.entries[-1]["tokens"] if self.entries else 0  # targets so far, without padding
         self.skipped = self.entries[-1]["skipped"] if self.entries else 0
         self.skipped_in_a_row = 0
         self.token_flops = flops_per_token(config)
@@ -112,7 +113,7 @@ class _Loop:
             self.metrics.close()
 
     def run(self) -> bool:
-        """To the last step, or to a signal."""
+        """Runs to the last step or to a signal. Returns whether the last step was reached."""
         config = self.session.config
         saved = self.step
         title = f"training {self.session.run.folder.name}"
@@ -121,152 +122,118 @@ class _Loop:
             progress(title, unit="steps", total=config.steps, done=self.step, quiet=self.quiet) as advance,
         ):
             while self.step < config.steps and not stop:
-                rows = pieces.blame(self.session.pieces, functools.partial(next, self.batches))
-                work = functools.partial(self.session.programs.step, self.state, self.session.put(rows))
-                self.state, metrics = pieces.blame(self.session.pieces, work)
+                rows = attribute_errors_to(self.session.pieces, functools.partial(next, self.batches))
+                step = functools.partial(self.session.functions.train_step, self.state, self.session.put(rows))
+                self.state, metrics = attribute_errors_to(self.session.pieces, step)
                 self.step += 1
                 targets = int((rows[:, 1:] >= 0).sum()) * jax.process_count()
-                self.waiting.append(_Waiting(self.step, targets, metrics))
-                if len(self.waiting) > RUN_AHEAD:
-                    note = self._record(self.waiting.popleft())
-                    advance(1, note)
-                    if self.watch:
-                        self.watch(self.step, note)
+                self.pending.append(_PendingStep(self.step, targets, metrics))
+                if len(self.pending) > RUN_AHEAD:
+                    status = self._record(self.pending.popleft())
+                    advance(1, status)
+                    if self.on_step:
+                        self.on_step(self.step, status)
                 if self.step % config.eval_every == 0 or self.step == config.steps:
-                    advance(len(self.waiting), self._drain(validate=True))
+                    advance(len(self.pending), self._drain(validate=True))
                     self._save()
                     saved = self.step
             if saved != self.step:
                 self._drain(validate=False)
                 self._save()
-            self.checkpoints.wait()
+            self.checkpointer.wait()
         if stop:
-            self.say(f"Stopped and saved at step {self.step} of {config.steps}. The same command goes on from there.")
+            self.log(
+                f"Stopped at step {self.step} of {config.steps}; checkpoint saved. Rerun the same command to resume."
+            )
         return self.step >= config.steps
 
-    def _record(self, waiting: "_Waiting", validation_loss: float | None = None) -> str:
-        """Waits for the step, writes its line, says how it goes."""
-        step = waiting.step
-        loss, rate, norm, skipped = (float(value) for value in waiting.metrics)
+    def _record(self, pending: _PendingStep, validation_loss: float | None = None) -> str:
+        """Waits for a step and writes its line of metrics. Returns a short status.
+
+        Raises HarnessError if the updates of too many steps in a row were skipped.
+        """
+        loss, rate, norm, skipped = (float(value) for value in pending.metrics)
         self.skipped_in_a_row = self.skipped_in_a_row + 1 if skipped > self.skipped else 0
         self.skipped = int(skipped)
         now = time.perf_counter()
-        per_s = waiting.tokens / (now - self.clock)
-        self.tokens += waiting.tokens
+        tokens_per_s = pending.tokens / (now - self.clock)
+        self.tokens += pending.tokens
         self.clock = now
         entry = {
-            "step": step,
+            "step": pending.step,
             "loss": loss,
             "learning_rate": rate,
             "gradient_norm": None if math.isnan(norm) and self.session.pieces is not None else norm,
             "skipped": self.skipped,
             "tokens": self.tokens,
             "validation_loss": validation_loss,
-            "tokens_per_s": round(per_s, 1),
-            "mfu": round(per_s * self.token_flops / self.peak, 4),
+            "tokens_per_s": round(tokens_per_s, 1),
+            "mfu": round(tokens_per_s * self.token_flops / self.peak, 4),
             "memory": memory_bytes(),
         }
         if self.metrics is not None:
             self.metrics.write(entry)
             self.entries.append(entry)
-        if self.skipped_in_a_row >= SKIPPED_IN_A_ROW:
+        if self.skipped_in_a_row >= MAX_SKIPPED_IN_A_ROW:
             raise HarnessError(
-                f"The gradients of {SKIPPED_IN_A_ROW} steps in a row, up to step {step}, were not finite, and their "
-                f"updates were skipped. "
-                f"Try a lower learning_rate than {self.session.config.learning_rate}, or warmup_steps; the last "
-                f"checkpoint is from before."
+                f"The gradients of {MAX_SKIPPED_IN_A_ROW} steps in a row, up to step {pending.step}, were not finite, so "
+                f"their updates were skipped. Lower learning_rate={self.session.config.learning_rate}, or increase "
+                "warmup_steps. The last checkpoint is from an earlier step."
             )
-        return f"loss {loss:.3f}  {per_s:,.0f} tokens/s"
+        return f"loss {loss:.3f}  {tokens_per_s:,.0f} tokens/s"
 
     def _drain(self, *, validate: bool) -> str:
-        """Records every step that is waiting; with the last one, the validation loss of the state after it."""
-        note = ""
-        while len(self.waiting) > 1:
-            note = self._record(self.waiting.popleft())
-        if self.waiting:
-            last = self.waiting.popleft()
+        """Records every pending step. If `validate`, the last one gets the validation loss of the state after it."""
+        status = ""
+        while len(self.pending) > 1:
+            status = self._record(self.pending.popleft())
+        if self.pending:
+            last = self.pending.popleft()
             jax.block_until_ready(last.metrics)
-            before = time.perf_counter()
+            started = time.perf_counter()
             loss = self.session.validate(self.state) if validate else None
-            self.clock += time.perf_counter() - before  # validation is no part of the step's time
-            note = self._record(last, loss)
+            self.clock += time.perf_counter() - started  # validation is not part of the step's time
+            status = self._record(last, loss)
         if self.metrics is not None:
             self.metrics.sync()
-        return note
+        return status
 
     def _save(self) -> None:
-        """A checkpoint, and what a person looks at: charts and a sample. Their time is no step's."""
-        began = time.perf_counter()
+        """Saves a checkpoint, and after a validation also charts and a sample. Their time is not part of any step's."""
+        started = time.perf_counter()
         loss = self.entries[-1]["validation_loss"] if self.entries else None
-        self.checkpoints.save(self.step, self.state, self.batches.get_state(), loss)
-        if self.lead and loss is not None and not self.watch:
+        self.checkpointer.save(self.step, self.state, self.batches.get_state(), loss)
+        if self.first_process and loss is not None and not self.on_step:
             run = self.session.run
             charts.draw(run.folder, self.entries, run.folder.name)
             if jax.process_count() == 1:
-                run.samples.mkdir(exist_ok=True)
-                write_atomically(run.samples / f"{self.step:07}.txt", sample_text(self.session, self.state) + "\n")
-            self.say(
+                replace(run.samples / f"{self.step:07}.txt", sample_text(self.session, self.state) + "\n")
+            self.log(
                 f"step {self.step}: loss {self.entries[-1]['loss']:.4f}, validation {loss:.4f}, "
                 f"{self.entries[-1]['tokens_per_s']:,.0f} tokens/s"
             )
-        self.clock += time.perf_counter() - began
+        self.clock += time.perf_counter() - started
 
 
 @contextlib.contextmanager
 def _stop_signals() -> Iterator[list[int]]:
-    """A list that is not empty once Ctrl-C or SIGTERM came; a second Ctrl-C ends at once, without a new checkpoint.
+    """A list that becomes non-empty on Ctrl-C or SIGTERM. A second signal raises KeyboardInterrupt: no checkpoint is saved.
 
-    One of several processes ends at once: if it left the loop at a step of its own, the others would wait for it for ever.
+    One of several processes is terminated at once, because the others would wait forever for one that left the loop.
     """
-    seen: list[int] = []
+    received: list[int] = []
     if jax.process_count() > 1:
-        yield seen
+        yield received
         return
 
     def stop(number: int, frame: Any) -> None:
-        if seen:
+        if received:
             raise KeyboardInterrupt
-        seen.append(number)
+        received.append(number)
 
-    before = {number: signal.signal(number, stop) for number in (signal.SIGINT, signal.SIGTERM)}
+    previous = {number: signal.signal(number, stop) for number in (signal.SIGINT, signal.SIGTERM)}
     try:
-        yield seen
+        yield received
     finally:
-        for number, handler in before.items():
+        for number, handler in previous.items():
             signal.signal(number, handler)
-
-
-def report(session: Session) -> str:
-    """What came of a run: losses beside what a unigram and a bigram model reach, speed, where things are."""
-    run, config, prepared = session.run, session.config, session.prepared
-    metrics = run.metrics()
-    if not metrics:
-        return "There is nothing to report yet."
-    validated = [entry for entry in metrics if entry["validation_loss"] is not None]
-    best = min(validated, key=lambda entry: entry["validation_loss"], default=None)
-    last = metrics[-1]
-    lines = [f"Run {run.folder}: {last['step']} of {config.steps} steps, {last['tokens']:,} tokens"]
-
-    def row(name: str, value: str) -> None:
-        lines.append(f"  {name:<28}{value}")
-
-    row(
-        "loss at the first step", f"{metrics[0]['loss']:.4f}  (ln of the vocabulary: {math.log(config.vocab_size):.4f})"
-    )
-    row("loss at the last step", f"{last['loss']:.4f}")
-    if best is not None:
-        row(
-            "validation loss",
-            f"{validated[-1]['validation_loss']:.4f} nats a token (best {best['validation_loss']:.4f}, step {best['step']})",
-        )
-    if config.task == "next":
-        ngrams = ngram_loss(prepared.train, prepared.validation, config.vocab_size)
-        row("a bigram model's", f"{ngrams.bigram:.4f}")
-        row("a unigram model's", f"{ngrams.unigram:.4f}")
-    row("updates skipped", str(last["skipped"]))
-    speeds = [entry["tokens_per_s"] for entry in metrics]
-    row("tokens/s, median", f"{np.median(speeds):,.0f}")
-    row("model FLOP utilisation", f"{np.median([entry['mfu'] for entry in metrics]):.1%}")
-    row("memory, peak", f"{max(entry['memory'] for entry in metrics) / 1e9:.2f} GB")
-    row("charts", f"{run.folder / 'loss.png'}, {run.folder / 'lr.png'}")
-    return "\n".join(lines)

@@ -1,5 +1,4 @@
-"""AdamW with its trimmings, all from optax: warm-up and cosine, decay of matrices only, clipping, a guard against non-finite
-updates."""
+"""The optimizer: AdamW with warm-up, cosine decay, clipping and a non-finite guard, all from optax."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -12,75 +11,89 @@ from harness.config import Config
 from harness.training.sharding import path_names
 
 NOT_DECAYED = ("bias", "scale", "head_bias")
-EVER = 2**31 - 1
+UNLIMITED = 2**31 - 1
 
 
 def learning_rate(config: Config) -> optax.Schedule:
-    """Rate of update number `count`, from 0: from 1e-5 of the peak up to it, then a cosine down to its final share at `steps`."""
+    """The learning rate of update 0, 1, ...
+
+    Linear warm-up from 1e-5 of the peak, then a cosine that reaches `final_lr_fraction` of the peak at `steps`.
+    """
     peak = config.learning_rate
     if not config.warmup_steps:
-        return optax.cosine_decay_schedule(peak, config.steps, alpha=config.final_learning_rate)
+        return optax.cosine_decay_schedule(peak, config.steps, alpha=config.final_lr_fraction)
     return optax.warmup_cosine_decay_schedule(
         init_value=1e-5 * peak,
         peak_value=peak,
         warmup_steps=config.warmup_steps,
-        decay_steps=config.steps,  # of the whole schedule: optax counts the warm-up in
-        end_value=peak * config.final_learning_rate,
+        decay_steps=config.steps,  # in optax, this includes the warm-up
+        end_value=peak * config.final_lr_fraction,
     )
 
 
 def decayed(parameters: PyTree) -> PyTree:
-    """True for the matrices. By name, not by rank: a bias that is stacked over the layers is no matrix."""
+    """True for each matrix. Tests names as well as ranks, because a bias stacked over the layers has rank 2."""
     return jax.tree_util.tree_map_with_path(
         lambda path, leaf: leaf.ndim >= 2 and path_names(path)[-1] not in NOT_DECAYED, parameters
     )
 
 
 @dataclass(frozen=True)
-class OptimizerParts:
-    """Somebody else's parts of the optimizer, each in the form of the course's problem; None stands for ours."""
+class OptimizerOverrides:
+    """Functions that replace parts of the optimizer, with the signatures of the course's problems. None keeps the default."""
 
-    schedule: Callable[[float, int, int], optax.Schedule] | None = None  # (peak, warm-up, all steps)
-    adamw: Callable[..., optax.GradientTransformation] | None = None  # (rate, b1, b2, epsilon, decay), decays all
+    schedule: Callable[[float, int, int], optax.Schedule] | None = None  # (peak, warm-up steps, steps in total)
+    adamw: Callable[..., optax.GradientTransformation] | None = (
+        None  # (rate, b1, b2, epsilon, decay); decays all parameters
+    )
     clip: Callable[[PyTree, float], tuple[PyTree, jax.Array]] | None = None
     guard: Callable[[optax.GradientTransformation], optax.GradientTransformation] | None = None
 
 
-OURS = OptimizerParts()
+DEFAULTS = OptimizerOverrides()
 
 
-def schedule(config: Config, parts: OptimizerParts) -> optax.Schedule:
-    """The rate of each update that is not skipped, from 0."""
-    if parts.schedule is None:
+def schedule(config: Config, overrides: OptimizerOverrides) -> optax.Schedule:
+    """The learning rate of each update, counting from 0 and without skipped updates."""
+    if overrides.schedule is None:
         return learning_rate(config)
-    return parts.schedule(config.learning_rate, config.warmup_steps, config.steps)
+    return overrides.schedule(config.learning_rate, config.warmup_steps, config.steps)
 
 
-def make_optimizer(config: Config, parts: OptimizerParts = OURS) -> optax.GradientTransformation:
-    """Skips a non-finite gradient whole (state and count too), clips by the global norm, then AdamW (Loshchilov and Hutter
-    2019)."""
-    rate = schedule(config, parts)
+def make_optimizer(config: Config, overrides: OptimizerOverrides = DEFAULTS) -> optax.GradientTransformation:
+    """Clips by the global norm, then applies AdamW (Loshchilov and Hutter 2019).
+
+    A non-finite gradient skips the whole update and leaves the optimizer's state, including its count, unchanged.
+    """
+    rate = schedule(config, overrides)
     if not config.clip_norm:
         clip = optax.identity()
-    elif parts.clip is None:
+    elif overrides.clip is None:
         clip = optax.clip_by_global_norm(config.clip_norm)
     else:
-        theirs = parts.clip
-        clip = optax.stateless(lambda gradients, _: theirs(gradients, config.clip_norm)[0])
-    if parts.adamw is None:
+        clip_gradients = overrides.clip
+        clip = optax.stateless(lambda gradients, _: clip_gradients(gradients, config.clip_norm)[0])
+    if overrides.adamw is None:
         adamw = optax.adamw(rate, b2=config.beta2, weight_decay=config.weight_decay, mask=decayed)
     else:
-        # At the rate 1 its updates carry the minus sign and the decay; the schedule scales them.
-        unit = parts.adamw(1.0, 0.9, config.beta2, 1e-8, config.weight_decay)
-        adamw = optax.chain(unit, optax.scale_by_schedule(rate))
-    whole = optax.chain(clip, adamw)
-    return parts.guard(whole) if parts.guard else optax.apply_if_finite(whole, max_consecutive_errors=EVER)
+        # At rate 1 the updates include the minus sign and the decay; the schedule scales them.
+        unit_rate = overrides.adamw(1.0, 0.9, config.beta2, 1e-8, config.weight_decay)
+        adamw = optax.chain(unit_rate, optax.scale_by_schedule(rate))
+    transformation = optax.chain(clip, adamw)
+    return (
+        overrides.guard(transformation)
+        if overrides.guard
+        else optax.apply_if_finite(transformation, max_consecutive_errors=UNLIMITED)
+    )
 
 
 def skipped_updates(state: PyTree) -> jax.Array:
-    """How many updates were skipped in all, from the optimizer's state: ours, or that of a guard with a field `skipped`."""
+    """The number of skipped updates, from the state of optax's guard or of one with a field `skipped`.
+
+    Raises KeyError if the state has neither.
+    """
     for name in ("total_notfinite", "skipped"):
-        found = optax.tree_utils.tree_get(state, name)
-        if found is not None:
-            return found[...]
-    raise KeyError("the optimizer's state does not say how many updates were skipped")
+        count = optax.tree_utils.tree_get(state, name)
+        if count is not None:
+            return count[...]
+    raise KeyError("the optimizer's state has no count of skipped updates")

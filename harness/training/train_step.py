@@ -1,7 +1,8 @@
-"""What training changes, and the three programs that do it: creation, one step, one validation batch."""
+"""The train state and its three jitted functions: init, train step, eval step."""
 
+import functools
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
 import jax
@@ -13,130 +14,167 @@ from jaxtyping import Array, Float, Int, PRNGKeyArray
 
 from harness.config import Config
 from harness.model.gpt import GPT
-from harness.model.lora import adapted
+from harness.model.lora import add_adapters
 from harness.model.loss import token_loss
-from harness.training.optimizer import OptimizerParts, make_optimizer, schedule, skipped_updates
-from harness.training.sharding import Spec, shardings
+from harness.training.optimizer import OptimizerOverrides, make_optimizer, schedule, skipped_updates
+from harness.training.sharding import ShardingRule, shardings
 
-# (model, rows (B, T + 1) of ids, dropout key or None) -> the sum of the losses of all targets, in nats, and their number.
+# (model, rows (B, T + 1) of ids, dropout key or None) -> the sum of the losses of all targets, in nats, and their number
 LossSum = Callable[[nnx.Module, Array, PRNGKeyArray | None], tuple[Array, Array]]
+# The NNX state of `(model, optimizer)`
+State = Any
 
 
 class StepMetrics(NamedTuple):
-    """Of one step, still on the device. The loss is of before the update, the norm of before clipping."""
+    """Metrics of one step, still on the device."""
 
-    loss: Float[Array, ""]
+    loss: Float[Array, ""]  # before the update
     learning_rate: Float[Array, ""]
-    gradient_norm: Float[Array, ""]
-    skipped: Int[Array, ""]  # updates, since the run began
+    gradient_norm: Float[Array, ""]  # before clipping
+    skipped: Int[Array, ""]  # updates skipped since the start of the run
 
 
 @dataclass(frozen=True)
-class Programs:
-    """A run's compiled programs. State is the NNX state of `(model, optimizer)`; `graph` is the rest of them."""
+class Overrides:
+    """Functions that replace the harness's own. None keeps the default."""
+
+    build: Callable[[nnx.Rngs], nnx.Module] | None = None
+    loss_sum: LossSum | None = None
+    train_step: Callable[..., Array] | None = None  # (model, optimizer, rows, pad_id) -> loss
+    optimizer: OptimizerOverrides = field(default_factory=OptimizerOverrides)
+    # (loss_sum(parameters, rows), parameters, rows) -> mean loss, its gradients, their norm before clipping
+    accumulate: Callable[..., tuple[Array, Any, Array]] | None = None
+    sharding_rule: ShardingRule | None = None
+
+
+@dataclass(frozen=True)
+class StepFunctions:
+    """The functions of a run. `graph` is the static part of `(model, optimizer)`, the state is the rest."""
 
     graph: Any
-    abstract: Any  # shapes, dtypes and shardings of the state
-    create: Callable[..., Any]  # of another seed than the config's, if one is given
-    step: Callable[[Any, Int[Array, "B W"]], tuple[Any, StepMetrics]]
-    evaluate: Callable[[Any, Int[Array, "B W"]], tuple[Float[Array, ""], Int[Array, ""]]]
+    abstract_state: State  # shapes, dtypes and shardings
+    init: Callable[..., State]  # takes a seed, by default that of the config
+    train_step: Callable[[State, Int[Array, "B W"]], tuple[State, StepMetrics]]
+    eval_step: Callable[[State, Int[Array, "B W"]], tuple[Float[Array, ""], Int[Array, ""]]]
 
-    def model(self, state: Any) -> nnx.Module:
-        """The model with the state's parameters, for evaluation and sampling."""
+    def model(self, state: State) -> nnx.Module:
+        """The model with the parameters of `state`, for evaluation and sampling."""
         return nnx.merge(self.graph, state)[0]
 
 
 @dataclass(frozen=True)
-class Theirs:
-    """Somebody else's code in place of the harness's own, where it is not None."""
+class _Static:
+    """What the step functions close over; none of it is traced."""
 
-    build: Callable[[nnx.Rngs], nnx.Module] | None = None
-    loss_sum: LossSum | None = None
-    step: Callable[..., Array] | None = None  # (model, optimizer, rows, pad_id) -> loss
-    optimizer: OptimizerParts = field(default_factory=OptimizerParts)
-    # (loss_sum(parameters, rows), parameters, rows) -> mean loss, its gradients, their norm before clipping
-    accumulate: Callable[..., tuple[Array, Any, Array]] | None = None
-    spec: Spec | None = None
-
-
-def own_loss(config: Config, mesh: Mesh | None) -> LossSum:
-    """The chunked loss of the harness's own model."""
-
-    def loss_sum(model: Any, ids_BT, key):
-        inputs_BT = ids_BT[:, :-1]
-        targets_BT = ids_BT[:, 1:] if config.task == "next" else inputs_BT
-        x_BTD = model.hidden(jnp.maximum(inputs_BT, 0), key)
-        loss = token_loss(x_BTD, targets_BT, model.output(), config.loss_chunk, mesh)
-        return loss, jnp.sum(targets_BT >= 0)
-
-    return loss_sum
+    config: Config
+    overrides: Overrides
+    build: Callable[[nnx.Rngs], nnx.Module]
+    loss_sum: LossSum
+    trained: type[nnx.Variable]  # the variables that are trained
+    rate: optax.Schedule
+    graph: Any = None
 
 
-def own_model(config: Config) -> Callable[[nnx.Rngs], nnx.Module]:
-    """Builds the harness's own model, with adapters if the config asks for them."""
-
-    def build(rngs: nnx.Rngs) -> nnx.Module:
-        model = GPT(config, rngs)
-        return adapted(model, config.lora_rank, rngs) if config.lora_rank else model
-
-    return build
-
-
-def make_programs(config: Config, mesh: Mesh, theirs: Theirs | None = None) -> Programs:
-    """The programs of a run on `mesh`, made of the harness's own code or of `theirs`."""
-    theirs = theirs or Theirs()
-    build = theirs.build or own_model(config)
-    trained = nnx.LoRAParam if config.lora_rank else nnx.Param
-    loss_sum = theirs.loss_sum or own_loss(config, mesh)
-
-    def fresh(key: PRNGKeyArray) -> tuple[nnx.Module, nnx.Optimizer]:
-        model = build(nnx.Rngs(key))
-        return model, nnx.Optimizer(model, make_optimizer(config, theirs.optimizer), wrt=trained)
-
-    graph, shapes = nnx.split(nnx.eval_shape(fresh, jax.random.key(config.seed)))
-    places = shardings(shapes, mesh, config.fsdp, theirs.spec)
-    abstract = jax.tree.map(
-        lambda leaf, place: jax.ShapeDtypeStruct(leaf.shape, leaf.dtype, sharding=place), shapes, places
+def make_step_functions(config: Config, mesh: Mesh, overrides: Overrides | None = None) -> StepFunctions:
+    """The step functions of a run on `mesh`, from the harness's own code or from `overrides`."""
+    overrides = overrides or Overrides()
+    static = _Static(
+        config,
+        overrides,
+        overrides.build or functools.partial(default_model, config),
+        overrides.loss_sum or functools.partial(default_loss_sum, config, mesh),
+        nnx.LoRAParam if config.lora_rank else nnx.Param,
+        schedule(config, overrides.optimizer),
     )
-    born = jax.jit(lambda key: nnx.state(fresh(key)), out_shardings=places)  # never whole on one device
+    graph, shapes = nnx.split(nnx.eval_shape(functools.partial(_new_model, static), jax.random.key(config.seed)))
+    static = replace(static, graph=graph)
+    state_shardings = shardings(shapes, mesh, config.fsdp, overrides.sharding_rule)
+    abstract_state = jax.tree.map(
+        lambda leaf, place: jax.ShapeDtypeStruct(leaf.shape, leaf.dtype, sharding=place), shapes, state_shardings
+    )
+    # Jitted with output shardings, so no device ever holds the whole state.
+    init_sharded = jax.jit(functools.partial(_init_state, static), out_shardings=state_shardings)
+    step: Callable[..., Any]
+    if overrides.train_step is None:
+        step = jax.jit(functools.partial(_train_step, static), donate_argnums=0, out_shardings=(state_shardings, None))
+    else:
+        step = functools.partial(_override_train_step, static)
+    return StepFunctions(
+        graph,
+        abstract_state,
+        lambda seed=config.seed: init_sharded(jax.random.key(seed)),
+        step,
+        jax.jit(functools.partial(_eval_step, static)),
+    )
 
-    def create(seed: int = config.seed) -> Any:
-        return born(jax.random.key(seed))
 
-    rate = schedule(config, theirs.optimizer)
+def default_model(config: Config, rngs: nnx.Rngs) -> nnx.Module:
+    """The harness's own model, with adapters if `lora_rank` is set."""
+    model = GPT(config, rngs)
+    return add_adapters(model, config.lora_rank, rngs) if config.lora_rank else model
 
-    def rate_of(optimizer: nnx.Optimizer) -> Array:
-        """Of the update that comes next: the schedule counts those that were not skipped."""
-        return rate(optimizer.step[...] - skipped_updates(optimizer.opt_state))
 
-    def own_step(state: Any, ids_BT: Array) -> tuple[Any, StepMetrics]:
-        model, optimizer = nnx.merge(graph, state)
-        key = jax.random.fold_in(jax.random.key(config.seed), optimizer.step[...]) if config.dropout else None
-        if theirs.accumulate is None:
-            loss, gradients = mean_gradients(loss_sum, model, ids_BT, key, config.accumulate, trained)
-            norm = optax.tree.norm(gradients)
-        else:
-            parts: Any = nnx.split(model, trained, ...)
-            inner, parameters, rest = parts
-            sums = lambda parameters, ids: loss_sum(nnx.merge(inner, parameters, rest), ids, None)  # noqa: E731
-            loss, gradients, norm = theirs.accumulate(sums, parameters, ids_BT)
-        done = rate_of(optimizer)
-        optimizer.update(model, gradients)
-        return nnx.state((model, optimizer)), StepMetrics(loss, done, norm, skipped_updates(optimizer.opt_state))
+def default_loss_sum(config: Config, mesh: Mesh | None, model: Any, ids_BT, key) -> tuple[Array, Array]:
+    """The chunked loss of the harness's own model."""
+    inputs_BT = ids_BT[:, :-1]
+    targets_BT = ids_BT[:, 1:] if config.objective == "next_token" else inputs_BT
+    x_BTD = model.hidden(jnp.maximum(inputs_BT, 0), key)
+    loss = token_loss(x_BTD, targets_BT, model.output(), config.loss_chunk, mesh)
+    return loss, jnp.sum(targets_BT >= 0)
 
-    def piece_step(state: Any, ids_BT: Array) -> tuple[Any, StepMetrics]:
-        assert theirs.step is not None
-        model, optimizer = nnx.merge(graph, state)
-        done = rate_of(optimizer)
-        loss = theirs.step(model, optimizer, ids_BT, -1)
-        skipped = skipped_updates(optimizer.opt_state)
-        return nnx.state((model, optimizer)), StepMetrics(loss, done, jnp.float32(jnp.nan), skipped)
 
-    def evaluate(state: Any, ids_BT: Array) -> tuple[Array, Array]:
-        return loss_sum(nnx.merge(graph, state)[0], ids_BT, None)
+def _new_model(static: _Static, key: PRNGKeyArray) -> tuple[nnx.Module, nnx.Optimizer]:
+    """A new model and its optimizer."""
+    model = static.build(nnx.Rngs(key))
+    transformation = make_optimizer(static.config, static.overrides.optimizer)
+    return model, nnx.Optimizer(model, transformation, wrt=static.trained)
 
-    whole = jax.jit(own_step, donate_argnums=0, out_shardings=(places, None))
-    return Programs(graph, abstract, create, whole if theirs.step is None else piece_step, jax.jit(evaluate))
+
+def _init_state(static: _Static, key: PRNGKeyArray) -> State:
+    return nnx.state(_new_model(static, key))
+
+
+def _train_step(static: _Static, state: State, ids_BT: Array) -> tuple[State, StepMetrics]:
+    """One update, with the harness's gradients or those of an accumulation override."""
+    config, accumulate = static.config, static.overrides.accumulate
+    model, optimizer = nnx.merge(static.graph, state)
+    key = jax.random.fold_in(jax.random.key(config.seed), optimizer.step[...]) if config.dropout else None
+    if accumulate is None:
+        loss, gradients = mean_gradients(
+            static.loss_sum, model, ids_BT, key, config.grad_accumulation_steps, static.trained
+        )
+        norm = optax.tree.norm(gradients)
+    else:
+        parts: Any = nnx.split(model, static.trained, ...)
+        graph, parameters, rest = parts
+
+        def loss_sum(parameters, ids_BT):
+            return static.loss_sum(nnx.merge(graph, parameters, rest), ids_BT, None)
+
+        loss, gradients, norm = accumulate(loss_sum, parameters, ids_BT)
+    rate = _next_rate(static, optimizer)
+    optimizer.update(model, gradients)
+    return nnx.state((model, optimizer)), StepMetrics(loss, rate, norm, skipped_updates(optimizer.opt_state))
+
+
+def _override_train_step(static: _Static, state: State, ids_BT: Array) -> tuple[State, StepMetrics]:
+    """One update by a train step override, which jits itself and reports no gradient norm."""
+    assert static.overrides.train_step is not None
+    model, optimizer = nnx.merge(static.graph, state)
+    rate = _next_rate(static, optimizer)
+    loss = static.overrides.train_step(model, optimizer, ids_BT, -1)
+    skipped = skipped_updates(optimizer.opt_state)
+    return nnx.state((model, optimizer)), StepMetrics(loss, rate, jnp.float32(jnp.nan), skipped)
+
+
+def _eval_step(static: _Static, state: State, ids_BT: Array) -> tuple[Array, Array]:
+    """The sum of the losses of a batch, and the number of its targets."""
+    return static.loss_sum(nnx.merge(static.graph, state)[0], ids_BT, None)
+
+
+def _next_rate(static: _Static, optimizer: nnx.Optimizer) -> Array:
+    """The learning rate of the next update. Skipped updates do not advance the schedule."""
+    return static.rate(optimizer.step[...] - skipped_updates(optimizer.opt_state))
 
 
 def mean_gradients(
@@ -147,11 +185,10 @@ def mean_gradients(
     microbatches: int,
     trained: type[nnx.Variable] = nnx.Param,
 ) -> tuple[Float[Array, ""], Any]:
-    """The mean loss of a batch and its gradients with respect to the `trained` variables, from `microbatches` parts one after
-    the other, with the memory of one.
+    """The mean loss of a batch and its gradients with respect to the `trained` variables.
 
-    Sums are accumulated and divided once, so that parts with more padding do not count for more, and the result does not
-    depend on their number but for rounding.
+    Processes `microbatches` parts in sequence, with the memory of one. Sums are accumulated and divided once, so a part with
+    more padding does not weigh more, and the result is independent of the number of parts up to rounding.
     """
     parts: Any = nnx.split(model, trained, ...)
     graph, parameters, rest = parts
@@ -163,7 +200,7 @@ def mean_gradients(
     if microbatches == 1:
         (loss, count), gradients = gradient(parameters, ids_BT, key)
     else:
-        # Rows j, j + k, ...: each device of a mesh keeps its own.
+        # Microbatch i takes rows i, i + k, i + 2k, ..., so every device of a mesh keeps its own rows.
         rows = jnp.moveaxis(ids_BT.reshape(-1, microbatches, ids_BT.shape[1]), 1, 0)
 
         def add(sums, part):

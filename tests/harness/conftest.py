@@ -44,10 +44,10 @@ def harness_cache(tmp_path_factory: pytest.TempPathFactory) -> Path:
     base = tmp_path_factory.getbasetemp()
     folder = (base.parent if "PYTEST_XDIST_WORKER" in os.environ else base) / "harness-cache"
     os.environ["HARNESS_CACHE"] = str(folder)
-    # For the processes that tests start: most compile the same small programs.
+    # For the processes that tests start: most compile the same small functions.
     os.environ["JAX_COMPILATION_CACHE_DIR"] = str(folder / "programs")
     os.environ["JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS"] = "0.05"
-    # For this process, which makes the same programs again and again. Entries are not written whole, so it shares them with none.
+    # For this process, which compiles the same programs repeatedly. Not shared, because JAX does not write entries atomically.
     jax.config.update("jax_compilation_cache_dir", str(base / "programs"))
     jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.0)
     reset_cache()
@@ -145,4 +145,4 @@ def _all_pieces(tmp_path_factory: pytest.TempPathFactory) -> Pieces:
 @pytest.fixture
 def found(_all_pieces: Pieces) -> Pieces:
     """All the reference's pieces, tried once for all tests."""
-    return replace(_all_pieces, found=dict(_all_pieces.found))
+    return replace(_all_pieces, by_name=dict(_all_pieces.by_name))

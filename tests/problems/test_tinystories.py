@@ -12,7 +12,7 @@ from grader.leaves import BadOutput
 from grader.subject import Subject
 from tests.conftest import ROOT, Grade
 
-GOOD = "def settings():\n    return {'learning_rate': 5e-3, 'warmup_steps': 10, 'final_learning_rate': 0.1}\n"
+GOOD = "def settings():\n    return {'learning_rate': 5e-3, 'warmup_steps': 10, 'final_lr_fraction': 0.1}\n"
 
 
 def write(folder: Path, text: str, *others: str) -> Path:

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from harness.config import Config
-from harness.data.batches import PADDING, Windows, check, train_batches, validation_batches, windows
+from harness.data.batches import PADDING, Windows, check_data, make_windows, train_batches, validation_batches
 from harness.data.token_files import Prepared, Tokens
 from harness.errors import UsageError
 from tests.harness.conftest import TINY
@@ -56,10 +56,10 @@ def config_of(**changes) -> Config:
 
 @pytest.mark.parametrize("form", ["packed", "padded"])
 def test_an_epoch_has_each_window_once_and_the_next_another_order(form: str) -> None:
-    config = config_of(form=form)
+    config = config_of(packing=form)
     tokens = tokens_of([23, 7, 30, 61])
-    count = len(windows(config, tokens))
-    batches = train_batches(config, windows(config, tokens))
+    count = len(make_windows(config, tokens))
+    batches = train_batches(config, make_windows(config, tokens))
     rows = [
         tuple(row) for _ in range(count) for row in next(batches).tolist()
     ]  # four epochs: batches run across their ends
@@ -72,10 +72,10 @@ def test_an_epoch_has_each_window_once_and_the_next_another_order(form: str) -> 
 @given(st.integers(0, 40), st.integers(0, 5))
 def test_going_on_from_a_state_gives_what_would_have_come(taken: int, seed: int) -> None:
     config, tokens = config_of(seed=seed), tokens_of([23, 7, 30, 61])
-    straight = train_batches(config, windows(config, tokens))
+    straight = train_batches(config, make_windows(config, tokens))
     for _ in range(taken):
         next(straight)
-    resumed = train_batches(config, windows(config, tokens))
+    resumed = train_batches(config, make_windows(config, tokens))
     resumed.set_state(straight.get_state())
     for _ in range(12):
         np.testing.assert_array_equal(next(straight), next(resumed))
@@ -84,36 +84,36 @@ def test_going_on_from_a_state_gives_what_would_have_come(taken: int, seed: int)
 @pytest.mark.parametrize("processes", [2, 4])
 def test_processes_share_each_batch(processes: int) -> None:
     config, tokens = config_of(), tokens_of([23, 7, 30, 61])
-    whole = train_batches(config, windows(config, tokens))
-    parts = [train_batches(config, windows(config, tokens), process, processes) for process in range(processes)]
+    whole = train_batches(config, make_windows(config, tokens))
+    parts = [train_batches(config, make_windows(config, tokens), process, processes) for process in range(processes)]
     for _ in range(20):
         together = np.concatenate([next(part) for part in parts])
         assert sorted(map(tuple, together.tolist())) == sorted(map(tuple, next(whole).tolist()))
     with pytest.raises(UsageError, match="3 processes cannot share a batch of 4"):
-        train_batches(config, windows(config, tokens), 0, 3)
+        train_batches(config, make_windows(config, tokens), 0, 3)
 
 
 def test_validation_has_each_window_once_in_order() -> None:
     config, tokens = config_of(eval_batches=0), tokens_of([23, 7, 30, 61])
-    rows = np.concatenate(list(validation_batches(config, windows(config, tokens))))
-    count = len(windows(config, tokens))
-    np.testing.assert_array_equal(rows[:count], [windows(config, tokens)[i] for i in range(count)])
+    rows = np.concatenate(list(validation_batches(config, make_windows(config, tokens))))
+    count = len(make_windows(config, tokens))
+    np.testing.assert_array_equal(rows[:count], [make_windows(config, tokens)[i] for i in range(count)])
     assert (rows[count:] == PADDING).all()
     assert len(rows) % config.batch_size == 0
-    assert len(list(validation_batches(replace(config, eval_batches=2), windows(config, tokens)))) == 2
+    assert len(list(validation_batches(replace(config, eval_batches=2), make_windows(config, tokens)))) == 2
 
 
 def test_what_cannot_be_trained_on_is_said() -> None:
     with pytest.raises(UsageError, match=r"3 windows of 5 tokens, fewer than a batch of 4.*batch_size=3"):
-        check(config_of(), prepared_of([14]))
+        check_data(config_of(), prepared_of([14]))
     with pytest.raises(UsageError, match="token id 120, outside the vocabulary of 100"):
-        check(replace(config_of(), vocab_size=100), prepared_of([121]))
+        check_data(replace(config_of(), vocab_size=100), prepared_of([121]))
     with pytest.raises(UsageError, match="outside the vocabulary"):
         Windows.packed(tokens_of([50]), 5, 40)[9]
 
 
 def test_stories_longer_than_the_context_are_kept_and_counted() -> None:
-    assert check(config_of(form="padded"), prepared_of([6, 7, 30, 2])) == [
+    assert check_data(config_of(packing="padded"), prepared_of([6, 7, 30, 2])) == [
         "2 of 4 stories are longer than the context of 5 and go on in further rows."
     ]
-    assert check(config_of(), prepared_of([6, 7, 30, 2])) == []
+    assert check_data(config_of(), prepared_of([6, 7, 30, 2])) == []

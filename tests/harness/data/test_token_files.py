@@ -23,7 +23,7 @@ def own_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def test_stories_are_packed_with_end_of_text_between_over_several_files(stories_file: Path, monkeypatch) -> None:
-    monkeypatch.setattr(token_files, "SHARD_TOKENS", 100)
+    monkeypatch.setattr(token_files, "FILE_TOKENS", 100)
     source = open_source(str(stories_file), 0.1)
     prepared = prepare(source, POCKET, quiet=True)
     for tokens, validation in ((prepared.train, False), (prepared.validation, True)):
@@ -31,8 +31,8 @@ def test_stories_are_packed_with_end_of_text_between_over_several_files(stories_
         wanted = [token for text in texts for token in (*POCKET.encode_ordinary(text), POCKET.eot_token)]
         assert tokens[0 : len(tokens)].tolist() == wanted
         assert len(tokens.ends) == len(texts)
-        assert all(shard.dtype == np.uint16 and isinstance(shard, np.memmap) for shard in tokens.shards)
-    assert len(prepared.train.shards) > 5
+        assert all(file.dtype == np.uint16 and isinstance(file, np.memmap) for file in tokens.files)
+    assert len(prepared.train.files) > 5
     assert prepared.max_id == POCKET.eot_token
 
 

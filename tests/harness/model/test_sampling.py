@@ -9,14 +9,14 @@ import pytest
 
 from harness.data.tokenizer import get_tokenizer
 from harness.errors import UsageError
-from harness.model.sampling import CachedDecoder, Sampling, WindowDecoder, choose, generate, stream_text
+from harness.model.sampling import CachedDecoder, Sampling, WindowDecoder, choose_token, generate, stream_text
 from tests.harness.model.test_gpt import FORMS, filled
 
 LOGITS = jnp.log(jnp.array([0.1, 0.4, 0.05, 0.25, 0.2]))
 
 
 def drawn(sampling: Sampling, number: int = 400) -> np.ndarray:
-    return np.asarray(jax.vmap(lambda key: choose(LOGITS, key, sampling))(jax.random.split(jax.random.key(0), number)))
+    return np.asarray(jax.vmap(lambda key: choose_token(LOGITS, key, sampling))(jax.random.split(jax.random.key(0), number)))
 
 
 @pytest.mark.parametrize(
@@ -69,10 +69,10 @@ class Fixed:
     def __init__(self, tokens: list[int]):
         self.tokens = iter(tokens)
 
-    def begin(self, ids: list[int], key: jax.Array) -> int:
+    def prefill(self, ids: list[int], key: jax.Array) -> int:
         return next(self.tokens)
 
-    def follow(self, token: int, key: jax.Array) -> int:
+    def decode(self, token: int, key: jax.Array) -> int:
         return next(self.tokens)
 
 

@@ -14,11 +14,11 @@ from flax import nnx
 from harness.config import Config
 from harness.errors import PieceError, UsageError
 from harness.pieces import load as pieces
-from harness.pieces.adapt import loader, theirs
+from harness.pieces.assemble import make_batches, overrides_from
 from harness.pieces.load import load_pieces
 from harness.pieces.registry import MODULES
 from harness.training.sharding import make_mesh, put_batch
-from harness.training.train_step import make_programs
+from harness.training.train_step import make_step_functions
 from tests.conftest import ROOT
 from tests.harness.conftest import TINY, Harness
 
@@ -28,9 +28,9 @@ COURSE = replace(
 )
 
 
-def programs_with(found: pieces.Pieces, config: Config):
+def functions_with(found: pieces.Pieces, config: Config):
     mesh = make_mesh(config)
-    return mesh, make_programs(config, mesh, theirs(config, found))
+    return mesh, make_step_functions(config, mesh, overrides_from(config, found))
 
 
 def course_parameters(state: dict, config: Config) -> dict:
@@ -62,16 +62,16 @@ def test_reference_pieces_train_to_the_same_losses_from_the_same_parameters(foun
     batches = [rng.integers(0, 61, (8, 13)).astype(np.int32) for _ in range(6)]
     batches[1][2, 7:] = -1
     mesh = make_mesh(COURSE)
-    own = make_programs(COURSE, mesh)
-    state = own.create()
+    own = make_step_functions(COURSE, mesh)
+    state = own.init()
     start = nnx.to_pure_dict(nnx.state(own.model(state)))
     start = jax.tree.map(jnp.array, start)
 
-    assert set(found.found) == set(MODULES)
+    assert set(found.by_name) == set(MODULES)
     # Their AdamW decays biases and norms, too.
-    found.found = {name: piece for name, piece in found.found.items() if name not in ("train_step", "adamw")}
-    mesh, with_pieces = programs_with(found, COURSE)
-    model, optimizer = nnx.merge(with_pieces.graph, with_pieces.create())
+    found.by_name = {name: piece for name, piece in found.by_name.items() if name not in ("train_step", "adamw")}
+    mesh, with_pieces = functions_with(found, COURSE)
+    model, optimizer = nnx.merge(with_pieces.graph, with_pieces.init())
     parameters = nnx.state(model)
     nnx.replace_by_pure_dict(parameters, course_parameters(start, COURSE))
     nnx.update(model, parameters)
@@ -79,8 +79,8 @@ def test_reference_pieces_train_to_the_same_losses_from_the_same_parameters(foun
 
     losses: list[tuple[float, float]] = []
     for batch in batches:
-        state, mine = own.step(state, put_batch(batch, mesh))
-        their_state, metrics = with_pieces.step(their_state, put_batch(batch, mesh))
+        state, mine = own.train_step(state, put_batch(batch, mesh))
+        their_state, metrics = with_pieces.train_step(their_state, put_batch(batch, mesh))
         losses.append((float(mine.loss), float(metrics.loss)))
     # The same sums in another order; Adam's first steps divide what is near zero by itself.
     np.testing.assert_allclose(*zip(*losses, strict=True), rtol=1e-4)
@@ -91,48 +91,48 @@ def test_reference_pieces_train_to_the_same_losses_from_the_same_parameters(foun
                                    ("adamw", "warmup_cosine", "clip_by_global_norm", "finite_guard"),
                                    ("TokenAndPositionEmbed", "GPTBlock", "next_token_loss"), tuple(MODULES)])  # fmt: skip
 def test_any_of_them_trains(found: pieces.Pieces, names: tuple[str, ...]) -> None:
-    found.found = {name: found.found[name] for name in names}
-    mesh, programs = programs_with(found, COURSE)
-    state = programs.create()
+    found.by_name = {name: found.by_name[name] for name in names}
+    mesh, functions = functions_with(found, COURSE)
+    state = functions.init()
     ids = put_batch(np.random.default_rng(0).integers(0, 61, (8, 13)).astype(np.int32), mesh)
     losses = []
     for _ in range(6):
-        state, metrics = programs.step(state, ids)
+        state, metrics = functions.train_step(state, ids)
         losses.append(float(metrics.loss))
     assert losses[-1] < losses[0] - 0.05
-    loss, count = programs.evaluate(state, ids)
+    loss, count = functions.eval_step(state, ids)
     assert int(count) == 8 * 12
     assert float(loss) / 96 < losses[-1]
 
 
 def test_their_accumulation_gives_the_losses_of_whole_batches(found: pieces.Pieces) -> None:
-    del found.found["train_step"]
+    del found.by_name["train_step"]
     rng, results = np.random.default_rng(0), []
     batches = [rng.integers(0, 61, (8, 13)).astype(np.int32) for _ in range(4)]
     batches[1][2, 7:] = -1
     for parts in (1, 4):
-        mesh, programs = programs_with(found, replace(COURSE, accumulate=parts, clip_norm=0.5))
-        state = programs.create()
+        mesh, functions = functions_with(found, replace(COURSE, grad_accumulation_steps=parts, clip_norm=0.5))
+        state = functions.init()
         for batch in batches:
-            state, metrics = programs.step(state, put_batch(batch, mesh))
+            state, metrics = functions.train_step(state, put_batch(batch, mesh))
         results.append([float(metrics.loss), float(metrics.gradient_norm)])
     np.testing.assert_allclose(*results, rtol=1e-4)
 
 
 def test_their_guard_counts_what_it_skips(found: pieces.Pieces) -> None:
-    found.found = {"finite_guard": found.found["finite_guard"]}
-    mesh, programs = programs_with(found, replace(COURSE, learning_rate=1e38, clip_norm=0.0, warmup_steps=0))
-    state = programs.create()
+    found.by_name = {"finite_guard": found.by_name["finite_guard"]}
+    mesh, functions = functions_with(found, replace(COURSE, learning_rate=1e38, clip_norm=0.0, warmup_steps=0))
+    state = functions.init()
     ids = put_batch(np.random.default_rng(0).integers(0, 61, (8, 13)).astype(np.int32), mesh)
     for _ in range(4):
-        state, metrics = programs.step(state, ids)
+        state, metrics = functions.train_step(state, ids)
     assert int(metrics.skipped) >= 2  # the first step threw the parameters away
 
 
 def test_their_pipeline_gives_every_window_once_an_epoch(found: pieces.Pieces) -> None:
     rows = np.arange(12 * 4, dtype=np.int32).reshape(12, 4)
     config = replace(COURSE, batch_size=4)
-    halves = [loader(config, found, rows, process, 2) for process in range(2)]
+    halves = [make_batches(config, found, rows, process, 2) for process in range(2)]
     seen = np.concatenate([next(half) for _ in range(3) for half in halves])
     assert sorted(seen[:, 0]) == list(range(0, 48, 4))
 
@@ -145,7 +145,7 @@ def test_stubs_are_not_pieces_and_it_says_whose_is_what(workspace: Path) -> None
     found = load_pieces(workspace)
     stubs, gone = {"GPTBlock", "MiniGPT", "train_step"}, {"next_token_loss", "shard_batch", "fsdp_spec"}
     of_no_use = {"partition_spec", "export_gpt2", "decode_step", "empty_cache"}
-    assert set(MODULES) - set(found.found) == stubs | gone | of_no_use
+    assert set(MODULES) - set(found.by_name) == stubs | gone | of_no_use
     lines = "\n".join(found.describe())
     assert "CausalMHA: yours" in lines
     assert "GPTBlock: the harness's (p05_gpt_block.py is not filled in yet)" in lines

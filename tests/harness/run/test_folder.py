@@ -12,11 +12,11 @@ from tests.harness.conftest import TINY
 
 def test_a_run_is_not_gone_on_with_under_other_settings(tmp_path: Path) -> None:
     run = Run(tmp_path / "one")
-    assert run.begin(TINY) is False
-    assert run.begin(replace(TINY, mesh="4x2")) is True, "the machine may change"
+    assert run.create_or_check(TINY) is False
+    assert run.create_or_check(replace(TINY, mesh="4x2")) is True, "the machine may change"
     before = run.config_file.read_bytes()
     with pytest.raises(UsageError, match=r"(?s)d_model: 16 -> 32.*seed: 0 -> 5"):
-        run.begin(replace(TINY, d_model=32, seed=5))
+        run.create_or_check(replace(TINY, d_model=32, seed=5))
     assert run.config_file.read_bytes() == before
 
 
@@ -28,7 +28,7 @@ def test_metrics_after_the_checkpoint_and_a_torn_line_are_forgotten(tmp_path: Pa
     writer.close()
     with run.metrics_file.open("a") as file:
         file.write('{"step": 8, "lo')
-    run.keep_metrics(5)
+    run.truncate_metrics(5)
     assert [entry["step"] for entry in run.metrics()] == [1, 2, 3, 4, 5]
     writer = MetricsWriter(run.metrics_file)
     writer.write({"step": 6, "loss": 1 / 6})
@@ -37,7 +37,7 @@ def test_metrics_after_the_checkpoint_and_a_torn_line_are_forgotten(tmp_path: Pa
 
 
 def test_a_run_is_found_by_name_or_path_or_the_others_are_named(tmp_path: Path) -> None:
-    Run(tmp_path / "one").begin(TINY)
+    Run(tmp_path / "one").create_or_check(TINY)
     assert Run.find(tmp_path, "one").config() == TINY
     assert Run.find(Path("elsewhere"), str(tmp_path / "one")).config() == TINY
     with pytest.raises(UsageError, match="There are: one"):

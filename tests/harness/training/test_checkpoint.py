@@ -1,4 +1,4 @@
-"""Checkpoints come back bit for bit, onto any mesh, or say what is wrong with them."""
+"""OrbaxCheckpointer come back bit for bit, onto any mesh, or say what is wrong with them."""
 
 import gc
 import shutil
@@ -14,9 +14,9 @@ import pytest
 
 from harness.config import Config
 from harness.errors import HarnessError
-from harness.training.checkpoint import Checkpoints, checksums
+from harness.training.checkpoint import OrbaxCheckpointer, checksums
 from harness.training.sharding import make_mesh
-from harness.training.train_step import Programs, make_programs
+from harness.training.train_step import StepFunctions, make_step_functions
 from tests.harness.conftest import TINY
 
 SMALL = replace(TINY, vocab_size=96, context=12)
@@ -35,13 +35,13 @@ def leaks_stay_here() -> Iterator[None]:
     gc.collect()
 
 
-def programs_of(config: Config) -> Programs:
-    return make_programs(config, make_mesh(config))
+def functions_of(config: Config) -> StepFunctions:
+    return make_step_functions(config, make_mesh(config))
 
 
 @pytest.fixture
-def checkpoints(tmp_path: Path) -> Iterator[Checkpoints]:
-    made = Checkpoints(tmp_path / "run" / "checkpoints")
+def checkpoints(tmp_path: Path) -> Iterator[OrbaxCheckpointer]:
+    made = OrbaxCheckpointer(tmp_path / "run" / "checkpoints")
     yield made
     made.close()
 
@@ -51,30 +51,30 @@ def assert_equal(a: object, b: object) -> None:
         np.testing.assert_array_equal(x, y)
 
 
-def test_what_was_saved_comes_back_and_nothing_else_is_needed(checkpoints: Checkpoints) -> None:
-    programs = programs_of(SMALL)
-    state = programs.create()
+def test_what_was_saved_comes_back_and_nothing_else_is_needed(checkpoints: OrbaxCheckpointer) -> None:
+    functions = functions_of(SMALL)
+    state = functions.init()
     checkpoints.save(3, state, {"next_index": 3}, 1.5)
     checkpoints.wait()
-    step, restored, data = checkpoints.restore(3, programs.abstract)
+    step, restored, data = checkpoints.restore(3, functions.abstract_state)
     assert (step, data) == (3, {"next_index": 3})
     assert_equal(state, restored)
 
 
 @pytest.mark.parametrize(("saved", "wanted"), [("4x2", "2x2"), ("4x2", "1x1"), ("1x1", "8x1")])
-def test_it_is_restored_onto_another_mesh(checkpoints: Checkpoints, saved: str, wanted: str) -> None:
-    state = programs_of(replace(SMALL, mesh=saved, fsdp=True)).create()
+def test_it_is_restored_onto_another_mesh(checkpoints: OrbaxCheckpointer, saved: str, wanted: str) -> None:
+    state = functions_of(replace(SMALL, mesh=saved, fsdp=True)).init()
     checkpoints.save(1, state, {}, None)
     checkpoints.wait()
-    programs = programs_of(replace(SMALL, mesh=wanted, fsdp=True))
-    _, restored, _ = checkpoints.restore(1, programs.abstract)
+    functions = functions_of(replace(SMALL, mesh=wanted, fsdp=True))
+    _, restored, _ = checkpoints.restore(1, functions.abstract_state)
     assert_equal(state, restored)
-    for leaf, shape in zip(jax.tree.leaves(restored), jax.tree.leaves(programs.abstract), strict=True):
+    for leaf, shape in zip(jax.tree.leaves(restored), jax.tree.leaves(functions.abstract_state), strict=True):
         assert leaf.sharding.is_equivalent_to(shape.sharding, leaf.ndim)
 
 
-def test_the_last_two_and_the_best_are_kept(checkpoints: Checkpoints) -> None:
-    state = programs_of(SMALL).create()
+def test_the_last_two_and_the_best_are_kept(checkpoints: OrbaxCheckpointer) -> None:
+    state = functions_of(SMALL).init()
     for step, loss in enumerate([3.0, 1.0, 2.0, 2.5, None], start=1):
         checkpoints.save(step, state, {}, loss)
         checkpoints.wait()
@@ -82,11 +82,11 @@ def test_the_last_two_and_the_best_are_kept(checkpoints: Checkpoints) -> None:
     assert checkpoints.best() == 2
 
 
-def test_another_width_is_refused(checkpoints: Checkpoints) -> None:
-    checkpoints.save(1, programs_of(SMALL).create(), {}, 1.0)
+def test_another_width_is_refused(checkpoints: OrbaxCheckpointer) -> None:
+    checkpoints.save(1, functions_of(SMALL).init(), {}, 1.0)
     checkpoints.wait()
     with pytest.raises(ValueError, match=r"it cannot be read|not what was saved"):
-        checkpoints.restore(1, programs_of(replace(SMALL, d_model=24)).abstract)
+        checkpoints.restore(1, functions_of(replace(SMALL, d_model=24)).abstract_state)
 
 
 def damage(folder: Path) -> None:
@@ -101,15 +101,15 @@ def damage(folder: Path) -> None:
     "harm", [damage, lambda folder: shutil.rmtree(folder / "state"), lambda folder: shutil.rmtree(folder / "data")],
     ids=["a bit", "no state", "no data"],
 )  # fmt: skip
-def test_a_damaged_one_is_named_and_the_one_before_is_used(checkpoints: Checkpoints, harm) -> None:
-    programs = programs_of(SMALL)
-    state = programs.create()
+def test_a_damaged_one_is_named_and_the_one_before_is_used(checkpoints: OrbaxCheckpointer, harm) -> None:
+    functions = functions_of(SMALL)
+    state = functions.init()
     for step in (1, 2):
         checkpoints.save(step, state, {"next_index": step}, 1.0)
     checkpoints.wait()
     harm(checkpoints.folder / "2")
     said: list[str] = []
-    restored = checkpoints.restore_latest(programs.abstract, said.append)
+    restored = checkpoints.restore_latest(functions.abstract_state, said.append)
     assert restored is not None
     assert restored.step == 1
     assert_equal(restored.state, state)
@@ -122,17 +122,17 @@ def test_a_damaged_one_is_named_and_the_one_before_is_used(checkpoints: Checkpoi
     assert checkpoints.steps() == [1, 2]
 
 
-def test_if_all_are_damaged_it_does_not_begin_anew_in_silence(checkpoints: Checkpoints) -> None:
-    programs = programs_of(SMALL)
-    checkpoints.save(1, programs.create(), {}, 1.0)
+def test_if_all_are_damaged_it_does_not_begin_anew_in_silence(checkpoints: OrbaxCheckpointer) -> None:
+    functions = functions_of(SMALL)
+    checkpoints.save(1, functions.init(), {}, 1.0)
     checkpoints.wait()
     damage(checkpoints.folder / "1")
     with pytest.raises(HarnessError, match="No checkpoint"):
-        checkpoints.restore_latest(programs.abstract, lambda sentence: None)
+        checkpoints.restore_latest(functions.abstract_state, lambda sentence: None)
 
 
-def test_none_at_all_is_none(checkpoints: Checkpoints) -> None:
-    assert checkpoints.restore_latest(programs_of(SMALL).abstract, print) is None
+def test_none_at_all_is_none(checkpoints: OrbaxCheckpointer) -> None:
+    assert checkpoints.restore_latest(functions_of(SMALL).abstract_state, print) is None
 
 
 def test_a_checksum_changes_with_a_bit_and_with_the_order() -> None:
@@ -150,17 +150,17 @@ FULL = """
 import sys, jax, resource, signal
 from pathlib import Path
 from dataclasses import replace
-from harness.training.checkpoint import Checkpoints
+from harness.training.checkpoint import OrbaxCheckpointer
 from harness.errors import HarnessError
-from tests.harness.training.test_checkpoint import SMALL, programs_of
+from tests.harness.training.test_checkpoint import SMALL, functions_of
 config = replace(SMALL, vocab_size=20_000)
-checkpoints = Checkpoints(Path(sys.argv[1]))
-checkpoints.save(1, programs_of(SMALL).create(), {}, 1.0)
+checkpoints = OrbaxCheckpointer(Path(sys.argv[1]))
+checkpoints.save(1, functions_of(SMALL).init(), {}, 1.0)
 checkpoints.wait()
 signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
 resource.setrlimit(resource.RLIMIT_FSIZE, (100_000, 100_000))  # as a full disk: no file grows beyond
 try:
-    checkpoints.save(2, programs_of(config).create(), {}, 1.0)
+    checkpoints.save(2, functions_of(config).init(), {}, 1.0)
     checkpoints.wait()
 except HarnessError as error:
     print(error)
@@ -175,8 +175,8 @@ def test_a_disk_that_fills_up_leaves_the_checkpoint_before(tmp_path: Path) -> No
     assert "checkpoint of step 2 could not be saved" in done.stdout
     assert "ERROR:absl" not in done.stderr
     assert "The one of step 1 is whole" in done.stdout
-    checkpoints = Checkpoints(folder)
-    restored = checkpoints.restore_latest(programs_of(SMALL).abstract, print)
+    checkpoints = OrbaxCheckpointer(folder)
+    restored = checkpoints.restore_latest(functions_of(SMALL).abstract_state, print)
     checkpoints.close()
     assert restored is not None
     assert restored.step == 1

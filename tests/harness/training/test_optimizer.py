@@ -14,7 +14,7 @@ from harness.training.optimizer import decayed, learning_rate, make_optimizer, s
 from harness.training.sharding import path_names
 from tests.harness.conftest import TINY
 
-CONFIG = replace(TINY, steps=100, warmup_steps=20, learning_rate=1.4e-3, final_learning_rate=0.1)
+CONFIG = replace(TINY, steps=100, warmup_steps=20, learning_rate=1.4e-3, final_lr_fraction=0.1)
 
 
 def test_the_schedule_warms_up_and_ends_at_its_floor_with_the_last_step() -> None:
@@ -30,7 +30,7 @@ def test_the_schedule_warms_up_and_ends_at_its_floor_with_the_last_step() -> Non
 
 def test_without_a_warm_up_it_begins_at_the_peak_and_may_be_constant() -> None:
     assert math.isclose(learning_rate(replace(CONFIG, warmup_steps=0))(0), 1.4e-3, rel_tol=1e-5)
-    constant = learning_rate(replace(CONFIG, warmup_steps=0, final_learning_rate=1.0))
+    constant = learning_rate(replace(CONFIG, warmup_steps=0, final_lr_fraction=1.0))
     assert all(math.isclose(constant(step), 1.4e-3, rel_tol=1e-5) for step in (0, 50, 100))
 
 

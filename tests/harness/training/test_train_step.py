@@ -11,7 +11,7 @@ from flax import nnx
 from harness.config import Config
 from harness.training.optimizer import learning_rate
 from harness.training.sharding import make_mesh, path_names, put_batch
-from harness.training.train_step import Programs, make_programs
+from harness.training.train_step import StepFunctions, make_step_functions
 from tests.harness.conftest import TINY
 
 SMALL = replace(TINY, vocab_size=96, context=12, steps=20)
@@ -24,18 +24,18 @@ def rows(seed: int = 0) -> np.ndarray:
     return ids
 
 
-def losses(config: Config, steps: int = 5) -> tuple[list[float], Programs, object]:
+def losses(config: Config, steps: int = 5) -> tuple[list[float], StepFunctions, object]:
     """The losses of some steps on fixed batches, and the state after them."""
     mesh = make_mesh(config)
     with jax.set_mesh(mesh):
-        programs = make_programs(config, mesh)
-        state = programs.create()
+        functions = make_step_functions(config, mesh)
+        state = functions.init()
         seen = []
         for step in range(steps):
-            state, metrics = programs.step(state, put_batch(rows(step % 2), mesh))
+            state, metrics = functions.train_step(state, put_batch(rows(step % 2), mesh))
             seen.append(float(metrics.loss))
-        loss, count = programs.evaluate(state, put_batch(rows(), mesh))
-    return [*seen, float(loss) / int(count)], programs, state
+        loss, count = functions.eval_step(state, put_batch(rows(), mesh))
+    return [*seen, float(loss) / int(count)], functions, state
 
 
 @pytest.fixture(scope="module")
@@ -60,17 +60,17 @@ def test_a_mesh_gives_the_losses_of_one_device(mesh: str, fsdp: bool, one: list[
 
 @pytest.mark.parametrize("microbatches", [2, 8])
 def test_microbatches_give_what_the_whole_batch_gives(microbatches: int, one: list[float]) -> None:
-    seen, _, _ = losses(replace(SMALL, accumulate=microbatches))
+    seen, _, _ = losses(replace(SMALL, grad_accumulation_steps=microbatches))
     np.testing.assert_allclose(seen, one, rtol=1e-4)  # a mean of means would differ by the padding
 
 
 def test_microbatches_take_the_memory_of_one() -> None:
     def temporary(batch_size: int, microbatches: int) -> int:
-        config = replace(SMALL, context=64, batch_size=batch_size, accumulate=microbatches, d_model=32, d_ff=128)
+        config = replace(SMALL, context=64, batch_size=batch_size, grad_accumulation_steps=microbatches, d_model=32, d_ff=128)
         mesh = make_mesh(config)
-        programs = make_programs(config, mesh)
+        functions = make_step_functions(config, mesh)
         ids = jax.ShapeDtypeStruct((batch_size, 65), jnp.int32)
-        return programs.step.lower(programs.abstract, ids).compile().memory_analysis().temp_size_in_bytes
+        return functions.train_step.lower(functions.abstract_state, ids).compile().memory_analysis().temp_size_in_bytes
 
     whole, parts, one = temporary(64, 1), temporary(64, 16), temporary(4, 1)
     assert parts < whole / 4
@@ -79,9 +79,9 @@ def test_microbatches_take_the_memory_of_one() -> None:
 
 def test_the_old_state_is_given_up() -> None:
     mesh = make_mesh(SMALL)
-    programs = make_programs(SMALL, mesh)
-    state = programs.create()
-    programs.step(state, put_batch(rows(), mesh))
+    functions = make_step_functions(SMALL, mesh)
+    state = functions.init()
+    functions.train_step(state, put_batch(rows(), mesh))
     assert all(leaf.is_deleted() for leaf in jax.tree.leaves(state) if leaf.size > 1)
 
 
@@ -110,37 +110,37 @@ def test_the_norm_reported_is_of_before_clipping() -> None:
     mesh = make_mesh(SMALL)
     norms = []
     for clip in (0.0, 1e-3):
-        programs = make_programs(replace(SMALL, clip_norm=clip), mesh)
-        _, metrics = programs.step(programs.create(), put_batch(rows(), mesh))
+        functions = make_step_functions(replace(SMALL, clip_norm=clip), mesh)
+        _, metrics = functions.train_step(functions.init(), put_batch(rows(), mesh))
         norms.append(float(metrics.gradient_norm))
     assert norms[0] == norms[1] > 0.1
 
 
 def test_a_step_that_is_not_finite_is_skipped_and_counted() -> None:
     mesh = make_mesh(SMALL)
-    programs = make_programs(SMALL, mesh)
-    state = programs.create()
-    model = programs.model(state)
+    functions = make_step_functions(SMALL, mesh)
+    state = functions.init()
+    model = functions.model(state)
     model.embed[...] = model.embed[...].at[5].set(jnp.nan)
-    state = nnx.state((model, nnx.merge(programs.graph, state)[1]))
-    before = jax.tree.map(np.asarray, nnx.state(programs.model(state)))
+    state = nnx.state((model, nnx.merge(functions.graph, state)[1]))
+    before = jax.tree.map(np.asarray, nnx.state(functions.model(state)))
     bad = rows()
     bad[bad == 5] = 6
     bad[2, 3] = 5
-    state, metrics = programs.step(state, put_batch(bad, mesh))
+    state, metrics = functions.train_step(state, put_batch(bad, mesh))
     assert int(metrics.skipped) == 1
-    after = jax.tree.map(np.asarray, nnx.state(programs.model(state)))
+    after = jax.tree.map(np.asarray, nnx.state(functions.model(state)))
     for a, b in zip(jax.tree.leaves(before), jax.tree.leaves(after), strict=True):
         np.testing.assert_array_equal(a, b)
 
 
 def test_the_rate_reported_is_the_schedules_and_moves_with_every_step() -> None:
-    config = replace(SMALL, final_learning_rate=0.1)
+    config = replace(SMALL, final_lr_fraction=0.1)
     mesh = make_mesh(config)
-    programs = make_programs(config, mesh)
-    state, rates = programs.create(), []
+    functions = make_step_functions(config, mesh)
+    state, rates = functions.init(), []
     for _ in range(5):
-        state, metrics = programs.step(state, put_batch(rows(), mesh))
+        state, metrics = functions.train_step(state, put_batch(rows(), mesh))
         rates.append(float(metrics.learning_rate))
     np.testing.assert_allclose(rates, [float(learning_rate(config)(step)) for step in range(5)], rtol=1e-6)
     assert len(set(rates)) == 5
