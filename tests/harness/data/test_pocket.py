@@ -1,4 +1,4 @@
-"""The embedded stories: many, all different, and true to themselves."""
+"""The embedded stories: distinct and consistent."""
 
 import re
 
@@ -11,7 +11,7 @@ NAMES = set(GIRLS) | set(BOYS)
 HE, SHE = {"he", "him", "his"}, {"she", "her"}
 
 
-def test_fifty_thousand_are_distinct() -> None:
+def test_fifty_thousand_stories_are_distinct() -> None:
     assert len(set(stories(50_000))) == 50_000
 
 
@@ -19,19 +19,19 @@ def test_fifty_thousand_are_distinct() -> None:
 def test_a_story_keeps_its_names_and_pronouns(index: int, seed: int) -> None:
     text = story(index, seed)
     words = re.findall(r"[A-Za-z]+", text)
-    named = [word for word in words if word in NAMES]
-    assert 1 <= len(set(named)) <= 2
-    assert len({kind for kind, names in CHILDREN.items() if set(named) & set(names)}) == len(set(named)), (
+    names_used = [word for word in words if word in NAMES]
+    assert 1 <= len(set(names_used)) <= 2
+    assert len({kind for kind, names in CHILDREN.items() if set(names_used) & set(names)}) == len(set(names_used)), (
         "one of each gender"
     )
-    if len(set(named)) == 1:  # then each pronoun is the hero's
-        spoken = {word.lower() for word in words} & (HE | SHE)
-        assert spoken <= (HE if named[0] in BOYS else SHE)
+    if len(set(names_used)) == 1:  # then every pronoun refers to the hero
+        pronouns = {word.lower() for word in words} & (HE | SHE)
+        assert pronouns <= (HE if names_used[0] in BOYS else SHE)
     assert "{" not in text
     assert text == text.strip()
-    assert not re.search(r"\ba [aeiou]", text), "an before a vowel"
+    assert not re.search(r"\ba [aeiou]", text), "`an` before a vowel"
 
 
-def test_a_story_depends_on_its_number_and_the_seed_alone() -> None:
+def test_a_story_depends_only_on_its_index_and_the_seed() -> None:
     assert list(stories(3, seed=1, start=5)) == [story(5, 1), story(6, 1), story(7, 1)]
     assert story(5, 1) != story(5, 2)

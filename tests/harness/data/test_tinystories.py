@@ -1,4 +1,4 @@
-"""TinyStories from a local server that speaks as much of the hub as is needed: broken off, gone on with, checked."""
+"""TinyStories from a local server that imitates the hub: interrupted, resumed and verified downloads."""
 
 import hashlib
 import io
@@ -24,8 +24,8 @@ def table(*texts: str) -> bytes:
 
 
 class Hub(ThreadingHTTPServer):
-    """Two Parquet files; `cut` breaks an answer off after so many bytes, and all after it, `wrong` sends other bytes than
-    promised."""
+    """Serves two Parquet files. `cut` interrupts a response after that many bytes and refuses all later ones; `wrong` sends
+    bytes that do not match the checksum."""
 
     def __init__(self) -> None:
         super().__init__(("127.0.0.1", 0), Answer)
@@ -99,39 +99,43 @@ def hub(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[Hub]:
     server.server_close()
 
 
-def test_files_arrive_checked_and_are_not_fetched_again(hub: Hub) -> None:
+def test_files_are_downloaded_once(hub: Hub) -> None:
     source = open_source("tinystories", 0.1)
-    labelled = list(source.read())
-    assert [text for kept, text in labelled if kept] == ["A dog.", "A cat."], "its own validation part"
-    assert sum(not kept for kept, _ in labelled) == 2000
-    asked = len(hub.ranges)
+    labeled = list(source.read())
+    assert [text for in_split, text in labeled if in_split] == ["A dog.", "A cat."], "its own validation split"
+    assert sum(not in_split for in_split, _ in labeled) == 2000
+    requests = len(hub.ranges)
     assert open_source("tinystories", 0.1).key == source.key
-    assert len(hub.ranges) == asked
+    assert len(hub.ranges) == requests
 
 
-def test_what_was_downloaded_is_kept_and_gone_on_with(hub: Hub, tmp_path: Path, monkeypatch) -> None:
+def test_an_interrupted_download_is_resumed(hub: Hub, tmp_path: Path, monkeypatch) -> None:
     monkeypatch.setattr("time.sleep", lambda seconds: None)
-    monkeypatch.setattr("huggingface_hub.constants.DOWNLOAD_CHUNK_SIZE", 1000)  # 10 MB else, more than the file
+    monkeypatch.setattr(
+        "huggingface_hub.constants.DOWNLOAD_CHUNK_SIZE", 1000
+    )  # the default of 10 MB is more than the file
     hub.cut = 3000
-    with pytest.raises(HarnessError, match=r"TinyStories could not be downloaded.*bytes are kept.*goes on"):
+    with pytest.raises(
+        HarnessError, match=r"TinyStories could not be downloaded.*bytes are in.*rerun the command to resume"
+    ):
         tinystories.fetch_tinystories()
     partial = next((tmp_path / "cache" / "tinystories").glob("*.partial"))
-    kept = partial.stat().st_size
-    assert kept >= 3000
+    downloaded = partial.stat().st_size
+    assert downloaded >= 3000
     hub.cut, hub.down = None, False
     files = tinystories.fetch_tinystories()
-    assert f"bytes={kept}-" in hub.ranges
+    assert f"bytes={downloaded}-" in hub.ranges
     assert [file.read_bytes() for file in files] == list(hub.files.values())
 
 
-def test_a_file_with_other_bytes_is_not_used(hub: Hub, tmp_path: Path) -> None:
+def test_a_corrupted_file_is_removed(hub: Hub, tmp_path: Path) -> None:
     hub.wrong = True
-    with pytest.raises(HarnessError, match="SHA-256 is wrong"):
+    with pytest.raises(HarnessError, match="wrong SHA-256"):
         tinystories.fetch_tinystories()
     assert not list((tmp_path / "cache" / "tinystories").iterdir())
 
 
-def test_no_hub_is_said_with_what_else_there_is(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_without_a_network_the_error_names_alternatives(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("HARNESS_CACHE", str(tmp_path / "cache"))
     monkeypatch.setattr("huggingface_hub.constants.ENDPOINT", "http://127.0.0.1:9")
     with pytest.raises(HarnessError, match="use --data pocket"):

@@ -16,7 +16,9 @@ LOGITS = jnp.log(jnp.array([0.1, 0.4, 0.05, 0.25, 0.2]))
 
 
 def drawn(sampling: Sampling, number: int = 400) -> np.ndarray:
-    return np.asarray(jax.vmap(lambda key: choose_token(LOGITS, key, sampling))(jax.random.split(jax.random.key(0), number)))
+    return np.asarray(
+        jax.vmap(lambda key: choose_token(LOGITS, key, sampling))(jax.random.split(jax.random.key(0), number))
+    )
 
 
 @pytest.mark.parametrize(

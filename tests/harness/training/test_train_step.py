@@ -66,7 +66,9 @@ def test_microbatches_give_what_the_whole_batch_gives(microbatches: int, one: li
 
 def test_microbatches_take_the_memory_of_one() -> None:
     def temporary(batch_size: int, microbatches: int) -> int:
-        config = replace(SMALL, context=64, batch_size=batch_size, grad_accumulation_steps=microbatches, d_model=32, d_ff=128)
+        config = replace(
+            SMALL, context=64, batch_size=batch_size, grad_accumulation_steps=microbatches, d_model=32, d_ff=128
+        )
         mesh = make_mesh(config)
         functions = make_step_functions(config, mesh)
         ids = jax.ShapeDtypeStruct((batch_size, 65), jnp.int32)
