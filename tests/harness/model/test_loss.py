@@ -1,4 +1,4 @@
-"""The chunked loss is the plain one, in a fraction of its memory, on any mesh."""
+"""The chunked loss equals the plain one, in a fraction of its memory, on any mesh."""
 
 import jax
 import jax.numpy as jnp
@@ -35,7 +35,7 @@ def plain(x, targets, head):
 
 def assert_same(a, b) -> None:
     for x, y in zip(jax.tree.leaves(a), jax.tree.leaves(b), strict=True):
-        np.testing.assert_allclose(x, y, rtol=2e-4, atol=2e-4)  # sums of up to 100 float32 in another order
+        np.testing.assert_allclose(x, y, rtol=2e-4, atol=2e-4)  # up to 100 float32 summed in another order
 
 
 @settings(max_examples=8)
@@ -48,10 +48,10 @@ def assert_same(a, b) -> None:
     st.integers(0, 99),
     st.booleans(),
 )
-def test_loss_and_gradients_are_the_plain_ones(B, T, D, V, chunk, seed, bias) -> None:
+def test_loss_and_gradients_equal_the_plain_ones(B, T, D, V, chunk, seed, bias) -> None:
     x, targets, head = example(B, T, D, V, seed, bias)
-    ours = jax.jit(jax.value_and_grad(lambda x, head: 3.0 * token_loss(x, targets, head, chunk), (0, 1)))(x, head)
-    assert_same(ours, jax.value_and_grad(lambda x, head: 3.0 * plain(x, targets, head), (0, 1))(x, head))
+    chunked = jax.jit(jax.value_and_grad(lambda x, head: 3.0 * token_loss(x, targets, head, chunk), (0, 1)))(x, head)
+    assert_same(chunked, jax.value_and_grad(lambda x, head: 3.0 * plain(x, targets, head), (0, 1))(x, head))
     assert_same(token_loss(x, targets, head, chunk), plain(x, targets, head))
 
 
@@ -62,7 +62,7 @@ def test_large_logits_stay_finite() -> None:
     assert jnp.isfinite(gradients).all()
 
 
-def test_padding_and_nothing_at_all_count_nothing() -> None:
+def test_a_batch_of_padding_has_no_loss_and_no_gradient() -> None:
     x, _, head = example(2, 3, 4, 9, 0, True)
     loss, (dx, dhead) = jax.value_and_grad(lambda x, h: token_loss(x, jnp.full((2, 3), -1), h, 2), (0, 1))(x, head)
     assert loss == 0
@@ -70,16 +70,16 @@ def test_padding_and_nothing_at_all_count_nothing() -> None:
 
 
 @pytest.mark.parametrize("shape", [(4, 2), (8, 1), (2, 4)])
-@pytest.mark.parametrize("V", [64, 61])  # 61 rows cannot be shared: each device then has all
-def test_on_a_mesh_it_is_the_same(shape: tuple[int, int], V: int) -> None:
+@pytest.mark.parametrize("V", [64, 61])  # 61 rows cannot be split, so each device holds all of them
+def test_a_mesh_gives_the_same_loss_and_gradients(shape: tuple[int, int], V: int) -> None:
     x, targets, head = example(8, 5, 6, V, 0, True)
     mesh = jax.make_mesh(shape, ("data", "model"), axis_types=(AxisType.Auto,) * 2)
     with jax.set_mesh(mesh):
-        ours = jax.jit(jax.value_and_grad(lambda x, head: token_loss(x, targets, head, 3, mesh), (0, 1)))(x, head)
-    assert_same(ours, jax.value_and_grad(lambda x, head: plain(x, targets, head), (0, 1))(x, head))
+        chunked = jax.jit(jax.value_and_grad(lambda x, head: token_loss(x, targets, head, 3, mesh), (0, 1)))(x, head)
+    assert_same(chunked, jax.value_and_grad(lambda x, head: plain(x, targets, head), (0, 1))(x, head))
 
 
-def test_memory_is_a_chunk_of_logits_not_all() -> None:
+def test_memory_is_proportional_to_a_chunk_of_logits() -> None:
     B, T, D, V = 8, 64, 16, 4096
     x, targets, head = example(B, T, D, V, 0, False)
 
@@ -92,7 +92,7 @@ def test_memory_is_a_chunk_of_logits_not_all() -> None:
     assert temporary(lambda x, head: token_loss(x, targets, head, 32)) < all_logits / 4
 
 
-def test_bfloat16_activations_have_a_float32_loss() -> None:
+def test_bfloat16_activations_give_a_float32_loss() -> None:
     x, targets, head = example(2, 5, 8, 30, 0, False)
     loss = token_loss(x.astype(jnp.bfloat16), targets, head, 4)
     assert loss.dtype == jnp.float32

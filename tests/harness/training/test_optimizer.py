@@ -1,4 +1,4 @@
-"""Schedule, decay, clipping and the guard do what their names say."""
+"""The schedule, weight decay, clipping and the non-finite guard."""
 
 import math
 from dataclasses import replace
@@ -17,18 +17,18 @@ from tests.harness.conftest import TINY
 CONFIG = replace(TINY, steps=100, warmup_steps=20, learning_rate=1.4e-3, final_lr_fraction=0.1)
 
 
-def test_the_schedule_warms_up_and_ends_at_its_floor_with_the_last_step() -> None:
+def test_the_schedule_warms_up_and_reaches_its_floor_at_the_last_step() -> None:
     rate = learning_rate(CONFIG)
-    assert math.isclose(rate(0), 1.4e-8, rel_tol=1e-2)  # a difference of float32
+    assert math.isclose(rate(0), 1.4e-8, rel_tol=1e-2)  # float32 cancellation
     assert math.isclose(rate(10), (1.4e-8 + 1.4e-3) / 2, rel_tol=1e-5)
     assert math.isclose(rate(20), 1.4e-3, rel_tol=1e-5)
-    # decay_steps counts the warm-up: half-way down after 20 + 40 steps, at the floor after 100, not after 120.
+    # decay_steps includes the warm-up: halfway down after 20 + 40 steps, at the floor after 100, not after 120.
     assert math.isclose(rate(60), (1.4e-3 + 1.4e-4) / 2, rel_tol=1e-5)
     assert math.isclose(rate(100), 1.4e-4, rel_tol=1e-5)
     assert math.isclose(rate(500), 1.4e-4, rel_tol=1e-5)
 
 
-def test_without_a_warm_up_it_begins_at_the_peak_and_may_be_constant() -> None:
+def test_without_warm_up_the_schedule_starts_at_the_peak_and_may_be_constant() -> None:
     assert math.isclose(learning_rate(replace(CONFIG, warmup_steps=0))(0), 1.4e-3, rel_tol=1e-5)
     constant = learning_rate(replace(CONFIG, warmup_steps=0, final_lr_fraction=1.0))
     assert all(math.isclose(constant(step), 1.4e-3, rel_tol=1e-5) for step in (0, 50, 100))
@@ -53,7 +53,7 @@ def update(config, gradients):
 def test_clipping_is_by_the_global_norm() -> None:
     config = replace(CONFIG, warmup_steps=0, weight_decay=0.0, clip_norm=1.0, beta2=0.0)
     gradients = {"kernel": jnp.array([[30.0, 0.0]]), "bias": jnp.array([40.0])}
-    # Adam divides the scale away; the first moment in its state shows what it was given.
+    # Adam normalizes the scale away; the first moment in its state shows the gradient that it received.
     _, state = update(config, gradients)
     moments = optax.tree_utils.tree_get(state, "mu")
     np.testing.assert_allclose(moments["kernel"] / 0.1, [[0.6, 0.0]], rtol=1e-5)
@@ -62,7 +62,7 @@ def test_clipping_is_by_the_global_norm() -> None:
     np.testing.assert_allclose(optax.tree_utils.tree_get(state, "mu")["bias"] / 0.1, [40.0], rtol=1e-5)
 
 
-def test_a_gradient_that_is_not_finite_changes_nothing_and_is_counted() -> None:
+def test_a_non_finite_gradient_changes_nothing_and_is_counted() -> None:
     parameters = {"kernel": jnp.ones((2, 2))}
     optimizer = make_optimizer(CONFIG)
     state = optimizer.init(parameters)

@@ -1,4 +1,4 @@
-"""The train step: it trains, in any number of parts, on any mesh, and gives up its old state."""
+"""The train step: it lowers the loss, with any number of microbatches and on any mesh, and donates its state."""
 
 from dataclasses import replace
 
@@ -24,44 +24,44 @@ def rows(seed: int = 0) -> np.ndarray:
     return ids
 
 
-def losses(config: Config, steps: int = 5) -> tuple[list[float], StepFunctions, object]:
-    """The losses of some steps on fixed batches, and the state after them."""
+def run_steps(config: Config, steps: int = 5) -> tuple[list[float], StepFunctions, object]:
+    """The losses of some steps on fixed batches and of an evaluation after them, and the last state."""
     mesh = make_mesh(config)
     with jax.set_mesh(mesh):
         functions = make_step_functions(config, mesh)
         state = functions.init()
-        seen = []
+        losses = []
         for step in range(steps):
             state, metrics = functions.train_step(state, put_batch(rows(step % 2), mesh))
-            seen.append(float(metrics.loss))
+            losses.append(float(metrics.loss))
         loss, count = functions.eval_step(state, put_batch(rows(), mesh))
-    return [*seen, float(loss) / int(count)], functions, state
+    return [*losses, float(loss) / int(count)], functions, state
 
 
 @pytest.fixture(scope="module")
-def one() -> list[float]:
+def one_device() -> list[float]:
     """The losses on one device."""
-    return losses(SMALL)[0]
+    return run_steps(SMALL)[0]
 
 
-def test_training_lowers_the_loss(one: list[float]) -> None:
-    # What `jax.jit` of a function that mutates modules does not do.
-    assert one[4] < one[0] - 0.1
+def test_training_lowers_the_loss(one_device: list[float]) -> None:
+    # `jax.jit` of a function that mutates modules would lose the update.
+    assert one_device[4] < one_device[0] - 0.1
 
 
 @pytest.mark.parametrize(
     ("mesh", "fsdp"), [("4x2", False), ("4x2", True), ("8x1", False), ("8x1", True), ("2x2", True)]
 )
-def test_a_mesh_gives_the_losses_of_one_device(mesh: str, fsdp: bool, one: list[float]) -> None:
-    seen, _, _ = losses(replace(SMALL, mesh=mesh, fsdp=fsdp))
-    # Sums in another order differ in the last bits of float32, and Adam divides small gradients by small moments.
-    np.testing.assert_allclose(seen, one, rtol=1e-4)
+def test_a_mesh_gives_the_losses_of_one_device(mesh: str, fsdp: bool, one_device: list[float]) -> None:
+    losses, _, _ = run_steps(replace(SMALL, mesh=mesh, fsdp=fsdp))
+    # The order of summation changes the last bits of float32, and Adam divides small gradients by small moments.
+    np.testing.assert_allclose(losses, one_device, rtol=1e-4)
 
 
 @pytest.mark.parametrize("microbatches", [2, 8])
-def test_microbatches_give_what_the_whole_batch_gives(microbatches: int, one: list[float]) -> None:
-    seen, _, _ = losses(replace(SMALL, grad_accumulation_steps=microbatches))
-    np.testing.assert_allclose(seen, one, rtol=1e-4)  # a mean of means would differ by the padding
+def test_microbatches_give_the_losses_of_the_whole_batch(microbatches: int, one_device: list[float]) -> None:
+    losses, _, _ = run_steps(replace(SMALL, grad_accumulation_steps=microbatches))
+    np.testing.assert_allclose(losses, one_device, rtol=1e-4)  # a mean of means would differ by the padding
 
 
 def test_microbatches_take_the_memory_of_one() -> None:
@@ -79,7 +79,7 @@ def test_microbatches_take_the_memory_of_one() -> None:
     assert parts < 2 * one  # and the sum of the gradients
 
 
-def test_the_old_state_is_given_up() -> None:
+def test_the_old_state_is_donated() -> None:
     mesh = make_mesh(SMALL)
     functions = make_step_functions(SMALL, mesh)
     state = functions.init()
@@ -88,11 +88,11 @@ def test_the_old_state_is_given_up() -> None:
 
 
 def specs(config: Config) -> dict[str, jax.Array]:
-    _, _, state = losses(config, steps=1)
+    _, _, state = run_steps(config, steps=1)
     return {".".join(path_names(path)): leaf for path, leaf in jax.tree_util.tree_leaves_with_path(state)}
 
 
-def test_parameters_and_moments_lie_on_the_mesh_before_and_after_a_step() -> None:
+def test_parameters_and_moments_are_sharded_over_the_mesh() -> None:
     leaves = specs(replace(SMALL, mesh="4x2"))
     for name, leaf in leaves.items():
         if name.endswith(("ff1.kernel", "qkv.kernel", "ff2.kernel", "out.kernel", ".embed")):
@@ -100,7 +100,7 @@ def test_parameters_and_moments_lie_on_the_mesh_before_and_after_a_step() -> Non
     assert sum(name.endswith("ff1.kernel") for name in leaves) == 3, "the parameter and both moments"
 
 
-def test_fsdp_shares_moments_too() -> None:
+def test_fsdp_shards_moments_as_well() -> None:
     leaves = specs(replace(SMALL, mesh="8x1", fsdp=True))
     large = {name: leaf for name, leaf in leaves.items() if leaf.size >= 16 * 24}
     assert len(large) >= 3 * 5
@@ -108,7 +108,7 @@ def test_fsdp_shares_moments_too() -> None:
         assert leaf.addressable_shards[0].data.nbytes * 8 == leaf.nbytes, name
 
 
-def test_the_norm_reported_is_of_before_clipping() -> None:
+def test_the_reported_norm_is_from_before_clipping() -> None:
     mesh = make_mesh(SMALL)
     norms = []
     for clip in (0.0, 1e-3):
@@ -136,7 +136,7 @@ def test_a_step_that_is_not_finite_is_skipped_and_counted() -> None:
         np.testing.assert_array_equal(a, b)
 
 
-def test_the_rate_reported_is_the_schedules_and_moves_with_every_step() -> None:
+def test_the_reported_learning_rate_follows_the_schedule() -> None:
     config = replace(SMALL, final_lr_fraction=0.1)
     mesh = make_mesh(config)
     functions = make_step_functions(config, mesh)
@@ -150,6 +150,6 @@ def test_the_rate_reported_is_the_schedules_and_moves_with_every_step() -> None:
 
 def test_dropout_depends_on_the_step_and_the_seed() -> None:
     config = replace(SMALL, dropout=0.3)
-    again, _, _ = losses(config)
-    assert losses(config)[0] == again
-    assert losses(replace(config, seed=1))[0] != again
+    losses, _, _ = run_steps(config)
+    assert run_steps(config)[0] == losses
+    assert run_steps(replace(config, seed=1))[0] != losses
