@@ -1,4 +1,4 @@
-"""Pieces: the reference's train as the harness's own model does, and a broken one is named."""
+"""Pieces: those of the reference train like the harness's own code, and broken ones are reported."""
 
 import shutil
 import sys
@@ -13,24 +13,23 @@ from flax import nnx
 
 from harness.config import Config
 from harness.errors import PieceError, UsageError
-from harness.pieces import load as pieces
 from harness.pieces.assemble import make_batches, overrides_from
-from harness.pieces.load import load_pieces
+from harness.pieces.load import Pieces, load_pieces
 from harness.pieces.registry import MODULES
 from harness.training.sharding import make_mesh, put_batch
 from harness.training.train_step import make_step_functions
 from tests.conftest import ROOT
 from tests.harness.conftest import TINY, Harness
 
-# What the course's model is, in the harness's settings.
+# The settings that describe the course's model.
 COURSE = replace(
     TINY, vocab_size=61, context=12, activation="relu", norm_epsilon=1e-6, num_layers=2, steps=20, dropout=0.0
 )
 
 
-def functions_with(found: pieces.Pieces, config: Config):
+def functions_with(pieces: Pieces, config: Config):
     mesh = make_mesh(config)
-    return mesh, make_step_functions(config, mesh, overrides_from(config, found))
+    return mesh, make_step_functions(config, mesh, overrides_from(config, pieces))
 
 
 def course_parameters(state: dict, config: Config) -> dict:
@@ -51,13 +50,13 @@ def course_parameters(state: dict, config: Config) -> dict:
         "embed": {"embedding": state["embed"]},
         "pos_embed": jnp.concatenate(
             [table, jnp.zeros((1, D))]
-        ),  # the position of the last token, whose output is not used
+        ),  # the last token has a position, but its output is not used
         "blocks": dict(enumerate(layers)),
         "ln_f": state["ln_f"],
     }
 
 
-def test_reference_pieces_train_to_the_same_losses_from_the_same_parameters(found: pieces.Pieces) -> None:
+def test_reference_pieces_train_to_the_same_losses_from_the_same_parameters(pieces: Pieces) -> None:
     rng = np.random.default_rng(0)
     batches = [rng.integers(0, 61, (8, 13)).astype(np.int32) for _ in range(6)]
     batches[1][2, 7:] = -1
@@ -67,22 +66,22 @@ def test_reference_pieces_train_to_the_same_losses_from_the_same_parameters(foun
     start = nnx.to_pure_dict(nnx.state(own.model(state)))
     start = jax.tree.map(jnp.array, start)
 
-    assert set(found.by_name) == set(MODULES)
-    # Their AdamW decays biases and norms, too.
-    found.by_name = {name: piece for name, piece in found.by_name.items() if name not in ("train_step", "adamw")}
-    mesh, with_pieces = functions_with(found, COURSE)
+    assert set(pieces.by_name) == set(MODULES)
+    # The AdamW of the course also decays biases and norms.
+    pieces.by_name = {name: piece for name, piece in pieces.by_name.items() if name not in ("train_step", "adamw")}
+    mesh, with_pieces = functions_with(pieces, COURSE)
     model, optimizer = nnx.merge(with_pieces.graph, with_pieces.init())
     parameters = nnx.state(model)
     nnx.replace_by_pure_dict(parameters, course_parameters(start, COURSE))
     nnx.update(model, parameters)
-    their_state = nnx.state((model, optimizer))
+    piece_state = nnx.state((model, optimizer))
 
     losses: list[tuple[float, float]] = []
     for batch in batches:
-        state, mine = own.train_step(state, put_batch(batch, mesh))
-        their_state, metrics = with_pieces.train_step(their_state, put_batch(batch, mesh))
-        losses.append((float(mine.loss), float(metrics.loss)))
-    # The same sums in another order; Adam's first steps divide what is near zero by itself.
+        state, own_metrics = own.train_step(state, put_batch(batch, mesh))
+        piece_state, metrics = with_pieces.train_step(piece_state, put_batch(batch, mesh))
+        losses.append((float(own_metrics.loss), float(metrics.loss)))
+    # The order of summation differs, and Adam's first steps amplify differences of tiny gradients.
     np.testing.assert_allclose(*zip(*losses, strict=True), rtol=1e-4)
 
 
@@ -90,9 +89,9 @@ def test_reference_pieces_train_to_the_same_losses_from_the_same_parameters(foun
 ("train_step",),
                                    ("adamw", "warmup_cosine", "clip_by_global_norm", "finite_guard"),
                                    ("TokenAndPositionEmbed", "GPTBlock", "next_token_loss"), tuple(MODULES)])  # fmt: skip
-def test_any_of_them_trains(found: pieces.Pieces, names: tuple[str, ...]) -> None:
-    found.by_name = {name: found.by_name[name] for name in names}
-    mesh, functions = functions_with(found, COURSE)
+def test_any_subset_of_pieces_trains(pieces: Pieces, names: tuple[str, ...]) -> None:
+    pieces.by_name = {name: pieces.by_name[name] for name in names}
+    mesh, functions = functions_with(pieces, COURSE)
     state = functions.init()
     ids = put_batch(np.random.default_rng(0).integers(0, 61, (8, 13)).astype(np.int32), mesh)
     losses = []
@@ -105,13 +104,13 @@ def test_any_of_them_trains(found: pieces.Pieces, names: tuple[str, ...]) -> Non
     assert float(loss) / 96 < losses[-1]
 
 
-def test_their_accumulation_gives_the_losses_of_whole_batches(found: pieces.Pieces) -> None:
-    del found.by_name["train_step"]
+def test_accumulated_gradients_give_the_losses_of_whole_batches(pieces: Pieces) -> None:
+    del pieces.by_name["train_step"]
     rng, results = np.random.default_rng(0), []
     batches = [rng.integers(0, 61, (8, 13)).astype(np.int32) for _ in range(4)]
     batches[1][2, 7:] = -1
-    for parts in (1, 4):
-        mesh, functions = functions_with(found, replace(COURSE, grad_accumulation_steps=parts, clip_norm=0.5))
+    for microbatches in (1, 4):
+        mesh, functions = functions_with(pieces, replace(COURSE, grad_accumulation_steps=microbatches, clip_norm=0.5))
         state = functions.init()
         for batch in batches:
             state, metrics = functions.train_step(state, put_batch(batch, mesh))
@@ -119,40 +118,40 @@ def test_their_accumulation_gives_the_losses_of_whole_batches(found: pieces.Piec
     np.testing.assert_allclose(*results, rtol=1e-4)
 
 
-def test_their_guard_counts_what_it_skips(found: pieces.Pieces) -> None:
-    found.by_name = {"finite_guard": found.by_name["finite_guard"]}
-    mesh, functions = functions_with(found, replace(COURSE, learning_rate=1e38, clip_norm=0.0, warmup_steps=0))
+def test_finite_guard_counts_skipped_updates(pieces: Pieces) -> None:
+    pieces.by_name = {"finite_guard": pieces.by_name["finite_guard"]}
+    mesh, functions = functions_with(pieces, replace(COURSE, learning_rate=1e38, clip_norm=0.0, warmup_steps=0))
     state = functions.init()
     ids = put_batch(np.random.default_rng(0).integers(0, 61, (8, 13)).astype(np.int32), mesh)
     for _ in range(4):
         state, metrics = functions.train_step(state, ids)
-    assert int(metrics.skipped) >= 2  # the first step threw the parameters away
+    assert int(metrics.skipped) >= 2  # the first step made the parameters infinite
 
 
-def test_their_pipeline_gives_every_window_once_an_epoch(found: pieces.Pieces) -> None:
+def test_make_loader_gives_every_window_once_per_epoch(pieces: Pieces) -> None:
     rows = np.arange(12 * 4, dtype=np.int32).reshape(12, 4)
     config = replace(COURSE, batch_size=4)
-    halves = [make_batches(config, found, rows, process, 2) for process in range(2)]
-    seen = np.concatenate([next(half) for _ in range(3) for half in halves])
+    loaders = [make_batches(config, pieces, rows, process, 2) for process in range(2)]
+    seen = np.concatenate([next(loader) for _ in range(3) for loader in loaders])
     assert sorted(seen[:, 0]) == list(range(0, 48, 4))
 
 
-def test_stubs_are_not_pieces_and_it_says_whose_is_what(workspace: Path) -> None:
+def test_stubs_are_not_pieces_and_the_description_says_so(workspace: Path) -> None:
     for problem in ("p05_gpt_block", "p06_mini_gpt", "p08_train_step"):
         shutil.copyfile(ROOT / "problems" / problem / "stub.py", workspace / f"{problem}.py")
     for problem in ("p07_next_token_loss", "p21_sharded_train_step", "p22_fsdp"):
         (workspace / f"{problem}.py").unlink()
-    found = load_pieces(workspace)
-    stubs, gone = {"GPTBlock", "MiniGPT", "train_step"}, {"next_token_loss", "shard_batch", "fsdp_spec"}
-    of_no_use = {"partition_spec", "export_gpt2", "decode_step", "empty_cache"}
-    assert set(MODULES) - set(found.by_name) == stubs | gone | of_no_use
-    lines = "\n".join(found.describe())
+    pieces = load_pieces(workspace)
+    stubs, removed = {"GPTBlock", "MiniGPT", "train_step"}, {"next_token_loss", "shard_batch", "fsdp_spec"}
+    unusable = {"partition_spec", "export_gpt2", "decode_step", "empty_cache"}
+    assert set(MODULES) - set(pieces.by_name) == stubs | removed | unusable
+    lines = "\n".join(pieces.describe())
     assert "CausalMHA: yours" in lines
-    assert "GPTBlock: the harness's (p05_gpt_block.py is not filled in yet)" in lines
-    assert "next_token_loss: the harness's (p07_next_token_loss.py is not there)" in lines
+    assert "GPTBlock: built-in (p05_gpt_block.py is not filled in yet)" in lines
+    assert "next_token_loss: built-in (there is no p07_next_token_loss.py)" in lines
 
 
-def test_the_config_knows_the_pieces_by_their_content(workspace: Path) -> None:
+def test_the_config_records_a_digest_of_the_pieces(workspace: Path) -> None:
     file = workspace / "p03_causal_mha.py"
     for other in workspace.glob("p*.py"):
         if other != file:
@@ -164,7 +163,7 @@ def test_the_config_knows_the_pieces_by_their_content(workspace: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("module", "source", "sentence"),
+    ("module", "source", "message"),
     [
         ("p03_causal_mha", "class CausalMHA:\n    def __init__(self, *a, rngs): pass\n    def __call__(self, x): return None\n",
          r"CausalMHA of p03_causal_mha.py returned None for .*\[5, 12\].*grade problem 03"),
@@ -179,16 +178,16 @@ def test_the_config_knows_the_pieces_by_their_content(workspace: Path) -> None:
         ("p07_next_token_loss", "import no_such_package\n", r"ModuleNotFoundError.*line 1"),
         ("p07_next_token_loss", "import sys\nsys.exit(0)\n", r"SystemExit"),
         ("p08_train_step", "import jax.numpy as jnp\ndef train_step(model, optimizer, ids, pad_id):\n    return jnp.float32(1)\n",
-         "left every parameter as it was"),
+         "did not change any parameter"),
     ],
 )  # fmt: skip
-def test_a_broken_piece_is_named(workspace: Path, module: str, source: str, sentence: str) -> None:
+def test_a_broken_piece_is_reported(workspace: Path, module: str, source: str, message: str) -> None:
     (workspace / f"{module}.py").write_text(source)
-    with pytest.raises(PieceError, match=f"(?s){sentence}"):
+    with pytest.raises(PieceError, match=f"(?s){message}"):
         load_pieces(workspace)
 
 
-def test_a_piece_that_breaks_at_the_sizes_of_the_run_is_named(
+def test_a_piece_that_fails_at_the_sizes_of_the_run_is_reported(
     harness: Harness, workspace: Path, stories_file: Path
 ) -> None:
     for file in workspace.glob("p0[135678]_*.py"):
@@ -198,24 +197,24 @@ def test_a_piece_that_breaks_at_the_sizes_of_the_run_is_named(
     file.write_text(
         file.read_text().replace("predictions, targets =", "logits.reshape(5, 11)\n    predictions, targets =")
     )
-    done = harness("train", "--data", stories_file, "--pieces", workspace, "--steps", 2, "--set", "batch_size=8")
-    assert done.code == 1, done.err
-    assert "p07_next_token_loss.py, line" in done.err
-    assert "failed in the run" in done.err
-    assert "Traceback" not in done.err
+    result = harness("train", "--data", stories_file, "--pieces", workspace, "--steps", 2, "--set", "batch_size=8")
+    assert result.code == 1, result.err
+    assert "p07_next_token_loss.py, line" in result.err
+    assert "failed during the run, although it passed the smoke test" in result.err
+    assert "Traceback" not in result.err
 
 
-def test_no_folder_and_no_pieces(tmp_path: Path) -> None:
+def test_a_workspace_without_pieces_is_a_usage_error(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="There is no folder"):
         load_pieces(tmp_path / "nowhere")
-    with pytest.raises(UsageError, match="no piece"):
+    with pytest.raises(UsageError, match="contains no piece yet"):
         load_pieces(tmp_path)
 
 
 def test_a_run_with_pieces_trains_resumes_and_samples_without_the_workspace(
     harness: Harness, workspace: Path, stories_file: Path, tmp_path: Path
 ) -> None:
-    for label in (12, 15, 20, 21, 22, 28, 29, 30, 31):  # each piece that is there is tried, which takes its time
+    for label in (12, 15, 20, 21, 22, 28, 29, 30, 31):  # every piece costs a smoke test
         next(workspace.glob(f"p{label}_*.py")).unlink()
     arguments = ["train", "--run", "mine", "--data", stories_file, "--steps", 4, "--quiet"]
     for key, value in (("context", 16), ("d_model", 16), ("num_heads", 2), ("d_ff", 24), ("eval_every", 2)):
@@ -224,7 +223,7 @@ def test_a_run_with_pieces_trains_resumes_and_samples_without_the_workspace(
     assert first.code == 0, first.err
     assert "MiniGPT: yours" in first.err
     assert "train_step: yours" in first.err
-    assert not list(workspace.glob("__pycache__")), "the workspace is the learner's"
+    assert not list(workspace.glob("__pycache__")), "nothing is written to the workspace"
     shutil.rmtree(workspace)
     sampled = harness("sample", "mine", "--max-tokens", 3)
     assert sampled.code == 0, sampled.err
