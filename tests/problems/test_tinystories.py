@@ -54,7 +54,7 @@ def failing(*args: object) -> float:
     [
         ({}, {"steps": 9000}, "'steps', which is fixed here"),
         ({}, {"learning_rate": "fast"}, "it must be a number"),
-        ({}, {"learning_rate": -1}, "must be a number and not negative"),
+        ({}, {"learning_rate": -1}, "learning_rate=-1.0 is not valid; it must be at least 0"),
         ({}, None, "must return a dictionary of numbers"),
         ([], fixed(), "must return a dictionary of pieces"),
         ({"MiniGTP": print}, fixed(), "did you mean 'MiniGPT'"),

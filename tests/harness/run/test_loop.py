@@ -150,8 +150,8 @@ def test_two_processes_train_like_one(stories_file: Path, tmp_path: Path) -> Non
 
 
 def test_a_to_a_learns_to_copy(harness: Harness, tmp_path: Path) -> None:
-    done = harness("train", "--preset", "a-to-a", "--data", "pocket:3000", "--quiet")
-    assert done.code == 0, done.err
+    result = harness("train", "--preset", "a-to-a", "--data", "pocket:3000", "--quiet")
+    assert result.code == 0, result.err
     lines = computed(tmp_path / "runs" / "a-to-a")
     assert abs(lines[0]["loss"] / np.log(2048) - 1) < 0.02
     assert lines[-1]["loss"] < 0.01
@@ -162,7 +162,7 @@ def test_a_to_a_learns_to_copy(harness: Harness, tmp_path: Path) -> None:
     for chart in ("loss.png", "lr.png"):
         assert (folder / chart).read_bytes().startswith(b"\x89PNG")
     assert len(list((folder / "samples").iterdir())) == len(lines) // 50
-    assert harness("train", "--preset", "a-to-a", "--data", "pocket:3000", "--quiet").out == done.out, (
+    assert harness("train", "--preset", "a-to-a", "--data", "pocket:3000", "--quiet").out == result.out, (
         "a finished run prints its report again"
     )
 
@@ -228,7 +228,7 @@ def test_presets_and_settings_do_not_import_jax() -> None:
         "    try: main([command])\n"
         "    except SystemExit: pass\nassert 'jax' not in sys.modules"
     )
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stderr
-    assert "six-by-192" in done.stdout
-    assert "batch_size=32: rows per step" in done.stdout
+    process = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert process.returncode == 0, done.stderr
+    assert "six-by-192" in process.stdout
+    assert "batch_size=32: rows per step" in process.stdout
