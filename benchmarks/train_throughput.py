@@ -8,6 +8,7 @@ tutorial's tokens/s in at most a third of its memory. The limit is the measured 
 the FLOPs per token.
 """
 
+import dataclasses
 import json
 import resource
 import statistics
@@ -44,8 +45,6 @@ def tutorial():
 
 def harness():
     """A function that runs one step of the harness and returns its loss."""
-    import dataclasses
-
     import jax
 
     from harness.config import preset
@@ -81,7 +80,7 @@ def serve(name: str) -> None:
 
 
 def main(rounds: int) -> None:
-    """Both functions, step about."""
+    """Runs `rounds` steps of both programs, alternately, and prints the comparison."""
     children = {
         name: subprocess.Popen([sys.executable, __file__, "--serve", name], stdin=subprocess.PIPE, stdout=subprocess.PIPE,
                                text=True, cwd=ROOT, env={"PYTHONPATH": str(ROOT), "PATH": "/usr/bin:/bin"})
@@ -104,16 +103,14 @@ def main(rounds: int) -> None:
     from harness.config import preset
     from harness.run.hardware import flops_per_token, peak_flops
 
-    import dataclasses  # isort: skip
-
     flops = flops_per_token(dataclasses.replace(preset("tutorial"), vocab_size=V))
     limit = peak_flops() / flops
     speed = {name: B * T / statistics.median(step["seconds"] for step in done[1:]) for name, done in steps.items()}
     memory = {name: done[-1]["gigabytes"] for name, done in steps.items()}
     print(f"\n{'':<12}{'tokens/s':>10}{'of the limit':>14}{'first step':>12}{'memory':>10}{'loss':>8}")
     for name, done in steps.items():
-        print(f"{name:<12}{speed[name]:>10,.0f}{speed[name] / limit:>14.1%}{taken[0]['seconds']:>10.1f} s{memory[name]:>7.2f} GB"
-              f"{taken[-1]['loss']:>8.3f}")  # fmt: skip
+        print(f"{name:<12}{speed[name]:>10,.0f}{speed[name] / limit:>14.1%}{done[0]['seconds']:>10.1f} s{memory[name]:>7.2f} GB"
+              f"{done[-1]['loss']:>8.3f}")  # fmt: skip
     print(
         f"limit       {limit:>10,.0f}  ({peak_flops() / 1e9:,.0f} GFLOP/s in large products, {flops / 1e6:.1f} MFLOP per token)"
     )
