@@ -187,8 +187,8 @@ def mean_gradients(
 ) -> tuple[Float[Array, ""], Any]:
     """The mean loss of a batch and its gradients with respect to the `trained` variables.
 
-    Processes `microbatches` parts in sequence, with the memory of one. Sums are accumulated and divided once, so a part with
-    more padding does not weigh more, and the result is independent of the number of parts up to rounding.
+    Processes `microbatches` parts in sequence, with the memory of one. Sums are accumulated and divided once, so every token
+    has the same weight, and the result is independent of the number of parts up to rounding.
     """
     parts: Any = nnx.split(model, trained, ...)
     graph, parameters, rest = parts
