@@ -161,22 +161,32 @@ def solution_path(problem: Problem) -> Path:
     return path
 
 
-_LONGEST_PARSED = 200_000  # characters: parsing a hostile file of this length takes about two seconds
+_LONGEST_PARSED = 200_000  # characters; parsing a hostile file of that length takes about two seconds
 _IMPORT_LINE = re.compile(r"^[ \t]*(?:from[ \t]+(\w+)[ \t]+import\b|import[ \t]+([\w., \t]+))", re.MULTILINE)
 
 
-def imported_modules(text: str) -> list[str]:
-    """The course modules that a source imports, in order of appearance."""
-    if not ProblemName.PATTERN.search(text):
-        return []
+def parse(text: str) -> ast.Module | None:
+    """The syntax tree of a source; None if it is not valid Python, or too long to parse safely."""
+    if len(text) > _LONGEST_PARSED:
+        return None
     try:
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # invalid escapes, say
-            tree = ast.parse(text) if len(text) <= _LONGEST_PARSED else None
+            warnings.simplefilter("ignore")  # about invalid escapes, for example
+            return ast.parse(text)
     except (SyntaxError, ValueError, RecursionError, MemoryError):
-        tree = None
+        return None
+
+
+def imported_modules(text: str) -> list[str]:
+    """The course modules that a source imports anywhere, also inside functions.
+
+    Where the source does not parse, lines that look like imports count: its verdict must be about the syntax error, not about
+    a missing module.
+    """
+    if not ProblemName.PATTERN.search(text):
+        return []
     modules: list[str] = []
-    if tree is None:  # so that the modules before a syntax error are not reported as missing
+    if (tree := parse(text)) is None:
         for match in _IMPORT_LINE.finditer(text):
             modules += [match[1]] if match[1] else [part.split()[0] for part in match[2].split(",") if part.strip()]
     else:
