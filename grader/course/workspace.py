@@ -27,10 +27,10 @@ class Progress:
 
     @classmethod
     def decode(cls, row: Any) -> "Progress":
-        """The progress in a row of the file. A damaged entry counts as missing."""
-        row = row if isinstance(row, dict) else {}
+        """The progress in a row of the file. A damaged row or value counts as missing."""
+        values = row if isinstance(row, dict) else {}
         return cls(**{
-            field.name: row[field.name] for field in fields(cls) if type(row.get(field.name)) is type(field.default)
+            field.name: value for field in fields(cls) if _is_sound(value := values.get(field.name), field.default)
         })  # fmt: skip
 
 
@@ -44,29 +44,31 @@ class Workspace:
         return self.folder / f"{problem.name}.py"
 
     def start(self) -> tuple[list[Path], list[Path]]:
-        """Adds every stub and page that is missing and updates the pages that have changed.
+        """Adds every stub and page that is missing, and replaces the pages that have changed since they were written.
 
-        Returns the new paths, and the pages that have changed but were left alone because the learner edited them.
+        Returns the new paths, and the pages that were not replaced because the learner may have edited them.
         """
         created = [path for problem in catalog.problems() if (path := self.add(problem))]
-        edited, digests = list[Path](), self._page_digests()
+        kept, digests = list[Path](), self._page_digests()
         for problem in catalog.problems():
             target = self.folder / "pages" / f"{problem.name}.md"
-            text = page.without_hints(problem)
+            text, written = page.without_hints(problem), digests.get(problem.name)
             present = target.read_text(encoding="utf-8", errors="replace") if target.is_file() else None
             if present is None:
                 created.append(target)
-            elif present != text and digests.get(problem.name) != _digest(present):
-                edited.append(target)
+            elif present != text and written == _digest(text):
+                continue  # the learner edited it, and the course has no newer page
+            elif present != text and written != _digest(present):
+                kept.append(target)
                 continue
             if present != text:
                 files.write(target, text)
             digests[problem.name] = _digest(text)
         self._write({**self._stored(), "pages": digests})
-        return created, edited
+        return created, kept
 
     def add(self, problem: Problem) -> Path | None:
-        """Creates the problem's file from its stub if it is missing. Returns the path if it is new."""
+        """Creates the problem's file from its stub if it is missing. Returns its path if it is new. Raises UsageError."""
         target = self.file(problem)
         try:
             target.parent.mkdir(parents=True, exist_ok=True)
@@ -74,7 +76,7 @@ class Workspace:
                 try:
                     file.write(catalog.stub_text(problem))
                     file.flush()
-                except OSError:  # a full disk: half a stub would later pass for the learner's own file
+                except OSError:  # on a full disk; half a stub would later pass for the learner's own file
                     target.unlink()
                     raise
         except FileExistsError:
@@ -86,7 +88,7 @@ class Workspace:
         return target
 
     def progress(self) -> dict[str, Progress]:
-        """Progress by problem name. A damaged file counts as no progress."""
+        """Progress by problem name. A damaged file counts as missing."""
         rows = self._stored().get("problems")
         return {name: Progress.decode(row) for name, row in rows.items()} if isinstance(rows, dict) else {}
 
@@ -103,7 +105,7 @@ class Workspace:
         self._write({**self._stored(), "problems": rows})
 
     def _page_digests(self) -> dict[str, str]:
-        """A hash of each page as the course last wrote it, by problem name."""
+        """A hash of each page as the course wrote it, by problem name."""
         digests = self._stored().get("pages")
         return dict(digests) if isinstance(digests, dict) else {}
 
@@ -128,6 +130,13 @@ def find(folder: str | None) -> Workspace:
         if (candidate / PROGRESS).is_file():
             return Workspace(candidate)
     return Workspace(Path(DEFAULT))
+
+
+def _is_sound(value: Any, default: Any) -> bool:
+    """Whether a stored value can be used: it has the type of the default, is not negative, and can be printed."""
+    if type(value) is not type(default):
+        return False
+    return value.isprintable() if isinstance(value, str) else value >= 0
 
 
 def _digest(text: str) -> str:

@@ -88,7 +88,9 @@ def test_imported_modules_of_a_source_that_does_not_parse(text):
     assert catalog.imported_modules(text) == ["p03_causal_mha"]
 
 
-@pytest.mark.parametrize("piece", ["x=[1,2,3]\n", "+1", "(", "-", "a.", "import p03_causal_mha," * 20 + "\n", "from \t", "\\\n"])
+@pytest.mark.parametrize(
+    "piece", ["x=[1,2,3]\n", "+1", "(", "-", "a.", "import p03_causal_mha," * 20 + "\n", "from \t", "\\\n"]
+)
 def test_hostile_sources_take_little_time(piece):
     start = time.monotonic()
     for size in (190_000, 1 << 20):
