@@ -28,10 +28,9 @@ class Progress:
     @classmethod
     def decode(cls, row: Any) -> "Progress":
         """The progress in a row of the file. A damaged row or value counts as missing."""
-        values = row if isinstance(row, dict) else {}
-        return cls(**{
-            field.name: value for field in fields(cls) if _is_sound(value := values.get(field.name), field.default)
-        })  # fmt: skip
+        values: dict[str, Any] = row if isinstance(row, dict) else {}
+        sound = [field.name for field in fields(cls) if _is_sound(values.get(field.name), field.default)]
+        return cls(**{name: values[name] for name in sound})
 
 
 @dataclass(frozen=True)
@@ -64,7 +63,7 @@ class Workspace:
             if present != text:
                 files.write(target, text)
             digests[problem.name] = _digest(text)
-        self._write({**self._stored(), "pages": digests})
+        self._write(self.progress(), digests)
         return created, kept
 
     def add(self, problem: Problem) -> Path | None:
@@ -101,13 +100,13 @@ class Workspace:
         if facts.get("score", before.score) < before.score:
             facts = {}
         progress[problem.name] = Progress(**{**vars(before), **facts})
-        rows = {name: vars(row) for name, row in progress.items()}
-        self._write({**self._stored(), "problems": rows})
+        self._write(progress, self._page_digests())
 
     def _page_digests(self) -> dict[str, str]:
         """A hash of each page as the course wrote it, by problem name."""
         digests = self._stored().get("pages")
-        return dict(digests) if isinstance(digests, dict) else {}
+        rows = digests.items() if isinstance(digests, dict) else ()
+        return {name: digest for name, digest in rows if isinstance(digest, str)}
 
     def _stored(self) -> Mapping[str, Any]:
         try:
@@ -116,8 +115,9 @@ class Workspace:
             return {}
         return stored if isinstance(stored, dict) else {}
 
-    def _write(self, stored: Mapping[str, Any]) -> None:
-        text = json.dumps({**stored, "schema": 1}, indent=1, sort_keys=True)
+    def _write(self, progress: Mapping[str, Progress], page_digests: Mapping[str, str]) -> None:
+        rows = {name: vars(row) for name, row in progress.items()}
+        text = json.dumps({"pages": page_digests, "problems": rows, "schema": 1}, indent=1, sort_keys=True)
         files.write(self.folder / PROGRESS, text + "\n")
 
 

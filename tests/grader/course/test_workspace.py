@@ -119,6 +119,7 @@ DAMAGED = {
     "cut off": row(verdict="FAIL", score=2)[:-9],
     "a list": "[]",
     "nested too deeply": "[" * 100_000,
+    "nested too deeply to be written again": '{"x": ' + "[" * 2000 + "]" * 2000 + "}",
     "not UTF-8": b"\xff\xfe",
     "problems is a number": '{"problems": 3}',
     "problems is a list": '{"problems": [1]}',
