@@ -110,7 +110,7 @@ def test_a_lock_has_one_holder_in_one_process(tmp_path: Path):
 
 
 def test_a_lock_that_cannot_be_created(tmp_path: Path):
-    with pytest.raises(OSError, match="No such file or directory|Not a directory"):
+    with pytest.raises(OSError, match=r"No such file or directory|Not a directory"):
         files.lock(Path("/proc/nothing/lock"))
 
 
