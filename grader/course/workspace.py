@@ -1,4 +1,4 @@
-"""A learner's folder: a file for each problem, the pages, and one small file that stores progress."""
+"""A learner's folder: a file for each problem, the pages, and a small file with the learner's progress."""
 
 import hashlib
 import json
@@ -18,7 +18,7 @@ DEFAULT = "attempts"
 
 @dataclass(frozen=True)
 class Progress:
-    """A learner's progress on one problem. `verdict` is empty before the first grading; `score` is the best one so far."""
+    """A learner's progress on one problem. `verdict` is empty before the first grading. `score` is the best so far."""
 
     verdict: str = ""
     score: int = 0
@@ -35,7 +35,7 @@ class Progress:
 
 @dataclass(frozen=True)
 class Workspace:
-    """The folder. Nothing here overwrites a file that the learner has written or edited."""
+    """A learner's folder. No method overwrites a file that the learner has written or edited."""
 
     folder: Path
 

@@ -1,4 +1,4 @@
-"""The cache folder: reference outputs, and the programs that XLA compiled."""
+"""The cache folder, the folders of compiled programs in it, and the hashes that its keys are made of."""
 
 import contextlib
 import hashlib
