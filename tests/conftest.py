@@ -12,6 +12,8 @@ from typing import Any
 import pytest
 from hypothesis import settings
 
+from grader.course import catalog
+
 settings.register_profile("course", deadline=None)  # a first call compiles
 settings.load_profile("course")
 
@@ -48,6 +50,14 @@ class Run:
 
 Grade = Callable[..., Run]
 
+NO_SHIFT = "logits[:-1], token_ids[:-1]"  # a misconception of problem 07, as its edit to the reference
+
+
+def misconception_name(problem: str, replacement: str) -> str:
+    """The name of the misconception that puts `replacement` into the reference. Tests do not quote names: authors reword them."""
+    misconceptions = catalog.misconceptions(catalog.find(problem))
+    return next(item.name for item in misconceptions if any(replacement in form for form in item.replace))
+
 
 def boot(root: Path = ROOT) -> str:
     """The text of a program that runs `grade` of the course in `root`."""
@@ -78,6 +88,15 @@ def cache_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = (base.parent if "PYTEST_XDIST_WORKER" in os.environ else base) / "cache"
     os.environ["GRADE_CACHE"] = str(folder)
     return folder
+
+
+@pytest.fixture
+def wrong(tmp_path: Path) -> Path:
+    """A solution of problem 07 that does not shift the targets."""
+    text = (ROOT / "solutions" / "p07_next_token_loss.py").read_text()
+    path = tmp_path / "wrong.py"
+    path.write_text(text.replace("token_ids[1:]", "token_ids[:-1]"))
+    return path
 
 
 @pytest.fixture
