@@ -1,15 +1,19 @@
-"""`grade verify` notices what is unsound: each part of a good problem is broken in turn."""
+"""`grade verify` reports every defect: each part of a sound problem is broken in turn."""
 
 import shutil
 from pathlib import Path
 
 import pytest
 
+from grader import verify
+from grader.course import catalog
 from tests.conftest import ROOT, Grade
 
 NAME = "p04_layer_norm"
 PAGE, STUB, DEFINITION = (f"problems/{NAME}/{file}" for file in ("page.md", "stub.py", "problem.py"))
-SOLUTION, IDEAS = f"solutions/{NAME}.py", f"solutions/{NAME}.toml"
+SOLUTION, MISCONCEPTIONS = f"solutions/{NAME}.py", f"solutions/{NAME}.toml"
+FIRST, SECOND = (misconception.name for misconception in catalog.misconceptions(catalog.load(NAME))[:2])
+LAST_CHECK = catalog.load(NAME).checks[-1].name
 
 ONE_MEAN = """    mean = jnp.mean(x)
     centred = x - mean
@@ -28,8 +32,8 @@ def copy(tmp_path: Path) -> Path:
     shutil.copytree(ROOT / "problems" / NAME, course / "problems" / NAME, ignore=shutil.ignore_patterns("__pycache__"))
     (course / "solutions").mkdir()
     shutil.copy(ROOT / SOLUTION, course / SOLUTION)
-    ideas = (ROOT / IDEAS).read_text().split("[[misconception]]")
-    (course / IDEAS).write_text("[[misconception]]".join(ideas[:3]))
+    parts = (ROOT / MISCONCEPTIONS).read_text().split("[[misconception]]")
+    (course / MISCONCEPTIONS).write_text("[[misconception]]".join(parts[:3]))
     return course
 
 
@@ -37,36 +41,30 @@ def copy(tmp_path: Path) -> Path:
     ("file", "old", "new", "complaint"),
     [
         (PAGE, "## Pitfalls", "## Traps", "the page has no section 'Pitfalls'"),
-        (PAGE, "[[-1.069", "[[-1.070", "an example is not true"),
+        (PAGE, "[[-1.069", "[[-1.070", "an example of the page is false"),
         (PAGE, "3. `(x - mean)", "`(x - mean)", "fewer than 3 hints"),
-        (PAGE, "layer_norm(x, scale, bias, epsilon) -> out", "norm(x)", "does not give `layer_norm`"),
-        (STUB, "raise NotImplementedError", "return x", "the stub is FAIL"),
+        (PAGE, "layer_norm(x, scale, bias, epsilon) -> out", "norm(x)", "does not mention `layer_norm`"),
+        (STUB, "raise NotImplementedError", "return x", "the verdict on the stub is FAIL"),
         (STUB, "def layer_norm(", "def norm(", "the stub does not define `layer_norm`"),
         (SOLUTION, "    mean = ", "    1 / 0\n    mean = ", "ZeroDivisionError"),
-        (DEFINITION, 'name="faint rows"', 'name="output"', "two checks are called 'output'"),
-        (
-            IDEAS,
-            'name = "one mean for everything"',
-            'name = "wrong axis"',
-            "two misconceptions are called 'wrong axis'",
-        ),
-        (IDEAS, ONE_MEAN, WRONG_AXIS, "'one mean for everything' is named as 'wrong axis'"),
-        (IDEAS, "find = ", "fnd = ", "cannot be read"),
+        (DEFINITION, f'name="{LAST_CHECK}"', 'name="output"', "two checks are called 'output'"),
+        (MISCONCEPTIONS, f'name = "{SECOND}"', f'name = "{FIRST}"', f"two misconceptions are called {FIRST!r}"),
+        (MISCONCEPTIONS, ONE_MEAN, WRONG_AXIS, f"{SECOND!r} is identified as {FIRST!r}"),
+        (MISCONCEPTIONS, "find = ", "fnd = ", "cannot be read"),
     ],
 )
-def test_what_is_unsound_is_said(file, old, new, complaint, copy: Path, grade: Grade):
+def test_a_defect_is_reported(file, old, new, complaint, copy: Path, grade: Grade):
     text = (copy / file).read_text()
     assert old in text
     (copy / file).write_text(text.replace(old, new, 1))
     run = grade("verify", "--json", "--seeds", 1, root=copy)
     (row,) = run.json["problems"]
     assert run.code == 1
-    assert any(complaint in said for said in row["complaints"]), row["complaints"]
+    assert any(complaint in text for text in row["complaints"]), row["complaints"]
 
 
-def test_a_misconception_that_the_checks_do_not_see(copy: Path, grade: Grade):
-    """Without the faint rows, epsilon on the wrong side of the root would pass."""
-    with (copy / IDEAS).open("a") as file:
+def test_a_misconception_below_every_tolerance(copy: Path, grade: Grade):
+    with (copy / MISCONCEPTIONS).open("a") as file:
         file.write(
             '\n[[misconception]]\nname = "epsilon a little larger"\nsays = "It is."\n'
             'find = "variance + epsilon"\nreplace = "variance + 1.000001 * epsilon"\n'
@@ -74,3 +72,18 @@ def test_a_misconception_that_the_checks_do_not_see(copy: Path, grade: Grade):
     run = grade("verify", "--json", "--seeds", 1, root=copy)
     assert run.code == 1
     assert run.json["problems"][0]["complaints"] == ["'epsilon a little larger' is not rejected"]
+
+
+@pytest.mark.parametrize(
+    ("right", "wrong", "mark"),
+    [
+        (0.1, 10.0, "ok"),
+        (0.0, float("inf"), "ok"),
+        (0.11, 10.0, "FAIL"),
+        (0.1, 9.9, "FAIL"),
+        (float("nan"), 10.0, "FAIL"),
+    ],
+)
+def test_a_margin_needs_room_on_both_sides(right: float, wrong: float, mark: str):
+    row = verify.Row(NAME, margins=[verify.Margin("output", 10.0, right, wrong)])
+    assert verify.margins_table([row]).splitlines()[-1].startswith(f"{mark:5}{NAME}")
