@@ -1,4 +1,4 @@
-"""Turns the problems' pages into a book: navigation by part, hints folded, formulas as MathML, which needs no script."""
+"""Makes a book of the problems' pages: navigation by part, folded hints, formulas as MathML, which needs no script."""
 
 import re
 from typing import Any
@@ -34,7 +34,7 @@ def on_files(files: Files, config: Any) -> Files:
 
 
 def book_page(problem: Problem) -> str:
-    """The page with its hints folded away, and where it stands in the course."""
+    """The page with folded hints and links to the problems before and after it."""
     title, body = page.without_hints(problem).rstrip().split("\n", 1)
     place = ""
     if before := catalog.builds_on(problem):
@@ -53,9 +53,9 @@ def _links(problems: list[Problem]) -> str:
 
 
 def on_page_markdown(markdown: str, **_: Any) -> str:
-    """Formulas, written as blocks of LaTeX, become MathML."""
+    """Converts blocks of LaTeX to MathML."""
 
-    def formula(found: re.Match[str]) -> str:
-        return "\n".join(f"<p>{convert(line, display='block')}</p>" for line in found[1].strip().splitlines())
+    def formula(match: re.Match[str]) -> str:
+        return "\n".join(f"<p>{convert(line, display='block')}</p>" for line in match[1].strip().splitlines())
 
     return re.sub(r"^```math\n(.*?)^```$", formula, markdown, flags=re.MULTILINE | re.DOTALL)

@@ -50,13 +50,15 @@ class Entry:
 
     A function is called with the case's values named in `arguments`, in that order. Numbers stay Python numbers, and arrays
     are traced. A module is constructed from the values named in `construct` and `rngs=`, then called with `arguments`. Where
-    the page leaves a module's constructor open, `made_by` is the function entry that constructs the module to grade.
+    the page leaves a module's constructor open, `made_by` is the function entry that constructs the module to grade. Files that
+    use the entry's former name, `formerly`, are still graded.
     """
 
     name: str
     arguments: tuple[str, ...]
     construct: tuple[str, ...] | None = None
     made_by: Entry | None = None
+    formerly: str = ""
 
     @property
     def is_module(self) -> bool:

@@ -6,7 +6,7 @@ from jaxtyping import Array, Float
 
 
 def causal_attention(q: Float[Array, "T K"], k: Float[Array, "T K"], v: Float[Array, "T K"]) -> Float[Array, "T K"]:
-    """Each position's weighted mean of the values up to it (Vaswani et al. 2017, equation 1, with a causal mask)."""
+    """A weighted mean of the values up to each position (Vaswani et al. 2017, equation 1, with a causal mask)."""
     T, K = q.shape
     scores_TS = q @ k.T / jnp.sqrt(K)
     mask_TS = jnp.tril(jnp.ones((T, T), bool))

@@ -1,4 +1,4 @@
-"""Problem 06, reference: the whole model."""
+"""Problem 06, reference: the complete model."""
 
 import jax.numpy as jnp
 from flax import nnx
@@ -7,7 +7,7 @@ from p05_gpt_block import GPTBlock
 
 
 class MiniGPT(nnx.Module):
-    """Embeddings, blocks, a final norm, and the token embedding once more as the head (Press and Wolf 2017)."""
+    """A GPT: embeddings, blocks, a final norm, and a head tied to the token embedding (Press and Wolf 2017)."""
 
     def __init__(
         self, vocab_size: int, d_model: int, num_heads: int, d_ff: int, num_layers: int, max_T: int, rngs: nnx.Rngs
@@ -33,7 +33,7 @@ def mini_gpt_forward(
     d_ff: int,
     num_layers: int,
 ) -> Float[Array, "T*V"]:
-    """The logits of a fresh model on one story, flattened. Numbers may come as floats."""
+    """The flattened logits of a new model on one story. The numbers may be floats."""
     token_ids = jnp.asarray(token_ids).astype(jnp.int32)
     rngs = nnx.Rngs(int(seed))
     model = MiniGPT(

@@ -1,4 +1,4 @@
-"""Problem 08, reference: one step of training."""
+"""Problem 08, reference: a train step."""
 
 import jax
 import jax.numpy as jnp
@@ -9,7 +9,7 @@ from p07_next_token_loss import next_token_loss
 
 
 def make_optimizer(model: nnx.Module, learning_rate: float) -> nnx.Optimizer:
-    """Adam for every parameter of the model, and for nothing else."""
+    """Returns an optimizer that applies Adam to the nnx.Params of the model and to nothing else."""
     return nnx.Optimizer(model, optax.adam(learning_rate), wrt=nnx.Param)
 
 
@@ -17,7 +17,7 @@ def make_optimizer(model: nnx.Module, learning_rate: float) -> nnx.Optimizer:
 def train_step(
     model: nnx.Module, optimizer: nnx.Optimizer, token_ids: Int[Array, "B T"], pad_id: int
 ) -> Float[Array, ""]:
-    """Updates model and optimizer in place; returns the loss the gradient was taken of, in nats per token."""
+    """Updates model and optimizer in place. Returns the loss before the update, in nats per token."""
 
     def mean_loss(model: nnx.Module) -> Float[Array, ""]:
         logits_BTV = jax.vmap(model)(token_ids)

@@ -9,7 +9,7 @@ from jaxtyping import Array, Int, PyTree
 
 
 class AdamWState(NamedTuple):
-    """`mean` and `square` have the structure of the parameters."""
+    """The state of AdamW. `mean` and `square` have the structure of the parameters."""
 
     count: Int[Array, ""]
     mean: PyTree
@@ -19,7 +19,7 @@ class AdamWState(NamedTuple):
 def adamw(
     learning_rate: float, b1: float, b2: float, epsilon: float, weight_decay: float
 ) -> optax.GradientTransformation:
-    """Adam (Kingma and Ba 2015) with decoupled weight decay (Loshchilov and Hutter 2019) for every parameter."""
+    """AdamW: Adam (Kingma and Ba 2015) with decoupled weight decay (Loshchilov and Hutter 2019) for every parameter."""
 
     def init(parameters: PyTree) -> AdamWState:
         zeros = jax.tree.map(jnp.zeros_like, parameters)

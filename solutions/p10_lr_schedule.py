@@ -5,13 +5,13 @@ from collections.abc import Callable
 import jax.numpy as jnp
 from jaxtyping import Array, Float, Int
 
-START, FLOOR = 1e-5, 0.1  # of the peak
+START, FLOOR = 1e-5, 0.1  # shares of the peak
 
 
 def warmup_cosine(
     peak: float, warmup_steps: int, decay_steps: int
 ) -> Callable[[int | Int[Array, ""]], Float[Array, ""]]:
-    """Linear warm-up, then half a cosine (Loshchilov and Hutter 2017) down to a tenth of the peak at `decay_steps`."""
+    """A schedule: a linear warm-up, then half a cosine (Loshchilov and Hutter 2017) down to a tenth of the peak."""
 
     def schedule(step: int | Int[Array, ""]) -> Float[Array, ""]:
         up = START + (1 - START) * step / max(warmup_steps, 1)

@@ -15,7 +15,7 @@ def accumulated_gradients(
     microbatches: int,
     max_norm: float,
 ) -> tuple[Float[Array, ""], PyTree, Float[Array, ""]]:
-    """Sums over the microbatches, one at a time; divided once; clipped at the end."""
+    """Adds up the sums of one microbatch at a time, divides once, and clips at the end."""
     parts = token_ids.reshape(microbatches, -1, token_ids.shape[1])
     gradient = jax.value_and_grad(loss_sum, has_aux=True)
 

@@ -9,14 +9,14 @@ from jaxtyping import Array, Int, PyTree
 
 
 class GuardState(NamedTuple):
-    """`inner` is the state of the guarded transformation."""
+    """The state of the guard. `inner` is the state of the guarded transformation."""
 
     inner: PyTree
     skipped: Int[Array, ""]
 
 
 def finite_guard(inner: optax.GradientTransformation) -> optax.GradientTransformation:
-    """Takes a step of `inner` only if every number of the gradients is finite."""
+    """The transformation `inner`, which takes a step only if every number of the gradients is finite."""
 
     def init(parameters: PyTree) -> GuardState:
         return GuardState(inner.init(parameters), jnp.zeros((), jnp.int32))
@@ -37,7 +37,7 @@ def finite_guard(inner: optax.GradientTransformation) -> optax.GradientTransform
 
 
 def first_nonfinite(tree: PyTree) -> str | None:
-    """The path of the first leaf, in the tree's own order, with a NaN or an infinity in it."""
+    """The path of the first leaf, in the order of the tree, that holds a NaN or an infinity."""
     for path, leaf in jax.tree_util.tree_flatten_with_path(tree)[0]:
         if not jnp.all(jnp.isfinite(leaf)):
             return jax.tree_util.keystr(path)

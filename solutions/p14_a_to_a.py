@@ -1,4 +1,4 @@
-"""Problem 14, reference: the smallest model learns to repeat."""
+"""Problem 14, reference: the smallest model learns to repeat tokens."""
 
 import jax
 import jax.numpy as jnp
@@ -8,7 +8,7 @@ from jaxtyping import Array, Float, Int
 
 
 class AToA(nnx.Module):
-    """An embedding and a head, with nothing between."""
+    """An embedding and a head, with nothing in between."""
 
     def __init__(self, vocab_size: int, d_model: int, rngs: nnx.Rngs):
         self.embed = nnx.Embed(vocab_size, d_model, rngs=rngs)
@@ -20,7 +20,7 @@ class AToA(nnx.Module):
 
 @nnx.jit
 def step(model: AToA, optimizer: nnx.Optimizer, batch: Int[Array, "B T"]) -> Float[Array, ""]:
-    """One update; returns the loss before it, in nats per token."""
+    """Makes one update. Returns the mean loss before it, in nats per token."""
 
     def mean_loss(model: AToA) -> Float[Array, ""]:
         logits_BTV = jax.vmap(model)(batch)
@@ -32,6 +32,6 @@ def step(model: AToA, optimizer: nnx.Optimizer, batch: Int[Array, "B T"]) -> Flo
 
 
 def learn_identity(model: AToA, token_ids: Int[Array, "S B T"]) -> Float[Array, "S"]:
-    """Adam, one step a batch."""
+    """Trains the model with one step of Adam per batch. Returns the loss of each step."""
     optimizer = nnx.Optimizer(model, optax.adam(0.03), wrt=nnx.Param)
     return jnp.stack([step(model, optimizer, batch) for batch in token_ids])

@@ -8,7 +8,7 @@ END_OF_TEXT = "<|endoftext|>"
 
 
 def tokenize(text: str, encoding: tiktoken.Encoding) -> Int[np.ndarray, "N"]:
-    """Each story stripped, encoded, and closed by the one id of end-of-text."""
+    """The ids of all stories, each stripped, encoded and followed by the id of end-of-text."""
     token_ids: list[int] = []
     for story in text.split(END_OF_TEXT):
         if story.strip():
@@ -18,7 +18,7 @@ def tokenize(text: str, encoding: tiktoken.Encoding) -> Int[np.ndarray, "N"]:
 
 
 def pack(token_ids: Int[np.ndarray, "N"], context: int, pad_id: int) -> Int[np.ndarray, "W T"]:
-    """Every token in exactly one window, in order; the last window filled up."""
+    """Windows that hold every token exactly once, in order. The last window is padded."""
     missing = -len(token_ids) % context
     filled = np.concatenate([token_ids, np.full(missing, pad_id, np.int32)])
     return filled.reshape(-1, context)

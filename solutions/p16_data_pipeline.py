@@ -8,7 +8,7 @@ from jaxtyping import Int
 def make_loader(
     rows: Int[np.ndarray, "N T"], batch_size: int, seed: int, shard: int, num_shards: int
 ) -> grain.DatasetIterator:
-    """Its state is a position: the order is worked out from the seed and the epoch."""
+    """An endless iterator whose state is a position. The seed and the epoch determine the order."""
     dataset = grain.MapDataset.source(rows)[shard::num_shards].shuffle(seed=seed).repeat()
     batches = dataset.batch(batch_size, drop_remainder=True)
     # Rows in memory need no threads that read ahead.

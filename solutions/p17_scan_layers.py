@@ -1,4 +1,4 @@
-"""Problem 17, reference: many layers in a program for one."""
+"""Problem 17, reference: layers by scan."""
 
 import jax
 from flax import nnx
@@ -7,7 +7,7 @@ from p05_gpt_block import GPTBlock
 
 
 class LayerStack(nnx.Module):
-    """One block with stacked parameters, run once for each slice of them."""
+    """One block with stacked parameters, run once for each slice."""
 
     def __init__(self, d_model: int, num_heads: int, d_ff: int, num_layers: int, rngs: nnx.Rngs):
         @nnx.split_rngs(splits=num_layers)

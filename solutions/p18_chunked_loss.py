@@ -1,4 +1,4 @@
-"""Problem 18, reference: the loss without all the logits."""
+"""Problem 18, reference: a loss in chunks."""
 
 import jax
 import jax.numpy as jnp
@@ -9,7 +9,7 @@ from jaxtyping import Array, Float, Int
 def chunked_loss(
     x: Float[Array, "T D"], embedding: Float[Array, "V D"], token_ids: Int[Array, "T"], pad_id: int, chunk: int
 ) -> Float[Array, ""]:
-    """Sums over chunks of rows; each chunk's logits are made again for its gradient."""
+    """Adds up losses and counts over chunks of rows. The backward pass recomputes the logits of each chunk."""
     missing = -(len(token_ids) - 1) % chunk
     rows_NCD = jnp.pad(x[:-1], ((0, missing), (0, 0))).reshape(-1, chunk, x.shape[1])
     targets_NC = jnp.pad(token_ids[1:], (0, missing), constant_values=pad_id).reshape(-1, chunk)

@@ -1,4 +1,4 @@
-"""Problem 19, reference: bfloat16 where it is harmless."""
+"""Problem 19, reference: mixed precision."""
 
 import jax
 import jax.numpy as jnp
@@ -10,7 +10,7 @@ HALF = jnp.bfloat16
 
 
 class MixedLM(nnx.Module):
-    """One block with one head, tied. Parameters in float32, matrix products in bfloat16 (Micikevicius et al. 2018)."""
+    """One block with one head, and a tied output head. Float32 parameters, bfloat16 products (Micikevicius et al. 2018)."""
 
     def __init__(self, vocab_size: int, d_model: int, d_ff: int, rngs: nnx.Rngs):
         self.embed = nnx.Embed(vocab_size, d_model, dtype=HALF, rngs=rngs)
@@ -40,5 +40,5 @@ class MixedLM(nnx.Module):
 
 
 def mixed_loss(model: MixedLM, token_ids: Int[Array, "T"], pad_id: int) -> Float[Array, ""]:
-    """The loss of problem 07: the logits are float32 already."""
+    """The loss of problem 07, on logits that are already float32."""
     return next_token_loss(model(token_ids), token_ids, pad_id)

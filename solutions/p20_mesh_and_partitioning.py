@@ -1,4 +1,4 @@
-"""Problem 20, reference: which device holds what."""
+"""Problem 20, reference: mesh and partitioning."""
 
 import jax
 from flax import nnx
@@ -9,13 +9,13 @@ BY_ROWS = ("out_proj", "ff2")
 
 
 def make_mesh(data: int, model: int) -> Mesh:
-    """The first data x model devices as a grid."""
+    """A grid of the first data x model devices."""
     devices = jax.devices()[: data * model]
     return jax.make_mesh((data, model), ("data", "model"), axis_types=(AxisType.Auto, AxisType.Auto), devices=devices)
 
 
 def partition_spec(path: str, shape: tuple[int, ...], mesh: Mesh) -> PartitionSpec:
-    """Columns of the first product of a pair, rows of the second (Shoeybi et al. 2019, Megatron-LM)."""
+    """Shards the first product of a pair by columns, the second by rows (Shoeybi et al. 2019, Megatron-LM)."""
     layer, name = ("", *path.split("."))[-2:]
     axes: list[str | None] = [None] * len(shape)
     if layer in BY_COLUMNS:
@@ -29,7 +29,7 @@ def partition_spec(path: str, shape: tuple[int, ...], mesh: Mesh) -> PartitionSp
 
 
 def place(model: nnx.Module, mesh: Mesh) -> None:
-    """Moves each parameter by its name."""
+    """Moves each parameter to the sharding for its name."""
     flat = nnx.to_flat_state(nnx.state(model))
     moved = []
     for path, variable in flat:

@@ -1,4 +1,4 @@
-"""Problem 21, reference: a train step over a mesh of devices."""
+"""Problem 21, reference: a sharded train step."""
 
 import jax
 import jax.numpy as jnp
@@ -9,7 +9,7 @@ from p07_next_token_loss import next_token_loss
 
 
 def shard_state(node: nnx.Module, mesh: Mesh) -> None:
-    """Spreads the arrays of a model or an optimizer over the mesh, in place: the last axis of each over `model`."""
+    """Shards the last axis of every array of a model or an optimizer over `model`, in place."""
 
     def place(leaf: Array) -> Array:
         spec = PartitionSpec(*[None] * (leaf.ndim - 1), "model") if leaf.ndim else PartitionSpec()
@@ -19,7 +19,7 @@ def shard_state(node: nnx.Module, mesh: Mesh) -> None:
 
 
 def shard_batch(token_ids: Int[Array, "B T"], mesh: Mesh) -> Int[Array, "B T"]:
-    """Spreads the stories of a batch over `data`; each stays whole."""
+    """Shards the stories of a batch over `data`. Each story stays whole."""
     return jax.device_put(token_ids, NamedSharding(mesh, PartitionSpec("data", None)))
 
 
@@ -27,7 +27,7 @@ def shard_batch(token_ids: Int[Array, "B T"], mesh: Mesh) -> Int[Array, "B T"]:
 def sharded_train_step(
     model: nnx.Module, optimizer: nnx.Optimizer, token_ids: Int[Array, "B T"], pad_id: int
 ) -> Float[Array, ""]:
-    """The train step of problem 08. The partitioner finds out what each device computes; the old state is given up."""
+    """The train step of problem 08 with the old state donated. The partitioner decides what each device computes."""
 
     def mean_loss(model: nnx.Module) -> Float[Array, ""]:
         logits_BTV = jax.vmap(model)(token_ids)

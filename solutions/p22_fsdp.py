@@ -1,4 +1,4 @@
-"""Problem 22, reference: everything in eighths."""
+"""Problem 22, reference: fully sharded data parallelism."""
 
 from collections.abc import Callable
 
@@ -11,7 +11,7 @@ from p07_next_token_loss import next_token_loss
 
 
 def fsdp_spec(shape: tuple[int, ...], devices: int) -> PartitionSpec:
-    """The longest axis that divides, over `data`."""
+    """Shards the longest divisible axis over `data`."""
     axes = [axis for axis, size in enumerate(shape) if size % devices == 0]
     cut = max(axes, key=lambda axis: shape[axis], default=None)
     return PartitionSpec(*["data" if axis == cut else None for axis in range(len(shape))])
@@ -20,7 +20,7 @@ def fsdp_spec(shape: tuple[int, ...], devices: int) -> PartitionSpec:
 def create_sharded(
     make: Callable[[], tuple[nnx.Module, nnx.Optimizer]], mesh: Mesh
 ) -> tuple[nnx.Module, nnx.Optimizer]:
-    """The shapes first, then a birth in pieces."""
+    """Finds the shapes first, then creates every array sharded."""
     graphdef, abstract = nnx.split(nnx.eval_shape(make))
     shardings = jax.tree.map(lambda leaf: NamedSharding(mesh, fsdp_spec(leaf.shape, mesh.shape["data"])), abstract)
     state = jax.jit(lambda: nnx.state(make()), out_shardings=shardings)()
@@ -32,7 +32,7 @@ def create_sharded(
 def fsdp_step(
     model: nnx.Module, optimizer: nnx.Optimizer, token_ids: Int[Array, "B T"], pad_id: int
 ) -> Float[Array, ""]:
-    """The train step of problem 08 (FSDP after Rajbhandari et al. 2020, ZeRO): where things lie decides the rest."""
+    """The train step of problem 08. The shardings of its inputs make it FSDP (Rajbhandari et al. 2020, ZeRO)."""
 
     def mean_loss(model: nnx.Module) -> Float[Array, ""]:
         logits_BTV = jax.vmap(model)(token_ids)

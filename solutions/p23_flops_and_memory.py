@@ -2,7 +2,7 @@
 
 
 def count_parameters(vocab_size: int, context: int, d_model: int, d_ff: int, num_layers: int) -> int:
-    """The tied head has none of its own."""
+    """The number of parameters. The tied head has none of its own."""
     norm = 2 * d_model
     attention = 4 * (d_model * d_model + d_model)
     feed_forward = d_model * d_ff + d_ff + d_ff * d_model + d_model
@@ -11,7 +11,7 @@ def count_parameters(vocab_size: int, context: int, d_model: int, d_ff: int, num
 
 
 def forward_flops_per_token(vocab_size: int, context: int, d_model: int, d_ff: int, num_layers: int) -> int:
-    """Matrix products only, the whole square of scores (the convention of Chowdhery et al. 2022, PaLM, appendix B)."""
+    """Matrix products only, with the whole square of scores (the convention of Chowdhery et al. 2022, PaLM, appendix B)."""
     projections = 4 * d_model * d_model
     scores_and_sum = 2 * context * d_model
     feed_forward = 2 * d_model * d_ff
@@ -20,17 +20,17 @@ def forward_flops_per_token(vocab_size: int, context: int, d_model: int, d_ff: i
 
 
 def training_flops_per_token(vocab_size: int, context: int, d_model: int, d_ff: int, num_layers: int) -> int:
-    """Forward, and twice that backward."""
+    """The forward pass, and twice that for the backward pass."""
     return 3 * forward_flops_per_token(vocab_size, context, d_model, d_ff, num_layers)
 
 
 def training_bytes(vocab_size: int, context: int, d_model: int, d_ff: int, num_layers: int) -> int:
-    """Parameter, gradient, mean and mean square: four float32 numbers each."""
+    """Four float32 numbers per parameter: itself, its gradient, the mean and the mean square."""
     copies, size = 4, 4
     return copies * size * count_parameters(vocab_size, context, d_model, d_ff, num_layers)
 
 
-def utilisation(
+def utilization(
     tokens_per_second: float,
     peak_flops: float,
     vocab_size: int,
@@ -39,6 +39,6 @@ def utilisation(
     d_ff: int,
     num_layers: int,
 ) -> float:
-    """Model FLOP utilisation."""
+    """The model FLOP utilization."""
     flops = training_flops_per_token(vocab_size, context, d_model, d_ff, num_layers)
     return tokens_per_second * flops / peak_flops

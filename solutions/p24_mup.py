@@ -7,7 +7,7 @@ from jaxtyping import Array, Float, Int, PyTree
 
 
 class MupLM(nnx.Module):
-    """The maximal update parametrisation (Yang et al. 2022, Tensor Programs V, table 8) of a small model."""
+    """The maximal update parametrization (Yang et al. 2022, Tensor Programs V, table 8) of a small model."""
 
     def __init__(self, vocab_size: int, d_model: int, base_d_model: int, rngs: nnx.Rngs):
         normal = nnx.initializers.normal
@@ -22,7 +22,7 @@ class MupLM(nnx.Module):
 
 
 def groups(parameters: PyTree) -> PyTree:
-    """The name of each leaf's group."""
+    """A tree with the name of the group of each leaf."""
 
     def group(path: tuple, leaf: Array) -> str:
         name = jax.tree_util.keystr(path, simple=True, separator=".")
@@ -32,6 +32,6 @@ def groups(parameters: PyTree) -> PyTree:
 
 
 def mup_adam(learning_rate: float, d_model: int, base_d_model: int) -> optax.GradientTransformation:
-    """The rate of hidden kernels falls as one over the width."""
+    """Adam with a rate for hidden kernels that falls as one over the width."""
     hidden = learning_rate * base_d_model / d_model
     return optax.partition({"hidden": optax.adam(hidden), "other": optax.adam(learning_rate)}, groups)

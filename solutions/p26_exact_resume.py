@@ -1,4 +1,4 @@
-"""Problem 26, reference: a run that goes on bit for bit."""
+"""Problem 26, reference: a resumed run that equals the uninterrupted one, bit for bit."""
 
 import json
 from collections.abc import Callable
@@ -17,12 +17,12 @@ def is_key(leaf: Any) -> bool:
 
 
 def plain(state: PyTree) -> PyTree:
-    """The same tree with typed random keys as the numbers they are made of."""
+    """The same tree, with each typed random key as an array of integers."""
     return jax.tree.map(lambda leaf: jax.random.key_data(leaf) if is_key(leaf) else leaf, state)
 
 
 def save(path: str, model: nnx.Module, optimizer: nnx.Optimizer, rngs: nnx.Rngs, loader: Any) -> None:
-    """Arrays by Orbax, the position in the data as JSON beside them."""
+    """Writes the arrays with Orbax and the loader's state as JSON beside them."""
     state = nnx.state((model, optimizer, rngs))
     with ocp.StandardCheckpointer() as checkpointer:
         checkpointer.save(f"{path}/state", plain(state))
@@ -32,11 +32,11 @@ def save(path: str, model: nnx.Module, optimizer: nnx.Optimizer, rngs: nnx.Rngs,
 def resume(
     path: str, make: Callable[[], tuple[nnx.Module, nnx.Optimizer, nnx.Rngs]], make_loader: Callable[[], Any]
 ) -> tuple[nnx.Module, nnx.Optimizer, nnx.Rngs, Any]:
-    """The abstract target first, as in problem 25; then a fresh loader is told where it was."""
+    """Restores into an abstract target, as in problem 25, then sets the position of a fresh loader."""
     graphdef, abstract = nnx.split(nnx.eval_shape(make))
     with ocp.StandardCheckpointer() as checkpointer:
-        found = checkpointer.restore(f"{path}/state", jax.eval_shape(plain, abstract))
-    state = jax.tree.map(lambda leaf, like: jax.random.wrap_key_data(leaf) if is_key(like) else leaf, found, abstract)
+        arrays = checkpointer.restore(f"{path}/state", jax.eval_shape(plain, abstract))
+    state = jax.tree.map(lambda leaf, like: jax.random.wrap_key_data(leaf) if is_key(like) else leaf, arrays, abstract)
     model, optimizer, rngs = nnx.merge(graphdef, state)
     loader = make_loader()
     loader.set_state(json.loads(Path(path, "loader.json").read_text()))

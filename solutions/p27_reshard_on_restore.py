@@ -1,4 +1,4 @@
-"""Problem 27, reference: a checkpoint restored onto other devices."""
+"""Problem 27, reference: a checkpoint restored onto another mesh."""
 
 from collections.abc import Callable
 
@@ -9,7 +9,7 @@ from jax.sharding import Mesh, NamedSharding, PartitionSpec
 
 
 def save(path: str, model: nnx.Module, optimizer: nnx.Optimizer) -> None:
-    """Every device writes what it holds."""
+    """Writes the whole state of both. Each device writes the pieces that it holds."""
     state = nnx.state((model, optimizer))
     with ocp.StandardCheckpointer() as checkpointer:
         checkpointer.save(path, state)
@@ -18,7 +18,7 @@ def save(path: str, model: nnx.Module, optimizer: nnx.Optimizer) -> None:
 def restore_on(
     path: str, make: Callable[[], tuple[nnx.Module, nnx.Optimizer]], mesh: Mesh
 ) -> tuple[nnx.Module, nnx.Optimizer]:
-    """The abstract state carries the new shardings, and Orbax reads each piece to its device."""
+    """Puts the new shardings into the abstract state, so that Orbax reads each piece to its device."""
     graphdef, abstract = nnx.split(nnx.eval_shape(make))
 
     def placed(leaf: jax.ShapeDtypeStruct) -> jax.ShapeDtypeStruct:

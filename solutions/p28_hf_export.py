@@ -1,4 +1,4 @@
-"""Problem 28, reference: a GPT that others can load."""
+"""Problem 28, reference: export to the format of Hugging Face's GPT-2."""
 
 import json
 from pathlib import Path
@@ -10,7 +10,7 @@ from safetensors.numpy import save_file
 
 
 def tensors_of(model: Any) -> dict[str, np.ndarray]:
-    """Arrays under GPT-2's names. Its Conv1D stores (in, out), as Flax does: nothing is transposed."""
+    """The arrays under GPT-2's names. Its Conv1D stores (in, out), as Flax does, so nothing is transposed."""
     tensors = {"wte.weight": model.embed.embedding, "wpe.weight": model.pos_embed}
 
     def add(name: str, layer: Any) -> None:
@@ -31,7 +31,7 @@ def tensors_of(model: Any) -> dict[str, np.ndarray]:
 
 
 def export_gpt2(model: Any, num_heads: int, folder: str) -> None:
-    """`model.safetensors` and `config.json`."""
+    """Writes `model.safetensors` and `config.json` into `folder`."""
     vocab_size, d_model = model.embed.embedding.shape
     config = {
         "architectures": ["GPT2LMHeadModel"],

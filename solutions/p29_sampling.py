@@ -8,7 +8,7 @@ from jaxtyping import Array, Float, Int
 
 
 def sampling_distribution(logits: Float[Array, "V"], temperature: float, top_k: int, top_p: float) -> Float[Array, "V"]:
-    """Temperature, top-k (Fan et al. 2018), then top-p (Holtzman et al. 2020)."""
+    """Applies temperature, top-k (Fan et al. 2018), then top-p (Holtzman et al. 2020)."""
     if temperature == 0:
         return jax.nn.one_hot(jnp.argmax(logits), len(logits))
     odds = jax.nn.softmax(logits / temperature)
@@ -34,7 +34,7 @@ def generate(
     top_k: int,
     top_p: float,
 ) -> Int[Array, "M"]:
-    """One shape for the model, whatever the length; the row of the last real token. The odds are compiled once, too."""
+    """Pads to one shape, so that the model compiles once, and reads the row of the last real token."""
     distribution = jax.jit(sampling_distribution, static_argnums=(1, 2, 3))
     tokens = [int(token) for token in prompt]
     for _ in range(num_tokens):

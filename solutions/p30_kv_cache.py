@@ -1,4 +1,4 @@
-"""Problem 30, reference: one position a step."""
+"""Problem 30, reference: one position per step."""
 
 from typing import Any
 
@@ -9,7 +9,7 @@ from jaxtyping import Array, Float, Int
 
 
 def empty_cache(model: Any, context: int) -> dict[str, Array]:
-    """Keys and values of all blocks, (L, T, H, K), and the position of the next token."""
+    """Zeros for the keys and values of all blocks, (L, T, H, K), and the position of the next token."""
     heads, width = model.blocks[0].attn.num_heads, model.pos_embed.shape[1]
     rows = jnp.zeros((len(model.blocks), context, heads, width // heads))
     return {"position": jnp.int32(0), "keys": rows, "values": rows}
@@ -18,7 +18,7 @@ def empty_cache(model: Any, context: int) -> dict[str, Array]:
 def decode_step(
     model: Any, cache: dict[str, Array], token_id: Int[Array, ""]
 ) -> tuple[Float[Array, "V"], dict[str, Array]]:
-    """The forward pass of MiniGPT for one position; the others are in the cache."""
+    """The forward pass of MiniGPT for one position. The keys and values of the others are in the cache."""
     position, keys, values = cache["position"], cache["keys"], cache["values"]
     visible_T = jnp.arange(keys.shape[1]) <= position
     x_D = model.embed(token_id) + model.pos_embed[position]

@@ -8,7 +8,7 @@ from jaxtyping import Array, Float
 
 
 class LoRALinear(nnx.Module):
-    """base(x) + alpha / rank · x a b (Hu et al. 2021)."""
+    """Computes base(x) + alpha / rank · x a b (Hu et al. 2021)."""
 
     def __init__(self, base: nnx.Linear, rank: int, alpha: float, rngs: nnx.Rngs):
         d_in, d_out = base.in_features, base.out_features
@@ -22,12 +22,12 @@ class LoRALinear(nnx.Module):
 
 
 def lora_optimizer(model: nnx.Module, learning_rate: float) -> nnx.Optimizer:
-    """Variables of other types get neither updates nor moments."""
+    """AdamW for the adapters. Other variables get neither updates nor moments."""
     return nnx.Optimizer(model, optax.adamw(learning_rate), wrt=nnx.LoRAParam)
 
 
 def merge(layer: LoRALinear) -> nnx.Linear:
-    """One kernel, of a layer of its own."""
+    """A new layer whose kernel is the base's plus the scaled product."""
     base = layer.base
     merged = nnx.Linear(base.in_features, base.out_features, rngs=nnx.Rngs(0))
     merged.kernel[...] = base.kernel[...] + layer.scale * (layer.a[...] @ layer.b[...])

@@ -1,4 +1,4 @@
-"""Problem 32, reference: everything of the course in one run."""
+"""Problem 32, reference: the whole course in one run."""
 
 from typing import Any
 
@@ -33,10 +33,10 @@ YOURS = (
 
 
 def pieces() -> dict[str, Any]:
-    """All of them, each under its own name."""
+    """Every piece of the course, under its own name."""
     return {piece.__name__: piece for piece in YOURS}
 
 
 def settings() -> dict[str, float]:
-    """A high rate, a short warm-up and a cosine to a tenth: such a small model can take it."""
+    """A high rate, a short warm-up and a cosine down to a tenth, which suit such a small model."""
     return {"learning_rate": 5e-3, "warmup_steps": 10, "final_learning_rate": 0.1, "weight_decay": 0.01}

@@ -1,7 +1,7 @@
-"""A cap on the memory and the processes of a whole tree, kept by the kernel, where this process may make a cgroup.
+"""Limits on the memory and the processes of a whole tree, enforced by the kernel, where this process may create a cgroup.
 
-Root's own limit on processes is not enforced by the kernel, no limit of a process adds up over its children, and a watchdog
-alone is starved by a fork bomb. See cgroups(7); version 1 and version 2 are both found, and each controller by itself.
+Other limits do not suffice: the kernel does not limit root's processes, the limits of a process do not add up over its
+children, and a fork bomb starves a watchdog. See cgroups(7). Versions 1 and 2 both work, and each controller is optional.
 """
 
 import contextlib
@@ -17,30 +17,30 @@ _numbers = itertools.count()
 
 
 class Group:
-    """A new group for one tree of processes. `controllers` are those that could be had; none is no error."""
+    """A new cgroup for one tree of processes. `controllers` are the ones available; there may be none."""
 
     def __init__(self, memory: int, tasks: int) -> None:
         self.controllers: set[str] = set()
         self.folders: list[Path] = []
-        caps = {"memory": memory, "pids": tasks}
-        for parent, offered in _parents():
+        limits = {"memory": memory, "pids": tasks}
+        for parent, available in _parents():
             with contextlib.suppress(OSError):
                 _sweep(parent)
                 folder = parent / f"grade-{os.getpid()}-{next(_numbers)}"
                 folder.mkdir()
                 self.folders.append(folder)
-                for controller in offered - self.controllers:
+                for controller in available - self.controllers:
                     file = next((folder / name for name in _CONTROLLERS[controller] if (folder / name).exists()), None)
                     if file:
-                        file.write_text(str(caps[controller]))
+                        file.write_text(str(limits[controller]))
                         self.controllers.add(controller)
 
     def join_files(self) -> tuple[Path, ...]:
-        """The files that a process writes a 0 to, to join the group."""
+        """The files to which a process writes 0 to join the group."""
         return tuple(folder / "cgroup.procs" for folder in self.folders)
 
     def ran_out_of_memory(self) -> bool:
-        """Whether the kernel ended a member because the group's memory was full."""
+        """Whether the kernel killed a member because the group reached its memory limit."""
         for folder in self.folders:
             for name in ("memory.events", "memory.oom_control"):
                 with contextlib.suppress(OSError, ValueError):
@@ -50,7 +50,7 @@ class Group:
         return False
 
     def remove(self) -> None:
-        """Removes the group as soon as the last of its dead is gone."""
+        """Removes the group once its last process has been reaped."""
         for folder in self.folders:
             for _ in range(100):
                 try:
@@ -65,14 +65,14 @@ class Group:
 
 def _sweep(parent: Path) -> None:
     """Removes the groups of judges that were killed."""
-    for old in parent.glob("grade-*"):
-        if not Path("/proc", old.name.split("-")[1]).exists():
+    for folder in parent.glob("grade-*"):
+        if not Path("/proc", folder.name.split("-")[1]).exists():
             with contextlib.suppress(OSError):
-                old.rmdir()
+                folder.rmdir()
 
 
 def _parents() -> Iterator[tuple[Path, set[str]]]:
-    """The cgroups of this process that could hold one of ours, with the controllers it would have."""
+    """The cgroups of this process in which a group can be created, with the controllers that it would have."""
     with contextlib.suppress(OSError, ValueError):
         for line in Path("/proc/self/cgroup").read_text().splitlines():
             _, controllers, path = line.split(":", 2)

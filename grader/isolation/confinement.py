@@ -30,13 +30,13 @@ except ImportError:  # Windows has no such limits; the layers named then do not 
 _HIGHEST_USER, _USERS = 60_000, 5_000  # a worker's user id is one of the `_USERS` ids up to the highest
 
 
-def confine(launch: Launch, *, entered: bool) -> Isolation:
-    """Takes away everything that the launch allows to be taken away, then tries small attacks and returns what was measured.
+def confine(launch: Launch, *, namespaced: bool) -> Isolation:
+    """Confines this process with every layer that the launch does not leave out, then tries small attacks from inside.
 
-    `entered` says that this process has namespaces and a root folder of its own.
+    `namespaced` says that this process already has its own namespaces and root folder. Returns the measured isolation.
     """
-    layers = ["own process", *(["namespaces"] if entered else [])]
-    other_user = "user" not in launch.without and entered and _become_other_user(launch.number)
+    layers = ["own process", *(["namespaces"] if namespaced else [])]
+    other_user = "user" not in launch.without and namespaced and _become_other_user(launch.number)
     layers += ["another user"] * other_user
     if resource is not None:
         _limit(launch.job.limits, other_user)
@@ -57,12 +57,12 @@ def confine(launch: Launch, *, entered: bool) -> Isolation:
 
 
 def readable() -> list[Path]:
-    """What Python, JAX and XLA read while they run. Not the course: what a submission needs of it came with the job."""
-    return [*_files(), *(Path("/proc", name) for name in _PROC)]
+    """The paths that Python, JAX and XLA read while they run. The course is not among them."""
+    return [*_system_files(), *(Path("/proc", name) for name in _PROC)]
 
 
 @cache
-def _files() -> list[Path]:
+def _system_files() -> list[Path]:
     system = [
         "/usr/lib",
         "/usr/lib64",
@@ -73,34 +73,34 @@ def _files() -> list[Path]:
         "/sys/devices/system",
     ]
     system += ["/etc/ld.so.cache", "/etc/localtime", "/dev/urandom", "/dev/random", "/dev/zero"]
-    places = {Path(path) for path in sysconfig.get_paths().values()} | {Path(sys.base_prefix), Path(sys.prefix)}
-    places = {path for path in places if path.exists()}
-    places |= {path.resolve() for path in places}
-    tops = [path for path in places if not any(other in path.parents for other in places)]
-    return [Path(path) for path in system] + [found for top in tops for found in _without(top, ROOT / "solutions")]
+    python = {Path(path) for path in sysconfig.get_paths().values()} | {Path(sys.base_prefix), Path(sys.prefix)}
+    python = {path for path in python if path.exists()}
+    python |= {path.resolve() for path in python}
+    tops = [path for path in python if not any(other in path.parents for other in python)]
+    return [Path(path) for path in system] + [path for top in tops for path in _without(top, ROOT / "solutions")]
 
 
-# Not all of /proc: without namespaces, root could read there the environment of every other process, the judge's among them.
+# Not all of /proc: without namespaces, root could read the environment of every process there, including the judge's.
 _PROC = ("self", "cpuinfo", "meminfo", "stat", "filesystems", "sys/vm", "sys/kernel")
 
 
 def root_files() -> list[Path]:
-    """What a root folder for a worker must have of the system's own."""
-    return [*_files(), Path("/dev/null"), Path("/dev/full")]
+    """The paths of the system that a worker's root folder contains."""
+    return [*_system_files(), Path("/dev/null"), Path("/dev/full")]
 
 
 def writable(launch: Launch) -> list[Path]:
-    """The paths that a submission may write: its scratch folder, and the folder of its compiled programs if it keeps them."""
-    return [Path.cwd(), Path("/dev/null"), Path("/dev/shm"), *launch.job.program_folders(writable=True)]  # noqa: S108
+    """The paths that a submission may write to: scratch folders, and its compiled programs if the job keeps them."""
+    return [Path.cwd(), Path("/dev/null"), Path("/dev/shm"), *launch.job.writable_programs]  # noqa: S108
 
 
 def _without(folder: Path, hidden: Path) -> list[Path]:
-    """Paths that together cover `folder` except `hidden`: a rule of Landlock only ever allows."""
+    """Paths that together cover `folder` except `hidden`, because a Landlock rule can only allow."""
     if folder == hidden:
         return []
     if folder not in hidden.parents or not hidden.exists():
         return [folder]
-    return [found for child in folder.iterdir() for found in _without(child, hidden)]
+    return [path for child in folder.iterdir() for path in _without(child, hidden)]
 
 
 def _become_other_user(number: int) -> bool:
@@ -114,30 +114,30 @@ def _become_other_user(number: int) -> bool:
         os.setresuid(user, user, user)
     except OSError:  # a user namespace with one user only
         return False
-    prctl(DUMPABLE, 1)  # a change of user takes it away, and with it the right to read one's own /proc
+    prctl(DUMPABLE, 1)  # a change of user clears it, and with it the right to read /proc/self
     return True
 
 
 def _limit(limits: Limits, other_user: bool) -> None:
-    def lower(what: int, value: int) -> None:
-        hard = resource.getrlimit(what)[1]
+    def lower(limit: int, value: int) -> None:
+        hard = resource.getrlimit(limit)[1]
         value = value if hard == resource.RLIM_INFINITY else min(value, hard)
-        resource.setrlimit(what, (value, value))
+        resource.setrlimit(limit, (value, value))
 
     lower(resource.RLIMIT_CORE, 0)
     lower(resource.RLIMIT_FSIZE, limits.file_size)
     if sys.platform == "linux" and os.geteuid() != 0:
-        # Counts all tasks of this user, so it is relative too. Root is exempt: there a cgroup has to do it.
+        # The kernel counts all tasks of this user, so the existing ones are added. Root is exempt; a cgroup limits it instead.
         tasks = 0 if other_user else _tasks()
         lower(resource.RLIMIT_NPROC, tasks + limits.processes + THREADS)
     if sys.platform == "linux":
-        # Relative to what the imports took: an absolute limit would kill every submission when JAX grows.
-        held = int(Path("/proc/self/statm").read_text().split()[5]) * os.sysconf("SC_PAGE_SIZE")
-        lower(resource.RLIMIT_DATA, held + limits.memory)
+        # Relative to the memory that the imports hold: with an absolute limit, a larger JAX would fail every submission.
+        in_use = int(Path("/proc/self/statm").read_text().split()[5]) * os.sysconf("SC_PAGE_SIZE")
+        lower(resource.RLIMIT_DATA, in_use + limits.memory)
 
 
 def _tasks() -> int:
-    """The processes and threads that this user has now, as far as they are seen from here."""
+    """The number of processes and threads of this user that are visible in /proc."""
     count = 0
     for folder in Path("/proc").glob("[0-9]*"):
         try:
@@ -152,7 +152,7 @@ def _successful_attacks(judge: int) -> list[str]:
     """Tries small attacks on the system and on the judge, given by its process id; returns those that succeed."""
 
     def read_environment() -> None:
-        if judge > 3:  # in a namespace of its own, the first ids belong to this worker
+        if judge > 3:  # in a new process namespace, the first ids belong to this worker
             Path(f"/proc/{judge}/environ").read_bytes()
         else:
             raise PermissionError
@@ -167,11 +167,11 @@ def _successful_attacks(judge: int) -> list[str]:
         path.touch()
         path.unlink()
 
-    def call() -> None:
-        if libc().personality(ctypes.c_ulong(0xFFFFFFFF)) < 0:  # asks and changes nothing
+    def make_denied_call() -> None:
+        if libc().personality(ctypes.c_ulong(0xFFFFFFFF)) < 0:  # a query, which changes nothing
             raise PermissionError
 
-    def capabilities() -> None:
+    def have_capabilities() -> None:
         if "CapEff:\t0000000000000000" in Path("/proc/self/status").read_text():
             raise PermissionError
 
@@ -183,8 +183,8 @@ def _successful_attacks(judge: int) -> list[str]:
         "sends signals to the judge": signal_judge,
         "opens a network socket": lambda: socket.socket().close(),
         "starts a program": lambda: subprocess.run(["/bin/true"], check=True),
-        "makes any system call": call,
-        "has rights of root": capabilities,
+        "makes a denied system call": make_denied_call,
+        "has root capabilities": have_capabilities,
     }
     successful = []
     for name, attack in attacks.items():

@@ -1,4 +1,4 @@
-"""What a worker is started for, and the message that starts it."""
+"""The job of a worker, and the message that starts the worker."""
 
 from __future__ import annotations
 
@@ -32,9 +32,15 @@ class Job:
     programs: Path | None = None
     keeps_programs: bool = True
 
-    def program_folders(self, *, writable: bool) -> list[Path]:
-        """The folder of compiled programs, if there is one and it is, or is not, `writable`."""
-        return [self.programs] if self.programs and self.keeps_programs == writable else []
+    @property
+    def writable_programs(self) -> list[Path]:
+        """The folder of compiled programs if the job may write to it, else nothing."""
+        return [self.programs] if self.programs and self.keeps_programs else []
+
+    @property
+    def read_only_programs(self) -> list[Path]:
+        """The folder of compiled programs if the job may only read it, else nothing."""
+        return [self.programs] if self.programs and not self.keeps_programs else []
 
 
 @dataclass(frozen=True)

@@ -1,6 +1,7 @@
-"""Linux Landlock through ctypes: from now on this process and its children reach only these files and no TCP port.
+"""Linux Landlock through ctypes: limits this process and its children to certain files, and denies them TCP.
 
-See landlock(7). Unprivileged; applies to the calling thread and what it starts, so it must run while there is one thread.
+See landlock(7). Needs no privileges. It binds the calling thread and what that thread starts, so this process must have only
+one thread.
 """
 
 import os
@@ -15,23 +16,23 @@ _CREATE_RULESET, _ADD_RULE, _RESTRICT_SELF = 444, 445, 446  # the same numbers o
 _RULE_PATH_BENEATH = 1
 _VERSION_FLAG = 1
 
-_WRITE_FILE, _READ_FILE, _READ_DIR, _TRUNCATE = 1 << 1, 1 << 2, 1 << 3, 1 << 14
-_FILE_RIGHTS = 1 | _WRITE_FILE | _READ_FILE | _TRUNCATE | 1 << 15
+_EXECUTE, _WRITE_FILE, _READ_FILE, _READ_DIR, _TRUNCATE = 1, 1 << 1, 1 << 2, 1 << 3, 1 << 14
+_FILE_RIGHTS = _EXECUTE | _WRITE_FILE | _READ_FILE | _TRUNCATE | 1 << 15
 # Rights known to each version of the interface; a kernel refuses a ruleset that names a right it does not know.
 _FS_RIGHTS = {1: (1 << 13) - 1, 2: (1 << 14) - 1, 3: (1 << 15) - 1, 5: (1 << 16) - 1}
-_NET_RIGHTS = 0b11  # bind and connect TCP, since 4
-_SCOPES = 0b11  # abstract sockets and signals to outside, since 6
+_NET_RIGHTS = 0b11  # bind and connect TCP, since version 4
+_SCOPES = 0b11  # abstract sockets of other processes, and signals to them, since version 6
 
 
 def version() -> int:
-    """The kernel's Landlock interface version; 0 where there is none."""
+    """The version of the kernel's Landlock interface; 0 if the kernel has no Landlock."""
     if sys.platform != "linux":
         return 0
     return max(0, int(libc().syscall(_CREATE_RULESET, None, 0, _VERSION_FLAG)))
 
 
 def restrict(readable: Iterable[Path], writable: Iterable[Path]) -> int:
-    """Denies this process everything but reading below `readable` and anything but execution below `writable`.
+    """Denies this process all file access except reading below `readable`, and everything but execution below `writable`.
 
     Paths that do not exist are skipped. Returns the interface version used. Raises OSError if the kernel refuses.
     """
@@ -46,7 +47,7 @@ def restrict(readable: Iterable[Path], writable: Iterable[Path]) -> int:
         for path in readable:
             _allow(ruleset, path, _READ_FILE | _READ_DIR)
         for path in writable:
-            _allow(ruleset, path, rights & ~1)
+            _allow(ruleset, path, rights & ~_EXECUTE)
         no_new_privileges()
         call(_RESTRICT_SELF, ruleset, 0)
     finally:

@@ -12,7 +12,7 @@ STRONG_LAYERS = ("namespaces", "landlock", "seccomp")
 
 
 class Level(StrEnum):
-    """How much a submission is kept from, from nothing to everything that was tried."""
+    """The strength of an isolation, in ascending order."""
 
     NONE = "none"
     WEAK = "weak"
@@ -35,7 +35,7 @@ class Isolation:
 
     @classmethod
     def measured(cls, layers: Sequence[str], not_stopped: Sequence[str]) -> Isolation:
-        """The isolation that these layers give: strict only if no layer is missing and no attack got through."""
+        """The isolation with these layers. It is strict only if no strong layer is missing and no attack got through."""
         missing = tuple(layer for layer in STRONG_LAYERS if layer not in layers)
         if not missing and not not_stopped:
             level = Level.STRICT
@@ -44,7 +44,7 @@ class Isolation:
         return cls(level, tuple(layers), missing, tuple(not_stopped))
 
     def __str__(self) -> str:
-        """One line for a report: the level, then what it is made of."""
+        """One line for a report: the level, its layers, the missing ones, and the attacks that got through."""
         if self.level is Level.NONE:
             return f"{self.level}: no code was run"
         text = f"{self.level}: {', '.join(self.layers)}"

@@ -1,4 +1,4 @@
-"""Calls into the system that Python has no function for, through ctypes."""
+"""System calls that Python has no function for, through ctypes."""
 
 import ctypes
 import os
@@ -14,7 +14,7 @@ def libc() -> ctypes.CDLL:
 
 
 def call(number: int, *args: int | bytes | None) -> int:
-    """The system call of that number. Raises OSError."""
+    """Makes the system call with that number and returns its result. Raises OSError."""
     result = int(libc().syscall(number, *args))
     if result < 0:
         raise error(f"system call {number}")
@@ -22,17 +22,17 @@ def call(number: int, *args: int | bytes | None) -> int:
 
 
 def prctl(option: int, value: int) -> None:
-    """Sets an attribute of this process, as far as the system knows it."""
+    """Sets an attribute of this process. Does nothing where the kernel does not know the attribute."""
     libc().prctl(option, value, 0, 0, 0)
 
 
 def no_new_privileges() -> None:
-    """From now on no program gains rights by being started here, which filters and rules ask for. Raises OSError."""
+    """Sets no_new_privs, which seccomp and Landlock require of unprivileged processes. Raises OSError."""
     if libc().prctl(NO_NEW_PRIVILEGES, 1, 0, 0, 0):
         raise error("prctl")
 
 
 def error(what: str) -> OSError:
-    """The error that the last call left behind."""
+    """An OSError for the errno of the last call."""
     number = ctypes.get_errno()
     return OSError(number, f"{what}: {os.strerror(number)}")

@@ -1,7 +1,7 @@
-"""Linux namespaces and a root folder of its own, through ctypes: a process sees no file, process or network but its own.
+"""Linux namespaces and a separate root folder, through ctypes: a process sees no files, processes or network but its own.
 
-See namespaces(7), user_namespaces(7), mount_namespaces(7), pivot_root(2). Root needs no user namespace; anybody else makes one
-first, where the system allows it.
+See namespaces(7), user_namespaces(7), mount_namespaces(7), pivot_root(2). Root needs no user namespace. Any other user creates
+one too, if the system allows it.
 """
 
 import ctypes
@@ -24,13 +24,14 @@ _AT_FDCWD, _AT_RECURSIVE = -100, 0x8000
 _CAPSET, _CAPABILITIES = 91 if platform.machine() == "aarch64" else 126, 0x20080522
 _PR_CAPBSET_DROP, _LAST_CAPABILITY = 24, 63
 
-
 SCRATCH = "/scratch"
 
 
 def unshare() -> bool:
-    """Leaves all namespaces of this process for new ones; the next child is the first process of its own. False if the
-    system does not allow it."""
+    """Moves this process into new namespaces. Its next child becomes the first process of the new process namespace.
+
+    Returns False if the system does not allow it.
+    """
     user, group = os.geteuid(), os.getegid()
     if user == 0 and libc().unshare(_ALL) == 0:
         return True
@@ -46,25 +47,25 @@ def unshare() -> bool:
 
 
 def enter_root(folder: Path, readable: Iterable[Path], writable: Iterable[Path], memory: int) -> None:
-    """Makes a root folder that has these paths of the old one and nothing else, and an empty SCRATCH, /tmp and /dev/shm in
-    memory that hold at most `memory` bytes each. The first is the current folder then.
+    """Replaces the root folder by one that contains only the given paths, and an empty SCRATCH, /tmp and /dev/shm.
 
-    For the first process of a new process namespace. The new root is put together on top of `folder`. Raises OSError.
+    These three are in memory and hold at most `memory` bytes each. SCRATCH becomes the current folder.
+    To be called in the first process of a new process namespace. The new root is mounted over `folder`. Raises OSError.
     """
     _mount("none", "/", "", _RECURSIVE | _PRIVATE)
     _mount("tmpfs", str(folder), "tmpfs", _NO_SUID | _NO_DEVICES, "mode=755,size=1m,nr_inodes=4k")
-    for name in (SCRATCH, "/tmp", "/dev/shm"):  # noqa: S108  before what may have to stand in them
+    for name in (SCRATCH, "/tmp", "/dev/shm"):  # noqa: S108  before the paths that may lie below them
         target = folder / name[1:]
         target.mkdir(parents=True)
         _mount("tmpfs", str(target), "tmpfs", _NO_SUID | _NO_DEVICES, f"mode=1777,size={memory},nr_inodes=64k")
     (folder / "proc").mkdir()
     _mount("proc", str(folder / "proc"), "proc", _NO_SUID | _NO_DEVICES)
-    for path in sorted(readable, key=lambda path: len(path.parts)):  # a folder before what is in it
+    for path in sorted(readable, key=lambda path: len(path.parts)):  # a folder before its contents
         _bind(path, folder, writable=False)
     for path in writable:
         _bind(path, folder, writable=True)
     os.chdir(folder)
-    call(_PIVOT_ROOT, b".", b".")  # the old root lies over the new one now, and goes
+    call(_PIVOT_ROOT, b".", b".")  # the old root is now mounted over the new one; detach it
     if libc().umount2(b".", _DETACH):
         raise error("umount2")
     os.chdir(SCRATCH)
@@ -72,7 +73,7 @@ def enter_root(folder: Path, readable: Iterable[Path], writable: Iterable[Path],
 
 
 def drop_capabilities() -> None:
-    """Gives up all capabilities, also those a program could have by its file. Raises OSError."""
+    """Drops all capabilities, including those that a program file could grant. Raises OSError."""
     for capability in range(_LAST_CAPABILITY + 1):
         prctl(_PR_CAPBSET_DROP, capability)
     # struct cap_user_header of this thread, and two empty struct cap_user_data
@@ -80,7 +81,7 @@ def drop_capabilities() -> None:
 
 
 def _bind(path: Path, folder: Path, *, writable: bool) -> None:
-    """The same path in the new root. A symbolic link is made again; what does not exist is skipped."""
+    """Mounts a path at the same place in the new root. Copies a symbolic link. Skips a path that does not exist."""
     target = folder / path.relative_to("/")
     if not path.exists() or (os.path.lexists(target) and not writable):
         return
@@ -97,7 +98,7 @@ def _bind(path: Path, folder: Path, *, writable: bool) -> None:
 
 
 def _set_attributes(target: str, attributes: int, *, recursive: bool) -> None:
-    # struct mount_attr: what to set, what to clear, propagation, user namespace. The bits are those of mount(2) here.
+    # struct mount_attr: attributes to set and to clear, propagation, user namespace. The bits used here are those of mount(2).
     new = struct.pack("=QQQQ", attributes, 0, 0, 0)
     call(_MOUNT_SETATTR, _AT_FDCWD, target.encode(), _AT_RECURSIVE if recursive else 0, new, len(new))
 

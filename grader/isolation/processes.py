@@ -1,4 +1,4 @@
-"""A tree of processes: what it uses, and its end."""
+"""A tree of processes: its members, its memory, and how to kill it."""
 
 import contextlib
 import os
@@ -13,36 +13,36 @@ import psutil
 
 @dataclass(frozen=True)
 class Tree:
-    """A process we started, by its pid (also its session's), and what came of it."""
+    """A process and its descendants. `root` is its process id, and also the id of its session."""
 
     root: int
 
     def members(self) -> list[psutil.Process]:
-        """The living descendants, the root itself not among them."""
+        """The living descendants, without the root."""
         try:
             return list(psutil.Process(self.root).children(recursive=True))
         except psutil.Error:
             return []
 
     def uses_more_than(self, memory: int) -> bool:
-        """Whether the root and all members together hold more bytes than that; what they share counts once."""
+        """Whether the root and its descendants together use more than `memory` bytes. Shared memory counts once."""
 
         def total(measure: Callable[[psutil.Process], int]) -> int:
-            held = 0
-            for process in everyone:
+            size = 0
+            for process in processes:
                 with contextlib.suppress(psutil.Error):
-                    held += measure(process)
-            return held
+                    size += measure(process)
+            return size
 
-        everyone = [*self.members(), *_process(self.root)]
-        # Resident size counts shared pages again for each process; the exact figure is ten times as slow to get.
+        processes = [*self.members(), *_process(self.root)]
+        # Resident size counts a shared page once per process. The exact figure takes ten times as long to get.
         if total(lambda process: process.memory_info().rss) <= memory:
             return False
         return not psutil.LINUX or total(lambda process: process.memory_full_info().pss) > memory
 
     def kill(self) -> None:
-        """Kills until nothing is left: a tree that forks while it is killed needs more than one pass. The root is the last, so
-        that what it started stays below it till then."""
+        """Kills every process. A tree that forks while it is being killed needs several passes. The root is killed last,
+        because its descendants are found through it."""
         end = monotonic() + 5
         while [process for process in self.members() if _kill(process)] and monotonic() < end:
             sleep(0.01)
@@ -62,7 +62,7 @@ def _process(pid: int) -> list[psutil.Process]:
 
 
 def _kill(process: psutil.Process) -> bool:
-    """Kills it; False if it was gone already. A zombie of ours is reaped."""
+    """Kills a process. Returns False if it was already dead. Reaps a zombie that is a child of this process."""
     with contextlib.suppress(psutil.Error, ChildProcessError):
         if sys.platform != "win32" and process.status() == psutil.STATUS_ZOMBIE:
             if process.ppid() == os.getpid():

@@ -36,7 +36,7 @@ THREADS = 128  # for the threads of Python, of XLA (up to eight devices) and of 
 IMPORTS = 1 << 30  # bytes, for Python, JAX and their threads
 SUPERVISORS = 2  # the grader's own processes in a worker's tree
 END_SECONDS = 5.0  # for a killed tree to disappear
-# Seconds between two measurements of a tree, and how long the short interval lasts: each one costs some milliseconds of CPU time.
+# Seconds between two measurements of a tree, and for how long the short interval is used. Each measurement costs milliseconds.
 SHORT_INTERVAL, LONG_INTERVAL, SHORT_INTERVAL_LASTS = 0.1, 0.5, 5.0
 
 # Layers to leave out, for tests of what the others stop: namespaces, landlock, seccomp, cgroup, user.
@@ -44,7 +44,7 @@ WITHOUT = "GRADE_WITHOUT"
 
 
 class _Process(Protocol):
-    """What of `subprocess.Popen` is used here."""
+    """The part of `subprocess.Popen` that is used here."""
 
     @property
     def pid(self) -> int: ...
@@ -58,7 +58,7 @@ class WorkerProcess:
     def __init__(self, job: Job, fork_server: ForkServer | None = None) -> None:
         self.killed_for = ""
         self.limits = job.limits
-        self._scratch = scratch.make()
+        self._scratch = scratch.create()
         self._release_programs = files.mark_in_use(job.programs) if job.programs else lambda: None
         self.sock, worker_sock = socket.socketpair()
         self._output = bytearray()
@@ -68,7 +68,7 @@ class WorkerProcess:
         launch = Launch(job, Path(self._scratch), os.getpid(), without)
         if fork_server is None:
             process = _start("grader.worker.main", worker_sock, self._scratch, output=subprocess.PIPE)
-            assert process.stdout is not None  # noqa: S101  it was asked for
+            assert process.stdout is not None  # noqa: S101  because of PIPE
             self._process: _Process = process
             pipe: IO[bytes] = process.stdout
             self._send(launch)
@@ -157,8 +157,11 @@ class WorkerProcess:
 
 
 class ForkedProcess:
-    """A process forked by the fork server. `life` is a socket to its supervisor, which sends two lines: its process id and, at
-    the end, the exit code (negative for a signal). When the judge hangs up, the supervisor kills everything."""
+    """A process forked by the fork server, and its supervisor at the other end of the socket `life`.
+
+    The supervisor sends two lines: its own process id and, at the end, the exit code (negative for a signal). When the judge
+    hangs up, the supervisor kills everything.
+    """
 
     def __init__(self, life: socket.socket) -> None:
         self._life = life
@@ -199,10 +202,10 @@ class ForkedProcess:
 
 
 class ForkServer:
-    """The judge's handle of the zygote, from which the workers of submissions are forked.
+    """The judge's handle on the zygote, the process that the workers of submissions are forked from.
 
-    It starts importing at once, and is restarted if it dies. Where a process cannot be forked safely, each worker is a new
-    process.
+    The zygote starts to import at once. If it dies, it is restarted. On a system where forking is not safe, each worker is a
+    new process instead.
     """
 
     def __init__(self) -> None:
@@ -239,7 +242,7 @@ class ForkServer:
             scratch.remove(self._home)
 
     def _start(self) -> None:
-        self._home = scratch.make()
+        self._home = scratch.create()
         self._control, zygote_sock = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         with zygote_sock:
             self._process = _start("grader.worker.zygote", zygote_sock, self._home)
@@ -254,7 +257,7 @@ def _start(module: str, sock: socket.socket, home: str, output: int | None = Non
         process = subprocess.Popen(
             command, cwd=home, env=_environment(home), stdin=subprocess.PIPE, stdout=output, stderr=error
         )
-        assert process.stdin is not None  # noqa: S101  it was asked for
+        assert process.stdin is not None  # noqa: S101  because of PIPE
         with process.stdin as pipe:
             pipe.write(sock.share(process.pid))
         return process
@@ -265,13 +268,13 @@ def _start(module: str, sock: socket.socket, home: str, output: int | None = Non
 
 
 def inherited() -> socket.socket:
-    """The socket of a process that `_start` started, called inside it."""
+    """The socket that `_start` passed to this process."""
     if sys.platform == "win32":  # sockets are not descriptors there
         return socket.fromshare(sys.stdin.buffer.read())
     return socket.socket(fileno=FD)
 
 
-# Runs before any module of the grader is imported: the socket becomes descriptor 3, and all above it are closed.
+# Runs before any module of the grader is imported. The socket becomes descriptor 3; all higher descriptors are closed.
 _BOOT = f"""
 import gc, os, sys
 gc.disable()
@@ -290,9 +293,9 @@ def _environment(home: str) -> dict[str, str]:
         **kept,
         "USERPROFILE" if sys.platform == "win32" else "HOME": home,
         "JAX_PERSISTENT_CACHE_MIN_ENTRY_SIZE_BYTES": "-1",
-        "JAX_PLATFORMS": "cpu",  # a verdict must not depend on the accelerator of the machine
+        "JAX_PLATFORMS": "cpu",  # a verdict must not depend on the machine's accelerator
         "LANG": "C.UTF-8",
-        "OPENBLAS_NUM_THREADS": "1",  # otherwise NumPy starts a thread at import; forking and Landlock need a single thread
+        "OPENBLAS_NUM_THREADS": "1",  # otherwise NumPy starts threads when imported; forks and Landlock need a single thread
         "PATH": os.defpath,
         "TF_CPP_MIN_LOG_LEVEL": "3",
         "TMPDIR": home,

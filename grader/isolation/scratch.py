@@ -1,4 +1,4 @@
-"""Scratch folders: made for workers, removed however a submission left them, and swept up after judges that were killed."""
+"""Scratch folders of workers: created, removed whatever a submission left in them, and swept up after a killed judge."""
 
 import atexit
 import contextlib
@@ -18,28 +18,28 @@ _LOCK = "in-use"
 _locks: list[BaseFileLock] = []  # a lock is released when nothing refers to it
 
 
-def make() -> str:
-    """A new, empty folder."""
+def create() -> str:
+    """Creates an empty folder and returns its path."""
     return tempfile.mkdtemp(dir=_home())
 
 
 @cache
 def _home() -> Path:
-    """This process's own folder in the system's temporary one. A lock says that it is in use for as long as we live."""
+    """This process's own folder in the system's temporary folder, locked for as long as this process lives."""
     sweep()
-    made = Path(tempfile.mkdtemp(prefix=_PREFIX))
-    lock = files.lock(made / _LOCK)
+    folder = Path(tempfile.mkdtemp(prefix=_PREFIX))
+    lock = files.lock(folder / _LOCK)
     if lock is None:  # swept up before it was locked
         return _home()
     _locks.append(lock)
     atexit.register(leave)
-    return made
+    return folder
 
 
 def sweep() -> None:
-    """Removes what judges that were killed left behind."""
-    for old in Path(tempfile.gettempdir()).glob(f"{_PREFIX}*"):
-        _sweep(old)
+    """Removes the folders of judges that were killed."""
+    for folder in Path(tempfile.gettempdir()).glob(f"{_PREFIX}*"):
+        _sweep(folder)
 
 
 def leave() -> None:
@@ -50,25 +50,25 @@ def leave() -> None:
 
 
 def _sweep(folder: Path) -> None:
-    """Removes the folder of a judge that is gone. One without a lock is just being made."""
+    """Removes a folder whose judge is gone. A folder without a lock file is still being created."""
     with contextlib.suppress(OSError):
-        ours = not folder.is_symlink() and (sys.platform == "win32" or folder.stat().st_uid == os.getuid())
-        lock = files.lock(folder / _LOCK) if ours and (folder / _LOCK).exists() else None
+        own = not folder.is_symlink() and (sys.platform == "win32" or folder.stat().st_uid == os.getuid())
+        lock = files.lock(folder / _LOCK) if own and (folder / _LOCK).exists() else None
         if lock is not None:
             remove(str(folder))
             lock.release()
-            remove(str(folder))  # Windows removes no open file
+            remove(str(folder))  # Windows does not remove an open file
 
 
 def remove(top: str) -> None:
-    """Removes a folder and everything in it. Never fails: what cannot be removed stays.
+    """Removes a folder and its contents. Never fails: leaves what cannot be removed.
 
-    A tree may be deeper than a path may be long and than Python recurses, so inner folders are moved up first.
+    A tree may be deeper than the longest path and than Python can recurse, so inner folders are first moved to the top.
     """
     number, unique = 0, secrets.token_hex(8)
-    waiting = [Path(top)]
-    while waiting:
-        folder = waiting.pop()
+    pending = [Path(top)]
+    while pending:
+        folder = pending.pop()
         with contextlib.suppress(OSError):
             os.chmod(folder, 0o700)
         try:
@@ -80,12 +80,12 @@ def remove(top: str) -> None:
                 if not entry.is_dir(follow_symlinks=False):
                     os.unlink(entry.path)
                 elif folder == Path(top):
-                    waiting.append(Path(entry.path))
+                    pending.append(Path(entry.path))
                 else:
                     number += 1
                     moved = Path(top) / f"{unique}-{number}"
                     os.rename(entry.path, moved)
-                    waiting.append(moved)
+                    pending.append(moved)
         if folder != Path(top):
             with contextlib.suppress(OSError):
                 os.rmdir(folder)

@@ -1,5 +1,5 @@
-"""Everything that crosses between processes: frames, and flat vectors with their one comparison.
+"""Frames, which carry data between processes, and flat vectors with the one function that compares them.
 
-Called by judge and worker, which never import each other.
-Imports NumPy and the definition of a problem; never JAX.
+Called by judge, worker and isolation; judge and worker never import each other.
+Imports NumPy, grader.problem and commandline; never JAX.
 """

@@ -1,7 +1,7 @@
 """Frames between judge and worker: numbers and short text, never objects.
 
 A frame is `!IQ` (the lengths of header and body), a JSON header, and the little-endian bytes of its leaves. The decoder trusts
-nothing: it caps sizes before it allocates, takes dtypes from a fixed list, and checks every field by exact type.
+nothing: it caps sizes before it allocates, accepts only dtypes on a fixed list, and checks the exact type of every field.
 """
 
 import json
@@ -23,7 +23,7 @@ MAX_BODY = 64 << 20
 MAX_LEAVES = 4096
 MAX_NDIM = 16
 
-# The dtype that a leaf is sent as, by its own dtype. bfloat16 is widened, because NumPy alone cannot read it.
+# The dtype that a leaf is sent as, by its own dtype. bfloat16 is widened, because NumPy has no such dtype.
 WIRE_DTYPES = {
     "bfloat16": "<f4", "bool": "|b1", "complex64": "<c8", "complex128": "<c16", "float16": "<f2", "float32": "<f4",
     "float64": "<f8", "int8": "|i1", "int16": "<i2", "int32": "<i4", "int64": "<i8", "uint8": "|u1", "uint16": "<u2",
@@ -45,7 +45,7 @@ class DeadlineExceededError(ChannelError):
 
 @dataclass(frozen=True)
 class Frame:
-    """A kind, a few JSON fields, and named arrays."""
+    """A kind, a few JSON fields, and named arrays: one message."""
 
     kind: str
     fields: dict[str, Any] = field(default_factory=dict)
@@ -125,7 +125,7 @@ def receive(sock: socket.socket, deadline: float | None = None) -> Frame:
     """
     header_size, body_size = LENGTHS.unpack(_read(sock, LENGTHS.size, deadline))
     if header_size > MAX_HEADER or body_size > MAX_BODY:
-        raise ChannelError("a frame announces more than the size limit")
+        raise ChannelError("a frame announces more bytes than the size limit")
     return decode(_read(sock, header_size, deadline), _read(sock, body_size, deadline))
 
 

@@ -1,6 +1,6 @@
-"""Outputs as flat vectors with named leaves, and the one comparison of two of them. NumPy only.
+"""Flat vectors with named leaves, and the one function that compares two of them. NumPy only.
 
-`grader.worker.pytrees` makes the leaves from JAX pytrees, in workers.
+`grader.worker.pytrees` makes the leaves from JAX pytrees, inside workers.
 """
 
 from collections.abc import Iterable, Sequence
@@ -14,7 +14,7 @@ from grader.problem import Compare, Tolerance
 
 Values = np.ndarray[Any, Any]
 Index = tuple[int, ...]
-WHOLE = "(whole)"  # the path of a module itself, among those of its submodules
+WHOLE = "(whole)"  # stands for a module itself among the paths of its submodules
 
 
 @dataclass(frozen=True, eq=False)
@@ -57,7 +57,7 @@ class Mismatch:
             case "missing":
                 return f"`{self.path}` is missing (expected {self.expected}){self.hint}"
             case "unexpected":
-                return f"`{self.path}` should not be there (got {self.got}){self.hint}"
+                return f"`{self.path}` is unexpected (got {self.got}){self.hint}"
             case "shape":
                 return f"`{self.path}` has shape {self.got}, expected {self.expected}{self.hint}"
             case "dtype":
@@ -78,17 +78,17 @@ def compare(
 ) -> Mismatch | None:
     """The first mismatch, leaves before values, or None. `got` is untrusted: whatever it holds, nothing is raised."""
     by_path = {leaf.path: leaf for leaf in got}
-    wanted = {leaf.path for leaf in expected}
-    surplus = [leaf.path for leaf in got if leaf.path not in wanted]
+    expected_paths = {leaf.path for leaf in expected}
+    unexpected = [leaf.path for leaf in got if leaf.path not in expected_paths]
     for leaf in expected:
         if leaf.path not in by_path:
-            close = nearest(leaf.path, surplus)
-            hint = f"; you have `{close[0]}`, which is not part of it" if close else ""
-            if any(path.startswith(leaf.path + ".") for path in surplus):
-                hint = "; a list, tuple or dictionary came back instead of one array"
+            similar = nearest(leaf.path, unexpected)
+            hint = f"; you have `{similar[0]}` instead" if similar else ""
+            if any(path.startswith(leaf.path + ".") for path in unexpected):
+                hint = "; got a list, tuple or dictionary instead of one array"
             return Mismatch("missing", leaf.path, str(leaf), "nothing", hint=hint)
-    for path in surplus:
-        return Mismatch("unexpected", path, "nothing", str(by_path[path]))
+    if unexpected:
+        return Mismatch("unexpected", unexpected[0], "nothing", str(by_path[unexpected[0]]))
     for leaf in expected:
         mismatch = _compare_leaf(leaf, by_path[leaf.path], tolerance, how)
         if mismatch:
@@ -99,9 +99,9 @@ def compare(
 def _compare_leaf(expected: Leaf, got: Leaf, tolerance: Tolerance, how: Compare) -> Mismatch | None:
     path = expected.path
     if expected.shape != got.shape:
-        flat = "; the numbers fit if reshaped" if expected.values.size == got.values.size else ""
-        return Mismatch("shape", path, str(expected.shape), str(got.shape), hint=flat)
-    if not _dtype_is_good_enough(expected.dtype, got.dtype):
+        hint = "; it has the right number of values" if expected.values.size == got.values.size else ""
+        return Mismatch("shape", path, str(expected.shape), str(got.shape), hint=hint)
+    if not _dtype_is_accepted(expected.dtype, got.dtype):
         return Mismatch("dtype", path, expected.dtype, got.dtype)
     wrong = _errors(expected, got, tolerance, how) > 1
     if not wrong.any():
@@ -118,9 +118,8 @@ def _compare_leaf(expected: Leaf, got: Leaf, tolerance: Tolerance, how: Compare)
 def _errors(expected: Leaf, got: Leaf, tolerance: Tolerance, how: Compare = "close") -> Values:
     """The error of each value in units of the tolerance: above 1 is wrong, infinite for NaN.
 
-    NaN matches only a NaN of the reference at the same place, and an infinity only itself. The absolute part grows with the
-    leaf's root mean square, because the rounding error of a sum scales with its terms, not with what cancellation leaves of
-    them.
+    NaN matches only a NaN of the reference at the same place, and an infinity only itself. The absolute part of the tolerance
+    grows with the leaf's root mean square, because the rounding error of a sum scales with its terms, even where they cancel.
     """
     want, have = _wide(expected.values), _wide(got.values)
     with np.errstate(all="ignore"):
@@ -140,14 +139,14 @@ def _errors(expected: Leaf, got: Leaf, tolerance: Tolerance, how: Compare = "clo
 
 
 def error(expected: Sequence[Leaf], got: Sequence[Leaf], tolerance: Tolerance, how: Compare = "close") -> float:
-    """The largest error in units of the tolerance: up to 1 is right. Infinite if leaves or shapes differ."""
+    """The largest error in units of the tolerance: up to 1 is correct. Infinite if paths, shapes or dtypes differ."""
     by_path = {leaf.path: leaf for leaf in got}
     if {leaf.path for leaf in expected} != set(by_path):
         return float("inf")
     worst = 0.0
     for leaf in expected:
         have = by_path[leaf.path]
-        if leaf.shape != have.shape or not _dtype_is_good_enough(leaf.dtype, have.dtype):
+        if leaf.shape != have.shape or not _dtype_is_accepted(leaf.dtype, have.dtype):
             return float("inf")
         if leaf.values.size:
             worst = max(worst, float(np.max(_errors(leaf, have, tolerance, how))))
@@ -159,8 +158,8 @@ def _wide(values: Values | np.generic) -> Values:
     return array.astype(np.complex128 if array.dtype.kind == "c" else np.float64)
 
 
-def _dtype_is_good_enough(expected: str, got: str) -> bool:
-    """The same dtype, float64 for float32, or another integer type for int32 and uint32, since integers compare exactly."""
+def _dtype_is_accepted(expected: str, got: str) -> bool:
+    """Whether `got` is the same dtype, or one that holds the same numbers: float64 for float32, other integers for integers."""
     accepted = {"float32": {"float64"}, "int32": {"int64", "uint32", "int16", "int8"}, "uint32": {"int32", "int64"}}
     return got == expected or got in accepted.get(expected, set())
 

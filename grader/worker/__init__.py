@@ -1,5 +1,5 @@
-"""Runs the learner's code: loads a file, runs probes on it, sends numbers. The only room that imports JAX.
+"""Runs the learner's code: loads a file, runs probes on it, and sends numbers. The only room that imports JAX.
 
-Started as a process by isolation. The probes of problems import it.
+Started as a process by isolation. Imported by the probes of problems.
 Imports course, wire and isolation; never judge.
 """

@@ -1,4 +1,4 @@
-"""What a compiled program tells of itself: its temporary memory, its size, its dtypes, what it sends between devices."""
+"""Statistics of compiled programs: temporary memory, size, equations, and bytes gathered between devices."""
 
 import math
 import re
@@ -12,18 +12,18 @@ _BYTES = {"pred": 1, "s8": 1, "u8": 1, "bf16": 2, "f16": 2, "s32": 4, "u32": 4, 
 
 
 def temporary_bytes(program: Callable[..., Any], *args: Any) -> int:
-    """The memory that XLA plans for intermediate results of `program(*args)`, arguments and results not counted."""
+    """The memory that XLA plans for intermediate results of `program(*args)`, without its arguments and results."""
     analysis: Any = jax.jit(program).lower(*args).compile().memory_analysis()
     return int(analysis.temp_size_in_bytes)
 
 
 def size(program: Callable[..., Any], *args: Any) -> int:
-    """How many lines XLA is given to compile for `program(*args)`; a loop's body counts once."""
+    """The number of lines of the lowered program `program(*args)`. The body of a loop counts once."""
     return len(jax.jit(program).lower(*args).as_text().splitlines())
 
 
 def equations(program: Callable[..., Any], *args: Any) -> Iterator[Any]:
-    """Every equation of the traced program, those inside loops and calls too, each once however often it runs."""
+    """Every equation of the traced program, including those inside loops and calls. Each occurs once, however often it runs."""
 
     def walk(jaxpr: Any) -> Iterator[Any]:
         for equation in jaxpr.eqns:
@@ -35,7 +35,7 @@ def equations(program: Callable[..., Any], *args: Any) -> Iterator[Any]:
 
 
 def gathered_bytes(program: str) -> int:
-    """Bytes that the all-gathers of a compiled program, given as its text, produce on each device."""
+    """The bytes that the all-gathers of a compiled program produce on each device. `program` is its text."""
     total = 0
     for dtype, shape in re.findall(r"= (?:\()?(\w+)\[([\d,]*)\][^=]* all-gather(?:-start)?\(", program):
         total += _BYTES.get(dtype, 4) * math.prod(int(n) for n in shape.split(",") if n)

@@ -1,6 +1,6 @@
-"""The program that every worker runs: it imports one file and runs probes on it.
+"""The program that every worker runs: imports a file and runs probes on it.
 
-It exchanges frames with the judge on descriptor 3. It sends numbers and short text only; the judge decides what they mean.
+It exchanges frames with the judge on descriptor 3. It sends only numbers and short text; the judge decides what they mean.
 """
 
 import contextlib
@@ -23,9 +23,9 @@ from typing import Any
 
 import jax
 import jaxlib.version
-import jaxtyping  # noqa: F401  what every submission imports, too
+import jaxtyping  # noqa: F401  imported before the fork, because submissions import it
 import numpy as np
-from flax import nnx  # noqa: F401  the same
+from flax import nnx  # noqa: F401  for the same reason
 
 from grader.course import catalog
 from grader.isolation.confinement import confine
@@ -39,13 +39,13 @@ from grader.worker.subject import BadEntryError, Subject
 
 MAX_MESSAGE = 1000
 
-# Tiny programs: compile fast rather than run fast. Both workers compile alike, so this changes no verdict.
+# Programs are tiny, so they should compile fast rather than run fast. All workers use the same flags.
 QUICK_TO_COMPILE = "--xla_backend_optimization_level=0 --xla_llvm_disable_expensive_passes=true"
-# Halves it again. XLA aborts on a flag it does not know, so only versions that were tried get it.
+# Halves the compile time again. XLA aborts on a flag that it does not know, so only tested versions get these.
 if jaxlib.version.__version__.startswith("0.10."):
     QUICK_TO_COMPILE += " --xla_cpu_use_fusion_emitters=false --xla_cpu_parallel_codegen_split_count=1"
 
-# How Flax says that an attribute of a module holds arrays or modules where it will not find them.
+# Flax's message about an attribute that holds arrays or modules in a plain container, where Flax does not find them.
 PLAIN_CONTAINER = re.compile(
     r"Found data on value of type '<class '(list|tuple|dict)'>' assigned to static attribute '(\w+)'"
 )
@@ -59,9 +59,9 @@ class Sources(importlib.abc.MetaPathFinder, importlib.abc.Loader):
         self.filenames: dict[str, str] = {}
 
     def install(self, name: str, texts: Mapping[str, str], filename: str) -> dict[str, Any]:
-        """Imports `name` afresh from `texts`; returns its namespace. Raises whatever the file raises."""
-        for loaded in [other for other in sys.modules if ProblemName.parse(other)]:
-            del sys.modules[loaded]
+        """Imports `name` from `texts`, again if need be, and returns its namespace. Raises whatever the file raises."""
+        for imported in [module for module in sys.modules if ProblemName.parse(module)]:
+            del sys.modules[imported]
         self.texts, self.filenames = texts, {key: f"{key}.py" for key in texts} | {name: filename}
         for key, text in texts.items():
             lines = text.splitlines(keepends=True)
@@ -92,19 +92,19 @@ class ProblemRuntime:
 
 @functools.cache
 def prepare(name: str) -> ProblemRuntime:
-    """Imports the probes of a problem. Makes no array, so that a process may still be forked afterwards."""
+    """Imports a problem and its probes. Creates no array, so this process can still be forked afterwards."""
     module = catalog.probes_module(name)
-    known = {**probes.GENERIC, **getattr(module, "PROBES", {})}
-    return ProblemRuntime(catalog.load(name), known, getattr(module, "SECOND_PROCESS", False))
+    by_name = {**probes.GENERIC, **getattr(module, "PROBES", {})}
+    return ProblemRuntime(catalog.load(name), by_name, getattr(module, "SECOND_PROCESS", False))
 
 
 def main() -> None:
-    """The worker of a reference, or of a system that cannot fork. Serves until the judge hangs up."""
+    """Runs a worker that was not forked: that of a reference, or any worker on a system without fork."""
     sock = inherited()
     launch = Launch.decode(receive(sock).fields)
     runtime = prepare(launch.job.problem)
     settle()
-    work(sock, launch, runtime, entered=False)
+    work(sock, launch, runtime, namespaced=False)
 
 
 def settle() -> None:
@@ -114,8 +114,8 @@ def settle() -> None:
     gc.set_threshold(50_000)
 
 
-def work(sock: socket.socket, launch: Launch, runtime: ProblemRuntime, *, entered: bool) -> None:
-    """Confines this process, then answers the judge's requests until it hangs up."""
+def work(sock: socket.socket, launch: Launch, runtime: ProblemRuntime, *, namespaced: bool) -> None:
+    """Confines this process, then answers requests until the judge hangs up."""
     gc.enable()
     # A verdict must not depend on where packages are installed.
     warnings.formatwarning = lambda message, category, *place, **more: f"{category.__name__}: {message}\n"
@@ -123,17 +123,16 @@ def work(sock: socket.socket, launch: Launch, runtime: ProblemRuntime, *, entere
     os.environ["XLA_FLAGS"] = "" if job.long_runs else QUICK_TO_COMPILE
     settings: dict[str, Any] = {}
     if job.programs:
-        # A shared folder of programs is read only: no program takes this many seconds to compile.
-        least = 0 if job.keeps_programs else 1e9
         settings |= {
             "jax_compilation_cache_dir": str(job.programs),
-            "jax_persistent_cache_min_compile_time_secs": least,
+            # No program takes 1e9 seconds to compile, so none is written.
+            "jax_persistent_cache_min_compile_time_secs": 0 if job.keeps_programs else 1e9,
         }
     if job.devices > 1:
         settings |= {"jax_num_cpu_devices": job.devices}
     for name, value in settings.items():
         jax.config.update(name, value)  # type: ignore[no-untyped-call]
-    isolation = confine(launch, entered=entered)
+    isolation = confine(launch, namespaced=namespaced)
     second = second_process.fork(lambda sock: _serve(sock, runtime, None)) if runtime.wants_second_process else None
     send(sock, Frame("ready", {"isolation": isolation.encode()}))
     _serve(sock, runtime, second, lambda text: send(sock, Frame("progress", {"text": text})))
@@ -149,13 +148,11 @@ def _serve(
     sources = Sources()
     sys.meta_path.insert(0, sources)
     state = WorkerState(runtime, sources, second, say)
-    # Freed when a submission fills the memory, so that this process can still report it: the traceback keeps everything that
-    # the submission allocated alive.
+    # Freed when a submission runs out of memory, so that this process can still report it: the traceback keeps all that the
+    # submission allocated alive. Never written, so it takes no physical memory.
     reserve: list[Any] = []
     while True:
-        reserve = reserve or [
-            np.empty(16 << 20, np.uint8)
-        ]  # allocated but never written, so it takes no physical memory
+        reserve = reserve or [np.empty(16 << 20, np.uint8)]
         try:
             request = receive(sock)
         except ChannelError:
@@ -205,7 +202,7 @@ class WorkerState:
 
 
 def _describe(error: BaseException, files: set[str]) -> dict[str, Any]:
-    """An exception as the learner should see it: kind, type, first paragraph, and their own frames only."""
+    """An exception as the learner sees it: its kind, type and first paragraph, and the frames of the learner's own files."""
     frames = [
         [frame.filename, frame.lineno or 0, frame.name, (frame.line or "").strip()[:200]]
         for frame in traceback.extract_tb(error.__traceback__)
@@ -224,7 +221,7 @@ def _describe(error: BaseException, files: set[str]) -> dict[str, Any]:
     elif isinstance(error, MemoryError) or "RESOURCE_EXHAUSTED" in message or "Out of memory" in message:
         kind, message = "memory", f"ran out of memory: {message or 'an allocation failed'}"
     elif isinstance(error, BlockingIOError):
-        kind, message = "processes", "it started more processes than it may"
+        kind, message = "processes", "it started more processes than the limit allows"
     elif isinstance(error, SystemExit | KeyboardInterrupt | GeneratorExit):
         kind, message = "exit", f"it raised {type(error).__name__} ({message or 'no code'})"
     elif isinstance(error, BadOutputError):
@@ -236,21 +233,21 @@ def _describe(error: BaseException, files: set[str]) -> dict[str, Any]:
         message = str(error.name or message)
     elif isinstance(error, jax.errors.UnexpectedTracerError):
         kind = "tracer"
-    elif found := PLAIN_CONTAINER.search(message):
-        kind, wrapped = "plain_container", "nnx.Dict" if found[1] == "dict" else "nnx.List"
-        message = (
-            f"`{found[2]}` is a plain {found[1]}, and Flax would never find what is in it: wrap it in `{wrapped}(...)`"
-        )
+    elif match := PLAIN_CONTAINER.search(message):
+        container, attribute = match.groups()
+        wrapper = "nnx.Dict" if container == "dict" else "nnx.List"
+        kind = "plain_container"
+        message = f"`{attribute}` is a plain {container}, so Flax ignores its contents; wrap it in `{wrapper}(...)`"
     return {"kind": kind, "type": type(error).__name__, "message": message, "frames": frames[-8:]}
 
 
 def _first_paragraph(error: BaseException) -> str:
-    """The start of an exception's message; JAX's are essays. Raises nothing, though `__str__` may be the learner's."""
+    """The first paragraph of an exception's message. Raises nothing, even if the learner's own `__str__` does."""
     try:
         text = str(error.msg if isinstance(error, SyntaxError) else error)
     except BaseException:
         return "(its message cannot be shown)"
-    # Addresses differ from run to run; a verdict must not.
+    # Memory addresses differ from run to run; a report must not.
     text = re.sub(r"0x[0-9a-fA-F]{6,}", "0x…", text.strip())
     return text.split("\n\n")[0][:MAX_MESSAGE]
 
@@ -259,7 +256,7 @@ def _false_examples(page: str) -> list[str]:
     """Runs the `>>>` examples of a page in one namespace and returns a report on each that is false."""
     failures: list[str] = []
     examples = "\n".join(re.findall(r"^```python\n(.*?)^```", page, re.MULTILINE | re.DOTALL))
-    import doctest  # slow to import, and only authors need it
+    import doctest  # slow to import, and needed only by `grade verify`
 
     test = doctest.DocTestParser().get_doctest(examples, {}, "page.md", "page.md", 0)
     runner = doctest.DocTestRunner(verbose=False, optionflags=doctest.NORMALIZE_WHITESPACE)

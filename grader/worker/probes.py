@@ -1,6 +1,6 @@
-"""The generic probes: each turns a submission and a case into named arrays. Imports JAX; runs in workers only.
+"""The generic probes. Each turns a submission and a case into named arrays.
 
-A probe is `probe(subject, case, **options) -> Reading`. It runs unchanged on the reference and on a submission.
+A probe is a function `probe(subject, case, **options) -> Reading`. The same function runs on the reference and on submissions.
 """
 
 import contextlib
@@ -18,13 +18,13 @@ from grader.worker.pytrees import BadOutputError, fill_module, named
 from grader.worker.recorder import watching
 from grader.worker.subject import Arrays, BadEntryError, Reading, Subject, constructing, is_tracing_error, run, static
 
-MOST_DIFFERENCES = 120  # inputs that are worth moving one by one
+MAX_DIFFERENCES = 120  # above this number of inputs, finite differences take too long
 
 
 def values(
     subject: Subject, case: Case, *, entry: str, wrt: str | list[str] | None = None, fill: str | None = None
 ) -> Reading:
-    """`output.*`, and `gradient.*` of a fixed random projection of it with respect to `wrt`."""
+    """The output (`output.*`) and, if `wrt` is given, the gradient of a fixed random projection of it (`gradient.*`)."""
     call, parameters, arrays = subject.bind(entry, case)
     seen: Arrays = {}
 
@@ -51,13 +51,13 @@ def values(
             raise
         # The output alone may still be right.
         out, notes = run(forward, parameters, arrays)
-        cause = f"jax.grad of it raised {type(error).__name__}, so it could not be trained"
-        size = sum(arrays[key].size for key in wrt) if isinstance(wrt, list) else MOST_DIFFERENCES + 1
-        if not is_tracing_error(error) or size > MOST_DIFFERENCES:
+        cause = f"jax.grad raised {type(error).__name__}, so it could not be trained"
+        size = sum(arrays[key].size for key in wrt) if isinstance(wrt, list) else MAX_DIFFERENCES + 1
+        if not is_tracing_error(error) or size > MAX_DIFFERENCES:
             return Reading(out, [*notes, f"no gradient: {cause}"])
         slope = differences(lambda x: forward(parameters, {**arrays, **x}), {key: arrays[key] for key in wrt})
         return Reading(
-            {**out, **slope}, [*notes, f"its gradient was taken by finite differences: {cause}"], numeric=True
+            {**out, **slope}, [*notes, f"its gradient was computed by finite differences: {cause}"], numeric=True
         )
     if wrt is None:
         return Reading(result, notes)
@@ -65,7 +65,7 @@ def values(
 
 
 def differences(forward: Callable[[Arrays], Arrays], at: Arrays) -> Arrays:
-    """The gradient of the projected output for code that JAX cannot differentiate: central differences of fourth order."""
+    """The gradient of the projected output by central differences of fourth order, for code that JAX cannot differentiate."""
 
     def projected(x: Arrays) -> float:
         out = forward({key: jnp.asarray(value) for key, value in x.items()})
@@ -87,22 +87,22 @@ def differences(forward: Callable[[Arrays], Arrays], at: Arrays) -> Arrays:
 
 
 def parameters(subject: Subject, case: Case, *, entry: str, initial: list[str]) -> Reading:
-    """The filled parameters of a module under their paths, and the initial values of those in `initial`."""
+    """The filled parameters of a module by path, and the initial values of those named in `initial` (`initial.*`)."""
     _, state, _ = subject.build(entry, case)
     arrays = named(state, "")
     if initial:
-        make = subject.maker(entry, case)
+        make = subject.constructor(entry, case)
 
-        def start() -> Arrays:
-            start = named(nnx.state(make(), nnx.Param), "")
-            return {f"initial.{path}": start[path] for path in initial if path in start}
+        def initial_values() -> Arrays:
+            values = named(nnx.state(make(), nnx.Param), "")
+            return {f"initial.{path}": values[path] for path in initial if path in values}
 
-        arrays |= run(start)[0]
+        arrays |= run(initial_values)[0]
     return Reading(arrays)
 
 
 def dependence(subject: Subject, case: Case, *, entry: str, argument: str) -> Reading:
-    """Which outputs depend on which inputs in time: 1 at (t, s) where moving input s moves output t in any bit."""
+    """The dependence of outputs on inputs over time, (T, T): 1 at (t, s) if changing input s changes any bit of output t."""
     call, parameters, arrays = subject.bind(entry, case)
 
     def forward(p: Any, x: Arrays) -> Any:
@@ -111,7 +111,7 @@ def dependence(subject: Subject, case: Case, *, entry: str, argument: str) -> Re
     program, x = jax.jit(forward), arrays[argument]
     base, notes = run(program, parameters, arrays)
     if any(np.shape(out)[:1] != x.shape[:1] for out in base.values()):
-        raise BadOutputError("the output's first axis is not time, as it is the input's")
+        raise BadOutputError("the output's first axis must be time, like the input's")
     columns = []
     for s in range(len(x)):
         moved = x.copy()
@@ -123,7 +123,7 @@ def dependence(subject: Subject, case: Case, *, entry: str, argument: str) -> Re
 
 
 def compiled(subject: Subject, case: Case, *, entry: str) -> Reading:
-    """The output under jit on two inputs of the same shapes, and how often the second call traced again."""
+    """The outputs under jit on two inputs of the same shapes, and the number of traces of both calls together."""
     call, parameters, arrays = subject.bind(entry, case)
     traces = 0
 
@@ -140,7 +140,7 @@ def compiled(subject: Subject, case: Case, *, entry: str) -> Reading:
         if not is_tracing_error(error):
             raise
         raise BadOutputError(
-            f"cannot be traced by jax.jit ({type(error).__name__}): it looks at the value of an array"
+            f"cannot be traced by jax.jit ({type(error).__name__}): it needs the concrete value of an array"
         ) from None
     return Reading(
         {**{f"first.{path}": x for path, x in first.items()}, **{f"second.{path}": x for path, x in second.items()}}
@@ -151,16 +151,16 @@ def compiled(subject: Subject, case: Case, *, entry: str) -> Reading:
 def submodules(subject: Subject, case: Case, *, entry: str) -> Reading:
     """The inputs and outputs of each named submodule (`values.*`), and the gradients there (`slopes.*`). Runs eagerly.
 
-    The gradients are of the same random projection of the output as in `values`. They are taken with respect to zeros that
-    are added to each input and output.
+    The gradients are those of the same random projection of the output as in `values`, with respect to zeros that are added
+    to each input and output.
     """
     graphdef, parameters, rest = subject.build(entry, case)
-    given = [case.values[key] for key in subject.problem.entry(entry).arguments]
-    arguments = [jnp.asarray(x) if isinstance(x, np.ndarray) else x for x in given]
+    inputs = [case.values[key] for key in subject.problem.entry(entry).arguments]
+    arguments = [jnp.asarray(x) if isinstance(x, np.ndarray) else x for x in inputs]
     seen: Arrays = {}
 
     def record(name: str, value: Any) -> Any:
-        if not isinstance(value, jax.core.Tracer):  # inside a loop or a jit of its own there is no one value
+        if not isinstance(value, jax.core.Tracer):  # inside a loop or a nested jit, it has no single value
             seen[f"values.{name}"] = value
         return value
 
@@ -172,7 +172,7 @@ def submodules(subject: Subject, case: Case, *, entry: str) -> Reading:
     out = run_with(record)
     if not _is_float(out):
         return Reading(seen)
-    places = {name: jnp.zeros_like(value) for name, value in seen.items() if _is_float(value)}
+    zeros = {name: jnp.zeros_like(value) for name, value in seen.items() if _is_float(value)}
 
     def projected(added: Arrays) -> Any:
         def shifted(name: str, value: Any) -> Any:
@@ -181,17 +181,17 @@ def submodules(subject: Subject, case: Case, *, entry: str) -> Reading:
         return jnp.sum(cotangent("output", out) * run_with(shifted))
 
     try:
-        slopes = jax.grad(projected)(places)
-    except Exception:  # what cannot be differentiated still has values
+        slopes = jax.grad(projected)(zeros)
+    except Exception:  # code that cannot be differentiated still has values
         slopes = {}
     return Reading(seen | {name.replace("values.", "slopes.", 1): slope for name, slope in slopes.items()})
 
 
 def filling(subject: Subject, name: str | None, seed: int, seen: Arrays) -> contextlib.AbstractContextManager[None]:
-    """While it lasts, every `name` that is constructed has its parameters filled by name.
+    """Inside the context, fills the parameters of every `name` that is constructed.
 
-    What the entry returns then no longer depends on the order in which its author draws from `rngs`; the key it drew from is
-    compared instead, so that the seed still counts.
+    The output then does not depend on the order in which the entry draws from `rngs`. The key that it draws from becomes a
+    leaf of the output instead, so the seed still matters.
     """
     seen.clear()
     if name is None:
@@ -200,11 +200,11 @@ def filling(subject: Subject, name: str | None, seed: int, seen: Arrays) -> cont
 
 
 def cotangent(path: str, like: Any) -> np.ndarray[Any, Any]:
-    """A fixed random cotangent for the output leaf of that name."""
+    """A fixed random cotangent for the output leaf at `path`."""
     shape = np.shape(like)
     seed = int.from_bytes(hashlib.sha256(f"cotangent:{path}".encode()).digest()[:8], "big")
-    drawn: np.ndarray[Any, Any] = np.random.default_rng(seed).standard_normal(shape).astype(jnp.result_type(like))
-    return drawn
+    normal: np.ndarray[Any, Any] = np.random.default_rng(seed).standard_normal(shape).astype(jnp.result_type(like))
+    return normal
 
 
 def _is_float(leaf: Any) -> bool:

@@ -1,4 +1,4 @@
-"""The worker's half of the flat vector: names the leaves of a JAX pytree, and fills parameters by those names."""
+"""JAX pytrees as named leaves: names the leaves, brings them to the host, and fills parameters by name."""
 
 import hashlib
 from collections.abc import Mapping
@@ -11,16 +11,16 @@ from flax import nnx
 
 from grader.wire.compare import Leaf
 
-MOST_NUMBERS = 1 << 22
+MAX_VALUES = 1 << 22  # of one array of an output
 _NUMBERS = (bool, int, float, complex)
 
 
 class BadOutputError(Exception):
-    """The submission returned something that is not an array or a tree of arrays; the message says what."""
+    """The submission returned something other than an array or a tree of arrays. The message describes it."""
 
 
 def named(tree: Any, prefix: str) -> dict[str, Any]:
-    """The arrays of `tree` by dotted path below `prefix`. Raises BadOutputError on a leaf that is not an array or a number."""
+    """The arrays of `tree` by dotted path below `prefix`. Raises BadOutputError if a leaf is not an array or a number."""
     if tree is None:
         raise BadOutputError("returned None: is a `return` missing?")
     if isinstance(tree, nnx.Module):
@@ -40,19 +40,19 @@ def _join(prefix: str, path: tuple[Any, ...]) -> str:
 
 
 def _array(leaf: Any) -> Any:
-    if isinstance(leaf, jax.Array | np.ndarray) and leaf.size > MOST_NUMBERS:
-        raise BadOutputError(f"returned an array of shape {tuple(leaf.shape)}, far larger than any answer here")
+    if isinstance(leaf, jax.Array | np.ndarray) and leaf.size > MAX_VALUES:
+        raise BadOutputError(f"returned an array of shape {tuple(leaf.shape)}, far larger than any expected output")
     if isinstance(leaf, jax.Array) or type(leaf) in _NUMBERS:
         return leaf
     if type(leaf) is np.ndarray or isinstance(leaf, np.generic):
         if leaf.dtype.kind in "biufc":
             return leaf
-        raise BadOutputError(f"returned a NumPy array of dtype {leaf.dtype}, which holds no numbers")
+        raise BadOutputError(f"returned a NumPy array of non-numeric dtype {leaf.dtype}")
     raise BadOutputError(f"returned {described(leaf)}, not an array")
 
 
 def described(value: Any) -> str:
-    """What something is, for a sentence: `None`, `an array of shape (2, 3)`, `a list`."""
+    """A description of a value for use in a sentence: `None`, `an array of shape (2, 3)`, `a list`."""
     if value is None:
         return "None"
     if isinstance(value, jax.Array) or type(value) is np.ndarray:
@@ -75,10 +75,10 @@ def _to_leaf(path: str, array: Any) -> Leaf:
 
 
 def filled(path: str, shape: tuple[int, ...], dtype: Any, seed: int) -> np.ndarray[Any, Any]:
-    """Non-trivial values for the parameter of that name: the same in every program that has one so named and shaped.
+    """Non-trivial values for a parameter. They depend only on its path, shape and dtype and on the seed.
 
-    Matrices are normal, scaled to keep activations of order one; vectors are 1 + normal / 2, so that a forgotten bias or
-    scale shows.
+    Matrices are normal, scaled to keep activations of order one. Vectors are 1 + normal / 2, which exposes a forgotten bias or
+    scale.
     """
     digest = hashlib.sha256(f"{seed}:{path}".encode()).digest()
     normal = np.random.default_rng(int.from_bytes(digest[:8], "big")).standard_normal(shape)
@@ -87,7 +87,7 @@ def filled(path: str, shape: tuple[int, ...], dtype: Any, seed: int) -> np.ndarr
 
 
 def fill_state(state: Any, seed: int) -> Any:
-    """The same state with every variable's value replaced by `filled`."""
+    """The same state with the value of every variable replaced by `filled`."""
     flat = []
     for path, variable in nnx.to_flat_state(state):
         raw = variable.get_raw_value()

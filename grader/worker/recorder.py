@@ -1,4 +1,4 @@
-"""Records the inputs and outputs of every named submodule of a module. `grader.judge.fault` compares what was recorded."""
+"""Records the inputs and outputs of every named submodule of a module, for `grader.judge.fault` to compare."""
 
 import contextlib
 from collections.abc import Callable, Iterator
@@ -12,7 +12,7 @@ from grader.wire.compare import WHOLE
 
 @dataclass
 class Recorder:
-    """Numbers the calls of each submodule and passes every value that goes in or comes out to `watch`, by name."""
+    """Numbers the calls of each submodule and passes each of its inputs and outputs to `watch`, with a name."""
 
     paths: dict[int, str]
     watch: Callable[[str, Any], Any]
@@ -21,7 +21,7 @@ class Recorder:
         self.calls: dict[str, int] = {}
 
     def call(self, original: Callable[..., Any], submodule: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        """Calls a submodule with the values that `watch` returns for its array arguments, and passes its result on likewise."""
+        """Calls a submodule. `watch` may replace its array arguments and its result."""
         path = self.paths.get(id(submodule))
         if path is None:
             return original(submodule, *args, **kwargs)
@@ -34,7 +34,7 @@ class Recorder:
 
 @contextlib.contextmanager
 def watching(module: nnx.Module, watch: Callable[[str, Any], Any]) -> Iterator[None]:
-    """Inside the context, every call of a named submodule of `module` goes through `watch`, which may replace values."""
+    """Inside the context, `watch` sees, and may replace, the inputs and outputs of every named submodule of `module`."""
     nodes = [(path, node) for path, node in nnx.iter_graph(module) if isinstance(node, nnx.Module)]
     nodes = [(path, node) for path, node in nodes if callable(node)]
     recorder = Recorder({id(node): ".".join(map(str, path)) or WHOLE for path, node in nodes}, watch)

@@ -1,4 +1,4 @@
-"""A second process of a worker: for probes that ask whether something outlives the process that made it."""
+"""A forked copy of the worker, for probes of state that must survive a process."""
 
 import os
 import signal
@@ -13,23 +13,26 @@ from grader.wire.channel import Frame, receive, send
 
 
 class SecondProcessError(Exception):
-    """The submission raised in the second process; `fields` describe it as a worker's answer does."""
+    """The submission raised an exception in the second process. `fields` describe it, as in a worker's answer to the judge."""
 
     def __init__(self, fields: dict[str, Any]) -> None:
-        super().__init__("raised in another process")
+        super().__init__("raised in the second process")
         self.fields = fields
 
 
 @dataclass(frozen=True)
 class SecondProcess:
-    """Our end of a process that speaks with us as we speak with the judge."""
+    """The worker's handle on its second process, which answers the same requests as the worker."""
 
     sock: socket.socket
 
-    def probe(self, load: Frame, job: Frame, name: str, options: dict[str, Any]) -> dict[str, Any]:
-        """The arrays of probe `name`, run there on the file and the case of this job. Raises SecondProcessError."""
-        fields = {**job.fields, "probe": name, "options": options}
-        for frame in (load, Frame("probe", fields, job.leaves)):
+    def probe(self, load: Frame, request: Frame, name: str, options: dict[str, Any]) -> dict[str, Any]:
+        """Runs the probe `name` in the second process, on the file of `load` and the case of `request`. Returns its arrays.
+
+        Raises SecondProcessError.
+        """
+        fields = {**request.fields, "probe": name, "options": options}
+        for frame in (load, Frame("probe", fields, request.leaves)):
             send(self.sock, frame)
             answer = receive(self.sock)
             if answer.kind == "raised":
@@ -38,22 +41,23 @@ class SecondProcess:
 
 
 def fork(serve: Callable[[socket.socket], None]) -> SecondProcess | None:
-    """A process that runs `serve` on the other end of a socket; None where processes cannot be forked.
+    """Forks a process that runs `serve` on the other end of a socket. Returns None on a system without fork.
 
-    To be called after the confinement, which it inherits, and before the first array: a fork is safe only until then.
+    To be called after the worker is confined, because the fork inherits the confinement, and before the first array exists,
+    because after that a fork is not safe.
     """
     if not hasattr(os, "fork"):
         return None
-    ours, theirs = socket.socketpair()
+    sock, second_sock = socket.socketpair()
     parent = os.getpid()
     if os.fork():
-        theirs.close()
-        return SecondProcess(ours)
-    ours.close()
+        second_sock.close()
+        return SecondProcess(sock)
+    sock.close()
     try:
         if sys.platform == "linux":
-            prctl(DEATH_SIGNAL, signal.SIGKILL)  # not to outlive the worker
+            prctl(DEATH_SIGNAL, signal.SIGKILL)  # dies with the worker
         if os.getppid() == parent:
-            serve(theirs)
+            serve(second_sock)
     finally:
         os._exit(0)

@@ -1,4 +1,4 @@
-"""The small language model that training probes hand to a submission. Ours, so that a train step is graded by itself."""
+"""Small models and data that probes pass to a submission, so that it is graded on its own code alone."""
 
 from collections.abc import Callable
 from typing import Any
@@ -12,18 +12,18 @@ from flax import nnx
 from grader.problem import Case
 from grader.worker.pytrees import fill_module, fill_state
 
-# One transformation for all: a step that was compiled for one optimizer serves the next.
+# Shared by all optimizers, so a step that was compiled for one of them serves the next.
 ADAMW = optax.adamw(0.02)
 
 
 class ToyLM(nnx.Module):
-    """An embedding, a hidden layer and a head. `temperature` is state that is not to be trained.
+    """An embedding, a hidden layer and a head. `temperature` is state that must not be trained.
 
-    `traces` counts how often Python runs the forward pass: once a compilation under jit, once a call without.
+    `traces` counts how often Python runs the forward pass: once per compilation under jit, once per call without it.
     """
 
     def __init__(self, vocab_size: int, d_model: int, d_ff: int, rngs: nnx.Rngs, *, drawn: bool = False):
-        # Most probes overwrite the values: drawing them would only take time.
+        # Most probes overwrite the values, so drawing random ones would only waste time.
         init = nnx.initializers.normal(0.1) if drawn else nnx.initializers.zeros_init()
         self.embed = nnx.Embed(vocab_size, d_model, embedding_init=init, rngs=rngs)
         self.ff = nnx.Linear(d_model, d_ff, kernel_init=init, rngs=rngs)
@@ -32,13 +32,13 @@ class ToyLM(nnx.Module):
         self.traces = Counter()
 
     def __call__(self, token_ids: jax.Array) -> jax.Array:
-        """token_ids: (T,). Returns logits, (T, V)."""
+        """Token ids (T,) to logits (T, V)."""
         self.traces.count += 1
         return self.head(nnx.relu(self.ff(self.embed(token_ids)))) / self.temperature[...]
 
 
 class Counter:
-    """A number that jit does not see. Equal to any other, so that it never causes a compilation."""
+    """A count that jit does not see. All counters are equal, so a change of the count never causes a compilation."""
 
     def __init__(self) -> None:
         self.count = 0
@@ -51,21 +51,21 @@ class Counter:
 
 
 class CallCounter:
-    """Calls `make` and counts the calls that made real arrays, not traced ones."""
+    """Calls `make` and counts the calls that created concrete arrays rather than traced ones."""
 
     def __init__(self, make: Callable[[], Any]) -> None:
         self.make, self.real_calls = make, 0
 
     def __call__(self) -> Any:
-        made = self.make()
-        self.real_calls += not isinstance(jax.tree.leaves(nnx.state(made))[0], jax.core.Tracer)
-        return made
+        model = self.make()
+        self.real_calls += not isinstance(jax.tree.leaves(nnx.state(model))[0], jax.core.Tracer)
+        return model
 
 
 def model_factory(
     vocab_size: int, d_model: int, d_ff: int, *, drawn: bool = False
 ) -> Callable[[], tuple[ToyLM, nnx.Optimizer[ToyLM]]]:
-    """A function that makes a fresh model and an AdamW for it. The parameters are zeros unless they are `drawn`."""
+    """A function that creates a model and an AdamW optimizer for it. The parameters are zero unless they are `drawn`."""
 
     def make() -> tuple[ToyLM, nnx.Optimizer[ToyLM]]:
         model = ToyLM(vocab_size, d_model, d_ff, rngs=nnx.Rngs(0), drawn=drawn)
@@ -74,8 +74,10 @@ def model_factory(
     return make
 
 
-def used(make: Callable[[], tuple[ToyLM, nnx.Optimizer[ToyLM]]], seed: int) -> tuple[ToyLM, nnx.Optimizer[ToyLM]]:
-    """A model and optimizer as they might be in the middle of training: no leaf has its initial value."""
+def mid_training(
+    make: Callable[[], tuple[ToyLM, nnx.Optimizer[ToyLM]]], seed: int
+) -> tuple[ToyLM, nnx.Optimizer[ToyLM]]:
+    """A model and an optimizer as in the middle of training: no leaf has its initial value."""
     model, optimizer = make()
     fill_module(model, seed)
     model.temperature[...] = jnp.asarray(1.5)
@@ -86,7 +88,7 @@ def used(make: Callable[[], tuple[ToyLM, nnx.Optimizer[ToyLM]]], seed: int) -> t
 
 
 class ToyGPT(nnx.Module):
-    """Parameters under the names of problem 06's MiniGPT, and nothing else: `gpt_logits` runs it."""
+    """The parameters of problem 06's MiniGPT, under the same names. `gpt_logits` is its forward pass."""
 
     def __init__(self, vocab_size: int, d_model: int, num_heads: int, d_ff: int, num_layers: int, context: int):
         def linear(i: int, o: int) -> nnx.Module:
@@ -108,7 +110,7 @@ class ToyGPT(nnx.Module):
 
     @classmethod
     def of(cls, case: Case) -> "ToyGPT":
-        """Of the sizes in a case, filled."""
+        """A model with the sizes in a case and filled parameters."""
         sizes = ("vocab_size", "d_model", "num_heads", "d_ff", "num_layers", "context")
         model = cls(*(int(case.values[name]) for name in sizes))
         fill_module(model, case.seed)
@@ -116,12 +118,12 @@ class ToyGPT(nnx.Module):
 
 
 def gpt_logits(model: Any, token_ids: jax.Array) -> jax.Array:
-    """The logits (T, V) of a ToyGPT, or of any model with its parameters' names, on ids (T,)."""
+    """The logits (T, V) of a ToyGPT, or of a model with the same parameter names, on token ids (T,)."""
     x = model.embed(token_ids) + model.pos_embed[: len(token_ids)]
     for block in model.blocks:
-        attn, normal = block.attn, block.ln1(x)
+        attn, normed = block.attn, block.ln1(x)
         q, k, v = (
-            layer(normal).reshape(len(x), attn.num_heads, -1) for layer in (attn.q_proj, attn.k_proj, attn.v_proj)
+            layer(normed).reshape(len(x), attn.num_heads, -1) for layer in (attn.q_proj, attn.k_proj, attn.v_proj)
         )
         x += attn.out_proj(jax.nn.dot_product_attention(q, k, v, is_causal=True).reshape(x.shape))
         x += block.ff2(nnx.relu(block.ff1(block.ln2(x))))
@@ -130,7 +132,7 @@ def gpt_logits(model: Any, token_ids: jax.Array) -> jax.Array:
 
 
 class Stories:
-    """An endless stream of batches whose state is a position: what a data pipeline looks like to a checkpoint."""
+    """An endless stream of batches with a position that can be saved and restored, like a data pipeline."""
 
     def __init__(self, rows: np.ndarray[Any, Any], batch_size: int):
         self.rows, self.batch_size, self.epoch, self.step = rows, batch_size, 0, 0
@@ -144,9 +146,9 @@ class Stories:
         return batch
 
     def get_state(self) -> dict[str, int]:
-        """Where it is."""
+        """The position in the stream."""
         return {"epoch": self.epoch, "step": self.step}
 
     def set_state(self, state: dict[str, int]) -> None:
-        """Goes there."""
+        """Moves to a position."""
         self.epoch, self.step = int(state["epoch"]), int(state["step"])

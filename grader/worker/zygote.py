@@ -1,8 +1,8 @@
 """The process that submissions' workers are forked from. It has imported JAX and initialized nothing.
 
-For each job it forks a supervisor. The supervisor leaves all namespaces and forks the first process of the new ones, which
-makes their root folder and forks the worker. The supervisor reports the exit code to the judge. When the judge hangs up or
-dies, the supervisor kills the whole tree. Where there are no namespaces, the worker is the supervisor's own child.
+For each job it forks a supervisor. The supervisor creates namespaces and forks their first process, which makes a root folder
+and forks the worker. The supervisor reports the worker's exit code to the judge. When the judge hangs up or dies, the
+supervisor kills the whole tree. Without namespaces, the worker is the supervisor's own child.
 """
 
 import json
@@ -25,8 +25,8 @@ from grader.isolation.libc import DEATH_SIGNAL, DUMPABLE, SUBREAPER, prctl
 from grader.isolation.sandbox import FD, inherited
 from grader.worker import main as worker
 
-_LIFE = FD + 1  # where a supervisor finds its socket
-_STATUS = FD + 2  # where the first process of the namespaces writes how the worker ended
+_LIFE = FD + 1  # where the supervisor finds its socket to the judge
+_STATUS = FD + 2  # where the first process of the namespaces writes the exit code of the worker
 
 
 def main() -> None:
@@ -42,21 +42,23 @@ def main() -> None:
             launch = Launch.decode(json.loads(data))
             runtime = worker.prepare(launch.job.problem)
             worker.settle()
-            if len(os.listdir("/proc/self/task")) > 1:  # an initialized JAX has threads, too
-                raise RuntimeError(f"importing {launch.job.problem} starts threads, so it cannot be forked")
-            enters = "namespaces" not in launch.without and _can_enter()
+            if len(os.listdir("/proc/self/task")) > 1:  # such as those of an initialized JAX
+                raise RuntimeError(
+                    f"importing the probes of {launch.job.problem} started threads, so the zygote cannot fork"
+                )
+            can_enter = "namespaces" not in launch.without and _can_enter_namespaces()
         except Exception:
             os.write(files[1], traceback.format_exc().encode())
         else:
             if not os.fork():
-                _end_with(lambda: _supervise(launch, runtime, files, enters))  # noqa: B023  the process ends here
+                _end_with(lambda: _supervise(launch, runtime, files, can_enter))  # noqa: B023  the process ends here
         for file in files:
             os.close(file)
 
 
 @cache
-def _can_enter() -> bool:
-    """Whether this system allows namespaces and a new root folder. Tried once, in a process of its own."""
+def _can_enter_namespaces() -> bool:
+    """Whether this system allows namespaces and a new root folder. Tried once, in a separate process."""
 
     def attempt() -> int:
         signal.signal(signal.SIGCHLD, signal.SIG_DFL)
@@ -76,9 +78,9 @@ def _can_enter() -> bool:
     return status == 0
 
 
-def _supervise(launch: Launch, runtime: worker.ProblemRuntime, files: list[int], enters: bool) -> int:
-    """Runs outside of the namespaces that it starts. The judge holds the other end of its socket."""
-    os.setsid()  # and no death signal: it must kill the others before it ends
+def _supervise(launch: Launch, runtime: worker.ProblemRuntime, files: list[int], can_enter: bool) -> int:
+    """Starts a worker, watches over it from outside its namespaces, and kills what is left of it."""
+    os.setsid()  # without a death signal, because it must kill the others before it ends
     prctl(SUBREAPER, 1)  # orphans of the submission become its children, so it can kill them
     prctl(DUMPABLE, 1)  # otherwise only root could write its uid_map
     signal.signal(signal.SIGCHLD, signal.SIG_DFL)
@@ -94,22 +96,22 @@ def _supervise(launch: Launch, runtime: worker.ProblemRuntime, files: list[int],
     launch = replace(launch, number=os.getpid())
     # Opened now, because a new root folder becomes the root of this process, too.
     children = os.open(f"/proc/self/task/{os.getpid()}/children", os.O_RDONLY)
-    entered = enters and namespaces.unshare()
+    namespaced = can_enter and namespaces.unshare()
     child = os.fork()
     if not child:
         for file in (_LIFE, read_status, children):
             os.close(file)
         prctl(DEATH_SIGNAL, signal.SIGKILL)
-        _end_with(lambda: _first(launch, runtime) if entered else _work(launch, runtime, entered=False))
+        _end_with(lambda: _first(launch, runtime) if namespaced else _work(launch, runtime, namespaced=False))
     _step_back()
     os.close(_STATUS)
     judge = socket.socket(fileno=_LIFE)  # closes when this process ends, after everything else has ended
     judge.sendall(f"{os.getpid()}\n".encode())
     select.select([judge.fileno(), os.pidfd_open(child)], [], [])
     code = _end_all(child, children)
-    # An exit code is one byte, too small to tell `exit(139)` from signal 11, so the first process writes the worker's.
-    written = os.read(read_status, 16)
-    judge.sendall(f"{int(written) if written else code}\n".encode())
+    # The first process writes the worker's code here, because its own, one byte, cannot hold both exit codes and signals.
+    worker_code = os.read(read_status, 16)
+    judge.sendall(f"{int(worker_code) if worker_code else code}\n".encode())
     judge.detach()
     return 0
 
@@ -117,11 +119,11 @@ def _supervise(launch: Launch, runtime: worker.ProblemRuntime, files: list[int],
 def _first(launch: Launch, runtime: worker.ProblemRuntime) -> int:
     """The first process of the new namespaces. When it ends, the kernel kills all others in them."""
     job = launch.job
-    readable = [*root_files(), *job.program_folders(writable=False)]
-    namespaces.enter_root(launch.scratch, readable, job.program_folders(writable=True), job.limits.file_size)
+    readable = [*root_files(), *job.read_only_programs]
+    namespaces.enter_root(launch.scratch, readable, job.writable_programs, job.limits.file_size)
     child = os.fork()
     if not child:
-        _end_with(lambda: _work(launch, runtime, entered=True))
+        _end_with(lambda: _work(launch, runtime, namespaced=True))
     _step_back()
     while True:
         ended, status = os.wait()
@@ -130,12 +132,12 @@ def _first(launch: Launch, runtime: worker.ProblemRuntime) -> int:
             return 0
 
 
-def _work(launch: Launch, runtime: worker.ProblemRuntime, *, entered: bool) -> None:
+def _work(launch: Launch, runtime: worker.ProblemRuntime, *, namespaced: bool) -> None:
     os.close(_STATUS)
-    here = str(Path.cwd())
-    os.environ.update(HOME=here, TMPDIR=here)
+    scratch = str(Path.cwd())
+    os.environ.update(HOME=scratch, TMPDIR=scratch)
     tempfile.tempdir = None
-    worker.work(socket.socket(fileno=FD), launch, runtime, entered=entered)
+    worker.work(socket.socket(fileno=FD), launch, runtime, namespaced=namespaced)
 
 
 def _step_back() -> None:
@@ -147,7 +149,7 @@ def _step_back() -> None:
 
 
 def _end_all(child: int, children: int) -> int:
-    """Kills all processes below this one: those listed in its `children` file, and the orphans that become its children.
+    """Kills all descendants of this process: those listed in its `children` file, and the orphans that become its children.
 
     Returns the child's exit code, negative for a signal.
     """

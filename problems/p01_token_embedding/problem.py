@@ -1,4 +1,4 @@
-"""Problem 01: token ids become vectors that know their position."""
+"""Problem 01: token and position embedding."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -10,7 +10,7 @@ EMBED = "TokenAndPositionEmbed"
 
 
 def shorter_than_context(sizes: Mapping[str, int], rng: Any) -> dict[str, Any]:
-    """A story of T tokens for a table of `max_T` > T positions."""
+    """A story of T tokens and a table with `spare` more positions than that."""
     token_ids = rng.integers(0, sizes["V"], sizes["T"]).astype("int32")
     return {
         "vocab_size": sizes["V"],
@@ -21,7 +21,7 @@ def shorter_than_context(sizes: Mapping[str, int], rng: Any) -> dict[str, Any]:
 
 
 def too_long(sizes: Mapping[str, int], rng: Any) -> dict[str, Any]:
-    """A story of more tokens than the table has positions."""
+    """A story with more tokens than the table has positions."""
     return shorter_than_context({**sizes, "spare": -sizes["spare"]}, rng)
 
 
@@ -35,10 +35,10 @@ PROBLEM = Problem(
         parameters(EMBED, points=1, initial=["pos_embed"]),
         *output_and_gradient(EMBED, wrt="parameters", points=(2, 1)),
         Check(
-            "a story longer than max_T is refused", 1, "refuses", {"entry": EMBED}, cases="too long", tolerance=EXACT,
-            words={0: "a result", 1: "an exception"},
-            advice="JAX clamps an index that is out of range instead of complaining, so a long story silently gets wrong "
-            "positions. Compare T with max_T and raise ValueError.",
+            "a story longer than max_T raises", 1, "too_long", {"entry": EMBED}, cases="too long", tolerance=EXACT,
+            words={0: "a returned value", 1: "an exception"},
+            advice="JAX clamps an out-of-range index instead of raising an error, so a story that is too long silently "
+            "gets wrong positions. Compare T with max_T and raise ValueError.",
         ),
     ),
 )  # fmt: skip

@@ -10,11 +10,12 @@ ATTENTION = "causal_attention"
 
 
 def normal(sizes: Mapping[str, int], rng: Any) -> dict[str, Any]:
+    """Unit-normal queries, keys and values."""
     return {name: rng.standard_normal((sizes["T"], sizes["K"])).astype("float32") for name in ("q", "k", "v")}
 
 
 def large(sizes: Mapping[str, int], rng: Any) -> dict[str, Any]:
-    """Scores far beyond what exp can hold in float32."""
+    """Scores whose exponential overflows in float32."""
     values = normal(sizes, rng)
     return {**values, "q": values["q"] * 100, "k": values["k"] * 100}
 

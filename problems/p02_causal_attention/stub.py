@@ -6,8 +6,8 @@ from jaxtyping import Array, Float
 
 
 def causal_attention(q: Float[Array, "T K"], k: Float[Array, "T K"], v: Float[Array, "T K"]) -> Float[Array, "T K"]:
-    """softmax(q kᵀ / √K, each position seeing itself and those before it) v.
+    """Returns softmax(q kᵀ / √K) v, where each position sees itself and the positions before it.
 
-    q, k, v: (T, K), one row a position. Returns (T, K).
+    q, k, v: (T, K), one row per position. Returns (T, K).
     """
     raise NotImplementedError

@@ -1,4 +1,4 @@
-"""Problem 03: several causal heads side by side."""
+"""Problem 03: causal multi-head attention."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -10,6 +10,7 @@ MHA = "CausalMHA"
 
 
 def activations(sizes: Mapping[str, int], rng: Any) -> dict[str, Any]:
+    """Unit-normal activations for H heads of width K."""
     D = sizes["H"] * sizes["K"]
     return {"d_model": D, "num_heads": sizes["H"], "x": rng.standard_normal((sizes["T"], D)).astype("float32")}
 

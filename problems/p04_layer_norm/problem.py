@@ -1,4 +1,4 @@
-"""Problem 04: layer normalisation, by hand."""
+"""Problem 04: layer normalization, by hand."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -10,6 +10,7 @@ NORM = "layer_norm"
 
 
 def ordinary(sizes: Mapping[str, int], rng: Any) -> dict[str, Any]:
+    """Rows with a mean of about 1 and a standard deviation of about 2."""
     D = sizes["D"]
     return {
         "x": (2 * rng.standard_normal((sizes["T"], D)) + 1).astype("float32"),
@@ -20,21 +21,21 @@ def ordinary(sizes: Mapping[str, int], rng: Any) -> dict[str, Any]:
 
 
 def faint(sizes: Mapping[str, int], rng: Any) -> dict[str, Any]:
-    """Rows whose variance is about epsilon, where it matters on which side of the root epsilon stands."""
+    """Rows with a variance near epsilon. There, epsilon under the root and epsilon after it give different results."""
     values = ordinary(sizes, rng)
     return {**values, "x": (0.003 * rng.standard_normal(values["x"].shape)).astype("float32")}
 
 
-# XLA may divide by a root through an approximate reciprocal root, which is right to about 1e-5.
+# XLA may compute the division by a root as an approximate reciprocal root, with errors of about 1e-5.
 ROOT = Tolerance(rtol=1e-4, atol=1e-4)
 SIZES = {"T": (3, 5), "D": (4, 6, 7)}
 
 PROBLEM = Problem(
-    title="Layer normalisation, by hand",
+    title="Layer normalization, by hand",
     entries=(Entry(NORM, ("x", "scale", "bias", "epsilon")),),
     cases={"cases": Cases(ordinary, SIZES), "faint": Cases(faint, SIZES, draws=2)},
     checks=(
         *output_and_gradient(NORM, wrt=["x", "scale", "bias"], points=(2, 1), tolerance=ROOT),
-        output(NORM, points=1, name="faint rows", cases="faint", tolerance=ROOT),
+        output(NORM, points=1, name="rows with a tiny variance", cases="faint", tolerance=ROOT),
     ),
 )

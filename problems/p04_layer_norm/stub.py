@@ -1,4 +1,4 @@
-"""Problem 04: layer normalisation, by hand. The page is in pages/p04_layer_norm.md."""
+"""Problem 04: layer normalization, by hand. The page is in pages/p04_layer_norm.md."""
 
 import jax
 import jax.numpy as jnp
@@ -8,8 +8,8 @@ from jaxtyping import Array, Float
 def layer_norm(
     x: Float[Array, "T D"], scale: Float[Array, "D"], bias: Float[Array, "D"], epsilon: float
 ) -> Float[Array, "T D"]:
-    """Each row of x brought to mean 0 and variance 1, then multiplied by scale and shifted by bias.
+    """Normalizes each row of x to mean 0 and variance 1, then multiplies by scale and adds bias.
 
-    x: (T, D); scale, bias: (D,); epsilon is added to the variance. Returns (T, D).
+    x: (T, D). scale, bias: (D,). epsilon: added to the variance. Returns (T, D).
     """
     raise NotImplementedError

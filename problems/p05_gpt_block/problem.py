@@ -1,4 +1,4 @@
-"""Problem 05: a transformer block, pre-LN."""
+"""Problem 05: a pre-LN transformer block."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -10,6 +10,7 @@ BLOCK = "GPTBlock"
 
 
 def activations(sizes: Mapping[str, int], rng: Any) -> dict[str, Any]:
+    """Activations with a mean of about 1, so that a missing norm shows."""
     D = sizes["H"] * sizes["K"]
     x = (2 * rng.standard_normal((sizes["T"], D)) + 1).astype("float32")
     return {"d_model": D, "num_heads": sizes["H"], "d_ff": sizes["F"], "x": x}

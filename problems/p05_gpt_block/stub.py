@@ -1,4 +1,4 @@
-"""Problem 05: a transformer block, pre-LN. The page is in pages/p05_gpt_block.md."""
+"""Problem 05: a pre-LN transformer block. The page is in pages/p05_gpt_block.md."""
 
 import jax
 import jax.numpy as jnp
@@ -9,12 +9,12 @@ from jaxtyping import Array, Float
 
 
 class GPTBlock(nnx.Module):
-    """Attention, then a feed-forward network, each on a normalised copy and added to what came in."""
+    """Attention, then a feed-forward network. Each reads a normalized copy of its input and adds to that input."""
 
     def __init__(self, d_model: int, num_heads: int, d_ff: int, rngs: nnx.Rngs):
-        """Makes `ln1`, `attn`, `ln2`, `ff1` (d_model to d_ff) and `ff2` (d_ff to d_model)."""
+        """Creates `ln1`, `attn`, `ln2`, `ff1` (d_model to d_ff) and `ff2` (d_ff to d_model)."""
         raise NotImplementedError
 
     def __call__(self, x: Float[Array, "T D"]) -> Float[Array, "T D"]:
-        """x: (T, D). Returns (T, D)."""
+        """Returns (T, D) for x (T, D)."""
         raise NotImplementedError

@@ -1,4 +1,4 @@
-"""Problem 06: the whole model."""
+"""Problem 06: the complete model."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -12,7 +12,7 @@ SIZES = {"T": (4,), "V": (9,), "H": (2,), "K": (3,), "F": (7,)}
 
 
 def story(sizes: Mapping[str, int], rng: Any) -> dict[str, Any]:
-    """`token_ids` is shorter than `context_ids`, whose length is the number of positions."""
+    """A story `token_ids` that is two tokens shorter than `context_ids`, whose length is the number of positions."""
     T, V = sizes["T"], sizes["V"]
     context_ids = rng.integers(0, V, T + 2).astype("int32")
     return {
@@ -34,7 +34,7 @@ PROBLEM = Problem(
         Entry(FORWARD, ("seed", "token_ids", *SHAPE)),
         Entry(MODEL, ("token_ids",), made_by=Entry(FORWARD, ("seed", "context_ids", *SHAPE))),
     ),
-    # One shape for all cases: the parts have met others in problems 01 to 05, and a shape of this model is slow to trace.
+    # One shape for all cases: problems 01 to 05 vary the shapes of the parts, and each shape of this model is slow to trace.
     cases={"cases": Cases(story, SIZES, draws=2), "entry": Cases(story, SIZES, draws=1)},
     checks=(
         parameters(MODEL, points=1),

@@ -1,4 +1,4 @@
-"""Problem 06: the whole model. The page is in pages/p06_mini_gpt.md."""
+"""Problem 06: the complete model. The page is in pages/p06_mini_gpt.md."""
 
 import jax
 import jax.numpy as jnp
@@ -9,16 +9,16 @@ from jaxtyping import Array, Float, Int
 
 
 class MiniGPT(nnx.Module):
-    """Embeddings, blocks, a final norm, and the token embedding once more as the head."""
+    """A GPT: embeddings, blocks, a final norm, and a head tied to the token embedding."""
 
     def __init__(
         self, vocab_size: int, d_model: int, num_heads: int, d_ff: int, num_layers: int, max_T: int, rngs: nnx.Rngs
     ):
-        """Makes `embed`, `pos_embed` (zeros, (max_T, d_model)), `blocks` (an nnx.List) and `ln_f`."""
+        """Creates `embed`, `pos_embed` (zeros, (max_T, d_model)), `blocks` (an nnx.List) and `ln_f`."""
         raise NotImplementedError
 
     def __call__(self, token_ids: Int[Array, "T"]) -> Float[Array, "T V"]:
-        """token_ids: (T,). Returns logits, (T, V)."""
+        """Returns logits (T, V) for token_ids (T,)."""
         raise NotImplementedError
 
 
@@ -31,5 +31,5 @@ def mini_gpt_forward(
     d_ff: int,
     num_layers: int,
 ) -> Float[Array, "T*V"]:
-    """The logits of a fresh model, made from nnx.Rngs(seed) with max_T = T, on one story: (T * V,)."""
+    """The logits (T * V,) of a new model on one story. The model is created from nnx.Rngs(seed) with max_T = T."""
     raise NotImplementedError

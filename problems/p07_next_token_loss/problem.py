@@ -1,4 +1,4 @@
-"""Problem 07: the loss of a language model on one story."""
+"""Problem 07: next-token loss, the loss of a language model on one story."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -21,18 +21,22 @@ def story(sizes: Mapping[str, int], rng: Any, real: int, scale: float = 1.0) -> 
 
 
 def plain(sizes: Mapping[str, int], rng: Any) -> dict[str, Any]:
+    """A story without padding."""
     return story(sizes, rng, real=sizes["T"])
 
 
 def padded(sizes: Mapping[str, int], rng: Any) -> dict[str, Any]:
+    """A story in which about half of the tokens are padding."""
     return story(sizes, rng, real=sizes["T"] // 2 + 1)
 
 
 def large(sizes: Mapping[str, int], rng: Any) -> dict[str, Any]:
+    """Logits so large that probabilities round to 0."""
     return story(sizes, rng, real=sizes["T"], scale=200.0)
 
 
 def empty(sizes: Mapping[str, int], rng: Any) -> dict[str, Any]:
+    """A story of nothing but padding."""
     return story(sizes, rng, real=0)
 
 

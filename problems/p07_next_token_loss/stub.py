@@ -1,4 +1,4 @@
-"""Problem 07: the loss of a language model on one story. The page is in pages/p07_next_token_loss.md."""
+"""Problem 07: next-token loss, the loss of a language model on one story. The page is in pages/p07_next_token_loss.md."""
 
 import jax
 import jax.numpy as jnp
@@ -7,10 +7,10 @@ from jaxtyping import Array, Float, Int
 
 
 def next_token_loss(logits: Float[Array, "T V"], token_ids: Int[Array, "T"], pad_id: int) -> Float[Array, ""]:
-    """The mean cross-entropy of predicting each token from those before it.
+    """The mean cross-entropy of predicting each token from the tokens before it.
 
-    logits: (T, V), row t scores every possible token t+1.
-    token_ids: (T,), the story, right-padded with `pad_id`.
-    Returns a scalar in nats per predicted token; padding does not count; 0 if there is nothing to predict.
+    logits: (T, V). Row t scores every candidate for token t+1.
+    token_ids: (T,). A story, right-padded with `pad_id`.
+    Returns a scalar, in nats per predicted token. Padding does not count. Returns 0 if there is nothing to predict.
     """
     raise NotImplementedError

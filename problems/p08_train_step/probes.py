@@ -1,4 +1,4 @@
-"""What problem 08 looks at: four steps of training on the grader's own small model. Runs in workers."""
+"""The probe of problem 08: four steps of training on the grader's small model. Runs in workers."""
 
 from unittest.mock import patch
 
@@ -14,7 +14,11 @@ from grader.worker.toy_models import ToyLM
 
 
 def training(subject: Subject, case: Case) -> Reading:
-    """The loss of each step, and parameters and optimizer state after the last."""
+    """The loss of each step, the parameters and the optimizer state after the last, and counts.
+
+    `runs_of_the_forward_pass` counts runs in Python, so it is 1 if the step is compiled once. Raises BadOutputError if
+    the loss is not a scalar.
+    """
     values = case.values
     model = ToyLM(values["vocab_size"], values["d_model"], values["d_ff"], rngs=nnx.Rngs(0))
     fill_module(model, case.seed)
@@ -39,13 +43,14 @@ def training(subject: Subject, case: Case) -> Reading:
             **named(nnx.state(model, nnx.Param), "parameters"),
             **named(nnx.state(optimizer), "optimizer"),
             "runs_of_the_forward_pass": np.int32(model.traces.count),
-            # No check looks at this; it tells a step that never updates from one whose updates are lost.
+            # No check compares this. It lets the diagnosis tell a step without an update from one whose update is lost.
             "updates": np.int32(updates),
         }
     )
 
 
 def _optimizer(subject: Subject, model: nnx.Module, learning_rate: float) -> nnx.Optimizer:
+    """The optimizer that the submission makes. Raises BadOutputError if it is not an nnx.Optimizer."""
     kind = nnx.Optimizer, "an nnx.Optimizer"
     optimizer: nnx.Optimizer = subject.call("make_optimizer", model, learning_rate, returns=kind)
     return optimizer

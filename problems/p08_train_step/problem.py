@@ -1,15 +1,15 @@
-"""Problem 08: one step of training."""
+"""Problem 08: a train step."""
 
 from collections.abc import Mapping
 from typing import Any
 
-from grader.problem import Cases, Check, Entry, Problem, Tolerance
+from grader.problem import ADAM, Cases, Check, Entry, Problem
 
 STEPS = 4
 
 
 def batches(sizes: Mapping[str, int], rng: Any) -> dict[str, Any]:
-    """Four batches of right-padded stories for the small model that the grader brings."""
+    """Four batches of right-padded stories, and the sizes of the grader's small model."""
     V, B, T = sizes["V"], sizes["B"], sizes["T"]
     token_ids = rng.integers(0, V - 1, (STEPS, B, T)).astype("int32")
     for row, real in enumerate(rng.integers(2, T, STEPS * B)):
@@ -23,10 +23,6 @@ def batches(sizes: Mapping[str, int], rng: Any) -> dict[str, Any]:
         "d_ff": sizes["F"],
     }
 
-
-# Adam divides by the root of a mean square: where a gradient is nearly 0, rounding decides the sign of its first step,
-# which is then as long as the learning rate, 0.05. A hundredth of that is still far below what a wrong step does.
-ADAM = Tolerance(rtol=5e-4, atol=5e-4)
 
 PROBLEM = Problem(
     title="A train step",
@@ -42,8 +38,8 @@ PROBLEM = Problem(
         Check("optimizer state", 1, "training", leaves="optimizer", tolerance=ADAM),
         Check(
             "compiled once", 1, "training", leaves="runs_of_the_forward_pass", compare="at_most",
-            advice="The forward pass ran in Python again for a batch of the same shape. Decorate `train_step` with "
-            "`@nnx.jit`, and pass nothing that changes from call to call except arrays.",
+            advice="Python ran the forward pass again for a batch of the same shape. Decorate `train_step` with "
+            "`@nnx.jit`. Between calls, nothing but the values of arrays may change.",
         ),
     ),
 )  # fmt: skip

@@ -1,4 +1,4 @@
-"""Problem 08: one step of training. The page is in pages/p08_train_step.md."""
+"""Problem 08: a train step. The page is in pages/p08_train_step.md."""
 
 import jax
 import jax.numpy as jnp
@@ -10,7 +10,7 @@ from jaxtyping import Array, Float, Int
 
 
 def make_optimizer(model: nnx.Module, learning_rate: float) -> nnx.Optimizer:
-    """An nnx.Optimizer with optax.adam for the model's parameters."""
+    """Returns an nnx.Optimizer with optax.adam that trains the model's nnx.Params."""
     raise NotImplementedError
 
 
@@ -20,6 +20,7 @@ def train_step(
 ) -> Float[Array, ""]:
     """Updates model and optimizer in place. Returns the loss before the update, a scalar.
 
-    model: maps token ids (T,) to logits (T, V). token_ids: (B, T), stories right-padded with `pad_id`.
+    model: maps token ids (T,) to logits (T, V).
+    token_ids: (B, T). Stories, right-padded with `pad_id`.
     """
     raise NotImplementedError

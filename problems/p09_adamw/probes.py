@@ -1,4 +1,4 @@
-"""What problem 09 looks at: the updates an optimizer makes, by hand, compiled, and inside nnx.Optimizer. Runs in workers."""
+"""Probes of problem 09: the updates of an optimizer, called directly, compiled, and inside nnx.Optimizer. Runs in workers."""
 
 from typing import Any
 
@@ -17,7 +17,7 @@ TREE = ("kernel", "bias", "temperature")
 
 
 def updates(subject: Subject, case: Case) -> Reading:
-    """The updates of five steps, called as they are and compiled, each along its own path through the parameters."""
+    """The updates of five steps, called directly and compiled. Each of the two applies its own updates to the parameters."""
     tx, compiled = subject.once("updates", case, lambda: _compiled(_transformation(subject, case)))
     steps = [{key: jnp.asarray(case.values[key][i]) for key in TREE} for i in range(len(case.values["bias"]))]
     arrays: dict[str, Any] = {}
@@ -25,17 +25,17 @@ def updates(subject: Subject, case: Case) -> Reading:
         parameters = _parameters(case)
         state = tx.init(parameters)
         for i, gradients in enumerate(steps):
-            found = update(gradients, state, parameters)
-            if not (isinstance(found, tuple) and len(found) == 2):
+            result = update(gradients, state, parameters)
+            if not (isinstance(result, tuple) and len(result) == 2):
                 raise BadOutputError("`update` must return the pair (updates, new state)")
-            moves, state = found
+            moves, state = result
             arrays |= named(moves, f"{way}.{i}")
             parameters = optax.apply_updates(parameters, moves)
     return Reading(arrays)
 
 
 def optimizing(subject: Subject, case: Case) -> Reading:
-    """The parameters of a module after three compiled steps of nnx.Optimizer, and how often the step was traced."""
+    """The parameters of a module after three compiled steps of nnx.Optimizer, and the number of traces of the step."""
     model = nnx.Linear(3, 2, rngs=nnx.Rngs(0))
     model.kernel[...] = jnp.asarray(filled("kernel", (3, 2), np.float32, case.seed))
     optimizer = nnx.Optimizer(model, _transformation(subject, case), wrt=nnx.Param)

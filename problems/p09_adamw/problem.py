@@ -7,16 +7,16 @@ from grader.problem import Cases, Check, Entry, Problem, Tolerance
 
 STEPS = 5
 
-# A state that starts with a Python number (weakly typed for JAX) costs one more compilation, and then no other.
+# A state that starts with a Python number has a weak type in JAX, which costs one more compilation. The second is the last.
 ONE_MORE = Tolerance(rtol=0, atol=1, room=1)
 
 
 def gradients(sizes: Mapping[str, int], rng: Any) -> dict[str, Any]:
-    """Gradients of five steps, some of them so faint that epsilon counts, for a kernel, a bias and a scalar."""
+    """Gradients of five steps for a kernel, a bias and a scalar. Some are so small that epsilon matters."""
     D, F = sizes["D"], sizes["F"]
-    sizes_of_rows = 10.0 ** rng.integers(-3, 2, (STEPS, D, 1))
+    row_scales = 10.0 ** rng.integers(-3, 2, (STEPS, D, 1))
     return {
-        "kernel": (sizes_of_rows * rng.standard_normal((STEPS, D, F))).astype("float32"),
+        "kernel": (row_scales * rng.standard_normal((STEPS, D, F))).astype("float32"),
         "bias": rng.standard_normal((STEPS, F)).astype("float32"),
         "temperature": rng.standard_normal(STEPS).astype("float32"),
         "learning_rate": 0.1,
@@ -34,12 +34,12 @@ PROBLEM = Problem(
     cases={"cases": Cases(gradients, {"D": (3, 4), "F": (2, 5)}, draws=2)},
     checks=(
         Check("first update", 1, "updates", leaves="update.0"),
-        Check("updates of five steps", 3, "updates", leaves="update"),
-        Check("compiled updates of five steps", 2, "updates", leaves="compiled"),
+        Check("five updates", 3, "updates", leaves="update"),
+        Check("five updates, compiled", 2, "updates", leaves="compiled"),
         Check("inside nnx.Optimizer", 1, "optimizing", leaves="parameters"),
         Check(
             "compiled once", 1, "optimizing", leaves="traces", compare="at_most", tolerance=ONE_MORE,
-            advice="The state changes its structure or the types in it from step to step, so that jit compiles again.",
+            advice="jit compiled the update more than once. Return a state with the structure, shapes and dtypes of the old one.",
         ),
     ),
 )  # fmt: skip

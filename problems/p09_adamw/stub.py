@@ -8,8 +8,8 @@ import optax
 def adamw(
     learning_rate: float, b1: float, b2: float, epsilon: float, weight_decay: float
 ) -> optax.GradientTransformation:
-    """Adam with decoupled weight decay for every parameter.
+    """AdamW: Adam with decoupled weight decay for every parameter.
 
-    Its `update(gradients, state, parameters)` returns what to add to the parameters, and the new state.
+    `update(gradients, state, parameters)` returns the pair (updates to add to the parameters, new state).
     """
     raise NotImplementedError

@@ -1,4 +1,4 @@
-"""What problem 10 looks at: the rate at every step of a short run, called alone and by an optimizer. Runs in workers."""
+"""Probes of problem 10: the rate at every step of a short run, called directly and by an optimizer. Runs in workers."""
 
 from collections.abc import Callable
 from typing import Any
@@ -12,33 +12,33 @@ from grader.problem import Case
 from grader.worker.pytrees import BadOutputError
 from grader.worker.subject import Reading, Subject, is_tracing_error
 
-AFTER = 6  # steps looked at beyond the end
+AFTER = 6  # steps compared after the end of the decay
 
 
 def rates(subject: Subject, case: Case) -> Reading:
-    """The rate at each step, by stretch of the curve, and whether the schedule can be traced."""
+    """The rates of the warm-up, the cosine and the steps after it, and whether the schedule can be traced."""
     schedule, (warmup, end) = _schedule(subject, case), _steps(case)
     steps = jnp.arange(end + AFTER)
     try:
-        found, traceable = subject.once("rates", case, lambda: jax.jit(jax.vmap(schedule))(steps)), True
+        curve, traceable = subject.once("rates", case, lambda: jax.jit(jax.vmap(schedule))(steps)), True
     except Exception as error:
         if not is_tracing_error(error):
             raise
-        found, traceable = jnp.stack([jnp.asarray(schedule(step)) for step in range(len(steps))]), False
-    if found.shape != steps.shape:
-        raise BadOutputError(f"the schedule returned an array of shape {found.shape[1:]}; it must return one number")
+        curve, traceable = jnp.stack([jnp.asarray(schedule(step)) for step in range(len(steps))]), False
+    if curve.shape != steps.shape:
+        raise BadOutputError(f"the schedule returned an array of shape {curve.shape[1:]}; it must return a scalar")
     return Reading(
         {
-            "rate.warmup": found[: warmup + 1],
-            "rate.cosine": found[warmup : end + 1],
-            "rate.after": found[end:],
+            "rate.warmup": curve[: warmup + 1],
+            "rate.cosine": curve[warmup : end + 1],
+            "rate.after": curve[end:],
             "traceable": np.int32(traceable),
         }
     )
 
 
 def optimizing(subject: Subject, case: Case) -> Reading:
-    """The rate that plain gradient descent takes from the schedule at each of its steps."""
+    """The rate that `optax.sgd` takes from the schedule at each step."""
     tx = optax.sgd(_schedule(subject, case))
 
     def step(state: Any, _: None) -> tuple[Any, jax.Array]:

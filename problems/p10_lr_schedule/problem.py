@@ -1,16 +1,17 @@
-"""Problem 10: the learning rate over a run."""
+"""Problem 10: a learning-rate schedule."""
 
 from collections.abc import Mapping
 from typing import Any
 
 from grader.problem import EXACT, Cases, Check, Entry, Problem, Tolerance
 
-# A rate is compared with itself, however small: relatively. Float32 cosines near their end are right to 1e-5 of the peak,
-# which is 1e-4 of the floor.
+# Rates are compared relatively, because they may be tiny. Near its end, a float32 cosine has an error of about 1e-5 of the
+# peak, which is 1e-4 of the floor.
 RATE = Tolerance(rtol=2e-4, atol=1e-12)
 
 
 def run(sizes: Mapping[str, int], rng: Any) -> dict[str, Any]:
+    """The arguments of a schedule: a peak, a warm-up, and the step at which the decay ends."""
     warmup = sizes["warmup"]
     peak = float(rng.choice([3e-4, 1.4e-3]))
     return {"peak": peak, "warmup_steps": warmup, "decay_steps": warmup + sizes["cosine"]}
@@ -27,12 +28,12 @@ PROBLEM = Problem(
     checks=(
         Check("warm-up", 1, "rates", leaves="rate.warmup", tolerance=RATE),
         Check("cosine", 2, "rates", leaves="rate.cosine", tolerance=RATE),
-        Check("after the end", 1, "rates", leaves="rate.after", tolerance=RATE),
+        Check("after decay_steps", 1, "rates", leaves="rate.after", tolerance=RATE),
         Check("no warm-up", 1, "rates", leaves="rate", cases="no warm-up", tolerance=RATE),
         Check(
-            "can be traced", 1, "rates", leaves="traceable", tolerance=EXACT, words={0: "an error", 1: "a rate"},
-            advice="The schedule looks at the value of the step, which jit does not know. Choose with `jnp.where`, not `if`.",
+            "works under jit", 1, "rates", leaves="traceable", tolerance=EXACT, words={0: "no", 1: "yes"},
+            advice="The schedule needs the value of the step, which is unknown under jit. Choose with `jnp.where`, not `if`.",
         ),
-        Check("rates of an optimizer", 1, "optimizing", leaves="rate", tolerance=RATE),
+        Check("inside an optimizer", 1, "optimizing", leaves="rate", tolerance=RATE),
     ),
 )  # fmt: skip

@@ -9,9 +9,9 @@ from jaxtyping import Array, Float, Int
 def warmup_cosine(
     peak: float, warmup_steps: int, decay_steps: int
 ) -> Callable[[int | Int[Array, ""]], Float[Array, ""]]:
-    """A schedule: the learning rate of update number `step`, from 0.
+    """A schedule: a function from the number of an update, counted from 0, to its learning rate.
 
-    From 1e-5 of the peak in a straight line to the peak at `warmup_steps`, by half a cosine to a tenth of it at
-    `decay_steps`, and constant from there.
+    The rate rises in a straight line from 1e-5 of the peak at step 0 to the peak at step `warmup_steps`. It falls by half a
+    cosine to a tenth of the peak at step `decay_steps`, and stays there.
     """
     raise NotImplementedError

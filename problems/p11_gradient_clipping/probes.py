@@ -1,4 +1,4 @@
-"""What problem 11 looks at: a clipped tree and its norm, compiled. Runs in workers."""
+"""The probe of problem 11: a clipped tree and the reported norm, compiled. Runs in workers."""
 
 from typing import Any
 
@@ -10,16 +10,17 @@ from grader.worker.subject import Reading, Subject, run
 
 
 def clipping(subject: Subject, case: Case) -> Reading:
-    """The clipped leaves by name, and the norm that was reported."""
+    """The clipped leaves by name, and the reported norm."""
     v = case.values
     gradients = {"embed": v["embedding"], "blocks": [{"kernel": v["kernel"], "bias": v["bias"]}], "scale": v["scale"]}
     max_norm = v["max_norm"]
 
     def program(gradients: Any) -> Any:
-        found = subject.call("clip_by_global_norm", gradients, max_norm)
-        if not (isinstance(found, tuple | list) and len(found) == 2):
+        result = subject.call("clip_by_global_norm", gradients, max_norm)
+        if not (isinstance(result, tuple | list) and len(result) == 2):
             raise BadOutputError("`clip_by_global_norm` must return the pair (clipped, norm)")
-        return {**named(found[1], "norm"), **named(found[0], "clipped")}
+        clipped, norm = result
+        return {**named(norm, "norm"), **named(clipped, "clipped")}
 
     arrays, notes = run(subject.once("program", case, lambda: jax.jit(program)), gradients)
     return Reading(arrays, notes)

@@ -1,4 +1,4 @@
-"""Problem 11: clip a gradient by its global norm, and report the norm."""
+"""Problem 11: clipping a gradient by its global norm, and reporting the norm."""
 
 from collections.abc import Mapping
 from functools import partial
@@ -10,7 +10,7 @@ MAX_NORM = 1.5
 
 
 def tree(share: float, sizes: Mapping[str, int], rng: Any) -> dict[str, Any]:
-    """Leaves of different lengths, scaled so that `MAX_NORM` is `share` of their norm."""
+    """Leaves of different lengths, scaled so that `MAX_NORM` is `share` times their global norm."""
     D, F = sizes["D"], sizes["F"]
     leaves = {
         "embedding": rng.standard_normal((F, D)),
@@ -24,8 +24,9 @@ def tree(share: float, sizes: Mapping[str, int], rng: Any) -> dict[str, Any]:
 
 
 def zeros(sizes: Mapping[str, int], rng: Any) -> dict[str, Any]:
-    found = tree(1.0, sizes, rng)
-    return {key: 0 * value if key != "max_norm" else MAX_NORM for key, value in found.items()}
+    """The leaves of `tree`, all zero."""
+    values = tree(1.0, sizes, rng)
+    return {key: 0 * value if key != "max_norm" else MAX_NORM for key, value in values.items()}
 
 
 SIZES = {"D": (2, 3), "F": (3, 4)}
@@ -41,9 +42,9 @@ PROBLEM = Problem(
     },
     checks=(
         Check("norm before clipping", 1, "clipping", leaves="norm", cases="long"),
-        Check("long gradients are shortened", 2, "clipping", leaves="clipped", cases="long"),
-        # Multiplied by 1, or not at all: no bit changes.
-        Check("short gradients are left alone", 1, "clipping", leaves="clipped", cases="short", tolerance=EXACT),
-        Check("no gradient at all", 1, "clipping", cases="zero", tolerance=EXACT),
+        Check("long gradients shortened", 2, "clipping", leaves="clipped", cases="long"),
+        # A factor of 1 changes no bit.
+        Check("short gradients unchanged", 1, "clipping", leaves="clipped", cases="short", tolerance=EXACT),
+        Check("gradient of zeros", 1, "clipping", cases="zero", tolerance=EXACT),
     ),
 )

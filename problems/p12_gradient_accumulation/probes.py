@@ -1,4 +1,4 @@
-"""What problem 12 looks at: loss, gradients and norm of a batch in parts, and the memory they take. Runs in workers."""
+"""Probes of problem 12: loss, gradients and norm of a batch in microbatches, and the memory used. Runs in workers."""
 
 from typing import Any
 
@@ -14,7 +14,7 @@ from grader.worker.subject import Reading, Subject, run
 
 
 def accumulating(subject: Subject, case: Case) -> Reading:
-    """The mean loss, the clipped gradients by name, and the norm."""
+    """The mean loss, the clipped gradients by name, and their norm before clipping."""
     parameters, token_ids = _inputs(case)
     program = subject.once("program", case, lambda: jax.jit(_program(subject, case)))
     arrays, notes = run(program, parameters, token_ids)
@@ -45,11 +45,12 @@ def _program(subject: Subject, case: Case) -> Any:
         return jnp.sum(losses * real), jnp.sum(real)
 
     def program(parameters: Any, token_ids: Any) -> Any:
-        how = (values["microbatches"], values["max_norm"])
-        found = subject.call("accumulated_gradients", loss_sum, parameters, token_ids, *how)
-        if not (isinstance(found, tuple | list) and len(found) == 3):
-            raise BadOutputError("`accumulated_gradients` must return (loss, gradients, norm)")
-        return {**named(found[0], "loss"), **named(found[1], "gradients"), **named(found[2], "norm")}
+        sizes = (values["microbatches"], values["max_norm"])
+        result = subject.call("accumulated_gradients", loss_sum, parameters, token_ids, *sizes)
+        if not (isinstance(result, tuple | list) and len(result) == 3):
+            raise BadOutputError("`accumulated_gradients` must return the triple (loss, gradients, norm)")
+        loss, gradients, norm = result
+        return {**named(loss, "loss"), **named(gradients, "gradients"), **named(norm, "norm")}
 
     return program
 

@@ -1,4 +1,4 @@
-"""Problem 12: a large batch in the memory of a small one."""
+"""Problem 12: gradient accumulation, a large batch in the memory of a small one."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -35,11 +35,11 @@ PROBLEM = Problem(
     checks=(
         Check("mean loss", 1, "accumulating", leaves="loss"),
         Check("norm before clipping", 1, "accumulating", leaves="norm"),
-        Check("gradients, clipped", 2, "accumulating", leaves="gradients"),
+        Check("clipped gradients", 2, "accumulating", leaves="gradients"),
         memory(
             "microbatch", points=2,
-            advice="The compiled program holds the activations of many microbatches at once. Take each one's gradient inside "
-            "`jax.lax.scan`, and carry only the sums.",
+            advice="The compiled program holds the activations of many microbatches at once. "
+            "Take the gradient of each microbatch inside `jax.lax.scan`, and carry only the sums.",
         ),
     ),
 )  # fmt: skip

@@ -6,7 +6,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, Int, PyTree
 
-# Once problem 11 is done: from p11_gradient_clipping import clip_by_global_norm
+# When problem 11 is done: from p11_gradient_clipping import clip_by_global_norm
 
 
 def accumulated_gradients(
@@ -16,9 +16,9 @@ def accumulated_gradients(
     microbatches: int,
     max_norm: float,
 ) -> tuple[Float[Array, ""], PyTree, Float[Array, ""]]:
-    """(mean loss, its gradients clipped to `max_norm`, their norm before that), of the whole batch.
+    """The triple (mean loss of the whole batch, its gradients clipped to `max_norm`, their norm before clipping).
 
-    `loss_sum(parameters, rows)` returns (sum of losses, number of targets). At most B / microbatches rows are in work at a
-    time.
+    `loss_sum(parameters, rows)` returns (sum of the losses, number of targets). Call it on B / microbatches rows at a time,
+    and hold the activations of only one microbatch.
     """
     raise NotImplementedError

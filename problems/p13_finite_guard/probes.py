@@ -1,4 +1,4 @@
-"""What problem 13 looks at: a guarded optimizer on good and bad gradients, and trees with bad leaves. Runs in workers."""
+"""Probes of problem 13: a guarded optimizer on good and bad gradients, and trees with bad leaves. Runs in workers."""
 
 from typing import Any
 
@@ -11,13 +11,13 @@ from grader.problem import Case
 from grader.worker.pytrees import BadOutputError, named
 from grader.worker.subject import Reading, Subject, run
 
-NOWHERE, ELSEWHERE = -1, -2
+NO_LEAF, UNKNOWN_PATH = -1, -2
 BAD = (None, np.nan, np.inf, -np.inf)
 
 
 def guarding(subject: Subject, case: Case) -> Reading:
-    """The updates of each step, how many were skipped so far, the inner mean at the end, and whether jit can trace it."""
-    # Its update is the mean gradient times the count, so that an advanced count shows as well as a poisoned mean.
+    """The updates and the `skipped` count of each step, the inner mean at the end, and whether jit can trace the update."""
+    # The update is the mean gradient times the step count, so it reveals both a bad mean and a count that advanced.
     inner = optax.chain(optax.trace(decay=0.9), optax.scale_by_schedule(lambda count: -0.1 * (1 + count)))
     kind = optax.GradientTransformation, "an optax.GradientTransformation"
     tx = subject.call("finite_guard", inner, returns=kind)
@@ -40,13 +40,13 @@ def guarding(subject: Subject, case: Case) -> Reading:
 def _skipped(state: Any) -> Any:
     skipped = state.get("skipped") if isinstance(state, dict) else getattr(state, "skipped", None)
     if skipped is None or jnp.shape(skipped):
-        raise BadOutputError("the state has no field `skipped` that is a number")
+        raise BadOutputError("the state has no scalar field `skipped`; add one that counts the skipped steps")
     return jnp.asarray(skipped, jnp.int32)
 
 
 def searching(subject: Subject, case: Case) -> Reading:
-    """For each tree, the number of the leaf that was named."""
-    found = []
+    """For each tree, the number of the leaf that `first_nonfinite` names."""
+    leaf_numbers = []
     for bad in case.values["bad"]:
         leaves = [np.array(row) for row in case.values["x"]]
         for leaf, kind in zip(leaves, bad, strict=True):
@@ -55,9 +55,9 @@ def searching(subject: Subject, case: Case) -> Reading:
         a, b, c, d, head = map(jnp.asarray, leaves)
         tree = {"blocks": [{"attn": a, "ff": b}, {"attn": c, "ff": d}], "head": head}
         paths = [jax.tree_util.keystr(path) for path, _ in jax.tree_util.tree_flatten_with_path(tree)[0]]
-        said = subject.call("first_nonfinite", tree)
-        found.append(NOWHERE if said is None else paths.index(said) if said in paths else ELSEWHERE)
-    return Reading({"found": np.array(found, np.int32)})
+        path = subject.call("first_nonfinite", tree)
+        leaf_numbers.append(NO_LEAF if path is None else paths.index(path) if path in paths else UNKNOWN_PATH)
+    return Reading({"first_bad_leaf": np.array(leaf_numbers, np.int32)})
 
 
 PROBES = {"guarding": guarding, "searching": searching}

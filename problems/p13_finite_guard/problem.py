@@ -1,4 +1,4 @@
-"""Problem 13: skip non-finite updates, and find where the first one came from."""
+"""Problem 13: a guard that skips non-finite updates, and a search for the first bad leaf."""
 
 from collections.abc import Mapping
 from functools import partial
@@ -10,7 +10,7 @@ STEPS = 6
 
 
 def gradients(bad_steps: tuple[int, ...], sizes: Mapping[str, int], rng: Any) -> dict[str, Any]:
-    """Six gradients; in those of `bad_steps` one number of one leaf is bad, by turns infinite, NaN and minus infinite."""
+    """Six gradients. In each of the `bad_steps`, one number of one leaf is replaced by ∞, NaN or -∞, in turn."""
     bias = rng.standard_normal((STEPS, sizes["D"])).astype("float32")
     embed = rng.standard_normal((STEPS, sizes["V"], sizes["D"])).astype("float32")
     for turn, step in enumerate(bad_steps):
@@ -20,14 +20,14 @@ def gradients(bad_steps: tuple[int, ...], sizes: Mapping[str, int], rng: Any) ->
 
 
 def large(sizes: Mapping[str, int], rng: Any) -> dict[str, Any]:
-    """Finite gradients whose sum is not."""
-    found = gradients((), sizes, rng)
-    found["a_embed"][1, :2] = 3e38
-    return found
+    """Finite gradients whose sum is not finite."""
+    values = gradients((), sizes, rng)
+    values["a_embed"][1, :2] = 3e38
+    return values
 
 
 def activations(sizes: Mapping[str, int], rng: Any) -> dict[str, Any]:
-    """For each of several trees of five leaves, which numbers in them are replaced: by NaN, infinity, or none."""
+    """Several trees of five leaves. `bad` says for each leaf whether one number is replaced by NaN or an infinity, or none is."""
     bad = rng.integers(0, 2, (sizes["trees"], 5)).astype("int32")
     bad *= rng.integers(1, 4, bad.shape).astype("int32")
     bad[0] = 0
@@ -48,19 +48,19 @@ PROBLEM = Problem(
         "trees": Cases(activations, {"trees": (8,), "D": (3,)}, draws=1),
     },
     checks=(
-        Check("good steps are as before", 1, "guarding", leaves="update", cases="good"),
-        Check("bad steps change nothing", 2, "guarding", leaves="update", cases="bad"),
+        Check("good steps unchanged", 1, "guarding", leaves="update", cases="good"),
+        Check("bad steps skipped", 2, "guarding", leaves="update", cases="bad"),
         Check(
-            "can be compiled", 1, "guarding", leaves="traceable", cases="good", tolerance=EXACT,
-            words={0: "an error", 1: "a step"},
-            advice="Whether the gradient is finite is not known while jit traces the update. Choose with `jax.lax.cond`.",
+            "works under jit", 1, "guarding", leaves="traceable", cases="good", tolerance=EXACT,
+            words={0: "no", 1: "yes"},
+            advice="While jit traces the update, it is unknown whether the gradient is finite. Choose with `jax.lax.cond`.",
         ),
-        Check("the inner state too", 1, "guarding", leaves="inner", cases="bad"),
-        Check("skipped steps are counted", 1, "guarding", leaves="skipped", cases="bad", tolerance=EXACT),
-        Check("large but finite gradients pass", 1, "guarding", leaves="skipped", cases="large", tolerance=EXACT),
+        Check("inner state unchanged by bad steps", 1, "guarding", leaves="inner", cases="bad"),
+        Check("skipped steps counted", 1, "guarding", leaves="skipped", cases="bad", tolerance=EXACT),
+        Check("large but finite gradients accepted", 1, "guarding", leaves="skipped", cases="large", tolerance=EXACT),
         Check(
-            "the first bad leaf", 2, "searching", leaves="found", cases="trees", tolerance=EXACT,
-            words={-1: "None", -2: "no path of the tree", 0: "['blocks'][0]['attn']", 1: "['blocks'][0]['ff']",
+            "first bad leaf", 2, "searching", leaves="first_bad_leaf", cases="trees", tolerance=EXACT,
+            words={-1: "None", -2: "a path that is not in the tree", 0: "['blocks'][0]['attn']", 1: "['blocks'][0]['ff']",
                    2: "['blocks'][1]['attn']", 3: "['blocks'][1]['ff']", 4: "['head']"},
         ),
     ),

@@ -7,13 +7,13 @@ from jaxtyping import PyTree
 
 
 def finite_guard(inner: optax.GradientTransformation) -> optax.GradientTransformation:
-    """`inner`, but a step with any NaN or infinity in its gradients is not taken.
+    """The transformation `inner`, except that it skips each step whose gradients hold a NaN or an infinity.
 
-    Its state has a field `skipped`, an int32 scalar: how many steps were not taken.
+    Its state has a field `skipped`, an int32 scalar: the number of steps skipped so far.
     """
     raise NotImplementedError
 
 
 def first_nonfinite(tree: PyTree) -> str | None:
-    """The path of the first leaf that holds a NaN or an infinity, as `jax.tree_util.keystr` writes it; None if none does."""
+    """The path of the first leaf that holds a NaN or an infinity, as written by `jax.tree_util.keystr`; None if none does."""
     raise NotImplementedError

@@ -1,4 +1,4 @@
-"""What problem 14 looks at: a fresh model trained to repeat random tokens. Runs in workers."""
+"""The probe of problem 14: a fresh model, trained to repeat random tokens. Runs in workers."""
 
 from typing import Any
 from unittest.mock import patch
@@ -14,22 +14,22 @@ from grader.worker.subject import Reading, Subject
 
 
 def learning(subject: Subject, case: Case) -> Reading:
-    """Where the loss starts and ends, whether the model then repeats, and its first loss from given parameters."""
+    """The first and last loss of a run, the tokens that the trained model gives, and the first loss of given parameters."""
     token_ids = jnp.asarray(case.values["token_ids"])
     V = int(case.values["vocab_size"])
-    given = subject.maker("AToA", case)()
+    given = subject.constructor("AToA", case)()
     fill_module(given, case.seed)
     with patch.object(nnx.Optimizer, "update", autospec=True, side_effect=nnx.Optimizer.update) as update:
         first = _learn(subject, given, token_ids[:1])
-    model: Any = subject.maker("AToA", case)()
+    model: Any = subject.constructor("AToA", case)()
     losses = _learn(subject, model, token_ids)
     return Reading(
         {
             "first_loss": first[0],
-            "start_off_by": jnp.abs(losses[0] - np.log(V)),
+            "distance_from_ln_V": jnp.abs(losses[0] - np.log(V)),
             "last_loss": jnp.abs(losses[-1]),
             "repeats": jnp.argmax(model(jnp.arange(V)), -1),
-            # No check looks at this; it tells a step that never updates from one whose updates are lost.
+            # No check compares this leaf. It tells a step that never updates from one whose updates are lost.
             "updates": np.int32(update.call_count),
         }
     )

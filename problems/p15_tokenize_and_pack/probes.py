@@ -1,4 +1,4 @@
-"""What problem 15 looks at: ids and windows, made with a small encoding. Runs in workers."""
+"""Probes of problem 15: ids made with a small encoding, and windows of ids. Runs in workers."""
 
 from functools import cache
 from typing import Any
@@ -11,7 +11,7 @@ from grader.problem import Case
 from grader.worker.pytrees import BadOutputError, described, named
 from grader.worker.subject import Reading, Subject
 
-# GPT-2's way to cut text into words before the pairs are merged.
+# The pattern by which GPT-2 splits text into words before it merges pairs.
 WORDS = r"""'(?:[sdmt]|ll|ve|re)| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+"""
 MERGES = [
     "th",
@@ -38,7 +38,7 @@ MERGES = [
 
 @cache
 def encoding() -> tiktoken.Encoding:
-    """Single bytes, a few merges, and the end of a text."""
+    """A small encoding: single bytes, a few merges, and end-of-text."""
     ranks = {bytes([i]): i for i in range(256)}
     for merge in MERGES:
         ranks[merge.encode()] = len(ranks)
@@ -47,20 +47,20 @@ def encoding() -> tiktoken.Encoding:
 
 def tokenizing(subject: Subject, case: Case) -> Reading:
     """The ids of a text."""
-    return Reading({"token_ids": _whole(subject.call("tokenize", case.values["text"], encoding()), "tokenize")})
+    return Reading({"token_ids": _array(subject.call("tokenize", case.values["text"], encoding()), "tokenize")})
 
 
 def packing(subject: Subject, case: Case) -> Reading:
     """The windows of a stream."""
     values = case.values
     windows = subject.call("pack", values["token_ids"], values["context"], values["pad_id"])
-    return Reading({"windows": _whole(windows, "pack")})
+    return Reading({"windows": _array(windows, "pack")})
 
 
-def _whole(value: Any, name: str) -> Any:
-    """An array of whole numbers, int64 taken for int32. Raises BadOutputError for anything else."""
+def _array(value: Any, name: str) -> Any:
+    """The array that the entry `name` returned. Raises BadOutputError if it is not an array."""
     if not isinstance(value, jax.Array | np.ndarray):
-        raise BadOutputError(f"`{name}` returned {described(value)}; it must return an array, int32")
+        raise BadOutputError(f"`{name}` returned {described(value)}; it must return an int32 array")
     return named(value, name)[name]
 
 

@@ -10,7 +10,7 @@ WORDS = "the cat sat on a mat and Zoë said: hello, little ☂ one day they foun
 
 
 def stories(sizes: Mapping[str, int], rng: Any) -> dict[str, Any]:
-    """A file as TinyStories come: markers on lines of their own, here and there nothing between two of them."""
+    """A file in the format of TinyStories: markers on lines of their own, some of them with nothing in between."""
     parts = []
     for number in range(sizes["stories"]):
         words = rng.choice(WORDS, rng.integers(3, 9))
@@ -21,6 +21,7 @@ def stories(sizes: Mapping[str, int], rng: Any) -> dict[str, Any]:
 
 
 def stream(sizes: Mapping[str, int], rng: Any) -> dict[str, Any]:
+    """N distinct ids to pack, and a padding id that none of them equals."""
     N = sizes["N"]
     return {"token_ids": rng.permutation(N).astype("int32") + 5, "context": sizes["T"], "pad_id": -1 - sizes["T"]}
 
@@ -37,8 +38,8 @@ PROBLEM = Problem(
     },
     checks=(
         Check("token ids", 3, "tokenizing", leaves="token_ids", cases="text", tolerance=EXACT),
-        Check("a remainder is kept", 2, "packing", leaves="windows", cases="remainder", tolerance=EXACT),
+        Check("remainder kept", 2, "packing", leaves="windows", cases="remainder", tolerance=EXACT),
         Check("no remainder, no padding", 1, "packing", leaves="windows", cases="no remainder", tolerance=EXACT),
-        Check("nothing gives no window", 1, "packing", leaves="windows", cases="nothing", tolerance=EXACT),
+        Check("empty stream", 1, "packing", leaves="windows", cases="nothing", tolerance=EXACT),
     ),
 )

@@ -6,13 +6,13 @@ from jaxtyping import Int
 
 
 def tokenize(text: str, encoding: tiktoken.Encoding) -> Int[np.ndarray, "N"]:
-    """The ids of all stories in `text`, which are separated by <|endoftext|>; each ends with `encoding.eot_token`.
+    """The ids of all stories in `text`, (N,), each followed by `encoding.eot_token`.
 
-    White space around a story is stripped, and empty stories are left out.
+    <|endoftext|> separates the stories. White space around a story is stripped, and empty stories are left out.
     """
     raise NotImplementedError
 
 
 def pack(token_ids: Int[np.ndarray, "N"], context: int, pad_id: int) -> Int[np.ndarray, "W T"]:
-    """Windows of `context` ids, side by side; the last is filled up with `pad_id`. token_ids: (N,). Returns (W, T)."""
+    """The ids, (N,), cut into windows of `context` ids, (W, T). The last window is filled with `pad_id` on the right."""
     raise NotImplementedError

@@ -1,4 +1,4 @@
-"""What problem 17 looks at besides numbers: how layers start, and how the program grows with them. Runs in workers."""
+"""Probes of problem 17: the initial values of the layers, and the growth of the program with depth. Runs in workers."""
 
 from dataclasses import replace
 
@@ -15,7 +15,7 @@ NAME = "LayerStack"
 
 
 def stacking(subject: Subject, case: Case) -> Reading:
-    """How many pairs of layers start with the same matrices, and by how many lines the program grows for four layers more."""
+    """The number of pairs of layers that share an initial matrix, and the lines that four more layers add to the program."""
     depth = int(case.values["num_layers"])
 
     def lines(depth: int) -> int:
@@ -24,7 +24,7 @@ def stacking(subject: Subject, case: Case) -> Reading:
         return size(call, parameters, arrays)
 
     growth = subject.once("growth", case, lambda: lines(depth + 4) - lines(depth))
-    model = subject.maker(NAME, case)()
+    model = subject.constructor(NAME, case)()
     matrices = [x for x in named(nnx.state(model, nnx.Param), "").values() if x.ndim == 3 and len(x) == depth]
     pairs = [(i, j) for i in range(depth) for j in range(i)]
     equal = sum(any(bool(np.array_equal(x[i], x[j])) for x in jax.device_get(matrices)) for i, j in pairs)

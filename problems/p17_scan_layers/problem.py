@@ -1,14 +1,14 @@
-"""Problem 17: a stack of layers whose program does not grow with its depth."""
+"""Problem 17: a stack of layers whose program does not grow with the depth."""
 
 from collections.abc import Mapping
 from typing import Any
 
-from grader.checks import output_and_gradient, parameters
-from grader.problem import EXACT, Cases, Check, Entry, Problem, Tolerance
+from grader.checks import exact, output_and_gradient, parameters
+from grader.problem import Cases, Entry, Problem, Tolerance
 
 STACK = "LayerStack"
 
-# The gradient has come through several blocks, where rounding errors grow a little with each.
+# The gradient passes through several blocks, and rounding errors grow a little in each.
 DEEP = Tolerance(rtol=1e-4, atol=1e-4)
 
 
@@ -26,13 +26,14 @@ PROBLEM = Problem(
     checks=(
         parameters(STACK, points=1),
         *output_and_gradient(STACK, wrt="parameters", points=(2, 1), tolerance=DEEP),
-        Check(
-            "layers start different", 1, "stacking", leaves="equal_layers", tolerance=EXACT,
-            advice="Two layers drew the same initial values. Give each a key of its own: `nnx.split_rngs(splits=num_layers)`.",
+        exact(
+            "layers initialized differently", 1, "stacking", "equal_layers",
+            advice="Two layers start with the same matrix. Give each layer its own key: `nnx.split_rngs(splits=num_layers)`.",
         ),
-        Check(
-            "program does not grow with depth", 2, "stacking", leaves="growth", compare="at_most", tolerance=EXACT,
-            advice="With four layers more the program has more lines: the blocks are unrolled. Run them with `jax.lax.scan`.",
+        exact(
+            "program does not grow with depth", 2, "stacking", "growth", compare="at_most",
+            advice="Four more layers make the program that many lines longer, so the blocks are unrolled. Run them with "
+            "`jax.lax.scan`.",
         ),
     ),
 )  # fmt: skip

@@ -1,4 +1,4 @@
-"""Problem 17: many layers in a program for one. The page is in pages/p17_scan_layers.md."""
+"""Problem 17: layers by scan. The page is in pages/p17_scan_layers.md."""
 
 import jax
 from flax import nnx
@@ -8,10 +8,10 @@ from jaxtyping import Array, Float
 
 
 class LayerStack(nnx.Module):
-    """GPT blocks one after the other, their parameters stacked along a first axis L, run by one loop."""
+    """L GPT blocks whose parameters are stacked along a first axis L, run one after the other by a scan."""
 
     def __init__(self, d_model: int, num_heads: int, d_ff: int, num_layers: int, rngs: nnx.Rngs):
-        """Makes `blocks`: one GPTBlock whose leaves have a leading axis of `num_layers`."""
+        """Builds `blocks`: one GPTBlock whose leaves have a leading axis of size `num_layers`."""
         raise NotImplementedError
 
     def __call__(self, x: Float[Array, "T D"]) -> Float[Array, "T D"]:

@@ -1,4 +1,4 @@
-"""What problem 18 looks at besides numbers: the memory that loss and gradient take. Runs in workers."""
+"""Probe of problem 18: the memory that loss and gradient take. Runs in workers."""
 
 from typing import Any
 

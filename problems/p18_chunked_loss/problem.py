@@ -1,4 +1,4 @@
-"""Problem 18: the loss of a large head in little memory."""
+"""Problem 18: the loss of a large vocabulary in little memory."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -35,13 +35,13 @@ PROBLEM = Problem(
     },
     checks=(
         *output_and_gradient(LOSS, wrt=["x", "embedding"], points=(1, 2)),
-        output(LOSS, points=1, name="chunk does not divide", cases="remainder"),
+        output(LOSS, points=1, name="chunk size does not divide T - 1", cases="remainder"),
         output(LOSS, points=1, name="padding does not count", cases="padded"),
         output(LOSS, points=1, name="nothing to predict gives 0", cases="nothing"),
         memory(
             "chunk", points=2,
-            advice="The gradient's program holds the logits of many chunks. Put `jax.checkpoint` around the body of the scan, so "
-            "that it saves only its inputs.",
+            advice="The program of loss and gradient holds the logits of many chunks at once. Put `jax.checkpoint` around the "
+            "body of the scan: then the scan saves only the inputs of the body.",
         ),
     ),
 )  # fmt: skip

@@ -1,4 +1,4 @@
-"""What problem 19 looks at: values, and the dtypes in the traced program. Runs in workers."""
+"""Probe of problem 19: values, and the dtypes in the traced program. Runs in workers."""
 
 from typing import Any
 
@@ -12,12 +12,12 @@ from grader.worker.compiled import equations
 from grader.worker.pytrees import named
 from grader.worker.subject import Reading, Subject, run
 
-# A maximum is exact in any precision, so it may be taken of bfloat16.
-DELICATE = {"exp", "exp2", "log", "log1p", "rsqrt", "sqrt", "reduce_sum", "cumsum", "logistic"}
+# Operations that must not work on bfloat16. A maximum is exact in any precision, so it is not listed.
+NEED_FLOAT32 = {"exp", "exp2", "log", "log1p", "rsqrt", "sqrt", "reduce_sum", "cumsum", "logistic"}
 
 
 def precision(subject: Subject, case: Case) -> Reading:
-    """Logits, loss and gradient, and how many equations of the loss work in a dtype that the page does not allow."""
+    """Logits, loss and gradient, and the number of operations of the loss in a dtype that the page does not allow."""
     graphdef, parameters, rest = subject.build("MixedLM", case)
     token_ids, pad_id = jnp.asarray(case.values["token_ids"]), case.values["pad_id"]
 
@@ -35,18 +35,19 @@ def precision(subject: Subject, case: Case) -> Reading:
 
 
 def _dtypes(program: Any, *args: Any) -> dict[str, Any]:
-    """How many products have an operand that is not bfloat16, and how many delicate operations one that is."""
-    products, rough = 0, dict.fromkeys(("exponentials", "logarithms", "roots", "sums"), 0)
+    """The number of products with an operand that is not bfloat16, and of NEED_FLOAT32 operations with one that is."""
+    products, in_bfloat16 = 0, dict.fromkeys(("exponentials", "logarithms", "roots", "sums"), 0)
     for equation in equations(program, *args):
         dtypes = [v.aval.dtype for v in equation.invars if hasattr(v.aval, "dtype")]
         name = equation.primitive.name
         if name == "dot_general":
             products += any(dtype != jnp.bfloat16 for dtype in dtypes)
-        elif name in DELICATE and jnp.bfloat16 in dtypes:
+        elif name in NEED_FLOAT32 and jnp.bfloat16 in dtypes:
             kind = {"exp": "exponentials", "exp2": "exponentials", "logistic": "exponentials", "log": "logarithms",
                     "log1p": "logarithms", "rsqrt": "roots", "sqrt": "roots"}.get(name, "sums")  # fmt: skip
-            rough[kind] += 1
-    return {"products_in_float32": np.int32(products), **{f"rough.{key}": np.int32(n) for key, n in rough.items()}}
+            in_bfloat16[kind] += 1
+    counts = {f"in_bfloat16.{kind}": np.int32(count) for kind, count in in_bfloat16.items()}
+    return {"products_in_float32": np.int32(products), **counts}
 
 
 PROBES = {"precision": precision}

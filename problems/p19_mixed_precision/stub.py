@@ -1,4 +1,4 @@
-"""Problem 19: bfloat16 where it is harmless. The page is in pages/p19_mixed_precision.md."""
+"""Problem 19: mixed precision. The page is in pages/p19_mixed_precision.md."""
 
 import jax
 import jax.numpy as jnp
@@ -9,10 +9,10 @@ from jaxtyping import Array, Float, Int
 
 
 class MixedLM(nnx.Module):
-    """One block with one head, tied. Parameters in float32, matrix products in bfloat16."""
+    """A language model of one block with one head, and a tied output head. Float32 parameters, bfloat16 matrix products."""
 
     def __init__(self, vocab_size: int, d_model: int, d_ff: int, rngs: nnx.Rngs):
-        """Makes `embed`, `ln1`, `q_proj`, `k_proj`, `v_proj`, `out_proj`, `ln2`, `ff1`, `ff2`, `ln_f`."""
+        """Builds `embed`, `ln1`, `q_proj`, `k_proj`, `v_proj`, `out_proj`, `ln2`, `ff1`, `ff2`, `ln_f`."""
         raise NotImplementedError
 
     def __call__(self, token_ids: Int[Array, "T"]) -> Float[Array, "T V"]:
@@ -21,5 +21,5 @@ class MixedLM(nnx.Module):
 
 
 def mixed_loss(model: MixedLM, token_ids: Int[Array, "T"], pad_id: int) -> Float[Array, ""]:
-    """The mean next-token loss of the model, float32."""
+    """The mean next-token loss of the model on token_ids, (T,). Returns a scalar, float32."""
     raise NotImplementedError

@@ -1,4 +1,4 @@
-"""What problem 20 looks at: meshes, specs, placed parameters, and what a forward pass then sends. Runs in workers."""
+"""Probes of problem 20: meshes, specs, placed parameters, and the traffic of a forward pass. Runs in workers."""
 
 from typing import Any
 
@@ -17,7 +17,7 @@ from grader.worker.toy_models import ToyGPT, gpt_logits
 
 
 def meshes(subject: Subject, case: Case) -> Reading:
-    """The axes of three meshes: their names (1 for `data`, 2 for `model`), sizes, types, and which devices they take."""
+    """The axes of three meshes: their names (1 for `data`, 2 for `model`), sizes, and whether their type is Auto."""
     arrays: dict[str, Any] = {}
     for data, model in ((4, 2), (2, 2), (1, 1)):
         mesh = subject.call("make_mesh", data, model, returns=(Mesh, "a jax.sharding.Mesh"))
@@ -29,7 +29,7 @@ def meshes(subject: Subject, case: Case) -> Reading:
 
 
 def placed(subject: Subject, case: Case) -> Reading:
-    """The spec of each parameter, where `place` puts it, and what the forward pass computes and gathers then."""
+    """The spec of each parameter, its sharding after `place`, and the logits and gathered bytes of the forward pass."""
     mesh = mesh_of(4, 2)
     model: Any = ToyGPT.of(case)
     arrays: dict[str, Any] = {
@@ -51,10 +51,12 @@ def placed(subject: Subject, case: Case) -> Reading:
 
 
 def _spec(subject: Subject, path: str, shape: tuple[int, ...], mesh: Mesh) -> np.ndarray[Any, Any]:
-    """What `partition_spec` says of one parameter, coded."""
+    """The spec that `partition_spec` returns for one parameter, encoded as integers. Raises BadOutputError if it is too long."""
     spec = subject.call("partition_spec", path, shape, mesh, returns=(PartitionSpec, "a PartitionSpec"))
     if len(spec) > len(shape):
-        raise BadOutputError(f"`partition_spec` returned {spec} for an array of {len(shape)} axes")
+        raise BadOutputError(
+            f"`partition_spec` returned {spec} for the shape {shape}; it must not have more entries than the shape"
+        )
     return coded(tuple(spec), len(shape))
 
 

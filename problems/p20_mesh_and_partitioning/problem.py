@@ -1,10 +1,10 @@
-"""Problem 20: a mesh, and the partition of a GPT over it."""
+"""Problem 20: a mesh, and a GPT sharded over it."""
 
 from collections.abc import Mapping
 from typing import Any
 
-from grader.checks import PLACES
-from grader.problem import EXACT, Cases, Check, Entry, Problem, Tolerance
+from grader.checks import PLACES, exact
+from grader.problem import Cases, Check, Entry, Problem, Tolerance
 
 
 def gpt(sizes: Mapping[str, int], rng: Any) -> dict[str, Any]:
@@ -20,13 +20,9 @@ def gpt(sizes: Mapping[str, int], rng: Any) -> dict[str, Any]:
     }
 
 
-def look(name: str, points: int, leaves: str, probe: str = "placed", **more: Any) -> Check:
-    return Check(name, points, probe, leaves=leaves, **{"tolerance": EXACT, **more})
-
-
-# Devices add partial sums in another order than one device would.
+# Several devices add partial sums in another order than one device.
 SUMS = Tolerance(rtol=1e-4, atol=1e-4)
-# XLA may gather a few small vectors more or less from version to version; a gathered activation is several times this.
+# XLA versions differ by a few small gathered vectors. A gathered activation is several times this size.
 GATHERED = Tolerance(rtol=0.25, atol=512, room=4)
 
 PROBLEM = Problem(
@@ -42,16 +38,16 @@ PROBLEM = Problem(
         "odd vocabulary": Cases(gpt, {"V": (13, 11), "T": (5,), "D": (8,), "F": (10,)}, draws=1),
     },
     checks=(
-        look("mesh", 1, "mesh", "meshes"),
-        look("partition of each parameter", 3, "spec", words=PLACES),
-        look("what does not divide stays whole", 1, "spec", cases="odd vocabulary", words=PLACES),
-        look("parameters placed", 2, "placed", words=PLACES),
-        look("bytes on each device", 1, "bytes_on_device"),
-        look("logits equal one device's", 1, "logits", tolerance=SUMS),
-        look(
-            "activations not gathered", 1, "bytes_gathered", compare="at_most", tolerance=GATHERED,
-            advice="The compiled forward pass collects activations from all devices before a product. Cut the first of two "
-            "products by columns and the second by rows: then each device has just what it needs.",
+        exact("mesh", 1, "meshes", "mesh"),
+        exact("partition spec of each parameter", 3, "placed", "spec", words=PLACES),
+        exact("indivisible axes stay whole", 1, "placed", "spec", cases="odd vocabulary", words=PLACES),
+        exact("parameter sharding", 2, "placed", "placed", words=PLACES),
+        exact("bytes per device", 1, "placed", "bytes_on_device"),
+        Check("logits equal one device's", 1, "placed", leaves="logits", tolerance=SUMS),
+        Check(
+            "activations not gathered", 1, "placed", leaves="bytes_gathered", compare="at_most", tolerance=GATHERED,
+            advice="The value is the number of bytes that the compiled forward pass gathers on each device. Shard the first of "
+            "two products by columns and the second by rows: then each device already has the activations that it needs.",
         ),
     ),
     devices=8,

@@ -1,4 +1,4 @@
-"""What problem 21 looks at: three steps on a 4x2 mesh of eight CPU devices. Runs in workers."""
+"""Probe of problem 21: three steps on a 4x2 mesh of eight CPU devices. Runs in workers."""
 
 import functools
 from typing import Any
@@ -16,7 +16,7 @@ from grader.worker.toy_models import mid_training, model_factory
 
 
 def sharded_training(subject: Subject, case: Case) -> Reading:
-    """Where state and batch are put, what three steps compute, what is donated and what is gathered."""
+    """The sharding of state and batch, the results of three steps, whether the state is donated, and the gathered bytes."""
     values = case.values
     mesh = mesh_of(4, 2)
     model, optimizer = mid_training(model_factory(values["vocab_size"], values["d_model"], values["d_ff"]), case.seed)
@@ -37,7 +37,7 @@ def sharded_training(subject: Subject, case: Case) -> Reading:
     donated = [all(leaf.is_deleted() for leaf in leaves) for leaves in before]
     losses += [step(model, optimizer, batch, values["pad_id"]) for batch in batches[1:]]
     if any(np.shape(loss) or not isinstance(loss, jax.Array) for loss in losses):
-        raise BadOutputError("`sharded_train_step` must return the loss, a scalar")
+        raise BadOutputError("`sharded_train_step` must return the loss as a scalar jax.Array")
     return Reading(
         {
             **arrays,
@@ -55,7 +55,7 @@ def sharded_training(subject: Subject, case: Case) -> Reading:
 
 
 def _gathered(step: Any, *args: Any) -> int:
-    """Bytes that the compiled step gathers on each device."""
+    """The bytes that the compiled step gathers on each device."""
     lowerable = step if hasattr(step, "lower") else nnx.jit(step)
     return gathered_bytes(lowerable.lower(*args).compile().as_text())
 

@@ -1,4 +1,4 @@
-"""Problem 21: a train step over a mesh of devices. The page is in pages/p21_sharded_train_step.md."""
+"""Problem 21: a sharded train step. The page is in pages/p21_sharded_train_step.md."""
 
 import jax
 import jax.numpy as jnp
@@ -10,15 +10,15 @@ from jaxtyping import Array, Float, Int
 
 
 def shard_state(node: nnx.Module, mesh: Mesh) -> None:
-    """Spreads the arrays of a model or an optimizer over the mesh, in place.
+    """Shards the arrays of a model or an optimizer over the mesh, in place.
 
-    The last axis of every array goes over the mesh axis `model`; scalars are replicated.
+    The last axis of every array is sharded over the mesh axis `model`; scalars are replicated.
     """
     raise NotImplementedError
 
 
 def shard_batch(token_ids: Int[Array, "B T"], mesh: Mesh) -> Int[Array, "B T"]:
-    """token_ids: (B, T). Returns the same batch with B spread over the mesh axis `data`."""
+    """token_ids: (B, T). Returns the same batch with B sharded over the mesh axis `data`."""
     raise NotImplementedError
 
 
@@ -26,5 +26,5 @@ def shard_batch(token_ids: Int[Array, "B T"], mesh: Mesh) -> Int[Array, "B T"]:
 def sharded_train_step(
     model: nnx.Module, optimizer: nnx.Optimizer, token_ids: Int[Array, "B T"], pad_id: int
 ) -> Float[Array, ""]:
-    """Updates model and optimizer in place and gives up the old state. Returns the loss before the update, a scalar."""
+    """Updates model and optimizer in place, and donates the old state. Returns the loss before the update, a scalar."""
     raise NotImplementedError

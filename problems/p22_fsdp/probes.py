@@ -1,4 +1,4 @@
-"""What problem 22 looks at: specs, a sharded birth, and three steps on eight CPU devices. Runs in workers."""
+"""Probes of problem 22: specs, a sharded creation, and three steps on eight CPU devices. Runs in workers."""
 
 from typing import Any
 
@@ -18,14 +18,14 @@ SHAPES = ((32, 48), (48, 32), (16, 16), (64, 7), (7, 64), (8,), (7,), (), (2, 24
 
 
 def specs(subject: Subject, case: Case) -> Reading:
-    """The spec of each of a number of shapes, on eight and on two devices."""
+    """The spec of each shape in SHAPES, for eight and for two devices."""
     arrays: dict[str, Any] = {}
     for devices in (8, 2):
         for shape in SHAPES:
             spec = subject.call("fsdp_spec", shape, devices)
             if not isinstance(spec, PartitionSpec) or len(spec) > len(shape):
                 raise BadOutputError(
-                    f"`fsdp_spec` returned {spec!s:.60} for the shape {shape}; it must return its PartitionSpec"
+                    f"`fsdp_spec` returned {spec!s:.60} for the shape {shape}; it must return a PartitionSpec for it"
                 )
             names = [*spec, *[None] * len(shape)][: len(shape)]
             name = "x".join(map(str, shape)) or "scalar"
@@ -34,13 +34,13 @@ def specs(subject: Subject, case: Case) -> Reading:
 
 
 def training(subject: Subject, case: Case) -> Reading:
-    """Where the state is born and stays, what it starts as, and what three steps compute."""
+    """The sharding of the new state and of the trained one, its initial values, and the results of three steps."""
     values, mesh = case.values, mesh_of(8)
     make = CallCounter(model_factory(values["vocab_size"], values["d_model"], values["d_ff"], drawn=True))
-    found = subject.call("create_sharded", make, mesh)
-    if not (isinstance(found, tuple | list) and len(found) == 2 and isinstance(found[0], ToyLM)):
+    created = subject.call("create_sharded", make, mesh)
+    if not (isinstance(created, tuple | list) and len(created) == 2 and isinstance(created[0], ToyLM)):
         raise BadOutputError("`create_sharded` must return the pair (model, optimizer)")
-    model, optimizer = found
+    model, optimizer = created
     arrays: dict[str, Any] = {
         **places(model, "placed.model", mesh),
         **places(optimizer, "placed.optimizer", mesh),
@@ -48,9 +48,9 @@ def training(subject: Subject, case: Case) -> Reading:
         "real_calls_of_make": np.int32(make.real_calls),
         **jax.tree.map(np.asarray, named(nnx.state(model, nnx.Param), "initial")),
     }
-    wanted = jax.tree.map(lambda leaf: leaf.sharding, nnx.state(model, nnx.Param))
+    shardings = jax.tree.map(lambda leaf: leaf.sharding, nnx.state(model, nnx.Param))
     fill_module(model, case.seed)
-    nnx.update(model, jax.device_put(nnx.state(model, nnx.Param), wanted))
+    nnx.update(model, jax.device_put(nnx.state(model, nnx.Param), shardings))
     batches = jax.device_put(jnp.asarray(values["token_ids"]), NamedSharding(mesh, PartitionSpec(None, "data")))
     before = [[x for x in jax.tree.leaves(nnx.state(node)) if x.ndim] for node in (model, optimizer)]
     losses = []
@@ -59,7 +59,7 @@ def training(subject: Subject, case: Case) -> Reading:
         if number == 0:
             donated = [all(leaf.is_deleted() for leaf in leaves) for leaves in before]
     if any(np.shape(loss) or not isinstance(loss, jax.Array) for loss in losses):
-        raise BadOutputError("`fsdp_step` must return the loss, a scalar")
+        raise BadOutputError("`fsdp_step` must return the loss as a scalar jax.Array")
     return Reading(
         {
             **arrays,

@@ -3,8 +3,8 @@
 from collections.abc import Mapping
 from typing import Any
 
-from grader.checks import PLACES
-from grader.problem import EXACT, Cases, Check, Entry, Problem, Tolerance
+from grader.checks import PLACES, exact
+from grader.problem import ADAM, Cases, Check, Entry, Problem
 
 STEPS = 3
 
@@ -20,14 +20,6 @@ def batches(sizes: Mapping[str, int], rng: Any) -> dict[str, Any]:
     }
 
 
-# As in problem 08, with sums over devices in another order.
-ADAM = Tolerance(rtol=5e-4, atol=5e-4)
-
-
-def look(name: str, points: int, leaves: str, probe: str = "training", **more: Any) -> Check:
-    return Check(name, points, probe, leaves=leaves, **{"tolerance": EXACT, **more})
-
-
 PROBLEM = Problem(
     title="Fully sharded data parallelism",
     builds_on=(8, 21),
@@ -38,20 +30,20 @@ PROBLEM = Problem(
     ),
     cases={"cases": Cases(batches, {"V": (17, 19), "T": (6,), "D": (16,), "F": (48, 40)}, draws=1)},
     checks=(
-        look("which axis is cut", 2, "spec", "specs", words=PLACES),
-        look("model placed", 1, "placed.model", words=PLACES),
-        look("optimizer placed", 1, "placed.optimizer", words=PLACES),
-        look("bytes on each device", 1, "bytes_on_device"),
-        look("the same start as make()", 1, "initial", tolerance=ADAM),
-        look(
-            "born in pieces", 1, "real_calls_of_make",
-            advice="`make` was run outside of jit: it made every array whole, on one device. Run it inside a jitted function "
-            "with `out_shardings`.",
+        exact("sharded axis", 2, "specs", "spec", words=PLACES),
+        exact("model sharding", 1, "training", "placed.model", words=PLACES),
+        exact("optimizer sharding", 1, "training", "placed.optimizer", words=PLACES),
+        exact("bytes per device", 1, "training", "bytes_on_device"),
+        Check("initial values equal make()'s", 1, "training", leaves="initial", tolerance=ADAM),
+        exact(
+            "initialized sharded", 1, "training", "real_calls_of_make",
+            advice="`make` ran outside jit, so it created every array whole on one device. Run it inside a jitted function with "
+            "`out_shardings`.",
         ),
-        look("losses equal one device's", 1, "losses", tolerance=ADAM),
-        look("parameters equal one device's", 1, "parameters", tolerance=ADAM),
-        look("still placed after training", 1, "after", words=PLACES),
-        look("state donated", 1, "donated", words={0: "kept", 1: "donated"}),
+        Check("losses equal one device's", 1, "training", leaves="losses", tolerance=ADAM),
+        Check("parameters equal one device's", 1, "training", leaves="parameters", tolerance=ADAM),
+        exact("sharding unchanged after training", 1, "training", "after", words=PLACES),
+        exact("state donated", 1, "training", "donated", words={0: "kept", 1: "donated"}),
     ),
     devices=8,
     timeout=60.0,

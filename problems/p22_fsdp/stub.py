@@ -1,4 +1,4 @@
-"""Problem 22: everything in eighths. The page is in pages/p22_fsdp.md."""
+"""Problem 22: fully sharded data parallelism. The page is in pages/p22_fsdp.md."""
 
 from collections.abc import Callable
 
@@ -12,14 +12,14 @@ from jaxtyping import Array, Float, Int
 
 
 def fsdp_spec(shape: tuple[int, ...], devices: int) -> PartitionSpec:
-    """The longest axis that `devices` divides (the first of equally long ones) over `data`; no axis if none divides."""
+    """Shards the longest axis that `devices` divides, the first of equally long ones, over `data`. None if none divides."""
     raise NotImplementedError
 
 
 def create_sharded(
     make: Callable[[], tuple[nnx.Module, nnx.Optimizer]], mesh: Mesh
 ) -> tuple[nnx.Module, nnx.Optimizer]:
-    """What `make()` would return, each array cut by `fsdp_spec` from its birth."""
+    """Returns what `make()` would return, with each array created already sharded by `fsdp_spec`."""
     raise NotImplementedError
 
 
@@ -27,5 +27,5 @@ def create_sharded(
 def fsdp_step(
     model: nnx.Module, optimizer: nnx.Optimizer, token_ids: Int[Array, "B T"], pad_id: int
 ) -> Float[Array, ""]:
-    """Updates model and optimizer in place, gives up the old state, returns the loss before the update, a scalar."""
+    """Updates model and optimizer in place, and donates the old state. Returns the loss before the update, a scalar."""
     raise NotImplementedError

@@ -1,4 +1,4 @@
-"""What problem 23 looks at: five numbers. Runs in workers."""
+"""Probe of problem 23: five numbers. Runs in workers."""
 
 import numpy as np
 
@@ -8,13 +8,15 @@ from grader.worker.subject import Reading, Subject
 
 
 def counting(subject: Subject, case: Case) -> Reading:
-    """What each entry returns, exactly."""
+    """The number that each entry returns, as float64. Raises BadOutputError if it is not a Python or NumPy number."""
     arrays = {}
     for entry in subject.problem.entries:
-        found = subject.call(entry.name, *(case.values[name] for name in entry.arguments))
-        if np.shape(found) or not isinstance(found, int | float | np.number):
-            raise BadOutputError(f"`{entry.name}` returned {described(found)}; it must return a number")
-        arrays[entry.name] = np.float64(found)
+        number = subject.call(entry.name, *(case.values[name] for name in entry.arguments))
+        if np.shape(number) or not isinstance(number, int | float | np.number):
+            raise BadOutputError(
+                f"`{entry.name}` returned {described(number)}; it must return a Python or NumPy number"
+            )
+        arrays[entry.name] = np.float64(number)
     return Reading(arrays)
 
 

@@ -1,4 +1,4 @@
-"""Problem 23: what a GPT costs."""
+"""Problem 23: the parameters, operations and bytes of a GPT."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -6,8 +6,8 @@ from typing import Any
 from grader.problem import Cases, Check, Entry, Problem, Tolerance
 
 SIZES = ("vocab_size", "context", "d_model", "d_ff", "num_layers")
-# Whole numbers below 2^53 are exact in float64; a quotient of floats is right to its last bits.
-WHOLE = Tolerance(rtol=1e-12, atol=0.0)
+# Whole numbers below 2^53 are exact in float64, and a quotient of floats is right up to its last bits.
+LAST_BITS = Tolerance(rtol=1e-12, atol=0.0)
 
 
 def gpt(sizes: Mapping[str, int], rng: Any) -> dict[str, Any]:
@@ -22,10 +22,6 @@ def gpt(sizes: Mapping[str, int], rng: Any) -> dict[str, Any]:
     }
 
 
-def look(name: str, points: int, entry: str) -> Check:
-    return Check(name, points, "counting", leaves=entry, tolerance=WHOLE)
-
-
 PROBLEM = Problem(
     title="Counting: parameters, operations, bytes",
     builds_on=(6,),
@@ -34,16 +30,16 @@ PROBLEM = Problem(
         Entry("forward_flops_per_token", SIZES),
         Entry("training_flops_per_token", SIZES),
         Entry("training_bytes", SIZES),
-        Entry("utilisation", ("tokens_per_second", "peak_flops", *SIZES)),
+        Entry("utilization", ("tokens_per_second", "peak_flops", *SIZES), formerly="utilisation"),
     ),
     cases={
         "cases": Cases(gpt, {"V": (11, 50257), "T": (5, 1024), "D": (2, 768), "F": (3, 3072), "L": (1, 12)}, draws=5)
     },
     checks=(
-        look("parameters", 2, "count_parameters"),
-        look("operations forward", 2, "forward_flops_per_token"),
-        look("operations in training", 1, "training_flops_per_token"),
-        look("bytes in training", 1, "training_bytes"),
-        look("utilisation", 1, "utilisation"),
+        Check("parameters", 2, "counting", leaves="count_parameters", tolerance=LAST_BITS),
+        Check("forward operations", 2, "counting", leaves="forward_flops_per_token", tolerance=LAST_BITS),
+        Check("training operations", 1, "counting", leaves="training_flops_per_token", tolerance=LAST_BITS),
+        Check("training bytes", 1, "counting", leaves="training_bytes", tolerance=LAST_BITS),
+        Check("utilization", 1, "counting", leaves="utilization", tolerance=LAST_BITS),
     ),
 )

@@ -2,26 +2,26 @@
 
 
 def count_parameters(vocab_size: int, context: int, d_model: int, d_ff: int, num_layers: int) -> int:
-    """All parameters of problem 06's MiniGPT of these sizes."""
+    """The number of parameters of problem 06's MiniGPT with these sizes."""
     raise NotImplementedError
 
 
 def forward_flops_per_token(vocab_size: int, context: int, d_model: int, d_ff: int, num_layers: int) -> int:
-    """Operations of one token's forward pass, two for each multiply-add of a matrix product."""
+    """The operations of the forward pass for one token: two for each multiply-add of a matrix product."""
     raise NotImplementedError
 
 
 def training_flops_per_token(vocab_size: int, context: int, d_model: int, d_ff: int, num_layers: int) -> int:
-    """Operations of one token's forward and backward pass."""
+    """The operations of the forward and backward pass for one token."""
     raise NotImplementedError
 
 
 def training_bytes(vocab_size: int, context: int, d_model: int, d_ff: int, num_layers: int) -> int:
-    """Bytes of parameters, gradients and Adam's two moments, all float32."""
+    """The bytes of parameters, gradients and Adam's two moments, all float32."""
     raise NotImplementedError
 
 
-def utilisation(
+def utilization(
     tokens_per_second: float,
     peak_flops: float,
     vocab_size: int,
@@ -30,5 +30,5 @@ def utilisation(
     d_ff: int,
     num_layers: int,
 ) -> float:
-    """The share of `peak_flops` that training at this speed uses, 1.0 for all of it."""
+    """The fraction of `peak_flops` that training at this speed uses, 1.0 for all of it."""
     raise NotImplementedError

@@ -1,4 +1,4 @@
-"""What problem 24 looks at: spreads at the start, steps by group, and the logits' change at two widths. Runs in workers."""
+"""Probes of problem 24: initial deviations, updates by group, and the change of the logits at two widths. Runs in workers."""
 
 from dataclasses import replace
 from typing import Any
@@ -17,11 +17,11 @@ WIDE = 256  # eight times the base of the cases
 
 
 def starting(subject: Subject, case: Case) -> Reading:
-    """The root mean square of each matrix of a fresh wide model."""
+    """The root mean square, here the standard deviation, of each matrix of a fresh wide model."""
     model = _model(subject, case, WIDE)
     return Reading(
         {
-            f"spread.{path}": jnp.sqrt(jnp.mean(jnp.square(leaf)))
+            f"standard_deviation.{path}": jnp.sqrt(jnp.mean(jnp.square(leaf)))
             for path, leaf in named(nnx.state(model, nnx.Param), "").items()
             if leaf.ndim == 2
         }
@@ -29,21 +29,21 @@ def starting(subject: Subject, case: Case) -> Reading:
 
 
 def stepping(subject: Subject, case: Case) -> Reading:
-    """Two updates of parameters of every group, also in a block within a list."""
-    D, steps = 3, []
+    """Two updates of parameters of every group, including those of a block in a list."""
+    D, trees = 3, []
     shapes = {"embed": {"embedding": (5, D)}, "blocks": [{"ff1": {"kernel": (D, D), "bias": (D,)}, "ln1": {"scale": (D,)}}],
               "hidden": {"kernel": (D, D), "bias": (D,)}, "head": {"kernel": (D, 5)}}  # fmt: skip
     is_shape = lambda node: isinstance(node, tuple)  # noqa: E731
     for turn in "abc":
-        paths = jax.tree_util.tree_map_with_path(
+        tree = jax.tree_util.tree_map_with_path(
             lambda path, shape, turn=turn: jnp.asarray(
                 filled(turn + jax.tree_util.keystr(path), shape, np.float32, case.seed)
             ),
             shapes,
             is_leaf=is_shape,
         )
-        steps.append(paths)
-    parameters, *gradients = steps
+        trees.append(tree)
+    parameters, *gradients = trees
     tx = _adam(subject, case, int(case.values["d_model"]))
     state, arrays = tx.init(parameters), {}
     for number, gradient in enumerate(gradients):
@@ -53,15 +53,16 @@ def stepping(subject: Subject, case: Case) -> Reading:
 
 
 def transferring(subject: Subject, case: Case) -> Reading:
-    """How much three steps change the logits at the large width, divided by how much they do at the base width.
+    """The change of the logits in three steps at the large width, divided by the change at the base width.
 
-    Each is a mean over four random starts.
+    Each change is a mean over four random starts.
     """
     base = int(case.values["base_d_model"])
     return Reading({"growth": jnp.float32(_change(subject, case, WIDE) / _change(subject, case, base))})
 
 
 def _change(subject: Subject, case: Case, width: int) -> float:
+    """The root mean square by which three steps change the logits, averaged over four random starts."""
     tx = _adam(subject, case, width)
     token_ids = jnp.asarray(case.values["token_ids"])
 
@@ -84,7 +85,7 @@ def _change(subject: Subject, case: Case, width: int) -> float:
 
 
 def _model(subject: Subject, case: Case, width: int) -> nnx.Module:
-    return subject.maker("MupLM", replace(case, values={**case.values, "d_model": width}))()
+    return subject.constructor("MupLM", replace(case, values={**case.values, "d_model": width}))()
 
 
 def _adam(subject: Subject, case: Case, width: int) -> optax.GradientTransformation:

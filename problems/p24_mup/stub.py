@@ -8,10 +8,10 @@ from jaxtyping import Array, Float, Int
 
 
 class MupLM(nnx.Module):
-    """An embedding, a hidden layer with ReLU and a head, so that activations do not grow with the width."""
+    """An embedding, a hidden layer with ReLU and a head, initialized so that activations do not grow with the width."""
 
     def __init__(self, vocab_size: int, d_model: int, base_d_model: int, rngs: nnx.Rngs):
-        """Makes `embed`, `hidden` (d_model to d_model) and `head` (no bias)."""
+        """Builds `embed`, `hidden` (d_model to d_model) and `head` (no bias)."""
         raise NotImplementedError
 
     def __call__(self, token_ids: Int[Array, "T"]) -> Float[Array, "T V"]:
@@ -20,5 +20,5 @@ class MupLM(nnx.Module):
 
 
 def mup_adam(learning_rate: float, d_model: int, base_d_model: int) -> optax.GradientTransformation:
-    """Adam whose rate for hidden kernels falls with the width, so that one `learning_rate` serves all widths."""
+    """Adam with a rate for hidden kernels that falls with the width, so that one `learning_rate` serves all widths."""
     raise NotImplementedError

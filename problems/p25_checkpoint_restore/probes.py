@@ -1,4 +1,4 @@
-"""What problem 25 looks at: a model and optimizer saved, then restored. Runs in workers."""
+"""Probes of problem 25: a model and an optimizer are saved, then restored. Run in workers."""
 
 import itertools
 from collections.abc import Callable
@@ -21,7 +21,7 @@ _numbers = itertools.count()
 
 
 def restored(subject: Subject, case: Case) -> Reading:
-    """Every leaf of what comes back, the loss after one more step, and how often `make` was run for real."""
+    """Every restored leaf, the loss after one more update, and how often `make` ran for real."""
     values = case.values
     model, optimizer = mid_training(_make(case), case.seed)
     path = _saved(subject, model, optimizer)
@@ -39,9 +39,9 @@ def restored(subject: Subject, case: Case) -> Reading:
 
 
 def refused(subject: Subject, case: Case) -> Reading:
-    """1 if restoring into a model of another width raises, 0 if it returns something."""
+    """1 if restoring into a model of another width raises an exception, 0 if it returns a result."""
     path = _saved(subject, *mid_training(_make(case), case.seed))
-    _restore(subject, path, _make(case))  # refusing everything is no check
+    _restore(subject, path, _make(case))  # a `restore` that refuses everything must not pass
     try:
         _restore(subject, path, _make(case, width="other_d_model"))
     except NotImplementedError:
@@ -62,10 +62,10 @@ def _saved(subject: Subject, model: ToyLM, optimizer: nnx.Optimizer) -> str:
 
 
 def _restore(subject: Subject, path: str, make: Callable[[], Any]) -> tuple[Any, Any]:
-    found = subject.call("restore", path, make)
-    if not (isinstance(found, tuple | list) and len(found) == 2 and isinstance(found[1], nnx.Optimizer)):
-        raise BadOutputError(f"`restore` must return (model, optimizer); yours returned {described(found)}")
-    return found[0], found[1]
+    pair = subject.call("restore", path, make)
+    if not (isinstance(pair, tuple | list) and len(pair) == 2 and isinstance(pair[1], nnx.Optimizer)):
+        raise BadOutputError(f"`restore` must return (model, optimizer); yours returned {described(pair)}")
+    return pair[0], pair[1]
 
 
 def _next_loss(model: ToyLM, optimizer: nnx.Optimizer, token_ids: jax.Array) -> jax.Array:

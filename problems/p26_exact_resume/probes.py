@@ -1,4 +1,4 @@
-"""What problem 26 looks at: a run that is saved, and what becomes of it in another process. Runs in workers."""
+"""Probes of problem 26: a run is saved, then resumed in another process. Run in workers."""
 
 import itertools
 from collections.abc import Callable
@@ -23,37 +23,43 @@ _numbers = itertools.count()
 
 
 def resumed(subject: Subject, case: Case) -> Reading:
-    """How many numbers of the steps after a resume in another process differ from those of the run that went on."""
+    """How many numbers of the steps after a resume in another process differ from those of the uninterrupted run."""
     if subject.elsewhere is None:
-        raise BadEntryError("this system cannot fork a process, so a resume cannot be graded on it")
+        raise BadEntryError("this system cannot fork a process, which this problem requires; grade it on Linux")
     path = str(Path.cwd() / f"run-{next(_numbers)}")
     model, optimizer = mid_training(_make(case), case.seed)
     rngs, loader = nnx.Rngs(noise=5, dropout=6), _loader(case)()
     _steps(model, optimizer, rngs, loader, BEFORE)
     subject.save(path, model, optimizer, rngs, loader)
-    theirs = subject.elsewhere("going_on", {"path": path})
-    ours = _steps(model, optimizer, rngs, loader, AFTER)
+    resumed_steps = subject.elsewhere("next_steps", {"path": path})
+    uninterrupted_steps = _steps(model, optimizer, rngs, loader, AFTER)
     arrays: dict[str, Any] = {}
     for group in ("batches", "noise", "losses", "model", "optimizer"):
-        leaves = [(x, theirs.get(key)) for key, x in ours.items() if key == group or key.startswith(group + ".")]
+        leaves = [
+            (x, resumed_steps.get(key))
+            for key, x in uninterrupted_steps.items()
+            if key == group or key.startswith(group + ".")
+        ]
         differing = sum(
             np.size(x) if y is None or np.shape(y) != np.shape(x) else int(np.sum(np.asarray(x) != y))
             for x, y in leaves
         )
         arrays[f"differing.{group}"] = np.int32(differing)
-    return Reading({**arrays, "losses": theirs["losses"]})
+    return Reading({**arrays, "losses": resumed_steps["losses"]})
 
 
-def going_on(subject: Subject, case: Case, *, path: str) -> Reading:
-    """In the other process: resumes, and takes the steps that follow."""
-    found = subject.call("resume", path, lambda: (*_make(case)(), nnx.Rngs(noise=1, dropout=2)), _loader(case))
-    if not (isinstance(found, tuple | list) and len(found) == 4):
-        raise BadOutputError("`resume` must return (model, optimizer, rngs, loader)")
-    model, optimizer, rngs, loader = found
+def next_steps(subject: Subject, case: Case, *, path: str) -> Reading:
+    """In the other process: resumes the run and takes the next steps."""
+    objects = subject.call("resume", path, lambda: (*_make(case)(), nnx.Rngs(noise=1, dropout=2)), _loader(case))
+    if not (isinstance(objects, tuple | list) and len(objects) == 4):
+        raise BadOutputError(
+            f"`resume` must return (model, optimizer, rngs, loader); yours returned {described(objects)}"
+        )
+    model, optimizer, rngs, loader = objects
     kinds = ((model, ToyLM), (optimizer, nnx.Optimizer), (rngs, nnx.Rngs), (loader, Stories))
     for value, kind in kinds:
         if not isinstance(value, kind):
-            raise BadOutputError(f"`resume` returned {described(value)} where the {kind.__name__} should be")
+            raise BadOutputError(f"`resume` returned {described(value)} in place of the {kind.__name__}")
     return Reading(_steps(model, optimizer, rngs, loader, AFTER))
 
 
@@ -94,4 +100,4 @@ def _steps(model: Any, optimizer: Any, rngs: Any, loader: Any, steps: int) -> di
     }
 
 
-PROBES = {"resumed": resumed, "going_on": going_on}
+PROBES = {"resumed": resumed, "next_steps": next_steps}

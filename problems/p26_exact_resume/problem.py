@@ -1,13 +1,14 @@
-"""Problem 26: stop, start again in a new process, and not a bit is different."""
+"""Problem 26: stop a run and resume it in a new process, bit for bit."""
 
 from collections.abc import Mapping
 from typing import Any
 
-from grader.problem import EXACT, Cases, Check, Entry, Problem, Tolerance
+from grader.checks import exact
+from grader.problem import ADAM, Cases, Entry, Problem
 
 
 def run(sizes: Mapping[str, int], rng: Any) -> dict[str, Any]:
-    """Rows for a small model: 12 in batches of 3 or 4, so that a resumed run crosses the end of an epoch."""
+    """12 rows for a small model, in batches of 3 or 4, so that the resumed run crosses the end of an epoch."""
     return {
         "rows": rng.integers(0, sizes["V"], (12, 5)).astype("int32"),
         "batch_size": sizes["B"],
@@ -16,13 +17,6 @@ def run(sizes: Mapping[str, int], rng: Any) -> dict[str, Any]:
         "d_ff": 5,
     }
 
-
-def look(name: str, points: int, leaves: str, **more: Any) -> Check:
-    return Check(name, points, "resumed", leaves=leaves, **{"tolerance": EXACT, **more})
-
-
-# As in problem 08. This check only tells a run that goes on from one that starts anew in both processes alike.
-ADAM = Tolerance(rtol=5e-4, atol=5e-4)
 
 PROBLEM = Problem(
     title="Exact resume",
@@ -33,19 +27,20 @@ PROBLEM = Problem(
     ),
     cases={"cases": Cases(run, {"V": (7,), "D": (4, 6), "B": (3, 4)}, draws=1)},
     checks=(
-        look(
-            "the same batches", 2, "differing.batches", advice="So many numbers of the batches that follow are others."
+        exact(
+            "same batches", 2, "resumed", "differing.batches",
+            advice="The value is the number of batch entries that differ after the resume.",
         ),
-        look(
-            "the same random numbers",
-            2,
-            "differing.noise",
-            advice="So many random numbers of the steps that follow are others.",
+        exact(
+            "same random numbers", 2, "resumed", "differing.noise",
+            advice="The value is the number of random numbers that differ after the resume.",
         ),
-        look("the same losses, bit for bit", 1, "differing.losses"),
-        look("the same model, bit for bit", 1, "differing.model"),
-        look("the same optimizer, bit for bit", 1, "differing.optimizer"),
-        look("goes on where it was", 1, "losses", tolerance=ADAM),
+        exact("same losses, bit for bit", 1, "resumed", "differing.losses"),
+        exact("same model, bit for bit", 1, "resumed", "differing.model"),
+        exact("same optimizer, bit for bit", 1, "resumed", "differing.optimizer"),
+        # The checks above compare the two processes of one submission. This one compares with the reference: it fails if
+        # both processes start the run again in the same way.
+        exact("losses of the reference's run", 1, "resumed", "losses", tolerance=ADAM),
     ),
     timeout=90.0,
-)
+)  # fmt: skip

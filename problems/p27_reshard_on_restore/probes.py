@@ -1,4 +1,4 @@
-"""What problem 27 looks at: a checkpoint from a 4 x 2 mesh, restored on a 2 x 2 mesh and on one device. Runs in workers."""
+"""Probes of problem 27: a checkpoint from a 4 x 2 mesh is restored on 2 x 2 and on 1 x 1. Run in workers."""
 
 import itertools
 from pathlib import Path
@@ -20,7 +20,7 @@ _numbers = itertools.count()
 
 
 def restored(subject: Subject, case: Case) -> Reading:
-    """Values and places of all that comes back on each of the meshes, and how often `make` was run for real."""
+    """Values and shardings of all restored arrays on each mesh, and how often `make` ran for real."""
     make = model_factory(*(int(case.values[key]) for key in ("vocab_size", "d_model", "d_ff")))
     path = str(Path.cwd() / f"checkpoint-{next(_numbers)}")
     model, optimizer = mid_training(make, case.seed)
@@ -31,10 +31,10 @@ def restored(subject: Subject, case: Case) -> Reading:
     counting = CallCounter(make)
     for shape in ((2, 2), (1, 1)):
         mesh, name = mesh_of(*shape), "{}x{}".format(*shape)
-        found = subject.call("restore_on", path, counting, mesh)
-        if not (isinstance(found, tuple | list) and len(found) == 2 and isinstance(found[0], ToyLM)):
-            raise BadOutputError(f"`restore_on` must return (model, optimizer); yours returned {described(found)}")
-        nodes = {"model": found[0], "optimizer": found[1]}
+        pair = subject.call("restore_on", path, counting, mesh)
+        if not (isinstance(pair, tuple | list) and len(pair) == 2 and isinstance(pair[0], ToyLM)):
+            raise BadOutputError(f"`restore_on` must return (model, optimizer); yours returned {described(pair)}")
+        nodes = {"model": pair[0], "optimizer": pair[1]}
         for kind, node in nodes.items():
             arrays |= jax.tree.map(np.asarray, named(nnx.state(node), f"values.{kind}.{name}"))
             arrays |= places(node, f"placed.{kind}.{name}", mesh)
@@ -55,7 +55,9 @@ def _bytes(nodes: tuple[Any, ...], mesh: Mesh) -> np.ndarray[Any, Any]:
     try:
         return bytes_on_device(nodes, mesh)
     except KeyError:
-        raise BadOutputError("some arrays lie on devices that are not of the mesh that was given") from None
+        raise BadOutputError(
+            "`restore_on` left some arrays on devices outside the given mesh; put every array on `mesh`"
+        ) from None
 
 
 PROBES = {"restored": restored}

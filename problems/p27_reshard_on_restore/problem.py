@@ -1,19 +1,15 @@
-"""Problem 27: saved on 4 x 2 devices, restored on 2 x 2 and on one."""
+"""Problem 27: save on 4 x 2 devices, restore on 2 x 2 and on 1 x 1."""
 
 from collections.abc import Mapping
 from typing import Any
 
-from grader.checks import PLACES
-from grader.problem import EXACT, Cases, Check, Entry, Problem
+from grader.checks import PLACES, exact
+from grader.problem import Cases, Entry, Problem
 
 
 def widths(sizes: Mapping[str, int], rng: Any) -> dict[str, Any]:
+    """The sizes of the grader's small model."""
     return {"vocab_size": sizes["V"], "d_model": sizes["D"], "d_ff": sizes["F"]}
-
-
-def look(name: str, points: int, leaves: str, **more: Any) -> Check:
-    # Restoring copies numbers: not even the last bit may differ.
-    return Check(name, points, "restored", leaves=leaves, tolerance=EXACT, **more)
 
 
 PROBLEM = Problem(
@@ -21,16 +17,17 @@ PROBLEM = Problem(
     builds_on=(21, 25),
     entries=(Entry("save", ("path", "model", "optimizer")), Entry("restore_on", ("path", "make", "mesh"))),
     cases={"cases": Cases(widths, {"V": (11, 9), "D": (8, 12), "F": (10, 6)}, draws=1)},
+    # A restore copies numbers, so every comparison is exact.
     checks=(
-        look("model comes back", 2, "values.model"),
-        look("optimizer comes back", 2, "values.optimizer"),
-        look("model placed on the new mesh", 2, "placed.model", words=PLACES),
-        look("optimizer placed on the new mesh", 1, "placed.optimizer", words=PLACES),
-        look("bytes on each device", 1, "bytes_on_device"),
-        look(
-            "no copy made first", 1, "real_calls_of_make",
-            advice="`make` was run for real: it drew a whole set of parameters only for them to be overwritten. "
-            "`nnx.eval_shape(make)` gives their shapes without any.",
+        exact("model restored", 2, "restored", "values.model"),
+        exact("optimizer restored", 2, "restored", "values.optimizer"),
+        exact("model sharded on the new mesh", 2, "restored", "placed.model", words=PLACES),
+        exact("optimizer sharded on the new mesh", 1, "restored", "placed.optimizer", words=PLACES),
+        exact("bytes per device", 1, "restored", "bytes_on_device"),
+        exact(
+            "make never run for real", 1, "restored", "real_calls_of_make",
+            advice="`make` ran for real: it drew a whole set of parameters, which the restore then overwrote. "
+            "`nnx.eval_shape(make)` gives their shapes without drawing any.",
         ),
     ),
     devices=8,

@@ -1,4 +1,4 @@
-"""What problem 28 looks at: the two files, and the logits that GPT-2 would compute from them. Runs in workers."""
+"""Probes of problem 28: the two exported files, and the logits that GPT-2 computes from them. Run in workers."""
 
 import itertools
 import json
@@ -20,7 +20,7 @@ _numbers = itertools.count()
 
 
 def exported(subject: Subject, case: Case) -> Reading:
-    """Every tensor by name, the settings, and the logits."""
+    """Every tensor by name, the configuration, the metadata, and the logits."""
     values = case.values
     model = ToyGPT.of(case)
     folder = Path.cwd() / f"export-{next(_numbers)}"
@@ -34,26 +34,26 @@ def exported(subject: Subject, case: Case) -> Reading:
     try:
         arrays["logits"] = _gpt2(tensors, config, np.asarray(values["token_ids"])).astype(np.float32)
     except (KeyError, ValueError, TypeError, IndexError) as error:
-        return Reading(arrays, [f"no logits: GPT-2 cannot be run on these files ({type(error).__name__}: {error})"])
+        return Reading(arrays, [f"no logits: GPT-2 cannot run on these files ({type(error).__name__}: {error})"])
     return Reading(arrays)
 
 
 def _tensors(path: Path) -> tuple[dict[str, Any], dict[str, str] | None]:
     try:
         with safe_open(path, framework="numpy") as file:
-            return {name: file.get_tensor(name) for name in file.keys()}, file.metadata()  # noqa: SIM118  it is no dictionary
+            return {name: file.get_tensor(name) for name in file.keys()}, file.metadata()  # noqa: SIM118  not a dictionary
     except (OSError, SafetensorError) as error:
-        raise BadOutputError(f"there is no readable {path.name} in the folder: {error}") from None
+        raise BadOutputError(f"`folder` has no readable {path.name}: {error}") from None
 
 
 def _config(path: Path) -> dict[str, Any]:
     try:
-        found = json.loads(path.read_text())
+        config = json.loads(path.read_text())
     except (OSError, ValueError) as error:
-        raise BadOutputError(f"there is no readable {path.name} in the folder: {error}") from None
-    if not isinstance(found, dict):
-        raise BadOutputError(f"{path.name} must hold one JSON object")
-    return found
+        raise BadOutputError(f"`folder` has no readable {path.name}: {error}") from None
+    if not isinstance(config, dict):
+        raise BadOutputError(f"{path.name} must hold one JSON object, {{...}}")
+    return config
 
 
 def _number(value: Any) -> float:
@@ -61,7 +61,7 @@ def _number(value: Any) -> float:
 
 
 def _gpt2(tensors: dict[str, Any], config: dict[str, Any], ids: Any) -> Any:
-    """What GPT2LMHeadModel computes from these tensors, in NumPy."""
+    """The logits (T, V) that GPT2LMHeadModel computes from these tensors, in NumPy."""
     t = {name.removeprefix("transformer."): x.astype(np.float64) for name, x in tensors.items()}
     epsilon = float(config.get("layer_norm_epsilon", 1e-5))
 

@@ -1,12 +1,14 @@
-"""Problem 28: the weights in the layout of Hugging Face's GPT-2."""
+"""Problem 28: export a GPT in the format of Hugging Face's GPT-2."""
 
 from collections.abc import Mapping
 from typing import Any
 
-from grader.problem import EXACT, Cases, Check, Entry, Problem, Tolerance
+from grader.checks import exact
+from grader.problem import Cases, Entry, Problem, Tolerance
 
 
 def gpt(sizes: Mapping[str, int], rng: Any) -> dict[str, Any]:
+    """The sizes of a small GPT, and token ids (T,) to run it on."""
     V, H = sizes["V"], sizes["H"]
     return {
         "vocab_size": V,
@@ -19,11 +21,7 @@ def gpt(sizes: Mapping[str, int], rng: Any) -> dict[str, Any]:
     }
 
 
-def look(name: str, points: int, leaves: str, **more: Any) -> Check:
-    return Check(name, points, "exported", leaves=leaves, **{"tolerance": EXACT, **more})
-
-
-# A few layers in NumPy's float64 against a few in float32.
+# The same few layers, computed in float64 from the exported files and in float32 from the model.
 LOGITS = Tolerance(rtol=1e-4, atol=1e-4)
 
 PROBLEM = Problem(
@@ -32,14 +30,15 @@ PROBLEM = Problem(
     entries=(Entry("export_gpt2", ("model", "num_heads", "folder")),),
     cases={"cases": Cases(gpt, {"V": (11, 13), "H": (2, 3), "F": (7, 10), "L": (2, 1)}, draws=2)},
     checks=(
-        # Exporting copies numbers: not even the last bit may differ.
-        look("names, shapes and numbers", 4, "tensors"),
-        look("sizes in config.json", 1, "config"),
-        look(
-            "architecture, activation, epsilon", 1, "settings", words={0: "not as the page says", 1: "as the page says"},
-            advice="`config.json` must say so in words: without it, `transformers` assumes GPT-2's own GELU and epsilon.",
+        # An export copies numbers, so the comparison is exact.
+        exact("names, shapes and values", 4, "exported", "tensors"),
+        exact("sizes in config.json", 1, "exported", "config"),
+        exact(
+            "settings in config.json", 1, "exported", "settings",
+            words={0: "different from the page", 1: "as on the page"},
+            advice="Write each setting into `config.json`: without it, `transformers` uses GPT-2's own GELU and epsilon.",
         ),
-        look("metadata", 1, "metadata", words={0: "no `format: pt`", 1: "`format: pt`"}),
-        look("equal logits", 2, "logits", tolerance=LOGITS),
+        exact("safetensors metadata", 1, "exported", "metadata", words={0: "no `format: pt`", 1: "`format: pt`"}),
+        exact("same logits", 2, "exported", "logits", tolerance=LOGITS),
     ),
 )  # fmt: skip

@@ -1,4 +1,4 @@
-"""What problem 29 looks at besides the odds: greedy text of a causal model, and frequencies of drawn tokens. Runs in workers."""
+"""Probes of problem 29: the greedy text of a causal model, and the frequencies of drawn tokens. Run in workers."""
 
 from collections.abc import Callable
 from typing import Any
@@ -16,24 +16,24 @@ NEVER = 10**6
 
 
 def generating(subject: Subject, case: Case) -> Reading:
-    """The greedy text, padded with -1; and the same with its third token as the stop token."""
+    """The greedy text, padded with -1, and the same text with one of its tokens as the stop token."""
     model, n = _model(case), int(case.values["num_tokens"])
     text = _generate(subject, case, model, n, NEVER)
     arrays = {"text": _padded(text, n)}
     if len(text) > 2:
-        # The stop token is one that came, but not at once.
+        # The stop token is one that the text holds, but not at its start.
         stop = next((int(token) for token in text[1:] if token != text[0]), NEVER)
         arrays["stopped"] = _padded(_generate(subject, case, model, n, stop), n)
     return Reading(arrays)
 
 
 def drawing(subject: Subject, case: Case) -> Reading:
-    """How often each token is drawn by a model that always expects the same, and what the key decides."""
+    """How often each token is drawn from a model with constant logits, and what depends on the key."""
     V = int(case.values["vocab_size"])
-    odds = jnp.asarray(np.random.default_rng(case.seed).permutation(V) * 0.4, jnp.float32)
+    logits = jnp.asarray(np.random.default_rng(case.seed).permutation(V) * 0.4, jnp.float32)
 
     def model(token_ids: jax.Array) -> jax.Array:
-        return jnp.broadcast_to(odds, (len(token_ids), V))
+        return jnp.broadcast_to(logits, (len(token_ids), V))
 
     text = _generate(subject, case, jax.jit(model), DRAWS, NEVER)
     again = _generate(subject, case, jax.jit(model), 12, NEVER)
@@ -53,14 +53,14 @@ def drawing(subject: Subject, case: Case) -> Reading:
 def _model(case: Case) -> Callable[[Any], Any]:
     V = int(case.values["vocab_size"])
     table = jnp.asarray(np.random.default_rng(case.seed).standard_normal((V, V)), jnp.float32)
-    # Whatever it has read so far, and in which order, decides the next token.
+    # The next token depends on every token so far and on their order.
     program = jax.jit(lambda ids: table[jnp.cumsum((2 * jnp.arange(len(ids)) + 3) * (ids + 1)) % V])
     context = int(case.values["context"])
 
     def model(token_ids: Any) -> Any:
         if np.shape(token_ids) != (context,):
             raise BadOutputError(
-                f"`generate` gave the model ids of shape {np.shape(token_ids)}; it takes exactly (T,) = ({context},)"
+                f"`generate` called the model with ids of shape {np.shape(token_ids)}; it takes exactly (T,) = ({context},)"
             )
         return program(jnp.asarray(token_ids))
 
@@ -70,12 +70,12 @@ def _model(case: Case) -> Callable[[Any], Any]:
 def _generate(subject: Subject, case: Case, model: Any, n: int, stop: int, seed: int = 0) -> np.ndarray[Any, Any]:
     values = case.values
     key = jax.random.key(int(values["seed"]) + seed)
-    found = subject.call(
+    token_ids = subject.call(
         "generate", model, jnp.asarray(values["prompt"]), n, values["context"], stop, key, values["temperature"], 0, 1.0
     )
-    if not isinstance(found, jax.Array | np.ndarray | list):
-        raise BadOutputError(f"`generate` returned {described(found)}; it must return the new token ids, (M,)")
-    text = np.asarray(found)
+    if not isinstance(token_ids, jax.Array | np.ndarray | list):
+        raise BadOutputError(f"`generate` returned {described(token_ids)}; it must return the new token ids, (M,)")
+    text = np.asarray(token_ids)
     if text.ndim != 1 or len(text) > n:
         raise BadOutputError(
             f"`generate` returned an array of shape {text.shape}; it must be (M,), M at most num_tokens = {n}"

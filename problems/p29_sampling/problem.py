@@ -1,23 +1,24 @@
-"""Problem 29: temperature, top-k, top-p, and where to read the logits."""
+"""Problem 29: temperature, top-k and top-p, and a sampling loop."""
 
 from collections.abc import Mapping
 from functools import partial
 from typing import Any
 
-from grader.checks import YES, output
-from grader.problem import EXACT, Cases, Check, Entry, Problem, Tolerance
+from grader.checks import YES, exact, output
+from grader.problem import Cases, Entry, Problem, Tolerance
 
-ODDS = "sampling_distribution"
+DISTRIBUTION = "sampling_distribution"
 
 
 def logits(temperature: float, top_k: int, top_p: float, sizes: Mapping[str, int], rng: Any) -> dict[str, Any]:
-    """Logits whose probabilities are well apart, so that rounding does not decide which token crosses p."""
+    """Logits whose probabilities are far apart, so that rounding does not decide which token crosses p."""
     V = sizes["V"]
     spaced = rng.permutation(V) * 0.45 + rng.uniform(-0.1, 0.1, V)
     return {"logits": spaced.astype("float32"), "temperature": temperature, "top_k": top_k, "top_p": top_p}
 
 
 def prompt(length: str, temperature: float, sizes: Mapping[str, int], rng: Any) -> dict[str, Any]:
+    """Arguments of `generate`, with a prompt shorter or longer than the context."""
     V, T = sizes["V"], sizes["T"]
     N = {"short": T - 3, "long": T + 4}[length]
     return {
@@ -30,12 +31,13 @@ def prompt(length: str, temperature: float, sizes: Mapping[str, int], rng: Any) 
     }
 
 
-def odds(*how: Any) -> Cases:
+def filtered(*how: Any) -> Cases:
+    """Cases of `sampling_distribution` with this temperature, top_k and top_p."""
     return Cases(partial(logits, *how), {"V": (6, 9)}, draws=2)
 
 
-# Two runs of 300 draws from the same odds differ, at each token, by less than 0.15 with all but certainty (five standard
-# deviations of the difference).
+# The frequencies of a token in two runs of 300 draws differ by less than 0.15, except with negligible probability: it is five
+# standard deviations of the difference.
 DRAWN = Tolerance(rtol=0.0, atol=0.15, room=1)
 MODEL = {"V": (11, 13), "T": (6, 7)}
 
@@ -43,35 +45,35 @@ PROBLEM = Problem(
     title="Sampling",
     builds_on=(6,),
     entries=(
-        Entry(ODDS, ("logits", "temperature", "top_k", "top_p")),
+        Entry(DISTRIBUTION, ("logits", "temperature", "top_k", "top_p")),
         Entry(
             "generate",
             ("model", "prompt", "num_tokens", "context", "stop_token", "key", "temperature", "top_k", "top_p"),
         ),
     ),
     cases={
-        "temperature": odds(0.6, 0, 1.0),
-        "greedy": odds(0.0, 0, 1.0),
-        "top-k": odds(1.0, 3, 1.0),
-        "top-p": odds(1.0, 0, 0.6),
-        "all": odds(1.7, 4, 0.7),
+        "temperature": filtered(0.6, 0, 1.0),
+        "greedy": filtered(0.0, 0, 1.0),
+        "top-k": filtered(1.0, 3, 1.0),
+        "top-p": filtered(1.0, 0, 0.6),
+        "all": filtered(1.7, 4, 0.7),
         "short": Cases(partial(prompt, "short", 0.0), MODEL, draws=2),
         "long": Cases(partial(prompt, "long", 0.0), MODEL, draws=1),
         "random": Cases(partial(prompt, "short", 1.5), MODEL, draws=1),
     },
     checks=(
-        output(ODDS, points=1, name="temperature", cases="temperature"),
-        output(ODDS, points=1, name="temperature 0 is greedy", cases="greedy"),
-        output(ODDS, points=1, name="top-k", cases="top-k"),
-        output(ODDS, points=1, name="top-p", cases="top-p"),
-        output(ODDS, points=1, name="all together", cases="all"),
-        Check("greedy text", 2, "generating", leaves="text", cases="short", tolerance=EXACT),
-        Check("a prompt longer than the context", 1, "generating", leaves="text", cases="long", tolerance=EXACT),
-        Check("ends before the stop token", 1, "generating", leaves="stopped", cases="short", tolerance=EXACT),
-        Check("draws from those odds", 1, "drawing", leaves="frequencies", cases="random", tolerance=DRAWN),
-        Check(
-            "the key decides", 1, "drawing", leaves="key", cases="random", tolerance=EXACT, words=YES,
-            advice="The same key must give the same text, another key another one; and every token needs a key of its own.",
+        output(DISTRIBUTION, points=1, name="temperature", cases="temperature"),
+        output(DISTRIBUTION, points=1, name="temperature 0 is greedy", cases="greedy"),
+        output(DISTRIBUTION, points=1, name="top-k", cases="top-k"),
+        output(DISTRIBUTION, points=1, name="top-p", cases="top-p"),
+        output(DISTRIBUTION, points=1, name="temperature, top-k and top-p", cases="all"),
+        exact("greedy text", 2, "generating", "text", cases="short"),
+        exact("prompt longer than the context", 1, "generating", "text", cases="long"),
+        exact("end before the stop token", 1, "generating", "stopped", cases="short"),
+        exact("frequencies of drawn tokens", 1, "drawing", "frequencies", cases="random", tolerance=DRAWN),
+        exact(
+            "use of the random key", 1, "drawing", "key", cases="random", words=YES,
+            advice="The same key must give the same text and another key another text. Every token needs a key of its own.",
         ),
     ),
     timeout=60.0,

@@ -8,7 +8,7 @@ from jaxtyping import Array, Float, Int
 
 
 def sampling_distribution(logits: Float[Array, "V"], temperature: float, top_k: int, top_p: float) -> Float[Array, "V"]:
-    """The probabilities to draw from: temperature, then top-k, then top-p, scaled to sum to 1."""
+    """The probabilities to draw from: temperature, then top-k, then top-p. They sum to 1."""
     raise NotImplementedError
 
 
@@ -23,8 +23,8 @@ def generate(
     top_k: int,
     top_p: float,
 ) -> Int[Array, "M"]:
-    """Up to `num_tokens` new tokens after the prompt, ending before `stop_token`.
+    """Up to `num_tokens` new tokens after the prompt. Ends before `stop_token`.
 
-    `model` takes exactly `context` ids. It sees the last of them that there are.
+    `model` takes exactly `context` ids: the last tokens of the text, padded on the right.
     """
     raise NotImplementedError

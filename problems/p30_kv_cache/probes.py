@@ -1,4 +1,4 @@
-"""What problem 30 looks at: the logits of each step, and what one step costs. Runs in workers."""
+"""Probes of problem 30: the logits of each step, and the cost of one step. Run in workers."""
 
 from typing import Any
 
@@ -14,7 +14,7 @@ from grader.worker.toy_models import ToyGPT
 
 
 def decoding(subject: Subject, case: Case) -> Reading:
-    """The logits after each token, and how often the step was compiled."""
+    """The logits after each token, and how often the step is compiled."""
     program, state, cache = _program(subject, case)
     arrays: dict[str, Any] = {}
     notes: list[str] = []
@@ -26,7 +26,7 @@ def decoding(subject: Subject, case: Case) -> Reading:
 
 
 def cost(subject: Subject, case: Case) -> Reading:
-    """The bytes of the cache, and the operations of one compiled step as XLA counts them."""
+    """The bytes of the cache, and the operations of one compiled step, as XLA counts them."""
 
     def measure() -> dict[str, Any]:
         program, state, cache = _program(subject, case)
@@ -38,19 +38,19 @@ def cost(subject: Subject, case: Case) -> Reading:
 
 
 class _Program:
-    """One step as a function of arrays alone. `traces` counts how often Python runs it."""
+    """One step as a function of arrays only. `traces` counts how often Python runs it."""
 
     def __init__(self, subject: Subject, graphdef: Any) -> None:
         self.subject, self.graphdef, self.traces = subject, graphdef, [0]
 
     def step(self, state: Any, cache: Any, token_id: Any) -> Any:
         self.traces[0] += 1
-        found = self.subject.call("decode_step", nnx.merge(self.graphdef, state), cache, token_id)
-        if not (isinstance(found, tuple | list) and len(found) == 2):
+        result = self.subject.call("decode_step", nnx.merge(self.graphdef, state), cache, token_id)
+        if not (isinstance(result, tuple | list) and len(result) == 2):
             raise BadOutputError("`decode_step` must return the pair (logits, cache)")
-        if found[0] is None or jnp.ndim(found[0]) != 1:
-            raise BadOutputError(f"`decode_step` returned logits of shape {jnp.shape(found[0])}; they must be (V,)")
-        return tuple(found)
+        if result[0] is None or jnp.ndim(result[0]) != 1:
+            raise BadOutputError(f"`decode_step` returned logits of shape {jnp.shape(result[0])}; they must be (V,)")
+        return tuple(result)
 
 
 def _program(subject: Subject, case: Case) -> tuple[_Program, Any, Any]:

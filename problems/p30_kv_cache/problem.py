@@ -1,4 +1,4 @@
-"""Problem 30: keys and values are computed once."""
+"""Problem 30: a KV cache, so that keys and values are computed once."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -7,6 +7,7 @@ from grader.problem import Cases, Check, Entry, Problem, Tolerance
 
 
 def gpt(sizes: Mapping[str, int], rng: Any) -> dict[str, Any]:
+    """The sizes of a small GPT, and token ids (T,) to feed it one by one."""
     V, H, T = sizes["V"], sizes["H"], sizes["T"]
     return {
         "vocab_size": V,
@@ -19,9 +20,9 @@ def gpt(sizes: Mapping[str, int], rng: Any) -> dict[str, Any]:
     }
 
 
-# Sums of one position in another order than those of all positions together.
+# The sums of one position may be taken in another order than those of all positions together.
 LOGITS = Tolerance(rtol=1e-4, atol=1e-4)
-# Another way to write the same step may need half as many operations again. Running the prefix again needs T times as many.
+# The same step written another way may take half as many operations again. Running the prefix again takes T times as many.
 WORK = Tolerance(rtol=0.5, atol=0.0)
 BYTES = Tolerance(rtol=0.1, atol=64)
 
@@ -34,17 +35,17 @@ PROBLEM = Problem(
         "long": Cases(gpt, {"T": (64,), "V": (16,), "H": (2,), "K": (8,), "F": (32,), "L": (2,)}, draws=1),
     },
     checks=(
-        Check("logits of the first token", 1, "decoding", leaves="logits.0", tolerance=LOGITS),
+        Check("logits of the first step", 1, "decoding", leaves="logits.0", tolerance=LOGITS),
         Check("logits of every step", 4, "decoding", leaves="logits", tolerance=LOGITS),
         Check(
-            "compiled once", 1, "decoding", leaves="compilations", compare="at_most", tolerance=Tolerance(0, 1),
-            advice="The step was compiled again for later positions. Keep the position as an array in the cache.",
+            "one compilation", 1, "decoding", leaves="compilations", compare="at_most", tolerance=Tolerance(0, 1),
+            advice="The step was compiled again for later positions. Keep the position in the cache, as an array.",
         ),
         Check("size of the cache", 1, "cost", leaves="bytes", cases="long", compare="at_most", tolerance=BYTES),
         Check(
-            "work of one position", 2, "cost", leaves="operations", cases="long", compare="at_most", tolerance=WORK,
-            advice="One step does the work of many positions. Only the new token goes through the layers; of the others, the "
-            "cache holds keys and values.",
+            "work of one step", 2, "cost", leaves="operations", cases="long", compare="at_most", tolerance=WORK,
+            advice="One step does the work of many positions. Run only the new token through the layers; the cache holds "
+            "the keys and values of the others.",
         ),
     ),
 )  # fmt: skip

@@ -1,4 +1,4 @@
-"""What problem 31 looks at: an adapted layer, its training inside a model, and its merged form. Runs in workers."""
+"""Probes of problem 31: an adapted layer, its training inside a model, and its merged form. Run in workers."""
 
 from typing import Any
 
@@ -13,7 +13,7 @@ from grader.worker.subject import Reading, Subject
 
 
 class Stack(nnx.Module):
-    """An adapted layer between two that are frozen."""
+    """An adapted layer, a tanh and a frozen scale."""
 
     def __init__(self, adapted: Any, d_out: int) -> None:
         self.adapted = adapted
@@ -24,15 +24,15 @@ class Stack(nnx.Module):
 
 
 def adapting(subject: Subject, case: Case) -> Reading:
-    """The layer's variables, its change of the base at the start, its output with a given adapter, and its merged form."""
+    """The layer's variables, its initial difference from the base, its output with a given adapter, and its merged form."""
     x = jnp.asarray(case.values["x"])
     base, layer = _layer(subject, case, x.shape[1])
     start = layer(x) - base(x)
     _fill(layer, case.seed)
     before = jax.tree.map(np.asarray, nnx.state(layer))
     merged = subject.call("merge", layer)
-    if type(merged) is not nnx.Linear:  # nor a layer that inherits from it
-        raise BadOutputError(f"`merge` returned {described(merged)}; it must return an nnx.Linear")
+    if type(merged) is not nnx.Linear:  # a subclass could still hold the adapter
+        raise BadOutputError(f"`merge` returned {described(merged)}; it must return a plain nnx.Linear")
     after = jax.tree.map(np.asarray, nnx.state(layer))
     changed = any(not np.array_equal(a, b) for a, b in zip(*map(jax.tree.leaves, (before, after)), strict=True))
     return Reading(
@@ -49,13 +49,13 @@ def adapting(subject: Subject, case: Case) -> Reading:
 
 
 def starting(subject: Subject, case: Case) -> Reading:
-    """The root mean squares of a fresh adapter."""
+    """The root mean square of each matrix of a fresh adapter."""
     _, layer = _layer(subject, case, int(case.values["d_in"]))
     return Reading({f"spread.{name}": jnp.sqrt(jnp.mean(jnp.square(getattr(layer, name)[...]))) for name in "ab"})
 
 
 def training(subject: Subject, case: Case) -> Reading:
-    """The adapter after three steps, whether anything else moved, and the size of the optimizer's state."""
+    """The adapter after three steps, whether anything else changed, and the size of the optimizer's state."""
     values = case.values
     x = jnp.asarray(values["x"])
     _, layer = _layer(subject, case, x.shape[1])

@@ -1,13 +1,14 @@
-"""Problem 31: adapters of low rank."""
+"""Problem 31: LoRA, adapters of low rank."""
 
 from collections.abc import Mapping
 from typing import Any
 
-from grader.checks import YES
-from grader.problem import EXACT, FLOAT32, Cases, Check, Entry, Problem, Tolerance
+from grader.checks import YES, exact
+from grader.problem import ADAM, Cases, Check, Entry, Problem, Tolerance
 
 
 def layer(sizes: Mapping[str, int], rng: Any) -> dict[str, Any]:
+    """Inputs (B, D) for a small layer, and how to adapt and train it."""
     D = sizes["D"]
     return {
         "x": rng.standard_normal((sizes["B"], D)).astype("float32"),
@@ -19,18 +20,12 @@ def layer(sizes: Mapping[str, int], rng: Any) -> dict[str, Any]:
 
 
 def wide(sizes: Mapping[str, int], rng: Any) -> dict[str, Any]:
+    """A layer wide enough to measure the spread of its initial values."""
     return {"d_in": 256, "d_out": 3, "rank": 16, "alpha": 2.0}
 
 
-# As in problem 08: where a gradient is nearly 0, rounding decides Adam's first step.
-ADAM = Tolerance(rtol=5e-4, atol=5e-4)
-# The spread of 4,096 normal numbers is known to 1 %; a wrong one is off by a factor.
+# The root mean square of 4,096 normal numbers is known to about 1%. A wrong standard deviation is off by a factor.
 SPREAD = Tolerance(rtol=0.1, atol=0.0, room=5)
-
-
-def look(name: str, points: int, probe: str, leaves: str, tolerance: Tolerance = FLOAT32, **more: Any) -> Check:
-    return Check(name, points, probe, leaves=leaves, tolerance=tolerance, **more)
-
 
 PROBLEM = Problem(
     title="LoRA",
@@ -45,17 +40,17 @@ PROBLEM = Problem(
         "wide": Cases(wide, {"n": (1,)}, draws=1),
     },
     checks=(
-        look("variables", 1, "adapting", "variables"),
-        look("starts at the base model", 1, "adapting", "change_at_start", EXACT),
-        look("a is drawn, b is zeros", 1, "starting", "spread", SPREAD, cases="wide"),
-        look("output", 2, "adapting", "output"),
-        look(
-            "base untouched by training", 1, "training", "base_moved", EXACT, words={0: "unmoved", 1: "moved"},
-            advice="Make the optimizer with `wrt=nnx.LoRAParam`: it then sees only variables of that type.",
+        Check("variables", 1, "adapting", leaves="variables"),
+        exact("start at the base model", 1, "adapting", "change_at_start"),
+        Check("initial values of a and b", 1, "starting", leaves="spread", cases="wide", tolerance=SPREAD),
+        Check("output", 2, "adapting", leaves="output"),
+        exact(
+            "base unchanged by training", 1, "training", "base_moved", words={0: "unchanged", 1: "changed"},
+            advice="Make the optimizer with `wrt=nnx.LoRAParam`, so that it sees only variables of that type.",
         ),
-        look("adapter after training", 2, "training", "adapter", ADAM),
-        look("no optimizer state for the base", 1, "training", "numbers_of_state", EXACT),
-        look("merged", 1, "adapting", "merged"),
-        look("merging changes nothing else", 1, "adapting", "changed_by_merging", EXACT, words=YES),
+        Check("adapter after training", 2, "training", leaves="adapter", tolerance=ADAM),
+        exact("no optimizer state for the base", 1, "training", "numbers_of_state"),
+        Check("merged layer", 1, "adapting", leaves="merged"),
+        exact("layer unchanged by the merge", 1, "adapting", "changed_by_merging", words=YES),
     ),
 )  # fmt: skip

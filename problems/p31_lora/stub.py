@@ -8,10 +8,10 @@ from jaxtyping import Array, Float
 
 
 class LoRALinear(nnx.Module):
-    """A frozen linear layer and a trained change of low rank."""
+    """A frozen linear layer plus a trained change of low rank."""
 
     def __init__(self, base: nnx.Linear, rank: int, alpha: float, rngs: nnx.Rngs):
-        """Keeps `base`; makes `a` (D, rank), random, and `b` (rank, F), zeros, of type nnx.LoRAParam."""
+        """Keeps `base`. Makes `a` (D, rank), random, and `b` (rank, F), zeros, both of type nnx.LoRAParam."""
         raise NotImplementedError
 
     def __call__(self, x: Float[Array, "*B D"]) -> Float[Array, "*B F"]:
@@ -20,10 +20,10 @@ class LoRALinear(nnx.Module):
 
 
 def lora_optimizer(model: nnx.Module, learning_rate: float) -> nnx.Optimizer:
-    """AdamW for the adapters of a model, and for nothing else."""
+    """AdamW for the nnx.LoRAParams of a model and for nothing else."""
     raise NotImplementedError
 
 
 def merge(layer: LoRALinear) -> nnx.Linear:
-    """A new linear layer that computes the same. Leaves `layer` as it is."""
+    """A new linear layer that computes the same. Leaves `layer` unchanged."""
     raise NotImplementedError

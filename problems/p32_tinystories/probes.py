@@ -1,4 +1,4 @@
-"""What problem 32 looks at: runs of the harness, made of the submission's pieces. Runs in workers."""
+"""Probes of problem 32: runs of the harness with the submission's pieces. Run in workers."""
 
 import contextlib
 import functools
@@ -18,8 +18,7 @@ import optax
 from flax import nnx
 
 from commandline.spelling import nearest
-from grader.course import catalog
-from grader.problem import Case
+from grader.problem import Case, ProblemName
 from grader.worker.pytrees import BadOutputError, described, named
 from grader.worker.subject import Reading, Subject
 from harness.config import Config
@@ -38,25 +37,28 @@ SECOND_PROCESS = True
 OPEN = ("learning_rate", "warmup_steps", "final_learning_rate", "weight_decay", "beta2", "clip_norm")
 STORIES, LONGEST = 3, 400
 _numbers = itertools.count()
-# These read files of the harness, so they come before the confinement.
+# These read files of the harness, so they run before the worker is confined.
 _tokenizer = get_tokenizer("pocket-2k")
 pocket_version()
 
 
 def belonging(subject: Subject, case: Case) -> Reading:
-    """Where each piece was made: 0 in the workspace or not given, 1 elsewhere."""
+    """Where each piece is defined: 0 in a file of the course or not given, 1 elsewhere."""
     offered = _offered(subject)
     elsewhere = {
-        name: not catalog.NAME.fullmatch(getattr(inspect.unwrap(piece), "__module__", None) or "")
+        name: not ProblemName.parse(getattr(inspect.unwrap(piece), "__module__", None) or "")
         for name, piece in offered.items()
     }
-    ours = [name for name in MODULES if name not in offered]
-    notes = [f"yours: {', '.join(offered) or 'none'}", f"the harness's: {', '.join(ours) or 'none'}"]
+    not_given = [name for name in MODULES if name not in offered]
+    notes = [
+        f"your pieces: {', '.join(offered) or 'none'}",
+        f"the harness's pieces: {', '.join(not_given) or 'none'}",
+    ]
     return Reading({f"pieces.{name}": np.int32(elsewhere.get(name, 0)) for name in MODULES}, notes)
 
 
 def assembled(subject: Subject, case: Case) -> Reading:
-    """Whether the untrained model's logits depend on later tokens, and how far the run's loss is off that of its logits."""
+    """Whether the untrained model's logits depend on later tokens, and how far the run's loss is from that of its logits."""
     with _sentences():
         session = _session(subject, case)
         model = session.programs.model(session.programs.create())
@@ -70,22 +72,24 @@ def assembled(subject: Subject, case: Case) -> Reading:
     return Reading({"looks_ahead": np.int32(not np.array_equal(before, after)), "loss_off_by": np.float32(off)})
 
 
-def begun(subject: Subject, case: Case) -> Reading:
+def short_run_loss(subject: Subject, case: Case) -> Reading:
     """The mean of the last three losses of a short run."""
     _, end = _short_run(subject, case)
     return Reading({"loss_after": np.float32(np.mean(end["losses"][-3:]))})
 
 
 def resumed(subject: Subject, case: Case) -> Reading:
-    """How many numbers of a short run's end differ when it goes on from its middle in another process."""
+    """How many numbers at the end of a short run differ when another process resumes it from its middle."""
     if subject.elsewhere is None:
-        raise BadOutputError("this system cannot fork a process, so a resume cannot be graded on it")
-    session, ours = _short_run(subject, case)
+        raise BadOutputError("this system cannot fork a process, which this problem requires; grade it on Linux")
+    session, uninterrupted = _short_run(subject, case)
     options = {"folder": str(session.run.folder), "names": list(session.found)}
-    theirs = subject.elsewhere("going_on", options)
+    resumed_run = subject.elsewhere("second_half", options)
     differing = {
-        key: np.int32(np.size(x) if np.shape(theirs.get(key)) != np.shape(x) else np.sum(np.asarray(x) != theirs[key]))
-        for key, x in ours.items()
+        key: np.int32(
+            np.size(x) if np.shape(resumed_run.get(key)) != np.shape(x) else np.sum(np.asarray(x) != resumed_run[key])
+        )
+        for key, x in uninterrupted.items()
     }
     numbers = sum(number for key, number in differing.items() if key != "losses")
     _forget(session.run)
@@ -94,22 +98,22 @@ def resumed(subject: Subject, case: Case) -> Reading:
     return Reading({"differing.losses": differing["losses"], "differing.model": np.int32(numbers)})
 
 
-def going_on(subject: Subject, case: Case, *, folder: str, names: list[str]) -> Reading:
-    """In the other process: goes on from the checkpoint in the middle of a copy of the run."""
+def second_half(subject: Subject, case: Case, *, folder: str, names: list[str]) -> Reading:
+    """In the other process: resumes a copy of the run from the checkpoint in its middle."""
     copy = _copied(Path(folder))
     shutil.copytree(folder, copy.folder)
     shutil.rmtree(copy.folder / "checkpoints" / str(case.values["steps"]))
     with _sentences():
         session = _session(subject, case, names, copy, eval_every=case.values["steps"] // 2)
-        train(session, say=_nobody, watch=lambda step, note: None)
+        train(session, say=_ignore, watch=lambda step, note: None)
         return Reading(_end(session))
 
 
 def trained(subject: Subject, case: Case) -> Reading:
-    """The validation loss of a whole run, by its logits alone, and how its stories end."""
+    """The validation loss of a whole run, computed from its logits alone, and how its stories end."""
     with _sentences():
         session = _session(subject, case)
-        train(session, say=_nobody, watch=_watch(subject, session, "training"))
+        train(session, say=_ignore, watch=_reporter(subject, session, "training"))
         state = _state(session)
         loss = _cross_entropy(
             session.programs.model(state), validation_batches(replace(session.config, eval_batches=0), session.held_out)
@@ -126,35 +130,35 @@ def trained(subject: Subject, case: Case) -> Reading:
 
 
 def _copied(folder: Path) -> Run:
-    """Where a run goes on in the other process."""
+    """The copy of a run that the other process resumes."""
     return Run(folder.with_name(f"{folder.name}-resumed"))
 
 
 def _forget(run: Run) -> None:
-    """Removes a run that nobody will look at again: all seeds of a `grade verify` share one small scratch folder."""
+    """Removes a run that is no longer needed: all seeds of a `grade verify` share one small scratch folder."""
     shutil.rmtree(run.folder)
 
 
 def _short_run(subject: Subject, case: Case) -> tuple[Session, dict[str, Any]]:
-    """A run with a checkpoint in its middle, and its end; made once for both probes that look at it."""
+    """A run with a checkpoint in its middle, and its end. It is trained once for the two probes that use it."""
     key = ("short run", case.seed)
     if key not in subject.memo:
         with _sentences():
             session = _session(subject, case, eval_every=int(case.values["steps"]) // 2)
-            train(session, say=_nobody, watch=_watch(subject, session, "a short run"))
+            train(session, say=_ignore, watch=_reporter(subject, session, "a short run"))
             subject.memo[key] = session, _end(session)
-    made: tuple[Session, dict[str, Any]] = subject.memo[key]
-    return made
+    session_and_end: tuple[Session, dict[str, Any]] = subject.memo[key]
+    return session_and_end
 
 
 def _offered(subject: Subject) -> dict[str, Any]:
-    """What `pieces` returns. Raises BadOutputError if it is no dictionary of known pieces."""
+    """The dictionary that `pieces` returns. Raises BadOutputError if it is not a dictionary of known pieces."""
     offered: dict[str, Any] = subject.call("pieces", returns=(dict, "a dictionary of pieces by name"))
     for name, piece in offered.items():
         if name not in MODULES:
             close = nearest(str(name), MODULES)
             raise BadOutputError(
-                f"`pieces` has {name!r}, which is no piece{f': did you mean {close[0]!r}?' if close else ''}"
+                f"`pieces` has {name!r}, which is not the name of a piece{f'; did you mean {close[0]!r}?' if close else ''}"
             )
         if not callable(piece):
             raise BadOutputError(f"`pieces` has {described(piece)} for {name!r}; give the class or function itself")
@@ -162,7 +166,7 @@ def _offered(subject: Subject) -> dict[str, Any]:
 
 
 def _chosen(subject: Subject, steps: int) -> dict[str, Any]:
-    """What `settings` returns, as far as it is open. A warm-up may take half of a run at most."""
+    """The settings that `settings` returns, the warm-up at most half of the run. Raises BadOutputError if one is not allowed."""
     chosen: dict[str, Any] = subject.call("settings", returns=(dict, "a dictionary of numbers by name"))
     for name, value in chosen.items():
         if name not in OPEN:
@@ -176,7 +180,7 @@ def _chosen(subject: Subject, steps: int) -> dict[str, Any]:
 def _session(
     subject: Subject, case: Case, names: list[str] | None = None, run: Run | None = None, *, eval_every: int = 0
 ) -> Session:
-    """A run of this case, ready to train; with the pieces of these names, or with all that are given, each tried first.
+    """A run of this case, ready to train: with the pieces of these names, or with all given pieces, which are checked first.
 
     Its programs are compiled once for all seeds.
     """
@@ -189,7 +193,7 @@ def _session(
             form="padded", activation="relu", mesh="1x1", eval_batches=1, eval_every=eval_every or steps,
             **dict[str, Any](case.values), **_chosen(subject, steps),
         )  # fmt: skip
-        return open_session(Run(Path()), config, pieces if pieces.found else None, say=_nobody, quiet=True)
+        return open_session(Run(Path()), config, pieces if pieces.found else None, say=_ignore, quiet=True)
 
     session = subject.once(f"session {eval_every}", case, opened)
     create = functools.partial(session.programs.create, case.seed)
@@ -202,21 +206,21 @@ def _session(
 
 
 def _tried(subject: Subject, offered: dict[str, Any]) -> Pieces:
-    """The pieces, tried once for all probes; or what came of it, raised again."""
+    """The pieces, checked once for all probes. Raises the same HarnessError each time if one of them fails."""
     if "tried" not in subject.memo:
-        subject.say("trying your pieces")
+        subject.say("checking your pieces")
         try:
             subject.memo["tried"] = tried(offered, Path())
         except HarnessError as error:
             subject.memo["tried"] = error
-    found: Pieces | HarnessError = subject.memo["tried"]
-    if isinstance(found, HarnessError):
-        raise found
-    return found
+    outcome: Pieces | HarnessError = subject.memo["tried"]
+    if isinstance(outcome, HarnessError):
+        raise outcome
+    return outcome
 
 
-def _watch(subject: Subject, session: Session, what: str) -> Any:
-    """Tells of every tenth of a run."""
+def _reporter(subject: Subject, session: Session, what: str) -> Any:
+    """A callback that reports progress after every tenth of a run, at least five steps apart."""
     steps = session.config.steps
     often = max(steps // 10, 5)
 
@@ -272,26 +276,26 @@ def _story(session: Session, state: Any, number: int) -> list[int]:
     return list(session.tokens(state, encode_prompt(_tokenizer, PROMPTS["next"]), sampling, number))
 
 
-def _nobody(sentence: str) -> None:
-    """What the harness would say to a person at a run of their own."""
+def _ignore(sentence: str) -> None:
+    """Discards a message of the harness."""
 
 
 @contextlib.contextmanager
 def _sentences() -> Iterator[None]:
-    """What the harness says of a piece or a setting is what the learner should read."""
+    """Turns an error of the harness about a piece or a setting into a message for the learner."""
     try:
         yield
     except HarnessError as error:
         raise BadOutputError(str(error)) from error
     finally:
-        gc.collect()  # a run's pipeline and checkpoints have threads until it is gone
+        gc.collect()  # a run's pipeline and checkpoints keep threads until they are collected
 
 
 PROBES = {
     "belonging": belonging,
     "assembled": assembled,
-    "begun": begun,
+    "short_run_loss": short_run_loss,
     "resumed": resumed,
-    "going_on": going_on,
+    "second_half": second_half,
     "trained": trained,
 }

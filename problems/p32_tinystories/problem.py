@@ -1,16 +1,16 @@
-"""Problem 32: the workspace's own pieces train in the harness on the embedded stories."""
+"""Problem 32: the harness trains the learner's pieces on the embedded stories."""
 
 from collections.abc import Mapping
 from typing import Any
 
-from grader.checks import YES
-from grader.problem import EXACT, Cases, Check, Entry, Problem, Tolerance
+from grader.checks import YES, exact
+from grader.problem import Cases, Check, Entry, Problem, Tolerance
 
-YOURS = {0: "made in your workspace, or the harness's", 1: "made elsewhere"}
+ORIGINS = {0: "from your workspace, or the harness's", 1: "from elsewhere"}
 
 
 def run(sizes: Mapping[str, int], rng: Any) -> dict[str, Any]:
-    """The settings of a run that are not the learner's."""
+    """The settings of a run that the learner may not change."""
     D = sizes["D"]
     return {
         "data": f"pocket:{sizes['stories']}",
@@ -24,11 +24,11 @@ def run(sizes: Mapping[str, int], rng: Any) -> dict[str, Any]:
     }
 
 
-# Losses of correct runs differ by a few hundredths with the seed, and by some tenths with the settings and with whose pieces
-# they are; one that learns nothing stays at ln 2048 = 7.6.
+# The losses of correct runs differ by a few hundredths with the seed, and by some tenths with the settings and the pieces. A
+# run that learns nothing stays at ln 2048 = 7.6.
 BAR = Tolerance(rtol=0.3, atol=0.0, room=2)
 BEGINNING = Tolerance(rtol=0.03, atol=0.0, room=2)
-# Means of the same few hundred losses, added up in another order.
+# The mean of the same few hundred losses, summed in another order.
 SAME_MEAN = Tolerance(rtol=1e-4, atol=1e-4)
 
 PROBLEM = Problem(
@@ -40,23 +40,25 @@ PROBLEM = Problem(
         "run": Cases(run, {"stories": (3000,), "steps": (200,), "B": (8,), "T": (64,), "D": (64,), "L": (2,)}, draws=1),
     },
     checks=(
-        Check("pieces made by you", 1, "belonging", leaves="pieces", cases="short", tolerance=EXACT, words=YOURS),
-        Check(
-            "no model that looks ahead", 1, "assembled", leaves="looks_ahead", cases="short", tolerance=EXACT,
-            words=YES,
-            advice="The logits change when a later token does: in training the model then copies what it should predict, and "
-            "has nothing to copy when it tells a story.",
+        exact("pieces made by you", 1, "belonging", "pieces", cases="short", words=ORIGINS),
+        exact(
+            "model does not look ahead", 1, "assembled", "looks_ahead", cases="short", words=YES,
+            advice="The logits change when a later token does. In training the model then copies the token that it should "
+            "predict; when it tells a story, there is no later token to copy.",
         ),
-        Check("the loss of the next token", 1, "assembled", leaves="loss_off_by", cases="short", tolerance=SAME_MEAN),
-        Check("begins to learn", 1, "begun", leaves="loss_after", cases="short", compare="at_most", tolerance=BEGINNING),
+        Check("loss of the next token", 1, "assembled", leaves="loss_off_by", cases="short", tolerance=SAME_MEAN),
         Check(
-            "goes on in a new process as if it had not stopped", 2, "resumed", leaves="differing", cases="short",
-            tolerance=EXACT, advice="So many losses, or numbers of the model, are others after a resume.",
+            "loss after a short run", 1, "short_run_loss", leaves="loss_after", cases="short", compare="at_most",
+            tolerance=BEGINNING,
+        ),
+        exact(
+            "resume in a new process, bit for bit", 2, "resumed", "differing", cases="short",
+            advice="The value is the number of losses, or of numbers in the model, that differ after the resume.",
         ),
         Check("validation loss", 3, "trained", leaves="validation_loss", cases="run", compare="at_most", tolerance=BAR),
-        Check(
-            "stories end", 1, "trained", leaves="stories", cases="run", tolerance=EXACT,
-            words={0: "stop at end-of-text", 1: "go on past end-of-text", 2: "do not end within 400 tokens"},
+        exact(
+            "stories stop at end-of-text", 1, "trained", "stories", cases="run",
+            words={0: "stop at end-of-text", 1: "continue past end-of-text", 2: "do not end within 400 tokens"},
         ),
     ),
     timeout=240.0,

@@ -2,12 +2,12 @@
 
 from typing import Any
 
-# Import what you have built and want to train with, for example
+# Import the pieces that you want to train with, for example:
 # from p03_causal_mha import CausalMHA
 
 
 def pieces() -> dict[str, Any]:
-    """Your pieces by name, as in {"CausalMHA": CausalMHA}. The harness's own stand in for the rest; {} is none of yours."""
+    """Your pieces by name, such as {"CausalMHA": CausalMHA}. The harness uses its own for the rest; {} gives none."""
     raise NotImplementedError
 
 

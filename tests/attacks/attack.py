@@ -1,4 +1,4 @@
-"""What an attack is: a submission for problem 07 that tries something, says that it did, and says if it got what it wanted."""
+"""An attack: a submission for problem 07 that tries something, and prints whether it ran and whether it succeeded."""
 
 from dataclasses import dataclass
 
@@ -8,24 +8,24 @@ GOOD = (ROOT / "solutions" / "p07_next_token_loss.py").read_text()
 WRONG = GOOD.replace("token_ids[1:]", "token_ids[:-1]")
 assert WRONG != GOOD
 
-# `attempt` says that an attack ran, and whether it got anywhere; most attacks expect to be refused. Texts in capitals between
-# at-signs are filled in by the test: the course's folder, a file of the judge's user, ports, the judge's process.
+# Every attack prints RAN. One that succeeds prints GOT; most attacks expect to be refused. The arena replaces words between
+# at-signs: @ROOT@ by the course's folder, @PORT@ by a port of the judge, and so on.
 PRELUDE = """
 import contextlib, ctypes, gc, glob, importlib, json, os, resource, signal, socket, struct, subprocess, sys, threading, time
 
 def ran():
     print("RAN", flush=True)
 
-def attempt(what):
+def attempt(action):
     ran()
     try:
-        found = what()
+        result = action()
     except BaseException as error:
         print("refused:", type(error).__name__, flush=True)
         return None
-    if found:
-        print("GOT", repr(found)[:80], flush=True)
-    return found
+    if result:
+        print("GOT", repr(result)[:80], flush=True)
+    return result
 
 def libc():
     return ctypes.CDLL(None, use_errno=True)
@@ -41,16 +41,16 @@ def call(number, *args):
 
 @dataclass(frozen=True)
 class Attack:
-    """`verdicts` are those that are honest. `says` must be in a check's message, so that the right thing is told."""
+    """One attack, added to the file `base`. `verdicts` are the honest ones. `message` must occur in the message of a check."""
 
     body: str
     verdicts: tuple[str, ...] = ("FAIL",)
-    says: str = ""
+    message: str = ""
     base: str = WRONG
     timeout: float = 20.0
 
     def text(self, facts: dict[str, str]) -> str:
-        """The file that is handed in. What the attack does comes after its import lines, before it is called."""
+        """The submission, with `facts` filled in."""
         body = self.body
         for name, value in facts.items():
             body = body.replace(f"@{name}@", value)
@@ -58,6 +58,6 @@ class Attack:
 
 
 def in_call(*lines: str) -> str:
-    """An attack that waits until it is called: then nothing of it runs while it is imported."""
+    """The body of an attack that runs when the entry is called, not when the file is imported."""
     inner = "\n".join(f"    {line}" for line in lines)
     return f"_right = next_token_loss\ndef next_token_loss(logits, token_ids, pad_id):\n{inner}\n    return _right(logits, token_ids, pad_id)\n"

@@ -1,4 +1,4 @@
-"""Uses up the machine, or stays when its time is over."""
+"""Uses up the machine's resources, or keeps running after its time limit."""
 
 from tests.attacks.attack import Attack, in_call
 
@@ -6,7 +6,7 @@ ATTACKS = {
     "a fork bomb": Attack(
         "ran()\nwhile True:\n    with contextlib.suppress(OSError): os.fork()\n", ("ERROR", "TIMEOUT"), timeout=5
     ),
-    "a bomb of sessions": Attack(
+    "a session bomb": Attack(
         "ran()\nfor _ in range(200):\n    if os.fork() == 0:\n        os.setsid()\n        time.sleep(1000)\n        os._exit(0)\n",
         ("ERROR",),
         timeout=10,
@@ -30,31 +30,31 @@ ATTACKS = {
         "no result within",
         timeout=2,
     ),
-    "sleeps for ever": Attack(in_call("ran()", "time.sleep(1e6)"), ("TIMEOUT",), "no result within", timeout=2),
-    "computes for ever": Attack(
+    "sleeps forever": Attack(in_call("ran()", "time.sleep(1e6)"), ("TIMEOUT",), "no result within", timeout=2),
+    "computes forever": Attack(
         "import jax\n"
         + in_call("ran()", "return jax.lax.while_loop(lambda x: True, lambda x: x + 1, 0.0) + logits.sum()"),
         ("TIMEOUT", "FAIL"),
         timeout=3,
     ),
-    "memory without end": Attack(
-        in_call("ran()", "kept = []", "while True: kept.append(bytearray(1 << 26))"), ("MEMORY",)
+    "unlimited memory": Attack(
+        in_call("ran()", "blocks = []", "while True: blocks.append(bytearray(1 << 26))"), ("MEMORY",)
     ),
-    "memory of many": Attack(
-        "ran()\nfor _ in range(8):\n    if os.fork() == 0:\n        kept = bytearray(os.urandom(1 << 20) * 700)\n        time.sleep(1000)\n"
+    "memory of many processes": Attack(
+        "ran()\nfor _ in range(8):\n    if os.fork() == 0:\n        block = bytearray(os.urandom(1 << 20) * 700)\n        time.sleep(1000)\n"
         "time.sleep(1000)\n",
         ("MEMORY",),
         timeout=20,
     ),
-    "memory shared by many": Attack(
-        "import mmap\nran()\nkept = []\nwhile True:\n    part = mmap.mmap(-1, 1 << 27)\n    for at in range(0, 1 << 27, 4096): part[at] = 1\n"
-        "    kept.append(part)\n",
+    "shared memory": Attack(
+        "import mmap\nran()\nblocks = []\nwhile True:\n    block = mmap.mmap(-1, 1 << 27)\n"
+        "    for offset in range(0, 1 << 27, 4096): block[offset] = 1\n    blocks.append(block)\n",
         ("MEMORY",),
         timeout=30,
     ),
-    "memory that is a file": Attack(
-        "def fill():\n    kept = []\n    for _ in range(64):\n        kept.append(os.memfd_create('x'))\n"
-        "        for _ in range(8): os.write(kept[-1], bytes(1 << 23))\n    return len(kept)\nattempt(fill)\n",
+    "memory in anonymous files": Attack(
+        "def fill():\n    files = []\n    for _ in range(64):\n        files.append(os.memfd_create('x'))\n"
+        "        for _ in range(8): os.write(files[-1], bytes(1 << 23))\n    return len(files)\nattempt(fill)\n",
         ("FAIL", "MEMORY"),
     ),
     "a giant file": Attack(
@@ -74,5 +74,5 @@ ATTACKS = {
     "a higher limit": Attack(
         "attempt(lambda: resource.setrlimit(resource.RLIMIT_DATA, (resource.RLIM_INFINITY,) * 2) is None)\n"
     ),
-    "the first place in the queue": Attack("attempt(lambda: os.nice(-20) or True)\n"),
+    "a higher priority": Attack("attempt(lambda: os.nice(-20) or True)\n"),
 }

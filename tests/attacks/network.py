@@ -1,4 +1,4 @@
-"""Sends the exercise home, or asks somebody."""
+"""Sends data out, or asks another machine or process for help."""
 
 from tests.attacks.attack import Attack
 
@@ -9,20 +9,18 @@ ATTACKS = {
         "attempt(lambda: socket.socket(socket.AF_INET, socket.SOCK_DGRAM).sendto(b'x', ('127.0.0.1', @UDP@)))\n"
     ),
     "listens": Attack("attempt(lambda: socket.create_server(('127.0.0.1', 0)))\n"),
-    "a socket in the file system": Attack(
-        "def send():\n    home = socket.socket(socket.AF_UNIX)\n    home.connect('@UNIX@')\n    return home.send(b'x')\nattempt(send)\n"
+    "a Unix socket in the file system": Attack(
+        "def send():\n    sock = socket.socket(socket.AF_UNIX)\n    sock.connect('@UNIX@')\n    return sock.send(b'x')\nattempt(send)\n"
     ),
-    "a socket without a file": Attack(
-        "def send():\n    home = socket.socket(socket.AF_UNIX)\n    home.connect('\\0@ABSTRACT@')\n    return home.send(b'x')\nattempt(send)\n"
+    "an abstract Unix socket": Attack(
+        "def send():\n    sock = socket.socket(socket.AF_UNIX)\n    sock.connect('\\0@ABSTRACT@')\n    return sock.send(b'x')\nattempt(send)\n"
     ),
-    "asks for a name": Attack("attempt(lambda: socket.gethostbyname('example.org'))\n"),
-    "asks the kernel about the network": Attack(
-        "attempt(lambda: socket.socket(socket.AF_NETLINK, socket.SOCK_RAW, 0))\n"
-    ),
+    "resolves a host name": Attack("attempt(lambda: socket.gethostbyname('example.org'))\n"),
+    "opens a netlink socket": Attack("attempt(lambda: socket.socket(socket.AF_NETLINK, socket.SOCK_RAW, 0))\n"),
     "starts a program": Attack("attempt(lambda: subprocess.run([sys.executable, '-c', '']).returncode == 0)\n"),
-    "becomes a program": Attack(
+    "replaces itself with a program": Attack(
         "ran()\nwith contextlib.suppress(OSError): os.execv(sys.executable, ['python', '-c', ''])\n", ("FAIL", "ERROR")
     ),
     "writes to the judge's terminal": Attack("attempt(lambda: os.write(os.open('/dev/tty', os.O_WRONLY), b'PASS'))\n"),
-    "pushes into the terminal": Attack("import fcntl\nattempt(lambda: fcntl.ioctl(0, 0x5412, b'x'))\n"),
+    "injects terminal input": Attack("import fcntl\nattempt(lambda: fcntl.ioctl(0, 0x5412, b'x'))\n"),
 }

@@ -1,4 +1,4 @@
-"""Looks for the answer, or for anything of the judge's: on disk, in memory, in other processes, in the import system."""
+"""Searches for the solution, or for the judge's data: on disk, in memory, in other processes, in the import system."""
 
 from tests.attacks.attack import Attack
 
@@ -10,48 +10,50 @@ NUMBERS = {"x86_64": dict(ptrace=101, readv=310, mount=165, unshare=272, open_by
 ATTACKS = {
     "opens the solution": Attack("attempt(lambda: open('@ROOT@/solutions/p07_next_token_loss.py').read())\n"),
     "lists the solutions": Attack("attempt(lambda: os.listdir('@ROOT@/solutions'))\n"),
-    "opens the definition": Attack("attempt(lambda: open('@ROOT@/problems/p07_next_token_loss/problem.py').read())\n"),
+    "opens the problem definition": Attack(
+        "attempt(lambda: open('@ROOT@/problems/p07_next_token_loss/problem.py').read())\n"
+    ),
     "opens a file of the judge's user": Attack("attempt(lambda: open('@CANARY@').read())\n"),
     "searches the disk": Attack(
         "def search():\n    return [os.path.join(top, name) for start in ('/', '/root', '/home', '/tmp', '/var', '/etc', '@ROOT@')"
         " for top, _, names in os.walk(start) if top.count('/') < 5 for name in names if name.startswith('p07_')]\nattempt(search)\n"
     ),
     "imports the solutions": Attack("attempt(lambda: importlib.import_module('solutions.p07_next_token_loss'))\n"),
-    "puts the course on its path": Attack(
+    "adds the course to its path": Attack(
         "sys.path.insert(0, '@ROOT@')\nattempt(lambda: importlib.import_module('solutions.p07_next_token_loss'))\n"
     ),
-    "asks the installed package": Attack(
+    "locates the installed package": Attack(
         "import importlib.metadata\n"
         "attempt(lambda: open(json.loads(importlib.metadata.distribution('gpt-kata').read_text('direct_url.json'))['url'][7:]"
         " + '/solutions/p07_next_token_loss.py').read())\n"
     ),
-    "reads the cache of references": Attack("attempt(lambda: glob.glob('@CACHE@/references/*/*'))\n"),
-    "reads others' programs": Attack("attempt(lambda: [name for name in os.listdir('@CACHE@/programs')][1:])\n"),
-    "walks the garbage collector": Attack(
-        "def walk():\n    return [thing for thing in gc.get_objects() if type(thing).__name__ in ('Reference', 'Trial', 'Misconception')]\n"
-        "attempt(walk)\n"
+    "reads the reference cache": Attack("attempt(lambda: glob.glob('@CACHE@/references/*/*'))\n"),
+    "lists the program cache": Attack("attempt(lambda: [name for name in os.listdir('@CACHE@/programs')][1:])\n"),
+    "searches the garbage collector": Attack(
+        "def search():\n    gc.unfreeze()\n    return [item for item in gc.get_objects() if type(item).__name__ in ('Reference', 'Comparison', 'Misconception')]\n"
+        "attempt(search)\n"
     ),
-    "walks the frames": Attack(
-        "def walk():\n    frame, seen = sys._getframe(), []\n    while frame:\n        seen += [name for name in frame.f_locals if 'expected' in name]\n"
-        "        frame = frame.f_back\n    return seen\nattempt(walk)\n"
+    "searches the stack frames": Attack(
+        "def search():\n    frame, seen = sys._getframe(), []\n    while frame:\n        seen += [name for name in frame.f_locals if 'expected' in name]\n"
+        "        frame = frame.f_back\n    return seen\nattempt(search)\n"
     ),
-    "looks at loaded modules": Attack(
+    "searches loaded modules": Attack(
         "attempt(lambda: [name for name in sys.modules if name.startswith('solutions')])\n"
     ),
-    "looks at the texts of imports": Attack(
+    "searches cached source lines": Attack(
         "import linecache\nattempt(lambda: [key for key, value in linecache.cache.items() if 'optax.softmax_cross_entropy' in str(value)"
         " and 'attempt' not in str(value)])\n"
     ),
     "searches its memory": Attack(
-        # In two parts and turned round, so that it does not find itself.
+        # In two reversed parts, so that the search does not find itself.
         "def search():\n    first, second = b'@SECRET@'[:19:-1], b'@SECRET@'[19::-1]\n"
         "    with open('/proc/self/maps') as maps, open('/proc/self/mem', 'rb', 0) as memory:\n"
         "        for line in maps:\n            begin, end = (int(x, 16) for x in line.split()[0].split('-'))\n"
         "            if ' rw' not in line or end - begin > 1 << 26: continue\n"
         "            with contextlib.suppress(OSError, ValueError, OverflowError):\n"
-        "                memory.seek(begin)\n                data, place = memory.read(end - begin), -1\n"
-        "                while (place := data.find(first, place + 1)) >= 0:\n"
-        "                    if data[place + len(first):].startswith(second): return line\n"
+        "                memory.seek(begin)\n                data, index = memory.read(end - begin), -1\n"
+        "                while (index := data.find(first, index + 1)) >= 0:\n"
+        "                    if data[index + len(first):].startswith(second): return line\n"
         "attempt(search)\n",
         timeout=60,
     ),
@@ -60,13 +62,13 @@ ATTACKS = {
     "reads its parent's memory": Attack(
         "attempt(lambda: open(f'/proc/{os.getppid()}/mem', 'rb').read(1) or 'opened')\n"
     ),
-    "reads its parent's memory by a system call": Attack(
+    "reads its parent's memory through a system call": Attack(
         _SYSCALLS
         + "data = ctypes.create_string_buffer(8)\nlocal = struct.pack('QQ', ctypes.addressof(data), 8)\n"
         + "attempt(lambda: call(NUMBERS['readv'], os.getppid(), local, 1, struct.pack('QQ', id(sys), 8), 1, 0))\n"
     ),
     "traces its parent": Attack(_SYSCALLS + "attempt(lambda: call(NUMBERS['ptrace'], 16, os.getppid(), 0, 0) == 0)\n"),
-    "goes round by its parent's root": Attack(
+    "reaches the disk through its parent's root": Attack(
         "attempt(lambda: os.listdir(f'/proc/{os.getppid()}/root@ROOT@/solutions'))\n"
     ),
     "a symbolic link to the solution": Attack(
@@ -79,12 +81,12 @@ ATTACKS = {
         _SYSCALLS
         + "os.mkdir('m')\nattempt(lambda: call(NUMBERS['mount'], b'@ROOT@', b'm', None, 4096, None) == 0 and os.listdir('m'))\n"
     ),
-    "namespaces of its own": Attack(_SYSCALLS + "attempt(lambda: call(NUMBERS['unshare'], 0x10000000) == 0)\n"),
-    "opens by a handle": Attack(
+    "creates namespaces": Attack(_SYSCALLS + "attempt(lambda: call(NUMBERS['unshare'], 0x10000000) == 0)\n"),
+    "opens a file by its handle": Attack(
         _SYSCALLS + "attempt(lambda: call(NUMBERS['open_by_handle'], -100, struct.pack('=Ii8s', 8, 1, b'\\2'), 0))\n"
     ),
-    "the wrapper of what it is called by": Attack(
-        "def look():\n    frame = sys._getframe()\n    while frame.f_back: frame = frame.f_back\n"
-        "    return [name for name in frame.f_globals if 'solution' in name.lower()]\nattempt(look)\n"
+    "searches its outermost frame": Attack(
+        "def search():\n    frame = sys._getframe()\n    while frame.f_back: frame = frame.f_back\n"
+        "    return [name for name in frame.f_globals if 'solution' in name.lower()]\nattempt(search)\n"
     ),
 }

@@ -37,7 +37,7 @@ def test_stubs_are_left_out_and_progress_is_shown(grade: Grade, tmp_path: Path):
     assert "training: step 200 of 200, loss" in run.err
     assert run.err.count("training: step") == 10
     messages = {check["name"]: check["message"] for check in run.json["checks"]}
-    assert "yours: MiniGPT, warmup_cosine" in messages["pieces made by you"]
+    assert "your pieces: MiniGPT, warmup_cosine" in messages["pieces made by you"]
     assert "a story: Once upon a time" in messages["validation loss"]
 
 

@@ -68,7 +68,7 @@ def test_a_class_is_graded_and_graded_again(grade: Grade, klass: Path, seed: Pat
         "Ada Lovelace": ("PASS", "6"), "Zoë": ("FAIL", "1"), "'=cmd": ("NOT ATTEMPTED", "0"), "quits": ("ERROR", "0"),
         "copy of Zoë": ("FAIL", "1"), "loops": ("TIMEOUT", "0"), "nothing": ("NOT ATTEMPTED", "0"), "broken": ("ERROR", "0"),
     }  # fmt: skip
-    assert found["Zoë"]["misconception"] == "no shift"
+    assert found["Zoë"]["misconception"] == "targets not shifted"
     assert found["nothing"]["message"] == "nothing was handed in"
     assert "binary file" in found["broken"]["message"]
     assert "ended by itself" in found["quits"]["message"]
@@ -83,7 +83,7 @@ def test_a_class_is_graded_and_graded_again(grade: Grade, klass: Path, seed: Pat
         assert sum(test["max_score"] for test in tests) == 6
         assert any(says in test["output"] for test in tests)
     page = (out / "summary.html").read_text()
-    for text in ("8 learners, 1 problems", "no shift", "copy of Zoë"):
+    for text in ("8 learners, 1 problems", "targets not shifted", "copy of Zoë"):
         assert text in page
     assert "http" not in page.replace("http-equiv", "")
     with closing(sqlite3.connect(out / "results.sqlite")) as database:

@@ -69,12 +69,12 @@ FILES = {
             "return Model()",
         ),
         "ERROR",
-        "wrap it in `nnx.List(...)` (bad.py, line",
+        "`layers` is a plain list, so Flax ignores its contents; wrap it in `nnx.List(...)` (bad.py, line",
     ),
     "infinite recursion": Bad(body("return next_token_loss(logits, token_ids, pad_id)"), "ERROR", "RecursionError"),
     "None": Bad(body("x = 1"), "FAIL", "returned None"),
     "string": Bad(body("return 'hello'"), "FAIL", "returned a str"),
-    "ragged list": Bad(body("return [[1.0, 2.0], [3.0]]"), "FAIL", "a list, tuple or dictionary"),
+    "ragged list": Bad(body("return [[1.0, 2.0], [3.0]]"), "FAIL", "a list, tuple or dictionary instead of one array"),
     "wrong shape": Bad(body("return jnp.zeros(3)"), "FAIL", "shape (3,), expected ()"),
     "wrong dtype": Bad(body("return jnp.int32(3)"), "FAIL", "is int32, expected float32"),
     "bfloat16": Bad(
@@ -88,7 +88,7 @@ FILES = {
     "NaN": Bad(body("return jnp.nan * logits.sum()"), "FAIL", "is nan, expected"),
     "infinity": Bad(body("return jnp.inf * jnp.abs(logits).sum()"), "FAIL", "is inf, expected"),
     "generator": Bad(body("yield 1.0"), "FAIL", "returned a generator"),
-    "array of objects": Bad(body("return np.array([None, 'a'], object)"), "FAIL", "dtype object"),
+    "array of objects": Bad(body("return np.array([None, 'a'], object)"), "FAIL", "non-numeric dtype object"),
     "array subclass": Bad(
         body("class A(np.ndarray): pass", "return np.zeros(()).view(A)"), "FAIL", "returned an A, not an array"
     ),

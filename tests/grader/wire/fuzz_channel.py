@@ -1,8 +1,8 @@
-"""Fuzzes the channel's decoder, guided by what its code reaches. With the options of libFuzzer:
+"""Fuzzes the channel's decoder with libFuzzer, guided by code coverage. Takes the options of libFuzzer:
 
-    python -m tests.grader.fuzz_channel -max_total_time=600
+    python -m tests.grader.wire.fuzz_channel -max_total_time=600
 
-Whatever arrives is a frame, and the same one when it is sent on, or it is a ChannelError.
+Every input must raise ChannelError, or decode to a frame that is unchanged after encoding and decoding again.
 """
 
 import contextlib
@@ -14,54 +14,54 @@ from pathlib import Path
 import atheris
 import numpy as np
 
-with atheris.instrument_imports(include=["grader.channel"]):
+with atheris.instrument_imports(include=["grader.wire.channel"]):
     from grader.wire.channel import LENGTHS, WIRE_DTYPES, ChannelError, Frame, encode, receive
 
 from grader.wire.compare import Leaf
 
-LONGEST = 4096  # bytes; a socket holds more, so that writing never waits for the reader
+MAX_INPUT = 4096  # bytes; fewer than a socket buffers, so writing never blocks
 
 
-def arrives(data: bytes) -> Frame:
-    """The frame that comes out of a socket into which these bytes were written."""
-    ours, theirs = socket.socketpair()
-    with theirs:
-        with ours:
-            ours.sendall(data[:LONGEST])
-        return receive(theirs)
+def received(data: bytes) -> Frame:
+    """The frame received from a socket to which these bytes were written."""
+    writer, reader = socket.socketpair()
+    with reader:
+        with writer:
+            writer.sendall(data[:MAX_INPUT])
+        return receive(reader)
 
 
 def framed(data: bytes) -> bytes:
-    """A header and a body, with a zero between them, under lengths that are true: noise hardly ever gets past those."""
+    """A header and a body, separated by a zero byte in the input, with correct lengths; random bytes rarely have those."""
     header, _, body = data.partition(b"\0")
     return LENGTHS.pack(len(header), len(body)) + header + body
 
 
-def one(data: bytes) -> None:
-    """What is tried with each input."""
-    for sent in (data, framed(data[: LONGEST - LENGTHS.size])):
+def check_input(data: bytes) -> None:
+    """Checks one input, both as it is and with correct lengths added."""
+    for message in (data, framed(data[: MAX_INPUT - LENGTHS.size])):
         with contextlib.suppress(ChannelError):
-            again = encode(arrives(sent))
-            assert len(again) > LONGEST or encode(arrives(again)) == again
+            encoded = encode(received(message))
+            assert len(encoded) > MAX_INPUT or encode(received(encoded)) == encoded
 
 
-def examples() -> list[bytes]:
-    """To begin with: a frame with a leaf of each dtype, and one without any."""
+def initial_corpus() -> list[bytes]:
+    """A frame with a leaf of each dtype and one without leaves, each also in the form that `framed` reads."""
     leaves = [Leaf("out.0", name, np.ones((2, 3 - (name == "bool")), wire)) for name, wire in WIRE_DTYPES.items()]
     frames = [Frame("ready", {"isolation": "strict", "n": [1, None]}, [leaf]) for leaf in leaves] + [Frame("")]
-    found = []
+    corpus = []
     for data in map(encode, frames):
         size, _ = LENGTHS.unpack(data[: LENGTHS.size])
-        header = data[LENGTHS.size :]
-        found += [data, header[:size] + b"\0" + header[size:]]
-    return found
+        rest = data[LENGTHS.size :]
+        corpus += [data, rest[:size] + b"\0" + rest[size:]]
+    return corpus
 
 
 def main() -> None:
     with tempfile.TemporaryDirectory() as folder:
-        for number, data in enumerate(examples()):
+        for number, data in enumerate(initial_corpus()):
             Path(folder, str(number)).write_bytes(data)
-        atheris.Setup([*sys.argv, f"-max_len={LONGEST}", folder], one)
+        atheris.Setup([*sys.argv, f"-max_len={MAX_INPUT}", folder], check_input)
         atheris.Fuzz()
 
 

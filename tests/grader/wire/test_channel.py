@@ -1,4 +1,4 @@
-"""Frames: what is sent arrives, and what is not a frame is refused in bounded time and memory."""
+"""Frames: every frame survives a round trip, and anything else is refused in bounded time and memory."""
 
 import json
 import socket
@@ -37,7 +37,7 @@ frames = st.builds(
     st.text(max_size=8),
     st.dictionaries(st.text(max_size=5), st.none() | st.integers() | st.text(max_size=5), max_size=3),
     st.dictionaries(paths, arrays, max_size=3).map(
-        lambda found: [Leaf(path, str(array.dtype), array) for path, array in found.items()]
+        lambda arrays_by_path: [Leaf(path, str(array.dtype), array) for path, array in arrays_by_path.items()]
     ),
 )
 
@@ -55,12 +55,12 @@ def same(left: Frame, right: Frame) -> bool:
 
 
 @given(frames)
-def test_what_is_sent_arrives(frame):
+def test_a_frame_survives_a_round_trip(frame):
     assert same(decode(*split(encode(frame))), frame)
 
 
 @given(frames, st.data())
-def test_a_damaged_frame_is_refused_or_is_still_a_frame(frame, data):
+def test_a_corrupt_frame_is_refused_or_decodes_to_a_frame(frame, data):
     header, body = split(encode(frame))
     whole = bytearray(header + body)
     for _ in range(data.draw(st.integers(1, 3))):
@@ -68,21 +68,21 @@ def test_a_damaged_frame_is_refused_or_is_still_a_frame(frame, data):
     cut = data.draw(st.integers(0, len(whole)))
     for parts in ((whole[: len(header)], whole[len(header) :]), (whole[:cut], whole[cut:])):
         try:
-            found = decode(bytes(parts[0]), bytes(parts[1]))
+            decoded = decode(bytes(parts[0]), bytes(parts[1]))
         except ChannelError:
             continue
-        assert sum(leaf.values.nbytes for leaf in found.leaves) == len(parts[1])
+        assert sum(leaf.values.nbytes for leaf in decoded.leaves) == len(parts[1])
 
 
 @given(st.binary(max_size=60), st.binary(max_size=20))
-def test_noise_is_refused(header, body):
+def test_random_bytes_are_refused(header, body):
     with pytest.raises(ChannelError):
         decode(header, body)
 
 
-def test_nothing_that_a_fuzzer_finds_is_worse_than_refused():
-    pytest.importorskip("atheris", reason="it is there for Linux on x86-64 only")
-    command = [sys.executable, "-m", "tests.grader.fuzz_channel", "-runs=20000", "-seed=1"]
+def test_no_fuzzed_input_breaks_the_decoder():
+    pytest.importorskip("atheris", reason="published for Linux on x86-64 only")
+    command = [sys.executable, "-m", "tests.grader.wire.fuzz_channel", "-runs=20000", "-seed=1"]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     assert "DONE" in done.stderr
@@ -100,7 +100,7 @@ def header(**changes: object) -> bytes:
         ([["x", "object", [1]]], b"\0" * 8, "dtype"),
         ([["x", "float32", [-1]]], b"", "shape"),
         ([["x", "float32", [True]]], b"\0" * 4, "shape"),
-        ([["x", "float32", [1 << 40, 0]]], b"", "larger"),
+        ([["x", "float32", [1 << 40, 0]]], b"", "size limit"),
         ([["x", "float32", [1] * 40]], b"\0" * 4, "shape"),
         ([["x\x1b[2J", "float32", []]], b"\0" * 4, "path"),
         ([["x", "float32", []], ["x", "float32", []]], b"\0" * 8, "same path"),
@@ -109,58 +109,58 @@ def header(**changes: object) -> bytes:
         ([["x", "bool", []]] * 5000, b"\0" * 5000, "types"),
     ],
 )
-def test_each_lie_in_a_header_is_named(leaves, body, complaint):
+def test_an_inconsistent_header_is_refused_with_a_reason(leaves, body, complaint):
     with pytest.raises(ChannelError, match=complaint):
         decode(header(leaves=leaves), body)
 
 
 @pytest.mark.parametrize("top", [b"[]", b"{}", header(kind=3), header(fields=[]), header(extra=1), b"[" * 100_000])
-def test_other_json_is_refused(top):
+def test_json_that_is_not_a_header_is_refused(top):
     with pytest.raises(ChannelError):
         decode(top, b"")
 
 
-def test_a_giant_claim_is_refused_before_anything_is_read():
-    ours, theirs = socket.socketpair()
-    with ours, theirs:
-        theirs.sendall((8).to_bytes(4, "big") + (MAX_BODY + 1).to_bytes(8, "big"))
-        with pytest.raises(ChannelError, match="larger"):
-            receive(ours, time.monotonic() + 5)
+def test_a_frame_that_announces_too_many_bytes_is_refused_before_it_is_read():
+    judge, worker = socket.socketpair()
+    with judge, worker:
+        worker.sendall((8).to_bytes(4, "big") + (MAX_BODY + 1).to_bytes(8, "big"))
+        with pytest.raises(ChannelError, match="size limit"):
+            receive(judge, time.monotonic() + 5)
 
 
-def test_one_deadline_for_the_whole_frame():
-    """A byte now and then does not extend it."""
-    ours, theirs = socket.socketpair()
+def test_one_deadline_covers_the_whole_frame():
+    """Sending a byte from time to time does not extend it."""
+    judge, worker = socket.socketpair()
     stop = threading.Event()
 
     def trickle() -> None:
         for byte in encode(Frame("reading")):
             if stop.wait(0.05):
                 return
-            theirs.send(bytes([byte]))
+            worker.send(bytes([byte]))
 
     thread = threading.Thread(target=trickle)
     thread.start()
     start = time.monotonic()
     with pytest.raises(DeadlineExceededError):
-        receive(ours, start + 0.3)
+        receive(judge, start + 0.3)
     assert time.monotonic() - start < 2
     stop.set()
     thread.join()
-    ours.close()
-    theirs.close()
+    judge.close()
+    worker.close()
 
 
-def test_the_other_side_gone():
-    ours, theirs = socket.socketpair()
-    theirs.close()
-    with ours:
+def test_a_closed_channel_raises():
+    judge, worker = socket.socketpair()
+    worker.close()
+    with judge:
         with pytest.raises(ChannelClosedError):
-            receive(ours)
+            receive(judge)
         with pytest.raises(ChannelClosedError):
-            send(ours, Frame("probe", {}, [Leaf("x", "float32", np.zeros(1 << 20, np.float32))]))
+            send(judge, Frame("probe", {}, [Leaf("x", "float32", np.zeros(1 << 20, np.float32))]))
 
 
-def test_too_large_a_result_is_not_sent():
-    with pytest.raises(ChannelError, match="larger"):
+def test_a_result_above_the_size_limit_is_not_sent():
+    with pytest.raises(ChannelError, match="size limit"):
         encode(Frame("reading", {}, [Leaf("x", "uint8", np.zeros(MAX_BODY + 1, np.uint8))]))

@@ -1,4 +1,4 @@
-"""The one comparison: leaves before values, tolerance by dtype, NaN never a wildcard."""
+"""The comparison: leaves before values, tolerance by dtype, and NaN never matches a number."""
 
 import numpy as np
 import pytest
@@ -23,28 +23,28 @@ def mismatch(expected: object, got: object, tolerance: Tolerance = FLOAT32, how:
 
 
 @given(floats)
-def test_equal_to_itself(values):
+def test_values_match_themselves_exactly(values):
     assert mismatch(values, values, EXACT) is None
 
 
 @given(floats, st.data())
-def test_one_wrong_value_is_found_where_it_is(values, data):
+def test_one_wrong_value_is_reported_with_its_index(values, data):
     index = tuple(data.draw(st.integers(0, n - 1)) for n in values.shape)
     changed = values.copy()
     changed[index] += np.float32(1 + abs(values).max())
-    found = mismatch(values, changed)
-    assert found.kind == "value"
-    assert found.index == index
-    assert (found.wrong, found.total) == (1, values.size)
+    result = mismatch(values, changed)
+    assert result.kind == "value"
+    assert result.index == index
+    assert (result.wrong, result.total) == (1, values.size)
 
 
 @given(floats)
-def test_rounding_passes(values):
+def test_rounding_errors_pass(values):
     assert mismatch(values, values * np.float32(1 + 1e-6)) is None
 
 
 @pytest.mark.parametrize("bad", [np.nan, np.inf, -np.inf])
-def test_non_finite_matches_only_itself(bad):
+def test_a_non_finite_value_matches_only_itself(bad):
     assert mismatch([1.0, bad], [1.0, bad]) is None
     for other in (0.0, np.nan, np.inf, -np.inf):
         if not np.array_equal(other, bad, equal_nan=True):
@@ -52,32 +52,32 @@ def test_non_finite_matches_only_itself(bad):
             assert mismatch([1.0, other], [1.0, bad]).index == (1,)
 
 
-def test_leaves_come_before_values():
+def test_leaves_are_compared_before_values():
     expected = [leaf("a", 1), leaf("pos_embed", [1, 2])]
     assert compare(expected, [leaf("a", 2)], FLOAT32).kind == "missing"
-    near = compare(expected, [leaf("a", 2), leaf("pos_embedding", [1, 2])], FLOAT32)
-    assert "you have `pos_embedding`" in near.sentence()
-    more = compare(expected, [*expected, leaf("head.kernel", 1)], FLOAT32)
-    assert (more.kind, more.path) == ("unexpected", "head.kernel")
+    similar = compare(expected, [leaf("a", 2), leaf("pos_embedding", [1, 2])], FLOAT32)
+    assert "you have `pos_embedding`" in similar.sentence()
+    extra = compare(expected, [*expected, leaf("head.kernel", 1)], FLOAT32)
+    assert (extra.kind, extra.path) == ("unexpected", "head.kernel")
 
 
-def test_shape_and_dtype():
+def test_a_wrong_shape_or_dtype_is_a_mismatch():
     assert mismatch([[1.0, 2.0]], [1.0, 2.0]).kind == "shape"
     assert compare([leaf("x", 1)], [leaf("x", 1, "int32")], FLOAT32).kind == "dtype"
     assert compare([leaf("x", 1)], [leaf("x", 1, "bfloat16")], FLOAT32).kind == "dtype"
     assert compare([leaf("x", 1)], [leaf("x", 1, "complex64")], FLOAT32).kind == "dtype"
-    assert compare([leaf("x", 1)], [leaf("x", 1, "float64")], FLOAT32) is None, "computed wider is as good"
+    assert compare([leaf("x", 1)], [leaf("x", 1, "float64")], FLOAT32) is None, "a wider dtype is accepted"
 
 
-def test_at_most():
-    room = Tolerance(rtol=0.5, atol=0)
-    assert mismatch(100, 20, room, "at_most") is None
-    assert mismatch(100, 149, room, "at_most") is None
-    assert mismatch(100, 151, room, "at_most").expected == "at most 100"
-    assert mismatch(100, np.nan, room, "at_most") is not None
+def test_at_most_allows_smaller_values_only():
+    tolerance = Tolerance(rtol=0.5, atol=0)
+    assert mismatch(100, 20, tolerance, "at_most") is None
+    assert mismatch(100, 149, tolerance, "at_most") is None
+    assert mismatch(100, 151, tolerance, "at_most").expected == "at most 100"
+    assert mismatch(100, np.nan, tolerance, "at_most") is not None
 
 
-def test_select_takes_a_leaf_or_all_below_it():
+def test_select_returns_a_leaf_or_all_leaves_below_a_path():
     leaves = [leaf("output", 1), leaf("output.0", 1), leaf("outputs", 1), leaf("gradient.x", 1)]
-    assert [found.path for found in select(leaves, "output")] == ["output", "output.0"]
+    assert [selected.path for selected in select(leaves, "output")] == ["output", "output.0"]
     assert select(leaves, "") == leaves

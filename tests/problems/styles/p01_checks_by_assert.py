@@ -1,4 +1,4 @@
-"""Refuses a long story by an assertion; uses nnx.Embed's own call and jnp.take."""
+"""Rejects a long story with `assert`; uses `nnx.Embed.__call__` and `jnp.take`."""
 
 import jax.numpy as jnp
 from flax import nnx

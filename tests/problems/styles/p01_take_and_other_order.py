@@ -1,4 +1,4 @@
-"""Positions made first, rows gathered instead of sliced, an error of another wording."""
+"""Creates the position table first, gathers rows instead of slicing, and raises another message."""
 
 import jax
 import jax.numpy as jnp

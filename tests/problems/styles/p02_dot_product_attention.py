@@ -1,4 +1,4 @@
-"""JAX's own attention does it all."""
+"""Calls `jax.nn.dot_product_attention`."""
 
 import jax
 

@@ -1,4 +1,4 @@
-"""einsum, and -inf instead of -1e9."""
+"""Uses einsum, and -inf instead of -1e9."""
 
 import jax
 import jax.numpy as jnp

@@ -1,4 +1,4 @@
-"""One position at a time, in Python."""
+"""Loops over the positions in Python."""
 
 import jax
 import jax.numpy as jnp

@@ -1,4 +1,4 @@
-"""NumPy in float64: cannot be traced, and is right."""
+"""NumPy in float64: correct, but cannot be traced."""
 
 import numpy as np
 

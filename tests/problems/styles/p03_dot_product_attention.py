@@ -1,4 +1,4 @@
-"""jax.nn.dot_product_attention, and the layers made in another order."""
+"""Calls `jax.nn.dot_product_attention`; creates the layers in another order."""
 
 import jax
 from flax import nnx

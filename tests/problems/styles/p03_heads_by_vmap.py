@@ -1,4 +1,4 @@
-"""One head as a function, all heads by vmap; heads in front; swapaxes back."""
+"""One head as a function, vmapped over a leading head axis."""
 
 import math
 

@@ -1,4 +1,4 @@
-"""The mask is a plain array made in the constructor; static helpers; a loop over the heads."""
+"""Keeps the mask in the module as a plain array; loops over the heads."""
 
 import jax
 import jax.numpy as jnp

@@ -1,4 +1,4 @@
-"""Float64 in between, by NumPy."""
+"""Computes in NumPy and float64."""
 
 import numpy as np
 

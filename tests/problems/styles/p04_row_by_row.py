@@ -1,4 +1,4 @@
-"""One row as a function, all rows by vmap."""
+"""Normalizes one row in a function, and vmaps it over all rows."""
 
 import jax
 import jax.numpy as jnp

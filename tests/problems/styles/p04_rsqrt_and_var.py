@@ -1,4 +1,4 @@
-"""jnp.var and rsqrt."""
+"""Uses `var` and `rsqrt`."""
 
 import jax
 

@@ -1,4 +1,4 @@
-"""Everything in one file, parts made from the last to the first, attention of another style."""
+"""One file; creates the layers in reverse order and calls JAX's own attention."""
 
 import jax
 from flax import nnx

@@ -1,4 +1,4 @@
-"""A block that also has dropout, at rate 0: its random state is no parameter."""
+"""Also has dropout with rate 0, whose random state is not a parameter."""
 
 import jax
 from flax import nnx

@@ -1,4 +1,4 @@
-"""Written for a grader that passes every number as a float; `.value`, and a constructor of its own order."""
+"""Accepts floats for all numbers; uses `.value` and another order of constructor arguments."""
 
 import jax
 import jax.numpy as jnp

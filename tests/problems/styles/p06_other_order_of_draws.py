@@ -1,4 +1,4 @@
-"""Blocks before embeddings, a named stream of rngs, jitted inside, einsum for the head."""
+"""Creates the blocks before the embeddings, with a named rngs stream, a jitted call and an einsum head."""
 
 import jax
 import jax.numpy as jnp

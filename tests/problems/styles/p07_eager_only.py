@@ -1,4 +1,4 @@
-"""Python decides from values, so it cannot be traced."""
+"""Branches on values in Python, so it cannot be traced."""
 
 import jax
 import jax.numpy as jnp

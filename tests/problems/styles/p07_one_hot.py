@@ -1,4 +1,4 @@
-"""One-hot targets and an explicit log-softmax."""
+"""Uses one-hot targets and an explicit log-softmax."""
 
 import jax
 import jax.numpy as jnp

@@ -1,4 +1,4 @@
-"""A plain function outside, the compiled one inside; has_aux; a class for the loss."""
+"""A plain function that calls a compiled one; uses `has_aux` and a loss function for the whole batch."""
 
 import jax
 import jax.numpy as jnp

@@ -1,4 +1,4 @@
-"""split and merge, JAX's own value_and_grad, and the loss written out again."""
+"""Uses `nnx.split`, `nnx.merge` and `jax.value_and_grad`, with the loss written out again."""
 
 from functools import partial
 

@@ -1,4 +1,4 @@
-"""Put together from optax's smaller parts; the count in its own link."""
+"""A chain of optax transformations; the first one holds the count and both means."""
 
 import jax
 import jax.numpy as jnp

@@ -1,4 +1,4 @@
-"""All parameters as one long vector, and the powers of b1 and b2 carried along instead of a count."""
+"""All parameters as one vector; the state holds the powers of b1 and b2 instead of a count."""
 
 import jax.numpy as jnp
 import optax

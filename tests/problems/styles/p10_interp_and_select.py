@@ -1,4 +1,4 @@
-"""The warm-up by jnp.interp, the stretch chosen by jnp.select, half-angle formula for the cosine."""
+"""jnp.interp for the warm-up, the half-angle formula for the cosine, jnp.select between them."""
 
 import jax.numpy as jnp
 

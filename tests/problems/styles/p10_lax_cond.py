@@ -1,4 +1,4 @@
-"""A class with __call__, lax.cond inside, two schedules joined."""
+"""A class with `__call__` that joins two schedules by lax.cond."""
 
 import math
 from dataclasses import dataclass

@@ -1,4 +1,4 @@
-"""optax measures, lax.cond decides."""
+"""optax.tree.norm for the norm, lax.cond for the decision."""
 
 import jax
 import optax

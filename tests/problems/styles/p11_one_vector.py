@@ -1,4 +1,4 @@
-"""All leaves as one vector, cut and put back."""
+"""All leaves flattened to one vector, shortened, and unflattened."""
 
 import jax.numpy as jnp
 from jax.flatten_util import ravel_pytree

@@ -1,4 +1,4 @@
-"""fori_loop and dynamic slices; the clipping written out again."""
+"""fori_loop and dynamic slices; clipping written out."""
 
 import jax
 import jax.numpy as jnp

@@ -1,4 +1,4 @@
-"""One differentiation of a scan whose body is checkpointed: it keeps the microbatches, not their activations."""
+"""One backward pass through a scan with a checkpointed body, which keeps the microbatches but not their activations."""
 
 import jax
 import jax.numpy as jnp

@@ -1,4 +1,4 @@
-"""Finite means: the largest magnitude is below infinity. The search by NumPy."""
+"""A test that the largest magnitude is below infinity; NumPy for the search."""
 
 from collections import namedtuple
 
@@ -13,7 +13,7 @@ Guard = namedtuple("Guard", "skipped state")
 def finite_guard(inner):
     def update(grads, guard, params=None, **extra):
         worst = jnp.stack([jnp.max(jnp.abs(leaf)) for leaf in jax.tree.leaves(grads)])
-        finite = jnp.all(worst < jnp.inf)  # false for NaN, too
+        finite = jnp.all(worst < jnp.inf)  # also false for NaN
         return jax.lax.cond(
             finite,
             lambda: (lambda u, s: (u, Guard(guard.skipped, s)))(*inner.update(grads, guard.state, params)),

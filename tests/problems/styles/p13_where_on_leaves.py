@@ -1,4 +1,4 @@
-"""jnp.where on every leaf of the result; the state a dictionary; a generator for the search."""
+"""jnp.where on every leaf of the result, a dictionary as the state, a generator for the search."""
 
 import jax
 import jax.numpy as jnp

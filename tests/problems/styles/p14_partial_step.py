@@ -1,4 +1,4 @@
-"""Flat logits and targets; the losses as a list of floats."""
+"""Flattened logits and targets; the losses collected as floats."""
 
 import jax.numpy as jnp
 import optax

@@ -1,4 +1,4 @@
-"""The whole run in one nnx.scan; the loss by log_softmax."""
+"""The whole run in one jax.lax.scan; log_softmax for the loss."""
 
 import jax
 import jax.numpy as jnp

@@ -1,4 +1,4 @@
-"""The stories joined with the marker again and encoded at once, the marker allowed; windows cut in a list."""
+"""The stories joined with markers and encoded in one call, with the marker allowed; windows built in a list."""
 
 import re
 

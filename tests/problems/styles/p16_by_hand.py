@@ -1,4 +1,4 @@
-"""No Grain at all: permutations from NumPy, a position, and plain dictionaries."""
+"""No Grain: NumPy permutations, a position, and a dictionary as the state."""
 
 import numpy as np
 

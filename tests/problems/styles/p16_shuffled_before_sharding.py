@@ -1,4 +1,4 @@
-"""Shuffled as a whole and then cut into shards, with threads that read ahead."""
+"""Shuffled as a whole, then split into shards, with threads that read ahead."""
 
 import grain
 

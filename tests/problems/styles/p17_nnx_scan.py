@@ -1,4 +1,4 @@
-"""nnx.scan over the blocks, with rematerialisation; the block's inner parts by jax.nn."""
+"""nnx.scan over the blocks, with rematerialization; one key per layer by jax.random.split."""
 
 import jax
 from flax import nnx

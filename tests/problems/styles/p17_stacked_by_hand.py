@@ -1,4 +1,4 @@
-"""The layers made one by one, then stacked by jax.tree.map; the loop a fori_loop (differentiated as a scan)."""
+"""Layers built one by one, then stacked by jax.tree.map; a fori_loop runs them (JAX differentiates it as a scan)."""
 
 import jax
 import jax.numpy as jnp

@@ -1,4 +1,4 @@
-"""lax.map over a rematerialised function; logsumexp by hand."""
+"""lax.map over a rematerialized function; the cross-entropy by logsumexp."""
 
 import jax
 import jax.numpy as jnp

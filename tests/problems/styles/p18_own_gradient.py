@@ -1,4 +1,4 @@
-"""A custom_vjp that forms the head's gradients while it is in the forward pass, as the harness does."""
+"""A custom_vjp that computes the gradients of the head in the forward pass, as the harness does."""
 
 from functools import partial
 

@@ -1,4 +1,4 @@
-"""Every cast written out: a helper for products, norms in float32, einsum."""
+"""Every cast written out: one function for all products, by einsum; norms in float32."""
 
 import jax
 import jax.numpy as jnp

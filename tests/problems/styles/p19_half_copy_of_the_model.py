@@ -1,4 +1,4 @@
-"""A bfloat16 copy of the parameters inside the loss; dot_product_attention does the attention."""
+"""Attention by jax.nn.dot_product_attention; norms in float32; the loss compiled by nnx.jit."""
 
 import jax
 import jax.numpy as jnp

@@ -1,4 +1,4 @@
-"""The placement by a jitted identity with out_shardings; the table as a dictionary of layers."""
+"""Arrays placed by a jitted identity with out_shardings; the table as a dictionary of layers."""
 
 import jax
 from flax import nnx

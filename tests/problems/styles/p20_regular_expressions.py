@@ -1,4 +1,4 @@
-"""A list of rules, the first that matches counts; nnx.state mapped with paths; the mesh from an array of devices."""
+"""A list of rules of which the first match wins; nnx.state mapped with paths; the mesh from an array of devices."""
 
 import re
 

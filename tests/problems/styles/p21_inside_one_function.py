@@ -1,4 +1,4 @@
-"""Placement by nnx.iter_graph; the step through functions of state with donation by position."""
+"""Arrays placed one by one with nnx.iter_graph; donation by position; the loss as one batched expression."""
 
 import jax
 import jax.numpy as jnp

@@ -1,4 +1,4 @@
-"""The birth under nnx.jit with sharding constraints; the step through split and merge with explicit out_shardings."""
+"""The state created under nnx.jit with sharding constraints; donation by position; the loss as one batched expression."""
 
 import jax
 import jax.numpy as jnp

@@ -1,4 +1,4 @@
-"""State trees throughout; a jitted pure step whose outputs are told to lie where its inputs did."""
+"""State trees throughout; a jitted pure step whose out_shardings are the shardings of its inputs."""
 
 import jax
 import jax.numpy as jnp

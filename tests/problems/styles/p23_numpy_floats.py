@@ -1,4 +1,4 @@
-"""Everything as NumPy float64, in closed form."""
+"""Closed formulas in NumPy float64."""
 
 import numpy as np
 
@@ -21,5 +21,5 @@ def training_bytes(vocab_size, context, d_model, d_ff, num_layers):
     return count_parameters(vocab_size, context, d_model, d_ff, num_layers) * 16
 
 
-def utilisation(tokens_per_second, peak_flops, vocab_size, context, d_model, d_ff, num_layers):
+def utilization(tokens_per_second, peak_flops, vocab_size, context, d_model, d_ff, num_layers):
     return tokens_per_second * training_flops_per_token(vocab_size, context, d_model, d_ff, num_layers) / peak_flops

@@ -1,4 +1,4 @@
-"""optax.masked around a scale; random numbers drawn by jax.random and put into Params."""
+"""optax.masked around a scale; initial values drawn with jax.random and written into the Params."""
 
 import jax
 import jax.numpy as jnp

@@ -1,4 +1,4 @@
-"""One Adam, its updates scaled afterwards; the head's factor folded into a property."""
+"""One Adam whose updates are scaled afterwards; the head multiplied by hand."""
 
 import jax
 import optax

@@ -1,4 +1,4 @@
-"""No Orbax: every leaf by its path in one .npz; shapes compared by hand."""
+"""Without Orbax: one .npz file per object, leaves named by their paths, shapes compared in Python."""
 
 import os
 

@@ -1,4 +1,4 @@
-"""Model and optimizer as two items of one composite checkpoint, restored through explicit arguments."""
+"""Model and optimizer as two items of a composite checkpoint, restored with explicit arguments."""
 
 import jax
 import orbax.checkpoint as ocp
@@ -18,14 +18,14 @@ def save(path, model, optimizer):
 def restore(path, make):
     model, optimizer = nnx.eval_shape(make)
     with ocp.Checkpointer(ocp.CompositeCheckpointHandler()) as checkpointer:
-        found = checkpointer.restore(
+        items = checkpointer.restore(
             path,
             args=ocp.args.Composite(
                 model=ocp.args.StandardRestore(nnx.state(model)),
                 optimizer=ocp.args.StandardRestore(nnx.state(optimizer)),
             ),
         )
-    nnx.update(model, found["model"])
-    nnx.update(optimizer, found["optimizer"])
+    nnx.update(model, items["model"])
+    nnx.update(optimizer, items["optimizer"])
     assert all(isinstance(leaf, jax.Array) for leaf in jax.tree.leaves(nnx.state(model)))
     return model, optimizer

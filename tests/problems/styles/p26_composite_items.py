@@ -1,4 +1,4 @@
-"""Orbax items for each object, JSON by Orbax too; the random streams as a plain dictionary of numbers."""
+"""One Orbax item per object, JSON through Orbax, random streams as a dictionary of integers."""
 
 import jax
 import numpy as np
@@ -29,7 +29,7 @@ def save(path, model, optimizer, rngs, loader):
 def resume(path, make, make_loader):
     model, optimizer, rngs = make()
     with ocp.Checkpointer(ocp.CompositeCheckpointHandler()) as checkpointer:
-        found = checkpointer.restore(
+        items = checkpointer.restore(
             path,
             ocp.args.Composite(
                 model=ocp.args.StandardRestore(nnx.state(model)),
@@ -38,11 +38,11 @@ def resume(path, make, make_loader):
                 loader=ocp.args.JsonRestore(),
             ),
         )
-    nnx.update(model, found["model"])
-    nnx.update(optimizer, found["optimizer"])
+    nnx.update(model, items["model"])
+    nnx.update(optimizer, items["optimizer"])
     for name, stream in rngs.items():
-        stream.key[...] = jax.random.wrap_key_data(found["rngs"][name]["key"])
-        stream.count[...] = found["rngs"][name]["count"]
+        stream.key[...] = jax.random.wrap_key_data(items["rngs"][name]["key"])
+        stream.count[...] = items["rngs"][name]["count"]
     loader = make_loader()
-    loader.set_state(found["loader"])
+    loader.set_state(items["loader"])
     return model, optimizer, rngs, loader

@@ -1,4 +1,4 @@
-"""No Orbax: every leaf into one .npz by its path, the loader's state beside them as an array of text."""
+"""Without Orbax: one .npz file with every leaf named by its path, and the loader's state as an array of text."""
 
 import json
 import os

@@ -1,4 +1,4 @@
-"""PyTreeCheckpointer with restore arguments for each leaf; a dictionary of pure arrays on disk."""
+"""A dictionary of plain arrays on disk, restored with a sharding for each leaf."""
 
 import jax
 import numpy as np
@@ -22,14 +22,13 @@ def sharding(mesh, shape):
 
 def restore_on(path, make, mesh):
     model, optimizer = nnx.eval_shape(make)
-    found = {}
     tree = {"model": nnx.to_pure_dict(nnx.state(model)), "optimizer": nnx.to_pure_dict(nnx.state(optimizer))}
     abstract = jax.tree.map(lambda x: jax.ShapeDtypeStruct(x.shape, x.dtype, sharding=sharding(mesh, x.shape)), tree)
     with ocp.StandardCheckpointer() as checkpointer:
-        found = checkpointer.restore(path, abstract)
-    assert np.all([isinstance(x, jax.Array) for x in jax.tree.leaves(found)])
+        arrays = checkpointer.restore(path, abstract)
+    assert np.all([isinstance(x, jax.Array) for x in jax.tree.leaves(arrays)])
     for node, name in ((model, "model"), (optimizer, "optimizer")):
         state = nnx.state(node)
-        nnx.replace_by_pure_dict(state, found[name])
+        nnx.replace_by_pure_dict(state, arrays[name])
         nnx.update(node, state)
     return model, optimizer

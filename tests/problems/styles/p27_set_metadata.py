@@ -1,4 +1,4 @@
-"""Two checkpoints, one each; jax.eval_shape with shardings put on by a helper."""
+"""Two checkpoints, one per object; a helper adds shardings to the abstract state."""
 
 import jax
 import orbax.checkpoint as ocp

@@ -1,4 +1,4 @@
-"""A table of name patterns over the flat state; safetensors' bytes written by hand."""
+"""A table of name patterns applied to the flat state; the bytes from safetensors are written with open()."""
 
 import json
 import os

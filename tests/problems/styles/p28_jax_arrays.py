@@ -1,4 +1,4 @@
-"""Line by line, with jax.numpy and device_get."""
+"""One small function per kind of layer, with jax.numpy and device_get."""
 
 import json
 import pathlib

@@ -1,4 +1,4 @@
-"""The odds in NumPy float64; drawing by the inverse of the cumulative sum."""
+"""The distribution in NumPy float64; tokens drawn by inverting the cumulative sum."""
 
 import jax
 import numpy as np

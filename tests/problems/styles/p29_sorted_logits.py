@@ -1,4 +1,4 @@
-"""Masks on logits with minus infinity; choice instead of categorical; fold_in instead of split."""
+"""Logits masked with minus infinity; jax.random.choice and fold_in instead of categorical and split."""
 
 import jax
 import jax.numpy as jnp

@@ -1,4 +1,4 @@
-"""A list of (key, value) pairs of (H, T, K), dynamic_update_slice, one head dimension first."""
+"""A list of (key, value) pairs of shape (H, T, K), written with dynamic_update_slice."""
 
 import jax
 import jax.numpy as jnp

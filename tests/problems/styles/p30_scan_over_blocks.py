@@ -1,4 +1,4 @@
-"""The blocks stacked on the way and run by a scan; jax.nn.dot_product_attention with a length."""
+"""The blocks stacked and run by a scan; jax.nn.dot_product_attention with a length."""
 
 import jax
 import jax.numpy as jnp

@@ -1,4 +1,4 @@
-"""nnx.clone for the merge; the adapters through nnx.All of a predicate."""
+"""nnx.clone for the merge; the scale as a static attribute."""
 
 import jax.numpy as jnp
 import optax

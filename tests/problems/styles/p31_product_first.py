@@ -1,4 +1,4 @@
-"""Rank and alpha kept, einsum, the base deep-copied for the merge."""
+"""The product a · b computed first, with einsum; the base deep-copied for the merge."""
 
 import copy
 

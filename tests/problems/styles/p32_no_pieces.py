@@ -1,4 +1,4 @@
-"""Nothing of the workspace's own: the harness trains its model."""
+"""No pieces: the harness trains its own model."""
 
 
 def pieces() -> dict:

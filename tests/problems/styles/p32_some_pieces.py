@@ -1,4 +1,4 @@
-"""Some pieces in the harness's model, and settings of its own."""
+"""Some pieces in the harness's model, and other settings than the reference's."""
 
 import p03_causal_mha
 import p10_lr_schedule

@@ -1,0 +1,32 @@
+"""Workers end with the judge, however it ends."""
+
+import os
+import subprocess
+import sys
+import time
+
+import psutil
+import pytest
+
+from tests.conftest import boot
+
+
+@pytest.mark.parametrize(("without", "processes"), [("", 5), ("namespaces", 4)])
+def test_a_killed_judge_leaves_no_process(tmp_path, without: str, processes: int):
+    """Without namespaces, only the supervisor can kill what a submission started."""
+    (tmp_path / "mine.py").write_text(
+        "import os, time\nif os.fork() == 0:\n    os.setsid()\nwhile True: time.sleep(1)\n"
+    )
+    judge = subprocess.Popen(
+        [sys.executable, "-c", boot(), "problem", "07", "mine.py"],
+        cwd=tmp_path,
+        env={**os.environ, "GRADE_WITHOUT": without},
+    )
+    deadline = time.monotonic() + 60
+    while len(started := psutil.Process(judge.pid).children(recursive=True)) < processes:
+        assert time.monotonic() < deadline, started
+        time.sleep(0.05)
+    judge.kill()
+    judge.wait()
+    _, alive = psutil.wait_procs(started, timeout=10)
+    assert not alive

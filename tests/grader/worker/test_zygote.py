@@ -1,0 +1,81 @@
+"""Forked workers: their exit code reaches the judge unchanged, and they inherit no descriptor but their own."""
+
+from collections.abc import Callable, Iterator
+
+import pytest
+
+from grader.course import catalog
+from grader.isolation.sandbox import WITHOUT, ForkServer
+from grader.judge.judge import GradeOptions, grade
+from grader.judge.reference import Reference
+from grader.judge.submission import Submission
+from grader.judge.verdict import Report
+from tests.conftest import ROOT
+
+NAME = "p07_next_token_loss"
+SOLUTION = (ROOT / "solutions" / f"{NAME}.py").read_text()
+
+GradeText = Callable[[str], Report]
+
+
+@pytest.fixture(scope="module")
+def fork_server() -> Iterator[ForkServer]:
+    server = ForkServer()
+    yield server
+    server.close()
+
+
+@pytest.fixture(scope="module")
+def reference() -> Iterator[Reference]:
+    worker = Reference(catalog.load(NAME))
+    yield worker
+    worker.close()
+
+
+@pytest.fixture(params=["", "namespaces", "namespaces,landlock,seccomp"])
+def grade_with(
+    request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch, fork_server: ForkServer, reference: Reference
+) -> GradeText:
+    """Grades the solution with some lines added, with and without namespaces."""
+    monkeypatch.setenv(WITHOUT, request.param)
+
+    def grade_with(lines: str) -> Report:
+        submission = Submission("mine.py", {NAME: f"{SOLUTION}\n{lines}\n"})
+        return grade(catalog.load(NAME), submission, fork_server, GradeOptions(reference=reference))
+
+    return grade_with
+
+
+@pytest.mark.parametrize("code", [0, 3, 70, 139, 255])
+def test_an_exit_code_is_not_mistaken_for_a_signal(grade_with: GradeText, code: int):
+    """A shell would report a process that was killed by signal 11 as exit code 139."""
+    report = grade_with(f"import os; os._exit({code})")
+    assert report.verdict == "ERROR"
+    assert report.checks[0].message.startswith(f"the process exited (code {code}) before returning a result")
+    assert report.exited
+
+
+@pytest.mark.parametrize(
+    ("lines", "verdict", "message"),
+    [
+        ("import os; os.kill(os.getpid(), 9)", "ERROR", "the process exited (signal 9) before returning a result"),
+        ("import os; os.abort()", "MEMORY", "it crashed (signal 6), probably out of memory"),
+        ("import os; os.kill(os.getpid(), 11)", "MEMORY", "it crashed (signal 11), probably out of memory"),
+        ("import ctypes; ctypes.string_at(0)", "MEMORY", "it crashed (signal 11), probably out of memory"),
+    ],
+)
+def test_a_signal_is_reported_as_a_signal(grade_with: GradeText, lines: str, verdict: str, message: str):
+    report = grade_with(lines)
+    assert report.verdict == verdict
+    assert report.checks[0].message.startswith(message)
+
+
+def test_a_worker_inherits_its_output_and_its_channel_only(grade_with: GradeText):
+    """In particular neither the supervisor's socket to the judge nor the pipe for the exit code."""
+    report = grade_with(
+        "import os\n"
+        "descriptors = [int(name) for name in os.listdir('/proc/self/fd')]\n"
+        "print([number for number in sorted(descriptors) if os.path.exists(f'/proc/self/fd/{number}')])"
+    )
+    assert report.verdict == "PASS", report.checks
+    assert report.stdout == "[0, 1, 2, 3]\n"

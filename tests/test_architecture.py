@@ -1,0 +1,47 @@
+"""The import contracts in pyproject.toml hold, and break when a room imports what it must not."""
+
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.conftest import ROOT
+
+LINT = [sys.executable, "-c", "from importlinter.cli import lint_imports_command as lint; lint()", "--no-cache"]
+
+
+def lint_imports(root: Path) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(LINT, cwd=root, capture_output=True, text=True, check=False)
+
+
+def test_the_contracts_hold():
+    run = lint_imports(ROOT)
+    assert run.returncode == 0, run.stdout
+
+
+@pytest.mark.parametrize(
+    ("module", "line", "broken"),
+    [
+        ("grader/judge/judge.py", "from grader.worker import main", "Judge and worker never import each other BROKEN"),
+        ("grader/judge/judge.py", "import jax", "Only workers import JAX BROKEN"),
+        ("grader/report/terminal.py", "import flax.nnx", "Only workers import JAX BROKEN"),
+        (
+            "grader/worker/main.py",
+            "from grader.judge import verdict",
+            "Judge and worker never import each other BROKEN",
+        ),
+        ("grader/worker/main.py", "import harness.config", "Grader and harness are independent of each other BROKEN"),
+        ("commandline/files.py", "import grader.problem", "What the commands share imports neither BROKEN"),
+    ],
+)
+def test_a_forbidden_import_breaks_a_contract(module: str, line: str, broken: str, tmp_path: Path):
+    for package in ("commandline", "grader", "harness"):
+        shutil.copytree(ROOT / package, tmp_path / package, ignore=shutil.ignore_patterns("__pycache__"))
+    shutil.copy(ROOT / "pyproject.toml", tmp_path)
+    with (tmp_path / module).open("a") as file:
+        file.write(f"\n{line}\n")
+    run = lint_imports(tmp_path)
+    assert run.returncode == 1, run.stdout + run.stderr
+    assert broken in run.stdout
