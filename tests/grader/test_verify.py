@@ -12,15 +12,8 @@ from tests.conftest import ROOT, Grade
 NAME = "p04_layer_norm"
 PAGE, STUB, DEFINITION = (f"problems/{NAME}/{file}" for file in ("page.md", "stub.py", "problem.py"))
 SOLUTION, MISCONCEPTIONS = f"solutions/{NAME}.py", f"solutions/{NAME}.toml"
-FIRST, SECOND = (misconception.name for misconception in catalog.misconceptions(catalog.load(NAME))[:2])
+FIRST, SECOND = catalog.misconceptions(catalog.load(NAME))[:2]
 LAST_CHECK = catalog.load(NAME).checks[-1].name
-
-ONE_MEAN = """    mean = jnp.mean(x)
-    centred = x - mean
-    variance = jnp.mean(centred**2)"""
-WRONG_AXIS = """    mean = jnp.mean(x, axis=0)
-    centred = x - mean
-    variance = jnp.mean(centred**2, axis=0)"""
 
 
 @pytest.fixture
@@ -48,8 +41,13 @@ def copy(tmp_path: Path) -> Path:
         (STUB, "def layer_norm(", "def norm(", "the stub does not define `layer_norm`"),
         (SOLUTION, "    mean = ", "    1 / 0\n    mean = ", "ZeroDivisionError"),
         (DEFINITION, f'name="{LAST_CHECK}"', 'name="output"', "two checks are called 'output'"),
-        (MISCONCEPTIONS, f'name = "{SECOND}"', f'name = "{FIRST}"', f"two misconceptions are called {FIRST!r}"),
-        (MISCONCEPTIONS, ONE_MEAN, WRONG_AXIS, f"{SECOND!r} is identified as {FIRST!r}"),
+        (
+            MISCONCEPTIONS,
+            f'name = "{SECOND.name}"',
+            f'name = "{FIRST.name}"',
+            f"two misconceptions are called {FIRST.name!r}",
+        ),
+        (MISCONCEPTIONS, SECOND.replace[0], FIRST.replace[0], f"{SECOND.name!r} is identified as {FIRST.name!r}"),
         (MISCONCEPTIONS, "find = ", "fnd = ", "cannot be read"),
     ],
 )
