@@ -1,6 +1,7 @@
-"""Files written whole or not at all, and locks that end with their process."""
+"""Files that are written whole or not at all, and locks that end with their process."""
 
 import contextlib
+import glob
 import itertools
 import os
 import tempfile
@@ -15,10 +16,10 @@ Content = str | bytes | Callable[[Path], None]
 
 
 def write(path: Path, content: Content, *, durable: bool = False) -> None:
-    """Replaces a file in one step, and makes its folder if need be.
+    """Replaces a file in one step. Creates its folder if needed.
 
-    `content` is text, bytes, or a function that writes the file at the path it is given. A `durable` file survives a power
-    cut. Raises UsageError, naming the file, if it cannot be written.
+    `content` is text, bytes, or a function that writes to the path that it is given. A `durable` file survives a power cut.
+    Raises UsageError, which names the file, if it cannot be written.
     """
     try:
         replace(path, content, durable=durable)
@@ -50,9 +51,9 @@ def replace(path: Path, content: Content, *, durable: bool = False) -> None:
 
 
 def lock(path: Path) -> BaseFileLock | None:
-    """The lock that a file stands for, held until `release()` or the end of this process; None if another holds it.
+    """Locks a file until `release()` is called or this process ends. None if it is already locked.
 
-    Raises OSError if the file cannot be made.
+    The lock is also released when nothing refers to the returned object. Raises OSError if the file cannot be created.
     """
     held = FileLock(path, blocking=False, thread_local=False)
     try:
@@ -63,19 +64,19 @@ def lock(path: Path) -> BaseFileLock | None:
 
 
 _MARK = ".in-use-"
-_marks = itertools.count()
+_numbers = itertools.count()
+_marks: dict[Path, BaseFileLock] = {}  # keeps the locks alive
 
 
 def mark_in_use(folder: Path) -> Callable[[], None]:
     """Marks a folder as in use, for `in_use`, until the returned function is called or this process ends."""
-    mark = folder.with_name(f"{folder.name}{_MARK}{os.getpid()}-{next(_marks)}")
-    try:
-        held = lock(mark)
-    except OSError:  # a full or read-only disk: nothing is evicted from there either
-        held = None
+    mark = folder.with_name(f"{folder.name}{_MARK}{os.getpid()}-{next(_numbers)}")
+    with contextlib.suppress(OSError):  # on a full or read-only disk nothing is removed either
+        if held := lock(mark):
+            _marks[mark] = held
 
     def release() -> None:
-        if held:
+        if held := _marks.pop(mark, None):
             mark.unlink(missing_ok=True)
             held.release()
 
@@ -83,9 +84,9 @@ def mark_in_use(folder: Path) -> Callable[[], None]:
 
 
 def in_use(folder: Path) -> bool:
-    """Whether a process has marked the folder. Removes the marks of processes that are gone."""
+    """Whether a process has marked the folder. Removes the marks of processes that have ended."""
     used = False
-    for mark in folder.parent.glob(f"{folder.name}{_MARK}*"):
+    for mark in folder.parent.glob(f"{glob.escape(folder.name)}{_MARK}*"):
         with contextlib.suppress(OSError):
             held = lock(mark)
             if held is None:

@@ -1,4 +1,4 @@
-"""The checks every problem can use. Each is data; the probes they name are in `grader/probes.py`."""
+"""The checks that every problem can use. A check is data; the probes that it names are in `grader/worker/probes.py`."""
 
 from collections.abc import Sequence
 from typing import Any, Literal
@@ -7,21 +7,21 @@ from grader.problem import EXACT, FLOAT32, Check, Tolerance
 
 YES = {0: "no", 1: "yes"}
 
-# What the numbers of `grader.placement.place` mean.
+# The meaning of the numbers that `grader.worker.placement.place` returns.
 PLACES = {-1: "on one device", 0: "not split", 1: "split over data", 2: "split over model", 3: "split over both"}
 
-# What is the same for all programs (sums, a copy of the batch) is a part of the reference's memory, so a correct one may need
-# half as much again; one that holds what it should take in parts needs five times as much or more.
+# Part of the reference's memory is common to all programs (sums, a copy of the batch), so a correct program may need up to
+# half as much again. A program that holds everything at once, instead of part by part, needs at least five times as much.
 MEMORY = Tolerance(rtol=1.0, atol=0.0, room=3)
 
 Wrt = Literal["parameters"] | Sequence[str]
 
 
 def output(entry: str, *, points: int, name: str = "output", **more: Any) -> Check:
-    """What `entry` returns equals what the reference returns, by name of leaf, shape, dtype and value.
+    """A check that `entry` returns what the reference returns: the same leaves, shapes, dtypes and values.
 
-    A module's parameters are filled by name first. Options beyond Check's own fields: `fill="MiniGPT"` fills every such
-    module that a function entry constructs, and compares the key it was constructed with.
+    A module's parameters are first filled by name. One option goes beyond Check's own fields: `fill="MiniGPT"` fills every such
+    module that a function entry constructs, and compares the keys that it was constructed with.
     """
     options = {"entry": entry, **({"fill": more.pop("fill")} if "fill" in more else {})}
     return Check(name, points, "values", options, leaves="output", **more)
@@ -36,9 +36,9 @@ def output_and_gradient(
     cases: str = "cases",
     tolerance: Tolerance = FLOAT32,
 ) -> tuple[Check, Check]:
-    """Two checks from one compiled program: the output, and the gradient of `sum(cotangent * output)`.
+    """Two checks on one compiled program: its output, and the gradient of `sum(cotangent * output)`.
 
-    The cotangent is fixed and random. `wrt` is `"parameters"` (of a module) or the names of float arguments.
+    The cotangent is random but fixed. `wrt` is `"parameters"` (of a module) or the names of float arguments.
     """
     options = {"entry": entry, "wrt": wrt if isinstance(wrt, str) else list(wrt)}
     return (
@@ -48,39 +48,40 @@ def output_and_gradient(
 
 
 def parameters(entry: str, *, points: int, initial: Sequence[str] = (), **more: Any) -> Check:
-    """The tree of a module's parameters: names, shapes, dtypes.
+    """A check of the tree of a module's parameters: names, shapes and dtypes.
 
-    The initial values of the leaves named in `initial` are compared too; name only those that no random draw decides.
+    The leaves named in `initial` are also compared by initial value. Name only those that do not depend on random draws.
     """
     options = {"entry": entry, "initial": list(initial)}
     return Check("parameters", points, "parameters", options, **more)
 
 
 def causality(entry: str, *, argument: str, points: int) -> Check:
-    """Output `t` depends on the inputs up to `t` and on none after: not a bit of it changes when a later input does.
+    """A check that output `t` depends on inputs up to `t` only: changing a later input changes no bit of it.
 
-    `argument` is a float argument whose first axis is time, as is the output's.
+    `argument` is a float argument. Its first axis, and that of the output, is time.
     """
     return Check(
         "causality", points, "dependence", {"entry": entry, "argument": argument}, tolerance=EXACT, words=YES,
-        advice="Row t of `depends` says which positions influence output t: all up to and including t, none after.",
+        advice="Row t of `depends` shows which positions influence output t. It should be all positions up to and including t, "
+        "and none after.",
     )  # fmt: skip
 
 
 def jit(entry: str, *, points: int, **more: Any) -> Check:
-    """`entry` can be traced, gives the same compiled, and compiles once for inputs of the same shapes."""
+    """A check that `entry` can be traced, returns the same output compiled, and compiles once for inputs of the same shapes."""
     return Check("jit", points, "compiled", {"entry": entry}, **more)
 
 
 def exact(name: str, points: int, probe: str, leaves: str, **more: Any) -> Check:
-    """Leaves of a problem's own probe that must equal the reference's bit for bit: counts, flags, copied numbers."""
+    """A check that leaves of a problem's own probe equal the reference's bit for bit: counts, flags, copied numbers."""
     return Check(name, points, probe, leaves=leaves, **{"tolerance": EXACT, **more})
 
 
 def memory(what: str, *, points: int, advice: str) -> Check:
-    """The temporary memory of the compiled program is at most a multiple of the reference's, on the cases `large`.
+    """A check that the compiled program's temporary memory is at most a multiple of the reference's, on the cases `large`.
 
-    For the problem's own probe `memory`, with the leaf `temporary_bytes`.
+    The problem must have a probe `memory` that returns the leaf `temporary_bytes`.
     """
     return Check(
         f"memory of one {what}", points, "memory", leaves="temporary_bytes", cases="large", compare="at_most",

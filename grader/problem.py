@@ -1,7 +1,6 @@
-"""The vocabulary in which a problem is written: Problem, Entry, Cases, Case, Check, Tolerance.
+"""The types that define a problem: Problem, Entry, Cases, Case, Check, Tolerance.
 
-Imported by every `problems/*/problem.py`, by the judge and by the workers. It imports nothing heavy, so that listing the
-course is instant.
+Imported by every `problems/*/problem.py`, by the judge and by the workers. Imports nothing heavy, so that `grade list` is fast.
 """
 
 from __future__ import annotations
@@ -22,11 +21,11 @@ Compare = Literal["close", "at_most"]
 
 @dataclass(frozen=True)
 class Tolerance:
-    """How far a value may be from the reference's: `atol * max(1, rms of the leaf) + rtol * |expected|`.
+    """The largest difference from the reference's value that passes: `atol * max(1, rms of the leaf) + rtol * |expected|`.
 
-    For `at_most` comparisons: how far above `expected * (1 + rtol) + atol` it may not be. `room` is how many times smaller
-    the errors of correct programs must be, and how many times larger those of wrong ones, for the tolerance to be sound: 10
-    for rounding errors; less where the numbers are rough by nature, with the reason beside it.
+    An `at_most` comparison passes up to `expected * (1 + rtol) + atol`. `room` is the safety margin that makes a tolerance
+    sound: errors of correct programs must be that many times smaller than the tolerance, and errors of wrong ones that many
+    times larger. It is 10 for rounding errors. Where it is less, because the numbers are rough, a comment gives the reason.
     """
 
     rtol: float
@@ -34,14 +33,14 @@ class Tolerance:
     room: float = 10.0
 
 
-# Two correct float32 programs of this course's sizes (sums of at most a few hundred terms, a few layers deep) were seen to
-# differ by 2e-6 of a leaf's size; a tenfold margin above that is still a hundred times below the smallest wrong idea.
+# Measured: two correct float32 programs of this course's sizes (sums of at most a few hundred terms, a few layers) differ by
+# 2e-6 of a leaf's size. The tolerance is ten times that, and the smallest error of a misconception is 100 times the tolerance.
 FLOAT32 = Tolerance(rtol=2e-5, atol=2e-5)
-# Finite differences of float32 outputs of order one are right to about 1e-3.
+# Finite differences of float32 outputs of order one are accurate to about 1e-3.
 NUMERIC = Tolerance(rtol=1e-2, atol=1e-2)
 EXACT = Tolerance(rtol=0.0, atol=0.0)
-# Adam divides by the root of a mean square: where a gradient is nearly 0, rounding decides the sign of its first step, which
-# is then as long as the learning rate, 0.05 in these problems. A hundredth of that is still far below what a wrong step does.
+# Adam divides by the root of a mean square. Where a gradient is nearly 0, rounding decides the sign of the first step, and the
+# step is as long as the learning rate: 0.05 in these problems. A hundredth of that is far below the error of a wrong step.
 ADAM = Tolerance(rtol=5e-4, atol=5e-4)
 
 
@@ -49,9 +48,9 @@ ADAM = Tolerance(rtol=5e-4, atol=5e-4)
 class Entry:
     """A function or class that is graded.
 
-    A function is called with the case's values named in `arguments`, in that order: numbers stay Python numbers, arrays
-    are traced. A module is constructed from those named in `construct` and `rngs=`, then called with `arguments`. Where the
-    page leaves a module's constructor open, `made_by` is a function entry that constructs one: that one is graded. Files that
+    A function is called with the case's values named in `arguments`, in that order. Numbers stay Python numbers, and arrays
+    are traced. A module is constructed from the values named in `construct` and `rngs=`, then called with `arguments`. Where
+    the page leaves a module's constructor open, `made_by` is the function entry that constructs the module to grade. Files that
     use the entry's former name, `formerly`, are still graded.
     """
 
@@ -66,7 +65,7 @@ class Entry:
         return self.construct is not None or self.made_by is not None
 
     def signature(self) -> str:
-        """How the page writes it: `next_token_loss(logits, token_ids, pad_id)`."""
+        """The signature as the page shows it: `next_token_loss(logits, token_ids, pad_id)`."""
         if self.made_by:
             return self.name
         if self.construct is None:
@@ -76,9 +75,9 @@ class Entry:
 
 @dataclass(frozen=True, eq=False)
 class Case:
-    """One set of inputs: numbers and arrays by name. `sizes` and `seed` are what it was made from.
+    """One set of inputs: numbers and arrays by name, made from `sizes` and `seed`.
 
-    A case equals only itself: comparing arrays would cost more than it tells.
+    A case equals only itself, because comparing arrays would be slow.
     """
 
     values: Mapping[str, Value]
@@ -89,10 +88,10 @@ class Case:
 
 @dataclass(frozen=True)
 class Cases:
-    """A family of cases: named sizes to draw from, and how to make the inputs.
+    """A family of cases: named sizes to draw from, and a function that makes the inputs.
 
-    `sizes` maps each name to the values it may take, simplest first (what a failing case shrinks towards). `make` gets the
-    drawn sizes and a seeded generator and returns the inputs by name. Each new combination of sizes is a new
+    `sizes` maps each name to its possible values, simplest first: a failing case shrinks towards the first. `make` receives
+    the drawn sizes and a seeded generator, and returns the inputs by name. Each new combination of sizes costs a
     compilation, so `draws` is small.
     """
 
@@ -103,11 +102,11 @@ class Cases:
 
 @dataclass(frozen=True)
 class Check:
-    """One graded property: a probe run on the reference and on the submission, and some of the leaves it returns.
+    """One graded property: a probe that runs on the reference and on the submission, and the leaves of its output to compare.
 
-    `probe` names a function of `grader/probes.py` or of the problem's own `probes.py`, called with `options`. Of the leaves
-    it returns, those at or below `leaves` are compared. Checks with the same probe and options share one run. `words`
-    turns the numbers of a coded leaf back into words for the reader; `advice` says what a failure usually means.
+    `probe` names a function of `grader/worker/probes.py` or of the problem's own `probes.py`. It is called with `options`.
+    The leaves at or below `leaves` are compared. Checks with the same probe, options and cases share one run. `words` maps
+    the numbers of a coded leaf to words for the report, and `advice` says what a failure usually means.
     """
 
     name: str
@@ -123,13 +122,13 @@ class Check:
 
 
 class ProblemName(str):
-    """The name of a problem, `p07_next_token_loss`: also that of its folder, of its reference and of a learner's file."""
+    """The name of a problem, such as `p07_next_token_loss`. Its folder, its reference and a learner's file have the same name."""
 
     PATTERN = re.compile(r"p(\d\d)_([a-z0-9_]+)")
 
     @classmethod
     def parse(cls, text: str) -> ProblemName | None:
-        """The name that `text` is, or None if it is not one."""
+        """The text as a name; None if it does not have the form of one."""
         return cls(text) if cls.PATTERN.fullmatch(text) else None
 
     @property
@@ -138,21 +137,21 @@ class ProblemName(str):
 
     @property
     def label(self) -> str:
-        """The number in two digits: `07`."""
+        """The number as two digits: `07`."""
         return self[1:3]
 
     @property
     def slug(self) -> str:
-        """The words: `next_token_loss`."""
+        """The name without its number: `next_token_loss`."""
         return self[4:]
 
 
 @dataclass(frozen=True)
 class Problem:
-    """What `problems/pNN_slug/problem.py` defines as `PROBLEM`. `folder` is filled in by `grader.course`.
+    """The definition of a problem: `PROBLEM` in `problems/pNN_slug/problem.py`. `grader.course.catalog` fills in `folder`.
 
-    `builds_on` are the numbers of the problems whose entries or ideas this one uses. `long_runs` says that its probes run for so
-    long that XLA should make their programs fast, rather than fast to compile.
+    `builds_on` holds the numbers of the problems whose entries or ideas this one uses. `timeout` is in seconds. `long_runs`
+    means that its probes run so long that XLA should optimize their programs instead of compiling fast.
     """
 
     title: str

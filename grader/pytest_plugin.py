@@ -1,4 +1,4 @@
-"""`pytest --workspace attempts`: one test for each check, so that editors and course systems that speak pytest show verdicts."""
+"""`pytest --workspace attempts`: one test for each check, for editors and course systems that run pytest."""
 
 import re
 from collections.abc import Iterator
@@ -14,19 +14,19 @@ from grader.problem import Problem
 
 
 class CheckFailedError(Exception):
-    """A check that did not pass; the message is what the learner reads."""
+    """A check that did not pass. The learner reads the message."""
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption(
-        "--workspace", metavar="DIR", help="Grade the files of a GPT Kata workspace, a test for each check."
+        "--workspace", metavar="DIR", help="Grade the files in a GPT Kata workspace, with one test for each check."
     )
 
 
 def pytest_configure(config: pytest.Config) -> None:
     workspace = config.getoption("--workspace")
     if workspace and not Path(workspace).is_dir():
-        raise pytest.UsageError(f"There is no workspace {workspace}; `grade start` makes one.")
+        raise pytest.UsageError(f"There is no workspace {workspace}; `grade start` creates one.")
     if workspace and config.args_source != pytest.Config.ArgsSource.ARGS:
         config.args = [workspace]
 
@@ -37,8 +37,8 @@ def pytest_collect_file(file_path: Path, parent: pytest.Collector) -> "Workspace
         return None
     if file_path.stem not in catalog.names():
         return None
-    found: WorkspaceFile = WorkspaceFile.from_parent(parent, path=file_path)
-    return found
+    collector: WorkspaceFile = WorkspaceFile.from_parent(parent, path=file_path)
+    return collector
 
 
 def pytest_unconfigure(config: pytest.Config) -> None:
@@ -54,7 +54,7 @@ _FORK_SERVER = pytest.StashKey[Any]()
 
 
 class WorkspaceFile(pytest.File):
-    """One problem's file; graded once, when its first check is asked for."""
+    """One problem's file. It is graded once, when its first test runs."""
 
     @property
     def problem(self) -> Problem:
@@ -66,6 +66,7 @@ class WorkspaceFile(pytest.File):
 
     @cached_property
     def report(self) -> Report:
+        """The verdict on the file."""
         from grader.isolation.sandbox import ForkServer
         from grader.judge import judge, submission
 
@@ -88,7 +89,7 @@ class CheckItem(pytest.Item):
 
     @property
     def file(self) -> WorkspaceFile:
-        assert isinstance(self.parent, WorkspaceFile)  # noqa: S101  it made this
+        assert isinstance(self.parent, WorkspaceFile)  # noqa: S101  which created this item
         return self.parent
 
     def runtest(self) -> None:
@@ -99,11 +100,11 @@ class CheckItem(pytest.Item):
             raise CheckFailedError(self._message(result))
 
     def _message(self, result: CheckResult) -> str:
-        """With the first that fails, the idea behind it."""
-        idea = self.file.report.misconception
-        if result is not self.file.report.first_failure or not idea:
+        """The message of a check that failed. For the first one, also the misconception."""
+        misconception = self.file.report.misconception
+        if result is not self.file.report.first_failure or not misconception:
             return result.message
-        return f"{result.message}\nLikely cause: {idea.name}. {idea.says}"
+        return f"{result.message}\nLikely cause: {misconception.name}. {misconception.says}"
 
     def repr_failure(self, excinfo: pytest.ExceptionInfo[BaseException], style: Any = None) -> Any:
         if isinstance(excinfo.value, CheckFailedError):
@@ -111,10 +112,9 @@ class CheckItem(pytest.Item):
         return super().repr_failure(excinfo, style)
 
     def reportinfo(self) -> tuple[Path, int, str]:
-        """Where an editor goes: the definition of the entry."""
+        """The place that an editor jumps to: the definition of the problem's first entry."""
         entry = self.file.problem.entries[0].name
         lines = self.path.read_text(encoding="utf-8", errors="replace").splitlines()
-        place = next(
-            (n for n, line in enumerate(lines) if re.match(rf"\s*(def|class)\s+{re.escape(entry)}\b", line)), 0
-        )
-        return self.path, place, f"problem {self.file.problem.label}: {self.name}"
+        definition = re.compile(rf"\s*(def|class)\s+{re.escape(entry)}\b")
+        number = next((number for number, line in enumerate(lines) if definition.match(line)), 0)
+        return self.path, number, f"problem {self.file.problem.label}: {self.name}"

@@ -1,4 +1,4 @@
-"""What all tests share: the command line as a real process, and a cache of their own."""
+"""Fixtures of all tests: the command line as a real process, and a cache folder for the test run."""
 
 import json
 import os
@@ -12,13 +12,14 @@ from typing import Any
 import pytest
 from hypothesis import settings
 
-settings.register_profile("ours", deadline=None)  # a first call compiles
-settings.load_profile("ours")
+from grader.course import catalog
+
+settings.register_profile("course", deadline=None)  # a first call compiles
+settings.load_profile("course")
 
 ROOT = Path(__file__).resolve().parent.parent
 
-
-# They take a minute or more each: begun first, they leave no processor idle at the end.
+# Parts of the names of tests that take a minute or more. They run first, so that no core is idle at the end.
 LONG = (
     "test_sound[p32",
     "killed_at_ten",
@@ -49,13 +50,21 @@ class Run:
 
 Grade = Callable[..., Run]
 
+NO_SHIFT = "logits[:-1], token_ids[:-1]"  # a misconception of problem 07, as its edit to the reference
+
+
+def misconception_name(problem: str, replacement: str) -> str:
+    """The name of the misconception that puts `replacement` into the reference. Tests do not quote names: authors reword them."""
+    misconceptions = catalog.misconceptions(catalog.find(problem))
+    return next(item.name for item in misconceptions if any(replacement in form for form in item.replace))
+
 
 def boot(root: Path = ROOT) -> str:
-    """`grade` of a course, as the text of a program."""
+    """The text of a program that runs `grade` of the course in `root`."""
     return f"import sys; sys.path.insert(0, {str(root)!r}); from grader.cli.learner import main; main()"
 
 
-# `grade` as a program file, as an installed one is: processes of a pool import it again, and must not run it.
+# `grade` as a program file, like an installed one. Processes of a pool import it again and must not run it.
 PROGRAM = """#!{python}
 import sys
 sys.path.insert(0, {root!r})
@@ -66,7 +75,7 @@ if __name__ == "__main__":
 
 
 def write_program(path: Path, root: Path = ROOT) -> None:
-    """Makes `grade` of a course an executable file."""
+    """Writes an executable file that runs `grade` of the course in `root`."""
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(PROGRAM.format(python=sys.executable, root=str(root)))
     path.chmod(0o755)
@@ -74,7 +83,7 @@ def write_program(path: Path, root: Path = ROOT) -> None:
 
 @pytest.fixture(scope="session", autouse=True)
 def cache_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """One cache for all test processes, and none of the user's."""
+    """The cache folder that all test processes share. The user's own cache is not touched."""
     base = tmp_path_factory.getbasetemp()
     folder = (base.parent if "PYTEST_XDIST_WORKER" in os.environ else base) / "cache"
     os.environ["GRADE_CACHE"] = str(folder)
@@ -82,11 +91,20 @@ def cache_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture
+def wrong(tmp_path: Path) -> Path:
+    """A solution of problem 07 that does not shift the targets."""
+    text = (ROOT / "solutions" / "p07_next_token_loss.py").read_text()
+    path = tmp_path / "wrong.py"
+    path.write_text(text.replace("token_ids[1:]", "token_ids[:-1]"))
+    return path
+
+
+@pytest.fixture
 def grade(tmp_path: Path) -> Grade:
-    """Runs `grade ARGS` in an empty folder (or `cwd`), as a process."""
+    """A function that runs `grade ARGS` as a process, in an empty folder or in `cwd`."""
 
     def run(*args: object, cwd: Path = tmp_path, root: Path = ROOT, **env: str) -> Run:
-        done = subprocess.run(
+        completed = subprocess.run(
             [sys.executable, "-c", boot(root), *map(str, args)],
             cwd=cwd,
             env={**os.environ, **env},
@@ -95,6 +113,6 @@ def grade(tmp_path: Path) -> Grade:
             timeout=300,
             check=False,
         )
-        return Run(done.returncode, done.stdout, done.stderr)
+        return Run(completed.returncode, completed.stdout, completed.stderr)
 
     return run

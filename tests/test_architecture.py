@@ -49,5 +49,7 @@ def test_a_forbidden_import_breaks_a_contract(module: str, line: str, broken: st
 
 def test_files_are_short():
     packages = [ROOT / name for name in ("commandline", "grader", "harness", "problems", "solutions", "benchmarks")]
-    files = [path for package in packages for path in package.rglob("*.py") if path.name != "story_templates.py"]  # data
+    files = [
+        path for package in packages for path in package.rglob("*.py") if path.name != "story_templates.py"
+    ]  # data
     assert {str(path) for path in files if len(path.read_text().splitlines()) > 400} == set()

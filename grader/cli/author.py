@@ -38,7 +38,7 @@ def verify(problems: tuple[str, ...], jobs: int | None, seeds: int, as_json: boo
                 click.echo(f"      {complaint}")
     sound = all(not row.complaints for row in rows)
     if as_json:
-        click.echo(json.dumps({"schema": 1, "sound": sound, "problems": [row.as_object() for row in rows]}))
+        click.echo(json.dumps({"schema": 1, "sound": sound, "problems": [row.encode() for row in rows]}))
     else:
         click.echo(verify_.margins_table(rows))
         short = sum(bool(row.complaints) for row in rows)

@@ -1,5 +1,5 @@
 """The problems, and the files of a learner: catalog, cases, pages, workspace, secret seeds.
 
-Called by judge, batch, handout and cli.
-Imports the definition of a problem and commandline; never JAX.
+Called by every room of the grader but wire and isolation.
+Imports grader.problem and commandline; never JAX.
 """

@@ -1,6 +1,6 @@
-"""Draws cases, and shrinks a failing one.
+"""Draws cases, and shrinks a failing case.
 
-Hypothesis chooses sizes and a seed, never the elements of an array: shrinking those towards zero would hide errors. NumPy
+Hypothesis draws sizes and a seed, never the elements of an array: it would shrink those to zero, which hides errors. NumPy
 makes the arrays from the seed.
 """
 
@@ -28,9 +28,9 @@ _QUIET = hypothesis.settings(
 
 
 def draw(problem: Problem, group: str, seed: int) -> list[Case]:
-    """The cases of one family, the simplest first; the same for the same seed.
+    """The cases of one family, simplest first. The same seed gives the same cases.
 
-    Their number is at most the family's `draws`: sizes that can take few values yield fewer.
+    There are at most `draws` of them, and fewer if the sizes have few combinations.
     """
     drawn: list[Case] = []
 
@@ -51,16 +51,16 @@ def draw_all(problem: Problem, seed: int) -> dict[str, list[Case]]:
 
 
 def shrink(problem: Problem, failing: Case, seed: int, fails: Callable[[Case], bool], seconds: float) -> Case:
-    """The smallest case found in about that time for which `fails` is true; `failing` itself if none is smaller."""
-    end, best = monotonic() + seconds, failing
+    """The smallest case for which `fails` is true that a search of about `seconds` reaches; `failing` if none is smaller."""
+    end, smallest = monotonic() + seconds, failing
 
     def still_fails(case: Case) -> bool:
-        nonlocal best
-        if _weight(case) >= _weight(best):
-            return _key(case) == _key(best)
+        nonlocal smallest
+        if _weight(case) >= _weight(smallest):
+            return _key(case) == _key(smallest)
         if monotonic() > end or not fails(case):
             return False
-        best = case
+        smallest = case
         return True
 
     settings = hypothesis.settings(
@@ -75,7 +75,7 @@ def shrink(problem: Problem, failing: Case, seed: int, fails: Callable[[Case], b
                 settings=settings,
                 random=random.Random(seed),  # noqa: S311
             )
-    return best
+    return smallest
 
 
 def _cases(problem: Problem, group: str, seed: int) -> st.SearchStrategy[Case]:
@@ -89,15 +89,15 @@ def _cases(problem: Problem, group: str, seed: int) -> st.SearchStrategy[Case]:
 
 
 def make(problem: Problem, group: str, sizes: Mapping[str, int], seed: int, case_seed: int) -> Case:
-    """The case with these sizes whose arrays are drawn from these seeds."""
+    """The case with these sizes. Its arrays are drawn from both seeds."""
     rng = np.random.default_rng([zlib.crc32(f"{problem.name}:{group}".encode()), seed, case_seed])
     values = problem.cases[group].make(sizes, rng)
-    # What probes fill in by the case's seed must depend on a secret seed, too.
+    # Probes draw parameters and batches from the case's seed, so it must depend on a secret seed as well.
     return Case(values, group, dict(sizes), zlib.crc32(f"{seed}:{case_seed}".encode()) if seed else case_seed)
 
 
 def _weight(case: Case) -> tuple[Any, ...]:
-    """Smaller is simpler: fewer numbers in arrays, then smaller sizes, then a smaller seed."""
+    """The order of cases by simplicity: numbers in arrays, then sizes, then the seed."""
     numbers = sum(getattr(value, "size", 1) for value in case.values.values())
     return (numbers, sum(case.sizes.values()), case.seed)
 

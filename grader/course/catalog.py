@@ -1,4 +1,4 @@
-"""Finds problems by number, slug or path, and the files of each: page, stub, reference, misconceptions."""
+"""Finds problems by number, slug or path, and the files of each problem: page, stub, reference, misconceptions."""
 
 import ast
 import importlib.util
@@ -17,7 +17,7 @@ from grader.errors import CourseError
 from grader.paths import PROBLEMS, SOLUTIONS
 from grader.problem import Problem, ProblemName
 
-# The first and the last number of each part, and its title.
+# The parts of the course: first number, last number, title.
 PARTS = (
     (1, 7, "I. A GPT, piece by piece"),
     (8, 14, "II. Training it"),
@@ -31,9 +31,9 @@ PARTS = (
 
 @dataclass(frozen=True)
 class Misconception:
-    """A common wrong idea: an edit to the reference, and sentences that teach.
+    """A common wrong idea, as an edit to the reference: `find` is replaced by `replace`. `says` tells the learner what to do.
 
-    If different spellings of the idea give different numbers, `replace` has a form for each.
+    If programs that share the idea give different numbers, `replace` has a form for each.
     """
 
     name: str
@@ -48,7 +48,7 @@ class Misconception:
 
 
 def part_of(problem: Problem) -> str:
-    """The title of the part of the course that has the problem."""
+    """The title of the part of the course that the problem belongs to."""
     return next((title for first, last, title in PARTS if first <= problem.number <= last), "Beyond the course")
 
 
@@ -59,7 +59,7 @@ def names() -> list[ProblemName]:
 
 @cache
 def load(name: str) -> Problem:
-    """The problem of that exact name. Raises CourseError if its definition is broken."""
+    """The problem with that exact name. Raises CourseError if its definition is broken."""
     folder = PROBLEMS / name
     problem = getattr(_module(folder / "problem.py"), "PROBLEM", None)
     if not isinstance(problem, Problem):
@@ -87,12 +87,12 @@ def _module(path: Path) -> object:
 
 
 def builds_on(problem: Problem) -> list[Problem]:
-    """The problems whose entries or ideas it uses."""
+    """The problems that a problem builds on."""
     return [find(str(number)) for number in problem.builds_on]
 
 
 def needed_for(problem: Problem) -> list[Problem]:
-    """The problems that build on it."""
+    """The problems that build on a problem."""
     return [other for other in problems() if problem.number in other.builds_on]
 
 
@@ -102,9 +102,9 @@ def problems() -> list[Problem]:
 
 
 def find(word: str) -> Problem:
-    """The problem that a number (`7`, `07`, `p07`), a slug, a name or the path of a learner's file stands for.
+    """The problem with that number (`7`, `07`, `p07`), slug, name or path of a learner's file.
 
-    Raises UsageError, with the nearest names, if there is none.
+    Raises UsageError, which suggests the nearest names, if there is none.
     """
     known = names()
     text = Path(word).name.removesuffix(".py") if word.endswith(".py") or "/" in word.rstrip("/") else word.strip("/")
@@ -125,7 +125,7 @@ def find(word: str) -> Problem:
 
 
 def select(words: str) -> list[Problem]:
-    """The problems of a list such as `01-08,12`, in order. Raises UsageError."""
+    """The problems in a list such as `01-08,12`, in order. Raises UsageError."""
     chosen: set[ProblemName] = set()
     for word in words.split(","):
         first, dash, last = word.strip().partition("-")
@@ -137,12 +137,12 @@ def select(words: str) -> list[Problem]:
 
 
 def page_text(problem: Problem) -> str:
-    """The lesson. Raises CourseError if it is missing."""
+    """The text of the problem's page. Raises CourseError if it is missing."""
     return _text(problem.folder / "page.md")
 
 
 def stub_text(problem: Problem) -> str:
-    """The file to fill in. Raises CourseError if it is missing."""
+    """The text of the problem's stub. Raises CourseError if it is missing."""
     return _text(problem.folder / "stub.py")
 
 
@@ -154,29 +154,39 @@ def _text(path: Path) -> str:
 
 
 def solution_path(problem: Problem) -> Path:
-    """The file of the reference. Raises CourseError if it is missing, as in a learner's bundle."""
+    """The path of the reference. Raises CourseError if it is missing, as in a learner's bundle."""
     path = SOLUTIONS / f"{problem.name}.py"
     if not path.is_file():
         raise CourseError(f"Problem {problem.label} cannot be graded here: its reference {path} is missing.")
     return path
 
 
-_LONGEST_PARSED = 200_000  # characters: parsing a hostile file of this length takes about two seconds
+_LONGEST_PARSED = 200_000  # characters; parsing a hostile file of that length takes about two seconds
 _IMPORT_LINE = re.compile(r"^[ \t]*(?:from[ \t]+(\w+)[ \t]+import\b|import[ \t]+([\w., \t]+))", re.MULTILINE)
 
 
-def imported_modules(text: str) -> list[str]:
-    """The course modules that a source imports, in order of appearance."""
-    if not ProblemName.PATTERN.search(text):
-        return []
+def parse(text: str) -> ast.Module | None:
+    """The syntax tree of a source; None if it is not valid Python, or too long to parse safely."""
+    if len(text) > _LONGEST_PARSED:
+        return None
     try:
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # invalid escapes, say
-            tree = ast.parse(text) if len(text) <= _LONGEST_PARSED else None
+            warnings.simplefilter("ignore")  # about invalid escapes, for example
+            return ast.parse(text)
     except (SyntaxError, ValueError, RecursionError, MemoryError):
-        tree = None
+        return None
+
+
+def imported_modules(text: str) -> list[str]:
+    """The course modules that a source imports anywhere, also inside functions.
+
+    Where the source does not parse, lines that look like imports count: its verdict must be about the syntax error, not about
+    a missing module.
+    """
+    if not ProblemName.PATTERN.search(text):
+        return []
     modules: list[str] = []
-    if tree is None:  # so that the modules before a syntax error are not reported as missing
+    if (tree := parse(text)) is None:
         for match in _IMPORT_LINE.finditer(text):
             modules += [match[1]] if match[1] else [part.split()[0] for part in match[2].split(",") if part.strip()]
     else:
@@ -189,14 +199,16 @@ def imported_modules(text: str) -> list[str]:
 
 
 def with_imports(name: str, text: str, beside: Callable[[str], str | None]) -> Mapping[str, str]:
-    """The sources of a file and of all course modules that it imports, directly or not, by module name. `beside` returns the
-    text of a module in the same folder, or None."""
-    sources, waiting = {name: text}, [text]
-    while waiting:
-        for imported in imported_modules(waiting.pop()):
+    """The sources of a file and of all course modules that it imports, directly or not, by module name.
+
+    `beside` returns the text of a module in the same folder, or None.
+    """
+    sources, unread = {name: text}, [text]
+    while unread:
+        for imported in imported_modules(unread.pop()):
             if imported not in sources and (source := beside(imported)) is not None:
                 sources[imported] = source
-                waiting.append(source)
+                unread.append(source)
     return sources
 
 
@@ -213,7 +225,7 @@ def in_folder(folder: Path) -> Callable[[str], str | None]:
 
 
 def reference_sources(problem: Problem) -> Mapping[str, str]:
-    """The reference and what it imports, by module name."""
+    """The sources of the reference and of the modules that it imports, by module name."""
     path = solution_path(problem)
     return with_imports(problem.name, path.read_text(encoding="utf-8"), in_folder(path.parent))
 
@@ -225,15 +237,15 @@ def misconceptions(problem: Problem) -> list[Misconception]:
     try:
         table = tomllib.loads(path.read_text(encoding="utf-8"))
         rows = table.get("misconception", [])
-        ideas = [Misconception(**{**row, "replace": _forms(row["replace"])}) for row in rows]
+        misconceptions = [Misconception(**{**row, "replace": _forms(row["replace"])}) for row in rows]
     except (OSError, tomllib.TOMLDecodeError, TypeError, KeyError) as error:
         raise CourseError(f"{path} cannot be read: {error}") from error
-    for idea in ideas:
-        if (count := source.count(idea.find)) != 1:
+    for misconception in misconceptions:
+        if (count := source.count(misconception.find)) != 1:
             raise CourseError(
-                f"{path}: `find` of {idea.name!r} must occur exactly once in the reference; it occurs {count} times."
+                f"{path}: `find` of {misconception.name!r} must occur exactly once in the reference; it occurs {count} times."
             )
-    return ideas
+    return misconceptions
 
 
 def _forms(replace: str | list[str]) -> tuple[str, ...]:

@@ -1,4 +1,4 @@
-"""A problem's page: its sections, its hints, and how it is shown in a terminal."""
+"""A problem's page: its sections, its hints, and the text without the hints."""
 
 import re
 
@@ -26,11 +26,11 @@ def sections(problem: Problem) -> dict[str, str]:
 
 
 def hints(problem: Problem) -> list[str]:
-    """The numbered items of the page's last section, from a nudge to nearly there."""
+    """The numbered items of the section `Hints`, from a nudge to nearly the answer."""
     items = re.split(r"^\d+\. ", sections(problem).get("Hints", ""), flags=re.MULTILINE)[1:]
     return [re.sub(r"^ {3}", "", item.strip(), flags=re.MULTILINE) for item in items]
 
 
 def without_hints(problem: Problem) -> str:
-    """The page up to its hints, which are given one at a time."""
+    """The page up to its hints, which `grade hint` shows one at a time."""
     return page_text(problem).split("\n## Hints\n")[0].strip() + "\n"

@@ -9,7 +9,7 @@ from commandline.errors import UsageError
 
 
 def read_seed(file: Path) -> int:
-    """The seed in a file: 128 bits of the hash of its text. Raises UsageError."""
+    """The seed that a file stands for: 128 bits of a hash of its text. Raises UsageError."""
     try:
         text = file.read_bytes().strip()
     except OSError as error:
@@ -20,7 +20,7 @@ def read_seed(file: Path) -> int:
 
 
 def create_seed(file: Path) -> None:
-    """Creates a file with a random secret that only its owner can read. Keeps an existing file. Raises UsageError."""
+    """Writes a random secret to a new file that only its owner can read. Keeps an existing file. Raises UsageError."""
     try:
         with os.fdopen(os.open(file, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w") as new:
             new.write(f"{secrets.token_hex(16)}\n")

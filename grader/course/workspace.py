@@ -1,4 +1,4 @@
-"""A learner's folder: a file for each problem, the pages, and one small file that stores progress."""
+"""A learner's folder: a file for each problem, the pages, and a small file with the learner's progress."""
 
 import hashlib
 import json
@@ -18,7 +18,7 @@ DEFAULT = "attempts"
 
 @dataclass(frozen=True)
 class Progress:
-    """A learner's progress on one problem. `verdict` is empty before the first grading; `score` is the best one so far."""
+    """A learner's progress on one problem. `verdict` is empty before the first grading. `score` is the best so far."""
 
     verdict: str = ""
     score: int = 0
@@ -27,16 +27,15 @@ class Progress:
 
     @classmethod
     def decode(cls, row: Any) -> "Progress":
-        """The progress in a row of the file. A damaged entry counts as missing."""
-        row = row if isinstance(row, dict) else {}
-        return cls(**{
-            field.name: row[field.name] for field in fields(cls) if type(row.get(field.name)) is type(field.default)
-        })  # fmt: skip
+        """The progress in a row of the file. A damaged row or value counts as missing."""
+        values: dict[str, Any] = row if isinstance(row, dict) else {}
+        sound = [field.name for field in fields(cls) if _is_sound(values.get(field.name), field.default)]
+        return cls(**{name: values[name] for name in sound})
 
 
 @dataclass(frozen=True)
 class Workspace:
-    """The folder. Nothing here overwrites a file that the learner has written or edited."""
+    """A learner's folder. No method overwrites a file that the learner has written or edited."""
 
     folder: Path
 
@@ -44,29 +43,31 @@ class Workspace:
         return self.folder / f"{problem.name}.py"
 
     def start(self) -> tuple[list[Path], list[Path]]:
-        """Adds every stub and page that is missing and updates the pages that have changed.
+        """Adds every stub and page that is missing, and replaces the pages that have changed since they were written.
 
-        Returns the new paths, and the pages that have changed but were left alone because the learner edited them.
+        Returns the new paths, and the pages that were not replaced because the learner may have edited them.
         """
         created = [path for problem in catalog.problems() if (path := self.add(problem))]
-        edited, digests = list[Path](), self._page_digests()
+        kept, digests = list[Path](), self._page_digests()
         for problem in catalog.problems():
             target = self.folder / "pages" / f"{problem.name}.md"
-            text = page.without_hints(problem)
+            text, written = page.without_hints(problem), digests.get(problem.name)
             present = target.read_text(encoding="utf-8", errors="replace") if target.is_file() else None
             if present is None:
                 created.append(target)
-            elif present != text and digests.get(problem.name) != _digest(present):
-                edited.append(target)
+            elif present != text and written == _digest(text):
+                continue  # the learner edited it, and the course has no newer page
+            elif present != text and written != _digest(present):
+                kept.append(target)
                 continue
             if present != text:
                 files.write(target, text)
             digests[problem.name] = _digest(text)
-        self._write({**self._stored(), "pages": digests})
-        return created, edited
+        self._write(self.progress(), digests)
+        return created, kept
 
     def add(self, problem: Problem) -> Path | None:
-        """Creates the problem's file from its stub if it is missing. Returns the path if it is new."""
+        """Creates the problem's file from its stub if it is missing. Returns its path if it is new. Raises UsageError."""
         target = self.file(problem)
         try:
             target.parent.mkdir(parents=True, exist_ok=True)
@@ -74,7 +75,7 @@ class Workspace:
                 try:
                     file.write(catalog.stub_text(problem))
                     file.flush()
-                except OSError:  # a full disk: half a stub would later pass for the learner's own file
+                except OSError:  # on a full disk; half a stub would later pass for the learner's own file
                     target.unlink()
                     raise
         except FileExistsError:
@@ -86,7 +87,7 @@ class Workspace:
         return target
 
     def progress(self) -> dict[str, Progress]:
-        """Progress by problem name. A damaged file counts as no progress."""
+        """Progress by problem name. A damaged file counts as missing."""
         rows = self._stored().get("problems")
         return {name: Progress.decode(row) for name, row in rows.items()} if isinstance(rows, dict) else {}
 
@@ -99,13 +100,13 @@ class Workspace:
         if facts.get("score", before.score) < before.score:
             facts = {}
         progress[problem.name] = Progress(**{**vars(before), **facts})
-        rows = {name: vars(row) for name, row in progress.items()}
-        self._write({**self._stored(), "problems": rows})
+        self._write(progress, self._page_digests())
 
     def _page_digests(self) -> dict[str, str]:
-        """A hash of each page as the course last wrote it, by problem name."""
+        """A hash of each page as the course wrote it, by problem name."""
         digests = self._stored().get("pages")
-        return dict(digests) if isinstance(digests, dict) else {}
+        rows = digests.items() if isinstance(digests, dict) else ()
+        return {name: digest for name, digest in rows if isinstance(digest, str)}
 
     def _stored(self) -> Mapping[str, Any]:
         try:
@@ -114,8 +115,9 @@ class Workspace:
             return {}
         return stored if isinstance(stored, dict) else {}
 
-    def _write(self, stored: Mapping[str, Any]) -> None:
-        text = json.dumps({**stored, "schema": 1}, indent=1, sort_keys=True)
+    def _write(self, progress: Mapping[str, Progress], page_digests: Mapping[str, str]) -> None:
+        rows = {name: vars(row) for name, row in progress.items()}
+        text = json.dumps({"pages": page_digests, "problems": rows, "schema": 1}, indent=1, sort_keys=True)
         files.write(self.folder / PROGRESS, text + "\n")
 
 
@@ -128,6 +130,13 @@ def find(folder: str | None) -> Workspace:
         if (candidate / PROGRESS).is_file():
             return Workspace(candidate)
     return Workspace(Path(DEFAULT))
+
+
+def _is_sound(value: Any, default: Any) -> bool:
+    """Whether a stored value can be used: it has the type of the default, is not negative, and can be printed."""
+    if type(value) is not type(default):
+        return False
+    return value.isprintable() if isinstance(value, str) else value >= 0
 
 
 def _digest(text: str) -> str:

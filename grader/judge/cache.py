@@ -1,4 +1,4 @@
-"""The cache folder: reference outputs, and the programs that XLA compiled."""
+"""The cache folder, the folders of compiled programs in it, and the hashes that its keys are made of."""
 
 import contextlib
 import hashlib
@@ -17,12 +17,14 @@ from commandline.folders import cache_folder
 from grader.paths import ROOT
 
 _KEPT_PROGRAMS = 40  # folders of compiled programs
-_PACKAGES = ("jax", "jaxlib", "flax", "optax", "numpy", "orbax-checkpoint")
+_PACKAGES = (
+    "flax", "grain", "hypothesis", "jax", "jaxlib", "numpy", "optax", "orbax-checkpoint", "regex", "safetensors", "tiktoken",
+)  # fmt: skip
 _OWN_PACKAGES = ("commandline", "grader", "harness")
 
 
 def folder() -> Path | None:
-    """The cache folder, created if needed: GRADE_CACHE, or one in the user's own cache. None if it cannot be written."""
+    """The cache folder, created if needed: GRADE_CACHE, or a folder in the user's cache. None if it cannot be written."""
     return _usable(cache_folder("GRADE_CACHE"))
 
 
@@ -39,8 +41,8 @@ def _usable(path: Path) -> Path | None:
 def programs(sources: Iterable[str]) -> Path | None:
     """The folder for the programs that XLA compiles from these sources. None if there is no cache folder.
 
-    A submission can write native code there, so no other sources share it. The least recently used folders that no worker
-    uses any more are removed.
+    A submission can write native code there, so no other sources share the folder. Removes the least recently used folders,
+    except those in use by a worker.
     """
     top = folder()
     if top is None:
@@ -48,11 +50,11 @@ def programs(sources: Iterable[str]) -> Path | None:
     path = top / "programs" / digest(sources)[:32]
     try:
         path.mkdir(parents=True, exist_ok=True)
-        path.parent.chmod(0o700)  # other users cannot enter from above
-        path.chmod(0o777)  # a worker, which may be another user, sees this folder only
+        path.parent.chmod(0o700)  # keeps other users out
+        path.chmod(0o777)  # a worker may run as another user; it is given this folder alone
         os.utime(path)
         folders = [other for other in path.parent.iterdir() if other.is_dir()]
-        for old in sorted(folders, key=lambda p: p.stat().st_mtime, reverse=True)[_KEPT_PROGRAMS:]:
+        for old in sorted(folders, key=lambda folder: folder.stat().st_mtime, reverse=True)[_KEPT_PROGRAMS:]:
             if not files.in_use(old):
                 rmtree(old, ignore_errors=True)
     except OSError:
@@ -71,7 +73,7 @@ def digest(parts: Iterable[str | bytes]) -> str:
 
 @cache
 def environment() -> str:
-    """A hash of everything but sources and cases that decides a verdict: versions, platform, and the course's own code."""
+    """A hash of the versions, the platform and the course's own code: they decide a verdict beside sources and cases."""
     versions = []
     for package in _PACKAGES:
         with contextlib.suppress(PackageNotFoundError):
@@ -80,8 +82,9 @@ def environment() -> str:
 
 
 def own_code(root: Path) -> Iterable[bytes]:
-    """The path and the content of every module of the grader, the harness and what they share, in order."""
+    """The path and the content of every file of the grader, the harness and what they share, in order."""
     for package in _OWN_PACKAGES:
-        for path in sorted((root / package).rglob("*.py")):
-            yield path.relative_to(root).as_posix().encode()
-            yield path.read_bytes()
+        for path in sorted((root / package).rglob("*")):
+            if path.is_file() and path.parent.name != "__pycache__":
+                yield path.relative_to(root).as_posix().encode()
+                yield path.read_bytes()

@@ -12,18 +12,18 @@ from grader.judge.session import Outcome
 from grader.problem import Check, Tolerance
 from grader.wire.compare import WHOLE, Leaf, compare
 
-# A submodule applies few operations, so a correct one stays far below this and a wrong one far above.
+# A submodule applies few operations: the error of a correct one is far below this, that of a wrong one far above.
 AGREE = Tolerance(rtol=1e-4, atol=1e-4)
 
 
 def check(entry: str) -> Check:
-    """The request for the recorded values, as a check without points."""
+    """A check without points that asks a worker for the recorded values."""
     return Check("submodules", 0, "submodules", {"entry": entry})
 
 
 @dataclass(frozen=True)
 class Call:
-    """One call of a submodule: which of its values agree with the reference's, by name."""
+    """One call of a submodule. `agrees` says, for each value by name, whether it agrees with the reference's."""
 
     path: str
     agrees: dict[str, bool]
@@ -34,18 +34,18 @@ class Call:
 
 
 def first_faulty(expected: Outcome, got: Outcome) -> str:
-    """A sentence on the first submodule that is wrong although its inputs are right; empty if there is none."""
+    """A sentence about the first submodule whose inputs are right and whose output is wrong; empty if there is none."""
     if expected.failure or got.failure:
         return ""
     forward, backward = (_calls(expected.leaves, got.leaves, side) for side in ("values.", "slopes."))
-    for call in forward:  # inner calls end first, so the innermost faulty submodule comes first
+    for call in forward:  # an inner call ends before the call around it, so the innermost faulty submodule comes first
         if call.right("in") and not call.right("out"):
             return _sentence(call.path, forward)
     for call in _inner_first_backward(backward):
         if call.right("out") and not call.right("in"):
-            where = "the model as a whole" if call.path == WHOLE else f"`{call.path}`"
+            name = "the model as a whole" if call.path == WHOLE else f"`{call.path}`"
             return (
-                f"All outputs are right. In the backward pass, {where} is the first submodule that receives a correct gradient "
+                f"All outputs are right. In the backward pass, {name} is the first submodule that receives a correct gradient "
                 "and returns a wrong one."
             )
     return ""
@@ -54,19 +54,19 @@ def first_faulty(expected: Outcome, got: Outcome) -> str:
 def _sentence(path: str, calls: Sequence[Call]) -> str:
     inside = [call for call in calls if call.path != path and (path == WHOLE or call.path.startswith(path + "."))]
     right = list(dict.fromkeys(call.path for call in inside if call.right("in") and call.right("out")))
-    misled = [call.path for call in inside if not call.right("in")]
-    what = "The model as a whole" if path == WHOLE else f"`{path}`"
-    text = f"{what} receives the right input but returns the wrong output."
+    wrong_input = [call.path for call in inside if not call.right("in")]
+    name = "The model as a whole" if path == WHOLE else f"`{path}`"
+    text = f"{name} receives the right input but returns the wrong output."
     if right:
-        names = [f"`{name}`" for name in right[-4:]]
-        text += f" Inside it, {', '.join(names)} {'is' if len(right) == 1 else 'are'} right."
-    if misled:
-        text += f" `{misled[0]}` already receives a wrong input."
+        *others, last = [f"`{submodule}`" for submodule in right[-4:]]
+        text += f" Inside it, {', '.join(others)} and {last} are right." if others else f" Inside it, {last} is right."
+    if wrong_input:
+        text += f" `{wrong_input[0]}` already receives a wrong input."
     return text
 
 
 def _inner_first_backward(calls: Sequence[Call]) -> list[Call]:
-    """The calls in the order of a backward pass, an inner submodule before the one around it."""
+    """The calls in the order of a backward pass, each inner submodule before the one around it."""
     backward = calls[::-1]
     return sorted(backward, key=lambda call: -call.path.count(".") if call.path != WHOLE else 1)
 

@@ -1,4 +1,4 @@
-"""One submission, one verdict. Imports neither JAX nor a submission: it sends cases to workers and compares numbers."""
+"""Grades one submission: sends cases to its worker and to the reference, and compares the numbers that come back."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
@@ -28,11 +28,11 @@ CasesByGroup = dict[str, list[Case]]
 
 @dataclass(frozen=True)
 class GradeOptions:
-    """How to grade, where it differs from grading one file once.
+    """How to grade a submission.
 
-    `timeout` limits, in seconds, all of the submission's own code together. `reference`, `job` and `cases` are given by callers
-    that share them between submissions; `cases` must be those of `seed`. Unless they are turned off, `grade_imports` also
-    grades the course modules that a failing file imports, and `shrink` looks for the smallest failing case. `say` receives
+    `timeout` is the total time limit of the submission's own code, in seconds; None means the problem's. Callers that grade
+    several submissions share `reference`, `job` and `cases` between them; `cases` must be those of `seed`. `grade_imports` also
+    grades the course modules that a failing file imports, and `shrink` searches for the smallest failing case. `say` receives
     progress.
     """
 
@@ -48,7 +48,7 @@ class GradeOptions:
 
 @dataclass
 class Comparison:
-    """Compares one program's outcomes with the reference's, on the cases of one seed, and keeps the evidence."""
+    """Compares a program's outcomes with the reference's on the cases of one seed. Keeps the evidence for `misconception`."""
 
     problem: Problem
     reference: Answers
@@ -63,28 +63,28 @@ class Comparison:
         return [self.judge(check) for check in self.problem.checks]
 
     def first_failure(self) -> CheckResult | None:
-        """The first check that fails. Does not run those after it."""
+        """The first check that fails. The checks after it are not run."""
         return next((result for result in map(self.judge, self.problem.checks) if not result.passed), None)
 
     def misconception(self) -> Misconception | None:
-        """The misconception that gives the same numbers."""
+        """The misconception that reproduces the program's wrong outcomes, if there is one."""
         return diagnose.misconception(self.reference, self.evidence)
 
     def outcome(self, check: Check, case: Case) -> Outcome:
-        """The program's outcome. Checks with the same probe share one run."""
+        """The program's outcome of a check's probe. Checks with the same probe share one run."""
         key = (run_key(check), case)
         if key not in self._outcomes:
             self._outcomes[key] = self.probe(check, case)
         return self._outcomes[key]
 
     def _result(self, check: Check, case: Case) -> CheckResult:
-        """One check on one case."""
+        """The result of one check on one case."""
         expected = self.reference.ask(check, case)
         outcome = self.outcome(check, case)
         if outcome.failure:
             self.reference.cancel(check, case)
-            relevant = None if outcome.failure.kind == "bad_entry" else case  # a missing name is missing in all cases
-            return CheckResult(check, outcome.failure.verdict, outcome.failure.sentence(), case=relevant)
+            shown = None if outcome.failure.kind == "bad_entry" else case  # a missing name is missing in all cases
+            return CheckResult(check, outcome.failure.verdict, outcome.failure.sentence(), case=shown)
         mismatch = difference(check, expected.result(), outcome)
         if mismatch is None:
             return CheckResult(check, Verdict.PASS, "; ".join(outcome.notes), case=case)
@@ -92,7 +92,7 @@ class Comparison:
         return CheckResult(check, Verdict.FAIL, message, mismatch, case)
 
     def judge(self, check: Check) -> CheckResult:
-        """One check on all its cases, up to the first that fails."""
+        """The result of one check on all its cases, up to the first case that fails."""
         for case in self.cases[check.cases]:
             result = self._result(check, case)
             self.evidence.append(Evidence(check, case, self.outcome(check, case), not result.passed))
@@ -106,7 +106,7 @@ class Comparison:
         return error(expected, select(item.outcome.leaves, item.check.leaves), item.check.tolerance, item.check.compare)
 
     def shrink(self, failed: CheckResult) -> CheckResult:
-        """The same failure on the smallest case that shows it."""
+        """The same failure on the smallest case that was found to show it."""
         check, case = failed.check, failed.case
         if case is None or failed.mismatch is None or case is self.cases[check.cases][0]:
             return failed  # the first case is the simplest one
@@ -150,7 +150,7 @@ def grade(
         comparison = Comparison(problem, reference, partial(session.probe, ""), options.seed, cases)
         failure = _load(session, submission, comparison)
         results = _run(comparison, failure)
-        results, idea, faulty = _explain(comparison, results, failure, options)
+        results, misconception, faulty = _explain(comparison, results, failure, options)
         frames = _frames(comparison, failure)
     finally:
         stdout = worker.close()
@@ -161,7 +161,7 @@ def grade(
     if first and options.grade_imports:
         earlier = _earlier_failure(problem, submission, fork_server, first.verdict, options)
     return Report(
-        problem, submission.filename, results, idea, frames, stdout=stdout, isolation=session.isolation,
+        problem, submission.filename, results, misconception, frames, stdout=stdout, isolation=session.isolation,
         seconds=monotonic() - start, fault=faulty, earlier=earlier, notes=submission.notes,
         exited=session.ended is not None and session.ended.kind == "exit",
     )  # fmt: skip
@@ -189,18 +189,18 @@ def _run(comparison: Comparison, failure: Failure | None) -> list[CheckResult]:
 def _explain(
     comparison: Comparison, results: list[CheckResult], failure: Failure | None, options: GradeOptions
 ) -> tuple[list[CheckResult], Misconception | None, str]:
-    """The results with the first failure on its smallest case, the misconception behind it, and otherwise the first faulty
-    submodule."""
+    """The results with the first failure on its smallest case, the misconception behind it, and a sentence on the first faulty
+    submodule where no misconception fits."""
     first = _first_failure(results)
     if first is None or first.verdict is Verdict.NOT_ATTEMPTED:
         return results, None, ""
     options.say("looking for the misconception")
-    idea = comparison.misconception()
+    misconception = comparison.misconception()
     if failure:
-        return results, idea, ""
+        return results, misconception, ""
     smallest = comparison.shrink(first) if options.shrink and comparison.reference.can_shrink else first
-    faulty = "" if idea else comparison.first_faulty_submodule(smallest)
-    return [smallest if result is first else result for result in results], idea, faulty
+    faulty = "" if misconception else comparison.first_faulty_submodule(smallest)
+    return [smallest if result is first else result for result in results], misconception, faulty
 
 
 def _first_failure(results: Sequence[CheckResult]) -> CheckResult | None:
@@ -209,15 +209,17 @@ def _first_failure(results: Sequence[CheckResult]) -> CheckResult | None:
 
 def _frames(comparison: Comparison, failure: Failure | None) -> str:
     """The learner's frames of the first exception."""
-    raised = next((item.outcome.failure for item in comparison.evidence if item.wrong), failure)
-    return raised.frames_text() if raised and raised.kind != "not_implemented" else ""
+    first = next((item.outcome.failure for item in comparison.evidence if item.wrong), failure)
+    return first.frames_text() if first and first.kind != "not_implemented" else ""
 
 
 def _earlier_failure(
     problem: Problem, submission: Submission, fork_server: ForkServer, verdict: Verdict, options: GradeOptions
 ) -> Report | None:
-    """The report on the first course module, by number, that the submission imports and that fails its own checks. A stub
-    counts only if `verdict` is NOT ATTEMPTED."""
+    """The report on the first imported course module, by number, that fails its own checks.
+
+    `verdict` is the submission's. A module that is still a stub counts as failing only if that is NOT ATTEMPTED.
+    """
     accepted = {Verdict.PASS} | ({Verdict.NOT_ATTEMPTED} - {verdict})
     for name in sorted(set(submission.sources) & set(catalog.names()) - {problem.name}):
         options.say(f"grading {name}.py, which it imports")
@@ -229,7 +231,7 @@ def _earlier_failure(
 
 
 def difference(check: Check, expected: Outcome, got: Outcome) -> Mismatch | None:
-    """The first mismatch in the leaves that a check compares. Coded numbers become words."""
+    """The first mismatch in the leaves that a check compares, with coded numbers as words."""
     expected_leaves, got_leaves = select(expected.leaves, check.leaves), select(got.leaves, check.leaves)
     if expected_leaves and not got_leaves:
         first = expected_leaves[0]

@@ -1,69 +1,109 @@
-"""A notebook as a submission: the text of the cells that count."""
+"""A notebook as a submission: the Python text of the cells that count."""
 
 import ast
 import json
 import re
 from typing import Any
 
+from grader.course import catalog
+
 TAG = "grade"
-_MAGIC = re.compile(r"^\s*[%!?]|\?\s*$", re.MULTILINE)
+MOST_CODE = 1 << 20  # characters in all code cells together
 _PLAIN = (ast.Import, ast.ImportFrom, ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
+# `%magic`, `!command`, `?help` and `help?`. At the start of a statement none of them is Python.
+_MAGIC = re.compile(r"\s*(?:[%!?].*|[\w.*%]+\?\??\s*)", re.DOTALL)
+# The marks that decide whether the next line starts a statement.
+_MARK = re.compile(r"""\\.?|\"{3}|'{3}|["'#()\[\]{}]""", re.DOTALL)
 
 
 class NotebookError(Exception):
-    """It is no notebook, or has nothing to grade; the message says why."""
+    """The file is not a notebook or has nothing to grade; the message says why."""
 
 
 def source(data: bytes, entries: list[str]) -> tuple[str, str]:
-    """The Python text of a notebook, and a sentence on what was taken.
+    """The Python text of a notebook, and a note on which cells were taken.
 
-    Cells tagged `grade` count; if there are none, those that define an entry, and those that do nothing but import, define and
-    name constants. Lines for the notebook itself (`%magic`, `!command`, `help?`) and whole `%%` cells are left out. Raises
-    NotebookError.
+    Cells tagged `grade` count. If no cell is tagged, those count that define an entry, and those that only import, define
+    and assign constants. Magics (`%magic`, `!command`, `help?`) and whole `%%` cells are left out. Raises NotebookError.
     """
     cells = _code_cells(data)
-    tagged = [number for number, (_, tags) in cells.items() if TAG in tags]
+    if sum(len(text) for text, _ in cells.values()) > MOST_CODE:
+        raise NotebookError(f"has more than {MOST_CODE >> 20} MiB of code, the size limit")
     texts = {number: _without_magics(text) for number, (text, _) in cells.items()}
-    magics = sum(texts[number] != cells[number][0] for number in cells)
-    used = tagged or [number for number, text in texts.items() if text.strip() and _counts(text, entries)]
-    if not used:
+    tagged = [number for number, (_, tags) in cells.items() if TAG in tags]
+    graded = tagged or [number for number, text in texts.items() if text.strip() and _counts(text, entries)]
+    if not graded:
         names = " or ".join(f"`{name}`" for name in entries)
         raise NotebookError(f"has no cell that defines {names}; tag the cells to grade with `{TAG}`")
-    listed = ", ".join(map(str, used))
-    said = f"of the notebook's {len(cells)} code cells, {'those tagged' if tagged else 'the definitions in'} {listed} are graded"
-    said += "; lines with magics are left out" if magics else ""
-    return "\n\n".join(texts[number] for number in used) + "\n", said
+    kind = f"tagged `{TAG}`" if tagged else "with definitions"
+    note = f"of the notebook's {len(cells)} code cells, those {kind} are graded: {', '.join(map(str, graded))}"
+    if any(texts[number] != cells[number][0] for number in cells):
+        note += "; lines with magics are left out"
+    return "\n\n".join(texts[number] for number in graded) + "\n", note
 
 
 def _code_cells(data: bytes) -> dict[int, tuple[str, list[Any]]]:
-    """Text and tags of each code cell, by its place among all cells, from 1."""
+    """The text and the tags of each code cell, by its position among all cells, from 1."""
     try:
-        cells = json.loads(data)["cells"]
-        found = {}
-        for number, cell in enumerate(cells, 1):
+        code_cells = {}
+        for number, cell in enumerate(json.loads(data)["cells"], 1):
             if cell["cell_type"] == "code":
                 text = cell["source"]
                 text = text if isinstance(text, str) else "".join(text)
-                found[number] = (text, list(cell.get("metadata", {}).get("tags", [])))
+                code_cells[number] = (text, list(cell.get("metadata", {}).get("tags", [])))
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
-        raise NotebookError("is no notebook that can be read") from None
-    return found
+        raise NotebookError("is not a readable notebook") from None
+    return code_cells
 
 
 def _without_magics(text: str) -> str:
+    """The cell without its magics. A cell that parses as Python has none."""
     if text.lstrip().startswith("%%"):
         return ""
-    return "\n".join(line for line in text.split("\n") if not _MAGIC.search(line))
+    if catalog.parse(text) is not None:
+        return text
+    kept, quote, depth = list[str](), "", 0
+    in_magic = continued = False
+    for line in text.split("\n"):
+        if in_magic or (not (quote or depth or continued) and _MAGIC.fullmatch(line)):
+            if not in_magic and line[:1].isspace():  # it may be the only statement of its block
+                kept.append(line[: len(line) - len(line.lstrip())] + "pass")
+            in_magic = line.endswith("\\")
+        else:
+            kept.append(line)
+            quote, depth, continued = _after(line, quote, depth)
+    return "\n".join(kept)
+
+
+def _after(line: str, quote: str, depth: int) -> tuple[str, int, bool]:
+    """The quotation mark that is open after a line, the number of open brackets, and whether a backslash continues the line.
+
+    `quote` and `depth` are those before the line.
+    """
+    mark = ""
+    for mark in _MARK.findall(line):
+        if quote:
+            quote = "" if mark == quote else quote
+        elif mark == "#":
+            break
+        elif mark[0] in "\"'":
+            quote = mark
+        elif mark in "([{":
+            depth += 1
+        elif mark in ")]}":
+            depth = max(0, depth - 1)
+    continued = mark == "\\"
+    return quote if continued or len(quote) == 3 else "", depth, continued
 
 
 def _counts(text: str, entries: list[str]) -> bool:
-    try:
-        statements = ast.parse(text).body
-    except (SyntaxError, ValueError, RecursionError, MemoryError):
+    """Whether an untagged cell counts: it defines an entry, or only imports, defines and assigns constants."""
+    tree = catalog.parse(text)
+    if tree is None:
         return any(re.search(rf"^(def|class)\s+{re.escape(name)}\b", text, re.MULTILINE) for name in entries)
-    if any(getattr(statement, "name", "") in entries for statement in statements):
+    if any(getattr(statement, "name", "") in entries for statement in tree.body):
         return True
-    return all(isinstance(statement, _PLAIN) or _is_constant(statement) for statement in statements)
+    return all(isinstance(statement, _PLAIN) or _is_constant(statement) for statement in tree.body)
 
 
 def _is_constant(statement: ast.stmt) -> bool:

@@ -1,4 +1,4 @@
-"""The reference outputs in a learner's bundle: recorded for the public cases, without the solutions that gave them."""
+"""The reference outputs in a learner's bundle: recorded on the public cases, so that the bundle needs no solutions."""
 
 from collections.abc import Mapping
 from concurrent.futures import Future
@@ -18,16 +18,16 @@ OUTPUTS = "outputs"
 
 
 class Recorded:
-    """Reference outputs of one problem from its folder of recordings. It has no misconceptions."""
+    """Recorded reference outputs of one problem. There are no misconceptions, and no outputs on smaller cases."""
 
-    ideas: Mapping[str, Misconception] = {}
+    misconceptions: Mapping[str, Misconception] = {}
     can_shrink = False
 
     def __init__(self, problem: Problem) -> None:
         self.problem = problem
 
     def ask(self, check: Check, case: Case, variant: str = "") -> Future[Outcome]:
-        """The outcome of a check's probe on a case. The future raises CourseError if it was not recorded."""
+        """The outcome of a check's probe on a case, as a future. It raises CourseError if the outcome was not recorded."""
         answer: Future[Outcome] = Future()
         try:
             header, body = (_path(self.problem, check, case).with_suffix(end).read_bytes() for end in (".json", ".bin"))
@@ -36,52 +36,52 @@ class Recorded:
             answer.set_exception(
                 CourseError(
                     f"This bundle has no reference outputs for these cases of problem {self.problem.label}. It has those of the "
-                    "default seed, drawn by the hypothesis version that its pyproject.toml pins."
+                    "default seed, as drawn by the version of hypothesis that its pyproject.toml pins."
                 )
             )
         return answer
 
     def cancel(self, check: Check, case: Case) -> None:
-        """Does nothing: nothing is being computed."""
+        """Does nothing, because no outputs are being computed."""
 
     def close(self) -> None:
-        """Does nothing: nothing is open."""
+        """Does nothing, because no worker is running."""
 
 
 def reference(problem: Problem) -> Answers:
-    """The source of reference outputs for a problem. Raises CourseError if there is none."""
+    """The recordings of a problem, or else its reference. Raises CourseError if it has neither."""
     return Recorded(problem) if is_recorded(problem) else Reference(problem)
 
 
 def check_gradable(problem: Problem) -> None:
-    """Raises CourseError if a file cannot be compared with anything here."""
+    """Raises CourseError if the problem has neither recordings nor a reference."""
     if not is_recorded(problem):
         catalog.solution_path(problem)
 
 
 def is_gradable(problem: Problem) -> bool:
-    """Whether a file can be compared with a reference or with recorded outputs."""
+    """Whether the problem has recordings or a reference."""
     return is_recorded(problem) or (SOLUTIONS / f"{problem.name}.py").is_file()
 
 
 def is_recorded(problem: Problem) -> bool:
-    """Whether this is a bundle with recorded outputs of the problem."""
+    """Whether the problem has recordings."""
     return (problem.folder / OUTPUTS).is_dir()
 
 
 def record(problem: Problem, folder: Path) -> int:
-    """Records the reference outputs on all public cases in a problem's folder; returns their number."""
+    """Records the reference outputs on all public cases in a problem's folder. Returns their number."""
     modules = {entry.name for entry in problem.entries if entry.is_module}
     requests = [(check, check.cases) for check in problem.checks]
-    for check in problem.checks:  # the judge asks for these when a module's numbers are wrong
+    for check in problem.checks:  # the judge asks for submodules when a module's numbers are wrong
         entry = check.options.get("entry", "")
         requests += [(fault.check(entry), check.cases)] if check.probe == "values" and entry in modules else []
-    drawn = cases.draw_all(problem, 0)
+    public_cases = cases.draw_all(problem, 0)
     reference, written = Reference(problem), 0
     (folder / OUTPUTS).mkdir()
     try:
         for check, group in requests:
-            for case in drawn[group]:
+            for case in public_cases[group]:
                 data = encode(frame_of(reference.ask(check, case).result()))
                 size = int.from_bytes(data[:4], "big")
                 path = folder / OUTPUTS / _path(problem, check, case).name

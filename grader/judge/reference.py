@@ -1,4 +1,4 @@
-"""Reference outputs: the results of the reference, or of the reference with a misconception, on a case. Cached on disk."""
+"""Reference outputs: the outcomes of the reference, plain or with a misconception, on a case. Cached on disk."""
 
 import contextlib
 import hashlib
@@ -19,15 +19,18 @@ from grader.paths import SOLUTIONS
 from grader.problem import Case, Check, Problem
 from grader.wire.channel import ChannelError, Frame, decode, encode
 
-SECONDS = 3600.0  # the reference is trusted; this only bounds an author's mistakes
+SECONDS = 3600.0  # the reference is trusted; this limit only stops an author's mistakes
 LIMITS = Limits(memory=8 << 30)  # one worker holds the compiled programs of all misconceptions
 
 
 class Answers(Protocol):
-    """A source of reference outputs: the reference itself, or recordings of its outputs."""
+    """A source of reference outputs: the reference itself, or recordings of its outputs.
+
+    `misconceptions` are by variant: the name under which `ask` runs the reference with that misconception.
+    """
 
     @property
-    def ideas(self) -> Mapping[str, catalog.Misconception]: ...
+    def misconceptions(self) -> Mapping[str, catalog.Misconception]: ...
     @property
     def can_shrink(self) -> bool: ...
     def ask(self, check: Check, case: Case, variant: str = "") -> Future[Outcome]: ...
@@ -36,7 +39,7 @@ class Answers(Protocol):
 
 
 class Reference:
-    """Reference outputs of one problem. A worker starts when an output is not in the cache. One thread talks to it.
+    """Reference outputs of one problem. A worker is started when an output is not in the cache, and one thread talks to it.
 
     While `keep` is false, new outputs are not written to the cache.
     """
@@ -49,11 +52,11 @@ class Reference:
         source = self._plain.sources[problem.name]
         # Each form of each misconception is a variant of the reference; "" is the reference itself.
         self._variants = {"": source}
-        self.ideas: dict[str, catalog.Misconception] = {}
-        for idea in catalog.misconceptions(problem):
-            for variant, text in idea.variants(source).items():
-                self._variants[variant], self.ideas[variant] = text, idea
-        self._own = [path.read_text() for path in sorted(problem.folder.glob("*.py")) if path.name != "stub.py"]
+        self.misconceptions: dict[str, catalog.Misconception] = {}
+        for misconception in catalog.misconceptions(problem):
+            for variant, text in misconception.variants(source).items():
+                self._variants[variant], self.misconceptions[variant] = text, misconception
+        self._definition = [path.read_text() for path in sorted(problem.folder.glob("*.py")) if path.name != "stub.py"]
         self._session: Session | None = None
         self.keep = True
         self._closed = False
@@ -62,7 +65,7 @@ class Reference:
         self._answers: dict[tuple[str, str, Case], Future[Outcome]] = {}
 
     def ask(self, check: Check, case: Case, variant: str = "") -> Future[Outcome]:
-        """The future outcome of a check's probe on a case. `variant` is a key of `ideas`."""
+        """The future outcome of a check's probe on a case. `variant` is a key of `misconceptions`, or empty."""
         key = (variant, run_key(check), case)
         if key not in self._answers:
             self._answers[key] = self._thread.submit(self._answer, check, case, variant)
@@ -88,11 +91,16 @@ class Reference:
 
         return self._thread.submit(run).result()
 
+    def submission(self, variant: str = "") -> Submission:
+        """The reference, or a variant of it, as a submission."""
+        sources = {**self._plain.sources, self.problem.name: self._variants[variant]}
+        return Submission(self._plain.filename, sources)
+
     def close(self) -> None:
-        """Kills the worker, whatever it is doing."""
+        """Kills the worker and cancels what is still to be computed."""
         self._closed = True
         if self._session:
-            self._session.worker.close()  # the thread that waits for it fails at once
+            self._session.worker.close()  # the thread that waits for its answer fails at once
         self._thread.shutdown(cancel_futures=True)
         if self._session:
             self._session.worker.close()
@@ -101,7 +109,7 @@ class Reference:
         sources = self.submission(variant).sources
         frame = probe_frame("", check, case)
         parts = (part for item in sorted(sources.items()) for part in item)
-        key = cache.digest([cache.environment(), *self._own, *parts, encode(frame)])
+        key = cache.digest([cache.environment(), *self._definition, *parts, encode(frame)])
         cached = _read(key)
         if cached:
             return outcome_of(cached)
@@ -115,14 +123,9 @@ class Reference:
             _write(key, frame_of(outcome))
         return outcome
 
-    def submission(self, variant: str = "") -> Submission:
-        """The reference, or a variant of it, as a submission."""
-        sources = {**self._plain.sources, self.problem.name: self._variants[variant]}
-        return Submission(self._plain.filename, sources)
-
     def _load(self, variant: str) -> Outcome | None:
         if self._session and self._session.ended:
-            # A misconception may crash the process; the next one needs a new process.
+            # A misconception may crash the process. The next one needs a new process.
             self._session.worker.close()
             self._session, self._loaded = None, {}
         if self._closed:
@@ -142,21 +145,21 @@ class Reference:
 
 
 def prefetch(reference: Answers, checks: Iterable[Check], cases: dict[str, list[Case]]) -> None:
-    """Starts computing reference outputs while the submission's worker still imports."""
+    """Starts to compute the reference outputs, while the submission's worker still does its imports."""
     for check in checks:
         for case in cases[check.cases]:
             reference.ask(check, case)
 
 
 def cancel_all(reference: Answers, checks: Iterable[Check], cases: dict[str, list[Case]]) -> None:
-    """Cancels what was prefetched and has not started."""
+    """Cancels the prefetched outputs whose computation has not started."""
     for check in checks:
         for case in cases[check.cases]:
             reference.cancel(check, case)
 
 
 def frame_of(outcome: Outcome) -> Frame:
-    """An outcome as a worker's frame."""
+    """The frame in which a worker sends this outcome."""
     failure = outcome.failure
     if failure is None:
         return Frame("reading", {"notes": list(outcome.notes), "numeric": outcome.numeric}, outcome.leaves)
@@ -165,7 +168,7 @@ def frame_of(outcome: Outcome) -> Frame:
 
 
 def outcome_of(frame: Frame) -> Outcome:
-    """The outcome in a worker's frame."""
+    """The outcome that a worker's frame holds."""
     if frame.kind == "raised":
         return Outcome(failure=failure_from(frame.fields))
     return Outcome(frame.leaves, frame.fields["notes"], frame.fields["numeric"])
@@ -177,7 +180,7 @@ def _path(key: str) -> Path | None:
 
 
 def _read(key: str) -> Frame | None:
-    """The frame stored under `key`, or None. None also for a corrupt file."""
+    """The frame stored under `key`; None if there is none or its file is corrupt."""
     path = _path(key)
     if path is None:
         return None
@@ -192,7 +195,7 @@ def _read(key: str) -> Frame | None:
 
 
 def _write(key: str, frame: Frame) -> None:
-    """Stores a frame. A full or read-only disk costs only speed."""
+    """Stores a frame under `key`. Does nothing on a full or read-only disk: the cache only saves time."""
     path = _path(key)
     if path is None:
         return

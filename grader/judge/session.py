@@ -1,4 +1,4 @@
-"""A worker on one problem: loads files, runs probes, and turns whatever happens into an Outcome."""
+"""The judge's side of a worker: asks it to load files and run probes, and turns each answer or death into an Outcome."""
 
 import json
 from collections.abc import Callable, Sequence
@@ -20,8 +20,8 @@ from grader.wire.compare import Leaf
 
 Say = Callable[[str], None]
 MOST_PROGRESS = 1000  # lines of progress before an answer
-EXIT_SECONDS = 5.0  # for a process that has hung up to exit
-START_SECONDS = 120.0  # to import JAX from a cold, busy disk
+EXIT_SECONDS = 5.0  # for a process to exit after it closed its channel
+START_SECONDS = 120.0  # for a worker to import JAX from a cold, busy disk
 
 _KINDS = {
     "not_implemented": Verdict.NOT_ATTEMPTED,
@@ -29,11 +29,15 @@ _KINDS = {
     "memory": Verdict.MEMORY,
     "timeout": Verdict.TIMEOUT,
 }
+# The kinds of failure that a worker can report. The others are the judge's own.
+_WORKER_KINDS = frozenset(
+    "not_implemented syntax missing_import raised tracer plain_container bad_output bad_entry memory processes exit".split()
+)
 
 
 @dataclass(frozen=True)
 class Failure:
-    """The reason why a file gave no numbers. Any text in it may come from the submission."""
+    """The reason why a probe returned no numbers. All text in it may come from the submission."""
 
     kind: str
     type: str = ""
@@ -47,11 +51,11 @@ class Failure:
 
     @property
     def identity(self) -> tuple[str, str, str]:
-        """Equal for the same error, wherever it was raised."""
+        """The kind, type and message of the error: equal for the same error raised at different lines."""
         return self.kind, self.type, self.message
 
     def sentence(self) -> str:
-        """One line: what went wrong and, where that is known, what to do."""
+        """One line that says what went wrong and, if known, what to do."""
         where = f" ({self.frames[-1][0]}, line {self.frames[-1][1]})" if self.frames else ""
         message = self.message or "no message"
         match self.kind:
@@ -91,8 +95,11 @@ class Outcome:
 
 @dataclass
 class Session:
-    """The judge's connection to one worker. `seconds` limits the time of all files loaded into it together. `say` receives the
-    progress of long probes."""
+    """The judge's connection to one worker.
+
+    `seconds` limits the time of all files that are loaded into it together. `say` receives the progress of long probes.
+    `ended` is the reason why the worker answers no more requests.
+    """
 
     problem: Problem
     worker: WorkerProcess
@@ -103,7 +110,7 @@ class Session:
     _deadline: float = field(default=0.0)
 
     def begin(self) -> Failure | None:
-        """Waits until the worker is ready. The time of its own imports does not count."""
+        """Waits until the worker is ready. Its own imports do not count towards the time limit."""
         if self._deadline:
             return None
         self._deadline = monotonic() + START_SECONDS
@@ -115,7 +122,7 @@ class Session:
         return None
 
     def load(self, variant: str, submission: Submission) -> Failure | None:
-        """Imports a file."""
+        """Asks the worker to import a file under the name `variant`. Returns the reason if that fails."""
         if failure := self.begin():
             return failure
         fields = {"variant": variant, "sources": dict(submission.sources), "filename": submission.filename}
@@ -123,7 +130,7 @@ class Session:
         return answer if isinstance(answer, Failure) else None
 
     def probe(self, variant: str, check: Check, case: Case) -> Outcome:
-        """Runs a check's probe on a loaded file."""
+        """The outcome of a check's probe on the file loaded as `variant`."""
         frame = probe_frame(variant, check, case)
         answer = self._exchange(frame, "reading")
         if isinstance(answer, Failure):
@@ -132,7 +139,7 @@ class Session:
         return Outcome(answer.leaves, notes, answer.fields.get("numeric") is True)
 
     def examples(self, page: str) -> list[str] | Failure:
-        """Runs a page's examples on the file loaded last; returns a report on each that is false."""
+        """A report on each of a page's examples that is false for the file loaded last."""
         answer = self._exchange(Frame("examples", {"page": page}), "examples")
         return answer if isinstance(answer, Failure) else _texts(answer.fields.get("failures"))
 
@@ -147,10 +154,10 @@ class Session:
             if answer.kind == expected:
                 return answer
             if answer.kind != "raised":
-                raise ChannelError("an answer of the wrong kind")
+                raise ChannelError("the answer has the wrong kind")
             failure = failure_from(answer.fields)
             if failure.kind == "memory":
-                self.ended = failure  # another attempt would only fill the memory again
+                self.ended = failure  # another request would fill the memory again
             return failure
         except DeadlineExceededError:
             message = f"no result within {self.seconds:g} s; is there an infinite loop? `--timeout` allows more time"
@@ -168,10 +175,10 @@ class Session:
             if answer.kind != "progress" or not self.problem.long_runs:
                 return answer
             self.say(_line(answer.fields.get("text")))
-        raise ChannelError("it sends progress without end")
+        raise ChannelError(f"more than {MOST_PROGRESS} lines of progress")
 
     def _death(self) -> Failure:
-        """The reason why the process is gone: the grader killed it, it ran out of memory, or it exited."""
+        """The reason why the process ended: the grader killed it, it ran out of memory, or it exited."""
         limit = f"{self.worker.limits.memory >> 20} MiB"
         try:
             code = self.worker.wait(timeout=EXIT_SECONDS)
@@ -187,7 +194,7 @@ class Session:
 
 
 def probe_frame(variant: str, check: Check, case: Case) -> Frame:
-    """The request for a probe. Its bytes also identify a reference output in the cache."""
+    """The request for a probe. Its bytes are part of the key of a reference output in the cache."""
     arrays = {key: value for key, value in case.values.items() if isinstance(value, np.ndarray)}
     scalars = {key: value for key, value in case.values.items() if not isinstance(value, np.ndarray)}
     fields = {"variant": variant, "probe": check.probe, "options": dict(check.options), "seed": case.seed,
@@ -196,12 +203,12 @@ def probe_frame(variant: str, check: Check, case: Case) -> Frame:
 
 
 def run_key(check: Check) -> str:
-    """Equal for checks that share one run of their probe."""
+    """A text that is equal for checks that share one run of their probe."""
     return json.dumps([check.probe, dict(check.options), check.cases], sort_keys=True)
 
 
 def failure_from(fields: dict[str, Any]) -> Failure:
-    """The failure that a worker describes. Its texts have an unknown origin: they are cut and made printable."""
+    """The failure that a worker describes. Its texts may come from the submission: they are shortened and made printable."""
 
     def text(key: str, limit: int) -> str:
         value = fields.get(key)
@@ -212,27 +219,14 @@ def failure_from(fields: dict[str, Any]) -> Failure:
     for row in rows[:8] if isinstance(rows, list) else []:
         if isinstance(row, list) and [type(part) for part in row] == [str, int, str, str]:
             frames.append((printable(row[0])[:100], row[1], printable(row[2])[:100], printable(row[3])[:200]))
-    known = {
-        "not_implemented",
-        "syntax",
-        "missing_import",
-        "raised",
-        "tracer",
-        "plain_container",
-        "bad_output",
-        "bad_entry",
-        "memory",
-        "processes",
-        "exit",
-    }
     kind = text("kind", 20)
-    kind = kind if kind in known else "raised"
+    kind = kind if kind in _WORKER_KINDS else "raised"
     message = text("message", 1000)
     return Failure(kind, text("type", 100), message, tuple(frames), text("caret", 200))
 
 
 def _line(value: Any) -> str:
-    """A text of unknown origin as one short line."""
+    """An untrusted text as one short line."""
     return " ".join(printable(value).split())[:100] if isinstance(value, str) else ""
 
 

@@ -1,4 +1,4 @@
-"""A learner's file: its text, and the course modules beside it that it imports."""
+"""A learner's file: its text, and the course modules that it imports from the same folder."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -15,13 +15,15 @@ MAX_NOTEBOOK = 8 << 20
 
 
 class UnreadableSubmissionError(Exception):
-    """The file exists but is not Python text; the message says why. This leads to a verdict, not to a usage error."""
+    """The file exists but is not Python text; the message says why. It becomes a verdict, not a usage error."""
 
 
 @dataclass(frozen=True)
 class Submission:
-    """The text of a file and of the course modules that it imports, by module name. `filename` is its name in reports, and
-    `notes` say how it was read."""
+    """The texts of a file and of the course modules that it imports, by module name.
+
+    `filename` is the file's name in reports, and `notes` say how it was read.
+    """
 
     filename: str
     sources: Mapping[str, str]
@@ -46,7 +48,7 @@ def read(problem: Problem, path: Path) -> Submission:
 
 
 def most_bytes(name: str) -> int:
-    """The size limit of a file of that name, in bytes. Notebooks are larger: they hold their outputs, too."""
+    """The size limit of a file with that name, in bytes. A notebook may be larger, because it also holds outputs."""
     return MAX_NOTEBOOK if name.lower().endswith(".ipynb") else MAX_SIZE
 
 
@@ -76,6 +78,6 @@ def reference(problem: Problem) -> Submission:
 
 
 def job(problem: Problem, submission: Submission) -> Job:
-    """The job of a submission's worker. Its compiled programs are kept for the same sources."""
+    """The job of a submission's worker. Its compiled programs are kept, for the same sources only."""
     programs = cache.programs([problem.name, *submission.sources.values()])
     return Job(problem.name, problem.devices, problem.long_runs, programs=programs)

@@ -27,7 +27,7 @@ class Verdict(StrEnum):
 
 @dataclass(frozen=True)
 class CheckResult:
-    """The verdict on one check and, if it failed, one sentence that says why."""
+    """The verdict on one check, and one sentence that says why it failed."""
 
     check: Check
     verdict: Verdict
@@ -44,9 +44,9 @@ class CheckResult:
 class Report:
     """The verdict on one submission.
 
-    `seconds` is wall time. `notes` say how the file was read. `fault` names the first faulty submodule where no misconception
-    fits. `earlier` is the report on an imported course module that fails its own checks. `exited` says that the submission's
-    process ended before it returned a result.
+    `frames` are the learner's own lines of a traceback. `notes` say how the file was read. `seconds` is wall time. `fault` is a
+    sentence on the first faulty submodule, where no misconception fits. `earlier` is the report on an imported course module
+    that fails its own checks. `exited` means that the submission's process ended before it returned a result.
     """
 
     problem: Problem

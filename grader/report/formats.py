@@ -1,4 +1,4 @@
-"""The reports on one learner's files in the formats of other systems. Each function returns the text of a file."""
+"""Reports in the formats of other systems. Each function takes the reports on one learner's files and returns a file's text."""
 
 import base64
 import json
@@ -9,13 +9,13 @@ from xml.etree import ElementTree
 
 from grader.course import catalog
 from grader.judge.verdict import Verdict
-from grader.report.json import CheckRow, Idea, PublicReport, dumps
+from grader.report.json import CheckRow, MisconceptionRow, PublicReport, dumps
 
 Reports = Sequence[PublicReport]
 
 
 def gradescope(reports: Reports) -> str:
-    """results.json of a Gradescope autograder: a test for each check, with its score and message."""
+    """The results.json of a Gradescope autograder, with a test for each check."""
     tests = [
         {
             "score": check.points if check.passed else 0,
@@ -23,7 +23,7 @@ def gradescope(reports: Reports) -> str:
             "status": "passed" if check.passed else "failed",
             "name": _title(report, check),
             "number": f"{_label(report)}.{place}",
-            "output": _says(report, check),
+            "output": _explanation(report, check),
             "output_format": "text",
             "visibility": "visible",
         }
@@ -44,7 +44,7 @@ def gradescope(reports: Reports) -> str:
 
 
 def prairielearn(reports: Reports) -> str:
-    """results.json of a PrairieLearn external grader; the score is a fraction of 1."""
+    """The results.json of a PrairieLearn external grader. Its score is a fraction of 1."""
     points = sum(report.points for report in reports)
     return _json(
         {
@@ -58,7 +58,7 @@ def prairielearn(reports: Reports) -> str:
                     "description": "",
                     "points": check.points if check.passed else 0,
                     "max_points": check.points,
-                    "message": _says(report, check),
+                    "message": _explanation(report, check),
                     "output": "",
                 }
                 for report in reports
@@ -78,7 +78,7 @@ def github(reports: Reports) -> str:
             {
                 "name": _title(report, check),
                 "status": "pass" if check.passed else "fail",
-                "message": _says(report, check) or None,
+                "message": _explanation(report, check) or None,
                 "test_code": f"grade problem {_label(report)}",
                 "filename": "",
                 "line_no": 0,
@@ -93,7 +93,7 @@ def github(reports: Reports) -> str:
 
 
 def junit(reports: Reports) -> str:
-    """JUnit XML: a suite for each problem, a case for each check."""
+    """JUnit XML, with a suite for each problem and a case for each check."""
     top = ElementTree.Element("testsuites")
     for report in reports:
         failed = [check for check in report.checks if not check.passed]
@@ -106,22 +106,22 @@ def junit(reports: Reports) -> str:
             case = ElementTree.SubElement(suite, "testcase", classname=str(report.problem), name=check.name, time="0")
             if not check.passed:
                 kind = "error" if check in errors else "failure"
-                says = _says(report, check)
+                explanation = _explanation(report, check)
                 element = ElementTree.SubElement(
-                    case, kind, message=_xml(says.partition("\n")[0]), type=str(check.verdict)
+                    case, kind, message=_xml(explanation.partition("\n")[0]), type=str(check.verdict)
                 )
-                element.text = _xml(says)
+                element.text = _xml(explanation)
     ElementTree.indent(top)
     return ElementTree.tostring(top, encoding="unicode", xml_declaration=True) + "\n"
 
 
 def as_json(reports: Reports) -> str:
-    """The course's own JSON objects, one per line."""
+    """The course's own JSON objects, one on each line."""
     return "".join(f"{dumps(report)}\n" for report in reports)
 
 
 def text(reports: Reports) -> str:
-    """Plain text: a summary and a line for each check."""
+    """Plain text, with a summary and a line for each check."""
     lines = []
     for report in reports:
         lines += [_summary(report), ""]
@@ -142,7 +142,7 @@ FORMATS: dict[str, tuple[str, Callable[[Reports], str]]] = {
 
 
 def render(reports: Reports, name: str) -> str:
-    """The reports in that format."""
+    """The reports in the format of that name."""
     return FORMATS[name][1](reports)
 
 
@@ -159,19 +159,19 @@ def _summary(report: PublicReport) -> str:
     return f"Problem {_label(report)}: {report.verdict}, {report.score} of {report.points} points.{cause}"
 
 
-def _says(report: PublicReport, check: CheckRow) -> str:
-    """The message of a check; for the first that fails, also the misconception."""
+def _explanation(report: PublicReport, check: CheckRow) -> str:
+    """The message of a check. For the first check that fails, also the misconception."""
     if check is not report.first_failure or not report.misconception:
         return check.message
     return f"{check.message}\n{_cause(report.misconception)}"
 
 
-def _cause(idea: Idea) -> str:
-    return f"Likely cause: {idea.name}. {idea.says}"
+def _cause(misconception: MisconceptionRow) -> str:
+    return f"Likely cause: {misconception.name}. {misconception.says}"
 
 
 def _xml(text: str) -> str:
-    """The text without the characters that XML cannot hold."""
+    """The text without the characters that XML does not allow."""
     return re.sub("[^\t\n\u0020-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]", "", text)
 
 

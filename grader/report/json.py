@@ -1,4 +1,4 @@
-"""The report as one JSON object. Its keys are stable; `schema` counts incompatible changes."""
+"""The report as one JSON object. Its keys are stable: an incompatible change increases `schema`."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from grader.judge.verdict import CheckResult, Report, Verdict
 from grader.problem import Case, ProblemName
 
 SCHEMA = 1
-_SHOWN = 2000  # numbers of an array; a larger array is described by its shape
+_SHOWN = 2000  # numbers; a larger array is shown as its dtype and shape
 
 
 @dataclass(frozen=True)
 class CheckRow:
-    """One check. `kind` is that of its mismatch, if it has one."""
+    """The result of one check. `kind` is the kind of its mismatch, if it has one."""
 
     name: str
     passed: bool
@@ -30,7 +30,7 @@ class CheckRow:
 
 
 @dataclass(frozen=True)
-class Idea:
+class MisconceptionRow:
     """The misconception behind a failure."""
 
     name: str
@@ -39,7 +39,7 @@ class Idea:
 
 @dataclass(frozen=True)
 class Earlier:
-    """The imported course module that fails its own checks."""
+    """An imported course module that fails its own checks."""
 
     problem: str
     verdict: Verdict
@@ -48,14 +48,17 @@ class Earlier:
 
 @dataclass(frozen=True)
 class PublicReport:
-    """A report as other programs read it. `executed` says whether any of the file's code ran."""
+    """A report as other programs read it.
+
+    `part` is a sentence on the first faulty submodule, and `executed` says whether any of the file's code ran.
+    """
 
     problem: ProblemName | None
     verdict: Verdict
     score: int
     points: int
     checks: tuple[CheckRow, ...]
-    misconception: Idea | None = None
+    misconception: MisconceptionRow | None = None
     part: str = ""
     earlier: Earlier | None = None
     notes: tuple[str, ...] = ()
@@ -68,7 +71,7 @@ class PublicReport:
     @classmethod
     def of(cls, report: Report) -> PublicReport:
         """The public form of a report."""
-        idea, earlier = report.misconception, report.earlier
+        misconception, earlier = report.misconception, report.earlier
         return cls(
             report.problem.name, report.verdict, report.score, report.problem.points,
             tuple(
@@ -78,7 +81,7 @@ class PublicReport:
                 )
                 for result in report.checks
             ),
-            Idea(idea.name, idea.says) if idea else None,
+            MisconceptionRow(misconception.name, misconception.says) if misconception else None,
             report.fault,
             Earlier(earlier.problem.name, earlier.verdict, earlier.misconception.name if earlier.misconception else None)
             if earlier
@@ -89,7 +92,7 @@ class PublicReport:
 
     @classmethod
     def refused(cls, problem: ProblemName | None, message: str) -> PublicReport:
-        """The report on a request that could not be carried out."""
+        """The report on a request that was refused, such as a missing file."""
         return cls(
             problem, Verdict.ERROR, 0, 0, (CheckRow("request", False, 0, message, Verdict.ERROR),), executed=False
         )  # fmt: skip
@@ -100,27 +103,27 @@ class PublicReport:
         return next((check for check in self.checks if not check.passed), None)
 
     def encode(self) -> dict[str, Any]:
-        """The object as JSON values."""
+        """The report as JSON values."""
         return {"schema": SCHEMA, **asdict(self)}
 
     @classmethod
     def decode(cls, fields: Mapping[str, Any]) -> PublicReport:
         """The report from JSON values. Raises KeyError, TypeError or ValueError on anything that `encode` did not make."""
         values = {key: value for key, value in fields.items() if key != "schema"}
-        problem, idea, earlier = values["problem"], values["misconception"], values["earlier"]
+        problem, misconception, earlier = values["problem"], values["misconception"], values["earlier"]
         return cls(**{
             **values,
             "problem": None if problem is None else ProblemName(problem),
             "verdict": Verdict(values["verdict"]),
             "checks": tuple(CheckRow(**{**row, "verdict": Verdict(row["verdict"])}) for row in values["checks"]),
-            "misconception": None if idea is None else Idea(**idea),
+            "misconception": None if misconception is None else MisconceptionRow(**misconception),
             "earlier": None if earlier is None else Earlier(**{**earlier, "verdict": Verdict(earlier["verdict"])}),
             "notes": tuple(values["notes"]),
         })  # fmt: skip
 
 
 def dumps(report: PublicReport) -> str:
-    """The object as one line of JSON."""
+    """The report as one line of JSON."""
     return json.dumps(report.encode(), ensure_ascii=False, allow_nan=False)
 
 
@@ -138,7 +141,7 @@ def _counterexample(failed: CheckResult | None) -> dict[str, Any] | None:
 
 
 def _number(text: str) -> float | str:
-    """The number if JSON can hold it, else the text: a shape, `nan`, `split over model`."""
+    """The text as a finite number; otherwise the text itself, such as a shape, `nan` or `split over model`."""
     try:
         value = float(text)
     except ValueError:
@@ -147,7 +150,7 @@ def _number(text: str) -> float | str:
 
 
 def inputs(case: Case) -> dict[str, Any]:
-    """The case's values by name. Arrays become nested lists, and non-finite numbers text; a large array is its shape."""
+    """The case's values by name. Arrays become nested lists, with non-finite numbers as text. Large arrays become a text."""
     shown: dict[str, Any] = {}
     for name, value in case.values.items():
         if isinstance(value, np.ndarray):

@@ -1,4 +1,4 @@
-"""Reports for learners without anything that would give secret cases away."""
+"""Reports for learners that reveal nothing about secret cases."""
 
 from dataclasses import replace
 
@@ -22,10 +22,10 @@ _VERDICTS = {
 
 
 def redacted(report: PublicReport) -> PublicReport:
-    """The verdict of each check, the kind of its mismatch, and the misconception.
+    """A report with the verdict of each check, the kind of its mismatch, and the misconception.
 
-    Leaves out all numbers of a case and everything that the submission wrote: the text or the type of an exception, or a
-    printed line, could carry inputs out. The report on a file that was never run stays whole.
+    Leaves out all numbers of a case and all text from the submission: it could hide inputs in the text or the type of an
+    exception, or print them. The report on a file that was never run is not changed.
     """
     if not report.executed:
         return report

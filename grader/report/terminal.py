@@ -11,11 +11,11 @@ from grader.problem import Case
 
 WIDTH = 80
 _COLORS = {Verdict.PASS: "green", Verdict.NOT_ATTEMPTED: "yellow"}
-_SHOWN = 120  # numbers of an array; a larger one is abbreviated
+_SHOWN = 120  # numbers; a larger array is abbreviated
 
 
 def render(report: Report) -> str:
-    """The whole report with ANSI colors, which click strips where there is no terminal."""
+    """The whole report, with ANSI colors. `click.echo` removes them where the output is not a terminal."""
     return "\n".join(_lines(report))
 
 
@@ -25,10 +25,10 @@ def _lines(report: Report) -> Iterator[str]:
     yield f"Problem {problem.label}, {problem.title}: {verdict}, {report.score} of {problem.points} points"
     yield from (line for note in report.notes for line in _wrap(f"{note[:1].upper()}{note[1:]}.", 0))
     yield ""
-    before = ""
+    previous = ""
     for result in report.checks:
-        yield from _check(result, result.message if result.message != before else "")
-        before = result.message
+        yield from _check(result, result.message if result.message != previous else "")
+        previous = result.message
     failed = report.first_failure
     if report.verdict is Verdict.NOT_ATTEMPTED:
         entries = " and ".join(f"`{entry.signature()}`" for entry in problem.entries)
@@ -45,15 +45,16 @@ def _lines(report: Report) -> Iterator[str]:
 
 def _check(result: CheckResult, message: str) -> Iterator[str]:
     word = {Verdict.PASS: "pass", Verdict.NOT_ATTEMPTED: "todo"}.get(result.verdict, result.verdict)
-    got = result.check.points if result.passed else 0
-    yield f"  {click.style(f'{word:7}', fg=_COLORS.get(result.verdict, 'red'))} {got}/{result.check.points}  {result.check.name}"
+    score = result.check.points if result.passed else 0
+    word = click.style(f"{word:7}", fg=_COLORS.get(result.verdict, "red"))
+    yield f"  {word} {score}/{result.check.points}  {result.check.name}"
     if message and result.verdict is not Verdict.NOT_ATTEMPTED:
         yield from _wrap(message, 14)
 
 
 def _earlier(report: Report) -> Iterator[str]:
     failed = report.first_failure
-    assert failed is not None  # noqa: S101  it did not pass
+    assert failed is not None  # noqa: S101  the report did not pass
     yield ""
     yield click.style(f"Check problem {report.problem.label} first: this problem builds on it.", bold=True)
     verdict = "is not implemented yet" if report.verdict is Verdict.NOT_ATTEMPTED else "fails its own checks"

@@ -1,4 +1,4 @@
-"""`pytest --workspace`, as an editor or a course system runs it."""
+"""`pytest --workspace`, run as an editor or a course system does."""
 
 import subprocess
 import sys
@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.conftest import ROOT
+from tests.conftest import NO_SHIFT, ROOT, misconception_name
 
 GOOD = (ROOT / "solutions" / "p07_next_token_loss.py").read_text()
 STUB = (ROOT / "problems" / "p01_token_embedding" / "stub.py").read_text()
@@ -14,7 +14,7 @@ STUB = (ROOT / "problems" / "p01_token_embedding" / "stub.py").read_text()
 
 @pytest.fixture
 def run(tmp_path: Path):
-    """Runs pytest in a folder with a workspace."""
+    """A function that runs pytest in a folder with a workspace."""
 
     def run(*arguments: str) -> subprocess.CompletedProcess[str]:
         boot = f"import sys; sys.path.insert(0, {str(ROOT)!r}); import pytest; sys.exit(pytest.main(sys.argv[1:], plugins=[]))"
@@ -29,27 +29,27 @@ def run(tmp_path: Path):
 
 
 def test_one_test_for_each_check(run):
-    done = run("--workspace", "attempts", "-v")
-    assert done.returncode == 1
-    assert "attempts/p07_next_token_loss.py::shifted by one FAILED" in done.stdout
-    assert "attempts/p07_next_token_loss.py::nothing to predict gives 0 PASSED" in done.stdout
-    assert "4 failed, 1 passed, 4 skipped" in done.stdout
-    assert "This is what comes out of: targets not shifted." in done.stdout
-    assert "Traceback" not in done.stdout
-    assert "judge.py" not in done.stdout, "no frame of ours"
+    completed = run("--workspace", "attempts", "-v")
+    assert completed.returncode == 1
+    assert "attempts/p07_next_token_loss.py::shifted by one FAILED" in completed.stdout
+    assert "attempts/p07_next_token_loss.py::nothing to predict gives 0 PASSED" in completed.stdout
+    assert "4 failed, 1 passed, 4 skipped" in completed.stdout
+    assert f"Likely cause: {misconception_name('07', NO_SHIFT)}." in completed.stdout
+    assert "Traceback" not in completed.stdout
+    assert "judge.py" not in completed.stdout, "the grader's own frames are not shown"
 
 
 def test_a_single_file(run, tmp_path: Path):
     (tmp_path / "attempts" / "p07_next_token_loss.py").write_text(GOOD)
-    done = run("--workspace", "attempts", "attempts/p07_next_token_loss.py", "-q")
-    assert done.returncode == 0, done.stdout + done.stderr
-    assert "5 passed" in done.stdout
+    completed = run("--workspace", "attempts", "attempts/p07_next_token_loss.py", "-q")
+    assert completed.returncode == 0, completed.stdout + completed.stderr
+    assert "5 passed" in completed.stdout
 
 
-def test_no_workspace(run):
-    done = run("--workspace", "nowhere")
-    assert done.returncode == 4
-    assert "There is no workspace nowhere; `grade start` makes one." in done.stderr
+def test_a_missing_workspace(run):
+    completed = run("--workspace", "nowhere")
+    assert completed.returncode == 4
+    assert "There is no workspace nowhere; `grade start` creates one." in completed.stderr
 
 
 def test_without_the_option_nothing_is_graded(run):

@@ -1,22 +1,19 @@
-"""`grade verify` notices what is unsound: each part of a good problem is broken in turn."""
+"""`grade verify` reports every defect: each part of a sound problem is broken in turn."""
 
 import shutil
 from pathlib import Path
 
 import pytest
 
+from grader import verify
+from grader.course import catalog
 from tests.conftest import ROOT, Grade
 
 NAME = "p04_layer_norm"
 PAGE, STUB, DEFINITION = (f"problems/{NAME}/{file}" for file in ("page.md", "stub.py", "problem.py"))
-SOLUTION, IDEAS = f"solutions/{NAME}.py", f"solutions/{NAME}.toml"
-
-ONE_MEAN = """    mean = jnp.mean(x)
-    centred = x - mean
-    variance = jnp.mean(centred**2)"""
-WRONG_AXIS = """    mean = jnp.mean(x, axis=0)
-    centred = x - mean
-    variance = jnp.mean(centred**2, axis=0)"""
+SOLUTION, MISCONCEPTIONS = f"solutions/{NAME}.py", f"solutions/{NAME}.toml"
+FIRST, SECOND = catalog.misconceptions(catalog.load(NAME))[:2]
+LAST_CHECK = catalog.load(NAME).checks[-1].name
 
 
 @pytest.fixture
@@ -28,8 +25,8 @@ def copy(tmp_path: Path) -> Path:
     shutil.copytree(ROOT / "problems" / NAME, course / "problems" / NAME, ignore=shutil.ignore_patterns("__pycache__"))
     (course / "solutions").mkdir()
     shutil.copy(ROOT / SOLUTION, course / SOLUTION)
-    ideas = (ROOT / IDEAS).read_text().split("[[misconception]]")
-    (course / IDEAS).write_text("[[misconception]]".join(ideas[:3]))
+    parts = (ROOT / MISCONCEPTIONS).read_text().split("[[misconception]]")
+    (course / MISCONCEPTIONS).write_text("[[misconception]]".join(parts[:3]))
     return course
 
 
@@ -37,36 +34,35 @@ def copy(tmp_path: Path) -> Path:
     ("file", "old", "new", "complaint"),
     [
         (PAGE, "## Pitfalls", "## Traps", "the page has no section 'Pitfalls'"),
-        (PAGE, "[[-1.069", "[[-1.070", "an example is not true"),
+        (PAGE, "[[-1.069", "[[-1.070", "an example of the page is false"),
         (PAGE, "3. `(x - mean)", "`(x - mean)", "fewer than 3 hints"),
-        (PAGE, "layer_norm(x, scale, bias, epsilon) -> out", "norm(x)", "does not give `layer_norm`"),
-        (STUB, "raise NotImplementedError", "return x", "the stub is FAIL"),
+        (PAGE, "layer_norm(x, scale, bias, epsilon) -> out", "norm(x)", "does not mention `layer_norm`"),
+        (STUB, "raise NotImplementedError", "return x", "the verdict on the stub is FAIL"),
         (STUB, "def layer_norm(", "def norm(", "the stub does not define `layer_norm`"),
         (SOLUTION, "    mean = ", "    1 / 0\n    mean = ", "ZeroDivisionError"),
-        (DEFINITION, 'name="rows with a tiny variance"', 'name="output"', "two checks are called 'output'"),
+        (DEFINITION, f'name="{LAST_CHECK}"', 'name="output"', "two checks are called 'output'"),
         (
-            IDEAS,
-            'name = "statistics of the whole array"',
-            'name = "statistics over the wrong axis"',
-            "two misconceptions are called 'statistics over the wrong axis'",
+            MISCONCEPTIONS,
+            f'name = "{SECOND.name}"',
+            f'name = "{FIRST.name}"',
+            f"two misconceptions are called {FIRST.name!r}",
         ),
-        (IDEAS, ONE_MEAN, WRONG_AXIS, "'statistics of the whole array' is named as 'statistics over the wrong axis'"),
-        (IDEAS, "find = ", "fnd = ", "cannot be read"),
+        (MISCONCEPTIONS, SECOND.replace[0], FIRST.replace[0], f"{SECOND.name!r} is identified as {FIRST.name!r}"),
+        (MISCONCEPTIONS, "find = ", "fnd = ", "cannot be read"),
     ],
 )
-def test_what_is_unsound_is_said(file, old, new, complaint, copy: Path, grade: Grade):
+def test_a_defect_is_reported(file, old, new, complaint, copy: Path, grade: Grade):
     text = (copy / file).read_text()
     assert old in text
     (copy / file).write_text(text.replace(old, new, 1))
     run = grade("verify", "--json", "--seeds", 1, root=copy)
     (row,) = run.json["problems"]
     assert run.code == 1
-    assert any(complaint in said for said in row["complaints"]), row["complaints"]
+    assert any(complaint in text for text in row["complaints"]), row["complaints"]
 
 
-def test_a_misconception_that_the_checks_do_not_see(copy: Path, grade: Grade):
-    """Without the rows with a tiny variance, epsilon on the wrong side of the root would pass."""
-    with (copy / IDEAS).open("a") as file:
+def test_a_misconception_below_every_tolerance(copy: Path, grade: Grade):
+    with (copy / MISCONCEPTIONS).open("a") as file:
         file.write(
             '\n[[misconception]]\nname = "epsilon a little larger"\nsays = "It is."\n'
             'find = "variance + epsilon"\nreplace = "variance + 1.000001 * epsilon"\n'
@@ -74,3 +70,18 @@ def test_a_misconception_that_the_checks_do_not_see(copy: Path, grade: Grade):
     run = grade("verify", "--json", "--seeds", 1, root=copy)
     assert run.code == 1
     assert run.json["problems"][0]["complaints"] == ["'epsilon a little larger' is not rejected"]
+
+
+@pytest.mark.parametrize(
+    ("right", "wrong", "mark"),
+    [
+        (0.1, 10.0, "ok"),
+        (0.0, float("inf"), "ok"),
+        (0.11, 10.0, "FAIL"),
+        (0.1, 9.9, "FAIL"),
+        (float("nan"), 10.0, "FAIL"),
+    ],
+)
+def test_a_margin_needs_room_on_both_sides(right: float, wrong: float, mark: str):
+    row = verify.Row(NAME, margins=[verify.Margin("output", 10.0, right, wrong)])
+    assert verify.margins_table([row]).splitlines()[-1].startswith(f"{mark:5}{NAME}")

@@ -1,4 +1,4 @@
-"""Problem 28's layout against the real library. Runs where torch and transformers are installed."""
+"""Problem 28's layout, read by the real library. Needs torch and transformers, and is skipped without them."""
 
 import sys
 from pathlib import Path
@@ -26,10 +26,10 @@ def test_transformers_loads_it_with_equal_logits(tmp_path: Path, monkeypatch):
         model, jax.tree.unflatten(structure, [rng.normal(0, 0.4, x.shape).astype(np.float32) + x for x in leaves])
     )
     export_gpt2(model, 3, str(tmp_path))
-    theirs, report = transformers.GPT2LMHeadModel.from_pretrained(tmp_path, output_loading_info=True)
+    loaded, report = transformers.GPT2LMHeadModel.from_pretrained(tmp_path, output_loading_info=True)
     assert not report["missing_keys"]
     assert not report["unexpected_keys"]
     token_ids = np.array([3, 1, 4, 1, 5, 9, 2])
     with torch.no_grad():
-        logits = theirs.eval()(torch.tensor(token_ids)[None]).logits[0].numpy()
+        logits = loaded.eval()(torch.tensor(token_ids)[None]).logits[0].numpy()
     np.testing.assert_allclose(logits, model(token_ids), rtol=1e-4, atol=1e-4)

@@ -1,4 +1,4 @@
-"""Every problem is sound; correct submissions pass in whatever style; the pieces agree with independent oracles."""
+"""Every problem is sound, a walk through the course passes, and the references agree with independent oracles."""
 
 import shutil
 import sys
@@ -16,10 +16,11 @@ from grader.course.workspace import Workspace
 from tests.conftest import ROOT, Grade
 
 
-# The capstone's runs would take as long as all others together: `grade verify 32` has them, and test_tinystories its grader.
+# The capstone's runs take as long as those of all other problems together. `grade verify 32` does them, and test_tinystories
+# tests its grader.
 @pytest.mark.parametrize("name", [problem.name for problem in catalog.problems() if not problem.long_runs])
 def test_sound(name: str, grade: Grade):
-    """Stub, reference, page, each misconception (rejected and named as itself), correct programs in other styles, margins."""
+    """`grade verify` finds no defect in page, stub, reference, misconceptions, correct programs in other styles, margins."""
     run = grade("verify", name, "--json", "--seeds", 0)
     (row,) = run.json["problems"]
     assert row["complaints"] == []
@@ -30,7 +31,7 @@ def test_sound(name: str, grade: Grade):
 
 @pytest.mark.parametrize("first", [n for n, name in enumerate(catalog.names()) if n % 6 == 0])
 def test_a_walk_through_the_course(first: int, grade: Grade, tmp_path: Path):
-    """Each reference copied in passes, and `grade next` names each problem in turn; six problems at a time."""
+    """`grade next` suggests each problem in turn, and its reference passes. Each test does six problems."""
     grade("start")
     space = Workspace(tmp_path / "attempts")
     for number, name in enumerate(catalog.names()[: first + 6]):
@@ -39,9 +40,9 @@ def test_a_walk_through_the_course(first: int, grade: Grade, tmp_path: Path):
             shutil.copyfile(ROOT / "solutions" / f"{name}.py", space.file(problem))
             space.remember(problem, verdict="PASS", score=problem.points)
             continue
-        said = grade("next").out
-        assert f"Next: problem {problem.label}, {problem.title}" in said
-        assert all(catalog.find(str(n)).title in said for n in problem.builds_on)
+        suggestion = grade("next").out
+        assert f"Next: problem {problem.label}, {problem.title}" in suggestion
+        assert all(catalog.find(str(number)).title in suggestion for number in problem.builds_on)
         shutil.copyfile(ROOT / "solutions" / f"{name}.py", space.file(problem))
         run = grade("problem", problem.label, "--json")
         assert (run.json["verdict"], run.json["score"]) == ("PASS", problem.points), run.json["checks"]
@@ -54,7 +55,7 @@ def test_problems_build_on_earlier_ones():
         assert all(number < problem.number for number in problem.builds_on)
 
 
-# Independent oracles: what the references compute, computed by libraries of others.
+# Independent oracles: other libraries that compute what the references compute.
 
 X = np.random.default_rng(0).standard_normal((5, 12)).astype("float32")
 
@@ -68,31 +69,31 @@ def close(left, right):
     np.testing.assert_allclose(left, right, rtol=1e-5, atol=1e-5)
 
 
-def test_attention_is_jax_own():
+def test_attention_equals_that_of_jax():
     from p02_causal_attention import causal_attention
 
     q, k, v = X[:, None, :4], X[:, None, 4:8], X[:, None, 8:]
     close(causal_attention(q[:, 0], k[:, 0], v[:, 0]), jax.nn.dot_product_attention(q, k, v, is_causal=True)[:, 0])
 
 
-def test_multi_head_attention_is_flax_own():
+def test_multi_head_attention_equals_that_of_flax():
     from p03_causal_mha import CausalMHA
 
-    ours = CausalMHA(12, 3, rngs=nnx.Rngs(0))
-    theirs = nnx.MultiHeadAttention(3, 12, decode=False, rngs=nnx.Rngs(1))
-    for a, b in ((theirs.query, ours.q_proj), (theirs.key, ours.k_proj), (theirs.value, ours.v_proj)):
+    reference = CausalMHA(12, 3, rngs=nnx.Rngs(0))
+    oracle = nnx.MultiHeadAttention(3, 12, decode=False, rngs=nnx.Rngs(1))
+    for a, b in ((oracle.query, reference.q_proj), (oracle.key, reference.k_proj), (oracle.value, reference.v_proj)):
         a.kernel[...] = b.kernel[...].reshape(12, 3, 4)
-    theirs.out.kernel[...] = ours.out_proj.kernel[...].reshape(3, 4, 12)
-    close(ours(X), theirs(X, mask=nnx.make_causal_mask(jnp.ones(5))))
+    oracle.out.kernel[...] = reference.out_proj.kernel[...].reshape(3, 4, 12)
+    close(reference(X), oracle(X, mask=nnx.make_causal_mask(jnp.ones(5))))
 
 
-def test_layer_norm_is_flax_own():
+def test_layer_norm_equals_that_of_flax():
     from p04_layer_norm import layer_norm
 
     close(layer_norm(X, jnp.ones(12), jnp.zeros(12), 1e-6), nnx.LayerNorm(12, rngs=nnx.Rngs(0))(X))
 
 
-def test_loss_is_optax_own_with_a_mask():
+def test_loss_equals_that_of_optax_with_a_mask():
     from p07_next_token_loss import next_token_loss
 
     ids = jnp.array([3, 1, 4, 1, 9])
@@ -101,19 +102,19 @@ def test_loss_is_optax_own_with_a_mask():
     close(next_token_loss(X, ids, 9), losses[:3].mean())
 
 
-def test_the_gradient_of_the_loss_is_its_finite_difference():
+def test_the_gradient_of_the_loss_equals_its_finite_difference():
     from p07_next_token_loss import next_token_loss
 
     ids = jnp.array([3, 1, 4, 1, 9])
     with jax.enable_x64(True):
         x = jnp.asarray(X, jnp.float64)
-        slope = jax.grad(next_token_loss)(x, ids, 9)
-        moved = [(next_token_loss(x.at[1, 4].add(h), ids, 9) - next_token_loss(x, ids, 9)) / h for h in (1e-6,)]
-    close(slope[1, 4], moved[0])
+        gradient = jax.grad(next_token_loss)(x, ids, 9)
+        difference = (next_token_loss(x.at[1, 4].add(1e-6), ids, 9) - next_token_loss(x, ids, 9)) / 1e-6
+    close(gradient[1, 4], difference)
 
 
-def test_a_new_model_is_as_unsure_as_it_can_be():
-    """Fresh logits are near 0, so the loss starts near ln V: the sanity check of every training run."""
+def test_the_loss_of_a_new_model_is_that_of_a_uniform_guess():
+    """Its logits are near 0, so its loss is near ln V."""
     from p06_mini_gpt import mini_gpt_forward
     from p07_next_token_loss import next_token_loss
 

@@ -1,4 +1,4 @@
-"""The capstone as a learner meets it: with no pieces, with stubs, with broken ones, with settings that are not theirs to set."""
+"""The capstone: submissions with stubs, with broken pieces, with invalid settings, and with forged progress."""
 
 import re
 import shutil
@@ -16,7 +16,7 @@ GOOD = "def settings():\n    return {'learning_rate': 5e-3, 'warmup_steps': 10, 
 
 
 def write(folder: Path, text: str, *others: str) -> Path:
-    """The learner's file, and reference solutions of other problems beside it."""
+    """Writes the learner's file, and the solutions of other problems to the same folder."""
     for name in others:
         shutil.copyfile(ROOT / "solutions" / f"{name}.py", folder / f"{name}.py")
     path = folder / "p32_tinystories.py"
@@ -25,7 +25,7 @@ def write(folder: Path, text: str, *others: str) -> Path:
 
 
 def test_stubs_are_left_out_and_progress_is_shown(grade: Grade, tmp_path: Path):
-    """Also: nothing but the report is on stdout."""
+    """Progress is on stderr: stdout holds the report alone."""
     stub = catalog.load("p06_mini_gpt").folder / "stub.py"
     shutil.copyfile(stub, tmp_path / "p06_mini_gpt.py")
     text = (
@@ -62,7 +62,7 @@ def failing(*args: object) -> float:
         ({"adamw": failing}, fixed(), "adamw of p09_adamw.py failed: ZeroDivisionError"),
     ],
 )
-def test_what_is_given_wrongly_is_said(pieces: object, settings: object, sentence: str):
+def test_invalid_pieces_and_settings(pieces: object, settings: object, sentence: str):
     problem = catalog.load("p32_tinystories")
     probes: Any = catalog.probes_module(problem.name)
     subject = Subject(problem, {"pieces": lambda: pieces, "settings": lambda: settings})
@@ -71,7 +71,7 @@ def test_what_is_given_wrongly_is_said(pieces: object, settings: object, sentenc
         probes.PROBES["assembled"](subject, case)
 
 
-def test_forged_progress_is_cut_off_and_harmless(grade: Grade, tmp_path: Path):
+def test_forged_progress_is_cut_off(grade: Grade, tmp_path: Path):
     text = (
         "import json, os, struct\n"
         "line = json.dumps({'kind': 'progress', 'fields': {'text': '\\x1b[31m' + 'x' * 9000}, 'leaves': []}).encode()\n"
@@ -79,6 +79,6 @@ def test_forged_progress_is_cut_off_and_harmless(grade: Grade, tmp_path: Path):
     )
     run = grade("problem", 32, write(tmp_path, text), "--json")
     assert run.json["verdict"] == "ERROR"
-    assert "progress without end" in run.json["checks"][0]["message"]
+    assert "more than 1000 lines of progress" in run.json["checks"][0]["message"]
     assert "\x1b" not in run.err
     assert max(map(len, run.err.splitlines())) <= 100

@@ -1,4 +1,4 @@
-"""Cases are drawn alike from the same seed, simplest first, and shrink to the smallest that fails."""
+"""Cases: the same for the same seed, simplest first; a failing case shrinks to the smallest that fails."""
 
 import numpy as np
 import pytest
@@ -15,7 +15,7 @@ def same(left, right):
     return np.array_equal(left, right, equal_nan=np.asarray(left).dtype.kind == "f")
 
 
-def test_same_seed_same_cases_other_seed_others(problem):
+def test_the_seed_decides_the_cases(problem):
     for group in problem.cases:
         first, again, other = (cases.draw(problem, group, seed) for seed in (0, 0, 1))
         assert 1 <= len(first) <= problem.cases[group].draws
@@ -23,8 +23,8 @@ def test_same_seed_same_cases_other_seed_others(problem):
             assert left.sizes == right.sizes
             assert all(same(value, right.values[name]) for name, value in left.values.items())
         differ = [not same(value, other[0].values[name]) for name, value in first[0].values.items()]
-        # Where a case says only sizes, what a probe makes of them (parameters, batches) depends on the case's seed.
-        assert any(differ) or first[0].seed != other[0].seed, "a secret seed must give cases that nobody knows"
+        # Where a case holds only sizes, the probe draws parameters and batches from the case's seed.
+        assert any(differ) or first[0].seed != other[0].seed, "a secret seed must give other cases"
 
 
 def test_the_first_case_is_the_simplest(problem):
@@ -33,19 +33,19 @@ def test_the_first_case_is_the_simplest(problem):
 
 
 def test_sizes_that_could_be_confused_differ():
-    """Within a case, no two axes of different meaning may be equal where a transposed array could then pass."""
+    """Two axes of the same size would let a transposed array pass."""
     story = cases.draw(catalog.find("06"), "cases", 0)[0].values
     assert len({len(story["token_ids"]), story["vocab_size"], story["d_model"], story["num_heads"], story["d_ff"]}) == 5
 
 
-def test_shrinks_to_the_smallest_that_fails():
+def test_a_failing_case_shrinks_to_the_smallest_that_fails():
     problem = catalog.find("07")
     largest = cases.make(problem, "plain", {"T": 9, "V": 11}, 0, 5)
-    found = cases.shrink(problem, largest, 0, lambda case: case.sizes["T"] >= 6, seconds=20)
-    assert found.sizes == {"T": 6, "V": 5}
+    smallest = cases.shrink(problem, largest, 0, lambda case: case.sizes["T"] >= 6, seconds=20)
+    assert smallest.sizes == {"T": 6, "V": 5}
 
 
-def test_shrinking_stays_within_its_time_and_never_grows():
+def test_shrinking_keeps_to_its_time_and_never_returns_a_larger_case():
     problem = catalog.find("07")
     case = cases.make(problem, "plain", {"T": 6, "V": 5}, 0, 0)
     assert cases.shrink(problem, case, 0, lambda case: True, seconds=0) is case

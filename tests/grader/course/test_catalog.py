@@ -1,17 +1,20 @@
-"""Problems are found by whatever a person would type."""
+"""The catalog: problems are found by whatever a person would type, and sources are followed through their imports."""
+
+import time
 
 import pytest
 
 from commandline.errors import UsageError
 from grader.course import catalog
 from grader.errors import CourseError
+from tests.conftest import Grade
 
 
 @pytest.mark.parametrize(
     "word",
     ["7", "07", "p07", "next_token_loss", "p07_next_token_loss", "p07_next_token_loss.py", "a/p07_next_token_loss.py"],
 )
-def test_found(word):
+def test_a_problem_by_number_slug_name_or_path(word):
     assert catalog.find(word).name == "p07_next_token_loss"
 
 
@@ -21,11 +24,11 @@ def test_found(word):
         ("next_tokn_loss", "07 next_token_loss"),
         ("attention", "02 causal_attention"),
         ("0", "01"),
-        ("p77", catalog.names()[-1][1:3]),
+        ("p77", catalog.names()[-1].label),
         ("zzz", "list"),
     ],
 )
-def test_not_found_names_the_nearest(word, suggestion):
+def test_an_unknown_problem_gets_the_nearest_names(word, suggestion):
     with pytest.raises(UsageError, match=suggestion):
         catalog.find(word)
 
@@ -35,14 +38,89 @@ def test_sources_are_followed_through_imports():
     assert list(sources) == ["p06_mini_gpt", "p05_gpt_block", "p03_causal_mha"]
 
 
-def test_an_edit_must_fit_once(monkeypatch, tmp_path):
+@pytest.mark.parametrize(
+    ("text", "modules"),
+    [
+        ("import p03_causal_mha", ["p03_causal_mha"]),
+        ("from p03_causal_mha import CausalMHA", ["p03_causal_mha"]),
+        ("import jax.numpy as jnp, p03_causal_mha", ["p03_causal_mha"]),
+        ("import p03_causal_mha as mha, p05_gpt_block as block", ["p03_causal_mha", "p05_gpt_block"]),
+        ("import jax, \\\n    p03_causal_mha", ["p03_causal_mha"]),
+        ("from p03_causal_mha import (\n    CausalMHA,\n    attend,\n)", ["p03_causal_mha"]),
+        ("from p03_causal_mha \\\n    import CausalMHA", ["p03_causal_mha"]),
+        ("import jax; import p03_causal_mha", ["p03_causal_mha"]),
+        ("try: import p03_causal_mha\nexcept ImportError: pass", ["p03_causal_mha"]),
+        ("def f():\n    from p03_causal_mha import CausalMHA", ["p03_causal_mha"]),
+        ("import p03_causal_mha\nimport p03_causal_mha", ["p03_causal_mha"]),
+        ("# import p03_causal_mha", []),
+        ("x = 1  # from p03_causal_mha import CausalMHA", []),
+        ('"""\nimport p03_causal_mha\n"""', []),
+        ("x = 'import p03_causal_mha'", []),
+        ("from jax import p03_causal_mha", []),
+        ("from . import p03_causal_mha", []),
+        ("from .p03_causal_mha import CausalMHA", []),
+        ("import p03_causal_mha.inner", []),
+        ("import jax", []),
+        ("", []),
+    ],
+)
+def test_imported_modules(text, modules):
+    assert catalog.imported_modules(text) == modules
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "import jax.numpy as jnp, p03_causal_mha as mha\nx = = 1",
+        "from p03_causal_mha import (CausalMHA,",
+        "def f():\n    import p03_causal_mha\n  return",
+        "import p03_causal_mha,",
+        "import p03_causal_mha\nx = '\0'",
+        "import p03_causal_mha\nx = " + "-" * 10_000 + "1",
+        "import p03_causal_mha\nx = " + "(" * 10_000,
+        "import p03_causal_mha\n" + "x = 1\n" * 100_000,
+    ],
+    ids=lambda text: text[:40],
+)
+def test_imported_modules_of_a_source_that_does_not_parse(text):
+    """Its verdict is about the syntax error, so the module must not be missing."""
+    assert catalog.parse(text) is None
+    assert catalog.imported_modules(text) == ["p03_causal_mha"]
+
+
+@pytest.mark.parametrize(
+    "piece", ["x=[1,2,3]\n", "+1", "(", "-", "a.", "import p03_causal_mha," * 20 + "\n", "from \t", "\\\n"]
+)
+def test_hostile_sources_take_little_time(piece):
+    start = time.monotonic()
+    for size in (190_000, 1 << 20):
+        catalog.imported_modules("import p03_causal_mha\n" + piece * (size // len(piece)))
+    assert time.monotonic() - start < 10
+
+
+def test_an_import_after_a_comma_is_found_by_the_command(grade: Grade, tmp_path):
+    """It used to be reported as not in the same folder."""
+    problem = catalog.find("05")
+    reference = catalog.solution_path(problem).read_text()
+    assert "from p03_causal_mha import CausalMHA\n" in reference
+    text = reference.replace(
+        "from p03_causal_mha import CausalMHA\n",
+        "import jax.numpy as jnp, p03_causal_mha\nCausalMHA = p03_causal_mha.CausalMHA\n",
+    )
+    (tmp_path / "mine.py").write_text(text)
+    (tmp_path / "p03_causal_mha.py").write_text(catalog.solution_path(catalog.find("03")).read_text())
+    report = grade("problem", "05", "mine.py", "--json").json
+    assert report["verdict"] == "PASS", report["checks"]
+
+
+def test_the_edit_of_a_misconception_must_occur_exactly_once(monkeypatch, tmp_path):
     problem = catalog.find("07")
-    monkeypatch.setattr(course, "SOLUTIONS", tmp_path)
+    monkeypatch.setattr(catalog, "SOLUTIONS", tmp_path)
     (tmp_path / "p07_next_token_loss.py").write_text("a = 1\na = 1\n")
     (tmp_path / "p07_next_token_loss.toml").write_text(
         '[[misconception]]\nname = "n"\nsays = "s"\nfind = "a = 1"\nreplace = "a = 2"\n'
     )
-    with pytest.raises(CourseError, match="must occur once"):
+    with pytest.raises(CourseError, match="must occur exactly once in the reference; it occurs 2 times"):
         catalog.misconceptions(problem)
 
 

@@ -1,4 +1,4 @@
-"""A learner's folder: nothing in it is ever lost."""
+"""A learner's folder: nothing in it is ever lost, and damaged progress never stops a command."""
 
 import json
 import os
@@ -7,64 +7,179 @@ import stat
 import pytest
 
 from commandline.errors import UsageError
-from grader.course import catalog, workspace
-from grader.course.workspace import PROGRESS, Workspace
+from grader.course import catalog, page, workspace
+from grader.course.workspace import PROGRESS, Progress, Workspace
+from tests.conftest import Grade
 
 PROBLEM = catalog.find("07")
 
 
-def test_start_makes_stubs_and_pages_and_says_what_is_new(tmp_path):
+@pytest.fixture
+def space(tmp_path) -> Workspace:
+    """A workspace that has just been started."""
     space = Workspace(tmp_path / "attempts")
-    assert len(space.start()) == 2 * len(catalog.names())
+    space.start()
+    return space
+
+
+def page_of(space: Workspace):
+    return space.folder / "pages" / f"{PROBLEM.name}.md"
+
+
+def publish(monkeypatch, text: str) -> None:
+    """Makes `text` the page of every problem, as an update of the course would."""
+    monkeypatch.setattr(page, "without_hints", lambda problem: text)
+
+
+def test_start_creates_stubs_and_pages_and_returns_the_new_paths(tmp_path):
+    space = Workspace(tmp_path / "attempts")
+    created, edited = space.start()
+    assert (len(created), edited) == (2 * len(catalog.names()), [])
+    assert all(path.is_file() for path in created)
     assert space.file(PROBLEM).read_text() == catalog.stub_text(PROBLEM)
-    page = (tmp_path / "attempts" / "pages" / f"{PROBLEM.name}.md").read_text()
-    assert "## The problem" in page
-    assert "## Hints" not in page
-    assert space.start() == []
+    assert "## The problem" in page_of(space).read_text()
+    assert "## Hints" not in page_of(space).read_text()
+    written = page_of(space).stat().st_mtime_ns
+    assert space.start() == ([], [])
+    assert page_of(space).stat().st_mtime_ns == written
 
 
-def test_a_file_is_never_overwritten(tmp_path):
+def test_a_solution_is_never_overwritten(tmp_path):
     space = Workspace(tmp_path)
     space.file(PROBLEM).write_text("mine")
-    new = space.start()
-    assert space.file(PROBLEM) not in new
+    created, _ = space.start()
+    assert space.file(PROBLEM) not in created
     assert space.file(PROBLEM).read_text() == "mine"
 
 
-def test_a_page_that_changed_is_renewed(tmp_path):
-    space = Workspace(tmp_path)
+def test_a_page_that_the_course_has_changed_is_updated(space, monkeypatch):
+    for text in ("second edition\n", "third edition\n"):
+        publish(monkeypatch, text)
+        assert space.start() == ([], [])
+        assert page_of(space).read_text() == text
+
+
+def test_a_page_with_notes_is_kept(space, monkeypatch):
+    notes = page_of(space).read_text() + "\nNote to self: shift the targets.\n"
+    page_of(space).write_text(notes)
+    assert space.start() == ([], []), "there is no newer page to report"
+    assert page_of(space).read_text() == notes
+    publish(monkeypatch, "second edition\n")
+    for _ in range(2):
+        assert space.start() == ([], [page_of(space)])
+        assert page_of(space).read_text() == notes
+    page_of(space).unlink()
+    assert space.start() == ([page_of(space)], [])
+    assert page_of(space).read_text() == "second edition\n"
+
+
+@pytest.mark.parametrize("progress", [None, "", "{", '{"pages": 3}', '{"pages": {"p07_next_token_loss": 3}}'])
+def test_a_page_of_unknown_origin_is_kept(space, progress):
+    """The hash of what the course wrote is lost, so the page may hold the learner's notes."""
+    (space.folder / PROGRESS).unlink() if progress is None else (space.folder / PROGRESS).write_text(progress)
+    page_of(space).write_text("mine")
+    assert space.start() == ([], [page_of(space)])
+    assert page_of(space).read_text() == "mine"
+
+
+def test_start_keeps_progress_and_progress_keeps_pages(space, monkeypatch):
+    space.remember(PROBLEM, score=1)
+    publish(monkeypatch, "second edition\n")
     space.start()
-    page = tmp_path / "pages" / f"{PROBLEM.name}.md"
-    page.write_text("old")
-    assert space.start() == []
-    assert page.read_text() != "old"
+    assert space.progress() == {PROBLEM.name: Progress(score=1)}
+    assert page_of(space).read_text() == "second edition\n"
 
 
-def test_progress_keeps_the_best(tmp_path):
+def test_the_command_keeps_a_page_with_notes(grade: Grade, tmp_path):
+    grade("start")
+    (tmp_path / "attempts" / PROGRESS).unlink()
+    notes = tmp_path / "attempts" / "pages" / f"{PROBLEM.name}.md"
+    notes.write_text("mine")
+    run = grade("start")
+    assert run.code == 0
+    assert f"kept  attempts/pages/{PROBLEM.name}.md" in run.out
+    assert notes.read_text() == "mine"
+
+
+def test_progress_keeps_the_best_score(tmp_path):
     space = Workspace(tmp_path)
     space.remember(PROBLEM, verdict="PASS", score=6)
     space.remember(PROBLEM, verdict="FAIL", score=2)
     space.remember(PROBLEM, hints=2)
-    assert space.progress()[PROBLEM.name] == {"verdict": "PASS", "score": 6, "hints": 2}
-    assert [path.name for path in tmp_path.iterdir()] == [PROGRESS], "written beside and moved, with nothing left"
+    assert space.progress()[PROBLEM.name] == Progress("PASS", 6, 2)
+    assert [path.name for path in tmp_path.iterdir()] == [PROGRESS], "no temporary file is left"
 
 
-@pytest.mark.parametrize("text", ["", "{", "[]", '{"problems": 3}', '{"problems": {"p07_next_token_loss": 3}}'])
-def test_damaged_progress_is_no_progress(tmp_path, text):
-    (tmp_path / PROGRESS).write_text(text)
+def row(**fields: object) -> str:
+    return json.dumps({"schema": 1, "problems": {PROBLEM.name: fields}})
+
+
+DAMAGED = {
+    "empty": "",
+    "cut off": row(verdict="FAIL", score=2)[:-9],
+    "a list": "[]",
+    "nested too deeply": "[" * 100_000,
+    "nested too deeply to be written again": '{"x": ' + "[" * 2000 + "]" * 2000 + "}",
+    "not UTF-8": b"\xff\xfe",
+    "problems is a number": '{"problems": 3}',
+    "problems is a list": '{"problems": [1]}',
+    "a row is a number": '{"problems": {"p07_next_token_loss": 3}}',
+    "a score of text": row(score="6"),
+    "a score of null": row(score=None),
+    "a score of true": row(score=True),
+    "a fractional score": row(score=1.5),
+    "an infinite score": row().replace("{}", '{"score": 1e999}'),
+    "a negative score": row(score=-1),
+    "a list of scores": row(score=[1]),
+    "a verdict that is a number": row(verdict=3),
+    "a verdict that cannot be printed": row(verdict="\ud800"),
+    "hints of text": row(hints="2"),
+    "an unknown field": row(color="red"),
+}
+
+
+def damage(folder, name: str) -> None:
+    text = DAMAGED[name]
+    (folder / PROGRESS).write_bytes(text if isinstance(text, bytes) else text.encode())
+
+
+@pytest.mark.parametrize("name", DAMAGED)
+def test_damaged_progress_counts_as_missing(tmp_path, name):
+    damage(tmp_path, name)
     space = Workspace(tmp_path)
-    assert space.progress() == {}
+    assert space.progress().get(PROBLEM.name, Progress()) == Progress()
     space.remember(PROBLEM, score=1)
-    assert json.loads((tmp_path / PROGRESS).read_text())["problems"][PROBLEM.name] == {"score": 1}
+    assert json.loads((tmp_path / PROGRESS).read_text())["problems"][PROBLEM.name]["score"] == 1
+
+
+def test_what_is_not_damaged_is_kept(tmp_path):
+    (tmp_path / PROGRESS).write_text(row(verdict="FAIL", score="x", hints=2))
+    assert Workspace(tmp_path).progress() == {PROBLEM.name: Progress("FAIL", 0, 2)}
+
+
+@pytest.mark.parametrize(
+    "name", ["nested too deeply", "not UTF-8", "a score of text", "a score of null", "a verdict that cannot be printed"]
+)
+def test_damaged_progress_does_not_stop_a_command(grade: Grade, tmp_path, name):
+    (tmp_path / "attempts").mkdir()
+    damage(tmp_path / "attempts", name)
+    for command in (["list"], ["next"], ["hint", "07", "--again"]):
+        run = grade(*command)
+        assert (run.code, run.err) == (0, ""), command
+    assert " 0 of  6" in grade("list").out
+    run = grade("problem", "07")
+    assert run.code == 1, "the stub does not pass"
+    assert "internal error" not in run.err
+    assert Workspace(tmp_path / "attempts").progress()[PROBLEM.name].verdict == "NOT ATTEMPTED"
 
 
 def test_a_file_where_the_folder_should_be(tmp_path):
     (tmp_path / "attempts").write_text("")
-    with pytest.raises(UsageError, match="attempts"):
+    with pytest.raises(UsageError, match="attempts is a file; the workspace must be a folder"):
         Workspace(tmp_path / "attempts").start()
 
 
-def test_found_from_inside(tmp_path, monkeypatch):
+def test_the_workspace_is_found_from_inside(tmp_path, monkeypatch):
     Workspace(tmp_path).remember(PROBLEM, score=1)
     (tmp_path / "pages").mkdir()
     monkeypatch.chdir(tmp_path / "pages")
@@ -72,6 +187,6 @@ def test_found_from_inside(tmp_path, monkeypatch):
     assert workspace.find("elsewhere").folder.name == "elsewhere"
 
 
-def test_readable_by_others(tmp_path):
+def test_progress_is_readable_by_others(tmp_path):
     Workspace(tmp_path).remember(PROBLEM, score=1)
     assert stat.S_IMODE(os.stat(tmp_path / PROGRESS).st_mode) == 0o644

@@ -1,4 +1,4 @@
-"""What a submission can do wrong: one clear sentence, the right verdict, in bounded time, no traceback of ours."""
+"""Bad submissions: each gets the right verdict and one clear sentence, in bounded time and without a traceback of the grader."""
 
 import os
 import time
@@ -11,11 +11,12 @@ import psutil
 import pytest
 
 from grader.course import cases, catalog
-from grader.isolation.sandbox import Zygote
+from grader.isolation.sandbox import ForkServer
 from grader.judge import judge, submission
+from grader.judge.judge import GradeOptions
 from grader.judge.reference import Reference
 from grader.judge.verdict import Verdict
-from grader.report.json import as_object
+from grader.report.json import PublicReport
 from tests.conftest import ROOT, Grade
 
 HEAD = "import jax, jax.numpy as jnp, numpy as np, optax\nfrom flax import nnx\n"
@@ -29,7 +30,7 @@ def body(*lines: str, signature: str = "logits, token_ids, pad_id") -> str:
 
 @dataclass(frozen=True)
 class Bad:
-    """A file, and what must come of it."""
+    """A file, the verdict on it (empty for any failure), and a part of the message."""
 
     text: str | bytes
     verdict: str
@@ -47,11 +48,11 @@ FILES = {
         "x = 1\ndef next_token_loss(logits)\n    pass\n", "ERROR", "SyntaxError: expected ':' (bad.py, line 2)"
     ),
     "deeply nested": Bad("x = " + "(" * 5000 + ")" * 5000, "ERROR", "SyntaxError"),
-    "missing import": Bad("import torch\n" + GOOD, "ERROR", "there is no module `torch`"),
+    "missing import": Bad("import torch\n" + GOOD, "ERROR", "module `torch` is not available"),
     "missing earlier problem": Bad(
-        "from p03_causal_mha import CausalMHA\n" + GOOD, "ERROR", "p03_causal_mha.py is not beside this file"
+        "from p03_causal_mha import CausalMHA\n" + GOOD, "ERROR", "p03_causal_mha.py is not in the same folder"
     ),
-    "misspelt": Bad(GOOD.replace("next_token_loss(", "next_tokn_loss("), "ERROR", "you have `next_tokn_loss`"),
+    "misspelled": Bad(GOOD.replace("next_token_loss(", "next_tokn_loss("), "ERROR", "you have `next_tokn_loss`"),
     "not callable": Bad("next_token_loss = 3", "ERROR", "not callable: it is an int"),
     "wrong arguments": Bad(body("return 0.0", signature="logits"), "ERROR", "yours takes (logits)"),
     "exception": Bad(body("return logits @ token_ids"), "ERROR", "(bad.py, line 4)"),
@@ -70,7 +71,7 @@ FILES = {
         "ERROR",
         "`layers` is a plain list, so Flax ignores its contents; wrap it in `nnx.List(...)` (bad.py, line",
     ),
-    "endless recursion": Bad(body("return next_token_loss(logits, token_ids, pad_id)"), "ERROR", "RecursionError"),
+    "infinite recursion": Bad(body("return next_token_loss(logits, token_ids, pad_id)"), "ERROR", "RecursionError"),
     "None": Bad(body("x = 1"), "FAIL", "returned None"),
     "string": Bad(body("return 'hello'"), "FAIL", "returned a str"),
     "ragged list": Bad(body("return [[1.0, 2.0], [3.0]]"), "FAIL", "a list, tuple or dictionary instead of one array"),
@@ -91,7 +92,7 @@ FILES = {
     "array subclass": Bad(
         body("class A(np.ndarray): pass", "return np.zeros(()).view(A)"), "FAIL", "returned an A, not an array"
     ),
-    "object that pretends": Bad(
+    "object that looks like an array": Bad(
         body(
             "class A:",
             "    shape, dtype = (), np.dtype('float32')",
@@ -107,19 +108,19 @@ FILES = {
     "100 MB of output": Bad(
         body("import sys", "for _ in range(100): sys.stdout.write('x' * 1000000)", "return 0.0"), "FAIL"
     ),
-    "endless loop": Bad(body("while True: pass"), "TIMEOUT", "no result within 4 s"),
-    "endless loop at import": Bad("while True: pass", "TIMEOUT", "no result within 4 s"),
+    "infinite loop": Bad(body("while True: pass"), "TIMEOUT", "no result within 4 s"),
+    "infinite loop at import": Bad("while True: pass", "TIMEOUT", "no result within 4 s"),
     "loop that catches everything": Bad(
         "while True:\n    try:\n        while True: pass\n    except BaseException: pass\n",
         "TIMEOUT",
         "no result within 4 s",
     ),
-    "memory without end": Bad(body("x = []", "while True: x.append(bytearray(1 << 26))"), "MEMORY", "out of memory"),
+    "unbounded memory": Bad(body("x = []", "while True: x.append(bytearray(1 << 26))"), "MEMORY", "out of memory"),
     "sys.exit": Bad("import sys\nsys.exit(0)\n", "ERROR", "raised SystemExit (0)"),
     "SystemExit in the call": Bad(body("raise SystemExit"), "ERROR", "raised SystemExit"),
-    "os._exit": Bad("import os\nos._exit(0)\n", "ERROR", "ended by itself (exit code 0)"),
-    "os._exit in the call": Bad(body("import os", "os._exit(0)"), "ERROR", "ended by itself (exit code 0)"),
-    "killed by itself": Bad("import os\nos.kill(os.getpid(), 9)\n", "ERROR", "ended by itself (signal 9)"),
+    "os._exit": Bad("import os\nos._exit(0)\n", "ERROR", "the process exited (code 0)"),
+    "os._exit in the call": Bad(body("import os", "os._exit(0)"), "ERROR", "the process exited (code 0)"),
+    "kills itself": Bad("import os\nos.kill(os.getpid(), 9)\n", "ERROR", "the process exited (signal 9)"),
     "crash": Bad("import ctypes\nctypes.string_at(0)\n", "MEMORY", "signal 11"),
     "reads stdin": Bad(body("return float(input())"), "ERROR", "EOFError"),
     "thread left behind": Bad(
@@ -143,28 +144,28 @@ FILES = {
         + "import os, struct\nfor fd in range(64):\n    try: os.write(fd, struct.pack('!IQ', 5, 5) + b'{\"kind\": 1}')\n"
         "    except OSError: pass\n" + GOOD,
         "ERROR",
-        "not a result",
+        "its result is malformed",
     ),
     "forged answers": Bad(
         "import json, os, struct\n"
         "h = json.dumps({'kind': 'reading', 'fields': {'notes': []}, 'leaves': []}).encode()\n"
         "for _ in range(50): os.write(3, struct.pack('!IQ', len(h), 0) + h)\n" + WRONG,
         "ERROR",
-        "not a result",
+        "its result is malformed",
     ),
-    "channel closed": Bad("import os\nos.closerange(3, 100)\n" + GOOD, "ERROR", "ended by itself"),
+    "channel closed": Bad("import os\nos.closerange(3, 100)\n" + GOOD, "ERROR", "the process exited"),
     "tracer leaked": Bad(
         HEAD
         + "kept = []\ndef next_token_loss(logits, token_ids, pad_id):\n    kept.append(logits)\n    return kept[0].sum()\n",
         "ERROR",
-        "a traced array was kept",
+        "a traced array leaked",
     ),
     "cannot be jitted": Bad(
         GOOD.replace("    losses =", "    if float(predictions.sum()) > 1e30: return 0.0\n    losses ="),
         "PASS",
         "ran eagerly",
     ),
-    "imports the solutions": Bad("import solutions\n", "ERROR", "no module `solutions`"),
+    "imports the solutions": Bad("import solutions\n", "ERROR", "module `solutions` is not available"),
     "kills its parent": Bad(
         "import os, signal\nos.kill(os.getppid(), signal.SIGKILL)\n" + WRONG, "ERROR", "PermissionError"
     ),
@@ -175,8 +176,8 @@ BY_COMMAND = (
     "binary",
     "syntax",
     "NaN",
-    "endless loop",
-    "memory without end",
+    "infinite loop",
+    "unbounded memory",
     "os._exit",
     "child left behind",
     "cannot be jitted",
@@ -185,20 +186,21 @@ BY_COMMAND = (
 
 @pytest.fixture(scope="module")
 def judged() -> Iterator[Callable[[Path, float], dict[str, Any]]]:
-    """What the judge says of a file, as an object: the path of a command, without its start."""
-    problem, zygote = catalog.find("07"), Zygote()
-    reference, drawn = Reference(problem), cases.draw_all(problem, 0)
+    """A function that grades a file as the command does, without the time to start a process."""
+    problem, fork_server = catalog.find("07"), ForkServer()
+    reference, public_cases = Reference(problem), cases.draw_all(problem, 0)
 
     def grade(path: Path, timeout: float) -> dict[str, Any]:
         try:
             source = submission.read(problem, path)
         except submission.UnreadableSubmissionError as error:
-            return as_object(judge.refused(problem, path.name, Verdict.ERROR, str(error)))
-        return as_object(judge.grade(problem, source, zygote, reference=reference, drawn=drawn, timeout=timeout))
+            return PublicReport.of(judge.refused(problem, path.name, Verdict.ERROR, str(error))).encode()
+        options = GradeOptions(timeout=timeout, reference=reference, cases=public_cases)
+        return PublicReport.of(judge.grade(problem, source, fork_server, options)).encode()
 
     yield grade
     reference.close()
-    zygote.close()
+    fork_server.close()
 
 
 @pytest.mark.parametrize("name", FILES)
@@ -207,7 +209,7 @@ def test_bad_input(name: str, judged, tmp_path: Path):
     start = time.monotonic()
     report = judged(tmp_path / "bad.py", 4 if FILES[name].verdict == "TIMEOUT" else 30)
     assert time.monotonic() - start < 60
-    _look_at(FILES[name], report)
+    _assert_reported(FILES[name], report)
     assert os.listdir(tmp_path) == ["bad.py"]
     assert (tmp_path / "bad.py").read_bytes() == data
 
@@ -216,7 +218,7 @@ def test_bad_input(name: str, judged, tmp_path: Path):
 def test_bad_input_by_command(name: str, grade: Grade, tmp_path: Path):
     data = _write(FILES[name], tmp_path)
     run = grade("problem", "07", "bad.py", "--json", "--timeout", 4 if FILES[name].verdict == "TIMEOUT" else 30)
-    _look_at(FILES[name], run.json)
+    _assert_reported(FILES[name], run.json)
     assert run.code == (0 if run.json["verdict"] == "PASS" else 1)
     assert run.err == ""
     assert os.listdir(tmp_path) == ["bad.py"]
@@ -225,12 +227,13 @@ def test_bad_input_by_command(name: str, grade: Grade, tmp_path: Path):
 
 
 def _write(bad: Bad, folder: Path) -> bytes:
+    """Writes the file and returns its bytes."""
     data = bad.text if isinstance(bad.text, bytes) else bad.text.encode()
     (folder / "bad.py").write_bytes(data)
     return data
 
 
-def _look_at(bad: Bad, report: dict[str, Any]) -> None:
+def _assert_reported(bad: Bad, report: dict[str, Any]) -> None:
     assert report["verdict"] == bad.verdict or (not bad.verdict and report["verdict"] not in ("PASS", "NOT ATTEMPTED"))
     messages = [check["message"] for check in report["checks"]]
     assert any(bad.says in message for message in messages), messages
@@ -241,19 +244,19 @@ def _look_at(bad: Bad, report: dict[str, Any]) -> None:
 
 
 def left_behind() -> list[psutil.Process]:
-    """Workers and what they started, by the environment that they were started with; for a moment after the verdict."""
+    """The orphans of workers that still run three seconds from now. Their environment tells them from other processes."""
     end = time.monotonic() + 3
     while True:
-        found = []
+        orphans = []
         for process in psutil.process_iter():
             try:
                 home = process.environ().get("HOME", "")
                 if "grade-" in home and process.ppid() == 1 and process.status() != psutil.STATUS_ZOMBIE:
-                    found.append(process)
+                    orphans.append(process)
             except psutil.Error:
                 continue
-        if not found or time.monotonic() > end:
-            return found
+        if not orphans or time.monotonic() > end:
+            return orphans
         time.sleep(0.1)
 
 
@@ -290,7 +293,7 @@ def test_an_error_in_an_earlier_file_is_shown_there(grade: Grade, tmp_path):
         (["next_tokn_loss"], "Did you mean 07 next_token_loss?"),
     ],
 )
-def test_asked_wrongly(args, says, grade: Grade):
+def test_a_usage_error(args, says, grade: Grade):
     run = grade("problem", *args)
     assert (run.code, run.out) == (2, "")
     assert says in run.err
@@ -304,7 +307,7 @@ def test_asked_wrongly(args, says, grade: Grade):
 @pytest.mark.parametrize(
     "args", [["7", "--seed", "x"], ["7", "--timeout", "0"], ["7", "--timeout", "-3"], ["7", "a", "b"], []]
 )
-def test_wrong_options(args, grade: Grade):
+def test_invalid_options(args, grade: Grade):
     run = grade("problem", *args)
     assert run.code == 2
     assert "Error" in run.err

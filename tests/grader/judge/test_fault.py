@@ -1,15 +1,16 @@
-"""Where an error is that no misconception lists: in which part of a module, and in which earlier problem."""
+"""Errors that no misconception explains: the first faulty submodule, and the earlier problem that fails."""
 
 import shutil
 from pathlib import Path
 
 import pytest
 
-from tests.conftest import ROOT, Grade
+from tests.conftest import ROOT, Grade, misconception_name
 
 
 @pytest.fixture
 def workspace(tmp_path: Path) -> Path:
+    """A workspace with all solutions."""
     folder = tmp_path / "attempts"
     shutil.copytree(ROOT / "solutions", folder, ignore=shutil.ignore_patterns("*.toml", "__*"))
     return folder
@@ -22,29 +23,33 @@ def edit(file: Path, old: str, new: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("old", "new", "said"),
+    ("old", "new", "sentence"),
     [
-        ("self.attn(self.ln1(x))", "self.attn(1.1 * self.ln1(x))", "`blocks.0` gets the right input"),
-        ("nnx.relu(self.ff1(", "nnx.relu(0.7 * self.ff1(", "`blocks.0.ff2` already gets a wrong input"),
-        ("return x + self.ff2(", "return x + 0.9 * self.ff2(", "`blocks.0.ff2` inside are right."),
+        (
+            "self.attn(self.ln1(x))",
+            "self.attn(1.1 * self.ln1(x))",
+            "`blocks.0` receives the right input but",
+        ),
+        ("nnx.relu(self.ff1(", "nnx.relu(0.7 * self.ff1(", "`blocks.0.ff2` already receives a wrong input."),
+        ("return x + self.ff2(", "return x + 0.9 * self.ff2(", "`blocks.0.ff1` and `blocks.0.ff2` are right."),
     ],
 )
-def test_the_wiring_of_a_block_in_a_model(old: str, new: str, said: str, workspace: Path, grade: Grade):
+def test_the_wiring_of_a_block_in_a_model(old: str, new: str, sentence: str, workspace: Path, grade: Grade):
     edit(workspace / "p05_gpt_block.py", old, new)
     run = grade("problem", "06", "--json").json
     assert (run["verdict"], run["misconception"]) == ("FAIL", None)
-    assert said in run["part"]
+    assert sentence in run["part"]
     assert run["earlier"]["problem"] == "p05_gpt_block"
 
 
-def test_a_part_of_a_part(workspace: Path, grade: Grade):
+def test_a_submodule_of_a_submodule(workspace: Path, grade: Grade):
     edit(workspace / "p03_causal_mha.py", "return self.out_proj(", "return 1.01 * self.out_proj(")
     run = grade("problem", "05", "--json").json
-    assert run["part"].startswith("`attn` gets the right input and gives the wrong output; ")
+    assert run["part"].startswith("`attn` receives the right input but returns the wrong output. Inside it, ")
     assert run["earlier"] == {"problem": "p03_causal_mha", "verdict": "FAIL", "misconception": None}
     text = grade("problem", "05").out
-    assert "First look at problem 03" in text
-    assert "Next: repair p03_causal_mha.py first" in text
+    assert "Check problem 03 first: this problem builds on it." in text
+    assert "Next: fix p03_causal_mha.py first" in text
 
 
 def test_right_outputs_and_wrong_gradients(workspace: Path, grade: Grade):
@@ -61,19 +66,19 @@ def test_an_earlier_misconception_is_named(workspace: Path, grade: Grade):
     run = grade("problem", "12", "--json").json
     assert run["verdict"] == "FAIL"
     assert run["earlier"] == {
-        "problem": "p11_gradient_clipping", "verdict": "FAIL", "misconception": "norm reported after clipping",
+        "problem": "p11_gradient_clipping", "verdict": "FAIL", "misconception": misconception_name("11", "norm * factor"),
     }  # fmt: skip
 
 
-def test_an_earlier_stub_is_said_so(workspace: Path, grade: Grade):
+def test_an_earlier_stub_is_reported_as_one(workspace: Path, grade: Grade):
     shutil.copy(ROOT / "problems" / "p03_causal_mha" / "stub.py", workspace / "p03_causal_mha.py")
     run = grade("problem", "05", "--json").json
     assert run["earlier"]["verdict"] == "NOT ATTEMPTED"
-    assert "is not written yet" in grade("problem", "05").out
+    assert "is not implemented yet" in grade("problem", "05").out
 
 
-def test_nothing_is_said_of_earlier_pieces_that_are_right(workspace: Path, grade: Grade):
+def test_earlier_problems_that_are_right_are_not_reported(workspace: Path, grade: Grade):
     edit(workspace / "p05_gpt_block.py", "x = x + self.attn(", "x = 2 * x + self.attn(")
     run = grade("problem", "05", "--json").json
     assert run["earlier"] is None
-    assert run["part"].startswith("The model as a whole gets the right input")
+    assert run["part"].startswith("The model as a whole receives the right input")
