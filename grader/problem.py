@@ -5,11 +5,12 @@ Imported by every `problems/*/problem.py`, by the judge and by the workers. Impo
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
+
+from commandline.problem_name import ProblemName
 
 if TYPE_CHECKING:
     import numpy as np
@@ -119,31 +120,6 @@ class Check:
     tolerance: Tolerance = FLOAT32
     words: Mapping[int, str] = field(default_factory=dict)
     advice: str = ""
-
-
-class ProblemName(str):
-    """The name of a problem, such as `p07_next_token_loss`. Its folder, its reference and a learner's file have the same name."""
-
-    PATTERN = re.compile(r"p(\d\d)_([a-z0-9_]+)")
-
-    @classmethod
-    def parse(cls, text: str) -> ProblemName | None:
-        """The text as a name; None if it does not have the form of one."""
-        return cls(text) if cls.PATTERN.fullmatch(text) else None
-
-    @property
-    def number(self) -> int:
-        return int(self.label)
-
-    @property
-    def label(self) -> str:
-        """The number as two digits: `07`."""
-        return self[1:3]
-
-    @property
-    def slug(self) -> str:
-        """The name without its number: `next_token_loss`."""
-        return self[4:]
 
 
 @dataclass(frozen=True)

@@ -1,14 +1,17 @@
 """Fixtures of all tests: the command line as a real process, and a cache folder for the test run."""
 
+import contextlib
 import json
 import os
 import subprocess
 import sys
+import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import psutil
 import pytest
 from hypothesis import settings
 
@@ -49,6 +52,24 @@ class Run:
 
 
 Grade = Callable[..., Run]
+
+
+def wait_for_busy_workers(judge: int) -> list[psutil.Process]:
+    """Waits until a worker below the judge with this process id computes, and returns all processes below the judge.
+
+    The command line of a forked worker is that of the zygote, which is its ancestor.
+    """
+    deadline = time.monotonic() + 60
+    while time.monotonic() < deadline:
+        below = psutil.Process(judge).children(recursive=True)
+        for process in below:
+            with contextlib.suppress(psutil.Error):
+                forked = all("grader.worker.zygote" in one.cmdline() for one in (process, process.parent()))
+                if forked and process.cpu_times().user > 0.3:
+                    return below
+        time.sleep(0.05)
+    raise AssertionError(f"no worker of process {judge} has computed for 0.3 s")
+
 
 NO_SHIFT = "logits[:-1], token_ids[:-1]"  # a misconception of problem 07, as its edit to the reference
 

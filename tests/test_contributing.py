@@ -32,7 +32,7 @@ def test_problem_99(grade: Grade, tmp_path):
         (copy / path).write_text(content)
     verified, graded = (grade(*command, cwd=copy, root=copy) for command in commands[1:])
     assert verified.code == 0, verified.out + verified.err
-    assert "1 problems, all sound." in verified.out
+    assert "1 problem, all sound." in verified.out
     assert graded.code == 0, graded.out + graded.err
     assert "PASS, 4 of 4 points" in graded.out
     listed = grade("list", cwd=copy, root=copy).out

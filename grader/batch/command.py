@@ -7,6 +7,7 @@ from pathlib import Path
 
 from commandline.errors import UsageError
 from commandline.progress import progress
+from commandline.text import counted
 from grader.batch import gradebook, intake, run, summary
 from grader.batch.store import Store
 from grader.course import catalog
@@ -47,7 +48,10 @@ def batch(submissions: Path, results: Path, options: BatchOptions) -> Iterator[s
         raise UsageError(
             f"No submission in {submissions} matches a problem; files must be named like {catalog.names()[0]}.py."
         )
-    yield f"{len(intake_.learners)} learners ({intake_.layout}), {len(problems)} problems, {len(intake_.items)} files."
+    yield (
+        f"{counted(len(intake_.learners), 'learner')} ({intake_.layout}), {counted(len(problems), 'problem')}, "
+        f"{counted(len(intake_.items), 'file')}."
+    )
     yield from (f"Note: {note}." for note in intake_.notes)
     store = Store(results)
     try:

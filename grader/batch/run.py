@@ -8,6 +8,7 @@ from concurrent.futures.process import BrokenProcessPool
 from dataclasses import dataclass
 
 from commandline.errors import UsageError
+from commandline.problem_name import ProblemName
 from grader.batch import tasks
 from grader.batch.intake import Intake, IntakeItem
 from grader.batch.store import Record, Store
@@ -16,7 +17,7 @@ from grader.course import catalog
 from grader.isolation.level import Level
 from grader.judge import cache, judge
 from grader.judge.verdict import Verdict
-from grader.problem import Problem, ProblemName
+from grader.problem import Problem
 from grader.report.json import PublicReport
 
 _AHEAD = 2  # tasks handed to each process beyond the one it works on

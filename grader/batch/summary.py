@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from commandline import files
+from commandline.text import counted
 from grader.batch import similarity
 from grader.batch.similarity import Pair
 from grader.batch.store import Record, write_csv
@@ -91,7 +92,7 @@ def write_all(summary: Summary, folder: Path) -> list[Path]:
 def page(summary: Summary) -> str:
     """The summary as one self-contained HTML page: no scripts, no images, no external styles."""
     parts = [
-        f"<h1>{len(summary.totals)} learners, {len(summary.problems)} problems</h1>",
+        f"<h1>{counted(len(summary.totals), 'learner')}, {counted(len(summary.problems), 'problem')}</h1>",
         f"<p>{', '.join(f'{count} {_text(verdict)}' for verdict, count in sorted(summary.verdicts.items()))}.</p>",
         "<h2>Problems</h2>",
         _table(("problem", "passed", "", "mean score"), [

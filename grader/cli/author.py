@@ -5,6 +5,7 @@ import sys
 
 import click
 
+from commandline.text import counted
 from grader.course import catalog
 from grader.paths import ROOT
 
@@ -42,7 +43,7 @@ def verify(problems: tuple[str, ...], jobs: int | None, seeds: int, as_json: boo
     else:
         click.echo(verify_.margins_table(rows))
         short = sum(bool(row.complaints) for row in rows)
-        click.echo(f"\n{len(rows)} problems, {'all sound' if sound else f'{short} fall short'}.")
+        click.echo(f"\n{counted(len(rows), 'problem')}, {'all sound' if sound else f'{short} not sound'}.")
     sys.exit(0 if sound else 1)
 
 

@@ -10,6 +10,7 @@ import click
 
 from commandline.commands import Commands
 from commandline.errors import CommandError, UsageError
+from commandline.text import counted
 from grader.cli import author, teacher
 from grader.course import catalog, workspace
 from grader.course.workspace import Workspace
@@ -280,7 +281,7 @@ def hint(folder: str | None, word: str, again: bool) -> None:
         if left
         else f"`grade solution {problem.label} --give-up` shows the answer."
     )
-    click.echo(f"{left} hint{'' if left == 1 else 's'} left. {more}")
+    click.echo(f"{counted(left, 'hint')} left. {more}")
     if count > seen:
         space.folder.mkdir(parents=True, exist_ok=True)
         space.remember(problem, hints=count)

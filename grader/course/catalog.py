@@ -12,10 +12,11 @@ from functools import cache
 from pathlib import Path
 
 from commandline.errors import UsageError
+from commandline.problem_name import ProblemName
 from commandline.spelling import nearest
 from grader.errors import CourseError
 from grader.paths import PROBLEMS, SOLUTIONS
-from grader.problem import Problem, ProblemName
+from grader.problem import Problem
 
 # The parts of the course: first number, last number, title.
 PARTS = (

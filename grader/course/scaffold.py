@@ -13,9 +13,10 @@ from string import Template
 
 from commandline import files
 from commandline.errors import UsageError
+from commandline.problem_name import ProblemName
 from grader.course import catalog
 from grader.paths import PROBLEMS, ROOT, SOLUTIONS, STYLES
-from grader.problem import Problem, ProblemName
+from grader.problem import Problem
 
 LONGEST_TITLE = 44  # characters: the column of `grade list`
 _WORD = re.compile(r"(?:p?(\d{1,2})_)?((?!p\d)[a-z][a-z0-9_]*)")

@@ -9,12 +9,13 @@ from typing import Any
 
 import numpy as np
 
+from commandline.problem_name import ProblemName
 from commandline.text import printable
 from grader.isolation.level import NOTHING_RUN, Isolation
 from grader.isolation.sandbox import WorkerProcess
 from grader.judge.submission import Submission
 from grader.judge.verdict import Verdict
-from grader.problem import Case, Check, Problem, ProblemName
+from grader.problem import Case, Check, Problem
 from grader.wire.channel import ChannelClosedError, ChannelError, DeadlineExceededError, Frame, receive, send
 from grader.wire.compare import Leaf
 

@@ -9,9 +9,10 @@ from typing import Any
 
 import numpy as np
 
+from commandline.problem_name import ProblemName
 from grader.isolation.level import NOTHING_RUN
 from grader.judge.verdict import CheckResult, Report, Verdict
-from grader.problem import Case, ProblemName
+from grader.problem import Case
 
 SCHEMA = 1
 _SHOWN = 2000  # numbers; a larger array is shown as its dtype and shape

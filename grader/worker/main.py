@@ -27,11 +27,12 @@ import jaxtyping  # noqa: F401  imported before the fork, because submissions im
 import numpy as np
 from flax import nnx  # noqa: F401  for the same reason
 
+from commandline.problem_name import ProblemName
 from grader.course import catalog
 from grader.isolation.confinement import confine
 from grader.isolation.job import Launch
 from grader.isolation.sandbox import inherited
-from grader.problem import Case, Problem, ProblemName
+from grader.problem import Case, Problem
 from grader.wire.channel import ChannelError, Frame, receive, send
 from grader.worker import probes, second_process
 from grader.worker.pytrees import BadOutputError, to_leaves

@@ -13,6 +13,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
+from commandline.problem_name import ProblemName
 from harness.config import Config
 from harness.errors import HarnessError, PieceError, UsageError
 from harness.pieces.registry import MODULES, PIECES
@@ -145,7 +146,9 @@ def _attempt(name: str, file: Path, work: Callable[[], Any], *, allow_stub: bool
         return work()
     except SmokeTestError as error:
         module = MODULES[error.piece]
-        raise PieceError(f"{error.piece} of {module}.py {error} `grade problem {module[1:3]}` says more.") from None
+        raise PieceError(
+            f"{error.piece} of {module}.py {error} `grade problem {ProblemName(module).label}` says more."
+        ) from None
     except (PieceError, KeyboardInterrupt, MemoryError):
         raise
     except BaseException as error:
@@ -155,7 +158,7 @@ def _attempt(name: str, file: Path, work: Callable[[], Any], *, allow_stub: bool
         line = frames[-1].lineno if frames else getattr(error, "lineno", None)
         where = f"{Path(frames[-1].filename).name if frames else file.name}{f', line {line}' if line else ''}"
         raise PieceError(
-            f"{name} of {file} failed: {_one_line(error)} ({where}). `grade problem {file.name[1:3]}` says more."
+            f"{name} of {file} failed: {_one_line(error)} ({where}). `grade problem {ProblemName(file.stem).label}` says more."
         ) from error
 
 
@@ -172,7 +175,7 @@ def attribute_errors_to(pieces: Pieces | None, work: Callable[[], Any]) -> Any:
         name = Path(frames[-1].filename).name
         raise PieceError(
             f"{name}, line {frames[-1].lineno}, failed during the run, although it passed the smoke test: "
-            f"{_one_line(error)}. `grade problem {name[1:3]}` says more."
+            f"{_one_line(error)}. `grade problem {ProblemName(name).label}` says more."
         ) from error
 
 

@@ -14,6 +14,7 @@ from flax import nnx
 
 from commandline.files import replace
 from commandline.progress import progress
+from commandline.text import counted
 from harness.errors import HarnessError
 from harness.pieces.load import attribute_errors_to
 from harness.run import charts
@@ -93,7 +94,7 @@ class _Loop:
             self.state = start
             parameters = nnx.state(session.functions.model(self.state), nnx.Param)
             size = sum(leaf.size for leaf in jax.tree.leaves(parameters))
-            devices = f"{session.mesh.size} device{'s' if session.mesh.size > 1 else ''}"
+            devices = counted(session.mesh.size, "device")
             log(f"Run {run.folder}: {size:,} parameters, {config.steps} steps on {devices}.")
         if self.first_process:
             run.truncate_metrics(self.step)

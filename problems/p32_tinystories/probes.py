@@ -17,8 +17,9 @@ import numpy as np
 import optax
 from flax import nnx
 
+from commandline.problem_name import ProblemName
 from commandline.spelling import nearest
-from grader.problem import Case, ProblemName
+from grader.problem import Case
 from grader.worker.pytrees import BadOutputError, described, named
 from grader.worker.subject import Reading, Subject
 from harness.config import RENAMED, Config

@@ -33,7 +33,7 @@ def test_tables_and_page(tmp_path: Path):
     with paths[1].open(encoding="utf-8", newline="") as file:
         assert list(csv.reader(file)) == [["problem", "misconception", "learners"], [NAME, "no shift", "2"]]
     page = paths[3].read_text(encoding="utf-8")
-    for text in ("4 learners, 1 problems", "1 of 4", "no shift", "Near-duplicate submissions"):
+    for text in ("4 learners, 1 problem", "1 of 4", "no shift", "Near-duplicate submissions"):
         assert text in page
 
 

@@ -47,7 +47,7 @@ def test_a_new_problem_is_sound_but_for_its_todos(grade: Grade, course: Path):
         path.write_text(path.read_text().replace("TODO:", "Written:"))
     verified = grade("verify", "98", "--seeds", 2, cwd=course, root=course)
     assert verified.code == 0, verified.out
-    assert "1 problems, all sound." in verified.out
+    assert "1 problem, all sound." in verified.out
 
 
 @pytest.mark.parametrize(

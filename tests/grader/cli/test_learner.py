@@ -6,10 +6,11 @@ import subprocess
 import sys
 import time
 
+import psutil
 import pytest
 
 from grader.course import catalog
-from tests.conftest import ROOT, Grade, boot
+from tests.conftest import ROOT, Grade, boot, wait_for_busy_workers
 
 SOLUTIONS = ROOT / "solutions"
 
@@ -160,19 +161,14 @@ def test_control_c_ends_all_processes_at_once(tmp_path):
         [sys.executable, "-c", f"{enable_sigint}; {boot()}", "problem", "07", "slow.py"],
         cwd=tmp_path, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
     )  # fmt: skip
-    time.sleep(4)
-    workers = subprocess.run(
-        ["pgrep", "-P", str(process.pid)], capture_output=True, text=True, check=False
-    ).stdout.split()
-    assert workers
+    below = wait_for_busy_workers(process.pid)
     process.send_signal(signal.SIGINT)
     start = time.monotonic()
     _, err = process.communicate(timeout=30)
     assert time.monotonic() - start < 5
     assert process.returncode == 1
     assert "Traceback" not in err
-    for pid in workers:
-        assert not os.path.exists(f"/proc/{pid}")
+    assert not [process for process in below if process.is_running()]
 
 
 def test_a_killed_judge_ends_its_worker(tmp_path):
@@ -181,14 +177,8 @@ def test_a_killed_judge_ends_its_worker(tmp_path):
         [sys.executable, "-c", boot(), "problem", "07", "slow.py"],
         cwd=tmp_path, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
     )  # fmt: skip
-    time.sleep(5)
-    workers = subprocess.run(
-        ["pgrep", "-P", str(process.pid)], capture_output=True, text=True, check=False
-    ).stdout.split()
-    assert workers
+    below = wait_for_busy_workers(process.pid)
     process.kill()
     process.wait()
-    end = time.monotonic() + 5
-    while time.monotonic() < end and any(os.path.exists(f"/proc/{pid}") for pid in workers):
-        time.sleep(0.1)
-    assert not [pid for pid in workers if os.path.exists(f"/proc/{pid}")]
+    _, alive = psutil.wait_procs(below, timeout=5)
+    assert not alive

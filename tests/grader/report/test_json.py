@@ -5,10 +5,11 @@ import json
 import numpy as np
 import pytest
 
+from commandline.problem_name import ProblemName
 from grader.course.catalog import Misconception
 from grader.isolation.level import Isolation, Level
 from grader.judge.verdict import CheckResult, Report, Verdict
-from grader.problem import Case, ProblemName
+from grader.problem import Case
 from grader.report.json import PublicReport, dumps, inputs
 from grader.wire.compare import Mismatch
 from tests.conftest import NO_SHIFT, Grade, misconception_name
