@@ -172,10 +172,11 @@ def attribute_errors_to(pieces: Pieces | None, work: Callable[[], Any]) -> Any:
         frames = _frames_in(pieces.folder.absolute(), error) if pieces else []
         if not frames:
             raise
-        name = Path(frames[-1].filename).name
+        file = Path(frames[-1].filename)
+        problem = ProblemName.parse(file.stem)  # None for a module that is not one of the course
         raise PieceError(
-            f"{name}, line {frames[-1].lineno}, failed during the run, although it passed the smoke test: "
-            f"{_one_line(error)}. `grade problem {ProblemName(name).label}` says more."
+            f"{file.name}, line {frames[-1].lineno}, failed during the run, although it passed the smoke test: "
+            f"{_one_line(error)}.{f' `grade problem {problem.label}` says more.' if problem else ''}"
         ) from error
 
 
