@@ -1,14 +1,14 @@
-"""Submissions a minute: `grade batch` beside what a teacher would otherwise run. All in one run, interleaved, on all cores.
+"""Submissions per minute: `grade batch` compared with what a teacher would run instead. Interleaved in one run, on all cores.
 
     python benchmarks/batch.py [ROUNDS]
 
-Problem 07, handed in by a class: right files in several styles and every misconception, each file a text of its own.
+A class submits problem 07: the reference and every misconception, in files that all differ.
 
-batch   one `grade batch` of the whole class, from an empty results folder, with its start and its summary
-cold    one `grade problem` for each file, two side by side, each with an empty cache. Bar: batch at least 3 times.
-pytest  one pytest for each file, two side by side: JAX imported, an eager call and its gradient on the same cases, allclose with
-        stored values, as CS336 and others do it. Bar: batch at least 10 times.
-otter   `otter run` on one notebook-free submission that doubles a number, where otter-grader is installed
+batch   One `grade batch` of the whole class into an empty results folder, including startup and summary.
+cold    One `grade problem` per file, one per core at a time, each with an empty cache. Bar: `batch` is at least 3 times as fast.
+pytest  One pytest per file, one per core at a time. It imports JAX, calls the submission and its gradient eagerly on the same
+        cases, and compares with stored values by allclose, as CS336 and others do. Bar: `batch` is at least 10 times as fast.
+otter   `otter run` on a submission that doubles a number, if otter-grader is installed.
 """
 
 import os
@@ -27,8 +27,11 @@ import numpy as np
 from timing import ROOT, seconds
 
 from grader.course import cases, catalog
+from grader.paths import SOLUTIONS
+from grader.problem import Problem
 
-CLASS, SAMPLE = 120, 12
+CLASS = 120  # submissions
+SAMPLE = 12  # of them, for the slower programs
 GRADE = [sys.executable, "-m", "grader"]
 
 
@@ -38,7 +41,7 @@ def main() -> None:
     source = catalog.solution_path(problem).read_text()
     texts = [source] + [text for idea in catalog.misconceptions(problem) for text in idea.variants(source).values()]
     cores = len(os.sched_getaffinity(0))
-    figures: dict[str, list[float]] = {}
+    rates: dict[str, list[float]] = {}
     with tempfile.TemporaryDirectory() as folder:
         top = Path(folder)
         for number in range(CLASS):
@@ -46,55 +49,53 @@ def main() -> None:
             path.parent.mkdir(parents=True)
             path.write_text(f"# {number}\n{texts[number % len(texts)]}")
         files = sorted((top / "class").rglob("*.py"))
-        right = top / "right.py"
-        right.write_text(source)
         snapshot = _snapshot(problem, top)
         for number in range(rounds):
             cache = {"GRADE_CACHE": str(top / f"cache {number}")}
             command = [*GRADE, "batch", str(top / "class"), "--out", str(top / f"results {number}")]
-            figures.setdefault("batch", []).append(CLASS / seconds(command, **cache) * 60)
+            rates.setdefault("batch", []).append(CLASS / seconds(command, **cache) * 60)
 
-            def cold(place: int, number: int = number) -> None:
-                folder = str(top / f"cold {number} {place}")
-                _any_code([*GRADE, "problem", "07", str(files[place])], GRADE_CACHE=folder)
+            def cold(index: int, number: int = number) -> None:
+                folder = str(top / f"cold {number} {index}")
+                _pass_or_fail([*GRADE, "problem", "07", str(files[index])], GRADE_CACHE=folder)
 
-            def pytest(place: int) -> None:
+            def pytest(index: int) -> None:
                 command = [sys.executable, "-m", "pytest", "-q", "-n", "0", "-p", "no:cacheprovider",
                            str(ROOT / "benchmarks" / "baselines" / "snapshot_test.py")]  # fmt: skip
-                _any_code(command, SUBMISSION=str(files[place]), SNAPSHOT=str(snapshot))
+                _pass_or_fail(command, SUBMISSION=str(files[index]), SNAPSHOT=str(snapshot))
 
-            figures.setdefault("cold", []).append(_rate(cold, cores))
-            figures.setdefault("pytest", []).append(_rate(pytest, cores))
-        _print(figures, rounds)
+            rates.setdefault("cold", []).append(_rate(cold, cores))
+            rates.setdefault("pytest", []).append(_rate(pytest, cores))
+        _print(rates, rounds)
         otter = _otter(top)
-    print(f"otter    {60 / otter:8.1f} submissions a minute, one at a time" if otter else "otter    not installed")
+    print(f"otter    {60 / otter:8.1f} submissions per minute, one at a time" if otter else "otter    not installed")
 
 
-def _print(figures: dict[str, list[float]], rounds: int) -> None:
-    for name, rates in figures.items():
-        spread = f"({min(rates):.1f} to {max(rates):.1f}, {rounds} rounds)"
-        print(f"{name:8} {statistics.median(rates):8.1f} submissions a minute   {spread}")
+def _print(rates: dict[str, list[float]], rounds: int) -> None:
+    for name, each in rates.items():
+        spread = f"({min(each):.1f} to {max(each):.1f}, {rounds} rounds)"
+        print(f"{name:8} {statistics.median(each):8.1f} submissions per minute   {spread}")
     for name, bar in (("cold", 3), ("pytest", 10)):
-        ratio = statistics.median(a / b for a, b in zip(figures["batch"], figures[name], strict=True))
+        ratio = statistics.median(a / b for a, b in zip(rates["batch"], rates[name], strict=True))
         print(f"batch / {name:8} {ratio:6.1f}   bar {bar}: {'met' if ratio >= bar else 'MISSED'}")
 
 
 def _rate(grade: Callable[[int], None], cores: int) -> float:
-    """Submissions a minute over a sample of the class, as many side by side as there are cores."""
+    """Submissions per minute over a sample of the class, one per core at a time."""
     start = perf_counter()
     with ThreadPoolExecutor(cores) as pool:
         list(pool.map(grade, range(SAMPLE)))
     return SAMPLE / (perf_counter() - start) * 60
 
 
-def _any_code(command: list[str], **env: str) -> None:
-    """Runs it; that a wrong submission is wrong is no failure."""
+def _pass_or_fail(command: list[str], **env: str) -> None:
+    """Runs a command that exits with 1 on a wrong submission."""
     seconds(["sh", "-c", '"$@" || [ $? -eq 1 ]', "sh", *command], **env)
 
 
-def _snapshot(problem: catalog.Problem, top: Path) -> Path:
-    """What the snapshot test compares with: the same cases, and the reference's losses and gradients."""
-    sys.path.insert(0, str(catalog.SOLUTIONS))
+def _snapshot(problem: Problem, top: Path) -> Path:
+    """Stores the expected values of the snapshot test: the cases, and the reference's losses and gradients on them."""
+    sys.path.insert(0, str(SOLUTIONS))
     from p07_next_token_loss import next_token_loss
 
     stored: dict[str, np.ndarray] = {}
@@ -113,7 +114,7 @@ def _snapshot(problem: catalog.Problem, top: Path) -> Path:
 
 
 def _otter(top: Path) -> float | None:
-    """Seconds of `otter run` on a submission that doubles a number."""
+    """The seconds that `otter run` takes on a submission that doubles a number. None if it is not installed."""
     if not shutil.which("otter"):
         return None
     folder = top / "otter"

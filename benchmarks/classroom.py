@@ -1,9 +1,9 @@
-"""A class of 300 over ten problems: marks as expected, killed three times on the way, nothing left, memory flat.
+"""Grades a class of 300 over ten problems, and checks scores, resumption, leftover files and memory.
 
     python benchmarks/classroom.py [SUBMISSIONS]
 
-Right files in several styles, every misconception, stubs, and every attack of the suite. The class is graded once without a
-break, and once killed with SIGKILL three times and resumed; both must give the same table.
+The class submits correct programs in several styles, every misconception, stubs, and the attacks of the test suite. It is graded
+once without interruption, and once killed with SIGKILL three times and resumed. Both runs must give the same table.
 """
 
 import csv
@@ -22,7 +22,7 @@ import psutil
 from timing import ROOT
 
 from grader.course import catalog
-from grader.verify import STYLES
+from grader.paths import STYLES
 
 sys.path.insert(0, str(ROOT))
 
@@ -32,7 +32,7 @@ PROBLEMS = [catalog.find(str(number)) for number in range(1, 11)]
 GRADE = [sys.executable, "-m", "grader"]
 KILLS = 3
 TIMEOUT = 20  # seconds for each submission
-# Attacks that fill this machine for half a minute each tell no more in a class than in the suite.
+# Each of these attacks would occupy the machine for half a minute; the test suite covers them.
 SLOW = {
     ("bombs", "a hundred thousand files"),
     ("reads", "searches its memory"),
@@ -42,7 +42,7 @@ SLOW = {
 
 @dataclass(frozen=True)
 class Expected:
-    """What one generated submission must get."""
+    """A generated submission and the result that it must get. `most` is the largest score that it may get."""
 
     text: str
     problem: str
@@ -52,19 +52,19 @@ class Expected:
 
 
 def generated() -> list[Expected]:
-    """All there are: one of each kind."""
-    found = []
+    """One submission of each kind."""
+    submissions = []
     for problem in PROBLEMS:
         source = catalog.solution_path(problem).read_text()
-        found.append(Expected(source, problem.name, ("PASS",)))
-        found += [
+        submissions.append(Expected(source, problem.name, ("PASS",)))
+        submissions += [
             Expected(path.read_text(), problem.name, ("PASS",))
             for path in sorted(STYLES.glob(f"{problem.name[:3]}_*.py"))
         ]
-        found.append(Expected(catalog.stub_text(problem), problem.name, ("NOT ATTEMPTED",)))
+        submissions.append(Expected(catalog.stub_text(problem), problem.name, ("NOT ATTEMPTED",)))
         for idea in catalog.misconceptions(problem):
             for text in idea.variants(source).values():
-                found.append(Expected(text, problem.name, ("FAIL", "ERROR", "TIMEOUT", "MEMORY"), idea.name))
+                submissions.append(Expected(text, problem.name, ("FAIL", "ERROR", "TIMEOUT", "MEMORY"), idea.name))
     name = "p07_next_token_loss"
     facts = {
         "PORT": "0",
@@ -79,9 +79,9 @@ def generated() -> list[Expected]:
     for family, attacks in FAMILIES.items():
         for title, attack in attacks.items():
             if (family, title) not in SLOW:
-                patience = ("TIMEOUT",) * (attack.timeout > TIMEOUT)  # it takes longer here than it may
-                found.append(Expected(attack.text(facts), name, attack.verdicts + patience, most=1))
-    return found
+                timeout = ("TIMEOUT",) * (attack.timeout > TIMEOUT)  # the limit is lower here than in the suite
+                submissions.append(Expected(attack.text(facts), name, attack.verdicts + timeout, most=1))
+    return submissions
 
 
 def main() -> None:
@@ -96,7 +96,7 @@ def main() -> None:
         for number, item in enumerate(chosen):
             path = top / "class" / f"learner {number:03}" / f"{item.problem}.py"
             path.parent.mkdir(parents=True)
-            # Whoever hands in a module hands in those that it imports, too.
+            # Learners also submit the modules that a file imports.
             for name, text in catalog.reference_sources(catalog.load(item.problem)).items():
                 (path.parent / f"{name}.py").write_text(text)
             path.write_text(f"{item.text}\n# {number}\n", errors="surrogatepass")
@@ -108,48 +108,49 @@ def main() -> None:
 
         start = time.perf_counter()
         memory = whole(command("whole"), env)
-        taken = time.perf_counter() - start
+        elapsed = time.perf_counter() - start
         rows = list(csv.DictReader((top / "whole" / "results.csv").open(newline="")))
-        graded = sum(row["message"] != "nothing was handed in" for row in rows)
-        print(f"{graded} submissions in {taken:.0f} s, some of them attacks that wait for their limits")
+        graded = sum(row["message"] != "nothing was submitted" for row in rows)
+        print(f"{graded} submissions in {elapsed:.0f} s, including attacks that run into their time limit")
         killed(command("killed"), env, top / "killed", graded)
         wrong = [line for number, item in enumerate(chosen) for line in compare(number, item, rows)]
         same = (top / "whole" / "results.csv").read_text() == (top / "killed" / "results.csv").read_text()
-        left = [path.name for path in (top / "tmp").iterdir()]
+        leftovers = [path.name for path in (top / "tmp").iterdir()]
         print(*wrong, sep="\n", end="\n" if wrong else "")
-        print(f"marks not as expected: {len(wrong)}")
-        print(f"the same table after {KILLS} kills: {same}; left in TMPDIR: {left or 'nothing'}")
+        print(f"unexpected results: {len(wrong)}")
+        print(f"same table after {KILLS} kills: {same}; left in TMPDIR: {leftovers or 'nothing'}")
         third = len(memory) // 3
         first, last = max(memory[third : 2 * third]), max(memory[2 * third :])
-        print(f"memory of all judges: {first >> 20} MiB at most in the second third, {last >> 20} MiB in the last")
-        sys.exit(1 if wrong or not same or left else 0)
+        print(f"peak memory of all judges: {first >> 20} MiB in the second third, {last >> 20} MiB in the last")
+        sys.exit(1 if wrong or not same or leftovers else 0)
 
 
 def compare(number: int, item: Expected, rows: list[dict[str, str]]) -> list[str]:
-    """What is wrong with a learner's records."""
-    mine = {row["problem"]: row for row in rows if row["learner"] == f"learner {number:03}"}
-    row = mine.pop(item.problem)
-    if any(other["verdict"] not in ("PASS", "NOT ATTEMPTED") for other in mine.values()):
+    """A line if the learner's results are not as expected."""
+    own = {row["problem"]: row for row in rows if row["learner"] == f"learner {number:03}"}
+    row = own.pop(item.problem)
+    if any(other["verdict"] not in ("PASS", "NOT ATTEMPTED") for other in own.values()):
         return [f"  learner {number:03}: a module that it imports does not pass"]
-    right = row["verdict"] in item.verdicts and item.misconception in (None, row["misconception"])
-    right = right and (row["verdict"] != "PASS" or row["score"] == row["points"])
-    right = right and (item.most is None or int(row["score"]) <= item.most)
-    got = f"{row['verdict']} {row['score']} {row['misconception']!r}"
-    return [] if right else [f"  {row['learner']} {item.problem}: {got}, not {item.verdicts} {item.misconception!r}"]
+    expected = row["verdict"] in item.verdicts and item.misconception in (None, row["misconception"])
+    expected = expected and (row["verdict"] != "PASS" or row["score"] == row["points"])
+    expected = expected and (item.most is None or int(row["score"]) <= item.most)
+    result = f"{row['verdict']} {row['score']} {row['misconception']!r}"
+    line = f"  {row['learner']} {item.problem}: {result}, expected {item.verdicts} {item.misconception!r}"
+    return [] if expected else [line]
 
 
 def whole(command: list[str], env: dict[str, str]) -> list[int]:
-    """Runs it; returns the memory of the process and its pool, every half second."""
+    """Runs a batch. Returns the memory of its process and its pool in bytes, measured every half second."""
     process = subprocess.Popen(command, cwd=ROOT, env=env, stdout=subprocess.DEVNULL)
     memory = []
     while process.poll() is None:
-        held = 0
+        total = 0
         for each in [psutil.Process(process.pid), *psutil.Process(process.pid).children()]:
             try:
-                held += each.memory_info().rss
+                total += each.memory_info().rss
             except psutil.Error:
                 continue
-        memory.append(held)
+        memory.append(total)
         time.sleep(0.5)
     if process.returncode:
         sys.exit(f"{command} failed with {process.returncode}")
@@ -157,7 +158,7 @@ def whole(command: list[str], env: dict[str, str]) -> list[int]:
 
 
 def killed(command: list[str], env: dict[str, str], results: Path, count: int) -> None:
-    """Runs it, killed at a quarter, a half and three quarters of the way."""
+    """Runs a batch that is killed after a quarter, a half and three quarters of the submissions."""
     for part in range(1, KILLS + 1):
         process = subprocess.Popen(command, cwd=ROOT, env=env, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
         while process.poll() is None:
@@ -170,10 +171,10 @@ def killed(command: list[str], env: dict[str, str], results: Path, count: int) -
                         continue
                 if done >= count * part / (KILLS + 1):
                     break
-        begun = psutil.Process(process.pid).children(recursive=True)
+        children = psutil.Process(process.pid).children(recursive=True)
         process.send_signal(signal.SIGKILL)
         process.wait()
-        _, alive = psutil.wait_procs(begun, timeout=20)
+        _, alive = psutil.wait_procs(children, timeout=20)
         if alive:
             sys.exit(f"left behind: {alive}")
     subprocess.run(command, cwd=ROOT, env=env, check=True, stdout=subprocess.DEVNULL)

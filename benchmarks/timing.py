@@ -1,4 +1,4 @@
-"""What the benchmarks of whole commands share."""
+"""Times whole commands, for the other benchmarks."""
 
 import os
 import subprocess
@@ -10,10 +10,10 @@ ROOT = Path(__file__).resolve().parent.parent
 
 
 def seconds(command: list[str], **env: str) -> float:
-    """Wall time of a whole process."""
+    """The wall time of a whole process, in seconds. Exits with its output if it fails."""
     start = time.perf_counter()
     done = subprocess.run(command, cwd=ROOT, env={**os.environ, **env}, capture_output=True, text=True, check=False)
-    taken = time.perf_counter() - start
+    elapsed = time.perf_counter() - start
     if done.returncode:
         sys.exit(f"{command} failed:\n{done.stdout}{done.stderr}")
-    return taken
+    return elapsed

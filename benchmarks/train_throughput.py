@@ -1,12 +1,14 @@
-"""Training: the harness beside the JAX tutorial's program, same shape, same rows, step about, in one run.
+"""Training throughput: the harness and the JAX tutorial's program, on the same shape and rows, with alternating steps.
 
     python benchmarks/train_throughput.py [ROUNDS]
 
-Shape: 4 blocks of width 128, feed-forward 256, a vocabulary of 50,257, batches of 32 x 128 tokens. Each program is a process of
-its own, which takes a step when it is told to, so that both meet the same machine. Bars: at least 2 times the tutorial's
-tokens/s in at most a third of its memory. The limit is the measured rate of large products over the operations of a token.
+The shape: 4 blocks of width 128, feed-forward width 256, a vocabulary of 50,257, batches of 32 x 128 tokens. Each program
+runs in its own process and takes one step per request, so both run under the same load. The bars: at least 2 times the
+tutorial's tokens/s in at most a third of its memory. The limit is the measured FLOP rate of large matrix products, divided by
+the FLOPs per token.
 """
 
+import dataclasses
 import json
 import resource
 import statistics
@@ -23,13 +25,13 @@ SEED = 0
 
 
 def rows(step: int) -> np.ndarray:
-    """The batch of a step, (B, T + 1): Zipf's law over the vocabulary, as words have it."""
+    """The batch of a step, (B, T + 1): ids from a Zipf distribution, like words."""
     draws = np.random.default_rng((SEED, step)).zipf(1.2, (B, T + 1))
     return (draws % V).astype(np.int32)
 
 
 def tutorial():
-    """The tutorial's program: one step, and the wait for it."""
+    """A function that runs one step of the tutorial's program and returns its loss."""
     from benchmarks.baselines.tutorial import Tutorial
 
     program = Tutorial(V, T, 128, 4, 256, 4)
@@ -41,46 +43,44 @@ def tutorial():
     return step
 
 
-def ours():
-    """The harness's."""
-    import dataclasses
-
+def harness():
+    """A function that runs one step of the harness and returns its loss."""
     import jax
 
     from harness.config import preset
-    from harness.sharding import make_mesh, put_batch
-    from harness.state import make_programs
+    from harness.training.sharding import make_mesh, put_batch
+    from harness.training.train_step import make_step_functions
 
     config = dataclasses.replace(preset("tutorial"), vocab_size=V, mesh="1x1")
     mesh = make_mesh(config)
-    programs = make_programs(config, mesh)
-    state = programs.create()
+    functions = make_step_functions(config, mesh)
+    state = functions.init()
 
     def step(number: int) -> float:
         nonlocal state
-        state, metrics = programs.step(state, put_batch(rows(number), mesh))
+        state, metrics = functions.train_step(state, put_batch(rows(number), mesh))
         jax.block_until_ready(state)
         return float(metrics.loss)
 
     return step
 
 
-PROGRAMS = {"ours": ours, "tutorial": tutorial}
+PROGRAMS = {"harness": harness, "tutorial": tutorial}
 
 
 def serve(name: str) -> None:
-    """Takes a step for each line on stdin; says how long it took and the most memory so far."""
+    """Runs a step for each line on stdin. Prints its time, its loss and the peak memory as JSON."""
     step = PROGRAMS[name]()
     for number, _ in enumerate(sys.stdin):
-        began = time.perf_counter()
+        started = time.perf_counter()
         loss = step(number)
-        seconds = time.perf_counter() - began
+        seconds = time.perf_counter() - started
         gigabytes = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1e6
         print(json.dumps({"seconds": seconds, "loss": loss, "gigabytes": gigabytes}), flush=True)
 
 
 def main(rounds: int) -> None:
-    """Both programs, step about."""
+    """Runs `rounds` steps of both programs, alternately, and prints the comparison."""
     children = {
         name: subprocess.Popen([sys.executable, __file__, "--serve", name], stdin=subprocess.PIPE, stdout=subprocess.PIPE,
                                text=True, cwd=ROOT, env={"PYTHONPATH": str(ROOT), "PATH": "/usr/bin:/bin"})
@@ -101,23 +101,21 @@ def main(rounds: int) -> None:
         child.wait()
 
     from harness.config import preset
-    from harness.device import flops_per_token, peak_flops
-
-    import dataclasses  # isort: skip
+    from harness.run.hardware import flops_per_token, peak_flops
 
     flops = flops_per_token(dataclasses.replace(preset("tutorial"), vocab_size=V))
     limit = peak_flops() / flops
-    speed = {name: B * T / statistics.median(step["seconds"] for step in taken[1:]) for name, taken in steps.items()}
-    memory = {name: taken[-1]["gigabytes"] for name, taken in steps.items()}
+    speed = {name: B * T / statistics.median(step["seconds"] for step in done[1:]) for name, done in steps.items()}
+    memory = {name: done[-1]["gigabytes"] for name, done in steps.items()}
     print(f"\n{'':<12}{'tokens/s':>10}{'of the limit':>14}{'first step':>12}{'memory':>10}{'loss':>8}")
-    for name, taken in steps.items():
-        print(f"{name:<12}{speed[name]:>10,.0f}{speed[name] / limit:>14.1%}{taken[0]['seconds']:>10.1f} s{memory[name]:>7.2f} GB"
-              f"{taken[-1]['loss']:>8.3f}")  # fmt: skip
+    for name, done in steps.items():
+        print(f"{name:<12}{speed[name]:>10,.0f}{speed[name] / limit:>14.1%}{done[0]['seconds']:>10.1f} s{memory[name]:>7.2f} GB"
+              f"{done[-1]['loss']:>8.3f}")  # fmt: skip
     print(
-        f"limit       {limit:>10,.0f}  ({peak_flops() / 1e9:,.0f} GFLOP/s in large products, {flops / 1e6:.1f} MFLOP a token)"
+        f"limit       {limit:>10,.0f}  ({peak_flops() / 1e9:,.0f} GFLOP/s in large products, {flops / 1e6:.1f} MFLOP per token)"
     )
-    print(f"ratio: {speed['ours'] / speed['tutorial']:.2f} times the tokens/s (bar: 2), "
-          f"{memory['ours'] / memory['tutorial']:.2f} of the memory (bar: 0.33)")  # fmt: skip
+    print(f"ratio: {speed['harness'] / speed['tutorial']:.2f} times the tokens/s (bar: 2), "
+          f"{memory['harness'] / memory['tutorial']:.2f} of the memory (bar: 0.33)")  # fmt: skip
 
 
 if __name__ == "__main__":

@@ -1,11 +1,11 @@
-"""How long a verdict takes, beside what a person would otherwise run. All figures come from one interleaved run.
+"""Times a verdict, compared with what a person would run instead. All times come from one interleaved run.
 
     python benchmarks/verdict_latency.py [ROUNDS]
 
-cold    `grade problem 06`, nothing cached, against a bare script that imports JAX and calls the same submission eagerly on the
-        same cases: what it returns, and its gradient, which is what the checks look at. Bar: at most 0.35.
-warm    the same with warm caches, against `import jax, flax.nnx` and one jitted call. Bar: at most 1.3.
-list    `grade list`, in seconds, against `python -c pass`. Bar: under 0.3 s.
+cold    `grade problem 06` with an empty cache, compared with a bare script that imports JAX and calls the same submission eagerly
+        on the same cases, for its outputs and its gradients (the checks need both). Bar: a ratio of at most 0.35.
+warm    The same with a warm cache, compared with `import jax, flax.nnx` and one jitted call. Bar: a ratio of at most 1.3.
+list    `grade list` and `grade --help`, in seconds; `python -c pass` for comparison. Bar: under 0.3 s.
 """
 
 import pickle
@@ -46,7 +46,7 @@ def main() -> None:
     rounds = int(sys.argv[1]) if len(sys.argv) > 1 else 5
     problem = catalog.find("06")
     drawn = [(group, dict(case.values)) for group in problem.cases for case in cases.draw(problem, group, 0)]
-    figures: dict[str, list[float]] = {}
+    times: dict[str, list[float]] = {}
     with tempfile.TemporaryDirectory() as folder:
         (Path(folder) / "cases").write_bytes(pickle.dumps(drawn))
         bare = [sys.executable, "-c", BARE, str(SOLUTION.parent), str(Path(folder) / "cases")]
@@ -54,8 +54,8 @@ def main() -> None:
         warm = str(Path(folder) / "warm")
         seconds(grade, GRADE_CACHE=warm)
         for number in range(rounds + 1):
-            # The first round only warms the disk.
-            for name, taken in {
+            # Round 0 only warms the disk cache.
+            for name, elapsed in {
                 "grade, cold": seconds(grade, GRADE_CACHE=str(Path(folder) / f"cold{number}")),
                 "bare script, outputs": seconds([*bare, "outputs"]),
                 "bare script, outputs and gradients": seconds([*bare, "gradients"]),
@@ -66,23 +66,23 @@ def main() -> None:
                 "python -c pass": seconds([sys.executable, "-c", "pass"]),
             }.items():
                 if number:
-                    figures.setdefault(name, []).append(taken)
-    for name, times in figures.items():
-        print(f"{name:36} {statistics.median(times):6.2f} s   ({min(times):.2f} to {max(times):.2f}, {rounds} rounds)")
+                    times.setdefault(name, []).append(elapsed)
+    for name, each in times.items():
+        print(f"{name:36} {statistics.median(each):6.2f} s   ({min(each):.2f} to {max(each):.2f}, {rounds} rounds)")
 
-    def ratio(ours: str, theirs: str) -> float:
-        return statistics.median(a / b for a, b in zip(figures[ours], figures[theirs], strict=True))
+    def ratio(name: str, baseline: str) -> float:
+        return statistics.median(a / b for a, b in zip(times[name], times[baseline], strict=True))
 
     print()
-    for ours, theirs, bar in (
+    for name, baseline, bar in (
         ("grade, cold", "bare script, outputs and gradients", 0.35),
         ("grade, cold", "bare script, outputs", None),
         ("grade, warm", "import and one jitted call", 1.3),
     ):
-        found = ratio(ours, theirs)
-        verdict = "" if bar is None else f"   bar {bar}: {'met' if found <= bar else 'MISSED'}"
-        print(f"{ours} / {theirs:36} {found:5.2f}{verdict}")
-    slowest = max(*figures["grade list"], *figures["grade --help"])
+        measured = ratio(name, baseline)
+        verdict = "" if bar is None else f"   bar {bar}: {'met' if measured <= bar else 'MISSED'}"
+        print(f"{name} / {baseline:36} {measured:5.2f}{verdict}")
+    slowest = max(*times["grade list"], *times["grade --help"])
     print(f"grade list, --help: at most {slowest:.2f} s {'':27} bar 0.30: {'met' if slowest < 0.3 else 'MISSED'}")
 
 

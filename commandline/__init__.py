@@ -1,1 +1,1 @@
-"""What the two commands, `grade` and `harness`, have in common. Imports nothing of theirs."""
+"""Code that both commands, `grade` and `harness`, use. It imports neither of them."""

@@ -1,4 +1,4 @@
-"""A group of commands that never shows a traceback for a person's mistake or the machine's."""
+"""The command group of both programs: it reports every error in one sentence."""
 
 import os
 import sys
@@ -11,9 +11,9 @@ from commandline.spelling import nearest
 
 
 class Commands(click.Group):
-    """Names the nearest command when one is mistyped, and turns every error into one sentence and an exit code.
+    """A group that suggests the nearest command for a mistyped one and turns every exception into a message and an exit code.
 
-    `program` is the name that a person types. With `GRADE_DEBUG` or `HARNESS_DEBUG` set, a fault of ours keeps its traceback.
+    `program` is the name that the user types. With `GRADE_DEBUG` or `HARNESS_DEBUG` set, an internal error keeps its traceback.
     """
 
     program = ""
@@ -36,11 +36,12 @@ class Commands(click.Group):
             click.echo(f"{program}: {error}", err=True)
             sys.exit(error.exit_code)
         except OSError as error:
-            click.echo(f"{program}: {error.filename or 'this machine'}: {error.strerror or error}", err=True)
+            reason = error.strerror or str(error)
+            click.echo(f"{program}: {f'{error.filename}: ' if error.filename else ''}{reason}", err=True)
             sys.exit(CommandError.exit_code)
         except Exception as error:
             if os.environ.get(variable):
                 raise
-            click.echo(f"{program}: a fault of ours, not yours: {type(error).__name__}: {error}", err=True)
-            click.echo(f"Set {variable}=1 to see where, and please report it.", err=True)
+            click.echo(f"{program}: internal error (not your fault): {type(error).__name__}: {error}", err=True)
+            click.echo(f"Please report it with its traceback, which {variable}=1 shows.", err=True)
             sys.exit(CommandError.exit_code)

@@ -1,13 +1,13 @@
-"""The errors that a person at the terminal reads: one sentence each, and an exit code."""
+"""The errors that end a command: a message of one sentence and an exit code."""
 
 
 class CommandError(Exception):
-    """Root of all errors with a message for the user. Alone, it means an internal error or a fault of the machine."""
+    """The base of all errors with a message for the user. Raised itself, it means an internal error or a failing machine."""
 
     exit_code = 3
 
 
 class UsageError(CommandError):
-    """The user asked for something that cannot be done as asked."""
+    """The command cannot do what the user asked for; the message says what to change."""
 
     exit_code = 2

@@ -1,4 +1,4 @@
-"""Where programs keep what they would otherwise compute or fetch again."""
+"""Cache folders."""
 
 import os
 import sys
@@ -6,7 +6,7 @@ from pathlib import Path
 
 
 def cache_folder(variable: str, name: str = "") -> Path:
-    """The environment's `variable`, else `gpt-kata/NAME` in the user's own cache. It need not exist yet."""
+    """The path in the environment variable, else `gpt-kata/NAME` in the user's cache folder. It may not exist yet."""
     if chosen := os.environ.get(variable):
         return Path(chosen)
     home = Path.home()

@@ -1,4 +1,4 @@
-"""Progress for a person: a bar on a terminal, a plain line now and then elsewhere."""
+"""Shows progress on stderr: as a bar on a terminal, as a line every few seconds elsewhere."""
 
 import sys
 import time
@@ -8,14 +8,14 @@ from contextlib import contextmanager
 from rich.console import Console
 from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeRemainingColumn
 
-PLAIN_SECONDS = 10.0
+PLAIN_SECONDS = 10.0  # between two lines
 
 
 @contextmanager
 def progress(
     title: str, *, unit: str, total: int | None = None, done: int = 0, quiet: bool = False
 ) -> Iterator[Callable[..., None]]:
-    """A function to call with `(number, note)` as work is done; the bar counts from `done` to `total`. Goes to stderr."""
+    """Yields a function to call with `(number, note)` as work is done. The display counts from `done` to `total`."""
     console = Console(stderr=True)
     if quiet:
         yield lambda number=1, note="": None
@@ -30,7 +30,7 @@ def progress(
 
 
 def _plain(title: str, unit: str, total: int | None, done: int) -> Callable[..., None]:
-    began, last, first = time.monotonic(), 0.0, done
+    start, last, first = time.monotonic(), 0.0, done
 
     def advance(number: int = 1, note: str = "") -> None:
         nonlocal done, last
@@ -38,9 +38,9 @@ def _plain(title: str, unit: str, total: int | None, done: int) -> Callable[...,
         now = time.monotonic()
         if now - last >= PLAIN_SECONDS or done == total:
             last = now
-            of = f" of {total:,}" if total else ""
+            goal = f" of {total:,}" if total else ""
             note = f", {note}" if note else ""
-            left = f", {(now - began) / max(done - first, 1) * (total - done):.0f} s left" if total else ""
-            print(f"{title}: {done:,}{of} {unit}{left}{note}", file=sys.stderr, flush=True)
+            left = f", {(now - start) / max(done - first, 1) * (total - done):.0f} s left" if total else ""
+            print(f"{title}: {done:,}{goal} {unit}{left}{note}", file=sys.stderr, flush=True)
 
     return advance

@@ -11,7 +11,7 @@ from time import monotonic
 from typing import Any
 
 from commandline.errors import CommandError
-from grader.course import cases, catalog, page
+from grader.course import cases, catalog, page, scaffold
 from grader.errors import CourseError
 from grader.isolation.sandbox import ForkServer
 from grader.judge import judge, submission
@@ -20,13 +20,12 @@ from grader.judge.reference import Reference
 from grader.judge.session import Outcome, Session
 from grader.judge.submission import Submission
 from grader.judge.verdict import Report, Verdict
-from grader.paths import ROOT, SOLUTIONS
+from grader.paths import SOLUTIONS, STYLES
 from grader.problem import Case, Check, Problem
 
 FEWEST_HINTS = 3
 FEWEST_STYLES = 2
 SECONDS = 3600.0  # for all seeds together; this limit only stops an author's mistakes
-STYLES = ROOT / "tests" / "problems" / "styles"
 HEADER = f"{'':5}{'problem':28}{'stub':6}{'reference':11}{'seeds':7}{'rejected':10}{'named':8}{'page':6}{'seconds':>8}"
 
 
@@ -142,7 +141,7 @@ def verify_one(name: str, seeds: int = 20) -> Row:
 
 
 def _verify_definition(problem: Problem, row: Row) -> None:
-    """Names are unique, the stub defines the entries, and checks have points."""
+    """Names are unique, the stub defines the entries, checks have points, and no TODO is left."""
     for kind, names in {
         "check": [check.name for check in problem.checks],
         "misconception": [misconception.name for misconception in catalog.misconceptions(problem)],
@@ -155,6 +154,7 @@ def _verify_definition(problem: Problem, row: Row) -> None:
     row.complaints += [f"the stub does not define `{e.name}`" for e in problem.entries if e.name not in defined]
     if problem.points < 1:
         row.complaints.append("no check has points")
+    row.complaints += scaffold.open_items(problem)
 
 
 def _verify_page(problem: Problem, reference: Reference, row: Row) -> None:

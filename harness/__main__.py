@@ -1,4 +1,4 @@
-"""`python -m harness` is `harness`."""
+"""Lets `python -m harness` run the `harness` command."""
 
 from harness.cli import main
 

@@ -1,4 +1,4 @@
-"""`harness`: the command line. Thin: each command finds what it needs and prints what comes back."""
+"""The `harness` command. Each subcommand calls the other modules and prints the result."""
 
 import dataclasses
 import sys
@@ -8,7 +8,7 @@ from typing import Any
 import click
 
 from commandline.commands import Commands
-from harness.config import PRESETS, Config, preset
+from harness.config import PRESETS, Config, describe_settings, preset
 from harness.errors import UsageError
 
 
@@ -18,111 +18,118 @@ class Harness(Commands):
     program = "harness"
 
 
-runs_option = click.option(
+root_option = click.option(
     "--runs",
     "root",
     type=click.Path(path_type=Path, file_okay=False),
     default="runs",
     show_default=True,
-    help="Where runs are kept.",
+    help="Directory of all runs.",
 )
+step_option = click.option("--step", type=int, help="Checkpoint to use. [default: the best]")
 
 
 @click.group(cls=Harness, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 80})
 @click.version_option(package_name="gpt-kata", prog_name="harness")
 def main() -> None:
-    """Train a small GPT on simple stories, and let it tell some.
+    """Train a small GPT on simple stories, and generate stories with it.
 
     \b
-    Train           harness train                     (a few minutes on two cores)
-    hear a story    harness sample pocket
-    measure it      harness eval pocket
-    your own code   harness train --run mine --pieces attempts
+    Train             harness train                  (a few minutes on 2 cores)
+    Generate a story  harness sample pocket
+    Evaluate          harness eval pocket
+    Use your code     harness train --run mine --pieces attempts
 
-    Exit status: 0 done, or stopped and saved; 1 a piece of yours is broken; 2 asked wrongly; 3 our own fault or the machine's.
+    Exit codes: 0 finished, or stopped with a checkpoint; 1 a piece is broken; 2 usage error; 3 internal error.
     """
 
 
 @main.command()
-@click.option("--run", "name", metavar="NAME", help="The run's folder in runs/. [default: the preset's name]")
+@click.option("--run", "name", metavar="NAME", help="Name of the run. [default: the preset's name]")
 @click.option(
     "--preset",
     "preset_name",
     metavar="P",
-    help="Settings to begin with; `harness presets` lists them. [default: pocket]",
+    help="Settings to start from; see `harness presets`. [default: pocket]",
 )
 @click.option("--data", metavar="S", help="pocket, tinystories, or a text or Parquet file.")
 @click.option("--tokenizer", metavar="T", help="pocket-2k or gpt2.")
-@click.option("--steps", type=int, metavar="N", help="How many steps in all.")
-@click.option("--mesh", metavar="AxB", help="Devices: A share the batch, B share the layers' width, as in 4x2.")
-@click.option("--fsdp", is_flag=True, help="Share parameters and moments over the A devices too.")
-@click.option("--set", "settings", multiple=True, metavar="KEY=VALUE", help="Any other setting; may be repeated.")
+@click.option("--steps", type=int, metavar="N", help="Training steps in total.")
+@click.option(
+    "--mesh", metavar="DxM", help="Device counts: D split the batch, M the width of the layers. Example: 4x2."
+)
+@click.option("--fsdp", is_flag=True, help="Shard parameters and moments over the D devices as well.")
+@click.option(
+    "--set", "settings", multiple=True, metavar="KEY=VALUE", help="Any setting; see `harness settings`. Repeatable."
+)
 @click.option(
     "--pieces",
     "pieces_folder",
     type=click.Path(path_type=Path),
     metavar="DIR",
-    help="A workspace whose pieces to train with.",
+    help="A workspace; train with its pieces.",
 )
-@click.option("--coordinator", metavar="HOST:PORT", help="For several processes: where the first one listens.")
-@click.option("--processes", type=int, default=1, help="How many processes there are in all.")
-@click.option("--process", type=int, default=0, help="Which one this is, from 0.")
-@click.option("--quiet", is_flag=True, help="No progress.")
-@runs_option
+@click.option("--coordinator", metavar="HOST:PORT", help="Address of the first process, if there are several.")
+@click.option("--processes", type=int, default=1, help="Number of processes.")
+@click.option("--process", type=int, default=0, help="Index of this process, from 0.")
+@click.option("--quiet", is_flag=True, help="Show no progress.")
+@root_option
 def train(
     name: str | None, preset_name: str | None, settings: tuple[str, ...], pieces_folder: Path | None, root: Path, quiet: bool,
     coordinator: str | None, processes: int, process: int, **flags: Any,
 ) -> None:  # fmt: skip
-    """Train a model, or go on with a run that was stopped.
+    """Train a model, or resume a run.
 
-    It goes on from the last checkpoint, whatever stopped it, as if nothing had.
+    Resumes from the last checkpoint; the result is identical to an uninterrupted run.
     """
     if processes > 1:
         _join(coordinator, processes, process)
     _prepare_jax()
-    from harness.pieces import load_pieces
-    from harness.runs import Run
-    from harness.session import load_state, open_session, sample_text, say
-    from harness.train import report
-    from harness.train import train as run_training
+    from harness.pieces.load import load_pieces
+    from harness.run.folder import Run
+    from harness.run.loop import train as run_training
+    from harness.run.report import report
+    from harness.run.session import load_state, log_to_stderr, open_session, sample_text
 
     name = name or preset_name or "pocket"
     if not name or Path(name).name != name or name.startswith("."):
-        raise UsageError(
-            f"--run {name}: a run's name is one folder's name, without slashes and not beginning with a dot."
-        )
+        raise UsageError(f"--run {name} is not valid; the name of a run must not contain slashes or start with a dot.")
     run = Run(root / name)
-    with_flags = any(value is not None and value is not False for value in flags.values())
+    has_flags = any(value is not None and value is not False for value in flags.values())
     config = preset(preset_name or (run.config().preset if run.config_file.exists() else "pocket"))
-    if run.config_file.exists() and not (preset_name or settings or with_flags):
-        config = run.config()  # `harness train --run NAME` goes on with whatever the run was made with
+    if run.config_file.exists() and not (preset_name or settings or has_flags):
+        config = run.config()  # without options, `harness train --run NAME` resumes the run with its own settings
     config = with_options(config, settings, flags)
-    found = None
+    pieces = None
     if pieces_folder is None and config.pieces:
         pieces_folder = run.pieces
     if pieces_folder is not None:
-        found = load_pieces(pieces_folder)
-        for line in found.describe():
-            say(f"  {line}")
-    session = open_session(run, config, found, say=say, quiet=quiet or process > 0)
-    if not run_training(session, say=say, quiet=quiet or process > 0):
+        pieces = load_pieces(pieces_folder)
+        for line in pieces.describe():
+            log_to_stderr(f"  {line}")
+    quiet = quiet or process > 0
+    session = open_session(run, config, pieces, log=log_to_stderr, quiet=quiet)
+    if not run_training(session, log=log_to_stderr, quiet=quiet):
         return
     if process == 0:
         click.echo(report(session))
         if processes == 1:
             step, state = load_state(session)
-            click.echo(f"\nA sample, from the best checkpoint (step {step}):\n")
+            click.echo(f"\nA sample from the best checkpoint (step {step}):\n")
             click.echo(sample_text(session, state))
-        click.echo(f"\nMore: harness sample {name}")
+        click.echo(f"\nMore samples: harness sample {name}")
 
 
 def with_options(config: Config, settings: tuple[str, ...], flags: dict[str, Any]) -> Config:
-    """The config with `--set` settings and the other options put in."""
+    """The config with `--set` settings and the other options applied.
+
+    A number of steps below the config's warm-up shortens the warm-up to at most half of them.
+    """
     typed = {key: str(value) for key, value in flags.items() if value is not None and value is not False}
     for setting in settings:
         key, equals, value = setting.partition("=")
         if not equals:
-            raise UsageError(f"--set {setting}: write KEY=VALUE, as in --set learning_rate=1e-3.")
+            raise UsageError(f"--set {setting} is not valid; write KEY=VALUE, such as --set learning_rate=1e-3.")
         typed[key.strip().replace("-", "_")] = value.strip()
     if (steps := typed.get("steps")) and "warmup_steps" not in typed and steps.isdecimal():
         config = dataclasses.replace(config, steps=max(config.steps, config.warmup_steps + 1))
@@ -131,17 +138,18 @@ def with_options(config: Config, settings: tuple[str, ...], flags: dict[str, Any
 
 
 def _join(coordinator: str | None, processes: int, process: int) -> None:
+    """Connects this process to the others. Raises UsageError if the options do not fit together."""
     if coordinator is None or ":" not in coordinator:
-        raise UsageError("--processes needs --coordinator HOST:PORT, the same in all of them.")
+        raise UsageError("--processes needs --coordinator HOST:PORT, with the same address for all processes.")
     if not 0 <= process < processes:
-        raise UsageError(f"--process {process} must be at least 0 and less than --processes {processes}.")
+        raise UsageError(f"--process {process} is not valid; it must be from 0 to {processes - 1}.")
     import jax
 
     jax.distributed.initialize(coordinator, num_processes=processes, process_id=process)
 
 
 def _prepare_jax() -> None:
-    """Compiled programs are kept for the next time; nothing of JAX's own chatter reaches the terminal."""
+    """Caches compiled programs, and hides JAX's own log."""
     import logging
 
     import jax
@@ -154,32 +162,38 @@ def _prepare_jax() -> None:
 
 @main.command()
 @click.argument("run_name", metavar="RUN")
-@click.option("--prompt", help="How the story begins. [default: Once upon a time, there was]")
-@click.option("--temperature", type=float, default=0.8, show_default=True, help="0 takes the likeliest token.")
-@click.option("--top-k", type=int, default=0, show_default=True, help="Only the K likeliest tokens; 0 for all.")
+@click.option("--prompt", help="Beginning of the story. [default: Once upon a time, there was]")
+@click.option("--temperature", type=float, default=0.8, show_default=True, help="0 is greedy.")
 @click.option(
-    "--top-p", type=float, default=0.95, show_default=True, help="Only the likeliest that sum to P; 1 for all."
+    "--top-k", type=int, default=0, show_default=True, help="Sample from the K most likely tokens; 0 for all."
 )
-@click.option("--seed", type=int, default=0, show_default=True)
-@click.option("-n", "number", type=click.IntRange(1), default=1, show_default=True, help="How many samples.")
-@click.option("--max-tokens", type=int, default=512, show_default=True, help="Where to stop at the latest.")
-@click.option("--step", type=int, help="The checkpoint of this step. [default: the best]")
-@runs_option
+@click.option(
+    "--top-p",
+    type=float,
+    default=0.95,
+    show_default=True,
+    help="Sample from the fewest tokens that sum to P; 1 for all.",
+)
+@click.option("--seed", type=int, default=0, show_default=True, help="Random seed.")
+@click.option("-n", "number", type=click.IntRange(1), default=1, show_default=True, help="Number of samples.")
+@click.option("--max-tokens", type=int, default=512, show_default=True, help="Maximum length of a sample.")
+@step_option
+@root_option
 def sample(
     run_name: str, prompt: str | None, temperature: float, top_k: int, top_p: float, seed: int, number: int, max_tokens: int,
     step: int | None, root: Path,
 ) -> None:  # fmt: skip
-    """Let a trained model go on with a text."""
+    """Continue a prompt with a trained model."""
     _prepare_jax()
-    from harness.sample import PROMPTS, Sampling, encode_prompt, stream_text
-    from harness.session import load_state
-    from harness.tokenizer import get_tokenizer
+    from harness.data.tokenizer import get_tokenizer
+    from harness.model.sampling import PROMPTS, Sampling, encode_prompt, stream_text
+    from harness.run.session import load_state
 
     sampling = Sampling(temperature, top_k, top_p, seed, max_tokens)
     session = _open(root, run_name)
     _, state = load_state(session, step)
     tokenizer = get_tokenizer(session.config.tokenizer)
-    prompt = PROMPTS[session.config.task] if prompt is None else prompt
+    prompt = PROMPTS[session.config.objective] if prompt is None else prompt
     ids = encode_prompt(tokenizer, prompt)
     for index in range(number):
         if index:
@@ -193,100 +207,107 @@ def sample(
 
 @main.command("eval")
 @click.argument("run_name", metavar="RUN")
-@click.option("--step", type=int, help="The checkpoint of this step. [default: the best]")
-@runs_option
+@step_option
+@root_option
 def evaluate(run_name: str, step: int | None, root: Path) -> None:
-    """Measure a run: loss and perplexity on the validation data.
+    """Evaluate a run: loss and perplexity on all validation data.
 
-    Beside them stand those of a unigram and a bigram model.
+    Also prints the losses of a bigram and a unigram model.
     """
     _prepare_jax()
     import math
 
     import jax
 
-    from harness.ngrams import ngram_loss
-    from harness.session import load_state
+    from harness.data.ngrams import ngram_loss
+    from harness.run.session import load_state
 
     session = _open(root, run_name, eval_batches=0)
     step, state = load_state(session, step)
     with jax.set_mesh(session.mesh):
         loss = session.validate(state)
-    held = session.prepared.validation
-    click.echo(f"Run {run_name}, step {step}, on {len(held.ends):,} stories of {len(held):,} tokens")
-    click.echo(f"  loss        {loss:.4f} nats a token")
+    validation = session.prepared.validation
+    click.echo(f"Run {run_name}, step {step}, on {len(validation.ends):,} stories of {len(validation):,} tokens")
+    click.echo(f"  loss        {loss:.4f} nats per token")
     click.echo(f"  perplexity  {math.exp(min(loss, 700)):.3f}")
-    if session.config.task == "next":
-        ngrams = ngram_loss(session.prepared.train, held, session.config.vocab_size)
+    if session.config.objective == "next_token":
+        ngrams = ngram_loss(session.prepared.train, validation, session.config.vocab_size)
         click.echo(f"  bigram      {ngrams.bigram:.4f}")
         click.echo(f"  unigram     {ngrams.unigram:.4f}")
 
 
 def _open(root: Path, run_name: str, **changes: Any) -> Any:
-    """The session of a run that is there, on one device."""
-    from harness.pieces import load_pieces
-    from harness.runs import Run
-    from harness.session import open_session
+    """The session of an existing run, on one device."""
+    from harness.pieces.load import load_pieces
+    from harness.run.folder import Run
+    from harness.run.session import ignore, open_session
 
     run = Run.find(root, run_name)
     config = dataclasses.replace(run.config(), mesh="1x1", fsdp=False, **changes)
-    found = load_pieces(run.pieces) if config.pieces else None
-    return open_session(run, config, found, say=lambda sentence: None, quiet=False)
+    pieces = load_pieces(run.pieces) if config.pieces else None
+    return open_session(run, config, pieces, log=ignore)
 
 
 @main.command()
 @click.argument("run_name", metavar="RUN")
 @click.argument("folder", type=click.Path(path_type=Path, file_okay=False))
-@click.option("--step", type=int, help="The checkpoint of this step. [default: the best]")
-@runs_option
+@step_option
+@root_option
 def export(run_name: str, folder: Path, step: int | None, root: Path) -> None:
-    """Write the model of a run for other programs.
+    """Write a run's model to FOLDER in Hugging Face GPT-2 format.
 
-    Your own export_gpt2, problem 28, does it.
+    Uses your export_gpt2 from problem 28.
     """
     _prepare_jax()
-    from harness.assembly import export as export_model
-    from harness.session import load_state
+    from harness.pieces.assemble import export_model
+    from harness.run.session import load_state
 
     if folder.exists() and any(folder.iterdir()):
-        raise UsageError(f"{folder} is not empty. Name a folder that is not there yet.")
+        raise UsageError(f"{folder} is not empty; choose a new folder.")
     session = _open(root, run_name)
     if session.pieces is None:
         raise UsageError(
-            f"Run {run_name} has the harness's own model. Only your MiniGPT has GPT-2's form: train with --pieces."
+            f"Run {run_name} uses the harness's own model, which has no export. Train your MiniGPT with --pieces."
         )
     step, state = load_state(session, step)
-    export_model(session.config, session.pieces, session.programs.model(state), folder)
-    click.echo(f"Run {run_name}, step {step}, is in {folder}.")
+    export_model(session.config, session.pieces, session.functions.model(state), folder)
+    click.echo(f"Exported run {run_name}, step {step}, to {folder}.")
 
 
 @main.command()
 @click.argument("source")
 @click.option("--tokenizer", default="pocket-2k", show_default=True, help="pocket-2k or gpt2.")
-@click.option("--validation", type=click.FloatRange(0, 1, min_open=True, max_open=True), default=0.02, show_default=True,
-              help="Share of the stories kept for validation.")  # fmt: skip
-def data(source: str, tokenizer: str, validation: float) -> None:
-    """Prepare a data set without training.
+@click.option("--validation-fraction", type=click.FloatRange(0, 1, min_open=True, max_open=True), default=0.02,
+              show_default=True, help="Fraction of the stories held out for validation.")  # fmt: skip
+def data(source: str, tokenizer: str, validation_fraction: float) -> None:
+    """Tokenize a data set without training.
 
-    SOURCE is pocket, tinystories, or a file.
+    SOURCE is pocket, tinystories, or a text or Parquet file.
     """
-    from harness.shards import prepare
-    from harness.sources import open_source
-    from harness.tokenizer import get_tokenizer
+    from harness.data.sources import open_source
+    from harness.data.token_files import prepare
+    from harness.data.tokenizer import get_tokenizer
 
-    prepared = prepare(open_source(source, validation), get_tokenizer(tokenizer))
+    prepared = prepare(open_source(source, validation_fraction), get_tokenizer(tokenizer))
     for split, tokens in (("train", prepared.train), ("validation", prepared.validation)):
         click.echo(f"{split:<12}{len(tokens.ends):>10,} stories {len(tokens):>14,} tokens")
-    click.echo(f"in {prepared.folder}")
+    click.echo(f"Token files: {prepared.folder}")
 
 
 @main.command()
 def presets() -> None:
-    """List the presets, and what each sets."""
-    for name, (what, settings) in PRESETS.items():
-        click.echo(f"{name}: {what}")
+    """List the presets and their settings."""
+    for name, (description, settings) in PRESETS.items():
+        click.echo(f"{name}: {description}")
         pairs = " ".join(f"{key}={value}" for key, value in settings.items())
         click.echo(click.wrap_text(pairs, width=78, initial_indent="    ", subsequent_indent="    "))
+
+
+@main.command("settings")
+def list_settings() -> None:
+    """List the settings for --set, with their defaults."""
+    for line in describe_settings():
+        click.echo(click.wrap_text(line, width=78, subsequent_indent="    "))
 
 
 if __name__ == "__main__":

@@ -1,19 +1,19 @@
-"""What can go wrong in a run, each with its exit code and one sentence for the person at the terminal."""
+"""The harness's errors. Each carries an exit code and one sentence for the terminal."""
 
-from commandline.errors import CommandError
-
-
-class HarnessError(CommandError):
-    """Root of our errors; by itself, our own fault or the machine's."""
+from commandline import errors
 
 
-class UsageError(HarnessError):
-    """The person asked for something that cannot be done as asked."""
+class HarnessError(errors.CommandError):
+    """Root of the harness's errors. By itself it means an internal error or a problem with this machine (exit code 3)."""
+
+
+class UsageError(HarnessError, errors.UsageError):
+    """The command, a setting or the data is not usable as given (exit code 2)."""
 
     exit_code = 2
 
 
 class PieceError(HarnessError):
-    """A piece of the workspace does not do what the harness needs of it."""
+    """A piece of the workspace is broken (exit code 1)."""
 
     exit_code = 1

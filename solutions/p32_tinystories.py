@@ -39,4 +39,4 @@ def pieces() -> dict[str, Any]:
 
 def settings() -> dict[str, float]:
     """A high rate, a short warm-up and a cosine down to a tenth, which suit such a small model."""
-    return {"learning_rate": 5e-3, "warmup_steps": 10, "final_learning_rate": 0.1, "weight_decay": 0.01}
+    return {"learning_rate": 5e-3, "warmup_steps": 10, "final_lr_fraction": 0.1, "weight_decay": 0.01}

@@ -1,6 +1,7 @@
 """A stranger adds problem 99 by following CONTRIBUTING.md alone."""
 
 import re
+import shlex
 import shutil
 
 from tests.conftest import ROOT, Grade
@@ -10,7 +11,7 @@ FILE = re.compile(r"^`([\w/.]+)`\n\n(`{3,})\w+\n(.*?)^\2$", re.MULTILINE | re.DO
 
 def test_problem_99(grade: Grade, tmp_path):
     copy = tmp_path / "course"
-    shutil.copytree(ROOT, copy, ignore=shutil.ignore_patterns(".git", ".venv", "styles", "__pycache__"))
+    shutil.copytree(ROOT, copy, ignore=shutil.ignore_patterns(".git", ".venv", "__pycache__"))
     text = (ROOT / "CONTRIBUTING.md").read_text()
     files = {path: content for path, _, content in FILE.findall(text)}
     assert sorted(files) == [
@@ -22,13 +23,14 @@ def test_problem_99(grade: Grade, tmp_path):
         "tests/problems/styles/p99_other_order.py",
         "tests/problems/styles/p99_row_by_row.py",
     ]
+    commands = [shlex.split(command) for command in re.findall(r"^grade (.+)$", text, re.MULTILINE)]
+    assert [command[0] for command in commands] == ["new", "verify", "problem"]
+    scaffolded = grade(*commands[0], cwd=copy, root=copy)
+    assert scaffolded.code == 0, scaffolded.out + scaffolded.err
+    assert [path for path in files if not (copy / path).is_file()] == []
     for path, content in files.items():
-        target = copy / path
-        target.parent.mkdir(parents=True, exist_ok=True)
-        target.write_text(content)
-    commands = re.findall(r"^grade (.+)$", text, re.MULTILINE)
-    assert commands == ["verify 99", "problem 99 solutions/p99_demo.py"]
-    verified, graded = (grade(*command.split(), cwd=copy, root=copy) for command in commands)
+        (copy / path).write_text(content)
+    verified, graded = (grade(*command, cwd=copy, root=copy) for command in commands[1:])
     assert verified.code == 0, verified.out + verified.err
     assert "1 problems, all sound." in verified.out
     assert graded.code == 0, graded.out + graded.err

@@ -1,4 +1,4 @@
-"""The commands of docs/teachers.md, run one after the other as they stand there."""
+"""Runs all commands of docs/teachers.md in order."""
 
 import csv
 import os
@@ -14,7 +14,7 @@ TEXT = (ROOT / "docs" / "teachers.md").read_text()
 def test_every_command_works(tmp_path: Path):
     blocks = re.findall(r"^```sh\n(.*?)^```", TEXT, re.MULTILINE | re.DOTALL)
     assert len(blocks) >= 6
-    commands = "\n".join(blocks[1:])  # the first installs what is installed here
+    commands = "\n".join(blocks[1:])  # the first block installs the course
     binaries = tmp_path / "bin"
     write_program(binaries / "grade")
     course = tmp_path / "kata"

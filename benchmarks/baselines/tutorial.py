@@ -1,5 +1,5 @@
-"""The program of the JAX tutorial's miniGPT, from its description: a Python loop over post-LN blocks, Adam, the loss of all
-logits at once."""
+"""The miniGPT of the JAX tutorial, rewritten from its description: a Python loop over post-LN blocks, Adam, and a loss over
+all logits at once."""
 
 import jax
 import jax.numpy as jnp
@@ -11,7 +11,7 @@ XAVIER = nnx.initializers.xavier_uniform()
 
 
 class TransformerBlock(nnx.Module):
-    """Attention and feed-forward, the norm after each sum."""
+    """Attention and feed-forward layers, with LayerNorm after each sum."""
 
     def __init__(self, width: int, heads: int, inner: int, rngs: nnx.Rngs):
         self.attention = nnx.MultiHeadAttention(heads, in_features=width, kernel_init=XAVIER, rngs=rngs)
@@ -31,7 +31,7 @@ class TransformerBlock(nnx.Module):
 
 
 class TutorialGPT(nnx.Module):
-    """Token and position tables, the blocks, an untied head with bias."""
+    """Token and position embeddings, the blocks, and an untied head with a bias."""
 
     def __init__(self, vocabulary: int, context: int, width: int, heads: int, inner: int, layers: int, rngs: nnx.Rngs):
         self.tokens = nnx.Embed(vocabulary, width, rngs=rngs)
@@ -47,28 +47,28 @@ class TutorialGPT(nnx.Module):
 
 
 def loss_fn(model, batch):
-    """Mean over all positions, padding too."""
+    """The mean loss over all positions, including padding, and the logits."""
     logits = model(batch[0], training=True)
     return optax.softmax_cross_entropy_with_integer_labels(logits=logits, labels=batch[1]).mean(), logits
 
 
 @nnx.jit
 def train_step(model, optimizer, metrics, batch):
-    """One Adam step; the metric adds the loss up on the device."""
+    """One Adam step. The metric accumulates the loss on the device."""
     (loss, _), grads = nnx.value_and_grad(loss_fn, has_aux=True)(model, batch)
     metrics.update(loss=loss)
     optimizer.update(model, grads)
 
 
 def batch_of(rows: list[list[int]]):
-    """Its way to a batch: a list of columns, transposed; the target is the input moved left, its last 0."""
+    """The tutorial's batch: a transposed list of columns. The targets are the inputs shifted left, with a 0 at the end."""
     inputs = np.array([list(column) for column in zip(*rows, strict=True)]).T
     targets = np.concatenate([inputs[:, 1:], np.zeros((len(rows), 1), inputs.dtype)], axis=1)
     return jnp.asarray(inputs, jnp.int32), jnp.asarray(targets, jnp.int32)
 
 
 class Tutorial:
-    """The program on rows of ids: `step(rows)`, then `wait()` for the loss."""
+    """The program on rows of ids: `step(rows)` dispatches a step, `wait()` returns the loss."""
 
     def __init__(self, vocabulary: int, context: int, width: int, heads: int, inner: int, layers: int):
         self.model = TutorialGPT(vocabulary, context, width, heads, inner, layers, nnx.Rngs(0))

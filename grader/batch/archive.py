@@ -1,4 +1,4 @@
-"""The files of a folder or an archive that nobody vouches for: only regular ones, only of a sane size, nothing is unpacked."""
+"""Reads the files of an untrusted folder or archive: regular files below a size limit. Nothing is unpacked to disk."""
 
 import io
 import os
@@ -13,23 +13,26 @@ from pathlib import Path, PurePosixPath
 from commandline.errors import UsageError
 
 MOST_FILES = 50_000
-MOST_BYTES = 1 << 30  # of all files together, as an archive declares them
-LARGEST = 16 << 20  # one file, as it is declared
+MOST_BYTES = 1 << 30  # of all files together, by their declared sizes
+LARGEST = 16 << 20  # of one file, by its declared size
 ARCHIVES = (".zip", ".tar", ".tar.gz", ".tgz", ".tar.xz", ".tar.bz2")
-_WANTED = (".py", ".ipynb", ".zip", ".yml")  # of a tar archive, which can be read only once, from the front
+_WANTED = (".py", ".ipynb", ".zip", ".yml")  # in a tar archive, which is read once, from front to back
 _JUNK = ("__MACOSX", "__pycache__")
-# A file may have become a link, or a pipe, since it was looked at. Windows has neither flag, and asks for one of its own.
+# A file may have been replaced by a link or a pipe since it was listed. Windows has neither flag but needs O_BINARY.
 _READ = os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0)
 
 
 class RefusedFileError(Exception):
-    """A file that is not read; the message says why."""
+    """A file cannot be accepted. The message is the rest of a sentence that begins with the file's name."""
 
 
 @dataclass(frozen=True)
 class File:
-    """A file by its path from the top. `read` returns at most that many bytes or raises RefusedFileError. If it is known from the
-    start that a file cannot be read, `refused` says why."""
+    """A file, by its path relative to the top folder.
+
+    `read` returns at most the given number of bytes or raises RefusedFileError. `refused` says why the file cannot be read, if
+    that is known without reading it.
+    """
 
     path: PurePosixPath
     read: Callable[[int], bytes]
@@ -37,48 +40,48 @@ class File:
 
 
 def files(source: Path) -> list[File]:
-    """All files of a folder or an archive, sorted by path. An archive inside of it stands for a folder of that name.
+    """All files of a folder or an archive, sorted by path. A zip archive inside it counts as a folder of that name.
 
-    Raises UsageError if there is no such thing, or it cannot be read at all.
+    Raises UsageError if the source does not exist or cannot be read at all.
     """
     try:
         if source.is_dir():
-            found = list(_of_folder(source))
+            listed = list(_folder_files(source))
         elif not source.exists():
             raise UsageError(f"There is no folder or archive {source}.")
         elif zipfile.is_zipfile(source):
-            found = list(_of_zip(source, PurePosixPath()))
+            listed = list(_zip_files(source, PurePosixPath()))
         elif source.name.lower().endswith(ARCHIVES[1:]):
-            found = list(_of_tar(source))
+            listed = list(_tar_files(source))
         else:
-            raise UsageError(f"{source} is neither a folder nor a zip or tar archive that can be read.")
+            raise UsageError(f"{source} is neither a folder nor a readable zip or tar archive.")
     except RefusedFileError as error:
-        raise UsageError(f"{source} {error}") from None
+        raise UsageError(f"{source} {error}.") from None
     except (OSError, tarfile.TarError, EOFError, zlib.error) as error:
         raise UsageError(f"{source} cannot be read: {getattr(error, 'strerror', None) or error}.") from None
-    unnested = [inner for file in found for inner in _unnested(file)]
-    return sorted((file for file in unnested if not _is_junk(file.path)), key=lambda file: file.path.parts)
+    expanded = [inner for file in listed for inner in _expanded(file)]
+    return sorted((file for file in expanded if not _is_junk(file.path)), key=lambda file: file.path.parts)
 
 
 def _is_junk(path: PurePosixPath) -> bool:
     return any(part.startswith(".") or part in _JUNK for part in path.parts)
 
 
-def _of_folder(top: Path) -> Iterator[File]:
-    for folder, inner, names in os.walk(top):
-        for name in sorted([*names, *(name for name in inner if os.path.islink(os.path.join(folder, name)))]):
+def _folder_files(top: Path) -> Iterator[File]:
+    for folder, subfolders, names in os.walk(top):
+        for name in sorted([*names, *(name for name in subfolders if os.path.islink(os.path.join(folder, name)))]):
             path = Path(folder, name)
-            place = PurePosixPath(path.relative_to(top).as_posix())
+            inside = PurePosixPath(path.relative_to(top).as_posix())
             mode = path.lstat().st_mode
             if stat.S_ISLNK(mode):
-                yield File(place, _nothing, "is a symbolic link; hand in the file itself")
+                yield File(inside, _no_bytes, "is a symbolic link; submit the file itself")
             elif not stat.S_ISREG(mode):
-                yield File(place, _nothing, "is no regular file")
+                yield File(inside, _no_bytes, "is not a regular file")
             else:
-                yield File(place, lambda size, path=path: _from_disk(path, size))  # type: ignore[misc]
+                yield File(inside, lambda size, path=path: _read_disk(path, size))  # type: ignore[misc]
 
 
-def _from_disk(path: Path, size: int) -> bytes:
+def _read_disk(path: Path, size: int) -> bytes:
     try:
         with os.fdopen(os.open(path, _READ), "rb") as file:
             return file.read(size)
@@ -86,7 +89,7 @@ def _from_disk(path: Path, size: int) -> bytes:
         raise RefusedFileError(f"cannot be read: {error.strerror}") from None
 
 
-def _of_zip(source: Path | io.BytesIO, inside: PurePosixPath) -> Iterator[File]:
+def _zip_files(source: Path | io.BytesIO, inside: PurePosixPath) -> Iterator[File]:
     try:
         archive = zipfile.ZipFile(source)
     except (zipfile.BadZipFile, NotImplementedError, ValueError) as error:
@@ -94,17 +97,17 @@ def _of_zip(source: Path | io.BytesIO, inside: PurePosixPath) -> Iterator[File]:
     entries = [entry for entry in archive.infolist() if not entry.is_dir()]
     _check_size(len(entries), sum(entry.file_size for entry in entries if entry.file_size <= LARGEST))
     for entry in entries:
-        place, refused = _place(inside, entry.filename)
+        path, refused = _safe_path(inside, entry.filename)
         if stat.S_ISLNK(entry.external_attr >> 16):
-            refused = "is a symbolic link; hand in the file itself"
+            refused = "is a symbolic link; submit the file itself"
         elif entry.flag_bits & 1:
             refused = "is encrypted"
         elif entry.file_size > LARGEST:
-            refused = f"would be {entry.file_size >> 20:,} MiB when unpacked"
-        yield File(place, lambda size, entry=entry: _from_zip(archive, entry, size), refused)  # type: ignore[misc]
+            refused = f"would be {entry.file_size >> 20:,} MiB unpacked; the limit is {LARGEST >> 20} MiB"
+        yield File(path, lambda size, entry=entry: _read_zip(archive, entry, size), refused)  # type: ignore[misc]
 
 
-def _from_zip(archive: zipfile.ZipFile, entry: zipfile.ZipInfo, size: int) -> bytes:
+def _read_zip(archive: zipfile.ZipFile, entry: zipfile.ZipInfo, size: int) -> bytes:
     try:
         with archive.open(entry) as file:
             return file.read(size)
@@ -112,32 +115,35 @@ def _from_zip(archive: zipfile.ZipFile, entry: zipfile.ZipInfo, size: int) -> by
         raise RefusedFileError(f"is damaged: {error}") from None
 
 
-def _of_tar(source: Path) -> Iterator[File]:
+def _tar_files(source: Path) -> Iterator[File]:
     count = total = 0
     with tarfile.open(source) as archive:
         for entry in archive:
             count, total = count + 1, total + entry.size
-            _check_size(count, total)  # before the next one is looked for, behind all these bytes
+            _check_size(count, total)  # first: the search for the next entry reads all bytes of this one
             if entry.isdir():
                 continue
-            place, refused = _place(PurePosixPath(), entry.name)
+            path, refused = _safe_path(PurePosixPath(), entry.name)
             if not entry.isreg():
-                yield File(place, _nothing, refused or "is no regular file; hand in the file itself")
+                yield File(path, _no_bytes, refused or "is not a regular file; submit the file itself")
                 continue
             if entry.size > LARGEST:
-                refused = f"would be {entry.size >> 20:,} MiB when unpacked"
-            file = archive.extractfile(entry) if place.suffix.lower() in _WANTED and not refused else None
+                refused = f"would be {entry.size >> 20:,} MiB unpacked; the limit is {LARGEST >> 20} MiB"
+            file = archive.extractfile(entry) if path.suffix.lower() in _WANTED and not refused else None
             data = file.read(LARGEST) if file else b""
-            yield File(place, lambda size, data=data: data[:size], refused)  # type: ignore[misc]
+            yield File(path, lambda size, data=data: data[:size], refused)  # type: ignore[misc]
 
 
 def _check_size(count: int, size: int) -> None:
     if count > MOST_FILES or size > MOST_BYTES:
-        raise RefusedFileError(f"is too large: {count:,} files with {size >> 20:,} MiB")
+        raise RefusedFileError(
+            f"is too large: {count:,} files with {size >> 20:,} MiB; "
+            f"the limits are {MOST_FILES:,} files and {MOST_BYTES >> 20:,} MiB"
+        )
 
 
-def _place(inside: PurePosixPath, name: str) -> tuple[PurePosixPath, str]:
-    """Where an archive's file stands, and why it is refused if its name leads out of it."""
+def _safe_path(inside: PurePosixPath, name: str) -> tuple[PurePosixPath, str]:
+    """The path of an archive's file without parts that lead out of the archive, and why the file is refused if it had any."""
     parts = PurePosixPath(name.replace("\\", "/")).parts
     if ".." in parts or (parts and parts[0].endswith(("/", ":"))):
         safe = [part for part in parts if part != ".." and not part.endswith(("/", ":"))]
@@ -145,8 +151,8 @@ def _place(inside: PurePosixPath, name: str) -> tuple[PurePosixPath, str]:
     return inside.joinpath(*parts), ""
 
 
-def _unnested(file: File) -> Iterator[File]:
-    """The file, or what is in it if it is a zip archive."""
+def _expanded(file: File) -> Iterator[File]:
+    """The file itself, or the files in it if it is a zip archive."""
     if file.refused or file.path.suffix.lower() != ".zip":
         yield file
         return
@@ -154,12 +160,12 @@ def _unnested(file: File) -> Iterator[File]:
         data = file.read(LARGEST + 1)
         if len(data) > LARGEST:
             raise RefusedFileError(f"is larger than {LARGEST >> 20} MiB")
-        inner = list(_of_zip(io.BytesIO(data), file.path.with_suffix("")))
+        inner = list(_zip_files(io.BytesIO(data), file.path.with_suffix("")))
     except RefusedFileError as error:
-        yield File(file.path, _nothing, str(error))
+        yield File(file.path, _no_bytes, str(error))
         return
     yield from inner
 
 
-def _nothing(size: int) -> bytes:
+def _no_bytes(size: int) -> bytes:
     return b""

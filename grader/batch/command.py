@@ -1,4 +1,4 @@
-"""`grade batch`: from the files of a class to the results that a teacher needs."""
+"""`grade batch`: from the submissions of a class to tables, gradebooks and a summary."""
 
 import os
 from collections.abc import Iterator
@@ -20,10 +20,12 @@ SEED = "seed.txt"
 
 @dataclass(frozen=True)
 class BatchOptions:
-    """How a class is graded. `problems` is a list such as `01-08,12`; without it, all problems with a file are graded.
+    """How a class is graded.
 
-    `least` is the lowest level of isolation that is accepted, `timeout` the limit in seconds for each submission, and
-    `scheduler` the address of a Dask cluster. `formats` are the gradebooks and reports to write besides the tables.
+    `problems` is a list such as `01-08,12`; without it, all problems that have a submission are graded. `jobs` is the number
+    of processes, `timeout` the limit in seconds for each submission, and `least` the lowest level of isolation that is
+    accepted. `scheduler` is the address of a Dask cluster. `formats` are the gradebooks and reports to write in addition to
+    the tables.
     """
 
     problems: str | None = None
@@ -36,27 +38,27 @@ class BatchOptions:
 
 
 def batch(submissions: Path, results: Path, options: BatchOptions) -> Iterator[str]:
-    """Grades everything that is not graded yet, writes the results, and yields lines for the terminal. Raises CommandError."""
+    """Grades new and changed submissions, writes the results, and yields lines for the terminal. Raises CommandError."""
     problems = catalog.select(options.problems) if options.problems else catalog.problems()
     intake_ = intake.read(submissions, problems)
     if not options.problems:
-        problems = [catalog.load(name) for name in intake.handed_problems(intake_)]
+        problems = [catalog.load(name) for name in intake.submitted_problems(intake_)]
     if not problems:
         raise UsageError(
             f"No submission in {submissions} matches a problem; files must be named like {catalog.names()[0]}.py."
         )
-    yield f"{len(intake_.learners)} learners ({intake_.layout}), {len(problems)} problems, {len(intake_.handed)} files."
+    yield f"{len(intake_.learners)} learners ({intake_.layout}), {len(problems)} problems, {len(intake_.items)} files."
     yield from (f"Note: {note}." for note in intake_.notes)
     store = Store(results)
     try:
         seed_file = options.seed_file or results / SEED
         if options.seed_file is None:
             create_seed(seed_file)
-        before = store.fact("environment")
+        earlier = store.fact("environment")
         plan = run.plan(intake_, problems, store, read_seed(seed_file), options.timeout, options.least)
-        if before and before != cache.environment():
+        if earlier and earlier != cache.environment():
             yield "Note: existing results are from a different version of the course or its packages and will be regraded."
-        yield f"To grade: {len(plan.tasks)}. Unchanged: {plan.kept}. Nothing to grade: {len(plan.settled)}."
+        yield f"To grade: {len(plan.tasks)}. Unchanged: {plan.unchanged}. Missing or unreadable: {len(plan.settled)}."
         if options.scheduler:
             graded = run.on_cluster(plan.tasks, options.scheduler)
         else:

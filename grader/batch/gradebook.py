@@ -1,4 +1,4 @@
-"""Marks as course systems import them: a file for each learner, or one gradebook for the class."""
+"""Scores in the formats of course systems: a file for each learner, or one gradebook for the class."""
 
 import re
 import unicodedata
@@ -15,27 +15,27 @@ _WITH_ID = re.compile(r"(?P<name>.*) \((?P<id>[^()]+)\)")
 
 
 def write_reports(records: Sequence[Record], folder: Path, format_: str) -> Path:
-    """A file for each learner, without what would give the secret cases away, in a folder named as the format."""
+    """Writes a redacted report for each learner to a folder named after the format. Returns the folder."""
     target = folder / format_
     target.mkdir(parents=True, exist_ok=True)
     by_learner: dict[str, list[Record]] = {}
     for record in records:
         by_learner.setdefault(record.learner, []).append(record)
     names: set[str] = set()
-    for learner, found in by_learner.items():
+    for learner, own_records in by_learner.items():
         name = _filename(learner)
         while name.casefold() in names:
             name += "_"
         names.add(name.casefold())
         files.write(
             target / f"{name}.{FORMATS[format_][0]}",
-            render([redacted(record.report) for record in found if record.report], format_),
+            render([redacted(record.report) for record in own_records if record.report], format_),
         )
     return target
 
 
 def write_canvas(records: Sequence[Record], folder: Path) -> Path:
-    """canvas.csv: a row for each learner, a column for each problem, and the row of points possible that Canvas looks for."""
+    """Writes canvas.csv: a row for each learner, a column for each problem, and the "Points Possible" row."""
     problems = sorted({record.problem for record in records})
     titles = [f"{problem.label} {problem.title}" for problem in map(catalog.load, problems)]
     points = [catalog.load(name).points for name in problems]
@@ -50,7 +50,7 @@ def write_canvas(records: Sequence[Record], folder: Path) -> Path:
 
 
 def write_nbgrader(records: Sequence[Record], folder: Path) -> Path:
-    """nbgrader.csv: the columns of `nbgrader export`, a row for each learner and problem."""
+    """Writes nbgrader.csv: the columns of `nbgrader export`, a row for each learner and problem."""
     header = (
         "assignment", "duedate", "timestamp", "student_id", "last_name", "first_name", "email", "raw_score",
         "late_submission_penalty", "score", "max_score",
@@ -70,13 +70,13 @@ GRADEBOOKS = {"canvas": write_canvas, "nbgrader": write_nbgrader}
 
 
 def _identity(learner: str) -> tuple[str, str]:
-    """The name, and the number that the intake put behind it."""
+    """The learner's name, and the id that the intake appended to it."""
     match = _WITH_ID.fullmatch(learner)
     return (match["name"], match["id"]) if match else (learner, "")
 
 
 def _filename(learner: str) -> str:
-    """A name that any file system takes, and that leads nowhere else."""
+    """A file name that is valid on any file system and contains no path."""
     text = unicodedata.normalize("NFC", learner)
-    kept = "".join(c if c.isalnum() or c in " -_()@+." else "_" for c in text).strip(" .")
-    return kept[:100] or "learner"
+    safe = "".join(c if c.isalnum() or c in " -_()@+." else "_" for c in text).strip(" .")
+    return safe[:100] or "learner"

@@ -1,8 +1,8 @@
-"""What a class handed in: which learner, which problem, which file. Reads the exports of course systems as they come."""
+"""Finds the submissions of a class: which learner, which problem, which file. Reads unmodified exports of course systems."""
 
 import re
 import unicodedata
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache
@@ -21,13 +21,13 @@ from grader.problem import Problem
 _METADATA = "submission_metadata.yml"
 _CANVAS = re.compile(r"(?P<name>[^_]+)_(?:LATE_)?(?P<user>\d+)_(?P<submission>\d+)_(?P<file>.+)")
 _MOODLE = re.compile(r"(?P<name>.+?)_(?P<user>\d+)_assignsubmission_(?:file|onlinetext)_?(?P<file>.*)")
-_AGAIN = re.compile(r"[ _-]?\((\d+)\)$|-(\d+)$")  # what browsers and Canvas add to a name that is there already
+_VERSION = re.compile(r"[ _-]?\((\d+)\)$|-(\d+)$")  # what browsers and Canvas append to a name that already exists
 _NUMBER = re.compile(r"p?(\d{1,2})(?:[^0-9].*)?$")
 
 
 @dataclass(frozen=True)
-class Handed:
-    """What one learner handed in for one problem: a submission, or a sentence on why there is none to grade."""
+class IntakeItem:
+    """One learner's work on one problem: a submission, or the reason why there is nothing to grade."""
 
     learner: str
     problem: str
@@ -39,81 +39,82 @@ class Handed:
 
 @dataclass
 class Intake:
-    """Everything of a class, and what is to be said of it as a whole. `layout` is how it was read."""
+    """The submissions of a class. `layout` names the system whose layout was recognized; `notes` concern the whole class."""
 
     layout: str
     learners: list[str]
-    handed: list[Handed]
+    items: list[IntakeItem]
     notes: list[str] = field(default_factory=list)
 
 
 def read(source: Path, problems: Sequence[Problem]) -> Intake:
-    """What a folder or an archive holds of these problems. Raises UsageError if it holds no learner."""
-    found = files(source)
-    layout, grouped, notes = _by_learner(found if source.is_dir() else _below_one_top(found))
+    """Reads the submissions for these problems from a folder or an archive. Raises UsageError if there is no learner in it."""
+    listed = files(source)
+    layout, grouped, notes = _by_learner(listed if source.is_dir() else _without_top_folder(listed))
     if not grouped:
         raise UsageError(
-            f"{source} holds no learner's folder: it takes one folder for each, or an export of Gradescope, Canvas or Moodle."
+            f"{source} has no learners' folders. Give one folder per learner, or an export of Gradescope, Canvas or Moodle."
         )
-    handed = []
-    for learner in sorted(grouped):
-        handed += _of_learner(learner, grouped[learner], problems)
     learners = sorted(grouped)
-    alike: dict[str, list[str]] = defaultdict(list)
+    items = [item for learner in learners for item in _learner_items(learner, grouped[learner], problems)]
+    by_folded_name: dict[str, list[str]] = defaultdict(list)
     for learner in learners:
-        alike[unicodedata.normalize("NFKC", learner).casefold().strip()].append(learner)
-    notes += [f"{' and '.join(map(repr, same))} may be the same learner" for same in alike.values() if len(same) > 1]
-    return Intake(layout, learners, handed, notes)
+        by_folded_name[unicodedata.normalize("NFKC", learner).casefold().strip()].append(learner)
+    for spellings in by_folded_name.values():
+        if len(spellings) > 1:
+            notes.append(f"{' and '.join(map(repr, spellings))} may be the same learner")
+    return Intake(layout, learners, items, notes)
 
 
-def handed_problems(intake: Intake) -> list[str]:
-    """The problems that somebody handed something in for."""
-    return sorted({item.problem for item in intake.handed})
+def submitted_problems(intake: Intake) -> list[str]:
+    """The names of the problems that at least one learner submitted something for."""
+    return sorted({item.problem for item in intake.items})
 
 
 Grouped = dict[str, list[File]]
 
 
-def _below_one_top(found: list[File]) -> list[File]:
-    """Without a folder around all learners' folders, as many archives have it: it holds folders, or an export's files."""
-    tops = {file.path.parts[0] for file in found}
-    has_files = any(len(file.path.parts) == 2 for file in found)
-    if len(tops) != 1 or min(len(file.path.parts) for file in found) < 2 or (has_files and not _is_export(found)):
-        return found
-    return [File(PurePosixPath(*file.path.parts[1:]), file.read, file.refused) for file in found]
+def _without_top_folder(listed: list[File]) -> list[File]:
+    """The files without the one folder that many archives put around everything: learners' folders or the files of an export."""
+    tops = {file.path.parts[0] for file in listed}
+    has_files = any(len(file.path.parts) == 2 for file in listed)
+    if len(tops) != 1 or min(len(file.path.parts) for file in listed) < 2 or (has_files and not _is_export(listed)):
+        return listed
+    return [_inside(file) for file in listed]
 
 
-def _is_export(found: list[File]) -> bool:
-    return any(file.path.name == _METADATA or _CANVAS.fullmatch(file.path.name) for file in found)
+def _is_export(listed: list[File]) -> bool:
+    return any(file.path.name == _METADATA or _CANVAS.fullmatch(file.path.name) for file in listed)
 
 
-def _by_learner(found: list[File]) -> tuple[str, Grouped, list[str]]:
+def _by_learner(listed: list[File]) -> tuple[str, Grouped, list[str]]:
+    """The layout, the files of each learner, and notes."""
     grouped: Grouped = defaultdict(list)
-    metadata = next((file for file in found if str(file.path) == _METADATA), None)
+    metadata = next((file for file in listed if str(file.path) == _METADATA), None)
     if metadata:
         names, notes = _gradescope_names(metadata)
-        for file in found:
+        for file in listed:
             if len(file.path.parts) > 1:
                 grouped[names.get(file.path.parts[0], file.path.parts[0])].append(_inside(file))
         return "Gradescope", grouped, notes
     notes, layouts = [], set()
-    for file in found:
-        first, inside = file.path.parts[0], len(file.path.parts) > 1
+    for file in listed:
+        first, has_folder = file.path.parts[0], len(file.path.parts) > 1
         if match := _MOODLE.fullmatch(first):
             layouts.add("Moodle")
             key = f"{match['name']} ({match['user']})"
-            grouped[key].append(_inside(file) if inside else _renamed(file, match["file"]))
-        elif not inside and (match := _CANVAS.fullmatch(first)):
+            grouped[key].append(_inside(file) if has_folder else _renamed(file, match["file"]))
+        elif not has_folder and (match := _CANVAS.fullmatch(first)):
             layouts.add("Canvas")
             grouped[f"{match['name']} ({match['user']})"].append(_renamed(file, match["file"]))
-        elif (match := _CANVAS.fullmatch(first)) and match["file"]:  # an archive handed in to Canvas
+        elif (match := _CANVAS.fullmatch(first)) and match["file"]:  # an archive submitted to Canvas
             layouts.add("Canvas")
             grouped[f"{match['name']} ({match['user']})"].append(_inside(file))
-        elif inside:
+        elif has_folder:
             layouts.add("folders")
             grouped[first].append(_inside(file))
         else:
-            notes.append(f"{first!r} lies beside the learners' folders and is left out")
+            notes.append(f"{first!r} is in no learner's folder and was skipped")
     return " and ".join(sorted(layouts)), grouped, notes
 
 
@@ -126,7 +127,7 @@ def _renamed(file: File, name: str) -> File:
 
 
 def _gradescope_names(metadata: File) -> tuple[dict[str, str], list[str]]:
-    """The learners' names by folder: `:submitters:` of each row, with the id or the address if they have one."""
+    """The learners' names by folder, from each row of `:submitters:`, with the student id or email address if there is one."""
     try:
         rows = yaml.safe_load(metadata.read(MAX_SIZE << 4).decode("utf-8"))
         names = {}
@@ -134,9 +135,9 @@ def _gradescope_names(metadata: File) -> tuple[dict[str, str], list[str]]:
             people = [_person(person) for person in row[":submitters"]]
             names[str(folder)] = " and ".join(people) or str(folder)
     except (RefusedFileError, yaml.YAMLError, UnicodeDecodeError, AttributeError, KeyError, TypeError, RecursionError):
-        return {}, [f"{_METADATA} cannot be read, so learners are named by their folders"]
-    twice = {name for name in names.values() if list(names.values()).count(name) > 1}
-    return {folder: f"{name}, {folder}" if name in twice else name for folder, name in names.items()}, []
+        return {}, [f"{_METADATA} cannot be read, so learners are named after their folders"]
+    counts = Counter(names.values())
+    return {folder: f"{name}, {folder}" if counts[name] > 1 else name for folder, name in names.items()}, []
 
 
 def _person(person: Mapping[str, Any]) -> str:
@@ -145,60 +146,79 @@ def _person(person: Mapping[str, Any]) -> str:
     return f"{name} ({number})" if number and str(number) != name else name
 
 
-def _of_learner(learner: str, found: list[File], problems: Iterable[Problem]) -> list[Handed]:
-    candidates: dict[str, list[tuple[bool, int, File]]] = defaultdict(list)
-    for file in found:
-        if file.path.suffix.lower() in (".py", ".ipynb"):
-            name, exact, version = _problem_of(file.path)
-            if name:
-                candidates[name].append((exact, version, file))
-    refused = [f"{file.path} {file.refused}" for file in found if file.refused and not _problem_of(file.path)[0]]
-    handed = []
-    modules = {name: _chosen(rows)[0] for name, rows in candidates.items()}
+@dataclass(frozen=True)
+class _Candidate:
+    """A file that may be a learner's submission for `problem`. `exact` says whether its name is the course's."""
+
+    file: File
+    problem: str
+    exact: bool
+    version: int
+
+
+def _learner_items(learner: str, listed: list[File], problems: Iterable[Problem]) -> list[IntakeItem]:
+    """An item for each problem with a file.
+
+    If a file that matches no problem cannot be read, also an item for each problem without a file.
+    """
+    candidates: dict[str, list[_Candidate]] = defaultdict(list)
+    refused = []
+    for file in listed:
+        candidate = _candidate(file)
+        if candidate and file.path.suffix.lower() in (".py", ".ipynb"):
+            candidates[candidate.problem].append(candidate)
+        elif file.refused and not candidate:
+            refused.append(f"{file.path} {file.refused}")
+    chosen = {name: _choose(rivals) for name, rivals in candidates.items()}
+    modules = {name: file for name, (file, _) in chosen.items()}
+    items = []
     for problem in problems:
-        if problem.name in candidates:
-            chosen, notes = _chosen(candidates[problem.name])
-            handed.append(_handed(learner, problem, chosen, notes, modules))
+        if problem.name in chosen:
+            file_or_reason, notes = chosen[problem.name]
+            items.append(_item(learner, problem, file_or_reason, notes, modules))
         elif refused:
-            handed.append(Handed(learner, problem.name, refused=f"nothing for it can be read: {refused[0]}"))
-    return handed
+            items.append(IntakeItem(learner, problem.name, refused=f"no file for it can be read: {refused[0]}"))
+    return items
 
 
-def _problem_of(path: PurePosixPath) -> tuple[str, bool, int]:
-    """The problem that a file is for, or ""; whether its name is the course's; and which version of it this is."""
-    stem, version = path.stem, 0
-    if again := _AGAIN.search(stem):
-        stem, version = stem[: again.start()], int(again[1] or again[2])
-    if stem in _known():
-        return _known()[stem], stem.startswith("p"), version
+def _candidate(file: File) -> _Candidate | None:
+    """The problem that a file is for, by the file's name. None if it matches no problem."""
+    stem, version = file.path.stem, 0
+    if suffix := _VERSION.search(stem):
+        stem, version = stem[: suffix.start()], int(suffix[1] or suffix[2])
+    if problem := _problems_by_key().get(stem):
+        return _Candidate(file, problem, stem.startswith("p"), version)
     number = _NUMBER.fullmatch(stem)
-    return _known().get(f"{int(number[1]):02d}", "") if number else "", False, version
+    problem = _problems_by_key().get(f"{int(number[1]):02d}") if number else None
+    return _Candidate(file, problem, False, version) if problem else None
 
 
 @cache
-def _known() -> dict[str, str]:
-    """The problems by name, by slug and by number. Looked up for every file of a class, and always the same."""
+def _problems_by_key() -> dict[str, str]:
+    """The names of the problems by name, slug and number. Cached: looked up for every file of a class."""
     names = catalog.names()
     return {key: name for name in names for key in (name, name.slug, name.label)}
 
 
-def _chosen(rows: list[tuple[bool, int, File]]) -> tuple[File | str, list[str]]:
-    """The file that counts, or a sentence on why none does; and what to say of the choice."""
-    best = [row for row in rows if row[0]] or rows
-    newest = max(version for _, version, _ in best)
-    top = [file for _, version, file in best if version == newest]
-    if len(top) > 1:
-        return f"there are two files for it: {top[0].path} and {top[1].path}; hand in one", []
-    notes = [f"{top[0].path} was taken for it"] if not best[0][0] else []
-    notes += [f"the latest of {len(best)} versions, {top[0].path}, was taken"] if len(best) > 1 else []
-    return top[0], notes
+def _choose(candidates: list[_Candidate]) -> tuple[File | str, list[str]]:
+    """The file to grade, or the reason why there is none; and notes on the choice."""
+    best = [candidate for candidate in candidates if candidate.exact] or candidates
+    latest = max(candidate.version for candidate in best)
+    latest_files = [candidate.file for candidate in best if candidate.version == latest]
+    if len(latest_files) > 1:
+        return f"there are two files for it: {latest_files[0].path} and {latest_files[1].path}; submit one", []
+    path = latest_files[0].path
+    notes = [f"{path} was taken as the submission"] if not best[0].exact else []
+    notes += [f"{path} was graded, the latest of {len(best)} versions"] if len(best) > 1 else []
+    return latest_files[0], notes
 
 
-def _handed(
+def _item(
     learner: str, problem: Problem, file: File | str, notes: list[str], modules: Mapping[str, File | str]
-) -> Handed:
+) -> IntakeItem:
+    """The item of a file. A text instead of a file says why there is none to grade."""
     if isinstance(file, str):
-        return Handed(learner, problem.name, refused=file)
+        return IntakeItem(learner, problem.name, refused=file)
     path = str(file.path)
 
     def beside(name: str) -> str | None:
@@ -211,15 +231,15 @@ def _handed(
             return None
 
     try:
-        text, said = _text(problem, file)
+        text, reading_notes = _text(problem, file)
     except UnreadableSubmissionError as error:
-        return Handed(learner, problem.name, path, refused=str(error), notes=tuple(notes))
+        return IntakeItem(learner, problem.name, path, refused=str(error), notes=tuple(notes))
     sources = catalog.with_imports(problem.name, text, beside)
-    return Handed(learner, problem.name, path, Submission(file.path.name, sources), notes=(*notes, *said))
+    return IntakeItem(learner, problem.name, path, Submission(file.path.name, sources), notes=(*notes, *reading_notes))
 
 
 def _text(problem: Problem, file: File) -> tuple[str, list[str]]:
-    """The Python text of a file. Raises UnreadableSubmissionError."""
+    """The Python text of a file, and notes on how it was read. Raises UnreadableSubmissionError."""
     if file.refused:
         raise UnreadableSubmissionError(f"{file.path.name} {file.refused}.")
     try:

@@ -1,4 +1,4 @@
-"""Grades what is not graded yet, in several processes or on a cluster, and stores the results."""
+"""Grades new and changed submissions, in several processes or on a cluster, and stores the results."""
 
 import multiprocessing
 import signal
@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 from commandline.errors import UsageError
 from grader.batch import tasks
-from grader.batch.intake import Handed, Intake
+from grader.batch.intake import Intake, IntakeItem
 from grader.batch.store import Record, Store
 from grader.batch.tasks import Graded, Task
 from grader.course import catalog
@@ -22,76 +22,84 @@ from grader.report.json import PublicReport
 _AHEAD = 2  # tasks handed to each process beyond the one it works on
 
 
-Place = tuple[str, str]  # learner, problem
+Slot = tuple[str, str]  # learner, problem
 
 
 @dataclass(frozen=True)
 class Plan:
-    """The tasks to grade, and the records that need no grading."""
+    """The work of a batch.
+
+    `tasks` are the submissions to grade, `settled` the records that need no grading, and `unchanged` the number of stored
+    records that are still valid. `wanted` has every learner and problem, `items` what was submitted for them, and `keys` the
+    hashes of what decides the results.
+    """
 
     tasks: list[Task]
     settled: list[Record]
-    kept: int
-    wanted: set[Place]
-    keys: dict[Place, str]
-    handed: dict[Place, Handed]
+    unchanged: int
+    wanted: set[Slot]
+    keys: dict[Slot, str]
+    items: dict[Slot, IntakeItem]
 
 
 def plan(
     intake: Intake, problems: Sequence[Problem], store: Store, seed: int, timeout: float | None, least: Level
 ) -> Plan:
-    """Compares the files of a class with the stored records."""
-    handed = {(item.learner, item.problem): item for item in intake.handed}
-    before, keys = store.keys(), dict[Place, str]()
-    todo, settled, kept = list[Task](), list[Record](), 0
+    """Compares the submissions of a class with the stored records."""
+    items: dict[Slot, IntakeItem] = {(item.learner, item.problem): item for item in intake.items}
+    stored, keys = store.keys(), dict[Slot, str]()
+    to_grade, settled, unchanged = list[Task](), list[Record](), 0
     for problem in problems:
         for learner in intake.learners:
-            place: Place = (learner, problem.name)
-            item = handed.get(place)
+            slot: Slot = (learner, problem.name)
+            item = items.get(slot)
             if item is None or item.submission is None:
-                nothing = Handed(learner, problem.name, refused="nothing was handed in")
+                nothing = IntakeItem(learner, problem.name, refused="nothing was submitted")
                 settled.append(_not_run(problem, item or nothing, attempted=item is not None))
                 continue
             name, sources = item.submission.filename, dict(item.submission.sources)
-            keys[place] = tasks.key(problem, sources, name, seed, timeout)
-            if before.get(place) == keys[place]:
-                kept += 1
+            keys[slot] = tasks.key(problem, sources, name, seed, timeout)
+            if stored.get(slot) == keys[slot]:
+                unchanged += 1
                 continue
             version = tasks.definition(problem.name)
-            todo.append(Task(learner, problem.name, name, sources, seed, timeout, least, version))
-    wanted: set[Place] = {(learner, problem.name) for learner in intake.learners for problem in problems}
-    return Plan(todo, settled, kept, wanted, keys, handed)
+            to_grade.append(Task(learner, problem.name, name, sources, seed, timeout, least, version))
+    wanted: set[Slot] = {(learner, problem.name) for learner in intake.learners for problem in problems}
+    return Plan(to_grade, settled, unchanged, wanted, keys, items)
 
 
 def carry_out(
-    made: Plan, store: Store, results: Iterator[tuple[Task, Graded | str]], advance: Callable[[int, str], None]
+    plan: Plan, store: Store, results: Iterator[tuple[Task, Graded | str]], advance: Callable[[int, str], None]
 ) -> None:
-    """Stores the settled records, then each result as it arrives. A text in place of a result says why there is none."""
+    """Stores the settled records, then each result as it arrives.
+
+    The result of a submission that could not be graded is a text that says why.
+    """
     store.remember("environment", cache.environment())
-    store.keep_only(made.wanted)
-    store.put(*made.settled)
+    store.keep_only(plan.wanted)
+    store.put(*plan.settled)
     for task, graded in results:
-        item = made.handed[task.learner, task.problem]
+        item = plan.items[task.learner, task.problem]
         if isinstance(graded, str):
-            refused = Handed(task.learner, task.problem, item.file, refused=graded)
+            refused = IntakeItem(task.learner, task.problem, item.file, refused=graded)
             store.put(_not_run(catalog.load(task.problem), refused, attempted=True))
         else:
-            store.put(_record(graded, item, made.keys[task.learner, task.problem]))
+            store.put(_record(graded, item, plan.keys[task.learner, task.problem]))
         advance(1, f"{task.learner}, {ProblemName(task.problem).label}")
 
 
-def here(todo: Sequence[Task], jobs: int) -> Iterator[tuple[Task, Graded | str]]:
+def here(to_grade: Sequence[Task], jobs: int) -> Iterator[tuple[Task, Graded | str]]:
     """Grades in `jobs` processes of this machine.
 
-    If a process crashes, the submissions that were being graded are graded again one by one. A submission whose process crashes
-    twice gets a sentence in place of a result.
+    If a process crashes, the submissions that were being graded are graded again one by one. A submission whose process
+    crashes twice gets a text instead of a result.
     """
-    waiting, suspects = list(reversed(todo)), list[Task]()
-    while waiting or suspects:
+    pending, suspects = list(reversed(to_grade)), list[Task]()
+    while pending or suspects:
         alone = bool(suspects)
         running: dict[Future[Graded], Task] = {}
         with _pool(1 if alone else jobs) as pool:
-            queue = [suspects.pop()] if alone else waiting
+            queue = [suspects.pop()] if alone else pending
             try:
                 while queue or running:
                     while queue and len(running) < jobs * (1 + _AHEAD):
@@ -112,7 +120,7 @@ def here(todo: Sequence[Task], jobs: int) -> Iterator[tuple[Task, Graded | str]]
                 raise
 
 
-def on_cluster(todo: Sequence[Task], address: str) -> Iterator[tuple[Task, Graded | str]]:
+def on_cluster(to_grade: Sequence[Task], address: str) -> Iterator[tuple[Task, Graded | str]]:
     """Grades on the workers of a Dask cluster. If a worker dies, another one grades its submissions. Raises UsageError."""
     try:
         import distributed
@@ -125,7 +133,7 @@ def on_cluster(todo: Sequence[Task], address: str) -> Iterator[tuple[Task, Grade
     except (OSError, ValueError) as error:
         raise UsageError(f"No Dask scheduler answers at {address}: {error}.") from None
     with client:
-        futures = {client.submit(tasks.grade, task, pure=False): task for task in todo}
+        futures = {client.submit(tasks.grade, task, pure=False): task for task in to_grade}
         for future in distributed.as_completed(list(futures)):
             task = futures.pop(future)
             if isinstance(future.exception(), distributed.KilledWorker):
@@ -139,7 +147,7 @@ def _pool(jobs: int) -> ProcessPoolExecutor:
 
 
 def _begin() -> None:
-    """Prepares a process of the pool: it ignores Ctrl-C, which is for its parent, and ends with its parent."""
+    """Prepares a process of the pool: it ignores Ctrl-C, which its parent handles, and ends with its parent."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     tasks.end_with_parent()
 
@@ -150,7 +158,7 @@ def _stop(pool: ProcessPoolExecutor) -> None:
     pool.shutdown(wait=False, cancel_futures=True)
 
 
-def _not_run(problem: Problem, item: Handed, *, attempted: bool) -> Record:
+def _not_run(problem: Problem, item: IntakeItem, *, attempted: bool) -> Record:
     verdict = Verdict.ERROR if attempted else Verdict.NOT_ATTEMPTED
     report = PublicReport.of(judge.refused(problem, item.file, verdict, item.refused))
     return Record(
@@ -159,11 +167,11 @@ def _not_run(problem: Problem, item: Handed, *, attempted: bool) -> Record:
     )  # fmt: skip
 
 
-def _record(graded: Graded, item: Handed, key: str) -> Record:
-    report, first = graded.report, graded.report.first_failure
+def _record(graded: Graded, item: IntakeItem, key: str) -> Record:
+    report, failed = graded.report, graded.report.first_failure
     return Record(
         graded.learner, graded.problem, key, item.file, str(report.verdict), report.score, report.points,
         misconception=report.misconception.name if report.misconception else "",
-        message=f"{first.name}: {first.message}" if first else "", notes="; ".join(item.notes),
+        message=f"{failed.name}: {failed.message}" if failed else "", notes="; ".join(item.notes),
         source=item.submission.sources[graded.problem] if item.submission else "", report=report,
     )  # fmt: skip

@@ -1,4 +1,4 @@
-"""The records of a batch: one for each learner and problem, in SQLite, and the same as CSV."""
+"""The results of a batch: a record for each learner and problem, in SQLite and as CSV."""
 
 import contextlib
 import csv
@@ -32,7 +32,7 @@ create table if not exists records (
 
 @dataclass(frozen=True)
 class Record:
-    """What is known of one learner's work on one problem. `key` says from what it was made, `source` is the text handed in."""
+    """One learner's result for one problem. `key` is the hash of everything that decides it; `source` is the submitted text."""
 
     learner: str
     problem: str
@@ -52,7 +52,10 @@ class Record:
 
 
 class Store:
-    """A results folder. Each record is written whole or not at all. One batch at a time may have it open."""
+    """A results folder. Each record is written whole or not at all. Only one batch at a time can open it.
+
+    Raises UsageError if the folder or its database cannot be used.
+    """
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
@@ -63,55 +66,55 @@ class Store:
             self._database.row_factory = sqlite3.Row
             self._database.executescript(_TABLES)
         except FileExistsError:
-            raise UsageError(f"{folder} is a file; the results need a folder.") from None
+            raise UsageError(f"{folder} is a file; choose a folder for the results.") from None
         except OSError as error:
             raise UsageError(f"{folder} cannot be written: {error.strerror}.") from None
         except sqlite3.Error as error:
-            raise UsageError(f"{folder / DATABASE} is no results file of ours: {error}.") from None
+            raise UsageError(f"{folder / DATABASE} is not a `grade batch` results database: {error}.") from None
         schema = self.fact("schema") or str(SCHEMA)
         if schema != str(SCHEMA):
-            raise UsageError(f"{folder} was written by another version of the course; name another folder.")
+            raise UsageError(f"{folder} was created by a different version of the course; choose another folder.")
         self.remember("schema", schema)
 
     def close(self) -> None:
-        """Lets others have the folder."""
+        """Closes the database and unlocks the folder."""
         self._database.close()
         self._lock.release()
 
     def fact(self, name: str) -> str | None:
-        """Something remembered of the batch."""
+        """The stored value of that name, if there is one."""
         row = self._database.execute("select value from facts where name = ?", [name]).fetchone()
         return row[0] if row else None
 
     def remember(self, name: str, value: str) -> None:
-        """Remembers something of the batch."""
+        """Stores a value by name, for this and later batches."""
         with self._writing():
             self._database.execute("insert or replace into facts values (?, ?)", [name, value])
 
     def put(self, *records: Record) -> None:
-        """Writes records, all in one step, in place of earlier ones."""
+        """Writes records in one transaction. They replace earlier ones of the same learner and problem."""
         rows = [{**vars(record), "report": dumps(record.report) if record.report else ""} for record in records]
         names = ", ".join(f":{field.name}" for field in fields(Record))
         with self._writing():
-            self._database.executemany(f"insert or replace into records values ({names})", rows)  # noqa: S608  our own names
+            self._database.executemany(f"insert or replace into records values ({names})", rows)  # noqa: S608  field names of Record
 
     def keys(self) -> dict[tuple[str, str], str]:
-        """What each record was made from, by learner and problem."""
+        """The key of each record, by learner and problem."""
         return {(a, b): c for a, b, c in self._database.execute("select learner, problem, key from records")}
 
     def keep_only(self, wanted: set[tuple[str, str]]) -> None:
-        """Forgets the records of what is no longer handed in."""
-        gone = set(self.keys()) - wanted
+        """Deletes all records but those of the wanted learners and problems."""
+        unwanted = set(self.keys()) - wanted
         with self._writing():
-            self._database.executemany("delete from records where learner = ? and problem = ?", sorted(gone))
+            self._database.executemany("delete from records where learner = ? and problem = ?", sorted(unwanted))
 
     def records(self) -> list[Record]:
-        """All of them, by learner and problem."""
+        """All records, by learner and problem."""
         rows = self._database.execute("select * from records order by learner, problem")
         return [Record(**{**dict(row), "report": _decoded(row["report"])}) for row in rows]
 
     def write_table(self) -> Path:
-        """results.csv, from the records there are."""
+        """Writes all records to results.csv; returns its path."""
         path = self.folder / TABLE
         write_csv(path, COLUMNS, (record.row() for record in self.records()))
         return path
@@ -123,12 +126,12 @@ class Store:
                 yield
         except sqlite3.Error as error:
             raise UsageError(
-                f"{self.folder / DATABASE} cannot be written: {error}. Make room; the same command goes on from here."
+                f"{self.folder / DATABASE} cannot be written: {error}. Free some disk space, then rerun the command to resume."
             ) from None
 
 
 def write_csv(path: Path, header: Sequence[str], rows: Iterable[Sequence[Any]]) -> None:
-    """Writes a table, whole or not at all. Raises UsageError if that is not possible."""
+    """Writes a table, whole or not at all. Raises UsageError if it cannot be written."""
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
     writer.writerow(header)
@@ -141,7 +144,7 @@ def _decoded(text: str) -> PublicReport | None:
 
 
 def _cell(value: Any) -> str:
-    """Text that no spreadsheet takes for a formula: what learners hand in ends up in a teacher's spreadsheet."""
+    """The value as text that no spreadsheet interprets as a formula. Learners can choose the text of some values."""
     text = str(value)
     return f"'{text}" if text.startswith(("=", "+", "-", "@", "\t", "\r")) else text
 
@@ -149,5 +152,7 @@ def _cell(value: Any) -> str:
 def _locked(folder: Path) -> BaseFileLock:
     lock = files.lock(folder / ".lock")
     if lock is None:
-        raise UsageError(f"Another `grade batch` is writing to {folder}; wait for it, or name another folder.")
+        raise UsageError(
+            f"Another `grade batch` is writing to {folder}; wait for it to finish or choose another folder."
+        )
     return lock

@@ -1,4 +1,4 @@
-"""What a teacher wants to know of a class: who passed what, which wrong ideas are common, who handed in the same."""
+"""The summary of a class: pass rates, scores, the most common misconceptions, near-duplicate submissions."""
 
 import html
 from collections import Counter
@@ -13,20 +13,20 @@ from grader.batch.store import Record, write_csv
 from grader.course import catalog
 from grader.problem import Problem
 
-MOST_IDEAS = 5
-_BANDS = 10
+MOST_MISCONCEPTIONS = 5  # of each problem
+_BANDS = 10  # in the table of scores
 
 
 @dataclass(frozen=True)
 class ProblemSummary:
-    """One problem in a class."""
+    """One problem in a class. `misconceptions` are (name, number of learners), the most common first."""
 
     problem: Problem
     learners: int
     attempted: int
     passed: int
     mean_score: float
-    ideas: Sequence[tuple[str, int]]
+    misconceptions: Sequence[tuple[str, int]]
 
     @property
     def pass_rate(self) -> float:
@@ -35,36 +35,38 @@ class ProblemSummary:
 
 @dataclass(frozen=True)
 class Summary:
-    """A class. `totals` are points by learner, of `points`."""
+    """A class. `totals` are the points of each learner, out of `points`."""
 
     problems: Sequence[ProblemSummary]
     totals: dict[str, int]
     points: int
     verdicts: Counter[str]
-    alike: Sequence[Pair]
+    duplicates: Sequence[Pair]
 
 
 def summarize(records: Sequence[Record]) -> Summary:
-    """Counts everything."""
+    """The summary of these records."""
     by_problem: dict[str, list[Record]] = {}
     totals: Counter[str] = Counter()
     for record in records:
         by_problem.setdefault(record.problem, []).append(record)
         totals[record.learner] += record.score
-    rows, alike = [], list[Pair]()
-    for name, found in sorted(by_problem.items()):
+    rows, duplicates = [], list[Pair]()
+    for name, group in sorted(by_problem.items()):
         problem = catalog.load(name)
-        ideas = Counter(record.misconception for record in found if record.misconception)
-        attempted = [record for record in found if record.verdict != "NOT ATTEMPTED"]
+        misconceptions = Counter(record.misconception for record in group if record.misconception)
+        attempted = [record for record in group if record.verdict != "NOT ATTEMPTED"]
         rows.append(
             ProblemSummary(
-                problem, len(found), len(attempted), sum(record.verdict == "PASS" for record in found),
-                sum(record.score for record in found) / len(found), ideas.most_common(MOST_IDEAS),
+                problem, len(group), len(attempted), sum(record.verdict == "PASS" for record in group),
+                sum(record.score for record in group) / len(group), misconceptions.most_common(MOST_MISCONCEPTIONS),
             )
         )  # fmt: skip
-        alike += similarity.pairs(problem, found)
+        duplicates += similarity.pairs(problem, group)
     points = sum(row.problem.points for row in rows)
-    return Summary(rows, dict(sorted(totals.items())), points, Counter(record.verdict for record in records), alike)
+    return Summary(
+        rows, dict(sorted(totals.items())), points, Counter(record.verdict for record in records), duplicates
+    )
 
 
 def write_all(summary: Summary, folder: Path) -> list[Path]:
@@ -78,16 +80,16 @@ def write_all(summary: Summary, folder: Path) -> list[Path]:
              row.problem.points) for row in summary.problems
         ],
     )  # fmt: skip
-    ideas = [(row.problem.name, idea, count) for row in summary.problems for idea, count in row.ideas]
-    write_csv(paths[1], ("problem", "misconception", "learners"), ideas)
-    rows = [(pair.problem, pair.one, pair.other, f"{pair.similarity:.3f}") for pair in summary.alike]
-    write_csv(paths[2], ("problem", "one", "other", "similarity"), rows)
+    misconceptions = [(row.problem.name, name, count) for row in summary.problems for name, count in row.misconceptions]
+    write_csv(paths[1], ("problem", "misconception", "learners"), misconceptions)
+    pairs = [(pair.problem, pair.one, pair.other, f"{pair.similarity:.3f}") for pair in summary.duplicates]
+    write_csv(paths[2], ("problem", "one", "other", "similarity"), pairs)
     files.write(paths[3], page(summary))
     return paths
 
 
 def page(summary: Summary) -> str:
-    """One HTML page that needs nothing else: no script, no picture, no style from elsewhere."""
+    """The summary as one self-contained HTML page: no scripts, no images, no external styles."""
     parts = [
         f"<h1>{len(summary.totals)} learners, {len(summary.problems)} problems</h1>",
         f"<p>{', '.join(f'{count} {_text(verdict)}' for verdict, count in sorted(summary.verdicts.items()))}.</p>",
@@ -97,25 +99,26 @@ def page(summary: Summary) -> str:
              f"{row.mean_score:.1f} of {row.problem.points}") for row in summary.problems
         ]),
         "<h2>Scores</h2>",
-        f"<p>Points of each learner, of {summary.points}.</p>",
+        f"<p>Number of learners by total score, out of {summary.points} points.</p>",
         _table(("points", "learners", ""), _bands(summary)),
-        "<h2>Commonest misconceptions</h2>",
+        "<h2>Most common misconceptions</h2>",
         _table(("problem", "misconception", "learners", ""), [
-            (row.problem.label, _text(idea), str(count), _bar(count / row.learners))
-            for row in summary.problems for idea, count in row.ideas
-        ]) or "<p>None was recognised.</p>",
-        "<h2>Nearly the same</h2>",
-        f"<p>Pairs of files that share at least {similarity.ALIKE:.0%} of their runs of {similarity.RUN} tokens, whatever they "
-        "call things, without what the stub or the reference has. A reason to look, not a proof.</p>",
+            (row.problem.label, _text(name), str(count), _bar(count / row.learners))
+            for row in summary.problems for name, count in row.misconceptions
+        ]) or "<p>None was recognized.</p>",
+        "<h2>Near-duplicate submissions</h2>",
+        f"<p>Pairs of files that share at least {similarity.THRESHOLD:.0%} of their sequences of {similarity.LENGTH} tokens. "
+        "Names are ignored, and sequences from the stub or the reference are not counted. A pair is a reason to compare the "
+        "files, not proof of copying.</p>",
         _table(("problem", "one", "other", "similarity"), [
-            (_text(pair.problem), _text(pair.one), _text(pair.other), f"{pair.similarity:.0%}") for pair in summary.alike
+            (_text(pair.problem), _text(pair.one), _text(pair.other), f"{pair.similarity:.0%}") for pair in summary.duplicates
         ]) or "<p>None.</p>",
     ]  # fmt: skip
     return _PAGE.format(body="\n".join(parts))
 
 
 def _bands(summary: Summary) -> list[tuple[str, ...]]:
-    """How many learners have a tenth of all points, two tenths, and so on."""
+    """The rows of the table of scores: a band of points, the number of learners in it, and a bar."""
     size = max(1, -(-(summary.points + 1) // _BANDS))
     counts = Counter(total // size for total in summary.totals.values())
     rows: list[tuple[str, ...]] = []
@@ -127,7 +130,7 @@ def _bands(summary: Summary) -> list[tuple[str, ...]]:
 
 
 def _table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
-    """A table of cells that are HTML already; nothing if it has no row."""
+    """An HTML table; empty if there are no rows. The header is escaped; cells must be HTML."""
     if not rows:
         return ""
     head = "".join(f"<th>{_text(name)}</th>" for name in header)
@@ -135,8 +138,8 @@ def _table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
     return f"<table><thead><tr>{head}</tr></thead><tbody>\n{body}\n</tbody></table>"
 
 
-def _bar(part: float) -> str:
-    return f'<div class="bar" role="img" aria-label="{part:.0%}"><div style="width:{part:.1%}"></div></div>'
+def _bar(share: float) -> str:
+    return f'<div class="bar" role="img" aria-label="{share:.0%}"><div style="width:{share:.1%}"></div></div>'
 
 
 def _text(text: str) -> str:
@@ -144,7 +147,7 @@ def _text(text: str) -> str:
 
 
 _PAGE = """<!doctype html>
-<html lang="en"><head><meta charset="utf-8"><title>Summary of a class</title>
+<html lang="en"><head><meta charset="utf-8"><title>Class summary</title>
 <meta http-equiv="Content-Security-Policy" content="default-src 'none'; style-src 'unsafe-inline'">
 <style>
 body {{ font: 16px/1.5 system-ui, sans-serif; max-width: 60rem; margin: 2rem auto; padding: 0 1rem; color: #222; }}

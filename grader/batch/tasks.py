@@ -1,4 +1,4 @@
-"""Grades one submission of a class. Runs in each process of a batch, on this machine or another."""
+"""Grades one submission of a class. Runs in every process of a batch, on this machine or another."""
 
 import atexit
 import os
@@ -23,13 +23,16 @@ from grader.judge.verdict import Report, Verdict
 from grader.problem import Problem
 from grader.report.json import PublicReport
 
-CONTROL_EVERY = 50  # submissions between two checks that the reference still passes
+CONTROL_EVERY = 50  # submissions, after which the reference must pass again
 KEPT_REFERENCES = 2  # problems whose reference worker keeps running
 
 
 @dataclass(frozen=True)
 class Task:
-    """One submission to grade, self-contained, so that it can be sent to another machine."""
+    """One submission to grade, self-contained so that it can be sent to another machine.
+
+    `least` is the lowest level of isolation that is accepted, `version` the hash of the problem and the grader.
+    """
 
     learner: str
     problem: str
@@ -37,8 +40,8 @@ class Task:
     sources: dict[str, str]
     seed: int
     timeout: float | None
-    least: Level  # the lowest level of isolation that is accepted
-    version: str  # of the course
+    least: Level
+    version: str
 
 
 @dataclass(frozen=True)
@@ -51,20 +54,23 @@ class Graded:
 
 
 class EnvironmentMismatchError(CommandError):
-    """This machine must not grade; the message says why."""
+    """This machine cannot be trusted to grade. The message says why."""
 
     exit_code = 2
 
 
 def grade(task: Task) -> Graded:
-    """Grades a submission. Raises EnvironmentMismatchError if the isolation is below the accepted level or the course differs
-    from the one that made the task, CourseError if the reference no longer passes."""
+    """Grades a submission.
+
+    Raises EnvironmentMismatchError if the isolation is below the accepted level or the course differs from the one that
+    created the task, and CourseError if the reference does not pass.
+    """
     with _one_at_a_time:
         return _grader().grade(task)
 
 
 def key(problem: Problem, sources: dict[str, str], filename: str, seed: int, timeout: float | None) -> str:
-    """A hash of everything that decides a record: the same key means the same verdict."""
+    """A hash of everything that decides a result: the same key means the same verdict."""
     parts = [part for item in sorted(sources.items()) for part in item]
     return cache_.digest([definition(problem.name), filename, str(seed), str(timeout), *parts])
 
@@ -74,14 +80,13 @@ def definition(name: str) -> str:
     """A hash of a problem and of the grader: definition, probes, reference, misconceptions and code."""
     problem = catalog.load(name)
     files = [path.read_bytes() for path in sorted(problem.folder.glob("*.py")) if path.name != "stub.py"]
-    solution = catalog.solution_path(problem)
-    ideas = solution.with_suffix(".toml").read_bytes()
-    imported = [part for item in sorted(catalog.reference_sources(problem).items()) for part in item]
-    return cache_.digest([cache_.environment(), *files, ideas, *imported])
+    misconceptions = catalog.solution_path(problem).with_suffix(".toml").read_bytes()
+    references = [part for item in sorted(catalog.reference_sources(problem).items()) for part in item]
+    return cache_.digest([cache_.environment(), *files, misconceptions, *references])
 
 
 class BatchGrader:
-    """Grades submissions one after another, and keeps the fork server and the references between them."""
+    """Grades submissions one after another, reusing the fork server and the reference workers."""
 
     def __init__(self) -> None:
         self.fork_server = ForkServer()
@@ -90,17 +95,18 @@ class BatchGrader:
         atexit.register(self.close)
 
     def close(self) -> None:
-        """Kills the processes that it started."""
+        """Ends the fork server and the reference workers."""
         self.fork_server.close()
         for reference in self.references.values():
             reference.close()
 
     def grade(self, task: Task) -> Graded:
+        """Grades a submission. Raises what the module's `grade` does."""
         problem = catalog.load(task.problem)
         if task.version != definition(task.problem):
             raise EnvironmentMismatchError(
-                f"Problem {problem.label} differs from the one where the batch was started. Install the same version of the "
-                "course, jax, flax, optax, orbax and numpy on both machines."
+                f"Problem {problem.label} differs between this machine and the one that started the batch. Install the same "
+                "version of the course, jax, flax, optax, orbax and numpy on both."
             )
         self._control(problem, task)
         source = Submission(task.filename, task.sources)
@@ -110,17 +116,17 @@ class BatchGrader:
         return Graded(task.learner, task.problem, PublicReport.of(report))
 
     def _control(self, problem: Problem, task: Task) -> None:
-        """Checks that the reference, graded as a submission, passes with enough isolation. This also compiles its programs."""
+        """Checks that the reference, graded as a submission, passes with enough isolation. Also compiles its programs."""
         count = self.since_control.get((problem.name, task.seed), CONTROL_EVERY)
         if count >= CONTROL_EVERY:
             source = submission.reference(problem)
             # The problem's own time limit: a busy machine must not stop the batch.
             report = self._run(problem, source, replace(task, timeout=None), keeps_programs=True)
             if report.verdict is not Verdict.PASS:
-                first = report.first_failure
+                failed = report.first_failure
                 raise CourseError(
-                    f"The reference of problem {problem.label}, graded as a submission, is {report.verdict}: "
-                    f"{first.check.name if first else ''}: {first.message if first else ''}"
+                    f"The reference of problem {problem.label}, graded as a submission, got {report.verdict}: "
+                    f"{failed.check.name if failed else ''}: {failed.message if failed else ''}"
                 )
             if not report.isolation.level.reaches(task.least):
                 raise EnvironmentMismatchError(
@@ -149,23 +155,23 @@ class BatchGrader:
 
 @cache
 def _programs(problem: str) -> Path | None:
-    """The folder of the reference's programs: compiled by trusted code only, read by all submissions."""
+    """The folder of the reference's compiled programs: written by trusted code only, read by all submissions."""
     return cache_.programs([problem, "batch", *submission.reference(catalog.load(problem)).sources.values()])
 
 
 @cache
 def _cases(problem: str, seed: int) -> judge.CasesByGroup:
-    """The same case objects for every submission, so that the reference answers for each of them once."""
+    """The cases, as the same objects for every submission, so that the reference is asked about each case once."""
     return cases.draw_all(catalog.load(problem), seed)
 
 
-# A judge uses Hypothesis and one fork server, so it grades one submission at a time even if a scheduler has several threads.
+# Hypothesis and the fork server are not thread-safe, and a scheduler may run several threads.
 _one_at_a_time = threading.Lock()
 _grader = cache(BatchGrader)
 
 
 def end_with_parent() -> None:
-    """Makes this process exit when the one that started it is gone, even if that one was killed."""
+    """Makes this process exit when its parent is gone, even if the parent was killed."""
     parent = os.getppid()
 
     def watch() -> None:

@@ -1,4 +1,4 @@
-"""The commands of `grade` for authors: scaffold a problem, and verify that problems are sound."""
+"""The commands of `grade` for authors: create a problem, and check that problems are sound."""
 
 import json
 import sys
@@ -6,19 +6,23 @@ import sys
 import click
 
 from grader.course import catalog
+from grader.paths import ROOT
 
 
 @click.command()
 @click.argument("problems", metavar="[NN ...]", nargs=-1)
-@click.option("--jobs", type=click.IntRange(1, 64), help="Problems verified at a time [default: one a core].")
-@click.option("--seeds", type=click.IntRange(0, 1000), default=20, show_default=True, help="Other seeds to try.")
-@click.option("--json", "as_json", is_flag=True, help="Print one JSON object, and nothing else, on stdout.")
+@click.option("--jobs", type=click.IntRange(1, 64), help="Problems verified at a time [default: one per core].")
+@click.option(
+    "--seeds", type=click.IntRange(0, 1000), default=20, show_default=True, help="Number of other seeds to try."
+)
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON object on stdout and nothing else.")
 def verify(problems: tuple[str, ...], jobs: int | None, seeds: int, as_json: bool) -> None:
-    """For authors: is every problem sound?
+    """Check that problems are sound.
 
-    The stub must be NOT ATTEMPTED, the reference must pass, every misconception must be rejected and named as itself, the
-    page must have its sections and true examples. With other seeds, the reference must pass and every misconception be
-    rejected, too. Tolerances must have room on both sides. Exits 1 if anything falls short.
+    The stub must be NOT ATTEMPTED and the reference must pass. Every misconception must be rejected and correctly identified.
+    The page must have all its sections and true examples, and no file may have a TODO left. With other seeds, the reference
+    must still pass and every misconception must still be rejected. Every tolerance needs a safety margin on both sides.
+    Exits 1 if anything falls short.
     """
     from grader import verify as verify_
 
@@ -42,4 +46,24 @@ def verify(problems: tuple[str, ...], jobs: int | None, seeds: int, as_json: boo
     sys.exit(0 if sound else 1)
 
 
-COMMANDS = (verify,)
+@click.command()
+@click.argument("slug")
+@click.option("--title", help="Title of the problem [default: the words of SLUG].")
+def new(slug: str, title: str | None) -> None:
+    """Create a problem.
+
+    SLUG is a name such as demo, which gets the next free number, or a number and a name such as 98_demo. The new files make up
+    a complete small problem. Each has TODO comments for what is still to write, and `grade verify` lists them.
+    """
+    from grader.course import scaffold
+
+    name, paths = scaffold.create(slug, title)
+    for path in paths:
+        click.echo(f"new   {path.relative_to(ROOT)}")
+    click.echo(
+        f"\nNext: replace the TODOs in these files. `grade verify {name.label}` checks the problem and lists the TODOs left; "
+        f"`grade problem {name.label} solutions/{name}.py` grades the reference."
+    )
+
+
+COMMANDS = (new, verify)

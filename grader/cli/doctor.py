@@ -1,4 +1,4 @@
-"""What this machine offers, and what to do about what it lacks."""
+"""`grade doctor`: checks this machine, and says what to do about each thing that is missing."""
 
 import json
 import platform
@@ -17,104 +17,103 @@ from grader.judge import cache, recorded
 from grader.judge.session import Session
 from grader.paths import PROBLEMS
 
-# What to do about a layer of isolation that is missing.
+# What to do about each missing layer of isolation.
 REMEDIES = {
-    "namespaces": "Namespaces: grade as root, or allow them (kernel.apparmor_restrict_unprivileged_userns=0 on Ubuntu; in a "
-    "container, --cap-add SYS_ADMIN --security-opt apparmor=unconfined).",
-    "landlock": "Landlock: needs Linux 5.13 or newer, with landlock in /sys/kernel/security/lsm.",
-    "seccomp": "seccomp: needs Linux on x86-64 or 64-bit ARM.",
+    "namespaces": "To get namespaces, grade as root or allow them: set kernel.apparmor_restrict_unprivileged_userns=0 on Ubuntu, "
+    "or start the container with --cap-add SYS_ADMIN --security-opt apparmor=unconfined.",
+    "landlock": "Landlock needs Linux 5.13 or newer, with landlock listed in /sys/kernel/security/lsm.",
+    "seccomp": "seccomp needs Linux on x86-64 or 64-bit ARM.",
 }
 PACKAGES = ("jax", "jaxlib", "flax", "optax", "orbax-checkpoint", "numpy", "hypothesis", "click")
 
 
 @dataclass(frozen=True)
 class Finding:
-    """One line: what was looked at, what was found, and what to do if it is not fine."""
+    """One line of the output: the subject, its state, and what to do if it is not fine.
+
+    The machine cannot grade while a `serious` finding is not fine.
+    """
 
     subject: str
-    says: str
+    state: str
     fine: bool = True
     remedy: str = ""
     serious: bool = False
 
 
 def examine(space: Workspace) -> Iterator[Finding]:
-    """Looks at everything, the quick things first."""
+    """Checks everything, the quick things first."""
     yield Finding("python", f"{platform.python_version()} on {platform.system()} {platform.machine()}")
     for package in PACKAGES:
         try:
             yield Finding(package, version(package))
         except PackageNotFoundError:
-            remedy = "Install the course again: python3 -m pip install -e ."
+            remedy = "Reinstall the course: python3 -m pip install -e ."
             yield Finding(package, "is not installed", False, remedy, serious=True)
-    yield from _devices()
+    yield _devices()
     yield _isolation()
     yield _cache()
     yield _course()
     yield _workspace(space)
 
 
-def _devices() -> Iterator[Finding]:
+def _devices() -> Finding:
     program = "import jax, json; print(json.dumps([str(device) for device in jax.devices()]))"
     try:
         done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=120, check=True)
-        found = ", ".join(json.loads(done.stdout.splitlines()[-1]))
+        devices = ", ".join(json.loads(done.stdout.splitlines()[-1]))
     except (subprocess.SubprocessError, ValueError, IndexError):
-        yield Finding(
-            "devices", "JAX does not start", False, "Run `python -c 'import jax; jax.devices()'` and read on.", True
-        )
-        return
-    yield Finding("devices", f"{found} (graders always use the CPU)")
+        remedy = "Run `python -c 'import jax; jax.devices()'` to see the error."
+        return Finding("devices", "JAX does not start", False, remedy, serious=True)
+    return Finding("devices", f"{devices} (the grader always uses the CPU)")
 
 
 def _isolation() -> Finding:
-    """As measured by a worker, the way a submission's is."""
+    """The isolation as a worker measures it, in the same way as for a submission."""
     fork_server = ForkServer()
     session = Session(catalog.problems()[0], fork_server.worker(Job(catalog.names()[0])), 60)
     failure = session.begin()
     output = session.worker.close()
     fork_server.close()
     if failure:
-        return Finding("isolation", "a worker does not start", False, (output or failure.sentence()).strip(), True)
+        remedy = (output or failure.sentence()).strip()
+        return Finding("isolation", "a worker does not start", False, remedy, serious=True)
     return isolation_finding(session.isolation)
 
 
 def isolation_finding(isolation: Isolation) -> Finding:
-    """Fine only if strict. Otherwise the remedy for each layer that is missing and for each attack that got through."""
+    """Fine only if strict. Otherwise the remedy for each missing layer, or for an attack that got through all of them."""
     if isolation.level is Level.STRICT:
         return Finding("isolation", str(isolation))
     remedies = [REMEDIES[layer] for layer in isolation.missing]
     if isolation.not_stopped and not isolation.missing:
         remedies.append(
-            "All layers are active, but a test attack got through; grade on another machine and report this as SECURITY.md says."
+            "All layers are active, but an attack that they should stop got through. Grade on another machine, and report this."
         )
-    remedies.append("It is safe to grade your own code, but not code that you do not trust.")
+    remedies.append("You can grade your own code here, but do not grade code that you do not trust.")
     return Finding("isolation", str(isolation), False, " ".join(remedies))
 
 
 def _cache() -> Finding:
-    found = cache.folder()
-    if found is None:
-        return Finding(
-            "cache",
-            "nowhere to write: every verdict computes the reference again",
-            False,
-            "Set GRADE_CACHE to a folder.",
-        )
-    size = sum(path.stat().st_size for path in found.rglob("*") if path.is_file())
-    return Finding("cache", f"{found}, {size / 2**20:.1f} MiB (may be deleted at any time)")
+    folder = cache.folder()
+    if folder is None:
+        state = "cannot be written, so every verdict computes the reference again"
+        return Finding("cache", state, False, "Set GRADE_CACHE to a folder that you can write.")
+    size = sum(path.stat().st_size for path in folder.rglob("*") if path.is_file())
+    return Finding("cache", f"{folder}, {size / 2**20:.1f} MiB (you can delete it at any time)")
 
 
 def _course() -> Finding:
     count = len(catalog.names())
     missing = [problem.name for problem in catalog.problems() if not recorded.is_gradable(problem)]
     if missing:
-        return Finding("course", f"{count} problems, {len(missing)} without a reference", False, f"First: {missing[0]}")
+        state = f"{count} problems, {len(missing)} without a reference"
+        return Finding("course", state, False, f"Restore solutions/{missing[0]}.py.")
     return Finding("course", f"{count} problems in {PROBLEMS}")
 
 
 def _workspace(space: Workspace) -> Finding:
     if not space.folder.is_dir():
-        return Finding("workspace", f"{space.folder} is not there yet", True, "`grade start` makes it.")
+        return Finding("workspace", f"{space.folder} does not exist yet", True, "`grade start` creates it.")
     passed = sum(row.verdict == "PASS" for row in space.progress().values())
     return Finding("workspace", f"{space.folder.resolve()}, {passed} passed")

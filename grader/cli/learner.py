@@ -1,7 +1,8 @@
-"""`grade`: the command line of a learner. Each command finds what it needs and prints what comes back."""
+"""`grade`: the command group, and the commands for learners. Imports each command's modules only when it runs."""
 
 import os
 import sys
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +22,7 @@ class Grade(Commands):
 
 
 @click.group(cls=Grade, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 80})
-@click.option("--workspace", "folder", metavar="DIR", help="Your workspace, if it is not in the usual place.")
+@click.option("--workspace", "folder", metavar="DIR", help="Your workspace [default: the nearest one, or attempts].")
 @click.version_option(package_name="gpt-kata", prog_name="grade")
 @click.pass_context
 def main(ctx: click.Context, folder: str | None) -> None:
@@ -49,21 +50,19 @@ def start(folder: str | None, directory: str | None) -> None:
     """
     space = Workspace(Path(directory)) if directory else workspace.find(folder)
     created, edited = space.start()
-    first = catalog.problems()[0]
-    if not (space.folder / workspace.PROGRESS).exists():
-        space.remember(first)
-    if not created:
+    if not created and not edited:
         click.echo(f"{space.folder} is up to date.")
     for path in created:
         click.echo(f"new   {path}")
     for path in edited:
         click.echo(f"kept  {path}: you may have edited it. To get the new page, delete it and run `grade start` again.")
+    first = catalog.problems()[0]
     label = first.label
     click.echo(f"\nNext: read `grade show {label}`, fill in {space.file(first)}, grade with `grade problem {label}`.")
 
 
-@main.command()
-@click.argument("problem", metavar="NN")
+@main.command(name="problem")
+@click.argument("word", metavar="NN")
 @click.argument("file", required=False, type=click.Path(path_type=Path))
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object on stdout and nothing else.")
 @click.option(
@@ -85,9 +84,9 @@ def start(folder: str | None, directory: str | None) -> None:
     help="Total time limit for your code, in seconds.",
 )
 @click.pass_obj
-def problem(
+def problem_(
     folder: str | None,
-    problem: str,
+    word: str,
     file: Path | None,
     as_json: bool,
     format_: str | None,
@@ -99,42 +98,42 @@ def problem(
 
     FILE is the one in your workspace unless you name another. If it does not exist there yet, it is created from the stub.
     """
-    graded = None
-    machine = as_json or format_ is not None
+    problem = None
+    machine_readable = as_json or format_ is not None
     try:
-        graded = catalog.find(problem)
+        problem = catalog.find(word)
         space = workspace.find(folder)
         if file is None:
-            if space.add(graded):
-                click.echo(f"new  {space.file(graded)}\n", err=machine)
-            file = space.file(graded)
+            if space.add(problem):
+                click.echo(f"new   {space.file(problem)}\n", err=machine_readable)
+            file = space.file(problem)
         if seed_file:
             from grader.course.seed import read_seed
 
             seed = read_seed(seed_file)
-        report = _grade(graded, file, seed, timeout)
+        report = _grade(problem, file, seed, timeout)
     except CommandError as error:
         if as_json:
             from grader.report import json as report_json
 
-            refused = report_json.PublicReport.refused(graded.name if graded else None, str(error))
+            refused = report_json.PublicReport.refused(problem.name if problem else None, str(error))
             click.echo(report_json.dumps(refused))
         raise
-    if machine or seed_file:
+    if machine_readable or seed_file:
         from grader.report.formats import render
         from grader.report.json import PublicReport
         from grader.report.redacted import redacted
 
         public = PublicReport.of(report)
         public = redacted(public) if seed_file else public
-        click.echo(render([public], format_ or ("json" if machine else "text")), nl=False)
+        click.echo(render([public], format_ or ("json" if machine_readable else "text")), nl=False)
     else:
         from grader.report import terminal
 
         click.echo(terminal.render(report))
-    if file.resolve() == space.file(graded).resolve():
+    if file.resolve() == space.file(problem).resolve():
         try:
-            space.remember(graded, verdict=str(report.verdict), score=report.score)
+            space.remember(problem, verdict=str(report.verdict), score=report.score)
         except UsageError as error:  # the verdict is valid anyway
             click.echo(f"grade: could not save your progress: {error}", err=True)
     sys.stdout.flush()
@@ -163,7 +162,7 @@ def _grade(problem: Any, file: Path, seed: int, timeout: float | None) -> Any:
 
         options = judge.GradeOptions(seed=seed, timeout=timeout)
         if problem.long_runs:
-            options = judge.GradeOptions(seed=seed, timeout=timeout, say=_show_progress)
+            options = replace(options, say=_show_progress)
         return judge.grade(problem, source, fork_server, options)
     finally:
         fork_server.close()
@@ -173,7 +172,7 @@ def _grade(problem: Any, file: Path, seed: int, timeout: float | None) -> Any:
 
 
 def _show_progress(text: str) -> None:
-    """Shows progress on stderr: on one line of a terminal, or on a line each."""
+    """Shows progress on stderr: on one line of a terminal, on separate lines elsewhere."""
     terminal = sys.stderr.isatty()
     click.echo(f"\r\x1b[2K{text}" if terminal else text, nl=not terminal, err=True)
 
@@ -230,15 +229,15 @@ def _titles(problems: list[Any]) -> str:
 
 
 @main.command()
-@click.argument("problem", metavar="NN")
-def show(problem: str) -> None:
+@click.argument("word", metavar="NN")
+def show(word: str) -> None:
     """Read the page of problem NN."""
     from grader.course import page
 
-    shown = catalog.find(problem)
-    _echo_markdown(page.without_hints(shown))
-    count = len(page.hints(shown))
-    click.echo(f"\n{count} hints: `grade hint {shown.label}`. Grade with `grade problem {shown.label}`.")
+    problem = catalog.find(word)
+    _echo_markdown(page.without_hints(problem))
+    count = len(page.hints(problem))
+    click.echo(f"\n{count} hints: `grade hint {problem.label}`. Grade with `grade problem {problem.label}`.")
 
 
 def _echo_markdown(text: str) -> None:
@@ -254,20 +253,20 @@ def _echo_markdown(text: str) -> None:
 
 
 @main.command()
-@click.argument("problem", metavar="NN")
+@click.argument("word", metavar="NN")
 @click.option("--again", is_flag=True, help="Show the hints that you have already seen, and no new one.")
 @click.pass_obj
-def hint(folder: str | None, problem: str, again: bool) -> None:
+def hint(folder: str | None, word: str, again: bool) -> None:
     """Show the next hint for problem NN.
 
     The first hint is a nudge, the last is nearly the answer.
     """
     from grader.course import page
 
-    shown = catalog.find(problem)
+    problem = catalog.find(word)
     space = workspace.find(folder)
-    hints = page.hints(shown)
-    seen = space.progress().get(shown.name, workspace.Progress()).hints
+    hints = page.hints(problem)
+    seen = space.progress().get(problem.name, workspace.Progress()).hints
     count = seen if again else min(seen + 1, len(hints))
     if not count:
         click.echo("You have not seen any hints yet.")
@@ -277,33 +276,33 @@ def hint(folder: str | None, problem: str, again: bool) -> None:
         click.echo()
     left = len(hints) - count
     more = (
-        f"`grade hint {shown.label}` shows the next."
+        f"`grade hint {problem.label}` shows the next."
         if left
-        else f"`grade solution {shown.label} --give-up` shows the answer."
+        else f"`grade solution {problem.label} --give-up` shows the answer."
     )
     click.echo(f"{left} hint{'' if left == 1 else 's'} left. {more}")
     if count > seen:
         space.folder.mkdir(parents=True, exist_ok=True)
-        space.remember(shown, hints=count)
+        space.remember(problem, hints=count)
 
 
 @main.command()
-@click.argument("problem", metavar="NN")
+@click.argument("word", metavar="NN")
 @click.option("--give-up", is_flag=True, help="Show it even though you have not passed.")
 @click.pass_obj
-def solution(folder: str | None, problem: str, give_up: bool) -> None:
+def solution(folder: str | None, word: str, give_up: bool) -> None:
     """Read the reference of problem NN, once you have passed it."""
-    shown = catalog.find(problem)
+    problem = catalog.find(word)
     space = workspace.find(folder)
-    passed = space.progress().get(shown.name, workspace.Progress()).verdict == "PASS"
+    passed = space.progress().get(problem.name, workspace.Progress()).verdict == "PASS"
     if not passed and not give_up:
         raise UsageError(
-            f"You have not passed problem {shown.label} yet. `grade hint {shown.label}` helps; "
-            f"`grade solution {shown.label} --give-up` shows the answer anyway."
+            f"You have not passed problem {problem.label} yet. `grade hint {problem.label}` helps; "
+            f"`grade solution {problem.label} --give-up` shows the answer anyway."
         )
-    text = catalog.solution_path(shown).read_text(encoding="utf-8")
+    text = catalog.solution_path(problem).read_text(encoding="utf-8")
     if not passed:
-        space.remember(shown, given_up=True)
+        space.remember(problem, given_up=True)
     click.echo(text, nl=False)
 
 
@@ -315,7 +314,7 @@ def doctor(folder: str | None) -> None:
 
     fine = True
     for finding in doctor_.examine(workspace.find(folder)):
-        click.echo(f"{'ok   ' if finding.fine else 'CHECK'} {finding.subject:17} {finding.says}")
+        click.echo(f"{'ok   ' if finding.fine else 'CHECK'} {finding.subject:17} {finding.state}")
         if finding.remedy:
             click.echo(f"{'':24}{finding.remedy}")
         fine = fine and (finding.fine or not finding.serious)

@@ -1,4 +1,4 @@
-"""The commands of `grade` for teachers: hand out, grade a class, put the grader where a course system runs it."""
+"""The commands of `grade` for teachers: hand out problems, grade a class, export the grader to a course system."""
 
 from pathlib import Path
 
@@ -17,23 +17,30 @@ GRADEBOOKS = ("canvas", "nbgrader")
     required=True,
     metavar="RESULTS",
     type=click.Path(path_type=Path),
-    help="The folder for the results.",
-)
-@click.option("--problems", metavar="LIST", help="Which, such as 01-08,12 [default: all that somebody handed in].")
-@click.option("--seed-file", type=click.Path(path_type=Path), help="A file with a secret, which decides the cases.")
-@click.option("--jobs", type=click.IntRange(1, 256), help="Submissions graded at a time [default: one a core].")
-@click.option(
-    "--timeout", type=click.FloatRange(0, 86400, min_open=True), metavar="S", help="Seconds each submission may take."
+    help="Folder for the results.",
 )
 @click.option(
-    "--accept-isolation", type=click.Choice(["partial", "weak"]), help="Grade although isolation is not strict."
+    "--problems", metavar="LIST", help="Problems to grade, such as 01-08,12 [default: all that were submitted]."
+)
+@click.option("--seed-file", type=click.Path(path_type=Path), help="File with a secret seed for the hidden cases.")
+@click.option("--jobs", type=click.IntRange(1, 256), help="Submissions graded at a time [default: one per core].")
+@click.option(
+    "--timeout",
+    type=click.FloatRange(0, 86400, min_open=True),
+    metavar="S",
+    help="Time limit for each submission, in seconds.",
+)
+@click.option(
+    "--accept-isolation",
+    type=click.Choice(["partial", "weak"]),
+    help="Grade even if isolation is only partial or weak.",
 )
 @click.option(
     "--format",
     "formats",
     type=click.Choice([*FORMATS, *GRADEBOOKS]),
     multiple=True,
-    help="Write the marks as another system reads them, too.",
+    help="Also write the scores in the format of another system.",
 )
 @click.option("--scheduler", metavar="ADDRESS", help="Grade on a Dask cluster (tcp://HOST:PORT).")
 def batch(
@@ -49,9 +56,9 @@ def batch(
 ) -> None:
     """Grade a class.
 
-    SUBMISSIONS is a folder or archive with one folder for each learner, or an export of Gradescope, Canvas or Moodle as it
-    comes. RESULTS gets results.csv, results.sqlite and a summary. The same command goes on where an earlier one was
-    interrupted, and grades only what has changed.
+    SUBMISSIONS is a folder or archive with one folder per learner, or an unmodified Gradescope, Canvas or Moodle export.
+    Results and a summary are written to RESULTS. Rerun the command to resume an interrupted batch; it grades only what is
+    new or has changed.
     """
     from grader.batch import command
     from grader.isolation.level import Level
@@ -65,12 +72,12 @@ def batch(
 
 @click.command()
 @click.argument("directory", type=click.Path(path_type=Path))
-@click.option("--problems", metavar="LIST", help="Which, such as 01-08,12 [default: all].")
+@click.option("--problems", metavar="LIST", help="Problems to include, such as 01-08,12 [default: all].")
 def pack(directory: Path, problems: str | None) -> None:
-    """Make the learners' bundle: all but the solutions, in DIRECTORY.
+    """Create the learners' bundle, without the solutions.
 
-    Pages, stubs and the grader are there, and `grade problem` works: it knows what the references give on the public cases,
-    and nothing of how.
+    DIRECTORY gets the pages, the stubs and the grader. `grade problem` works in it, because it also gets the references'
+    recorded outputs for the public cases.
     """
     from grader.course import catalog
     from grader.handout import pack as pack_
@@ -82,19 +89,22 @@ def pack(directory: Path, problems: str | None) -> None:
 
 @click.group()
 def export() -> None:
-    """Put the grader where a course system runs it."""
+    """Export the grader to a course system that runs it."""
 
 
 @export.command()
 @click.argument("archive", type=click.Path(path_type=Path))
-@click.option("--problems", metavar="LIST", required=True, help="Which, such as 01-08,12.")
+@click.option("--problems", metavar="LIST", required=True, help="Problems to include, such as 01-08,12.")
 @click.option(
     "--seed-file",
     type=click.Path(path_type=Path),
-    help="A file with a secret that decides the cases [default: a new one].",
+    help="File with a secret seed for the hidden cases [default: a new one].",
 )
 def gradescope(archive: Path, problems: str, seed_file: Path | None) -> None:
-    """Make a Gradescope autograder: ARCHIVE is the zip file to upload. It holds the solutions; do not hand it out."""
+    """Create a Gradescope autograder.
+
+    ARCHIVE is the zip file to upload. It contains the solutions; do not hand it out.
+    """
     from grader.course import catalog
     from grader.handout import export as export_
 
@@ -104,9 +114,12 @@ def gradescope(archive: Path, problems: str, seed_file: Path | None) -> None:
 
 @export.command()
 @click.argument("directory", type=click.Path(path_type=Path))
-@click.option("--problems", metavar="LIST", required=True, help="Which, such as 01-08,12.")
+@click.option("--problems", metavar="LIST", required=True, help="Problems to include, such as 01-08,12.")
 def github(directory: Path, problems: str) -> None:
-    """Make a GitHub Classroom assignment: DIRECTORY is the repository to start from, with its workflow and the bundle."""
+    """Create a GitHub Classroom assignment.
+
+    DIRECTORY becomes the template repository. It contains the learners' bundle and a workflow that grades it.
+    """
     from grader.course import catalog
     from grader.handout import export as export_
 

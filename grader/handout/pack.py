@@ -1,12 +1,13 @@
-"""The bundle that learners get: pages, stubs, definitions and the grader; of the references their answers only."""
+"""The learners' bundle: pages, stubs, definitions and the grader, with the references' outputs but without the references."""
 
 import shutil
-import tomllib
+import tempfile
 from collections.abc import Iterator, Sequence
-from importlib.metadata import version
+from contextlib import contextmanager
 from pathlib import Path
 
 from commandline.errors import UsageError
+from grader.handout import project
 from grader.judge import recorded
 from grader.paths import ROOT
 from grader.problem import Problem
@@ -16,35 +17,60 @@ _LEFT_OUT = shutil.ignore_patterns("__pycache__", "*.pyc", recorded.OUTPUTS)
 
 
 def pack(directory: Path, problems: Sequence[Problem]) -> Iterator[str]:
-    """Makes the bundle of these problems; says what is in it. Raises UsageError if the folder is there and not empty."""
+    """Creates the bundle of these problems; yields lines for the terminal.
+
+    Raises UsageError if the folder exists and is not empty, or cannot be written. The bundle is created whole or not at all.
+    """
+    with new_folder(directory) as folder:
+        yield from fill(folder, problems)
+    yield f"{directory}: {len(problems)} problems, without their solutions"
+
+
+@contextmanager
+def new_folder(directory: Path) -> Iterator[Path]:
+    """A temporary folder to fill, which becomes `directory` at the end. After an exception nothing is left of it.
+
+    Raises UsageError if `directory` exists and is not empty, or cannot be written.
+    """
     if directory.exists() and (not directory.is_dir() or any(directory.iterdir())):
-        raise UsageError(f"{directory} is there already; name a new folder for the bundle.")
+        raise UsageError(f"{directory} already exists and is not empty; choose a new folder.")
+    target = directory.resolve()
     try:
-        yield from _pack(directory, problems)
+        target.parent.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryDirectory(dir=target.parent, prefix=".new-", ignore_cleanup_errors=True) as name:
+            folder = Path(name) / "bundle"
+            folder.mkdir()  # with default permissions: the temporary folder is private to its owner
+            yield folder
+            if target.is_dir():  # not replaced, because it may be the current folder of a shell
+                for path in folder.iterdir():
+                    shutil.move(path, target)
+            else:
+                folder.rename(target)
     except OSError as error:
-        raise UsageError(f"{error.filename or directory} cannot be written: {error.strerror}.") from None
+        raise UsageError(f"{directory} cannot be written: {error.strerror or error}.") from None
 
 
-def _pack(directory: Path, problems: Sequence[Problem]) -> Iterator[str]:
-    # The trainer holds a whole GPT: it is handed out with the capstone, which needs it, and not before.
+def fill(folder: Path, problems: Sequence[Problem]) -> Iterator[str]:
+    """Writes the bundle of these problems to an empty folder; yields a line for each."""
+    # The trainer contains a whole GPT, so it is handed out only with the capstone, which needs it.
     needs_harness = any("from harness" in _probes(problem) for problem in problems)
     packages = [*PACKAGES, *(["harness"] if needs_harness else [])]
     for package in packages:
-        shutil.copytree(ROOT / package, directory / package, ignore=_LEFT_OUT)
-    (directory / "problems").mkdir()
-    shutil.copy(ROOT / "problems" / "__init__.py", directory / "problems")
+        shutil.copytree(ROOT / package, folder / package, ignore=_LEFT_OUT)
+    (folder / "problems").mkdir()
+    shutil.copy(ROOT / "problems" / "__init__.py", folder / "problems")
     for problem in problems:
-        target = directory / "problems" / problem.name
+        target = folder / "problems" / problem.name
         shutil.copytree(problem.folder, target, ignore=_LEFT_OUT)
         count = recorded.record(problem, target)
-        yield f"{problem.name}  {count} answers"
-    (directory / "pyproject.toml").write_text(
-        _pyproject([*packages, "problems"], harness=needs_harness), encoding="utf-8"
-    )
+        yield f"{problem.name}  {count} recorded outputs"
     first = problems[0]
-    (directory / "README.md").write_text(_README.format(label=first.label, name=first.name), encoding="utf-8")
-    shutil.copy(ROOT / "LICENSE", directory)
-    yield f"{directory}: {len(problems)} problems, without their solutions"
+    for name, text in {
+        project.PROJECT_FILE: project.project_file([*packages, "problems"]),
+        project.LICENSE: project.license_text(),
+        "README.md": _README.format(label=first.label, name=first.name),
+    }.items():
+        (folder / name).write_text(text, encoding="utf-8")
 
 
 def _probes(problem: Problem) -> str:
@@ -52,37 +78,9 @@ def _probes(problem: Problem) -> str:
     return path.read_text(encoding="utf-8") if path.is_file() else ""
 
 
-def _pyproject(packages: Sequence[str], *, harness: bool) -> str:
-    """The bundle's own: hypothesis as it is here, because it draws the cases that there are answers for."""
-    ours = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
-    project = ours["project"]
-    drawing = f"hypothesis=={version('hypothesis')}"
-    needed = [drawing if name.startswith("hypothesis") else name for name in project["dependencies"]]
-    programs = {name: entry for name, entry in project["scripts"].items() if harness or name != "harness"}
-    build = ours["build-system"]
-    lines = [
-        "[build-system]",
-        f"requires = {_list(build['requires'])}",
-        f'build-backend = "{build["build-backend"]}"',
-        "",
-    ]
-    lines += ["[project]", f'name = "{project["name"]}"', f'version = "{project["version"]}"']
-    lines += [f'requires-python = "{project["requires-python"]}"', f"dependencies = {_list(needed)}"]
-    lines += ["", "[project.scripts]"]
-    lines += [f'{name} = "{entry}"' for name, entry in programs.items()]
-    lines += ["", "[project.entry-points.pytest11]"]
-    lines += [f'{name} = "{entry}"' for name, entry in project["entry-points"]["pytest11"].items()]
-    lines += ["", "[tool.uv.build-backend]", 'module-root = ""', f"module-name = {_list(sorted(packages))}"]
-    return "\n".join(lines) + "\n"
-
-
-def _list(items: Sequence[str]) -> str:
-    return "[" + ", ".join(f'"{item}"' for item in items) + "]"
-
-
 _README = """# GPT Kata: exercises
 
-Install it once (Python 3.11 or newer and pip; run it in this folder):
+Requires Python 3.11+ and pip. Install once, from this folder:
 
 ```sh
 python3 -m venv --without-pip .venv && python3 -m pip --python .venv install -q -e .
@@ -91,11 +89,11 @@ python3 -m venv --without-pip .venv && python3 -m pip --python .venv install -q 
 Then:
 
 ```sh
-.venv/bin/grade start            # makes attempts/: a file to fill in for every problem, and the pages
+.venv/bin/grade start            # creates attempts/: a file to fill in for every problem, and the pages
 .venv/bin/grade show {label}          # read the page
 .venv/bin/grade problem {label}       # grade attempts/{name}.py
-.venv/bin/grade hint {label}          # a nudge, then a bigger one
+.venv/bin/grade hint {label}          # hints, one at a time
 ```
 
-Your file is compared with what the reference gives on the examples that are here. Your teacher's cases are others.
+Your file is graded on public examples, for which this folder has the reference's outputs. Your teacher grades it on other cases.
 """

@@ -21,20 +21,20 @@ from commandline.spelling import nearest
 from grader.problem import Case, ProblemName
 from grader.worker.pytrees import BadOutputError, described, named
 from grader.worker.subject import Reading, Subject
-from harness.config import Config
-from harness.data import PADDING, validation_batches
+from harness.config import RENAMED, Config
+from harness.data.batches import PADDING, validation_batches
+from harness.data.sources import pocket_version
+from harness.data.tokenizer import get_tokenizer
 from harness.errors import HarnessError
-from harness.pieces import Pieces, tried
-from harness.runs import Run
-from harness.sample import PROMPTS, Sampling, encode_prompt
-from harness.session import Session, open_session
-from harness.sources import pocket_version
-from harness.tokenizer import get_tokenizer
-from harness.train import train
-from harness.trials import MODULES
+from harness.model.sampling import PROMPTS, Sampling, encode_prompt
+from harness.pieces.load import Pieces, check_pieces
+from harness.pieces.registry import MODULES
+from harness.run.folder import Run
+from harness.run.loop import train
+from harness.run.session import Session, open_session
 
 SECOND_PROCESS = True
-OPEN = ("learning_rate", "warmup_steps", "final_learning_rate", "weight_decay", "beta2", "clip_norm")
+OPEN = ("learning_rate", "warmup_steps", "final_lr_fraction", "weight_decay", "beta2", "clip_norm")
 STORIES, LONGEST = 3, 400
 _numbers = itertools.count()
 # These read files of the harness, so they run before the worker is confined.
@@ -61,13 +61,13 @@ def assembled(subject: Subject, case: Case) -> Reading:
     """Whether the untrained model's logits depend on later tokens, and how far the run's loss is from that of its logits."""
     with _sentences():
         session = _session(subject, case)
-        model = session.programs.model(session.programs.create())
-        rows = np.stack([session.held_out[index] for index in range(session.config.batch_size)])
+        model = session.functions.model(session.functions.init())
+        rows = np.stack([session.validation_windows[index] for index in range(session.config.batch_size)])
         ids = np.maximum(rows[:, :-1], 0)
         moved = ids.copy()
         moved[:, -1] = (moved[:, -1] + 1) % session.config.vocab_size
         before, after = (np.asarray(_logits(model, x))[:, :-1] for x in (ids, moved))
-        total, count = session.programs.evaluate(session.programs.create(), session.put(rows))
+        total, count = session.functions.eval_step(session.functions.init(), session.put(rows))
         off = float(total) / int(count) - _cross_entropy(model, [rows])
     return Reading({"looks_ahead": np.int32(not np.array_equal(before, after)), "loss_off_by": np.float32(off)})
 
@@ -83,7 +83,7 @@ def resumed(subject: Subject, case: Case) -> Reading:
     if subject.elsewhere is None:
         raise BadOutputError("this system cannot fork a process, which this problem requires; grade it on Linux")
     session, uninterrupted = _short_run(subject, case)
-    options = {"folder": str(session.run.folder), "names": list(session.found)}
+    options = {"folder": str(session.run.folder), "names": list(session.piece_by_name)}
     resumed_run = subject.elsewhere("second_half", options)
     differing = {
         key: np.int32(
@@ -105,7 +105,7 @@ def second_half(subject: Subject, case: Case, *, folder: str, names: list[str]) 
     shutil.rmtree(copy.folder / "checkpoints" / str(case.values["steps"]))
     with _sentences():
         session = _session(subject, case, names, copy, eval_every=case.values["steps"] // 2)
-        train(session, say=_ignore, watch=lambda step, note: None)
+        train(session, log=_ignore, on_step=lambda step, note: None)
         return Reading(_end(session))
 
 
@@ -113,16 +113,17 @@ def trained(subject: Subject, case: Case) -> Reading:
     """The validation loss of a whole run, computed from its logits alone, and how its stories end."""
     with _sentences():
         session = _session(subject, case)
-        train(session, say=_ignore, watch=_reporter(subject, session, "training"))
+        train(session, log=_ignore, on_step=_reporter(subject, session, "training"))
         state = _state(session)
         loss = _cross_entropy(
-            session.programs.model(state), validation_batches(replace(session.config, eval_batches=0), session.held_out)
+            session.functions.model(state),
+            validation_batches(replace(session.config, eval_batches=0), session.validation_windows),
         )
         stories = [_story(session, state, number) for number in range(STORIES)]
     _forget(session.run)
     ended = [story for story in stories if len(story) < LONGEST]
     past = any(session.prepared.end_of_text in story for story in stories)
-    text = PROMPTS["next"] + _tokenizer.decode(min(ended or stories, key=len))
+    text = PROMPTS["next_token"] + _tokenizer.decode(min(ended or stories, key=len))
     return Reading(
         {"validation_loss": np.float32(loss), "stories": np.int32(1 if past else 0 if ended else 2)},
         [f"validation loss {loss:.2f}; a story: {text}"],
@@ -145,7 +146,7 @@ def _short_run(subject: Subject, case: Case) -> tuple[Session, dict[str, Any]]:
     if key not in subject.memo:
         with _sentences():
             session = _session(subject, case, eval_every=int(case.values["steps"]) // 2)
-            train(session, say=_ignore, watch=_reporter(subject, session, "a short run"))
+            train(session, log=_ignore, on_step=_reporter(subject, session, "a short run"))
             subject.memo[key] = session, _end(session)
     session_and_end: tuple[Session, dict[str, Any]] = subject.memo[key]
     return session_and_end
@@ -166,8 +167,12 @@ def _offered(subject: Subject) -> dict[str, Any]:
 
 
 def _chosen(subject: Subject, steps: int) -> dict[str, Any]:
-    """The settings that `settings` returns, the warm-up at most half of the run. Raises BadOutputError if one is not allowed."""
-    chosen: dict[str, Any] = subject.call("settings", returns=(dict, "a dictionary of numbers by name"))
+    """The settings that `settings` returns, by their present names, with the warm-up at most half of the run.
+
+    Raises BadOutputError if one is not allowed.
+    """
+    returned: dict[str, Any] = subject.call("settings", returns=(dict, "a dictionary of numbers by name"))
+    chosen = {RENAMED.get(name, (name, {}))[0]: value for name, value in returned.items()}
     for name, value in chosen.items():
         if name not in OPEN:
             raise BadOutputError(f"`settings` sets {name!r}, which is fixed here; you may set {', '.join(OPEN)}")
@@ -187,21 +192,21 @@ def _session(
 
     def opened() -> Session:
         offered, steps = _offered(subject), int(case.values["steps"])
-        known = None if names is None else Pieces(Path(), found={name: offered[name] for name in names})
+        known = None if names is None else Pieces(Path(), by_name={name: offered[name] for name in names})
         pieces = known or _tried(subject, offered)
         config = Config(
-            form="padded", activation="relu", mesh="1x1", eval_batches=1, eval_every=eval_every or steps,
+            packing="padded", activation="relu", mesh="1x1", eval_batches=1, eval_every=eval_every or steps,
             **dict[str, Any](case.values), **_chosen(subject, steps),
         )  # fmt: skip
-        return open_session(Run(Path()), config, pieces if pieces.found else None, say=_ignore, quiet=True)
+        return open_session(Run(Path()), config, pieces if pieces.by_name else None, log=_ignore, quiet=True)
 
     session = subject.once(f"session {eval_every}", case, opened)
-    create = functools.partial(session.programs.create, case.seed)
+    init = functools.partial(session.functions.init, case.seed)
     return replace(
         session,
         run=run or Run(Path.cwd() / f"run-{next(_numbers)}"),
         config=replace(session.config, seed=case.seed),
-        programs=replace(session.programs, create=create),
+        functions=replace(session.functions, init=init),
     )
 
 
@@ -210,7 +215,7 @@ def _tried(subject: Subject, offered: dict[str, Any]) -> Pieces:
     if "tried" not in subject.memo:
         subject.say("checking your pieces")
         try:
-            subject.memo["tried"] = tried(offered, Path())
+            subject.memo["tried"] = check_pieces(offered, Path())
         except HarnessError as error:
             subject.memo["tried"] = error
     outcome: Pieces | HarnessError = subject.memo["tried"]
@@ -234,17 +239,17 @@ def _reporter(subject: Subject, session: Session, what: str) -> Any:
 def _end(session: Session) -> dict[str, Any]:
     """The losses after the checkpoint in the middle, and the parameters at the end."""
     losses = [entry["loss"] for entry in session.run.metrics()[session.config.eval_every :]]
-    model = session.programs.model(_state(session))
+    model = session.functions.model(_state(session))
     return {"losses": np.array(losses, np.float32)} | jax.tree.map(np.asarray, named(nnx.state(model), "model"))
 
 
 def _state(session: Session) -> Any:
     """The state at the last step."""
-    checkpoints = session.checkpoints()
+    checkpointer = session.checkpointer()
     try:
-        return checkpoints.restore(session.config.steps, session.programs.abstract).state
+        return checkpointer.restore(session.config.steps, session.functions.abstract_state).state
     finally:
-        checkpoints.close()
+        checkpointer.close()
 
 
 def _logits(model: Any, ids_BT: Any) -> jax.Array:
@@ -273,7 +278,7 @@ def _cross_entropy(model: Any, batches: Any) -> float:
 def _story(session: Session, state: Any, number: int) -> list[int]:
     sampling = Sampling(temperature=0.8, max_tokens=LONGEST)
     number = (session.config.seed + number) % 2**31
-    return list(session.tokens(state, encode_prompt(_tokenizer, PROMPTS["next"]), sampling, number))
+    return list(session.tokens(state, encode_prompt(_tokenizer, PROMPTS["next_token"]), sampling, number))
 
 
 def _ignore(sentence: str) -> None:

@@ -12,5 +12,5 @@ def pieces() -> dict[str, Any]:
 
 
 def settings() -> dict[str, float]:
-    """How to train: any of learning_rate, warmup_steps, final_learning_rate, weight_decay, beta2 and clip_norm."""
+    """How to train: any of learning_rate, warmup_steps, final_lr_fraction, weight_decay, beta2 and clip_norm."""
     raise NotImplementedError

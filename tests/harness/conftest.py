@@ -1,5 +1,6 @@
-"""What the harness's tests share: a strict JAX with eight CPU devices, a cache of their own, small runs."""
+"""Fixtures of the harness tests: a strict JAX with eight CPU devices, a cache of their own, small runs."""
 
+import importlib
 import os
 import shutil
 import subprocess
@@ -15,15 +16,17 @@ from jaxtyping import install_import_hook
 
 from grader.worker.main import QUICK_TO_COMPILE
 
-os.environ["XLA_FLAGS"] = QUICK_TO_COMPILE  # for this process, whose JAX has not begun, and for those that tests start
+os.environ["XLA_FLAGS"] = (
+    QUICK_TO_COMPILE  # for this process, which has not used JAX yet, and for those that tests start
+)
 jax.config.update("jax_num_cpu_devices", 8)
 
 with install_import_hook("harness", "beartype.beartype"):
-    from harness import train  # noqa: F401 - all that follows is checked against its annotations
+    importlib.import_module("harness.run.loop")  # it and all its imports check their annotations at run time
 
 from harness.config import Config
-from harness.pieces import Pieces, load_pieces
-from harness.trials import MODULES
+from harness.pieces.load import Pieces, load_pieces
+from harness.pieces.registry import MODULES
 from tests.conftest import ROOT, Run
 
 TINY = Config(
@@ -39,14 +42,14 @@ Harness = Callable[..., Run]
 
 @pytest.fixture(scope="session", autouse=True)
 def harness_cache(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """One cache for all test processes, and none of the user's."""
+    """One cache for all test processes, separate from the user's."""
     base = tmp_path_factory.getbasetemp()
     folder = (base.parent if "PYTEST_XDIST_WORKER" in os.environ else base) / "harness-cache"
     os.environ["HARNESS_CACHE"] = str(folder)
-    # For the processes that tests start: most compile the same small programs.
+    # For the processes that tests start, most of which compile the same small programs.
     os.environ["JAX_COMPILATION_CACHE_DIR"] = str(folder / "programs")
     os.environ["JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS"] = "0.05"
-    # For this process, which makes the same programs again and again. Entries are not written whole, so it shares them with none.
+    # For this process, which compiles the same programs repeatedly. Not shared, because JAX does not write entries atomically.
     jax.config.update("jax_compilation_cache_dir", str(base / "programs"))
     jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.0)
     reset_cache()
@@ -63,22 +66,22 @@ def stories_file(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def tiny(stories_file: Path) -> Config:
-    """A run of six steps that takes a second."""
+    """A run of six steps, which takes a second."""
     return replace(TINY, data=str(stories_file))
 
 
 def command(*args: object) -> list[str]:
-    """`harness ARGS` as a command line that does not depend on what is installed where."""
+    """`harness ARGS` as a command line that works without an installation."""
     boot = f"import sys; sys.path.insert(0, {str(ROOT)!r}); from harness.cli import main; main()"
     return [sys.executable, "-W", "error", "-c", boot, *map(str, args)]
 
 
 @pytest.fixture
 def harness(tmp_path: Path) -> Harness:
-    """Runs `harness ARGS` in an empty folder, as a process."""
+    """Runs `harness ARGS` as a process in an empty folder."""
 
     def run(*args: object, timeout: float = 300, **env: str) -> Run:
-        done = subprocess.run(
+        process = subprocess.run(
             command(*args),
             cwd=tmp_path,
             env={**os.environ, **env},
@@ -87,28 +90,28 @@ def harness(tmp_path: Path) -> Harness:
             timeout=timeout,
             check=False,
         )
-        return Run(done.returncode, done.stdout, done.stderr)
+        return Run(process.returncode, process.stdout, process.stderr)
 
     return run
 
 
 @pytest.fixture(autouse=True)
 def strict_ranks() -> Iterator[None]:
-    """No array is broadcast to another rank in silence."""
+    """Implicit rank promotion raises an error."""
     with jax.numpy_rank_promotion("raise"):
         yield
 
 
 @pytest.fixture
 def strict_dtypes() -> Iterator[None]:
-    """No dtype is promoted in silence. (optax and bfloat16 in Flax do promote, so this is not for all tests.)"""
+    """Implicit dtype promotion raises an error. Not for all tests: optax, and Flax in bfloat16, promote dtypes."""
     with jax.numpy_dtype_promotion("strict"):
         yield
 
 
 @pytest.fixture
 def one_device() -> Iterator[None]:
-    """A mesh of one device in context."""
+    """Sets a mesh of one device."""
     with jax.set_mesh(
         jax.make_mesh(
             (1, 1), ("data", "model"), axis_types=(jax.sharding.AxisType.Auto,) * 2, devices=jax.devices()[:1]
@@ -118,7 +121,7 @@ def one_device() -> Iterator[None]:
 
 
 def copy_reference(folder: Path) -> Path:
-    """All the reference solutions that are pieces, in `folder`, and none imported from elsewhere."""
+    """Copies all reference solutions that are pieces to `folder`, and forgets imports of others."""
     folder.mkdir(exist_ok=True)
     for module in set(MODULES.values()):
         sys.modules.pop(module, None)
@@ -128,7 +131,7 @@ def copy_reference(folder: Path) -> Path:
 
 @pytest.fixture
 def workspace(tmp_path: Path) -> Iterator[Path]:
-    """A folder with all the reference solutions that are pieces."""
+    """A folder with all reference solutions that are pieces."""
     path = list(sys.path)
     yield copy_reference(tmp_path / "attempts")
     sys.path[:] = path
@@ -142,6 +145,6 @@ def _all_pieces(tmp_path_factory: pytest.TempPathFactory) -> Pieces:
 
 
 @pytest.fixture
-def found(_all_pieces: Pieces) -> Pieces:
-    """All the reference's pieces, tried once for all tests."""
-    return replace(_all_pieces, found=dict(_all_pieces.found))
+def pieces(_all_pieces: Pieces) -> Pieces:
+    """All pieces of the reference, smoke-tested once for all tests."""
+    return replace(_all_pieces, by_name=dict(_all_pieces.by_name))

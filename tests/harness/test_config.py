@@ -1,74 +1,115 @@
-"""Settings as people type them."""
+"""Settings from the command line and from config.json."""
 
+import json
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from harness.config import PRESETS, Config, preset
+from harness.config import PRESETS, RENAMED, Config, describe_settings, preset
 from harness.errors import UsageError
 
 
 @pytest.mark.parametrize("name", PRESETS)
-def test_every_preset_is_a_config_and_comes_back_from_a_file(name: str, tmp_path: Path) -> None:
+def test_every_preset_is_valid_and_survives_a_file(name: str, tmp_path: Path) -> None:
     config = replace(preset(name), pieces=("MiniGPT abc",))
     (tmp_path / "config.json").write_text(config.to_json())
     assert Config.load(tmp_path / "config.json") == config
 
 
-def test_settings_are_parsed_by_their_kind() -> None:
+def test_settings_are_parsed_by_their_type() -> None:
     config = preset("pocket").with_settings(
         {"learning_rate": "2e-4", "fsdp": "true", "steps": "70", "norm": "post", "data": "a.txt"}
     )
-    assert (config.learning_rate, config.fsdp, config.steps, config.norm, config.data) == (
-        2e-4,
-        True,
-        70,
-        "post",
-        "a.txt",
-    )
+    values = (config.learning_rate, config.fsdp, config.steps, config.norm, config.data)
+    assert values == (2e-4, True, 70, "post", "a.txt")
 
 
 @pytest.mark.parametrize(
-    ("settings", "sentence"),
+    ("settings", "message"),
     [
         ({"learning_rat": "1"}, "Did you mean learning_rate"),
+        ({"zzzzzz": "1"}, "`harness settings` lists them"),
         ({"steps": "many"}, "write a whole number"),
-        ({"steps": "0"}, "at least 1|fewer than"),
+        ({"steps": "0"}, "steps=0 is not valid; it must be at least 1"),
         ({"norm": "mid"}, "choose pre, post or none"),
         ({"tied_head": "perhaps"}, "write true or false"),
         ({"num_heads": "5"}, "num_heads=5 does not divide d_model=128"),
-        ({"num_heads": "0"}, "num_heads=0 must be at least 1"),
-        ({"accumulate": "0"}, "accumulate=0 must be at least 1"),
+        ({"num_heads": "0"}, "num_heads=0 is not valid; it must be at least 1"),
+        ({"grad_accumulation_steps": "0"}, "grad_accumulation_steps=0 is not valid; it must be at least 1"),
         ({"batch_size": "-4"}, "must be at least 1"),
-        ({"accumulate": "5"}, "accumulate=5 does not divide batch_size"),
-        ({"mesh": "4by2"}, "is no mesh"),
-        ({"mesh": "0x2"}, "is no mesh"),
-        ({"dropout": "1"}, "less than 1"),
-        ({"learning_rate": "nan"}, "learning_rate=nan"),
-        ({"warmup_steps": "5000"}, "must be fewer than steps"),
-        ({"weight_decay": "-1"}, "not negative"),
+        ({"grad_accumulation_steps": "5"}, "grad_accumulation_steps=5 does not divide batch_size"),
+        ({"mesh": "4by2"}, "mesh=4by2 is not valid; write DATAxMODEL device counts, such as 4x2"),
+        ({"mesh": "0x2"}, "mesh=0x2 is not valid"),
+        ({"dropout": "1"}, "at least 0 and less than 1"),
+        ({"learning_rate": "nan"}, "learning_rate=nan is not valid"),
+        ({"learning_rate": "inf"}, "learning_rate=inf is not valid"),
+        ({"warmup_steps": "5000"}, "warmup_steps=5000 is not valid; it must be less than steps=2400"),
+        ({"weight_decay": "-1"}, "weight_decay=-1.0 is not valid; it must be at least 0"),
+        ({"validation_fraction": "1"}, "more than 0 and less than 1"),
+        ({"seed": "-1"}, "seed=-1 is not valid; it must be at least 0 and less than 4,294,967,296"),
         ({"pieces": "x"}, "no setting 'pieces'"),
     ],
 )
-def test_what_is_wrong_is_said(settings: dict[str, str], sentence: str) -> None:
-    with pytest.raises(UsageError, match=sentence):
+def test_a_bad_setting_is_a_usage_error(settings: dict[str, str], message: str) -> None:
+    with pytest.raises(UsageError, match=message):
         preset("pocket").with_settings(settings)
 
 
-def test_an_unknown_preset_gets_the_nearest() -> None:
+def test_an_unknown_preset_names_the_nearest() -> None:
     with pytest.raises(UsageError, match="Did you mean six-by-192"):
         preset("six-by-129")
 
 
-def test_differences_name_what_changes_the_numbers_and_not_the_machine() -> None:
-    one = preset("pocket")
-    other = replace(one, steps=777, mesh="4x2", fsdp=True, remat=True)
-    assert one.differences(other) == [f"steps: {one.steps} -> 777"]
+def test_differences_list_what_changes_the_result_but_not_machine_settings() -> None:
+    config = preset("pocket")
+    other = replace(config, steps=777, mesh="4x2", fsdp=True, remat=True)
+    assert config.differences(other) == [f"steps: {config.steps} -> 777"]
 
 
 @pytest.mark.parametrize("text", ["", "[]", '{"steps": 5}', '{"pieces": [], "no_such": 1}'])
-def test_a_file_that_is_no_config(text: str, tmp_path: Path) -> None:
+def test_a_file_that_is_not_a_config(text: str, tmp_path: Path) -> None:
     (tmp_path / "config.json").write_text(text)
     with pytest.raises(UsageError, match="is not the config of a run"):
         Config.load(tmp_path / "config.json")
+
+
+OLD = {"form": "padded", "task": "same", "validation": 0.1, "accumulate": 4, "final_learning_rate": 0.2}
+
+
+def test_a_file_with_former_names_and_values_still_loads(tmp_path: Path) -> None:
+    assert set(OLD) == set(RENAMED)
+    settings = {**json.loads(preset("a-to-a").to_json()), **OLD}
+    for name, _ in RENAMED.values():
+        del settings[name]
+    (tmp_path / "config.json").write_text(json.dumps(settings))
+    wanted = replace(
+        preset("a-to-a"), packing="padded", objective="copy", validation_fraction=0.1, grad_accumulation_steps=4,
+        final_lr_fraction=0.2,
+    )  # fmt: skip
+    assert Config.load(tmp_path / "config.json") == wanted
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"accumulate": "2"}, "accumulate has been renamed; write grad_accumulation_steps=2"),
+        ({"task": "same"}, "task has been renamed; write objective=copy"),
+        ({"form": "padded"}, "form has been renamed; write packing=padded"),
+    ],
+)
+def test_a_former_name_on_the_command_line_names_the_new_one(settings: dict[str, str], message: str) -> None:
+    with pytest.raises(UsageError, match=message):
+        preset("pocket").with_settings(settings)
+
+
+def test_every_setting_is_described() -> None:
+    lines = describe_settings()
+    assert (
+        "seed=0: seed of the initialization, the data order and dropout (at least 0 and less than 4,294,967,296)"
+        in lines
+    )
+    assert {line.partition("=")[0] for line in lines} == set(json.loads(preset("pocket").to_json())) - {
+        "preset",
+        "pieces",
+    }

@@ -12,7 +12,7 @@ from grader.worker.pytrees import BadOutputError
 from grader.worker.subject import Subject
 from tests.conftest import ROOT, Grade
 
-GOOD = "def settings():\n    return {'learning_rate': 5e-3, 'warmup_steps': 10, 'final_learning_rate': 0.1}\n"
+GOOD = "def settings():\n    return {'learning_rate': 5e-3, 'warmup_steps': 10, 'final_lr_fraction': 0.1}\n"
 
 
 def write(folder: Path, text: str, *others: str) -> Path:
@@ -54,7 +54,7 @@ def failing(*args: object) -> float:
     [
         ({}, {"steps": 9000}, "'steps', which is fixed here"),
         ({}, {"learning_rate": "fast"}, "it must be a number"),
-        ({}, {"learning_rate": -1}, "must be a number and not negative"),
+        ({}, {"learning_rate": -1}, "learning_rate=-1.0 is not valid; it must be at least 0"),
         ({}, None, "must return a dictionary of numbers"),
         ([], fixed(), "must return a dictionary of pieces"),
         ({"MiniGTP": print}, fixed(), "did you mean 'MiniGPT'"),

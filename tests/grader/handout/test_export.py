@@ -1,22 +1,26 @@
-"""The grader where a course system runs it."""
+"""The autograders of course systems."""
 
 import json
 import os
 import shutil
 import subprocess
 import sys
+import tomllib
 import zipfile
 from pathlib import Path
 
+import pytest
 import yaml
 
+from grader.course import catalog
+from grader.handout import export
 from tests.conftest import ROOT, Grade, write_program
 
 GOOD = (ROOT / "solutions" / "p07_next_token_loss.py").read_text()
 
 
 def test_gradescope_autograder_runs(grade: Grade, tmp_path: Path):
-    """Its own script, with its folders moved here, and the programs that it calls replaced by ours."""
+    """Its script runs, with its folders moved to a temporary one and `grade` replaced by this course's."""
     assert grade("export", "gradescope", "autograder.zip", "--problems", "07").code == 0
     top = tmp_path / "autograder"
     with zipfile.ZipFile(tmp_path / "autograder.zip") as archive:
@@ -37,7 +41,7 @@ def test_gradescope_autograder_runs(grade: Grade, tmp_path: Path):
     assert done.returncode == 0, done.stderr
     result = json.loads((top / "results" / "results.json").read_text())
     assert result["score"] == 6
-    shutil.rmtree(course / "grader" / "batch")  # a fault of ours is told as one
+    shutil.rmtree(course / "grader" / "batch")  # to cause an internal error
     subprocess.run(["bash", "-c", script], env=os.environ, capture_output=True, check=False)
     assert "The autograder failed" in json.loads((top / "results" / "results.json").read_text())["output"]
 
@@ -64,10 +68,33 @@ def test_github_classroom_repository(grade: Grade, tmp_path: Path):
     assert output.read_text().count("\n") == 1
 
 
-def test_what_is_there_is_kept(grade: Grade, tmp_path: Path):
+def test_existing_files_are_kept(grade: Grade, tmp_path: Path):
     (tmp_path / "there.zip").write_text("mine")
     assert grade("export", "gradescope", "there.zip", "--problems", "07").code == 2
     assert (tmp_path / "there.zip").read_text() == "mine"
     run = grade("export", "gradescope", "new.zip", "--problems", "07", "--seed-file", "nowhere")
     assert run.code == 2
     assert not (tmp_path / "new.zip").exists()
+
+
+def test_exported_from_an_installed_course(site: Path, grade: Grade, tmp_path: Path):
+    """Where the course is installed without its repository, the autograder gets a project file that it can be installed from."""
+    run = grade("export", "gradescope", "autograder.zip", "--problems", "07", root=site)
+    assert run.code == 0, run.err
+    with zipfile.ZipFile(tmp_path / "autograder.zip") as archive:
+        names = archive.namelist()
+        project = tomllib.loads(archive.read("course/pyproject.toml").decode())
+    assert {"course/LICENSE", "course/solutions/p07_next_token_loss.py", "course/problems/__init__.py"} <= set(names)
+    packages = project["tool"]["uv"]["build-backend"]["module-name"]
+    assert packages == ["commandline", "grader", "harness", "problems", "solutions"]
+    assert not [name for name in names if "__pycache__" in name]
+
+
+def test_an_interrupted_assignment_leaves_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    def interrupt(*args: object) -> str:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(export, "_workflow", interrupt)
+    with pytest.raises(KeyboardInterrupt):
+        list(export.github(tmp_path / "assignment", [catalog.find("07")]))
+    assert list(tmp_path.iterdir()) == []

@@ -6,4 +6,4 @@ def pieces() -> dict:
 
 
 def settings() -> dict:
-    return {"learning_rate": 4e-3, "warmup_steps": 20, "final_learning_rate": 0.1}
+    return {"learning_rate": 4e-3, "warmup_steps": 20, "final_lr_fraction": 0.1}

@@ -16,4 +16,4 @@ def pieces() -> dict:
 
 
 def settings() -> dict:
-    return dict(learning_rate=6e-3, warmup_steps=15, final_learning_rate=0.2, clip_norm=0.5)
+    return dict(learning_rate=6e-3, warmup_steps=15, final_lr_fraction=0.2, clip_norm=0.5)

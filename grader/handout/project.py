@@ -1,0 +1,92 @@
+"""The project file and the license of a copy of the course, also where the course is installed without its repository."""
+
+import re
+import tomllib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from importlib.metadata import Distribution, PackageNotFoundError, distribution, version
+
+import tomli_w
+
+from grader.errors import CourseError
+from grader.paths import ROOT
+
+DISTRIBUTION = "gpt-kata"
+PROJECT_FILE = "pyproject.toml"
+LICENSE = "LICENSE"
+BUILD_SYSTEM = {"requires": ["uv_build>=0.8,<1"], "build-backend": "uv_build"}
+_EXTRA = re.compile(r";.*\bextra\s*==")
+
+
+@dataclass(frozen=True)
+class Metadata:
+    """The metadata that a copy of the course takes over. `scripts` and `plugins` map names to entry points."""
+
+    version: str
+    requires_python: str
+    dependencies: Sequence[str]
+    scripts: Mapping[str, str]
+    plugins: Mapping[str, str]
+
+
+def in_repository() -> bool:
+    """Whether the course runs from its repository, or from another folder with a project file."""
+    return (ROOT / PROJECT_FILE).is_file()
+
+
+def metadata() -> Metadata:
+    """The metadata in the repository's project file, else in the installed distribution. Raises CourseError."""
+    if in_repository():
+        project = tomllib.loads((ROOT / PROJECT_FILE).read_text(encoding="utf-8"))["project"]
+        return Metadata(
+            project["version"], project["requires-python"], project["dependencies"], project["scripts"],
+            project["entry-points"]["pytest11"],
+        )  # fmt: skip
+    installed = _installed()
+    groups: dict[str, dict[str, str]] = {"console_scripts": {}, "pytest11": {}}
+    for entry in installed.entry_points:
+        groups.setdefault(entry.group, {})[entry.name] = entry.value
+    dependencies = [requirement for requirement in installed.requires or [] if not _EXTRA.search(requirement)]
+    return Metadata(
+        installed.version, installed.metadata["Requires-Python"], dependencies, groups["console_scripts"], groups["pytest11"]
+    )  # fmt: skip
+
+
+def project_file(packages: Sequence[str]) -> str:
+    """The project file of a copy with these packages.
+
+    It pins the version of hypothesis, which draws the cases: the recorded outputs belong to the cases of this version.
+    """
+    course = metadata()
+    pin = f"hypothesis=={version('hypothesis')}"
+    return tomli_w.dumps({
+        "build-system": BUILD_SYSTEM,
+        "project": {
+            "name": DISTRIBUTION,
+            "version": course.version,
+            "requires-python": course.requires_python,
+            "dependencies": [pin if name.startswith("hypothesis") else name for name in course.dependencies],
+            "scripts": {name: entry for name, entry in course.scripts.items() if entry.split(".")[0] in packages},
+            "entry-points": {"pytest11": course.plugins},
+        },
+        "tool": {"uv": {"build-backend": {"module-root": "", "module-name": sorted(packages)}}},
+    })  # fmt: skip
+
+
+def license_text() -> str:
+    """The text of the license. Raises CourseError if it is missing."""
+    if in_repository():
+        return (ROOT / LICENSE).read_text(encoding="utf-8")
+    text = _installed().read_text(f"licenses/{LICENSE}")
+    if text is None:
+        raise CourseError(f"The installed {DISTRIBUTION} has no license file; reinstall the course.")
+    return text
+
+
+def _installed() -> Distribution:
+    try:
+        return distribution(DISTRIBUTION)
+    except PackageNotFoundError:
+        raise CourseError(
+            f"{ROOT} has no {PROJECT_FILE}, and {DISTRIBUTION} is not installed; reinstall the course."
+        ) from None

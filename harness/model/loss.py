@@ -1,0 +1,128 @@
+"""Cross-entropy over a large vocabulary that never holds all `(tokens, V)` logits at once.
+
+The forward pass computes the gradients of the head and of its input chunk by chunk, while the logits of a chunk exist. The
+backward pass only scales them, so nothing of the size of the logits is stored and nothing is computed twice.
+
+For the logits l (C, V) of a chunk with row maxima m: e = exp(l - m), s = sum e, loss = log s + m - l[target]. The softmax
+e / s is never formed: dx = (e @ W) / s and dW = e.T @ (x / s), minus the contribution of the targets.
+"""
+
+import functools
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+from jax.sharding import AbstractMesh, Mesh
+from jax.sharding import PartitionSpec as P
+from jaxtyping import Array, Float, Int
+
+from harness.model.gpt import Head
+
+# Tokens whose logits exist at once. On a CPU, small chunks stay in cache, but each one adds a pass over the head's gradient;
+# 128 was the fastest for V = 50,257 and D = 128 (benchmarks/train_throughput.py). GPUs and TPUs need large products.
+CHUNK = {"cpu": 128, "gpu": 4096, "tpu": 4096}
+
+
+def token_loss(
+    x_BTD: Float[Array, "B T D"],
+    targets_BT: Int[Array, "B T"],
+    head: Head,
+    chunk: int = 0,
+    mesh: Mesh | AbstractMesh | None = None,
+) -> Float[Array, ""]:
+    """The sum of the cross-entropies of all targets, in nats, as float32. Negative targets are padding and do not count.
+
+    On a mesh, `x` and the targets are sharded over `data`. The head is sharded over `model` if that divides its rows.
+    """
+    chunk = chunk or CHUNK.get(jax.default_backend(), 4096)
+    return _token_loss(x_BTD, head, targets_BT, chunk, mesh if mesh is not None and mesh.size > 1 else None)
+
+
+@functools.partial(jax.custom_vjp, nondiff_argnums=(3, 4))
+def _token_loss(x_BTD, head, targets_BT, chunk, mesh):
+    return _sharded(x_BTD, head, targets_BT, chunk, mesh, gradients=False)[0]
+
+
+def _forward(x_BTD, head, targets_BT, chunk, mesh):
+    return _sharded(x_BTD, head, targets_BT, chunk, mesh, gradients=True)
+
+
+def _backward(chunk, mesh, gradients, cotangent):
+    x, head = gradients
+    scale = lambda g: (cotangent * g).astype(g.dtype)  # noqa: E731
+    return scale(x), jax.tree.map(scale, head), None
+
+
+_token_loss.defvjp(_forward, _backward)
+
+
+def _sharded(x_BTD, head, targets_BT, chunk, mesh, gradients):
+    """The loss and its gradients `(x_BTD, Head)`. Each device computes its own tokens and its own rows of the head."""
+    if mesh is None:
+        return _local(x_BTD, targets_BT, head, chunk, gradients, lambda x: x, lambda x: x, lambda x: x, jnp.int32(0))
+    on_model = "model" if head.weight_VD.shape[0] % mesh.shape["model"] == 0 else None
+
+    def over(axis, reduce):
+        return (lambda x: reduce(x, axis)) if axis else (lambda x: x)
+
+    def local(x_BTD, targets_BT, head):
+        rows = head.weight_VD.shape[0]
+        first = jax.lax.axis_index("model") * rows if on_model else jnp.int32(0)
+        sums = over("data", jax.lax.psum), over(on_model, jax.lax.psum), over(on_model, jax.lax.pmax)
+        return _local(x_BTD, targets_BT, head, chunk, gradients, *sums, first)
+
+    x = P("data")
+    rows: Any = Head(P(on_model), None if head.bias_V is None else P(on_model))  # type: ignore[arg-type]
+    out = (P(), (x, rows)) if gradients else (P(), None)
+    return jax.shard_map(local, mesh=mesh, in_specs=(x, x, rows), out_specs=out, check_vma=False)(
+        x_BTD, targets_BT, head
+    )
+
+
+def _local(x_BTD, targets_BT, head, chunk, gradients, sum_data, sum_model, max_model, first):
+    """The share of one device. `first` is the token id of its first row of the head."""
+    B, T, D = x_BTD.shape
+    N = B * T
+    chunk = min(chunk, N)
+    chunks = -(-N // chunk)
+    pad = chunks * chunk - N
+    x_ND = jnp.pad(x_BTD.reshape(N, D), ((0, pad), (0, 0)))
+    targets_N = jnp.pad(targets_BT.reshape(N), (0, pad), constant_values=-1)
+    counts_N = (targets_N >= 0).astype(jnp.float32)
+    # Padding, and targets whose row is on another device, become the index V: reads give 0, writes are dropped.
+    V = head.weight_VD.shape[0]
+    row_N = jnp.where((targets_N >= first) & (targets_N < first + V), targets_N - first, V)
+    weight_VD = head.weight_VD.astype(x_ND.dtype)
+
+    def one_chunk(sums, inputs):
+        x_CD, row_C, counts_C = inputs
+        logits_CV = jnp.matmul(x_CD, weight_VD.T, preferred_element_type=jnp.float32)
+        if head.bias_V is not None:
+            logits_CV = logits_CV + head.bias_V[None]
+        max_C = max_model(logits_CV.max(-1))
+        exps_CV = jnp.exp(logits_CV - max_C[:, None])
+        total_C = sum_model(exps_CV.sum(-1))
+        target_C = sum_model(logits_CV.at[jnp.arange(chunk), row_C].get(mode="fill", fill_value=0.0))
+        loss = jnp.sum((jnp.log(total_C) + max_C - target_C) * counts_C)
+        if not gradients:
+            return sums + loss, None
+        scale_C = counts_C / total_C
+        exps_CV = exps_CV.astype(x_CD.dtype)
+        dx_CD = jnp.matmul(exps_CV, weight_VD, preferred_element_type=jnp.float32) * scale_C[:, None]
+        scaled_CD = (x_CD * scale_C[:, None]).astype(x_CD.dtype)
+        dweight_VD = sums[1].weight_VD + jnp.matmul(exps_CV.T, scaled_CD, preferred_element_type=jnp.float32)
+        dbias_V = None if head.bias_V is None else sums[1].bias_V + scale_C @ exps_CV.astype(jnp.float32)
+        return (sums[0] + loss, Head(dweight_VD, dbias_V)), dx_CD
+
+    zero = jnp.float32(0)
+    split = jax.tree.map(lambda a: a.reshape(chunks, chunk, *a.shape[1:]), (x_ND, row_N, counts_N))
+    if not gradients:
+        loss, _ = jax.lax.scan(one_chunk, zero, split)
+        return sum_data(loss), None
+    (loss, dhead), dx = jax.lax.scan(one_chunk, (zero, jax.tree.map(jnp.zeros_like, head)), split)
+    target_ND = weight_VD.at[row_N].get(mode="fill", fill_value=0.0)
+    dx_ND = sum_model(dx.reshape(-1, D) - target_ND.astype(jnp.float32))
+    dx_BTD = (dx_ND * counts_N[:, None])[:N].reshape(B, T, D).astype(x_BTD.dtype)
+    dweight_VD = dhead.weight_VD.at[row_N].add(-x_ND.astype(jnp.float32), mode="drop")
+    dbias_V = None if head.bias_V is None else dhead.bias_V.at[row_N].add(-1.0, mode="drop")
+    return sum_data(loss), (dx_BTD, jax.tree.map(sum_data, Head(dweight_VD, dbias_V)))

@@ -1,0 +1,191 @@
+"""Sampling: continues a prompt token by token, with a key-value cache, or by rerunning the whole window."""
+
+import codecs
+import functools
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Protocol, runtime_checkable
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import tiktoken
+from flax import nnx
+from jaxtyping import Array, Float, Int, PRNGKeyArray
+
+from harness.errors import UsageError
+from harness.model.gpt import GPT, Cache
+
+PROMPTS = {"next_token": "Once upon a time, there was", "copy": "Every effort moves you"}
+
+
+@dataclass(frozen=True)
+class Sampling:
+    """How the next token is chosen. Temperature 0 is greedy; top_k 0 and top_p 1 keep all tokens."""
+
+    temperature: float = 0.8
+    top_k: int = 0
+    top_p: float = 0.95
+    seed: int = 0
+    max_tokens: int = 256
+
+    def __post_init__(self) -> None:
+        for valid, option, rule in (
+            (self.temperature >= 0, f"--temperature {self.temperature}", "at least 0; 0 is greedy"),
+            (self.top_k >= 0, f"--top-k {self.top_k}", "at least 0; 0 keeps all tokens"),
+            (0 < self.top_p <= 1, f"--top-p {self.top_p}", "more than 0 and at most 1; 1 keeps all tokens"),
+            (self.max_tokens > 0, f"--max-tokens {self.max_tokens}", "at least 1"),
+        ):
+            if not valid:
+                raise UsageError(f"{option} is not valid; it must be {rule}.")
+
+
+def choose_token(logits_V: Float[Array, "V"], key: PRNGKeyArray, sampling: Sampling) -> Int[Array, ""]:
+    """Draws one token id: temperature first, then top-k, then top-p (Holtzman et al. 2020).
+
+    Top-p keeps the fewest tokens whose probabilities sum to at least p, including the one that reaches p.
+    """
+    if sampling.temperature == 0:
+        return jnp.argmax(logits_V)
+    scaled_V = logits_V / sampling.temperature
+    V = len(logits_V)
+    if sampling.top_k and sampling.top_k < V:
+        count = sampling.top_k
+    elif sampling.top_p < 1:
+        count = V
+    else:
+        return jax.random.categorical(key, scaled_V)
+    best, ids = jax.lax.top_k(scaled_V, count)
+    if sampling.top_p < 1:
+        probabilities = jax.nn.softmax(best)
+        before = jnp.cumsum(probabilities) - probabilities
+        best = jnp.where(before < sampling.top_p, best, -jnp.inf)
+    return ids[jax.random.categorical(key, best)]
+
+
+ChooseToken = Callable[[Array, PRNGKeyArray, Sampling], Array]
+
+
+@runtime_checkable
+class Decoder(Protocol):
+    """Chooses the token after a prompt, then the token after each further one."""
+
+    def prefill(self, ids: list[int], key: PRNGKeyArray) -> int: ...
+
+    def decode(self, token: int, key: PRNGKeyArray) -> int: ...
+
+
+class CachedDecoder:
+    """Runs one position per token. When the context is full, restarts from its second half."""
+
+    def __init__(self, model: GPT, sampling: Sampling):
+        self.context, self.config = model.config.context, model.config
+        self.graph, self.parameters = nnx.split(model)
+        self._advance = _cached_step(self.graph, sampling)
+        self.ids: list[int] = []
+        self.position = 0
+
+    def prefill(self, ids: list[int], key: PRNGKeyArray) -> int:
+        self.ids = ids[-self.context :]
+        self.position = len(self.ids)
+        bucket = min(1 << (self.position - 1).bit_length(), self.context)  # powers of two: few compilations
+        padded = np.zeros((1, bucket), np.int32)
+        padded[0, : self.position] = self.ids
+        # Padding after the prompt also enters the cache, but each entry is overwritten before it is read.
+        token, self.cache = self._advance(
+            self.parameters, padded, np.int32(0), np.int32(self.position - 1), Cache.empty(self.config, 1), key
+        )
+        return int(token)
+
+    def decode(self, token: int, key: PRNGKeyArray) -> int:
+        self.ids.append(token)
+        if self.position == self.context:
+            return self.prefill(self.ids[-(self.context // 2 or 1) :], key)
+        ids = np.array([[token]], np.int32)
+        next_token, self.cache = self._advance(
+            self.parameters, ids, np.int32(self.position), np.int32(0), self.cache, key
+        )
+        self.position += 1
+        return int(next_token)
+
+
+@functools.lru_cache(maxsize=8)
+def _cached_step(graph, sampling: Sampling):
+    """A jitted function that runs positions of one story and chooses the token after the one at index `last`."""
+
+    @functools.partial(jax.jit, donate_argnames="cache")
+    def advance(parameters, ids_BT, position, last, cache, key):
+        logits_BV, cache = nnx.merge(graph, parameters).step(ids_BT, position, last, cache)
+        return choose_token(logits_BV[0], key, sampling), cache
+
+    return advance
+
+
+@functools.lru_cache(maxsize=8)
+def _window_step(graph, sampling: Sampling, choose: ChooseToken):
+    """A jitted function that chooses the token after the one at index `last` of a window."""
+
+    @jax.jit
+    def next_token(parameters, ids_T, last, key):
+        return choose(nnx.merge(graph, parameters)(ids_T)[last], key, sampling)
+
+    return next_token
+
+
+class WindowDecoder:
+    """Reruns the whole window for each token, padded on the right, and reads the logits of the last real token."""
+
+    def __init__(self, model: nnx.Module, sampling: Sampling, context: int, choose: ChooseToken = choose_token):
+        self.context = context
+        graph, self.parameters = nnx.split(model)
+        self._next_token = _window_step(graph, sampling, choose)
+        self.ids: list[int] = []
+
+    def prefill(self, ids: list[int], key: PRNGKeyArray) -> int:
+        self.ids = list(ids)
+        window = self.ids[-self.context :]
+        padded = np.zeros(self.context, np.int32)
+        padded[: len(window)] = window
+        return int(self._next_token(self.parameters, padded, np.int32(len(window) - 1), key))
+
+    def decode(self, token: int, key: PRNGKeyArray) -> int:
+        return self.prefill([*self.ids, token], key)
+
+
+def generate(decoder: Decoder, ids: list[int], sampling: Sampling, end_of_text: int, number: int = 0) -> Iterator[int]:
+    """Yields the tokens after `ids`, up to end-of-text (not included) or `max_tokens`.
+
+    `number` distinguishes several samples with the same seed.
+    """
+    key = jax.random.fold_in(jax.random.key(sampling.seed), number)
+    token = decoder.prefill(ids, jax.random.fold_in(key, 0))
+    for index in range(1, sampling.max_tokens + 1):
+        if token == end_of_text:
+            return
+        yield token
+        if index < sampling.max_tokens:
+            token = decoder.decode(token, jax.random.fold_in(key, index))
+
+
+def encode_prompt(tokenizer: tiktoken.Encoding, prompt: str) -> list[int]:
+    """The ids of a prompt. An empty prompt starts a new story. Raises UsageError if it is not valid Unicode."""
+    try:
+        prompt.encode()
+    except UnicodeEncodeError as error:
+        raise UsageError(
+            "The prompt is not valid UTF-8. Type it again, or check the locale of the terminal."
+        ) from error
+    return tokenizer.encode_ordinary(prompt) or [tokenizer.eot_token]
+
+
+def stream_text(tokenizer: tiktoken.Encoding, tokens: Iterator[int]) -> Iterator[str]:
+    """Yields the text of a stream of tokens. A character that spans several tokens is held back until it is complete.
+
+    Ids outside of the tokenizer's vocabulary yield nothing.
+    """
+    decoder = codecs.getincrementaldecoder("utf-8")("replace")
+    for token in tokens:
+        if token < tokenizer.n_vocab and (text := decoder.decode(tokenizer.decode_single_token_bytes(token))):
+            yield text
+    if rest := decoder.decode(b"", final=True):
+        yield rest

@@ -1,0 +1,134 @@
+"""Adapters: turn a piece, written for one story, into what the harness calls.
+
+A piece sees whole rows of `context + 1` ids, so a model with pieces has one position more than the context. Its `pad_id` is -1.
+"""
+
+import functools
+import math
+from collections.abc import Callable
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import optax
+from flax import nnx
+from jaxtyping import Array, PRNGKeyArray
+
+from harness.config import Config
+from harness.model.gpt import ModuleFactory
+from harness.model.sampling import ChooseToken, Sampling
+from harness.training.sharding import ShardingRule
+from harness.training.train_step import LossSum
+
+PAD_ID = -1
+
+
+class Batched(nnx.Module):
+    """A block or attention for one story, as the batched submodule that the harness's GPT expects."""
+
+    def __init__(self, piece: nnx.Module):
+        self.piece = piece
+
+    def __call__(self, x: Array, *_: Any) -> tuple[Array, None]:
+        return jax.vmap(self.piece)(x), None
+
+
+class BatchedEmbed(nnx.Module):
+    """An embedding of one story, as the batched submodule that the harness's GPT expects."""
+
+    def __init__(self, piece: Any):
+        self.piece = piece
+
+    def __call__(self, ids_BT: Array) -> Array:
+        return jax.vmap(self.piece)(ids_BT)
+
+    def table(self) -> nnx.Param:
+        """The token vectors for a tied head: those of the piece's `embed`, an `nnx.Embed`."""
+        return self.piece.embed.embedding
+
+
+def as_is(config: Config, piece: Any) -> Any:
+    """The piece itself."""
+    return piece
+
+
+def embed_factory(config: Config, embed: Any) -> ModuleFactory:
+    """TokenAndPositionEmbed as the embedding of the harness's GPT."""
+    return lambda config, rngs: BatchedEmbed(embed(config.vocab_size, config.context, config.d_model, rngs=rngs))
+
+
+def attention_factory(config: Config, attention: Any) -> ModuleFactory:
+    """CausalMHA as the attention of the harness's GPT."""
+    return lambda config, rngs: Batched(attention(config.d_model, config.num_heads, rngs=rngs))
+
+
+def block_factory(config: Config, block: Any) -> ModuleFactory:
+    """GPTBlock as the block of the harness's GPT."""
+    return lambda config, rngs: Batched(block(config.d_model, config.num_heads, config.d_ff, rngs=rngs))
+
+
+def model_factory(config: Config, mini_gpt: Any) -> Callable[[nnx.Rngs], nnx.Module]:
+    """MiniGPT as the model of a run."""
+    sizes = (config.vocab_size, config.d_model, config.num_heads, config.d_ff, config.num_layers)
+    return lambda rngs: mini_gpt(*sizes, max_T=config.context + 1, rngs=rngs)
+
+
+def batch_loss(config: Config, story_loss: Callable[[Array, Array, int], Array]) -> LossSum:
+    """The loss of a batch from next_token_loss, a mean over one story, weighted by its number of targets."""
+
+    def loss_sum(model: nnx.Module, ids_BT: Array, key: Any) -> tuple[Array, Array]:
+        del key  # the harness requires dropout=0 with pieces
+        logits_BTV = jax.vmap(model)(ids_BT)
+        losses_B = jax.vmap(lambda logits, ids: story_loss(logits, ids, PAD_ID))(logits_BTV, ids_BT)
+        counts_B = jnp.sum(ids_BT[:, 1:] != PAD_ID, axis=1)
+        return jnp.sum(losses_B * counts_B.astype(losses_B.dtype)), jnp.sum(counts_B)
+
+    return loss_sum
+
+
+def mean_cross_entropy(logits_TV: Array, ids_T: Array, pad_id: int) -> Array:
+    """The default of next_token_loss: the mean loss of the next token over one story, without padding."""
+    targets = ids_T[1:]
+    losses = optax.softmax_cross_entropy_with_integer_labels(logits_TV[:-1], jnp.maximum(targets, 0))
+    return jnp.sum(losses * (targets != pad_id)) / jnp.maximum(jnp.sum(targets != pad_id), 1)
+
+
+def accumulation(config: Config, accumulated_gradients: Any) -> Callable[..., tuple[Array, Any, Array]]:
+    """accumulated_gradients with the number of microbatches and the clipping norm of the config."""
+
+    def accumulate(loss_sum: Any, parameters: Any, ids_BT: Array) -> tuple[Array, Any, Array]:
+        microbatches, max_norm = config.grad_accumulation_steps, config.clip_norm or math.inf
+        return accumulated_gradients(loss_sum, parameters, ids_BT, microbatches, max_norm)
+
+    return accumulate
+
+
+def fsdp_rule(config: Config, fsdp_spec: Any) -> ShardingRule:
+    """fsdp_spec as the sharding rule of all arrays."""
+    return lambda names, shape, mesh: fsdp_spec(shape, mesh.shape["data"])
+
+
+@functools.cache
+def token_chooser(distribution: Any) -> ChooseToken:
+    """Draws a token from sampling_distribution. Cached, because jitted functions are compiled for each chooser."""
+
+    def draw(logits_V: Array, key: PRNGKeyArray, sampling: Sampling) -> Array:
+        probabilities_V = distribution(logits_V, sampling.temperature, sampling.top_k, sampling.top_p)
+        return jax.random.categorical(key, jnp.log(probabilities_V))
+
+    return draw
+
+
+class LoaderPosition:
+    """The state of a data pipeline, with the interface of a loader, for `save` and `resume`."""
+
+    def __init__(self, state: dict[str, Any] | None = None):
+        self.state = state or {}
+
+    def get_state(self) -> dict[str, Any]:
+        """The state."""
+        return self.state
+
+    def set_state(self, state: dict[str, Any]) -> None:
+        """Replaces the state."""
+        self.state = state

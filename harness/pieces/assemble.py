@@ -1,0 +1,198 @@
+"""Assembles a run from the pieces of a workspace and, where there is none, the harness's own code."""
+
+import functools
+import itertools
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import optax
+from flax import nnx
+from jax.sharding import Mesh, PartitionSpec
+from jaxtyping import Array, PRNGKeyArray
+
+from harness.config import Config
+from harness.data.batches import PADDING, Rows
+from harness.data.token_files import Tokens
+from harness.errors import UsageError
+from harness.model import lora
+from harness.model.gpt import GPT, ModelOverrides
+from harness.model.sampling import ChooseToken, Sampling, WindowDecoder, choose_token, generate
+from harness.pieces import adapt
+from harness.pieces.load import Pieces, attribute_errors_to
+from harness.training.optimizer import OptimizerOverrides
+from harness.training.sharding import ShardingRule, path_names
+from harness.training.train_step import Overrides
+
+
+def overrides_from(config: Config, pieces: Pieces) -> Overrides:
+    """The functions of a run that the pieces replace."""
+    accumulate = pieces.adapted("accumulated_gradients", config)
+    return Overrides(
+        model_builder(config, pieces),
+        pieces.adapted("next_token_loss", config) or adapt.batch_loss(config, adapt.mean_cross_entropy),
+        pieces.adapted("train_step", config),
+        OptimizerOverrides(
+            schedule=pieces.adapted("warmup_cosine", config),
+            adamw=pieces.adapted("adamw", config),
+            # accumulated_gradients already clips the accumulated gradients.
+            clip=_no_clip if accumulate else pieces.adapted("clip_by_global_norm", config),
+            guard=pieces.adapted("finite_guard", config),
+        ),
+        accumulate,
+        _sharding_rule(config, pieces),
+    )
+
+
+def model_builder(config: Config, pieces: Pieces) -> Callable[[nnx.Rngs], nnx.Module]:
+    """Builds MiniGPT, or the harness's GPT with the pieces as submodules; with adapters if `lora_rank` is set."""
+    build = pieces.adapted("MiniGPT", config) or _gpt_builder(config, pieces)
+    if not config.lora_rank:
+        return build
+    make_adapter = pieces.adapted("LoRALinear", config) or lora.LoRALinear
+    return lambda rngs: lora.add_adapters(build(rngs), config.lora_rank, rngs, make_adapter)
+
+
+def _gpt_builder(config: Config, pieces: Pieces) -> Callable[[nnx.Rngs], nnx.Module]:
+    """Builds the harness's GPT with the embedding, attention and block of the pieces."""
+    config = replace(config, context=config.context + 1)
+    overrides = ModelOverrides(
+        attention=pieces.adapted("CausalMHA", config),
+        block=pieces.adapted("GPTBlock", config),
+        embed=pieces.adapted("TokenAndPositionEmbed", config),
+    )
+    if overrides.attention or overrides.block:
+        # Pieces initialize like Flax layers. Next to GPT-2's small embeddings, their output would hide the token.
+        config = replace(config, init="xavier")
+    return lambda rngs: GPT(config, rngs, overrides)
+
+
+def _sharding_rule(config: Config, pieces: Pieces) -> ShardingRule | None:
+    """The sharding rule of the pieces. `partition_spec` knows MiniGPT's names; moments are sharded like their parameter."""
+    partition_spec: Any = pieces.adapted("partition_spec", config)
+    if partition_spec is None:
+        return pieces.adapted("fsdp_spec", config)
+    if "MiniGPT" not in pieces.by_name:
+        return None
+    model = nnx.eval_shape(lambda: model_builder(config, pieces)(nnx.Rngs(0)))
+    parameters = {path_names(path) for path, _ in jax.tree_util.tree_leaves_with_path(nnx.state(model))}
+
+    def rule(names: tuple[str, ...], shape: tuple[int, ...], mesh: Mesh) -> PartitionSpec:
+        suffixes = (names[start:] for start in range(len(names)))
+        parameter = next((suffix for suffix in suffixes if suffix in parameters), None)
+        return partition_spec(".".join(parameter), shape, mesh) if parameter else PartitionSpec()
+
+    return rule
+
+
+def _no_clip(gradients: Any, max_norm: float) -> tuple[Any, Array]:
+    return gradients, optax.tree.norm(gradients)
+
+
+def pack_windows(config: Config, pieces: Pieces, tokens: Tokens) -> np.ndarray:
+    """Windows of `context + 1` ids by the piece `pack`: of one stream, or with `packing=padded` of each story."""
+    ends = [0, *tokens.ends.tolist()] if config.packing == "padded" else [0, len(tokens)]
+    width = config.context + 1
+
+    def pack() -> list[np.ndarray]:
+        spans = (tokens[start:stop].astype(np.int32) for start, stop in itertools.pairwise(ends))
+        return [np.asarray(pieces.by_name["pack"](ids, width, PADDING), np.int32) for ids in spans]
+
+    return np.concatenate(attribute_errors_to(pieces, pack))
+
+
+def make_batches(config: Config, pieces: Pieces, rows: Rows, process: int, processes: int) -> Any:
+    """The batches of the piece `make_loader`, over as many windows as fill whole batches.
+
+    Raises UsageError if the processes cannot split a batch evenly.
+    """
+    if config.batch_size % processes:
+        raise UsageError(f"A batch of {config.batch_size} rows cannot be split evenly over {processes} processes.")
+    count = len(rows) // config.batch_size * config.batch_size
+    table = rows[:count] if isinstance(rows, np.ndarray) else np.stack([rows[index] for index in range(count)])
+    per_process = config.batch_size // processes
+    make_loader = pieces.by_name["make_loader"]
+    return attribute_errors_to(pieces, lambda: make_loader(table, per_process, config.seed, process, processes))
+
+
+def generate_tokens(
+    config: Config, pieces: Pieces, model: Any, ids: list[int], sampling: Sampling, end: int, number: int
+) -> Iterator[int]:
+    """The tokens after `ids`, up to `end`: by `decode_step`, by `generate`, or by rerunning the window.
+
+    `sampling_distribution` chooses the tokens, except in `generate`, which chooses its own.
+    """
+    distribution = pieces.by_name.get("sampling_distribution")
+    choose = adapt.token_chooser(distribution) if distribution else choose_token
+    if "decode_step" in pieces.by_name:
+        cached = _PieceDecoder(pieces, model, sampling, config.context, choose)
+        return _attribute_each(pieces, generate(cached, ids, sampling, end, number))
+    if "generate" not in pieces.by_name:
+        window = WindowDecoder(model, sampling, config.context, choose)
+        return _attribute_each(pieces, generate(window, ids, sampling, end, number))
+    key = jax.random.fold_in(jax.random.key(sampling.seed), number)
+    options = (sampling.max_tokens, config.context, end, key, sampling.temperature, sampling.top_k, sampling.top_p)
+    graph, parameters = nnx.split(model)
+    logits = jax.jit(lambda ids: nnx.merge(graph, parameters)(ids))
+    tokens = attribute_errors_to(pieces, lambda: pieces.by_name["generate"](logits, jnp.asarray(ids), *options))
+    return iter(np.asarray(tokens).tolist())
+
+
+def _attribute_each(pieces: Pieces, items: Iterator[int]) -> Iterator[int]:
+    """The same items. Errors while one is produced are treated as in `attribute_errors_to`."""
+    while (item := attribute_errors_to(pieces, lambda: next(items, None))) is not None:
+        yield item
+
+
+@functools.lru_cache(maxsize=8)
+def _piece_step(graph: Any, decode_step: Any, sampling: Sampling, choose: ChooseToken) -> Any:
+    """A jitted function that runs one token through `decode_step` and chooses the next."""
+
+    @jax.jit
+    def advance(parameters: Any, cache: Any, token: Array, key: PRNGKeyArray) -> tuple[Array, Any]:
+        logits_V, cache = decode_step(nnx.merge(graph, parameters), cache, token)
+        return choose(logits_V, key, sampling), cache
+
+    return advance
+
+
+class _PieceDecoder:
+    """Decodes with the piece `decode_step`. When the context is full, restarts from its second half."""
+
+    def __init__(self, pieces: Pieces, model: Any, sampling: Sampling, context: int, choose: ChooseToken):
+        self.context, self.ids = context, list[int]()
+        self._empty_cache = lambda: pieces.by_name["empty_cache"](model, context)
+        graph, parameters = nnx.split(model)
+        step = _piece_step(graph, pieces.by_name["decode_step"], sampling, choose)
+        self._advance = functools.partial(step, parameters)
+
+    def prefill(self, ids: list[int], key: PRNGKeyArray) -> int:
+        self.ids, self.cache = [], self._empty_cache()
+        for token in ids[-self.context :]:
+            next_token = self.decode(token, key)
+        return next_token
+
+    def decode(self, token: int, key: PRNGKeyArray) -> int:
+        if len(self.ids) == self.context:
+            return self.prefill([*self.ids[-(self.context // 2 or 1) :], token], key)
+        self.ids.append(token)
+        next_token, self.cache = self._advance(self.cache, jnp.int32(token), key)
+        return int(next_token)
+
+
+def export_model(config: Config, pieces: Pieces, model: Any, folder: Path) -> None:
+    """Writes MiniGPT to `folder` with the piece `export_gpt2`, after merging adapters.
+
+    Raises UsageError if the workspace lacks a piece that this needs.
+    """
+    if "export_gpt2" not in pieces.by_name:
+        raise UsageError("The run's pieces do not include both `export_gpt2` (problem 28) and `MiniGPT` (problem 06).")
+    if config.lora_rank:
+        if "merge" not in pieces.by_name:
+            raise UsageError("Merging the run's adapters needs the piece `merge` (problem 31), which is missing.")
+        model = attribute_errors_to(pieces, lambda: lora.merge_adapters(model, pieces.by_name["merge"]))
+    attribute_errors_to(pieces, lambda: pieces.by_name["export_gpt2"](model, config.num_heads, str(folder)))

@@ -1,0 +1,200 @@
+"""Loads the learner's pieces from a workspace, smoke-tests each, and attributes later errors to them."""
+
+import functools
+import hashlib
+import importlib
+import re
+import shutil
+import sys
+import traceback
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+from harness.config import Config
+from harness.errors import HarnessError, PieceError, UsageError
+from harness.pieces.registry import MODULES, PIECES
+from harness.pieces.smoke_tests import SmokeTestError
+
+COURSE_MODULES = sorted(set(MODULES.values()))
+SUBMODULES = ("TokenAndPositionEmbed", "CausalMHA", "GPTBlock")  # not used if there is a MiniGPT
+
+
+@dataclass
+class Pieces:
+    """The pieces of a workspace."""
+
+    folder: Path
+    by_name: dict[str, Any] = field(default_factory=dict)  # those that are complete
+    defined: set[str] = field(default_factory=set)  # all names that the modules define
+    stubs: list[str] = field(default_factory=list)  # those that are not filled in
+    digest: str = ""  # of all files
+
+    def adapted(self, name: str, config: Config) -> Any:
+        """The piece behind the harness's interface, or None if it is missing or this config does not use it."""
+        spec = PIECES[name]
+        if name not in self.by_name or not spec.used_if(config):
+            return None
+        return spec.adapter(config, self.by_name[name])
+
+    def names(self) -> tuple[str, ...]:
+        """Each piece with the digest of the files, for the config: a run is not resumed with different pieces."""
+        return tuple(f"{name} {self.digest}" for name in self.by_name)
+
+    def describe(self) -> list[str]:
+        """One line per piece: whether it is used, and why not."""
+        lines = []
+        mini_gpt = self.by_name.get("MiniGPT")
+        for name, spec in PIECES.items():
+            if name not in self.by_name:
+                lines.append(f"{name}: built-in ({self._why_not(name)})")
+            elif mini_gpt is not None and name in SUBMODULES:
+                used = self.by_name[name] in _reachable_values(sys.modules[mini_gpt.__module__])
+                lines.append(
+                    f"{name}: {'yours, through MiniGPT' if used else 'not used: your MiniGPT does not import it'}"
+                )
+            else:
+                when = f" ({spec.used_when})" if spec.used_when else ""
+                lines.append(f"{name}: yours, {self.folder / f'{spec.module}.py'}{when}")
+        return lines
+
+    def _why_not(self, name: str) -> str:
+        """The reason why a piece is not used."""
+        spec = PIECES[name]
+        if name in self.stubs:
+            return f"{spec.module}.py is not filled in yet"
+        missing = [other for other in spec.requires if other not in self.by_name]
+        if name in self.defined and missing:
+            return f"yours needs your {missing[0]}, which is missing"
+        file = f"{spec.module}.py"
+        return f"{file} does not define it" if (self.folder / file).exists() else f"there is no {file}"
+
+    def copy_to(self, folder: Path) -> None:
+        """Copies the files to the run, which can then be sampled without the workspace."""
+        if folder.exists():
+            return  # a run with the same settings has the same pieces
+        folder.mkdir(parents=True)
+        for file in sorted(self.folder.glob("*.py")):
+            shutil.copyfile(file, folder / file.name)
+
+
+def _reachable_values(module: ModuleType) -> list[Any]:
+    """The values in the namespace of a workspace module, and in those of the course modules that they come from."""
+    values: list[Any] = []
+    for value in vars(module).values():
+        values.append(value)
+        origin = sys.modules.get(getattr(value, "__module__", None) or "")
+        if origin is not None and origin is not module and origin.__name__ in COURSE_MODULES:
+            values.extend(vars(origin).values())
+    return values
+
+
+def load_pieces(folder: Path) -> Pieces:
+    """The pieces of a workspace, smoke-tested. Raises UsageError if there are none, PieceError if one is broken."""
+    if not folder.is_dir():
+        raise UsageError(f"There is no folder {folder}. --pieces takes a workspace; `grade start` creates one.")
+    sys.path.insert(0, str(folder.absolute()))
+    sys.dont_write_bytecode = True  # write nothing to the learner's workspace
+    defined = {}
+    for name, module_name in MODULES.items():
+        file = folder / f"{module_name}.py"
+        if not file.exists():
+            continue
+        module = _attempt(name, file, functools.partial(importlib.import_module, module_name))
+        if Path(module.__file__ or "").resolve() != file.resolve():
+            raise PieceError(f"{module_name} was imported from {module.__file__}, not from {folder}.")
+        if hasattr(module, name):
+            defined[name] = getattr(module, name)
+    pieces = check_pieces(defined, folder)
+    if not pieces.by_name:
+        modules = ", ".join(f"{module}.py" for module in COURSE_MODULES)
+        raise UsageError(f"{folder} contains no piece yet. Pieces come from {modules}.")
+    files = [file for file in sorted(folder.glob("p[0-9][0-9]_*.py")) if file.stem in COURSE_MODULES]
+    pieces.digest = hashlib.sha256(b"".join(file.read_bytes() for file in files)).hexdigest()[:12]
+    return pieces
+
+
+def check_pieces(defined: dict[str, Any], folder: Path) -> Pieces:
+    """Smoke-tests the pieces that files in `folder` define, each with those that it requires. Leaves out stubs.
+
+    Raises PieceError if one is broken.
+    """
+    pieces = Pieces(folder, defined=set(defined))
+    for name, spec in PIECES.items():
+        if any(other not in defined or other in pieces.stubs for other in spec.requires) or name not in defined:
+            continue
+        together = (name, *spec.requires)
+        smoke_test = functools.partial(spec.smoke_test, *(defined[other] for other in together))
+        try:
+            _attempt(name, folder / f"{spec.module}.py", smoke_test, allow_stub=True)
+        except NotImplementedError:
+            pieces.stubs.append(name)
+        else:
+            pieces.by_name |= {other: defined[other] for other in together}
+    return pieces
+
+
+def _attempt(name: str, file: Path, work: Callable[[], Any], *, allow_stub: bool = False) -> Any:
+    """`work()`. Turns an error into a PieceError that says which piece, file and line it comes from.
+
+    With `allow_stub`, NotImplementedError is raised as it is.
+    """
+    try:
+        return work()
+    except SmokeTestError as error:
+        module = MODULES[error.piece]
+        raise PieceError(f"{error.piece} of {module}.py {error} `grade problem {module[1:3]}` says more.") from None
+    except (PieceError, KeyboardInterrupt, MemoryError):
+        raise
+    except BaseException as error:
+        if allow_stub and isinstance(error, NotImplementedError):
+            raise
+        frames = _frames_in(file.absolute().parent, error)
+        line = frames[-1].lineno if frames else getattr(error, "lineno", None)
+        where = f"{Path(frames[-1].filename).name if frames else file.name}{f', line {line}' if line else ''}"
+        raise PieceError(
+            f"{name} of {file} failed: {_one_line(error)} ({where}). `grade problem {file.name[1:3]}` says more."
+        ) from error
+
+
+def attribute_errors_to(pieces: Pieces | None, work: Callable[[], Any]) -> Any:
+    """`work()`. Turns an error from a file of the workspace into a PieceError that says where it was raised."""
+    try:
+        return work()
+    except HarnessError:
+        raise
+    except Exception as error:
+        frames = _frames_in(pieces.folder.absolute(), error) if pieces else []
+        if not frames:
+            raise
+        name = Path(frames[-1].filename).name
+        raise PieceError(
+            f"{name}, line {frames[-1].lineno}, failed during the run, although it passed the smoke test: "
+            f"{_one_line(error)}. `grade problem {name[1:3]}` says more."
+        ) from error
+
+
+def _frames_in(folder: Path, error: BaseException) -> list[traceback.FrameSummary]:
+    """The frames of an error's traceback that belong to files of `folder`."""
+    frames = traceback.extract_tb(error.__traceback__)
+    return [frame for frame in frames if Path(frame.filename).absolute().parent == folder]
+
+
+def _one_line(error: BaseException) -> str:
+    """The type and the message of an error on one line of limited length."""
+    message = re.sub(r"\s+", " ", str(error)).strip()
+    return f"{type(error).__name__}: {message[:300]}"
+
+
+def check_config(config: Config, pieces: Pieces) -> None:
+    """Raises UsageError for settings that the pieces do not support."""
+    requirements = [
+        "" if config.objective == "next_token" else "they predict the next token; --set objective=next_token",
+        "" if config.dropout == 0 else "the harness applies no dropout with pieces; --set dropout=0",
+        *(PIECES[name].config_rule(config, pieces.by_name) for name in pieces.by_name if name in PIECES),
+        "" if config.dtype == "float32" else "they compute in float32; --set dtype=float32",
+    ]
+    for sentence in filter(None, requirements):
+        raise UsageError(f"These settings do not work with the pieces of {pieces.folder}: {sentence}.")

@@ -1,0 +1,117 @@
+"""The pieces that the harness accepts. One `PieceSpec` says all that is specific to a piece; adding a piece adds a row."""
+
+from collections.abc import Callable, Collection
+from dataclasses import dataclass
+from typing import Any
+
+from harness.config import Config
+from harness.pieces import adapt, smoke_tests
+from harness.pieces.smoke_tests import IDS, D, F, H, L, T, V, X
+
+
+def _always(config: Config) -> bool:
+    return True
+
+
+def _no_rule(config: Config, names: Collection[str]) -> str:
+    return ""
+
+
+def _train_step_rule(config: Config, names: Collection[str]) -> str:
+    usable = config.grad_accumulation_steps == 1 or "accumulated_gradients" in names
+    return "" if usable else "train_step takes a whole batch; --set grad_accumulation_steps=1"
+
+
+@dataclass(frozen=True)
+class PieceSpec:
+    """A piece of the course that the harness can use in place of its own code."""
+
+    module: str  # the problem's module, which defines the piece
+    smoke_test: Callable[..., None]  # called with the piece and those that it requires; raises if the piece is broken
+    requires: tuple[str, ...] = ()  # other pieces without which this one is not used
+    adapter: Callable[[Config, Any], Any] = adapt.as_is  # to the interface that the harness calls
+    used_if: Callable[[Config], bool] = _always
+    used_when: str = ""  # `used_if` in words, for the user
+    config_rule: Callable[[Config, Collection[str]], str] = _no_rule  # why this config and these pieces conflict, or ""
+
+
+PIECES: dict[str, PieceSpec] = {
+    "TokenAndPositionEmbed": PieceSpec(
+        "p01_token_embedding",
+        lambda p: smoke_tests.run_module("TokenAndPositionEmbed", lambda r: p(V, T, D, rngs=r), IDS, (T, D)),
+        adapter=adapt.embed_factory,
+    ),
+    "CausalMHA": PieceSpec(
+        "p03_causal_mha",
+        lambda p: smoke_tests.run_module("CausalMHA", lambda r: p(D, H, rngs=r), X, (T, D)),
+        adapter=adapt.attention_factory,
+    ),
+    "GPTBlock": PieceSpec(
+        "p05_gpt_block",
+        lambda p: smoke_tests.run_module("GPTBlock", lambda r: p(D, H, F, rngs=r), X, (T, D)),
+        adapter=adapt.block_factory,
+    ),
+    "MiniGPT": PieceSpec(
+        "p06_mini_gpt",
+        lambda p: smoke_tests.run_module("MiniGPT", lambda r: p(V, D, H, F, L, max_T=T, rngs=r), IDS, (T, V)),
+        adapter=adapt.model_factory,
+    ),
+    "next_token_loss": PieceSpec("p07_next_token_loss", smoke_tests.run_loss, adapter=adapt.batch_loss),
+    "train_step": PieceSpec(
+        "p08_train_step",
+        smoke_tests.run_train_step,
+        used_if=lambda config: config.grad_accumulation_steps == 1,
+        used_when="if grad_accumulation_steps is 1",
+        config_rule=_train_step_rule,
+    ),
+    "adamw": PieceSpec("p09_adamw", lambda p: smoke_tests.run_optimizer("adamw", p(1e-3, 0.9, 0.99, 1e-8, 0.1))),
+    "warmup_cosine": PieceSpec("p10_lr_schedule", smoke_tests.run_schedule),
+    "clip_by_global_norm": PieceSpec("p11_gradient_clipping", smoke_tests.run_clip),
+    "accumulated_gradients": PieceSpec(
+        "p12_gradient_accumulation",
+        smoke_tests.run_accumulation,
+        adapter=adapt.accumulation,
+        used_if=lambda config: config.grad_accumulation_steps > 1,
+        used_when="if grad_accumulation_steps is more than 1",
+    ),
+    "finite_guard": PieceSpec("p13_finite_guard", smoke_tests.run_guard),
+    "tokenize": PieceSpec("p15_tokenize_and_pack", smoke_tests.run_tokenize),
+    "pack": PieceSpec("p15_tokenize_and_pack", smoke_tests.run_pack),
+    "make_loader": PieceSpec("p16_data_pipeline", smoke_tests.run_loader),
+    "make_mesh": PieceSpec("p20_mesh_and_partitioning", smoke_tests.run_make_mesh),
+    "partition_spec": PieceSpec(
+        "p20_mesh_and_partitioning",
+        lambda p, _: smoke_tests.run_spec("partition_spec", p("blocks.0.ff1.kernel", (D, F), smoke_tests.one_device())),
+        requires=("MiniGPT",),  # whose parameter names it matches
+        used_if=lambda config: not config.fsdp,
+        used_when="without --fsdp",
+    ),
+    "shard_batch": PieceSpec("p21_sharded_train_step", smoke_tests.run_shard_batch),
+    "fsdp_spec": PieceSpec(
+        "p22_fsdp",
+        lambda p: smoke_tests.run_spec("fsdp_spec", p((D, F), 2)),
+        adapter=adapt.fsdp_rule,
+        used_if=lambda config: config.fsdp,
+        used_when="with --fsdp",
+    ),
+    "resume": PieceSpec("p26_exact_resume", smoke_tests.run_resume, requires=("save",)),
+    "export_gpt2": PieceSpec(
+        "p28_hf_export", smoke_tests.run_export, requires=("MiniGPT",), used_when="by `harness export`"
+    ),
+    "sampling_distribution": PieceSpec("p29_sampling", smoke_tests.run_distribution),
+    "generate": PieceSpec("p29_sampling", smoke_tests.run_generate, used_when="if there is no decode_step"),
+    "decode_step": PieceSpec("p30_kv_cache", smoke_tests.run_decode_step, requires=("empty_cache", "MiniGPT")),
+    "LoRALinear": PieceSpec(
+        "p31_lora",
+        smoke_tests.run_lora,
+        requires=("merge",),
+        used_if=lambda config: config.lora_rank > 0,
+        used_when="if lora_rank is more than 0",
+    ),
+}
+# The module that defines each name, including those that are only required by another piece.
+MODULES = {
+    name: PIECES[name].module if name in PIECES else spec.module
+    for piece, spec in PIECES.items()
+    for name in (piece, *spec.requires)
+}

@@ -1,0 +1,220 @@
+"""Smoke tests: run each piece once on a tiny example, so that a broken one is reported before training starts."""
+
+import tempfile
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import optax
+from flax import nnx
+from jax.sharding import Mesh, PartitionSpec
+
+from harness.config import Config
+from harness.data.tokenizer import END_OF_TEXT, get_tokenizer
+from harness.model.gpt import GPT
+from harness.pieces.adapt import PAD_ID, LoaderPosition
+
+V, T, D, H, F, L = 11, 5, 12, 3, 14, 2
+IDS = np.array([3, 1, 4, 1, 5], np.int32)
+X = np.random.default_rng(0).normal(size=(T, D)).astype(np.float32)
+PARAMETERS = {"kernel": np.ones((2, 3), np.float32), "bias": np.zeros(3, np.float32)}
+
+
+class SmokeTestError(Exception):
+    """A piece is broken. The message continues a sentence that begins with the name of the piece."""
+
+    def __init__(self, piece: str, message: str):
+        super().__init__(message)
+        self.piece = piece
+
+
+def _check_output(name: str, value: Any, shape: tuple[int, ...], given: str) -> Any:
+    """Returns `value`. Raises SmokeTestError if it is not a finite float array of this shape."""
+    if not isinstance(value, jax.Array | np.ndarray):
+        got = f"{value!r:.60}" if value is None or isinstance(value, str | float | int) else f"a {type(value).__name__}"
+    elif value.shape != shape or not jnp.issubdtype(value.dtype, jnp.floating):
+        got = f"{value.dtype}{list(value.shape)}"
+    elif not jnp.isfinite(value).all():
+        got = "numbers that are not finite"
+    else:
+        return value
+    raise SmokeTestError(name, f"returned {got} for {given}; it must return finite floats of shape {shape}.")
+
+
+def run_module(name: str, make: Callable[[Any], Any], given: Any, shape: tuple[int, ...]) -> None:
+    """Calls a module eagerly, then under jit and vmap."""
+    description = f"{given.dtype}{list(given.shape)}"
+    _check_output(name, make(nnx.Rngs(0))(given), shape, description)
+    graph, parameters = nnx.split(make(nnx.Rngs(0)))
+    batch = jnp.stack([given, given])
+    traced = jax.jit(lambda p, b: jax.vmap(nnx.merge(graph, p))(b))(parameters, batch)
+    _check_output(name, traced, (2, *shape), f"a batch of {description}, under jit and vmap")
+
+
+def run_loss(loss: Any) -> None:
+    logits, ids = jnp.ones((T, V)), jnp.array([3, 1, 4, PAD_ID, PAD_ID])
+    _check_output(
+        "next_token_loss", jax.jit(loss, static_argnums=2)(logits, ids, PAD_ID), (), f"logits of shape ({T}, {V})"
+    )
+
+
+def run_train_step(step: Any) -> None:
+    """One step must change a parameter."""
+    config = Config(vocab_size=V, context=T, d_model=D, num_heads=H, d_ff=F, num_layers=L)
+    model = GPT(config, nnx.Rngs(0))
+    optimizer = nnx.Optimizer(model, optax.adam(1e-2), wrt=nnx.Param)
+    before = jax.tree.map(np.asarray, nnx.state(model))
+    _check_output("train_step", step(model, optimizer, jnp.ones((2, T), int), PAD_ID), (), f"ids of shape (2, {T})")
+    after = jax.tree.map(np.asarray, nnx.state(model))
+    if all(np.array_equal(a, b) for a, b in zip(jax.tree.leaves(before), jax.tree.leaves(after), strict=True)):
+        raise SmokeTestError("train_step", "did not change any parameter.")
+
+
+def run_optimizer(name: str, transformation: Any) -> None:
+    """An optax transformation must give an update under jit."""
+    if not isinstance(transformation, optax.GradientTransformation):
+        raise SmokeTestError(name, f"returned a {type(transformation).__name__}, not an optax.GradientTransformation.")
+    state = transformation.init(PARAMETERS)
+    updates, _ = jax.jit(transformation.update)(PARAMETERS, state, PARAMETERS)
+    for key, leaf in PARAMETERS.items():
+        _check_output(name, updates[key], leaf.shape, "the update of a gradient")
+
+
+def run_schedule(schedule: Any) -> None:
+    rates = jax.jit(jax.vmap(schedule(1e-3, 2, 6)))(jnp.arange(8))
+    _check_output("warmup_cosine", rates, (8,), "eight steps")
+
+
+def run_clip(clip: Any) -> None:
+    clipped, norm = jax.jit(lambda gradients: clip(gradients, 0.5))(PARAMETERS)
+    _check_output("clip_by_global_norm", norm, (), "its norm")
+    _check_output("clip_by_global_norm", clipped["kernel"], (2, 3), "a kernel's gradient")
+
+
+def run_accumulation(accumulate: Any) -> None:
+    def loss_sum(parameters: Any, ids: Any) -> Any:
+        return jnp.sum(parameters["kernel"]) * jnp.sum(ids), jnp.int32(ids.size)
+
+    loss, gradients, norm = jax.jit(lambda p, ids: accumulate(loss_sum, p, ids, 2, 1.0))(
+        PARAMETERS, np.stack([IDS] * 4)
+    )
+    _check_output("accumulated_gradients", loss, (), "its loss")
+    _check_output("accumulated_gradients", norm, (), "its norm")
+    _check_output("accumulated_gradients", gradients["kernel"], (2, 3), "a kernel's gradient")
+
+
+def run_guard(guard: Any) -> None:
+    transformation = guard(optax.sgd(0.1))
+    run_optimizer("finite_guard", transformation)
+    if optax.tree_utils.tree_get(transformation.init(PARAMETERS), "skipped") is None:
+        raise SmokeTestError("finite_guard", "has a state without the field `skipped`.")
+
+
+def run_loader(make_loader: Any) -> None:
+    loader = make_loader(np.arange(24, dtype=np.int32).reshape(8, 3), 2, 0, 0, 2)
+    first, state = np.asarray(next(loader)), loader.get_state()
+    loader.set_state(state)
+    if first.shape != (2, 3):
+        raise SmokeTestError(
+            "make_loader", f"gave a batch of shape {first.shape}; two rows of three ids were expected."
+        )
+
+
+def run_tokenize(tokenize: Any) -> None:
+    encoding = get_tokenizer("pocket-2k")
+    ids = np.asarray(tokenize(f"One day.{END_OF_TEXT}Two.", encoding))
+    if ids.ndim != 1 or list(ids).count(encoding.eot_token) != 2:
+        raise SmokeTestError("tokenize", "did not end each of two stories with the end-of-text id.")
+
+
+def run_pack(pack: Any) -> None:
+    windows = np.asarray(pack(np.arange(7, dtype=np.int32), 3, PAD_ID))
+    if windows.shape != (3, 3):
+        raise SmokeTestError(
+            "pack", f"gave windows of shape {windows.shape} for 7 ids and width 3; (3, 3) was expected."
+        )
+
+
+def run_make_mesh(make_mesh: Any) -> None:
+    mesh = make_mesh(1, 1)
+    if not isinstance(mesh, Mesh) or tuple(mesh.axis_names) != ("data", "model"):
+        raise SmokeTestError("make_mesh", "did not return a Mesh with the axes `data` and `model`.")
+
+
+def run_spec(name: str, spec: Any) -> None:
+    if not isinstance(spec, PartitionSpec) or len(spec) > 2:
+        raise SmokeTestError(
+            name, f"returned {spec!r:.60} for a kernel; it must return a PartitionSpec with at most two axes."
+        )
+
+
+def run_shard_batch(shard_batch: Any) -> None:
+    given = np.stack([IDS, IDS])
+    placed = shard_batch(given, one_device())
+    if not isinstance(placed, jax.Array) or placed.shape != given.shape:
+        raise SmokeTestError("shard_batch", "did not return the batch as one array.")
+
+
+def run_resume(resume: Any, save: Any) -> None:
+    def make() -> Any:
+        model = nnx.Linear(2, 3, rngs=nnx.Rngs(0))
+        return model, nnx.Optimizer(model, optax.adam(0.1), wrt=nnx.Param), nnx.Rngs(0)
+
+    model, optimizer, rngs = make()
+    model.kernel[...] = model.kernel[...] + 1
+    with tempfile.TemporaryDirectory() as folder:
+        path = str(Path(folder).resolve() / "checkpoint")
+        save(path, model, optimizer, rngs, LoaderPosition({"next_index": 7}))
+        restored = resume(path, make, LoaderPosition)
+    if len(restored) != 4 or not np.array_equal(restored[0].kernel[...], model.kernel[...]):
+        raise SmokeTestError("resume", "did not restore the saved model.")
+    if restored[3].get_state() != {"next_index": 7}:
+        raise SmokeTestError("resume", "did not restore the state of the loader.")
+
+
+def run_distribution(distribution: Any) -> None:
+    _check_output("sampling_distribution", distribution(jnp.arange(float(V)), 0.8, 0, 0.9), (V,), f"{V} logits")
+
+
+def run_generate(generate: Any) -> None:
+    def model(ids_T: Any) -> Any:  # predicts token + 1; V - 1 is the stop token
+        return 50 * jax.nn.one_hot(jnp.minimum(ids_T + 1, V - 1), V)
+
+    tokens = np.asarray(generate(model, jnp.array([V - 4]), 9, T, V - 1, jax.random.key(0), 1.0, 0, 1.0))
+    if list(tokens) != [V - 3, V - 2]:
+        raise SmokeTestError("generate", "did not return exactly the two tokens before the stop token.")
+
+
+def run_decode_step(step: Any, empty_cache: Any, mini_gpt: Any) -> None:
+    model = mini_gpt(V, D, H, F, L, max_T=T, rngs=nnx.Rngs(0))
+    cache, rows = empty_cache(model, T), []
+    for token in IDS:
+        logits, cache = step(model, cache, jnp.int32(token))
+        rows.append(_check_output("decode_step", logits, (V,), "one token"))
+    if not np.allclose(np.stack(rows), model(jnp.asarray(IDS)), rtol=1e-3, atol=1e-3):
+        raise SmokeTestError("decode_step", "returned logits that differ from those of MiniGPT for the same ids.")
+
+
+def run_lora(lora: Any, merge: Any) -> None:
+    base, x = nnx.Linear(D, F, rngs=nnx.Rngs(0)), jnp.asarray(X)
+    layer = lora(base, 2, 2.0, nnx.Rngs(0))
+    _check_output("LoRALinear", layer(x), (T, F), f"float32[{T}, {D}]")
+    if not np.allclose(layer(x), base(x), atol=1e-5):
+        raise SmokeTestError("LoRALinear", "changed the output of the base layer before any training.")
+    _check_output("merge", merge(layer)(x), (T, F), f"float32[{T}, {D}]")
+
+
+def run_export(export: Any, mini_gpt: Any) -> None:
+    with tempfile.TemporaryDirectory() as folder:
+        export(mini_gpt(V, D, H, F, L, max_T=T, rngs=nnx.Rngs(0)), H, folder)
+        if missing := [file for file in ("model.safetensors", "config.json") if not Path(folder, file).exists()]:
+            raise SmokeTestError("export_gpt2", f"did not write {missing[0]}.")
+
+
+def one_device() -> Mesh:
+    return jax.make_mesh(
+        (1, 1), ("data", "model"), axis_types=(jax.sharding.AxisType.Auto,) * 2, devices=jax.devices()[:1]
+    )

@@ -1,0 +1,115 @@
+"""The folder of a run: config, metrics, charts, samples, checkpoints."""
+
+import contextlib
+import json
+import os
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, TextIO
+
+from commandline import files
+from harness.config import Config
+from harness.errors import UsageError
+
+# Metrics that differ between executions. All others are determined by the config.
+MEASURED = ("tokens_per_s", "mfu", "memory")
+
+
+class Run:
+    """The folder `runs/NAME/`."""
+
+    def __init__(self, folder: Path):
+        self.folder = folder
+        self.config_file = folder / "config.json"
+        self.metrics_file = folder / "metrics.jsonl"
+        self.checkpoints = folder / "checkpoints"
+        self.samples = folder / "samples"
+        self.pieces = folder / "pieces"
+
+    @classmethod
+    def find(cls, root: Path, name: str) -> "Run":
+        """An existing run, by name or by path. Raises UsageError, listing the runs in `root`, if there is none."""
+        for folder in (root / name, Path(name)):
+            if (folder / "config.json").exists():
+                return cls(folder)
+        names = sorted(path.parent.name for path in root.glob("*/config.json"))
+        hint = f"Existing runs: {', '.join(names)}." if names else "Train one with `harness train`."
+        raise UsageError(f"There is no run {name!r} in {root}. {hint}")
+
+    def config(self) -> Config:
+        """The settings that the run was created with."""
+        return Config.load(self.config_file)
+
+    def create_or_check(self, config: Config) -> bool:
+        """Creates the folder, or checks that an existing one has the same settings. Returns whether it existed.
+
+        Raises UsageError, listing the differences, if the settings that change the result differ.
+        """
+        if self.config_file.exists():
+            if differences := self.config().differences(config):
+                raise UsageError(
+                    f"Run {self.folder} was created with different settings (existing -> requested):\n  "
+                    + "\n  ".join(differences)
+                    + "\nUse the same settings to resume it, or start another run with --run NAME."
+                )
+            return True
+        files.replace(self.config_file, config.to_json(), durable=True)
+        return False
+
+    @contextlib.contextmanager
+    def locked(self) -> Iterator[None]:
+        """Keeps a second process from training the same run. Raises UsageError if another process already does."""
+        self.folder.mkdir(parents=True, exist_ok=True)
+        held = files.lock(self.folder / ".lock")
+        if held is None:
+            raise UsageError(f"Another process is training the run {self.folder}.")
+        try:
+            yield
+        finally:
+            held.release()
+
+    def metrics(self) -> list[dict[str, Any]]:
+        """The complete lines of metrics.jsonl."""
+        return list(_complete_lines(self.metrics_file))
+
+    def truncate_metrics(self, last_step: int) -> None:
+        """Removes the lines after `last_step`, and a line that is incomplete."""
+        kept = [entry for entry in _complete_lines(self.metrics_file) if entry["step"] <= last_step]
+        files.replace(self.metrics_file, "".join(map(_line, kept)), durable=True)
+
+
+class MetricsWriter:
+    """Appends lines to metrics.jsonl."""
+
+    def __init__(self, path: Path):
+        self._file: TextIO = path.open("a", encoding="utf-8")
+
+    def write(self, entry: dict[str, Any]) -> None:
+        """Appends the line of one step."""
+        self._file.write(_line(entry))
+        self._file.flush()
+
+    def sync(self) -> None:
+        """Waits until all lines are on disk. Called before a checkpoint, so that no checkpoint is ahead of the metrics."""
+        os.fsync(self._file.fileno())
+
+    def close(self) -> None:
+        """Closes the file."""
+        self._file.close()
+
+
+def _line(entry: dict[str, Any]) -> str:
+    return json.dumps(entry) + "\n"
+
+
+def _complete_lines(path: Path) -> Iterator[dict[str, Any]]:
+    if not path.exists():
+        return
+    with path.open(encoding="utf-8") as file:
+        for line in file:
+            if not line.endswith("\n"):
+                return
+            try:
+                yield json.loads(line)
+            except ValueError:
+                return

@@ -1,0 +1,64 @@
+"""Hardware figures: peak FLOP rate, memory in use, and the FLOPs per trained token."""
+
+import functools
+import re
+import sys
+import time
+
+import jax
+import jax.numpy as jnp
+import psutil
+
+from harness.config import Config
+
+# Peak rate in FLOP/s of dense bfloat16 matrix products (float16 on V100 and T4), from the vendors' data sheets.
+PEAK_FLOPS = {
+    "GH200": 989e12, "H200": 989e12, "H100": 989e12, "H100 NVL": 835e12, "H100 PCIe": 756e12, "A100": 312e12,
+    "L40S": 362e12, "L40": 181e12, "L4": 121e12, "V100": 125e12, "T4": 65e12, "RTX 4090": 165e12, "RTX 3090": 71e12,
+    "v4": 275e12, "v5 lite": 197e12, "v5e": 197e12, "v5": 459e12, "v5p": 459e12, "v6 lite": 918e12, "v6e": 918e12,
+}  # fmt: skip
+MEASURED_SIZE = 1536
+
+
+@functools.cache
+def peak_flops() -> float:
+    """The peak rate of one device in FLOP/s: from the table, otherwise measured with large matrix products."""
+    if listed := listed_flops(jax.devices()[0].device_kind):
+        return listed
+    square = jnp.ones((MEASURED_SIZE, MEASURED_SIZE), jnp.float32)
+    product = jax.jit(lambda a: a @ a).lower(square).compile()
+    seconds = []
+    for _ in range(4):
+        started = time.perf_counter()
+        product(square).block_until_ready()
+        seconds.append(time.perf_counter() - started)
+    return 2 * MEASURED_SIZE**3 / min(seconds)
+
+
+def listed_flops(device_kind: str) -> float | None:
+    """The rate of the longest name in the table that occurs in `device_kind` as whole words, or None."""
+    names = [name for name in PEAK_FLOPS if re.search(rf"(?<![A-Za-z0-9]){name}(?![A-Za-z0-9])", device_kind)]
+    return PEAK_FLOPS[max(names, key=len)] if names else None
+
+
+def flops_per_token(config: Config) -> float:
+    """FLOPs to train on one token: 2 per weight in the forward pass and 4 in the backward pass, plus attention.
+
+    Causal attention covers half of all pairs of positions (Kaplan et al. 2020, table 1, with the mask).
+    """
+    D, F, V, L = config.d_model, config.d_ff, config.vocab_size, config.num_layers
+    weights = L * (4 * D * D + 2 * D * F) + V * D
+    attention = L * 2 * config.context * D  # scores and mix: 2 products of 2 T D, halved by the mask
+    return 6.0 * weights + 3.0 * attention
+
+
+def memory_bytes() -> int:
+    """The peak memory in bytes: of the device if it reports one, otherwise of this process."""
+    stats = jax.local_devices()[0].memory_stats() or {}
+    if peak := stats.get("peak_bytes_in_use"):
+        return int(peak)
+    if sys.platform == "win32":
+        return int(psutil.Process().memory_info().peak_wset)
+    import resource  # does not exist on Windows
+
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * (1 if sys.platform == "darwin" else 1024)

@@ -1,0 +1,239 @@
+"""The training loop: steps, metrics, validation, checkpoints, and exact resume."""
+
+import collections
+import contextlib
+import functools
+import math
+import signal
+import time
+from collections.abc import Callable, Iterator
+from typing import Any, NamedTuple
+
+import jax
+from flax import nnx
+
+from commandline.files import replace
+from commandline.progress import progress
+from harness.errors import HarnessError
+from harness.pieces.load import attribute_errors_to
+from harness.run import charts
+from harness.run.folder import MetricsWriter
+from harness.run.hardware import flops_per_token, memory_bytes, peak_flops
+from harness.run.session import Log, Session, initial_state, sample_text
+from harness.training.checkpoint import Checkpointer, Restored
+from harness.training.train_step import StepMetrics
+
+RUN_AHEAD = 2  # steps dispatched to the device before the metrics of the first are read
+MAX_SKIPPED_IN_A_ROW = 20
+
+OnStep = Callable[[int, str], None]
+
+
+def train(session: Session, *, log: Log, quiet: bool = False, on_step: OnStep | None = None) -> bool:
+    """Trains to the last step, from the latest checkpoint if there is one. Returns False if a signal stopped it earlier.
+
+    With `on_step`, calls it with the number of finished steps and a short status, instead of showing progress and writing
+    charts and samples. Raises HarnessError if the gradients of many steps in a row are not finite.
+    """
+    run, config = session.run, session.config
+    first_process = jax.process_index() == 0
+    with run.locked() if first_process else contextlib.nullcontext(), jax.set_mesh(session.mesh):
+        # Before the config is written, so that a run which cannot start leaves none.
+        start = None if run.config_file.exists() else initial_state(session)
+        if first_process:
+            resumed = run.create_or_check(config)
+            if session.pieces is not None:
+                session.pieces.copy_to(run.pieces)
+        else:
+            resumed = run.config_file.exists()
+        checkpointer = session.checkpointer()
+        try:
+            restored = checkpointer.restore_latest(session.functions.abstract_state, log) if resumed else None
+            if restored is None and start is None:
+                start = initial_state(session)
+            loop = _Loop(session, checkpointer, restored, start, log, quiet, on_step)
+            with contextlib.closing(loop):
+                return loop.run()
+        finally:
+            checkpointer.close()
+
+
+class _PendingStep(NamedTuple):
+    """A step dispatched to the device whose metrics have not been read."""
+
+    step: int
+    tokens: int
+    metrics: StepMetrics
+
+
+class _Loop:
+    """One execution of a run."""
+
+    def __init__(
+        self,
+        session: Session,
+        checkpointer: Checkpointer,
+        restored: Restored | None,
+        start: Any,
+        log: Log,
+        quiet: bool,
+        on_step: OnStep | None,
+    ):
+        self.session, self.checkpointer, self.log, self.on_step = session, checkpointer, log, on_step
+        self.quiet = quiet or on_step is not None
+        config, run = session.config, session.run
+        self.first_process = jax.process_index() == 0
+        self.batches = session.batches()
+        self.step = 0
+        if restored is not None:
+            self.step, self.state = restored.step, restored.state
+            attribute_errors_to(session.pieces, lambda: self.batches.set_state(restored.data))
+            log(f"Run {run.folder}: resuming at step {self.step} of {config.steps}.")
+        else:
+            self.state = start
+            parameters = nnx.state(session.functions.model(self.state), nnx.Param)
+            size = sum(leaf.size for leaf in jax.tree.leaves(parameters))
+            devices = f"{session.mesh.size} device{'s' if session.mesh.size > 1 else ''}"
+            log(f"Run {run.folder}: {size:,} parameters, {config.steps} steps on {devices}.")
+        if self.first_process:
+            run.truncate_metrics(self.step)
+        self.metrics = MetricsWriter(run.metrics_file) if self.first_process else None
+        self.entries: list[dict[str, Any]] = run.metrics() if self.first_process else []
+        self.pending: collections.deque[_PendingStep] = collections.deque()
+        self.tokens = self.entries[-1]["tokens"] if self.entries else 0  # targets so far, without padding
+        self.skipped = self.entries[-1]["skipped"] if self.entries else 0
+        self.skipped_in_a_row = 0
+        self.token_flops = flops_per_token(config)
+        self.peak = peak_flops() * session.mesh.size
+        self.clock = time.perf_counter()
+
+    def close(self) -> None:
+        """Closes metrics.jsonl."""
+        if self.metrics is not None:
+            self.metrics.close()
+
+    def run(self) -> bool:
+        """Runs to the last step or to a signal. Returns whether the last step was reached."""
+        config = self.session.config
+        saved = self.step
+        title = f"training {self.session.run.folder.name}"
+        with (
+            _stop_signals() as stop,
+            progress(title, unit="steps", total=config.steps, done=self.step, quiet=self.quiet) as advance,
+        ):
+            while self.step < config.steps and not stop:
+                rows = attribute_errors_to(self.session.pieces, functools.partial(next, self.batches))
+                step = functools.partial(self.session.functions.train_step, self.state, self.session.put(rows))
+                self.state, metrics = attribute_errors_to(self.session.pieces, step)
+                self.step += 1
+                targets = int((rows[:, 1:] >= 0).sum()) * jax.process_count()
+                self.pending.append(_PendingStep(self.step, targets, metrics))
+                if len(self.pending) > RUN_AHEAD:
+                    status = self._record(self.pending.popleft())
+                    advance(1, status)
+                    if self.on_step:
+                        self.on_step(self.step, status)
+                if self.step % config.eval_every == 0 or self.step == config.steps:
+                    advance(len(self.pending), self._drain(validate=True))
+                    self._save()
+                    saved = self.step
+            if saved != self.step:
+                self._drain(validate=False)
+                self._save()
+            self.checkpointer.wait()
+        if stop:
+            self.log(
+                f"Stopped at step {self.step} of {config.steps}; checkpoint saved. Rerun the same command to resume."
+            )
+        return self.step >= config.steps
+
+    def _record(self, pending: _PendingStep, validation_loss: float | None = None) -> str:
+        """Waits for a step and writes its line of metrics. Returns a short status.
+
+        Raises HarnessError if the updates of too many steps in a row were skipped.
+        """
+        loss, rate, norm, skipped = (float(value) for value in pending.metrics)
+        self.skipped_in_a_row = self.skipped_in_a_row + 1 if skipped > self.skipped else 0
+        self.skipped = int(skipped)
+        now = time.perf_counter()
+        tokens_per_s = pending.tokens / (now - self.clock)
+        self.tokens += pending.tokens
+        self.clock = now
+        entry = {
+            "step": pending.step,
+            "loss": loss,
+            "learning_rate": rate,
+            "gradient_norm": None if math.isnan(norm) and self.session.pieces is not None else norm,
+            "skipped": self.skipped,
+            "tokens": self.tokens,
+            "validation_loss": validation_loss,
+            "tokens_per_s": round(tokens_per_s, 1),
+            "mfu": round(tokens_per_s * self.token_flops / self.peak, 4),
+            "memory": memory_bytes(),
+        }
+        if self.metrics is not None:
+            self.metrics.write(entry)
+            self.entries.append(entry)
+        if self.skipped_in_a_row >= MAX_SKIPPED_IN_A_ROW:
+            raise HarnessError(
+                f"The gradients of {MAX_SKIPPED_IN_A_ROW} steps in a row, up to step {pending.step}, were not finite, so "
+                f"their updates were skipped. Lower learning_rate={self.session.config.learning_rate}, or increase "
+                "warmup_steps. The last checkpoint is from an earlier step."
+            )
+        return f"loss {loss:.3f}  {tokens_per_s:,.0f} tokens/s"
+
+    def _drain(self, *, validate: bool) -> str:
+        """Records every pending step. If `validate`, the last one gets the validation loss of the state after it."""
+        status = ""
+        while len(self.pending) > 1:
+            status = self._record(self.pending.popleft())
+        if self.pending:
+            last = self.pending.popleft()
+            jax.block_until_ready(last.metrics)
+            started = time.perf_counter()
+            loss = self.session.validate(self.state) if validate else None
+            self.clock += time.perf_counter() - started  # validation is not part of the step's time
+            status = self._record(last, loss)
+        if self.metrics is not None:
+            self.metrics.sync()
+        return status
+
+    def _save(self) -> None:
+        """Saves a checkpoint, and after a validation also charts and a sample. Their time is not part of any step's."""
+        started = time.perf_counter()
+        loss = self.entries[-1]["validation_loss"] if self.entries else None
+        self.checkpointer.save(self.step, self.state, self.batches.get_state(), loss)
+        if self.first_process and loss is not None and not self.on_step:
+            run = self.session.run
+            charts.draw(run.folder, self.entries, run.folder.name)
+            if jax.process_count() == 1:
+                replace(run.samples / f"{self.step:07}.txt", sample_text(self.session, self.state) + "\n")
+            self.log(
+                f"step {self.step}: loss {self.entries[-1]['loss']:.4f}, validation {loss:.4f}, "
+                f"{self.entries[-1]['tokens_per_s']:,.0f} tokens/s"
+            )
+        self.clock += time.perf_counter() - started
+
+
+@contextlib.contextmanager
+def _stop_signals() -> Iterator[list[int]]:
+    """A list that becomes non-empty on Ctrl-C or SIGTERM. A second signal raises KeyboardInterrupt: no checkpoint is saved.
+
+    One of several processes is terminated at once, because the others would wait forever for one that left the loop.
+    """
+    received: list[int] = []
+    if jax.process_count() > 1:
+        yield received
+        return
+
+    def stop(number: int, frame: Any) -> None:
+        if received:
+            raise KeyboardInterrupt
+        received.append(number)
+
+    previous = {number: signal.signal(number, stop) for number in (signal.SIGINT, signal.SIGTERM)}
+    try:
+        yield received
+    finally:
+        for number, handler in previous.items():
+            signal.signal(number, handler)

@@ -1,0 +1,41 @@
+"""The report at the end of a run: losses next to n-gram baselines, speed, memory, and where the charts are."""
+
+import math
+
+import numpy as np
+
+from harness.data.ngrams import ngram_loss
+from harness.run.session import Session
+
+
+def report(session: Session) -> str:
+    """The report on a run, over several lines."""
+    run, config, prepared = session.run, session.config, session.prepared
+    metrics = run.metrics()
+    if not metrics:
+        return f"Run {run.folder} has no finished steps."
+    validated = [entry for entry in metrics if entry["validation_loss"] is not None]
+    best = min(validated, key=lambda entry: entry["validation_loss"], default=None)
+    last = metrics[-1]
+    rows = [
+        (
+            "loss at the first step",
+            f"{metrics[0]['loss']:.4f}  (ln of the vocabulary: {math.log(config.vocab_size):.4f})",
+        ),
+        ("loss at the last step", f"{last['loss']:.4f}"),
+    ]
+    if best is not None:
+        loss, best_loss = validated[-1]["validation_loss"], best["validation_loss"]
+        rows.append(("validation loss", f"{loss:.4f} nats per token (best {best_loss:.4f}, step {best['step']})"))
+    if config.objective == "next_token":
+        ngrams = ngram_loss(prepared.train, prepared.validation, config.vocab_size)
+        rows += [("  of a bigram model", f"{ngrams.bigram:.4f}"), ("  of a unigram model", f"{ngrams.unigram:.4f}")]
+    rows += [
+        ("updates skipped", str(last["skipped"])),
+        ("tokens/s, median", f"{np.median([entry['tokens_per_s'] for entry in metrics]):,.0f}"),
+        ("model FLOP utilization", f"{np.median([entry['mfu'] for entry in metrics]):.1%}"),
+        ("memory, peak", f"{max(entry['memory'] for entry in metrics) / 1e9:.2f} GB"),
+        ("charts", f"{run.folder / 'loss.png'}, {run.folder / 'lr.png'}"),
+    ]
+    title = f"Run {run.folder}: {last['step']} of {config.steps} steps, {last['tokens']:,} tokens"
+    return "\n".join([title, *(f"  {name:<28}{value}" for name, value in rows)])

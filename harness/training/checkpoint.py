@@ -1,0 +1,242 @@
+"""Checkpoints by Orbax: asynchronous, with a checksum for each array. The last two and the best are kept.
+
+Arrays are stored under dotted names such as `0.blocks.ff1.kernel`, where 0 is the model and 1 the optimizer. Orbax moves a
+checkpoint into place once it is complete, so an interrupted save leaves no checkpoint. Typed PRNG keys, such as those of
+dropout layers, are stored as their key data.
+"""
+
+import contextlib
+import logging
+import os
+import warnings
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any, NamedTuple, Protocol, runtime_checkable
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import orbax.checkpoint as ocp
+from orbax.checkpoint import checkpoint_managers as managers
+
+from harness.errors import HarnessError
+from harness.training.sharding import path_names
+
+KEEP_LAST = 2
+
+
+class Restored(NamedTuple):
+    """The content of a checkpoint."""
+
+    step: int
+    state: Any
+    data: dict[str, Any]  # the state of the data iterator
+
+
+@runtime_checkable
+class Checkpointer(Protocol):
+    """Saves and restores the checkpoints of a run: `OrbaxCheckpointer`, or one made of the learner's pieces."""
+
+    def steps(self) -> list[int]: ...
+    def best(self) -> int | None: ...
+    def save(self, step: int, state: Any, data: dict[str, Any], validation_loss: float | None) -> None: ...
+    def wait(self) -> None: ...
+    def close(self) -> None: ...
+    def restore(self, step: int, abstract: Any, *, only: str = "") -> Restored: ...
+    def restore_latest(self, abstract: Any, log: Any) -> Restored | None: ...
+
+
+def best_step(losses: Mapping[int, float | None]) -> int | None:
+    """The step with the lowest validation loss. Without any loss, the last step; without any step, None."""
+    validated = {step: loss for step, loss in losses.items() if loss is not None}
+    return min(validated, key=lambda step: validated[step]) if validated else max(losses, default=None)
+
+
+def by_dotted_name(tree: Any) -> dict[str, Any]:
+    """The leaves of a state by dotted name."""
+    return {".".join(path_names(path)): leaf for path, leaf in jax.tree_util.tree_leaves_with_path(tree)}
+
+
+def is_key(array: Any) -> bool:
+    """Whether an array, or its abstract value, consists of typed PRNG keys."""
+    return jnp.issubdtype(array.dtype, jax.dtypes.prng_key)
+
+
+def key_data(array: Any) -> Any:
+    """The array to store: the uint32 data of typed PRNG keys, any other array unchanged. Accepts abstract values."""
+    if not is_key(array):
+        return array
+    if isinstance(array, jax.ShapeDtypeStruct):
+        data = jax.eval_shape(jax.random.key_data, jax.ShapeDtypeStruct(array.shape, array.dtype))
+        return jax.ShapeDtypeStruct(data.shape, data.dtype, sharding=array.sharding)
+    return jax.random.key_data(array)
+
+
+def with_keys(stored: Any, like: Any) -> Any:
+    """The reverse of `key_data`: typed PRNG keys where `like` has them."""
+    return jax.random.wrap_key_data(stored) if is_key(like) else stored
+
+
+@jax.jit
+def checksums(arrays: dict[str, jax.Array]) -> dict[str, jax.Array]:
+    """A checksum for each array that depends on every bit and on the order of the elements.
+
+    It is a sum of integers, so it is the same on any mesh.
+    """
+
+    def checksum(array: jax.Array) -> jax.Array:
+        unsigned = {1: jnp.uint8, 2: jnp.uint16, 4: jnp.uint32}[array.dtype.itemsize]
+        bits = (array if array.dtype == bool else jax.lax.bitcast_convert_type(array, unsigned)).astype(jnp.uint32)
+        index = jnp.zeros(array.shape, jnp.uint32)
+        for axis, size in enumerate(array.shape):
+            index = index * jnp.uint32(size) + jax.lax.broadcasted_iota(jnp.uint32, array.shape, axis)
+        # Odd factors make each multiplication invertible, so no bit is lost.
+        mixed = (bits ^ (index * jnp.uint32(0x9E3779B1))) * jnp.uint32(0x85EBCA6B)
+        return jnp.sum(mixed ^ (mixed >> 15), dtype=jnp.uint32)
+
+    return jax.tree.map(checksum, arrays)
+
+
+class OrbaxCheckpointer:
+    """Saves and restores the checkpoints of one run with Orbax."""
+
+    def __init__(self, folder: Path, *, read_only: bool = False):
+        self.folder = folder.absolute()
+        logging.getLogger("absl").setLevel(logging.CRITICAL)  # its errors are raised again as HarnessError
+        keep = [
+            managers.LatestN(KEEP_LAST),
+            managers.BestN(get_metric_fn=_minus_loss, n=1, keep_checkpoints_without_metrics=False),
+        ]
+        options = ocp.CheckpointManagerOptions(
+            preservation_policy=managers.AnyPreservationPolicy(keep),
+            best_fn=_minus_loss,  # required for metrics to be written
+            cleanup_tmp_directories=not read_only,
+            read_only=read_only,
+            create=not read_only,
+        )
+        self._manager = ocp.CheckpointManager(self.folder, options=options, item_names=("state", "data", "checksums"))
+        self._saving: int | None = None
+
+    def steps(self) -> list[int]:
+        """The steps that have a checkpoint, in order."""
+        return sorted(self._manager.all_steps())
+
+    def best(self) -> int | None:
+        """The kept step with the lowest validation loss. Without any loss, the last step."""
+        return best_step({step: (self._manager.metrics(step) or {}).get("validation_loss") for step in self.steps()})
+
+    def save(self, step: int, state: Any, data: dict[str, Any], validation_loss: float | None) -> None:
+        """Starts to save. The state may be donated as soon as this returns.
+
+        Raises HarnessError if this save cannot start or the previous one failed.
+        """
+        arrays = {name: key_data(leaf) for name, leaf in by_dotted_name(state).items()}
+        sums = {name: int(value) for name, value in jax.device_get(checksums(arrays)).items()}
+        with self._save_errors():
+            self._saving = step
+            self._manager.save(
+                step,
+                args=ocp.args.Composite(
+                    state=ocp.args.PyTreeSave(arrays), data=ocp.args.JsonSave(data), checksums=ocp.args.JsonSave(sums)
+                ),
+                metrics=None if validation_loss is None else {"validation_loss": validation_loss},
+                force=True,
+            )
+
+    def wait(self) -> None:
+        """Waits until the last save is on disk. Raises HarnessError if it failed."""
+        with self._save_errors():
+            self._manager.wait_until_finished()
+
+    def close(self) -> None:
+        """Stops the threads that save."""
+        self._manager.close()
+
+    def restore(self, step: int, abstract: Any, *, only: str = "") -> Restored:
+        """The checkpoint of `step`, with the shardings of `abstract`. `only` is a prefix of the names to restore.
+
+        Raises ValueError, with a readable reason, if it cannot be read or a checksum does not match.
+        """
+        leaves = by_dotted_name(abstract)
+        wanted = {name: key_data(leaf) for name, leaf in leaves.items() if name.startswith(only)}
+        try:
+            arguments = ocp.args.PyTreeRestore(
+                wanted, restore_args=ocp.checkpoint_utils.construct_restore_args(wanted), partial_restore=bool(only)
+            )
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")
+                restored = self._manager.restore(
+                    step,
+                    args=ocp.args.Composite(
+                        state=arguments, data=ocp.args.JsonRestore(), checksums=ocp.args.JsonRestore()
+                    ),
+                )
+        except (MemoryError, jax.errors.JaxRuntimeError):  # out of memory does not mean that the file is corrupt
+            raise
+        except Exception as error:  # Orbax and its storage raise many types for corrupt files
+            raise ValueError(f"it cannot be read ({_first_line(error)})") from error
+        arrays = restored["state"]
+        for name, value in jax.device_get(checksums(arrays)).items():
+            if int(value) != restored["checksums"].get(name):
+                raise ValueError(f"the checksum of {name} does not match")
+        filled = [with_keys(arrays[name], leaf) if name in arrays else leaf for name, leaf in leaves.items()]
+        return Restored(step, jax.tree.unflatten(jax.tree.structure(abstract), filled), restored["data"])
+
+    def restore_latest(self, abstract: Any, log: Any) -> Restored | None:
+        """The latest intact checkpoint, or None if there are no checkpoints.
+
+        Moves corrupt ones out of the way and reports them through `log`. Raises HarnessError if all are corrupt.
+        """
+        steps = self.steps()
+        for step in reversed(steps):
+            try:
+                return self.restore(step, abstract)
+            except ValueError as error:
+                target = self._move_to_damaged(step)
+                log(
+                    f"The checkpoint of step {step} is corrupt ({error}); moved it to {target}, trying the previous one."
+                )
+        if steps:
+            raise HarnessError(f"No checkpoint in {self.folder} could be restored. Start a new run with --run NAME.")
+        return None
+
+    def _move_to_damaged(self, step: int) -> Path:
+        damaged = self.folder.parent / "damaged"
+        damaged.mkdir(exist_ok=True)
+        target = damaged / f"{step}-{len(list(damaged.iterdir()))}"
+        if jax.process_index() == 0:
+            os.replace(self.folder / str(step), target)
+        self._manager.reload()
+        return target
+
+    @contextlib.contextmanager
+    def _save_errors(self) -> Iterator[None]:
+        """Turns errors of the storage into a HarnessError that says which checkpoint is intact."""
+        previous = self._saving
+        try:
+            yield
+        except Exception as error:
+            complete = [int(path.name) for path in self.folder.iterdir() if path.name.isdecimal()]
+            intact = f"The checkpoint of step {max(complete)} is intact." if complete else "There is no earlier one."
+            raise HarnessError(
+                f"The checkpoint of step {previous or self._saving} could not be saved in {self.folder}: "
+                f"{_first_line(error)}. {intact} Free some disk space, then rerun the command to resume."
+            ) from error
+
+
+def _minus_loss(metrics: Any) -> float:
+    return -metrics["validation_loss"] if metrics else -np.inf
+
+
+def _first_line(error: BaseException) -> str:
+    text = str(error)
+    for reason in (
+        "No space left on device",
+        "Disk quota exceeded",
+        "File too large",
+        "Permission denied",
+        "Read-only file system",
+    ):
+        if reason in text:
+            return reason
+    return (text.splitlines() or [type(error).__name__])[0][:200].rstrip(".")

@@ -1,0 +1,124 @@
+"""Untrusted folders and archives: links, bombs, damage, paths that lead out."""
+
+import contextlib
+import io
+import os
+import stat
+import struct
+import tarfile
+import zipfile
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from commandline.errors import UsageError
+from grader.batch import archive
+from grader.batch.archive import File, RefusedFileError
+from tests.grader.batch.conftest import GOOD, NAME, Submit, zipped
+
+
+def refusals(source: Path) -> dict[str, str]:
+    """The reason why each file is refused, by its first folder. Empty for a file that can be read."""
+    return {file.path.parts[0]: refusal(file) for file in archive.files(source)}
+
+
+def refusal(file: File) -> str:
+    try:
+        file.read(archive.LARGEST)
+    except RefusedFileError as error:
+        return str(error)
+    return file.refused
+
+
+def test_links_and_devices_are_not_followed(submit: Submit, tmp_path: Path):
+    folder = submit("ada", name="notes.txt")
+    (folder / "ada" / "notes.txt").unlink()
+    secret = tmp_path / "secret"
+    secret.write_text("hunter2")
+    (folder / "ada" / f"{NAME}.py").symlink_to(secret)
+    (folder / "bob").symlink_to(tmp_path)
+    (folder / "cleo").mkdir()
+    os.mkfifo(folder / "cleo" / f"{NAME}.py")
+    refused = refusals(folder)
+    assert "is a symbolic link" in refused["ada"]
+    assert "is a symbolic link" in refused["bob"]
+    assert refused["cleo"] == "is not a regular file"
+
+
+def test_an_unreadable_file(submit: Submit, monkeypatch: pytest.MonkeyPatch):
+    folder = submit("ada")
+
+    def refuse(*args: object) -> int:
+        raise PermissionError(13, "Permission denied")
+
+    monkeypatch.setattr(archive.os, "open", refuse)
+    assert refusals(folder) == {"ada": "cannot be read: Permission denied"}
+
+
+def test_paths_that_lead_out_of_an_archive(tmp_path: Path):
+    source = zipped(
+        tmp_path / "all.zip", {f"ada/../../{NAME}.py": GOOD, f"bob/{NAME}.py": GOOD, f"/cleo/{NAME}.py": GOOD}
+    )
+    assert refusals(source) == {
+        "ada": "has a path that leads out of the archive", "bob": "", "cleo": "has a path that leads out of the archive",
+    }  # fmt: skip
+
+
+def test_a_link_in_an_archive(tmp_path: Path):
+    entry = zipfile.ZipInfo(f"ada/{NAME}.py")
+    entry.external_attr = (stat.S_IFLNK | 0o777) << 16
+    with zipfile.ZipFile(tmp_path / "all.zip", "w") as file:
+        file.writestr(entry, "/etc/passwd")
+    assert "symbolic link" in refusals(tmp_path / "all.zip")["ada"]
+    with tarfile.open(tmp_path / "all.tar", "w") as file:
+        link = tarfile.TarInfo(f"ada/{NAME}.py")
+        link.type, link.linkname = tarfile.LNKTYPE, "/etc/passwd"
+        file.addfile(link)
+    assert "is not a regular file" in refusals(tmp_path / "all.tar")["ada"]
+
+
+def test_a_bomb_is_refused_by_its_size(submit: Submit, tmp_path: Path):
+    bomb = zipped(tmp_path / "bomb.zip", {f"{NAME}.py": b"#" * (20 << 20)})
+    assert bomb.stat().st_size < 1 << 20
+    too_large = "would be 20 MiB unpacked; the limit is 16 MiB"
+    assert refusals(submit("ada", bomb.read_bytes(), "work.zip")) == {"ada": too_large}
+    lying = bytearray(bomb.read_bytes())
+    place = lying.rindex(b"PK\x01\x02")
+    lying[place + 24 : place + 28] = struct.pack("<I", 100)  # declares 100 bytes
+    (file,) = archive.files(submit("ada", bytes(lying), "work.zip"))
+    assert "is damaged" in refusal(file)
+    many = zipped(tmp_path / "many.zip", {f"{number}/{NAME}.py": b"" for number in range(archive.MOST_FILES + 1)})
+    with pytest.raises(UsageError, match=r"too large: 50,001 files .* limits are 50,000 files and 1,024 MiB\.$"):
+        archive.files(many)
+
+
+def test_damaged_archives(submit: Submit, tmp_path: Path):
+    whole = zipped(tmp_path / "all.zip", {f"ada/{NAME}.py": GOOD * 50}).read_bytes()
+    (tmp_path / "damaged.zip").write_bytes(whole[:60] + bytes(40) + whole[100:])
+    assert "is damaged" in refusals(tmp_path / "damaged.zip")["ada"]
+    (tmp_path / "half.zip").write_bytes(whole[: len(whole) // 2])
+    with pytest.raises(UsageError, match="neither a folder nor a readable zip"):
+        archive.files(tmp_path / "half.zip")
+    assert "is damaged" in refusals(submit("ada", whole[: len(whole) // 2], "work.zip"))["ada"]
+
+
+@given(st.binary(max_size=300), st.integers(0, 400), st.integers(0, 400))
+def test_noise_in_an_archive_raises_no_other_error(
+    tmp_path_factory: pytest.TempPathFactory, noise: bytes, start: int, end: int
+):
+    buffer = io.BytesIO()
+    with zipfile.ZipFile(buffer, "w") as file:
+        file.writestr(f"ada/{NAME}.py", GOOD[:200])
+    data = bytearray(buffer.getvalue())
+    data[start:end] = noise
+    path = tmp_path_factory.mktemp("noise") / "all.zip"
+    path.write_bytes(data)
+    with contextlib.suppress(UsageError):
+        refusals(path)
+
+
+def test_a_missing_source(tmp_path: Path):
+    with pytest.raises(UsageError, match="There is no folder or archive"):
+        archive.files(tmp_path / "nowhere")

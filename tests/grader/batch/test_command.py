@@ -1,0 +1,192 @@
+"""`grade batch` as a teacher runs it."""
+
+import json
+import os
+import signal
+import sqlite3
+import subprocess
+import sys
+import tempfile
+import time
+from contextlib import closing
+from pathlib import Path
+
+import psutil
+import pytest
+
+from grader.course import catalog
+from tests.conftest import Grade, boot
+from tests.grader.batch.conftest import GOOD, NAME, WRONG, Submit, rows, stored
+
+BOOT = boot()
+MISCONCEPTIONS = catalog.misconceptions(catalog.load(NAME))
+NO_SHIFT = next(idea.name for idea in MISCONCEPTIONS if WRONG in idea.variants(GOOD).values())
+
+# In a background job of a shell, these tests and all processes that they start would ignore SIGINT.
+ENABLE_SIGINT = "import signal; signal.signal(signal.SIGINT, signal.default_int_handler); "
+
+
+def test_a_class_is_graded_and_graded_again(grade: Grade, school_class: Path, seed: Path, tmp_path: Path):
+    out = tmp_path / "results"
+    command = ("batch", school_class, "--out", out, "--seed-file", seed, "--timeout", 3)
+    run = grade(*command, "--format", "gradescope")
+    assert run.code == 0, run.err
+    assert "8 learners (folders), 1 problems, 7 files." in run.out
+    table = rows(out)
+    assert {learner: (row["verdict"], row["score"]) for learner, row in table.items()} == {
+        "Ada Lovelace": ("PASS", "6"), "Zoë": ("FAIL", "1"), "'=cmd": ("NOT ATTEMPTED", "0"), "quits": ("ERROR", "0"),
+        "copy of Zoë": ("FAIL", "1"), "loops": ("TIMEOUT", "0"), "nothing": ("NOT ATTEMPTED", "0"), "broken": ("ERROR", "0"),
+    }  # fmt: skip
+    assert table["Zoë"]["misconception"] == NO_SHIFT
+    assert table["nothing"]["message"] == "nothing was submitted"
+    assert "binary file" in table["broken"]["message"]
+    assert "the process exited" in table["quits"]["message"]
+    assert (out / "similar.csv").read_text().splitlines()[1:] == [f"{NAME},Zoë,copy of Zoë,1.000"]
+    # A report on a file that never ran also has all checks and points, and says why.
+    for learner, message in {
+        "broken": "binary file",
+        "nothing": "nothing was submitted",
+        "Zoë": "a number differs from the reference's",
+    }.items():
+        tests = json.loads((out / "gradescope" / f"{learner}.json").read_text())["tests"]
+        assert sum(test["max_score"] for test in tests) == 6
+        assert any(message in test["output"] for test in tests)
+    page = (out / "summary.html").read_text()
+    for text in ("8 learners, 1 problems", NO_SHIFT, "copy of Zoë"):
+        assert text in page
+    assert "http" not in page.replace("http-equiv", "")
+    with closing(sqlite3.connect(out / "results.sqlite")) as database:
+        (report,) = database.execute("select report from records where learner = 'Zoë'").fetchone()
+    assert json.loads(report)["isolation"].startswith("strict: ")
+    before = (out / "results.csv").read_text()
+
+    # First nothing has changed, then one file has, and one learner is gone.
+    assert "To grade: 0. Unchanged: 6." in grade(*command).out
+    assert (out / "results.csv").read_text() == before
+    (school_class / "Zoë" / f"{NAME}.py").write_text(GOOD)
+    (school_class / "nothing" / "notes.txt").unlink()
+    (school_class / "nothing").rmdir()
+    assert "To grade: 1. Unchanged: 5." in grade(*command).out
+    assert rows(out)["Zoë"]["verdict"] == "PASS"
+    assert "nothing" not in rows(out)
+
+
+def test_a_secret_seed_gives_other_cases_and_the_same_scores_everywhere(
+    grade: Grade, submit: Submit, seed: Path, tmp_path: Path
+):
+    submit("ada", WRONG)
+    folder = submit("bob", GOOD)
+    for name, options in {"one": ("--seed-file", seed), "two": ("--seed-file", seed, "--jobs", 1), "own": ()}.items():
+        run = grade("batch", folder, "--out", tmp_path / name, *options)
+        assert run.code == 0, run.err
+    one, two, own = (rows(tmp_path / name) for name in ("one", "two", "own"))
+    assert one == two
+    assert own["ada"]["score"] == one["ada"]["score"]
+    assert own["ada"]["message"] != one["ada"]["message"], "the message has the numbers of other cases"
+    assert (tmp_path / "own" / "seed.txt").stat().st_mode & 0o077 == 0
+
+
+def test_killed_and_resumed(submit: Submit, seed: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    """A batch that was killed at any moment can be resumed. Nothing is left behind, and the scores are the same."""
+    temporary = tmp_path / "tmp"
+    temporary.mkdir()
+    monkeypatch.setenv("TMPDIR", str(temporary))
+    monkeypatch.setattr(tempfile, "tempdir", None)
+    for number in range(9):
+        folder = submit(f"right {number}", f"# {number}\n{GOOD}")
+        submit(f"wrong {number}", f"# {number}\n{WRONG}")
+    out = tmp_path / "results"
+    arguments = (folder, "--out", out, "--seed-file", seed, "--jobs", 2)
+    command = [sys.executable, "-c", BOOT, "batch", *map(str, arguments)]
+    counts = []
+    for _ in range(3):
+        process = subprocess.Popen(command, cwd=tmp_path, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        deadline, goal = time.monotonic() + 90, (counts[-1] if counts else 0) + 4
+        while stored(out) < goal:
+            assert process.poll() is None
+            assert time.monotonic() < deadline
+            time.sleep(0.02)
+        children = psutil.Process(process.pid).children(recursive=True)
+        process.send_signal(signal.SIGKILL)
+        process.wait()
+        _, alive = psutil.wait_procs(children, timeout=20)
+        assert not alive
+        counts.append(stored(out))
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    assert f"Unchanged: {counts[-1]}." in done.stdout
+    table = rows(out)
+    assert len(table) == 18
+    assert {row["score"] for name, row in table.items() if "right" in name} == {"6"}
+    assert {row["score"] for name, row in table.items() if "wrong" in name} == {"1"}
+    assert list(temporary.iterdir()) == []
+
+
+def test_interrupted_by_the_user(submit: Submit, tmp_path: Path):
+    folder = submit("slow", "import time\ntime.sleep(20)\n" + GOOD)
+    process = subprocess.Popen(
+        [sys.executable, "-c", ENABLE_SIGINT + BOOT, "batch", str(folder), "--out", "results"], cwd=tmp_path, text=True,
+        stdout=subprocess.PIPE, stderr=subprocess.PIPE, start_new_session=True,
+    )  # fmt: skip
+    assert process.stdout is not None
+    while "To grade" not in process.stdout.readline():
+        pass
+    time.sleep(3)
+    os.killpg(process.pid, signal.SIGINT)
+    _, err = process.communicate(timeout=30)
+    assert process.returncode == 2
+    assert "Interrupted with 0 of 1 results saved. Rerun the command to resume." in err
+    assert "Traceback" not in err
+
+
+def test_weaker_isolation_is_refused_unless_accepted(grade: Grade, submit: Submit, tmp_path: Path):
+    folder = submit("ada")
+    run = grade("batch", folder, "--out", tmp_path / "results", GRADE_WITHOUT="landlock")
+    assert run.code == 2
+    assert "The isolation on this machine is partial: " in run.err
+    assert "--accept-isolation=partial" in run.err
+    run = grade(
+        "batch", folder, "--out", tmp_path / "results", "--accept-isolation", "partial", GRADE_WITHOUT="landlock"
+    )
+    assert run.code == 0, run.err
+    assert rows(tmp_path / "results")["ada"]["verdict"] == "PASS"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["nowhere", "--out", "r"], "There is no folder or archive nowhere."),
+        (["class"], "--out"),
+        (["class", "--out", "r", "--problems", "99"], "There is no problem '99'."),
+        (["class", "--out", "r", "--problems", "08-07"], "is backwards; write 07-08 instead"),
+        (["class", "--out", "r", "--seed-file", "nowhere"], "The seed file nowhere cannot be read"),
+        (["class", "--out", "r", "--seed-file", "empty"], "is empty"),
+        (["class", "--out", "empty"], "is a file; choose a folder for the results"),
+        (["class", "--out", "other"], "is not a `grade batch` results database"),
+        (
+            ["class", "--out", "r", "--scheduler", "tcp://127.0.0.1:1"],
+            "No Dask scheduler answers at tcp://127.0.0.1:1",
+        ),
+    ],
+)
+def test_usage_errors(grade: Grade, submit: Submit, tmp_path: Path, arguments: list[str], message: str):
+    submit("ada")
+    (tmp_path / "empty").touch()
+    (tmp_path / "other").mkdir()
+    (tmp_path / "other" / "results.sqlite").write_text("something else entirely, of more than a hundred bytes" * 3)
+    run = grade("batch", *arguments)
+    assert run.code == 2
+    assert message in run.err
+    assert "Traceback" not in run.err
+
+
+def test_two_batches_cannot_write_to_one_folder(grade: Grade, submit: Submit, tmp_path: Path):
+    import fcntl
+
+    folder = submit("ada")
+    (tmp_path / "results").mkdir()
+    with (tmp_path / "results" / ".lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        run = grade("batch", folder, "--out", tmp_path / "results")
+    assert run.code == 2
+    assert "Another `grade batch` is writing" in run.err

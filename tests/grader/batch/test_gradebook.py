@@ -1,0 +1,48 @@
+"""Gradebooks and reports for course systems."""
+
+import csv
+from pathlib import Path
+
+from grader.batch import gradebook
+from grader.batch.store import Record
+from grader.course import catalog
+from grader.judge import judge
+from grader.judge.verdict import Verdict
+from grader.report.json import PublicReport
+from tests.grader.batch.conftest import NAME
+
+PROBLEM = catalog.load(NAME)
+
+
+def record(learner: str, score: int) -> Record:
+    report = PublicReport.of(judge.refused(PROBLEM, f"{NAME}.py", Verdict.ERROR, "unreadable"))
+    return Record(learner, NAME, "", f"{NAME}.py", "FAIL", score, PROBLEM.points, report=report)
+
+
+def table(path: Path) -> list[list[str]]:
+    with path.open(encoding="utf-8", newline="") as file:
+        return list(csv.reader(file))
+
+
+def test_canvas(tmp_path: Path):
+    path = gradebook.write_canvas([record("Ada Lovelace (17)", 4), record("=cmd", 0)], tmp_path)
+    assert table(path) == [
+        ["Student", "ID", "SIS User ID", "SIS Login ID", "Section", f"{PROBLEM.label} {PROBLEM.title}"],
+        ["    Points Possible", "", "", "", "", str(PROBLEM.points)],
+        ["'=cmd", "", "", "", "", "0"],
+        ["Ada Lovelace", "17", "", "", "", "4"],
+    ]
+
+
+def test_nbgrader(tmp_path: Path):
+    header, row = table(gradebook.write_nbgrader([record("Ada Lovelace (17)", 4)], tmp_path))
+    values = dict(zip(header, row, strict=True))
+    assert (values["assignment"], values["student_id"], values["first_name"]) == (NAME, "17", "Ada")
+    assert (values["last_name"], values["score"], values["max_score"]) == ("Lovelace", "4.0", f"{PROBLEM.points}.0")
+
+
+def test_the_names_of_reports_are_safe_and_different(tmp_path: Path):
+    records = [record(learner, 0) for learner in ("../Ada", ".._ada", "Zoë", "...")]
+    folder = gradebook.write_reports(records, tmp_path, "text")
+    assert folder == tmp_path / "text"
+    assert sorted(path.name for path in folder.iterdir()) == ["Zoë.txt", "_Ada.txt", "_ada_.txt", "learner.txt"]

@@ -1,0 +1,194 @@
+"""The commands of a learner."""
+
+import os
+import signal
+import subprocess
+import sys
+import time
+
+import pytest
+
+from grader.course import catalog
+from tests.conftest import ROOT, Grade, boot
+
+SOLUTIONS = ROOT / "solutions"
+
+
+def test_a_first_session(grade: Grade, tmp_path):
+    """Start, read, grade the stub, take hints, fail, pass, and read the reference."""
+    started = grade("start")
+    assert started.code == 0
+    assert "new   attempts/p01_token_embedding.py" in started.out
+    assert "grade show 01" in started.out
+    assert "attempts is up to date." in grade("start").out
+
+    page = grade("show", "02")
+    assert "## The problem" in page.out
+    assert "## Hints" not in page.out
+    assert "4 hints: `grade hint 02`" in page.out
+
+    untouched = grade("problem", "02")
+    assert untouched.code == 1
+    assert "NOT ATTEMPTED, 0 of 6 points" in untouched.out
+    assert "write `causal_attention(q, k, v)` in p02_causal_attention.py" in " ".join(untouched.out.split())
+
+    assert "Hint 1 of 4" in grade("hint", "02").out
+    second = grade("hint", "02").out
+    assert "Hint 2 of 4" in second
+    assert "2 hints left" in second
+    again = grade("hint", "02", "--again").out
+    assert "Hint 1 of 4" in again
+    assert "Hint 2 of 4" in again
+    grade("hint", "02")
+    assert "0 hints left. `grade solution 02 --give-up`" in grade("hint", "02").out
+
+    refused = grade("solution", "02")
+    assert refused.code == 2
+    assert "You have not passed problem 02 yet." in refused.err
+
+    mine = tmp_path / "attempts" / "p02_causal_attention.py"
+    mine.write_text((SOLUTIONS / "p02_causal_attention.py").read_text().replace("axis=-1", "axis=0"))
+    failed = grade("problem", "02")
+    assert failed.code == 1
+    assert "softmax over the wrong axis" in failed.out
+
+    mine.write_text((SOLUTIONS / "p02_causal_attention.py").read_text())
+    passed = grade("problem", "2", cwd=tmp_path / "attempts")
+    assert passed.code == 0, "the workspace is found from a folder in it"
+    assert grade("solution", "02").out == (SOLUTIONS / "p02_causal_attention.py").read_text()
+    listed = grade("list").out
+    assert "02  Causal attention, one head                    6 of  6  passed" in listed
+    assert f"6 of {sum(problem.points for problem in catalog.problems())} points" in listed
+
+
+def test_a_missing_file_is_created_from_the_stub(grade: Grade, tmp_path):
+    run = grade("problem", "07", "--json")
+    assert run.json["verdict"] == "NOT ATTEMPTED"
+    assert "new   attempts/p07_next_token_loss.py" in run.err
+    assert (tmp_path / "attempts" / "p07_next_token_loss.py").read_text() == (
+        ROOT / "problems" / "p07_next_token_loss" / "stub.py"
+    ).read_text()
+
+
+def test_giving_up_shows_the_answer_and_is_remembered(grade: Grade):
+    grade("start")
+    assert "def layer_norm" in grade("solution", "04", "--give-up").out
+    assert "gave up" in grade("list").out
+
+
+def test_another_workspace(grade: Grade, tmp_path):
+    assert "new   mine/p01_token_embedding.py" in grade("start", "mine").out
+    assert grade("--workspace", "mine", "problem", "07", "--json").json["verdict"] == "NOT ATTEMPTED"
+    assert not (tmp_path / "attempts").exists()
+
+
+def test_an_earlier_problem_is_found_in_the_workspace(grade: Grade, tmp_path):
+    grade("start")
+    for name in ("p03_causal_mha", "p05_gpt_block"):
+        (tmp_path / "attempts" / f"{name}.py").write_text((SOLUTIONS / f"{name}.py").read_text())
+    assert grade("problem", "05", "--json").json["verdict"] == "PASS"
+    (tmp_path / "attempts" / "p03_causal_mha.py").write_text(
+        (ROOT / "problems" / "p03_causal_mha" / "stub.py").read_text()
+    )
+    assert grade("problem", "05", "--json").json["verdict"] == "NOT ATTEMPTED"
+
+
+COMMANDS = (
+    "start", "problem", "list", "next", "show", "hint", "solution", "doctor", "new", "verify", "batch", "pack", "export",
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("args", [[], ["--help"], ["-h"], *([command, "--help"] for command in COMMANDS)])
+def test_help_fits_a_terminal(args, grade: Grade):
+    run = grade(*args)
+    text = run.out + run.err
+    assert "Usage: " in text
+    assert max(map(len, text.splitlines())) <= 80
+    assert run.code == (0 if args else 2)
+
+
+def test_a_mistyped_command_gets_the_nearest(grade: Grade):
+    run = grade("problm", "7")
+    assert run.code == 2
+    assert "Did you mean `grade problem`?" in run.err
+
+
+def test_a_workspace_that_cannot_be_written(grade: Grade, tmp_path):
+    (tmp_path / "attempts").write_text("a file")
+    run = grade("problem", "07")
+    assert run.code == 2
+    assert run.err.startswith("grade: attempts")
+    assert (tmp_path / "attempts").read_text() == "a file"
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="mounting needs root")
+def test_a_full_disk_loses_nothing(grade: Grade, tmp_path):
+    """Progress cannot be saved: one sentence says so, and the old progress is kept."""
+    small = tmp_path / "small"
+    small.mkdir()
+    script = f"""
+mount -t tmpfs -o size=256k tmpfs {small}
+cd {small}
+cp {SOLUTIONS}/p07_next_token_loss.py .
+echo '{{"schema": 1, "problems": {{"p07_next_token_loss": {{"score": 2}}}}}}' > .progress.json
+cp .progress.json {tmp_path}/before.json
+head -c 1m /dev/zero > filler 2>/dev/null
+grade() {{
+    {sys.executable} -c 'import sys; sys.path.insert(0, "{ROOT}"); from grader.cli.learner import main; main()' "$@"
+    echo "code $?"
+}}
+grade problem 04 --json
+grade problem 07
+cmp .progress.json {tmp_path}/before.json && echo "kept"
+ls -A
+"""
+    done = subprocess.run(["unshare", "--mount", "sh", "-c", script], capture_output=True, text=True, check=False)
+    assert "p04_layer_norm.py cannot be written: No space left on device" in done.stderr, done
+    assert "grade: could not save your progress: " in done.stderr
+    assert "Traceback" not in done.stderr
+    assert "code 2" in done.stdout, "no file to grade"
+    assert "PASS, 6 of 6" in done.stdout
+    assert "code 0" in done.stdout, "the verdict stands"
+    assert done.stdout.split("kept\n")[1].split() == [".progress.json", "filler", "p07_next_token_loss.py"]
+
+
+def test_control_c_ends_all_processes_at_once(tmp_path):
+    (tmp_path / "slow.py").write_text("while True: pass\n")
+    # In a background job of a shell, this process would ignore SIGINT.
+    enable_sigint = "import signal; signal.signal(signal.SIGINT, signal.default_int_handler)"
+    process = subprocess.Popen(
+        [sys.executable, "-c", f"{enable_sigint}; {boot()}", "problem", "07", "slow.py"],
+        cwd=tmp_path, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+    )  # fmt: skip
+    time.sleep(4)
+    workers = subprocess.run(
+        ["pgrep", "-P", str(process.pid)], capture_output=True, text=True, check=False
+    ).stdout.split()
+    assert workers
+    process.send_signal(signal.SIGINT)
+    start = time.monotonic()
+    _, err = process.communicate(timeout=30)
+    assert time.monotonic() - start < 5
+    assert process.returncode == 1
+    assert "Traceback" not in err
+    for pid in workers:
+        assert not os.path.exists(f"/proc/{pid}")
+
+
+def test_a_killed_judge_ends_its_worker(tmp_path):
+    (tmp_path / "slow.py").write_text("while True: pass\n")
+    process = subprocess.Popen(
+        [sys.executable, "-c", boot(), "problem", "07", "slow.py"],
+        cwd=tmp_path, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
+    )  # fmt: skip
+    time.sleep(5)
+    workers = subprocess.run(
+        ["pgrep", "-P", str(process.pid)], capture_output=True, text=True, check=False
+    ).stdout.split()
+    assert workers
+    process.kill()
+    process.wait()
+    end = time.monotonic() + 5
+    while time.monotonic() < end and any(os.path.exists(f"/proc/{pid}") for pid in workers):
+        time.sleep(0.1)
+    assert not [pid for pid in workers if os.path.exists(f"/proc/{pid}")]

@@ -1,0 +1,119 @@
+"""Windows and batches: every token is a target once per epoch, in an order independent of resumes and process counts."""
+
+from collections import Counter
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from harness.config import Config
+from harness.data.batches import PADDING, Windows, check_data, make_windows, train_batches, validation_batches
+from harness.data.token_files import Prepared, Tokens
+from harness.errors import UsageError
+from tests.harness.conftest import TINY
+
+
+def tokens_of(lengths: list[int]) -> Tokens:
+    """Stories of these lengths, with distinct ids."""
+    return Tokens((np.arange(sum(lengths), dtype=np.uint16),), np.cumsum(lengths, dtype=np.int64))
+
+
+def prepared_of(lengths: list[int]) -> Prepared:
+    tokens = tokens_of(lengths)
+    return Prepared("x.txt", Path("x"), tokens, tokens, len(tokens) - 1, 0)
+
+
+lengths = st.lists(st.integers(2, 40), min_size=1, max_size=12)
+
+
+@given(lengths, st.integers(1, 20))
+def test_packed_windows_have_each_token_but_the_first_as_a_target_once(lengths: list[int], context: int) -> None:
+    rows = [Windows.packed(tokens_of(lengths), context, 10**6)[i] for i in range(-(-(sum(lengths) - 1) // context))]
+    targets = [token for row in rows for token in row[1:] if token != PADDING]
+    assert targets == list(range(1, sum(lengths)))
+    assert all(row[0] == 0 or row[0] in targets for row in rows)
+
+
+@given(lengths, st.integers(1, 20))
+def test_padded_rows_hold_one_story_each_and_lose_no_token(lengths: list[int], context: int) -> None:
+    tokens = tokens_of(lengths)
+    rows = Windows.padded(tokens, context, 10**6)
+    story_starts = {0, *tokens.ends[:-1].tolist()}
+    targets = [token for i in range(len(rows)) for token in rows[i][1:] if token != PADDING]
+    assert targets == [token for token in range(len(tokens)) if token not in story_starts]
+    for i in range(len(rows)):
+        real = rows[i][rows[i] != PADDING]
+        assert len({int(np.searchsorted(tokens.ends, token, side="right")) for token in real}) == 1
+        assert (rows[i][len(real) :] == PADDING).all()
+
+
+def config_of(**changes) -> Config:
+    return replace(TINY, context=5, batch_size=4, vocab_size=1000, **changes)
+
+
+@pytest.mark.parametrize("packing", ["packed", "padded"])
+def test_each_epoch_has_every_window_once_in_a_new_order(packing: str) -> None:
+    config = config_of(packing=packing)
+    tokens = tokens_of([23, 7, 30, 61])
+    count = len(make_windows(config, tokens))
+    batches = train_batches(config, make_windows(config, tokens))
+    rows = [
+        tuple(row) for _ in range(count) for row in next(batches).tolist()
+    ]  # four epochs, whose ends are inside batches
+    epochs = [rows[i * count : (i + 1) * count] for i in range(4)]
+    assert all(Counter(epoch) == Counter(epochs[0]) and len(set(epoch)) == count for epoch in epochs)
+    assert epochs[0] != epochs[1]
+
+
+@settings(max_examples=10)
+@given(st.integers(0, 40), st.integers(0, 5))
+def test_a_restored_state_continues_the_same_sequence(taken: int, seed: int) -> None:
+    config, tokens = config_of(seed=seed), tokens_of([23, 7, 30, 61])
+    uninterrupted = train_batches(config, make_windows(config, tokens))
+    for _ in range(taken):
+        next(uninterrupted)
+    resumed = train_batches(config, make_windows(config, tokens))
+    resumed.set_state(uninterrupted.get_state())
+    for _ in range(12):
+        np.testing.assert_array_equal(next(uninterrupted), next(resumed))
+
+
+@pytest.mark.parametrize("processes", [2, 4])
+def test_processes_split_each_batch(processes: int) -> None:
+    config, tokens = config_of(), tokens_of([23, 7, 30, 61])
+    whole = train_batches(config, make_windows(config, tokens))
+    parts = [train_batches(config, make_windows(config, tokens), process, processes) for process in range(processes)]
+    for _ in range(20):
+        together = np.concatenate([next(part) for part in parts])
+        assert sorted(map(tuple, together.tolist())) == sorted(map(tuple, next(whole).tolist()))
+    with pytest.raises(UsageError, match="A batch of 4 rows cannot be split evenly over 3 processes"):
+        train_batches(config, make_windows(config, tokens), 0, 3)
+
+
+def test_validation_batches_have_each_window_once_in_order() -> None:
+    config, tokens = config_of(eval_batches=0), tokens_of([23, 7, 30, 61])
+    rows = np.concatenate(list(validation_batches(config, make_windows(config, tokens))))
+    count = len(make_windows(config, tokens))
+    np.testing.assert_array_equal(rows[:count], [make_windows(config, tokens)[i] for i in range(count)])
+    assert (rows[count:] == PADDING).all()
+    assert len(rows) % config.batch_size == 0
+    assert len(list(validation_batches(replace(config, eval_batches=2), make_windows(config, tokens)))) == 2
+
+
+def test_data_that_does_not_fit_the_config_is_a_usage_error() -> None:
+    with pytest.raises(UsageError, match=r"3 windows of 5 tokens, fewer than a batch of 4.*batch_size=3"):
+        check_data(config_of(), prepared_of([14]))
+    with pytest.raises(UsageError, match="token id 120, outside the vocabulary of 100"):
+        check_data(replace(config_of(), vocab_size=100), prepared_of([121]))
+    with pytest.raises(UsageError, match="outside the vocabulary"):
+        Windows.packed(tokens_of([50]), 5, 40)[9]
+
+
+def test_stories_longer_than_the_context_are_counted() -> None:
+    assert check_data(config_of(packing="padded"), prepared_of([6, 7, 30, 2])) == [
+        "2 of 4 stories exceed the context of 5 and are split across rows."
+    ]
+    assert check_data(config_of(), prepared_of([6, 7, 30, 2])) == []

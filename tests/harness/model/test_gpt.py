@@ -1,0 +1,144 @@
+"""The model in all its variants: causality, the cache, and a program that does not grow with depth."""
+
+import math
+from dataclasses import replace
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from flax import nnx
+
+from harness.config import Config, preset
+from harness.model.attention import causal_attention
+from harness.model.gpt import GPT, Cache
+from tests.harness.conftest import TINY
+
+pytestmark = pytest.mark.usefixtures("strict_dtypes")
+
+SMALL = replace(TINY, vocab_size=97, context=13)
+VARIANTS = {
+    "pre, learned, tied": SMALL,
+    "post, untied, bias": replace(
+        SMALL, norm="post", tied_head=False, head_bias=True, init="xavier", activation="relu"
+    ),
+    "none, untied": replace(SMALL, norm="none", tied_head=False),
+    "rope": replace(SMALL, positions="rope"),
+    "no positions": replace(SMALL, positions="none"),
+    "no blocks": replace(SMALL, num_layers=0, norm="none", positions="none", tied_head=False),
+}
+variants = pytest.mark.parametrize("config", VARIANTS.values(), ids=VARIANTS)
+IDS = jax.random.randint(jax.random.key(0), (2, 13), 0, 97)
+
+
+def filled(config: Config) -> GPT:
+    """A model with random parameters, so that no initial zeros or ones hide an error."""
+    model = GPT(config, nnx.Rngs(0))
+    leaves, tree = jax.tree.flatten(nnx.state(model))
+    rng = np.random.default_rng(1)
+    nnx.update(
+        model, jax.tree.unflatten(tree, [jnp.asarray(rng.normal(0, 0.3, leaf.shape), leaf.dtype) for leaf in leaves])
+    )
+    return model
+
+
+@variants
+def test_no_position_sees_a_later_one(config: Config) -> None:
+    model = filled(config)
+    logits = model(IDS)
+    changed = model(IDS.at[:, 7].add(1) % 97)
+    np.testing.assert_array_equal(logits[:, :7], changed[:, :7])
+    assert (logits[:, 7] != changed[:, 7]).any()
+
+
+@variants
+def test_the_cache_gives_the_same_logits(config: Config) -> None:
+    model = filled(config)
+    expected = model(IDS)
+    cache = Cache.empty(config, 2)
+    # The prompt is padded, as in sampling. Later positions must not attend to the padding.
+    logits, cache = model.step(IDS.at[:, 5:8].set(0)[:, :8], jnp.int32(0), jnp.int32(4), cache)
+    np.testing.assert_allclose(logits, expected[:, 4], rtol=1e-4, atol=1e-4)  # another order of summation
+    for position in range(5, 13):
+        logits, cache = model.step(IDS[:, position : position + 1], jnp.int32(position), jnp.int32(0), cache)
+        np.testing.assert_allclose(logits, expected[:, position], rtol=1e-4, atol=1e-4)
+
+
+@variants
+def test_one_story_gives_the_same_logits_as_in_a_batch(config: Config) -> None:
+    model = filled(config)
+    np.testing.assert_allclose(model(IDS[1]), model(IDS)[1], rtol=1e-5, atol=1e-5)
+
+
+@pytest.mark.parametrize("name", ["pocket", "tutorial", "six-by-192", "a-to-a", "gpt2-small"])
+def test_the_initial_loss_is_the_log_of_the_vocabulary(name: str) -> None:
+    config = replace(preset(name), vocab_size=1000, context=32, d_model=48, num_heads=3, d_ff=64, dtype="float32")
+    logits = GPT(config, nnx.Rngs(0))(jax.random.randint(jax.random.key(0), (4, 32), 0, 1000))
+    losses = -jax.nn.log_softmax(logits)[..., 7]
+    # An untied Xavier head on normalized activations has the widest logits, with a standard deviation of about 1/3.
+    assert abs(losses.mean() / math.log(1000) - 1) < (0.1 if name == "tutorial" else 0.02)
+
+
+def test_the_program_does_not_grow_with_depth() -> None:
+    def size(layers: int) -> int:
+        config = replace(SMALL, num_layers=layers)
+        graph, parameters = nnx.split(GPT(config, nnx.Rngs(0)))
+        gradient = jax.grad(lambda p: nnx.merge(graph, p).hidden(IDS).sum())
+        return len(jax.jit(gradient).lower(parameters).as_text().splitlines())
+
+    assert size(9) <= size(3) + 4
+
+
+def test_layers_do_not_share_weights() -> None:
+    kernel = GPT(SMALL, nnx.Rngs(0)).blocks.ff1.kernel[...]
+    assert kernel.shape == (3, 16, 24)
+    assert (kernel[0] != kernel[1]).any()
+    assert (kernel[1] != kernel[2]).any()
+
+
+def test_remat_does_not_change_gradients() -> None:
+    def gradient(config: Config):
+        graph, parameters = nnx.split(filled(config))
+        return jax.jit(jax.grad(lambda p: nnx.merge(graph, p).hidden(IDS).sum()))(parameters)
+
+    for kept, recomputed in zip(
+        *(jax.tree.leaves(gradient(replace(SMALL, remat=remat))) for remat in (False, True)), strict=True
+    ):
+        np.testing.assert_allclose(kept, recomputed, rtol=1e-4, atol=1e-4)
+
+
+def test_bfloat16_applies_to_the_computation_only() -> None:
+    model = filled(replace(SMALL, dtype="bfloat16"))
+    assert {leaf.dtype for leaf in jax.tree.leaves(nnx.state(model))} == {jnp.dtype("float32")}
+    with jax.numpy_dtype_promotion("standard"):  # Flax's LayerNorm promotes its float32 scale
+        assert model.hidden(IDS).dtype == jnp.bfloat16
+        logits = model(IDS)
+    assert logits.dtype == jnp.float32
+    exact = filled(SMALL)(IDS)
+    assert 1e-4 < abs(logits - exact).max() < 0.1 * abs(exact).max()  # 8 bits of mantissa over a few layers
+
+
+def test_a_key_enables_dropout() -> None:
+    model = filled(replace(SMALL, dropout=0.5))
+    np.testing.assert_array_equal(model.hidden(IDS), model.hidden(IDS))
+    one, two = (model.hidden(IDS, jax.random.key(seed)) for seed in (1, 2))
+    assert (one != two).any()
+    np.testing.assert_array_equal(one, model.hidden(IDS, jax.random.key(1)))
+
+
+def test_attention_and_its_gradients_equal_those_of_jax_nn() -> None:
+    q, k, v, weights = jax.random.normal(jax.random.key(0), (4, 2, 11, 3, 8))
+
+    def of(attention):
+        return jax.value_and_grad(lambda *qkv: jnp.sum(attention(*qkv) * weights), argnums=(0, 1, 2))(q, k, v)
+
+    own = of(causal_attention)
+    reference = of(lambda q, k, v: jax.nn.dot_product_attention(q, k, v, is_causal=True))
+    for a, b in zip(jax.tree.leaves(own), jax.tree.leaves(reference), strict=True):
+        np.testing.assert_allclose(a, b, rtol=1e-4, atol=1e-5)
+
+
+def test_attention_stores_no_residual_of_the_size_of_the_scores() -> None:
+    q, k, v = jax.random.normal(jax.random.key(0), (3, 2, 64, 3, 8))
+    _, pullback = jax.vjp(causal_attention, q, k, v)
+    assert max(leaf.size for leaf in jax.tree.leaves(pullback)) < 2 * 3 * 64 * 64

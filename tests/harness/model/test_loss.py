@@ -1,0 +1,99 @@
+"""The chunked loss equals the plain one, in a fraction of its memory, on any mesh."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import optax
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from jax.sharding import AxisType
+
+from harness.model.gpt import Head
+from harness.model.loss import token_loss
+
+pytestmark = pytest.mark.usefixtures("strict_dtypes")
+
+
+def example(B: int, T: int, D: int, V: int, seed: int, bias: bool):
+    rng = np.random.default_rng(seed)
+    x = jnp.asarray(rng.normal(size=(B, T, D)), jnp.float32)
+    head = Head(
+        jnp.asarray(rng.normal(size=(V, D)), jnp.float32),
+        jnp.asarray(rng.normal(size=V), jnp.float32) if bias else None,
+    )
+    targets = jnp.asarray(rng.integers(-1, V, (B, T)), jnp.int32)
+    return x, targets, head
+
+
+def plain(x, targets, head):
+    logits = jnp.einsum("btd,vd->btv", x, head.weight_VD)
+    logits = logits if head.bias_V is None else logits + head.bias_V[None, None]
+    losses = optax.softmax_cross_entropy_with_integer_labels(logits, jnp.maximum(targets, 0))
+    return jnp.sum(losses * (targets >= 0).astype(jnp.float32))
+
+
+def assert_same(a, b) -> None:
+    for x, y in zip(jax.tree.leaves(a), jax.tree.leaves(b), strict=True):
+        np.testing.assert_allclose(x, y, rtol=2e-4, atol=2e-4)  # up to 100 float32 summed in another order
+
+
+@settings(max_examples=8)
+@given(
+    st.integers(1, 3),
+    st.integers(1, 7),
+    st.integers(1, 5),
+    st.integers(2, 40),
+    st.integers(1, 30),
+    st.integers(0, 99),
+    st.booleans(),
+)
+def test_loss_and_gradients_equal_the_plain_ones(B, T, D, V, chunk, seed, bias) -> None:
+    x, targets, head = example(B, T, D, V, seed, bias)
+    chunked = jax.jit(jax.value_and_grad(lambda x, head: 3.0 * token_loss(x, targets, head, chunk), (0, 1)))(x, head)
+    assert_same(chunked, jax.value_and_grad(lambda x, head: 3.0 * plain(x, targets, head), (0, 1))(x, head))
+    assert_same(token_loss(x, targets, head, chunk), plain(x, targets, head))
+
+
+def test_large_logits_stay_finite() -> None:
+    x, targets, head = example(2, 3, 4, 9, 0, False)
+    loss, gradients = jax.value_and_grad(lambda x: token_loss(1e4 * x, targets, head, 2))(x)
+    assert jnp.isfinite(loss)
+    assert jnp.isfinite(gradients).all()
+
+
+def test_a_batch_of_padding_has_no_loss_and_no_gradient() -> None:
+    x, _, head = example(2, 3, 4, 9, 0, True)
+    loss, (dx, dhead) = jax.value_and_grad(lambda x, h: token_loss(x, jnp.full((2, 3), -1), h, 2), (0, 1))(x, head)
+    assert loss == 0
+    assert not any(leaf.any() for leaf in jax.tree.leaves((dx, dhead)))
+
+
+@pytest.mark.parametrize("shape", [(4, 2), (8, 1), (2, 4)])
+@pytest.mark.parametrize("V", [64, 61])  # 61 rows cannot be split, so each device holds all of them
+def test_a_mesh_gives_the_same_loss_and_gradients(shape: tuple[int, int], V: int) -> None:
+    x, targets, head = example(8, 5, 6, V, 0, True)
+    mesh = jax.make_mesh(shape, ("data", "model"), axis_types=(AxisType.Auto,) * 2)
+    with jax.set_mesh(mesh):
+        chunked = jax.jit(jax.value_and_grad(lambda x, head: token_loss(x, targets, head, 3, mesh), (0, 1)))(x, head)
+    assert_same(chunked, jax.value_and_grad(lambda x, head: plain(x, targets, head), (0, 1))(x, head))
+
+
+def test_memory_is_proportional_to_a_chunk_of_logits() -> None:
+    B, T, D, V = 8, 64, 16, 4096
+    x, targets, head = example(B, T, D, V, 0, False)
+
+    def temporary(loss) -> int:
+        compiled = jax.jit(jax.value_and_grad(loss, (0, 1))).lower(x, head).compile()
+        return compiled.memory_analysis().temp_size_in_bytes
+
+    all_logits = 4 * B * T * V
+    assert temporary(lambda x, head: plain(x, targets, head)) > all_logits
+    assert temporary(lambda x, head: token_loss(x, targets, head, 32)) < all_logits / 4
+
+
+def test_bfloat16_activations_give_a_float32_loss() -> None:
+    x, targets, head = example(2, 5, 8, 30, 0, False)
+    loss = token_loss(x.astype(jnp.bfloat16), targets, head, 4)
+    assert loss.dtype == jnp.float32
+    np.testing.assert_allclose(loss, plain(x, targets, head), rtol=2e-2)  # bfloat16 has 8 bits

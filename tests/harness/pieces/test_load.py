@@ -1,0 +1,231 @@
+"""Pieces: those of the reference train like the harness's own code, and broken ones are reported."""
+
+import shutil
+import sys
+from dataclasses import replace
+from pathlib import Path
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from flax import nnx
+
+from harness.config import Config
+from harness.errors import PieceError, UsageError
+from harness.pieces.assemble import make_batches, overrides_from
+from harness.pieces.load import Pieces, load_pieces
+from harness.pieces.registry import MODULES
+from harness.training.sharding import make_mesh, put_batch
+from harness.training.train_step import make_step_functions
+from tests.conftest import ROOT
+from tests.harness.conftest import TINY, Harness
+
+# The settings that describe the course's model.
+COURSE = replace(
+    TINY, vocab_size=61, context=12, activation="relu", norm_epsilon=1e-6, num_layers=2, steps=20, dropout=0.0
+)
+
+
+def functions_with(pieces: Pieces, config: Config):
+    mesh = make_mesh(config)
+    return mesh, make_step_functions(config, mesh, overrides_from(config, pieces))
+
+
+def course_parameters(state: dict, config: Config) -> dict:
+    """The harness's parameters under the course's names."""
+    blocks, D = state["blocks"], config.d_model
+    layers = []
+    for layer in range(config.num_layers):
+        take = lambda tree, layer=layer: jax.tree.map(lambda leaf: leaf[layer], tree)  # noqa: E731
+        qkv, out = take(blocks["attn"]["qkv"]), take(blocks["attn"]["out"])
+        attention = {
+            f"{name}_proj": {"kernel": qkv["kernel"][:, index].reshape(D, D), "bias": qkv["bias"][index].reshape(D)}
+            for index, name in enumerate("qkv")
+        }
+        attention["out_proj"] = {"kernel": out["kernel"].reshape(D, D), "bias": out["bias"]}
+        layers.append({**{name: take(blocks[name]) for name in ("ln1", "ln2", "ff1", "ff2")}, "attn": attention})
+    table = state["pos_embed"]
+    return {
+        "embed": {"embedding": state["embed"]},
+        "pos_embed": jnp.concatenate(
+            [table, jnp.zeros((1, D))]
+        ),  # the last token has a position, but its output is not used
+        "blocks": dict(enumerate(layers)),
+        "ln_f": state["ln_f"],
+    }
+
+
+def test_reference_pieces_train_to_the_same_losses_from_the_same_parameters(pieces: Pieces) -> None:
+    rng = np.random.default_rng(0)
+    batches = [rng.integers(0, 61, (8, 13)).astype(np.int32) for _ in range(6)]
+    batches[1][2, 7:] = -1
+    mesh = make_mesh(COURSE)
+    own = make_step_functions(COURSE, mesh)
+    state = own.init()
+    start = nnx.to_pure_dict(nnx.state(own.model(state)))
+    start = jax.tree.map(jnp.array, start)
+
+    assert set(pieces.by_name) == set(MODULES)
+    # The AdamW of the course also decays biases and norms.
+    pieces.by_name = {name: piece for name, piece in pieces.by_name.items() if name not in ("train_step", "adamw")}
+    mesh, with_pieces = functions_with(pieces, COURSE)
+    model, optimizer = nnx.merge(with_pieces.graph, with_pieces.init())
+    parameters = nnx.state(model)
+    nnx.replace_by_pure_dict(parameters, course_parameters(start, COURSE))
+    nnx.update(model, parameters)
+    piece_state = nnx.state((model, optimizer))
+
+    losses: list[tuple[float, float]] = []
+    for batch in batches:
+        state, own_metrics = own.train_step(state, put_batch(batch, mesh))
+        piece_state, metrics = with_pieces.train_step(piece_state, put_batch(batch, mesh))
+        losses.append((float(own_metrics.loss), float(metrics.loss)))
+    # The order of summation differs, and Adam's first steps amplify differences of tiny gradients.
+    np.testing.assert_allclose(*zip(*losses, strict=True), rtol=1e-4)
+
+
+@pytest.mark.parametrize("names", [("TokenAndPositionEmbed",), ("CausalMHA",), ("GPTBlock",), ("next_token_loss",),
+("train_step",),
+                                   ("adamw", "warmup_cosine", "clip_by_global_norm", "finite_guard"),
+                                   ("TokenAndPositionEmbed", "GPTBlock", "next_token_loss"), tuple(MODULES)])  # fmt: skip
+def test_any_subset_of_pieces_trains(pieces: Pieces, names: tuple[str, ...]) -> None:
+    pieces.by_name = {name: pieces.by_name[name] for name in names}
+    mesh, functions = functions_with(pieces, COURSE)
+    state = functions.init()
+    ids = put_batch(np.random.default_rng(0).integers(0, 61, (8, 13)).astype(np.int32), mesh)
+    losses = []
+    for _ in range(6):
+        state, metrics = functions.train_step(state, ids)
+        losses.append(float(metrics.loss))
+    assert losses[-1] < losses[0] - 0.05
+    loss, count = functions.eval_step(state, ids)
+    assert int(count) == 8 * 12
+    assert float(loss) / 96 < losses[-1]
+
+
+def test_accumulated_gradients_give_the_losses_of_whole_batches(pieces: Pieces) -> None:
+    del pieces.by_name["train_step"]
+    rng, results = np.random.default_rng(0), []
+    batches = [rng.integers(0, 61, (8, 13)).astype(np.int32) for _ in range(4)]
+    batches[1][2, 7:] = -1
+    for microbatches in (1, 4):
+        mesh, functions = functions_with(pieces, replace(COURSE, grad_accumulation_steps=microbatches, clip_norm=0.5))
+        state = functions.init()
+        for batch in batches:
+            state, metrics = functions.train_step(state, put_batch(batch, mesh))
+        results.append([float(metrics.loss), float(metrics.gradient_norm)])
+    np.testing.assert_allclose(*results, rtol=1e-4)
+
+
+def test_finite_guard_counts_skipped_updates(pieces: Pieces) -> None:
+    pieces.by_name = {"finite_guard": pieces.by_name["finite_guard"]}
+    mesh, functions = functions_with(pieces, replace(COURSE, learning_rate=1e38, clip_norm=0.0, warmup_steps=0))
+    state = functions.init()
+    ids = put_batch(np.random.default_rng(0).integers(0, 61, (8, 13)).astype(np.int32), mesh)
+    for _ in range(4):
+        state, metrics = functions.train_step(state, ids)
+    assert int(metrics.skipped) >= 2  # the first step made the parameters infinite
+
+
+def test_make_loader_gives_every_window_once_per_epoch(pieces: Pieces) -> None:
+    rows = np.arange(12 * 4, dtype=np.int32).reshape(12, 4)
+    config = replace(COURSE, batch_size=4)
+    loaders = [make_batches(config, pieces, rows, process, 2) for process in range(2)]
+    seen = np.concatenate([next(loader) for _ in range(3) for loader in loaders])
+    assert sorted(seen[:, 0]) == list(range(0, 48, 4))
+
+
+def test_stubs_are_not_pieces_and_the_description_says_so(workspace: Path) -> None:
+    for problem in ("p05_gpt_block", "p06_mini_gpt", "p08_train_step"):
+        shutil.copyfile(ROOT / "problems" / problem / "stub.py", workspace / f"{problem}.py")
+    for problem in ("p07_next_token_loss", "p21_sharded_train_step", "p22_fsdp"):
+        (workspace / f"{problem}.py").unlink()
+    pieces = load_pieces(workspace)
+    stubs, removed = {"GPTBlock", "MiniGPT", "train_step"}, {"next_token_loss", "shard_batch", "fsdp_spec"}
+    unusable = {"partition_spec", "export_gpt2", "decode_step", "empty_cache"}
+    assert set(MODULES) - set(pieces.by_name) == stubs | removed | unusable
+    lines = "\n".join(pieces.describe())
+    assert "CausalMHA: yours" in lines
+    assert "GPTBlock: built-in (p05_gpt_block.py is not filled in yet)" in lines
+    assert "next_token_loss: built-in (there is no p07_next_token_loss.py)" in lines
+
+
+def test_the_config_records_a_digest_of_the_pieces(workspace: Path) -> None:
+    file = workspace / "p03_causal_mha.py"
+    for other in workspace.glob("p*.py"):
+        if other != file:
+            other.unlink()
+    before = load_pieces(workspace).names()
+    file.write_text(file.read_text() + "# another\n")
+    sys.modules.pop("p03_causal_mha")
+    assert load_pieces(workspace).names() != before
+
+
+@pytest.mark.parametrize(
+    ("module", "source", "message"),
+    [
+        ("p03_causal_mha", "class CausalMHA:\n    def __init__(self, *a, rngs): pass\n    def __call__(self, x): return None\n",
+         r"CausalMHA of p03_causal_mha.py returned None for .*\[5, 12\].*grade problem 03"),
+        ("p07_next_token_loss", "def next_token_loss(logits, ids, pad_id):\n    return logits\n",
+            r"next_token_loss .* returned float32\[5, 11\]"),
+        ("p07_next_token_loss",
+            "import jax.numpy as jnp\ndef next_token_loss(logits, ids, pad_id):\n    return jnp.nan * logits[0, 0]\n",
+         "numbers that are not finite"),
+        ("p07_next_token_loss", "def next_token_loss(logits, ids, pad_id):\n    return 1 / 0\n",
+            r"ZeroDivisionError.*p07_next_token_loss.py, line 2"),
+        ("p07_next_token_loss", "def next_token_loss(:\n", r"SyntaxError"),
+        ("p07_next_token_loss", "import no_such_package\n", r"ModuleNotFoundError.*line 1"),
+        ("p07_next_token_loss", "import sys\nsys.exit(0)\n", r"SystemExit"),
+        ("p08_train_step", "import jax.numpy as jnp\ndef train_step(model, optimizer, ids, pad_id):\n    return jnp.float32(1)\n",
+         "did not change any parameter"),
+    ],
+)  # fmt: skip
+def test_a_broken_piece_is_reported(workspace: Path, module: str, source: str, message: str) -> None:
+    (workspace / f"{module}.py").write_text(source)
+    with pytest.raises(PieceError, match=f"(?s){message}"):
+        load_pieces(workspace)
+
+
+def test_a_piece_that_fails_at_the_sizes_of_the_run_is_reported(
+    harness: Harness, workspace: Path, stories_file: Path
+) -> None:
+    for file in workspace.glob("p0[135678]_*.py"):
+        if file.stem != "p07_next_token_loss":
+            file.unlink()
+    file = workspace / "p07_next_token_loss.py"
+    file.write_text(
+        file.read_text().replace("predictions, targets =", "logits.reshape(5, 11)\n    predictions, targets =")
+    )
+    result = harness("train", "--data", stories_file, "--pieces", workspace, "--steps", 2, "--set", "batch_size=8")
+    assert result.code == 1, result.err
+    assert "p07_next_token_loss.py, line" in result.err
+    assert "failed during the run, although it passed the smoke test" in result.err
+    assert "Traceback" not in result.err
+
+
+def test_a_workspace_without_pieces_is_a_usage_error(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match="There is no folder"):
+        load_pieces(tmp_path / "nowhere")
+    with pytest.raises(UsageError, match="contains no piece yet"):
+        load_pieces(tmp_path)
+
+
+def test_a_run_with_pieces_trains_resumes_and_samples_without_the_workspace(
+    harness: Harness, workspace: Path, stories_file: Path, tmp_path: Path
+) -> None:
+    for label in (12, 15, 20, 21, 22, 28, 29, 30, 31):  # every piece costs a smoke test
+        next(workspace.glob(f"p{label}_*.py")).unlink()
+    arguments = ["train", "--run", "mine", "--data", stories_file, "--steps", 4, "--quiet"]
+    for key, value in (("context", 16), ("d_model", 16), ("num_heads", 2), ("d_ff", 24), ("eval_every", 2)):
+        arguments += ["--set", f"{key}={value}"]
+    first = harness(*arguments, "--pieces", workspace)
+    assert first.code == 0, first.err
+    assert "MiniGPT: yours" in first.err
+    assert "train_step: yours" in first.err
+    assert not list(workspace.glob("__pycache__")), "nothing is written to the workspace"
+    shutil.rmtree(workspace)
+    sampled = harness("sample", "mine", "--max-tokens", 3)
+    assert sampled.code == 0, sampled.err
+    assert sampled.out.startswith("Once upon a time")
+    assert harness("train", "--run", "mine", "--quiet").code == 0

@@ -1,0 +1,55 @@
+"""The folder of a run: one config, one line of metrics per step, one process."""
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from harness.errors import UsageError
+from harness.run.folder import MetricsWriter, Run
+from tests.harness.conftest import TINY
+
+
+def test_a_run_is_not_resumed_with_different_settings(tmp_path: Path) -> None:
+    run = Run(tmp_path / "one")
+    assert run.create_or_check(TINY) is False
+    assert run.create_or_check(replace(TINY, mesh="4x2")) is True, "machine settings may change"
+    before = run.config_file.read_bytes()
+    with pytest.raises(UsageError, match=r"(?s)d_model: 16 -> 32.*seed: 0 -> 5.*Use the same settings to resume it"):
+        run.create_or_check(replace(TINY, d_model=32, seed=5))
+    assert run.config_file.read_bytes() == before
+
+
+def test_metrics_after_the_checkpoint_and_an_incomplete_line_are_removed(tmp_path: Path) -> None:
+    run = Run(tmp_path)
+    writer = MetricsWriter(run.metrics_file)
+    for step in range(1, 8):
+        writer.write({"step": step, "loss": 1 / step})
+    writer.close()
+    with run.metrics_file.open("a") as file:
+        file.write('{"step": 8, "lo')
+    run.truncate_metrics(5)
+    assert [entry["step"] for entry in run.metrics()] == [1, 2, 3, 4, 5]
+    writer = MetricsWriter(run.metrics_file)
+    writer.write({"step": 6, "loss": 1 / 6})
+    writer.close()
+    assert [entry["loss"] for entry in run.metrics()] == [1 / step for step in range(1, 7)], (
+        "numbers are read back exactly"
+    )
+
+
+def test_find_takes_a_name_or_a_path_and_lists_the_runs(tmp_path: Path) -> None:
+    Run(tmp_path / "one").create_or_check(TINY)
+    assert Run.find(tmp_path, "one").config() == TINY
+    assert Run.find(Path("elsewhere"), str(tmp_path / "one")).config() == TINY
+    with pytest.raises(UsageError, match="Existing runs: one"):
+        Run.find(tmp_path, "two")
+    with pytest.raises(UsageError, match="Train one with `harness train`"):
+        Run.find(tmp_path / "nowhere", "two")
+
+
+def test_two_processes_do_not_train_the_same_run(tmp_path: Path) -> None:
+    with Run(tmp_path).locked(), pytest.raises(UsageError, match="Another process is training"), Run(tmp_path).locked():
+        pass
+    with Run(tmp_path).locked():
+        pass

@@ -1,0 +1,32 @@
+"""The table of peak rates."""
+
+import pytest
+
+from harness.run.hardware import PEAK_FLOPS, listed_flops
+
+
+@pytest.mark.parametrize(
+    ("device_kind", "name"),
+    [
+        ("NVIDIA L4", "L4"),
+        ("NVIDIA L40", "L40"),
+        ("NVIDIA L40S", "L40S"),
+        ("NVIDIA A100-SXM4-40GB", "A100"),
+        ("NVIDIA H100 80GB HBM3", "H100"),
+        ("NVIDIA H100 PCIe", "H100 PCIe"),
+        ("NVIDIA GH200 480GB", "GH200"),
+        ("NVIDIA H200", "H200"),
+        ("Tesla V100-SXM2-16GB", "V100"),
+        ("NVIDIA GeForce RTX 4090", "RTX 4090"),
+        ("TPU v5 lite", "v5 lite"),
+        ("TPU v5", "v5"),
+        ("TPU v5p", "v5p"),
+    ],
+)
+def test_the_longest_name_that_matches_whole_words_applies(device_kind: str, name: str) -> None:
+    assert listed_flops(device_kind) == PEAK_FLOPS[name]
+
+
+@pytest.mark.parametrize("device_kind", ["cpu", "NVIDIA L400", "NVIDIA A1000", "NVIDIA T400"])
+def test_other_devices_are_not_in_the_table(device_kind: str) -> None:
+    assert listed_flops(device_kind) is None

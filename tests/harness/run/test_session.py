@@ -1,0 +1,182 @@
+"""Runs with pieces: data, shardings, checkpoints, sampling, fine-tuning and export."""
+
+import json
+import shutil
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import jax
+import numpy as np
+import pytest
+from flax import nnx
+
+from harness.config import Config
+from harness.errors import PieceError, UsageError
+from harness.model.sampling import Sampling
+from harness.pieces import assemble
+from harness.pieces.load import Pieces, load_pieces
+from harness.run.folder import Run
+from harness.run.loop import train
+from harness.run.session import Session, ignore, load_state, open_session
+from harness.training.sharding import path_names
+from tests.conftest import ROOT
+from tests.harness.conftest import TINY
+
+GREEDY = Sampling(temperature=0.0, max_tokens=12)
+
+
+def only(pieces: Pieces, *names: str) -> Pieces:
+    """The same workspace with these pieces alone."""
+    return replace(pieces, by_name={name: pieces.by_name[name] for name in names})
+
+
+@pytest.fixture
+def course(tiny: Config) -> Config:
+    """Six steps of a model like that of the course."""
+    return replace(tiny, packing="padded", activation="relu", num_layers=1, seed=3)
+
+
+def trained(folder: Path, config: Config, pieces: Pieces | None) -> Session:
+    """A finished run."""
+    session = open_session(Run(folder), config, pieces, log=ignore, quiet=True)
+    assert train(session, log=ignore, quiet=True)
+    return session
+
+
+def losses(session: Session) -> list[float]:
+    return [entry["loss"] for entry in session.run.metrics()]
+
+
+def test_a_run_with_all_pieces_resumes_exactly_and_is_exported(pieces: Pieces, course: Config, tmp_path: Path) -> None:
+    session = trained(tmp_path / "runs" / "whole", course, pieces)
+    assert session.checkpointer().steps() == [3, 6]
+
+    # As if the run had been killed after step 4.
+    run = Run(tmp_path / "runs" / "killed")
+    killed = trained(run.folder, course, pieces)
+    killed.checkpointer().folder.joinpath("6").rename(tmp_path / "away")
+    resumed = open_session(run, course, pieces, log=ignore, quiet=True)
+    assert train(resumed, log=ignore, quiet=True)
+    assert losses(resumed) == losses(session)
+
+    step, state = load_state(session)
+    tokens = list(session.tokens(state, [5, 6, 7], GREEDY))
+    window = only(pieces, "MiniGPT")
+    assert tokens == list(replace(session, pieces=window).tokens(state, [5, 6, 7], GREEDY))
+    loop = only(pieces, "MiniGPT", "generate", "sampling_distribution")
+    assert tokens == list(replace(session, pieces=loop).tokens(state, [5, 6, 7], GREEDY))
+    assemble.export_model(session.config, pieces, session.functions.model(state), tmp_path / "exported")
+    assert json.loads((tmp_path / "exported" / "config.json").read_text())["n_embd"] == course.d_model
+    assert step in (3, 6)
+
+
+def test_a_piece_with_dropout_trains_and_resumes(course: Config, tmp_path: Path, workspace: Path) -> None:
+    for file in workspace.glob("p*.py"):
+        file.unlink()
+    shutil.copyfile(ROOT / "tests" / "problems" / "styles" / "p05_with_dropout.py", workspace / "p05_gpt_block.py")
+    pieces = load_pieces(workspace)
+    assert list(pieces.by_name) == ["GPTBlock"]
+    session = trained(tmp_path / "runs" / "whole", course, pieces)
+    killed = trained(tmp_path / "runs" / "killed", course, pieces)
+    shutil.rmtree(killed.run.checkpoints / "6")
+    resumed = open_session(killed.run, course, pieces, log=ignore, quiet=True)
+    assert train(resumed, log=ignore, quiet=True)
+    assert losses(resumed) == losses(session)
+    step, state = load_state(session)
+    assert len(list(session.tokens(state, [5, 6, 7], GREEDY))) <= GREEDY.max_tokens
+    assert step in (3, 6)
+
+
+def test_decode_step_continues_when_the_context_is_full(pieces: Pieces, course: Config, tmp_path: Path) -> None:
+    decoding = only(pieces, "MiniGPT", "decode_step", "empty_cache")
+    session = open_session(Run(tmp_path / "run"), course, decoding, log=ignore, quiet=True)
+    sampling = Sampling(temperature=0.0, max_tokens=3 * course.context)
+    tokens = list(session.tokens(session.functions.init(), list(range(course.context + 4)), sampling))
+    assert len(tokens) == 3 * course.context or session.prepared.end_of_text not in tokens
+
+
+def test_tokenize_and_pack_replace_the_default_data(pieces: Pieces, course: Config, tmp_path: Path) -> None:
+    own = open_session(Run(tmp_path / "own"), course, None, log=ignore, quiet=True)
+    with_pieces = open_session(Run(tmp_path / "with_pieces"), course, pieces, log=ignore, quiet=True)
+    assert with_pieces.prepared.folder != own.prepared.folder
+    np.testing.assert_array_equal(with_pieces.prepared.train[0:500], own.prepared.train[0:500])
+    rows: Any = with_pieces.rows
+    assert len(rows) == len(own.rows)  # stories here are shorter than a window
+    np.testing.assert_array_equal(rows[:9], [own.rows[index] for index in range(9)])
+    stream = open_session(Run(tmp_path / "stream"), replace(course, packing="packed"), pieces, log=ignore, quiet=True)
+    tokens = np.concatenate(np.asarray(stream.rows))
+    np.testing.assert_array_equal(tokens[tokens >= 0], own.prepared.train[0 : len(own.prepared.train)])
+
+
+@pytest.mark.parametrize("fsdp", [False, True])
+def test_partition_spec_and_fsdp_spec_replace_the_sharding_rule(
+    pieces: Pieces, course: Config, tmp_path: Path, fsdp: bool
+) -> None:
+    config = replace(course, mesh="2x2", fsdp=fsdp)
+    session = open_session(Run(tmp_path / "run"), config, pieces, log=ignore, quiet=True)
+    assert session.put(np.zeros((8, 17), np.int32)).sharding.spec[0] == "data"
+    specs = {
+        ".".join(path_names(path)[-2:]): leaf.sharding.spec
+        for path, leaf in jax.tree_util.tree_leaves_with_path(session.functions.abstract_state)
+    }
+    sharded = [axis for axis in specs["ff1.kernel"] if axis is not None]
+    assert sharded == ["data" if fsdp else "model"]
+    state, metrics = session.functions.train_step(session.functions.init(), session.put(np.ones((8, 17), np.int32)))
+    assert np.isfinite(float(metrics.loss))
+    assert not fsdp or len(state) == 2
+
+
+def test_broken_save_and_resume_are_piece_errors(pieces: Pieces, course: Config, tmp_path: Path) -> None:
+    save, pieces.by_name["save"] = pieces.by_name["save"], lambda *arguments: None
+    session = open_session(Run(tmp_path / "nothing"), course, pieces, log=ignore, quiet=True)
+    with pytest.raises(PieceError, match="wrote nothing at its path"):
+        train(session, log=ignore, quiet=True)
+
+    def resume_other(path: str, make: Any, make_loader: Any) -> Any:
+        _, optimizer, rngs = make()
+        return nnx.Linear(2, 3, rngs=nnx.Rngs(0)), optimizer, rngs, make_loader()
+
+    pieces.by_name["save"] = save
+    session = trained(tmp_path / "other", course, pieces)
+    pieces.by_name["resume"] = resume_other
+    with pytest.raises(PieceError, match="other shapes or dtypes than were saved"):
+        load_state(session)
+
+
+@pytest.mark.parametrize("with_pieces", [False, True])
+def test_fine_tuning_starts_from_the_base_and_trains_only_adapters(
+    pieces: Pieces, course: Config, tmp_path: Path, with_pieces: bool
+) -> None:
+    used = pieces if with_pieces else None
+    base = trained(tmp_path / "base", course, used)
+    _, before = load_state(base)
+    tuned = trained(tmp_path / "tuned", replace(course, base="base", lora_rank=2, learning_rate=1e-2), used)
+    assert losses(tuned)[0] < losses(base)[0] - 0.5
+    step, state = load_state(tuned, 6)
+    model = tuned.functions.model(state)
+    kept = nnx.to_pure_dict(nnx.state(model, nnx.Not(nnx.LoRAParam)))
+    assert len(jax.tree.leaves(nnx.state(model, nnx.LoRAParam))) >= 4
+    for a, b in zip(jax.tree.leaves(kept), jax.tree.leaves(nnx.state(base.functions.model(before))), strict=True):
+        np.testing.assert_array_equal(a, b)
+    assert step == 6
+    if used is not None:
+        assemble.export_model(tuned.config, used, model, tmp_path / "merged")
+        assert (tmp_path / "merged" / "model.safetensors").exists()
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [({"base": "base", "d_model": 32}, "does not fit"), ({"base": "nobody"}, "There is no run 'nobody'")],
+)
+def test_a_base_that_does_not_fit_is_a_usage_error(course: Config, tmp_path: Path, changes: dict, message: str) -> None:
+    trained(tmp_path / "base", course, None)
+    session = open_session(Run(tmp_path / "tuned"), replace(course, **changes), None, log=ignore, quiet=True)
+    with pytest.raises(UsageError, match=message):
+        train(session, log=ignore, quiet=True)
+    assert not session.run.config_file.exists()
+
+
+def test_adapters_need_a_base() -> None:
+    with pytest.raises(UsageError, match="name its run with base=RUN"):
+        replace(TINY, lora_rank=4)

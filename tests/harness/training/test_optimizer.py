@@ -1,0 +1,82 @@
+"""The schedule, weight decay, clipping and the non-finite guard."""
+
+import math
+from dataclasses import replace
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import optax
+from flax import nnx
+
+from harness.model.gpt import GPT
+from harness.training.optimizer import decayed, learning_rate, make_optimizer, skipped_updates
+from harness.training.sharding import path_names
+from tests.harness.conftest import TINY
+
+CONFIG = replace(TINY, steps=100, warmup_steps=20, learning_rate=1.4e-3, final_lr_fraction=0.1)
+
+
+def test_the_schedule_warms_up_and_reaches_its_floor_at_the_last_step() -> None:
+    rate = learning_rate(CONFIG)
+    assert math.isclose(rate(0), 1.4e-8, rel_tol=1e-2)  # float32 cancellation
+    assert math.isclose(rate(10), (1.4e-8 + 1.4e-3) / 2, rel_tol=1e-5)
+    assert math.isclose(rate(20), 1.4e-3, rel_tol=1e-5)
+    # decay_steps includes the warm-up: halfway down after 20 + 40 steps, at the floor after 100, not after 120.
+    assert math.isclose(rate(60), (1.4e-3 + 1.4e-4) / 2, rel_tol=1e-5)
+    assert math.isclose(rate(100), 1.4e-4, rel_tol=1e-5)
+    assert math.isclose(rate(500), 1.4e-4, rel_tol=1e-5)
+
+
+def test_without_warm_up_the_schedule_starts_at_the_peak_and_may_be_constant() -> None:
+    assert math.isclose(learning_rate(replace(CONFIG, warmup_steps=0))(0), 1.4e-3, rel_tol=1e-5)
+    constant = learning_rate(replace(CONFIG, warmup_steps=0, final_lr_fraction=1.0))
+    assert all(math.isclose(constant(step), 1.4e-3, rel_tol=1e-5) for step in (0, 50, 100))
+
+
+def test_matrices_decay_and_stacked_biases_do_not() -> None:
+    model = GPT(replace(TINY, head_bias=True, tied_head=False), nnx.Rngs(0))
+    mask = decayed(nnx.state(model, nnx.Param))
+    by_name = {".".join(path_names(path)): bool(leaf) for path, leaf in jax.tree_util.tree_leaves_with_path(mask)}
+    assert {name for name, decays in by_name.items() if not decays} == {
+        "blocks.attn.out.bias", "blocks.attn.qkv.bias", "blocks.ff1.bias", "blocks.ff2.bias", "blocks.ln1.bias",
+        "blocks.ln1.scale", "blocks.ln2.bias", "blocks.ln2.scale", "head_bias", "ln_f.bias", "ln_f.scale",
+    }  # fmt: skip
+
+
+def update(config, gradients):
+    parameters = jax.tree.map(jnp.ones_like, gradients)
+    optimizer = make_optimizer(config)
+    return optimizer.update(gradients, optimizer.init(parameters), parameters)
+
+
+def test_clipping_is_by_the_global_norm() -> None:
+    config = replace(CONFIG, warmup_steps=0, weight_decay=0.0, clip_norm=1.0, beta2=0.0)
+    gradients = {"kernel": jnp.array([[30.0, 0.0]]), "bias": jnp.array([40.0])}
+    # Adam normalizes the scale away; the first moment in its state shows the gradient that it received.
+    _, state = update(config, gradients)
+    moments = optax.tree_utils.tree_get(state, "mu")
+    np.testing.assert_allclose(moments["kernel"] / 0.1, [[0.6, 0.0]], rtol=1e-5)
+    np.testing.assert_allclose(moments["bias"] / 0.1, [0.8], rtol=1e-5)
+    _, state = update(replace(config, clip_norm=0.0), gradients)
+    np.testing.assert_allclose(optax.tree_utils.tree_get(state, "mu")["bias"] / 0.1, [40.0], rtol=1e-5)
+
+
+def test_a_non_finite_gradient_changes_nothing_and_is_counted() -> None:
+    parameters = {"kernel": jnp.ones((2, 2))}
+    optimizer = make_optimizer(CONFIG)
+    state = optimizer.init(parameters)
+    _, state = optimizer.update({"kernel": jnp.full((2, 2), 0.5)}, state, parameters)
+    for bad in (jnp.nan, jnp.inf, -jnp.inf):
+        updates, after = optimizer.update({"kernel": jnp.ones((2, 2)).at[0, 1].set(bad)}, state, parameters)
+        assert not updates["kernel"].any()
+        for name in ("mu", "nu"):
+            np.testing.assert_array_equal(*(optax.tree_utils.tree_get(s, name)["kernel"] for s in (state, after)))
+        assert (
+            optax.tree_utils.tree_get_all_with_path(state, "count")[0][1]
+            == optax.tree_utils.tree_get_all_with_path(after, "count")[0][1]
+        )
+        assert int(skipped_updates(after)) == int(skipped_updates(state)) + 1
+        state = after
+    _, state = optimizer.update({"kernel": jnp.ones((2, 2))}, state, parameters)
+    assert int(skipped_updates(state)) == 3

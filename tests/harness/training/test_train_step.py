@@ -1,0 +1,155 @@
+"""The train step: it lowers the loss, with any number of microbatches and on any mesh, and donates its state."""
+
+from dataclasses import replace
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from flax import nnx
+
+from harness.config import Config
+from harness.training.optimizer import learning_rate
+from harness.training.sharding import make_mesh, path_names, put_batch
+from harness.training.train_step import StepFunctions, make_step_functions
+from tests.harness.conftest import TINY
+
+SMALL = replace(TINY, vocab_size=96, context=12, steps=20)
+
+
+def rows(seed: int = 0) -> np.ndarray:
+    """A batch with padding at the end of some rows."""
+    ids = np.random.default_rng(seed).integers(0, 96, (8, 13)).astype(np.int32)
+    ids[0, 5:] = ids[3, 2:] = -1
+    return ids
+
+
+def run_steps(config: Config, steps: int = 5) -> tuple[list[float], StepFunctions, object]:
+    """The losses of some steps on fixed batches and of an evaluation after them, and the last state."""
+    mesh = make_mesh(config)
+    with jax.set_mesh(mesh):
+        functions = make_step_functions(config, mesh)
+        state = functions.init()
+        losses = []
+        for step in range(steps):
+            state, metrics = functions.train_step(state, put_batch(rows(step % 2), mesh))
+            losses.append(float(metrics.loss))
+        loss, count = functions.eval_step(state, put_batch(rows(), mesh))
+    return [*losses, float(loss) / int(count)], functions, state
+
+
+@pytest.fixture(scope="module")
+def one_device() -> list[float]:
+    """The losses on one device."""
+    return run_steps(SMALL)[0]
+
+
+def test_training_lowers_the_loss(one_device: list[float]) -> None:
+    # `jax.jit` of a function that mutates modules would lose the update.
+    assert one_device[4] < one_device[0] - 0.1
+
+
+@pytest.mark.parametrize(
+    ("mesh", "fsdp"), [("4x2", False), ("4x2", True), ("8x1", False), ("8x1", True), ("2x2", True)]
+)
+def test_a_mesh_gives_the_losses_of_one_device(mesh: str, fsdp: bool, one_device: list[float]) -> None:
+    losses, _, _ = run_steps(replace(SMALL, mesh=mesh, fsdp=fsdp))
+    # The order of summation changes the last bits of float32, and Adam divides small gradients by small moments.
+    np.testing.assert_allclose(losses, one_device, rtol=1e-4)
+
+
+@pytest.mark.parametrize("microbatches", [2, 8])
+def test_microbatches_give_the_losses_of_the_whole_batch(microbatches: int, one_device: list[float]) -> None:
+    losses, _, _ = run_steps(replace(SMALL, grad_accumulation_steps=microbatches))
+    np.testing.assert_allclose(losses, one_device, rtol=1e-4)  # a mean of means would differ by the padding
+
+
+def test_microbatches_take_the_memory_of_one() -> None:
+    def temporary(batch_size: int, microbatches: int) -> int:
+        config = replace(
+            SMALL, context=64, batch_size=batch_size, grad_accumulation_steps=microbatches, d_model=32, d_ff=128
+        )
+        mesh = make_mesh(config)
+        functions = make_step_functions(config, mesh)
+        ids = jax.ShapeDtypeStruct((batch_size, 65), jnp.int32)
+        return functions.train_step.lower(functions.abstract_state, ids).compile().memory_analysis().temp_size_in_bytes
+
+    whole, parts, one = temporary(64, 1), temporary(64, 16), temporary(4, 1)
+    assert parts < whole / 4
+    assert parts < 2 * one  # and the sum of the gradients
+
+
+def test_the_old_state_is_donated() -> None:
+    mesh = make_mesh(SMALL)
+    functions = make_step_functions(SMALL, mesh)
+    state = functions.init()
+    functions.train_step(state, put_batch(rows(), mesh))
+    assert all(leaf.is_deleted() for leaf in jax.tree.leaves(state) if leaf.size > 1)
+
+
+def specs(config: Config) -> dict[str, jax.Array]:
+    _, _, state = run_steps(config, steps=1)
+    return {".".join(path_names(path)): leaf for path, leaf in jax.tree_util.tree_leaves_with_path(state)}
+
+
+def test_parameters_and_moments_are_sharded_over_the_mesh() -> None:
+    leaves = specs(replace(SMALL, mesh="4x2"))
+    for name, leaf in leaves.items():
+        if name.endswith(("ff1.kernel", "qkv.kernel", "ff2.kernel", "out.kernel", ".embed")):
+            assert leaf.addressable_shards[0].data.nbytes * 2 == leaf.nbytes, name
+    assert sum(name.endswith("ff1.kernel") for name in leaves) == 3, "the parameter and both moments"
+
+
+def test_fsdp_shards_moments_as_well() -> None:
+    leaves = specs(replace(SMALL, mesh="8x1", fsdp=True))
+    large = {name: leaf for name, leaf in leaves.items() if leaf.size >= 16 * 24}
+    assert len(large) >= 3 * 5
+    for name, leaf in large.items():
+        assert leaf.addressable_shards[0].data.nbytes * 8 == leaf.nbytes, name
+
+
+def test_the_reported_norm_is_from_before_clipping() -> None:
+    mesh = make_mesh(SMALL)
+    norms = []
+    for clip in (0.0, 1e-3):
+        functions = make_step_functions(replace(SMALL, clip_norm=clip), mesh)
+        _, metrics = functions.train_step(functions.init(), put_batch(rows(), mesh))
+        norms.append(float(metrics.gradient_norm))
+    assert norms[0] == norms[1] > 0.1
+
+
+def test_a_step_that_is_not_finite_is_skipped_and_counted() -> None:
+    mesh = make_mesh(SMALL)
+    functions = make_step_functions(SMALL, mesh)
+    state = functions.init()
+    model = functions.model(state)
+    model.embed[...] = model.embed[...].at[5].set(jnp.nan)
+    state = nnx.state((model, nnx.merge(functions.graph, state)[1]))
+    before = jax.tree.map(np.asarray, nnx.state(functions.model(state)))
+    bad = rows()
+    bad[bad == 5] = 6
+    bad[2, 3] = 5
+    state, metrics = functions.train_step(state, put_batch(bad, mesh))
+    assert int(metrics.skipped) == 1
+    after = jax.tree.map(np.asarray, nnx.state(functions.model(state)))
+    for a, b in zip(jax.tree.leaves(before), jax.tree.leaves(after), strict=True):
+        np.testing.assert_array_equal(a, b)
+
+
+def test_the_reported_learning_rate_follows_the_schedule() -> None:
+    config = replace(SMALL, final_lr_fraction=0.1)
+    mesh = make_mesh(config)
+    functions = make_step_functions(config, mesh)
+    state, rates = functions.init(), []
+    for _ in range(5):
+        state, metrics = functions.train_step(state, put_batch(rows(), mesh))
+        rates.append(float(metrics.learning_rate))
+    np.testing.assert_allclose(rates, [float(learning_rate(config)(step)) for step in range(5)], rtol=1e-6)
+    assert len(set(rates)) == 5
+
+
+def test_dropout_depends_on_the_step_and_the_seed() -> None:
+    config = replace(SMALL, dropout=0.3)
+    losses, _, _ = run_steps(config)
+    assert run_steps(config)[0] == losses
+    assert run_steps(replace(config, seed=1))[0] != losses
