@@ -90,7 +90,7 @@ class Case:
 class Cases:
     """A family of cases: named sizes to draw from, and a function that makes the inputs.
 
-    `sizes` maps each name to its possible values, simplest first: a failing case shrinks towards the first. `make` receives
+    `sizes` maps each name to its possible values, simplest first: a failing case shrinks toward the first. `make` receives
     the drawn sizes and a seeded generator, and returns the inputs by name. Each new combination of sizes costs a
     compilation, so `draws` is small.
     """

@@ -45,3 +45,11 @@ def test_a_forbidden_import_breaks_a_contract(module: str, line: str, broken: st
     run = lint_imports(tmp_path)
     assert run.returncode == 1, run.stdout + run.stderr
     assert broken in run.stdout
+
+
+def test_files_are_short():
+    packages = [ROOT / name for name in ("commandline", "grader", "harness", "problems", "solutions", "benchmarks")]
+    files = [
+        path for package in packages for path in package.rglob("*.py") if path.name != "story_templates.py"
+    ]  # data
+    assert {str(path) for path in files if len(path.read_text().splitlines()) > 400} == set()

@@ -110,7 +110,7 @@ class Session:
     _deadline: float = field(default=0.0)
 
     def begin(self) -> Failure | None:
-        """Waits until the worker is ready. Its own imports do not count towards the time limit."""
+        """Waits until the worker is ready. Its own imports do not count toward the time limit."""
         if self._deadline:
             return None
         self._deadline = monotonic() + START_SECONDS

@@ -94,12 +94,12 @@ def test_its_project_file_names_its_packages(bundle: Path):
 
 
 def test_nothing_is_overwritten(grade: Grade, tmp_path: Path):
-    (tmp_path / "there").mkdir()
-    (tmp_path / "there" / "mine").touch()
-    run = grade("pack", "there", "--problems", "07")
+    (tmp_path / "bundle").mkdir()
+    (tmp_path / "bundle" / "mine").touch()
+    run = grade("pack", "bundle", "--problems", "07")
     assert run.code == 2
-    assert "there already exists and is not empty; choose a new folder." in run.err
-    assert list(tmp_path.rglob("*")) == [tmp_path / "there", tmp_path / "there" / "mine"]
+    assert "bundle already exists and is not empty; choose a new folder." in run.err
+    assert list(tmp_path.rglob("*")) == [tmp_path / "bundle", tmp_path / "bundle" / "mine"]
 
 
 @pytest.mark.parametrize("error", [CourseError("unsound"), KeyboardInterrupt(), OSError(28, "No space left on device")])
