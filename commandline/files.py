@@ -70,10 +70,13 @@ _marks: dict[Path, BaseFileLock] = {}  # keeps the locks alive
 
 def mark_in_use(folder: Path) -> Callable[[], None]:
     """Marks a folder as in use, for `in_use`, until the returned function is called or this process ends."""
-    mark = folder.with_name(f"{folder.name}{_MARK}{os.getpid()}-{next(_numbers)}")
+    in_use(folder)  # removes old marks
+    held = None
     with contextlib.suppress(OSError):  # on a full or read-only disk nothing is removed either
-        if held := lock(mark):
-            _marks[mark] = held
+        while held is None:  # another process may take a mark that is not locked yet for an old one
+            mark = folder.with_name(f"{folder.name}{_MARK}{os.getpid()}-{next(_numbers)}")
+            if held := lock(mark):
+                _marks[mark] = held
 
     def release() -> None:
         if held := _marks.pop(mark, None):

@@ -141,7 +141,7 @@ def verify_one(name: str, seeds: int = 20) -> Row:
 
 
 def _verify_definition(problem: Problem, row: Row) -> None:
-    """Names are unique, the stub defines the entries, and checks have points."""
+    """Names are unique, the stub defines the entries, checks have points, and no TODO is left."""
     for kind, names in {
         "check": [check.name for check in problem.checks],
         "misconception": [misconception.name for misconception in catalog.misconceptions(problem)],

@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
 
+from commandline import files
 from commandline.errors import CommandError
 from grader.course import cases, catalog
 from grader.errors import CourseError
@@ -79,10 +80,10 @@ def key(problem: Problem, sources: dict[str, str], filename: str, seed: int, tim
 def definition(name: str) -> str:
     """A hash of a problem and of the grader: definition, probes, reference, misconceptions and code."""
     problem = catalog.load(name)
-    files = [path.read_bytes() for path in sorted(problem.folder.glob("*.py")) if path.name != "stub.py"]
+    definition_files = [path.read_bytes() for path in sorted(problem.folder.glob("*.py")) if path.name != "stub.py"]
     misconceptions = catalog.solution_path(problem).with_suffix(".toml").read_bytes()
     references = [part for item in sorted(catalog.reference_sources(problem).items()) for part in item]
-    return cache_.digest([cache_.environment(), *files, misconceptions, *references])
+    return cache_.digest([cache_.environment(), *definition_files, misconceptions, *references])
 
 
 class BatchGrader:
@@ -156,7 +157,10 @@ class BatchGrader:
 @cache
 def _programs(problem: str) -> Path | None:
     """The folder of the reference's compiled programs: written by trusted code only, read by all submissions."""
-    return cache_.programs([problem, "batch", *submission.reference(catalog.load(problem)).sources.values()])
+    path = cache_.programs([problem, "batch", *submission.reference(catalog.load(problem)).sources.values()])
+    if path:
+        files.mark_in_use(path)  # until this process ends, also while none of its workers runs
+    return path
 
 
 @cache

@@ -138,6 +138,29 @@ def test_a_folder_is_in_use_until_its_processes_end(tmp_path: Path, start: Start
     assert os.listdir(tmp_path) == [], "the marks of processes that are gone are removed"
 
 
+def test_a_new_mark_replaces_those_of_ended_processes(tmp_path: Path, start: Start):
+    for _ in range(3):
+        end(start("files.mark_in_use(path)", tmp_path / "folder"))
+    assert len(os.listdir(tmp_path)) == 1
+    release = files.mark_in_use(tmp_path / "folder")
+    assert len(os.listdir(tmp_path)) == 1
+    release()
+    assert os.listdir(tmp_path) == []
+
+
+def test_processes_that_mark_at_once_all_succeed(tmp_path: Path):
+    """None takes the new mark of another for an old one."""
+    program = (
+        f"import sys; sys.path.insert(0, {str(ROOT)!r})\nfrom pathlib import Path\nfrom commandline import files\n"
+        "for _ in range(50):\n    release = files.mark_in_use(Path(sys.argv[1]))\n"
+        "    assert files.in_use(Path(sys.argv[1]))\n    release()\n"
+    )
+    command = [sys.executable, "-c", program, str(tmp_path / "folder")]
+    processes = [subprocess.Popen(command) for _ in range(4)]
+    assert [process.wait() for process in processes] == [0] * 4
+    assert os.listdir(tmp_path) == []
+
+
 def test_marks_belong_to_one_folder(tmp_path: Path, start: Start):
     start("files.mark_in_use(path)", tmp_path / "folder")
     assert files.in_use(tmp_path / "folder")
