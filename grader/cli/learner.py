@@ -267,7 +267,7 @@ def hint(folder: str | None, word: str, again: bool) -> None:
     problem = catalog.find(word)
     space = workspace.find(folder)
     hints = page.hints(problem)
-    seen = space.progress().get(problem.name, workspace.Progress()).hints
+    seen = min(space.progress().get(problem.name, workspace.Progress()).hints, len(hints))
     count = seen if again else min(seen + 1, len(hints))
     if not count:
         click.echo("You have not seen any hints yet.")
