@@ -7,6 +7,8 @@ from click.testing import CliRunner
 from commandline.commands import Commands
 from commandline.errors import CommandError, UsageError
 
+pytestmark = pytest.mark.fast
+
 
 class Grade(Commands):
     program = "grade"

@@ -14,6 +14,8 @@ from commandline import files
 from commandline.errors import UsageError
 from tests.conftest import ROOT
 
+pytestmark = pytest.mark.fast
+
 Start = Callable[[str, Path], "subprocess.Popen[str]"]
 
 

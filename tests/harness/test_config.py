@@ -9,6 +9,8 @@ import pytest
 from harness.config import PRESETS, RENAMED, Config, describe_settings, preset
 from harness.errors import UsageError
 
+pytestmark = pytest.mark.fast
+
 
 @pytest.mark.parametrize("name", PRESETS)
 def test_every_preset_is_valid_and_survives_a_file(name: str, tmp_path: Path) -> None:

@@ -18,6 +18,8 @@ from grader.batch import archive
 from grader.batch.archive import File, RefusedFileError
 from tests.grader.batch.conftest import GOOD, NAME, Submit, zipped
 
+pytestmark = pytest.mark.fast
+
 
 def refusals(source: Path) -> dict[str, str]:
     """The reason why each file is refused, by its first folder. Empty for a file that can be read."""

@@ -3,6 +3,8 @@
 import csv
 from pathlib import Path
 
+import pytest
+
 from grader.batch import gradebook
 from grader.batch.store import Record
 from grader.course import catalog
@@ -10,6 +12,8 @@ from grader.judge import judge
 from grader.judge.verdict import Verdict
 from grader.report.json import PublicReport
 from tests.grader.batch.conftest import NAME
+
+pytestmark = pytest.mark.fast
 
 PROBLEM = catalog.load(NAME)
 

@@ -11,6 +11,8 @@ from grader.batch.intake import Intake
 from grader.course import catalog
 from tests.grader.batch.conftest import GOOD, NAME, Submit, zipped
 
+pytestmark = pytest.mark.fast
+
 PROBLEM = catalog.find("07")
 
 

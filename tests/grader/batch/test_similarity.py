@@ -12,6 +12,8 @@ from grader.batch.store import Record
 from grader.course import catalog
 from tests.grader.batch.conftest import GOOD, OWN, STUB
 
+pytestmark = pytest.mark.fast
+
 PROBLEM = catalog.find("07")
 
 

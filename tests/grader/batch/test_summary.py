@@ -3,10 +3,14 @@
 import csv
 from pathlib import Path
 
+import pytest
+
 from grader.batch import summary
 from grader.batch.store import Record
 from grader.course import catalog
 from tests.grader.batch.conftest import NAME
+
+pytestmark = pytest.mark.fast
 
 POINTS = catalog.load(NAME).points
 RECORDS = [

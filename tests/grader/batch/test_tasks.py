@@ -8,6 +8,8 @@ import pytest
 from grader.batch import tasks
 from grader.judge import cache
 
+pytestmark = pytest.mark.fast
+
 
 def test_the_programs_of_a_batch_are_kept_between_submissions(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     """Forty newer folders used to evict them. Then each submission compiled everything again."""

@@ -5,6 +5,8 @@ import pytest
 
 from grader.course import cases, catalog
 
+pytestmark = pytest.mark.fast
+
 
 @pytest.fixture(params=catalog.names())
 def problem(request):

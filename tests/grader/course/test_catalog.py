@@ -9,6 +9,8 @@ from grader.course import catalog
 from grader.errors import CourseError
 from tests.conftest import Grade
 
+pytestmark = pytest.mark.fast
+
 
 @pytest.mark.parametrize(
     "word",

@@ -4,6 +4,8 @@ import pytest
 
 from grader.course import catalog, page
 
+pytestmark = pytest.mark.fast
+
 
 @pytest.fixture(params=catalog.names())
 def problem(request):

@@ -12,6 +12,8 @@ from commandline.errors import UsageError
 from grader.course import catalog, page, scaffold
 from tests.conftest import ROOT
 
+pytestmark = pytest.mark.fast
+
 
 @pytest.fixture
 def course(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:

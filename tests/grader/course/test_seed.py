@@ -8,6 +8,8 @@ import pytest
 from commandline.errors import UsageError
 from grader.course.seed import create_seed, read_seed
 
+pytestmark = pytest.mark.fast
+
 
 def test_the_same_text_gives_the_same_seed(tmp_path):
     for name, text in (("a", "secret"), ("b", " secret\n"), ("c", "other")):

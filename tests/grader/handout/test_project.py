@@ -12,6 +12,8 @@ from grader.errors import CourseError
 from grader.handout import project
 from tests.conftest import ROOT
 
+pytestmark = pytest.mark.fast
+
 REPOSITORY = tomllib.loads((ROOT / "pyproject.toml").read_text())
 QUOTED = 'tomli>=2; python_version < "3.11"'
 PYPROJECT = f"""

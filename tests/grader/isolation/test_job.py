@@ -7,6 +7,8 @@ import pytest
 
 from grader.isolation.job import Job, Launch, Limits
 
+pytestmark = pytest.mark.fast
+
 SMALLEST = Launch(Job("p01_token_embedding"), Path("/scratch"), judge=7)
 LARGEST = Launch(
     Job("p21_sharded_train_step", 8, True, Limits(memory=1 << 30), Path("/programs"), keeps_programs=False),

@@ -6,6 +6,8 @@ import pytest
 
 from grader.isolation.level import NOTHING_RUN, STRONG_LAYERS, Isolation, Level
 
+pytestmark = pytest.mark.fast
+
 LAYERS = ("own process", *STRONG_LAYERS, "limits")
 
 

@@ -9,6 +9,8 @@ from grader.course import catalog
 from grader.judge import notebook
 from tests.conftest import ROOT, Grade
 
+pytestmark = pytest.mark.fast
+
 GOOD = (ROOT / "solutions" / "p07_next_token_loss.py").read_text()
 
 

@@ -6,6 +6,8 @@ from commandline.errors import UsageError
 from grader.course import catalog
 from grader.judge import submission
 
+pytestmark = pytest.mark.fast
+
 PROBLEM = catalog.find("05")
 
 

@@ -8,6 +8,8 @@ from grader.judge.verdict import Verdict
 from grader.report.terminal import WIDTH, render
 from tests.grader.report.reports import report_of
 
+pytestmark = pytest.mark.fast
+
 
 def test_a_failure_is_explained():
     misconception = Misconception("no shift", "Row t is compared with token t. " * 10, "a", ("b",))

@@ -28,6 +28,8 @@ from grader.wire.channel import (
 from grader.wire.compare import Leaf
 from tests.conftest import ROOT
 
+pytestmark = pytest.mark.fast
+
 paths = st.text(st.characters(codec="utf-8", categories=["L", "N", "P"]), min_size=1, max_size=20)
 arrays = st.sampled_from(sorted(set(WIRE_DTYPES) - {"bfloat16"})).flatmap(
     lambda dtype: hnp.arrays(dtype, hnp.array_shapes(min_dims=0, max_dims=3, min_side=0, max_side=3))

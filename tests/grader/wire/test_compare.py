@@ -9,6 +9,8 @@ from hypothesis.extra import numpy as hnp
 from grader.problem import EXACT, FLOAT32, Tolerance
 from grader.wire.compare import Leaf, compare, select
 
+pytestmark = pytest.mark.fast
+
 floats = hnp.arrays(
     np.float32, hnp.array_shapes(max_dims=3, max_side=4), elements=st.floats(-1e3, 1e3, width=32, allow_subnormal=False)
 )

@@ -15,6 +15,8 @@ from harness.data.token_files import Prepared, Tokens
 from harness.errors import UsageError
 from tests.harness.conftest import TINY
 
+pytestmark = pytest.mark.fast
+
 
 def tokens_of(lengths: list[int]) -> Tokens:
     """Stories of these lengths, with distinct ids."""

@@ -14,6 +14,8 @@ from harness.data.sources import _split, open_source, read_text
 from harness.data.tokenizer import END_OF_TEXT
 from harness.errors import UsageError
 
+pytestmark = pytest.mark.fast
+
 
 @given(
     st.lists(

@@ -16,6 +16,8 @@ from harness.data import tinystories
 from harness.data.sources import open_source
 from harness.errors import HarnessError
 
+pytestmark = pytest.mark.fast
+
 
 def table(*texts: str) -> bytes:
     buffer = io.BytesIO()

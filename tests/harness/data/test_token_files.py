@@ -13,6 +13,8 @@ from harness.data.token_files import Tokens, prepare
 from harness.data.tokenizer import get_tokenizer
 from harness.errors import HarnessError, UsageError
 
+pytestmark = pytest.mark.fast
+
 POCKET = get_tokenizer("pocket-2k")
 
 

@@ -9,6 +9,8 @@ from harness.errors import UsageError
 from harness.run.folder import MetricsWriter, Run
 from tests.harness.conftest import TINY
 
+pytestmark = pytest.mark.fast
+
 
 def test_a_run_is_not_resumed_with_different_settings(tmp_path: Path) -> None:
     run = Run(tmp_path / "one")

@@ -4,6 +4,8 @@ import pytest
 
 from harness.run.hardware import PEAK_FLOPS, listed_flops
 
+pytestmark = pytest.mark.fast
+
 
 @pytest.mark.parametrize(
     ("device_kind", "name"),

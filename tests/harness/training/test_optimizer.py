@@ -7,12 +7,15 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import optax
+import pytest
 from flax import nnx
 
 from harness.model.gpt import GPT
 from harness.training.optimizer import decayed, learning_rate, make_optimizer, skipped_updates
 from harness.training.sharding import path_names
 from tests.harness.conftest import TINY
+
+pytestmark = pytest.mark.fast
 
 CONFIG = replace(TINY, steps=100, warmup_steps=20, learning_rate=1.4e-3, final_lr_fraction=0.1)
 
