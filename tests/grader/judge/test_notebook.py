@@ -9,8 +9,6 @@ from grader.course import catalog
 from grader.judge import notebook
 from tests.conftest import ROOT, Grade
 
-pytestmark = pytest.mark.fast
-
 GOOD = (ROOT / "solutions" / "p07_next_token_loss.py").read_text()
 
 
