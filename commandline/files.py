@@ -8,8 +8,6 @@ import tempfile
 from collections.abc import Callable
 from pathlib import Path
 
-from filelock import BaseFileLock, FileLock, Timeout
-
 from commandline.errors import UsageError
 
 Content = str | bytes | Callable[[Path], None]
@@ -50,38 +48,47 @@ def replace(path: Path, content: Content, *, durable: bool = False) -> None:
         raise
 
 
-def lock(path: Path) -> BaseFileLock | None:
-    """Locks a file until `release()` is called or this process ends. None if it is already locked.
+_held: set[object] = set()  # filelock releases a lock that nothing refers to
 
-    The lock is also released when nothing refers to the returned object. Raises OSError if the file cannot be created.
+
+def lock(path: Path) -> Callable[[], None] | None:
+    """Locks a file until the returned function is called or this process ends. None if it is already locked.
+
+    Raises OSError if the file cannot be created.
     """
+    from filelock import FileLock, Timeout  # takes 40 ms, and most commands lock nothing
+
     held = FileLock(path, blocking=False, thread_local=False)
     try:
         held.acquire()
     except Timeout:
         return None
-    return held
+    _held.add(held)
+
+    def release() -> None:
+        _held.discard(held)
+        held.release()
+
+    return release
 
 
 _MARK = ".in-use-"
 _numbers = itertools.count()
-_marks: dict[Path, BaseFileLock] = {}  # keeps the locks alive
 
 
 def mark_in_use(folder: Path) -> Callable[[], None]:
     """Marks a folder as in use, for `in_use`, until the returned function is called or this process ends."""
     in_use(folder)  # removes old marks
-    held = None
+    unlock = None
     with contextlib.suppress(OSError):  # on a full or read-only disk nothing is removed either
-        while held is None:  # another process may take a mark that is not locked yet for an old one
+        while unlock is None:  # another process may take a mark that is not locked yet for an old one
             mark = folder.with_name(f"{folder.name}{_MARK}{os.getpid()}-{next(_numbers)}")
-            if held := lock(mark):
-                _marks[mark] = held
+            unlock = lock(mark)
 
     def release() -> None:
-        if held := _marks.pop(mark, None):
+        if unlock:
             mark.unlink(missing_ok=True)
-            held.release()
+            unlock()
 
     return release
 
@@ -91,10 +98,10 @@ def in_use(folder: Path) -> bool:
     used = False
     for mark in folder.parent.glob(f"{glob.escape(folder.name)}{_MARK}*"):
         with contextlib.suppress(OSError):
-            held = lock(mark)
-            if held is None:
+            unlock = lock(mark)
+            if unlock is None:
                 used = True
             else:
                 mark.unlink()
-                held.release()
+                unlock()
     return used

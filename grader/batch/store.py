@@ -5,12 +5,10 @@ import csv
 import io
 import json
 import sqlite3
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any
-
-from filelock import BaseFileLock
 
 from commandline import files
 from commandline.errors import UsageError
@@ -61,7 +59,7 @@ class Store:
         self.folder = folder
         try:
             folder.mkdir(parents=True, exist_ok=True)
-            self._lock = _locked(folder)
+            self._unlock = _locked(folder)
             self._database = sqlite3.connect(folder / DATABASE)
             self._database.row_factory = sqlite3.Row
             self._database.executescript(_TABLES)
@@ -79,7 +77,7 @@ class Store:
     def close(self) -> None:
         """Closes the database and unlocks the folder."""
         self._database.close()
-        self._lock.release()
+        self._unlock()
 
     def fact(self, name: str) -> str | None:
         """The stored value of that name, if there is one."""
@@ -149,10 +147,10 @@ def _cell(value: Any) -> str:
     return f"'{text}" if text.startswith(("=", "+", "-", "@", "\t", "\r")) else text
 
 
-def _locked(folder: Path) -> BaseFileLock:
-    lock = files.lock(folder / ".lock")
-    if lock is None:
+def _locked(folder: Path) -> Callable[[], None]:
+    unlock = files.lock(folder / ".lock")
+    if unlock is None:
         raise UsageError(
             f"Another `grade batch` is writing to {folder}; wait for it to finish or choose another folder."
         )
-    return lock
+    return unlock

@@ -9,13 +9,10 @@ import tempfile
 from functools import cache
 from pathlib import Path
 
-from filelock import BaseFileLock
-
 from commandline import files
 
 _PREFIX = "grade-"
 _LOCK = "in-use"
-_locks: list[BaseFileLock] = []  # a lock is released when nothing refers to it
 
 
 def create() -> str:
@@ -28,10 +25,8 @@ def _home() -> Path:
     """This process's own folder in the system's temporary folder, locked for as long as this process lives."""
     sweep()
     folder = Path(tempfile.mkdtemp(prefix=_PREFIX))
-    lock = files.lock(folder / _LOCK)
-    if lock is None:  # swept up before it was locked
+    if files.lock(folder / _LOCK) is None:  # swept up before it was locked
         return _home()
-    _locks.append(lock)
     atexit.register(leave)
     return folder
 
@@ -53,10 +48,10 @@ def _sweep(folder: Path) -> None:
     """Removes a folder whose judge is gone. A folder without a lock file is still being created."""
     with contextlib.suppress(OSError):
         own = not folder.is_symlink() and (sys.platform == "win32" or folder.stat().st_uid == os.getuid())
-        lock = files.lock(folder / _LOCK) if own and (folder / _LOCK).exists() else None
-        if lock is not None:
+        unlock = files.lock(folder / _LOCK) if own and (folder / _LOCK).exists() else None
+        if unlock is not None:
             remove(str(folder))
-            lock.release()
+            unlock()
             remove(str(folder))  # Windows does not remove an open file
 
 

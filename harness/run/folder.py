@@ -60,13 +60,13 @@ class Run:
     def locked(self) -> Iterator[None]:
         """Keeps a second process from training the same run. Raises UsageError if another process already does."""
         self.folder.mkdir(parents=True, exist_ok=True)
-        held = files.lock(self.folder / ".lock")
-        if held is None:
+        unlock = files.lock(self.folder / ".lock")
+        if unlock is None:
             raise UsageError(f"Another process is training the run {self.folder}.")
         try:
             yield
         finally:
-            held.release()
+            unlock()
 
     def metrics(self) -> list[dict[str, Any]]:
         """The complete lines of metrics.jsonl."""

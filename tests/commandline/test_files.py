@@ -94,21 +94,26 @@ def test_a_lock_has_one_holder(tmp_path: Path, start: Start):
     holder = start("lock = files.lock(path)\nassert lock", path)
     assert files.lock(path) is None
     end(holder)
-    lock = files.lock(path)
-    assert lock is not None, "the lock of a killed process is free"
+    unlock = files.lock(path)
+    assert unlock is not None, "the lock of a killed process is free"
     start("assert files.lock(path) is None", path)
-    lock.release()
+    unlock()
     start("assert files.lock(path) is not None", path)
 
 
 def test_a_lock_has_one_holder_in_one_process(tmp_path: Path):
-    lock = files.lock(tmp_path / "lock")
-    assert lock is not None
+    unlock = files.lock(tmp_path / "lock")
+    assert unlock is not None
     assert files.lock(tmp_path / "lock") is None
-    lock.release()
+    unlock()
     again = files.lock(tmp_path / "lock")
     assert again is not None
-    again.release()
+    again()
+
+
+def test_a_lock_is_held_though_nobody_keeps_the_function_that_releases_it(tmp_path: Path, start: Start):
+    start("assert files.lock(path)", tmp_path / "lock")
+    assert files.lock(tmp_path / "lock") is None
 
 
 def test_a_lock_that_cannot_be_created(tmp_path: Path):
