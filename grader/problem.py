@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     Value = bool | int | float | str | np.ndarray[Any, Any]
 
 Compare = Literal["close", "at_most"]
+PROGRAM = "program."  # the prefix of leaves that a witness measures of a compiled program
 
 
 @dataclass(frozen=True)
@@ -106,7 +107,9 @@ class Check:
     """One graded property: a probe that runs on the reference and on the submission, and the leaves of its output to compare.
 
     `probe` names a function of `grader/worker/probes.py` or of the problem's own `probes.py`. It is called with `options`.
-    The leaves at or below `leaves` are compared. Checks with the same probe, options and cases share one run. `words` maps
+    The leaves at or below `leaves` are compared. Those that begin with `program.` are measures of the compiled program; such a
+    check also needs the right values from that very program, up to `values_tolerance`. `traced` says that code that cannot be
+    traced fails. Checks with the same probe, options and cases share one run. `words` maps
     the numbers of a coded leaf to words for the report, and `advice` says what a failure usually means.
     """
 
@@ -120,6 +123,13 @@ class Check:
     tolerance: Tolerance = FLOAT32
     words: Mapping[int, str] = field(default_factory=dict)
     advice: str = ""
+    traced: bool = False
+    values_tolerance: Tolerance = FLOAT32
+
+    @property
+    def measures(self) -> bool:
+        """Whether the check is about the compiled program rather than about values."""
+        return self.leaves.startswith(PROGRAM)
 
 
 @dataclass(frozen=True)

@@ -15,9 +15,10 @@ from grader.course import cases, catalog, page, scaffold
 from grader.errors import CourseError
 from grader.isolation.sandbox import ForkServer
 from grader.judge import judge, submission
+from grader.judge.examiner import Examiner
 from grader.judge.judge import Comparison, GradeOptions
 from grader.judge.reference import Reference
-from grader.judge.session import Outcome, Session
+from grader.judge.session import Outcome
 from grader.judge.submission import Submission
 from grader.judge.verdict import Report, Verdict
 from grader.paths import SOLUTIONS, STYLES
@@ -268,15 +269,15 @@ def _passes(
     problem: Problem, reference: Reference, source: Submission, row: Row, seeds: Iterable[int], name: str
 ) -> int:
     """The number of seeds with which a correct program passes. All run in one process."""
-    session = Session(problem, _fork_server().worker(submission.job(problem, source)), SECONDS)
+    examiner = Examiner(problem, _fork_server(), submission.job(problem), SECONDS)
     passed = 0
     try:
-        failure = session.load("", source)
+        failure = examiner.load(source)
         if failure:
             row.complaints.append(f"{name}: {failure.sentence()}")
             return 0
         for seed in seeds:
-            comparison = _comparison(problem, reference, functools.partial(session.probe, ""), seed)
+            comparison = _comparison(problem, reference, examiner.probe, seed)
             results = comparison.results()
             wrong = [result for result in results if not result.passed]
             passed += not wrong
@@ -284,7 +285,7 @@ def _passes(
                 row.complaints.append(f"{name} fails with seed {seed}: {wrong[0].check.name}: {wrong[0].message}")
             _measure_correct(row.margins, comparison)
     finally:
-        session.worker.close()
+        examiner.close()
     return passed
 
 

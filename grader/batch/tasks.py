@@ -6,13 +6,10 @@ import threading
 import time
 from dataclasses import dataclass, replace
 from functools import cache
-from pathlib import Path
 
-from commandline import files
 from commandline.errors import CommandError
 from grader.course import cases, catalog
 from grader.errors import CourseError
-from grader.isolation.job import Job
 from grader.isolation.level import Level
 from grader.isolation.sandbox import ForkServer
 from grader.judge import cache as cache_
@@ -117,12 +114,12 @@ class BatchGrader:
         return Graded(task.learner, task.problem, PublicReport.of(report))
 
     def _control(self, problem: Problem, task: Task) -> None:
-        """Checks that the reference, graded as a submission, passes with enough isolation. Also compiles its programs."""
+        """Checks that the reference, graded as a submission, passes with enough isolation."""
         count = self.since_control.get((problem.name, task.seed), CONTROL_EVERY)
         if count >= CONTROL_EVERY:
             source = submission.reference(problem)
             # The problem's own time limit: a busy machine must not stop the batch.
-            report = self._run(problem, source, replace(task, timeout=None), keeps_programs=True)
+            report = self._run(problem, source, replace(task, timeout=None))
             if report.verdict is not Verdict.PASS:
                 failed = report.first_failure
                 raise CourseError(
@@ -137,11 +134,9 @@ class BatchGrader:
             count = 0
         self.since_control[problem.name, task.seed] = count + 1
 
-    def _run(self, problem: Problem, source: Submission, task: Task, *, keeps_programs: bool = False) -> Report:
-        programs = _programs(problem.name)
-        job = Job(problem.name, problem.devices, problem.long_runs, programs=programs, keeps_programs=keeps_programs)
+    def _run(self, problem: Problem, source: Submission, task: Task) -> Report:
         options = GradeOptions(
-            seed=task.seed, timeout=task.timeout, reference=self._reference(problem), job=job,
+            seed=task.seed, timeout=task.timeout, reference=self._reference(problem),
             cases=_cases(problem.name, task.seed), grade_imports=False, shrink=False,
         )  # fmt: skip
         return judge.grade(problem, source, self.fork_server, options)
@@ -152,15 +147,6 @@ class BatchGrader:
         while len(self.references) > KEPT_REFERENCES:
             self.references.pop(next(iter(self.references))).close()
         return reference
-
-
-@cache
-def _programs(problem: str) -> Path | None:
-    """The folder of the reference's compiled programs: written by trusted code only, read by all submissions."""
-    path = cache_.programs([problem, "batch", *submission.reference(catalog.load(problem)).sources.values()])
-    if path:
-        files.mark_in_use(path)  # until this process ends, also while none of its workers runs
-    return path
 
 
 @cache

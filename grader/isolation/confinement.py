@@ -90,8 +90,8 @@ def root_files() -> list[Path]:
 
 
 def writable(launch: Launch) -> list[Path]:
-    """The paths that a submission may write to: scratch folders, and its compiled programs if the job keeps them."""
-    return [Path.cwd(), Path("/dev/null"), Path("/dev/shm"), *launch.job.writable_programs]  # noqa: S108
+    """The paths that a submission may write to: its scratch folders."""
+    return [Path.cwd(), Path("/dev/null"), Path("/dev/shm")]  # noqa: S108
 
 
 def _without(folder: Path, hidden: Path) -> list[Path]:

@@ -21,26 +21,13 @@ class Limits:
 class Job:
     """The work that a worker is started for.
 
-    `programs` is the folder of compiled programs that XLA reads for it and, if `keeps_programs`, writes. XLA optimizes the
-    programs of `long_runs`.
+    XLA optimizes the programs of `long_runs`.
     """
 
     problem: str
     devices: int = 1
     long_runs: bool = False
     limits: Limits = field(default_factory=Limits)
-    programs: Path | None = None
-    keeps_programs: bool = True
-
-    @property
-    def writable_programs(self) -> list[Path]:
-        """The folder of compiled programs if the job may write to it, else nothing."""
-        return [self.programs] if self.programs and self.keeps_programs else []
-
-    @property
-    def read_only_programs(self) -> list[Path]:
-        """The folder of compiled programs if the job may only read it, else nothing."""
-        return [self.programs] if self.programs and not self.keeps_programs else []
 
 
 @dataclass(frozen=True)
@@ -63,7 +50,7 @@ class Launch:
     def encode(self) -> dict[str, Any]:
         """The message as JSON values."""
         return {
-            "job": {**asdict(self.job), "programs": str(self.job.programs or "")},
+            "job": asdict(self.job),
             "scratch": str(self.scratch), "judge": self.judge, "without": sorted(self.without),
             "cgroup_files": [str(path) for path in self.cgroup_files], "controllers": list(self.controllers),
             "number": self.number,
@@ -73,9 +60,8 @@ class Launch:
     def decode(cls, fields: Mapping[str, Any]) -> Launch:
         """The message from JSON values. Raises KeyError or TypeError on anything that `encode` did not make."""
         job = fields["job"]
-        programs = Path(job["programs"]) if job["programs"] else None
         return cls(
-            Job(**{**job, "limits": Limits(**job["limits"]), "programs": programs}),
+            Job(**{**job, "limits": Limits(**job["limits"])}),
             Path(fields["scratch"]), fields["judge"], frozenset(fields["without"]),
             tuple(map(Path, fields["cgroup_files"])), tuple(fields["controllers"]), fields["number"],
         )  # fmt: skip

@@ -46,8 +46,8 @@ def unshare() -> bool:
     return True
 
 
-def enter_root(folder: Path, readable: Iterable[Path], writable: Iterable[Path], memory: int) -> None:
-    """Replaces the root folder by one that contains only the given paths, and an empty SCRATCH, /tmp and /dev/shm.
+def enter_root(folder: Path, readable: Iterable[Path], memory: int) -> None:
+    """Replaces the root folder by one that contains only the given paths, read-only, and an empty SCRATCH, /tmp and /dev/shm.
 
     These three are in memory and hold at most `memory` bytes each. SCRATCH becomes the current folder.
     To be called in the first process of a new process namespace. The new root is mounted over `folder`. Raises OSError.
@@ -61,9 +61,7 @@ def enter_root(folder: Path, readable: Iterable[Path], writable: Iterable[Path],
     (folder / "proc").mkdir()
     _mount("proc", str(folder / "proc"), "proc", _NO_SUID | _NO_DEVICES)
     for path in sorted(readable, key=lambda path: len(path.parts)):  # a folder before its contents
-        _bind(path, folder, writable=False)
-    for path in writable:
-        _bind(path, folder, writable=True)
+        _bind(path, folder)
     os.chdir(folder)
     call(_PIVOT_ROOT, b".", b".")  # the old root is now mounted over the new one; detach it
     if libc().umount2(b".", _DETACH):
@@ -80,13 +78,13 @@ def drop_capabilities() -> None:
     call(_CAPSET, struct.pack("=Ii", _CAPABILITIES, 0), bytes(24))
 
 
-def _bind(path: Path, folder: Path, *, writable: bool) -> None:
+def _bind(path: Path, folder: Path) -> None:
     """Mounts a path at the same place in the new root. Copies a symbolic link. Skips a path that does not exist."""
     target = folder / path.relative_to("/")
-    if not path.exists() or (os.path.lexists(target) and not writable):
+    if not path.exists() or os.path.lexists(target):
         return
     target.parent.mkdir(parents=True, exist_ok=True)
-    if path.is_symlink() and not os.path.lexists(target):
+    if path.is_symlink():
         target.symlink_to(os.readlink(path))
         return
     if path.is_dir():
@@ -94,7 +92,7 @@ def _bind(path: Path, folder: Path, *, writable: bool) -> None:
     else:
         target.touch()
     _mount(str(path), str(target), "", _BIND | _RECURSIVE)
-    _set_attributes(str(target), _NO_SUID if writable else _NO_SUID | _READ_ONLY, recursive=True)
+    _set_attributes(str(target), _NO_SUID | _READ_ONLY, recursive=True)
 
 
 def _set_attributes(target: str, attributes: int, *, recursive: bool) -> None:

@@ -19,7 +19,6 @@ from pathlib import Path
 from time import monotonic
 from typing import IO, TYPE_CHECKING, Protocol
 
-from commandline import files
 from commandline.text import printable
 from grader.isolation import scratch
 from grader.isolation.job import Job, Launch
@@ -59,7 +58,6 @@ class WorkerProcess:
         self.killed_for = ""
         self.limits = job.limits
         self._scratch = scratch.create()
-        self._release_programs = files.mark_in_use(job.programs) if job.programs else lambda: None
         self.sock, worker_sock = socket.socketpair()
         self._output = bytearray()
         self._done = threading.Event()
@@ -110,7 +108,6 @@ class WorkerProcess:
             self._group.remove()
         self._threads[0].join(timeout=2)
         scratch.remove(self._scratch)
-        self._release_programs()
         return printable(bytes(self._output).decode("utf-8", "replace"))
 
     def _end(self) -> None:

@@ -1,8 +1,7 @@
-"""The cache folder, the folders of compiled programs in it, and the hashes that its keys are made of."""
+"""The cache: what references and witnesses returned, by a hash of all that decides it. Only judges read and write it."""
 
 import contextlib
 import hashlib
-import os
 import platform
 import sys
 import tempfile
@@ -10,13 +9,12 @@ from collections.abc import Iterable
 from functools import cache
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
-from shutil import rmtree
 
 from commandline import files
 from commandline.folders import cache_folder
 from grader.paths import ROOT
+from grader.wire.channel import ChannelError, Frame, decode, encode
 
-_KEPT_PROGRAMS = 40  # folders of compiled programs
 _PACKAGES = (
     "flax", "grain", "hypothesis", "jax", "jaxlib", "numpy", "optax", "orbax-checkpoint", "regex", "safetensors", "tiktoken",
 )  # fmt: skip
@@ -36,30 +34,6 @@ def _usable(path: Path) -> Path | None:
             return path.resolve()
     except OSError:
         return None
-
-
-def programs(sources: Iterable[str]) -> Path | None:
-    """The folder for the programs that XLA compiles from these sources. None if there is no cache folder.
-
-    A submission can write native code there, so no other sources share the folder. Removes the least recently used folders,
-    except those in use by a worker.
-    """
-    top = folder()
-    if top is None:
-        return None
-    path = top / "programs" / digest(sources)[:32]
-    try:
-        path.mkdir(parents=True, exist_ok=True)
-        path.parent.chmod(0o700)  # keeps other users out
-        path.chmod(0o777)  # a worker may run as another user; it is given this folder alone
-        os.utime(path)
-        folders = [other for other in path.parent.iterdir() if other.is_dir()]
-        for old in sorted(folders, key=lambda folder: folder.stat().st_mtime, reverse=True)[_KEPT_PROGRAMS:]:
-            if not files.in_use(old):
-                rmtree(old, ignore_errors=True)
-    except OSError:
-        return None
-    return path
 
 
 def digest(parts: Iterable[str | bytes]) -> str:
@@ -88,3 +62,33 @@ def own_code(root: Path) -> Iterable[bytes]:
             if path.is_file() and path.parent.name != "__pycache__":
                 yield path.relative_to(root).as_posix().encode()
                 yield path.read_bytes()
+
+
+def read(key: str) -> Frame | None:
+    """The frame stored under `key`; None if there is none or its file is corrupt."""
+    path = _path(key)
+    if path is None:
+        return None
+    try:
+        data = path.read_bytes()
+        if data[:32] != hashlib.sha256(data[32:]).digest():
+            return None
+        header = int.from_bytes(data[32:36], "big")
+        return decode(data[44 : 44 + header], data[44 + header :])
+    except (OSError, ChannelError):
+        return None
+
+
+def write(key: str, frame: Frame) -> None:
+    """Stores a frame under `key`. Does nothing on a full or read-only disk: the cache only saves time."""
+    path = _path(key)
+    if path is None:
+        return
+    with contextlib.suppress(OSError, ChannelError):
+        data = encode(frame)
+        files.replace(path, hashlib.sha256(data).digest() + data)
+
+
+def _path(key: str) -> Path | None:
+    top = folder()
+    return top / "references" / key[:2] / key if top else None

@@ -2,22 +2,21 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
-from functools import partial
 from time import monotonic
 
 from grader.course import cases as cases_
 from grader.course import catalog
 from grader.course.catalog import Misconception
-from grader.isolation.job import Job
 from grader.isolation.sandbox import ForkServer
 from grader.judge import diagnose, fault, recorded
 from grader.judge import submission as submission_
 from grader.judge.diagnose import Evidence
+from grader.judge.examiner import Examiner
 from grader.judge.reference import Answers, cancel_all, prefetch
-from grader.judge.session import Failure, Outcome, Say, Session, run_key
+from grader.judge.session import Failure, Outcome, Say, run_key
 from grader.judge.submission import Submission
 from grader.judge.verdict import CheckResult, Report, Verdict
-from grader.problem import NUMERIC, Case, Check, Problem
+from grader.problem import NUMERIC, PROGRAM, Case, Check, Problem
 from grader.wire.compare import Mismatch, compare, error, select
 
 SHRINK_SECONDS = 1.5
@@ -31,7 +30,7 @@ class GradeOptions:
     """How to grade a submission.
 
     `timeout` is the total time limit of the submission's own code, in seconds; None means the problem's. Callers that grade
-    several submissions share `reference`, `job` and `cases` between them; `cases` must be those of `seed`. `grade_imports` also
+    several submissions share `reference` and `cases` between them; `cases` must be those of `seed`. `grade_imports` also
     grades the course modules that a failing file imports, and `shrink` searches for the smallest failing case. `say` receives
     progress.
     """
@@ -39,7 +38,6 @@ class GradeOptions:
     seed: int = 0
     timeout: float | None = None
     reference: Answers | None = None
-    job: Job | None = None
     cases: CasesByGroup | None = None
     grade_imports: bool = True
     shrink: bool = True
@@ -85,6 +83,8 @@ class Comparison:
             self.reference.cancel(check, case)
             shown = None if outcome.failure.kind == "bad_entry" else case  # a missing name is missing in all cases
             return CheckResult(check, outcome.failure.verdict, outcome.failure.sentence(), case=shown)
+        if (check.traced or check.measures) and not outcome.traced:
+            return CheckResult(check, Verdict.FAIL, _untraced(check, outcome.notes), case=case)
         mismatch = difference(check, expected.result(), outcome)
         if mismatch is None:
             return CheckResult(check, Verdict.PASS, "; ".join(outcome.notes), case=case)
@@ -143,17 +143,17 @@ def grade(
     """
     options, start = options or GradeOptions(), monotonic()
     reference = options.reference or recorded.reference(problem)
-    worker = fork_server.worker(options.job or submission_.job(problem, submission))
-    session = Session(problem, worker, options.timeout or problem.timeout, options.say)
+    job = submission_.job(problem)
+    examiner = Examiner(problem, fork_server, job, options.timeout or problem.timeout, options.say)
     try:
         cases = options.cases or cases_.draw_all(problem, options.seed)
-        comparison = Comparison(problem, reference, partial(session.probe, ""), options.seed, cases)
-        failure = _load(session, submission, comparison)
+        comparison = Comparison(problem, reference, examiner.probe, options.seed, cases)
+        failure = _load(examiner, submission, comparison)
         results = _run(comparison, failure)
         results, misconception, faulty = _explain(comparison, results, failure, options)
         frames = _frames(comparison, failure)
     finally:
-        stdout = worker.close()
+        stdout = examiner.close()
         if options.reference is None:
             reference.close()
     earlier = None
@@ -161,17 +161,17 @@ def grade(
     if first and options.grade_imports:
         earlier = _earlier_failure(problem, submission, fork_server, first.verdict, options)
     return Report(
-        problem, submission.filename, results, misconception, frames, stdout=stdout, isolation=session.isolation,
+        problem, submission.filename, results, misconception, frames, stdout=stdout, isolation=examiner.isolation,
         seconds=monotonic() - start, fault=faulty, earlier=earlier, notes=submission.notes,
-        exited=session.ended is not None and session.ended.kind == "exit",
+        exited=examiner.worker.ended is not None and examiner.worker.ended.kind == "exit",
     )  # fmt: skip
 
 
-def _load(session: Session, submission: Submission, comparison: Comparison) -> Failure | None:
+def _load(examiner: Examiner, submission: Submission, comparison: Comparison) -> Failure | None:
     """Imports the file, while the reference outputs are being computed."""
     checks = comparison.problem.checks
     prefetch(comparison.reference, checks, comparison.cases)
-    failure = session.load("", submission)
+    failure = examiner.load(submission)
     if failure:
         cancel_all(comparison.reference, checks, comparison.cases)
         case = comparison.cases[checks[0].cases][0]
@@ -231,7 +231,16 @@ def _earlier_failure(
 
 
 def difference(check: Check, expected: Outcome, got: Outcome) -> Mismatch | None:
-    """The first mismatch in the leaves that a check compares, with coded numbers as words."""
+    """The first mismatch in the leaves that a check compares, with coded numbers as words.
+
+    A measure counts only for a program that returns the right values: their first mismatch comes before it.
+    """
+    if check.measures:
+        right, values = (
+            [leaf for leaf in outcome.leaves if not leaf.path.startswith(PROGRAM)] for outcome in (expected, got)
+        )
+        if wrong := compare(right, values, check.values_tolerance):
+            return replace(wrong, hint=f"{wrong.hint}; the program that is measured must return the right values")
     expected_leaves, got_leaves = select(expected.leaves, check.leaves), select(got.leaves, check.leaves)
     if expected_leaves and not got_leaves:
         first = expected_leaves[0]
@@ -243,6 +252,11 @@ def difference(check: Check, expected: Outcome, got: Outcome) -> Mismatch | None
         want, have = (words.get(text, text) for text in (mismatch.expected, mismatch.got))
         return replace(mismatch, expected=want, got=have, off_by=None)
     return mismatch
+
+
+def _untraced(check: Check, notes: Sequence[str]) -> str:
+    what = "there is no program to measure" if check.measures else "it must be traceable by jax.jit"
+    return what + _because(notes)
 
 
 def refused(problem: Problem, filename: str, verdict: Verdict, message: str) -> Report:

@@ -8,8 +8,8 @@ from grader.course import cases, catalog
 from grader.course.catalog import Misconception
 from grader.errors import CourseError
 from grader.judge import cache, fault
-from grader.judge.reference import Answers, Reference, frame_of, outcome_of
-from grader.judge.session import Outcome, probe_frame
+from grader.judge.reference import Answers, Reference, frame_of
+from grader.judge.session import Outcome, outcome_of, probe_frame
 from grader.paths import SOLUTIONS
 from grader.problem import Case, Check, Problem
 from grader.wire.channel import decode, encode
@@ -94,4 +94,4 @@ def record(problem: Problem, folder: Path) -> int:
 
 
 def _path(problem: Problem, check: Check, case: Case) -> Path:
-    return problem.folder / OUTPUTS / cache.digest([encode(probe_frame("", check, case))])[:32]
+    return problem.folder / OUTPUTS / cache.digest([encode(probe_frame("", check, case, "both"))])[:32]

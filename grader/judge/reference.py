@@ -1,23 +1,19 @@
 """Reference outputs: the outcomes of the reference, plain or with a misconception, on a case. Cached on disk."""
 
-import contextlib
-import hashlib
 from collections.abc import Iterable, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
-from pathlib import Path
 from typing import Protocol
 
-from commandline import files
 from grader.course import catalog
 from grader.errors import CourseError
 from grader.isolation.job import Job, Limits
 from grader.isolation.sandbox import WorkerProcess
 from grader.judge import cache
-from grader.judge.session import Failure, Outcome, Session, failure_from, probe_frame, run_key
+from grader.judge.session import Failure, Outcome, Session, measured, outcome_of, probe_frame, run_key
 from grader.judge.submission import Submission, reference
 from grader.paths import SOLUTIONS
 from grader.problem import Case, Check, Problem
-from grader.wire.channel import ChannelError, Frame, decode, encode
+from grader.wire.channel import Frame, encode
 
 SECONDS = 3600.0  # the reference is trusted; this limit only stops an author's mistakes
 LIMITS = Limits(memory=8 << 30)  # one worker holds the compiled programs of all misconceptions
@@ -107,20 +103,20 @@ class Reference:
 
     def _answer(self, check: Check, case: Case, variant: str) -> Outcome:
         sources = self.submission(variant).sources
-        frame = probe_frame("", check, case)
+        frame = probe_frame("", check, case, "both", measured(self.problem, check))
         parts = (part for item in sorted(sources.items()) for part in item)
         key = cache.digest([cache.environment(), *self._definition, *parts, encode(frame)])
-        cached = _read(key)
+        cached = cache.read(key)
         if cached:
             return outcome_of(cached)
         failed = self._load(variant)
-        outcome = failed or self._require_session().probe(variant, check, case)
+        outcome = failed or self._require_session().run(_with_variant(frame, variant))
         if self._closed:
             return outcome
         if not variant and outcome.failure:
             raise CourseError(f"The reference of problem {self.problem.label} fails: {outcome.failure.sentence()}")
         if self.keep and not self._require_session().ended:
-            _write(key, frame_of(outcome))
+            cache.write(key, frame_of(outcome))
         return outcome
 
     def _load(self, variant: str) -> Outcome | None:
@@ -131,8 +127,7 @@ class Reference:
         if self._closed:
             return Outcome(failure=Failure("exit", message="the reference worker is closed"))
         if self._session is None:
-            programs = cache.programs([self.problem.name, "reference", *self._plain.sources.values()])
-            job = Job(self.problem.name, self.problem.devices, self.problem.long_runs, LIMITS, programs)
+            job = Job(self.problem.name, self.problem.devices, self.problem.long_runs, LIMITS)
             self._session = Session(self.problem, WorkerProcess(job), SECONDS)
         if variant not in self._loaded:
             failure = self._session.load(variant, self.submission(variant))
@@ -162,43 +157,11 @@ def frame_of(outcome: Outcome) -> Frame:
     """The frame in which a worker sends this outcome."""
     failure = outcome.failure
     if failure is None:
-        return Frame("reading", {"notes": list(outcome.notes), "numeric": outcome.numeric}, outcome.leaves)
+        fields = {"notes": list(outcome.notes), "numeric": outcome.numeric, "traced": outcome.traced}
+        return Frame("reading", fields, outcome.leaves)
     fields = {"kind": failure.kind, "type": failure.type, "message": failure.message}
     return Frame("raised", {**fields, "frames": [list(frame) for frame in failure.frames], "caret": failure.caret})
 
 
-def outcome_of(frame: Frame) -> Outcome:
-    """The outcome that a worker's frame holds."""
-    if frame.kind == "raised":
-        return Outcome(failure=failure_from(frame.fields))
-    return Outcome(frame.leaves, frame.fields["notes"], frame.fields["numeric"])
-
-
-def _path(key: str) -> Path | None:
-    top = cache.folder()
-    return top / "references" / key[:2] / key if top else None
-
-
-def _read(key: str) -> Frame | None:
-    """The frame stored under `key`; None if there is none or its file is corrupt."""
-    path = _path(key)
-    if path is None:
-        return None
-    try:
-        data = path.read_bytes()
-        if data[:32] != hashlib.sha256(data[32:]).digest():
-            return None
-        header = int.from_bytes(data[32:36], "big")
-        return decode(data[44 : 44 + header], data[44 + header :])
-    except (OSError, ChannelError):
-        return None
-
-
-def _write(key: str, frame: Frame) -> None:
-    """Stores a frame under `key`. Does nothing on a full or read-only disk: the cache only saves time."""
-    path = _path(key)
-    if path is None:
-        return
-    with contextlib.suppress(OSError, ChannelError):
-        data = encode(frame)
-        files.replace(path, hashlib.sha256(data).digest() + data)
+def _with_variant(frame: Frame, variant: str) -> Frame:
+    return Frame(frame.kind, {**frame.fields, "variant": variant}, frame.leaves)

@@ -2,10 +2,10 @@
 
 import json
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from subprocess import TimeoutExpired
 from time import monotonic
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 
@@ -15,11 +15,12 @@ from grader.isolation.level import NOTHING_RUN, Isolation
 from grader.isolation.sandbox import WorkerProcess
 from grader.judge.submission import Submission
 from grader.judge.verdict import Verdict
-from grader.problem import Case, Check, Problem
+from grader.problem import PROGRAM, Case, Check, Problem
 from grader.wire.channel import ChannelClosedError, ChannelError, DeadlineExceededError, Frame, receive, send
 from grader.wire.compare import Leaf
 
 Say = Callable[[str], None]
+Mode = Literal["trace", "run", "both"]
 MOST_PROGRESS = 1000  # lines of progress before an answer
 EXIT_SECONDS = 5.0  # for a process to exit after it closed its channel
 START_SECONDS = 120.0  # for a worker to import JAX from a cold, busy disk
@@ -32,7 +33,8 @@ _KINDS = {
 }
 # The kinds of failure that a worker can report. The others are the judge's own.
 _WORKER_KINDS = frozenset(
-    "not_implemented syntax missing_import raised tracer plain_container bad_output bad_entry memory processes exit".split()
+    "not_implemented syntax missing_import raised tracer plain_container bad_output bad_entry memory processes exit "
+    "refused".split()
 )
 
 
@@ -86,11 +88,12 @@ class Failure:
 
 @dataclass(frozen=True, eq=False)
 class Outcome:
-    """The result of a probe: leaves and notes, or a failure."""
+    """The result of a probe: leaves and notes, or a failure. `traced` says that a witness computed the leaves."""
 
     leaves: Sequence[Leaf] = ()
     notes: Sequence[str] = ()
     numeric: bool = False
+    traced: bool = False
     failure: Failure | None = None
 
 
@@ -130,21 +133,24 @@ class Session:
         answer = self._exchange(Frame("load", fields), "loaded")
         return answer if isinstance(answer, Failure) else None
 
-    def probe(self, variant: str, check: Check, case: Case) -> Outcome:
-        """The outcome of a check's probe on the file loaded as `variant`."""
-        frame = probe_frame(variant, check, case)
-        answer = self._exchange(frame, "reading")
-        if isinstance(answer, Failure):
-            return Outcome(failure=answer)
-        notes = [printable(note)[:300] for note in _texts(answer.fields.get("notes"))]
-        return Outcome(answer.leaves, notes, answer.fields.get("numeric") is True)
+    def trace(self, variant: str, check: Check, case: Case) -> Frame | Failure:
+        """The program of a check's probe on the file loaded as `variant`, or a frame `untraceable`.
+
+        The worker gets the numbers and shapes of the case, and no element of an array.
+        """
+        return self._exchange(probe_frame(variant, check, without_arrays(case), "trace"), "program", "untraceable")
+
+    def run(self, request: Frame) -> Outcome:
+        """The outcome of a request that a worker answers with numbers."""
+        answer = self._exchange(request, "reading")
+        return Outcome(failure=answer) if isinstance(answer, Failure) else outcome_of(answer)
 
     def examples(self, page: str) -> list[str] | Failure:
         """A report on each of a page's examples that is false for the file loaded last."""
         answer = self._exchange(Frame("examples", {"page": page}), "examples")
         return answer if isinstance(answer, Failure) else _texts(answer.fields.get("failures"))
 
-    def _exchange(self, frame: Frame | None, expected: str) -> Frame | Failure:
+    def _exchange(self, frame: Frame | None, *expected: str) -> Frame | Failure:
         if self.ended:
             return self.ended
         try:
@@ -152,7 +158,7 @@ class Session:
             if frame:
                 send(self.worker.sock, frame)
             answer = self._answer()
-            if answer.kind == expected:
+            if answer.kind in expected:
                 return answer
             if answer.kind != "raised":
                 raise ChannelError("the answer has the wrong kind")
@@ -194,13 +200,48 @@ class Session:
         return Failure("exit", message=f"the process exited ({how}) before returning a result; return a value instead")
 
 
-def probe_frame(variant: str, check: Check, case: Case) -> Frame:
-    """The request for a probe. Its bytes are part of the key of a reference output in the cache."""
+def probe_frame(variant: str, check: Check, case: Case, mode: Mode, measures: Sequence[str] = ()) -> Frame:
+    """The request for a probe. Its bytes are part of the key of a reference output in the cache.
+
+    A submission's worker traces (`trace`) or, if that fails, runs the probe itself (`run`). A reference's worker traces it and
+    runs the program like a witness (`both`).
+    """
     arrays = {key: value for key, value in case.values.items() if isinstance(value, np.ndarray)}
-    scalars = {key: value for key, value in case.values.items() if not isinstance(value, np.ndarray)}
-    fields = {"variant": variant, "probe": check.probe, "options": dict(check.options), "seed": case.seed,
-              "scalars": scalars, "order": list(case.values)}  # fmt: skip
+    shapes = {key: [value.shape, value.dtype] for key, value in case.values.items() if isinstance(value, ArrayShape)}
+    scalars = {key: value for key, value in case.values.items() if key not in arrays and key not in shapes}
+    fields = {"variant": variant, "probe": check.probe, "options": dict(check.options), "seed": case.seed, "mode": mode,
+              "scalars": scalars, "arrays": shapes, "order": list(case.values), "measures": list(measures)}  # fmt: skip
     return Frame("probe", fields, [Leaf(key, str(array.dtype), array) for key, array in arrays.items()])
+
+
+@dataclass(frozen=True)
+class ArrayShape:
+    """Stands for an array of a case in a request that must not hold its numbers."""
+
+    shape: tuple[int, ...]
+    dtype: str
+
+
+def without_arrays(case: Case) -> Case:
+    """The case without the numbers of its arrays, and without the seed, from which its parameters are drawn."""
+    values = {key: ArrayShape(value.shape, str(value.dtype)) if isinstance(value, np.ndarray) else value
+              for key, value in case.values.items()}  # fmt: skip
+    return replace(case, values=values, seed=0)
+
+
+def measured(problem: Problem, check: Check) -> list[str]:
+    """What is to be measured of the program of a check's probe: all that any check on the same run compares."""
+    leaves = (other.leaves for other in problem.checks if run_key(other) == run_key(check))
+    return sorted({name.removeprefix(PROGRAM) for name in leaves if name.startswith(PROGRAM)})
+
+
+def outcome_of(frame: Frame) -> Outcome:
+    """The outcome that a worker's frame holds. Its texts may come from a submission."""
+    if frame.kind == "raised":
+        return Outcome(failure=failure_from(frame.fields))
+    notes = [printable(note)[:300] for note in _texts(frame.fields.get("notes"))]
+    numeric, traced = (frame.fields.get(key) is True for key in ("numeric", "traced"))
+    return Outcome(frame.leaves, notes, numeric, traced)
 
 
 def run_key(check: Check) -> str:

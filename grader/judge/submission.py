@@ -7,7 +7,7 @@ from pathlib import Path
 from commandline.errors import UsageError
 from grader.course import catalog
 from grader.isolation.job import Job
-from grader.judge import cache, notebook
+from grader.judge import notebook
 from grader.problem import Problem
 
 MAX_SIZE = 1 << 20
@@ -77,7 +77,6 @@ def reference(problem: Problem) -> Submission:
     return Submission(f"{problem.name}.py", catalog.reference_sources(problem))
 
 
-def job(problem: Problem, submission: Submission) -> Job:
-    """The job of a submission's worker. Its compiled programs are kept, for the same sources only."""
-    programs = cache.programs([problem.name, *submission.sources.values()])
-    return Job(problem.name, problem.devices, problem.long_runs, programs=programs)
+def job(problem: Problem) -> Job:
+    """The job of a submission's worker, and of its witness."""
+    return Job(problem.name, problem.devices, problem.long_runs)

@@ -9,6 +9,7 @@ import gc
 import importlib
 import importlib.abc
 import importlib.machinery
+import json
 import linecache
 import os
 import re
@@ -17,7 +18,7 @@ import sys
 import traceback
 import warnings
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from types import ModuleType
 from typing import Any
 
@@ -34,9 +35,12 @@ from grader.isolation.job import Launch
 from grader.isolation.sandbox import inherited
 from grader.problem import Case, Problem
 from grader.wire.channel import ChannelError, Frame, receive, send
+from grader.wire.program import decode
 from grader.worker import probes, second_process
 from grader.worker.pytrees import BadOutputError, to_leaves
-from grader.worker.subject import BadEntryError, Subject
+from grader.worker.subject import BadEntryError, Reading, Subject, static
+from grader.worker.tracing import Given, UntraceableError
+from grader.worker.witness import RefusedProgramError, Witness
 
 MAX_MESSAGE = 1000
 
@@ -122,17 +126,9 @@ def work(sock: socket.socket, launch: Launch, runtime: ProblemRuntime, *, namesp
     warnings.formatwarning = lambda message, category, *place, **more: f"{category.__name__}: {message}\n"
     job = launch.job
     os.environ["XLA_FLAGS"] = "" if job.long_runs else QUICK_TO_COMPILE
-    settings: dict[str, Any] = {}
-    if job.programs:
-        settings |= {
-            "jax_compilation_cache_dir": str(job.programs),
-            # No program takes 1e9 seconds to compile, so none is written.
-            "jax_persistent_cache_min_compile_time_secs": 0 if job.keeps_programs else 1e9,
-        }
     if job.devices > 1:
-        settings |= {"jax_num_cpu_devices": job.devices}
-    for name, value in settings.items():
-        jax.config.update(name, value)  # type: ignore[no-untyped-call]
+        jax.config.update("jax_num_cpu_devices", job.devices)  # type: ignore[no-untyped-call]
+    jax.config.update("jax_traceback_in_locations_limit", 0)  # type: ignore[no-untyped-call]
     isolation = confine(launch, namespaced=namespaced)
     second = second_process.fork(lambda sock: _serve(sock, runtime, None)) if runtime.wants_second_process else None
     send(sock, Frame("ready", {"isolation": isolation.encode()}))
@@ -173,7 +169,7 @@ def _serve(
 
 @dataclass
 class WorkerState:
-    """The files that a worker has loaded, by variant, and the requests that loaded them."""
+    """The files that a worker has loaded, by variant, and the requests that loaded them. A witness loads none."""
 
     runtime: ProblemRuntime
     sources: Sources
@@ -181,6 +177,8 @@ class WorkerState:
     say: Callable[[str], None]
     subjects: dict[str, Subject] = field(default_factory=dict)
     loads: dict[str, Frame] = field(default_factory=dict)
+    readings: dict[Any, Reading] = field(default_factory=dict)
+    witness: Witness = field(default_factory=Witness)
 
     def answer(self, request: Frame) -> Frame:
         """Carries out a request."""
@@ -192,14 +190,52 @@ class WorkerState:
             return Frame("loaded")
         if request.kind == "examples":
             return Frame("examples", {"failures": _false_examples(fields["page"])})
-        values = {leaf.path: leaf.values for leaf in request.leaves} | fields["scalars"]
-        values = {key: values[key] for key in fields["order"]}
-        case = Case(values, seed=fields["seed"])
+        if request.kind == "run":
+            return self._run_program(request)
+        return self._probe(request)
+
+    def _probe(self, request: Frame) -> Frame:
+        """Traces a probe's program, or runs the probe on the numbers of a case, or does both (for references only)."""
+        fields, mode = request.fields, request.fields["mode"]
+        leaves: dict[str, Any] = {leaf.path: leaf.values for leaf in request.leaves}
+        leaves |= {
+            key: Given("case", key, tuple(shape), dtype) for key, (shape, dtype) in fields.get("arrays", {}).items()
+        }
+        values = leaves | fields["scalars"]
+        case = Case({key: values[key] for key in fields["order"]}, seed=fields["seed"])
         subject = self.subjects[fields["variant"]]
         if self.second:
             subject.elsewhere = functools.partial(self.second.probe, self.loads[fields["variant"]], request)
-        reading = self.runtime.probes[fields["probe"]](subject, case, **fields["options"])
-        return Frame("reading", {"notes": reading.notes, "numeric": reading.numeric}, to_leaves(reading.arrays))
+        probe = functools.partial(self.runtime.probes[fields["probe"]], subject, case, **fields["options"])
+        try:
+            if mode == "run" or hasattr(probe.func, "eager"):
+                raise UntraceableError("")
+            subject.eager = False
+            key = (fields["variant"], fields["probe"], json.dumps(fields["options"], sort_keys=True), static(case))
+            reading = self.readings.get(key) or probe()
+            if mode == "both":  # programs of references are kept, because many cases have the same shapes
+                self.readings[key] = reading
+        except UntraceableError as error:
+            if mode == "trace":
+                return Frame("untraceable", {"note": str(error)})
+            subject.eager = True
+            reading = probe()
+        if reading.program is None:
+            arrays = reading.arrays
+        elif mode == "trace":
+            return replace(reading.program, notes=reading.notes).frame()
+        else:
+            arrays = self.witness.run(reading.program, case, fields["measures"])
+        traced = reading.program is not None
+        notes = {"notes": reading.notes, "numeric": reading.numeric, "traced": traced}
+        return Frame("reading", notes, to_leaves(arrays))
+
+    def _run_program(self, request: Frame) -> Frame:
+        """Runs a program that another process traced."""
+        program, arrays = decode(request)
+        case = Case(arrays, seed=request.fields["seed"])
+        arrays = self.witness.run(program, case, request.fields["measures"])
+        return Frame("reading", {"notes": [], "numeric": False, "traced": True}, to_leaves(arrays))
 
 
 def _describe(error: BaseException, files: set[str]) -> dict[str, Any]:
@@ -227,6 +263,8 @@ def _describe(error: BaseException, files: set[str]) -> dict[str, Any]:
         kind, message = "exit", f"it raised {type(error).__name__} ({message or 'no code'})"
     elif isinstance(error, BadOutputError):
         kind = "bad_output"
+    elif isinstance(error, RefusedProgramError):
+        kind = "refused"
     elif isinstance(error, BadEntryError):
         kind = "bad_entry"
     elif isinstance(error, ModuleNotFoundError):

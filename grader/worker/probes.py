@@ -5,7 +5,7 @@ A probe is a function `probe(subject, case, **options) -> Reading`. The same fun
 
 import contextlib
 import hashlib
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 import jax
@@ -14,9 +14,10 @@ import numpy as np
 from flax import nnx
 
 from grader.problem import Case
-from grader.worker.pytrees import BadOutputError, fill_module, named
+from grader.worker.pytrees import BadOutputError, fill_state, named
 from grader.worker.recorder import watching
-from grader.worker.subject import Arrays, BadEntryError, Reading, Subject, constructing, is_tracing_error, run, static
+from grader.worker.subject import Arrays, BadEntryError, Reading, Subject, constructing, to_fill
+from grader.worker.tracing import Given, UntraceableError, given, is_array, is_tracing_error, numbers, trace_of
 
 MAX_DIFFERENCES = 120  # above this number of inputs, finite differences take too long
 
@@ -26,42 +27,40 @@ def values(
 ) -> Reading:
     """The output (`output.*`) and, if `wrt` is given, the gradient of a fixed random projection of it (`gradient.*`)."""
     call, parameters, arrays = subject.bind(entry, case)
-    seen: Arrays = {}
+    given = _constructed(subject, fill, call, parameters, arrays)
 
-    def forward(p: Any, x: Arrays) -> Arrays:
-        with filling(subject, fill, case.seed, seen):
+    def forward(p: Any, x: Arrays, filled: Arrays) -> Arrays:
+        with filling(subject, fill, filled) as seen:
             return {**named(call(p, x), "output"), **seen}
 
-    def with_gradient(p: Any, x: Arrays) -> tuple[Arrays, Any]:
+    def with_gradient(p: Any, x: Arrays, filled: Arrays) -> Arrays:
         def projected(at: Any) -> tuple[Any, Arrays]:
-            out = forward(at, x) if wrt == "parameters" else forward(p, {**x, **at})
+            out = forward(at, x, filled) if wrt == "parameters" else forward(p, {**x, **at}, filled)
             total = sum(jnp.sum(cotangent(path, leaf) * leaf) for path, leaf in out.items() if _is_float(leaf))
             return total, out
 
         at = p if wrt == "parameters" else {key: x[key] for key in wrt or ()}
         slope, out = jax.grad(projected, has_aux=True)(at)
-        return out, slope
+        return out | named(slope, "gradient")
 
-    program = forward if wrt is None else with_gradient
-    key = ("values", entry, str(wrt), fill and case.seed, static(case))
-    try:
-        result, notes = run(subject.memo.setdefault(key, jax.jit(program)), parameters, arrays)
-    except Exception as error:
-        if wrt is None or isinstance(error, BadOutputError | BadEntryError | NotImplementedError):
-            raise
-        # The output alone may still be right.
-        out, notes = run(forward, parameters, arrays)
-        cause = f"jax.grad raised {type(error).__name__}, so it could not be trained"
-        size = sum(arrays[key].size for key in wrt) if isinstance(wrt, list) else MAX_DIFFERENCES + 1
-        if not is_tracing_error(error) or size > MAX_DIFFERENCES:
-            return Reading(out, [*notes, f"no gradient: {cause}"])
-        slope = differences(lambda x: forward(parameters, {**arrays, **x}), {key: arrays[key] for key in wrt})
-        return Reading(
-            {**out, **slope}, [*notes, f"its gradient was computed by finite differences: {cause}"], numeric=True
-        )
     if wrt is None:
-        return Reading(result, notes)
-    return Reading({**result[0], **named(result[1], "gradient")}, notes)
+        return subject.run(forward, case, parameters, arrays, given)
+    try:
+        return subject.run(with_gradient, case, parameters, arrays, given)
+    except (BadOutputError, BadEntryError, NotImplementedError):
+        raise
+    except Exception as error:
+        # The output alone may still be right.
+        note = f"no gradient: jax.grad raised {type(error.__cause__ or error).__name__}, so it could not be trained"
+        reading = subject.run(forward, case, parameters, arrays, given, notes=[note])
+        size = sum(arrays[key].size for key in wrt) if isinstance(wrt, list) else MAX_DIFFERENCES + 1
+        if not subject.eager or not is_tracing_error(error) or size > MAX_DIFFERENCES:
+            return reading
+        p, x, filled = numbers((parameters, arrays, given), case)
+        slope = differences(lambda at: forward(p, {**x, **at}, filled), {key: x[key] for key in wrt})
+        cause = note.removeprefix("no gradient: ")
+        notes = [*reading.notes[1:], f"its gradient was computed by finite differences: {cause}"]
+        return Reading(reading.arrays | slope, notes, numeric=True)
 
 
 def differences(forward: Callable[[Arrays], Arrays], at: Arrays) -> Arrays:
@@ -87,116 +86,138 @@ def differences(forward: Callable[[Arrays], Arrays], at: Arrays) -> Arrays:
 
 
 def parameters(subject: Subject, case: Case, *, entry: str, initial: list[str]) -> Reading:
-    """The filled parameters of a module by path, and the initial values of those named in `initial` (`initial.*`)."""
+    """The parameters of a module by path, filled, and the initial values of those named in `initial` (`initial.*`)."""
     _, state, _ = subject.build(entry, case)
-    arrays = named(state, "")
-    if initial:
-        make = subject.constructor(entry, case)
+    make = subject.constructor(entry, case)
 
-        def initial_values() -> Arrays:
-            values = named(nnx.state(make(), nnx.Param), "")
-            return {f"initial.{path}": values[path] for path in initial if path in values}
+    def tree(state: Any) -> Arrays:
+        values = named(nnx.state(make(), nnx.Param), "") if initial else {}
+        return named(state, "") | {f"initial.{path}": values[path] for path in initial if path in values}
 
-        arrays |= run(initial_values)[0]
-    return Reading(arrays)
+    return subject.run(tree, case, state)
 
 
 def dependence(subject: Subject, case: Case, *, entry: str, argument: str) -> Reading:
     """The dependence of outputs on inputs over time, (T, T): 1 at (t, s) if changing input s changes any bit of output t."""
     call, parameters, arrays = subject.bind(entry, case)
 
-    def forward(p: Any, x: Arrays) -> Any:
-        return named(call(p, x), "output")
+    def program(p: Any, x: Arrays) -> Arrays:
+        inputs, T = x[argument], len(x[argument])
 
-    program, x = jax.jit(forward), arrays[argument]
-    base, notes = run(program, parameters, arrays)
-    if any(np.shape(out)[:1] != x.shape[:1] for out in base.values()):
-        raise BadOutputError("the output's first axis must be time, like the input's")
-    columns = []
-    for s in range(len(x)):
-        moved = x.copy()
-        moved[s] = 0.5 - 1.5 * moved[s]
-        out, _ = run(program, parameters, {**arrays, argument: moved})
-        changed = [np.asarray(out[path]) != np.asarray(base[path]) for path in base]
-        columns.append(np.any([change.reshape(len(change), -1).any(-1) for change in changed], axis=0))
-    return Reading({"depends": np.stack(columns, axis=1).astype(np.int32)}, notes)
+        def outputs(s: Any) -> list[Any]:
+            moved = jnp.where((jnp.arange(T) == s).reshape(T, *[1] * (inputs.ndim - 1)), 0.5 - 1.5 * inputs, inputs)
+            leaves = list(named(call(p, {**x, argument: moved}), "output").values())
+            if any(jnp.shape(leaf)[:1] != (T,) for leaf in leaves):
+                raise BadOutputError("the output's first axis must be time, like the input's")
+            return [jnp.asarray(leaf).reshape(T, -1) for leaf in leaves]
+
+        # One loop computes them all, also the unchanged ones (s = T), because another program could round differently.
+        changed = [jnp.any(leaf[:T] != leaf[T:], axis=-1) for leaf in jax.lax.map(outputs, jnp.arange(T + 1))]
+        return {"depends": jnp.any(jnp.stack(changed), axis=0).T.astype(jnp.int32)}
+
+    return subject.run(program, case, parameters, arrays)
 
 
 def compiled(subject: Subject, case: Case, *, entry: str) -> Reading:
-    """The outputs under jit on two inputs of the same shapes, and the number of traces of both calls together."""
+    """The outputs of one program on two inputs of the same shapes. Raises BadOutputError if the entry cannot be traced."""
     call, parameters, arrays = subject.bind(entry, case)
-    traces = 0
+    forward = jax.jit(lambda p, x: named(call(p, x), "output"))
 
-    def forward(p: Any, x: Arrays) -> Arrays:
-        nonlocal traces
-        traces += 1
-        return named(call(p, x), "output")
+    def program(p: Any, x: Arrays) -> Arrays:
+        both = {"first": forward(p, x), "second": forward(p, {key: jnp.flip(array) for key, array in x.items()})}
+        return {f"{name}.{path}": leaf for name, leaves in both.items() for path, leaf in leaves.items()}
 
     try:
-        jitted = jax.jit(forward)
-        first = jitted(parameters, arrays)
-        second = jitted(parameters, {key: np.flip(x) for key, x in arrays.items()})
-    except Exception as error:
-        if not is_tracing_error(error):
-            raise
-        raise BadOutputError(
-            f"cannot be traced by jax.jit ({type(error).__name__}): it needs the concrete value of an array"
-        ) from None
-    return Reading(
-        {**{f"first.{path}": x for path, x in first.items()}, **{f"second.{path}": x for path, x in second.items()}}
-        | {"compilations": np.int32(traces)}
-    )
+        return subject.run(program, case, parameters, arrays)
+    except UntraceableError as error:
+        raise BadOutputError(f"{error}: it needs the concrete value of an array") from None
 
 
 def submodules(subject: Subject, case: Case, *, entry: str) -> Reading:
-    """The inputs and outputs of each named submodule (`values.*`), and the gradients there (`slopes.*`). Runs eagerly.
+    """The inputs and outputs of each named submodule (`values.*`), and the gradients there (`slopes.*`).
 
     The gradients are those of the same random projection of the output as in `values`, with respect to zeros that are added
     to each input and output.
     """
     graphdef, parameters, rest = subject.build(entry, case)
-    inputs = [case.values[key] for key in subject.problem.entry(entry).arguments]
-    arguments = [jnp.asarray(x) if isinstance(x, np.ndarray) else x for x in inputs]
-    seen: Arrays = {}
+    values = case.values
+    arguments = {key: given(case, key) if is_array(values[key]) else values[key]
+                 for key in subject.problem.entry(entry).arguments}  # fmt: skip
+    arrays = {key: value for key, value in arguments.items() if isinstance(value, Given)}
 
-    def record(name: str, value: Any) -> Any:
-        if not isinstance(value, jax.core.Tracer):  # inside a loop or a nested jit, it has no single value
-            seen[f"values.{name}"] = value
-        return value
+    def program(parameters: Any, arrays: Arrays) -> Arrays:
+        seen: Arrays = {}
 
-    def run_with(watch: Callable[[str, Any], Any]) -> Any:
-        module = nnx.merge(graphdef, parameters, rest)
-        with watching(module, watch):
-            return module(*arguments)
+        def run_with(watch: Callable[[str, Any], Any]) -> Any:
+            module = nnx.merge(graphdef, parameters, rest)
+            with watching(module, watch):
+                return module(*{**arguments, **arrays}.values())
 
-    out = run_with(record)
-    if not _is_float(out):
-        return Reading(seen)
-    zeros = {name: jnp.zeros_like(value) for name, value in seen.items() if _is_float(value)}
+        level = trace_of(*jax.tree.leaves((parameters, arrays)))
 
-    def projected(added: Arrays) -> Any:
-        def shifted(name: str, value: Any) -> Any:
-            return value + added[f"values.{name}"] if f"values.{name}" in added else value
+        def record(name: str, value: Any) -> Any:
+            if trace_of(value) in (level, None):  # inside a loop or a nested jit, it has no single value
+                seen[f"values.{name}"] = value
+            return value
 
-        return jnp.sum(cotangent("output", out) * run_with(shifted))
+        out = run_with(record)
+        if not _is_float(out):
+            return seen
+        zeros = {name: jnp.zeros_like(value) for name, value in seen.items() if _is_float(value)}
 
-    try:
-        slopes = jax.grad(projected)(zeros)
-    except Exception:  # code that cannot be differentiated still has values
-        slopes = {}
-    return Reading(seen | {name.replace("values.", "slopes.", 1): slope for name, slope in slopes.items()})
+        def projected(added: Arrays) -> Any:
+            def shifted(name: str, value: Any) -> Any:
+                return value + added[f"values.{name}"] if f"values.{name}" in added else value
+
+            return jnp.sum(cotangent("output", out) * run_with(shifted))
+
+        try:
+            slopes = jax.grad(projected)(zeros)
+        except Exception:  # code that cannot be differentiated still has values
+            slopes = {}
+        return seen | {name.replace("values.", "slopes.", 1): slope for name, slope in slopes.items()}
+
+    return subject.run(program, case, parameters, arrays)
 
 
-def filling(subject: Subject, name: str | None, seed: int, seen: Arrays) -> contextlib.AbstractContextManager[None]:
-    """Inside the context, fills the parameters of every `name` that is constructed.
+@contextlib.contextmanager
+def filling(subject: Subject, name: str | None, values: Arrays | None) -> Iterator[Arrays]:
+    """Inside the context, gives the parameters of every `name` that is constructed these values, by path.
 
-    The output then does not depend on the order in which the entry draws from `rngs`. The key that it draws from becomes a
-    leaf of the output instead, so the seed still matters.
+    The output then does not depend on the order in which the entry draws from `rngs`. Yields more leaves of the output: the key
+    that the module draws from, so the seed still matters.
     """
-    seen.clear()
+    seen: Arrays = {}
     if name is None:
-        return contextlib.nullcontext()
-    return constructing(subject.attribute(name), lambda module: fill_module(module, seed), seen)
+        yield seen
+        return
+
+    def fill(module: nnx.Module) -> None:
+        if values is not None:
+            state = nnx.state(module, nnx.Param)
+            nnx.update(module, fill_state(state, lambda path, shape, dtype: values[f"{path}{shape}{dtype}"]))
+
+    with constructing(subject.attribute(name), fill, seen):
+        yield seen
+
+
+def _constructed(subject: Subject, name: str | None, call: Any, parameters: Any, arrays: Arrays) -> Arrays:
+    """The parameters, still to be filled, of every `name` that the call constructs."""
+    found: Arrays = {}
+    if name is None:
+        return found
+
+    def note(path: str, shape: tuple[int, ...], dtype: Any) -> Any:
+        found[f"{path}{shape}{dtype}"] = to_fill(path, shape, dtype)
+        return jnp.zeros(shape, dtype)
+
+    def look(p: Any, x: Arrays) -> None:
+        with constructing(subject.attribute(name), lambda module: fill_state(nnx.state(module, nnx.Param), note)):
+            call(p, x)
+
+    with contextlib.suppress(Exception):  # the real run raises it again
+        jax.eval_shape(look, *jax.tree.map(Given.spec, (parameters, arrays)))
+    return found
 
 
 def cotangent(path: str, like: Any) -> np.ndarray[Any, Any]:

@@ -1,7 +1,7 @@
 """JAX pytrees as named leaves: names the leaves, brings them to the host, and fills parameters by name."""
 
 import hashlib
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import jax
@@ -86,16 +86,16 @@ def filled(path: str, shape: tuple[int, ...], dtype: Any, seed: int) -> np.ndarr
     return values.astype(dtype)
 
 
-def fill_state(state: Any, seed: int) -> Any:
-    """The same state with the value of every variable replaced by `filled`."""
+def fill_state(state: Any, fill: Callable[[str, tuple[int, ...], Any], Any]) -> Any:
+    """The same state with the value of every variable replaced by `fill(path, shape, dtype)`."""
     flat = []
     for path, variable in nnx.to_flat_state(state):
         raw = variable.get_raw_value()
-        values = filled(".".join(map(str, path)), raw.shape, raw.dtype, seed)
-        flat.append((path, variable.replace(values)))
+        flat.append((path, variable.replace(fill(".".join(map(str, path)), tuple(raw.shape), raw.dtype))))
     return nnx.from_flat_state(flat)
 
 
 def fill_module(module: nnx.Module, seed: int) -> None:
     """Overwrites every parameter of `module` in place, by name."""
-    nnx.update(module, jax.tree.map(jnp.asarray, fill_state(nnx.state(module, nnx.Param), seed)))
+    state = fill_state(nnx.state(module, nnx.Param), lambda *leaf: jnp.asarray(filled(*leaf, seed)))
+    nnx.update(module, state)

@@ -2,7 +2,7 @@
 
 import contextlib
 import inspect
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -14,7 +14,9 @@ from flax import nnx
 
 from commandline.spelling import nearest
 from grader.problem import Case, Entry, Problem
+from grader.wire.program import Program
 from grader.worker.pytrees import BadOutputError, described, fill_state
+from grader.worker.tracing import Given, given, is_array, is_tracing_error, numbers, trace
 
 Arrays = dict[str, Any]
 
@@ -32,25 +34,27 @@ class _ConstructedError(BaseException):
 
 @dataclass(frozen=True)
 class Reading:
-    """The result of a probe: arrays by path, and notes for the learner."""
+    """The result of a probe: arrays by path, or the program that gives them, and notes for the learner."""
 
-    arrays: Arrays
+    arrays: Arrays = field(default_factory=dict)
     notes: list[str] = field(default_factory=list)
     numeric: bool = False  # the gradient was computed by finite differences, which are less exact
+    program: Program | None = None  # gives the arrays when a witness runs it
 
 
 @dataclass
 class Subject:
     """A loaded file as probes see it.
 
-    `memo` caches everything that depends only on a case's numbers and shapes, so cases with the same shapes share one trace and
-    one compilation. `elsewhere(probe, options)` runs a probe on the same file and case in a second process and returns its
-    arrays; it is None unless the problem's `probes.py` sets `SECOND_PROCESS = True`. `say(text)` reports the progress of a long
-    probe.
+    `eager` says that this process knows the numbers of the case and runs the code itself, because it cannot be traced; what
+    it then measures of itself is worth nothing. `memo` caches everything that depends only on a case's numbers and shapes.
+    `elsewhere(probe, options)` runs a probe on the same file and case in a second process and returns its arrays; it is None
+    unless the problem's `probes.py` sets `SECOND_PROCESS = True`. `say(text)` reports the progress of a long probe.
     """
 
     problem: Problem
     namespace: dict[str, Any]
+    eager: bool = False
     memo: dict[Any, Any] = field(default_factory=dict)
     elsewhere: Callable[[str, dict[str, Any]], Arrays] | None = None
     say: Callable[[str], None] = lambda text: None
@@ -102,10 +106,11 @@ class Subject:
     def bind(self, name: str, case: Case) -> tuple[Callable[[Any, Arrays], Any], Any, Arrays]:
         """Returns `call, parameters, arrays`, such that `call(parameters, arrays)` runs the entry on the case.
 
-        A module is built abstractly, and its parameters are filled by name. A function has no parameters.
+        A module is built abstractly, and its parameters are to be filled by name. A function has no parameters. Parameters and
+        arrays are trees of `Given`.
         """
         entry = self.problem.entry(name)
-        arrays = {key: case.values[key] for key in entry.arguments if isinstance(case.values[key], np.ndarray)}
+        arrays: Arrays = {key: given(case, key) for key in entry.arguments if is_array(case.values[key])}
 
         def arguments(values: Arrays) -> list[Any]:
             return [values.get(key, case.values[key]) for key in entry.arguments]
@@ -118,7 +123,7 @@ class Subject:
         return lambda p, values: nnx.merge(graphdef, p, rest)(*arguments(values)), parameters, arrays
 
     def build(self, name: str, case: Case) -> tuple[Any, Any, Any]:
-        """The graph of the module entry, its filled parameters, and its other state.
+        """The graph of the module entry, its parameters as `Given`, and its other state.
 
         Abstract construction avoids the cost of initialization. A constructor that needs concrete values, or creates state
         other than parameters, runs eagerly.
@@ -134,7 +139,17 @@ class Subject:
                 abstract = False
             self.memo[key] = built if abstract else nnx.split(make(), nnx.Param, ...)
         graphdef, parameters, rest = self.memo[key]
-        return graphdef, fill_state(parameters, case.seed), rest
+        return graphdef, fill_state(parameters, to_fill), rest
+
+    def run(self, program: Callable[..., Arrays], case: Case, *args: Any, notes: Sequence[str] = ()) -> Reading:
+        """The arrays that `program(*args)` returns by name. `args` are trees of `Given`.
+
+        Raises UntraceableError if the program cannot be traced and this process does not know the case's numbers.
+        """
+        if not self.eager:
+            return Reading(notes=list(notes), program=trace(program, *args))
+        result, more = run_eagerly(program, *numbers(args, case))
+        return Reading(result, [*notes, *more])
 
     def constructor(self, name: str, case: Case) -> Callable[[], nnx.Module]:
         """A function that constructs the module entry as the page says. Raises BadEntryError if it is not an nnx.Module."""
@@ -161,7 +176,8 @@ class Subject:
 
             try:
                 with constructing(cls, stop):
-                    target(*(jnp.asarray(value) if isinstance(value, np.ndarray) else value for value in args))
+                    # Its parameters depend on the shapes of the arrays only.
+                    target(*(jnp.zeros(x.shape, x.dtype) if is_array(x) else x for x in args))
             except _ConstructedError as constructed:
                 return constructed.module
             raise BadEntryError(f"`{entry.name}` does not construct a `{cls.__name__}`")
@@ -185,27 +201,31 @@ def check_arguments(target: Any, call: str, *args: Any, **kwargs: Any) -> None:
 def static(case: Case) -> tuple[Any, ...]:
     """The parts of a case that determine a trace: its numbers, and the shapes and dtypes of its arrays."""
     return tuple(
-        (key, value.shape, value.dtype.str) if isinstance(value, np.ndarray) else (key, value)
+        (key, value.shape, np.dtype(value.dtype).str) if is_array(value) else (key, value)  # type: ignore[union-attr]
         for key, value in case.values.items()
     )
 
 
-def run(program: Callable[..., Any], *args: Any) -> tuple[Any, list[str]]:
-    """Runs `program` under jit, or eagerly if it cannot be traced. Returns its result, and a note if it ran eagerly."""
+def run_eagerly(program: Callable[..., Any], *args: Any) -> tuple[Any, list[str]]:
+    """Runs `program` under jit in this process, or without it if it cannot be traced. Returns its result, and a note."""
     try:
-        return (program if hasattr(program, "lower") else jax.jit(program))(*args), []
-    except (BadOutputError, BadEntryError, NotImplementedError):
-        raise
+        return jax.jit(program)(*args), []
     except Exception as error:
         if not is_tracing_error(error):
             raise
-        result = inspect.unwrap(program)(*jax.tree.map(jnp.asarray, args))
+        result = program(*jax.tree.map(jnp.asarray, args))
         return result, [f"ran eagerly, because jax.jit cannot trace it ({type(error).__name__})"]
 
 
-def is_tracing_error(error: BaseException) -> bool:
-    """Whether code failed because its arrays were traced."""
-    return isinstance(error, jax.errors.JAXTypeError | jax.errors.JAXIndexError | jax.errors.UnexpectedTracerError)
+def to_fill(path: str, shape: tuple[int, ...], dtype: Any) -> Given:
+    """The parameter at `path`, which is filled where the program runs."""
+    return Given("filled", path, shape, dtype)
+
+
+def eager(probe: Callable[..., Reading]) -> Callable[..., Reading]:
+    """Marks a probe of what cannot be traced: files, processes, data pipelines, samplers."""
+    probe.eager = True  # type: ignore[attr-defined]
+    return probe
 
 
 @contextlib.contextmanager

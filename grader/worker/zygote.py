@@ -66,7 +66,7 @@ def _can_enter_namespaces() -> bool:
             return 1
         child = os.fork()
         if not child:
-            _end_with(lambda: namespaces.enter_root(Path.cwd(), root_files(), [], 1 << 20), quiet=True)
+            _end_with(lambda: namespaces.enter_root(Path.cwd(), root_files(), 1 << 20), quiet=True)
         return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
 
     signal.signal(signal.SIGCHLD, signal.SIG_DFL)
@@ -119,8 +119,7 @@ def _supervise(launch: Launch, runtime: worker.ProblemRuntime, files: list[int],
 def _first(launch: Launch, runtime: worker.ProblemRuntime) -> int:
     """The first process of the new namespaces. When it ends, the kernel kills all others in them."""
     job = launch.job
-    readable = [*root_files(), *job.read_only_programs]
-    namespaces.enter_root(launch.scratch, readable, job.writable_programs, job.limits.file_size)
+    namespaces.enter_root(launch.scratch, root_files(), job.limits.file_size)
     child = os.fork()
     if not child:
         _end_with(lambda: _work(launch, runtime, namespaced=True))

@@ -1,0 +1,126 @@
+"""The two processes that a submission is graded with: its worker, which traces its code, and a witness, which runs the programs.
+
+Neither is believed about itself. The worker gets no array of a case, unless its code cannot be traced. The witness never runs
+the submission's Python. Equal programs are run once on a case: the cache holds what a witness returned for them.
+"""
+
+from dataclasses import dataclass, field
+from typing import Any
+
+from grader.isolation.job import Job
+from grader.isolation.level import Isolation
+from grader.isolation.sandbox import ForkServer
+from grader.judge import cache
+from grader.judge.reference import frame_of
+from grader.judge.session import (
+    Failure,
+    Outcome,
+    Say,
+    Session,
+    measured,
+    outcome_of,
+    probe_frame,
+    run_key,
+    without_arrays,
+)
+from grader.judge.submission import Submission
+from grader.problem import Case, Check, Problem
+from grader.wire.channel import Frame, encode
+from grader.wire.program import request
+
+
+@dataclass
+class Examiner:
+    """Grades one submission of `problem` by probes. `seconds` limits the time of its worker, and that of its witness."""
+
+    problem: Problem
+    fork_server: ForkServer
+    job: Job
+    seconds: float
+    say: Say = lambda text: None
+    _witness: Session | None = None
+    _history: dict[str, None] = field(default_factory=dict)
+    _programs: dict[Any, Frame | Failure] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        self.worker = Session(self.problem, self.fork_server.worker(self.job), self.seconds, self.say)
+
+    @property
+    def isolation(self) -> Isolation:
+        return self.worker.isolation
+
+    def load(self, submission: Submission) -> Failure | None:
+        """Imports the submission. Returns the reason if that fails."""
+        return self.worker.load("", submission)
+
+    def probe(self, check: Check, case: Case) -> Outcome:
+        """The outcome of a check's probe on a case."""
+        program = self._program(check, case)
+        if isinstance(program, Failure):
+            return Outcome(failure=program)
+        if program.kind == "untraceable":
+            if check.traced or check.measures:
+                return Outcome(notes=_notes(program))
+            return self.worker.run(probe_frame("", check, case, "run"))
+        return self._run(program, check, case)
+
+    def close(self) -> str:
+        """Kills both processes. Returns what the worker printed."""
+        if self._witness:
+            self._witness.worker.close()
+        return self.worker.worker.close()
+
+    def _program(self, check: Check, case: Case) -> Frame | Failure:
+        """The program of a probe. Cases with the same sizes have the same one."""
+        key = (run_key(check), encode(probe_frame("", check, without_arrays(case), "trace")))
+        if key not in self._programs:
+            self._programs[key] = self.worker.trace("", check, case)
+        return self._programs[key]
+
+    def _run(self, program: Frame, check: Check, case: Case) -> Outcome:
+        """The outcome of a program on a case, from the cache or from the witness.
+
+        A witness that ran another program before could have been changed by it. So the key names the submission's other
+        programs up to now, and no submission can change the results of a program that it does not hold itself.
+        """
+        frame = request(program, dict(case.values), case.seed, measured(self.problem, check))
+        this = cache.digest([encode(Frame("program", leaves=program.leaves))])
+        others = [digest for digest in self._history if digest != this]
+        self._history[this] = None
+        flags = f"{self.job.long_runs} {self.job.devices}"
+        key = cache.digest(["witness", cache.environment(), flags, *others, encode(frame)])
+        stored = cache.read(key)
+        if stored:
+            return outcome_of(_with_notes(stored, program))
+        if self._witness is None or self._witness.ended:
+            self._renew_witness()
+        assert self._witness is not None  # noqa: S101  just made
+        outcome = self._witness.run(frame)
+        if outcome.failure and self._witness.ended:
+            return Outcome(failure=_of_program(outcome.failure))
+        cache.write(key, frame_of(outcome))
+        return outcome_of(_with_notes(frame_of(outcome), program))
+
+    def _renew_witness(self) -> None:
+        if self._witness:
+            self._witness.worker.close()
+        self._witness = Session(self.problem, self.fork_server.worker(self.job), self.seconds)
+        self._witness.begin()
+
+
+def _of_program(failure: Failure) -> Failure:
+    """The end of a witness, as the learner sees it."""
+    if failure.kind in ("memory", "timeout", "processes"):
+        return failure
+    return Failure("refused", message=f"XLA cannot run the program that your code is traced to: {failure.message}")
+
+
+def _with_notes(frame: Frame, program: Frame) -> Frame:
+    if frame.kind != "reading":
+        return frame
+    return Frame("reading", {**frame.fields, "notes": program.fields.get("notes")}, frame.leaves)
+
+
+def _notes(untraceable: Frame) -> list[str]:
+    note = untraceable.fields.get("note")
+    return [note] if isinstance(note, str) and note else []

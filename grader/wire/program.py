@@ -1,0 +1,85 @@
+"""A traced program on its way from a submission's worker to the witness."""
+
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from typing import Any, Literal
+
+import numpy as np
+
+from grader.wire.channel import ChannelError, Frame
+from grader.wire.compare import Leaf
+
+MAX_INPUTS = 1024
+_MODULE, _CASE, _SENT = "module", "case:", "sent:"
+
+Source = Literal["case", "filled", "sent"]
+
+
+@dataclass(frozen=True)
+class Input:
+    """An array that a program takes: one of the case's, one filled by its path, or one that the worker sent along."""
+
+    source: Source
+    name: str
+    shape: tuple[int, ...]
+    dtype: str
+
+
+@dataclass(frozen=True, eq=False)
+class Program:
+    """A program as portable StableHLO bytecode, where its inputs come from, and the names of its outputs.
+
+    `devices` is the number that it runs on. `sent` are arrays that the worker computed itself and that the program takes.
+    """
+
+    module: bytes
+    inputs: Sequence[Input]
+    outputs: Sequence[str]
+    devices: int = 1
+    notes: Sequence[str] = ()
+    sent: Sequence[Leaf] = ()
+
+    def frame(self) -> Frame:
+        """The frame in which a worker sends this program."""
+        fields = {"inputs": [list(asdict(item).values()) for item in self.inputs], "outputs": list(self.outputs),
+                  "devices": self.devices, "notes": list(self.notes)}  # fmt: skip
+        module = Leaf(_MODULE, "uint8", np.frombuffer(self.module, np.uint8))
+        return Frame(
+            "program", fields, [module, *(Leaf(_SENT + leaf.path, leaf.dtype, leaf.values) for leaf in self.sent)]
+        )
+
+
+def request(program: Frame, values: dict[str, Any], seed: int, measures: Sequence[str]) -> Frame:
+    """The request to a witness: run this program on a case, and measure it. `values` are the case's, by name."""
+    case = [Leaf(_CASE + key, str(x.dtype), x) for key, x in values.items() if isinstance(x, np.ndarray)]
+    fields = {key: program.fields.get(key) for key in ("inputs", "outputs", "devices")}
+    return Frame("run", {**fields, "seed": seed, "measures": list(measures)}, [*program.leaves, *case])
+
+
+def decode(frame: Frame) -> tuple[Program, dict[str, np.ndarray[Any, Any]]]:
+    """The program in a request, and the case's arrays. Raises ChannelError on anything that `Program.frame` does not make."""
+    leaves = {leaf.path: leaf for leaf in frame.leaves}
+    rows, outputs, devices = (frame.fields.get(key) for key in ("inputs", "outputs", "devices"))
+    module = leaves.get(_MODULE)
+    if module is None or module.dtype != "uint8" or type(rows) is not list or len(rows) > MAX_INPUTS:
+        raise ChannelError("a program is not a module and its inputs")
+    if type(outputs) is not list or any(type(name) is not str for name in outputs) or type(devices) is not int:
+        raise ChannelError("a program's outputs are not names")
+    if len(set(outputs)) < len(outputs) or any(name.split(".")[0] == "program" for name in outputs):
+        raise ChannelError("a program's outputs do not have names of their own")
+    sent = [
+        Leaf(path.removeprefix(_SENT), leaf.dtype, leaf.values)
+        for path, leaf in leaves.items()
+        if path.startswith(_SENT)
+    ]
+    case = {path.removeprefix(_CASE): leaf.values for path, leaf in leaves.items() if path.startswith(_CASE)}
+    return Program(module.values.tobytes(), [_input(row) for row in rows], outputs, devices, sent=sent), case
+
+
+def _input(row: Any) -> Input:
+    if type(row) is not list or [type(part) for part in row] != [str, str, list, str]:
+        raise ChannelError("a program's input is not a source, a name, a shape and a dtype")
+    source, name, shape, dtype = row
+    if source not in ("case", "filled", "sent") or any(type(n) is not int or not 0 <= n < 1 << 24 for n in shape):
+        raise ChannelError("a program's input comes from nowhere")
+    return Input(source, name, tuple(shape), dtype)

@@ -1,0 +1,83 @@
+"""What a witness measures of a compiled program: memory, operations, dtypes, collectives, donation, shardings."""
+
+import math
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import jax
+import numpy as np
+
+from grader.worker import stablehlo
+
+_BYTES = {"pred": 1, "s8": 1, "u8": 1, "bf16": 2, "f16": 2, "s32": 4, "u32": 4, "f32": 4, "s64": 8, "f64": 8}
+
+
+@dataclass(frozen=True, eq=False)
+class Compiled:
+    """A compiled program on its devices."""
+
+    executable: Any
+    devices: list[Any]
+    module: bytes
+
+    def __call__(self, arguments: list[Any]) -> list[Any]:
+        """The outputs, each as one array."""
+        if len(self.devices) == 1:
+            results = self.executable.execute_sharded([jax.device_put(x, self.devices[0]) for x in arguments])
+            return [shards[0] for shards in results.disassemble_into_single_device_arrays()]
+        placed = [jax.device_put(x, s) for x, s in zip(arguments, self.shardings("parameter"), strict=True)]
+        results = self.executable.execute_sharded(placed)
+        outputs = zip(results.disassemble_into_single_device_arrays(), self.shardings("output"), strict=True)
+        return [_assembled(shards, sharding) for shards, sharding in outputs]
+
+    def shardings(self, which: str) -> list[Any]:
+        """The shardings of the parameters or of the outputs (`which`)."""
+        return stablehlo.shardings(getattr(self.executable, f"get_{which}_shardings")() or [], self.devices)
+
+    @cached_property
+    def text(self) -> str:
+        """The optimized program."""
+        return str(self.executable.hlo_modules()[0].to_string())
+
+
+def _assembled(shards: list[Any], sharding: Any) -> Any:
+    first = shards[0]
+    if sharding.is_fully_replicated:
+        return first
+    counts = sharding.shard_shape((1 << 20,) * first.ndim)
+    shape = tuple(n * ((1 << 20) // part) for n, part in zip(first.shape, counts, strict=True))
+    return jax.make_array_from_single_device_arrays(shape, sharding, shards)
+
+
+def _temporary_bytes(compiled: Compiled) -> Any:
+    """The memory that XLA plans for intermediate results, without arguments and results."""
+    return np.int64(compiled.executable.get_compiled_memory_stats().temp_size_in_bytes)
+
+
+def _operations(compiled: Compiled) -> Any:
+    """The number of operations in the program as it was traced. The body of a loop or of a function counts once."""
+    return np.int64(sum(1 for _ in stablehlo.operations(compiled.module)))
+
+
+def _multiplications(compiled: Compiled) -> Any:
+    """The floating-point operations of one run, as XLA counts them."""
+    return np.float64(compiled.executable.cost_analysis().get("flops", 0.0))
+
+
+def _gathered_bytes(compiled: Compiled) -> Any:
+    """The bytes that all-gathers produce on each device."""
+    total = 0
+    for dtype, shape in re.findall(r"= (?:\()?(\w+)\[([\d,]*)\][^=]* all-gather(?:-start)?\(", compiled.text):
+        total += _BYTES.get(dtype, 4) * math.prod(int(n) for n in shape.split(",") if n)
+    return np.int64(total)
+
+
+MEASURES: Mapping[str, Callable[[Compiled], Any]] = {
+    "temporary_bytes": _temporary_bytes,
+    "operations": _operations,
+    "flops": _multiplications,
+    "gathered_bytes": _gathered_bytes,
+}

@@ -1,0 +1,75 @@
+"""StableHLO programs: made canonical, walked through, compiled. The only user of JAX's internal modules.
+
+JAX exports programs by a public interface, but compiles them by one that would trace and lower them again.
+"""
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import jax
+import jax.extend
+import numpy as np
+from jax._src import sharding_impls
+from jax._src.interpreters import mlir
+from jax._src.lib import (
+    _jax,  # type: ignore[attr-defined]
+    xla_client,  # type: ignore[attr-defined]
+)
+from jax._src.lib.mlir import ir, passmanager  # type: ignore[attr-defined]
+from jax._src.lib.mlir.dialects import hlo  # type: ignore[attr-defined]
+
+_MAIN = "main"
+
+
+def canonical(module: bytes) -> bytes:
+    """The module without the names of functions and the places in source files, so that equal programs are equal bytes."""
+    with mlir.make_ir_context():
+        parsed = _jax.mlir.deserialize_portable_artifact(module)
+        passmanager.PassManager.parse("builtin.module(strip-debuginfo)").run(parsed.operation)
+        symbols = ir.SymbolTable(parsed.operation)
+        functions = [op for op in parsed.body.operations if op.operation.name == "func.func"]
+        for number, function in enumerate(functions):
+            name = ir.StringAttr(function.attributes["sym_name"]).value
+            if name != _MAIN:
+                symbols.replace_all_symbol_uses(name, str(number), parsed.operation)
+                symbols.set_symbol_name(function, str(number))
+        parsed.operation.attributes["sym_name"] = ir.StringAttr.get("program")
+        version = hlo.get_version_from_compatibility_requirement(hlo.StablehloCompatibilityRequirement.WEEK_4)
+        serialized: bytes = _jax.mlir.serialize_portable_artifact(parsed, version, True)
+        return serialized
+
+
+def operations(module: bytes) -> Iterator[Any]:
+    """Every operation of a module, those inside loops and functions included. Each occurs once, however often it runs."""
+
+    def inside(operation: Any) -> Iterator[Any]:
+        for region in operation.regions:
+            for block in region.blocks:
+                for inner in block.operations:
+                    yield inner.operation
+                    yield from inside(inner.operation)
+
+    with mlir.make_ir_context():
+        yield from inside(_jax.mlir.deserialize_portable_artifact(module).operation)
+
+
+def compiled(module: bytes, devices: Sequence[Any]) -> Any:
+    """The module, compiled for these devices. Raises jax.errors.JaxRuntimeError."""
+    options = xla_client.CompileOptions()
+    options.num_replicas, options.num_partitions = 1, len(devices)
+    options.executable_build_options.use_spmd_partitioning = len(devices) > 1
+    options.executable_build_options.use_shardy_partitioner = True
+    ids = np.array([[device.id for device in devices]])
+    options.device_assignment = xla_client.DeviceAssignment.create(ids)
+    backend: Any = jax.extend.backend.get_backend()
+    return backend.compile_and_load(module, xla_client.DeviceList(tuple(devices)), options)
+
+
+def shardings(parts: Sequence[Any], devices: Sequence[Any]) -> list[Any]:
+    """XLA's shardings as JAX's."""
+    return [sharding_impls.GSPMDSharding(tuple(devices), part) for part in parts]
+
+
+def custom_calls() -> frozenset[str]:
+    """The names of the functions that a program could call in this process."""
+    return frozenset(map(str, xla_client.custom_call_targets("cpu")))

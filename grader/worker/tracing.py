@@ -1,0 +1,125 @@
+"""Traces a submission's code into a program, without any number of a case."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import export
+
+from grader.problem import Case
+from grader.wire.program import Input, Program, Source
+from grader.worker import stablehlo
+from grader.worker.pytrees import filled, to_leaves
+
+
+class UntraceableError(Exception):
+    """The code needs the concrete value of an array. The message says so to the learner."""
+
+
+@dataclass(frozen=True, eq=False)
+class Given:
+    """An array that a probe hands to a program without knowing its numbers."""
+
+    source: Source
+    name: str
+    shape: tuple[int, ...]
+    dtype: Any
+    value: Any = None  # of an array that is sent along
+    sharding: Any = None
+
+    @property
+    def ndim(self) -> int:
+        return len(self.shape)
+
+    @property
+    def size(self) -> int:
+        return int(np.prod(self.shape))
+
+    def __len__(self) -> int:
+        return self.shape[0]
+
+    def spec(self) -> Any:
+        """The array as tracing sees it."""
+        return jax.ShapeDtypeStruct(self.shape, self.dtype, sharding=self.sharding)  # type: ignore[no-untyped-call]
+
+    def numbers(self, case: Case) -> Any:
+        """The array's numbers in a case."""
+        if self.source == "sent":
+            return self.value
+        if self.source == "case":
+            return case.values[self.name]
+        return filled(self.name, self.shape, self.dtype, case.seed)
+
+
+def given(case: Case, key: str) -> Given:
+    """The case's array `key`, whether or not its numbers are known here."""
+    array: Any = case.values[key]
+    return Given("case", key, tuple(array.shape), array.dtype)
+
+
+def is_array(value: Any) -> bool:
+    """Whether a value of a case is an array, known or not."""
+    return isinstance(value, np.ndarray | Given)
+
+
+def sent(name: str, array: Any) -> Given:
+    """An array that this process computed. A program may take it, but it is worth what this process says."""
+    return Given("sent", name, tuple(np.shape(array)), jnp.result_type(array), array)
+
+
+def numbers(tree: Any, case: Case) -> Any:
+    """The tree with the numbers that its arrays have in a case."""
+    return jax.tree.map(lambda leaf: leaf.numbers(case) if isinstance(leaf, Given) else leaf, tree)
+
+
+def trace(program: Callable[..., dict[str, Any]], *args: Any) -> Program:
+    """The program that `program(*args)` is, as portable StableHLO. Names and places of source code are left out.
+
+    `args` are trees of `Given`. Programs that differ only in names are equal. Raises UntraceableError, or what the code raises.
+    """
+    flat, tree = jax.tree.flatten(args)
+
+    def main(*arrays: Any) -> list[Any]:
+        outputs = program(*jax.tree.unflatten(tree, arrays))
+        names[:] = outputs
+        return [_raw(leaf) for leaf in outputs.values()]
+
+    names: list[str] = []
+    jitted = jax.jit(main)
+    specs = [leaf.spec() if isinstance(leaf, Given) else leaf for leaf in flat]
+    try:
+        traced = jitted.trace(*specs)
+    except Exception as error:
+        if is_tracing_error(error):
+            raise UntraceableError(f"jax.jit cannot trace it ({type(error).__name__})") from error
+        raise
+    if traced.jaxpr.effects:
+        raise UntraceableError("it calls back into Python")
+    try:
+        exported = export.export(jitted, platforms=["cpu"])(*specs)
+    except (ValueError, NotImplementedError) as error:
+        raise UntraceableError(f"jax.export cannot export it ({str(error)[:120]})") from error
+    kept = [flat[index] for index in exported.module_kept_var_idx]
+    inputs = [Input(leaf.source, leaf.name, leaf.shape, str(jnp.dtype(leaf.dtype))) for leaf in kept]
+    arrays = {leaf.name: leaf.value for leaf in kept if leaf.source == "sent"}
+    module = stablehlo.canonical(exported.mlir_module_serialized)
+    return Program(module, inputs, names, exported.nr_devices, sent=to_leaves(arrays))
+
+
+def is_tracing_error(error: BaseException) -> bool:
+    """Whether code failed because its arrays were traced."""
+    return isinstance(error, jax.errors.JAXTypeError | jax.errors.JAXIndexError | jax.errors.UnexpectedTracerError)
+
+
+def trace_of(*values: Any) -> Any:
+    """The innermost trace that any of these values belongs to; None for concrete values."""
+    tracers = [value for value in values if isinstance(value, jax.core.Tracer)]
+    return tracers[0]._trace if tracers else None
+
+
+def _raw(leaf: Any) -> Any:
+    array = jnp.asarray(leaf)
+    return jax.random.key_data(array) if jnp.issubdtype(array.dtype, jax.dtypes.prng_key) else array
