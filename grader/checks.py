@@ -1,6 +1,6 @@
 """The checks that every problem can use. A check is data; the probes that it names are in `grader/worker/probes.py`."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, Literal
 
 from grader.problem import EXACT, FLOAT32, Check, Tolerance
@@ -13,6 +13,9 @@ PLACES = {-1: "on one device", 0: "not split", 1: "split over data", 2: "split o
 # Part of the reference's memory is common to all programs (sums, a copy of the batch), so a correct program may need up to
 # half as much again. A program that holds everything at once, instead of part by part, needs at least five times as much.
 MEMORY = Tolerance(rtol=1.0, atol=0.0, room=3)
+# A correct step may be written with half as many operations again. A state that starts with a Python number has a weak type in
+# JAX, so its step is compiled a second time. Programs that hold every step have at least four times as many operations.
+ONE_COPY = Tolerance(rtol=1.5, atol=0.0, room=1.4)
 
 Wrt = Literal["parameters"] | Sequence[str]
 
@@ -69,8 +72,8 @@ def causality(entry: str, *, argument: str, points: int) -> Check:
 
 
 def jit(entry: str, *, points: int, **more: Any) -> Check:
-    """A check that `entry` can be traced, returns the same output compiled, and compiles once for inputs of the same shapes."""
-    return Check("jit", points, "compiled", {"entry": entry}, **more)
+    """A check that `entry` can be traced, and that one program returns the right outputs for two inputs of the same shapes."""
+    return Check("jit", points, "compiled", {"entry": entry}, traced=True, **more)
 
 
 def exact(name: str, points: int, probe: str, leaves: str, **more: Any) -> Check:
@@ -78,12 +81,17 @@ def exact(name: str, points: int, probe: str, leaves: str, **more: Any) -> Check
     return Check(name, points, probe, leaves=leaves, **{"tolerance": EXACT, **more})
 
 
-def memory(what: str, *, points: int, advice: str) -> Check:
-    """A check that the compiled program's temporary memory is at most a multiple of the reference's, on the cases `large`.
-
-    The problem must have a probe `memory` that returns the leaf `temporary_bytes`.
-    """
+def memory(what: str, *, points: int, probe: str, options: Mapping[str, Any] | None = None, advice: str, **more: Any) -> Check:
+    """A check that the compiled program's temporary memory is at most a multiple of the reference's, on the cases `large`."""
     return Check(
-        f"memory of one {what}", points, "memory", leaves="temporary_bytes", cases="large", compare="at_most",
-        tolerance=MEMORY, advice=advice,
+        f"memory of one {what}", points, probe, options or {}, leaves="program.temporary_bytes", cases="large",
+        compare="at_most", tolerance=MEMORY, advice=advice, **more,
+    )  # fmt: skip
+
+
+def compiled_once(points: int, probe: str, *, advice: str, **more: Any) -> Check:
+    """A check that the program of several steps holds the step once: jit traces it once if it is compiled once."""
+    return Check(
+        "compiled once", points, probe, leaves="program.operations", compare="at_most", tolerance=ONE_COPY, advice=advice,
+        **more,
     )  # fmt: skip

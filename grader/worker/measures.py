@@ -38,6 +38,11 @@ class Compiled:
         return stablehlo.shardings(getattr(self.executable, f"get_{which}_shardings")() or [], self.devices)
 
     @cached_property
+    def parsed(self) -> Any:
+        """The program as it was traced."""
+        return stablehlo.parsed(self.module)
+
+    @cached_property
     def text(self) -> str:
         """The optimized program."""
         return str(self.executable.hlo_modules()[0].to_string())
@@ -59,7 +64,7 @@ def _temporary_bytes(compiled: Compiled) -> Any:
 
 def _operations(compiled: Compiled) -> Any:
     """The number of operations in the program as it was traced. The body of a loop or of a function counts once."""
-    return np.int64(sum(1 for _ in stablehlo.operations(compiled.module)))
+    return np.int64(sum(1 for _ in stablehlo.operations(compiled.parsed)))
 
 
 def _multiplications(compiled: Compiled) -> Any:
@@ -75,9 +80,49 @@ def _gathered_bytes(compiled: Compiled) -> Any:
     return np.int64(total)
 
 
+def _carried_bytes(compiled: Compiled) -> Any:
+    """The bytes that the largest loop carries from one turn to the next, without what it only reads and what it collects."""
+    sizes = [0]
+    for operation in stablehlo.operations(compiled.parsed):
+        if operation.name == "stablehlo.while":
+            sizes.append(stablehlo.carried_bytes(operation))
+    return np.int64(max(sizes))
+
+
+# Operations that lose precision in bfloat16, as StableHLO names them. A maximum is exact in any precision.
+_INEXACT = {
+    "exponential": "exponentials", "exponential_minus_one": "exponentials", "logistic": "exponentials", "log": "logarithms",
+    "log_plus_one": "logarithms", "rsqrt": "roots", "sqrt": "roots", "reduce": "sums", "reduce_window": "sums",
+}  # fmt: skip
+
+
+def _inexact_bfloat16(compiled: Compiled) -> Any:
+    """The number of exponentials, logarithms, roots and sums that work on bfloat16."""
+    total = 0
+    for operation in stablehlo.operations(compiled.parsed):
+        kind = _INEXACT.get(operation.name.removeprefix("stablehlo."))
+        if kind and "bf16" in stablehlo.dtypes(operation.operands):
+            total += kind != "sums" or stablehlo.reduces_by(operation, "stablehlo.add")
+    return np.int64(total)
+
+
+def _other_products_bfloat16(compiled: Compiled) -> Any:
+    """The number of matrix products with an operand that is not bfloat16. The product of two vectors is not one of them."""
+    products = [op for op in stablehlo.operations(compiled.parsed) if op.name == "stablehlo.dot_general"]
+    return np.int64(
+        sum(
+            any(dtype != "bf16" for dtype in stablehlo.dtypes(op.operands)) and stablehlo.rank(op.results[0]) > 0
+            for op in products
+        )
+    )
+
+
 MEASURES: Mapping[str, Callable[[Compiled], Any]] = {
     "temporary_bytes": _temporary_bytes,
     "operations": _operations,
     "flops": _multiplications,
     "gathered_bytes": _gathered_bytes,
+    "carried_bytes": _carried_bytes,
+    "inexact.bfloat16": _inexact_bfloat16,
+    "other_products.bfloat16": _other_products_bfloat16,
 }

@@ -39,8 +39,14 @@ def canonical(module: bytes) -> bytes:
         return serialized
 
 
-def operations(module: bytes) -> Iterator[Any]:
-    """Every operation of a module, those inside loops and functions included. Each occurs once, however often it runs."""
+def parsed(module: bytes) -> Any:
+    """The module as MLIR's Python objects. They live as long as it does."""
+    with mlir.make_ir_context():
+        return _jax.mlir.deserialize_portable_artifact(module)
+
+
+def operations(module: Any) -> Iterator[Any]:
+    """Every operation of a parsed module, those inside loops and functions included. Each occurs once, however often it runs."""
 
     def inside(operation: Any) -> Iterator[Any]:
         for region in operation.regions:
@@ -49,8 +55,7 @@ def operations(module: bytes) -> Iterator[Any]:
                     yield inner.operation
                     yield from inside(inner.operation)
 
-    with mlir.make_ir_context():
-        yield from inside(_jax.mlir.deserialize_portable_artifact(module).operation)
+    yield from inside(module.operation)
 
 
 def compiled(module: bytes, devices: Sequence[Any]) -> Any:
@@ -73,3 +78,39 @@ def shardings(parts: Sequence[Any], devices: Sequence[Any]) -> list[Any]:
 def custom_calls() -> frozenset[str]:
     """The names of the functions that a program could call in this process."""
     return frozenset(map(str, xla_client.custom_call_targets("cpu")))
+
+
+def dtypes(values: Any) -> list[str]:
+    """The element types of values, as MLIR writes them: `bf16`, `f32`, `i32`."""
+    return [str(ir.RankedTensorType(value.type).element_type) for value in values]
+
+
+def rank(value: Any) -> int:
+    """The number of axes of a value."""
+    return int(ir.RankedTensorType(value.type).rank)
+
+
+def reduces_by(operation: Any, name: str) -> bool:
+    """Whether a reduction applies the operation `name`."""
+    return any(inner.operation.name == name for block in operation.regions[0].blocks for inner in block.operations)
+
+
+def carried_bytes(loop: Any) -> int:
+    """The bytes that a `while` carries and changes.
+
+    Not counted is what it only passes on, and rows that it collects for the result: those it writes and never reads.
+    """
+    body = loop.regions[1].blocks[0]
+    returned = list(body.operations)[-1].operands
+    total = 0
+    for before, after in zip(body.arguments, returned, strict=True):
+        uses = [use.owner.operation.name for use in before.uses]
+        collected = uses == ["stablehlo.dynamic_update_slice"] and after.owner == before.uses.__next__().owner
+        if before != after and not collected:
+            kind = ir.RankedTensorType(before.type)
+            total += int(np.prod(kind.shape)) * max(1, _bits(kind.element_type) // 8)
+    return total
+
+
+def _bits(kind: Any) -> int:
+    return int(getattr(kind, "width", 8))

@@ -10,7 +10,8 @@ import optax
 from flax import nnx
 
 from grader.problem import Case
-from grader.worker.pytrees import fill_module, fill_state
+from grader.worker.pytrees import fill_module, fill_state, filled
+from grader.worker.subject import to_fill
 
 # Shared by all optimizers, so a step that was compiled for one of them serves the next.
 ADAMW = optax.adamw(0.02)
@@ -82,8 +83,9 @@ def mid_training(
     fill_module(model, seed)
     model.temperature[...] = jnp.asarray(1.5)
     state = nnx.state(optimizer)
-    filled = jax.tree.map(lambda new, old: abs(new) if old.ndim else old + 3, fill_state(state, seed), state)
-    nnx.update(optimizer, jax.tree.map(jnp.asarray, filled))
+    new = fill_state(state, lambda *leaf: filled(*leaf, seed))
+    filled_state = jax.tree.map(lambda new, old: abs(new) if old.ndim else old + 3, new, state)
+    nnx.update(optimizer, jax.tree.map(jnp.asarray, filled_state))
     return model, optimizer
 
 
@@ -109,12 +111,22 @@ class ToyGPT(nnx.Module):
         self.ln_f = nnx.LayerNorm(d_model, rngs=rngs)
 
     @classmethod
+    def abstract(cls, case: Case) -> tuple[Any, Any]:
+        """The graph of a model with the sizes in a case, and its parameters, to be filled."""
+        graphdef, state = nnx.split(nnx.eval_shape(lambda: cls._sized(case)))
+        return graphdef, fill_state(state, to_fill)
+
+    @classmethod
     def of(cls, case: Case) -> "ToyGPT":
         """A model with the sizes in a case and filled parameters."""
-        sizes = ("vocab_size", "d_model", "num_heads", "d_ff", "num_layers", "context")
-        model = cls(*(int(case.values[name]) for name in sizes))
+        model = cls._sized(case)
         fill_module(model, case.seed)
         return model
+
+    @classmethod
+    def _sized(cls, case: Case) -> "ToyGPT":
+        sizes = ("vocab_size", "d_model", "num_heads", "d_ff", "num_layers", "context")
+        return cls(*(int(case.values[name]) for name in sizes))  # type: ignore[arg-type]
 
 
 def gpt_logits(model: Any, token_ids: jax.Array) -> jax.Array:

@@ -1,25 +1,35 @@
 """The probe of problem 01: whether a story that is too long raises. Runs in workers."""
 
+from typing import Any
+
 import numpy as np
 
 from grader.problem import Case
-from grader.worker.subject import Reading, Subject, run
+from grader.worker.pytrees import named
+from grader.worker.subject import Arrays, Reading, Subject
+from grader.worker.tracing import is_tracing_error
+
+RETURNED, RAISED_VALUE_ERROR, RAISED_ANOTHER = range(3)
 
 
 def too_long(subject: Subject, case: Case, *, entry: str) -> Reading:
-    """1 if calling the module on the case's story raises, 0 if it returns.
-
-    A story of exactly max_T tokens is run first and must not raise: a module that rejects every story earns nothing.
-    """
+    """What a call on the case's story does, and the output for a story of exactly max_T tokens, which must not raise."""
     call, parameters, arrays = subject.bind(entry, case)
-    run(call, parameters, {"token_ids": arrays["token_ids"][: case.values["max_T"]]})
-    try:
-        run(call, parameters, arrays)
-    except NotImplementedError:
-        raise
-    except Exception:
-        return Reading({"outcome": np.int32(1)})
-    return Reading({"outcome": np.int32(0)})
+
+    def program(p: Any, x: Arrays) -> Arrays:
+        fits = named(call(p, {"token_ids": x["token_ids"][: case.values["max_T"]]}), "output")
+        outcome = RETURNED
+        try:
+            call(p, x)
+        except NotImplementedError:
+            raise
+        except Exception as error:
+            if is_tracing_error(error):
+                raise
+            outcome = RAISED_VALUE_ERROR if isinstance(error, ValueError) else RAISED_ANOTHER
+        return {**fits, "outcome": np.int32(outcome)}
+
+    return subject.run(program, case, parameters, arrays)
 
 
 PROBES = {"too_long": too_long}

@@ -36,7 +36,7 @@ PROBLEM = Problem(
         *output_and_gradient(EMBED, wrt="parameters", points=(2, 1)),
         Check(
             "a story longer than max_T raises", 1, "too_long", {"entry": EMBED}, cases="too long", tolerance=EXACT,
-            words={0: "a returned value", 1: "an exception"},
+            words={0: "a returned value", 1: "ValueError", 2: "another exception"},
             advice="JAX clamps an out-of-range index instead of raising an error, so a story that is too long silently "
             "gets wrong positions. Compare T with max_T and raise ValueError.",
         ),

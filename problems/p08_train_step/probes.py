@@ -1,5 +1,6 @@
 """The probe of problem 08: four steps of training on the grader's small model. Runs in workers."""
 
+from typing import Any
 from unittest.mock import patch
 
 import jax
@@ -8,48 +9,52 @@ import numpy as np
 from flax import nnx
 
 from grader.problem import Case
-from grader.worker.pytrees import BadOutputError, described, fill_module, named
-from grader.worker.subject import Reading, Subject
+from grader.worker.pytrees import BadOutputError, described, fill_state, named
+from grader.worker.subject import Arrays, Reading, Subject, to_fill
+from grader.worker.tracing import given
 from grader.worker.toy_models import ToyLM
 
 
 def training(subject: Subject, case: Case) -> Reading:
-    """The loss of each step, the parameters and the optimizer state after the last, and counts.
+    """The loss of each step, and the parameters and the optimizer state after the last.
 
-    `runs_of_the_forward_pass` counts runs in Python, so it is 1 if the step is compiled once. Raises BadOutputError if
-    the loss is not a scalar.
+    The four steps are one program. It holds a step once if the step is compiled, and four times if it is not. Raises
+    BadOutputError if the loss is not a scalar.
     """
     values = case.values
-    model = ToyLM(values["vocab_size"], values["d_model"], values["d_ff"], rngs=nnx.Rngs(0))
-    fill_module(model, case.seed)
-    optimizer = _optimizer(subject, model, values["learning_rate"])
-    losses, updates = [], 0
-    original = nnx.Optimizer.update
+    sizes = (values["vocab_size"], values["d_model"], values["d_ff"])
+    graphdef, parameters, rest = nnx.split(nnx.eval_shape(lambda: ToyLM(*sizes, rngs=nnx.Rngs(0))), nnx.Param, ...)
 
-    def update(*args: object, **kwargs: object) -> None:
-        nonlocal updates
-        updates += 1
-        original(*args, **kwargs)
+    def program(parameters: Any, token_ids: Any) -> Arrays:
+        model = ToyLM(*sizes, rngs=nnx.Rngs(0))
+        nnx.update(model, parameters)
+        optimizer = _optimizer(subject, model, values["learning_rate"])
+        losses, updates = [], 0
+        original = nnx.Optimizer.update
 
-    for token_ids in values["token_ids"]:
-        with patch.object(nnx.Optimizer, "update", update):
-            loss = subject.call("train_step", model, optimizer, jnp.asarray(token_ids), values["pad_id"])
-        if not isinstance(loss, jax.Array | float | np.floating) or np.shape(loss):
-            raise BadOutputError(f"`train_step` returned {described(loss)}; it must return the loss, a scalar")
-        losses.append(loss)
-    return Reading(
-        {
+        def update(*args: object, **kwargs: object) -> None:
+            nonlocal updates
+            updates += 1
+            original(*args, **kwargs)
+
+        for batch in token_ids:
+            with patch.object(nnx.Optimizer, "update", update):
+                loss = subject.call("train_step", model, optimizer, batch, values["pad_id"])
+            if not isinstance(loss, jax.Array | float | np.floating) or np.shape(loss):
+                raise BadOutputError(f"`train_step` returned {described(loss)}; it must return the loss, a scalar")
+            losses.append(loss)
+        return {
             "losses": jnp.stack(losses),
             **named(nnx.state(model, nnx.Param), "parameters"),
             **named(nnx.state(optimizer), "optimizer"),
-            "runs_of_the_forward_pass": np.int32(model.traces.count),
             # No check compares this. It lets the diagnosis tell a step without an update from one whose update is lost.
             "updates": np.int32(updates),
         }
-    )
+
+    return subject.run(program, case, fill_state(parameters, to_fill), given(case, "token_ids"))
 
 
-def _optimizer(subject: Subject, model: nnx.Module, learning_rate: float) -> nnx.Optimizer:
+def _optimizer(subject: Subject, model: nnx.Module, learning_rate: Any) -> nnx.Optimizer:
     """The optimizer that the submission makes. Raises BadOutputError if it is not an nnx.Optimizer."""
     kind = nnx.Optimizer, "an nnx.Optimizer"
     optimizer: nnx.Optimizer = subject.call("make_optimizer", model, learning_rate, returns=kind)

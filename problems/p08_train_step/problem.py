@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 from typing import Any
 
+from grader.checks import compiled_once
 from grader.problem import ADAM, Cases, Check, Entry, Problem
 
 STEPS = 4
@@ -36,9 +37,9 @@ PROBLEM = Problem(
         Check("losses of four steps", 2, "training", leaves="losses", tolerance=ADAM),
         Check("parameters after four steps", 2, "training", leaves="parameters", tolerance=ADAM),
         Check("optimizer state", 1, "training", leaves="optimizer", tolerance=ADAM),
-        Check(
-            "compiled once", 1, "training", leaves="runs_of_the_forward_pass", compare="at_most",
-            advice="Python ran the forward pass again for a batch of the same shape. Decorate `train_step` with "
+        compiled_once(
+            1, "training", values_tolerance=ADAM,
+            advice="The program of four steps holds more than one copy of the step. Decorate `train_step` with "
             "`@nnx.jit`. Between calls, nothing but the values of arrays may change.",
         ),
     ),

@@ -4,13 +4,13 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
-import numpy as np
 import optax
 from flax import nnx
 
 from grader.problem import Case
-from grader.worker.pytrees import BadOutputError, filled, named
-from grader.worker.subject import Reading, Subject
+from grader.worker.pytrees import BadOutputError, named
+from grader.worker.subject import Arrays, Reading, Subject, to_fill
+from grader.worker.tracing import Given, given
 
 HYPER = ("learning_rate", "b1", "b2", "epsilon", "weight_decay")
 TREE = ("kernel", "bias", "temperature")
@@ -18,42 +18,42 @@ TREE = ("kernel", "bias", "temperature")
 
 def updates(subject: Subject, case: Case) -> Reading:
     """The updates of five steps, called directly and compiled. Each of the two applies its own updates to the parameters."""
-    tx, compiled = subject.once("updates", case, lambda: _compiled(_transformation(subject, case)))
-    steps = [{key: jnp.asarray(case.values[key][i]) for key in TREE} for i in range(len(case.values["bias"]))]
-    arrays: dict[str, Any] = {}
-    for way, update in (("update", tx.update), ("compiled", compiled)):
-        parameters = _parameters(case)
-        state = tx.init(parameters)
-        for i, gradients in enumerate(steps):
-            result = update(gradients, state, parameters)
-            if not (isinstance(result, tuple) and len(result) == 2):
-                raise BadOutputError("`update` must return the pair (updates, new state)")
-            moves, state = result
-            arrays |= named(moves, f"{way}.{i}")
-            parameters = optax.apply_updates(parameters, moves)
-    return Reading(arrays)
+
+    def program(start: Arrays, gradients: Arrays) -> Arrays:
+        arrays: Arrays = {}
+        for way in ("update", "compiled"):
+            tx = _transformation(subject, case)
+            update: Any = jax.jit(tx.update) if way == "compiled" else tx.update
+            parameters, state = start, tx.init(start)
+            for i in range(len(gradients["bias"])):
+                result = update({key: gradients[key][i] for key in TREE}, state, parameters)
+                if not (isinstance(result, tuple) and len(result) == 2):
+                    raise BadOutputError("`update` must return the pair (updates, new state)")
+                moves, state = result
+                arrays |= named(moves, f"{way}.{i}")
+                parameters = optax.apply_updates(parameters, moves)
+        return arrays
+
+    return subject.run(program, case, _parameters(case), {key: given(case, key) for key in TREE})
 
 
 def optimizing(subject: Subject, case: Case) -> Reading:
-    """The parameters of a module after three compiled steps of nnx.Optimizer, and the number of traces of the step."""
-    model = nnx.Linear(3, 2, rngs=nnx.Rngs(0))
-    model.kernel[...] = jnp.asarray(filled("kernel", (3, 2), np.float32, case.seed))
-    optimizer = nnx.Optimizer(model, _transformation(subject, case), wrt=nnx.Param)
-    x, traces = jnp.asarray(case.values["bias"][:3, :2]), 0
+    """The parameters of a module after five compiled steps of nnx.Optimizer. The program holds a step once for each compilation."""
 
-    @nnx.jit
-    def step(model: nnx.Linear, optimizer: nnx.Optimizer, x: jax.Array) -> None:
-        nonlocal traces
-        traces += 1
-        optimizer.update(model, nnx.grad(lambda model: jnp.sum(model(jnp.ones(3)) * x))(model))
+    def program(kernel: jax.Array, gradients: jax.Array) -> Arrays:
+        model = nnx.Linear(3, 2, rngs=nnx.Rngs(0))
+        model.kernel[...] = kernel
+        optimizer = nnx.Optimizer(model, _transformation(subject, case), wrt=nnx.Param)
 
-    for row in x:
-        step(model, optimizer, row)
-    return Reading({**named(nnx.state(model), "parameters"), "traces": np.int32(traces)})
+        @nnx.jit
+        def step(model: nnx.Linear, optimizer: nnx.Optimizer, x: jax.Array) -> None:
+            optimizer.update(model, nnx.grad(lambda model: jnp.sum(model(jnp.ones(3)) * x))(model))
 
+        for row in gradients[:, :2]:
+            step(model, optimizer, row)
+        return named(nnx.state(model), "parameters")
 
-def _compiled(tx: optax.GradientTransformation) -> tuple[optax.GradientTransformation, Any]:
-    return tx, jax.jit(tx.update)
+    return subject.run(program, case, to_fill("kernel", (3, 2), "float32"), given(case, "bias"))
 
 
 def _transformation(subject: Subject, case: Case) -> optax.GradientTransformation:
@@ -62,9 +62,8 @@ def _transformation(subject: Subject, case: Case) -> optax.GradientTransformatio
     return tx
 
 
-def _parameters(case: Case) -> dict[str, jax.Array]:
-    shapes = {key: case.values[key].shape[1:] for key in TREE}
-    return {key: jnp.asarray(filled(key, shape, np.float32, case.seed)) for key, shape in shapes.items()}
+def _parameters(case: Case) -> dict[str, Given]:
+    return {key: to_fill(key, given(case, key).shape[1:], "float32") for key in TREE}
 
 
 PROBES = {"updates": updates, "optimizing": optimizing}

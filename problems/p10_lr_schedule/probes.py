@@ -5,50 +5,48 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
-import numpy as np
 import optax
 
 from grader.problem import Case
 from grader.worker.pytrees import BadOutputError
-from grader.worker.subject import Reading, Subject, is_tracing_error
+from grader.worker.subject import Arrays, Reading, Subject
+from grader.worker.tracing import is_tracing_error
 
 AFTER = 6  # steps compared after the end of the decay
 
 
 def rates(subject: Subject, case: Case) -> Reading:
-    """The rates of the warm-up, the cosine and the steps after it, and whether the schedule can be traced."""
-    schedule, (warmup, end) = _schedule(subject, case), _steps(case)
-    steps = jnp.arange(end + AFTER)
-    try:
-        curve, traceable = subject.once("rates", case, lambda: jax.jit(jax.vmap(schedule))(steps)), True
-    except Exception as error:
-        if not is_tracing_error(error):
-            raise
-        curve, traceable = jnp.stack([jnp.asarray(schedule(step)) for step in range(len(steps))]), False
-    if curve.shape != steps.shape:
-        raise BadOutputError(f"the schedule returned an array of shape {curve.shape[1:]}; it must return a scalar")
-    return Reading(
-        {
-            "rate.warmup": curve[: warmup + 1],
-            "rate.cosine": curve[warmup : end + 1],
-            "rate.after": curve[end:],
-            "traceable": np.int32(traceable),
-        }
-    )
+    """The rates of the warm-up, the cosine and the steps after it."""
+    warmup, end = _steps(case)
+
+    def program() -> Arrays:
+        schedule, steps = _schedule(subject, case), jnp.arange(end + AFTER)
+        try:
+            curve = jax.vmap(schedule)(steps)
+        except Exception as error:
+            if not (subject.eager and is_tracing_error(error)):
+                raise
+            curve = jnp.stack([jnp.asarray(schedule(step)) for step in range(len(steps))])
+        if curve.shape != steps.shape:
+            raise BadOutputError(f"the schedule returned an array of shape {curve.shape[1:]}; it must return a scalar")
+        return {"rate.warmup": curve[: warmup + 1], "rate.cosine": curve[warmup : end + 1], "rate.after": curve[end:]}
+
+    return subject.run(program, case)
 
 
 def optimizing(subject: Subject, case: Case) -> Reading:
     """The rate that `optax.sgd` takes from the schedule at each step."""
-    tx = optax.sgd(_schedule(subject, case))
 
-    def step(state: Any, _: None) -> tuple[Any, jax.Array]:
-        update, state = tx.update(jnp.ones(()), state)
-        return state, -update
+    def program() -> Arrays:
+        tx = optax.sgd(_schedule(subject, case))
 
-    def rates() -> jax.Array:
-        return jax.lax.scan(step, tx.init(jnp.zeros(())), None, length=_steps(case)[1])[1]
+        def step(state: Any, _: None) -> tuple[Any, jax.Array]:
+            update, state = tx.update(jnp.ones(()), state)
+            return state, -update
 
-    return Reading({"rate": subject.once("optimizing", case, rates)})
+        return {"rate": jax.lax.scan(step, tx.init(jnp.zeros(())), None, length=_steps(case)[1])[1]}
+
+    return subject.run(program, case)
 
 
 def _schedule(subject: Subject, case: Case) -> Callable[[Any], Any]:
@@ -58,7 +56,7 @@ def _schedule(subject: Subject, case: Case) -> Callable[[Any], Any]:
 
 
 def _steps(case: Case) -> tuple[int, int]:
-    return int(case.values["warmup_steps"]), int(case.values["decay_steps"])
+    return int(case.values["warmup_steps"]), int(case.values["decay_steps"])  # type: ignore[arg-type]
 
 
 PROBES = {"rates": rates, "optimizing": optimizing}

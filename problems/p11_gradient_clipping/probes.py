@@ -2,28 +2,24 @@
 
 from typing import Any
 
-import jax
-
 from grader.problem import Case
 from grader.worker.pytrees import BadOutputError, named
-from grader.worker.subject import Reading, Subject, run
+from grader.worker.subject import Arrays, Reading, Subject
+from grader.worker.tracing import given
 
 
 def clipping(subject: Subject, case: Case) -> Reading:
     """The clipped leaves by name, and the reported norm."""
-    v = case.values
-    gradients = {"embed": v["embedding"], "blocks": [{"kernel": v["kernel"], "bias": v["bias"]}], "scale": v["scale"]}
-    max_norm = v["max_norm"]
+    embedding, kernel, bias, scale = (given(case, key) for key in ("embedding", "kernel", "bias", "scale"))
 
-    def program(gradients: Any) -> Any:
-        result = subject.call("clip_by_global_norm", gradients, max_norm)
+    def program(gradients: Any) -> Arrays:
+        result = subject.call("clip_by_global_norm", gradients, case.values["max_norm"])
         if not (isinstance(result, tuple | list) and len(result) == 2):
             raise BadOutputError("`clip_by_global_norm` must return the pair (clipped, norm)")
         clipped, norm = result
         return {**named(norm, "norm"), **named(clipped, "clipped")}
 
-    arrays, notes = run(subject.once("program", case, lambda: jax.jit(program)), gradients)
-    return Reading(arrays, notes)
+    return subject.run(program, case, {"embed": embedding, "blocks": [{"kernel": kernel, "bias": bias}], "scale": scale})
 
 
 PROBES = {"clipping": clipping}

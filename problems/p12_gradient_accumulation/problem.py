@@ -30,14 +30,14 @@ PROBLEM = Problem(
     entries=(Entry("accumulated_gradients", ("loss_sum", "parameters", "token_ids", "microbatches", "max_norm")),),
     cases={
         "cases": Cases(stories, {"k": (2, 3), "b": (2, 3), "T": (4, 5), "V": (6,), "F": (3, 5)}),
-        "large": Cases(stories, {"k": (8,), "b": (8,), "T": (16,), "V": (16,), "F": (32,)}, draws=1),
+        "large": Cases(stories, {"k": (8, 9, 10), "b": (6, 7, 5), "T": (16, 15, 17), "V": (16,), "F": (32, 31)}, draws=1),
     },
     checks=(
         Check("mean loss", 1, "accumulating", leaves="loss"),
         Check("norm before clipping", 1, "accumulating", leaves="norm"),
         Check("clipped gradients", 2, "accumulating", leaves="gradients"),
         memory(
-            "microbatch", points=2,
+            "microbatch", points=2, probe="accumulating",
             advice="The compiled program holds the activations of many microbatches at once. "
             "Take the gradient of each microbatch inside `jax.lax.scan`, and carry only the sums.",
         ),

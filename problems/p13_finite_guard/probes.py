@@ -9,32 +9,34 @@ import optax
 
 from grader.problem import Case
 from grader.worker.pytrees import BadOutputError, named
-from grader.worker.subject import Reading, Subject, run
+from grader.worker.subject import Arrays, Reading, Subject, eager
+from grader.worker.tracing import given
 
 NO_LEAF, UNKNOWN_PATH = -1, -2
 BAD = (None, np.nan, np.inf, -np.inf)
 
 
 def guarding(subject: Subject, case: Case) -> Reading:
-    """The updates and the `skipped` count of each step, the inner mean at the end, and whether jit can trace the update."""
+    """The updates and the `skipped` count of each step, and the inner mean at the end."""
     # The update is the mean gradient times the step count, so it reveals both a bad mean and a count that advanced.
     inner = optax.chain(optax.trace(decay=0.9), optax.scale_by_schedule(lambda count: -0.1 * (1 + count)))
     kind = optax.GradientTransformation, "an optax.GradientTransformation"
-    tx = subject.call("finite_guard", inner, returns=kind)
-    state, arrays, notes = tx.init({key: x[0] for key, x in case.values.items()}), {}, []
-    _skipped(state)
 
-    def step(gradients: Any, state: Any) -> Any:
-        return tx.update(gradients, state, None)
+    def program(gradients: Arrays) -> Arrays:
+        tx = subject.call("finite_guard", inner, returns=kind)
+        state, arrays = tx.init({key: x[0] for key, x in gradients.items()}), {}
+        _skipped(state)
 
-    program = subject.once("step", case, lambda: jax.jit(step))
-    for i in range(len(case.values["z_bias"])):
-        gradients = {key: jnp.asarray(x[i]) for key, x in case.values.items()}
-        (updates, state), notes = run(program, gradients, state)
-        arrays |= named(updates, f"update.{i}") | {f"skipped.{i}": _skipped(state)}
-    means = [leaf for leaf in jax.tree.leaves(state) if jnp.ndim(leaf)]
-    arrays |= {f"inner.{i}": leaf for i, leaf in enumerate(means)} | {"traceable": np.int32(not notes)}
-    return Reading(arrays, notes)
+        def step(gradients: Any, state: Any) -> Any:
+            return tx.update(gradients, state, None)
+
+        for i in range(len(gradients["z_bias"])):
+            updates, state = (step if subject.eager else jax.jit(step))({key: x[i] for key, x in gradients.items()}, state)
+            arrays |= named(updates, f"update.{i}") | {f"skipped.{i}": _skipped(state)}
+        means = [leaf for leaf in jax.tree.leaves(state) if jnp.ndim(leaf)]
+        return arrays | {f"inner.{i}": leaf for i, leaf in enumerate(means)}
+
+    return subject.run(program, case, {key: given(case, key) for key in case.values})
 
 
 def _skipped(state: Any) -> Any:
@@ -44,6 +46,7 @@ def _skipped(state: Any) -> Any:
     return jnp.asarray(skipped, jnp.int32)
 
 
+@eager
 def searching(subject: Subject, case: Case) -> Reading:
     """For each tree, the number of the leaf that `first_nonfinite` names."""
     leaf_numbers = []

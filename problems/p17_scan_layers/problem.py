@@ -3,8 +3,8 @@
 from collections.abc import Mapping
 from typing import Any
 
-from grader.checks import exact, output_and_gradient, parameters
-from grader.problem import Cases, Entry, Problem, Tolerance
+from grader.checks import ONE_COPY, exact, output_and_gradient, parameters
+from grader.problem import Cases, Check, Entry, Problem, Tolerance
 
 STACK = "LayerStack"
 
@@ -22,7 +22,10 @@ PROBLEM = Problem(
     title="Layers by scan",
     builds_on=(5,),
     entries=(Entry(STACK, ("x",), construct=("d_model", "num_heads", "d_ff", "num_layers")),),
-    cases={"cases": Cases(activations, {"T": (4, 5), "H": (2, 3), "K": (3,), "F": (7,), "L": (2, 3)}, draws=2)},
+    cases={
+        "cases": Cases(activations, {"T": (4, 5), "H": (2, 3), "K": (3,), "F": (7,), "L": (2, 3)}, draws=2),
+        "deep": Cases(activations, {"T": (4,), "H": (2,), "K": (3,), "F": (7,), "L": (12, 11, 13)}, draws=1),
+    },
     checks=(
         parameters(STACK, points=1),
         *output_and_gradient(STACK, wrt="parameters", points=(2, 1), tolerance=DEEP),
@@ -30,10 +33,10 @@ PROBLEM = Problem(
             "layers initialized differently", 1, "stacking", "equal_layers",
             advice="Two layers start with the same matrix. Give each layer its own key: `nnx.split_rngs(splits=num_layers)`.",
         ),
-        exact(
-            "program does not grow with depth", 2, "stacking", "growth", compare="at_most",
-            advice="Four more layers make the program that many lines longer, so the blocks are unrolled. Run them with "
-            "`jax.lax.scan`.",
+        Check(
+            "program does not grow with depth", 2, "values", {"entry": STACK, "wrt": None}, "program.operations", cases="deep",
+            compare="at_most", tolerance=ONE_COPY, values_tolerance=DEEP,
+            advice="The program has so many operations because the blocks are unrolled. Run them with `jax.lax.scan`.",
         ),
     ),
 )  # fmt: skip

@@ -31,7 +31,7 @@ PROBLEM = Problem(
         "remainder": Cases(hidden, {"T": (6, 8), "D": (3,), "V": (5,), "C": (4, 3)}, draws=2),
         "padded": Cases(hidden, {"T": (9,), "D": (3,), "V": (5,), "C": (3, 4), "real": (6, 5, 3)}, draws=2),
         "nothing": Cases(hidden, {"T": (5,), "D": (3,), "V": (5,), "C": (2,), "real": (1, 0)}, draws=1),
-        "large": Cases(hidden, {"T": (257,), "D": (8,), "V": (4096,), "C": (16,)}, draws=1),
+        "large": Cases(hidden, {"T": (257, 241, 273), "D": (8, 9), "V": (4096, 4001, 3907), "C": (16, 15, 18)}, draws=1),
     },
     checks=(
         *output_and_gradient(LOSS, wrt=["x", "embedding"], points=(1, 2)),
@@ -39,7 +39,7 @@ PROBLEM = Problem(
         output(LOSS, points=1, name="padding does not count", cases="padded"),
         output(LOSS, points=1, name="nothing to predict gives 0", cases="nothing"),
         memory(
-            "chunk", points=2,
+            "chunk", points=2, probe="values", options={"entry": LOSS, "wrt": ["x", "embedding"]},
             advice="The program of loss and gradient holds the logits of many chunks at once. Put `jax.checkpoint` around the "
             "body of the scan: then the scan saves only the inputs of the body.",
         ),
