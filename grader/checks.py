@@ -81,7 +81,9 @@ def exact(name: str, points: int, probe: str, leaves: str, **more: Any) -> Check
     return Check(name, points, probe, leaves=leaves, **{"tolerance": EXACT, **more})
 
 
-def memory(what: str, *, points: int, probe: str, options: Mapping[str, Any] | None = None, advice: str, **more: Any) -> Check:
+def memory(
+    what: str, *, points: int, probe: str, options: Mapping[str, Any] | None = None, advice: str, **more: Any
+) -> Check:
     """A check that the compiled program's temporary memory is at most a multiple of the reference's, on the cases `large`."""
     return Check(
         f"memory of one {what}", points, probe, options or {}, leaves="program.temporary_bytes", cases="large",

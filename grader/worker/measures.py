@@ -81,7 +81,7 @@ def _gathered_bytes(compiled: Compiled) -> Any:
 
 
 def _carried_bytes(compiled: Compiled) -> Any:
-    """The bytes that the largest loop carries from one turn to the next, without what it only reads and what it collects."""
+    """The bytes that the largest loop carries from one turn to the next, without what it only reads."""
     sizes = [0]
     for operation in stablehlo.operations(compiled.parsed):
         if operation.name == "stablehlo.while":

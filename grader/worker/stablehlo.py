@@ -96,21 +96,8 @@ def reduces_by(operation: Any, name: str) -> bool:
 
 
 def carried_bytes(loop: Any) -> int:
-    """The bytes that a `while` carries and changes.
-
-    Not counted is what it only passes on, and rows that it collects for the result: those it writes and never reads.
-    """
+    """The bytes that a `while` carries from one turn to the next. What it only passes on is not counted."""
     body = loop.regions[1].blocks[0]
     returned = list(body.operations)[-1].operands
-    total = 0
-    for before, after in zip(body.arguments, returned, strict=True):
-        uses = [use.owner.operation.name for use in before.uses]
-        collected = uses == ["stablehlo.dynamic_update_slice"] and after.owner == before.uses.__next__().owner
-        if before != after and not collected:
-            kind = ir.RankedTensorType(before.type)
-            total += int(np.prod(kind.shape)) * max(1, _bits(kind.element_type) // 8)
-    return total
-
-
-def _bits(kind: Any) -> int:
-    return int(getattr(kind, "width", 8))
+    kinds = [ir.RankedTensorType(old.type) for old, new in zip(body.arguments, returned, strict=True) if old != new]
+    return sum(int(np.prod(kind.shape)) * max(1, int(getattr(kind.element_type, "width", 8)) // 8) for kind in kinds)

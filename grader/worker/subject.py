@@ -151,7 +151,7 @@ class Subject:
         result, more = run_eagerly(program, *numbers(args, case))
         return Reading(result, [*notes, *more])
 
-    def constructor(self, name: str, case: Case) -> Callable[[], nnx.Module]:
+    def constructor(self, name: str, case: Case, rngs: nnx.Rngs | None = None) -> Callable[[], nnx.Module]:
         """A function that constructs the module entry as the page says. Raises BadEntryError if it is not an nnx.Module."""
         entry = self.problem.entry(name)
         cls = self.attribute(name)
@@ -163,7 +163,7 @@ class Subject:
         hyper = [case.values[key] for key in entry.construct or ()]
         check_arguments(cls, entry.signature(), *hyper, rngs=None)
         build: Callable[..., nnx.Module] = cls
-        return lambda: build(*hyper, rngs=nnx.Rngs(case.seed))
+        return lambda: build(*hyper, rngs=rngs or nnx.Rngs(case.seed))
 
     def _captured(self, entry: Entry, cls: type[nnx.Module], case: Case) -> Callable[[], nnx.Module]:
         """A function that returns the first `cls` that the function entry constructs."""

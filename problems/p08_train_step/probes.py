@@ -11,8 +11,8 @@ from flax import nnx
 from grader.problem import Case
 from grader.worker.pytrees import BadOutputError, described, fill_state, named
 from grader.worker.subject import Arrays, Reading, Subject, to_fill
-from grader.worker.tracing import given
 from grader.worker.toy_models import ToyLM
+from grader.worker.tracing import given
 
 
 def training(subject: Subject, case: Case) -> Reading:

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import Any
 
-from grader.problem import EXACT, Cases, Check, Entry, Problem, Tolerance
+from grader.problem import Cases, Check, Entry, Problem, Tolerance
 
 # Rates are compared relatively, because they may be tiny. Near its end, a float32 cosine has an error of about 1e-5 of the
 # peak, which is 1e-4 of the floor.

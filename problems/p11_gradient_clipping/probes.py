@@ -19,7 +19,9 @@ def clipping(subject: Subject, case: Case) -> Reading:
         clipped, norm = result
         return {**named(norm, "norm"), **named(clipped, "clipped")}
 
-    return subject.run(program, case, {"embed": embedding, "blocks": [{"kernel": kernel, "bias": bias}], "scale": scale})
+    return subject.run(
+        program, case, {"embed": embedding, "blocks": [{"kernel": kernel, "bias": bias}], "scale": scale}
+    )
 
 
 PROBES = {"clipping": clipping}

@@ -31,7 +31,9 @@ def guarding(subject: Subject, case: Case) -> Reading:
             return tx.update(gradients, state, None)
 
         for i in range(len(gradients["z_bias"])):
-            updates, state = (step if subject.eager else jax.jit(step))({key: x[i] for key, x in gradients.items()}, state)
+            updates, state = (step if subject.eager else jax.jit(step))(
+                {key: x[i] for key, x in gradients.items()}, state
+            )
             arrays |= named(updates, f"update.{i}") | {f"skipped.{i}": _skipped(state)}
         means = [leaf for leaf in jax.tree.leaves(state) if jnp.ndim(leaf)]
         return arrays | {f"inner.{i}": leaf for i, leaf in enumerate(means)}

@@ -5,51 +5,52 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
-import numpy as np
 import optax
 from flax import nnx
 
 from grader.problem import Case
-from grader.worker.pytrees import filled, named
-from grader.worker.subject import Reading, Subject
+from grader.worker.pytrees import named
+from grader.worker.subject import Arrays, Reading, Subject, to_fill
+from grader.worker.tracing import Given, given
 
 WIDE = 256  # eight times the base of the cases
 
 
 def starting(subject: Subject, case: Case) -> Reading:
     """The root mean square, here the standard deviation, of each matrix of a fresh wide model."""
-    model = _model(subject, case, WIDE)
-    return Reading(
-        {
+
+    def program(seed: jax.Array) -> Arrays:
+        matrices = named(nnx.state(_model(subject, case, WIDE, seed[0]), nnx.Param), "")
+        return {
             f"standard_deviation.{path}": jnp.sqrt(jnp.mean(jnp.square(leaf)))
-            for path, leaf in named(nnx.state(model, nnx.Param), "").items()
+            for path, leaf in matrices.items()
             if leaf.ndim == 2
         }
-    )
+
+    return subject.run(program, case, given(case, "seed"))
 
 
 def stepping(subject: Subject, case: Case) -> Reading:
     """Two updates of parameters of every group, including those of a block in a list."""
-    D, trees = 3, []
+    D = 3
     shapes = {"embed": {"embedding": (5, D)}, "blocks": [{"ff1": {"kernel": (D, D), "bias": (D,)}, "ln1": {"scale": (D,)}}],
               "hidden": {"kernel": (D, D), "bias": (D,)}, "head": {"kernel": (D, 5)}}  # fmt: skip
-    is_shape = lambda node: isinstance(node, tuple)  # noqa: E731
-    for turn in "abc":
-        tree = jax.tree_util.tree_map_with_path(
-            lambda path, shape, turn=turn: jnp.asarray(
-                filled(turn + jax.tree_util.keystr(path), shape, np.float32, case.seed)
-            ),
-            shapes,
-            is_leaf=is_shape,
-        )
-        trees.append(tree)
-    parameters, *gradients = trees
-    tx = _adam(subject, case, int(case.values["d_model"]))
-    state, arrays = tx.init(parameters), {}
-    for number, gradient in enumerate(gradients):
-        updates, state = jax.jit(tx.update)(gradient, state, parameters)
-        arrays |= named(updates, f"update.{number}")
-    return Reading(arrays)
+
+    def tree(turn: str) -> Any:
+        def leaf(path: Any, shape: tuple[int, ...]) -> Given:
+            return to_fill(turn + jax.tree_util.keystr(path), shape, "float32")
+
+        return jax.tree_util.tree_map_with_path(leaf, shapes, is_leaf=lambda node: isinstance(node, tuple))
+
+    def program(parameters: Any, *gradients: Any) -> Arrays:
+        tx = _adam(subject, case, int(case.values["d_model"]))  # type: ignore[arg-type]
+        state, arrays = tx.init(parameters), {}
+        for number, gradient in enumerate(gradients):
+            updates, state = tx.update(gradient, state, parameters)
+            arrays |= named(updates, f"update.{number}")
+        return arrays
+
+    return subject.run(program, case, tree("a"), tree("b"), tree("c"))
 
 
 def transferring(subject: Subject, case: Case) -> Reading:
@@ -57,35 +58,36 @@ def transferring(subject: Subject, case: Case) -> Reading:
 
     Each change is a mean over four random starts.
     """
-    base = int(case.values["base_d_model"])
-    return Reading({"growth": jnp.float32(_change(subject, case, WIDE) / _change(subject, case, base))})
+    base = int(case.values["base_d_model"])  # type: ignore[arg-type]
+
+    def program(seed: jax.Array, token_ids: jax.Array) -> Arrays:
+        wide, narrow = (_change(subject, case, width, seed, token_ids) for width in (WIDE, base))
+        return {"growth": wide / narrow}
+
+    return subject.run(program, case, given(case, "seed"), given(case, "token_ids"))
 
 
-def _change(subject: Subject, case: Case, width: int) -> float:
+def _change(subject: Subject, case: Case, width: int, seed: jax.Array, token_ids: jax.Array) -> jax.Array:
     """The root mean square by which three steps change the logits, averaged over four random starts."""
-    tx = _adam(subject, case, width)
-    token_ids = jnp.asarray(case.values["token_ids"])
 
-    @nnx.jit
-    def step(model: Any, optimizer: Any) -> None:
-        def loss(model: Any) -> Any:
-            return optax.softmax_cross_entropy_with_integer_labels(model(token_ids), jnp.flip(token_ids)).mean()
+    def loss(model: Any) -> Any:
+        return optax.softmax_cross_entropy_with_integer_labels(model(token_ids), jnp.flip(token_ids)).mean()
 
-        optimizer.update(model, nnx.grad(loss)(model))
-
-    changes = []
-    for start in range(4):
-        model: Any = _model(subject, replace(case, seed=case.seed + start), width)
-        optimizer = nnx.Optimizer(model, tx, wrt=nnx.Param)
+    def change(seed: jax.Array) -> jax.Array:
+        model: Any = _model(subject, case, width, seed)
+        optimizer = nnx.Optimizer(model, _adam(subject, case, width), wrt=nnx.Param)
         before = model(token_ids)
         for _ in range(3):
-            step(model, optimizer)
-        changes.append(float(jnp.sqrt(jnp.mean((model(token_ids) - before) ** 2))))
-    return float(np.mean(changes))
+            optimizer.update(model, nnx.grad(loss)(model))
+        return jnp.sqrt(jnp.mean((model(token_ids) - before) ** 2))
+
+    starts = seed[0] + jnp.arange(4, dtype=seed.dtype)
+    return jnp.mean(jnp.stack([change(start) for start in starts]) if subject.eager else jax.lax.map(change, starts))
 
 
-def _model(subject: Subject, case: Case, width: int) -> nnx.Module:
-    return subject.constructor("MupLM", replace(case, values={**case.values, "d_model": width}))()
+def _model(subject: Subject, case: Case, width: int, seed: jax.Array) -> nnx.Module:
+    wide = replace(case, values={**case.values, "d_model": width})
+    return subject.constructor("MupLM", wide, nnx.Rngs(jax.random.key(seed)))()
 
 
 def _adam(subject: Subject, case: Case, width: int) -> optax.GradientTransformation:

@@ -21,7 +21,8 @@ def rates(sizes: Mapping[str, int], rng: Any) -> dict[str, Any]:
 
 def widths(sizes: Mapping[str, int], rng: Any) -> dict[str, Any]:
     token_ids = rng.integers(0, sizes["V"], 24).astype("int32")
-    return {"vocab_size": sizes["V"], "base_d_model": 32, "learning_rate": 0.01, "token_ids": token_ids}
+    seed = rng.integers(0, 2**31, 1).astype("uint32")
+    return {"vocab_size": sizes["V"], "base_d_model": 32, "learning_rate": 0.01, "token_ids": token_ids, "seed": seed}
 
 
 # The standard deviation of some ten thousand normal numbers is known to 1 %. A wrong one is off by a factor of 1.4 or more.

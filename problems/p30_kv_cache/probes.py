@@ -9,8 +9,8 @@ from flax import nnx
 from grader.problem import Case
 from grader.worker.pytrees import BadOutputError
 from grader.worker.subject import Arrays, Reading, Subject
-from grader.worker.tracing import given
 from grader.worker.toy_models import ToyGPT
+from grader.worker.tracing import given
 
 
 def decoding(subject: Subject, case: Case) -> Reading:

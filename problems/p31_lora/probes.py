@@ -8,8 +8,9 @@ import numpy as np
 from flax import nnx
 
 from grader.problem import Case
-from grader.worker.pytrees import BadOutputError, described, fill_module, filled, named
-from grader.worker.subject import Reading, Subject
+from grader.worker.pytrees import BadOutputError, described, named
+from grader.worker.subject import Arrays, Reading, Subject, to_fill
+from grader.worker.tracing import given
 
 
 class Stack(nnx.Module):
@@ -25,84 +26,102 @@ class Stack(nnx.Module):
 
 def adapting(subject: Subject, case: Case) -> Reading:
     """The layer's variables, its initial difference from the base, its output with a given adapter, and its merged form."""
-    x = jnp.asarray(case.values["x"])
-    base, layer = _layer(subject, case, x.shape[1])
-    start = layer(x) - base(x)
-    _fill(layer, case.seed)
-    before = jax.tree.map(np.asarray, nnx.state(layer))
-    merged = subject.call("merge", layer)
-    if type(merged) is not nnx.Linear:  # a subclass could still hold the adapter
-        raise BadOutputError(f"`merge` returned {described(merged)}; it must return a plain nnx.Linear")
-    after = jax.tree.map(np.asarray, nnx.state(layer))
-    changed = any(not np.array_equal(a, b) for a, b in zip(*map(jax.tree.leaves, (before, after)), strict=True))
-    return Reading(
-        {
-            **{f"variables.{path}": np.zeros(leaf.shape) for path, leaf in named(before, "").items()},
+
+    def program(filled: Arrays, x: jax.Array, seed: jax.Array) -> Arrays:
+        base, layer = _layer(subject, case, filled, seed)
+        start = layer(x) - base(x)
+        _fill(layer, filled)
+        before = jax.tree.leaves(nnx.state(layer))
+        variables = {f"variables.{path}": jnp.zeros(leaf.shape) for path, leaf in named(nnx.state(layer), "").items()}
+        merged = subject.call("merge", layer)
+        if type(merged) is not nnx.Linear:  # a subclass could still hold the adapter
+            raise BadOutputError(f"`merge` returned {described(merged)}; it must return a plain nnx.Linear")
+        return {
+            **variables,
             "variables.adapters": np.int32(len(jax.tree.leaves(nnx.state(layer, nnx.LoRAParam)))),
             "change_at_start": start,
             "output": layer(x),
             **named(nnx.state(merged), "merged"),
             "merged.output": merged(x),
-            "changed_by_merging": np.int32(changed),
+            "changed_by_merging": _differ(before, jax.tree.leaves(nnx.state(layer))),
         }
-    )
+
+    return subject.run(program, case, _to_fill(case), given(case, "x"), given(case, "seed"))
 
 
 def starting(subject: Subject, case: Case) -> Reading:
-    """The root mean square of each matrix of a fresh adapter."""
-    _, layer = _layer(subject, case, int(case.values["d_in"]))
-    return Reading({f"spread.{name}": jnp.sqrt(jnp.mean(jnp.square(getattr(layer, name)[...]))) for name in "ab"})
+    """The root mean square of each matrix of a fresh adapter, and whether another key gives another `a`."""
+
+    def program(filled: Arrays, seed: jax.Array) -> Arrays:
+        _, layer = _layer(subject, case, filled, seed)
+        _, other = _layer(subject, case, filled, seed + 1)
+        spreads = {f"spread.{name}": jnp.sqrt(jnp.mean(jnp.square(getattr(layer, name)[...]))) for name in "ab"}
+        return {**spreads, "spread.a_depends_on_rngs": _differ([layer.a[...]], [other.a[...]])}
+
+    return subject.run(program, case, _to_fill(case), given(case, "seed"))
 
 
 def training(subject: Subject, case: Case) -> Reading:
     """The adapter after three steps, whether anything else changed, and the size of the optimizer's state."""
-    values = case.values
-    x = jnp.asarray(values["x"])
-    _, layer = _layer(subject, case, x.shape[1])
-    _fill(layer, case.seed)
-    model = Stack(layer, int(values["d_out"]))
-    kind = nnx.Optimizer, "an nnx.Optimizer"
-    optimizer = subject.call("lora_optimizer", model, values["learning_rate"], returns=kind)
-    others = nnx.Not(nnx.LoRAParam)
-    before = jax.tree.map(np.asarray, nnx.state(model, others))
 
-    @nnx.jit
-    def step(model: Stack, optimizer: nnx.Optimizer) -> None:
-        gradients = nnx.grad(lambda model: jnp.mean((model(x) - 0.5) ** 2), argnums=nnx.DiffState(0, optimizer.wrt))(
-            model
-        )
-        optimizer.update(model, gradients)
+    def program(filled: Arrays, x: jax.Array, seed: jax.Array) -> Arrays:
+        _, layer = _layer(subject, case, filled, seed)
+        _fill(layer, filled)
+        model = Stack(layer, int(case.values["d_out"]))  # type: ignore[arg-type]
+        kind = nnx.Optimizer, "an nnx.Optimizer"
+        optimizer = subject.call("lora_optimizer", model, case.values["learning_rate"], returns=kind)
+        others = nnx.Not(nnx.LoRAParam)
+        before = named(nnx.state(model, others), "")
 
-    for _ in range(3):
-        step(model, optimizer)
-    after = jax.tree.map(np.asarray, nnx.state(model, others))
-    moved = {
-        path: np.int32(not np.array_equal(leaf, named(after, "")[path])) for path, leaf in named(before, "").items()
-    }
-    return Reading(
-        {
-            **{f"base_moved.{path}": flag for path, flag in moved.items()},
+        @nnx.jit
+        def step(model: Stack, optimizer: nnx.Optimizer) -> None:
+            wrt = nnx.DiffState(0, optimizer.wrt)
+            optimizer.update(model, nnx.grad(lambda model: jnp.mean((model(x) - 0.5) ** 2), argnums=wrt)(model))
+
+        for _ in range(3):
+            step(model, optimizer)
+        after = named(nnx.state(model, others), "")
+        state = [leaf for leaf in jax.tree.leaves(nnx.state(optimizer)) if leaf.ndim]
+        return {
+            **{f"base_moved.{path}": _differ([leaf], [after[path]]) for path, leaf in before.items()},
             **named(nnx.state(model, nnx.LoRAParam), "adapter"),
-            "numbers_of_state": np.int32(sum(leaf.size for leaf in jax.tree.leaves(nnx.state(optimizer)) if leaf.ndim)),
+            "numbers_of_state": np.int32(sum(leaf.size for leaf in state)),
         }
-    )
+
+    return subject.run(program, case, _to_fill(case), given(case, "x"), given(case, "seed"))
 
 
-def _layer(subject: Subject, case: Case, d_in: int) -> tuple[nnx.Linear, Any]:
+def _to_fill(case: Case) -> Arrays:
+    """The base layer and the adapter, to be filled."""
+    values: Any = case.values
+    d_in = given(case, "x").shape[1] if "x" in values else values["d_in"]
+    shapes = {"kernel": (d_in, values["d_out"]), "bias": (values["d_out"],), "a": (d_in, values["rank"]),
+              "b": (values["rank"], values["d_out"])}  # fmt: skip
+    return {name: to_fill(name, shape, "float32") for name, shape in shapes.items()}
+
+
+def _layer(subject: Subject, case: Case, filled: Arrays, seed: jax.Array) -> tuple[nnx.Linear, Any]:
     values = case.values
-    base = nnx.Linear(d_in, int(values["d_out"]), rngs=nnx.Rngs(0))
-    fill_module(base, case.seed)
-    layer = subject.call("LoRALinear", base, values["rank"], values["alpha"], nnx.Rngs(case.seed))
+    base = nnx.Linear(*filled["kernel"].shape, rngs=nnx.Rngs(0))
+    base.kernel[...], base.bias[...] = filled["kernel"], filled["bias"]  # type: ignore[index]
+    layer = subject.call("LoRALinear", base, values["rank"], values["alpha"], nnx.Rngs(jax.random.key(seed[0])))
     missing = [name for name in ("base", "a", "b") if not hasattr(layer, name)]
     if missing:
         raise BadOutputError(f"a `LoRALinear` must have `base`, `a` and `b`; yours has no `{missing[0]}`")
     return base, layer
 
 
-def _fill(layer: Any, seed: int) -> None:
+def _fill(layer: Any, filled: Arrays) -> None:
     for name in "ab":
-        variable = getattr(layer, name)
-        variable[...] = jnp.asarray(filled(name, variable.shape, np.float32, seed))
+        shape = getattr(layer, name).shape
+        if shape != filled[name].shape:
+            raise BadOutputError(f"`{name}` has shape {shape}; it must have {filled[name].shape}")
+        getattr(layer, name)[...] = filled[name]
+
+
+def _differ(before: list[Any], after: list[Any]) -> jax.Array:
+    """1 if any bit differs."""
+    return jnp.asarray(sum(jnp.any(a != b) for a, b in zip(before, after, strict=True)) > 0, jnp.int32)
 
 
 PROBES = {"adapting": adapting, "starting": starting, "training": training}

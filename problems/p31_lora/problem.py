@@ -16,12 +16,13 @@ def layer(sizes: Mapping[str, int], rng: Any) -> dict[str, Any]:
         "rank": sizes["r"],
         "alpha": 5.0,
         "learning_rate": 0.02,
+        "seed": rng.integers(0, 2**31, 1).astype("uint32"),
     }
 
 
 def wide(sizes: Mapping[str, int], rng: Any) -> dict[str, Any]:
     """A layer wide enough to measure the spread of its initial values."""
-    return {"d_in": 256, "d_out": 3, "rank": 16, "alpha": 2.0}
+    return {"d_in": 256, "d_out": 3, "rank": 16, "alpha": 2.0, "seed": rng.integers(0, 2**31, 1).astype("uint32")}
 
 
 # The root mean square of 4,096 normal numbers is known to about 1%. A wrong standard deviation is off by a factor.
