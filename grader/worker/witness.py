@@ -40,7 +40,8 @@ OPERATIONS = frozenset(
     subtract_v1 tan_v1 tan_v2 tanh_v1 tanh_v2 transpose_v1 triangular_solve_v1 tuple_v1 while_v1 xor_v1
     """.split()
 ) | {
-    "builtin.module", "builtin.unrealized_conversion_cast", "sdy.mesh", "sdy.sharding_constraint", "sdy.manual_computation", "sdy.return", "sdy.reshard",
+    "builtin.module", "builtin.unrealized_conversion_cast", "sdy.mesh", "sdy.sharding_constraint",
+    "sdy.manual_computation", "sdy.return", "sdy.reshard",
     "sdy.sharding_group", "sdy.propagation_barrier", "sdy.named_computation",
 }  # fmt: skip
 LARGEST = 1 << 28  # elements of the arguments of a program, together

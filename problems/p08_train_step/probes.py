@@ -23,7 +23,7 @@ def training(subject: Subject, case: Case) -> Reading:
     """
     values = case.values
     sizes = (values["vocab_size"], values["d_model"], values["d_ff"])
-    graphdef, parameters, rest = nnx.split(nnx.eval_shape(lambda: ToyLM(*sizes, rngs=nnx.Rngs(0))), nnx.Param, ...)
+    _graphdef, parameters, _rest = nnx.split(nnx.eval_shape(lambda: ToyLM(*sizes, rngs=nnx.Rngs(0))), nnx.Param, ...)
 
     def program(parameters: Any, token_ids: Any) -> Arrays:
         model = ToyLM(*sizes, rngs=nnx.Rngs(0))

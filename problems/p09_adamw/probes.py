@@ -38,7 +38,7 @@ def updates(subject: Subject, case: Case) -> Reading:
 
 
 def optimizing(subject: Subject, case: Case) -> Reading:
-    """The parameters of a module after five compiled steps of nnx.Optimizer. The program holds a step once for each compilation."""
+    """The parameters of a module after five steps of nnx.Optimizer. The program holds a step once for each compilation."""
 
     def program(kernel: jax.Array, gradients: jax.Array) -> Arrays:
         model = nnx.Linear(3, 2, rngs=nnx.Rngs(0))

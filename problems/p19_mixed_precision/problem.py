@@ -35,12 +35,14 @@ PROBLEM = Problem(
         Check("loss", 1, "precision", leaves="loss", tolerance=BFLOAT16),
         Check("gradient", 1, "slope", leaves="gradient", tolerance=BFLOAT16),
         exact(
-            "products in bfloat16", 2, "precision", "program.other_products.bfloat16", compare="at_most", values_tolerance=BFLOAT16,
+            "products in bfloat16", 2, "precision", "program.other_products.bfloat16", compare="at_most",
+            values_tolerance=BFLOAT16,
             advice="The value is the number of matrix products with an operand that is not bfloat16. Cast both operands before "
             "you multiply.",
         ),
         exact(
-            "sums and exponentials in float32", 2, "precision", "program.inexact.bfloat16", values_tolerance=BFLOAT16,
+            "sums and exponentials in float32", 2, "precision", "program.inexact.bfloat16",
+            values_tolerance=BFLOAT16,
             advice="The value is the number of exponentials, logarithms, roots or sums that work on bfloat16. Cast their "
             "input to float32.",
         ),
