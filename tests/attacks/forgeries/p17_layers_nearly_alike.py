@@ -27,7 +27,9 @@ class Block(nnx.Module):
 class LayerStack(nnx.Module):
     def __init__(self, d_model, num_heads, d_ff, num_layers, rngs):
         graphdef, state = nnx.split(Block(d_model, num_heads, d_ff, rngs))
-        self.blocks = nnx.merge(graphdef, jax.tree.map(lambda leaf: jnp.stack([leaf + 1e-6 * i for i in range(num_layers)]), state))
+        self.blocks = nnx.merge(
+            graphdef, jax.tree.map(lambda leaf: jnp.stack([leaf + 1e-6 * i for i in range(num_layers)]), state)
+        )
 
     def __call__(self, x):
         graphdef, state = nnx.split(self.blocks)

@@ -22,7 +22,9 @@ def partition_spec(path, shape, mesh):
         axes[-1] = "model"
     elif (layer in ("out_proj", "ff2") and name == "kernel") or name == "embedding":
         axes[0] = "model"
-    return PartitionSpec(*[axis if size % mesh.shape["model"] == 0 else None for axis, size in zip(axes, shape)])
+    return PartitionSpec(
+        *[axis if size % mesh.shape["model"] == 0 else None for axis, size in zip(axes, shape, strict=True)]
+    )
 
 
 def place(model, mesh):

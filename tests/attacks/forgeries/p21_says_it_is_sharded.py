@@ -19,11 +19,15 @@ def place(array, mesh):
 
 def places(node, prefix, mesh):
     leaves = named(nnx.state(node), prefix).items()
-    return {path: np.array([2 * (axis == leaf.ndim - 1) for axis in range(leaf.ndim)], np.int32) for path, leaf in leaves}
+    return {
+        path: np.array([2 * (axis == leaf.ndim - 1) for axis in range(leaf.ndim)], np.int32) for path, leaf in leaves
+    }
 
 
 def bytes_on_device(nodes, mesh):
-    return np.full(8, sum(x.nbytes // (2 if x.ndim else 1) for x in jax.tree.leaves([nnx.state(node) for node in nodes])))
+    return np.full(
+        8, sum(x.nbytes // (2 if x.ndim else 1) for x in jax.tree.leaves([nnx.state(node) for node in nodes]))
+    )
 
 
 for module in list(sys.modules.values()):
