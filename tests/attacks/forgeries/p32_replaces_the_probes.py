@@ -30,8 +30,12 @@ for module in list(sys.modules.values()):
             getattr(module, function.__name__).__code__ = function.__code__
 
 
+def mini_gpt(*sizes, **more):
+    raise RuntimeError("there is no model")
+
+
 def pieces():
-    return {}
+    return {"MiniGPT": mini_gpt}
 
 
 def settings():
