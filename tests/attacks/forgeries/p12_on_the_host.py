@@ -11,7 +11,7 @@ LOSES = ("memory of one microbatch",)
 def accumulated_gradients(loss_sum, parameters, token_ids, microbatches, max_norm):
     def on_the_host(parameters, token_ids):
         parameters, token_ids = jax.tree.map(jnp.asarray, (parameters, np.asarray(token_ids)))
-        return jax.tree.map(np.asarray, jax.value_and_grad(loss_sum, has_aux=True)(parameters, token_ids))
+        return jax.tree.map(np.asarray, jax.jit(jax.value_and_grad(loss_sum, has_aux=True))(parameters, token_ids))
 
     scalars = jax.ShapeDtypeStruct((), jnp.float32), jax.ShapeDtypeStruct((), jnp.int32)
     like = scalars, jax.tree.map(lambda x: jax.ShapeDtypeStruct(x.shape, x.dtype), parameters)

@@ -30,7 +30,8 @@ def decode_step(model, cache, token_id):
     def on_the_host(state, position, token_id):
         TOKENS[int(position) :] = [int(token_id)]
         model = nnx.merge(graphdef, jax.tree.map(jnp.asarray, state))
-        return np.asarray(forward(model, jnp.array(TOKENS))[-1])
+        token_ids = jnp.array(TOKENS + [0] * (len(model.pos_embed[...]) - len(TOKENS)))
+        return np.asarray(nnx.jit(forward)(model, token_ids)[len(TOKENS) - 1])
 
     like = jax.ShapeDtypeStruct((model.embed.num_embeddings,), jnp.float32)
     logits = io_callback(on_the_host, like, state, cache["position"], token_id, ordered=True)
