@@ -31,7 +31,8 @@ def values(
 
     def forward(p: Any, x: Arrays, filled: Arrays) -> Arrays:
         with filling(subject, fill, filled) as seen:
-            return {**named(call(p, x), "output"), **seen}
+            outputs: Arrays = {**named(call(p, x), "output"), **seen}
+            return outputs
 
     def with_gradient(p: Any, x: Arrays, filled: Arrays) -> Arrays:
         def projected(at: Any) -> tuple[Any, Arrays]:
@@ -41,7 +42,8 @@ def values(
 
         at = p if wrt == "parameters" else {key: x[key] for key in wrt or ()}
         slope, out = jax.grad(projected, has_aux=True)(at)
-        return out | named(slope, "gradient")
+        both: Arrays = out | named(slope, "gradient")
+        return both
 
     if wrt is None:
         return subject.run(forward, case, parameters, arrays, given)

@@ -11,10 +11,7 @@ import jax.extend
 import numpy as np
 from jax._src import sharding_impls
 from jax._src.interpreters import mlir
-from jax._src.lib import (
-    _jax,  # type: ignore[attr-defined]
-    xla_client,  # type: ignore[attr-defined]
-)
+from jax._src.lib import _jax, xla_client  # type: ignore[attr-defined]
 from jax._src.lib.mlir import ir, passmanager  # type: ignore[attr-defined]
 from jax._src.lib.mlir.dialects import hlo  # type: ignore[attr-defined]
 
@@ -56,6 +53,19 @@ def operations(module: Any) -> Iterator[Any]:
                     yield from inside(inner.operation)
 
     yield from inside(module.operation)
+
+
+def parameters(module: Any) -> list[tuple[tuple[int, ...], str]]:
+    """The shapes and element types of the parameters of a parsed module."""
+    main = ir.SymbolTable(module.operation)[_MAIN]
+    kinds = [ir.RankedTensorType(value.type) for value in main.regions[0].blocks[0].arguments]
+    return [(tuple(kind.shape), str(kind.element_type)) for kind in kinds]
+
+
+def element_type(dtype: Any) -> str:
+    """An element type as MLIR writes it."""
+    with mlir.make_ir_context():
+        return str(mlir.dtype_to_ir_type(np.dtype(dtype)))
 
 
 def compiled(module: bytes, devices: Sequence[Any]) -> Any:
