@@ -133,6 +133,11 @@ class Check:
     values_tolerance: Tolerance = FLOAT32
 
     @property
+    def is_claim(self) -> bool:
+        """Whether the check is about a program, a process or a file: about more than the values that a call returns."""
+        return self.measures or self.traced or self.read or bool(self.saved_by)
+
+    @property
     def measures(self) -> bool:
         """Whether the check is about the compiled program rather than about values."""
         return self.leaves.startswith(PROGRAM)
