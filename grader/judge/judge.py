@@ -17,7 +17,7 @@ from grader.judge.reference import Answers, cancel_all, prefetch
 from grader.judge.session import Failure, Outcome, Say, Session, run_key
 from grader.judge.submission import Submission
 from grader.judge.verdict import CheckResult, Report, Verdict
-from grader.problem import NUMERIC, Case, Check, Problem
+from grader.problem import Case, Check, Problem
 from grader.wire.compare import Mismatch, compare, error, select
 
 SHRINK_SECONDS = 1.5
@@ -67,8 +67,13 @@ class Comparison:
         return next((result for result in map(self.judge, self.problem.checks) if not result.passed), None)
 
     def misconception(self) -> Misconception | None:
-        """The misconception that reproduces the program's wrong outcomes, if there is one."""
-        return diagnose.misconception(self.reference, self.evidence)
+        """The misconception that reproduces the program's wrong outcomes, or two together, if there is one."""
+        if not self.problem.long_runs:
+            return diagnose.misconception(self.reference, self.evidence)
+        # Each answer takes a training run, so only the cases of the first failure are evidence, and no pairs are tried.
+        first = next(item for item in self.evidence if item.wrong)
+        evidence = [item for item in self.evidence if item.case.group == first.case.group]
+        return diagnose.misconception(self.reference, evidence, most_pairs=0)
 
     def outcome(self, check: Check, case: Case) -> Outcome:
         """The program's outcome of a check's probe. Checks with the same probe share one run."""
@@ -236,8 +241,7 @@ def difference(check: Check, expected: Outcome, got: Outcome) -> Mismatch | None
     if expected_leaves and not got_leaves:
         first = expected_leaves[0]
         return Mismatch("missing", first.path, str(first), "nothing", hint=_because(got.notes))
-    tolerance = NUMERIC if got.numeric and check.leaves == "gradient" else check.tolerance
-    mismatch = compare(expected_leaves, got_leaves, tolerance, check.compare)
+    mismatch = compare(expected_leaves, got_leaves, diagnose.tolerance_for(check, got), check.compare)
     if mismatch and mismatch.kind == "value" and check.words:
         words = {str(number): word for number, word in check.words.items()}
         want, have = (words.get(text, text) for text in (mismatch.expected, mismatch.got))
