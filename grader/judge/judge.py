@@ -13,12 +13,14 @@ from grader.isolation.sandbox import ForkServer
 from grader.judge import diagnose, fault, recorded
 from grader.judge import submission as submission_
 from grader.judge.diagnose import Evidence
+from grader.judge.fault import Finding
 from grader.judge.reference import Answers, cancel_all, prefetch
 from grader.judge.session import Failure, Outcome, Say, Session, run_key
 from grader.judge.submission import Submission
 from grader.judge.verdict import CheckResult, Report, Verdict
 from grader.problem import Case, Check, Problem
 from grader.wire.compare import Mismatch, compare, error, select
+from grader.wire.relation import relation, right_part
 
 SHRINK_SECONDS = 1.5
 
@@ -128,15 +130,33 @@ class Comparison:
         cases_.shrink(self.problem, case, self.seed, fails, SHRINK_SECONDS)
         return smallest
 
-    def first_faulty_submodule(self, failed: CheckResult) -> str:
-        """A sentence on the first faulty submodule; empty if the check does not compare a module's values."""
-        entry = failed.check.options.get("entry", "")
-        if not (failed.mismatch and failed.mismatch.kind == "value" and failed.check.probe == "values" and failed.case):
-            return ""
+    def first_faulty_submodule(self, failed: CheckResult) -> Finding:
+        """The first faulty submodule; nothing if the check does not compare a module's values."""
+        entry, case = failed.check.options.get("entry", ""), failed.case
+        if not (failed.mismatch and failed.mismatch.kind == "value" and failed.check.probe == "values" and case):
+            return Finding()
         if not self.problem.entry(entry).is_module:
-            return ""
+            return Finding()
+        gradient = select(self.outcome(failed.check, case).leaves, "gradient")
+        used = [leaf.path.removeprefix("gradient.") for leaf in gradient if leaf.values.any()]
         request = fault.check(entry)
-        return fault.first_faulty(self.reference.ask(request, failed.case).result(), self.outcome(request, failed.case))
+        return fault.first_faulty(
+            self.reference.ask(request, case).result(), self.outcome(request, case), used, case.sizes
+        )
+
+    def relation(self, failed: CheckResult) -> str:
+        """A sentence on how the wrong values relate to the expected ones: those of the first difference, or else of another
+        leaf of the same run. Empty if they are not related."""
+        check, mismatch, case = failed.check, failed.mismatch, failed.case
+        if mismatch is None or case is None or check.compare == "at_most" or check.words:
+            return ""
+        sides = (self.reference.ask(check, case).result(), self.outcome(check, case))
+        want, have = ({leaf.path: leaf for leaf in side.leaves} for side in sides)
+        paths = [path for path in want if path in have]
+        for path in sorted(paths, key=lambda path: path != mismatch.path):
+            if sentence := relation(want[path], have[path], check.tolerance, case.sizes):
+                return sentence if path == mismatch.path else f"In `{path}`: {sentence[0].lower()}{sentence[1:]}"
+        return right_part(want[mismatch.path], have[mismatch.path], check.tolerance) if mismatch.path in paths else ""
 
 
 def grade(
@@ -204,8 +224,11 @@ def _explain(
     if failure:
         return results, misconception, ""
     smallest = comparison.shrink(first) if options.shrink and comparison.reference.can_shrink else first
-    faulty = "" if misconception else comparison.first_faulty_submodule(smallest)
-    return [smallest if result is first else result for result in results], misconception, faulty
+    faulty = Finding() if misconception else comparison.first_faulty_submodule(smallest)
+    sentence = "" if misconception or faulty.related else comparison.relation(smallest)
+    if sentence:
+        smallest = replace(smallest, message=f"{smallest.message}. {sentence}")
+    return [smallest if result is first else result for result in results], misconception, faulty.text
 
 
 def _first_failure(results: Sequence[CheckResult]) -> CheckResult | None:

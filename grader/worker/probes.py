@@ -149,7 +149,8 @@ def compiled(subject: Subject, case: Case, *, entry: str) -> Reading:
 
 
 def submodules(subject: Subject, case: Case, *, entry: str) -> Reading:
-    """The inputs and outputs of each named submodule (`values.*`), and the gradients there (`slopes.*`). Runs eagerly.
+    """The inputs and outputs of each named submodule (`values.*`), the gradients there (`slopes.*`), and the number of its calls
+    (`calls.*`). Runs eagerly.
 
     The gradients are those of the same random projection of the output as in `values`, with respect to zeros that are added
     to each input and output.
@@ -158,6 +159,7 @@ def submodules(subject: Subject, case: Case, *, entry: str) -> Reading:
     inputs = [case.values[key] for key in subject.problem.entry(entry).arguments]
     arguments = [jnp.asarray(x) if isinstance(x, np.ndarray) else x for x in inputs]
     seen: Arrays = {}
+    calls: dict[str, int] = {}
 
     def record(name: str, value: Any) -> Any:
         if not isinstance(value, jax.core.Tracer):  # inside a loop or a nested jit, it has no single value
@@ -166,12 +168,15 @@ def submodules(subject: Subject, case: Case, *, entry: str) -> Reading:
 
     def run_with(watch: Callable[[str, Any], Any]) -> Any:
         module = nnx.merge(graphdef, parameters, rest)
-        with watching(module, watch):
-            return module(*arguments)
+        with watching(module, watch) as recorder:
+            result = module(*arguments)
+        calls.update(recorder.counts())
+        return result
 
     out = run_with(record)
+    counts = {f"calls.{path}": np.int32(count) for path, count in calls.items()}
     if not _is_float(out):
-        return Reading(seen)
+        return Reading({**seen, **counts})
     zeros = {name: jnp.zeros_like(value) for name, value in seen.items() if _is_float(value)}
 
     def projected(added: Arrays) -> Any:
@@ -184,7 +189,8 @@ def submodules(subject: Subject, case: Case, *, entry: str) -> Reading:
         slopes = jax.grad(projected)(zeros)
     except Exception:  # code that cannot be differentiated still has values
         slopes = {}
-    return Reading(seen | {name.replace("values.", "slopes.", 1): slope for name, slope in slopes.items()})
+    slopes_by_name = {name.replace("values.", "slopes.", 1): slope for name, slope in slopes.items()}
+    return Reading({**seen, **slopes_by_name, **counts})
 
 
 def filling(subject: Subject, name: str | None, seed: int, seen: Arrays) -> contextlib.AbstractContextManager[None]:

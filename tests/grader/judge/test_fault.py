@@ -3,8 +3,12 @@
 import shutil
 from pathlib import Path
 
+import numpy as np
 import pytest
 
+from grader.judge.fault import first_faulty
+from grader.judge.session import Outcome
+from grader.wire.compare import Leaf
 from tests.conftest import ROOT, Grade, misconception_name
 
 
@@ -45,7 +49,8 @@ def test_the_wiring_of_a_block_in_a_model(old: str, new: str, sentence: str, wor
 def test_a_submodule_of_a_submodule(workspace: Path, grade: Grade):
     edit(workspace / "p03_causal_mha.py", "return self.out_proj(", "return 1.01 * self.out_proj(")
     run = grade("problem", "05", "--json").json
-    assert run["part"].startswith("`attn` receives the right input but returns the wrong output. Inside it, ")
+    assert run["part"].startswith("`attn` receives the right input but returns the wrong output. ")
+    assert "Inside it, `attn.q_proj`, " in run["part"]
     assert run["earlier"] == {"problem": "p03_causal_mha", "verdict": "FAIL", "misconception": None}
     text = grade("problem", "05").out
     assert "Check problem 03 first: this problem builds on it." in text
@@ -82,3 +87,49 @@ def test_earlier_problems_that_are_right_are_not_reported(workspace: Path, grade
     run = grade("problem", "05", "--json").json
     assert run["earlier"] is None
     assert run["part"].startswith("The model as a whole receives the right input")
+
+
+def test_a_model_without_submodules_is_not_called_faulty():
+    """Its output is wrong: the report has said so."""
+
+    def outcome(out: float) -> Outcome:
+        values = {"values.(whole).call0.in0": 1.0, "values.(whole).call0.out": out, "slopes.(whole).call0.in0": out,
+                  "slopes.(whole).call0.out": 1.0}  # fmt: skip
+        return Outcome([Leaf(path, "float32", np.float32([value])) for path, value in values.items()])
+
+    assert first_faulty(outcome(2.0), outcome(3.0)).text == ""
+
+
+def test_a_submodule_that_is_never_called(workspace: Path, grade: Grade):
+    edit(workspace / "p05_gpt_block.py", "self.ln2(x)", "x * 1.1")
+    run = grade("problem", "05", "--json").json
+    assert "`ln2` is never called." in run["part"]
+
+
+def test_a_submodule_whose_parameters_are_used_directly_counts_as_called(workspace: Path, grade: Grade):
+    edit(
+        workspace / "p05_gpt_block.py",
+        "self.ff2(nnx.relu(",
+        "1.1 * (lambda h: h @ self.ff2.kernel + self.ff2.bias)(nnx.relu(",
+    )
+    assert "never called" not in grade("problem", "05", "--json").json["part"]
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "sentence"),
+    [
+        ("return self.out_proj(", "return 2 * self.out_proj(", "Every value is 2 times the expected one"),
+        ("return self.out_proj(", "return -self.out_proj(", "Every value has the wrong sign."),
+        ("return self.out_proj(", "return jnp.roll(self.out_proj(", "Every row is 1 place too late"),
+    ],
+)
+def test_how_the_wrong_output_of_a_submodule_relates_to_the_right_one(
+    old, new, sentence, workspace: Path, grade: Grade
+):
+    file = workspace / "p03_causal_mha.py"
+    line = next(line for line in file.read_text().splitlines() if old in line)
+    edit(file, line, line.replace(old, new) + (", 1, 0)" if "roll" in new else ""))
+    report = grade("problem", "05", "--json").json
+    assert report["misconception"] is None
+    assert sentence in report["part"]
+    assert sentence not in report["checks"][1]["message"]

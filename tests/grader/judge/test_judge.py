@@ -88,3 +88,13 @@ def test_a_failure_on_a_large_case_is_shrunk(grade: Grade, tmp_path):
     assert report["verdict"] == "FAIL"
     assert len(report["counterexample"]["inputs"]["token_ids"]) == 6
     assert len(report["counterexample"]["inputs"]["logits"][0]) == 5
+
+
+def test_how_wrong_numbers_relate_to_the_expected_ones(grade: Grade, tmp_path):
+    """The output is one number. The gradient shows that it is scaled."""
+    text = SOLUTION.read_text().replace("return jnp.sum", "return 0.87 * jnp.sum")
+    (tmp_path / "scaled.py").write_text(text)
+    report = grade("problem", "07", "scaled.py", "--json").json
+    first, second = [check["message"] for check in report["checks"]][:2]
+    assert "In `gradient.logits`: every value is 0.87 times the expected one." in first
+    assert "times" not in second, "one such sentence is enough"
