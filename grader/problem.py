@@ -21,6 +21,16 @@ Compare = Literal["close", "at_most"]
 
 
 @dataclass(frozen=True)
+class Difference:
+    """A value that differs from the reference's: its leaf, its index there, and both values as text."""
+
+    path: str
+    index: tuple[int, ...]
+    expected: str
+    got: str
+
+
+@dataclass(frozen=True)
 class Tolerance:
     """The largest difference from the reference's value that passes: `atol * max(1, rms of the leaf) + rtol * |expected|`.
 
@@ -93,12 +103,13 @@ class Cases:
 
     `sizes` maps each name to its possible values, simplest first: a failing case shrinks toward the first. `make` receives
     the drawn sizes and a seeded generator, and returns the inputs by name. Each new combination of sizes costs a
-    compilation, so `draws` is small.
+    compilation, so `draws` is small. `show` returns what a report shows of the inputs by name, where these say little.
     """
 
     make: Callable[[Mapping[str, int], np.random.Generator], Mapping[str, Value]]
     sizes: Mapping[str, Sequence[int]]
     draws: int = 3
+    show: Callable[[Mapping[str, Any]], Mapping[str, Any]] | None = None
 
 
 @dataclass(frozen=True)
@@ -107,7 +118,8 @@ class Check:
 
     `probe` names a function of `grader/worker/probes.py` or of the problem's own `probes.py`. It is called with `options`.
     The leaves at or below `leaves` are compared. Checks with the same probe, options and cases share one run. `words` maps
-    the numbers of a coded leaf to words for the report, and `advice` says what a failure usually means.
+    the numbers of a coded leaf to words for the report, and `advice` says what a failure usually means. `in_words` returns a
+    sentence on a wrong value of a case, for leaves whose names and indices say little.
     """
 
     name: str
@@ -120,6 +132,7 @@ class Check:
     tolerance: Tolerance = FLOAT32
     words: Mapping[int, str] = field(default_factory=dict)
     advice: str = ""
+    in_words: Callable[[Case, Difference], str] | None = None
 
 
 @dataclass(frozen=True)

@@ -51,19 +51,16 @@ def misconception(
         shared = [item for item in others if item.wrong and _shares_run(item, first)]
         return _pair(reference, [first, *shared], others, most_pairs)
     unexplained = (item for item in failures if _unexplained(reference, item, best, loosely=item is not first))
-    second = next(unexplained, None)
-    pair = _pair(reference, [second, first], [*others, first], most_pairs, best) if second else None
-    if pair:
-        return pair
+    if next_failure := next(unexplained, None):
+        pair = _pair(reference, [next_failure, first], [*others, first], most_pairs, best)
+        if pair:
+            return pair
     tied = [variant for variant in fits if len(fits[variant]) == len(fits[best])]
     if len(tied) > 1:
         best = max(tied, key=lambda variant: _agreement(reference, evidence, variant))
     found = reference.misconceptions[best]
-    return replace(found, says=found.says + _and_second(fits[best])) if fits[best] else found
-
-
-def _and_second(remaining: Sequence[str]) -> str:
-    return f" This explains the first difference; {remaining[0]} is a second." if remaining else ""
+    second = f" This explains the first difference; {fits[best][0]} is a second." if fits[best] else ""
+    return replace(found, says=found.says + second) if second else found
 
 
 def _asked(reference: Answers, item: Evidence) -> Sequence[str]:
@@ -202,7 +199,8 @@ def _pair(
         explains = all(_unexplained(reference, item, together) == [] for item in explained)
         if explains and (fits := _fits(reference, first, others, [together])):
             one, other = (ideas[name] for name in pair)
-            says = f"Two ideas together give these numbers. {one.says} {other.says}{_and_second(fits[together])}"
+            third = f" They explain the first difference; {fits[together][0]} is another." if fits[together] else ""
+            says = f"Two ideas together give these numbers. {one.says} {other.says}{third}"
             return Misconception(f"{one.name}, and {other.name}", says, "", ())
     return None
 

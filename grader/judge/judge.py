@@ -14,11 +14,12 @@ from grader.judge import diagnose, fault, recorded
 from grader.judge import submission as submission_
 from grader.judge.diagnose import Evidence
 from grader.judge.fault import Finding
+from grader.judge.printed import without_logs
 from grader.judge.reference import Answers, cancel_all, prefetch
 from grader.judge.session import Failure, Outcome, Say, Session, run_key
 from grader.judge.submission import Submission
 from grader.judge.verdict import CheckResult, Report, Verdict
-from grader.problem import Case, Check, Problem
+from grader.problem import Case, Check, Difference, Problem
 from grader.wire.compare import Mismatch, compare, error, select
 from grader.wire.relation import relation, right_part
 
@@ -77,6 +78,10 @@ class Comparison:
         evidence = [item for item in self.evidence if item.case.group == first.case.group]
         return diagnose.misconception(self.reference, evidence, most_pairs=0)
 
+    def remarks(self) -> list[str]:
+        """How the program ran, each remark once."""
+        return list(dict.fromkeys(note for item in self.evidence for note in item.outcome.notes))
+
     def outcome(self, check: Check, case: Case) -> Outcome:
         """The program's outcome of a check's probe. Checks with the same probe share one run."""
         key = (run_key(check), case)
@@ -94,9 +99,11 @@ class Comparison:
             return CheckResult(check, outcome.failure.verdict, outcome.failure.sentence(), case=shown)
         mismatch = difference(check, expected.result(), outcome)
         if mismatch is None:
-            return CheckResult(check, Verdict.PASS, "; ".join(outcome.notes), case=case)
-        message = mismatch.sentence() + _because(outcome.notes)
-        return CheckResult(check, Verdict.FAIL, message, mismatch, case)
+            return CheckResult(check, Verdict.PASS, case=case)
+        if check.in_words and mismatch.kind == "value":
+            wrong = Difference(mismatch.path, mismatch.index or (), mismatch.expected, mismatch.got)
+            mismatch = replace(mismatch, words=check.in_words(case, wrong))
+        return CheckResult(check, Verdict.FAIL, mismatch.sentence(), mismatch, case)
 
     def judge(self, check: Check) -> CheckResult:
         """The result of one check on all its cases, up to the first case that fails."""
@@ -186,8 +193,8 @@ def grade(
     if first and options.grade_imports:
         earlier = _earlier_failure(problem, submission, fork_server, first.verdict, options)
     return Report(
-        problem, submission.filename, results, misconception, frames, stdout=stdout, isolation=session.isolation,
-        seconds=monotonic() - start, fault=faulty, earlier=earlier, notes=submission.notes,
+        problem, submission.filename, results, misconception, frames, stdout=without_logs(stdout), isolation=session.isolation,
+        seconds=monotonic() - start, fault=faulty, earlier=earlier, notes=submission.notes, remarks=comparison.remarks(),
         exited=session.ended is not None and session.ended.kind == "exit",
     )  # fmt: skip
 
@@ -263,7 +270,7 @@ def difference(check: Check, expected: Outcome, got: Outcome) -> Mismatch | None
     expected_leaves, got_leaves = select(expected.leaves, check.leaves), select(got.leaves, check.leaves)
     if expected_leaves and not got_leaves:
         first = expected_leaves[0]
-        return Mismatch("missing", first.path, str(first), "nothing", hint=_because(got.notes))
+        return Mismatch("missing", first.path, str(first), "nothing")
     mismatch = compare(expected_leaves, got_leaves, diagnose.tolerance_for(check, got), check.compare)
     if mismatch and mismatch.kind == "value" and check.words:
         words = {str(number): word for number, word in check.words.items()}
@@ -275,7 +282,3 @@ def difference(check: Check, expected: Outcome, got: Outcome) -> Mismatch | None
 def refused(problem: Problem, filename: str, verdict: Verdict, message: str) -> Report:
     """The report on a file that was never run."""
     return Report(problem, filename, [CheckResult(check, verdict, message) for check in problem.checks])
-
-
-def _because(notes: Sequence[str]) -> str:
-    return f" ({'; '.join(notes)})" if notes else ""

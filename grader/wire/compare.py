@@ -52,9 +52,12 @@ class Mismatch:
     wrong: int | None = None
     total: int | None = None
     hint: str = ""
+    words: str = ""
 
     def sentence(self) -> str:
-        """The difference in one line."""
+        """The difference in one line: the problem's own words, if it has some."""
+        if self.words:
+            return self.words
         match self.kind:
             case "missing":
                 return f"`{self.path}` is missing (expected {self.expected}){self.hint}"

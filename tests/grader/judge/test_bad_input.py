@@ -88,6 +88,7 @@ FILES = {
     "NaN": Bad(body("return jnp.nan * logits.sum()"), "FAIL", "is nan, expected"),
     "infinity": Bad(body("return jnp.inf * jnp.abs(logits).sum()"), "FAIL", "is inf, expected"),
     "generator": Bad(body("yield 1.0"), "FAIL", "returned a generator"),
+    "NumPy array of bfloat16": Bad(body("return np.asarray(jnp.bfloat16(3))"), "FAIL", "is bfloat16, expected float32"),
     "array of objects": Bad(body("return np.array([None, 'a'], object)"), "FAIL", "non-numeric dtype object"),
     "array subclass": Bad(
         body("class A(np.ndarray): pass", "return np.zeros(()).view(A)"), "FAIL", "returned an A, not an array"
