@@ -212,9 +212,10 @@ def _gap(plain: Outcome, one: Outcome, other: Outcome, got: Outcome) -> float:
     for path in dict.fromkeys(path for side in sides for path in side):
         arrays = [side[path] for side in sides if path in side]
         if len(arrays) == len(sides) and len({array.shape for array in arrays}) == 1:
-            base, a, b, have = (np.nan_to_num(array.astype(np.float64)) for array in arrays)
-            away, off = float(np.linalg.norm(have - base)), float(np.linalg.norm(a + b - base - have))
-            total += min(1.0, off / away) if away else float(off > 0)
+            base, a, b, have = (np.nan_to_num(array.astype(np.complex128)) for array in arrays)
+            with np.errstate(all="ignore"):
+                away, off = float(np.linalg.norm(have - base)), float(np.linalg.norm(a + b - base - have))
+            total += off / away if off < away < float("inf") else float(off > 0)
         else:
             shapes = [side[path].shape if path in side else None for side in sides]
             total += shapes[3] != (shapes[2] if shapes[1] == shapes[0] else shapes[1])

@@ -23,6 +23,7 @@ _SHOWN = 8  # numbers of an order
 Agree = Callable[[Values, Values], bool]
 
 
+@np.errstate(all="ignore")  # `got` is untrusted: it may hold any numbers
 def relation(expected: Leaf, got: Leaf, tolerance: Tolerance, sizes: Mapping[str, int]) -> str:
     """A sentence on how all values of `got` follow from those of `expected`; empty if no relation was found.
 
@@ -96,8 +97,7 @@ def _scalar(want: float, have: float, sizes: Mapping[str, int]) -> str:
 
 
 def _factor(want: Values, have: Values, agree: Agree, sizes: Mapping[str, int]) -> str:
-    with np.errstate(all="ignore"):
-        factor = float(np.sum(want * have) / np.sum(want * want))
+    factor = float(np.sum(want * have) / np.sum(want * want))
     if not have.any() or not np.isfinite(factor) or not agree(factor * want, have):
         return ""
     if abs(factor + 1) < _CLOSE:

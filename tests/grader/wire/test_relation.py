@@ -162,3 +162,15 @@ def test_the_rows_that_are_right(rows, sentence):
     changed = TALL.copy()
     changed[rows] += normal(len(rows), 4, seed=3)
     assert right_part(leaf(TALL), leaf(changed), FLOAT32) == sentence
+
+
+anything = hnp.arrays(
+    st.sampled_from([np.float64, np.float32, np.int64, np.complex64, np.bool_]),
+    hnp.array_shapes(max_dims=3, max_side=4),
+)
+
+
+@given(anything, anything)
+def test_nothing_is_raised_whatever_the_submission_returns(want, have):
+    said(want, have, EXACT, T=3)
+    right_part(leaf(want), leaf(have), EXACT)
