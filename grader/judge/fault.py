@@ -48,15 +48,16 @@ class Finding:
 
 
 def first_faulty(
-    expected: Outcome, got: Outcome, used: Sequence[str] = (), sizes: Mapping[str, int] | None = None
+    expected: Outcome, got: Outcome, used: Sequence[str] | None = None, sizes: Mapping[str, int] | None = None
 ) -> Finding:
     """The first submodule whose inputs are right and whose output is wrong.
 
-    `used` are the parameters on which the output depends: a submodule may be used without being called.
+    `used` are the parameters on which the output depends, if known. A submodule that a transformation such as `nnx.jit` copied is
+    called unseen, but then its parameters are among them.
     """
     if expected.failure or got.failure:
         return Finding()
-    uncalled = _never_called(expected.leaves, got.leaves, used)
+    uncalled = [] if used is None else _never_called(expected.leaves, got.leaves, used)
     forward, backward = (_calls(expected.leaves, got.leaves, side) for side in ("values.", "slopes."))
     for call in forward:  # an inner call ends before the call around it, so the innermost faulty submodule comes first
         if call.right("in") and not call.right("out"):

@@ -145,7 +145,9 @@ class Comparison:
         if not self.problem.entry(entry).is_module:
             return Finding()
         gradient = select(self.outcome(failed.check, case).leaves, "gradient")
-        used = [leaf.path.removeprefix("gradient.") for leaf in gradient if leaf.values.any()]
+        used = None
+        if gradient and failed.check.options.get("wrt") == "parameters":
+            used = [leaf.path.removeprefix("gradient.") for leaf in gradient if leaf.values.any()]
         request = fault.check(entry)
         return fault.first_faulty(
             self.reference.ask(request, case).result(), self.outcome(request, case), used, case.sizes
