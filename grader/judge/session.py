@@ -1,6 +1,7 @@
 """The judge's side of a worker: asks it to load files and run probes, and turns each answer or death into an Outcome."""
 
 import json
+import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from subprocess import TimeoutExpired
@@ -15,6 +16,7 @@ from grader.isolation.level import NOTHING_RUN, Isolation
 from grader.isolation.sandbox import WorkerProcess
 from grader.judge.submission import Submission
 from grader.judge.verdict import Verdict
+from grader.paths import ROOT
 from grader.problem import PROGRAM, Case, Check, Problem
 from grader.wire.channel import ChannelClosedError, ChannelError, DeadlineExceededError, Frame, receive, send
 from grader.wire.compare import Leaf
@@ -24,6 +26,7 @@ Say = Callable[[str], None]
 Mode = Literal["trace", "run", "both"]
 Stage = Literal["saves", "probes", "restores", "reads"]
 MOST_PROGRESS = 1000  # lines of progress before an answer
+_COURSE_FILES = (str(ROOT / "grader"), str(ROOT / "problems"), "site-packages")
 EXIT_SECONDS = 5.0  # for a process to exit after it closed its channel
 START_SECONDS = 120.0  # for a worker to import JAX from a cold, busy disk
 
@@ -296,8 +299,16 @@ def failure_from(fields: dict[str, Any]) -> Failure:
             frames.append((printable(row[0])[:100], row[1], printable(row[2])[:100], printable(row[3])[:200]))
     kind = text("kind", 20)
     kind = kind if kind in _WORKER_KINDS else "raised"
-    message = text("message", 1000)
+    message = _without_course_files(text("message", 1000))
     return Failure(kind, text("type", 100), message, tuple(frames), text("caret", 200))
+
+
+def _without_course_files(message: str) -> str:
+    """A message of JAX without the sentences that name files of the course or of packages, where the error is not."""
+    if not any(folder in message for folder in _COURSE_FILES):
+        return message
+    sentences = re.split(r"(?<=[.!?])\s+", message)
+    return " ".join(sentence for sentence in sentences if not any(folder in sentence for folder in _COURSE_FILES))
 
 
 def _line(value: Any) -> str:
