@@ -260,11 +260,13 @@ def _start(module: str, sock: socket.socket, home: str, output: int | None = Non
         assert process.stdin is not None  # noqa: S101  because of PIPE
         with process.stdin as pipe:
             pipe.write(sock.share(process.pid))
-        return process
-    return subprocess.Popen(
-        command, pass_fds=[sock.fileno()], cwd=home, env=_environment(home), stdin=subprocess.DEVNULL,
-        stdout=output, stderr=error, start_new_session=True,
-    )  # fmt: skip
+    else:
+        process = subprocess.Popen(
+            command, pass_fds=[sock.fileno()], cwd=home, env=_environment(home), stdin=subprocess.DEVNULL,
+            stdout=output, stderr=error, start_new_session=True,
+        )  # fmt: skip
+    scratch.hold()  # while the process does its imports
+    return process
 
 
 def inherited() -> socket.socket:
