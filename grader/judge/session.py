@@ -21,6 +21,7 @@ from grader.wire.compare import Leaf
 
 Say = Callable[[str], None]
 MOST_PROGRESS = 1000  # lines of progress before an answer
+MOST_STEPS = 1_000_000
 EXIT_SECONDS = 5.0  # for a process to exit after it closed its channel
 START_SECONDS = 120.0  # for a worker to import JAX from a cold, busy disk
 
@@ -175,7 +176,7 @@ class Session:
             answer = receive(self.worker.sock, self._deadline)
             if answer.kind != "progress" or not self.problem.long_runs:
                 return answer
-            self.say(_line(answer.fields.get("text")))
+            self.say(_progress(answer.fields))
         raise ChannelError(f"more than {MOST_PROGRESS} lines of progress")
 
     def _death(self) -> Failure:
@@ -226,9 +227,12 @@ def failure_from(fields: dict[str, Any]) -> Failure:
     return Failure(kind, text("type", 100), message, tuple(frames), text("caret", 200))
 
 
-def _line(value: Any) -> str:
-    """An untrusted text as one short line."""
-    return " ".join(printable(value).split())[:100] if isinstance(value, str) else ""
+def _progress(fields: dict[str, Any]) -> str:
+    """The progress of a long run, in words of the grader around the worker's numbers. Raises ChannelError."""
+    match fields:
+        case {"step": int(step), "steps": int(steps), "loss": float(loss)} if 0 <= step <= steps <= MOST_STEPS:
+            return f"training: step {step:d} of {steps:d}, loss {loss:.3g}"
+    raise ChannelError("its progress is malformed")
 
 
 def _texts(value: Any) -> list[str]:

@@ -36,7 +36,7 @@ from grader.problem import Case, Problem
 from grader.wire.channel import ChannelError, Frame, receive, send
 from grader.worker import probes, second_process
 from grader.worker.pytrees import BadOutputError, to_leaves
-from grader.worker.subject import BadEntryError, Subject
+from grader.worker.subject import BadEntryError, Say, Subject
 
 MAX_MESSAGE = 1000
 
@@ -136,14 +136,18 @@ def work(sock: socket.socket, launch: Launch, runtime: ProblemRuntime, *, namesp
     isolation = confine(launch, namespaced=namespaced)
     second = second_process.fork(lambda sock: _serve(sock, runtime, None)) if runtime.wants_second_process else None
     send(sock, Frame("ready", {"isolation": isolation.encode()}))
-    _serve(sock, runtime, second, lambda text: send(sock, Frame("progress", {"text": text})))
+
+    def say(step: int, steps: int, loss: float) -> None:
+        send(sock, Frame("progress", {"step": step, "steps": steps, "loss": float(loss)}))
+
+    _serve(sock, runtime, second, say)
 
 
 def _serve(
     sock: socket.socket,
     runtime: ProblemRuntime,
     second: second_process.SecondProcess | None,
-    say: Callable[[str], None] = lambda text: None,
+    say: Say = lambda step, steps, loss: None,
 ) -> None:
     """Answers requests until the other end hangs up."""
     sources = Sources()
@@ -178,7 +182,7 @@ class WorkerState:
     runtime: ProblemRuntime
     sources: Sources
     second: second_process.SecondProcess | None
-    say: Callable[[str], None]
+    say: Say
     subjects: dict[str, Subject] = field(default_factory=dict)
     loads: dict[str, Frame] = field(default_factory=dict)
 

@@ -17,6 +17,7 @@ from grader.problem import Case, Entry, Problem
 from grader.worker.pytrees import BadOutputError, described, fill_state
 
 Arrays = dict[str, Any]
+Say = Callable[[int, int, float], None]
 
 
 class BadEntryError(Exception):
@@ -45,15 +46,15 @@ class Subject:
 
     `memo` caches everything that depends only on a case's numbers and shapes, so cases with the same shapes share one trace and
     one compilation. `elsewhere(probe, options)` runs a probe on the same file and case in a second process and returns its
-    arrays; it is None unless the problem's `probes.py` sets `SECOND_PROCESS = True`. `say(text)` reports the progress of a long
-    probe.
+    arrays; it is None unless the problem's `probes.py` sets `SECOND_PROCESS = True`. `say(step, steps, loss)` reports
+    the progress of a long run.
     """
 
     problem: Problem
     namespace: dict[str, Any]
     memo: dict[Any, Any] = field(default_factory=dict)
     elsewhere: Callable[[str, dict[str, Any]], Arrays] | None = None
-    say: Callable[[str], None] = lambda text: None
+    say: Say = lambda step, steps, loss: None
 
     def attribute(self, name: str) -> Any:
         """The function or class `name` of the file. Raises BadEntryError, which suggests a similar name."""
