@@ -125,9 +125,9 @@ class Check:
     leaves whose names and indices say little.
 
     `agrees_with` names a check on the same cases: the leaves `output` of both probes must agree, because a property of one
-    program says nothing about another. `saved_by` names a probe that runs first, in another process: the check's own probe then gets
-    nothing but the files that it left. `read` says that a process without the submission's code turns the probe's arrays and
-    files into the leaves to compare, with the function of the same name in READERS of `probes.py`.
+    program says nothing about another. `saved_by` names a probe that runs first, in another process: the check's own probe
+    then gets nothing but the files that it left. `read` says that a process without the submission's code turns the probe's
+    arrays and files into the leaves to compare, with the function of the same name in READERS of `probes.py`.
     """
 
     name: str

@@ -12,6 +12,7 @@ import numpy as np
 
 from commandline.problem_name import ProblemName
 from commandline.text import printable
+from grader.errors import WorkerStartError
 from grader.isolation.level import NOTHING_RUN, Isolation
 from grader.isolation.sandbox import WorkerProcess
 from grader.judge.submission import Submission
@@ -27,6 +28,7 @@ Mode = Literal["trace", "run", "both"]
 Stage = Literal["saves", "probes", "restores", "reads"]
 MOST_PROGRESS = 1000  # lines of progress before an answer
 _COURSE_FILES = (str(ROOT / "grader"), str(ROOT / "problems"), "site-packages")
+MOST_STEPS = 1_000_000
 EXIT_SECONDS = 5.0  # for a process to exit after it closed its channel
 START_SECONDS = 120.0  # for a worker to import JAX from a cold, busy disk
 
@@ -118,22 +120,23 @@ class Session:
     ended: Failure | None = None
     _deadline: float = field(default=0.0)
 
-    def begin(self) -> Failure | None:
-        """Waits until the worker is ready. Its own imports do not count toward the time limit."""
+    def begin(self) -> None:
+        """Waits until the worker is ready. Its own imports do not count toward the time limit. Raises WorkerStartError."""
         if self._deadline:
-            return None
+            return
         self._deadline = monotonic() + START_SECONDS
         ready = self._exchange(None, "ready")
         if isinstance(ready, Failure):
-            return ready
+            reason = (self.worker.close().strip() or ready.sentence()).splitlines()[-1]
+            raise WorkerStartError(
+                f"The worker of problem {self.problem.label} did not start: {reason}. `grade doctor` checks this machine."
+            )
         self.isolation = Isolation.decode(ready.fields["isolation"])
         self._deadline = monotonic() + self.seconds
-        return None
 
     def load(self, variant: str, submission: Submission) -> Failure | None:
         """Asks the worker to import a file under the name `variant`. Returns the reason if that fails."""
-        if failure := self.begin():
-            return failure
+        self.begin()
         fields = {"variant": variant, "sources": dict(submission.sources), "filename": submission.filename}
         answer = self._exchange(Frame("load", fields), "loaded")
         return answer if isinstance(answer, Failure) else None
@@ -190,7 +193,7 @@ class Session:
             answer = receive(self.worker.sock, self._deadline)
             if answer.kind != "progress" or not self.problem.long_runs:
                 return answer
-            self.say(_line(answer.fields.get("text")))
+            self.say(_progress(answer.fields))
         raise ChannelError(f"more than {MOST_PROGRESS} lines of progress")
 
     def _death(self) -> Failure:
@@ -203,8 +206,10 @@ class Session:
         if self.worker.killed_for:
             kind = "memory" if "memory" in self.worker.killed_for else "processes"
             return Failure(kind, message=f"stopped: {self.worker.killed_for}")
-        if code in (-6, -7, -11):  # SIGABRT, SIGBUS, SIGSEGV: how XLA ends when an allocation fails
-            return Failure("memory", message=f"it crashed (signal {-code}), probably out of memory (limit {limit})")
+        if code in (-6, -7, -11):  # SIGABRT, SIGBUS, SIGSEGV
+            if self.worker.came_near_memory_limit:  # how XLA ends when an allocation fails
+                return Failure("memory", message=f"it crashed (signal {-code}), probably out of memory (limit {limit})")
+            return Failure("exit", message=f"it crashed (signal {-code}) before returning a result")
         how = f"signal {-code}" if code < 0 else f"code {code}"
         return Failure("exit", message=f"the process exited ({how}) before returning a result; return a value instead")
 
@@ -311,9 +316,12 @@ def _without_course_files(message: str) -> str:
     return " ".join(sentence for sentence in sentences if not any(folder in sentence for folder in _COURSE_FILES))
 
 
-def _line(value: Any) -> str:
-    """An untrusted text as one short line."""
-    return " ".join(printable(value).split())[:100] if isinstance(value, str) else ""
+def _progress(fields: dict[str, Any]) -> str:
+    """The progress of a long run, in words of the grader around the worker's numbers. Raises ChannelError."""
+    match fields:
+        case {"step": int(step), "steps": int(steps), "loss": float(loss)} if 0 <= step <= steps <= MOST_STEPS:
+            return f"training: step {step:d} of {steps:d}, loss {loss:.3g}"
+    raise ChannelError("its progress is malformed")
 
 
 def _texts(value: Any) -> list[str]:

@@ -114,7 +114,7 @@ def trained(subject: Subject, case: Case) -> Reading:
     """The validation loss of a whole run, computed from its logits alone, and how its stories end."""
     with _sentences():
         session = _session(subject, case)
-        train(session, log=_ignore, on_step=_reporter(subject, session, "training"))
+        train(session, log=_ignore, on_step=_reporter(subject, session))
         state = _state(session)
         loss = _cross_entropy(
             session.functions.model(state),
@@ -147,7 +147,7 @@ def _short_run(subject: Subject, case: Case) -> tuple[Session, dict[str, Any]]:
     if key not in subject.memo:
         with _sentences():
             session = _session(subject, case, eval_every=int(case.values["steps"]) // 2)
-            train(session, log=_ignore, on_step=_reporter(subject, session, "a short run"))
+            train(session, log=_ignore, on_step=_reporter(subject, session))
             subject.memo[key] = session, _end(session)
     session_and_end: tuple[Session, dict[str, Any]] = subject.memo[key]
     return session_and_end
@@ -214,7 +214,6 @@ def _session(
 def _tried(subject: Subject, offered: dict[str, Any]) -> Pieces:
     """The pieces, checked once for all probes. Raises the same HarnessError each time if one of them fails."""
     if "tried" not in subject.memo:
-        subject.say("checking your pieces")
         try:
             subject.memo["tried"] = check_pieces(offered, Path())
         except HarnessError as error:
@@ -225,14 +224,14 @@ def _tried(subject: Subject, offered: dict[str, Any]) -> Pieces:
     return outcome
 
 
-def _reporter(subject: Subject, session: Session, what: str) -> Any:
+def _reporter(subject: Subject, session: Session) -> Any:
     """A callback that reports progress after every tenth of a run, at least five steps apart."""
     steps = session.config.steps
     often = max(steps // 10, 5)
 
     def watch(step: int, note: str) -> None:
         if step % often == 0:
-            subject.say(f"{what}: step {step} of {steps}, {note}")
+            subject.say(step, steps, session.run.metrics()[-1]["loss"])
 
     return watch
 
