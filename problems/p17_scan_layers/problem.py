@@ -22,7 +22,7 @@ PROBLEM = Problem(
     title="Layers by scan",
     builds_on=(5,),
     entries=(Entry(STACK, ("x",), construct=("d_model", "num_heads", "d_ff", "num_layers")),),
-    cases={"cases": Cases(activations, {"T": (4, 5), "H": (2, 3), "K": (3,), "F": (7,), "L": (2, 3)}, draws=2)},
+    cases={"cases": Cases(activations, {"T": (4, 5), "H": (2, 3), "K": (3,), "F": (7,), "L": (3, 4)}, draws=2)},
     checks=(
         parameters(STACK, points=1),
         *output_and_gradient(STACK, wrt="parameters", points=(2, 1), tolerance=DEEP),
