@@ -11,7 +11,7 @@ from grader.problem import Case
 from grader.worker.pytrees import BadOutputError, described
 from grader.worker.subject import Reading, Subject
 
-DRAWS = 300
+DRAWS = 600
 NEVER = 10**6
 
 
