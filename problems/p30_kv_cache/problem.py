@@ -25,6 +25,8 @@ LOGITS = Tolerance(rtol=1e-4, atol=1e-4)
 # The same step written another way may take half as many operations again. Running the prefix again takes T times as many.
 WORK = Tolerance(rtol=0.5, atol=0.0)
 BYTES = Tolerance(rtol=0.1, atol=64)
+# A step may be traced a second time, but not once for each of the five tokens or more.
+ONCE = Tolerance(rtol=0.0, atol=1.0, room=3)
 
 PROBLEM = Problem(
     title="The KV cache",
@@ -38,7 +40,7 @@ PROBLEM = Problem(
         Check("logits of the first step", 1, "decoding", leaves="logits.0", tolerance=LOGITS),
         Check("logits of every step", 4, "decoding", leaves="logits", tolerance=LOGITS),
         Check(
-            "one compilation", 1, "decoding", leaves="compilations", compare="at_most", tolerance=Tolerance(0, 1),
+            "one compilation", 1, "decoding", leaves="compilations", compare="at_most", tolerance=ONCE,
             advice="The step was compiled again for later positions. Keep the position in the cache, as an array.",
         ),
         Check("size of the cache", 1, "cost", leaves="bytes", cases="long", compare="at_most", tolerance=BYTES),
