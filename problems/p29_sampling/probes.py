@@ -37,14 +37,15 @@ def drawing(subject: Subject, case: Case) -> Reading:
 
     text = _generate(subject, case, jax.jit(model), DRAWS, NEVER)
     again = _generate(subject, case, jax.jit(model), 12, NEVER)
-    other = _generate(subject, case, jax.jit(model), 12, NEVER, seed=1)
+    # One other key may give the same text by chance if all its tokens are the same.
+    others = [_generate(subject, case, jax.jit(model), 12, NEVER, seed=seed) for seed in (1, 2, 3, 4)]
     return Reading(
         {
             "frequencies": np.bincount(np.clip(text, 0, V - 1), minlength=V).astype(np.float32) / max(1, len(text)),
             "key.same_key_same_text": np.int32(
                 np.array_equal(again, _generate(subject, case, jax.jit(model), 12, NEVER))
             ),
-            "key.other_key_other_text": np.int32(not np.array_equal(again, other)),
+            "key.other_key_other_text": np.int32(any(not np.array_equal(again, other) for other in others)),
             "key.tokens_differ": np.int32(len(set(text.tolist())) > 1),
         }
     )
