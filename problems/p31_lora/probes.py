@@ -1,5 +1,6 @@
 """Probes of problem 31: an adapted layer, its training inside a model, and its merged form. Run in workers."""
 
+from dataclasses import replace
 from typing import Any
 
 import jax
@@ -49,9 +50,13 @@ def adapting(subject: Subject, case: Case) -> Reading:
 
 
 def starting(subject: Subject, case: Case) -> Reading:
-    """The root mean square of each matrix of a fresh adapter."""
-    _, layer = _layer(subject, case, int(case.values["d_in"]))
-    return Reading({f"spread.{name}": jnp.sqrt(jnp.mean(jnp.square(getattr(layer, name)[...]))) for name in "ab"})
+    """The root mean square of each matrix of a fresh adapter, and whether other `rngs` give the same a."""
+    d_in = int(case.values["d_in"])
+    _, layer = _layer(subject, case, d_in)
+    _, other = _layer(subject, replace(case, seed=case.seed + 1), d_in)
+    same = jnp.array_equal(layer.a[...], other.a[...])
+    spreads = {f"spread.{name}": jnp.sqrt(jnp.mean(jnp.square(getattr(layer, name)[...]))) for name in "ab"}
+    return Reading({**spreads, "same_a_with_other_rngs": np.int32(same)})
 
 
 def training(subject: Subject, case: Case) -> Reading:
