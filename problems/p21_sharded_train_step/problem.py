@@ -8,12 +8,17 @@ from grader.problem import ADAM, Cases, Check, Entry, Problem, Tolerance
 
 STEPS = 3
 
+# Where rounding decides the sign of a step of Adam, the gradient is nearly 0, so the step hardly changes the loss.
+LOSSES = Tolerance(rtol=1e-4, atol=1e-4)
+
 
 def batches(sizes: Mapping[str, int], rng: Any) -> dict[str, Any]:
     """Batches whose number of rows is divisible by 4, for a model whose widths are divisible by 2."""
     V = sizes["V"]
+    token_ids = rng.integers(0, V - 1, (STEPS, sizes["B"], sizes["T"])).astype("int32")
+    token_ids[:, ::2, 2:] = V - 1  # short stories, so that a mean over stories is not one over tokens
     return {
-        "token_ids": rng.integers(0, V - 1, (STEPS, sizes["B"], sizes["T"])).astype("int32"),
+        "token_ids": token_ids,
         "pad_id": V - 1,
         "vocab_size": V,
         "d_model": sizes["D"],
@@ -39,7 +44,7 @@ PROBLEM = Problem(
         exact("optimizer sharding", 1, "sharded_training", "placed.optimizer", words=PLACES),
         exact("bytes per device", 1, "sharded_training", "bytes_on_device"),
         exact("batch sharding", 1, "sharded_training", "placed.batch", words=PLACES),
-        Check("losses equal one device's", 2, "sharded_training", leaves="losses", tolerance=ADAM),
+        Check("losses equal one device's", 2, "sharded_training", leaves="losses", tolerance=LOSSES),
         Check("parameters equal one device's", 1, "sharded_training", leaves="parameters", tolerance=ADAM),
         exact("sharding unchanged after training", 1, "sharded_training", "after", words=PLACES),
         exact("state donated", 1, "sharded_training", "donated", words={0: "kept", 1: "donated"}),

@@ -14,7 +14,8 @@ from grader.worker.pytrees import BadOutputError, fill_module, named
 from grader.worker.subject import Reading, Subject
 from grader.worker.toy_models import CallCounter, ToyLM, model_factory
 
-SHAPES = ((32, 48), (48, 32), (16, 16), (64, 7), (7, 64), (8,), (7,), (), (2, 24, 16), (3, 5), (8, 4096))
+SHAPES = ((32, 48), (48, 32), (16, 16), (64, 7), (7, 64), (17, 16), (10, 6), (8,), (7,), (),
+          (2, 24, 16), (3, 5), (8, 4096))  # fmt: skip
 
 
 def specs(subject: Subject, case: Case) -> Reading:

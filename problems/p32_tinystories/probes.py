@@ -46,6 +46,7 @@ pocket_version()
 def belonging(subject: Subject, case: Case) -> Reading:
     """Where each piece is defined: 0 in a file of the course or not given, 1 elsewhere."""
     offered = _offered(subject)
+    _need_one(offered)
     elsewhere = {
         name: not ProblemName.parse(getattr(inspect.unwrap(piece), "__module__", None) or "")
         for name, piece in offered.items()
@@ -167,6 +168,12 @@ def _offered(subject: Subject) -> dict[str, Any]:
     return offered
 
 
+def _need_one(pieces: dict[str, Any]) -> None:
+    """Raises BadOutputError if there is no piece: the harness alone is no work of the learner's."""
+    if not pieces:
+        raise BadOutputError("`pieces` gives no piece that is filled in; give at least one of yours, such as `MiniGPT`")
+
+
 def _chosen(subject: Subject, steps: int) -> dict[str, Any]:
     """The settings that `settings` returns, by their present names, with the warm-up at most half of the run.
 
@@ -199,7 +206,8 @@ def _session(
             packing="padded", activation="relu", mesh="1x1", eval_batches=1, eval_every=eval_every or steps,
             **dict[str, Any](case.values), **_chosen(subject, steps),
         )  # fmt: skip
-        return open_session(Run(Path()), config, pieces if pieces.by_name else None, log=_ignore, quiet=True)
+        _need_one(pieces.by_name)
+        return open_session(Run(Path()), config, pieces, log=_ignore, quiet=True)
 
     session = subject.once(f"session {eval_every}", case, opened)
     init = functools.partial(session.functions.init, case.seed)

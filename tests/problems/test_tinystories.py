@@ -57,6 +57,7 @@ def failing(*args: object) -> float:
         ({}, {"learning_rate": -1}, "learning_rate=-1.0 is not valid; it must be at least 0"),
         ({}, None, "must return a dictionary of numbers"),
         ([], fixed(), "must return a dictionary of pieces"),
+        ({}, fixed(), "gives no piece that is filled in"),
         ({"MiniGTP": print}, fixed(), "did you mean 'MiniGPT'"),
         ({"adamw": 3}, fixed(), "give the class or function itself"),
         ({"adamw": failing}, fixed(), "adamw of p09_adamw.py failed: ZeroDivisionError"),
