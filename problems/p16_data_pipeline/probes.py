@@ -28,8 +28,10 @@ def loading(subject: Subject, case: Case) -> Reading:
         batches.append([])
         for step in range(EPOCHS * steps):
             if shard == 0 and step in stops:
-                states[step] = _as_saved(loader.get_state())
+                states[step] = loader.get_state()
             batches[-1].append(_batch(loader, rows, B))
+    # Only now, after the loader has moved on: a state must not move with it.
+    states = {step: _as_saved(state) for step, state in states.items()}
     # The numbers of the examples read: (epochs, shards, examples of a shard)
     order = (
         np.array([np.concatenate(of_shard)[:, 0] for of_shard in batches]).reshape(shards, EPOCHS, -1).swapaxes(0, 1)
@@ -63,7 +65,7 @@ def _mixed(order: Any, B: int) -> bool:
 
 
 def _as_saved(state: Any) -> Any:
-    """A copy of the state as it would come back from disk. A state that is the live object would advance with the loader."""
+    """A copy of the state as it would come back from disk."""
     return state if isinstance(state, bytes | str) else json.loads(json.dumps(state))
 
 
