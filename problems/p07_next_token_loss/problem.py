@@ -36,8 +36,10 @@ def padded(sizes: Mapping[str, int], rng: Any) -> dict[str, Any]:
 
 
 def large(sizes: Mapping[str, int], rng: Any) -> dict[str, Any]:
-    """Logits so large that probabilities round to 0."""
-    return story(sizes, rng, real=sizes["T"], scale=200.0)
+    """Logits so large that probabilities round to 0, among them that of the first target."""
+    values = story(sizes, rng, real=sizes["T"], scale=200.0)
+    values["logits"][0, values["token_ids"][1]] = -900
+    return values
 
 
 def empty(sizes: Mapping[str, int], rng: Any) -> dict[str, Any]:
