@@ -45,6 +45,8 @@ PROBLEM = Problem(
         Check(
             "first loss near ln V", 1, "learning", leaves="distance_from_ln_V", cases="training", compare="at_most",
             tolerance=Tolerance(0.0, 0.5, room=1.5),
+            advice="A new model knows nothing, so its loss is near ln V. It is far above if the first logits are large: keep "
+            "Flax's default initialization. The loss is a mean over all tokens of the batch, in nats.",
         ),
         Check(
             "last loss near 0", 2, "learning", leaves="last_loss", cases="training", compare="at_most",
