@@ -10,8 +10,12 @@ EMBED = "TokenAndPositionEmbed"
 
 
 def shorter_than_context(sizes: Mapping[str, int], rng: Any) -> dict[str, Any]:
-    """A story of T tokens and a table with `spare` more positions than that."""
+    """A story of T tokens and a table with `spare` more positions than that.
+
+    The first and the last token of the vocabulary occur, because programs may treat them as padding.
+    """
     token_ids = rng.integers(0, sizes["V"], sizes["T"]).astype("int32")
+    token_ids[rng.choice(sizes["T"], 2, replace=False)] = 0, sizes["V"] - 1
     return {
         "vocab_size": sizes["V"],
         "max_T": sizes["T"] + sizes["spare"],
