@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
 import numpy as np
 
@@ -12,12 +12,13 @@ from grader.wire.compare import Leaf
 MAX_INPUTS = 1024
 _MODULE, _CASE, _SENT = "module", "case:", "sent:"
 
-Source = Literal["case", "filled", "sent"]
+Source = Literal["case", "filled", "positive", "sent"]
 
 
 @dataclass(frozen=True)
 class Input:
-    """An array that a program takes: one of the case's, one filled by its path, or one that the worker sent along."""
+    """An array that a program takes: one of the case's, one filled by its path (`positive`: like the state of an optimizer), or one that
+    the worker sent along."""
 
     source: Source
     name: str
@@ -80,6 +81,6 @@ def _input(row: Any) -> Input:
     if type(row) is not list or [type(part) for part in row] != [str, str, list, str]:
         raise ChannelError("a program's input is not a source, a name, a shape and a dtype")
     source, name, shape, dtype = row
-    if source not in ("case", "filled", "sent") or any(type(n) is not int or not 0 <= n < 1 << 24 for n in shape):
+    if source not in get_args(Source) or any(type(n) is not int or not 0 <= n < 1 << 24 for n in shape):
         raise ChannelError("a program's input comes from nowhere")
     return Input(source, name, tuple(shape), dtype)

@@ -178,7 +178,10 @@ class WorkerState:
     subjects: dict[str, Subject] = field(default_factory=dict)
     loads: dict[str, Frame] = field(default_factory=dict)
     readings: dict[Any, Reading] = field(default_factory=dict)
-    witness: Witness = field(default_factory=Witness)
+    witness: Witness = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.witness = Witness(self.runtime.problem.mesh)
 
     def answer(self, request: Frame) -> Frame:
         """Carries out a request."""

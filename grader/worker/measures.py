@@ -2,7 +2,7 @@
 
 import math
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -10,6 +10,8 @@ from typing import Any
 import jax
 import numpy as np
 
+from grader.problem import PROGRAM
+from grader.wire.program import Program
 from grader.worker import stablehlo
 
 _BYTES = {"pred": 1, "s8": 1, "u8": 1, "bf16": 2, "f16": 2, "s32": 4, "u32": 4, "f32": 4, "s64": 8, "f64": 8}
@@ -17,11 +19,12 @@ _BYTES = {"pred": 1, "s8": 1, "u8": 1, "bf16": 2, "f16": 2, "s32": 4, "u32": 4, 
 
 @dataclass(frozen=True, eq=False)
 class Compiled:
-    """A compiled program on its devices."""
+    """A compiled program on its devices. `mesh` is the shape of the mesh on which placements are described."""
 
+    program: Program
     executable: Any
     devices: list[Any]
-    module: bytes
+    mesh: tuple[int, ...]
 
     def __call__(self, arguments: list[Any]) -> list[Any]:
         """The outputs, each as one array."""
@@ -30,31 +33,34 @@ class Compiled:
             return [shards[0] for shards in results.disassemble_into_single_device_arrays()]
         placed = [jax.device_put(x, s) for x, s in zip(arguments, self.shardings("parameter"), strict=True)]
         results = self.executable.execute_sharded(placed)
-        outputs = zip(results.disassemble_into_single_device_arrays(), self.shardings("output"), strict=True)
-        return [_assembled(shards, sharding) for shards, sharding in outputs]
+        outputs = zip(
+            self.output_shapes, self.shardings("output"), results.disassemble_into_single_device_arrays(), strict=True
+        )
+        return [
+            jax.make_array_from_single_device_arrays(shape, sharding, shards) for shape, sharding, shards in outputs
+        ]
 
     def shardings(self, which: str) -> list[Any]:
         """The shardings of the parameters or of the outputs (`which`)."""
+        if len(self.devices) == 1:
+            arrays = self.program.inputs if which == "parameter" else self.program.outputs
+            return [jax.sharding.SingleDeviceSharding(self.devices[0])] * len(arrays)
         return stablehlo.shardings(getattr(self.executable, f"get_{which}_shardings")() or [], self.devices)
 
     @cached_property
     def parsed(self) -> Any:
         """The program as it was traced."""
-        return stablehlo.parsed(self.module)
+        return stablehlo.parsed(self.program.module)
+
+    @cached_property
+    def output_shapes(self) -> list[tuple[int, ...]]:
+        """The shapes of the outputs."""
+        return stablehlo.result_shapes(self.parsed)
 
     @cached_property
     def text(self) -> str:
         """The optimized program."""
         return str(self.executable.hlo_modules()[0].to_string())
-
-
-def _assembled(shards: list[Any], sharding: Any) -> Any:
-    first = shards[0]
-    if sharding.is_fully_replicated:
-        return first
-    counts = sharding.shard_shape((1 << 20,) * first.ndim)
-    shape = tuple(n * ((1 << 20) // part) for n, part in zip(first.shape, counts, strict=True))
-    return jax.make_array_from_single_device_arrays(shape, sharding, shards)
 
 
 def _temporary_bytes(compiled: Compiled) -> Any:
@@ -78,6 +84,49 @@ def _gathered_bytes(compiled: Compiled) -> Any:
     for dtype, shape in re.findall(r"= (?:\()?(\w+)\[([\d,]*)\][^=]* all-gather(?:-start)?\(", compiled.text):
         total += _BYTES.get(dtype, 4) * math.prod(int(n) for n in shape.split(",") if n)
     return np.int64(total)
+
+
+def _placed(compiled: Compiled) -> dict[str, Any]:
+    """For each axis of each input and output, the mesh axes over which it is split, as numbers of `grader.checks.PLACES`.
+
+    What counts is which device holds which slice. An input for which a program on several devices names no place is on one.
+    """
+    inputs, outputs = compiled.program.inputs, compiled.program.outputs
+    said = stablehlo.says_where(compiled.parsed)
+    before = zip(inputs, compiled.shardings("parameter"), said, strict=True)
+    after = zip(outputs, compiled.output_shapes, compiled.shardings("output"), strict=True)
+    return {
+        f"inputs.{item.name}": _place(item.shape, sharding, compiled)
+        if sure
+        else np.full(len(item.shape), -1, np.int32)
+        for item, sharding, sure in before
+    } | {f"outputs.{name}": _place(shape, sharding, compiled) for name, shape, sharding in after}
+
+
+def _place(shape: tuple[int, ...], sharding: Any, compiled: Compiled) -> Any:
+    mesh = compiled.mesh
+    if len(compiled.devices) != math.prod(mesh):
+        return np.full(len(shape), -1, np.int32)
+    where = sharding.devices_indices_map(shape)
+    codes = []
+    for axis in range(len(shape)):
+        starts = np.array([where[device][axis].start or 0 for device in compiled.devices]).reshape(mesh)
+        codes.append(sum(1 << number for number in range(len(mesh)) if np.ptp(starts, axis=number).any()))
+    return np.array(codes, np.int32)
+
+
+def _bytes_on_device(compiled: Compiled) -> Any:
+    """The bytes of the inputs that each device holds."""
+    inputs = zip(compiled.program.inputs, compiled.shardings("parameter"), strict=True)
+    sizes = [math.prod(s.shard_shape(item.shape)) * jax.numpy.dtype(item.dtype).itemsize for item, s in inputs]
+    return np.int64(sum(sizes))
+
+
+def _donated(compiled: Compiled) -> dict[str, Any]:
+    """For each input, 1 if an output takes over its memory, else 0."""
+    header = compiled.text.partition("\n")[0]
+    numbers = re.findall(r"\{[\d, ]*\}: \((\d+), \{[\d, ]*\}, (?:may|must)-alias\)", header)
+    return {item.name: np.int32(str(n) in numbers) for n, item in enumerate(compiled.program.inputs)}
 
 
 def _carried_bytes(compiled: Compiled) -> Any:
@@ -117,12 +166,26 @@ def _other_products_bfloat16(compiled: Compiled) -> Any:
     )
 
 
+# Each returns a number, or numbers by name.
 MEASURES: Mapping[str, Callable[[Compiled], Any]] = {
     "temporary_bytes": _temporary_bytes,
     "operations": _operations,
     "flops": _multiplications,
     "gathered_bytes": _gathered_bytes,
+    "placed": _placed,
+    "bytes_on_device": _bytes_on_device,
+    "donated": _donated,
     "carried_bytes": _carried_bytes,
     "inexact.bfloat16": _inexact_bfloat16,
     "other_products.bfloat16": _other_products_bfloat16,
 }
+
+
+def measure(compiled: Compiled, names: Sequence[str]) -> dict[str, Any]:
+    """The leaves `program.*` that are called `names`, or are below one of them, or beside one in the same measure."""
+    found: dict[str, Any] = {}
+    for key, function in MEASURES.items():
+        if any(f"{name}.".startswith(f"{key}.") for name in names):
+            value = function(compiled)
+            found |= {f"{key}.{name}": one for name, one in value.items()} if isinstance(value, dict) else {key: value}
+    return {PROGRAM + name: value for name, value in found.items()}

@@ -45,6 +45,24 @@ def parsed(module: bytes) -> Any:
         return _jax.mlir.deserialize_portable_artifact(module)
 
 
+def result_shapes(module: Any) -> list[tuple[int, ...]]:
+    """The shapes of the outputs of a parsed program."""
+    kinds = ir.FunctionType(ir.TypeAttr(_main(module).attributes["function_type"]).value).results
+    return [tuple(ir.RankedTensorType(kind).shape) for kind in kinds]
+
+
+def says_where(module: Any) -> list[bool]:
+    """Whether a parsed program says, for each of its parameters, where it is placed."""
+    main = _main(module)
+    if "arg_attrs" not in main.attributes:
+        return [False] * len(ir.FunctionType(ir.TypeAttr(main.attributes["function_type"]).value).inputs)
+    return ["sdy.sharding" in ir.DictAttr(one) for one in ir.ArrayAttr(main.attributes["arg_attrs"])]
+
+
+def _main(module: Any) -> Any:
+    return ir.SymbolTable(module.operation)[_MAIN].operation
+
+
 def operations(module: Any) -> Iterator[Any]:
     """Every operation of a parsed module, those inside loops and functions included. Each occurs once, however often it runs."""
 
