@@ -4,7 +4,7 @@ Neither is believed about itself. The worker gets no array of a case, unless its
 the submission's Python. Equal programs are run once on a case: the cache holds what a witness returned for them.
 """
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from grader.isolation.job import Job
@@ -17,6 +17,8 @@ from grader.judge.session import (
     Outcome,
     Say,
     Session,
+    Stage,
+    in_stages,
     measured,
     outcome_of,
     probe_frame,
@@ -40,6 +42,7 @@ class Examiner:
     say: Say = lambda text: None
     _witness: Session | None = None
     _history: dict[str, None] = field(default_factory=dict)
+    _saved: dict[Any, Outcome] = field(default_factory=dict)
     _programs: dict[Any, Frame | Failure] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
@@ -51,24 +54,52 @@ class Examiner:
 
     def load(self, submission: Submission) -> Failure | None:
         """Imports the submission. Returns the reason if that fails."""
+        self.submission = submission
         return self.worker.load("", submission)
 
     def probe(self, check: Check, case: Case) -> Outcome:
         """The outcome of a check's probe on a case."""
-        program = self._program(check, case)
-        if isinstance(program, Failure):
-            return Outcome(failure=program)
-        if program.kind == "untraceable":
-            if check.traced or check.measures:
-                return Outcome(notes=_notes(program))
-            return self.worker.run(probe_frame("", check, case, "run"))
-        return self._run(program, check, case)
+        return in_stages(check, case, "run", (), lambda stage, frame: self._ask(stage, frame, check, case))
 
     def close(self) -> str:
         """Kills both processes. Returns what the worker printed."""
         if self._witness:
             self._witness.worker.close()
         return self.worker.worker.close()
+
+    def _ask(self, stage: Stage, frame: Frame, check: Check, case: Case) -> Outcome:
+        if stage == "saves":
+            key = (check.saved_by, case)
+            if key not in self._saved:
+                self._saved[key] = self.worker.run(frame)
+            return self._saved[key]
+        if stage == "restores":
+            return self._in_fresh_process(frame)
+        return self._by_witness(frame) if stage == "reads" else self._probe(frame, check, case)
+
+    def _in_fresh_process(self, frame: Frame) -> Outcome:
+        """The outcome of a request to a process that has loaded the submission and has seen nothing else."""
+        fresh = Session(self.problem, self.fork_server.worker(self.job), self.seconds, self.say)
+        try:
+            failure = fresh.load("", self.submission)
+            return Outcome(failure=failure) if failure else fresh.run(frame)
+        finally:
+            fresh.worker.close()
+
+    def _probe(self, frame: Frame, check: Check, case: Case) -> Outcome:
+        program = self._program(check, case)
+        if isinstance(program, Failure):
+            return Outcome(failure=program)
+        if program.kind == "untraceable":
+            if check.traced or (check.measures and _notes(program)):
+                return Outcome(notes=_notes(program))
+            answer = self.worker.ask(frame, "reading", "program")
+            if isinstance(answer, Failure):
+                return Outcome(failure=answer)
+            if answer.kind == "reading":
+                return replace(outcome_of(answer), traced=False)
+            program = answer  # it takes what the worker computed
+        return self._run(program, check, case)
 
     def _program(self, check: Check, case: Case) -> Frame | Failure:
         """The program of a probe. Cases with the same sizes have the same one."""
@@ -92,20 +123,21 @@ class Examiner:
         stored = cache.read(key)
         if stored:
             return outcome_of(_with_notes(stored, program))
-        if self._witness is None or self._witness.ended:
-            self._renew_witness()
-        assert self._witness is not None  # noqa: S101  just made
-        outcome = self._witness.run(frame)
-        if outcome.failure and self._witness.ended:
-            return Outcome(failure=_of_program(outcome.failure))
+        outcome = self._by_witness(frame)
+        if self._witness and self._witness.ended:
+            return outcome
         cache.write(key, frame_of(outcome))
         return outcome_of(_with_notes(frame_of(outcome), program))
 
-    def _renew_witness(self) -> None:
-        if self._witness:
-            self._witness.worker.close()
-        self._witness = Session(self.problem, self.fork_server.worker(self.job), self.seconds)
-        self._witness.begin()
+    def _by_witness(self, frame: Frame) -> Outcome:
+        """The outcome of a request to the witness. A witness that has ended is replaced."""
+        if self._witness is None or self._witness.ended:
+            if self._witness:
+                self._witness.worker.close()
+            self._witness = Session(self.problem, self.fork_server.worker(self.job), self.seconds)
+        failure = self._witness.begin()
+        outcome = Outcome(failure=failure) if failure else self._witness.run(frame)
+        return Outcome(failure=_of_program(outcome.failure)) if outcome.failure and self._witness.ended else outcome
 
 
 def _of_program(failure: Failure) -> Failure:

@@ -9,7 +9,7 @@ from grader.errors import CourseError
 from grader.isolation.job import Job, Limits
 from grader.isolation.sandbox import WorkerProcess
 from grader.judge import cache
-from grader.judge.session import Failure, Outcome, Session, measured, outcome_of, probe_frame, run_key
+from grader.judge.session import Failure, Outcome, Session, in_stages, measured, outcome_of, probe_frame, run_key
 from grader.judge.submission import Submission, reference
 from grader.paths import SOLUTIONS
 from grader.problem import Case, Check, Problem
@@ -103,14 +103,19 @@ class Reference:
 
     def _answer(self, check: Check, case: Case, variant: str) -> Outcome:
         sources = self.submission(variant).sources
-        frame = probe_frame("", check, case, "both", measured(self.problem, check))
+        measures = measured(self.problem, check)
+        how = [check.saved_by, str(check.read)]
+        frame = probe_frame("", check, case, "both", measures)
         parts = (part for item in sorted(sources.items()) for part in item)
-        key = cache.digest([cache.environment(), *self._definition, *parts, encode(frame)])
+        key = cache.digest([cache.environment(), *self._definition, *parts, *how, encode(frame)])
         cached = cache.read(key)
         if cached:
             return outcome_of(cached)
         failed = self._load(variant)
-        outcome = failed or self._require_session().run(_with_variant(frame, variant))
+        outcome = failed or in_stages(
+            check, case, "both", measures,
+            lambda stage, frame: self._require_session().run(_with_variant(frame, variant)),
+        )  # fmt: skip
         if self._closed:
             return outcome
         if not variant and outcome.failure:

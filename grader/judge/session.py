@@ -18,9 +18,11 @@ from grader.judge.verdict import Verdict
 from grader.problem import PROGRAM, Case, Check, Problem
 from grader.wire.channel import ChannelClosedError, ChannelError, DeadlineExceededError, Frame, receive, send
 from grader.wire.compare import Leaf
+from grader.wire.program import CASE
 
 Say = Callable[[str], None]
 Mode = Literal["trace", "run", "both"]
+Stage = Literal["saves", "probes", "restores", "reads"]
 MOST_PROGRESS = 1000  # lines of progress before an answer
 EXIT_SECONDS = 5.0  # for a process to exit after it closed its channel
 START_SECONDS = 120.0  # for a worker to import JAX from a cold, busy disk
@@ -140,6 +142,10 @@ class Session:
         """
         return self._exchange(probe_frame(variant, check, without_arrays(case), "trace"), "program", "untraceable")
 
+    def ask(self, request: Frame, *expected: str) -> Frame | Failure:
+        """The answer to a request, of one of these kinds."""
+        return self._exchange(request, *expected)
+
     def run(self, request: Frame) -> Outcome:
         """The outcome of a request that a worker answers with numbers."""
         answer = self._exchange(request, "reading")
@@ -222,6 +228,30 @@ class ArrayShape:
     dtype: str
 
 
+def read_frame(check: Check, case: Case, leaves: Sequence[Leaf]) -> Frame:
+    """The request to turn what a probe returned into the leaves to compare."""
+    frame = probe_frame("", check, case, "run")
+    return Frame("read", frame.fields, [*(replace(leaf, path=CASE + leaf.path) for leaf in frame.leaves), *leaves])
+
+
+def in_stages(
+    check: Check, case: Case, mode: Mode, measures: Sequence[str], ask: Callable[[Stage, Frame], Outcome]
+) -> Outcome:
+    """The outcome of a check's probe on a case, with what runs before and after it. `ask` sends a request to a process."""
+    frame = probe_frame("", check, case, mode, measures)
+    if check.saved_by:
+        saved = ask("saves", probe_frame("", replace(check, probe=check.saved_by, options={}), case, "run"))
+        if saved.failure:
+            return saved
+        # Nothing that the run could be repeated from: no seed.
+        restoring = probe_frame("", check, replace(case, seed=0), "run")
+        frame = Frame("probe", restoring.fields, [*restoring.leaves, *saved.leaves])
+    outcome = ask("restores" if check.saved_by else "probes", frame)
+    if check.read and not outcome.failure:
+        return ask("reads", read_frame(check, case, outcome.leaves))
+    return outcome
+
+
 def without_arrays(case: Case) -> Case:
     """The case without the numbers of its arrays, and without the seed, from which its parameters are drawn."""
     values = {key: ArrayShape(value.shape, str(value.dtype)) if isinstance(value, np.ndarray) else value
@@ -246,7 +276,8 @@ def outcome_of(frame: Frame) -> Outcome:
 
 def run_key(check: Check) -> str:
     """A text that is equal for checks that share one run of their probe."""
-    return json.dumps([check.probe, dict(check.options), check.cases], sort_keys=True)
+    how = [check.probe, dict(check.options), check.cases, check.saved_by, check.read]
+    return json.dumps(how, sort_keys=True)
 
 
 def failure_from(fields: dict[str, Any]) -> Failure:

@@ -10,7 +10,8 @@ from grader.wire.channel import ChannelError, Frame
 from grader.wire.compare import Leaf
 
 MAX_INPUTS = 1024
-_MODULE, _CASE, _SENT = "module", "case:", "sent:"
+CASE = "case:"  # the prefix of a case's arrays in a request that also holds other arrays
+_MODULE, _SENT = "module", "sent:"
 
 Source = Literal["case", "filled", "positive", "sent"]
 
@@ -52,7 +53,7 @@ class Program:
 
 def request(program: Frame, values: dict[str, Any], seed: int, measures: Sequence[str]) -> Frame:
     """The request to a witness: run this program on a case, and measure it. `values` are the case's, by name."""
-    case = [Leaf(_CASE + key, str(x.dtype), x) for key, x in values.items() if isinstance(x, np.ndarray)]
+    case = [Leaf(CASE + key, str(x.dtype), x) for key, x in values.items() if isinstance(x, np.ndarray)]
     fields = {key: program.fields.get(key) for key in ("inputs", "outputs", "devices")}
     return Frame("run", {**fields, "seed": seed, "measures": list(measures)}, [*program.leaves, *case])
 
@@ -73,7 +74,7 @@ def decode(frame: Frame) -> tuple[Program, dict[str, np.ndarray[Any, Any]]]:
         for path, leaf in leaves.items()
         if path.startswith(_SENT)
     ]
-    case = {path.removeprefix(_CASE): leaf.values for path, leaf in leaves.items() if path.startswith(_CASE)}
+    case = {path.removeprefix(CASE): leaf.values for path, leaf in leaves.items() if path.startswith(CASE)}
     return Program(module.values.tobytes(), [_input(row) for row in rows], outputs, devices, sent=sent), case
 
 

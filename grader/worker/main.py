@@ -35,8 +35,9 @@ from grader.isolation.job import Launch
 from grader.isolation.sandbox import inherited
 from grader.problem import Case, Problem
 from grader.wire.channel import ChannelError, Frame, receive, send
-from grader.wire.program import decode
-from grader.worker import probes, second_process
+from grader.wire.program import CASE, decode
+from grader.worker import probes
+from grader.worker.files import FILE, packed, unpacked
 from grader.worker.pytrees import BadOutputError, to_leaves
 from grader.worker.subject import BadEntryError, Reading, Subject, static
 from grader.worker.tracing import Given, UntraceableError
@@ -92,7 +93,7 @@ class ProblemRuntime:
 
     problem: Problem
     probes: Mapping[str, Callable[..., Any]]
-    wants_second_process: bool
+    readers: Mapping[str, Callable[..., Any]]
 
 
 @functools.cache
@@ -100,7 +101,7 @@ def prepare(name: str) -> ProblemRuntime:
     """Imports a problem and its probes. Creates no array, so this process can still be forked afterwards."""
     module = catalog.probes_module(name)
     by_name = {**probes.GENERIC, **getattr(module, "PROBES", {})}
-    return ProblemRuntime(catalog.load(name), by_name, getattr(module, "SECOND_PROCESS", False))
+    return ProblemRuntime(catalog.load(name), by_name, getattr(module, "READERS", {}))
 
 
 def main() -> None:
@@ -130,21 +131,19 @@ def work(sock: socket.socket, launch: Launch, runtime: ProblemRuntime, *, namesp
         jax.config.update("jax_num_cpu_devices", job.devices)  # type: ignore[no-untyped-call]
     jax.config.update("jax_traceback_in_locations_limit", 0)  # type: ignore[no-untyped-call]
     isolation = confine(launch, namespaced=namespaced)
-    second = second_process.fork(lambda sock: _serve(sock, runtime, None)) if runtime.wants_second_process else None
     send(sock, Frame("ready", {"isolation": isolation.encode()}))
-    _serve(sock, runtime, second, lambda text: send(sock, Frame("progress", {"text": text})))
+    _serve(sock, runtime, lambda text: send(sock, Frame("progress", {"text": text})))
 
 
 def _serve(
     sock: socket.socket,
     runtime: ProblemRuntime,
-    second: second_process.SecondProcess | None,
     say: Callable[[str], None] = lambda text: None,
 ) -> None:
     """Answers requests until the other end hangs up."""
     sources = Sources()
     sys.meta_path.insert(0, sources)
-    state = WorkerState(runtime, sources, second, say)
+    state = WorkerState(runtime, sources, say)
     # Freed when a submission runs out of memory, so that this process can still report it: the traceback keeps all that the
     # submission allocated alive. Never written, so it takes no physical memory.
     reserve: list[Any] = []
@@ -173,10 +172,8 @@ class WorkerState:
 
     runtime: ProblemRuntime
     sources: Sources
-    second: second_process.SecondProcess | None
     say: Callable[[str], None]
     subjects: dict[str, Subject] = field(default_factory=dict)
-    loads: dict[str, Frame] = field(default_factory=dict)
     readings: dict[Any, Reading] = field(default_factory=dict)
     witness: Witness = field(init=False)
 
@@ -189,26 +186,24 @@ class WorkerState:
         if request.kind == "load":
             namespace = self.sources.install(problem.name, fields["sources"], fields["filename"])
             self.subjects[fields["variant"]] = Subject(problem, namespace, say=self.say)
-            self.loads[fields["variant"]] = request
             return Frame("loaded")
         if request.kind == "examples":
             return Frame("examples", {"failures": _false_examples(fields["page"])})
         if request.kind == "run":
             return self._run_program(request)
-        return self._probe(request)
+        return self._read(request) if request.kind == "read" else self._probe(request)
 
     def _probe(self, request: Frame) -> Frame:
         """Traces a probe's program, or runs the probe on the numbers of a case, or does both (for references only)."""
         fields, mode = request.fields, request.fields["mode"]
-        leaves: dict[str, Any] = {leaf.path: leaf.values for leaf in request.leaves}
+        leaves: dict[str, Any] = {leaf.path: leaf.values for leaf in request.leaves if not leaf.path.startswith(FILE)}
         leaves |= {
             key: Given("case", key, tuple(shape), dtype) for key, (shape, dtype) in fields.get("arrays", {}).items()
         }
         values = leaves | fields["scalars"]
         case = Case({key: values[key] for key in fields["order"]}, seed=fields["seed"])
         subject = self.subjects[fields["variant"]]
-        if self.second:
-            subject.elsewhere = functools.partial(self.second.probe, self.loads[fields["variant"]], request)
+        subject.received = unpacked(request.leaves)
         probe = functools.partial(self.runtime.probes[fields["probe"]], subject, case, **fields["options"])
         try:
             if mode == "run" or hasattr(probe.func, "eager"):
@@ -223,15 +218,23 @@ class WorkerState:
                 return Frame("untraceable", {"note": str(error)})
             subject.eager = True
             reading = probe()
-        if reading.program is None:
-            arrays = reading.arrays
-        elif mode == "trace":
-            return replace(reading.program, notes=reading.notes).frame()
-        else:
-            arrays = self.witness.run(reading.program, case, fields["measures"])
         traced = reading.program is not None
+        if reading.program and mode != "both":
+            return replace(reading.program, notes=reading.notes).frame()
+        arrays = self.witness.run(reading.program, case, fields["measures"]) if reading.program else reading.arrays
+        files = packed(reading.files) if reading.files else []
         notes = {"notes": reading.notes, "numeric": reading.numeric, "traced": traced}
-        return Frame("reading", notes, to_leaves(arrays))
+        return Frame("reading", notes, [*to_leaves(arrays), *files])
+
+    def _read(self, request: Frame) -> Frame:
+        """Turns the arrays and files of a probe into the leaves to compare, in a process that may have loaded no submission."""
+        fields = request.fields
+        arrays = {leaf.path: leaf.values for leaf in request.leaves if not leaf.path.startswith((CASE, FILE))}
+        known = {leaf.path.removeprefix(CASE): leaf.values for leaf in request.leaves if leaf.path.startswith(CASE)}
+        values = known | fields["scalars"]
+        case = Case({key: values[key] for key in fields["order"]}, seed=fields["seed"])
+        reading = self.runtime.readers[fields["probe"]](arrays, unpacked(request.leaves), case)
+        return Frame("reading", {"notes": reading.notes, "numeric": False, "traced": False}, to_leaves(reading.arrays))
 
     def _run_program(self, request: Frame) -> Frame:
         """Runs a program that another process traced."""
@@ -249,8 +252,6 @@ def _describe(error: BaseException, files: set[str]) -> dict[str, Any]:
         if frame.filename in files
     ]
     kind, message = "raised", _first_paragraph(error)
-    if isinstance(error, second_process.SecondProcessError):
-        return error.fields
     if isinstance(error, SyntaxError) and error.filename in files:
         kind = "syntax"
         frames = [[error.filename or "", error.lineno or 0, "", (error.text or "").rstrip("\n")[:200]]]

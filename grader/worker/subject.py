@@ -40,6 +40,7 @@ class Reading:
     notes: list[str] = field(default_factory=list)
     numeric: bool = False  # the gradient was computed by finite differences, which are less exact
     program: Program | None = None  # gives the arrays when a witness runs it
+    files: Path | None = None  # a folder, whose files are sent along
 
 
 @dataclass
@@ -48,15 +49,15 @@ class Subject:
 
     `eager` says that this process knows the numbers of the case and runs the code itself, because it cannot be traced; what
     it then measures of itself is worth nothing. `memo` caches everything that depends only on a case's numbers and shapes.
-    `elsewhere(probe, options)` runs a probe on the same file and case in a second process and returns its arrays; it is None
-    unless the problem's `probes.py` sets `SECOND_PROCESS = True`. `say(text)` reports the progress of a long probe.
+    `received` is the folder of files that another process left for this probe. `say(text)` reports the progress of a long
+    probe.
     """
 
     problem: Problem
     namespace: dict[str, Any]
     eager: bool = False
     memo: dict[Any, Any] = field(default_factory=dict)
-    elsewhere: Callable[[str, dict[str, Any]], Arrays] | None = None
+    received: Path | None = None
     say: Callable[[str], None] = lambda text: None
 
     def attribute(self, name: str) -> Any:

@@ -6,33 +6,51 @@ from unittest.mock import patch
 import jax
 import jax.numpy as jnp
 import numpy as np
+import optax
 from flax import nnx
 
 from grader.problem import Case
-from grader.worker.pytrees import BadOutputError, fill_module
-from grader.worker.subject import Reading, Subject
+from grader.worker.pytrees import BadOutputError, fill_module, fill_state, named
+from grader.worker.subject import Arrays, Reading, Subject, eager
+from grader.worker.tracing import sent, trace
 
 
+@eager
 def learning(subject: Subject, case: Case) -> Reading:
-    """The first and last loss of a run, the tokens that the trained model gives, and the first loss of given parameters."""
+    """The first loss of a run, the first loss of given parameters, and what the trained model makes of every token.
+
+    The submission's process trains. Its losses are what it says; what the parameters are worth is computed where it never ran.
+    """
     token_ids = jnp.asarray(case.values["token_ids"])
-    V = int(case.values["vocab_size"])
+    V = int(case.values["vocab_size"])  # type: ignore[arg-type]
     given = subject.constructor("AToA", case)()
     fill_module(given, case.seed)
     with patch.object(nnx.Optimizer, "update", autospec=True, side_effect=nnx.Optimizer.update) as update:
         first = _learn(subject, given, token_ids[:1])
     model: Any = subject.constructor("AToA", case)()
     losses = _learn(subject, model, token_ids)
-    return Reading(
-        {
-            "first_loss": first[0],
-            "distance_from_ln_V": jnp.abs(losses[0] - np.log(V)),
-            "last_loss": jnp.abs(losses[-1]),
-            "repeats": jnp.argmax(model(jnp.arange(V)), -1),
+    graphdef, state = nnx.split(model)
+    said = {"first_loss": first[0], "distance_from_ln_V": jnp.abs(losses[0] - np.log(V)), "said": losses[-1]}
+
+    def program(state: Any, said: Arrays) -> Arrays:
+        every = jnp.arange(V)
+        logits = nnx.merge(graphdef, state)(every)
+        loss = optax.softmax_cross_entropy_with_integer_labels(logits, every).mean()
+        return {
+            "first_loss": said["first_loss"],
+            "distance_from_ln_V": said["distance_from_ln_V"],
+            "last_loss": jnp.maximum(loss, jnp.abs(said["said"])),
+            "repeats": jnp.argmax(logits, -1),
             # No check compares this leaf. It tells a step that never updates from one whose updates are lost.
             "updates": np.int32(update.call_count),
         }
-    )
+
+    state = fill_state(state, lambda path, shape, dtype: sent(path, _at(state, path)))
+    return Reading(program=trace(program, state, {name: sent(name, value) for name, value in said.items()}))
+
+
+def _at(state: Any, path: str) -> Any:
+    return named(state, "")[path]
 
 
 def _learn(subject: Subject, model: nnx.Module, token_ids: jax.Array) -> jax.Array:

@@ -9,7 +9,7 @@ import tiktoken
 
 from grader.problem import Case
 from grader.worker.pytrees import BadOutputError, described, named
-from grader.worker.subject import Reading, Subject
+from grader.worker.subject import Reading, Subject, eager
 
 # The pattern by which GPT-2 splits text into words before it merges pairs.
 WORDS = r"""'(?:[sdmt]|ll|ve|re)| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+"""
@@ -45,11 +45,13 @@ def encoding() -> tiktoken.Encoding:
     return tiktoken.Encoding("small", pat_str=WORDS, mergeable_ranks=ranks, special_tokens={"<|endoftext|>": 300})
 
 
+@eager
 def tokenizing(subject: Subject, case: Case) -> Reading:
     """The ids of a text."""
     return Reading({"token_ids": _array(subject.call("tokenize", case.values["text"], encoding()), "tokenize")})
 
 
+@eager
 def packing(subject: Subject, case: Case) -> Reading:
     """The windows of a stream."""
     values = case.values

@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import grain  # noqa: F401  every submission needs it: imported here, before the worker is confined
@@ -9,51 +10,73 @@ import numpy as np
 
 from grader.problem import Case
 from grader.worker.pytrees import BadOutputError, described
-from grader.worker.subject import Reading, Subject
+from grader.worker.subject import Arrays, Reading, Subject, eager
 
 EPOCHS = 2
 AFTER_RESUME = 3  # batches compared after a resume
 
 
+@eager
 def loading(subject: Subject, case: Case) -> Reading:
-    """The examples read in two epochs of every shard, and whether a new loader with a saved state resumes at its position."""
-    rows, B = case.values["rows"], case.values["batch_size"]
-    shards = int(case.values["num_shards"])
-    steps = len(rows) // shards // B
-    stops = (0, 1, steps - 1, steps + 1)  # at the start, within an epoch, at its last batch, within the next
-    states: dict[int, Any] = {}
-    batches: list[list[Any]] = []
-    for shard in range(shards):
+    """Two epochs of batches of every shard, (shards, steps, B, T), and the batches of new loaders: after a resume, with the same
+    seed, and with another seed."""
+    _B, steps, stops = _plan(case)
+    states: list[Any] = []
+    batches = []
+    for shard in range(int(case.values["num_shards"])):
         loader = _load(subject, case, shard)
-        batches.append([])
         for step in range(EPOCHS * steps):
             if shard == 0 and step in stops:
-                states[step] = _as_saved(loader.get_state())
-            batches[-1].append(_batch(loader, rows, B))
-    # The numbers of the examples read: (epochs, shards, examples of a shard)
-    order = (
-        np.array([np.concatenate(of_shard)[:, 0] for of_shard in batches]).reshape(shards, EPOCHS, -1).swapaxes(0, 1)
-    )
+                states.append(loader.get_state())
+            batches.append(_batch(loader, case))
+            if shard == 0 and step in stops:  # a state that is the live object has advanced with the loader by now
+                states[-1] = _as_saved(states[-1])
     again, other = _load(subject, case), _load(subject, case, seed=1)
-    seeded = [np.array_equal(_batch(again, rows, B), batches[0][0])]
-    seeded += [any(not np.array_equal(_batch(other, rows, B), batch) for batch in batches[0][:steps])]
-    intact = [np.array_equal(rows[batch[:, 0] % len(rows)], batch) for of_shard in batches for batch in of_shard]
-    resumed = [_resumed(subject, case, states[stop], stop, batches[0]) for stop in stops]
     return Reading(
         {
-            "intact": np.int32(all(intact)),
+            "batches": np.array(batches).reshape(-1, EPOCHS * steps, *batches[0].shape),
+            "again": _batch(again, case),
+            "other": np.array([_batch(other, case) for _ in range(steps)]),
+            **{f"resumed.{i}": _resumed(subject, case, state) for i, state in enumerate(states)},
+        }
+    )
+
+
+def read(arrays: Arrays, folder: Path | None, case: Case) -> Reading:
+    """Whether the batches that a loader gave have the properties of a right one."""
+    rows = np.asarray(case.values["rows"])
+    B, steps, stops = _plan(case)
+    batches = arrays["batches"]
+    # The numbers of the examples read: (epochs, shards, examples of a shard)
+    order = batches[..., 0].reshape(len(batches), EPOCHS, -1).swapaxes(0, 1)
+    first = batches[0]
+    positions, continues = [], []
+    for i, stop in enumerate(stops):
+        resumed = arrays[f"resumed.{i}"]
+        positions.append(next((n for n, batch in enumerate(first) if np.array_equal(batch, resumed[0])), -1))
+        continues.append(np.array_equal(resumed, first[stop:][:AFTER_RESUME]))
+    return Reading(
+        {
+            "intact": np.int32(np.array_equal(rows[batches[..., 0] % len(rows)], batches)),
             "times_seen": np.array(
                 [np.bincount(epoch.ravel() % len(rows), minlength=len(rows)) for epoch in order], np.int32
             ),
             "shuffled.within_an_epoch": np.int32(any((np.diff(row) < 0).any() for row in order[0])),
             "shuffled.differently_each_epoch": np.int32(any((order[0] != epoch).any() for epoch in order[1:])),
             "shuffled.across_batches": np.int32(_mixed(order, B)),
-            "seeded.same_seed_same_batches": np.int32(seeded[0]),
-            "seeded.other_seed_other_batches": np.int32(seeded[1]),
-            "resumed.at_batch": np.array([position for position, _ in resumed], np.int32),
-            "resumed.continues": np.array([continues for _, continues in resumed], np.int32),
+            "seeded.same_seed_same_batches": np.int32(np.array_equal(arrays["again"], first[0])),
+            "seeded.other_seed_other_batches": np.int32(not np.array_equal(arrays["other"], first[:steps])),
+            "resumed.at_batch": np.array(positions, np.int32),
+            "resumed.continues": np.array(continues, np.int32),
         }
     )
+
+
+def _plan(case: Case) -> tuple[int, int, tuple[int, ...]]:
+    """The batch size, the steps of an epoch, and the steps at which the state is saved."""
+    rows, shards, B = np.shape(case.values["rows"])[0], int(case.values["num_shards"]), int(case.values["batch_size"])  # type: ignore[arg-type]
+    steps = rows // shards // B
+    return B, steps, (0, 1, steps - 1, steps + 1)  # at the start, within an epoch, at its last batch, within the next
 
 
 def _mixed(order: Any, B: int) -> bool:
@@ -67,17 +90,11 @@ def _as_saved(state: Any) -> Any:
     return state if isinstance(state, bytes | str) else json.loads(json.dumps(state))
 
 
-def _resumed(subject: Subject, case: Case, state: Any, stop: int, expected: list[Any]) -> tuple[int, bool]:
-    """The number of the first batch after `set_state`, and whether it and the batches that follow are the expected ones.
-
-    The number is -1 if the first loader never gave that batch.
-    """
+def _resumed(subject: Subject, case: Case, state: Any) -> Any:
+    """The batches of a new loader after `set_state`."""
     loader = _load(subject, case)
     loader.set_state(state)
-    rows, B = case.values["rows"], case.values["batch_size"]
-    batches = [_batch(loader, rows, B) for _ in expected[stop:][:AFTER_RESUME]]
-    position = next((i for i, batch in enumerate(expected) if np.array_equal(batch, batches[0])), -1)
-    return position, all(map(np.array_equal, batches, expected[stop:]))
+    return np.array([_batch(loader, case) for _ in range(AFTER_RESUME)])
 
 
 def _load(subject: Subject, case: Case, shard: int = 0, seed: int = 0) -> Any:
@@ -92,14 +109,16 @@ def _load(subject: Subject, case: Case, shard: int = 0, seed: int = 0) -> Any:
     return loader
 
 
-def _batch(loader: Iterator[Any], rows: Any, B: int) -> Any:
+def _batch(loader: Iterator[Any], case: Case) -> Any:
+    shape = (case.values["batch_size"], np.shape(case.values["rows"])[1])
     try:
         batch = next(loader)
     except StopIteration:
         raise BadOutputError("the loader ended; it must give batches without end, epoch after epoch") from None
-    if np.shape(batch) != (B, rows.shape[1]):
-        raise BadOutputError(f"a batch has shape {np.shape(batch)}; it must be (B, T) = {(B, rows.shape[1])}")
+    if np.shape(batch) != shape:
+        raise BadOutputError(f"a batch has shape {np.shape(batch)}; it must be (B, T) = {shape}")
     return np.asarray(batch)
 
 
 PROBES = {"loading": loading}
+READERS = {"loading": read}

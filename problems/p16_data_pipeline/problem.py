@@ -23,24 +23,24 @@ PROBLEM = Problem(
     cases={"cases": Cases(rows, {"B": (4, 5), "batches": (5, 4), "shards": (2, 3), "T": (3,)}, draws=2)},
     checks=(
         exact(
-            "batches of whole rows", 1, "loading", "intact", words=YES,
+            "batches of whole rows", 1, "loading", "intact", read=True, words=YES,
             advice="Each batch must be int32, (B, T), and its rows must be rows of the data.",
         ),
         exact(
-            "each example once per epoch", 2, "loading", "times_seen",
+            "each example once per epoch", 2, "loading", "times_seen", read=True,
             advice="All shards together must read each example exactly once per epoch. `times_seen[epoch, row]` counts how "
             "often a row was read.",
         ),
         exact(
-            "shuffled", 1, "loading", "shuffled", words=YES,
+            "shuffled", 1, "loading", "shuffled", read=True, words=YES,
             advice="Shuffle with `.shuffle(seed=seed)`, before `.repeat()` and `.batch(...)`.",
         ),
         exact(
-            "order set by the seed", 1, "loading", "seeded", words=YES,
+            "order set by the seed", 1, "loading", "seeded", read=True, words=YES,
             advice="The same arguments must give the same batches, and another seed must give other batches.",
         ),
         exact(
-            "resumes at the right batch", 2, "loading", "resumed",
+            "resumes at the right batch", 2, "loading", "resumed", read=True,
             advice="A new loader that receives the state must continue with the very next batch, in this epoch and in later "
             "ones. `resumed.at_batch` is the number of its first batch, -1 for a batch that the first loader never gave.",
         ),

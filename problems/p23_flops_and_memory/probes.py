@@ -4,9 +4,10 @@ import numpy as np
 
 from grader.problem import Case
 from grader.worker.pytrees import BadOutputError, described
-from grader.worker.subject import Reading, Subject
+from grader.worker.subject import Reading, Subject, eager
 
 
+@eager
 def counting(subject: Subject, case: Case) -> Reading:
     """The number that each entry returns, as float64. Raises BadOutputError if it is not a Python or NumPy number."""
     arrays = {}

@@ -1,8 +1,6 @@
 """Probes of problem 25: a model and an optimizer are saved, then restored. Run in workers."""
 
-import itertools
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import jax
@@ -13,37 +11,42 @@ import orbax.checkpoint  # noqa: F401  imported before the confinement, as every
 from flax import nnx
 
 from grader.problem import Case
+from grader.worker.files import new_folder
 from grader.worker.pytrees import BadOutputError, described, named
-from grader.worker.subject import Reading, Subject
-from grader.worker.toy_models import CallCounter, ToyLM, mid_training, model_factory
+from grader.worker.subject import Reading, Subject, eager
+from grader.worker.toy_models import ToyLM, mid_training, model_factory, never_real
 
-_numbers = itertools.count()
+CHECKPOINT = "checkpoint"
 
 
-def restored(subject: Subject, case: Case) -> Reading:
-    """Every restored leaf, the loss after one more update, and how often `make` ran for real."""
-    values = case.values
+@eager
+def saving(subject: Subject, case: Case) -> Reading:
+    """The folder with a checkpoint of a model and an optimizer."""
     model, optimizer = mid_training(_make(case), case.seed)
-    path = _saved(subject, model, optimizer)
-    make = CallCounter(_make(case))
-    model, optimizer = _restore(subject, path, make)
+    folder = new_folder()
+    subject.save(str(folder / CHECKPOINT), model, optimizer)
+    return Reading(files=folder)
+
+
+@eager
+def restored(subject: Subject, case: Case, *, make_runs: bool) -> Reading:
+    """Every restored leaf, and the loss after one more update. In a process that has only the files of the checkpoint.
+
+    Unless `make_runs`, calling `make` for real raises: there is no memory for a second model.
+    """
+    make = _make(case)
+    model, optimizer = _restore(subject, make if make_runs else never_real(make))
     arrays = {**named(nnx.state(model), "model"), **named(nnx.state(optimizer), "optimizer")}
-    token_ids = jnp.asarray(values["token_ids"])
-    return Reading(
-        {
-            **jax.tree.map(np.asarray, arrays),
-            "next_loss": _next_loss(model, optimizer, token_ids),
-            "real_calls_of_make": np.int32(make.real_calls),
-        }
-    )
+    token_ids = jnp.asarray(case.values["token_ids"])
+    return Reading({**jax.tree.map(np.asarray, arrays), "next_loss": _next_loss(model, optimizer, token_ids)})
 
 
+@eager
 def refused(subject: Subject, case: Case) -> Reading:
     """1 if restoring into a model of another width raises an exception, 0 if it returns a result."""
-    path = _saved(subject, *mid_training(_make(case), case.seed))
-    _restore(subject, path, _make(case))  # a `restore` that refuses everything must not pass
+    _restore(subject, _make(case))  # a `restore` that refuses everything must not pass
     try:
-        _restore(subject, path, _make(case, width="other_d_model"))
+        _restore(subject, _make(case, width="other_d_model"))
     except NotImplementedError:
         raise
     except Exception:
@@ -55,14 +58,10 @@ def _make(case: Case, width: str = "d_model") -> Callable[[], Any]:
     return model_factory(case.values["vocab_size"], case.values[width], case.values["d_ff"])
 
 
-def _saved(subject: Subject, model: ToyLM, optimizer: nnx.Optimizer) -> str:
-    path = str(Path.cwd() / f"checkpoint-{next(_numbers)}")
-    subject.save(path, model, optimizer)
-    return path
-
-
-def _restore(subject: Subject, path: str, make: Callable[[], Any]) -> tuple[Any, Any]:
-    pair = subject.call("restore", path, make)
+def _restore(subject: Subject, make: Callable[[], Any]) -> tuple[Any, Any]:
+    if subject.received is None:
+        raise BadOutputError("`save` left no file")
+    pair = subject.call("restore", str(subject.received / CHECKPOINT), make)
     if not (isinstance(pair, tuple | list) and len(pair) == 2 and isinstance(pair[1], nnx.Optimizer)):
         raise BadOutputError(f"`restore` must return (model, optimizer); yours returned {described(pair)}")
     return pair[0], pair[1]
@@ -77,4 +76,4 @@ def _next_loss(model: ToyLM, optimizer: nnx.Optimizer, token_ids: jax.Array) -> 
     return loss(model)
 
 
-PROBES = {"restored": restored, "refused": refused}
+PROBES = {"saving": saving, "restored": restored, "refused": refused}

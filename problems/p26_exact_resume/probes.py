@@ -1,8 +1,6 @@
 """Probes of problem 26: a run is saved, then resumed in another process. Run in workers."""
 
-import itertools
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import jax
@@ -13,43 +11,32 @@ import orbax.checkpoint  # noqa: F401  imported before the confinement, as every
 from flax import nnx
 
 from grader.problem import Case
+from grader.worker.files import new_folder
 from grader.worker.pytrees import BadOutputError, described, named
-from grader.worker.subject import BadEntryError, Reading, Subject
+from grader.worker.subject import Reading, Subject, eager
 from grader.worker.toy_models import Stories, ToyLM, mid_training, model_factory
 
-SECOND_PROCESS = True
 BEFORE, AFTER = 5, 4
-_numbers = itertools.count()
+CHECKPOINT = "run"
 
 
-def resumed(subject: Subject, case: Case) -> Reading:
-    """How many numbers of the steps after a resume in another process differ from those of the uninterrupted run."""
-    if subject.elsewhere is None:
-        raise BadEntryError("this system cannot fork a process, which this problem requires; grade it on Linux")
-    path = str(Path.cwd() / f"run-{next(_numbers)}")
+@eager
+def saving(subject: Subject, case: Case) -> Reading:
+    """The folder with a saved run, after a few steps."""
     model, optimizer = mid_training(_make(case), case.seed)
-    rngs, loader = nnx.Rngs(noise=5, dropout=6), _loader(case)()
+    rngs, loader = nnx.Rngs(noise=case.seed, dropout=case.seed + 1), _loader(case)()
     _steps(model, optimizer, rngs, loader, BEFORE)
-    subject.save(path, model, optimizer, rngs, loader)
-    resumed_steps = subject.elsewhere("next_steps", {"path": path})
-    uninterrupted_steps = _steps(model, optimizer, rngs, loader, AFTER)
-    arrays: dict[str, Any] = {}
-    for group in ("batches", "noise", "losses", "model", "optimizer"):
-        leaves = [
-            (x, resumed_steps.get(key))
-            for key, x in uninterrupted_steps.items()
-            if key == group or key.startswith(group + ".")
-        ]
-        differing = sum(
-            np.size(x) if y is None or np.shape(y) != np.shape(x) else int(np.sum(np.asarray(x) != y))
-            for x, y in leaves
-        )
-        arrays[f"differing.{group}"] = np.int32(differing)
-    return Reading({**arrays, "losses": resumed_steps["losses"]})
+    folder = new_folder()
+    subject.save(str(folder / CHECKPOINT), model, optimizer, rngs, loader)
+    return Reading(files=folder)
 
 
-def next_steps(subject: Subject, case: Case, *, path: str) -> Reading:
-    """In the other process: resumes the run and takes the next steps."""
+@eager
+def resumed(subject: Subject, case: Case) -> Reading:
+    """Resumes the run and takes the next steps. In a process that has only the files of the saved run."""
+    if subject.received is None:
+        raise BadOutputError("`save` left no file")
+    path = str(subject.received / CHECKPOINT)
     objects = subject.call("resume", path, lambda: (*_make(case)(), nnx.Rngs(noise=1, dropout=2)), _loader(case))
     if not (isinstance(objects, tuple | list) and len(objects) == 4):
         raise BadOutputError(
@@ -100,4 +87,4 @@ def _steps(model: Any, optimizer: Any, rngs: Any, loader: Any, steps: int) -> di
     }
 
 
-PROBES = {"resumed": resumed, "next_steps": next_steps}
+PROBES = {"saving": saving, "resumed": resumed}

@@ -1,7 +1,5 @@
 """Probes of problem 27: a checkpoint from a 4 x 2 mesh is restored on 2 x 2 and on 1 x 1. Run in workers."""
 
-import itertools
-from pathlib import Path
 from typing import Any
 
 import jax
@@ -11,27 +9,40 @@ from flax import nnx
 from jax.sharding import Mesh, NamedSharding, PartitionSpec
 
 from grader.problem import Case
+from grader.worker.files import new_folder
 from grader.worker.placement import bytes_on_device, mesh_of, places
 from grader.worker.pytrees import BadOutputError, described, named
-from grader.worker.subject import Reading, Subject
-from grader.worker.toy_models import CallCounter, ToyLM, mid_training, model_factory
+from grader.worker.subject import Reading, Subject, eager
+from grader.worker.toy_models import ToyLM, mid_training, model_factory, never_real
 
-_numbers = itertools.count()
+CHECKPOINT = "checkpoint"
 
 
-def restored(subject: Subject, case: Case) -> Reading:
-    """Values and shardings of all restored arrays on each mesh, and how often `make` ran for real."""
-    make = model_factory(*(int(case.values[key]) for key in ("vocab_size", "d_model", "d_ff")))
-    path = str(Path.cwd() / f"checkpoint-{next(_numbers)}")
-    model, optimizer = mid_training(make, case.seed)
+@eager
+def saving(subject: Subject, case: Case) -> Reading:
+    """The folder with a checkpoint of a model and an optimizer on a 4 x 2 mesh."""
+    model, optimizer = mid_training(_make(case), case.seed)
     for node in (model, optimizer):
         _spread(node, mesh_of(4, 2))
-    subject.save(path, model, optimizer)
+    folder = new_folder()
+    subject.save(str(folder / CHECKPOINT), model, optimizer)
+    return Reading(files=folder)
+
+
+@eager
+def restored(subject: Subject, case: Case, *, make_runs: bool) -> Reading:
+    """Values and shardings of all restored arrays on each mesh. In a process that has only the files of the checkpoint.
+
+    Unless `make_runs`, calling `make` for real raises: there is no memory for a second model.
+    """
+    if subject.received is None:
+        raise BadOutputError("`save` left no file")
+    path = str(subject.received / CHECKPOINT)
     arrays: dict[str, Any] = {}
-    counting = CallCounter(make)
+    make = _make(case) if make_runs else never_real(_make(case))
     for shape in ((2, 2), (1, 1)):
         mesh, name = mesh_of(*shape), "{}x{}".format(*shape)
-        pair = subject.call("restore_on", path, counting, mesh)
+        pair = subject.call("restore_on", path, make, mesh)
         if not (isinstance(pair, tuple | list) and len(pair) == 2 and isinstance(pair[0], ToyLM)):
             raise BadOutputError(f"`restore_on` must return (model, optimizer); yours returned {described(pair)}")
         nodes = {"model": pair[0], "optimizer": pair[1]}
@@ -39,7 +50,11 @@ def restored(subject: Subject, case: Case) -> Reading:
             arrays |= jax.tree.map(np.asarray, named(nnx.state(node), f"values.{kind}.{name}"))
             arrays |= places(node, f"placed.{kind}.{name}", mesh)
         arrays[f"bytes_on_device.{name}"] = _bytes(tuple(nodes.values()), mesh)
-    return Reading({**arrays, "real_calls_of_make": np.int32(counting.real_calls)})
+    return Reading(arrays)
+
+
+def _make(case: Case) -> Any:
+    return model_factory(*(int(case.values[key]) for key in ("vocab_size", "d_model", "d_ff")))
 
 
 def _spread(node: Any, mesh: Mesh) -> None:
@@ -60,4 +75,4 @@ def _bytes(nodes: tuple[Any, ...], mesh: Mesh) -> np.ndarray[Any, Any]:
         ) from None
 
 
-PROBES = {"restored": restored}
+PROBES = {"saving": saving, "restored": restored}

@@ -1,6 +1,5 @@
 """Probes of problem 28: the two exported files, and the logits that GPT-2 computes from them. Run in workers."""
 
-import itertools
 import json
 from pathlib import Path
 from typing import Any
@@ -9,25 +8,33 @@ import numpy as np
 from safetensors import SafetensorError, safe_open
 
 from grader.problem import Case
+from grader.worker.files import new_folder
 from grader.worker.pytrees import BadOutputError
-from grader.worker.subject import Reading, Subject
+from grader.worker.subject import Arrays, Reading, Subject, eager
 from grader.worker.toy_models import ToyGPT
 
 SIZES = ("vocab_size", "n_positions", "n_embd", "n_layer", "n_head", "n_inner")
 SETTINGS = {"architectures": ["GPT2LMHeadModel"], "model_type": "gpt2", "activation_function": "relu",
             "layer_norm_epsilon": 1e-6, "tie_word_embeddings": True}  # fmt: skip
-_numbers = itertools.count()
 
 
+@eager
 def exported(subject: Subject, case: Case) -> Reading:
-    """Every tensor by name, the configuration, the metadata, and the logits."""
+    """The folder with the exported files."""
+    folder = new_folder()
+    subject.call("export_gpt2", ToyGPT.of(case), case.values["num_heads"], str(folder))
+    return Reading(files=folder)
+
+
+def read(arrays: Arrays, folder: Path | None, case: Case) -> Reading:
+    """Every tensor by name, the configuration, the metadata, and the logits, from the exported files."""
     values = case.values
-    model = ToyGPT.of(case)
-    folder = Path.cwd() / f"export-{next(_numbers)}"
-    subject.call("export_gpt2", model, values["num_heads"], str(folder))
+    if folder is None:
+        raise BadOutputError("`folder` is empty: it has no model.safetensors")
+    arrays = {}
     tensors, metadata = _tensors(folder / "model.safetensors")
     config = _config(folder / "config.json")
-    arrays: dict[str, Any] = {f"tensors.{name}": x for name, x in sorted(tensors.items())}
+    arrays |= {f"tensors.{name}": x for name, x in sorted(tensors.items())}
     arrays |= {f"config.{key}": np.float64(_number(config.get(key))) for key in SIZES}
     arrays |= {f"settings.{key}": np.int32(config.get(key) == value) for key, value in SETTINGS.items()}
     arrays["metadata"] = np.int32((metadata or {}).get("format") == "pt")
@@ -92,3 +99,4 @@ def _gpt2(tensors: dict[str, Any], config: dict[str, Any], ids: Any) -> Any:
 
 
 PROBES = {"exported": exported}
+READERS = {"exported": read}

@@ -1,6 +1,7 @@
 """Probes of problem 29: the greedy text of a causal model, and the frequencies of drawn tokens. Run in workers."""
 
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import jax
@@ -9,12 +10,13 @@ import numpy as np
 
 from grader.problem import Case
 from grader.worker.pytrees import BadOutputError, described
-from grader.worker.subject import Reading, Subject
+from grader.worker.subject import Arrays, Reading, Subject, eager
 
-DRAWS = 300
+DRAWS, FEW = 300, 12
 NEVER = 10**6
 
 
+@eager
 def generating(subject: Subject, case: Case) -> Reading:
     """The greedy text, padded with -1, and the same text with one of its tokens as the stop token."""
     model, n = _model(case), int(case.values["num_tokens"])
@@ -27,24 +29,29 @@ def generating(subject: Subject, case: Case) -> Reading:
     return Reading(arrays)
 
 
+@eager
 def drawing(subject: Subject, case: Case) -> Reading:
-    """How often each token is drawn from a model with constant logits, and what depends on the key."""
+    """Texts drawn from a model with constant logits: a long one, and short ones with the same key and with another."""
     V = int(case.values["vocab_size"])
     logits = jnp.asarray(np.random.default_rng(case.seed).permutation(V) * 0.4, jnp.float32)
 
     def model(token_ids: jax.Array) -> jax.Array:
         return jnp.broadcast_to(logits, (len(token_ids), V))
 
-    text = _generate(subject, case, jax.jit(model), DRAWS, NEVER)
-    again = _generate(subject, case, jax.jit(model), 12, NEVER)
-    other = _generate(subject, case, jax.jit(model), 12, NEVER, seed=1)
+    def text(n: int, seed: int = 0) -> np.ndarray[Any, Any]:
+        return _generate(subject, case, jax.jit(model), n, NEVER, seed)
+
+    return Reading({"text": text(DRAWS), "again": text(FEW), "and_again": text(FEW), "other": text(FEW, seed=1)})
+
+
+def read(arrays: Arrays, folder: Path | None, case: Case) -> Reading:
+    """How often each token was drawn, and what depends on the key."""
+    V, text = int(case.values["vocab_size"]), arrays["text"]  # type: ignore[arg-type]
     return Reading(
         {
-            "frequencies": np.bincount(np.clip(text, 0, V - 1), minlength=V).astype(np.float32) / max(1, len(text)),
-            "key.same_key_same_text": np.int32(
-                np.array_equal(again, _generate(subject, case, jax.jit(model), 12, NEVER))
-            ),
-            "key.other_key_other_text": np.int32(not np.array_equal(again, other)),
+            "frequencies": np.bincount(np.clip(text, 0, V - 1), minlength=V).astype(np.float32) / DRAWS,
+            "key.same_key_same_text": np.int32(np.array_equal(arrays["again"], arrays["and_again"])),
+            "key.other_key_other_text": np.int32(not np.array_equal(arrays["again"], arrays["other"])),
             "key.tokens_differ": np.int32(len(set(text.tolist())) > 1),
         }
     )
@@ -88,3 +95,4 @@ def _padded(text: np.ndarray[Any, Any], n: int) -> np.ndarray[Any, Any]:
 
 
 PROBES = {"generating": generating, "drawing": drawing}
+READERS = {"drawing": read}

@@ -70,9 +70,9 @@ PROBLEM = Problem(
         exact("greedy text", 2, "generating", "text", cases="short"),
         exact("prompt longer than the context", 1, "generating", "text", cases="long"),
         exact("end before the stop token", 1, "generating", "stopped", cases="short"),
-        exact("frequencies of drawn tokens", 1, "drawing", "frequencies", cases="random", tolerance=DRAWN),
+        exact("frequencies of drawn tokens", 1, "drawing", "frequencies", read=True, cases="random", tolerance=DRAWN),
         exact(
-            "use of the random key", 1, "drawing", "key", cases="random", words=YES,
+            "use of the random key", 1, "drawing", "key", read=True, cases="random", words=YES,
             advice="The same key must give the same text and another key another text. Every token needs a key of its own.",
         ),
     ),

@@ -1,0 +1,50 @@
+"""Folders of files as named arrays of bytes, on their way from one process to another."""
+
+import itertools
+from collections.abc import Iterable
+from pathlib import Path, PurePosixPath
+
+import numpy as np
+
+from grader.wire.compare import Leaf
+from grader.worker.pytrees import BadOutputError
+
+FILE = "file:"  # the prefix of leaves that are files
+MOST_FILES, MOST_BYTES = 2000, 32 << 20
+_numbers = itertools.count()
+
+
+def new_folder() -> Path:
+    """A new folder in the scratch folder."""
+    folder = Path.cwd() / f"folder-{next(_numbers)}"
+    folder.mkdir()
+    return folder
+
+
+def packed(folder: Path) -> list[Leaf]:
+    """All files below a folder, as leaves. Raises BadOutputError if they are too many or too large."""
+    leaves, size = [], 0
+    for path in sorted(folder.rglob("*")):
+        if path.is_symlink() or not path.is_file():
+            continue
+        size += path.stat().st_size
+        if size > MOST_BYTES or len(leaves) == MOST_FILES:
+            raise BadOutputError(f"it saved more than {MOST_FILES} files or {MOST_BYTES >> 20} MiB")
+        name = path.relative_to(folder).as_posix()
+        leaves.append(Leaf(FILE + name, "uint8", np.frombuffer(path.read_bytes(), np.uint8)))
+    return leaves
+
+
+def unpacked(leaves: Iterable[Leaf]) -> Path | None:
+    """A new folder that contains the files among these leaves; None if there are none. Raises BadOutputError."""
+    files = [(PurePosixPath(leaf.path.removeprefix(FILE)), leaf) for leaf in leaves if leaf.path.startswith(FILE)]
+    if not files:
+        return None
+    folder = new_folder()
+    for name, leaf in files:
+        if name.is_absolute() or ".." in name.parts:
+            raise BadOutputError("it saved a file outside its folder")
+        path = folder / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(leaf.values.tobytes())
+    return folder
