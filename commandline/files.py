@@ -1,8 +1,5 @@
 """Files that are written whole or not at all, and locks that end with their process."""
 
-import contextlib
-import glob
-import itertools
 import os
 import tempfile
 from collections.abc import Callable
@@ -70,38 +67,3 @@ def lock(path: Path) -> Callable[[], None] | None:
         held.release()
 
     return release
-
-
-_MARK = ".in-use-"
-_numbers = itertools.count()
-
-
-def mark_in_use(folder: Path) -> Callable[[], None]:
-    """Marks a folder as in use, for `in_use`, until the returned function is called or this process ends."""
-    in_use(folder)  # removes old marks
-    unlock = None
-    with contextlib.suppress(OSError):  # on a full or read-only disk nothing is removed either
-        while unlock is None:  # another process may take a mark that is not locked yet for an old one
-            mark = folder.with_name(f"{folder.name}{_MARK}{os.getpid()}-{next(_numbers)}")
-            unlock = lock(mark)
-
-    def release() -> None:
-        if unlock:
-            mark.unlink(missing_ok=True)
-            unlock()
-
-    return release
-
-
-def in_use(folder: Path) -> bool:
-    """Whether a process has marked the folder. Removes the marks of processes that have ended."""
-    used = False
-    for mark in folder.parent.glob(f"{glob.escape(folder.name)}{_MARK}*"):
-        with contextlib.suppress(OSError):
-            unlock = lock(mark)
-            if unlock is None:
-                used = True
-            else:
-                mark.unlink()
-                unlock()
-    return used

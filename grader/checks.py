@@ -62,10 +62,12 @@ def parameters(entry: str, *, points: int, initial: Sequence[str] = (), **more: 
 def causality(entry: str, *, argument: str, points: int) -> Check:
     """A check that output `t` depends on inputs up to `t` only: changing a later input changes no bit of it.
 
-    `argument` is a float argument. Its first axis, and that of the output, is time.
+    `argument` is a float argument. Its first axis, and that of the output, is time. The problem needs a check `output`: an entry
+    that computes something else here than there fails.
     """
     return Check(
-        "causality", points, "dependence", {"entry": entry, "argument": argument}, tolerance=EXACT, words=YES,
+        "causality", points, "dependence", {"entry": entry, "argument": argument}, "depends", tolerance=EXACT, words=YES,
+        agrees_with="output",
         advice="Row t of `depends` shows which positions influence output t. It should be all positions up to and including t, "
         "and none after.",
     )  # fmt: skip

@@ -112,7 +112,8 @@ class Check:
     traced fails. Checks with the same probe, options and cases share one run. `words` maps the numbers of a coded leaf to words
     for the report, and `advice` says what a failure usually means.
 
-    `saved_by` names a probe that runs first, in another process: the check's own probe then gets nothing but the files that it
+    `agrees_with` names a check on the same cases: the leaves `output` of both probes must agree, because a property of one program
+    says nothing about another. `saved_by` names a probe that runs first, in another process: the check's own probe then gets nothing but the files that it
     left. `read` says that a process without the submission's code turns the probe's arrays and files into the leaves to compare,
     with the function of the same name in READERS of `probes.py`.
     """
@@ -128,9 +129,15 @@ class Check:
     words: Mapping[int, str] = field(default_factory=dict)
     advice: str = ""
     traced: bool = False
+    agrees_with: str = ""
     saved_by: str = ""
     read: bool = False
     values_tolerance: Tolerance = FLOAT32
+
+    @property
+    def is_claim(self) -> bool:
+        """Whether the check is about a program, a process or a file: about more than the values that a call returns."""
+        return self.measures or self.traced or self.read or bool(self.saved_by)
 
     @property
     def measures(self) -> bool:

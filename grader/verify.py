@@ -6,7 +6,8 @@ import os
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ProcessPoolExecutor
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
+from pathlib import Path
 from time import monotonic
 from typing import Any
 
@@ -21,13 +22,13 @@ from grader.judge.reference import Reference
 from grader.judge.session import Outcome
 from grader.judge.submission import Submission
 from grader.judge.verdict import Report, Verdict
-from grader.paths import SOLUTIONS, STYLES
+from grader.paths import FORGERIES, SOLUTIONS, STYLES
 from grader.problem import Case, Check, Problem
 
 FEWEST_HINTS = 3
 FEWEST_STYLES = 2
 SECONDS = 3600.0  # for all seeds together; this limit only stops an author's mistakes
-HEADER = f"{'':5}{'problem':28}{'stub':6}{'reference':11}{'seeds':7}{'rejected':10}{'named':8}{'page':6}{'seconds':>8}"
+HEADER = f"{'':5}{'problem':28}{'stub':6}{'reference':11}{'seeds':7}{'rejected':10}{'named':8}{'forged':8}{'page':6}{'seconds':>8}"
 
 
 @dataclass
@@ -53,7 +54,8 @@ class Row:
     """The result for one problem: its line of the table, and a complaint about each defect.
 
     `seeds` counts the seeds with which the reference passes, of the `asked` ones. `ideas` counts the variants of the reference
-    with a misconception, and `rejected` and `named` those that the checks reject and that are identified correctly.
+    with a misconception, and `rejected` and `named` those that the checks reject and that are identified correctly. `claims`
+    counts the checks of a program, a process or a file, and `forged` those with forgeries, all of which lose their points.
     """
 
     problem: str
@@ -65,6 +67,8 @@ class Row:
     ideas: int = 0
     rejected: int = 0
     named: int = 0
+    claims: int = 0
+    forged: int = 0
     page: bool = False
     seconds: float = 0.0
     margins: list[Margin] = field(default_factory=list)
@@ -74,7 +78,7 @@ class Row:
         return (
             f"{_mark(not self.complaints)}{self.problem:28}{'ok' if self.stub else 'no':6}{f'{self.score}/{self.points}':11}"
             f"{f'{self.seeds}/{self.asked}':7}{f'{self.rejected}/{self.ideas}':10}{f'{self.named}/{self.ideas}':8}"
-            f"{'ok' if self.page else 'no':6}{self.seconds:8.1f}"
+            f"{f'{self.forged}/{self.claims}':8}{'ok' if self.page else 'no':6}{self.seconds:8.1f}"
         )
 
     def encode(self) -> dict[str, Any]:
@@ -128,7 +132,9 @@ def verify_one(name: str, seeds: int = 20) -> Row:
         _verify_definition(problem, row)
         reference = Reference(problem)
         try:
-            for verify_part in (_verify_page, _verify_verdicts, _verify_misconceptions, _verify_correct_programs):
+            for verify_part in (
+                _verify_page, _verify_verdicts, _verify_misconceptions, _verify_correct_programs, _verify_forgeries,
+            ):  # fmt: skip
                 try:
                     verify_part(problem, reference, row)
                 except CourseError as error:
@@ -287,6 +293,37 @@ def _passes(
     finally:
         examiner.close()
     return passed
+
+
+def _verify_forgeries(problem: Problem, reference: Reference, row: Row) -> None:
+    """Each check of a program, a process or a file has a forgery, and no forgery gets the points of a check that it forges."""
+    claims = {check.name for check in problem.checks if check.is_claim}
+    forged: dict[str, list[bool]] = {}
+    for path in sorted(FORGERIES.glob(f"p{problem.label}_*.py")):
+        lost = forges(path)
+        few = replace(problem, checks=tuple(check for check in problem.checks if check.name in lost))
+        report = _grade(few, Submission(path.name, {problem.name: path.read_text(encoding="utf-8")}), reference)
+        for result in report.checks:
+            forged.setdefault(result.check.name, []).append(not result.passed)
+            if result.passed:
+                row.complaints.append(f"{path.name} passes {result.check.name!r}")
+    row.claims = len(claims)
+    row.forged = sum(all(forged.get(name, [False])) for name in claims)
+    if FORGERIES.is_dir():
+        row.complaints += [f"no forgery of the check {name!r}" for name in sorted(claims - set(forged))]
+
+
+def forges(path: Path) -> tuple[str, ...]:
+    """The names of the checks that a forgery must lose: its constant LOSES. Reads the file, and does not run it."""
+    values = {
+        target.id: node.value
+        for node in ast.parse(path.read_text(encoding="utf-8")).body
+        if isinstance(node, ast.Assign)
+        for target in node.targets
+        if isinstance(target, ast.Name)
+    }
+    names: tuple[str, ...] = ast.literal_eval(values["LOSES"])
+    return names
 
 
 def _errors(comparison: Comparison, margins: list[Margin]) -> list[tuple[float, Margin, bool]]:

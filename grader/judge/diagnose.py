@@ -6,8 +6,8 @@ from dataclasses import dataclass, replace
 from grader.course.catalog import Misconception
 from grader.judge.reference import Answers
 from grader.judge.session import Outcome
-from grader.problem import NUMERIC, Case, Check, Tolerance
-from grader.wire.compare import compare, select
+from grader.problem import NUMERIC, PROGRAM, Case, Check, Tolerance
+from grader.wire.compare import Leaf, compare, select
 
 # The reference with a misconception and a learner's program with the same one differ only by rounding.
 SAME = Tolerance(rtol=1e-4, atol=1e-4)
@@ -33,7 +33,7 @@ def misconception(reference: Answers, evidence: Sequence[Evidence]) -> Misconcep
     possible = list(reference.misconceptions)
     for item in first_check:
         answers = {variant: reference.ask(item.check, item.case, variant) for variant in possible}
-        possible = [variant for variant in possible if _same(answers[variant].result(), item, item.check.leaves)]
+        possible = [variant for variant in possible if _same(answers[variant].result(), item, of_check=True)]
     if len(possible) < 2:
         return reference.misconceptions[possible[0]] if possible else None
 
@@ -45,8 +45,11 @@ def misconception(reference: Answers, evidence: Sequence[Evidence]) -> Misconcep
     return reference.misconceptions[max(possible, key=agreement)]
 
 
-def _same(answer: Outcome, item: Evidence, leaves: str = "") -> bool:
-    """Whether two outcomes agree: the same numbers, or the same error with the same message."""
+def _same(answer: Outcome, item: Evidence, *, of_check: bool = False) -> bool:
+    """Whether two outcomes agree: the same numbers, or the same error with the same message.
+
+    `of_check` leaves out the numbers that the check does not compare. A measure is compared with the values of its program.
+    """
     outcome = item.outcome
     if answer.failure and outcome.failure:
         return answer.failure.identity == outcome.failure.identity
@@ -55,4 +58,11 @@ def _same(answer: Outcome, item: Evidence, leaves: str = "") -> bool:
     # A check on small numbers, or with an exact tolerance, needs an equally strict comparison here.
     close = replace(SAME, atol=min(SAME.atol, 10 * item.check.tolerance.atol))
     tolerance = NUMERIC if outcome.numeric else close
-    return compare(select(answer.leaves, leaves), select(outcome.leaves, leaves), tolerance) is None
+
+    def compared(leaves: Sequence[Leaf]) -> Sequence[Leaf]:
+        if not of_check:
+            return leaves
+        values = [leaf for leaf in leaves if not leaf.path.startswith(PROGRAM)] if item.check.measures else []
+        return [*values, *select(leaves, item.check.leaves)]
+
+    return compare(compared(answer.leaves), compared(outcome.leaves), tolerance) is None

@@ -86,10 +86,21 @@ class Comparison:
         if (check.traced or check.measures) and not outcome.traced:
             return CheckResult(check, Verdict.FAIL, _untraced(check, outcome.notes), case=case)
         mismatch = difference(check, expected.result(), outcome)
+        if mismatch is None and not self._agrees(check, case, outcome):
+            message = f"it returns another output here than for the check {check.agrees_with!r}, so this says nothing about it"
+            return CheckResult(check, Verdict.FAIL, message, case=case)
         if mismatch is None:
             return CheckResult(check, Verdict.PASS, "; ".join(outcome.notes), case=case)
         message = mismatch.sentence() + _because(outcome.notes)
         return CheckResult(check, Verdict.FAIL, message, mismatch, case)
+
+    def _agrees(self, check: Check, case: Case, outcome: Outcome) -> bool:
+        """Whether the output in an outcome is the one in the outcome of the check that it must agree with."""
+        if not check.agrees_with:
+            return True
+        other = next(item for item in self.problem.checks if item.name == check.agrees_with)
+        leaves = [select(each.leaves, "output") for each in (self.outcome(other, case), outcome)]
+        return compare(leaves[0], leaves[1], other.tolerance) is None
 
     def judge(self, check: Check) -> CheckResult:
         """The result of one check on all its cases, up to the first case that fails."""

@@ -254,8 +254,10 @@ def in_stages(
 
 def without_arrays(case: Case) -> Case:
     """The case without the numbers of its arrays, and without the seed, from which its parameters are drawn."""
-    values = {key: ArrayShape(value.shape, str(value.dtype)) if isinstance(value, np.ndarray) else value
-              for key, value in case.values.items()}  # fmt: skip
+    values: dict[str, Any] = dict(case.values)
+    for key, value in case.values.items():
+        if isinstance(value, np.ndarray):
+            values[key] = ArrayShape(value.shape, str(value.dtype))
     return replace(case, values=values, seed=0)
 
 

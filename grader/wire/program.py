@@ -18,8 +18,10 @@ Source = Literal["case", "filled", "positive", "sent"]
 
 @dataclass(frozen=True)
 class Input:
-    """An array that a program takes: one of the case's, one filled by its path (`positive`: like the state of an optimizer), or one that
-    the worker sent along."""
+    """An array that a program takes: one of the case's, one filled by its path, or one that the worker sent along.
+
+    `positive` fills the state of an optimizer.
+    """
 
     source: Source
     name: str

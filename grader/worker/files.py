@@ -23,7 +23,8 @@ def new_folder() -> Path:
 
 def packed(folder: Path) -> list[Leaf]:
     """All files below a folder, as leaves. Raises BadOutputError if they are too many or too large."""
-    leaves, size = [], 0
+    leaves: list[Leaf] = []
+    size = 0
     for path in sorted(folder.rglob("*")):
         if path.is_symlink() or not path.is_file():
             continue

@@ -2,7 +2,7 @@
 
 import math
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -80,10 +80,46 @@ def _multiplications(compiled: Compiled) -> Any:
 
 def _gathered_bytes(compiled: Compiled) -> Any:
     """The bytes that all-gathers produce on each device."""
-    total = 0
-    for dtype, shape in re.findall(r"= (?:\()?(\w+)\[([\d,]*)\][^=]* all-gather(?:-start)?\(", compiled.text):
-        total += _BYTES.get(dtype, 4) * math.prod(int(n) for n in shape.split(",") if n)
-    return np.int64(total)
+    return np.int64(sum(size for kind, size, _ in _collectives(compiled) if kind == "all-gather"))
+
+
+def _exchanged_bytes(compiled: Compiled) -> Any:
+    """The bytes that collectives produce on each device, if they join devices at different places along the mesh's last axis."""
+    others = compiled.mesh[-1]
+    return np.int64(sum(size for _, size, groups in _collectives(compiled) if np.ptp(groups % others, axis=1).any()))
+
+
+_COLLECTIVE = re.compile(
+    r"= (.*?) (all-gather|all-reduce|all-to-all|collective-broadcast|collective-permute|ragged-all-to-all|reduce-scatter)"
+    r"(?:-start)?\((.*)"
+)
+
+
+def _collectives(compiled: Compiled) -> Iterator[tuple[str, int, Any]]:
+    """The kind of each collective, the bytes that it produces on each device, and the groups of devices that take part."""
+    for results, kind, rest in _COLLECTIVE.findall(compiled.text):
+        arrays = re.findall(r"(\w+)\[([\d,]*)\]", results)
+        size = sum(_BYTES.get(dtype, 4) * math.prod(int(n) for n in shape.split(",") if n) for dtype, shape in arrays)
+        yield kind, size, _groups(rest, len(compiled.devices))
+
+
+def _groups(text: str, devices: int) -> Any:
+    """The groups of devices in the text of a collective. If it has another form than these, they are all in one group.
+
+    `{{0,1},{2,3}}`; `[2,2]<=[2,2]T(1,0)`, which counts and transposes; `mesh['a'=2,'b'=2] {'a'}`, which names axes.
+    """
+    if listed := re.search(r"(?:replica_groups|source_target_pairs)=\{(\{.*?\})\}", text):
+        return np.array([[int(n) for n in group.split(",")] for group in re.findall(r"\{([\d,]+)\}", listed[1])])
+    if counted := re.search(r"replica_groups=\[([\d,]+)\]<=\[([\d,]+)\](?:T\(([\d,]+)\))?", text):
+        groups, shape, order = ([int(n) for n in part.split(",") if n] for part in counted.groups(""))
+        return np.arange(devices).reshape(shape).transpose(order or None).reshape(groups)
+    if named := re.search(r"replica_groups=mesh\[((?:'\w+'=\d+,?)+)\] \{((?:'\w+',?)+)\}", text):
+        sizes = dict(re.findall(r"'(\w+)'=(\d+)", named[1]))
+        inside = re.findall(r"'(\w+)'", named[2])
+        order = sorted(range(len(sizes)), key=lambda number: list(sizes)[number] in inside)
+        grid = np.arange(devices).reshape([int(size) for size in sizes.values()]).transpose(order)
+        return grid.reshape(-1, math.prod(int(sizes[name]) for name in inside))
+    return np.arange(devices)[None]
 
 
 def _placed(compiled: Compiled) -> dict[str, Any]:
@@ -92,7 +128,7 @@ def _placed(compiled: Compiled) -> dict[str, Any]:
     What counts is which device holds which slice. An input for which a program on several devices names no place is on one.
     """
     inputs, outputs = compiled.program.inputs, compiled.program.outputs
-    said = stablehlo.says_where(compiled.parsed)
+    said = stablehlo.places_said(compiled.parsed)
     before = zip(inputs, compiled.shardings("parameter"), said, strict=True)
     after = zip(outputs, compiled.output_shapes, compiled.shardings("output"), strict=True)
     return {
@@ -172,6 +208,7 @@ MEASURES: Mapping[str, Callable[[Compiled], Any]] = {
     "operations": _operations,
     "flops": _multiplications,
     "gathered_bytes": _gathered_bytes,
+    "exchanged_bytes": _exchanged_bytes,
     "placed": _placed,
     "bytes_on_device": _bytes_on_device,
     "donated": _donated,

@@ -62,7 +62,8 @@ def step(
         loss = subject.call(entry, model, optimizer, token_ids, case.values["pad_id"])
         if np.shape(loss) or not isinstance(loss, jax.Array):
             raise BadOutputError(f"`{entry}` returned {described(loss)}; it must return the loss, a scalar jax.Array")
-        return {"loss": loss, **named(nnx.state(model), "model"), **named(nnx.state(optimizer), "optimizer")}
+        state = named(nnx.state(model), "state.model") | named(nnx.state(optimizer), "state.optimizer")
+        return {"loss": loss, **state}
 
     return subject.run(program, case, states, token_ids)
 

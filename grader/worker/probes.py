@@ -31,7 +31,8 @@ def values(
 
     def forward(p: Any, x: Arrays, filled: Arrays) -> Arrays:
         with filling(subject, fill, filled) as seen:
-            return {**named(call(p, x), "output"), **seen}
+            outputs: Arrays = {**named(call(p, x), "output"), **seen}
+            return outputs
 
     def with_gradient(p: Any, x: Arrays, filled: Arrays) -> Arrays:
         def projected(at: Any) -> tuple[Any, Arrays]:
@@ -41,7 +42,8 @@ def values(
 
         at = p if wrt == "parameters" else {key: x[key] for key in wrt or ()}
         slope, out = jax.grad(projected, has_aux=True)(at)
-        return out | named(slope, "gradient")
+        both: Arrays = out | named(slope, "gradient")
+        return both
 
     if wrt is None:
         return subject.run(forward, case, parameters, arrays, given)
@@ -98,7 +100,10 @@ def parameters(subject: Subject, case: Case, *, entry: str, initial: list[str]) 
 
 
 def dependence(subject: Subject, case: Case, *, entry: str, argument: str) -> Reading:
-    """The dependence of outputs on inputs over time, (T, T): 1 at (t, s) if changing input s changes any bit of output t."""
+    """The dependence of outputs on inputs over time, (T, T): 1 at (t, s) if changing input s changes any bit of output t.
+
+    Also the output, which must be that of the probe `values`.
+    """
     call, parameters, arrays = subject.bind(entry, case)
 
     def program(p: Any, x: Arrays) -> Arrays:
@@ -113,7 +118,8 @@ def dependence(subject: Subject, case: Case, *, entry: str, argument: str) -> Re
 
         # One loop computes them all, also the unchanged ones (s = T), because another program could round differently.
         changed = [jnp.any(leaf[:T] != leaf[T:], axis=-1) for leaf in jax.lax.map(outputs, jnp.arange(T + 1))]
-        return {"depends": jnp.any(jnp.stack(changed), axis=0).T.astype(jnp.int32)}
+        depends = jnp.any(jnp.stack(changed), axis=0).T.astype(jnp.int32)
+        return {"depends": depends, **named(call(p, x), "output")}
 
     return subject.run(program, case, parameters, arrays)
 

@@ -106,5 +106,7 @@ def fill_state(state: Any, fill: Callable[[str, tuple[int, ...], Any], Any]) -> 
 
 def fill_module(module: nnx.Module, seed: int) -> None:
     """Overwrites every parameter of `module` in place, by name."""
-    state = fill_state(nnx.state(module, nnx.Param), lambda *leaf: jnp.asarray(filled(*leaf, seed)))
+    state = fill_state(
+        nnx.state(module, nnx.Param), lambda path, shape, dtype: jnp.asarray(filled(path, shape, dtype, seed))
+    )
     nnx.update(module, state)

@@ -1,24 +1,36 @@
-"""StableHLO programs: made canonical, walked through, compiled. The only user of JAX's internal modules.
+"""StableHLO programs: traced, made canonical, walked through, compiled. The only user of JAX's internal modules.
 
 JAX exports programs by a public interface, but compiles them by one that would trace and lower them again.
 """
 
+import contextlib
 from collections.abc import Iterator, Sequence
 from typing import Any
+from unittest.mock import patch
 
 import jax
 import jax.extend
 import numpy as np
-from jax._src import sharding_impls
+from jax._src import core, sharding_impls
 from jax._src.interpreters import mlir
-from jax._src.lib import (
-    _jax,  # type: ignore[attr-defined]
-    xla_client,  # type: ignore[attr-defined]
-)
+from jax._src.lib import _jax, xla_client  # type: ignore[attr-defined]
 from jax._src.lib.mlir import ir, passmanager  # type: ignore[attr-defined]
 from jax._src.lib.mlir.dialects import hlo  # type: ignore[attr-defined]
 
 _MAIN = "main"
+
+
+@contextlib.contextmanager
+def meshes_can_be_set() -> Iterator[None]:
+    """Inside the context, `jax.set_mesh` works while a program is traced."""
+    original = jax.set_mesh.__init__
+
+    def init(self: Any, mesh: Any) -> None:
+        with patch.object(core, "trace_state_clean", lambda: True):
+            original(self, mesh)
+
+    with patch.object(jax.set_mesh, "__init__", init):
+        yield
 
 
 def canonical(module: bytes) -> bytes:
@@ -45,24 +57,6 @@ def parsed(module: bytes) -> Any:
         return _jax.mlir.deserialize_portable_artifact(module)
 
 
-def result_shapes(module: Any) -> list[tuple[int, ...]]:
-    """The shapes of the outputs of a parsed program."""
-    kinds = ir.FunctionType(ir.TypeAttr(_main(module).attributes["function_type"]).value).results
-    return [tuple(ir.RankedTensorType(kind).shape) for kind in kinds]
-
-
-def says_where(module: Any) -> list[bool]:
-    """Whether a parsed program says, for each of its parameters, where it is placed."""
-    main = _main(module)
-    if "arg_attrs" not in main.attributes:
-        return [False] * len(ir.FunctionType(ir.TypeAttr(main.attributes["function_type"]).value).inputs)
-    return ["sdy.sharding" in ir.DictAttr(one) for one in ir.ArrayAttr(main.attributes["arg_attrs"])]
-
-
-def _main(module: Any) -> Any:
-    return ir.SymbolTable(module.operation)[_MAIN].operation
-
-
 def operations(module: Any) -> Iterator[Any]:
     """Every operation of a parsed module, those inside loops and functions included. Each occurs once, however often it runs."""
 
@@ -74,6 +68,35 @@ def operations(module: Any) -> Iterator[Any]:
                     yield from inside(inner.operation)
 
     yield from inside(module.operation)
+
+
+def parameters(module: Any) -> list[tuple[tuple[int, ...], str]]:
+    """The shapes and element types of the parameters of a parsed module."""
+    kinds = map(ir.RankedTensorType, _type_of_main(module).inputs)
+    return [(tuple(kind.shape), str(kind.element_type)) for kind in kinds]
+
+
+def places_said(module: Any) -> list[bool]:
+    """Whether a parsed module says, for each of its parameters, how it is sharded."""
+    attributes = ir.SymbolTable(module.operation)[_MAIN].attributes
+    if "arg_attrs" not in attributes:
+        return [False] * len(_type_of_main(module).inputs)
+    return ["sdy.sharding" in ir.DictAttr(one) for one in ir.ArrayAttr(attributes["arg_attrs"])]
+
+
+def result_shapes(module: Any) -> list[tuple[int, ...]]:
+    """The shapes of the outputs of a parsed module."""
+    return [tuple(ir.RankedTensorType(kind).shape) for kind in _type_of_main(module).results]
+
+
+def _type_of_main(module: Any) -> Any:
+    return ir.FunctionType(ir.TypeAttr(ir.SymbolTable(module.operation)[_MAIN].attributes["function_type"]).value)
+
+
+def element_type(dtype: Any) -> str:
+    """An element type as MLIR writes it."""
+    with mlir.make_ir_context():
+        return str(mlir.dtype_to_ir_type(np.dtype(dtype)))
 
 
 def compiled(module: bytes, devices: Sequence[Any]) -> Any:

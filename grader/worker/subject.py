@@ -178,7 +178,7 @@ class Subject:
             try:
                 with constructing(cls, stop):
                     # Its parameters depend on the shapes of the arrays only.
-                    target(*(jnp.zeros(x.shape, x.dtype) if is_array(x) else x for x in args))
+                    target(*(jnp.zeros(x.shape, x.dtype) if isinstance(x, np.ndarray | Given) else x for x in args))
             except _ConstructedError as constructed:
                 return constructed.module
             raise BadEntryError(f"`{entry.name}` does not construct a `{cls.__name__}`")

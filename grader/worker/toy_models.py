@@ -95,7 +95,7 @@ def mid_training(
     fill_module(model, seed)
     model.temperature[...] = jnp.asarray(1.5)
     state = nnx.state(optimizer)
-    new = fill_state(state, lambda *leaf: filled(*leaf, seed))
+    new = fill_state(state, lambda path, shape, dtype: filled(path, shape, dtype, seed))
     filled_state = jax.tree.map(lambda new, old: abs(new) if old.ndim else old + 3, new, state)
     nnx.update(optimizer, jax.tree.map(jnp.asarray, filled_state))
     return model, optimizer
@@ -138,7 +138,7 @@ class ToyGPT(nnx.Module):
     @classmethod
     def _sized(cls, case: Case) -> "ToyGPT":
         sizes = ("vocab_size", "d_model", "num_heads", "d_ff", "num_layers", "context")
-        return cls(*(int(case.values[name]) for name in sizes))  # type: ignore[arg-type]
+        return cls(*(int(case.values[name]) for name in sizes))
 
 
 def gpt_logits(model: Any, token_ids: jax.Array) -> jax.Array:

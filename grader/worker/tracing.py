@@ -86,7 +86,7 @@ def trace(program: Callable[..., dict[str, Any]], *args: Any) -> Program:
     flat, tree = jax.tree.flatten(args)
 
     def main(*arrays: Any) -> list[Any]:
-        with _telling(arrays, specs):
+        with _as_outside_jit(arrays, specs):
             outputs = program(*jax.tree.unflatten(tree, arrays))
         names[:] = outputs
         return [_raw(leaf) for leaf in outputs.values()]
@@ -115,8 +115,8 @@ def trace(program: Callable[..., dict[str, Any]], *args: Any) -> Program:
 
 
 @contextlib.contextmanager
-def _telling(arrays: Sequence[Any], specs: Sequence[Any]) -> Iterator[None]:
-    """Inside the context, traced inputs tell their sharding, like the arrays that they stand for."""
+def _as_outside_jit(arrays: Sequence[Any], specs: Sequence[Any]) -> Iterator[None]:
+    """Inside the context, traced code may do what is possible only outside jit: set a mesh, and ask inputs for their sharding."""
     known = {
         id(array): spec.sharding for array, spec in zip(arrays, specs, strict=True) if getattr(spec, "sharding", None)
     }
@@ -126,10 +126,7 @@ def _telling(arrays: Sequence[Any], specs: Sequence[Any]) -> Iterator[None]:
             raise AttributeError("a traced array has no sharding; use jax.typeof(x)")
         return known[id(self)]
 
-    if not known:
-        yield
-        return
-    with patch.object(jax.core.Tracer, "sharding", property(sharding), create=True):
+    with stablehlo.meshes_can_be_set(), patch.object(jax.core.Tracer, "sharding", property(sharding), create=True):
         yield
 
 

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 
 from grader.problem import Case
@@ -78,6 +79,10 @@ class Witness:
         devices = jax.devices()
         if not 1 <= program.devices <= len(devices):
             raise RefusedProgramError("its program runs on devices that do not exist")
+        wanted = stablehlo.parameters(stablehlo.parsed(program.module))
+        given = [(item.shape, stablehlo.element_type(jnp.dtype(item.dtype))) for item in program.inputs]
+        if wanted != given:  # XLA would read such an array as if it fitted
+            raise RefusedProgramError("its program does not take the arrays that it names")
         devices = devices[: program.devices]
         return Compiled(program, stablehlo.compiled(program.module, devices), devices, self.mesh)
 
@@ -100,9 +105,11 @@ def check(program: Program) -> None:
 
 def _numbers(item: Input, case: Case, sent: Mapping[str, Any]) -> Any:
     if item.source in FILLS:
-        return FILLS[item.source](item.name, item.shape, np.dtype(jax.numpy.dtype(item.dtype)), case.seed)
+        return FILLS[item.source](item.name, item.shape, jnp.dtype(item.dtype), case.seed)
     values = case.values if item.source == "case" else sent
     if item.name not in values:
         raise RefusedProgramError(f"its program takes an array that does not exist, {item.name!r:.60}")
     array: Any = np.asarray(values[item.name])
-    return array.astype(jax.numpy.dtype(item.dtype))
+    if array.shape != item.shape:
+        raise RefusedProgramError(f"its program takes {item.name!r:.60} with another shape")
+    return array.astype(jnp.dtype(item.dtype))

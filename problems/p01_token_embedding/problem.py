@@ -21,8 +21,9 @@ def shorter_than_context(sizes: Mapping[str, int], rng: Any) -> dict[str, Any]:
 
 
 def too_long(sizes: Mapping[str, int], rng: Any) -> dict[str, Any]:
-    """A story with more tokens than the table has positions."""
-    return shorter_than_context({**sizes, "spare": -sizes["spare"]}, rng)
+    """A story with more tokens than the table has positions, and in which order it (1) and one that fits (0) are embedded."""
+    calls = "".join("01"[number % 2] for number in rng.permutation(6))
+    return {**shorter_than_context({**sizes, "spare": -sizes["spare"]}, rng), "calls": calls}
 
 
 SIZES = {"T": (5, 7), "spare": (2, 3), "V": (7, 11), "D": (4, 6)}

@@ -1,8 +1,11 @@
 """Probes of problem 22: specs, a sharded creation, and a step on eight CPU devices. Runs in workers."""
 
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
+import jax
+import jax.numpy as jnp
 import numpy as np
 from flax import nnx
 from jax.sharding import NamedSharding, PartitionSpec
@@ -12,7 +15,7 @@ from grader.worker.placement import mesh_of, step
 from grader.worker.pytrees import BadOutputError, named
 from grader.worker.subject import Arrays, Reading, Subject
 from grader.worker.toy_models import ToyLM, model_factory
-from grader.worker.tracing import given
+from grader.worker.tracing import given, trace_of
 
 SHAPES = ((32, 48), (48, 32), (16, 16), (64, 7), (7, 64), (8,), (7,), (), (2, 24, 16), (3, 5), (8, 4096))
 
@@ -34,10 +37,16 @@ def specs(subject: Subject, case: Case) -> Reading:
 
 
 def creating(subject: Subject, case: Case) -> Reading:
-    """The values of a new state."""
+    """The values of a new state. Raises BadOutputError if `make` runs outside jit, where it would create whole arrays."""
 
     def program() -> Arrays:
-        model, optimizer = _created(subject, case, drawn=True)
+        outside = trace_of(jnp.zeros(()))
+
+        def then(made: Any) -> None:
+            if trace_of(*jax.tree.leaves(nnx.state(made))) is outside:
+                raise BadOutputError("`make` ran outside jit, where it creates every array whole on one device")
+
+        model, optimizer = _created(subject, case, drawn=True, then=then)
         return named(nnx.state(model), "initial.model") | named(nnx.state(optimizer), "initial.optimizer")
 
     return subject.run(program, case)
@@ -51,10 +60,19 @@ def training(subject: Subject, case: Case) -> Reading:
     return step(subject, case, "fsdp_step", model, optimizer, token_ids, mesh)
 
 
-def _created(subject: Subject, case: Case, *, drawn: bool) -> Any:
-    """The model and the optimizer that `create_sharded` returns. Raises BadOutputError if it returns something else."""
+def _created(subject: Subject, case: Case, *, drawn: bool, then: Callable[[Any], None] = lambda made: None) -> Any:
+    """The model and the optimizer that `create_sharded` returns. Raises BadOutputError if it returns something else.
+
+    `then` gets what each call of `make` returns.
+    """
     values = case.values
-    make = model_factory(values["vocab_size"], values["d_model"], values["d_ff"], drawn=drawn)
+    factory = model_factory(values["vocab_size"], values["d_model"], values["d_ff"], drawn=drawn)
+
+    def make() -> Any:
+        made = factory()
+        then(made)
+        return made
+
     created = subject.call("create_sharded", make, mesh_of(8))
     kinds = [type(part) for part in created] if isinstance(created, tuple | list) else []
     if kinds != [ToyLM, nnx.Optimizer]:

@@ -11,7 +11,7 @@ pytestmark = pytest.mark.fast
 
 SMALLEST = Launch(Job("p01_token_embedding"), Path("/scratch"), judge=7)
 LARGEST = Launch(
-    Job("p21_sharded_train_step", 8, True, Limits(memory=1 << 30), Path("/programs"), keeps_programs=False),
+    Job("p21_sharded_train_step", 8, True, Limits(memory=1 << 30)),
     Path("/scratch"), 7, frozenset({"seccomp", "user"}), (Path("/sys/fs/cgroup/a/cgroup.procs"),), ("memory", "pids"), 5,
 )  # fmt: skip
 
@@ -25,11 +25,3 @@ def test_other_fields_are_refused():
     for damaged in ({}, {**SMALLEST.encode(), "job": {"problem": "p01_token_embedding"}}):
         with pytest.raises(KeyError):
             Launch.decode(damaged)
-
-
-def test_compiled_programs_are_writable_or_read_only():
-    folder = Path("/programs")
-    assert (Job("p01").writable_programs, Job("p01").read_only_programs) == ([], [])
-    private, shared = Job("p01", programs=folder), Job("p01", programs=folder, keeps_programs=False)
-    assert (private.writable_programs, private.read_only_programs) == ([folder], [])
-    assert (shared.writable_programs, shared.read_only_programs) == ([], [folder])

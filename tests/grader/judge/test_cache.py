@@ -1,18 +1,13 @@
-"""The cache: everything that decides a verdict is in its keys, and no folder of programs is removed while it is used."""
+"""The cache: everything that decides a verdict is in its keys."""
 
-import os
 import shutil
 import subprocess
 import sys
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
-from commandline import files
-from grader.course import catalog
-from grader.isolation.sandbox import WorkerProcess
-from grader.judge import cache, submission
+from grader.judge import cache
 from tests.conftest import ROOT
 
 PACKAGES = ("commandline", "grader", "harness")
@@ -111,78 +106,3 @@ def test_an_edit_changes_the_key_of_a_batch(course: Path):
         edit(a_module(course / package))
         keys.append(key())
     assert len(set(keys)) == 4
-
-
-@pytest.fixture
-def programs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[object], Path]:
-    """A function that asks an empty cache for the folder of some sources. Each folder is newer than those before it."""
-    monkeypatch.setenv("GRADE_CACHE", str(tmp_path / "cache"))
-    cache._usable.cache_clear()
-    times = iter(range(1_000_000, 2_000_000))
-
-    def programs(sources: object) -> Path:
-        path = cache.programs([str(sources)])
-        assert path is not None
-        now = next(times)
-        os.utime(path, (now, now))
-        return path
-
-    yield programs
-    cache._usable.cache_clear()
-
-
-def test_the_least_recently_used_folders_are_removed(programs):
-    first, second = programs("first"), programs("second")
-    for number in range(cache._KEPT_PROGRAMS - 2):
-        programs(number)
-    assert programs("first") == first
-    programs("one more")
-    assert first.is_dir()
-    assert not second.exists()
-
-
-def test_a_folder_in_use_is_kept(programs):
-    """Forty newer folders used to evict it while its worker was running."""
-    used, unused = programs("used"), programs("unused")
-    (used / "program").write_text("compiled")
-    os.utime(used, (0, 0))
-    release = files.mark_in_use(used)
-    for number in range(cache._KEPT_PROGRAMS + 5):
-        programs(number)
-    assert (used / "program").read_text() == "compiled"
-    assert not unused.exists()
-    release()
-    programs("one more")
-    assert not used.exists()
-    assert len(os.listdir(used.parent)) <= cache._KEPT_PROGRAMS, "no mark is left"
-
-
-def test_a_folder_of_a_killed_process_is_removed(programs):
-    used = programs("used")
-    program = (
-        f"import sys; sys.path.insert(0, {str(ROOT)!r})\nfrom pathlib import Path\nfrom commandline import files\n"
-        "files.mark_in_use(Path(sys.argv[1]))\nprint('marked', flush=True)\nsys.stdin.read()"
-    )
-    command = [sys.executable, "-c", program, str(used)]
-    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
-        assert process.stdout is not None
-        assert process.stdout.readline() == "marked\n"
-        for number in range(cache._KEPT_PROGRAMS + 5):
-            programs(number)
-        assert used.is_dir()
-        process.kill()
-    programs("one more")
-    assert not used.exists()
-
-
-def test_a_worker_marks_the_folder_of_its_programs(programs):
-    problem = catalog.find("07")
-    path = programs("worker")
-    job = submission.job(problem, submission.reference(problem))
-    assert job.programs is not None
-    assert job.programs.parent == path.parent
-    assert not files.in_use(job.programs)
-    worker = WorkerProcess(job)
-    assert files.in_use(job.programs)
-    worker.close()
-    assert not files.in_use(job.programs)

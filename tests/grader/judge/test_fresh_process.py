@@ -1,4 +1,4 @@
-"""Problem 26 resumes a run in a second process: objects in memory do not survive, files do."""
+"""What a submission saved is opened by a fresh process: objects in memory do not survive, files do."""
 
 from pathlib import Path
 
@@ -33,7 +33,7 @@ def test_objects_kept_in_memory_are_gone(grade: Grade, tmp_path: Path):
     assert "KeyError" in report["checks"][0]["message"]
 
 
-def test_an_error_in_the_second_process_is_reported_with_its_line(grade: Grade, tmp_path: Path):
+def test_an_error_in_the_fresh_process_is_reported_with_its_line(grade: Grade, tmp_path: Path):
     (tmp_path / f"{NAME}.py").write_text(SOLUTION.replace(LOADER, "    loader = make_loader(1)\n"))
     report = grade("problem", "26", f"{NAME}.py", "--json").json
     assert report["verdict"] == "ERROR"
@@ -41,7 +41,7 @@ def test_an_error_in_the_second_process_is_reported_with_its_line(grade: Grade, 
     assert f"{NAME}.py, line {line}" in report["checks"][0]["message"]
 
 
-def test_a_second_process_that_exits_does_not_hang_the_judge(grade: Grade, tmp_path: Path):
+def test_a_fresh_process_that_exits_does_not_hang_the_judge(grade: Grade, tmp_path: Path):
     (tmp_path / f"{NAME}.py").write_text(SOLUTION.replace(LOADER, "    __import__('os')._exit(0)\n    loader = None\n"))
     run = grade("problem", "26", f"{NAME}.py", "--json")
     assert (run.code, run.json["verdict"]) == (1, "ERROR")

@@ -1,0 +1,121 @@
+"""Each forgery loses the checks that it passes without doing their work, and each check of a claim has a forgery.
+
+A forgery is a plain submission. Its docstring says what it forges and how, and `LOSES` names the checks that must not pass.
+"""
+
+import ast
+import dataclasses
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+
+import pytest
+
+from grader.course import catalog
+from grader.isolation.sandbox import ForkServer
+from grader.judge.judge import GradeOptions, grade
+from grader.judge.submission import Submission
+from grader.judge.verdict import Verdict
+from grader.verify import forges
+
+FORGERIES = sorted(Path(__file__).with_name("forgeries").glob("p*.py"))
+LONGEST = 40  # lines; a forgery is the shortest file that passes the check
+
+# The checks of a claim about a program, a process or a file, by problem. A check of plain values is not a claim.
+CLAIMS: Mapping[str, tuple[str, ...]] = {
+    "01": ("a story longer than max_T raises",),
+    "02": ("causality",),
+    "03": ("causality",),
+    "05": ("causality",),
+    "08": ("compiled once",),
+    "09": ("compiled once",),
+    "10": ("works under jit",),
+    "12": ("memory of one microbatch",),
+    "13": ("works under jit",),
+    "14": ("first loss near ln V", "last loss near 0", "every token repeated"),
+    "16": (
+        "batches of whole rows", "each example once per epoch", "shuffled", "order set by the seed",
+        "resumes at the right batch",
+    ),
+    "17": ("layers initialized differently", "program does not grow with depth"),
+    "18": ("memory of one chunk",),
+    "19": ("products in bfloat16", "sums and exponentials in float32"),
+    "20": ("parameter sharding", "bytes per device", "activations not gathered"),
+    "21": (
+        "model sharding", "optimizer sharding", "bytes per device", "batch sharding", "sharding unchanged after training",
+        "state donated", "parameters not gathered",
+    ),
+    "22": (
+        "model sharding", "optimizer sharding", "bytes per device", "initialized sharded",
+        "sharding unchanged after training", "state donated",
+    ),
+    "24": ("logits change equally at both widths",),
+    "25": (
+        "model restored", "optimizer restored", "loss after the next update", "make never run for real",
+        "another width refused",
+    ),
+    "26": (
+        "same batches", "same random numbers", "same losses, bit for bit", "same model, bit for bit",
+        "same optimizer, bit for bit",
+    ),
+    "27": (
+        "model restored", "optimizer restored", "model sharded on the new mesh", "optimizer sharded on the new mesh",
+        "bytes per device", "make never run for real",
+    ),
+    "28": (
+        "names, shapes and values", "sizes in config.json", "settings in config.json", "safetensors metadata",
+        "same logits",
+    ),
+    "29": ("use of the random key",),
+    "30": ("one compilation", "size of the cache", "work of one step"),
+    "31": ("base unchanged by training", "no optimizer state for the base", "layer unchanged by the merge"),
+    "32": (
+        "pieces made by you", "model does not look ahead", "loss of the next token", "loss after a short run",
+        "resume in a new process, bit for bit", "validation loss", "stories stop at end-of-text",
+    ),
+}  # fmt: skip
+
+
+def label(path: Path) -> str:
+    """The number of the problem that a forgery is for, with two digits."""
+    return path.name[1:3]
+
+
+@pytest.fixture(scope="module")
+def fork_server() -> Iterator[ForkServer]:
+    server = ForkServer()
+    yield server
+    server.close()
+
+
+@pytest.mark.parametrize("path", FORGERIES, ids=lambda path: path.stem)
+def test_a_forgery_loses_its_checks(fork_server: ForkServer, path: Path):
+    problem, lost = catalog.find(label(path)), forges(path)
+    if problem.long_runs:  # the other checks would take minutes
+        problem = dataclasses.replace(problem, checks=tuple(check for check in problem.checks if check.name in lost))
+    submission = Submission(path.name, {problem.name: path.read_text()})
+    report = grade(problem, submission, fork_server, GradeOptions(grade_imports=False, shrink=False))
+    passed = {result.check.name for result in report.checks if result.passed}
+    assert not passed & set(lost)
+    assert report.verdict is not Verdict.PASS
+
+
+@pytest.mark.fast
+@pytest.mark.parametrize("path", FORGERIES, ids=lambda path: path.stem)
+def test_a_forgery_is_short_and_says_what_it_forges(path: Path):
+    text = path.read_text()
+    docstring = ast.get_docstring(ast.parse(text)) or ""
+    assert docstring.startswith("Forges ")
+    assert docstring.endswith(".")
+    assert forges(path)
+    assert set(forges(path)) <= set(CLAIMS[label(path)])
+    code = [line for line in text.removeprefix(f'"""{docstring}"""').splitlines() if line.strip()]
+    assert len(code) <= LONGEST
+
+
+@pytest.mark.fast
+@pytest.mark.parametrize("number", CLAIMS)
+def test_every_claim_has_a_forgery(number: str):
+    names = {check.name for check in catalog.find(number).checks}
+    forged = {name for path in FORGERIES if label(path) == number for name in forges(path)}
+    assert set(CLAIMS[number]) <= names, "a check of that name"
+    assert set(CLAIMS[number]) == forged

@@ -1,0 +1,105 @@
+"""The two processes of a submission: its worker sees no array of a case, and equal programs are run once."""
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from grader.course import catalog
+from grader.isolation.job import Job
+from grader.isolation.sandbox import ForkServer, WorkerProcess
+from grader.judge import cache
+from grader.judge.judge import GradeOptions, grade
+from grader.judge.session import Session
+from grader.judge.submission import Submission
+from grader.judge.verdict import Report, Verdict
+from grader.wire.channel import Frame
+
+RIGHT = """
+import jax
+import jax.numpy as jnp
+
+
+def next_token_loss(logits, token_ids, pad_id):
+    targets = token_ids[1:]
+    real = targets != pad_id
+    picked = jnp.take_along_axis(jax.nn.log_softmax(logits[:-1]), jnp.where(real, targets, 0)[:, None], axis=1)[:, 0]
+    return -jnp.sum(jnp.where(real, picked, 0.0)) / jnp.maximum(real.sum(), 1)
+"""
+RENAMED = (
+    RIGHT.replace("picked", "chosen").replace("targets", "wanted").replace("\n\n\ndef", "\n\n# a comment\n\n\ndef")
+)
+UNTRACEABLE = RIGHT.replace("    targets =", "    float(logits[0, 0])\n    targets =")
+
+
+@pytest.fixture
+def fork_server(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[ForkServer]:
+    monkeypatch.setenv("GRADE_CACHE", str(tmp_path / "cache"))
+    cache._usable.cache_clear()
+    server = ForkServer()
+    yield server
+    server.close()
+    cache._usable.cache_clear()
+
+
+@pytest.fixture
+def graded(fork_server: ForkServer) -> Callable[[str], Report]:
+    problem = catalog.find("07")
+
+    def graded(text: str) -> Report:
+        submission = Submission(f"{problem.name}.py", {problem.name: text})
+        return grade(problem, submission, fork_server, GradeOptions(grade_imports=False))
+
+    return graded
+
+
+def test_a_traced_submission_never_gets_a_number_of_a_case(graded, monkeypatch: pytest.MonkeyPatch):
+    """Every frame that its process receives: the sources, and requests with shapes instead of arrays and without a seed."""
+    received: dict[WorkerProcess, list[Frame]] = {}
+    exchange = Session._exchange
+
+    def recording(session: Session, frame: Frame | None, *expected: str) -> object:
+        if frame:
+            received.setdefault(session.worker, []).append(frame)
+        return exchange(session, frame, *expected)
+
+    monkeypatch.setattr(Session, "_exchange", recording)
+    assert graded(RIGHT).verdict is Verdict.PASS
+    submissions = [
+        frames for frames in received.values() if any(frame.fields.get("mode") == "trace" for frame in frames)
+    ]
+    assert len(submissions) == 1
+    assert {frame.kind for frame in submissions[0]} == {"load", "probe"}
+    for frame in submissions[0]:
+        assert not frame.leaves
+        assert frame.fields.get("seed", 0) == 0
+
+
+def test_code_that_cannot_be_traced_runs_on_the_numbers_and_is_told_so(graded):
+    report = graded(UNTRACEABLE)
+    assert report.verdict is Verdict.PASS
+    assert "ran eagerly" in report.checks[0].message
+
+
+def test_equal_programs_are_run_once(graded, fork_server: ForkServer, monkeypatch: pytest.MonkeyPatch):
+    started: list[Job] = []
+    worker = fork_server.worker
+
+    def counting(job: Job) -> WorkerProcess:
+        started.append(job)
+        return worker(job)
+
+    monkeypatch.setattr(fork_server, "worker", counting)
+    assert graded(RIGHT).verdict is Verdict.PASS
+    assert len(started) == 2, "a worker and a witness"
+    assert graded(RENAMED).verdict is Verdict.PASS
+    assert len(started) == 3, "a worker only"
+
+
+def test_a_damaged_entry_of_the_cache_is_computed_again(graded, tmp_path: Path):
+    assert graded(RIGHT).verdict is Verdict.PASS
+    entries = [path for path in (tmp_path / "cache").rglob("*") if path.is_file()]
+    assert entries
+    for path in entries:
+        path.write_bytes(path.read_bytes()[:-1] + b"x")
+    assert graded(RIGHT).verdict is Verdict.PASS

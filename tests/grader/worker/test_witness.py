@@ -1,0 +1,141 @@
+"""The witness: it refuses programs that call into the process, and a program that crashes it harms nobody else."""
+
+import random
+from collections.abc import Iterator
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from jax import export
+from jax._src.interpreters import mlir
+from jax._src.lib import _jax
+from jax._src.lib.mlir import ir
+from jax._src.lib.mlir.dialects import hlo
+
+from grader.course import catalog
+from grader.isolation.sandbox import ForkServer
+from grader.judge import submission
+from grader.judge.session import Outcome, Session
+from grader.problem import Case
+from grader.wire.program import Input, Program, request
+from grader.worker import stablehlo, witness
+from grader.worker.measures import MEASURES
+
+ROUNDS, SEED = 60, 14
+
+
+def module(text: str) -> bytes:
+    """Portable bytecode of a program in MLIR's text."""
+    with mlir.make_ir_context():
+        version = hlo.get_version_from_compatibility_requirement(hlo.StablehloCompatibilityRequirement.WEEK_4)
+        return bytes(_jax.mlir.serialize_portable_artifact(ir.Module.parse(text), version, True))
+
+
+def calling(target: str) -> Program:
+    text = (
+        "module @program { func.func public @main(%arg0: tensor<3xf32>) -> tensor<3xf32> {\n"
+        f'%0 = stablehlo.custom_call @"{target}"(%arg0) {{api_version = 4 : i32, backend_config = {{}}}}'
+        " : (tensor<3xf32>) -> tensor<3xf32>\nreturn %0 : tensor<3xf32> } }"
+    )
+    return Program(module(text), [Input("case", "x", (3,), "float32")], ["output"])
+
+
+def honest() -> Program:
+    def main(x: jax.Array) -> jax.Array:
+        return jnp.cumsum(jnp.sin(x))
+
+    exported = export.export(jax.jit(main))(jax.ShapeDtypeStruct((3,), jnp.float32))
+    return Program(exported.mlir_module_serialized, [Input("case", "x", (3,), "float32")], ["output"])
+
+
+CASE = Case({"x": np.arange(3, dtype=np.float32)}, seed=5)
+EXPECTED = np.cumsum(np.sin(np.arange(3, dtype=np.float32)))
+
+
+@pytest.fixture(scope="module")
+def fork_server() -> Iterator[ForkServer]:
+    server = ForkServer()
+    yield server
+    server.close()
+
+
+def ask(fork_server: ForkServer, programs: list[Program], seconds: float = 60) -> list[Outcome]:
+    """What a new witness answers to each program in turn."""
+    problem = catalog.find("07")
+    session = Session(problem, fork_server.worker(submission.job(problem)), seconds)
+    try:
+        assert session.begin() is None
+        return [session.run(request(program.frame(), dict(CASE.values), CASE.seed, [])) for program in programs]
+    finally:
+        session.worker.close()
+
+
+def test_a_program_is_run_and_measured():
+    arrays = witness.Witness().run(honest(), CASE, sorted(set(MEASURES) & {"temporary_bytes", "operations", "flops"}))
+    np.testing.assert_allclose(arrays["output"], EXPECTED, rtol=1e-6)
+    assert arrays["program.operations"] > 0
+
+
+@pytest.mark.parametrize("target", sorted(stablehlo.custom_calls() | {"xla_ffi_python_cpu_callback", "anything"}))
+def test_only_listed_calls_are_accepted(target: str):
+    program = calling(target)
+    if target in witness.CUSTOM_CALLS or target not in stablehlo.custom_calls():
+        witness.check(program)  # an unknown target has no function, so XLA refuses it
+    else:
+        with pytest.raises(witness.RefusedProgramError, match=target):
+            witness.check(program)
+
+
+def test_outputs_cannot_be_named_like_measures(fork_server: ForkServer):
+    forged = Program(honest().module, honest().inputs, ["program.temporary_bytes"])
+    [outcome] = ask(fork_server, [forged])
+    assert outcome.failure
+
+
+def test_inputs_that_do_not_exist_or_do_not_fit(fork_server: ForkServer):
+    strange = [
+        Program(honest().module, inputs, ["output"])
+        for inputs in (
+            [],
+            [Input("case", "y", (3,), "float32")],
+            [Input("case", "x", (4,), "float32")],
+            [Input("filled", "x", (2,), "float32")],
+            [Input("filled", "x", (3,), "int32")],
+            [Input("filled", "x", (1 << 20, 1 << 20), "float32")],
+            [Input("filled", "x", (3,), "no such dtype")],
+            [Input("case", "x", (3,), "float32")] * 2,
+        )
+    ]
+    for program in strange:
+        assert ask(fork_server, [program])[0].failure, program.inputs
+
+
+def test_mutated_programs_end_one_witness_at_most(fork_server: ForkServer):
+    """Whatever XLA does with them, the outcome is a failure or numbers, in time, and the next witness is right."""
+    rng = random.Random(SEED)
+    original = honest().module
+    for _ in range(ROUNDS):
+        damaged = bytearray(original)
+        for _ in range(rng.choice([1, 1, 2, 8])):
+            damaged[rng.randrange(6, len(damaged))] = rng.randrange(256)
+        mutant = Program(bytes(damaged), honest().inputs, ["output"])
+        try:
+            witness.check(mutant)
+        except witness.RefusedProgramError:
+            continue
+        [outcome] = ask(fork_server, [mutant])
+        assert outcome.failure or [leaf.path for leaf in outcome.leaves] == ["output"]
+    [outcome] = ask(fork_server, [honest()])
+    np.testing.assert_allclose(outcome.leaves[0].values, EXPECTED, rtol=1e-6)
+
+
+def test_a_program_that_never_ends_is_stopped(fork_server: ForkServer):
+    def forever(x: jax.Array) -> jax.Array:
+        return jax.lax.while_loop(lambda y: jnp.all(y < 1e9), lambda y: y * 0 + x, x)
+
+    exported = export.export(jax.jit(forever))(jax.ShapeDtypeStruct((3,), jnp.float32))
+    program = Program(exported.mlir_module_serialized, [Input("case", "x", (3,), "float32")], ["output"])
+    [outcome] = ask(fork_server, [program], seconds=3)
+    assert outcome.failure
+    assert outcome.failure.kind == "timeout"
