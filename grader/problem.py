@@ -163,7 +163,8 @@ class Problem:
     """The definition of a problem: `PROBLEM` in `problems/pNN_slug/problem.py`. `grader.course.catalog` fills in `folder`.
 
     `builds_on` holds the numbers of the problems whose entries or ideas this one uses. `timeout` is in seconds. `long_runs`
-    means that its probes run so long that XLA should optimize their programs instead of compiling fast.
+    means that its probes run so long that XLA should optimize their programs instead of compiling fast. `mesh` are the numbers of
+    devices along the axes `data` and `model` of the mesh on which placements are measured.
     """
 
     title: str
@@ -172,6 +173,7 @@ class Problem:
     checks: tuple[Check, ...]
     builds_on: tuple[int, ...] = ()
     devices: int = 1
+    mesh: tuple[int, ...] = ()
     timeout: float = 30.0
     long_runs: bool = False
     folder: Path = Path()

@@ -2,26 +2,32 @@
 
 import math
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any
 
 import jax
 import numpy as np
 
+from grader.problem import PROGRAM, Case
+from grader.wire.program import Program
 from grader.worker import stablehlo
 
 _BYTES = {"pred": 1, "s8": 1, "u8": 1, "bf16": 2, "f16": 2, "s32": 4, "u32": 4, "f32": 4, "s64": 8, "f64": 8}
 
 
+OwnMeasure = Callable[["Compiled", Case], Any]  # of one problem: MEASURES of its `probes.py`
+
+
 @dataclass(frozen=True, eq=False)
 class Compiled:
-    """A compiled program on its devices."""
+    """A compiled program on its devices. `mesh` is the shape of the mesh on which placements are described."""
 
+    program: Program
     executable: Any
     devices: list[Any]
-    module: bytes
+    mesh: tuple[int, ...]
 
     def __call__(self, arguments: list[Any]) -> list[Any]:
         """The outputs, each as one array."""
@@ -30,31 +36,34 @@ class Compiled:
             return [shards[0] for shards in results.disassemble_into_single_device_arrays()]
         placed = [jax.device_put(x, s) for x, s in zip(arguments, self.shardings("parameter"), strict=True)]
         results = self.executable.execute_sharded(placed)
-        outputs = zip(results.disassemble_into_single_device_arrays(), self.shardings("output"), strict=True)
-        return [_assembled(shards, sharding) for shards, sharding in outputs]
+        outputs = zip(
+            self.output_shapes, self.shardings("output"), results.disassemble_into_single_device_arrays(), strict=True
+        )
+        return [
+            jax.make_array_from_single_device_arrays(shape, sharding, shards) for shape, sharding, shards in outputs
+        ]
 
     def shardings(self, which: str) -> list[Any]:
         """The shardings of the parameters or of the outputs (`which`)."""
+        if len(self.devices) == 1:
+            arrays = self.program.inputs if which == "parameter" else self.program.outputs
+            return [jax.sharding.SingleDeviceSharding(self.devices[0])] * len(arrays)
         return stablehlo.shardings(getattr(self.executable, f"get_{which}_shardings")() or [], self.devices)
 
     @cached_property
     def parsed(self) -> Any:
         """The program as it was traced."""
-        return stablehlo.parsed(self.module)
+        return stablehlo.parsed(self.program.module)
+
+    @cached_property
+    def output_shapes(self) -> list[tuple[int, ...]]:
+        """The shapes of the outputs."""
+        return stablehlo.result_shapes(self.parsed)
 
     @cached_property
     def text(self) -> str:
         """The optimized program."""
         return str(self.executable.hlo_modules()[0].to_string())
-
-
-def _assembled(shards: list[Any], sharding: Any) -> Any:
-    first = shards[0]
-    if sharding.is_fully_replicated:
-        return first
-    counts = sharding.shard_shape((1 << 20,) * first.ndim)
-    shape = tuple(n * ((1 << 20) // part) for n, part in zip(first.shape, counts, strict=True))
-    return jax.make_array_from_single_device_arrays(shape, sharding, shards)
 
 
 def _temporary_bytes(compiled: Compiled) -> Any:
@@ -74,10 +83,89 @@ def _multiplications(compiled: Compiled) -> Any:
 
 def _gathered_bytes(compiled: Compiled) -> Any:
     """The bytes that all-gathers produce on each device."""
-    total = 0
-    for dtype, shape in re.findall(r"= (?:\()?(\w+)\[([\d,]*)\][^=]* all-gather(?:-start)?\(", compiled.text):
-        total += _BYTES.get(dtype, 4) * math.prod(int(n) for n in shape.split(",") if n)
-    return np.int64(total)
+    return np.int64(sum(size for kind, size, _ in _collectives(compiled) if kind == "all-gather"))
+
+
+def _exchanged_bytes(compiled: Compiled) -> Any:
+    """The bytes that collectives produce on each device, if they join devices at different places along the mesh's last axis."""
+    others = compiled.mesh[-1]
+    return np.int64(sum(size for _, size, groups in _collectives(compiled) if np.ptp(groups % others, axis=1).any()))
+
+
+_COLLECTIVE = re.compile(
+    r"= (.*?) (all-gather|all-reduce|all-to-all|collective-broadcast|collective-permute|ragged-all-to-all|reduce-scatter)"
+    r"(?:-start)?\((.*)"
+)
+
+
+def _collectives(compiled: Compiled) -> Iterator[tuple[str, int, Any]]:
+    """The kind of each collective, the bytes that it produces on each device, and the groups of devices that take part."""
+    for results, kind, rest in _COLLECTIVE.findall(compiled.text):
+        arrays = re.findall(r"(\w+)\[([\d,]*)\]", results)
+        size = sum(_BYTES.get(dtype, 4) * math.prod(int(n) for n in shape.split(",") if n) for dtype, shape in arrays)
+        yield kind, size, _groups(rest, len(compiled.devices))
+
+
+def _groups(text: str, devices: int) -> Any:
+    """The groups of devices in the text of a collective. If it has another form than these, they are all in one group.
+
+    `{{0,1},{2,3}}`; `[2,2]<=[2,2]T(1,0)`, which counts and transposes; `mesh['a'=2,'b'=2] {'a'}`, which names axes.
+    """
+    if listed := re.search(r"(?:replica_groups|source_target_pairs)=\{(\{.*?\})\}", text):
+        return np.array([[int(n) for n in group.split(",")] for group in re.findall(r"\{([\d,]+)\}", listed[1])])
+    if counted := re.search(r"replica_groups=\[([\d,]+)\]<=\[([\d,]+)\](?:T\(([\d,]+)\))?", text):
+        groups, shape, order = ([int(n) for n in part.split(",") if n] for part in counted.groups(""))
+        return np.arange(devices).reshape(shape).transpose(order or None).reshape(groups)
+    if named := re.search(r"replica_groups=mesh\[((?:'\w+'=\d+,?)+)\] \{((?:'\w+',?)+)\}", text):
+        sizes = dict(re.findall(r"'(\w+)'=(\d+)", named[1]))
+        inside = re.findall(r"'(\w+)'", named[2])
+        order = sorted(range(len(sizes)), key=lambda number: list(sizes)[number] in inside)
+        grid = np.arange(devices).reshape([int(size) for size in sizes.values()]).transpose(order)
+        return grid.reshape(-1, math.prod(int(sizes[name]) for name in inside))
+    return np.arange(devices)[None]
+
+
+def _placed(compiled: Compiled) -> dict[str, Any]:
+    """For each axis of each input and output, the mesh axes over which it is split, as numbers of `grader.checks.PLACES`.
+
+    What counts is which device holds which slice. An input for which a program on several devices names no place is on one.
+    """
+    inputs, outputs = compiled.program.inputs, compiled.program.outputs
+    said = stablehlo.places_said(compiled.parsed)
+    before = zip(inputs, compiled.shardings("parameter"), said, strict=True)
+    after = zip(outputs, compiled.output_shapes, compiled.shardings("output"), strict=True)
+    return {
+        f"inputs.{item.name}": _place(item.shape, sharding, compiled)
+        if sure
+        else np.full(len(item.shape), -1, np.int32)
+        for item, sharding, sure in before
+    } | {f"outputs.{name}": _place(shape, sharding, compiled) for name, shape, sharding in after}
+
+
+def _place(shape: tuple[int, ...], sharding: Any, compiled: Compiled) -> Any:
+    mesh = compiled.mesh
+    if len(compiled.devices) != math.prod(mesh):
+        return np.full(len(shape), -1, np.int32)
+    where = sharding.devices_indices_map(shape)
+    codes = []
+    for axis in range(len(shape)):
+        starts = np.array([where[device][axis].start or 0 for device in compiled.devices]).reshape(mesh)
+        codes.append(sum(1 << number for number in range(len(mesh)) if np.ptp(starts, axis=number).any()))
+    return np.array(codes, np.int32)
+
+
+def _bytes_on_device(compiled: Compiled) -> Any:
+    """The bytes of the inputs that each device holds."""
+    inputs = zip(compiled.program.inputs, compiled.shardings("parameter"), strict=True)
+    sizes = [math.prod(s.shard_shape(item.shape)) * jax.numpy.dtype(item.dtype).itemsize for item, s in inputs]
+    return np.int64(sum(sizes))
+
+
+def _donated(compiled: Compiled) -> dict[str, Any]:
+    """For each input, 1 if an output takes over its memory, else 0."""
+    header = compiled.text.partition("\n")[0]
+    numbers = re.findall(r"\{[\d, ]*\}: \((\d+), \{[\d, ]*\}, (?:may|must)-alias\)", header)
+    return {item.name: np.int32(str(n) in numbers) for n, item in enumerate(compiled.program.inputs)}
 
 
 def _carried_bytes(compiled: Compiled) -> Any:
@@ -89,40 +177,30 @@ def _carried_bytes(compiled: Compiled) -> Any:
     return np.int64(max(sizes))
 
 
-# Operations that lose precision in bfloat16, as StableHLO names them. A maximum is exact in any precision.
-_INEXACT = {
-    "exponential": "exponentials", "exponential_minus_one": "exponentials", "logistic": "exponentials", "log": "logarithms",
-    "log_plus_one": "logarithms", "rsqrt": "roots", "sqrt": "roots", "reduce": "sums", "reduce_window": "sums",
-}  # fmt: skip
-
-
-def _inexact_bfloat16(compiled: Compiled) -> Any:
-    """The number of exponentials, logarithms, roots and sums that work on bfloat16."""
-    total = 0
-    for operation in stablehlo.operations(compiled.parsed):
-        kind = _INEXACT.get(operation.name.removeprefix("stablehlo."))
-        if kind and "bf16" in stablehlo.dtypes(operation.operands):
-            total += kind != "sums" or stablehlo.reduces_by(operation, "stablehlo.add")
-    return np.int64(total)
-
-
-def _other_products_bfloat16(compiled: Compiled) -> Any:
-    """The number of matrix products with an operand that is not bfloat16. The product of two vectors is not one of them."""
-    products = [op for op in stablehlo.operations(compiled.parsed) if op.name == "stablehlo.dot_general"]
-    return np.int64(
-        sum(
-            any(dtype != "bf16" for dtype in stablehlo.dtypes(op.operands)) and stablehlo.rank(op.results[0]) > 0
-            for op in products
-        )
-    )
-
-
+# Each returns a number, or numbers by name.
 MEASURES: Mapping[str, Callable[[Compiled], Any]] = {
     "temporary_bytes": _temporary_bytes,
     "operations": _operations,
     "flops": _multiplications,
     "gathered_bytes": _gathered_bytes,
+    "exchanged_bytes": _exchanged_bytes,
+    "placed": _placed,
+    "bytes_on_device": _bytes_on_device,
+    "donated": _donated,
     "carried_bytes": _carried_bytes,
-    "inexact.bfloat16": _inexact_bfloat16,
-    "other_products.bfloat16": _other_products_bfloat16,
 }
+
+
+def measure(compiled: Compiled, names: Sequence[str], case: Case, own: Mapping[str, OwnMeasure]) -> dict[str, Any]:
+    """The leaves `program.*` that are called `names`, or are below one of them, or beside one in the same measure.
+
+    `own` are those of the problem.
+    """
+    functions: dict[str, Callable[[], Any]] = {key: partial(function, compiled) for key, function in MEASURES.items()}
+    functions |= {key: partial(function, compiled, case) for key, function in own.items()}
+    found: dict[str, Any] = {}
+    for key, function in functions.items():
+        if any(f"{name}.".startswith(f"{key}.") for name in names):
+            value = function()
+            found |= {f"{key}.{name}": one for name, one in value.items()} if isinstance(value, dict) else {key: value}
+    return {PROGRAM + name: value for name, value in found.items()}

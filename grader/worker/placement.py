@@ -1,20 +1,71 @@
-"""Array shardings, encoded as integers that a check can compare."""
+"""Modules placed on a mesh by a submission, as inputs of programs, and array shardings as integers that a check can compare."""
 
 from collections.abc import Sequence
-from typing import Any
+from dataclasses import replace
+from typing import Any, Literal
 
 import jax
 import numpy as np
 from flax import nnx
 from jax.sharding import AxisType, Mesh, NamedSharding
 
-from grader.worker.pytrees import named
+from grader.problem import Case
+from grader.worker.pytrees import BadOutputError, described, named
+from grader.worker.subject import Arrays, Reading, Subject
+from grader.worker.tracing import Given
 
 
 def mesh_of(*shape: int, axes: tuple[str, ...] = ("data", "model")) -> Mesh:
     """A mesh of that shape, made of the first devices."""
     devices = jax.devices()[: int(np.prod(shape))]
     return jax.make_mesh(shape, axes[: len(shape)], axis_types=(AxisType.Auto,) * len(shape), devices=devices)
+
+
+def put(subject: Subject, entry: str, node: nnx.Module, mesh: Mesh) -> None:
+    """Lets `entry` place the arrays of a module. Raises BadOutputError if it does anything else to them."""
+    before = named(jax.tree.map(np.asarray, nnx.state(node)), "")
+    subject.call(entry, node, mesh)
+    after = named(nnx.state(node), "")
+    for path in {**before, **after}:
+        if not (path in before and path in after and np.array_equal(before[path], after[path])):
+            raise BadOutputError(
+                f"`{entry}` changed `{path}`; it must only move arrays, and keep their names and values"
+            )
+
+
+def as_inputs(node: nnx.Module, name: str, mesh: Mesh, source: Literal["filled", "positive"] = "filled") -> Any:
+    """The state of a module as inputs of a program, with the shardings of its arrays. Their names begin with `name`."""
+    flat = []
+    for path, variable in nnx.to_flat_state(nnx.state(node)):
+        array = variable.get_raw_value()
+        full = ".".join([name, *map(str, path)])
+        flat.append((path, variable.replace(like(Given(source, full, array.shape, array.dtype), array, mesh))))
+    return nnx.from_flat_state(flat)
+
+
+def like(given: Given, array: jax.Array, mesh: Mesh) -> Given:
+    """The input, placed like an array. An array that is not on all devices of the mesh has no place on it."""
+    on_mesh = array.sharding.device_set == set(mesh.devices.flat)
+    return replace(given, sharding=array.sharding if on_mesh else None)
+
+
+def step(
+    subject: Subject, case: Case, entry: str, model: nnx.Module, optimizer: nnx.Module, token_ids: Given, mesh: Mesh
+) -> Reading:
+    """The loss of one train step, and the state after it. It starts in the middle of training, on arrays that are placed like
+    those of `model` and `optimizer`."""
+    graphs = nnx.graphdef(model), nnx.graphdef(optimizer)
+    states = as_inputs(model, "model", mesh), as_inputs(optimizer, "optimizer", mesh, "positive")
+
+    def program(states: Any, token_ids: Any) -> Arrays:
+        model, optimizer = map(nnx.merge, graphs, states)
+        loss = subject.call(entry, model, optimizer, token_ids, case.values["pad_id"])
+        if np.shape(loss) or not isinstance(loss, jax.Array):
+            raise BadOutputError(f"`{entry}` returned {described(loss)}; it must return the loss, a scalar jax.Array")
+        state = named(nnx.state(model), "state.model") | named(nnx.state(optimizer), "state.optimizer")
+        return {"loss": loss, **state}
+
+    return subject.run(program, case, states, token_ids)
 
 
 def places(node: Any, prefix: str, mesh: Mesh) -> dict[str, np.ndarray[Any, Any]]:

@@ -86,6 +86,15 @@ def filled(path: str, shape: tuple[int, ...], dtype: Any, seed: int) -> np.ndarr
     return values.astype(dtype)
 
 
+def positive(path: str, shape: tuple[int, ...], dtype: Any, seed: int) -> np.ndarray[Any, Any]:
+    """Like `filled`, but from a half upward, for the state of an optimizer: a mean square or a count is not negative."""
+    values: np.ndarray[Any, Any] = 0.5 + abs(filled(path, shape, np.float32, seed))
+    return values.astype(dtype)
+
+
+FILLS = {"filled": filled, "positive": positive}
+
+
 def fill_state(state: Any, fill: Callable[[str, tuple[int, ...], Any], Any]) -> Any:
     """The same state with the value of every variable replaced by `fill(path, shape, dtype)`."""
     flat = []

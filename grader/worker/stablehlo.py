@@ -1,21 +1,36 @@
-"""StableHLO programs: made canonical, walked through, compiled. The only user of JAX's internal modules.
+"""StableHLO programs: traced, made canonical, walked through, compiled. The only user of JAX's internal modules.
 
 JAX exports programs by a public interface, but compiles them by one that would trace and lower them again.
 """
 
+import contextlib
 from collections.abc import Iterator, Sequence
 from typing import Any
+from unittest.mock import patch
 
 import jax
 import jax.extend
 import numpy as np
-from jax._src import sharding_impls
+from jax._src import core, sharding_impls
 from jax._src.interpreters import mlir
 from jax._src.lib import _jax, xla_client  # type: ignore[attr-defined]
 from jax._src.lib.mlir import ir, passmanager  # type: ignore[attr-defined]
 from jax._src.lib.mlir.dialects import hlo  # type: ignore[attr-defined]
 
 _MAIN = "main"
+
+
+@contextlib.contextmanager
+def meshes_can_be_set() -> Iterator[None]:
+    """Inside the context, `jax.set_mesh` works while a program is traced."""
+    original = jax.set_mesh.__init__
+
+    def init(self: Any, mesh: Any) -> None:
+        with patch.object(core, "trace_state_clean", lambda: True):
+            original(self, mesh)
+
+    with patch.object(jax.set_mesh, "__init__", init):
+        yield
 
 
 def canonical(module: bytes) -> bytes:
@@ -57,9 +72,25 @@ def operations(module: Any) -> Iterator[Any]:
 
 def parameters(module: Any) -> list[tuple[tuple[int, ...], str]]:
     """The shapes and element types of the parameters of a parsed module."""
-    main = ir.SymbolTable(module.operation)[_MAIN]
-    kinds = [ir.RankedTensorType(value.type) for value in main.regions[0].blocks[0].arguments]
+    kinds = map(ir.RankedTensorType, _type_of_main(module).inputs)
     return [(tuple(kind.shape), str(kind.element_type)) for kind in kinds]
+
+
+def places_said(module: Any) -> list[bool]:
+    """Whether a parsed module says, for each of its parameters, how it is sharded."""
+    attributes = ir.SymbolTable(module.operation)[_MAIN].attributes
+    if "arg_attrs" not in attributes:
+        return [False] * len(_type_of_main(module).inputs)
+    return ["sdy.sharding" in ir.DictAttr(one) for one in ir.ArrayAttr(attributes["arg_attrs"])]
+
+
+def result_shapes(module: Any) -> list[tuple[int, ...]]:
+    """The shapes of the outputs of a parsed module."""
+    return [tuple(ir.RankedTensorType(kind).shape) for kind in _type_of_main(module).results]
+
+
+def _type_of_main(module: Any) -> Any:
+    return ir.FunctionType(ir.TypeAttr(ir.SymbolTable(module.operation)[_MAIN].attributes["function_type"]).value)
 
 
 def element_type(dtype: Any) -> str:
@@ -95,9 +126,14 @@ def dtypes(values: Any) -> list[str]:
     return [str(ir.RankedTensorType(value.type).element_type) for value in values]
 
 
-def rank(value: Any) -> int:
-    """The number of axes of a value."""
-    return int(ir.RankedTensorType(value.type).rank)
+def shape(value: Any) -> tuple[int, ...]:
+    """The shape of a value."""
+    return tuple(ir.RankedTensorType(value.type).shape)
+
+
+def batch_axes(product: Any) -> int:
+    """The number of axes over which a `dot_general` is a batch of products."""
+    return len(hlo.DotDimensionNumbers(product.attributes["dot_dimension_numbers"]).lhs_batching_dimensions)
 
 
 def reduces_by(operation: Any, name: str) -> bool:

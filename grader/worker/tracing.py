@@ -1,8 +1,10 @@
 """Traces a submission's code into a program, without any number of a case."""
 
-from collections.abc import Callable
+import contextlib
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
+from unittest.mock import patch
 
 import jax
 import jax.numpy as jnp
@@ -12,7 +14,7 @@ from jax import export
 from grader.problem import Case
 from grader.wire.program import Input, Program, Source
 from grader.worker import stablehlo
-from grader.worker.pytrees import filled, to_leaves
+from grader.worker.pytrees import FILLS, to_leaves
 
 
 class UntraceableError(Exception):
@@ -51,7 +53,7 @@ class Given:
             return self.value
         if self.source == "case":
             return case.values[self.name]
-        return filled(self.name, self.shape, self.dtype, case.seed)
+        return FILLS[self.source](self.name, self.shape, self.dtype, case.seed)
 
 
 def given(case: Case, key: str) -> Given:
@@ -78,12 +80,14 @@ def numbers(tree: Any, case: Case) -> Any:
 def trace(program: Callable[..., dict[str, Any]], *args: Any) -> Program:
     """The program that `program(*args)` is, as portable StableHLO. Names and places of source code are left out.
 
-    `args` are trees of `Given`. Programs that differ only in names are equal. Raises UntraceableError, or what the code raises.
+    `args` are trees of `Given`. Programs that differ only in names are equal. The program donates the inputs that the code's own
+    jitted functions donate. Raises UntraceableError, or what the code raises.
     """
     flat, tree = jax.tree.flatten(args)
 
     def main(*arrays: Any) -> list[Any]:
-        outputs = program(*jax.tree.unflatten(tree, arrays))
+        with _as_outside_jit(arrays, specs):
+            outputs = program(*jax.tree.unflatten(tree, arrays))
         names[:] = outputs
         return [_raw(leaf) for leaf in outputs.values()]
 
@@ -99,7 +103,8 @@ def trace(program: Callable[..., dict[str, Any]], *args: Any) -> Program:
     if traced.jaxpr.effects:
         raise UntraceableError("it calls back into Python")
     try:
-        exported = export.export(jitted, platforms=["cpu"])(*specs)
+        donating = jax.jit(main, donate_argnums=_donated(traced.jaxpr.jaxpr))
+        exported = export.export(donating, platforms=["cpu"])(*specs)
     except (ValueError, NotImplementedError) as error:
         raise UntraceableError(f"jax.export cannot export it ({str(error)[:120]})") from error
     kept = [flat[index] for index in exported.module_kept_var_idx]
@@ -107,6 +112,33 @@ def trace(program: Callable[..., dict[str, Any]], *args: Any) -> Program:
     arrays = {leaf.name: leaf.value for leaf in kept if leaf.source == "sent"}
     module = stablehlo.canonical(exported.mlir_module_serialized)
     return Program(module, inputs, names, exported.nr_devices, sent=to_leaves(arrays))
+
+
+@contextlib.contextmanager
+def _as_outside_jit(arrays: Sequence[Any], specs: Sequence[Any]) -> Iterator[None]:
+    """Inside the context, traced code may do what is possible only outside jit: set a mesh, and ask inputs for their sharding."""
+    known = {
+        id(array): spec.sharding for array, spec in zip(arrays, specs, strict=True) if getattr(spec, "sharding", None)
+    }
+
+    def sharding(self: Any) -> Any:
+        if id(self) not in known:
+            raise AttributeError("a traced array has no sharding; use jax.typeof(x)")
+        return known[id(self)]
+
+    with stablehlo.meshes_can_be_set(), patch.object(jax.core.Tracer, "sharding", property(sharding), create=True):
+        yield
+
+
+def _donated(jaxpr: Any) -> tuple[int, ...]:
+    """The inputs that a jitted function donates. A donation inside a trace has no effect, so the whole program donates them."""
+    donated = {
+        id(variable)
+        for equation in jaxpr.eqns
+        for variable, given_up in zip(equation.invars, equation.params.get("donated_invars", ()), strict=False)
+        if given_up
+    }
+    return tuple(number for number, variable in enumerate(jaxpr.invars) if id(variable) in donated)
 
 
 def is_tracing_error(error: BaseException) -> bool:

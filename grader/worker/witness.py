@@ -14,8 +14,8 @@ import numpy as np
 from grader.problem import Case
 from grader.wire.program import Input, Program
 from grader.worker import bytecode, stablehlo
-from grader.worker.measures import MEASURES, Compiled
-from grader.worker.pytrees import filled
+from grader.worker.measures import Compiled, OwnMeasure, measure
+from grader.worker.pytrees import FILLS
 
 # Custom calls that JAX makes for linear algebra and for shardings. All others are refused: a call can name any function that is
 # registered in the process, Python callbacks included.
@@ -54,26 +54,38 @@ class RefusedProgramError(Exception):
 
 @dataclass
 class Witness:
-    """The programs that this process has compiled, by their bytes."""
+    """The programs that this process has compiled. `mesh` and `measures` are the problem's."""
 
-    compiled: dict[bytes, Compiled] = field(default_factory=dict)
+    mesh: tuple[int, ...] = ()
+    measures: Mapping[str, OwnMeasure] = field(default_factory=dict)
+    compiled: dict[Any, Compiled] = field(default_factory=dict)
 
     def run(self, program: Program, case: Case, measures: Sequence[str] = ()) -> dict[str, Any]:
         """The outputs of a program on a case by name, and what is measured of that very program, as `program.*`.
 
         Raises RefusedProgramError, or what XLA raises.
         """
-        if program.module not in self.compiled:
+        key = (program.module, tuple(program.inputs), tuple(program.outputs))
+        if key not in self.compiled:
             check(program)
-            self.compiled[program.module] = _compile(program)
-        compiled = self.compiled[program.module]
+            self.compiled[key] = self._compile(program)
+        compiled = self.compiled[key]
         sent = {leaf.path: leaf.values for leaf in program.sent}
         outputs = compiled([_numbers(item, case, sent) for item in program.inputs])
         if len(outputs) != len(program.outputs):
             raise RefusedProgramError("it does not have as many outputs as names")
-        return dict(zip(program.outputs, outputs, strict=True)) | {
-            f"program.{name}": MEASURES[name](compiled) for name in measures
-        }
+        return dict(zip(program.outputs, outputs, strict=True)) | measure(compiled, measures, case, self.measures)
+
+    def _compile(self, program: Program) -> Compiled:
+        devices = jax.devices()
+        if not 1 <= program.devices <= len(devices):
+            raise RefusedProgramError("its program runs on devices that do not exist")
+        wanted = stablehlo.parameters(stablehlo.parsed(program.module))
+        given = [(item.shape, stablehlo.element_type(jnp.dtype(item.dtype))) for item in program.inputs]
+        if wanted != given:  # XLA would read such an array as if it fitted
+            raise RefusedProgramError("its program does not take the arrays that it names")
+        devices = devices[: program.devices]
+        return Compiled(program, stablehlo.compiled(program.module, devices), devices, self.mesh)
 
 
 def check(program: Program) -> None:
@@ -93,8 +105,8 @@ def check(program: Program) -> None:
 
 
 def _numbers(item: Input, case: Case, sent: Mapping[str, Any]) -> Any:
-    if item.source == "filled":
-        return filled(item.name, item.shape, jnp.dtype(item.dtype), case.seed)
+    if item.source in FILLS:
+        return FILLS[item.source](item.name, item.shape, jnp.dtype(item.dtype), case.seed)
     values = case.values if item.source == "case" else sent
     if item.name not in values:
         raise RefusedProgramError(f"its program takes an array that does not exist, {item.name!r:.60}")
@@ -102,15 +114,3 @@ def _numbers(item: Input, case: Case, sent: Mapping[str, Any]) -> Any:
     if array.shape != item.shape:
         raise RefusedProgramError(f"its program takes {item.name!r:.60} with another shape")
     return array.astype(jnp.dtype(item.dtype))
-
-
-def _compile(program: Program) -> Compiled:
-    devices = jax.devices()
-    if not 1 <= program.devices <= len(devices):
-        raise RefusedProgramError("its program runs on devices that do not exist")
-    wanted = stablehlo.parameters(stablehlo.parsed(program.module))
-    given = [(item.shape, stablehlo.element_type(jnp.dtype(item.dtype))) for item in program.inputs]
-    if wanted != given:  # XLA would read such an array as if it fitted
-        raise RefusedProgramError("its program does not take the arrays that it names")
-    devices = devices[: program.devices]
-    return Compiled(stablehlo.compiled(program.module, devices), devices, program.module)

@@ -39,17 +39,19 @@ PROBLEM = Problem(
     },
     checks=(
         exact("mesh", 1, "meshes", "mesh"),
-        exact("partition spec of each parameter", 3, "placed", "spec", words=PLACES),
-        exact("indivisible axes stay whole", 1, "placed", "spec", cases="odd vocabulary", words=PLACES),
-        exact("parameter sharding", 2, "placed", "placed", words=PLACES),
-        exact("bytes per device", 1, "placed", "bytes_on_device"),
-        Check("logits equal one device's", 1, "placed", leaves="logits", tolerance=SUMS),
+        exact("partition spec of each parameter", 3, "specs", "spec", words=PLACES),
+        exact("indivisible axes stay whole", 1, "specs", "spec", cases="odd vocabulary", words=PLACES),
+        Check("logits equal one device's", 1, "forward", leaves="logits", tolerance=SUMS),
+        exact("parameter sharding", 2, "forward", "program.placed.inputs.model", words=PLACES, values_tolerance=SUMS),
+        exact("bytes per device", 1, "forward", "program.bytes_on_device", values_tolerance=SUMS),
         Check(
-            "activations not gathered", 1, "placed", leaves="bytes_gathered", compare="at_most", tolerance=GATHERED,
+            "activations not gathered", 1, "forward", leaves="program.gathered_bytes", compare="at_most", tolerance=GATHERED,
+            values_tolerance=SUMS,
             advice="The value is the number of bytes that the compiled forward pass gathers on each device. Shard the first of "
             "two products by columns and the second by rows: then each device already has the activations that it needs.",
         ),
     ),
     devices=8,
+    mesh=(4, 2),
     timeout=60.0,
 )  # fmt: skip

@@ -1,5 +1,7 @@
-"""Probes of problem 22: specs, a sharded creation, and three steps on eight CPU devices. Runs in workers."""
+"""Probes of problem 22: specs, a sharded creation, and a step on eight CPU devices. Runs in workers."""
 
+from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import jax
@@ -9,10 +11,11 @@ from flax import nnx
 from jax.sharding import NamedSharding, PartitionSpec
 
 from grader.problem import Case
-from grader.worker.placement import bytes_on_device, mesh_of, places
-from grader.worker.pytrees import BadOutputError, fill_module, named
-from grader.worker.subject import Reading, Subject
-from grader.worker.toy_models import CallCounter, ToyLM, model_factory
+from grader.worker.placement import mesh_of, step
+from grader.worker.pytrees import BadOutputError, named
+from grader.worker.subject import Arrays, Reading, Subject
+from grader.worker.toy_models import ToyLM, model_factory
+from grader.worker.tracing import given, trace_of
 
 SHAPES = ((32, 48), (48, 32), (16, 16), (64, 7), (7, 64), (17, 16), (10, 6), (8,), (7,), (),
           (2, 24, 16), (3, 5), (8, 4096))  # fmt: skip
@@ -20,7 +23,7 @@ SHAPES = ((32, 48), (48, 32), (16, 16), (64, 7), (7, 64), (17, 16), (10, 6), (8,
 
 def specs(subject: Subject, case: Case) -> Reading:
     """The spec of each shape in SHAPES, for eight and for two devices."""
-    arrays: dict[str, Any] = {}
+    arrays: Arrays = {}
     for devices in (8, 2):
         for shape in SHAPES:
             spec = subject.call("fsdp_spec", shape, devices)
@@ -31,47 +34,51 @@ def specs(subject: Subject, case: Case) -> Reading:
             names = [*spec, *[None] * len(shape)][: len(shape)]
             name = "x".join(map(str, shape)) or "scalar"
             arrays[f"spec.{name}_on_{devices}"] = np.array([part in ("data", ("data",)) for part in names], np.int32)
-    return Reading(arrays)
+    return subject.run(lambda: arrays, case)
+
+
+def creating(subject: Subject, case: Case) -> Reading:
+    """The values of a new state. Raises BadOutputError if `make` runs outside jit, where it would create whole arrays."""
+
+    def program() -> Arrays:
+        outside = trace_of(jnp.zeros(()))
+
+        def then(made: Any) -> None:
+            if trace_of(*jax.tree.leaves(nnx.state(made))) is outside:
+                raise BadOutputError("`make` ran outside jit, where it creates every array whole on one device")
+
+        model, optimizer = _created(subject, case, drawn=True, then=then)
+        return named(nnx.state(model), "initial.model") | named(nnx.state(optimizer), "initial.optimizer")
+
+    return subject.run(program, case)
 
 
 def training(subject: Subject, case: Case) -> Reading:
-    """The sharding of the new state and of the trained one, its initial values, and the results of three steps."""
-    values, mesh = case.values, mesh_of(8)
-    make = CallCounter(model_factory(values["vocab_size"], values["d_model"], values["d_ff"], drawn=True))
-    created = subject.call("create_sharded", make, mesh)
-    if not (isinstance(created, tuple | list) and len(created) == 2 and isinstance(created[0], ToyLM)):
+    """The results of one step on a state that is placed like a new one."""
+    mesh = mesh_of(8)
+    model, optimizer = _created(subject, case, drawn=False)
+    token_ids = replace(given(case, "token_ids"), sharding=NamedSharding(mesh, PartitionSpec("data")))
+    return step(subject, case, "fsdp_step", model, optimizer, token_ids, mesh)
+
+
+def _created(subject: Subject, case: Case, *, drawn: bool, then: Callable[[Any], None] = lambda made: None) -> Any:
+    """The model and the optimizer that `create_sharded` returns. Raises BadOutputError if it returns something else.
+
+    `then` gets what each call of `make` returns.
+    """
+    values = case.values
+    factory = model_factory(values["vocab_size"], values["d_model"], values["d_ff"], drawn=drawn)
+
+    def make() -> Any:
+        made = factory()
+        then(made)
+        return made
+
+    created = subject.call("create_sharded", make, mesh_of(8))
+    kinds = [type(part) for part in created] if isinstance(created, tuple | list) else []
+    if kinds != [ToyLM, nnx.Optimizer]:
         raise BadOutputError("`create_sharded` must return the pair (model, optimizer)")
-    model, optimizer = created
-    arrays: dict[str, Any] = {
-        **places(model, "placed.model", mesh),
-        **places(optimizer, "placed.optimizer", mesh),
-        "bytes_on_device": bytes_on_device((model, optimizer), mesh),
-        "real_calls_of_make": np.int32(make.real_calls),
-        **jax.tree.map(np.asarray, named(nnx.state(model, nnx.Param), "initial")),
-    }
-    shardings = jax.tree.map(lambda leaf: leaf.sharding, nnx.state(model, nnx.Param))
-    fill_module(model, case.seed)
-    nnx.update(model, jax.device_put(nnx.state(model, nnx.Param), shardings))
-    batches = jax.device_put(jnp.asarray(values["token_ids"]), NamedSharding(mesh, PartitionSpec(None, "data")))
-    before = [[x for x in jax.tree.leaves(nnx.state(node)) if x.ndim] for node in (model, optimizer)]
-    losses = []
-    for number in range(len(batches)):
-        losses.append(subject.call("fsdp_step", model, optimizer, batches[number], values["pad_id"]))
-        if number == 0:
-            donated = [all(leaf.is_deleted() for leaf in leaves) for leaves in before]
-    if any(np.shape(loss) or not isinstance(loss, jax.Array) for loss in losses):
-        raise BadOutputError("`fsdp_step` must return the loss as a scalar jax.Array")
-    return Reading(
-        {
-            **arrays,
-            "losses": np.stack([np.asarray(loss) for loss in losses]),
-            **named(nnx.state(model, nnx.Param), "parameters"),
-            **places(model, "after.model", mesh),
-            **places(optimizer, "after.optimizer", mesh),
-            "donated.model": np.int32(donated[0]),
-            "donated.optimizer": np.int32(donated[1]),
-        }
-    )
+    return created
 
 
-PROBES = {"specs": specs, "training": training}
+PROBES = {"specs": specs, "creating": creating, "training": training}
