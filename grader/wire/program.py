@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
 import numpy as np
 
@@ -10,15 +10,19 @@ from grader.wire.channel import ChannelError, Frame
 from grader.wire.compare import Leaf
 
 MAX_INPUTS = 1024
-CASE = "case:"  # the prefix of a case's arrays in a request that also holds other arrays
+# Prefixes of leaves in a request that holds arrays of several origins
+CASE = "case:"  # the case's arrays
+FILE = "file:"  # files
+SAVED = "saved:"  # arrays of the probe that ran first, in another process
 _MODULE, _SENT = "module", "sent:"
 
-Source = Literal["case", "filled", "sent"]
+Source = Literal["case", "filled", "made", "sent"]
 
 
 @dataclass(frozen=True)
 class Input:
-    """An array that a program takes: one of the case's, one filled by its path, or one that the worker sent along."""
+    """An array that a program takes: one of the case's, one filled by its path, one that a function in INPUTS of `probes.py`
+    makes from the case where the program runs, or one that the worker sent along."""
 
     source: Source
     name: str
@@ -52,9 +56,12 @@ class Program:
 
 def request(program: Frame, values: dict[str, Any], seed: int, measures: Sequence[str]) -> Frame:
     """The request to a witness: run this program on a case, and measure it. `values` are the case's, by name."""
+    scalars = {key: value for key, value in values.items() if not isinstance(value, np.ndarray)}
     case = [Leaf(CASE + key, str(x.dtype), x) for key, x in values.items() if isinstance(x, np.ndarray)]
     fields = {key: program.fields.get(key) for key in ("inputs", "outputs", "devices")}
-    return Frame("run", {**fields, "seed": seed, "measures": list(measures)}, [*program.leaves, *case])
+    return Frame(
+        "run", {**fields, "scalars": scalars, "seed": seed, "measures": list(measures)}, [*program.leaves, *case]
+    )
 
 
 def decode(frame: Frame) -> tuple[Program, dict[str, np.ndarray[Any, Any]]]:
@@ -81,6 +88,6 @@ def _input(row: Any) -> Input:
     if type(row) is not list or [type(part) for part in row] != [str, str, list, str]:
         raise ChannelError("a program's input is not a source, a name, a shape and a dtype")
     source, name, shape, dtype = row
-    if source not in ("case", "filled", "sent") or any(type(n) is not int or not 0 <= n < 1 << 24 for n in shape):
+    if source not in get_args(Source) or any(type(n) is not int or not 0 <= n < 1 << 24 for n in shape):
         raise ChannelError("a program's input comes from nowhere")
     return Input(source, name, tuple(shape), dtype)

@@ -35,9 +35,9 @@ from grader.isolation.job import Launch
 from grader.isolation.sandbox import inherited
 from grader.problem import Case, Problem
 from grader.wire.channel import ChannelError, Frame, receive, send
-from grader.wire.program import CASE, decode
+from grader.wire.program import CASE, FILE, decode
 from grader.worker import probes
-from grader.worker.files import FILE, packed, unpacked
+from grader.worker.files import packed, unpacked
 from grader.worker.pytrees import BadOutputError, to_leaves
 from grader.worker.subject import BadEntryError, Reading, Subject, static
 from grader.worker.tracing import Given, UntraceableError
@@ -94,6 +94,7 @@ class ProblemRuntime:
     problem: Problem
     probes: Mapping[str, Callable[..., Any]]
     readers: Mapping[str, Callable[..., Any]]
+    inputs: Mapping[str, Callable[[Case], Any]]
 
 
 @functools.cache
@@ -101,7 +102,8 @@ def prepare(name: str) -> ProblemRuntime:
     """Imports a problem and its probes. Creates no array, so this process can still be forked afterwards."""
     module = catalog.probes_module(name)
     by_name = {**probes.GENERIC, **getattr(module, "PROBES", {})}
-    return ProblemRuntime(catalog.load(name), by_name, getattr(module, "READERS", {}))
+    readers, inputs = (getattr(module, name, {}) for name in ("READERS", "INPUTS"))
+    return ProblemRuntime(catalog.load(name), by_name, readers, inputs)
 
 
 def main() -> None:
@@ -175,7 +177,10 @@ class WorkerState:
     say: Callable[[str], None]
     subjects: dict[str, Subject] = field(default_factory=dict)
     readings: dict[Any, Reading] = field(default_factory=dict)
-    witness: Witness = field(default_factory=Witness)
+    witness: Witness = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.witness = Witness(self.runtime.inputs)
 
     def answer(self, request: Frame) -> Frame:
         """Carries out a request."""
@@ -236,7 +241,7 @@ class WorkerState:
     def _run_program(self, request: Frame) -> Frame:
         """Runs a program that another process traced."""
         program, arrays = decode(request)
-        case = Case(arrays, seed=request.fields["seed"])
+        case = Case({**request.fields["scalars"], **arrays}, seed=request.fields["seed"])
         arrays = self.witness.run(program, case, request.fields["measures"])
         return Frame("reading", {"notes": [], "numeric": False, "traced": True}, to_leaves(arrays))
 

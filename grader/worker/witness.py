@@ -3,7 +3,7 @@
 A submission made the program, so it is checked before XLA parses it. XLA may still crash on it; that ends this process only.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -53,8 +53,12 @@ class RefusedProgramError(Exception):
 
 @dataclass
 class Witness:
-    """The programs that this process has compiled, by their bytes."""
+    """The programs that this process has compiled, by their bytes.
 
+    `makers` are the functions that make arrays from a case, by name.
+    """
+
+    makers: Mapping[str, Callable[[Case], Any]] = field(default_factory=dict)
     compiled: dict[bytes, Compiled] = field(default_factory=dict)
 
     def run(self, program: Program, case: Case, measures: Sequence[str] = ()) -> dict[str, Any]:
@@ -67,12 +71,23 @@ class Witness:
             self.compiled[program.module] = _compile(program)
         compiled = self.compiled[program.module]
         sent = {leaf.path: leaf.values for leaf in program.sent}
-        outputs = compiled([_numbers(item, case, sent) for item in program.inputs])
+        outputs = compiled([self._numbers(item, case, sent) for item in program.inputs])
         if len(outputs) != len(program.outputs):
             raise RefusedProgramError("it does not have as many outputs as names")
         return dict(zip(program.outputs, outputs, strict=True)) | {
             f"program.{name}": MEASURES[name](compiled) for name in measures
         }
+
+    def _numbers(self, item: Input, case: Case, sent: Mapping[str, Any]) -> Any:
+        """The array that a program takes as this input."""
+        dtype = np.dtype(jax.numpy.dtype(item.dtype))
+        if item.source == "filled":
+            return filled(item.name, item.shape, dtype, case.seed)
+        names: Mapping[str, Any] = {"case": case.values, "sent": sent, "made": self.makers}[item.source]
+        if item.name not in names:
+            raise RefusedProgramError(f"its program takes an array that does not exist, {item.name!r:.60}")
+        value = names[item.name]
+        return np.asarray(value(case) if item.source == "made" else value).astype(dtype)
 
 
 def check(program: Program) -> None:
@@ -89,16 +104,6 @@ def check(program: Program) -> None:
         raise RefusedProgramError(f"its program calls {others[0]!r:.60}")
     if sum(int(np.prod(item.shape)) for item in program.inputs) > LARGEST:
         raise RefusedProgramError("its program takes too much memory")
-
-
-def _numbers(item: Input, case: Case, sent: Mapping[str, Any]) -> Any:
-    if item.source == "filled":
-        return filled(item.name, item.shape, np.dtype(jax.numpy.dtype(item.dtype)), case.seed)
-    values = case.values if item.source == "case" else sent
-    if item.name not in values:
-        raise RefusedProgramError(f"its program takes an array that does not exist, {item.name!r:.60}")
-    array: Any = np.asarray(values[item.name])
-    return array.astype(jax.numpy.dtype(item.dtype))
 
 
 def _compile(program: Program) -> Compiled:
