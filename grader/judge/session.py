@@ -21,7 +21,7 @@ from grader.paths import ROOT
 from grader.problem import PROGRAM, Case, Check, Problem
 from grader.wire.channel import ChannelClosedError, ChannelError, DeadlineExceededError, Frame, receive, send
 from grader.wire.compare import Leaf
-from grader.wire.program import CASE
+from grader.wire.program import CASE, FILE, SAVED
 
 Say = Callable[[str], None]
 Mode = Literal["trace", "run", "both"]
@@ -246,17 +246,19 @@ def in_stages(
     check: Check, case: Case, mode: Mode, measures: Sequence[str], ask: Callable[[Stage, Frame], Outcome]
 ) -> Outcome:
     """The outcome of a check's probe on a case, with what runs before and after it. `ask` sends a request to a process."""
-    frame = probe_frame("", check, case, mode, measures)
+    frame, kept = probe_frame("", check, case, mode, measures), list[Leaf]()
     if check.saved_by:
         saved = ask("saves", probe_frame("", replace(check, probe=check.saved_by, options={}), case, "run"))
         if saved.failure:
             return saved
-        # Nothing that the run could be repeated from: no seed.
+        files = [leaf for leaf in saved.leaves if leaf.path.startswith(FILE)]
+        kept = [replace(leaf, path=SAVED + leaf.path) for leaf in saved.leaves if not leaf.path.startswith(FILE)]
+        # Nothing that the run could be repeated from: no seed, and no array that the first process returned.
         restoring = probe_frame("", check, replace(case, seed=0), "run")
-        frame = Frame("probe", restoring.fields, [*restoring.leaves, *saved.leaves])
+        frame = Frame("probe", restoring.fields, [*restoring.leaves, *files])
     outcome = ask("restores" if check.saved_by else "probes", frame)
     if check.read and not outcome.failure:
-        return ask("reads", read_frame(check, case, outcome.leaves))
+        return replace(ask("reads", read_frame(check, case, [*outcome.leaves, *kept])), traced=outcome.traced)
     return outcome
 
 

@@ -10,15 +10,19 @@ from grader.wire.channel import ChannelError, Frame
 from grader.wire.compare import Leaf
 
 MAX_INPUTS = 1024
-CASE = "case:"  # the prefix of a case's arrays in a request that also holds other arrays
+# Prefixes of leaves in a request that holds arrays of several origins
+CASE = "case:"  # the case's arrays
+FILE = "file:"  # files
+SAVED = "saved:"  # arrays of the probe that ran first, in another process
 _MODULE, _SENT = "module", "sent:"
 
-Source = Literal["case", "filled", "positive", "sent"]
+Source = Literal["case", "filled", "positive", "made", "sent"]
 
 
 @dataclass(frozen=True)
 class Input:
-    """An array that a program takes: one of the case's, one filled by its path, or one that the worker sent along.
+    """An array that a program takes: one of the case's, one filled by its path, one that a function in INPUTS of `probes.py`
+    makes from the case where the program runs, or one that the worker sent along.
 
     `positive` fills the state of an optimizer.
     """
@@ -55,6 +59,7 @@ class Program:
 
 def request(program: Frame, values: dict[str, Any], seed: int, measures: Sequence[str]) -> Frame:
     """The request to a witness: run this program on a case, and measure it. `values` are the case's, by name."""
+    scalars = {key: value for key, value in values.items() if not isinstance(value, np.ndarray)}
     case = [Leaf(CASE + key, str(x.dtype), x) for key, x in values.items() if isinstance(x, np.ndarray)]
     fields = {key: program.fields.get(key) for key in ("inputs", "outputs", "devices")}
     scalars = {key: value for key, value in values.items() if not isinstance(value, np.ndarray)}

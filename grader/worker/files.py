@@ -7,9 +7,9 @@ from pathlib import Path, PurePosixPath
 import numpy as np
 
 from grader.wire.compare import Leaf
+from grader.wire.program import FILE
 from grader.worker.pytrees import BadOutputError
 
-FILE = "file:"  # the prefix of leaves that are files
 MOST_FILES, MOST_BYTES = 2000, 32 << 20
 _numbers = itertools.count()
 

@@ -35,9 +35,9 @@ from grader.isolation.job import Launch
 from grader.isolation.sandbox import inherited
 from grader.problem import Case, Problem
 from grader.wire.channel import ChannelError, Frame, receive, send
-from grader.wire.program import CASE, decode
+from grader.wire.program import CASE, FILE, decode
 from grader.worker import probes
-from grader.worker.files import FILE, packed, unpacked
+from grader.worker.files import packed, unpacked
 from grader.worker.pytrees import BadOutputError, to_leaves
 from grader.worker.subject import BadEntryError, Reading, Say, Subject, static
 from grader.worker.tracing import Given, UntraceableError
@@ -95,6 +95,7 @@ class ProblemRuntime:
     probes: Mapping[str, Callable[..., Any]]
     readers: Mapping[str, Callable[..., Any]]
     measures: Mapping[str, Callable[..., Any]]
+    inputs: Mapping[str, Callable[[Case], Any]]
 
 
 @functools.cache
@@ -102,8 +103,8 @@ def prepare(name: str) -> ProblemRuntime:
     """Imports a problem and its probes. Creates no array, so this process can still be forked afterwards."""
     module = catalog.probes_module(name)
     by_name = {**probes.GENERIC, **getattr(module, "PROBES", {})}
-    readers, measures = (getattr(module, name, {}) for name in ("READERS", "MEASURES"))
-    return ProblemRuntime(catalog.load(name), by_name, readers, measures)
+    readers, measures, inputs = (getattr(module, name, {}) for name in ("READERS", "MEASURES", "INPUTS"))
+    return ProblemRuntime(catalog.load(name), by_name, readers, measures, inputs)
 
 
 def main() -> None:
@@ -184,7 +185,7 @@ class WorkerState:
     witness: Witness = field(init=False)
 
     def __post_init__(self) -> None:
-        self.witness = Witness(self.runtime.problem.mesh, self.runtime.measures)
+        self.witness = Witness(self.runtime.problem.mesh, self.runtime.measures, self.runtime.inputs)
 
     def answer(self, request: Frame) -> Frame:
         """Carries out a request."""

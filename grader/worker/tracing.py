@@ -53,6 +53,8 @@ class Given:
             return self.value
         if self.source == "case":
             return case.values[self.name]
+        if self.source == "made":
+            raise UntraceableError("it takes an array that is made only where programs run")
         return FILLS[self.source](self.name, self.shape, self.dtype, case.seed)
 
 
@@ -65,6 +67,11 @@ def given(case: Case, key: str) -> Given:
 def is_array(value: Any) -> bool:
     """Whether a value of a case is an array, known or not."""
     return isinstance(value, np.ndarray | Given)
+
+
+def made(name: str, *shape: int, dtype: Any = jnp.int32) -> Given:
+    """The array that the function `name` of INPUTS makes from the case, where the program runs."""
+    return Given("made", name, shape, dtype)
 
 
 def sent(name: str, array: Any) -> Given:

@@ -3,7 +3,7 @@
 A submission made the program, so it is checked before XLA parses it. XLA may still crash on it; that ends this process only.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -54,10 +54,14 @@ class RefusedProgramError(Exception):
 
 @dataclass
 class Witness:
-    """The programs that this process has compiled. `mesh` and `measures` are the problem's."""
+    """The programs that this process has compiled.
+
+    `mesh`, `measures` and `makers`, the functions that make arrays from a case, are the problem's.
+    """
 
     mesh: tuple[int, ...] = ()
     measures: Mapping[str, OwnMeasure] = field(default_factory=dict)
+    makers: Mapping[str, Callable[[Case], Any]] = field(default_factory=dict)
     compiled: dict[Any, Compiled] = field(default_factory=dict)
 
     def run(self, program: Program, case: Case, measures: Sequence[str] = ()) -> dict[str, Any]:
@@ -71,7 +75,7 @@ class Witness:
             self.compiled[key] = self._compile(program)
         compiled = self.compiled[key]
         sent = {leaf.path: leaf.values for leaf in program.sent}
-        outputs = compiled([_numbers(item, case, sent) for item in program.inputs])
+        outputs = compiled([self._numbers(item, case, sent) for item in program.inputs])
         if len(outputs) != len(program.outputs):
             raise RefusedProgramError("it does not have as many outputs as names")
         return dict(zip(program.outputs, outputs, strict=True)) | measure(compiled, measures, case, self.measures)
@@ -86,6 +90,20 @@ class Witness:
             raise RefusedProgramError("its program does not take the arrays that it names")
         devices = devices[: program.devices]
         return Compiled(program, stablehlo.compiled(program.module, devices), devices, self.mesh)
+
+    def _numbers(self, item: Input, case: Case, sent: Mapping[str, Any]) -> Any:
+        """The array that a program takes as this input."""
+        dtype = jnp.dtype(item.dtype)
+        if item.source in FILLS:
+            return FILLS[item.source](item.name, item.shape, dtype, case.seed)
+        names: Mapping[str, Any] = {"case": case.values, "sent": sent, "made": self.makers}[item.source]
+        if item.name not in names:
+            raise RefusedProgramError(f"its program takes an array that does not exist, {item.name!r:.60}")
+        value = names[item.name]
+        array: Any = np.asarray(value(case) if item.source == "made" else value)
+        if array.shape != item.shape:
+            raise RefusedProgramError(f"its program takes {item.name!r:.60} with another shape")
+        return array.astype(dtype)
 
 
 def check(program: Program) -> None:
@@ -102,15 +120,3 @@ def check(program: Program) -> None:
         raise RefusedProgramError(f"its program calls {others[0]!r:.60}")
     if sum(int(np.prod(item.shape)) for item in program.inputs) > LARGEST:
         raise RefusedProgramError("its program takes too much memory")
-
-
-def _numbers(item: Input, case: Case, sent: Mapping[str, Any]) -> Any:
-    if item.source in FILLS:
-        return FILLS[item.source](item.name, item.shape, jnp.dtype(item.dtype), case.seed)
-    values = case.values if item.source == "case" else sent
-    if item.name not in values:
-        raise RefusedProgramError(f"its program takes an array that does not exist, {item.name!r:.60}")
-    array: Any = np.asarray(values[item.name])
-    if array.shape != item.shape:
-        raise RefusedProgramError(f"its program takes {item.name!r:.60} with another shape")
-    return array.astype(jnp.dtype(item.dtype))

@@ -52,9 +52,14 @@ NEED_FLOAT32 = {
 
 def products_in_float32(compiled: Compiled, case: Case) -> dict[str, Any]:
     """The number of products with an operand that is not bfloat16, by kind."""
-    counts = dict.fromkeys(("projections", "scores", "weighted_sum", "feed_forward", "head"), 0)
+    counts = dict.fromkeys(("projections", "scores", "weighted_sum", "feed_forward", "head", "without_dot"), 0)
     for kind, product in _products(compiled, case):
         counts[kind] += any(dtype != "bf16" for dtype in stablehlo.dtypes(product.operands))
+    # A product can also be written as a multiplication and a sum. The smallest, of the scores, multiplies T * T * D numbers.
+    smallest = np.shape(case.values["token_ids"])[-1] ** 2 * int(case.values["d_model"])  # type: ignore[arg-type]
+    for operation in stablehlo.operations(compiled.parsed):
+        if operation.name == "stablehlo.multiply" and np.prod(stablehlo.shape(operation.results[0])) >= smallest:
+            counts["without_dot"] += stablehlo.dtypes(operation.results) != ["bf16"]
     return {kind: np.int32(count) for kind, count in counts.items()}
 
 

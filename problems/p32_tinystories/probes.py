@@ -1,4 +1,7 @@
-"""Probes of problem 32: runs of the harness with the submission's pieces. Run in workers."""
+"""Probes of problem 32: runs of the harness with the submission's pieces. Run in workers.
+
+A worker trains. What its model is worth is computed by programs that a witness runs on stories that the worker never had.
+"""
 
 import contextlib
 import functools
@@ -6,7 +9,7 @@ import gc
 import inspect
 import itertools
 import shutil
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -14,144 +17,238 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
-import optax
 from flax import nnx
 
 from commandline.problem_name import ProblemName
 from commandline.spelling import nearest
 from grader.problem import Case
-from grader.worker.pytrees import BadOutputError, described, named
-from grader.worker.subject import Reading, Subject
+from grader.worker.pytrees import BadOutputError, described, fill_state, named
+from grader.worker.subject import Arrays, Reading, Subject, eager, to_fill
+from grader.worker.tracing import made, sent, trace
 from harness.config import RENAMED, Config
-from harness.data.batches import PADDING, validation_batches
+from harness.data.batches import PADDING
 from harness.data.sources import pocket_version
-from harness.data.tokenizer import get_tokenizer
 from harness.errors import HarnessError
-from harness.model.sampling import PROMPTS, Sampling, encode_prompt
+from harness.model.sampling import PROMPTS, Sampling, choose_token, encode_prompt
+from harness.pieces.adapt import token_chooser
 from harness.pieces.load import Pieces, check_pieces
-from harness.pieces.registry import MODULES
+from harness.pieces.registry import MODULES, PIECES
 from harness.run.folder import Run
 from harness.run.loop import train
 from harness.run.session import Session, open_session
+from problems.p32_tinystories import held_out
+from problems.p32_tinystories.held_out import STORIES, TOKENIZER
 
-SECOND_PROCESS = True
 OPEN = ("learning_rate", "warmup_steps", "final_lr_fraction", "weight_decay", "beta2", "clip_norm")
-STORIES, LONGEST = 3, 400
+NOT_SETTINGS = ("seed", "held_out")  # values of a case that do not change the compiled programs of a run
+LONGEST = 400
+SAMPLING = Sampling(temperature=0.8, max_tokens=LONGEST)
 _numbers = itertools.count()
-# These read files of the harness, so they run before the worker is confined.
-_tokenizer = get_tokenizer("pocket-2k")
-pocket_version()
+pocket_version()  # reads files of the harness, so it runs before the worker is confined
+_prompt = encode_prompt(TOKENIZER, PROMPTS["next_token"])
 
 
+@eager
 def belonging(subject: Subject, case: Case) -> Reading:
     """Where each piece is defined: 0 in a file of the course or not given, 1 elsewhere."""
+    with _sentences():
+        _tried(subject)
     offered = _offered(subject)
-    _need_one(offered)
-    elsewhere = {
-        name: not ProblemName.parse(getattr(inspect.unwrap(piece), "__module__", None) or "")
-        for name, piece in offered.items()
-    }
     not_given = [name for name in MODULES if name not in offered]
     notes = [
-        f"your pieces: {', '.join(offered) or 'none'}",
+        f"your pieces: {', '.join(offered)}",
         f"the harness's pieces: {', '.join(not_given) or 'none'}",
     ]
-    return Reading({f"pieces.{name}": np.int32(elsewhere.get(name, 0)) for name in MODULES}, notes)
+    return Reading(
+        {f"pieces.{name}": np.int32(name in offered and not _is_own(offered[name])) for name in MODULES}, notes
+    )
 
 
 def assembled(subject: Subject, case: Case) -> Reading:
-    """Whether the untrained model's logits depend on later tokens, and how far the run's loss is from that of its logits."""
+    """The logits of a model with given parameters, before and after later tokens change, and the loss that a run computes."""
     with _sentences():
         session = _session(subject, case)
-        model = session.functions.model(session.functions.init())
-        rows = np.stack([session.validation_windows[index] for index in range(session.config.batch_size)])
-        ids = np.maximum(rows[:, :-1], 0)
-        moved = ids.copy()
-        moved[:, -1] = (moved[:, -1] + 1) % session.config.vocab_size
-        before, after = (np.asarray(_logits(model, x))[:, :-1] for x in (ids, moved))
-        total, count = session.functions.eval_step(session.functions.init(), session.put(rows))
-        off = float(total) / int(count) - _cross_entropy(model, [rows])
-    return Reading({"looks_ahead": np.int32(not np.array_equal(before, after)), "loss_off_by": np.float32(off)})
+        state = session.functions.init()
+        model_with, parameters = _with_parameters(session, state, to_fill)
+        optimizer = nnx.merge(session.functions.graph, state)[1]
+
+        def program(parameters: Any, rows: Any, moved: Any) -> Arrays:
+            def logits(ids_BT: Any) -> Any:
+                return jax.vmap(model_with(parameters))(jnp.maximum(ids_BT[:, :-1], 0))
+
+            total, count = session.functions.eval_step(nnx.state((model_with(parameters), optimizer)), rows)
+            # One loop body computes both, so equal inputs give equal bits.
+            return {"logits": jax.lax.map(logits, jnp.stack([rows, moved])), "loss": total / count}
+
+        shape = session.config.batch_size, session.config.context + 1
+        return Reading(program=trace(program, parameters, made("rows", *shape), made("moved", *shape)))
 
 
+def read_assembled(arrays: Arrays, folder: Path | None, case: Case) -> Reading:
+    """Whether logits depend on later tokens, and how far the run's loss is from that of the logits."""
+    rows = held_out.rows(case)
+    logits, targets = arrays["logits"], rows[:, 1:]
+    earlier = (rows == held_out.moved(case))[:, :-1]
+    losses = held_out.cross_entropy(logits[0], np.maximum(targets, 0))
+    return Reading(
+        {
+            "looks_ahead": np.int32(np.any((logits[0] != logits[1])[earlier])),
+            "loss_off_by": np.float32(arrays["loss"] - np.mean(losses[targets != PADDING])),
+        }
+    )
+
+
+@eager
 def short_run_loss(subject: Subject, case: Case) -> Reading:
-    """The mean of the last three losses of a short run."""
-    _, end = _short_run(subject, case)
-    return Reading({"loss_after": np.float32(np.mean(end["losses"][-3:]))})
-
-
-def resumed(subject: Subject, case: Case) -> Reading:
-    """How many numbers at the end of a short run differ when another process resumes it from its middle."""
-    if subject.elsewhere is None:
-        raise BadOutputError("this system cannot fork a process, which this problem requires; grade it on Linux")
-    session, uninterrupted = _short_run(subject, case)
-    options = {"folder": str(session.run.folder), "names": list(session.piece_by_name)}
-    resumed_run = subject.elsewhere("second_half", options)
-    differing = {
-        key: np.int32(
-            np.size(x) if np.shape(resumed_run.get(key)) != np.shape(x) else np.sum(np.asarray(x) != resumed_run[key])
-        )
-        for key, x in uninterrupted.items()
-    }
-    numbers = sum(number for key, number in differing.items() if key != "losses")
-    _forget(session.run)
-    _forget(_copied(session.run.folder))
-    del subject.memo["short run", case.seed]
-    return Reading({"differing.losses": differing["losses"], "differing.model": np.int32(numbers)})
-
-
-def second_half(subject: Subject, case: Case, *, folder: str, names: list[str]) -> Reading:
-    """In the other process: resumes a copy of the run from the checkpoint in its middle."""
-    copy = _copied(Path(folder))
-    shutil.copytree(folder, copy.folder)
-    shutil.rmtree(copy.folder / "checkpoints" / str(case.values["steps"]))
+    """The logits of the next token after a short run."""
     with _sentences():
-        session = _session(subject, case, names, copy, eval_every=case.values["steps"] // 2)
+        session = _session(subject, case)
+        train(session, log=_ignore, on_step=_reporter(subject, session, "a short run"))
+        model_with, parameters = _after_training(session, _last_state(session))
+    _forget(session.run)
+    return Reading(
+        program=trace(lambda p, *rows: {"logits": _next_logits(model_with(p), *rows)}, parameters, *_made_rows(case))
+    )
+
+
+def read_short_run_loss(arrays: Arrays, folder: Path | None, case: Case) -> Reading:
+    """The mean loss of the tokens that follow."""
+    return Reading({"loss_after": held_out.loss(arrays["logits"], case)})
+
+
+@eager
+def trained(subject: Subject, case: Case) -> Reading:
+    """The logits of the next token after a whole run, stories told by the model alone, and stories told by the pieces."""
+    with _sentences():
+        session = _session(subject, case)
+        train(session, log=_ignore, on_step=_reporter(subject, session, "training"))
+        state = _last_state(session)
+        model_with, parameters = _after_training(session, state)
+        told = [list(session.tokens(state, _prompt, SAMPLING, number)) for number in range(STORIES)]
+    _forget(session.run)
+    own = np.full((STORIES, LONGEST), PADDING, np.int32)
+    for row, tokens in zip(own, told, strict=True):
+        row[: len(tokens)] = tokens[:LONGEST]
+    distribution = session.piece_by_name.get("sampling_distribution")
+    choose = token_chooser(distribution) if distribution else choose_token
+
+    def program(parameters: Any, prefixes: Any, lengths: Any, keys: Any, own: Any) -> Arrays:
+        model = model_with(parameters)
+        stories = _stories(model, session.config.context, jax.random.wrap_key_data(keys), choose)
+        return {"logits": _next_logits(model, prefixes, lengths), "stories": stories, "own": own}
+
+    keys = made("keys", STORIES, 2, dtype=jnp.uint32)
+    return Reading(program=trace(program, parameters, *_made_rows(case), keys, sent("stories of the pieces", own)))
+
+
+def read_trained(arrays: Arrays, folder: Path | None, case: Case) -> Reading:
+    """The mean loss of the tokens that follow, and how stories end.
+
+    The worker's own stories can only cost points: that they end counts only if those that the witness drew end.
+    """
+    loss, end = held_out.loss(arrays["logits"], case), TOKENIZER.eot_token
+    stories = [list(itertools.takewhile(lambda token: token != end, row)) for row in arrays["stories"].tolist()]
+    own = arrays["own"]
+    past = np.any(own == end)
+    ended = any(len(story) < LONGEST for story in stories) and np.any(own[:, -1] == PADDING)
+    text = TOKENIZER.decode([token for token in min(stories, key=len) if 0 <= token < TOKENIZER.n_vocab])
+    return Reading(
+        {"validation_loss": loss, "stories": np.int32(1 if past else 0 if ended else 2)},
+        [f"validation loss {loss:.2f}; a story: {PROMPTS['next_token']}{text}"],
+    )
+
+
+@eager
+def stopped(subject: Subject, case: Case) -> Reading:
+    """The end of a short run, and its folder as it was at the checkpoint in its middle."""
+    with _sentences():
+        session = _session(subject, case, eval_every=int(case.values["steps"]) // 2)
+        train(session, log=_ignore, on_step=_reporter(subject, session, "a short run"))
+        end = _end(session)
+    shutil.rmtree(session.run.checkpoints / str(session.config.steps))
+    session.run.truncate_metrics(session.config.eval_every)
+    return Reading(end, files=session.run.folder)
+
+
+@eager
+def resumed(subject: Subject, case: Case) -> Reading:
+    """The end of the run when it is resumed. In a process that has only the folder of the run."""
+    if subject.received is None:
+        raise BadOutputError("the run left no files")
+    run = Run(subject.received)
+    with _sentences():
+        config, offered = run.config(), _offered(subject)
+        pieces = Pieces(Path(), by_name={name.split()[0]: offered[name.split()[0]] for name in config.pieces})
+        session = open_session(run, config, pieces, log=_ignore, quiet=True)
         train(session, log=_ignore, on_step=lambda step, note: None)
         return Reading(_end(session))
 
 
-def trained(subject: Subject, case: Case) -> Reading:
-    """The validation loss of a whole run, computed from its logits alone, and how its stories end."""
-    with _sentences():
-        session = _session(subject, case)
-        train(session, log=_ignore, on_step=_reporter(subject, session))
-        state = _state(session)
-        loss = _cross_entropy(
-            session.functions.model(state),
-            validation_batches(replace(session.config, eval_batches=0), session.validation_windows),
-        )
-        stories = [_story(session, state, number) for number in range(STORIES)]
-    _forget(session.run)
-    ended = [story for story in stories if len(story) < LONGEST]
-    past = any(session.prepared.end_of_text in story for story in stories)
-    text = PROMPTS["next_token"] + _tokenizer.decode(min(ended or stories, key=len))
-    return Reading(
-        {"validation_loss": np.float32(loss), "stories": np.int32(1 if past else 0 if ended else 2)},
-        [f"validation loss {loss:.2f}; a story: {text}"],
-    )
+def read_resumed(arrays: Arrays, folder: Path | None, case: Case) -> Reading:
+    """How many numbers at the end of a run differ when another process resumes it from its middle."""
+    end = {name.removeprefix("saved:"): x for name, x in arrays.items() if name.startswith("saved:")}
+    differing = {
+        name: np.size(x) if np.shape(x) != np.shape(arrays.get(name)) else int(np.sum(x != arrays[name]))
+        for name, x in end.items()
+    }
+    losses = differing.pop("losses")
+    return Reading({"differing.losses": np.int32(losses), "differing.model": np.int32(sum(differing.values()))})
 
 
-def _copied(folder: Path) -> Run:
-    """The copy of a run that the other process resumes."""
-    return Run(folder.with_name(f"{folder.name}-resumed"))
+# What is traced.
 
 
-def _forget(run: Run) -> None:
-    """Removes a run that is no longer needed: all seeds of a `grade verify` share one small scratch folder."""
-    shutil.rmtree(run.folder)
+def _with_parameters(session: Session, state: Any, fill: Any) -> tuple[Callable[[Any], Any], Any]:
+    """The model as a function of its parameters, and its parameters as `Given`."""
+    parts: Any = nnx.split(session.functions.model(state), nnx.Param, ...)
+    graph, parameters, rest = parts
+    return lambda parameters: nnx.merge(graph, parameters, rest), fill_state(parameters, fill)
 
 
-def _short_run(subject: Subject, case: Case) -> tuple[Session, dict[str, Any]]:
-    """A run with a checkpoint in its middle, and its end. It is trained once for the two probes that use it."""
-    key = ("short run", case.seed)
-    if key not in subject.memo:
-        with _sentences():
-            session = _session(subject, case, eval_every=int(case.values["steps"]) // 2)
-            train(session, log=_ignore, on_step=_reporter(subject, session))
-            subject.memo[key] = session, _end(session)
-    session_and_end: tuple[Session, dict[str, Any]] = subject.memo[key]
-    return session_and_end
+def _after_training(session: Session, state: Any) -> tuple[Callable[[Any], Any], Any]:
+    """The model as a function of its parameters, and its parameters in `state`, which are sent along."""
+    arrays = named(nnx.state(session.functions.model(state), nnx.Param), "")
+    return _with_parameters(session, state, lambda path, shape, dtype: sent(path, arrays[path]))
+
+
+def _made_rows(case: Case) -> tuple[Any, Any]:
+    return made("prefixes", held_out.ROWS, int(case.values["context"])), made("lengths", held_out.ROWS)
+
+
+def _next_logits(model: Any, prefixes_NT: Any, lengths_N: Any) -> Any:
+    """The logits (N, V) of the token after each prefix, a few at a time."""
+
+    def of_some(some: Any) -> Any:
+        ids_BT, lengths_B = some
+        return jax.vmap(model)(ids_BT)[jnp.arange(len(ids_BT)), lengths_B - 1]
+
+    N, T = prefixes_NT.shape
+    logits = jax.lax.map(of_some, (prefixes_NT.reshape(-1, 8, T), lengths_N.reshape(-1, 8)))
+    return logits.reshape(N, -1)
+
+
+def _stories(model: Any, T: int, keys: Any, choose: Any) -> Any:
+    """The tokens (STORIES, LONGEST) that the model draws after the prompt, by single passes over the last T. Each story is
+    filled up with end-of-text."""
+    end, before = TOKENIZER.eot_token, len(_prompt)
+    start = jnp.full((STORIES, before + LONGEST), end).at[:, :before].set(jnp.array(_prompt))
+
+    def more(carry: Any) -> Any:
+        length, _, ended = carry
+        return (length < before + LONGEST) & ~jnp.all(ended)
+
+    def draw(carry: Any) -> Any:
+        length, ids, ended = carry
+        windows = jax.lax.dynamic_slice_in_dim(ids, jnp.maximum(length - T, 0), T, axis=1)
+        logits = jax.vmap(model)(windows)[:, jnp.minimum(length, T) - 1]
+        tokens = jax.vmap(lambda x, key: choose(x, jax.random.fold_in(key, length), SAMPLING))(logits, keys)
+        tokens = jnp.where(ended, end, tokens).astype(ids.dtype)
+        return length + 1, ids.at[:, length].set(tokens), ended | (tokens == end)
+
+    return jax.lax.while_loop(more, draw, (before, start, jnp.zeros(STORIES, bool)))[1][:, before:]
+
+
+# Runs.
 
 
 def _offered(subject: Subject) -> dict[str, Any]:
@@ -168,10 +265,31 @@ def _offered(subject: Subject) -> dict[str, Any]:
     return offered
 
 
-def _need_one(pieces: dict[str, Any]) -> None:
-    """Raises BadOutputError if there is no piece: the harness alone is no work of the learner's."""
-    if not pieces:
-        raise BadOutputError("`pieces` gives no piece that is filled in; give at least one of yours, such as `MiniGPT`")
+def _is_own(piece: Any) -> bool:
+    """Whether a piece is defined in a file of the course."""
+    return ProblemName.parse(getattr(inspect.unwrap(piece), "__module__", None) or "") is not None
+
+
+def _tried(subject: Subject) -> Pieces:
+    """The pieces, checked once for all probes. Raises HarnessError if one fails, BadOutputError if the run uses none that the
+    learner made: the same one each time."""
+    if "tried" not in subject.memo:
+        subject.say("checking your pieces")
+        try:
+            pieces = check_pieces(_offered(subject), Path())
+            used = [name for name in pieces.by_name if name in PIECES and PIECES[name].used_if(Config())]
+            if not any(_is_own(pieces.by_name[name]) for name in used):
+                raise BadOutputError(
+                    "`pieces` gives no piece that you made and that this run uses; give at least one that is defined and filled "
+                    "in in a file of the course, such as MiniGPT in p06_mini_gpt.py"
+                )
+            subject.memo["tried"] = pieces
+        except (HarnessError, BadOutputError) as error:
+            subject.memo["tried"] = error
+    outcome: Pieces | Exception = subject.memo["tried"]
+    if isinstance(outcome, Exception):
+        raise outcome
+    return outcome
 
 
 def _chosen(subject: Subject, steps: int) -> dict[str, Any]:
@@ -190,49 +308,26 @@ def _chosen(subject: Subject, steps: int) -> dict[str, Any]:
     return {**rates, "warmup_steps": min(int(chosen.get("warmup_steps", 0)), steps // 2)}
 
 
-def _session(
-    subject: Subject, case: Case, names: list[str] | None = None, run: Run | None = None, *, eval_every: int = 0
-) -> Session:
-    """A run of this case, ready to train: with the pieces of these names, or with all given pieces, which are checked first.
-
-    Its programs are compiled once for all seeds.
-    """
-
-    def opened() -> Session:
-        offered, steps = _offered(subject), int(case.values["steps"])
-        known = None if names is None else Pieces(Path(), by_name={name: offered[name] for name in names})
-        pieces = known or _tried(subject, offered)
+def _session(subject: Subject, case: Case, *, eval_every: int = 0) -> Session:
+    """A run of this case, ready to train. Its programs are compiled once for all seeds."""
+    fixed = {name: value for name, value in case.values.items() if name not in NOT_SETTINGS}
+    key = ("session", *fixed.items())
+    if key not in subject.memo:
         config = Config(
-            packing="padded", activation="relu", mesh="1x1", eval_batches=1, eval_every=eval_every or steps,
-            **dict[str, Any](case.values), **_chosen(subject, steps),
+            packing="padded", activation="relu", mesh="1x1", eval_batches=1, **dict[str, Any](fixed),
+            **_chosen(subject, int(fixed["steps"])),
         )  # fmt: skip
-        _need_one(pieces.by_name)
-        return open_session(Run(Path()), config, pieces, log=_ignore, quiet=True)
-
-    session = subject.once(f"session {eval_every}", case, opened)
-    init = functools.partial(session.functions.init, case.seed)
+        subject.memo[key] = open_session(Run(Path()), config, _tried(subject), log=_ignore, quiet=True)
+    session, seed = subject.memo[key], int(case.values["seed"])
     return replace(
         session,
-        run=run or Run(Path.cwd() / f"run-{next(_numbers)}"),
-        config=replace(session.config, seed=case.seed),
-        functions=replace(session.functions, init=init),
+        run=Run(Path.cwd() / f"run-{next(_numbers)}"),
+        config=replace(session.config, seed=seed, eval_every=eval_every or session.config.steps),
+        functions=replace(session.functions, init=functools.partial(session.functions.init, seed)),
     )
 
 
-def _tried(subject: Subject, offered: dict[str, Any]) -> Pieces:
-    """The pieces, checked once for all probes. Raises the same HarnessError each time if one of them fails."""
-    if "tried" not in subject.memo:
-        try:
-            subject.memo["tried"] = check_pieces(offered, Path())
-        except HarnessError as error:
-            subject.memo["tried"] = error
-    outcome: Pieces | HarnessError = subject.memo["tried"]
-    if isinstance(outcome, HarnessError):
-        raise outcome
-    return outcome
-
-
-def _reporter(subject: Subject, session: Session) -> Any:
+def _reporter(subject: Subject, session: Session, what: str) -> Any:
     """A callback that reports progress after every tenth of a run, at least five steps apart."""
     steps = session.config.steps
     often = max(steps // 10, 5)
@@ -247,12 +342,12 @@ def _reporter(subject: Subject, session: Session) -> Any:
 def _end(session: Session) -> dict[str, Any]:
     """The losses after the checkpoint in the middle, and the parameters at the end."""
     losses = [entry["loss"] for entry in session.run.metrics()[session.config.eval_every :]]
-    model = session.functions.model(_state(session))
+    model = session.functions.model(_last_state(session))
     return {"losses": np.array(losses, np.float32)} | jax.tree.map(np.asarray, named(nnx.state(model), "model"))
 
 
-def _state(session: Session) -> Any:
-    """The state at the last step."""
+def _last_state(session: Session) -> Any:
+    """The state at the last step, from its checkpoint."""
     checkpointer = session.checkpointer()
     try:
         return checkpointer.restore(session.config.steps, session.functions.abstract_state).state
@@ -260,33 +355,9 @@ def _state(session: Session) -> Any:
         checkpointer.close()
 
 
-def _logits(model: Any, ids_BT: Any) -> jax.Array:
-    graph, state = nnx.split(model)
-    logits: jax.Array = _program(graph)(state, jnp.asarray(ids_BT))
-    return logits
-
-
-@functools.cache
-def _program(graph: Any) -> Any:
-    """The logits (B, T, V) of a model with this graph."""
-    return jax.jit(lambda state, ids_BT: jax.vmap(nnx.merge(graph, state))(ids_BT))
-
-
-def _cross_entropy(model: Any, batches: Any) -> float:
-    """The mean loss of the next token over rows of ids, -1 for padding, in nats."""
-    total, count = 0.0, 0
-    for rows in batches:
-        logits, targets = _logits(model, np.maximum(rows[:, :-1], 0)), rows[:, 1:]
-        losses = optax.softmax_cross_entropy_with_integer_labels(logits, np.maximum(targets, 0))
-        total += float(jnp.sum(losses * (targets != PADDING)))
-        count += int(np.sum(targets != PADDING))
-    return total / count
-
-
-def _story(session: Session, state: Any, number: int) -> list[int]:
-    sampling = Sampling(temperature=0.8, max_tokens=LONGEST)
-    number = (session.config.seed + number) % 2**31
-    return list(session.tokens(state, encode_prompt(_tokenizer, PROMPTS["next_token"]), sampling, number))
+def _forget(run: Run) -> None:
+    """Removes a run that is no longer needed: all seeds of a `grade verify` share one small scratch folder."""
+    shutil.rmtree(run.folder)
 
 
 def _ignore(sentence: str) -> None:
@@ -308,7 +379,14 @@ PROBES = {
     "belonging": belonging,
     "assembled": assembled,
     "short_run_loss": short_run_loss,
+    "stopped": stopped,
     "resumed": resumed,
-    "second_half": second_half,
     "trained": trained,
 }
+READERS = {
+    "assembled": read_assembled,
+    "short_run_loss": read_short_run_loss,
+    "resumed": read_resumed,
+    "trained": read_trained,
+}
+INPUTS = held_out.INPUTS
