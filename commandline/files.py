@@ -1,6 +1,7 @@
-"""Files that are written whole or not at all, and locks that end with their process."""
+"""Files that are written whole or not at all, files that others wrote, and locks that end with their process."""
 
 import os
+import stat
 import tempfile
 from collections.abc import Callable
 from pathlib import Path
@@ -43,6 +44,37 @@ def replace(path: Path, content: Content, *, durable: bool = False) -> None:
     except BaseException:
         temporary.unlink(missing_ok=True)
         raise
+
+
+class NotRegularFileError(Exception):
+    """The path leads to something other than a regular file. The message is the rest of a sentence that begins with the path."""
+
+
+# A file may be replaced by a link or a pipe after it was examined. Windows has neither flag but needs O_BINARY.
+_READ = os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0)
+
+
+def read_regular(path: Path, most: int) -> bytes:
+    """At most `most` bytes of a file that somebody else may have made: never through a link, never from a pipe or a device.
+
+    Folders above it may be links. Raises NotRegularFileError or OSError.
+    """
+    require_regular(path.lstat())
+    with os.fdopen(os.open(path, _READ), "rb") as file:
+        require_regular(os.fstat(file.fileno()))
+        return file.read(most)
+
+
+def require_regular(status: os.stat_result) -> None:
+    """Raises NotRegularFileError unless this is the status of a regular file."""
+    mode = status.st_mode
+    if stat.S_ISLNK(mode):
+        raise NotRegularFileError("is a symbolic link; replace it with a copy of the file")
+    if stat.S_ISDIR(mode):
+        raise NotRegularFileError("is a folder; name a file in it")
+    if not stat.S_ISREG(mode):
+        kind = "pipe" if stat.S_ISFIFO(mode) else "socket" if stat.S_ISSOCK(mode) else "device"
+        raise NotRegularFileError(f"is a {kind}; replace it with a regular file")
 
 
 _held: set[object] = set()  # filelock releases a lock that nothing refers to

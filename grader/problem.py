@@ -22,6 +22,16 @@ PROGRAM = "program."  # the prefix of leaves that a witness measures of a compil
 
 
 @dataclass(frozen=True)
+class Difference:
+    """A value that differs from the reference's: its leaf, its index there, and both values as text."""
+
+    path: str
+    index: tuple[int, ...]
+    expected: str
+    got: str
+
+
+@dataclass(frozen=True)
 class Tolerance:
     """The largest difference from the reference's value that passes: `atol * max(1, rms of the leaf) + rtol * |expected|`.
 
@@ -94,12 +104,13 @@ class Cases:
 
     `sizes` maps each name to its possible values, simplest first: a failing case shrinks toward the first. `make` receives
     the drawn sizes and a seeded generator, and returns the inputs by name. Each new combination of sizes costs a
-    compilation, so `draws` is small.
+    compilation, so `draws` is small. `show` returns what a report shows of the inputs by name, where these say little.
     """
 
     make: Callable[[Mapping[str, int], np.random.Generator], Mapping[str, Value]]
     sizes: Mapping[str, Sequence[int]]
     draws: int = 3
+    show: Callable[[Mapping[str, Any]], Mapping[str, Any]] | None = None
 
 
 @dataclass(frozen=True)
@@ -110,12 +121,13 @@ class Check:
     The leaves at or below `leaves` are compared. Those that begin with `program.` are measures of the compiled program; such a
     check also needs the right values from that very program, up to `values_tolerance`. `traced` says that code that cannot be
     traced fails. Checks with the same probe, options and cases share one run. `words` maps the numbers of a coded leaf to words
-    for the report, and `advice` says what a failure usually means.
+    for the report, and `advice` says what a failure usually means. `in_words` returns a sentence on a wrong value of a case, for
+    leaves whose names and indices say little.
 
-    `agrees_with` names a check on the same cases: the leaves `output` of both probes must agree, because a property of one program
-    says nothing about another. `saved_by` names a probe that runs first, in another process: the check's own probe then gets nothing but the files that it
-    left. `read` says that a process without the submission's code turns the probe's arrays and files into the leaves to compare,
-    with the function of the same name in READERS of `probes.py`.
+    `agrees_with` names a check on the same cases: the leaves `output` of both probes must agree, because a property of one
+    program says nothing about another. `saved_by` names a probe that runs first, in another process: the check's own probe
+    then gets nothing but the files that it left. `read` says that a process without the submission's code turns the probe's
+    arrays and files into the leaves to compare, with the function of the same name in READERS of `probes.py`.
     """
 
     name: str
@@ -128,6 +140,7 @@ class Check:
     tolerance: Tolerance = FLOAT32
     words: Mapping[int, str] = field(default_factory=dict)
     advice: str = ""
+    in_words: Callable[[Case, Difference], str] | None = None
     traced: bool = False
     agrees_with: str = ""
     saved_by: str = ""

@@ -1,16 +1,20 @@
 """`pytest --workspace attempts`: one test for each check, for editors and course systems that run pytest."""
 
 import re
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from functools import cached_property
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from commandline import files
+from commandline.errors import UsageError
 from grader.course import catalog
 from grader.judge.verdict import CheckResult, Report, Verdict
 from grader.problem import Problem
+
+MAX_SHOWN = 1 << 20  # bytes of a file in which the place of an entry is looked up
 
 
 class CheckFailedError(Exception):
@@ -31,14 +35,18 @@ def pytest_configure(config: pytest.Config) -> None:
         config.args = [workspace]
 
 
-def pytest_collect_file(file_path: Path, parent: pytest.Collector) -> "WorkspaceFile | None":
+@pytest.hookimpl(wrapper=True)
+def pytest_collect_file(
+    file_path: Path, parent: pytest.Collector
+) -> Generator[None, list[pytest.Collector], list[pytest.Collector]]:
+    """Collects a problem's file, and nothing else in the workspace: pytest would import the file into this process."""
+    collectors = yield
     workspace = parent.config.getoption("--workspace")
-    if not workspace or file_path.parent != Path(workspace).resolve() or file_path.suffix not in (".py", ".ipynb"):
-        return None
-    if file_path.stem not in catalog.names():
-        return None
-    collector: WorkspaceFile = WorkspaceFile.from_parent(parent, path=file_path)
-    return collector
+    if not workspace or not file_path.is_relative_to(Path(workspace).resolve()):
+        return collectors
+    if file_path.parent != Path(workspace).resolve() or file_path.suffix not in (".py", ".ipynb"):
+        return []
+    return [WorkspaceFile.from_parent(parent, path=file_path)] if file_path.stem in catalog.names() else []
 
 
 def pytest_unconfigure(config: pytest.Config) -> None:
@@ -75,7 +83,7 @@ class WorkspaceFile(pytest.File):
             stash[_FORK_SERVER] = ForkServer()
         try:
             source = submission.read(self.problem, self.path)
-        except submission.UnreadableSubmissionError as error:
+        except (UsageError, submission.UnreadableSubmissionError) as error:
             return judge.refused(self.problem, self.path.name, Verdict.ERROR, str(error))
         return judge.grade(self.problem, source, stash[_FORK_SERVER])
 
@@ -114,7 +122,11 @@ class CheckItem(pytest.Item):
     def reportinfo(self) -> tuple[Path, int, str]:
         """The place that an editor jumps to: the definition of the problem's first entry."""
         entry = self.file.problem.entries[0].name
-        lines = self.path.read_text(encoding="utf-8", errors="replace").splitlines()
+        try:
+            text = files.read_regular(self.path, MAX_SHOWN).decode("utf-8", "replace")
+        except (OSError, files.NotRegularFileError):  # its tests say so
+            text = ""
+        lines = text.splitlines()
         definition = re.compile(rf"\s*(def|class)\s+{re.escape(entry)}\b")
         number = next((number for number, line in enumerate(lines) if definition.match(line)), 0)
         return self.path, number, f"problem {self.file.problem.label}: {self.name}"

@@ -28,7 +28,11 @@ from grader.problem import Case, Check, Problem
 FEWEST_HINTS = 3
 FEWEST_STYLES = 2
 SECONDS = 3600.0  # for all seeds together; this limit only stops an author's mistakes
-HEADER = f"{'':5}{'problem':28}{'stub':6}{'reference':11}{'seeds':7}{'rejected':10}{'named':8}{'forged':8}{'page':6}{'seconds':>8}"
+HEADER = "".join(
+    f"{title:{width}}"
+    for title, width in {"": 5, "problem": 28, "stub": 6, "reference": 11, "seeds": 7, "rejected": 10, "named": 8, "forged": 8,
+                         "page": 6, " seconds": 8}.items()
+)  # fmt: skip
 
 
 @dataclass

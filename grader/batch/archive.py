@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 
 from commandline.errors import UsageError
+from commandline.files import NotRegularFileError, read_regular, require_regular
 
 MOST_FILES = 50_000
 MOST_BYTES = 1 << 30  # of all files together, by their declared sizes
@@ -18,8 +19,6 @@ LARGEST = 16 << 20  # of one file, by its declared size
 ARCHIVES = (".zip", ".tar", ".tar.gz", ".tgz", ".tar.xz", ".tar.bz2")
 _WANTED = (".py", ".ipynb", ".zip", ".yml")  # in a tar archive, which is read once, from front to back
 _JUNK = ("__MACOSX", "__pycache__")
-# A file may have been replaced by a link or a pipe since it was listed. Windows has neither flag but needs O_BINARY.
-_READ = os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0)
 
 
 class RefusedFileError(Exception):
@@ -49,6 +48,8 @@ def files(source: Path) -> list[File]:
             listed = list(_folder_files(source))
         elif not source.exists():
             raise UsageError(f"There is no folder or archive {source}.")
+        elif not source.is_file():
+            raise UsageError(f"{source} is neither a folder nor a file.")
         elif zipfile.is_zipfile(source):
             listed = list(_zip_files(source, PurePosixPath()))
         elif source.name.lower().endswith(ARCHIVES[1:]):
@@ -72,19 +73,19 @@ def _folder_files(top: Path) -> Iterator[File]:
         for name in sorted([*names, *(name for name in subfolders if os.path.islink(os.path.join(folder, name)))]):
             path = Path(folder, name)
             inside = PurePosixPath(path.relative_to(top).as_posix())
-            mode = path.lstat().st_mode
-            if stat.S_ISLNK(mode):
-                yield File(inside, _no_bytes, "is a symbolic link; submit the file itself")
-            elif not stat.S_ISREG(mode):
-                yield File(inside, _no_bytes, "is not a regular file")
+            try:
+                require_regular(path.lstat())
+            except NotRegularFileError as error:
+                yield File(inside, _no_bytes, str(error))
             else:
                 yield File(inside, lambda size, path=path: _read_disk(path, size))  # type: ignore[misc]
 
 
 def _read_disk(path: Path, size: int) -> bytes:
     try:
-        with os.fdopen(os.open(path, _READ), "rb") as file:
-            return file.read(size)
+        return read_regular(path, size)
+    except NotRegularFileError as error:
+        raise RefusedFileError(str(error)) from None
     except OSError as error:
         raise RefusedFileError(f"cannot be read: {error.strerror}") from None
 

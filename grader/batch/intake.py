@@ -227,14 +227,14 @@ def _item(
             return None
         try:
             return _text(catalog.load(name), other)[0]
-        except UnreadableSubmissionError:
-            return None
+        except UnreadableSubmissionError as error:
+            raise submission.unusable_import(str(error)) from None
 
     try:
         text, reading_notes = _text(problem, file)
+        sources = catalog.with_imports(problem.name, text, beside)
     except UnreadableSubmissionError as error:
         return IntakeItem(learner, problem.name, path, refused=str(error), notes=tuple(notes))
-    sources = catalog.with_imports(problem.name, text, beside)
     return IntakeItem(learner, problem.name, path, Submission(file.path.name, sources), notes=(*notes, *reading_notes))
 
 

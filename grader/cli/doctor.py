@@ -10,6 +10,7 @@ from importlib.metadata import PackageNotFoundError, version
 
 from grader.course import catalog
 from grader.course.workspace import Workspace
+from grader.errors import WorkerStartError
 from grader.isolation.job import Job
 from grader.isolation.level import Isolation, Level
 from grader.isolation.sandbox import ForkServer
@@ -72,12 +73,13 @@ def _isolation() -> Finding:
     """The isolation as a worker measures it, in the same way as for a submission."""
     fork_server = ForkServer()
     session = Session(catalog.problems()[0], fork_server.worker(Job(catalog.names()[0])), 60)
-    failure = session.begin()
-    output = session.worker.close()
-    fork_server.close()
-    if failure:
-        remedy = (output or failure.sentence()).strip()
-        return Finding("isolation", "a worker does not start", False, remedy, serious=True)
+    try:
+        session.begin()
+    except WorkerStartError as error:
+        return Finding("isolation", "a worker does not start", False, str(error), serious=True)
+    finally:
+        session.worker.close()
+        fork_server.close()
     return isolation_finding(session.isolation)
 
 

@@ -112,7 +112,8 @@ def problem_(
             from grader.course.seed import read_seed
 
             seed = read_seed(seed_file)
-        report = _grade(problem, file, seed, timeout)
+        # With secret cases, nothing that comes from the file's process is shown before the report is redacted.
+        report = _grade(problem, file, seed, timeout, shows_progress=problem.long_runs and not seed_file)
     except CommandError as error:
         if as_json:
             from grader.report import json as report_json
@@ -143,7 +144,7 @@ def problem_(
     os._exit(0 if report.verdict == "PASS" else 1)
 
 
-def _grade(problem: Any, file: Path, seed: int, timeout: float | None) -> Any:
+def _grade(problem: Any, file: Path, seed: int, timeout: float | None, *, shows_progress: bool) -> Any:
     from grader.judge import recorded, submission
 
     recorded.check_gradable(problem)
@@ -162,13 +163,13 @@ def _grade(problem: Any, file: Path, seed: int, timeout: float | None) -> Any:
         from grader.judge import judge
 
         options = judge.GradeOptions(seed=seed, timeout=timeout)
-        if problem.long_runs:
+        if shows_progress:
             options = replace(options, say=_show_progress)
         return judge.grade(problem, source, fork_server, options)
     finally:
         fork_server.close()
         scratch.leave()
-        if problem.long_runs and sys.stderr.isatty():
+        if shows_progress and sys.stderr.isatty():
             _show_progress("")
 
 

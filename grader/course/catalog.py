@@ -214,13 +214,11 @@ def with_imports(name: str, text: str, beside: Callable[[str], str | None]) -> M
 
 
 def in_folder(folder: Path) -> Callable[[str], str | None]:
-    """A function that reads the modules of a folder, for `with_imports`."""
+    """A function that reads the modules of a folder of the course's own, for `with_imports`."""
 
     def beside(name: str) -> str | None:
         path = folder / f"{name}.py"
-        if not path.is_file() or path.stat().st_size >= 1 << 20:
-            return None
-        return path.read_text(encoding="utf-8", errors="replace")
+        return path.read_text(encoding="utf-8") if path.is_file() else None
 
     return beside
 

@@ -13,6 +13,7 @@ from grader.course import catalog, page
 from grader.problem import Problem
 
 PROGRESS = ".progress.json"
+_LARGEST = 1 << 20  # bytes, of a page and of the progress
 DEFAULT = "attempts"
 
 
@@ -52,7 +53,11 @@ class Workspace:
         for problem in catalog.problems():
             target = self.folder / "pages" / f"{problem.name}.md"
             text, written = page.without_hints(problem), digests.get(problem.name)
-            present = target.read_text(encoding="utf-8", errors="replace") if target.is_file() else None
+            try:
+                present = _read(target)
+            except files.NotRegularFileError:
+                kept.append(target)
+                continue
             if present is None:
                 created.append(target)
             elif present != text and written == _digest(text):
@@ -110,8 +115,8 @@ class Workspace:
 
     def _stored(self) -> Mapping[str, Any]:
         try:
-            stored = json.loads((self.folder / PROGRESS).read_text(encoding="utf-8"))
-        except (OSError, ValueError, RecursionError):
+            stored = json.loads(files.read_regular(self.folder / PROGRESS, _LARGEST).decode("utf-8"))
+        except (OSError, files.NotRegularFileError, ValueError, RecursionError):
             return {}
         return stored if isinstance(stored, dict) else {}
 
@@ -130,6 +135,14 @@ def find(folder: str | None) -> Workspace:
         if (candidate / PROGRESS).is_file():
             return Workspace(candidate)
     return Workspace(Path(DEFAULT))
+
+
+def _read(path: Path) -> str | None:
+    """The text of a file, or None if there is none. Raises NotRegularFileError."""
+    try:
+        return files.read_regular(path, _LARGEST).decode("utf-8", "replace").replace("\r\n", "\n")
+    except FileNotFoundError:
+        return None
 
 
 def _is_sound(value: Any, default: Any) -> bool:

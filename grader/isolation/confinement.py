@@ -15,7 +15,7 @@ from collections.abc import Callable
 from functools import cache
 from pathlib import Path
 
-from grader.isolation import landlock, namespaces, seccomp
+from grader.isolation import landlock, namespaces, scratch, seccomp
 from grader.isolation.job import Launch, Limits
 from grader.isolation.level import Isolation
 from grader.isolation.libc import DEATH_SIGNAL, DUMPABLE, libc, prctl
@@ -42,10 +42,11 @@ def confine(launch: Launch, *, namespaced: bool) -> Isolation:
         _limit(launch.job.limits, other_user)
         layers.append("limits")
     layers += [f"{controller} group" for controller in launch.controllers]
+    layers += ["scratch in memory"] * (namespaced or launch.scratch.is_relative_to(scratch.MEMORY))
     sys.path[:] = [entry for entry in sys.path if Path(entry or ".").resolve() != ROOT]
     sys.path_importer_cache.clear()
     if "landlock" not in launch.without and landlock.version():
-        landlock.restrict(readable(), writable(launch))
+        landlock.restrict(readable(), writable(launch, namespaced=namespaced))
         layers.append("landlock")
     if sys.platform == "linux":
         namespaces.drop_capabilities()
@@ -89,9 +90,13 @@ def root_files() -> list[Path]:
     return [*_system_files(), Path("/dev/null"), Path("/dev/full")]
 
 
-def writable(launch: Launch) -> list[Path]:
-    """The paths that a submission may write to: its scratch folders."""
-    return [Path.cwd(), Path("/dev/null"), Path("/dev/shm")]  # noqa: S108
+def writable(launch: Launch, *, namespaced: bool) -> list[Path]:
+    """The paths that a submission may write to: its scratch folders.
+
+    /dev/shm is one of them where it is the worker's own. Elsewhere, files would remain there.
+    """
+    own = [scratch.MEMORY] if namespaced else []
+    return [Path.cwd(), Path("/dev/null"), *own]
 
 
 def _without(folder: Path, hidden: Path) -> list[Path]:

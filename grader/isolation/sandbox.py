@@ -52,10 +52,15 @@ class _Process(Protocol):
 
 
 class WorkerProcess:
-    """A running worker. `sock` is the judge's end of its socket. `close` kills everything that it started."""
+    """A running worker. `sock` is the judge's end of its socket. `close` kills everything that it started.
+
+    `killed_for` says which limit it exceeded. `came_near_memory_limit` says whether a process of it had three quarters of the
+    data that the kernel allows.
+    """
 
     def __init__(self, job: Job, fork_server: ForkServer | None = None) -> None:
         self.killed_for = ""
+        self.came_near_memory_limit = False
         self.limits = job.limits
         self._scratch = scratch.create()
         self.sock, worker_sock = socket.socketpair()
@@ -136,6 +141,7 @@ class WorkerProcess:
         """Enforces the limits on the whole tree, which the kernel enforces for one process at a time."""
         tree, start = self._tree(), monotonic()
         while not self._done.wait(SHORT_INTERVAL if monotonic() - start < SHORT_INTERVAL_LASTS else LONG_INTERVAL):
+            self.came_near_memory_limit |= tree.largest_data() > self.limits.memory // 4 * 3
             if len(tree.members()) > self.limits.processes + SUPERVISORS:
                 self.killed_for = f"it started more than {self.limits.processes} processes"
             elif tree.uses_more_than(IMPORTS + self.limits.memory) or (self._group and self._group.ran_out_of_memory()):
@@ -257,11 +263,13 @@ def _start(module: str, sock: socket.socket, home: str, output: int | None = Non
         assert process.stdin is not None  # noqa: S101  because of PIPE
         with process.stdin as pipe:
             pipe.write(sock.share(process.pid))
-        return process
-    return subprocess.Popen(
-        command, pass_fds=[sock.fileno()], cwd=home, env=_environment(home), stdin=subprocess.DEVNULL,
-        stdout=output, stderr=error, start_new_session=True,
-    )  # fmt: skip
+    else:
+        process = subprocess.Popen(
+            command, pass_fds=[sock.fileno()], cwd=home, env=_environment(home), stdin=subprocess.DEVNULL,
+            stdout=output, stderr=error, start_new_session=True,
+        )  # fmt: skip
+    scratch.hold()  # while the process does its imports
+    return process
 
 
 def inherited() -> socket.socket:

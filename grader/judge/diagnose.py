@@ -1,16 +1,21 @@
-"""Finds the misconception that reproduces the learner's numbers."""
+"""Finds the misconception, or the two, that reproduce the learner's numbers and contradict none of the checks that passed."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
+from itertools import combinations
+
+import numpy as np
 
 from grader.course.catalog import Misconception
 from grader.judge.reference import Answers
-from grader.judge.session import Outcome
-from grader.problem import NUMERIC, PROGRAM, Case, Check, Tolerance
-from grader.wire.compare import Leaf, compare, select
+from grader.judge.session import Outcome, run_key
+from grader.problem import NUMERIC, Case, Check, Tolerance
+from grader.wire.compare import Leaf, Mismatch, compare, mismatches, select
 
 # The reference with a misconception and a learner's program with the same one differ only by rounding.
 SAME = Tolerance(rtol=1e-4, atol=1e-4)
+# Each pair costs a compilation. A limit in seconds would give different verdicts on different machines.
+MOST_PAIRS = 12
 
 
 @dataclass(frozen=True, eq=False)
@@ -23,46 +28,195 @@ class Evidence:
     wrong: bool
 
 
-def misconception(reference: Answers, evidence: Sequence[Evidence]) -> Misconception | None:
-    """The misconception that reproduces every wrong outcome of the first failing check; None if none does.
+def tolerance_for(check: Check, got: Outcome) -> Tolerance:
+    """The tolerance of a check for an outcome: a gradient by finite differences is less exact."""
+    return NUMERIC if got.numeric and check.leaves == "gradient" else check.tolerance
 
-    If several do, returns the one that agrees with most of the evidence, and among equals the first listed.
+
+def misconception(
+    reference: Answers, evidence: Sequence[Evidence], most_pairs: int = MOST_PAIRS
+) -> Misconception | None:
+    """The misconception that reproduces the first difference and is wrong nowhere else; None if none is.
+
+    If several do, returns the one that leaves the fewest differences unexplained, then the one that agrees with most of the
+    evidence, then the first listed. If none explains everything, pairs of misconceptions are tried.
     """
     failures = [item for item in evidence if item.wrong]
-    first_check = [item for item in failures if item.check is failures[0].check]
-    possible = list(reference.misconceptions)
-    for item in first_check:
-        answers = {variant: reference.ask(item.check, item.case, variant) for variant in possible}
-        possible = [variant for variant in possible if _same(answers[variant].result(), item, of_check=True)]
-    if len(possible) < 2:
-        return reference.misconceptions[possible[0]] if possible else None
+    first, others = failures[0], failures[1:] + [item for item in evidence if not item.wrong]
+    # An idea that does not give the first difference costs one run only.
+    possible = [variant for variant in _asked(reference, first) if _explains_first(reference, first, variant)]
+    fits = _fits(reference, first, others, possible)
+    best = min(fits, key=lambda variant: len(fits[variant]), default=None)
+    if best is None:
+        shared = [item for item in others if item.wrong and _shares_run(item, first)]
+        return _pair(reference, [first, *shared], others, most_pairs)
+    unexplained = (item for item in failures if _unexplained(reference, item, best, loosely=item is not first))
+    if next_failure := next(unexplained, None):
+        pair = _pair(reference, [next_failure, first], [*others, first], most_pairs, best)
+        if pair:
+            return pair
+    tied = [variant for variant in fits if len(fits[variant]) == len(fits[best])]
+    if len(tied) > 1:
+        best = max(tied, key=lambda variant: _agreement(reference, evidence, variant))
+    found = reference.misconceptions[best]
+    second = f" This explains the first difference; {fits[best][0]} is a second." if fits[best] else ""
+    return replace(found, says=found.says + second) if second else found
 
-    def agreement(variant: str) -> int:
-        # All leaves of the probes count here, including those that no check compares.
-        answers = [(item, reference.ask(item.check, item.case, variant)) for item in evidence]
-        return sum(_same(answer.result(), item) for item, answer in answers)
 
-    return reference.misconceptions[max(possible, key=agreement)]
+def _asked(reference: Answers, item: Evidence) -> Sequence[str]:
+    """All variants, after they have been asked for, so that their answers are computed one after another."""
+    for variant in reference.misconceptions:
+        reference.ask(item.check, item.case, variant)
+    return list(reference.misconceptions)
 
 
-def _same(answer: Outcome, item: Evidence, *, of_check: bool = False) -> bool:
-    """Whether two outcomes agree: the same numbers, or the same error with the same message.
+def _shares_run(item: Evidence, other: Evidence) -> bool:
+    return item.case is other.case and run_key(item.check) == run_key(other.check)
 
-    `of_check` leaves out the numbers that the check does not compare. A measure is compared with the values of its program.
+
+def _explains_first(reference: Answers, first: Evidence, variant: str) -> bool:
+    """Whether a variant gives the first difference, contradicts nothing there, and leaves at most half of it unexplained."""
+    unexplained = _unexplained(reference, first, variant)
+    if unexplained is None or first.outcome.failure:
+        return unexplained == []
+    wrong = _wrong(reference, first, first.outcome)
+    return next(iter(wrong), None) not in unexplained and 2 * len(unexplained) <= len(wrong)
+
+
+def _fits(
+    reference: Answers, first: Evidence, others: Sequence[Evidence], possible: Iterable[str]
+) -> dict[str, list[str]]:
+    """The variants that contradict none of the evidence, each with the differences that it does not explain, as words."""
+    fits: dict[str, list[str]] = {}
+    for variant in possible:
+        words = []
+        if remaining := _unexplained(reference, first, variant):
+            wrong = _wrong(reference, first, first.outcome)
+            # Names of unexpected leaves are the submission's own words: they do not belong in a report on secret cases.
+            words = [f"`{path}`" if wrong[path].kind != "unexpected" else _quoted(first) for path in remaining]
+        for item in others:
+            unexplained = _unexplained(reference, item, variant, loosely=True)
+            if unexplained is None:
+                break
+            words += [_quoted(item)] if unexplained and not _identical_failures(item.outcome, first.outcome) else []
+        else:
+            fits[variant] = words
+    return fits
+
+
+def _quoted(item: Evidence) -> str:
+    return f"the failure of “{item.check.name}”"
+
+
+def _unexplained(reference: Answers, item: Evidence, variant: str, *, loosely: bool = False) -> list[str] | None:
+    """The leaves that are wrong in the evidence and are not the variant's; None if the variant contradicts the evidence.
+
+    It does if it is wrong where the evidence is right. `loosely` compares as the check does: long computations drift.
     """
-    outcome = item.outcome
-    if answer.failure and outcome.failure:
-        return answer.failure.identity == outcome.failure.identity
-    if answer.failure or outcome.failure:
-        return False
+    outcome, answer = item.outcome, reference.ask(item.check, item.case, variant).result()
+    if outcome.failure or answer.failure:
+        if not (outcome.failure and answer.failure):
+            return [item.check.name] if outcome.failure and loosely else None
+        return [] if loosely or answer.failure.identity == outcome.failure.identity else None
+    wrong, ideas = _wrong(reference, item, outcome), _wrong(reference, item, answer)
+    same = {path for path in {**wrong, **ideas} if _same_at(path, item, answer, loosely=loosely)}
+    if any(path not in wrong and path not in same for path in ideas):
+        return None
+    if item.check.compare == "at_most":
+        same |= set(ideas)
+    return [path for path in wrong if path not in same or path not in ideas]
+
+
+def _wrong(reference: Answers, item: Evidence, outcome: Outcome) -> dict[str, Mismatch]:
+    """The leaves of a check at which an outcome differs from the reference, in the order of a report."""
+    expected = reference.ask(item.check, item.case).result()
+    want, have = (select(side.leaves, item.check.leaves) for side in (expected, outcome))
+    found = mismatches(want, have, tolerance_for(item.check, outcome), item.check.compare)
+    return {mismatch.path: mismatch for mismatch in found}
+
+
+def _same_at(path: str, item: Evidence, answer: Outcome, *, loosely: bool) -> bool:
+    """Whether a variant's leaf is the learner's: both missing, or the same numbers."""
+    ours, theirs = (_at(path, outcome) for outcome in (answer, item.outcome))
+    tolerance = _close(item)
+    if loosely:
+        allowed = tolerance_for(item.check, item.outcome)
+        tolerance = Tolerance(max(tolerance.rtol, allowed.rtol), max(tolerance.atol, allowed.atol))
+    return compare(ours, theirs, tolerance) is None
+
+
+def _at(path: str, outcome: Outcome) -> list[Leaf]:
+    return [leaf for leaf in outcome.leaves if leaf.path == path]
+
+
+def _close(item: Evidence) -> Tolerance:
     # A check on small numbers, or with an exact tolerance, needs an equally strict comparison here.
-    close = replace(SAME, atol=min(SAME.atol, 10 * item.check.tolerance.atol))
-    tolerance = NUMERIC if outcome.numeric else close
+    return NUMERIC if item.outcome.numeric else replace(SAME, atol=min(SAME.atol, 10 * item.check.tolerance.atol))
 
-    def compared(leaves: Sequence[Leaf]) -> Sequence[Leaf]:
-        if not of_check:
-            return leaves
-        values = [leaf for leaf in leaves if not leaf.path.startswith(PROGRAM)] if item.check.measures else []
-        return [*values, *select(leaves, item.check.leaves)]
 
-    return compare(compared(answer.leaves), compared(outcome.leaves), tolerance) is None
+def _agreement(reference: Answers, evidence: Sequence[Evidence], variant: str) -> int:
+    """How much of the evidence a variant reproduces in all leaves, including those that no check compares."""
+
+    def same(item: Evidence, answer: Outcome) -> bool:
+        if answer.failure or item.outcome.failure:
+            return bool(answer.failure and item.outcome.failure) and _identical_failures(answer, item.outcome)
+        return compare(answer.leaves, item.outcome.leaves, _close(item)) is None
+
+    return sum(same(item, reference.ask(item.check, item.case, variant).result()) for item in evidence)
+
+
+def _identical_failures(one: Outcome, other: Outcome) -> bool:
+    return one.failure is not None and other.failure is not None and one.failure.identity == other.failure.identity
+
+
+def _pair(
+    reference: Answers, explained: Sequence[Evidence], others: Sequence[Evidence], most: int, known: str = ""
+) -> Misconception | None:
+    """Two misconceptions that together explain some of the evidence and contradict none; one of them is `known`, if given.
+
+    Tries those pairs first whose effects on the first item, added, come nearest to the learner's numbers. An idea without an
+    effect there is no part of a pair.
+    """
+    first, ideas = explained[0], reference.misconceptions
+    if first.outcome.failure or not most:
+        return None  # an exception shows one idea only
+    alone = {}
+    for variant in _asked(reference, first):
+        answer = reference.ask(first.check, first.case, variant).result()
+        if not answer.failure and (variant == known or any(_wrong(reference, first, answer))):
+            alone[variant] = answer
+    pairs = [pair for pair in combinations(alone, 2) if ideas[pair[0]] is not ideas[pair[1]] and known in ("", *pair)]
+    plain = reference.ask(first.check, first.case).result()
+    gaps = {pair: _gap(plain, alone[pair[0]], alone[pair[1]], first.outcome) for pair in pairs}
+    tried = 0
+    for pair in sorted(pairs, key=gaps.__getitem__):
+        if tried == most:
+            break
+        together = reference.together(*pair)
+        if together is None:
+            continue
+        tried += 1
+        explains = all(_unexplained(reference, item, together) == [] for item in explained)
+        if explains and (fits := _fits(reference, first, others, [together])):
+            one, other = (ideas[name] for name in pair)
+            third = f" They explain the first difference; {fits[together][0]} is another." if fits[together] else ""
+            says = f"Two ideas together give these numbers. {one.says} {other.says}{third}"
+            return Misconception(f"{one.name}, and {other.name}", says, "", ())
+    return None
+
+
+def _gap(plain: Outcome, one: Outcome, other: Outcome, got: Outcome) -> float:
+    """How far the learner's leaves are from the sum of two ideas' effects, 0 to 1 for each leaf; rounded, to keep ties ties."""
+    sides = [{leaf.path: leaf.values for leaf in outcome.leaves} for outcome in (plain, one, other, got)]
+    total = 0.0
+    for path in dict.fromkeys(path for side in sides for path in side):
+        arrays = [side[path] for side in sides if path in side]
+        if len(arrays) == len(sides) and len({array.shape for array in arrays}) == 1:
+            base, a, b, have = (np.nan_to_num(array.astype(np.complex128)) for array in arrays)
+            with np.errstate(all="ignore"):
+                away, off = float(np.linalg.norm(have - base)), float(np.linalg.norm(a + b - base - have))
+            total += off / away if off < away < float("inf") else float(off > 0)
+        else:
+            shapes = [side[path].shape if path in side else None for side in sides]
+            total += shapes[3] != (shapes[2] if shapes[1] == shapes[0] else shapes[1])
+    return round(total, 3)

@@ -135,8 +135,8 @@ class Examiner:
             if self._witness:
                 self._witness.worker.close()
             self._witness = Session(self.problem, self.fork_server.worker(self.job), self.seconds)
-        failure = self._witness.begin()
-        outcome = Outcome(failure=failure) if failure else self._witness.run(frame)
+        self._witness.begin()
+        outcome = self._witness.run(frame)
         return Outcome(failure=_of_program(outcome.failure)) if outcome.failure and self._witness.ended else outcome
 
 

@@ -5,12 +5,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from grader.judge.session import Outcome
 from grader.problem import Check, Tolerance
 from grader.wire.compare import WHOLE, Leaf, compare
+from grader.wire.relation import relation
 
 # A submodule applies few operations: the error of a correct one is far below this, that of a wrong one far above.
 AGREE = Tolerance(rtol=1e-4, atol=1e-4)
@@ -25,44 +26,93 @@ def check(entry: str) -> Check:
 class Call:
     """One call of a submodule. `agrees` says, for each value by name, whether it agrees with the reference's."""
 
-    path: str
+    name: str
     agrees: dict[str, bool]
+
+    @property
+    def path(self) -> str:
+        """The path of the submodule."""
+        return self.name.rsplit(".call", 1)[0]
 
     def right(self, kind: str) -> bool:
         """Whether all values of a kind (`in`, `out`) agree."""
         return all(agrees for name, agrees in self.agrees.items() if name.startswith(kind))
 
 
-def first_faulty(expected: Outcome, got: Outcome) -> str:
-    """A sentence about the first submodule whose inputs are right and whose output is wrong; empty if there is none."""
+@dataclass(frozen=True)
+class Finding:
+    """Sentences on the first faulty submodule, empty if there is none. `related` says that one of them is a relation."""
+
+    text: str = ""
+    related: bool = False
+
+
+def first_faulty(
+    expected: Outcome, got: Outcome, used: Sequence[str] | None = None, sizes: Mapping[str, int] | None = None
+) -> Finding:
+    """The first submodule whose inputs are right and whose output is wrong.
+
+    `used` are the parameters on which the output depends, if known. A submodule that a transformation such as `nnx.jit` copied is
+    called unseen, but then its parameters are among them.
+    """
     if expected.failure or got.failure:
-        return ""
+        return Finding()
+    uncalled = [] if used is None else _never_called(expected.leaves, got.leaves, used)
     forward, backward = (_calls(expected.leaves, got.leaves, side) for side in ("values.", "slopes."))
     for call in forward:  # an inner call ends before the call around it, so the innermost faulty submodule comes first
         if call.right("in") and not call.right("out"):
-            return _sentence(call.path, forward)
+            inside = [path for path in uncalled if call.path == WHOLE or path.startswith(call.path + ".")]
+            first, *rest = [*_sentences(call.path, forward), *_never_called_sentences(inside)] or [""]
+            want, have = (_leaf(f"values.{call.name}.out", outcome.leaves) for outcome in (expected, got))
+            related = relation(want, have, AGREE, sizes or {}) if call.path != WHOLE else ""
+            return Finding(" ".join(sentence for sentence in (first, related, *rest) if sentence), bool(related))
+    if uncalled:
+        return Finding(" ".join(_never_called_sentences(uncalled)))
     for call in _inner_first_backward(backward):
-        if call.right("out") and not call.right("in"):
-            name = "the model as a whole" if call.path == WHOLE else f"`{call.path}`"
-            return (
-                f"All outputs are right. In the backward pass, {name} is the first submodule that receives a correct gradient "
-                "and returns a wrong one."
+        if call.path != WHOLE and call.right("out") and not call.right("in"):
+            return Finding(
+                f"All outputs are right. In the backward pass, `{call.path}` is the first submodule that receives a correct "
+                "gradient and returns a wrong one."
             )
-    return ""
+    return Finding()
 
 
-def _sentence(path: str, calls: Sequence[Call]) -> str:
+def _sentences(path: str, calls: Sequence[Call]) -> list[str]:
     inside = [call for call in calls if call.path != path and (path == WHOLE or call.path.startswith(path + "."))]
     right = list(dict.fromkeys(call.path for call in inside if call.right("in") and call.right("out")))
     wrong_input = [call.path for call in inside if not call.right("in")]
+    if path == WHOLE and not right and not wrong_input:
+        return []  # it would only say that the output is wrong
     name = "The model as a whole" if path == WHOLE else f"`{path}`"
-    text = f"{name} receives the right input but returns the wrong output."
+    sentences = [f"{name} receives the right input but returns the wrong output."]
     if right:
         *others, last = [f"`{submodule}`" for submodule in right[-4:]]
-        text += f" Inside it, {', '.join(others)} and {last} are right." if others else f" Inside it, {last} is right."
+        sentences.append(
+            f"Inside it, {', '.join(others)} and {last} are right." if others else f"Inside it, {last} is right."
+        )
     if wrong_input:
-        text += f" `{wrong_input[0]}` already receives a wrong input."
-    return text
+        sentences.append(f"`{wrong_input[0]}` already receives a wrong input.")
+    return sentences
+
+
+def _never_called(expected: Sequence[Leaf], got: Sequence[Leaf], used: Sequence[str]) -> list[str]:
+    """The outermost submodules that only the reference calls, and whose parameters have no effect on the output."""
+    counts = [{leaf.path.removeprefix("calls."): bool(leaf.values.any()) for leaf in side if leaf.path.startswith("calls.")}
+              for side in (expected, got)]  # fmt: skip
+    uncalled = [
+        path
+        for path, called in counts[0].items()
+        if called and counts[1].get(path) is False and not any(name.startswith(path + ".") for name in used)
+    ]
+    return [path for path in uncalled if not any(path.startswith(outer + ".") for outer in uncalled)]
+
+
+def _never_called_sentences(paths: Sequence[str]) -> list[str]:
+    return [f"`{path}` is never called." for path in paths[:3]]
+
+
+def _leaf(path: str, leaves: Sequence[Leaf]) -> Leaf:
+    return next(leaf for leaf in leaves if leaf.path == path)
 
 
 def _inner_first_backward(calls: Sequence[Call]) -> list[Call]:
@@ -83,4 +133,4 @@ def _calls(expected: Sequence[Leaf], got: Sequence[Leaf], side: str) -> list[Cal
         agrees[value] = compare([leaf], [got_by_path[leaf.path]], AGREE) is None
         calls[name] = agrees  # moved to the end: a call ends with its output
     complete = {name: agrees for name, agrees in calls.items() if "out" in agrees and len(agrees) > 1}
-    return [Call(name.rsplit(".call", 1)[0], agrees) for name, agrees in complete.items()]
+    return [Call(name, agrees) for name, agrees in complete.items()]

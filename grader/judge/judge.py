@@ -12,12 +12,15 @@ from grader.judge import diagnose, fault, recorded
 from grader.judge import submission as submission_
 from grader.judge.diagnose import Evidence
 from grader.judge.examiner import Examiner
+from grader.judge.fault import Finding
+from grader.judge.printed import without_logs
 from grader.judge.reference import Answers, cancel_all, prefetch
 from grader.judge.session import Failure, Outcome, Say, run_key
 from grader.judge.submission import Submission
 from grader.judge.verdict import CheckResult, Report, Verdict
-from grader.problem import NUMERIC, PROGRAM, Case, Check, Problem
+from grader.problem import PROGRAM, Case, Check, Difference, Problem
 from grader.wire.compare import Mismatch, compare, error, select
+from grader.wire.relation import relation, right_part
 
 SHRINK_SECONDS = 1.5
 
@@ -65,8 +68,17 @@ class Comparison:
         return next((result for result in map(self.judge, self.problem.checks) if not result.passed), None)
 
     def misconception(self) -> Misconception | None:
-        """The misconception that reproduces the program's wrong outcomes, if there is one."""
-        return diagnose.misconception(self.reference, self.evidence)
+        """The misconception that reproduces the program's wrong outcomes, or two together, if there is one."""
+        if not self.problem.long_runs:
+            return diagnose.misconception(self.reference, self.evidence)
+        # Each answer takes a training run, so only the cases of the first failure are evidence, and no pairs are tried.
+        first = next(item for item in self.evidence if item.wrong)
+        evidence = [item for item in self.evidence if item.case.group == first.case.group]
+        return diagnose.misconception(self.reference, evidence, most_pairs=0)
+
+    def remarks(self) -> list[str]:
+        """How the program ran, each remark once."""
+        return list(dict.fromkeys(note for item in self.evidence for note in item.outcome.notes))
 
     def outcome(self, check: Check, case: Case) -> Outcome:
         """The program's outcome of a check's probe. Checks with the same probe share one run."""
@@ -90,9 +102,11 @@ class Comparison:
             message = f"it returns another output here than for the check {check.agrees_with!r}, so this says nothing about it"
             return CheckResult(check, Verdict.FAIL, message, case=case)
         if mismatch is None:
-            return CheckResult(check, Verdict.PASS, "; ".join(outcome.notes), case=case)
-        message = mismatch.sentence() + _because(outcome.notes)
-        return CheckResult(check, Verdict.FAIL, message, mismatch, case)
+            return CheckResult(check, Verdict.PASS, case=case)
+        if check.in_words and mismatch.kind == "value":
+            wrong = Difference(mismatch.path, mismatch.index or (), mismatch.expected, mismatch.got)
+            mismatch = replace(mismatch, words=check.in_words(case, wrong))
+        return CheckResult(check, Verdict.FAIL, mismatch.sentence(), mismatch, case)
 
     def _agrees(self, check: Check, case: Case, outcome: Outcome) -> bool:
         """Whether the output in an outcome is the one in the outcome of the check that it must agree with."""
@@ -134,15 +148,35 @@ class Comparison:
         cases_.shrink(self.problem, case, self.seed, fails, SHRINK_SECONDS)
         return smallest
 
-    def first_faulty_submodule(self, failed: CheckResult) -> str:
-        """A sentence on the first faulty submodule; empty if the check does not compare a module's values."""
-        entry = failed.check.options.get("entry", "")
-        if not (failed.mismatch and failed.mismatch.kind == "value" and failed.check.probe == "values" and failed.case):
-            return ""
+    def first_faulty_submodule(self, failed: CheckResult) -> Finding:
+        """The first faulty submodule; nothing if the check does not compare a module's values."""
+        entry, case = failed.check.options.get("entry", ""), failed.case
+        if not (failed.mismatch and failed.mismatch.kind == "value" and failed.check.probe == "values" and case):
+            return Finding()
         if not self.problem.entry(entry).is_module:
-            return ""
+            return Finding()
+        gradient = select(self.outcome(failed.check, case).leaves, "gradient")
+        used = None
+        if gradient and failed.check.options.get("wrt") == "parameters":
+            used = [leaf.path.removeprefix("gradient.") for leaf in gradient if leaf.values.any()]
         request = fault.check(entry)
-        return fault.first_faulty(self.reference.ask(request, failed.case).result(), self.outcome(request, failed.case))
+        return fault.first_faulty(
+            self.reference.ask(request, case).result(), self.outcome(request, case), used, case.sizes
+        )
+
+    def relation(self, failed: CheckResult) -> str:
+        """A sentence on how the wrong values relate to the expected ones: those of the first difference, or else of another
+        leaf of the same run. Empty if they are not related."""
+        check, mismatch, case = failed.check, failed.mismatch, failed.case
+        if mismatch is None or case is None or check.compare == "at_most" or check.words:
+            return ""
+        sides = (self.reference.ask(check, case).result(), self.outcome(check, case))
+        want, have = ({leaf.path: leaf for leaf in side.leaves} for side in sides)
+        paths = [path for path in want if path in have]
+        for path in sorted(paths, key=lambda path: path != mismatch.path):
+            if sentence := relation(want[path], have[path], check.tolerance, case.sizes):
+                return sentence if path == mismatch.path else f"In `{path}`: {sentence[0].lower()}{sentence[1:]}"
+        return right_part(want[mismatch.path], have[mismatch.path], check.tolerance) if mismatch.path in paths else ""
 
 
 def grade(
@@ -172,8 +206,8 @@ def grade(
     if first and options.grade_imports:
         earlier = _earlier_failure(problem, submission, fork_server, first.verdict, options)
     return Report(
-        problem, submission.filename, results, misconception, frames, stdout=stdout, isolation=examiner.isolation,
-        seconds=monotonic() - start, fault=faulty, earlier=earlier, notes=submission.notes,
+        problem, submission.filename, results, misconception, frames, stdout=without_logs(stdout), isolation=examiner.isolation,
+        seconds=monotonic() - start, fault=faulty, earlier=earlier, notes=submission.notes, remarks=comparison.remarks(),
         exited=examiner.worker.ended is not None and examiner.worker.ended.kind == "exit",
     )  # fmt: skip
 
@@ -210,8 +244,11 @@ def _explain(
     if failure:
         return results, misconception, ""
     smallest = comparison.shrink(first) if options.shrink and comparison.reference.can_shrink else first
-    faulty = "" if misconception else comparison.first_faulty_submodule(smallest)
-    return [smallest if result is first else result for result in results], misconception, faulty
+    faulty = Finding() if misconception else comparison.first_faulty_submodule(smallest)
+    sentence = "" if misconception or faulty.related else comparison.relation(smallest)
+    if sentence:
+        smallest = replace(smallest, message=f"{smallest.message}. {sentence}")
+    return [smallest if result is first else result for result in results], misconception, faulty.text
 
 
 def _first_failure(results: Sequence[CheckResult]) -> CheckResult | None:
@@ -255,9 +292,8 @@ def difference(check: Check, expected: Outcome, got: Outcome) -> Mismatch | None
     expected_leaves, got_leaves = select(expected.leaves, check.leaves), select(got.leaves, check.leaves)
     if expected_leaves and not got_leaves:
         first = expected_leaves[0]
-        return Mismatch("missing", first.path, str(first), "nothing", hint=_because(got.notes))
-    tolerance = NUMERIC if got.numeric and check.leaves == "gradient" else check.tolerance
-    mismatch = compare(expected_leaves, got_leaves, tolerance, check.compare)
+        return Mismatch("missing", first.path, str(first), "nothing")
+    mismatch = compare(expected_leaves, got_leaves, diagnose.tolerance_for(check, got), check.compare)
     if mismatch and mismatch.kind == "value" and check.words:
         words = {str(number): word for number, word in check.words.items()}
         want, have = (words.get(text, text) for text in (mismatch.expected, mismatch.got))
@@ -267,13 +303,9 @@ def difference(check: Check, expected: Outcome, got: Outcome) -> Mismatch | None
 
 def _untraced(check: Check, notes: Sequence[str]) -> str:
     what = "there is no program to measure" if check.measures else "it must be traceable by jax.jit"
-    return what + _because(notes)
+    return f"{what} ({'; '.join(notes)})" if notes else what
 
 
 def refused(problem: Problem, filename: str, verdict: Verdict, message: str) -> Report:
     """The report on a file that was never run."""
     return Report(problem, filename, [CheckResult(check, verdict, message) for check in problem.checks])
-
-
-def _because(notes: Sequence[str]) -> str:
-    return f" ({'; '.join(notes)})" if notes else ""

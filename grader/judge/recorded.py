@@ -41,6 +41,10 @@ class Recorded:
             )
         return answer
 
+    def together(self, first: str, second: str) -> str | None:
+        """None, because there are no misconceptions."""
+        return None
+
     def cancel(self, check: Check, case: Case) -> None:
         """Does nothing, because no outputs are being computed."""
 

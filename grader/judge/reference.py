@@ -22,7 +22,8 @@ LIMITS = Limits(memory=8 << 30)  # one worker holds the compiled programs of all
 class Answers(Protocol):
     """A source of reference outputs: the reference itself, or recordings of its outputs.
 
-    `misconceptions` are by variant: the name under which `ask` runs the reference with that misconception.
+    `misconceptions` are by variant: the name under which `ask` runs the reference with that misconception. `together` returns
+    the variant with two of them, or None if both edit the same place.
     """
 
     @property
@@ -30,6 +31,7 @@ class Answers(Protocol):
     @property
     def can_shrink(self) -> bool: ...
     def ask(self, check: Check, case: Case, variant: str = "") -> Future[Outcome]: ...
+    def together(self, first: str, second: str) -> str | None: ...
     def cancel(self, check: Check, case: Case) -> None: ...
     def close(self) -> None: ...
 
@@ -66,6 +68,21 @@ class Reference:
         if key not in self._answers:
             self._answers[key] = self._thread.submit(self._answer, check, case, variant)
         return self._answers[key]
+
+    def together(self, first: str, second: str) -> str | None:
+        """A new variant with the edits of two variants; None if their edits overlap."""
+        source, name = self._variants[""], f"{first}, and {second}"
+        edits = []
+        for variant in (first, second):
+            find = self.misconceptions[variant].find
+            start = source.index(find)
+            length = len(self._variants[variant]) - len(source) + len(find)
+            edits.append((start, start + len(find), self._variants[variant][start : start + length]))
+        (start, end, text), (next_start, next_end, next_text) = sorted(edits)
+        if next_start < end:
+            return None
+        self._variants[name] = source[:start] + text + source[end:next_start] + next_text + source[next_end:]
+        return name
 
     def cancel(self, check: Check, case: Case) -> None:
         """Cancels an output that is no longer needed, if its computation has not started."""

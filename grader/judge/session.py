@@ -1,6 +1,7 @@
 """The judge's side of a worker: asks it to load files and run probes, and turns each answer or death into an Outcome."""
 
 import json
+import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from subprocess import TimeoutExpired
@@ -11,10 +12,12 @@ import numpy as np
 
 from commandline.problem_name import ProblemName
 from commandline.text import printable
+from grader.errors import WorkerStartError
 from grader.isolation.level import NOTHING_RUN, Isolation
 from grader.isolation.sandbox import WorkerProcess
 from grader.judge.submission import Submission
 from grader.judge.verdict import Verdict
+from grader.paths import ROOT
 from grader.problem import PROGRAM, Case, Check, Problem
 from grader.wire.channel import ChannelClosedError, ChannelError, DeadlineExceededError, Frame, receive, send
 from grader.wire.compare import Leaf
@@ -24,6 +27,8 @@ Say = Callable[[str], None]
 Mode = Literal["trace", "run", "both"]
 Stage = Literal["saves", "probes", "restores", "reads"]
 MOST_PROGRESS = 1000  # lines of progress before an answer
+_COURSE_FILES = (str(ROOT / "grader"), str(ROOT / "problems"), "site-packages")
+MOST_STEPS = 1_000_000
 EXIT_SECONDS = 5.0  # for a process to exit after it closed its channel
 START_SECONDS = 120.0  # for a worker to import JAX from a cold, busy disk
 
@@ -115,22 +120,23 @@ class Session:
     ended: Failure | None = None
     _deadline: float = field(default=0.0)
 
-    def begin(self) -> Failure | None:
-        """Waits until the worker is ready. Its own imports do not count toward the time limit."""
+    def begin(self) -> None:
+        """Waits until the worker is ready. Its own imports do not count toward the time limit. Raises WorkerStartError."""
         if self._deadline:
-            return None
+            return
         self._deadline = monotonic() + START_SECONDS
         ready = self._exchange(None, "ready")
         if isinstance(ready, Failure):
-            return ready
+            reason = (self.worker.close().strip() or ready.sentence()).splitlines()[-1]
+            raise WorkerStartError(
+                f"The worker of problem {self.problem.label} did not start: {reason}. `grade doctor` checks this machine."
+            )
         self.isolation = Isolation.decode(ready.fields["isolation"])
         self._deadline = monotonic() + self.seconds
-        return None
 
     def load(self, variant: str, submission: Submission) -> Failure | None:
         """Asks the worker to import a file under the name `variant`. Returns the reason if that fails."""
-        if failure := self.begin():
-            return failure
+        self.begin()
         fields = {"variant": variant, "sources": dict(submission.sources), "filename": submission.filename}
         answer = self._exchange(Frame("load", fields), "loaded")
         return answer if isinstance(answer, Failure) else None
@@ -187,7 +193,7 @@ class Session:
             answer = receive(self.worker.sock, self._deadline)
             if answer.kind != "progress" or not self.problem.long_runs:
                 return answer
-            self.say(_line(answer.fields.get("text")))
+            self.say(_progress(answer.fields))
         raise ChannelError(f"more than {MOST_PROGRESS} lines of progress")
 
     def _death(self) -> Failure:
@@ -200,8 +206,10 @@ class Session:
         if self.worker.killed_for:
             kind = "memory" if "memory" in self.worker.killed_for else "processes"
             return Failure(kind, message=f"stopped: {self.worker.killed_for}")
-        if code in (-6, -7, -11):  # SIGABRT, SIGBUS, SIGSEGV: how XLA ends when an allocation fails
-            return Failure("memory", message=f"it crashed (signal {-code}), probably out of memory (limit {limit})")
+        if code in (-6, -7, -11):  # SIGABRT, SIGBUS, SIGSEGV
+            if self.worker.came_near_memory_limit:  # how XLA ends when an allocation fails
+                return Failure("memory", message=f"it crashed (signal {-code}), probably out of memory (limit {limit})")
+            return Failure("exit", message=f"it crashed (signal {-code}) before returning a result")
         how = f"signal {-code}" if code < 0 else f"code {code}"
         return Failure("exit", message=f"the process exited ({how}) before returning a result; return a value instead")
 
@@ -296,13 +304,24 @@ def failure_from(fields: dict[str, Any]) -> Failure:
             frames.append((printable(row[0])[:100], row[1], printable(row[2])[:100], printable(row[3])[:200]))
     kind = text("kind", 20)
     kind = kind if kind in _WORKER_KINDS else "raised"
-    message = text("message", 1000)
+    message = _without_course_files(text("message", 1000))
     return Failure(kind, text("type", 100), message, tuple(frames), text("caret", 200))
 
 
-def _line(value: Any) -> str:
-    """An untrusted text as one short line."""
-    return " ".join(printable(value).split())[:100] if isinstance(value, str) else ""
+def _without_course_files(message: str) -> str:
+    """A message of JAX without the sentences that name files of the course or of packages, where the error is not."""
+    if not any(folder in message for folder in _COURSE_FILES):
+        return message
+    sentences = re.split(r"(?<=[.!?])\s+", message)
+    return " ".join(sentence for sentence in sentences if not any(folder in sentence for folder in _COURSE_FILES))
+
+
+def _progress(fields: dict[str, Any]) -> str:
+    """The progress of a long run, in words of the grader around the worker's numbers. Raises ChannelError."""
+    match fields:
+        case {"step": int(step), "steps": int(steps), "loss": float(loss)} if 0 <= step <= steps <= MOST_STEPS:
+            return f"training: step {step:d} of {steps:d}, loss {loss:.3g}"
+    raise ChannelError("its progress is malformed")
 
 
 def _texts(value: Any) -> list[str]:

@@ -1,9 +1,10 @@
 """A learner's file: its text, and the course modules that it imports from the same folder."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+from commandline import files
 from commandline.errors import UsageError
 from grader.course import catalog
 from grader.isolation.job import Job
@@ -31,20 +32,47 @@ class Submission:
 
 
 def read(problem: Problem, path: Path) -> Submission:
-    """Reads a submission. Raises UsageError if the file is missing, UnreadableSubmissionError if it is not Python text."""
-    if path.is_dir():
-        raise UsageError(f"{path} is a folder; name a file in it.")
+    """Reads a submission.
+
+    Raises UsageError if it is not a readable file, UnreadableSubmissionError if it is not Python text or imports a file that
+    cannot be used.
+    """
     try:
-        with path.open("rb") as file:
-            data = file.read(most_bytes(path.name) + 1)
+        data = files.read_regular(path, most_bytes(path.name) + 1)
     except FileNotFoundError:
         raise UsageError(f"There is no file {path}. `grade start` creates one for each problem.") from None
+    except files.NotRegularFileError as error:
+        raise UsageError(f"{path} {error}.") from None
     except OSError as error:
         raise UsageError(f"{path} cannot be read: {error.strerror}.") from None
     content, notes = text(problem, path.name, data)
-    return Submission(
-        path.name, catalog.with_imports(problem.name, content, catalog.in_folder(path.parent)), tuple(notes)
-    )
+    sources = catalog.with_imports(problem.name, content, _modules_in(path.parent))
+    return Submission(path.name, sources, tuple(notes))
+
+
+def _modules_in(folder: Path) -> Callable[[str], str | None]:
+    """A function that reads the modules of a learner's folder, for `with_imports`. Raises UnreadableSubmissionError."""
+
+    def module(name: str) -> str | None:
+        path = folder / f"{name}.py"
+        try:
+            data = files.read_regular(path, MAX_SIZE + 1)
+        except FileNotFoundError:
+            return None
+        except files.NotRegularFileError as error:
+            raise unusable_import(f"{path.name} {error}.") from None
+        except OSError as error:
+            raise unusable_import(f"{path.name} cannot be read: {error.strerror}.") from None
+        if len(data) > MAX_SIZE:
+            raise unusable_import(f"{path.name} is larger than {MAX_SIZE >> 20} MiB, the size limit.")
+        return data.decode("utf-8-sig", "replace")
+
+    return module
+
+
+def unusable_import(reason: str) -> UnreadableSubmissionError:
+    """The error for a file that imports a course module which cannot be read. `reason` is a sentence."""
+    return UnreadableSubmissionError(f"it imports a file that cannot be used: {reason}")
 
 
 def most_bytes(name: str) -> int:

@@ -44,9 +44,10 @@ class CheckResult:
 class Report:
     """The verdict on one submission.
 
-    `frames` are the learner's own lines of a traceback. `notes` say how the file was read. `seconds` is wall time. `fault` is a
-    sentence on the first faulty submodule, where no misconception fits. `earlier` is the report on an imported course module
-    that fails its own checks. `exited` means that the submission's process ended before it returned a result.
+    `frames` are the learner's own lines of a traceback. `notes` say how the file was read, and `remarks` how it ran. `seconds` is
+    wall time. `fault` is a sentence on the first faulty submodule, where no misconception fits. `earlier` is the report on an
+    imported course module that fails its own checks. `exited` means that the submission's process ended before it returned a
+    result.
     """
 
     problem: Problem
@@ -61,6 +62,7 @@ class Report:
     fault: str = ""
     earlier: "Report | None" = None
     exited: bool = False
+    remarks: Sequence[str] = ()
 
     @property
     def verdict(self) -> Verdict:

@@ -9,7 +9,7 @@ from xml.etree import ElementTree
 
 from grader.course import catalog
 from grader.judge.verdict import Verdict
-from grader.report.json import CheckRow, MisconceptionRow, PublicReport, dumps
+from grader.report.json import CheckRow, MisconceptionRow, PublicReport, dumps, sentence
 
 Reports = Sequence[PublicReport]
 
@@ -156,7 +156,8 @@ def _label(report: PublicReport) -> str:
 
 def _summary(report: PublicReport) -> str:
     cause = f" {_cause(report.misconception)}" if report.misconception else ""
-    return f"Problem {_label(report)}: {report.verdict}, {report.score} of {report.points} points.{cause}"
+    remarks = "".join(f" {sentence(remark)}" for remark in report.remarks)
+    return f"Problem {_label(report)}: {report.verdict}, {report.score} of {report.points} points.{cause}{remarks}"
 
 
 def _explanation(report: PublicReport, check: CheckRow) -> str:

@@ -51,7 +51,8 @@ class Earlier:
 class PublicReport:
     """A report as other programs read it.
 
-    `part` is a sentence on the first faulty submodule, and `executed` says whether any of the file's code ran.
+    `part` is a sentence on the first faulty submodule, `remarks` say how the file ran, and `executed` says whether any
+    of its code ran.
     """
 
     problem: ProblemName | None
@@ -68,6 +69,7 @@ class PublicReport:
     isolation: str = str(NOTHING_RUN)
     seconds: float = 0.0
     executed: bool = True
+    remarks: tuple[str, ...] = ()
 
     @classmethod
     def of(cls, report: Report) -> PublicReport:
@@ -88,7 +90,7 @@ class PublicReport:
             if earlier
             else None,
             tuple(report.notes), _counterexample(report.first_failure), report.stdout, str(report.isolation),
-            round(report.seconds, 3), report.isolation != NOTHING_RUN,
+            round(report.seconds, 3), report.isolation != NOTHING_RUN, tuple(report.remarks),
         )  # fmt: skip
 
     @classmethod
@@ -120,7 +122,13 @@ class PublicReport:
             "misconception": None if misconception is None else MisconceptionRow(**misconception),
             "earlier": None if earlier is None else Earlier(**{**earlier, "verdict": Verdict(earlier["verdict"])}),
             "notes": tuple(values["notes"]),
+            "remarks": tuple(values.get("remarks", ())),
         })  # fmt: skip
+
+
+def sentence(remark: str) -> str:
+    """A note or remark as a sentence."""
+    return f"{remark[:1].upper()}{remark[1:]}."
 
 
 def dumps(report: PublicReport) -> str:

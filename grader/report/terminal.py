@@ -1,13 +1,16 @@
 """The report for a terminal: 80 columns, and no meaning in color alone."""
 
 import textwrap
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from typing import Any
 
 import click
 import numpy as np
 
 from grader.judge.verdict import CheckResult, Report, Verdict
 from grader.problem import Case
+from grader.report.json import sentence
+from grader.wire.compare import Mismatch
 
 WIDTH = 80
 _COLORS = {Verdict.PASS: "green", Verdict.NOT_ATTEMPTED: "yellow"}
@@ -23,12 +26,12 @@ def _lines(report: Report) -> Iterator[str]:
     problem = report.problem
     verdict = click.style(report.verdict, fg=_COLORS.get(report.verdict, "red"), bold=True)
     yield f"Problem {problem.label}, {problem.title}: {verdict}, {report.score} of {problem.points} points"
-    yield from (line for note in report.notes for line in _wrap(f"{note[:1].upper()}{note[1:]}.", 0))
+    yield from (line for note in (*report.notes, *report.remarks) for line in _wrap(sentence(note)))
     yield ""
-    previous = ""
+    said: set[str] = set()
     for result in report.checks:
-        yield from _check(result, result.message if result.message != previous else "")
-        previous = result.message
+        yield from _check(result, "same cause as above" if result.message in said else result.message)
+        said |= {result.message} if result.message else set()
     failed = report.first_failure
     if report.verdict is Verdict.NOT_ATTEMPTED:
         entries = " and ".join(f"`{entry.signature()}`" for entry in problem.entries)
@@ -48,7 +51,7 @@ def _check(result: CheckResult, message: str) -> Iterator[str]:
     score = result.check.points if result.passed else 0
     word = click.style(f"{word:7}", fg=_COLORS.get(result.verdict, "red"))
     yield f"  {word} {score}/{result.check.points}  {result.check.name}"
-    if message and result.verdict is not Verdict.NOT_ATTEMPTED:
+    if message and not result.passed and result.verdict is not Verdict.NOT_ATTEMPTED:
         yield from _wrap(message, 14)
 
 
@@ -69,16 +72,14 @@ def _first_failure(report: Report, failed: CheckResult) -> Iterator[str]:
         yield from ["", "Your code, where it failed:", *(f"  {line}" for line in report.frames.splitlines())]
     if mismatch:
         yield from ["", f"First difference: {failed.check.name}"]
-        where = f"{mismatch.path}{list(mismatch.index)}" if mismatch.index else mismatch.path
-        rows = [("leaf", where), ("expected", mismatch.expected), ("got", mismatch.got)]
-        if mismatch.off_by is not None:
-            rows.append(("off by", f"{mismatch.off_by:.3g}"))
-        yield from (f"  {name:9} {value}" for name, value in rows)
+        yield from _mismatch(mismatch)
     if case:
         yield from ["", "Smallest failing case found:" if mismatch else "In this case:"]
-        yield from _case(case)
+        family = report.problem.cases.get(case.group)
+        yield from _case(case, family.show(case.values) if family and family.show else case.values)
     if report.misconception:
-        yield from ["", click.style(f"Likely cause: {report.misconception.name}", bold=True)]
+        cause = _wrap(f"Likely cause: {report.misconception.name}")
+        yield from ["", *(click.style(line, bold=True) for line in cause)]
         yield from _wrap(report.misconception.says, 2)
     elif report.fault:
         yield from ["", *_wrap(report.fault)]
@@ -86,10 +87,21 @@ def _first_failure(report: Report, failed: CheckResult) -> Iterator[str]:
         yield from ["", *_wrap(failed.check.advice)]
 
 
-def _case(case: Case) -> Iterator[str]:
-    for name, value in case.values.items():
+def _mismatch(mismatch: Mismatch) -> Iterator[str]:
+    if mismatch.words:
+        yield from _wrap(sentence(mismatch.words), 2)
+        return
+    where = f"{mismatch.path}{list(mismatch.index)}" if mismatch.index else mismatch.path
+    rows = [("leaf", where), ("expected", mismatch.expected), ("got", mismatch.got)]
+    if mismatch.off_by is not None:
+        rows.append(("off by", f"{mismatch.off_by:.3g}"))
+    yield from (f"  {name:9} {value}" for name, value in rows)
+
+
+def _case(case: Case, shown: Mapping[str, Any]) -> Iterator[str]:
+    for name, value in shown.items():
         if not isinstance(value, np.ndarray):
-            yield f"  {name} = {value!r}"
+            yield from [f"  {name} = {value!r}"] if name in case.values else _wrap(f"{name}: {value}", 2)
             continue
         yield f"  {name}: {value.dtype}{list(value.shape)}"
         text = np.array2string(

@@ -3,7 +3,8 @@
 `grader.worker.pytrees` makes the leaves from JAX pytrees, inside workers.
 """
 
-from collections.abc import Iterable, Sequence
+import math
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -14,6 +15,7 @@ from grader.problem import Compare, Tolerance
 
 Values = np.ndarray[Any, Any]
 Index = tuple[int, ...]
+_MOST_NAMES, _LONGEST_NAME = 64, 200  # names of leaves that are compared by spelling, which takes long
 WHOLE = "(whole)"  # stands for a module itself among the paths of its submodules
 
 
@@ -50,9 +52,12 @@ class Mismatch:
     wrong: int | None = None
     total: int | None = None
     hint: str = ""
+    words: str = ""
 
     def sentence(self) -> str:
-        """The difference in one line."""
+        """The difference in one line: the problem's own words, if it has some."""
+        if self.words:
+            return self.words
         match self.kind:
             case "missing":
                 return f"`{self.path}` is missing (expected {self.expected}){self.hint}"
@@ -77,45 +82,60 @@ def compare(
     expected: Sequence[Leaf], got: Sequence[Leaf], tolerance: Tolerance, how: Compare = "close"
 ) -> Mismatch | None:
     """The first mismatch, leaves before values, or None. `got` is untrusted: whatever it holds, nothing is raised."""
+    return next(mismatches(expected, got, tolerance, how), None)
+
+
+def mismatches(
+    expected: Sequence[Leaf], got: Sequence[Leaf], tolerance: Tolerance, how: Compare = "close"
+) -> Iterator[Mismatch]:
+    """One mismatch for each leaf that differs, in the order of `compare`."""
     by_path = {leaf.path: leaf for leaf in got}
     expected_paths = {leaf.path for leaf in expected}
-    unexpected = [leaf.path for leaf in got if leaf.path not in expected_paths]
+    missing = [leaf for leaf in expected if leaf.path not in by_path]
+    unexpected = [leaf for leaf in got if leaf.path not in expected_paths]
+    for leaf in missing:
+        yield Mismatch("missing", leaf.path, str(leaf), "nothing", hint=_instead(leaf, missing, unexpected))
+    for leaf in unexpected:
+        yield Mismatch("unexpected", leaf.path, "nothing", str(leaf))
     for leaf in expected:
-        if leaf.path not in by_path:
-            similar = nearest(leaf.path, unexpected)
-            hint = f"; you have `{similar[0]}` instead" if similar else ""
-            if any(path.startswith(leaf.path + ".") for path in unexpected):
-                hint = "; got a list, tuple or dictionary instead of one array"
-            return Mismatch("missing", leaf.path, str(leaf), "nothing", hint=hint)
-    if unexpected:
-        return Mismatch("unexpected", unexpected[0], "nothing", str(by_path[unexpected[0]]))
-    for leaf in expected:
-        mismatch = _compare_leaf(leaf, by_path[leaf.path], tolerance, how)
-        if mismatch:
-            return mismatch
-    return None
+        if leaf.path in by_path and (mismatch := _compare_leaf(leaf, by_path[leaf.path], tolerance, how)):
+            yield mismatch
+
+
+def _instead(leaf: Leaf, missing: Sequence[Leaf], unexpected: Sequence[Leaf]) -> str:
+    """What the output has in place of a missing leaf, if that is certain enough to say."""
+    if any(other.path.startswith(leaf.path + ".") for other in unexpected):
+        return "; got a list, tuple or dictionary instead of one array"
+    # A leaf has another name only if each of the two names is the nearest to the other, and their shapes are equal.
+    alike = [other.path for other in unexpected if other.shape == leaf.shape and len(other.path) <= _LONGEST_NAME]
+    similar = nearest(leaf.path, alike[:_MOST_NAMES])
+    rivals = [other.path for other in missing if other.shape == leaf.shape][:_MOST_NAMES]
+    if similar and nearest(similar[0], rivals) == [leaf.path]:
+        return f"; you have `{similar[0]}` instead"
+    return ""
 
 
 def _compare_leaf(expected: Leaf, got: Leaf, tolerance: Tolerance, how: Compare) -> Mismatch | None:
     path = expected.path
     if expected.shape != got.shape:
-        hint = "; it has the right number of values" if expected.values.size == got.values.size else ""
-        return Mismatch("shape", path, str(expected.shape), str(got.shape), hint=hint)
+        return Mismatch("shape", path, str(expected.shape), str(got.shape))
     if not _dtype_is_accepted(expected.dtype, got.dtype):
         return Mismatch("dtype", path, expected.dtype, got.dtype)
-    wrong = _errors(expected, got, tolerance, how) > 1
+    wrong = errors(expected, got, tolerance, how) > 1
     if not wrong.any():
         return None
     first = tuple(int(i) for i in np.argwhere(wrong)[0]) if wrong.ndim else ()
     want, have = expected.values[first], got.values[first]
-    off = float(abs(_wide(have) - _wide(want)))
+    shown, off = _show(want), float(abs(_wide(have) - _wide(want)))
+    if how == "at_most":
+        shown, off = _bound(want, tolerance), math.inf
     return Mismatch(
-        "value", path, _show(want, how), _show(have), first, off if np.isfinite(off) else None,
+        "value", path, shown, _show(have), first, off if math.isfinite(off) else None,
         wrong=int(wrong.sum()), total=int(wrong.size),
     )  # fmt: skip
 
 
-def _errors(expected: Leaf, got: Leaf, tolerance: Tolerance, how: Compare = "close") -> Values:
+def errors(expected: Leaf, got: Leaf, tolerance: Tolerance, how: Compare = "close") -> Values:
     """The error of each value in units of the tolerance: above 1 is wrong, infinite for NaN.
 
     NaN matches only a NaN of the reference at the same place, and an infinity only itself. The absolute part of the tolerance
@@ -149,7 +169,7 @@ def error(expected: Sequence[Leaf], got: Sequence[Leaf], tolerance: Tolerance, h
         if leaf.shape != have.shape or not _dtype_is_accepted(leaf.dtype, have.dtype):
             return float("inf")
         if leaf.values.size:
-            worst = max(worst, float(np.max(_errors(leaf, have, tolerance, how))))
+            worst = max(worst, float(np.max(errors(leaf, have, tolerance, how))))
     return worst
 
 
@@ -164,6 +184,11 @@ def _dtype_is_accepted(expected: str, got: str) -> bool:
     return got == expected or got in accepted.get(expected, set())
 
 
-def _show(value: np.generic, how: Compare = "close") -> str:
-    text = f"{value:.7g}" if np.asarray(value).dtype.kind in "fc" else str(value)
-    return f"at most {text}" if how == "at_most" else text
+def _show(value: np.generic) -> str:
+    return f"{value:.7g}" if np.asarray(value).dtype.kind in "fc" else str(value)
+
+
+def _bound(value: np.generic, tolerance: Tolerance) -> str:
+    """The largest value that passes an `at_most` comparison."""
+    bound = float(value) + tolerance.atol + tolerance.rtol * abs(float(value))
+    return f"at most {bound:.7g}" if np.asarray(value).dtype.kind == "f" else f"at most {math.floor(bound)}"

@@ -39,7 +39,7 @@ from grader.wire.program import CASE, decode
 from grader.worker import probes
 from grader.worker.files import FILE, packed, unpacked
 from grader.worker.pytrees import BadOutputError, to_leaves
-from grader.worker.subject import BadEntryError, Reading, Subject, static
+from grader.worker.subject import BadEntryError, Reading, Say, Subject, static
 from grader.worker.tracing import Given, UntraceableError
 from grader.worker.witness import RefusedProgramError, Witness
 
@@ -132,13 +132,17 @@ def work(sock: socket.socket, launch: Launch, runtime: ProblemRuntime, *, namesp
     jax.config.update("jax_traceback_in_locations_limit", 0)  # type: ignore[no-untyped-call]
     isolation = confine(launch, namespaced=namespaced)
     send(sock, Frame("ready", {"isolation": isolation.encode()}))
-    _serve(sock, runtime, lambda text: send(sock, Frame("progress", {"text": text})))
+
+    def say(step: int, steps: int, loss: float) -> None:
+        send(sock, Frame("progress", {"step": step, "steps": steps, "loss": float(loss)}))
+
+    _serve(sock, runtime, say)
 
 
 def _serve(
     sock: socket.socket,
     runtime: ProblemRuntime,
-    say: Callable[[str], None] = lambda text: None,
+    say: Say = lambda step, steps, loss: None,
 ) -> None:
     """Answers requests until the other end hangs up."""
     sources = Sources()
@@ -172,7 +176,7 @@ class WorkerState:
 
     runtime: ProblemRuntime
     sources: Sources
-    say: Callable[[str], None]
+    say: Say
     subjects: dict[str, Subject] = field(default_factory=dict)
     readings: dict[Any, Reading] = field(default_factory=dict)
     witness: Witness = field(init=False)

@@ -140,7 +140,8 @@ def compiled(subject: Subject, case: Case, *, entry: str) -> Reading:
 
 
 def submodules(subject: Subject, case: Case, *, entry: str) -> Reading:
-    """The inputs and outputs of each named submodule (`values.*`), and the gradients there (`slopes.*`).
+    """The inputs and outputs of each named submodule (`values.*`), the gradients there (`slopes.*`), and the number of its calls
+    (`calls.*`).
 
     The gradients are those of the same random projection of the output as in `values`, with respect to zeros that are added
     to each input and output.
@@ -153,11 +154,14 @@ def submodules(subject: Subject, case: Case, *, entry: str) -> Reading:
 
     def program(parameters: Any, arrays: Arrays) -> Arrays:
         seen: Arrays = {}
+        calls: dict[str, int] = {}
 
         def run_with(watch: Callable[[str, Any], Any]) -> Any:
             module = nnx.merge(graphdef, parameters, rest)
-            with watching(module, watch):
-                return module(*{**arguments, **arrays}.values())
+            with watching(module, watch) as recorder:
+                result = module(*{**arguments, **arrays}.values())
+            calls.update(recorder.counts())
+            return result
 
         level = trace_of(*jax.tree.leaves((parameters, arrays)))
 
@@ -167,8 +171,9 @@ def submodules(subject: Subject, case: Case, *, entry: str) -> Reading:
             return value
 
         out = run_with(record)
+        counts = {f"calls.{path}": np.int32(count) for path, count in calls.items()}
         if not _is_float(out):
-            return seen
+            return seen | counts
         zeros = {name: jnp.zeros_like(value) for name, value in seen.items() if _is_float(value)}
 
         def projected(added: Arrays) -> Any:
@@ -181,7 +186,7 @@ def submodules(subject: Subject, case: Case, *, entry: str) -> Reading:
             slopes = jax.grad(projected)(zeros)
         except Exception:  # code that cannot be differentiated still has values
             slopes = {}
-        return seen | {name.replace("values.", "slopes.", 1): slope for name, slope in slopes.items()}
+        return seen | {name.replace("values.", "slopes.", 1): slope for name, slope in slopes.items()} | counts
 
     return subject.run(program, case, parameters, arrays)
 

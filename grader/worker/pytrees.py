@@ -45,7 +45,7 @@ def _array(leaf: Any) -> Any:
     if isinstance(leaf, jax.Array) or type(leaf) in _NUMBERS:
         return leaf
     if type(leaf) is np.ndarray or isinstance(leaf, np.generic):
-        if leaf.dtype.kind in "biufc":
+        if leaf.dtype.kind in "biufc" or leaf.dtype == jnp.bfloat16:  # which is no kind of number to NumPy
             return leaf
         raise BadOutputError(f"returned a NumPy array of non-numeric dtype {leaf.dtype}")
     raise BadOutputError(f"returned {described(leaf)}, not an array")

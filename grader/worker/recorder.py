@@ -20,6 +20,10 @@ class Recorder:
     def __post_init__(self) -> None:
         self.calls: dict[str, int] = {}
 
+    def counts(self) -> dict[str, int]:
+        """How often each submodule was called, also where its values could not be recorded."""
+        return {path: self.calls.get(path, -1) + 1 for path in self.paths.values()}
+
     def call(self, original: Callable[..., Any], submodule: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """Calls a submodule. `watch` may replace its array arguments and its result."""
         path = self.paths.get(id(submodule))
@@ -33,7 +37,7 @@ class Recorder:
 
 
 @contextlib.contextmanager
-def watching(module: nnx.Module, watch: Callable[[str, Any], Any]) -> Iterator[None]:
+def watching(module: nnx.Module, watch: Callable[[str, Any], Any]) -> Iterator[Recorder]:
     """Inside the context, `watch` sees, and may replace, the inputs and outputs of every named submodule of `module`."""
     nodes = [(path, node) for path, node in nnx.iter_graph(module) if isinstance(node, nnx.Module)]
     nodes = [(path, node) for path, node in nodes if callable(node)]
@@ -46,7 +50,7 @@ def watching(module: nnx.Module, watch: Callable[[str, Any], Any]) -> Iterator[N
     for cls, original in originals.items():
         cls.__call__ = wrapped(original)  # type: ignore[method-assign]
     try:
-        yield
+        yield recorder
     finally:
         for cls, original in originals.items():
             cls.__call__ = original  # type: ignore[method-assign]

@@ -19,6 +19,7 @@ from grader.worker.pytrees import BadOutputError, described, fill_state
 from grader.worker.tracing import Given, given, is_array, is_tracing_error, numbers, trace
 
 Arrays = dict[str, Any]
+Say = Callable[[int, int, float], None]
 
 
 class BadEntryError(Exception):
@@ -49,8 +50,8 @@ class Subject:
 
     `eager` says that this process knows the numbers of the case and runs the code itself, because it cannot be traced; what
     it then measures of itself is worth nothing. `memo` caches everything that depends only on a case's numbers and shapes.
-    `received` is the folder of files that another process left for this probe. `say(text)` reports the progress of a long
-    probe.
+    `received` is the folder of files that another process left for this probe. `say(step, steps, loss)` reports the
+    progress of a long run.
     """
 
     problem: Problem
@@ -58,7 +59,7 @@ class Subject:
     eager: bool = False
     memo: dict[Any, Any] = field(default_factory=dict)
     received: Path | None = None
-    say: Callable[[str], None] = lambda text: None
+    say: Say = lambda step, steps, loss: None
 
     def attribute(self, name: str) -> Any:
         """The function or class `name` of the file. Raises BadEntryError, which suggests a similar name."""

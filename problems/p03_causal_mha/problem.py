@@ -19,7 +19,7 @@ PROBLEM = Problem(
     title="Causal multi-head attention",
     builds_on=(2,),
     entries=(Entry(MHA, ("x",), construct=("d_model", "num_heads")),),
-    cases={"cases": Cases(activations, {"T": (4, 5, 7), "H": (2, 3), "K": (3, 4)}, draws=2)},
+    cases={"cases": Cases(activations, {"T": (4, 5, 7), "H": (2, 3), "K": (4, 5)}, draws=2)},
     checks=(
         parameters(MHA, points=1),
         *output_and_gradient(MHA, wrt="parameters", points=(2, 1)),

@@ -23,7 +23,13 @@ def ordinary(sizes: Mapping[str, int], rng: Any) -> dict[str, Any]:
 def faint(sizes: Mapping[str, int], rng: Any) -> dict[str, Any]:
     """Rows with a variance near epsilon. There, epsilon under the root and epsilon after it give different results."""
     values = ordinary(sizes, rng)
-    return {**values, "x": (0.003 * rng.standard_normal(values["x"].shape)).astype("float32")}
+    return {**values, "x": (0.003 * rng.standard_normal(values["x"].shape)).astype("float32"), "epsilon": 3e-5}
+
+
+def distant(sizes: Mapping[str, int], rng: Any) -> dict[str, Any]:
+    """Rows with a mean near 4,096. Their sums are exact in float32, so only the squares of such numbers lose digits."""
+    values = ordinary(sizes, rng)
+    return {**values, "x": (4096 + rng.integers(-64, 65, values["x"].shape) / 16).astype("float32")}
 
 
 # XLA may compute the division by a root as an approximate reciprocal root, with errors of about 1e-5.
@@ -33,9 +39,14 @@ SIZES = {"T": (3, 5), "D": (4, 6, 7)}
 PROBLEM = Problem(
     title="Layer normalization, by hand",
     entries=(Entry(NORM, ("x", "scale", "bias", "epsilon")),),
-    cases={"cases": Cases(ordinary, SIZES), "faint": Cases(faint, SIZES, draws=2)},
+    cases={
+        "cases": Cases(ordinary, SIZES),
+        "faint": Cases(faint, SIZES, draws=2),
+        "distant": Cases(distant, {"T": (3, 5), "D": (4, 8)}, draws=1),
+    },
     checks=(
         *output_and_gradient(NORM, wrt=["x", "scale", "bias"], points=(2, 1), tolerance=ROOT),
         output(NORM, points=1, name="rows with a tiny variance", cases="faint", tolerance=ROOT),
+        output(NORM, points=1, name="rows far from zero", cases="distant", tolerance=ROOT),
     ),
 )

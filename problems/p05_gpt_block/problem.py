@@ -10,9 +10,10 @@ BLOCK = "GPTBlock"
 
 
 def activations(sizes: Mapping[str, int], rng: Any) -> dict[str, Any]:
-    """Activations with a mean of about 1, so that a missing norm shows."""
+    """Activations with a mean of about 1, so that a missing norm shows. One row is so small that the norm's epsilon shows."""
     D = sizes["H"] * sizes["K"]
     x = (2 * rng.standard_normal((sizes["T"], D)) + 1).astype("float32")
+    x[1] *= 1e-3
     return {"d_model": D, "num_heads": sizes["H"], "d_ff": sizes["F"], "x": x}
 
 

@@ -11,10 +11,15 @@ SIZES = {"T": (4, 6, 9), "V": (5, 11)}
 
 
 def story(sizes: Mapping[str, int], rng: Any, real: int, scale: float = 1.0) -> dict[str, Any]:
-    """Random logits and a story of `real` tokens, right-padded with the last token of the vocabulary."""
+    """Random logits and a story of `real` tokens, right-padded with a token that is neither the first nor the last.
+
+    Token 0 and the last token of the vocabulary are targets, so that no program can take them for padding.
+    """
     T, V = sizes["T"], sizes["V"]
-    pad_id = V - 1
+    pad_id = int(rng.integers(1, V - 1))
     token_ids = rng.integers(0, V - 1, T).astype("int32")
+    token_ids[token_ids >= pad_id] += 1
+    token_ids[1:3] = rng.permutation([0, V - 1])
     token_ids[real:] = pad_id
     logits = (scale * rng.standard_normal((T, V))).astype("float32")
     return {"logits": logits, "token_ids": token_ids, "pad_id": pad_id}
@@ -31,8 +36,10 @@ def padded(sizes: Mapping[str, int], rng: Any) -> dict[str, Any]:
 
 
 def large(sizes: Mapping[str, int], rng: Any) -> dict[str, Any]:
-    """Logits so large that probabilities round to 0."""
-    return story(sizes, rng, real=sizes["T"], scale=200.0)
+    """Logits so large that probabilities round to 0, among them that of the first target."""
+    values = story(sizes, rng, real=sizes["T"], scale=200.0)
+    values["logits"][0, values["token_ids"][1]] = -900
+    return values
 
 
 def empty(sizes: Mapping[str, int], rng: Any) -> dict[str, Any]:

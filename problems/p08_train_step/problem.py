@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from grader.checks import compiled_once
-from grader.problem import ADAM, Cases, Check, Entry, Problem
+from grader.problem import ADAM, FLOAT32, Cases, Check, Entry, Problem
 
 STEPS = 4
 
@@ -25,6 +25,14 @@ def batches(sizes: Mapping[str, int], rng: Any) -> dict[str, Any]:
     }
 
 
+def nothing_to_learn(sizes: Mapping[str, int], rng: Any) -> dict[str, Any]:
+    """Four batches of nothing but padding. All gradients are 0, so only a decay of the parameters can change them."""
+    values = batches(sizes, rng)
+    return {**values, "token_ids": 0 * values["token_ids"] + values["pad_id"], "learning_rate": 10.0}
+
+
+SIZES = {"V": (7, 9), "B": (3, 2), "T": (5, 6), "D": (4,), "F": (6,)}
+
 PROBLEM = Problem(
     title="A train step",
     builds_on=(7,),
@@ -32,10 +40,12 @@ PROBLEM = Problem(
         Entry("make_optimizer", ("model", "learning_rate")),
         Entry("train_step", ("model", "optimizer", "token_ids", "pad_id")),
     ),
-    cases={"cases": Cases(batches, {"V": (7, 9), "B": (3, 2), "T": (5, 6), "D": (4,), "F": (6,)}, draws=2)},
+    cases={"cases": Cases(batches, SIZES, draws=2), "padding": Cases(nothing_to_learn, SIZES, draws=1)},
     checks=(
         Check("losses of four steps", 2, "training", leaves="losses", tolerance=ADAM),
         Check("parameters after four steps", 2, "training", leaves="parameters", tolerance=ADAM),
+        # Gradients of exactly 0 leave every bit of the parameters as it is. AdamW's default decay changes them by 0.4%.
+        Check("nothing to learn, nothing changed", 1, "training", leaves="parameters", cases="padding", tolerance=FLOAT32),
         Check("optimizer state", 1, "training", leaves="optimizer", tolerance=ADAM),
         compiled_once(
             1, "training", values_tolerance=ADAM,

@@ -4,9 +4,10 @@ from collections.abc import Mapping
 from typing import Any
 
 from grader.checks import compiled_once
-from grader.problem import Cases, Check, Entry, Problem
+from grader.problem import Case, Cases, Check, Difference, Entry, Problem
 
 STEPS = 5
+TREE = ("kernel", "bias", "temperature")
 
 
 def gradients(sizes: Mapping[str, int], rng: Any) -> dict[str, Any]:
@@ -25,15 +26,27 @@ def gradients(sizes: Mapping[str, int], rng: Any) -> dict[str, Any]:
     }
 
 
+def shown(values: Mapping[str, Any]) -> dict[str, Any]:
+    """The shapes of the gradients, which are many random numbers."""
+    shapes = ", ".join(f"{key} {list(values[key].shape[1:])}" for key in TREE)
+    return {f"gradients of steps 0 to {STEPS - 1}": shapes, **{k: v for k, v in values.items() if k not in TREE}}
+
+
+def of_step(case: Case, wrong: Difference) -> str:
+    _, step, leaf = wrong.path.split(".", 2)
+    where = f"{leaf}{list(wrong.index)}" if wrong.index else leaf
+    return f"the update of `{where}` at step {step} is {wrong.got}, expected {wrong.expected}"
+
+
 PROBLEM = Problem(
     title="AdamW",
     builds_on=(8,),
     entries=(Entry("adamw", ("learning_rate", "b1", "b2", "epsilon", "weight_decay")),),
-    cases={"cases": Cases(gradients, {"D": (3, 4), "F": (2, 5)}, draws=2)},
+    cases={"cases": Cases(gradients, {"D": (3, 4), "F": (2, 5)}, draws=2, show=shown)},
     checks=(
-        Check("first update", 1, "updates", leaves="update.0"),
-        Check("five updates", 3, "updates", leaves="update"),
-        Check("five updates, compiled", 2, "updates", leaves="compiled"),
+        Check("first update", 1, "updates", leaves="update.0", in_words=of_step),
+        Check("five updates", 3, "updates", leaves="update", in_words=of_step),
+        Check("five updates, compiled", 2, "updates", leaves="compiled", in_words=of_step),
         Check("inside nnx.Optimizer", 1, "optimizing", leaves="parameters"),
         compiled_once(
             1, "optimizing",

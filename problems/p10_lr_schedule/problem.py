@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import Any
 
-from grader.problem import Cases, Check, Entry, Problem, Tolerance
+from grader.problem import Case, Cases, Check, Difference, Entry, Problem, Tolerance
 
 # Rates are compared relatively, because they may be tiny. Near its end, a float32 cosine has an error of about 1e-5 of the
 # peak, which is 1e-4 of the floor.
@@ -17,6 +17,12 @@ def run(sizes: Mapping[str, int], rng: Any) -> dict[str, Any]:
     return {"peak": peak, "warmup_steps": warmup, "decay_steps": warmup + sizes["cosine"]}
 
 
+def at_step(case: Case, wrong: Difference) -> str:
+    starts = {"rate.cosine": case.values["warmup_steps"], "rate.after": case.values["decay_steps"]}
+    step = starts.get(wrong.path, 0) + wrong.index[0]
+    return f"the rate at step {step} is {wrong.got}, expected {wrong.expected}"
+
+
 PROBLEM = Problem(
     title="A learning-rate schedule",
     builds_on=(9,),
@@ -26,14 +32,14 @@ PROBLEM = Problem(
         "no warm-up": Cases(run, {"warmup": (0,), "cosine": (5, 6)}, draws=1),
     },
     checks=(
-        Check("warm-up", 1, "rates", leaves="rate.warmup", tolerance=RATE),
-        Check("cosine", 2, "rates", leaves="rate.cosine", tolerance=RATE),
-        Check("after decay_steps", 1, "rates", leaves="rate.after", tolerance=RATE),
-        Check("no warm-up", 1, "rates", leaves="rate", cases="no warm-up", tolerance=RATE),
+        Check("warm-up", 1, "rates", leaves="rate.warmup", tolerance=RATE, in_words=at_step),
+        Check("cosine", 2, "rates", leaves="rate.cosine", tolerance=RATE, in_words=at_step),
+        Check("after decay_steps", 1, "rates", leaves="rate.after", tolerance=RATE, in_words=at_step),
+        Check("no warm-up", 1, "rates", leaves="rate", cases="no warm-up", tolerance=RATE, in_words=at_step),
         Check(
             "works under jit", 1, "rates", leaves="rate", tolerance=RATE, traced=True,
             advice="The schedule needs the value of the step, which is unknown under jit. Choose with `jnp.where`, not `if`.",
         ),
-        Check("inside an optimizer", 1, "optimizing", leaves="rate", tolerance=RATE),
+        Check("inside an optimizer", 1, "optimizing", leaves="rate", tolerance=RATE, in_words=at_step),
     ),
 )  # fmt: skip

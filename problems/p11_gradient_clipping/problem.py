@@ -29,6 +29,18 @@ def zeros(sizes: Mapping[str, int], rng: Any) -> dict[str, Any]:
     return {key: 0 * value if key != "max_norm" else MAX_NORM for key, value in values.items()}
 
 
+def nested(values: Mapping[str, Any]) -> dict[str, Any]:
+    """The tree as the entry receives it."""
+    block = 'gradients["blocks"][0]'
+    return {
+        'gradients["embed"]': values["embedding"],
+        f'{block}["kernel"]': values["kernel"],
+        f'{block}["bias"]': values["bias"],
+        'gradients["scale"]': values["scale"],
+        "max_norm": values["max_norm"],
+    }
+
+
 SIZES = {"D": (2, 3), "F": (3, 4)}
 
 PROBLEM = Problem(
@@ -36,9 +48,9 @@ PROBLEM = Problem(
     builds_on=(8,),
     entries=(Entry("clip_by_global_norm", ("gradients", "max_norm")),),
     cases={
-        "long": Cases(partial(tree, 0.3), SIZES),
-        "short": Cases(partial(tree, 4.0), SIZES, draws=1),
-        "zero": Cases(zeros, {"D": (2,), "F": (3,)}, draws=1),
+        "long": Cases(partial(tree, 0.3), SIZES, show=nested),
+        "short": Cases(partial(tree, 4.0), SIZES, draws=1, show=nested),
+        "zero": Cases(zeros, {"D": (2,), "F": (3,)}, draws=1, show=nested),
     },
     checks=(
         Check("norm before clipping", 1, "clipping", leaves="norm", cases="long"),

@@ -10,14 +10,23 @@ WORDS = "the cat sat on a mat and Zoë said: hello, little ☂ one day they foun
 
 
 def stories(sizes: Mapping[str, int], rng: Any) -> dict[str, Any]:
-    """A file in the format of TinyStories: markers on lines of their own, some of them with nothing in between."""
+    """A file in the format of TinyStories: markers on lines of their own, some of them with nothing in between.
+
+    Spaces and tabs surround the stories, too.
+    """
     parts = []
     for number in range(sizes["stories"]):
         words = rng.choice(WORDS, rng.integers(3, 9))
         parts.append("\n\n".join([" ".join(words[:4]), " ".join(words[4:])]) + ".\n")
+        parts[-1] = [" {}", "{} ", "\t{}\t"][number % 3].format(parts[-1])
         if number % 2:
-            parts.append("\n")
+            parts.append(" \n")
     return {"text": f"{END}\n".join(parts) + [f"{END}\n", ""][sizes["open"]]}
+
+
+def no_stories(sizes: Mapping[str, int], rng: Any) -> dict[str, Any]:
+    """A file with markers and white space, but without a story."""
+    return {"text": f"{END}\n" * sizes["markers"] + "\n"}
 
 
 def stream(sizes: Mapping[str, int], rng: Any) -> dict[str, Any]:
@@ -32,12 +41,14 @@ PROBLEM = Problem(
     entries=(Entry("tokenize", ("text", "encoding")), Entry("pack", ("token_ids", "context", "pad_id"))),
     cases={
         "text": Cases(stories, {"stories": (2, 3, 4), "open": (0, 1)}, draws=4),
+        "no stories": Cases(no_stories, {"markers": (0, 1, 3)}, draws=2),
         "remainder": Cases(stream, {"N": (11, 14, 3), "T": (4, 5)}),
         "no remainder": Cases(stream, {"N": (12, 24), "T": (4, 6)}, draws=2),
         "nothing": Cases(stream, {"N": (0,), "T": (4,)}, draws=1),
     },
     checks=(
-        Check("token ids", 3, "tokenizing", leaves="token_ids", cases="text", tolerance=EXACT),
+        Check("token ids", 2, "tokenizing", leaves="token_ids", cases="text", tolerance=EXACT),
+        Check("text without stories", 1, "tokenizing", leaves="token_ids", cases="no stories", tolerance=EXACT),
         Check("remainder kept", 2, "packing", leaves="windows", cases="remainder", tolerance=EXACT),
         Check("no remainder, no padding", 1, "packing", leaves="windows", cases="no remainder", tolerance=EXACT),
         Check("empty stream", 1, "packing", leaves="windows", cases="nothing", tolerance=EXACT),

@@ -29,8 +29,8 @@ def loading(subject: Subject, case: Case) -> Reading:
             if shard == 0 and step in stops:
                 states.append(loader.get_state())
             batches.append(_batch(loader, case))
-            if shard == 0 and step in stops:  # a state that is the live object has advanced with the loader by now
-                states[-1] = _as_saved(states[-1])
+    # Only now, after the loader has moved on: a state must not move with it.
+    states = [_as_saved(state) for state in states]
     again, other = _load(subject, case), _load(subject, case, seed=1)
     return Reading(
         {
@@ -86,7 +86,7 @@ def _mixed(order: Any, B: int) -> bool:
 
 
 def _as_saved(state: Any) -> Any:
-    """A copy of the state as it would come back from disk. A state that is the live object would advance with the loader."""
+    """A copy of the state as it would come back from disk."""
     return state if isinstance(state, bytes | str) else json.loads(json.dumps(state))
 
 

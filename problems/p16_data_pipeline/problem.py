@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from grader.checks import YES, exact
-from grader.problem import Cases, Entry, Problem
+from grader.problem import Case, Cases, Difference, Entry, Problem
 
 
 def rows(sizes: Mapping[str, int], rng: Any) -> dict[str, Any]:
@@ -15,19 +15,41 @@ def rows(sizes: Mapping[str, int], rng: Any) -> dict[str, Any]:
     return {"rows": table, "batch_size": sizes["B"], "num_shards": sizes["shards"], "seed": int(rng.integers(1000))}
 
 
+def shown(values: Mapping[str, Any]) -> dict[str, Any]:
+    """The size of the table, which holds random numbers."""
+    N, T = values["rows"].shape
+    table = f"{N} rows of {T} numbers; the first number of a row is its index"
+    return {"the rows": table, **{name: value for name, value in values.items() if name != "rows"}}
+
+
+def reading(case: Case, wrong: Difference) -> str:
+    epoch, row = wrong.index
+    return f"row {row} is read {wrong.got} times in epoch {epoch}, expected {wrong.expected}"
+
+
+def resuming(case: Case, wrong: Difference) -> str:
+    rows, shards, B = (case.values[name] for name in ("rows", "num_shards", "batch_size"))
+    steps = len(rows) // int(shards) // int(B)
+    stop = (0, 1, steps - 1, steps + 1)[wrong.index[0]]
+    if wrong.path == "resumed.continues":
+        return f"after a resume with the state of batch {stop}, a later batch is not the one that follows"
+    place = f"is batch {wrong.got}" if wrong.got != "-1" else "is none that the first loader gave"
+    return f"after a resume with the state of batch {stop}, the next batch {place}, expected batch {wrong.expected}"
+
+
 # The permutation of a seed is not prescribed, so the checks compare properties that all correct loaders share.
 PROBLEM = Problem(
     title="A data pipeline",
     builds_on=(15,),
     entries=(Entry("make_loader", ("rows", "batch_size", "seed", "shard", "num_shards")),),
-    cases={"cases": Cases(rows, {"B": (4, 5), "batches": (5, 4), "shards": (2, 3), "T": (3,)}, draws=2)},
+    cases={"cases": Cases(rows, {"B": (4, 5), "batches": (5, 4), "shards": (2, 3), "T": (3,)}, draws=2, show=shown)},
     checks=(
         exact(
             "batches of whole rows", 1, "loading", "intact", read=True, words=YES,
             advice="Each batch must be int32, (B, T), and its rows must be rows of the data.",
         ),
         exact(
-            "each example once per epoch", 2, "loading", "times_seen", read=True,
+            "each example once per epoch", 2, "loading", "times_seen", read=True, in_words=reading,
             advice="All shards together must read each example exactly once per epoch. `times_seen[epoch, row]` counts how "
             "often a row was read.",
         ),
@@ -40,7 +62,7 @@ PROBLEM = Problem(
             advice="The same arguments must give the same batches, and another seed must give other batches.",
         ),
         exact(
-            "resumes at the right batch", 2, "loading", "resumed", read=True,
+            "resumes at the right batch", 2, "loading", "resumed", read=True, in_words=resuming,
             advice="A new loader that receives the state must continue with the very next batch, in this epoch and in later "
             "ones. `resumed.at_batch` is the number of its first batch, -1 for a batch that the first loader never gave.",
         ),

@@ -23,7 +23,7 @@ PROBLEM = Problem(
     builds_on=(5,),
     entries=(Entry(STACK, ("x",), construct=("d_model", "num_heads", "d_ff", "num_layers")),),
     cases={
-        "cases": Cases(activations, {"T": (4, 5), "H": (2, 3), "K": (3,), "F": (7,), "L": (2, 3)}, draws=2),
+        "cases": Cases(activations, {"T": (4, 5), "H": (2, 3), "K": (3,), "F": (7,), "L": (3, 4)}, draws=2),
         "deep": Cases(activations, {"T": (4,), "H": (2,), "K": (3,), "F": (7,), "L": (12, 11, 13)}, draws=1),
     },
     checks=(

@@ -40,8 +40,8 @@ PROBLEM = Problem(
         output(LOSS, points=1, name="nothing to predict gives 0", cases="nothing"),
         memory(
             "chunk", points=2, probe="values", options={"entry": LOSS, "wrt": ["x", "embedding"]},
-            advice="The program of loss and gradient holds the logits of many chunks at once. Put `jax.checkpoint` around the "
-            "body of the scan: then the scan saves only the inputs of the body.",
+            advice="The program of loss and gradient holds the logits of many chunks at once. Compute them inside the body of a "
+            "`jax.lax.scan`, and put `jax.checkpoint` around that body: then the scan saves only the inputs of the body.",
         ),
     ),
 )  # fmt: skip

@@ -4,14 +4,19 @@ from collections.abc import Mapping
 from typing import Any
 
 from grader.checks import PLACES, exact
-from grader.problem import ADAM, Cases, Check, Entry, Problem, Tolerance
+from grader.problem import Cases, Check, Entry, Problem, Tolerance
+
+# Several devices add partial sums in another order than one device. The step starts where Adam's mean squares are far from 0.
+SUMS = Tolerance(rtol=1e-4, atol=1e-4)
 
 
 def batches(sizes: Mapping[str, int], rng: Any) -> dict[str, Any]:
     """A batch whose number of rows is divisible by 4, for a model whose widths are divisible by 2."""
     V = sizes["V"]
+    token_ids = rng.integers(0, V - 1, (sizes["B"], sizes["T"])).astype("int32")
+    token_ids[::2, 2:] = V - 1  # short stories, so that a mean over stories is not one over tokens
     return {
-        "token_ids": rng.integers(0, V - 1, (sizes["B"], sizes["T"])).astype("int32"),
+        "token_ids": token_ids,
         "pad_id": V - 1,
         "vocab_size": V,
         "d_model": sizes["D"],
@@ -24,7 +29,7 @@ EXCHANGED = Tolerance(rtol=0.25, atol=256, room=4)
 
 
 def measure(name: str, leaves: str, **more: Any) -> Check:
-    return exact(name, 1, "sharded_training", f"program.{leaves}", values_tolerance=ADAM, **more)
+    return exact(name, 1, "sharded_training", f"program.{leaves}", values_tolerance=SUMS, **more)
 
 
 PROBLEM = Problem(
@@ -37,8 +42,8 @@ PROBLEM = Problem(
     ),
     cases={"cases": Cases(batches, {"V": (12, 10), "B": (8,), "T": (6,), "D": (128,), "F": (96,)}, draws=1)},
     checks=(
-        Check("loss equals one device's", 2, "sharded_training", leaves="loss", tolerance=ADAM),
-        Check("new state equals one device's", 1, "sharded_training", leaves="state", tolerance=ADAM),
+        Check("loss equals one device's", 2, "sharded_training", leaves="loss", tolerance=SUMS),
+        Check("new state equals one device's", 1, "sharded_training", leaves="state", tolerance=SUMS),
         measure("model sharding", "placed.inputs.model", words=PLACES),
         measure("optimizer sharding", "placed.inputs.optimizer", words=PLACES),
         measure("batch sharding", "placed.inputs.token_ids", words=PLACES),

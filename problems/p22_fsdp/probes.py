@@ -17,7 +17,8 @@ from grader.worker.subject import Arrays, Reading, Subject
 from grader.worker.toy_models import ToyLM, model_factory
 from grader.worker.tracing import given, trace_of
 
-SHAPES = ((32, 48), (48, 32), (16, 16), (64, 7), (7, 64), (8,), (7,), (), (2, 24, 16), (3, 5), (8, 4096))
+SHAPES = ((32, 48), (48, 32), (16, 16), (64, 7), (7, 64), (17, 16), (10, 6), (8,), (7,), (),
+          (2, 24, 16), (3, 5), (8, 4096))  # fmt: skip
 
 
 def specs(subject: Subject, case: Case) -> Reading:

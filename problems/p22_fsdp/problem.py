@@ -4,13 +4,18 @@ from collections.abc import Mapping
 from typing import Any
 
 from grader.checks import PLACES, exact
-from grader.problem import ADAM, Cases, Check, Entry, Problem
+from grader.problem import Cases, Check, Entry, Problem, Tolerance
+
+# Several devices add partial sums in another order than one device. The step starts where Adam's mean squares are far from 0.
+SUMS = Tolerance(rtol=1e-4, atol=1e-4)
 
 
 def batches(sizes: Mapping[str, int], rng: Any) -> dict[str, Any]:
     V = sizes["V"]
+    token_ids = rng.integers(0, V - 1, (8, sizes["T"])).astype("int32")
+    token_ids[::2, 2:] = V - 1  # short stories, so that a mean over stories is not one over tokens
     return {
-        "token_ids": rng.integers(0, V - 1, (8, sizes["T"])).astype("int32"),
+        "token_ids": token_ids,
         "pad_id": V - 1,
         "vocab_size": V,
         "d_model": sizes["D"],
@@ -19,7 +24,7 @@ def batches(sizes: Mapping[str, int], rng: Any) -> dict[str, Any]:
 
 
 def measure(name: str, probe: str, leaves: str, **more: Any) -> Check:
-    return exact(name, 1, probe, f"program.{leaves}", values_tolerance=ADAM, **more)
+    return exact(name, 1, probe, f"program.{leaves}", values_tolerance=SUMS, **more)
 
 
 PROBLEM = Problem(
@@ -33,12 +38,12 @@ PROBLEM = Problem(
     cases={"cases": Cases(batches, {"V": (17, 19), "T": (6,), "D": (16,), "F": (48, 40)}, draws=1)},
     checks=(
         exact("sharded axis", 2, "specs", "spec", words=PLACES),
-        Check("loss equals one device's", 1, "training", leaves="loss", tolerance=ADAM),
-        Check("new state equals one device's", 1, "training", leaves="state", tolerance=ADAM),
+        Check("loss equals one device's", 1, "training", leaves="loss", tolerance=SUMS),
+        Check("new state equals one device's", 1, "training", leaves="state", tolerance=SUMS),
         measure("model sharding", "training", "placed.inputs.model", words=PLACES),
         measure("optimizer sharding", "training", "placed.inputs.optimizer", words=PLACES),
         measure("bytes per device", "training", "bytes_on_device"),
-        Check("initial values equal make()'s", 1, "creating", leaves="initial", tolerance=ADAM),
+        Check("initial values equal make()'s", 1, "creating", leaves="initial", tolerance=SUMS),
         measure(
             "initialized sharded", "creating", "placed.outputs", words=PLACES,
             advice="The program that creates the state does not create this array sharded. Run `make` inside a jitted function "

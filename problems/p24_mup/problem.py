@@ -39,7 +39,8 @@ PROBLEM = Problem(
         Entry("mup_adam", ("learning_rate", "d_model", "base_d_model")),
     ),
     cases={
-        "cases": Cases(story, {"T": (4, 5), "V": (6, 7), "base": (2, 3), "r": (2, 4)}, draws=2),
+        # Filled biases are near 1. In this many units some are negative, so that a missing ReLU shows.
+        "cases": Cases(story, {"T": (4, 5), "V": (4, 5), "base": (16, 24), "r": (2, 4)}, draws=2),
         "rates": Cases(rates, {"r": (4, 2)}, draws=2),
         "widths": Cases(widths, {"V": (20, 30)}, draws=1),
     },

@@ -71,10 +71,10 @@ def _step(model: ToyLM, optimizer: nnx.Optimizer, token_ids: jax.Array, noise: j
 
 
 def _steps(model: Any, optimizer: Any, rngs: Any, loader: Any, steps: int) -> dict[str, Any]:
-    batches, noises, losses = [], [], []
+    batches, noises, keys, losses = [], [], [], []
     for _ in range(steps):
         batch = jnp.asarray(next(loader))
-        rngs.dropout()
+        keys.append(jax.random.key_data(rngs.dropout()))
         noise = jax.random.normal(rngs.noise(), (len(batch), batch.shape[1] - 1, 1))
         losses.append(_step(model, optimizer, batch, noise))
         batches.append(batch)
@@ -82,6 +82,7 @@ def _steps(model: Any, optimizer: Any, rngs: Any, loader: Any, steps: int) -> di
     return {
         "batches": jnp.stack(batches),
         "noise": jnp.stack(noises),
+        "noise.dropout": jnp.stack(keys),
         "losses": jnp.stack(losses),
         **jax.tree.map(np.asarray, named(nnx.state(model), "model") | named(nnx.state(optimizer), "optimizer")),
     }

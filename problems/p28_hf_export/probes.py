@@ -35,7 +35,7 @@ def read(arrays: Arrays, folder: Path | None, case: Case) -> Reading:
     tensors, metadata = _tensors(folder / "model.safetensors")
     config = _config(folder / "config.json")
     arrays |= {f"tensors.{name}": x for name, x in sorted(tensors.items())}
-    arrays |= {f"config.{key}": np.float64(_number(config.get(key))) for key in SIZES}
+    arrays |= {f"config.{key}": np.float64(_number(config[key])) for key in SIZES if key in config}
     arrays |= {f"settings.{key}": np.int32(config.get(key) == value) for key, value in SETTINGS.items()}
     arrays["metadata"] = np.int32((metadata or {}).get("format") == "pt")
     try:

@@ -12,7 +12,7 @@ def gpt(sizes: Mapping[str, int], rng: Any) -> dict[str, Any]:
     V, H = sizes["V"], sizes["H"]
     return {
         "vocab_size": V,
-        "d_model": 2 * H,
+        "d_model": 4 * H,  # so that no head is as wide as there are heads
         "num_heads": H,
         "d_ff": sizes["F"],
         "num_layers": sizes["L"],

@@ -12,7 +12,7 @@ from grader.problem import Case
 from grader.worker.pytrees import BadOutputError, described
 from grader.worker.subject import Arrays, Reading, Subject, eager
 
-DRAWS, FEW = 300, 12
+DRAWS, FEW, OTHERS = 600, 12, (1, 2, 3, 4)
 NEVER = 10**6
 
 
@@ -41,7 +41,15 @@ def drawing(subject: Subject, case: Case) -> Reading:
     def text(n: int, seed: int = 0) -> np.ndarray[Any, Any]:
         return _generate(subject, case, jax.jit(model), n, NEVER, seed)
 
-    return Reading({"text": text(DRAWS), "again": text(FEW), "and_again": text(FEW), "other": text(FEW, seed=1)})
+    return Reading(
+        {
+            "text": text(DRAWS),
+            "again": text(FEW),
+            "and_again": text(FEW),
+            # One other key may give the same text by chance if all its tokens are the same.
+            "others": np.stack([text(FEW, seed) for seed in OTHERS]),
+        }
+    )
 
 
 def read(arrays: Arrays, folder: Path | None, case: Case) -> Reading:
@@ -51,7 +59,9 @@ def read(arrays: Arrays, folder: Path | None, case: Case) -> Reading:
         {
             "frequencies": np.bincount(np.clip(text, 0, V - 1), minlength=V).astype(np.float32) / DRAWS,
             "key.same_key_same_text": np.int32(np.array_equal(arrays["again"], arrays["and_again"])),
-            "key.other_key_other_text": np.int32(not np.array_equal(arrays["again"], arrays["other"])),
+            "key.other_key_other_text": np.int32(
+                any(not np.array_equal(arrays["again"], other) for other in arrays["others"])
+            ),
             "key.tokens_differ": np.int32(len(set(text.tolist())) > 1),
         }
     )

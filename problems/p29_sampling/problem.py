@@ -36,8 +36,9 @@ def filtered(*how: Any) -> Cases:
     return Cases(partial(logits, *how), {"V": (6, 9)}, draws=2)
 
 
-# The frequencies of a token in two runs of 300 draws differ by less than 0.15, except with negligible probability: it is five
-# standard deviations of the difference.
+# The frequencies of a token in two runs of 600 draws differ by less than 0.15, except with negligible probability: it is five
+# standard deviations of the difference. At temperature 0.6 the most likely token has a probability near 0.5, so that drawing from
+# a flatter distribution shows.
 DRAWN = Tolerance(rtol=0.0, atol=0.15, room=1)
 MODEL = {"V": (11, 13), "T": (6, 7)}
 
@@ -59,7 +60,7 @@ PROBLEM = Problem(
         "all": filtered(1.7, 4, 0.7),
         "short": Cases(partial(prompt, "short", 0.0), MODEL, draws=2),
         "long": Cases(partial(prompt, "long", 0.0), MODEL, draws=1),
-        "random": Cases(partial(prompt, "short", 1.5), MODEL, draws=1),
+        "random": Cases(partial(prompt, "short", 0.6), MODEL, draws=1),
     },
     checks=(
         output(DISTRIBUTION, points=1, name="temperature", cases="temperature"),
@@ -70,11 +71,12 @@ PROBLEM = Problem(
         exact("greedy text", 2, "generating", "text", cases="short"),
         exact("prompt longer than the context", 1, "generating", "text", cases="long"),
         exact("end before the stop token", 1, "generating", "stopped", cases="short"),
-        exact("frequencies of drawn tokens", 1, "drawing", "frequencies", read=True, cases="random", tolerance=DRAWN),
+        # Before the frequencies: which tokens a misused key draws depends on the key, but that it is misused does not.
         exact(
             "use of the random key", 1, "drawing", "key", read=True, cases="random", words=YES,
             advice="The same key must give the same text and another key another text. Every token needs a key of its own.",
         ),
+        exact("frequencies of drawn tokens", 1, "drawing", "frequencies", read=True, cases="random", tolerance=DRAWN),
     ),
     timeout=60.0,
 )  # fmt: skip

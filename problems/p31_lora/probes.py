@@ -50,13 +50,13 @@ def adapting(subject: Subject, case: Case) -> Reading:
 
 
 def starting(subject: Subject, case: Case) -> Reading:
-    """The root mean square of each matrix of a fresh adapter, and whether another key gives another `a`."""
+    """The root mean square of each matrix of a fresh adapter, and whether other `rngs` give the same a."""
 
     def program(filled: Arrays, seed: jax.Array) -> Arrays:
         _, layer = _layer(subject, case, filled, seed)
         _, other = _layer(subject, case, filled, seed + 1)
         spreads = {f"spread.{name}": jnp.sqrt(jnp.mean(jnp.square(getattr(layer, name)[...]))) for name in "ab"}
-        return {**spreads, "spread.a_depends_on_rngs": _differ([layer.a[...]], [other.a[...]])}
+        return {**spreads, "same_a_with_other_rngs": 1 - _differ([layer.a[...]], [other.a[...]])}
 
     return subject.run(program, case, _to_fill(case), given(case, "seed"))
 

@@ -46,6 +46,7 @@ pocket_version()
 def belonging(subject: Subject, case: Case) -> Reading:
     """Where each piece is defined: 0 in a file of the course or not given, 1 elsewhere."""
     offered = _offered(subject)
+    _need_one(offered)
     elsewhere = {
         name: not ProblemName.parse(getattr(inspect.unwrap(piece), "__module__", None) or "")
         for name, piece in offered.items()
@@ -114,7 +115,7 @@ def trained(subject: Subject, case: Case) -> Reading:
     """The validation loss of a whole run, computed from its logits alone, and how its stories end."""
     with _sentences():
         session = _session(subject, case)
-        train(session, log=_ignore, on_step=_reporter(subject, session, "training"))
+        train(session, log=_ignore, on_step=_reporter(subject, session))
         state = _state(session)
         loss = _cross_entropy(
             session.functions.model(state),
@@ -147,7 +148,7 @@ def _short_run(subject: Subject, case: Case) -> tuple[Session, dict[str, Any]]:
     if key not in subject.memo:
         with _sentences():
             session = _session(subject, case, eval_every=int(case.values["steps"]) // 2)
-            train(session, log=_ignore, on_step=_reporter(subject, session, "a short run"))
+            train(session, log=_ignore, on_step=_reporter(subject, session))
             subject.memo[key] = session, _end(session)
     session_and_end: tuple[Session, dict[str, Any]] = subject.memo[key]
     return session_and_end
@@ -165,6 +166,12 @@ def _offered(subject: Subject) -> dict[str, Any]:
         if not callable(piece):
             raise BadOutputError(f"`pieces` has {described(piece)} for {name!r}; give the class or function itself")
     return offered
+
+
+def _need_one(pieces: dict[str, Any]) -> None:
+    """Raises BadOutputError if there is no piece: the harness alone is no work of the learner's."""
+    if not pieces:
+        raise BadOutputError("`pieces` gives no piece that is filled in; give at least one of yours, such as `MiniGPT`")
 
 
 def _chosen(subject: Subject, steps: int) -> dict[str, Any]:
@@ -199,7 +206,8 @@ def _session(
             packing="padded", activation="relu", mesh="1x1", eval_batches=1, eval_every=eval_every or steps,
             **dict[str, Any](case.values), **_chosen(subject, steps),
         )  # fmt: skip
-        return open_session(Run(Path()), config, pieces if pieces.by_name else None, log=_ignore, quiet=True)
+        _need_one(pieces.by_name)
+        return open_session(Run(Path()), config, pieces, log=_ignore, quiet=True)
 
     session = subject.once(f"session {eval_every}", case, opened)
     init = functools.partial(session.functions.init, case.seed)
@@ -214,7 +222,6 @@ def _session(
 def _tried(subject: Subject, offered: dict[str, Any]) -> Pieces:
     """The pieces, checked once for all probes. Raises the same HarnessError each time if one of them fails."""
     if "tried" not in subject.memo:
-        subject.say("checking your pieces")
         try:
             subject.memo["tried"] = check_pieces(offered, Path())
         except HarnessError as error:
@@ -225,14 +232,14 @@ def _tried(subject: Subject, offered: dict[str, Any]) -> Pieces:
     return outcome
 
 
-def _reporter(subject: Subject, session: Session, what: str) -> Any:
+def _reporter(subject: Subject, session: Session) -> Any:
     """A callback that reports progress after every tenth of a run, at least five steps apart."""
     steps = session.config.steps
     often = max(steps // 10, 5)
 
     def watch(step: int, note: str) -> None:
         if step % often == 0:
-            subject.say(f"{what}: step {step} of {steps}, {note}")
+            subject.say(step, steps, session.run.metrics()[-1]["loss"])
 
     return watch
 

@@ -7,7 +7,7 @@ from typing import Any
 
 
 def pieces() -> dict[str, Any]:
-    """Your pieces by name, such as {"CausalMHA": CausalMHA}. The harness uses its own for the rest; {} gives none."""
+    """Your pieces by name, such as {"CausalMHA": CausalMHA}. The harness uses its own for the rest. Give at least one."""
     raise NotImplementedError
 
 

@@ -41,13 +41,15 @@ class Arena:
         self.udp = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
         self.udp.bind(("127.0.0.1", 0))
         self.unix, self.abstract = socket.socket(socket.AF_UNIX), socket.socket(socket.AF_UNIX)
+        self.datagrams = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
+        self.datagrams.bind(str(self.folder / "datagrams"))
         self.path = self.folder / "socket"
         self.unix.bind(str(self.path))
         name = f"kata-{os.getpid()}"
         self.abstract.bind(f"\0{name}")
         for sock in self.sockets():
             sock.setblocking(False)
-            if sock is not self.udp:
+            if sock.type == socket.SOCK_STREAM:
                 sock.listen()
         canary = self.folder / "canary"
         canary.write_text("hunter2")
@@ -56,7 +58,7 @@ class Arena:
         self.facts = {
             "ROOT": str(ROOT), "CANARY": str(canary), "CACHE": str(cache.folder()), "JUDGE": str(os.getpid()),
             "PORT": str(self.tcp.getsockname()[1]), "UDP": str(self.udp.getsockname()[1]), "UNIX": str(self.path),
-            "ABSTRACT": name, "OUTSIDE": str(self.outside), "SECRET": advice[:40][::-1], "SEED": str(SEED),
+            "ABSTRACT": name, "DATAGRAMS": str(self.folder / "datagrams"), "OUTSIDE": str(self.outside), "SECRET": advice[:40][::-1], "SEED": str(SEED),
             "SEEN": ", ".join(self._examples()),
         }  # fmt: skip
         self.honest_score = self.grade(WRONG).score
@@ -70,7 +72,7 @@ class Arena:
         ]
 
     def sockets(self) -> list[socket.socket]:
-        return [self.tcp, self.udp, self.unix, self.abstract]
+        return [self.tcp, self.udp, self.unix, self.abstract, self.datagrams]
 
     def grade(self, text: str, *, without: str = "", timeout: float = 30.0) -> Report:
         """The report on a file, graded without some layers of isolation."""
@@ -92,13 +94,18 @@ class Arena:
     def reached(self) -> list[str]:
         """The sockets, files and processes outside its worker that an attack reached or left behind."""
         reached = []
-        for name, sock in zip(("TCP", "UDP", "Unix", "abstract Unix"), self.sockets(), strict=True):
+        for name, sock in zip(("TCP", "UDP", "Unix", "abstract Unix", "datagram Unix"), self.sockets(), strict=True):
             try:
-                sock.recv(10) if sock is self.udp else sock.accept()[0].close()
+                sock.recv(10) if sock.type == socket.SOCK_DGRAM else sock.accept()[0].close()
             except BlockingIOError:
                 continue
             reached.append(f"the judge's {name} socket")
-        for path in (self.outside, ROOT / "grader" / "poison.py", Path("/tmp/poison_kata")):
+        for path in (
+            self.outside,
+            ROOT / "grader" / "poison.py",
+            Path("/tmp/poison_kata"),
+            Path("/dev/shm/poison_kata"),
+        ):
             if path.exists():
                 path.unlink()
                 reached.append(str(path))

@@ -71,6 +71,7 @@ ATTACKS = {
         timeout=40,
     ),
     "a deep folder": Attack("ran()\nfor _ in range(2000):\n    os.mkdir('inner')\n    os.chdir('inner')\n"),
+    "memory hidden from the watchdog": Attack("attempt(lambda: libc().prctl(4, 0, 0, 0, 0) == 0)\n"),
     "a higher limit": Attack(
         "attempt(lambda: resource.setrlimit(resource.RLIMIT_DATA, (resource.RLIM_INFINITY,) * 2) is None)\n"
     ),

@@ -61,6 +61,7 @@ ATTACKS = {
         FRAME + in_call("ran()", "os.write(3, READING[:20])", "os._exit(0)"), ("ERROR",), "the process exited (code 0)"
     ),
     "endless progress": Attack(
-        FRAME + in_call("ran()", "while True: os.write(3, frame('progress', {'text': 'x'}))"), ("ERROR",)
+        FRAME + in_call("ran()", "while True: os.write(3, frame('progress', {'step': 1, 'steps': 2, 'loss': 0.5}))"),
+        ("ERROR",),
     ),
 }

@@ -15,6 +15,9 @@ ATTACKS = {
     "an abstract Unix socket": Attack(
         "def send():\n    sock = socket.socket(socket.AF_UNIX)\n    sock.connect('\\0@ABSTRACT@')\n    return sock.send(b'x')\nattempt(send)\n"
     ),
+    "a datagram through a pair of sockets": Attack(
+        "attempt(lambda: socket.socketpair(socket.AF_UNIX, socket.SOCK_DGRAM)[0].sendto(b'x', '@DATAGRAMS@'))\n"
+    ),
     "resolves a host name": Attack("attempt(lambda: socket.gethostbyname('example.org'))\n"),
     "opens a netlink socket": Attack("attempt(lambda: socket.socket(socket.AF_NETLINK, socket.SOCK_RAW, 0))\n"),
     "starts a program": Attack("attempt(lambda: subprocess.run([sys.executable, '-c', '']).returncode == 0)\n"),

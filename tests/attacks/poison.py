@@ -20,10 +20,21 @@ ATTACKS = {
     "the reference cache": Attack(_WRITE + "attempt(lambda: write('@CACHE@/references/poison'))\n"),
     "the program cache": Attack(_WRITE + "attempt(lambda: write('@CACHE@/programs/poison'))\n"),
     "the system's temporary folder": Attack(_WRITE + "ran()\nwrite('/tmp/poison_kata')\n", ("FAIL", "ERROR")),
+    "a file in shared memory": Attack(
+        _WRITE + "ran()\nwith contextlib.suppress(OSError): write('/dev/shm/poison_kata')\n"
+    ),
+    "folders that are hard to remove": Attack(
+        "ran()\nfor _ in range(1500):\n    os.mkdir('inner')\n    os.chmod('.', 0o300)\n    os.chdir('inner')\n",
+        ("FAIL", "ERROR"),
+    ),
     "modules that shadow packages": Attack(_WRITE + "ran()\nwrite('jax.py')\nwrite('optax.py')\n"),
     "loaded modules": Attack("import types\nran()\nsys.modules['optax'] = types.ModuleType('optax')\n"),
     "the import system": Attack("ran()\nsys.meta_path.clear()\nsys.path_hooks.clear()\n", ("FAIL", "ERROR")),
     "a signal to the judge": Attack("attempt(lambda: os.kill(@JUDGE@, 0) is None)\n"),
+    "a signal to the judge from a descriptor": Attack(
+        "import fcntl\nattempt(lambda: fcntl.fcntl(os.pipe()[0], fcntl.F_SETOWN, @JUDGE@) == 0)\n"
+    ),
+    "the judge's limits": Attack("attempt(lambda: resource.prlimit(@JUDGE@, resource.RLIMIT_NOFILE))\n"),
     "a signal to its parent": Attack(
         "ran()\nwith contextlib.suppress(OSError): os.kill(os.getppid(), signal.SIGKILL)\ntime.sleep(0.2)\n",
         ("FAIL", "ERROR"),

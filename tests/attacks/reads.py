@@ -82,6 +82,13 @@ ATTACKS = {
         + "os.mkdir('m')\nattempt(lambda: call(NUMBERS['mount'], b'@ROOT@', b'm', None, 4096, None) == 0 and os.listdir('m'))\n"
     ),
     "creates namespaces": Attack(_SYSCALLS + "attempt(lambda: call(NUMBERS['unshare'], 0x10000000) == 0)\n"),
+    "makes rare system calls": Attack(
+        _SYSCALLS
+        + "def make(number):\n    libc().syscall(number, 0, 0, 0, 0, 0)\n    return ctypes.get_errno() not in (1, 38)\n"
+        # open_tree_attr, quotactl_fd, io_setup, vmsplice, and modify_ldt or, where it does not exist, quotactl
+        "RARE = {'x86_64': (467, 443, 206, 278, 154), 'aarch64': (467, 443, 0, 75, 60)}[os.uname().machine]\n"
+        "attempt(lambda: [number for number in RARE if make(number)])\n"
+    ),
     "opens a file by its handle": Attack(
         _SYSCALLS + "attempt(lambda: call(NUMBERS['open_by_handle'], -100, struct.pack('=Ii8s', 8, 1, b'\\2'), 0))\n"
     ),

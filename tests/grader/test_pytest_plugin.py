@@ -1,5 +1,6 @@
 """`pytest --workspace`, run as an editor or a course system does."""
 
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -54,3 +55,30 @@ def test_a_missing_workspace(run):
 
 def test_without_the_option_nothing_is_graded(run):
     assert "no tests ran" in run().stdout
+
+
+def test_a_link_is_not_followed(run, tmp_path: Path):
+    path = tmp_path / "attempts" / "p07_next_token_loss.py"
+    path.unlink()
+    path.symlink_to(ROOT / "solutions" / "p07_next_token_loss.py")
+    completed = run("--workspace", "attempts", "attempts/p07_next_token_loss.py", "-q")
+    assert "5 failed" in completed.stdout
+    assert f"{path} is a symbolic link; replace it with a copy of the file." in completed.stdout
+    assert "Traceback" not in completed.stdout
+
+
+def test_an_import_that_is_a_pipe(run, tmp_path: Path):
+    (tmp_path / "attempts" / "p07_next_token_loss.py").write_text("import p03_causal_mha\n" + GOOD)
+    os.mkfifo(tmp_path / "attempts" / "p03_causal_mha.py")
+    completed = run("--workspace", "attempts", "attempts/p07_next_token_loss.py", "-q")
+    assert "5 failed" in completed.stdout
+    assert "it imports a file that cannot be used: p03_causal_mha.py is a pipe" in completed.stdout
+
+
+@pytest.mark.parametrize("name", ["p07_next_token_loss.py", "notes.py"])
+def test_no_file_runs_in_the_process_of_pytest(run, tmp_path: Path, name: str):
+    """Not even one that is named as an argument."""
+    text = f"open({str(tmp_path / 'ran')!r}, 'w').close()\n"
+    (tmp_path / "attempts" / name).write_text(text)
+    run("--workspace", "attempts", f"attempts/{name}", "-q")
+    assert not (tmp_path / "ran").exists()

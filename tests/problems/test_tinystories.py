@@ -35,7 +35,7 @@ def test_stubs_are_left_out_and_progress_is_shown(grade: Grade, tmp_path: Path):
     run = grade("problem", 32, write(tmp_path, text, "p10_lr_schedule"), "--json")
     assert run.json["verdict"] == "PASS", run.json["checks"]
     assert "training: step 200 of 200, loss" in run.err
-    assert run.err.count("training: step") == 10
+    assert run.err.count("of 200, loss") == 10
     messages = {check["name"]: check["message"] for check in run.json["checks"]}
     assert "your pieces: MiniGPT, warmup_cosine" in messages["pieces made by you"]
     assert "a story: Once upon a time" in messages["validation loss"]
@@ -57,6 +57,7 @@ def failing(*args: object) -> float:
         ({}, {"learning_rate": -1}, "learning_rate=-1.0 is not valid; it must be at least 0"),
         ({}, None, "must return a dictionary of numbers"),
         ([], fixed(), "must return a dictionary of pieces"),
+        ({}, fixed(), "gives no piece that is filled in"),
         ({"MiniGTP": print}, fixed(), "did you mean 'MiniGPT'"),
         ({"adamw": 3}, fixed(), "give the class or function itself"),
         ({"adamw": failing}, fixed(), "adamw of p09_adamw.py failed: ZeroDivisionError"),
@@ -71,14 +72,32 @@ def test_invalid_pieces_and_settings(pieces: object, settings: object, sentence:
         probes.PROBES["assembled"](subject, case)
 
 
+OURS = "looking for the misconception"
+FORGED = """
+import json, os, struct
+line = json.dumps({{"kind": "progress", "fields": {fields}, "leaves": []}}).encode()
+while True:
+    os.write(3, struct.pack("!IQ", len(line), 0) + line)
+"""
+
+
 def test_forged_progress_is_cut_off(grade: Grade, tmp_path: Path):
-    text = (
-        "import json, os, struct\n"
-        "line = json.dumps({'kind': 'progress', 'fields': {'text': '\\x1b[31m' + 'x' * 9000}, 'leaves': []}).encode()\n"
-        "while True:\n    os.write(3, struct.pack('!IQ', len(line), 0) + line)\n"
-    )
+    text = FORGED.format(fields='{"step": 7, "steps": 9, "loss": 0.5, "text": "secret"}')
     run = grade("problem", 32, write(tmp_path, text), "--json")
     assert run.json["verdict"] == "ERROR"
     assert "more than 1000 lines of progress" in run.json["checks"][0]["message"]
-    assert "\x1b" not in run.err
-    assert max(map(len, run.err.splitlines())) <= 100
+    assert set(run.err.splitlines()) - {OURS} == {"training: step 7 of 9, loss 0.5"}
+    (tmp_path / "seed.txt").write_text("0123456789abcdef")
+    concealed = grade("problem", 32, write(tmp_path, text), "--json", "--seed-file", "seed.txt")
+    assert (concealed.json["verdict"], concealed.err) == ("ERROR", "")
+
+
+@pytest.mark.parametrize(
+    "fields",
+    ['{"text": "secret"}', '{"step": "secret", "steps": 9, "loss": 0.5}', '{"step": 1, "steps": 10 ** 12, "loss": 0.5}',
+     '{"step": 1, "steps": 9, "loss": "secret"}'],
+)  # fmt: skip
+def test_progress_is_three_numbers(grade: Grade, tmp_path: Path, fields: str):
+    run = grade("problem", 32, write(tmp_path, FORGED.format(fields=fields)), "--json")
+    assert "its progress is malformed" in run.json["checks"][0]["message"]
+    assert set(run.err.splitlines()) <= {OURS}

@@ -46,7 +46,13 @@ def test_links_and_devices_are_not_followed(submit: Submit, tmp_path: Path):
     refused = refusals(folder)
     assert "is a symbolic link" in refused["ada"]
     assert "is a symbolic link" in refused["bob"]
-    assert refused["cleo"] == "is not a regular file"
+    assert refused["cleo"] == "is a pipe; replace it with a regular file"
+
+
+def test_an_archive_that_is_a_pipe(tmp_path: Path):
+    os.mkfifo(tmp_path / "all.zip")
+    with pytest.raises(UsageError, match="is neither a folder nor a file"):
+        archive.files(tmp_path / "all.zip")
 
 
 def test_an_unreadable_file(submit: Submit, monkeypatch: pytest.MonkeyPatch):
@@ -55,7 +61,7 @@ def test_an_unreadable_file(submit: Submit, monkeypatch: pytest.MonkeyPatch):
     def refuse(*args: object) -> int:
         raise PermissionError(13, "Permission denied")
 
-    monkeypatch.setattr(archive.os, "open", refuse)
+    monkeypatch.setattr(os, "open", refuse)
     assert refusals(folder) == {"ada": "cannot be read: Permission denied"}
 
 

@@ -139,7 +139,7 @@ def test_refused_files_say_why(submit: Submit, tmp_path: Path):
     submit("cleo", b"not an archive", "work.zip")
     submissions = read(folder)
     refused = {item.learner: item.refused for item in submissions.items}
-    assert refused["ada"] == f"{NAME}.py is a symbolic link; submit the file itself."
+    assert refused["ada"] == f"{NAME}.py is a symbolic link; replace it with a copy of the file."
     assert refused["cleo"].startswith("no file for it can be read: work.zip is damaged")
     assert submissions.notes == ["'bob' is in no learner's folder and was skipped"]
 

@@ -1,9 +1,13 @@
 """Cases: the same for the same seed, simplest first; a failing case shrinks to the smallest that fails."""
 
+import subprocess
+import sys
+
 import numpy as np
 import pytest
 
 from grader.course import cases, catalog
+from tests.conftest import ROOT
 
 pytestmark = pytest.mark.fast
 
@@ -51,3 +55,29 @@ def test_shrinking_keeps_to_its_time_and_never_returns_a_larger_case():
     problem = catalog.find("07")
     case = cases.make(problem, "plain", {"T": 6, "V": 5}, 0, 0)
     assert cases.shrink(problem, case, 0, lambda case: True, seconds=0) is case
+
+
+DRAW = """
+import sys
+sys.path[:0] = [{root!r}, "."]
+{more}
+from grader.course import cases, catalog
+print([(case.sizes, case.seed) for seed in range(30) for case in cases.draw(catalog.find("07"), "plain", seed)])
+"""
+
+
+def test_cases_depend_on_no_other_code_and_leave_no_files(tmp_path):
+    """Hypothesis would draw numbers that occur in loaded modules, and remember them in the current folder."""
+    (tmp_path / "other.py").write_text(f"NUMBERS = {list(range(2000))}")
+    drawn = [
+        subprocess.run(
+            [sys.executable, "-B", "-c", DRAW.format(root=str(ROOT), more=more)],
+            cwd=tmp_path,
+            capture_output=True,
+            text=True,
+            check=True,
+        ).stdout
+        for more in ("", "import other")
+    ]
+    assert drawn[0] == drawn[1]
+    assert [path.name for path in tmp_path.iterdir()] == ["other.py"]

@@ -190,3 +190,13 @@ def test_the_workspace_is_found_from_inside(tmp_path, monkeypatch):
 def test_progress_is_readable_by_others(tmp_path):
     Workspace(tmp_path).remember(PROBLEM, score=1)
     assert stat.S_IMODE(os.stat(tmp_path / PROGRESS).st_mode) == 0o644
+
+
+@pytest.mark.parametrize("make", [os.mkfifo, lambda path: path.symlink_to("/dev/zero")])
+def test_pipes_and_links_are_not_read(space, make):
+    pages = [space.folder / "pages" / f"{problem.name}.md" for problem in catalog.problems()[:2]]
+    for path in (*pages, space.folder / PROGRESS):
+        path.unlink()
+        make(path)
+    assert space.progress() == {}
+    assert space.start() == ([], pages)

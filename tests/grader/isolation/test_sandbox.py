@@ -8,7 +8,7 @@ import time
 import psutil
 import pytest
 
-from tests.conftest import boot
+from tests.conftest import ROOT, boot
 
 
 @pytest.mark.parametrize(("without", "processes"), [("", 5), ("namespaces", 4)])
@@ -30,3 +30,27 @@ def test_a_killed_judge_leaves_no_process(tmp_path, without: str, processes: int
     judge.wait()
     _, alive = psutil.wait_procs(started, timeout=10)
     assert not alive
+
+
+STARTS = """
+import subprocess, sys
+sys.path.insert(0, {root!r})
+from grader.isolation.sandbox import ForkServer
+
+class Popen(subprocess.Popen):
+    def __init__(self, *args, **kwargs):
+        print("filelock" in sys.modules)
+        super().__init__(*args, **kwargs)
+
+subprocess.Popen = Popen
+ForkServer().close()
+print("filelock" in sys.modules)
+"""
+
+
+@pytest.mark.fast
+def test_the_zygote_starts_before_the_scratch_folder_is_locked():
+    """The lock takes 40 ms, during which the zygote can import JAX."""
+    program = STARTS.format(root=str(ROOT))
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    assert done.stdout == "False\nTrue\n"

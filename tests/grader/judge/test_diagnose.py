@@ -1,8 +1,35 @@
-"""Which misconception a failure is attributed to, if any. `grade verify` checks all of them."""
+"""Which misconceptions a failure is attributed to, if any. `grade verify` checks all of them."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
 
 from tests.conftest import ROOT, Grade, misconception_name
 
-SOLUTION = ROOT / "solutions" / "p07_next_token_loss.py"
+LOSS = (ROOT / "solutions" / "p07_next_token_loss.py").read_text()
+SAMPLING = (ROOT / "solutions" / "p29_sampling.py").read_text()
+SHIFT, NO_SHIFT = "logits[:-1], token_ids[1:]", "logits[:-1], token_ids[:-1]"
+MASK, NO_MASK = "targets != pad_id", "jnp.ones_like(targets)"
+MEAN, SUM = " / jnp.maximum(jnp.sum(counts), 1)", ""
+
+
+@pytest.fixture
+def graded(grade: Grade, tmp_path: Path) -> Any:
+    """A function that makes replacements in a source, grades it, and returns the report."""
+
+    def run(problem: str, source: str, *edits: tuple[str, str]) -> Any:
+        for old, new in edits:
+            assert source.count(old) == 1
+            source = source.replace(old, new)
+        (tmp_path / "mine.py").write_text(source)
+        return grade("problem", problem, "mine.py", "--json").json
+
+    return run
+
+
+def failed(report: Any) -> list[str]:
+    return [check["name"] for check in report["checks"] if not check["passed"]]
 
 
 def test_a_misconception_is_identified_by_its_exception(grade: Grade, tmp_path):
@@ -15,9 +42,39 @@ def test_a_misconception_is_identified_by_its_exception(grade: Grade, tmp_path):
     assert report["misconception"]["name"] == misconception_name("06", "self.blocks = [GPTBlock")
 
 
-def test_an_error_that_is_not_a_misconception(grade: Grade, tmp_path):
-    (tmp_path / "odd.py").write_text(
-        SOLUTION.read_text().replace("jnp.sum(losses * counts)", "0.9 * jnp.sum(losses * counts)")
-    )
-    report = grade("problem", "07", "odd.py", "--json").json
+def test_an_error_that_is_not_a_misconception(graded):
+    report = graded("07", LOSS, ("jnp.sum(losses * counts)", "0.9 * jnp.sum(losses * counts)"))
     assert (report["verdict"], report["misconception"]) == ("FAIL", None)
+
+
+def test_a_misconception_that_contradicts_a_passed_check_is_not_named(graded):
+    """With all filters, one token too few is kept; with top-k alone, as many as it should be."""
+    few = ("odds >= smallest", "jnp.where(top_p < 1, odds > smallest, odds >= smallest)")
+    report = graded("29", SAMPLING, few)
+    assert failed(report) == ["temperature, top-k and top-p"]
+    assert report["misconception"] is None
+    report = graded("29", SAMPLING, ("odds >= smallest", "odds > smallest"))
+    assert report["misconception"]["name"] == misconception_name("29", "odds > smallest")
+
+
+@pytest.mark.parametrize(
+    ("edits", "ideas"),
+    [
+        ([(SHIFT, NO_SHIFT), (MEAN, SUM)], [NO_SHIFT, None]),  # both wrong in the first check that fails
+        ([(SHIFT, NO_SHIFT), (MASK, NO_MASK)], [NO_SHIFT, NO_MASK]),  # the second shows in another check
+    ],
+)
+def test_two_ideas_at_once_are_both_named(graded, edits, ideas):
+    report = graded("07", LOSS, *edits)
+    names = [misconception_name("07", idea) if idea else "sum instead of mean" for idea in ideas]
+    assert report["misconception"]["name"] == ", and ".join(names)
+    assert report["misconception"]["says"].startswith("Two ideas together give these numbers.")
+
+
+def test_what_a_misconception_does_not_explain_is_said(graded):
+    dropped = ("jnp.cumsum(odds[order]) - odds[order]", "jnp.cumsum(odds[order])")
+    report = graded("29", SAMPLING, dropped, ("tokens[len(prompt) :]", "tokens[len(prompt) :] + [0]"))
+    assert report["misconception"]["name"] == misconception_name("29", dropped[1])
+    assert "This explains the first difference; " in report["misconception"]["says"]
+    alone = graded("29", SAMPLING, dropped)
+    assert "explains the first difference" not in alone["misconception"]["says"]

@@ -78,7 +78,7 @@ def test_a_traced_submission_never_gets_a_number_of_a_case(graded, monkeypatch: 
 def test_code_that_cannot_be_traced_runs_on_the_numbers_and_is_told_so(graded):
     report = graded(UNTRACEABLE)
     assert report.verdict is Verdict.PASS
-    assert "ran eagerly" in report.checks[0].message
+    assert any("ran eagerly" in remark for remark in report.remarks)
 
 
 def test_equal_programs_are_run_once(graded, fork_server: ForkServer, monkeypatch: pytest.MonkeyPatch):

@@ -3,8 +3,12 @@
 import shutil
 from pathlib import Path
 
+import numpy as np
 import pytest
 
+from grader.judge.fault import first_faulty
+from grader.judge.session import Outcome
+from grader.wire.compare import Leaf
 from tests.conftest import ROOT, Grade, misconception_name
 
 
@@ -36,7 +40,7 @@ def edit(file: Path, old: str, new: str) -> None:
 )
 def test_the_wiring_of_a_block_in_a_model(old: str, new: str, sentence: str, workspace: Path, grade: Grade):
     edit(workspace / "p05_gpt_block.py", old, new)
-    run = grade("problem", "06", "--json").json
+    run = grade("problem", "06", "--json", "--timeout", 200).json
     assert (run["verdict"], run["misconception"]) == ("FAIL", None)
     assert sentence in run["part"]
     assert run["earlier"]["problem"] == "p05_gpt_block"
@@ -44,8 +48,9 @@ def test_the_wiring_of_a_block_in_a_model(old: str, new: str, sentence: str, wor
 
 def test_a_submodule_of_a_submodule(workspace: Path, grade: Grade):
     edit(workspace / "p03_causal_mha.py", "return self.out_proj(", "return 1.01 * self.out_proj(")
-    run = grade("problem", "05", "--json").json
-    assert run["part"].startswith("`attn` receives the right input but returns the wrong output. Inside it, ")
+    run = grade("problem", "05", "--json", "--timeout", 200).json
+    assert run["part"].startswith("`attn` receives the right input but returns the wrong output. ")
+    assert "Inside it, `attn.q_proj`, " in run["part"]
     assert run["earlier"] == {"problem": "p03_causal_mha", "verdict": "FAIL", "misconception": None}
     text = grade("problem", "05").out
     assert "Check problem 03 first: this problem builds on it." in text
@@ -54,7 +59,7 @@ def test_a_submodule_of_a_submodule(workspace: Path, grade: Grade):
 
 def test_right_outputs_and_wrong_gradients(workspace: Path, grade: Grade):
     edit(workspace / "p03_causal_mha.py", "self.v_proj(x).reshape", "jax.lax.stop_gradient(self.v_proj(x)).reshape")
-    run = grade("problem", "05", "--json").json
+    run = grade("problem", "05", "--json", "--timeout", 200).json
     passed = {check["name"]: check["passed"] for check in run["checks"]}
     assert (passed["output"], passed["gradient"]) == (True, False)
     assert run["part"].startswith("All outputs are right.")
@@ -63,7 +68,7 @@ def test_right_outputs_and_wrong_gradients(workspace: Path, grade: Grade):
 
 def test_an_earlier_misconception_is_named(workspace: Path, grade: Grade):
     edit(workspace / "p11_gradient_clipping.py", "gradients), norm", "gradients), norm * factor")
-    run = grade("problem", "12", "--json").json
+    run = grade("problem", "12", "--json", "--timeout", 200).json
     assert run["verdict"] == "FAIL"
     assert run["earlier"] == {
         "problem": "p11_gradient_clipping", "verdict": "FAIL", "misconception": misconception_name("11", "norm * factor"),
@@ -72,13 +77,70 @@ def test_an_earlier_misconception_is_named(workspace: Path, grade: Grade):
 
 def test_an_earlier_stub_is_reported_as_one(workspace: Path, grade: Grade):
     shutil.copy(ROOT / "problems" / "p03_causal_mha" / "stub.py", workspace / "p03_causal_mha.py")
-    run = grade("problem", "05", "--json").json
+    run = grade("problem", "05", "--json", "--timeout", 200).json
     assert run["earlier"]["verdict"] == "NOT ATTEMPTED"
     assert "is not implemented yet" in grade("problem", "05").out
 
 
 def test_earlier_problems_that_are_right_are_not_reported(workspace: Path, grade: Grade):
     edit(workspace / "p05_gpt_block.py", "x = x + self.attn(", "x = 2 * x + self.attn(")
-    run = grade("problem", "05", "--json").json
+    run = grade("problem", "05", "--json", "--timeout", 200).json
     assert run["earlier"] is None
     assert run["part"].startswith("The model as a whole receives the right input")
+
+
+def test_a_model_without_submodules_is_not_called_faulty():
+    """Its output is wrong: the report has said so."""
+
+    def outcome(out: float) -> Outcome:
+        values = {"values.(whole).call0.in0": 1.0, "values.(whole).call0.out": out, "slopes.(whole).call0.in0": out,
+                  "slopes.(whole).call0.out": 1.0}  # fmt: skip
+        return Outcome([Leaf(path, "float32", np.float32([value])) for path, value in values.items()])
+
+    assert first_faulty(outcome(2.0), outcome(3.0)).text == ""
+
+
+def test_a_submodule_that_is_never_called(workspace: Path, grade: Grade):
+    edit(workspace / "p05_gpt_block.py", "self.ln2(x)", "x * 1.1")
+    run = grade("problem", "05", "--json", "--timeout", 200).json
+    assert "`ln2` is never called." in run["part"]
+
+
+def test_a_submodule_whose_parameters_are_used_directly_counts_as_called(workspace: Path, grade: Grade):
+    edit(
+        workspace / "p05_gpt_block.py",
+        "self.ff2(nnx.relu(",
+        "1.1 * (lambda h: h @ self.ff2.kernel + self.ff2.bias)(nnx.relu(",
+    )
+    assert "never called" not in grade("problem", "05", "--json", "--timeout", 200).json["part"]
+
+
+@pytest.mark.parametrize(("used", "said"), [([], True), (["norm.scale"], False), (None, False)])
+def test_only_an_unused_submodule_is_said_to_be_never_called(used, said):
+    def outcome(out: float, calls: int) -> Outcome:
+        values = {"values.a.call0.in0": 1.0, "values.a.call0.out": 1.0, "values.(whole).call0.in0": 1.0,
+                  "values.(whole).call0.out": out, "calls.norm": calls}  # fmt: skip
+        return Outcome([Leaf(path, "float32", np.float32(value)) for path, value in values.items()])
+
+    finding = first_faulty(outcome(2.0, 1), outcome(3.0, 0), used)
+    assert ("`norm` is never called." in finding.text) == said
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "sentence"),
+    [
+        ("return self.out_proj(", "return 2 * self.out_proj(", "Every value is 2 times the expected one"),
+        ("return self.out_proj(", "return -self.out_proj(", "Every value has the wrong sign."),
+        ("return self.out_proj(", "return jnp.roll(self.out_proj(", "Every row is 1 place too late"),
+    ],
+)
+def test_how_the_wrong_output_of_a_submodule_relates_to_the_right_one(
+    old, new, sentence, workspace: Path, grade: Grade
+):
+    file = workspace / "p03_causal_mha.py"
+    line = next(line for line in file.read_text().splitlines() if old in line)
+    edit(file, line, line.replace(old, new) + (", 1, 0)" if "roll" in new else ""))
+    report = grade("problem", "05", "--json", "--timeout", 200).json
+    assert report["misconception"] is None
+    assert sentence in report["part"]
+    assert sentence not in report["checks"][1]["message"]

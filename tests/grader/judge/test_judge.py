@@ -88,3 +88,26 @@ def test_a_failure_on_a_large_case_is_shrunk(grade: Grade, tmp_path):
     assert report["verdict"] == "FAIL"
     assert len(report["counterexample"]["inputs"]["token_ids"]) == 6
     assert len(report["counterexample"]["inputs"]["logits"][0]) == 5
+
+
+def test_how_wrong_numbers_relate_to_the_expected_ones(grade: Grade, tmp_path):
+    """The output is one number. The gradient shows that it is scaled."""
+    text = SOLUTION.read_text().replace("return jnp.sum", "return 0.87 * jnp.sum")
+    (tmp_path / "scaled.py").write_text(text)
+    report = grade("problem", "07", "scaled.py", "--json").json
+    first, second = [check["message"] for check in report["checks"]][:2]
+    assert "In `gradient.logits`: every value is 0.87 times the expected one." in first
+    assert "times" not in second, "one such sentence is enough"
+
+
+def test_the_message_of_an_exception_names_no_file_of_the_course(grade: Grade, tmp_path):
+    """JAX says which function it was tracing, and where: in a probe."""
+    (tmp_path / "branching.py").write_text(
+        "def warmup_cosine(peak, warmup_steps, decay_steps):\n"
+        "    return lambda step: peak * step / warmup_steps if step < warmup_steps else peak\n"
+    )
+    report = grade("problem", "10", "branching.py", "--json").json
+    (message,) = (check["message"] for check in report["checks"] if check["verdict"] == "ERROR")
+    assert "Attempted boolean conversion of traced array" in message
+    assert "branching.py, line 2" in message
+    assert "probes.py" not in message

@@ -1,5 +1,10 @@
 """Reading a submission: its text and its imports, before any of it runs."""
 
+import os
+import socket
+from collections.abc import Callable
+from pathlib import Path
+
 import pytest
 
 from commandline.errors import UsageError
@@ -44,3 +49,57 @@ def test_a_missing_file(tmp_path):
         submission.read(PROBLEM, tmp_path / "x.py")
     with pytest.raises(UsageError, match="is a folder"):
         submission.read(PROBLEM, tmp_path)
+
+
+def make_socket(path: Path) -> None:
+    with socket.socket(socket.AF_UNIX) as sock:
+        sock.bind(str(path))
+
+
+IRREGULAR: dict[str, Callable[[Path], object]] = {
+    "is a symbolic link; replace it with a copy of the file.": lambda path: path.symlink_to(__file__),
+    "is a pipe; replace it with a regular file.": os.mkfifo,
+    "is a socket; replace it with a regular file.": make_socket,
+    "is a folder; name a file in it.": Path.mkdir,
+}
+
+
+@pytest.mark.parametrize("says", IRREGULAR)
+def test_a_file_that_is_not_regular(tmp_path, monkeypatch, says):
+    monkeypatch.chdir(tmp_path)  # the path of a socket must be short
+    path = Path("x.py")
+    IRREGULAR[says](path)
+    with pytest.raises(UsageError) as caught:
+        submission.read(PROBLEM, path)
+    assert str(caught.value) == f"x.py {says}"
+
+
+@pytest.mark.parametrize("says", IRREGULAR)
+def test_an_import_that_is_not_regular(tmp_path, monkeypatch, says):
+    monkeypatch.chdir(tmp_path)
+    Path("x.py").write_text("from p03_causal_mha import CausalMHA\n")
+    IRREGULAR[says](Path("p03_causal_mha.py"))
+    with pytest.raises(submission.UnreadableSubmissionError) as caught:
+        submission.read(PROBLEM, Path("x.py"))
+    assert str(caught.value) == f"it imports a file that cannot be used: p03_causal_mha.py {says}"
+
+
+def test_a_device():
+    with pytest.raises(UsageError, match="/dev/zero is a device"):
+        submission.read(PROBLEM, Path("/dev/zero"))
+
+
+def test_an_import_that_is_too_large(tmp_path):
+    (tmp_path / "x.py").write_text("import p03_causal_mha\n")
+    (tmp_path / "p03_causal_mha.py").write_bytes(b"#" * (2 << 20))
+    with pytest.raises(submission.UnreadableSubmissionError, match=r"p03_causal_mha\.py is larger than 1 MiB"):
+        submission.read(PROBLEM, tmp_path / "x.py")
+
+
+def test_a_workspace_behind_a_link(tmp_path):
+    (tmp_path / "real").mkdir()
+    (tmp_path / "real" / "x.py").write_text("import p03_causal_mha\n")
+    (tmp_path / "real" / "p03_causal_mha.py").write_text("import os\n")
+    (tmp_path / "attempts").symlink_to("real")
+    source = submission.read(PROBLEM, tmp_path / "attempts" / "x.py")
+    assert list(source.sources) == ["p05_gpt_block", "p03_causal_mha"]

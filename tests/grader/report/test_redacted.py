@@ -38,13 +38,19 @@ def test_no_format_reveals_a_secret_case(name: str, grade: Grade, tmp_path: Path
 
 def test_only_verdicts_kinds_and_the_misconception_are_left():
     report = report_of(
-        Verdict.FAIL, Verdict.ERROR, Verdict.PASS, stdout="LEAK", fault="LEAK", isolation=Isolation(Level.STRICT)
+        Verdict.FAIL,
+        Verdict.ERROR,
+        Verdict.PASS,
+        stdout="LEAK",
+        fault="LEAK",
+        remarks=["LEAK"],
+        isolation=Isolation(Level.STRICT),
     )
     public = redacted(PublicReport.of(report))
     assert [check.message for check in public.checks] == [
         "a number differs from the reference's", "it raised an exception or exited", "",
     ]  # fmt: skip
-    assert (public.counterexample, public.stdout, public.part) == (None, "", "")
+    assert (public.counterexample, public.stdout, public.part, public.remarks) == (None, "", "", ())
 
 
 def test_the_report_on_a_file_that_was_never_run_is_not_changed():

@@ -3,10 +3,12 @@
 import click
 import pytest
 
+from grader.course import cases, catalog
 from grader.course.catalog import Misconception
-from grader.judge.verdict import Verdict
+from grader.judge.verdict import CheckResult, Report, Verdict
 from grader.report.terminal import WIDTH, render
-from tests.grader.report.reports import report_of
+from grader.wire.compare import Mismatch
+from tests.grader.report.reports import PROBLEM, report_of
 
 pytestmark = pytest.mark.fast
 
@@ -60,3 +62,29 @@ def test_no_meaning_in_color_alone():
     plain = click.unstyle(render(report_of(Verdict.FAIL, Verdict.PASS)))
     assert "FAIL    0/1" in plain
     assert "pass    1/1" in plain
+
+
+def test_a_reason_is_given_once_and_under_every_failure():
+    checks = report_of(*[Verdict.FAIL] * 2, Verdict.PASS, Verdict.FAIL).checks
+    report = Report(PROBLEM, "mine.py", checks, notes=["read from a notebook"], remarks=["ran eagerly"])
+    text = click.unstyle(render(report))
+    assert text.count("`gradient.logits[1, 2]`") == 1
+    assert text.count("same cause as above") == 2
+    assert text.count("Read from a notebook.") == text.count("Ran eagerly.") == 1
+
+
+def test_a_passing_line_has_no_message():
+    check = PROBLEM.checks[0]
+    assert "unread" not in render(Report(PROBLEM, "mine.py", [CheckResult(check, Verdict.PASS, "unread")]))
+
+
+def test_inputs_and_differences_in_the_words_of_the_problem():
+    problem = catalog.find("11")
+    (case, *_) = cases.draw(problem, "long", 0)
+    mismatch = Mismatch("value", "norm", "1", "2", words="the norm is that of the clipped gradients")
+    result = CheckResult(problem.checks[0], Verdict.FAIL, mismatch.sentence(), mismatch, case)
+    text = click.unstyle(render(Report(problem, "mine.py", [result])))
+    assert "  The norm is that of the clipped gradients.\n" in text
+    assert "leaf " not in text
+    assert 'gradients["blocks"][0]["kernel"]: float32' in text
+    assert "  max_norm = 1.5\n" in text

@@ -57,10 +57,22 @@ def test_a_non_finite_value_matches_only_itself(bad):
 def test_leaves_are_compared_before_values():
     expected = [leaf("a", 1), leaf("pos_embed", [1, 2])]
     assert compare(expected, [leaf("a", 2)], FLOAT32).kind == "missing"
-    similar = compare(expected, [leaf("a", 2), leaf("pos_embedding", [1, 2])], FLOAT32)
-    assert "you have `pos_embedding`" in similar.sentence()
     extra = compare(expected, [*expected, leaf("head.kernel", 1)], FLOAT32)
     assert (extra.kind, extra.path) == ("unexpected", "head.kernel")
+
+
+def test_a_missing_leaf_is_paired_with_the_nearest_name_of_its_shape():
+    def hint(missing: list[Leaf], unexpected: list[Leaf]) -> str:
+        return compare(missing, unexpected, FLOAT32).hint
+
+    table, name = leaf("pos_embed", [1, 2]), "; you have `pos_embedding` instead"
+    assert hint([table], [leaf("pos_embedding", [3, 4])]) == name
+    assert hint([table], [leaf("pos_embedding", [3, 4, 5])]) == ""
+    assert hint([table], [leaf("pos_embedding.0", 3)]) == ""
+    assert hint([table], [leaf("pos_embed.0", 3)]) == "; got a list, tuple or dictionary instead of one array"
+    # `out.bias` is what became of `out_proj.bias`.
+    assert hint([leaf("k_proj.bias", [1]), leaf("out_proj.bias", [1])], [leaf("out.bias", [1])]) == ""
+    assert hint([table], [leaf("pos_embed" + "x" * n, [1, 2]) for n in range(1, 5000)])
 
 
 def test_a_wrong_shape_or_dtype_is_a_mismatch():
@@ -75,7 +87,7 @@ def test_at_most_allows_smaller_values_only():
     tolerance = Tolerance(rtol=0.5, atol=0)
     assert mismatch(100, 20, tolerance, "at_most") is None
     assert mismatch(100, 149, tolerance, "at_most") is None
-    assert mismatch(100, 151, tolerance, "at_most").expected == "at most 100"
+    assert mismatch(100, 151, tolerance, "at_most").expected == "at most 150", "the bound"
     assert mismatch(100, np.nan, tolerance, "at_most") is not None
 
 

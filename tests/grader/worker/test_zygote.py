@@ -5,9 +5,12 @@ from collections.abc import Callable, Iterator
 import pytest
 
 from grader.course import catalog
+from grader.errors import WorkerStartError
+from grader.isolation.job import Job
 from grader.isolation.sandbox import WITHOUT, ForkServer
 from grader.judge.judge import GradeOptions, grade
 from grader.judge.reference import Reference
+from grader.judge.session import Session
 from grader.judge.submission import Submission
 from grader.judge.verdict import Report
 from tests.conftest import ROOT
@@ -59,9 +62,9 @@ def test_an_exit_code_is_not_mistaken_for_a_signal(grade_with: GradeText, code: 
     ("lines", "verdict", "message"),
     [
         ("import os; os.kill(os.getpid(), 9)", "ERROR", "the process exited (signal 9) before returning a result"),
-        ("import os; os.abort()", "MEMORY", "it crashed (signal 6), probably out of memory"),
-        ("import os; os.kill(os.getpid(), 11)", "MEMORY", "it crashed (signal 11), probably out of memory"),
-        ("import ctypes; ctypes.string_at(0)", "MEMORY", "it crashed (signal 11), probably out of memory"),
+        ("import os; os.abort()", "ERROR", "it crashed (signal 6) before returning a result"),
+        ("import os; os.kill(os.getpid(), 11)", "ERROR", "it crashed (signal 11) before returning a result"),
+        ("import ctypes; ctypes.string_at(0)", "ERROR", "it crashed (signal 11) before returning a result"),
     ],
 )
 def test_a_signal_is_reported_as_a_signal(grade_with: GradeText, lines: str, verdict: str, message: str):
@@ -79,3 +82,20 @@ def test_a_worker_inherits_its_output_and_its_channel_only(grade_with: GradeText
     )
     assert report.verdict == "PASS", report.checks
     assert report.stdout == "[0, 1, 2, 3]\n"
+
+
+def test_a_crash_near_the_memory_limit(grade_with: GradeText):
+    """The kernel counts memory that is allocated, whether it is used or not."""
+    report = grade_with(
+        "import ctypes, time\nimport numpy as np\nblock = np.empty(1800 << 20, np.uint8)\ntime.sleep(1.5)\nctypes.string_at(0)"
+    )
+    assert report.verdict == "MEMORY"
+    assert report.checks[0].message == "it crashed (signal 11), probably out of memory (limit 2048 MiB)"
+
+
+def test_a_worker_that_does_not_start_is_an_internal_error(fork_server: ForkServer):
+    """Its probes cannot be imported. No code of a submission has run."""
+    session = Session(catalog.load(NAME), fork_server.worker(Job("p99_missing")), 60)
+    with pytest.raises(WorkerStartError, match=r"The worker of problem 07 did not start: .*p99_missing") as caught:
+        session.load("", Submission("mine.py", {NAME: SOLUTION}))
+    assert caught.value.exit_code == 3

@@ -1,0 +1,231 @@
+"""How wrong values relate to the expected ones, in one sentence: transposed, scaled, shifted, in another order. NumPy only.
+
+A sentence is only said if it was tested on the numbers, and if it says something: not of values that are all alike.
+"""
+
+from collections.abc import Callable, Mapping
+from itertools import permutations
+
+import numpy as np
+
+from grader.problem import Tolerance
+from grader.wire.compare import Leaf, Values, errors
+
+# Far closer than two unrelated arrays come to each other. The numbers must be this close to the sentence, and not so without it.
+_CLOSE = 1e-4
+_FEWEST_DISTINCT = 3  # values; with fewer, a relation holds by chance
+_LARGEST = 1 << 20  # values of an array
+_LONGEST_AXIS = 512
+_MOST_COMPARISONS = 1 << 22
+_SHOWN = 8  # numbers of an order
+
+
+Agree = Callable[[Values, Values], bool]
+
+
+@np.errstate(all="ignore")  # `got` is untrusted: it may hold any numbers
+def relation(expected: Leaf, got: Leaf, tolerance: Tolerance, sizes: Mapping[str, int]) -> str:
+    """A sentence on how all values of `got` follow from those of `expected`; empty if no relation was found.
+
+    `sizes` are the case's numbers by name: a factor that one of them explains is given its name.
+    """
+    # A check of small or exact numbers needs an equally strict comparison here.
+    close = Tolerance(rtol=_CLOSE, atol=min(_CLOSE, 10 * tolerance.atol))
+    want, have = _real(expected), _real(got)
+    if want is None or have is None or want.size != have.size or want.size > _LARGEST or not np.isfinite(want).all():
+        return ""
+
+    def agree(a: Values, b: Values) -> bool:
+        return a.shape == b.shape and not (_units(a, b, close) > 1).any()
+
+    if want.shape == have.shape and not (_units(want, have, close) > 10).any():
+        return ""  # almost right: near-symmetry and the like could not be told apart from a relation
+    if np.isnan(have).all() and want.size > 1:
+        return "Every value is NaN."
+    if not np.isfinite(have).all():
+        return ""
+    if want.shape == have.shape and want.size == 1:
+        return _scalar(float(want.ravel()[0]), float(have.ravel()[0]), sizes)
+    if np.unique(want).size < _FEWEST_DISTINCT:
+        return ""
+    if want.shape != have.shape:
+        return _transposed(want, have, agree) or _reshaped(want, have, agree)
+    found = (relate(want, have, agree) for relate in (_zero, _offset, _transposed, _reordered, _displaced))
+    return _factor(want, have, agree, sizes) or next((sentence for sentence in found if sentence), "")
+
+
+def right_part(expected: Leaf, got: Leaf, tolerance: Tolerance) -> str:
+    """A sentence on the rows, or else the columns, that are right where others are wrong; empty if there are none."""
+    if expected.shape != got.shape or _real(expected) is None or _real(got) is None:
+        return ""
+    wrong = errors(expected, got, tolerance) > 1
+    for axis, n in enumerate(wrong.shape):
+        bad = np.flatnonzero(wrong.any(axis=tuple(other for other in range(wrong.ndim) if other != axis)))
+        if n < 3 or not 0 < bad.size < n:
+            continue
+        one, many = _words(wrong.ndim, axis)
+        first, last = int(bad[0]), int(bad[-1])
+        if bad.size == 1:
+            return f"Only {one} {first} is wrong."
+        if last - first + 1 == bad.size and first == 0:
+            return f"{many.capitalize()} 0 to {last} are wrong; the {many} after them are right."
+        if first > 1:
+            return f"{many.capitalize()} 0 to {first - 1} are right; {one} {first} is the first wrong one."
+        if first == 1:
+            return f"{one.capitalize()} 0 is right; {one} 1 is the first wrong one."
+    return ""
+
+
+def _real(leaf: Leaf) -> Values | None:
+    return leaf.values.astype(np.float64) if leaf.values.dtype.kind in "biuf" else None
+
+
+def _units(want: Values, have: Values, close: Tolerance) -> Values:
+    return errors(Leaf("", "", want), Leaf("", "", have), close)
+
+
+def _scalar(want: float, have: float, sizes: Mapping[str, int]) -> str:
+    """One number is always some multiple of another: only a factor with a name says something."""
+    if want == 0 or have == 0:
+        return ""
+    factor = have / want
+    if abs(factor + 1) < _CLOSE:
+        return "It has the wrong sign."
+    name = _name(factor, sizes)
+    simple = any(abs(abs(factor) / ratio - 1) < _CLOSE for ratio in (2, 3, 4, 1 / 2, 1 / 3, 1 / 4))
+    return f"It is {factor:.4g} times what is expected{name}." if name or simple else ""
+
+
+def _factor(want: Values, have: Values, agree: Agree, sizes: Mapping[str, int]) -> str:
+    factor = float(np.sum(want * have) / np.sum(want * want))
+    if not have.any() or not np.isfinite(factor) or not agree(factor * want, have):
+        return ""
+    if abs(factor + 1) < _CLOSE:
+        return "Every value has the wrong sign."
+    return f"Every value is {factor:.4g} times the expected one{_name(factor, sizes)}."
+
+
+def _name(factor: float, sizes: Mapping[str, int]) -> str:
+    """The factor in terms of the one size that explains it, or as a root; empty if neither does, or several sizes do."""
+
+    def forms(n: int, text: str) -> dict[str, float]:
+        return {text: n, f"1/{text}": 1 / n, f"√{text}": n**0.5, f"1/√{text}": n**-0.5}
+
+    def matching(n: int, text: str) -> list[str]:
+        return [form for form, value in forms(n, text).items() if abs(abs(factor) / value - 1) < _CLOSE]
+
+    sign = "-" if factor < 0 else ""
+    named = [f"{sign}{form} with {name} = {n}" for name, n in sizes.items() if n > 1 for form in matching(n, name)]
+    if len(named) == 1:
+        return f" ({named[0]})"
+    roots = [form for n in (2, 3, 5, 6, 7, 8, 10) for form in matching(n, str(n)) if "√" in form]
+    return f" ({sign}{roots[0]})" if roots else ""
+
+
+def _zero(want: Values, have: Values, agree: Agree) -> str:
+    return "" if have.any() else "Every value is 0."
+
+
+def _offset(want: Values, have: Values, agree: Agree) -> str:
+    by = float(np.mean(have - want))
+    return f"Every value is {abs(by):.4g} too {'large' if by > 0 else 'small'}." if agree(want + by, have) else ""
+
+
+def _transposed(want: Values, have: Values, agree: Agree) -> str:
+    if not 2 <= want.ndim <= 4:
+        return ""
+    for order in permutations(range(want.ndim)):
+        if order == tuple(range(want.ndim)) or not agree(want.transpose(order), have):
+            continue
+        moved = [axis for axis, place in enumerate(order) if axis != place]
+        if want.ndim == 2:
+            return "It is the transpose of what is expected."
+        if len(moved) == 2:
+            return f"Its axes {moved[0]} and {moved[1]} are swapped."
+        return f"Its axes are those of the expected array in the order {', '.join(map(str, order))}."
+    return ""
+
+
+def _reshaped(want: Values, have: Values, agree: Agree) -> str:
+    return (
+        "The values are right, in the right order; only the shape is wrong."
+        if agree(want.ravel(), have.ravel())
+        else ""
+    )
+
+
+def _reordered(want: Values, have: Values, agree: Agree) -> str:
+    """The same slices along an axis, in another order."""
+    for axis in range(want.ndim):
+        order = _order(want, have, axis, agree)
+        if order is not None:
+            return _order_sentence(order, *_words(want.ndim, axis))
+    return ""
+
+
+def _order(want: Values, have: Values, axis: int, agree: Agree) -> Values | None:
+    """The place in `want` of each slice of `have` along an axis; None unless each is found exactly once."""
+    n = want.shape[axis]
+    if not 2 <= n <= _LONGEST_AXIS or n * want.size > _MOST_COMPARISONS or (want.ndim == 1 and n <= _FEWEST_DISTINCT):
+        return None
+    ours, theirs = (np.moveaxis(x, axis, 0).reshape(n, -1) for x in (want, have))
+    allowed = _CLOSE * max(1e-30, float(np.sqrt(np.mean(want**2))))
+    near = np.array([(np.abs(ours - row) <= allowed + _CLOSE * np.abs(ours)).all(axis=1) for row in theirs])
+    if not ((near.sum(axis=0) == 1).all() and (near.sum(axis=1) == 1).all()):
+        return None
+    order: Values = near.argmax(axis=1)
+    return order if agree(want.take(order, axis), have) else None
+
+
+def _order_sentence(order: Values, one: str, many: str) -> str:
+    n, here = order.size, np.arange(order.size)
+    moved = np.flatnonzero(order != here)
+    if moved.size == 2:
+        return f"{many.capitalize()} {moved[0]} and {moved[1]} are swapped."
+    if (order == here[::-1]).all():
+        return f"The {many} are in reverse order."
+    late = int(-order[0] % n)
+    if (order == (here - late) % n).all():
+        by, where = (late, "late") if late <= n // 2 else (n - late, "early")
+        return f"Every {one} is {by} {'place' if by == 1 else 'places'} too {where}, and the {many} wrap around."
+    for size in (size for size in range(n // 2, 1, -1) if n % size == 0):
+        blocks = order.reshape(-1, size)
+        if (blocks == blocks[:, :1] + np.arange(size)).all() and (blocks[:, 0] % size == 0).all():
+            return f"The blocks of {size} {many} are in another order{_listed(blocks[:, 0] // size)}."
+    for a in (a for a in range(2, n // 2 + 1) if n % a == 0):
+        if (order == here.reshape(a, n // a).T.ravel()).all():
+            return f"The {many} are interleaved: split into ({a}, {n // a}), those two axes are swapped."
+    return f"The {many} are right, but in another order{_listed(order)}."
+
+
+def _listed(order: Values) -> str:
+    return f": {', '.join(map(str, order))}" if order.size <= _SHOWN else ""
+
+
+def _displaced(want: Values, have: Values, agree: Agree) -> str:
+    """The same slices along an axis, some places later or earlier, with something else where they do not reach."""
+    for axis in range(want.ndim):
+        one, many = _words(want.ndim, axis)
+        ours, theirs = (np.moveaxis(x, axis, 0) for x in (want, have))
+        for by in range(1, min(3, len(ours) - 1)):
+            for late in (True, False):
+                a, b = (ours[:-by], theirs[by:]) if late else (ours[by:], theirs[:-by])
+                right = (ours[by:], theirs[by:]) if late else (ours[:-by], theirs[:-by])
+                if np.unique(a).size < _FEWEST_DISTINCT or not agree(a, b) or agree(*right):
+                    continue
+                places, rest = "1 place" if by == 1 else f"{by} places", theirs[:by] if late else theirs[-by:]
+                edge = f"{one} is" if by == 1 else f"{by} {many} are"
+                gap = "" if rest.any() else f" The {'first' if late else 'last'} {edge} 0."
+                if late:
+                    return f"From {one} {by} on, each {one} holds what is expected {places} before it.{gap}"
+                return f"Up to {one} {len(ours) - 1 - by}, each {one} holds what is expected {places} after it.{gap}"
+    return ""
+
+
+def _words(ndim: int, axis: int) -> tuple[str, str]:
+    """What a slice along an axis is called: one, and several."""
+    if ndim == 1:
+        return "value", "values"
+    if ndim == 2:
+        return ("row", "rows") if axis == 0 else ("column", "columns")
+    return f"slice along axis {axis}", f"slices along axis {axis}"
