@@ -10,7 +10,7 @@ from grader.course.catalog import Misconception
 from grader.judge.reference import Answers
 from grader.judge.session import Outcome, run_key
 from grader.problem import NUMERIC, Case, Check, Tolerance
-from grader.wire.compare import Leaf, Mismatch, compare, mismatches, select
+from grader.wire.compare import Leaf, Mismatch, compare, mismatches, select, values
 
 # The reference with a misconception and a learner's program with the same one differ only by rounding.
 SAME = Tolerance(rtol=1e-4, atol=1e-4)
@@ -130,8 +130,12 @@ def _unexplained(reference: Answers, item: Evidence, variant: str, *, loosely: b
 def _wrong(reference: Answers, item: Evidence, outcome: Outcome) -> dict[str, Mismatch]:
     """The leaves of a check at which an outcome differs from the reference, in the order of a report."""
     expected = reference.ask(item.check, item.case).result()
-    want, have = (select(side.leaves, item.check.leaves) for side in (expected, outcome))
-    found = mismatches(want, have, tolerance_for(item.check, outcome), item.check.compare)
+    check, found = item.check, list[Mismatch]()
+    if check.measures:  # a measure counts only for a program that returns the right values
+        found = list(mismatches(values(expected.leaves), values(outcome.leaves), check.values_tolerance))
+    if not found:
+        want, have = (select(side.leaves, check.leaves) for side in (expected, outcome))
+        found = list(mismatches(want, have, tolerance_for(check, outcome), check.compare))
     return {mismatch.path: mismatch for mismatch in found}
 
 

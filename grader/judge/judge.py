@@ -18,8 +18,8 @@ from grader.judge.reference import Answers, cancel_all, prefetch
 from grader.judge.session import Failure, Outcome, Say, run_key
 from grader.judge.submission import Submission
 from grader.judge.verdict import CheckResult, Report, Verdict
-from grader.problem import PROGRAM, Case, Check, Difference, Problem
-from grader.wire.compare import Mismatch, compare, error, select
+from grader.problem import Case, Check, Difference, Problem
+from grader.wire.compare import Mismatch, compare, error, select, values
 from grader.wire.relation import relation, right_part
 
 SHRINK_SECONDS = 1.5
@@ -283,12 +283,8 @@ def difference(check: Check, expected: Outcome, got: Outcome) -> Mismatch | None
 
     A measure counts only for a program that returns the right values: their first mismatch comes before it.
     """
-    if check.measures:
-        right, values = (
-            [leaf for leaf in outcome.leaves if not leaf.path.startswith(PROGRAM)] for outcome in (expected, got)
-        )
-        if wrong := compare(right, values, check.values_tolerance):
-            return replace(wrong, hint=f"{wrong.hint}; the program that is measured must return the right values")
+    if check.measures and (wrong := compare(values(expected.leaves), values(got.leaves), check.values_tolerance)):
+        return replace(wrong, hint=f"{wrong.hint}; the program that is measured must return the right values")
     expected_leaves, got_leaves = select(expected.leaves, check.leaves), select(got.leaves, check.leaves)
     if expected_leaves and not got_leaves:
         first = expected_leaves[0]

@@ -11,7 +11,7 @@ from typing import Any, Literal
 import numpy as np
 
 from commandline.spelling import nearest
-from grader.problem import Compare, Tolerance
+from grader.problem import PROGRAM, Compare, Tolerance
 
 Values = np.ndarray[Any, Any]
 Index = tuple[int, ...]
@@ -71,6 +71,11 @@ class Mismatch:
                 where = f"{self.path}{list(self.index)}" if self.index else self.path
                 share = f"; {self.wrong} of {self.total} values differ" if (self.total or 0) > 1 else ""
                 return f"`{where}` is {self.got}, expected {self.expected}{share}"
+
+
+def values(leaves: Iterable[Leaf]) -> list[Leaf]:
+    """The leaves that are values of a program, not measures of it."""
+    return [leaf for leaf in leaves if not leaf.path.startswith(PROGRAM)]
 
 
 def select(leaves: Iterable[Leaf], prefix: str) -> list[Leaf]:

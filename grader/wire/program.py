@@ -57,7 +57,9 @@ def request(program: Frame, values: dict[str, Any], seed: int, measures: Sequenc
     """The request to a witness: run this program on a case, and measure it. `values` are the case's, by name."""
     case = [Leaf(CASE + key, str(x.dtype), x) for key, x in values.items() if isinstance(x, np.ndarray)]
     fields = {key: program.fields.get(key) for key in ("inputs", "outputs", "devices")}
-    return Frame("run", {**fields, "seed": seed, "measures": list(measures)}, [*program.leaves, *case])
+    scalars = {key: value for key, value in values.items() if not isinstance(value, np.ndarray)}
+    more = {"scalars": scalars, "seed": seed, "measures": list(measures)}
+    return Frame("run", {**fields, **more}, [*program.leaves, *case])
 
 
 def decode(frame: Frame) -> tuple[Program, dict[str, np.ndarray[Any, Any]]]:

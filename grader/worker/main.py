@@ -94,6 +94,7 @@ class ProblemRuntime:
     problem: Problem
     probes: Mapping[str, Callable[..., Any]]
     readers: Mapping[str, Callable[..., Any]]
+    measures: Mapping[str, Callable[..., Any]]
 
 
 @functools.cache
@@ -101,7 +102,8 @@ def prepare(name: str) -> ProblemRuntime:
     """Imports a problem and its probes. Creates no array, so this process can still be forked afterwards."""
     module = catalog.probes_module(name)
     by_name = {**probes.GENERIC, **getattr(module, "PROBES", {})}
-    return ProblemRuntime(catalog.load(name), by_name, getattr(module, "READERS", {}))
+    readers, measures = (getattr(module, name, {}) for name in ("READERS", "MEASURES"))
+    return ProblemRuntime(catalog.load(name), by_name, readers, measures)
 
 
 def main() -> None:
@@ -182,7 +184,7 @@ class WorkerState:
     witness: Witness = field(init=False)
 
     def __post_init__(self) -> None:
-        self.witness = Witness(self.runtime.problem.mesh)
+        self.witness = Witness(self.runtime.problem.mesh, self.runtime.measures)
 
     def answer(self, request: Frame) -> Frame:
         """Carries out a request."""
@@ -243,7 +245,7 @@ class WorkerState:
     def _run_program(self, request: Frame) -> Frame:
         """Runs a program that another process traced."""
         program, arrays = decode(request)
-        case = Case(arrays, seed=request.fields["seed"])
+        case = Case({**arrays, **request.fields["scalars"]}, seed=request.fields["seed"])
         arrays = self.witness.run(program, case, request.fields["measures"])
         return Frame("reading", {"notes": [], "numeric": False, "traced": True}, to_leaves(arrays))
 

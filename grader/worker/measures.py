@@ -4,17 +4,20 @@ import math
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any
 
 import jax
 import numpy as np
 
-from grader.problem import PROGRAM
+from grader.problem import PROGRAM, Case
 from grader.wire.program import Program
 from grader.worker import stablehlo
 
 _BYTES = {"pred": 1, "s8": 1, "u8": 1, "bf16": 2, "f16": 2, "s32": 4, "u32": 4, "f32": 4, "s64": 8, "f64": 8}
+
+
+OwnMeasure = Callable[["Compiled", Case], Any]  # of one problem: MEASURES of its `probes.py`
 
 
 @dataclass(frozen=True, eq=False)
@@ -175,34 +178,6 @@ def _carried_bytes(compiled: Compiled) -> Any:
     return np.int64(max(sizes))
 
 
-# Operations that lose precision in bfloat16, as StableHLO names them. A maximum is exact in any precision.
-_INEXACT = {
-    "exponential": "exponentials", "exponential_minus_one": "exponentials", "logistic": "exponentials", "log": "logarithms",
-    "log_plus_one": "logarithms", "rsqrt": "roots", "sqrt": "roots", "reduce": "sums", "reduce_window": "sums",
-}  # fmt: skip
-
-
-def _inexact_bfloat16(compiled: Compiled) -> Any:
-    """The number of exponentials, logarithms, roots and sums that work on bfloat16."""
-    total = 0
-    for operation in stablehlo.operations(compiled.parsed):
-        kind = _INEXACT.get(operation.name.removeprefix("stablehlo."))
-        if kind and "bf16" in stablehlo.dtypes(operation.operands):
-            total += kind != "sums" or stablehlo.reduces_by(operation, "stablehlo.add")
-    return np.int64(total)
-
-
-def _other_products_bfloat16(compiled: Compiled) -> Any:
-    """The number of matrix products with an operand that is not bfloat16. The product of two vectors is not one of them."""
-    products = [op for op in stablehlo.operations(compiled.parsed) if op.name == "stablehlo.dot_general"]
-    return np.int64(
-        sum(
-            any(dtype != "bf16" for dtype in stablehlo.dtypes(op.operands)) and stablehlo.rank(op.results[0]) > 0
-            for op in products
-        )
-    )
-
-
 # Each returns a number, or numbers by name.
 MEASURES: Mapping[str, Callable[[Compiled], Any]] = {
     "temporary_bytes": _temporary_bytes,
@@ -214,16 +189,19 @@ MEASURES: Mapping[str, Callable[[Compiled], Any]] = {
     "bytes_on_device": _bytes_on_device,
     "donated": _donated,
     "carried_bytes": _carried_bytes,
-    "inexact.bfloat16": _inexact_bfloat16,
-    "other_products.bfloat16": _other_products_bfloat16,
 }
 
 
-def measure(compiled: Compiled, names: Sequence[str]) -> dict[str, Any]:
-    """The leaves `program.*` that are called `names`, or are below one of them, or beside one in the same measure."""
+def measure(compiled: Compiled, names: Sequence[str], case: Case, own: Mapping[str, OwnMeasure]) -> dict[str, Any]:
+    """The leaves `program.*` that are called `names`, or are below one of them, or beside one in the same measure.
+
+    `own` are those of the problem.
+    """
+    functions: dict[str, Callable[[], Any]] = {key: partial(function, compiled) for key, function in MEASURES.items()}
+    functions |= {key: partial(function, compiled, case) for key, function in own.items()}
     found: dict[str, Any] = {}
-    for key, function in MEASURES.items():
+    for key, function in functions.items():
         if any(f"{name}.".startswith(f"{key}.") for name in names):
-            value = function(compiled)
+            value = function()
             found |= {f"{key}.{name}": one for name, one in value.items()} if isinstance(value, dict) else {key: value}
     return {PROGRAM + name: value for name, value in found.items()}

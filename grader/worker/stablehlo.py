@@ -126,9 +126,14 @@ def dtypes(values: Any) -> list[str]:
     return [str(ir.RankedTensorType(value.type).element_type) for value in values]
 
 
-def rank(value: Any) -> int:
-    """The number of axes of a value."""
-    return int(ir.RankedTensorType(value.type).rank)
+def shape(value: Any) -> tuple[int, ...]:
+    """The shape of a value."""
+    return tuple(ir.RankedTensorType(value.type).shape)
+
+
+def batch_axes(product: Any) -> int:
+    """The number of axes over which a `dot_general` is a batch of products."""
+    return len(hlo.DotDimensionNumbers(product.attributes["dot_dimension_numbers"]).lhs_batching_dimensions)
 
 
 def reduces_by(operation: Any, name: str) -> bool:

@@ -14,7 +14,7 @@ import numpy as np
 from grader.problem import Case
 from grader.wire.program import Input, Program
 from grader.worker import bytecode, stablehlo
-from grader.worker.measures import Compiled, measure
+from grader.worker.measures import Compiled, OwnMeasure, measure
 from grader.worker.pytrees import FILLS
 
 # Custom calls that JAX makes for linear algebra and for shardings. All others are refused: a call can name any function that is
@@ -54,9 +54,10 @@ class RefusedProgramError(Exception):
 
 @dataclass
 class Witness:
-    """The programs that this process has compiled. `mesh` is the problem's."""
+    """The programs that this process has compiled. `mesh` and `measures` are the problem's."""
 
     mesh: tuple[int, ...] = ()
+    measures: Mapping[str, OwnMeasure] = field(default_factory=dict)
     compiled: dict[Any, Compiled] = field(default_factory=dict)
 
     def run(self, program: Program, case: Case, measures: Sequence[str] = ()) -> dict[str, Any]:
@@ -73,7 +74,7 @@ class Witness:
         outputs = compiled([_numbers(item, case, sent) for item in program.inputs])
         if len(outputs) != len(program.outputs):
             raise RefusedProgramError("it does not have as many outputs as names")
-        return dict(zip(program.outputs, outputs, strict=True)) | measure(compiled, measures)
+        return dict(zip(program.outputs, outputs, strict=True)) | measure(compiled, measures, case, self.measures)
 
     def _compile(self, program: Program) -> Compiled:
         devices = jax.devices()

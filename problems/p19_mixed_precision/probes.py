@@ -1,11 +1,15 @@
 """Probes of problem 19: logits and loss, and the gradient of the loss. Run in workers."""
 
+from collections.abc import Iterator
 from typing import Any
 
 import jax
+import numpy as np
 from flax import nnx
 
 from grader.problem import Case
+from grader.worker import stablehlo
+from grader.worker.measures import Compiled
 from grader.worker.pytrees import named
 from grader.worker.subject import Arrays, Reading, Subject
 from grader.worker.tracing import given
@@ -38,4 +42,52 @@ def slope(subject: Subject, case: Case) -> Reading:
     return subject.run(program, case, parameters, given(case, "token_ids"))
 
 
+# Operations that must not work on bfloat16, as StableHLO names them. A maximum is exact in any precision.
+NEED_FLOAT32 = {
+    "exponential": "exponentials", "exponential_minus_one": "exponentials", "logistic": "exponentials",
+    "power": "exponentials", "log": "logarithms", "log_plus_one": "logarithms", "rsqrt": "roots", "sqrt": "roots",
+    "reduce": "sums", "reduce_window": "sums",
+}  # fmt: skip
+
+
+def products_in_float32(compiled: Compiled, case: Case) -> dict[str, Any]:
+    """The number of products with an operand that is not bfloat16, by kind."""
+    counts = dict.fromkeys(("projections", "scores", "weighted_sum", "feed_forward", "head"), 0)
+    for kind, product in _products(compiled, case):
+        counts[kind] += any(dtype != "bf16" for dtype in stablehlo.dtypes(product.operands))
+    return {kind: np.int32(count) for kind, count in counts.items()}
+
+
+def in_bfloat16(compiled: Compiled, case: Case) -> dict[str, Any]:
+    """The number of NEED_FLOAT32 operations on bfloat16 by kind, and of head products that return it."""
+    counts = dict.fromkeys(("exponentials", "logarithms", "roots", "sums", "logits"), 0)
+    for operation in stablehlo.operations(compiled.parsed):
+        kind = NEED_FLOAT32.get(operation.name.removeprefix("stablehlo."))
+        if kind and "bf16" in stablehlo.dtypes(operation.operands):
+            counts[kind] += kind != "sums" or stablehlo.reduces_by(operation, "stablehlo.add")
+    # XLA may drop a rounding to bfloat16 that a cast to float32 follows, so the values do not show it.
+    for kind, product in _products(compiled, case):
+        counts["logits"] += kind == "head" and stablehlo.dtypes(product.results) != ["f32"]
+    return {kind: np.int32(count) for kind, count in counts.items()}
+
+
+def _products(compiled: Compiled, case: Case) -> Iterator[tuple[str, Any]]:
+    """The matrix products of the program, and which product of the model each one is. The sizes of a case are all different."""
+    V, F, T = int(case.values["vocab_size"]), int(case.values["d_ff"]), np.shape(case.values["token_ids"])[-1]  # type: ignore[arg-type]
+    for operation in stablehlo.operations(compiled.parsed):
+        if operation.name != "stablehlo.dot_general":
+            continue
+        left, right, result = (stablehlo.shape(value) for value in (*operation.operands, operation.results[0]))
+        if len(result) <= stablehlo.batch_axes(operation):  # a product of two vectors, or several of them
+            continue
+        sizes = {*left, *right, *result}
+        if V in sizes or F in sizes:
+            yield "head" if V in sizes else "feed_forward", operation
+        elif result.count(T) >= 2:
+            yield "scores", operation
+        else:
+            yield "weighted_sum" if max(left.count(T), right.count(T)) >= 2 else "projections", operation
+
+
 PROBES = {"precision": precision, "slope": slope}
+MEASURES = {"products_in_float32": products_in_float32, "in_bfloat16": in_bfloat16}

@@ -35,12 +35,12 @@ PROBLEM = Problem(
         Check("loss", 1, "precision", leaves="loss", tolerance=BFLOAT16),
         Check("gradient", 1, "slope", leaves="gradient", tolerance=BFLOAT16),
         exact(
-            "products in bfloat16", 2, "precision", "products_in_float32", compare="at_most",
+            "products in bfloat16", 2, "precision", "program.products_in_float32", compare="at_most", values_tolerance=BFLOAT16,
             advice="The value is the number of these matrix products that have an operand which is not bfloat16. Cast both "
             "operands before you multiply.",
         ),
         exact(
-            "sums and exponentials in float32", 2, "precision", "in_bfloat16",
+            "sums and exponentials in float32", 2, "precision", "program.in_bfloat16", values_tolerance=BFLOAT16,
             advice="The value is the number of exponentials, logarithms, roots or sums that work on bfloat16; for `logits`, of "
             "head products that return bfloat16. Cast the input to float32, or ask the product for float32.",
         ),
