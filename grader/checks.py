@@ -7,7 +7,7 @@ from grader.problem import EXACT, FLOAT32, Check, Tolerance
 
 YES = {0: "no", 1: "yes"}
 
-# The meaning of the numbers that `grader.worker.placement.place` returns.
+# The meaning of the numbers that describe the placement of an array, for each of its axes.
 PLACES = {-1: "on one device", 0: "not split", 1: "split over data", 2: "split over model", 3: "split over both"}
 
 # Part of the reference's memory is common to all programs (sums, a copy of the batch), so a correct program may need up to

@@ -81,9 +81,10 @@ def _multiplications(compiled: Compiled) -> Any:
     return np.float64(compiled.executable.cost_analysis().get("flops", 0.0))
 
 
-def _gathered_bytes(compiled: Compiled) -> Any:
-    """The bytes that all-gathers produce on each device."""
-    return np.int64(sum(size for kind, size, _ in _collectives(compiled) if kind == "all-gather"))
+def _held_bytes(compiled: Compiled) -> Any:
+    """The bytes of the inputs and of gathered arrays on each device."""
+    gathered = sum(size for kind, size, _ in _collectives(compiled) if kind == "all-gather")
+    return _bytes_on_device(compiled) + np.int64(gathered)
 
 
 def _exchanged_bytes(compiled: Compiled) -> Any:
@@ -182,7 +183,7 @@ MEASURES: Mapping[str, Callable[[Compiled], Any]] = {
     "temporary_bytes": _temporary_bytes,
     "operations": _operations,
     "flops": _multiplications,
-    "gathered_bytes": _gathered_bytes,
+    "held_bytes": _held_bytes,
     "exchanged_bytes": _exchanged_bytes,
     "placed": _placed,
     "bytes_on_device": _bytes_on_device,

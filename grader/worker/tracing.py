@@ -14,7 +14,7 @@ from jax import export
 from grader.problem import Case
 from grader.wire.program import Input, Program, Source
 from grader.worker import stablehlo
-from grader.worker.pytrees import FILLS, to_leaves
+from grader.worker.pytrees import FILLS, BadOutputError, to_leaves
 
 
 class UntraceableError(Exception):
@@ -110,7 +110,7 @@ def trace(program: Callable[..., dict[str, Any]], *args: Any) -> Program:
     if traced.jaxpr.effects:
         raise UntraceableError("it calls back into Python")
     try:
-        donating = jax.jit(main, donate_argnums=_donated(traced.jaxpr.jaxpr))
+        donating = jax.jit(main, donate_argnums=_donated(traced.jaxpr.jaxpr, names))
         exported = export.export(donating, platforms=["cpu"])(*specs)
     except (ValueError, NotImplementedError) as error:
         raise UntraceableError(f"jax.export cannot export it ({str(error)[:120]})") from error
@@ -137,14 +137,20 @@ def _as_outside_jit(arrays: Sequence[Any], specs: Sequence[Any]) -> Iterator[Non
         yield
 
 
-def _donated(jaxpr: Any) -> tuple[int, ...]:
-    """The inputs that a jitted function donates. A donation inside a trace has no effect, so the whole program donates them."""
+def _donated(jaxpr: Any, names: Sequence[str]) -> tuple[int, ...]:
+    """The inputs that a jitted function donates. A donation inside a trace has no effect, so the whole program donates them.
+
+    Raises BadOutputError if one of them is an output. `names` are those of the outputs.
+    """
     donated = {
         id(variable)
         for equation in jaxpr.eqns
         for variable, given_up in zip(equation.invars, equation.params.get("donated_invars", ()), strict=False)
         if given_up
     }
+    for name, variable in zip(names, jaxpr.outvars, strict=True):
+        if id(variable) in donated:
+            raise BadOutputError(f"`{name}` is still the old array, which a jitted function deleted: it was donated")
     return tuple(number for number, variable in enumerate(jaxpr.invars) if id(variable) in donated)
 
 
