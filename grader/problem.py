@@ -120,9 +120,9 @@ class Check:
     `probe` names a function of `grader/worker/probes.py` or of the problem's own `probes.py`. It is called with `options`.
     The leaves at or below `leaves` are compared. Those that begin with `program.` are measures of the compiled program; such a
     check also needs the right values from that very program, up to `values_tolerance`. `traced` says that code that cannot be
-    traced fails: only a program counts, and the worker gets no number of a case's arrays. Checks with the same probe, options and cases share one run. `words` maps the numbers of a coded leaf to words
-    for the report, and `advice` says what a failure usually means. `in_words` returns a sentence on a wrong value of a case, for
-    leaves whose names and indices say little.
+    traced fails: only a program counts, and the worker gets no number of a case's arrays. Checks with the same probe, options
+    and cases share one run. `words` maps the numbers of a coded leaf to words for the report, and `advice` says what a failure
+    usually means. `in_words` returns a sentence on a wrong value of a case, for leaves whose names and indices say little.
 
     `agrees_with` names a check on the same cases: the leaves `output` of both probes must agree, because a property of one
     program says nothing about another. `saved_by` names a probe that runs first, in another process: the check's own probe

@@ -18,7 +18,7 @@ from grader.judge.reference import Answers, cancel_all, prefetch
 from grader.judge.session import Failure, Outcome, Say, run_key
 from grader.judge.submission import Submission
 from grader.judge.verdict import CheckResult, Report, Verdict
-from grader.problem import Case, Check, Difference, Problem
+from grader.problem import PROGRAM, Case, Check, Difference, Problem
 from grader.wire.compare import Mismatch, compare, error, select, values
 from grader.wire.relation import relation, right_part
 
@@ -290,6 +290,8 @@ def difference(check: Check, expected: Outcome, got: Outcome) -> Mismatch | None
         first = expected_leaves[0]
         return Mismatch("missing", first.path, str(first), "nothing")
     mismatch = compare(expected_leaves, got_leaves, diagnose.tolerance_for(check, got), check.compare)
+    if mismatch and check.measures:
+        mismatch = replace(mismatch, path=mismatch.path.removeprefix(PROGRAM))
     if mismatch and mismatch.kind == "value" and check.words:
         words = {str(number): word for number, word in check.words.items()}
         want, have = (words.get(text, text) for text in (mismatch.expected, mismatch.got))
