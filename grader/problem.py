@@ -150,8 +150,8 @@ class Check:
 
     @property
     def is_claim(self) -> bool:
-        """Whether the check is about a program, a process or a file: about more than the values that a call returns."""
-        return self.measures or self.traced or self.read or bool(self.saved_by)
+        """Whether the check is about a program, a process or a file: about more than values that a witness computes."""
+        return self.measures or self.read or bool(self.saved_by)
 
     @property
     def measures(self) -> bool:
