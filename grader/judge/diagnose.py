@@ -179,7 +179,7 @@ def _pair(
     """Two misconceptions that together explain some of the evidence and contradict none; one of them is `known`, if given.
 
     Tries those pairs first whose effects on the first item, added, come nearest to the learner's numbers. An idea without an
-    effect there is no part of a pair.
+    effect there cannot be part of a pair.
     """
     first, ideas = explained[0], reference.misconceptions
     if first.outcome.failure or not most:

@@ -118,7 +118,7 @@ def read_short_run_loss(arrays: Arrays, folder: Path | None, case: Case) -> Read
 
 @eager
 def trained(subject: Subject, case: Case) -> Reading:
-    """The logits of the next token after a whole run, stories told by the model alone, and stories told by the pieces."""
+    """The logits of the next token after a whole run, and the stories of the model alone and of the pieces."""
     with _sentences():
         session = _session(subject, case)
         train(session, log=_ignore, on_step=_reporter(subject, session, "training"))
