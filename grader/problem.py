@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     Value = bool | int | float | str | np.ndarray[Any, Any]
 
 Compare = Literal["close", "at_most"]
+UNCHECKED = "unchecked."  # the prefix of leaves that no check compares: they help to tell misconceptions apart
 PROGRAM = "program."  # the prefix of leaves that a witness measures of a compiled program
 
 

@@ -168,10 +168,10 @@ class Comparison:
         """A sentence on how the wrong values relate to the expected ones: those of the first difference, or else of another
         leaf of the same run. Empty if they are not related."""
         check, mismatch, case = failed.check, failed.mismatch, failed.case
-        if mismatch is None or case is None or check.compare == "at_most" or check.words:
+        if mismatch is None or case is None or check.compare == "at_most" or check.words or check.measures:
             return ""
         sides = (self.reference.ask(check, case).result(), self.outcome(check, case))
-        want, have = ({leaf.path: leaf for leaf in side.leaves} for side in sides)
+        want, have = ({leaf.path: leaf for leaf in values(side.leaves)} for side in sides)
         paths = [path for path in want if path in have]
         for path in sorted(paths, key=lambda path: path != mismatch.path):
             if sentence := relation(want[path], have[path], check.tolerance, case.sizes):

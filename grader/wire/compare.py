@@ -11,7 +11,7 @@ from typing import Any, Literal
 import numpy as np
 
 from commandline.spelling import nearest
-from grader.problem import PROGRAM, Compare, Tolerance
+from grader.problem import PROGRAM, UNCHECKED, Compare, Tolerance
 
 Values = np.ndarray[Any, Any]
 Index = tuple[int, ...]
@@ -74,8 +74,8 @@ class Mismatch:
 
 
 def values(leaves: Iterable[Leaf]) -> list[Leaf]:
-    """The leaves that are values of a program, not measures of it."""
-    return [leaf for leaf in leaves if not leaf.path.startswith(PROGRAM)]
+    """The leaves that are values of a program: neither measures of it nor UNCHECKED."""
+    return [leaf for leaf in leaves if not leaf.path.startswith((PROGRAM, UNCHECKED))]
 
 
 def select(leaves: Iterable[Leaf], prefix: str) -> list[Leaf]:

@@ -48,7 +48,7 @@ def training(subject: Subject, case: Case) -> Reading:
             **named(nnx.state(model, nnx.Param), "parameters"),
             **named(nnx.state(optimizer), "optimizer"),
             # No check compares this. It lets the diagnosis tell a step without an update from one whose update is lost.
-            "updates": np.int32(updates),
+            "unchecked.updates": np.int32(updates),
         }
 
     return subject.run(program, case, fill_state(parameters, to_fill), given(case, "token_ids"))

@@ -42,7 +42,7 @@ def learning(subject: Subject, case: Case) -> Reading:
             "last_loss": jnp.maximum(loss, jnp.abs(said["said"])),
             "repeats": jnp.argmax(logits, -1),
             # No check compares this leaf. It tells a step that never updates from one whose updates are lost.
-            "updates": np.int32(update.call_count),
+            "unchecked.updates": np.int32(update.call_count),
         }
 
     state = fill_state(state, lambda path, shape, dtype: sent(path, _at(state, path)))
