@@ -154,8 +154,8 @@ def test_only_programs_earn_points_for_losses(text: str, tmp_path: Path):
     problem = catalog.load("p32_tinystories")
     submission = Submission("p32_tinystories.py", {problem.name: text + GOOD})
     checks = [check for check in problem.checks if check.name in ("loss after a short run", "validation loss")]
-    examiner = Examiner(problem, ForkServer(), job(problem), problem.timeout)
-    reference = recorded.reference(problem)
+    fork_server, reference = ForkServer(), recorded.reference(problem)
+    examiner = Examiner(problem, fork_server, job(problem), problem.timeout)
     try:
         assert examiner.load(submission) is None
         comparison = Comparison(problem, reference, examiner.probe, 0, cases.draw_all(problem, 0))
@@ -163,6 +163,7 @@ def test_only_programs_earn_points_for_losses(text: str, tmp_path: Path):
     finally:
         examiner.close()
         reference.close()
+        fork_server.close()
 
 
 def test_forged_progress_is_cut_off(grade: Grade, tmp_path: Path):
