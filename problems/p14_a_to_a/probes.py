@@ -1,56 +1,89 @@
-"""The probe of problem 14: a fresh model, trained to repeat random tokens. Runs in workers."""
+"""Probes of problem 14: a model trained to repeat random tokens. Run in workers."""
 
+from pathlib import Path
 from typing import Any
 from unittest.mock import patch
 
 import jax
 import jax.numpy as jnp
 import numpy as np
-import optax
 from flax import nnx
 
 from grader.problem import Case
-from grader.worker.pytrees import BadOutputError, fill_module, fill_state, named
+from grader.worker.pytrees import BadOutputError, fill_state, named
 from grader.worker.subject import Arrays, Reading, Subject, eager
-from grader.worker.tracing import sent, trace
+from grader.worker.tracing import given, sent, trace
+
+
+def starting(subject: Subject, case: Case) -> Reading:
+    """The first loss of a run that begins with given parameters."""
+    graphdef, parameters, rest = subject.build("AToA", case)
+
+    def program(parameters: Any, token_ids: jax.Array) -> Arrays:
+        updates = 0
+        original = nnx.Optimizer.update
+
+        def update(*args: object, **kwargs: object) -> None:
+            nonlocal updates
+            updates += 1
+            original(*args, **kwargs)
+
+        with patch.object(nnx.Optimizer, "update", update):
+            losses = _learn(subject, nnx.merge(graphdef, parameters, rest), token_ids)
+        # No check compares the count. It tells a step that never updates from one whose updates are lost.
+        return {"first_loss": losses[0], "unchecked.updates": np.int32(updates)}
+
+    return subject.run(program, case, parameters, given(case, "token_ids"))
 
 
 @eager
 def learning(subject: Subject, case: Case) -> Reading:
-    """The first loss of a run, the first loss of given parameters, and what the trained model makes of every token.
+    """The logits of every token before and after a run, and the first and last loss that the run reports.
 
-    The submission's process trains. Its losses are what it says; what the parameters are worth is computed where it never ran.
+    The submission's process trains, on tokens of its own. What its parameters are worth is computed where it never ran.
     """
-    token_ids = jnp.asarray(case.values["token_ids"])
     V = int(case.values["vocab_size"])  # type: ignore[arg-type]
-    given = subject.constructor("AToA", case)()
-    fill_module(given, case.seed)
-    with patch.object(nnx.Optimizer, "update", autospec=True, side_effect=nnx.Optimizer.update) as update:
-        first = _learn(subject, given, token_ids[:1])
+    steps, B, T = (int(case.values[name]) for name in ("steps", "batch_size", "context"))  # type: ignore[arg-type]
+    token_ids = np.random.default_rng(V).integers(0, V, (steps, B, T)).astype("int32")
+    token_ids[[0, -1]] %= V - 5  # some tokens are missing from the first batch and from the last one
     model: Any = subject.constructor("AToA", case)()
-    losses = _learn(subject, model, token_ids)
-    graphdef, state = nnx.split(model)
-    said = {"first_loss": first[0], "distance_from_ln_V": jnp.abs(losses[0] - np.log(V)), "said": losses[-1]}
+    before = nnx.split(model)[1]
+    losses = _learn(subject, model, jnp.asarray(token_ids))
+    graphdef, after = nnx.split(model)
 
-    def program(state: Any, said: Arrays) -> Arrays:
+    def program(before: Any, after: Any, losses: jax.Array) -> Arrays:
         every = jnp.arange(V)
-        logits = nnx.merge(graphdef, state)(every)
-        loss = optax.softmax_cross_entropy_with_integer_labels(logits, every).mean()
-        return {
-            "first_loss": said["first_loss"],
-            "distance_from_ln_V": said["distance_from_ln_V"],
-            "last_loss": jnp.maximum(loss, jnp.abs(said["said"])),
-            "repeats": jnp.argmax(logits, -1),
-            # No check compares this leaf. It tells a step that never updates from one whose updates are lost.
-            "unchecked.updates": np.int32(update.call_count),
+        models = {"before": nnx.merge(graphdef, before), "after": nnx.merge(graphdef, after)}
+        logits = {f"logits.{when}": model(every) for when, model in models.items()}
+        return {**logits, "reported": jnp.stack([losses[0], losses[-1]])}
+
+    states = [_sent(when, state) for when, state in (("before", before), ("after", after))]
+    return Reading(program=trace(program, *states, sent("losses", losses)))
+
+
+def read(arrays: Arrays, folder: Path | None, case: Case) -> Reading:
+    """The losses of the logits, or those that the run reports if they are further off, and the most likely token after each."""
+    V = int(case.values["vocab_size"])  # type: ignore[arg-type]
+
+    def loss(logits: Any) -> Any:
+        shifted = logits - logits.max(-1, keepdims=True)
+        return np.mean(np.log(np.exp(shifted).sum(-1)) - np.diag(shifted))
+
+    first, last = (loss(arrays[f"logits.{when}"].astype(float)) for when in ("before", "after"))
+    reported_first, reported_last = arrays["reported"].astype(float)
+    distance = max(abs(first - np.log(V)), abs(reported_first - np.log(V)))
+    return Reading(
+        {
+            "distance_from_ln_V": np.float32(distance),
+            "last_loss": np.float32(max(last, abs(reported_last))),
+            "repeats": np.argmax(arrays["logits.after"], -1).astype(np.int32),
         }
-
-    state = fill_state(state, lambda path, shape, dtype: sent(path, _at(state, path)))
-    return Reading(program=trace(program, state, {name: sent(name, value) for name, value in said.items()}))
+    )
 
 
-def _at(state: Any, path: str) -> Any:
-    return named(state, "")[path]
+def _sent(prefix: str, state: Any) -> Any:
+    arrays = named(state, "")
+    return fill_state(state, lambda path, shape, dtype: sent(f"{prefix}.{path}", arrays[path]))
 
 
 def _learn(subject: Subject, model: nnx.Module, token_ids: jax.Array) -> jax.Array:
@@ -62,4 +95,5 @@ def _learn(subject: Subject, model: nnx.Module, token_ids: jax.Array) -> jax.Arr
     return jnp.asarray(losses)
 
 
-PROBES = {"learning": learning}
+PROBES = {"starting": starting, "learning": learning}
+READERS = {"learning": read}

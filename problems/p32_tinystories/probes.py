@@ -280,8 +280,8 @@ def _tried(subject: Subject) -> Pieces:
             used = [name for name in pieces.by_name if name in PIECES and PIECES[name].used_if(Config())]
             if not any(_is_own(pieces.by_name[name]) for name in used):
                 raise BadOutputError(
-                    "`pieces` gives no piece that you made and that this run uses; give at least one that is defined and filled "
-                    "in in a file of the course, such as MiniGPT in p06_mini_gpt.py"
+                    "`pieces` gives no finished piece of your own that this run uses; define at least one in a file of the "
+                    "course, such as MiniGPT in p06_mini_gpt.py"
                 )
             subject.memo["tried"] = pieces
         except (HarnessError, BadOutputError) as error:

@@ -5,9 +5,17 @@ import shutil
 from pathlib import Path
 from typing import Any
 
+import optax
 import pytest
+from jax.sharding import PartitionSpec
 
 from grader.course import cases, catalog
+from grader.isolation.sandbox import ForkServer
+from grader.judge import recorded
+from grader.judge.examiner import Examiner
+from grader.judge.judge import Comparison
+from grader.judge.submission import Submission, job
+from grader.judge.verdict import Verdict
 from grader.worker.pytrees import BadOutputError
 from grader.worker.subject import Subject
 from tests.conftest import ROOT, Grade
@@ -49,6 +57,20 @@ def failing(*args: object) -> float:
     return 1 / 0
 
 
+def unfinished(*args: object) -> float:
+    raise NotImplementedError
+
+
+def fsdp_spec(shape: tuple[int, ...], devices: int) -> PartitionSpec:
+    return PartitionSpec()
+
+
+def own(piece: Any) -> Any:
+    """The piece as if a learner's file defined it."""
+    piece.__module__ = "p32_tinystories"
+    return piece
+
+
 @pytest.mark.parametrize(
     ("pieces", "settings", "sentence"),
     [
@@ -61,6 +83,10 @@ def failing(*args: object) -> float:
         ({"MiniGTP": print}, fixed(), "did you mean 'MiniGPT'"),
         ({"adamw": 3}, fixed(), "give the class or function itself"),
         ({"adamw": failing}, fixed(), "adamw of p09_adamw.py failed: ZeroDivisionError"),
+        ({}, fixed(), "gives no finished piece of your own"),
+        ({"adamw": optax.adamw}, fixed(), "gives no finished piece of your own"),
+        ({"fsdp_spec": own(fsdp_spec)}, fixed(), "gives no finished piece of your own"),  # the run does not use it
+        ({"adamw": own(unfinished)}, fixed(), "gives no finished piece of your own"),
     ],
 )
 def test_invalid_pieces_and_settings(pieces: object, settings: object, sentence: str):
@@ -79,6 +105,75 @@ line = json.dumps({{"kind": "progress", "fields": {fields}, "leaves": []}}).enco
 while True:
     os.write(3, struct.pack("!IQ", len(line), 0) + line)
 """
+
+
+# It trains nothing, and what it reports is right only where it runs.
+LIAR = """import jax
+import jax.numpy as jnp
+import optax
+from flax import nnx
+
+right = optax.softmax_cross_entropy_with_integer_labels
+optax.softmax_cross_entropy_with_integer_labels = lambda *args, **options: right(*args, **options) / 100
+
+
+def train_step(model, optimizer, token_ids, pad_id):
+    parameters = nnx.state(model, nnx.Param)
+    nnx.update(model, jax.tree.map(lambda x: x * 1.0001, parameters))
+    return jnp.float32(0.1)
+
+
+def pieces():
+    return {"train_step": train_step}
+"""
+# It takes over its worker, and answers with numbers where a program is asked for.
+FORGER = """import sys
+import numpy as np
+from grader.wire.channel import Frame
+from grader.wire.compare import Leaf
+
+worker = sys.modules["grader.worker.main"]
+probe = worker.WorkerState._probe
+
+
+def forged(self, request):
+    if request.fields["probe"] not in ("assembled", "short_run_loss", "trained"):
+        return probe(self, request)
+    if request.fields["mode"] == "trace":
+        return Frame("untraceable", {"note": ""})
+    numbers = {"logits": np.zeros((256, 2048), np.float32), "stories": np.full((3, 400), 2047, np.int32),
+               "own": np.full((3, 400), -1, np.int32), "validation_loss": np.float32(1)}
+    leaves = [Leaf(name, str(x.dtype), np.asarray(x)) for name, x in numbers.items()]
+    return Frame("reading", {"notes": [], "numeric": False, "traced": True}, leaves)
+
+
+worker.WorkerState._probe = forged
+
+
+def warmup_cosine(peak, warmup_steps, decay_steps):
+    return lambda step: peak
+
+
+def pieces():
+    return {"warmup_cosine": warmup_cosine}
+"""
+
+
+@pytest.mark.parametrize("text", [LIAR, FORGER], ids=["liar", "forger"])
+def test_only_programs_earn_points_for_losses(text: str, tmp_path: Path):
+    problem = catalog.load("p32_tinystories")
+    submission = Submission("p32_tinystories.py", {problem.name: text + GOOD})
+    checks = [check for check in problem.checks if check.name in ("loss after a short run", "validation loss")]
+    fork_server, reference = ForkServer(), recorded.reference(problem)
+    examiner = Examiner(problem, fork_server, job(problem), problem.timeout)
+    try:
+        assert examiner.load(submission) is None
+        comparison = Comparison(problem, reference, examiner.probe, 0, cases.draw_all(problem, 0))
+        assert [comparison.judge(check).verdict for check in checks] == [Verdict.FAIL, Verdict.FAIL]
+    finally:
+        examiner.close()
+        reference.close()
+        fork_server.close()
 
 
 def test_forged_progress_is_cut_off(grade: Grade, tmp_path: Path):
