@@ -96,6 +96,6 @@ def memory(
 def compiled_once(points: int, probe: str, *, advice: str, **more: Any) -> Check:
     """A check that the program of several steps holds the step once: jit traces it once if it is compiled once."""
     return Check(
-        "compiled once", points, probe, leaves="program.operations", compare="at_most", tolerance=ONE_COPY, advice=advice,
+        "compiled once", points, probe, leaves="program.products", compare="at_most", tolerance=ONE_COPY, advice=advice,
         **more,
     )  # fmt: skip

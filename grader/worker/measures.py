@@ -76,6 +76,11 @@ def _operations(compiled: Compiled) -> Any:
     return np.int64(sum(1 for _ in stablehlo.operations(compiled.parsed)))
 
 
+def _products(compiled: Compiled) -> Any:
+    """The number of matrix products in the program as it was traced. The body of a loop or of a function counts once."""
+    return np.int64(sum(op.name == "stablehlo.dot_general" for op in stablehlo.operations(compiled.parsed)))
+
+
 def _multiplications(compiled: Compiled) -> Any:
     """The floating-point operations of one run, as XLA counts them."""
     return np.float64(compiled.executable.cost_analysis().get("flops", 0.0))
@@ -182,6 +187,7 @@ def _carried_bytes(compiled: Compiled) -> Any:
 MEASURES: Mapping[str, Callable[[Compiled], Any]] = {
     "temporary_bytes": _temporary_bytes,
     "operations": _operations,
+    "products": _products,
     "flops": _multiplications,
     "held_bytes": _held_bytes,
     "exchanged_bytes": _exchanged_bytes,
