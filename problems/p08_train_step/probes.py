@@ -49,6 +49,8 @@ def training(subject: Subject, case: Case) -> Reading:
             **named(nnx.state(optimizer), "optimizer"),
             # No check compares this. It lets the diagnosis tell a step without an update from one whose update is lost.
             "unchecked.updates": np.int32(updates),
+            # JAX leaves out what is not used, so without this the last step would be another program than the others.
+            **named(nnx.state(model, nnx.Not(nnx.Param)), "unchecked"),
         }
 
     return subject.run(program, case, fill_state(parameters, to_fill), given(case, "token_ids"))
