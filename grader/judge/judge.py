@@ -126,7 +126,9 @@ class Comparison:
         return result
 
     def error(self, item: Evidence) -> float:
-        """The error of an outcome, in units of its check's tolerance."""
+        """The error of an outcome, in units of its check's tolerance. Infinite where a program is needed and there is none."""
+        if (item.check.traced or item.check.measures) and not item.outcome.traced:
+            return float("inf")
         expected = select(self.reference.ask(item.check, item.case).result().leaves, item.check.leaves)
         return error(expected, select(item.outcome.leaves, item.check.leaves), item.check.tolerance, item.check.compare)
 

@@ -10,7 +10,7 @@ import optax
 from flax import nnx
 
 from grader.problem import Case
-from grader.worker.pytrees import fill_module, fill_state, filled
+from grader.worker.pytrees import BadOutputError, fill_module, fill_state, filled
 from grader.worker.subject import to_fill
 
 # Shared by all optimizers, so a step that was compiled for one of them serves the next.
@@ -49,6 +49,18 @@ class Counter:
 
     def __hash__(self) -> int:
         return 0
+
+
+def never_real(make: Callable[[], Any]) -> Callable[[], Any]:
+    """A `make` that gives shapes only: it raises BadOutputError where it would create concrete arrays."""
+
+    def abstract() -> Any:
+        model, optimizer = make()
+        if not isinstance(jax.tree.leaves(nnx.state(model))[0], jax.core.Tracer):
+            raise BadOutputError("`make` ran for real, so there was a second model in memory")
+        return model, optimizer
+
+    return abstract
 
 
 def model_factory(

@@ -274,7 +274,6 @@ def _tried(subject: Subject) -> Pieces:
     """The pieces, checked once for all probes. Raises HarnessError if one fails, BadOutputError if the run uses none that the
     learner made: the same one each time."""
     if "tried" not in subject.memo:
-        subject.say("checking your pieces")
         try:
             pieces = check_pieces(_offered(subject), Path())
             used = [name for name in pieces.by_name if name in PIECES and PIECES[name].used_if(Config())]

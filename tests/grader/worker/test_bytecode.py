@@ -1,6 +1,7 @@
 """The reader of MLIR bytecode: it finds every operation of a program, and no bytes make it fail in another way than it says."""
 
 import contextlib
+import functools
 
 import jax
 import jax.numpy as jnp
@@ -19,12 +20,15 @@ def program(x: jax.Array) -> jax.Array:
     return jax.lax.fori_loop(0, 3, lambda i, y: y + jnp.where(y > i, jnp.sin(y), y), values)
 
 
-MODULE = export.export(jax.jit(program))(jax.ShapeDtypeStruct((3, 3), jnp.float32)).mlir_module_serialized
+@functools.cache
+def module() -> bytes:
+    """The program, exported when the first test needs it: other tests configure JAX before it starts."""
+    return export.export(jax.jit(program))(jax.ShapeDtypeStruct((3, 3), jnp.float32)).mlir_module_serialized
 
 
 def test_every_operation_is_listed():
-    found = {op.name for op in stablehlo.operations(stablehlo.parsed(MODULE))}
-    listed = {name.removeprefix("vhlo.").rsplit("_v", 1)[0] for name in bytecode.contents(MODULE).operations}
+    found = {op.name for op in stablehlo.operations(stablehlo.parsed(module()))}
+    listed = {name.removeprefix("vhlo.").rsplit("_v", 1)[0] for name in bytecode.contents(module()).operations}
     assert {name.split(".")[1] for name in found if name.startswith("stablehlo.")} <= listed
     assert "while" in listed
 
@@ -34,20 +38,20 @@ def test_equal_programs_are_equal_bytes():
         return program(renamed)
 
     other = export.export(jax.jit(other_name))(jax.ShapeDtypeStruct((3, 3), jnp.float32)).mlir_module_serialized
-    assert MODULE != other
-    assert stablehlo.canonical(MODULE) == stablehlo.canonical(other)
+    assert module() != other
+    assert stablehlo.canonical(module()) == stablehlo.canonical(other)
 
 
 @given(st.binary(max_size=200))
 def test_any_bytes_are_read_or_refused(data: bytes):
-    for start in (b"", bytecode.MAGIC, MODULE[:40], MODULE):
+    for start in (b"", bytecode.MAGIC, module()[:40], module()):
         with contextlib.suppress(bytecode.BytecodeError):
             bytecode.contents(start + data)
 
 
 @given(st.data())
 def test_a_damaged_program_is_read_or_refused(data: st.DataObject):
-    damaged = bytearray(MODULE)
+    damaged = bytearray(module())
     for _ in range(data.draw(st.integers(1, 5))):
         damaged[data.draw(st.integers(0, len(damaged) - 1))] = data.draw(st.integers(0, 255))
     cut = data.draw(st.integers(0, len(damaged)))
