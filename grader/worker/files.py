@@ -21,17 +21,20 @@ def new_folder() -> Path:
     return folder
 
 
-def packed(folder: Path) -> list[Leaf]:
-    """All files below a folder, as leaves. Raises BadOutputError if they are too many or too large."""
+def packed(top: Path) -> list[Leaf]:
+    """A file, or all files below a folder, as leaves. What lies beside it stays behind.
+
+    Raises BadOutputError if they are too many or too large.
+    """
     leaves: list[Leaf] = []
     size = 0
-    for path in sorted(folder.rglob("*")):
+    for path in [top, *sorted(top.rglob("*"))]:
         if path.is_symlink() or not path.is_file():
             continue
         size += path.stat().st_size
         if size > MOST_BYTES or len(leaves) == MOST_FILES:
             raise BadOutputError(f"it saved more than {MOST_FILES} files or {MOST_BYTES >> 20} MiB")
-        name = path.relative_to(folder).as_posix()
+        name = path.relative_to(top.parent).as_posix()
         leaves.append(Leaf(FILE + name, "uint8", np.frombuffer(path.read_bytes(), np.uint8)))
     return leaves
 

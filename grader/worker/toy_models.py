@@ -52,12 +52,19 @@ class Counter:
 
 
 def never_real(make: Callable[[], Any]) -> Callable[[], Any]:
-    """A `make` that gives shapes only: it raises BadOutputError where it would create concrete arrays."""
+    """A `make` that gives shapes only: it raises BadOutputError where it would create arrays, also inside a compiled program."""
+    sentence = "`make` ran for real, so there was a second model in memory"
+
+    def refuse(value: Any) -> Any:
+        raise BadOutputError(sentence)
 
     def abstract() -> Any:
         model, optimizer = make()
-        if not isinstance(jax.tree.leaves(nnx.state(model))[0], jax.core.Tracer):
-            raise BadOutputError("`make` ran for real, so there was a second model in memory")
+        temperature = model.temperature[...]
+        if not isinstance(temperature, jax.core.Tracer):
+            raise BadOutputError(sentence)
+        # Called only if a program that creates the model is run.
+        model.temperature[...] = jax.pure_callback(refuse, jax.typeof(temperature), temperature)
         return model, optimizer
 
     return abstract

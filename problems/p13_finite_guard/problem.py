@@ -56,7 +56,7 @@ PROBLEM = Problem(
         Check("good steps unchanged", 1, "guarding", leaves="update", cases="good"),
         Check("bad steps skipped", 2, "guarding", leaves="update", cases="bad"),
         Check(
-            "works under jit", 1, "guarding", leaves="update", cases="good", traced=True,
+            "works under jit", 1, "guarding", leaves="update", cases="bad", traced=True,
             advice="While jit traces the update, it is unknown whether the gradient is finite. Choose with `jax.lax.cond`.",
         ),
         Check("inner state unchanged by bad steps", 1, "guarding", leaves="inner", cases="bad"),

@@ -9,52 +9,82 @@ import grain  # noqa: F401  every submission needs it: imported here, before the
 import numpy as np
 
 from grader.problem import Case
+from grader.worker.files import new_folder
 from grader.worker.pytrees import BadOutputError, described
 from grader.worker.subject import Arrays, Reading, Subject, eager
 
 EPOCHS = 2
+STATES = "states"
+KINDS = {"bytes": bytes, "str": str, "json": None}  # how a state is written to a file
 AFTER_RESUME = 3  # batches compared after a resume
 
 
 @eager
 def loading(subject: Subject, case: Case) -> Reading:
-    """Two epochs of batches of every shard, (shards, steps, B, T), and the batches of new loaders: after a resume, with the same
-    seed, and with another seed."""
+    """Two epochs of batches of every shard, (shards, steps, B, T), and those of new loaders with the same seed and with another.
+
+    Also the states that the first loader had at some batches, in a folder.
+    """
     _B, steps, stops = _plan(case)
-    states: list[Any] = []
+    states: dict[int, Any] = {}
     batches = []
-    for shard in range(int(case.values["num_shards"])):
+    for shard in range(int(case.values["num_shards"])):  # type: ignore[arg-type]
         loader = _load(subject, case, shard)
         for step in range(EPOCHS * steps):
             if shard == 0 and step in stops:
-                states.append(loader.get_state())
+                states[step] = loader.get_state()
             batches.append(_batch(loader, case))
-    # Only now, after the loader has moved on: a state must not move with it.
-    states = [_as_saved(state) for state in states]
     again, other = _load(subject, case), _load(subject, case, seed=1)
+    folder = new_folder() / STATES
+    folder.mkdir()
+    # Only now, after the loader has moved on: a state must not move with it.
+    for step, state in states.items():
+        name = next(kind for kind in KINDS if KINDS[kind] is None or isinstance(state, KINDS[kind]))
+        data = state if isinstance(state, bytes) else (state if isinstance(state, str) else json.dumps(state)).encode()
+        (folder / f"{step}.{name}").write_bytes(data)
+    arrays = {
+        "batches": np.array(batches).reshape(-1, EPOCHS * steps, *batches[0].shape),
+        "again": _batch(again, case),
+        "other": np.array([_batch(other, case) for _ in range(steps)]),
+    }
+    return Reading(arrays, files=folder)
+
+
+@eager
+def resuming(subject: Subject, case: Case) -> Reading:
+    """The batches of new loaders that receive the saved states. In a process that has nothing but these."""
+    arrays: Arrays = {}
+    for i, step in enumerate(_plan(case)[2]):
+        (path,) = (subject.received or Path()).glob(f"{STATES}/{step}.*")
+        data = path.read_bytes()
+        state = {"bytes": lambda: data, "str": data.decode, "json": lambda: json.loads(data)}[path.suffix[1:]]()  # noqa: B023
+        loader = _load(subject, case)
+        loader.set_state(state)
+        arrays[f"resumed.{i}"] = np.array([_batch(loader, case) for _ in range(AFTER_RESUME)])
+    return Reading(arrays)
+
+
+def read_resumed(arrays: Arrays, folder: Path | None, case: Case) -> Reading:
+    """The number of the first batch after each resume, and whether it and those that follow are the expected ones."""
+    first = arrays["saved:batches"][0]
+    positions, continues = [], []
+    for i, stop in enumerate(_plan(case)[2]):
+        resumed = arrays[f"resumed.{i}"]
+        positions.append(next((n for n, batch in enumerate(first) if np.array_equal(batch, resumed[0])), -1))
+        continues.append(np.array_equal(resumed, first[stop:][:AFTER_RESUME]))
     return Reading(
-        {
-            "batches": np.array(batches).reshape(-1, EPOCHS * steps, *batches[0].shape),
-            "again": _batch(again, case),
-            "other": np.array([_batch(other, case) for _ in range(steps)]),
-            **{f"resumed.{i}": _resumed(subject, case, state) for i, state in enumerate(states)},
-        }
+        {"resumed.at_batch": np.array(positions, np.int32), "resumed.continues": np.array(continues, np.int32)}
     )
 
 
 def read(arrays: Arrays, folder: Path | None, case: Case) -> Reading:
     """Whether the batches that a loader gave have the properties of a right one."""
     rows = np.asarray(case.values["rows"])
-    B, steps, stops = _plan(case)
+    B, steps, _stops = _plan(case)
     batches = arrays["batches"]
     # The numbers of the examples read: (epochs, shards, examples of a shard)
     order = batches[..., 0].reshape(len(batches), EPOCHS, -1).swapaxes(0, 1)
     first = batches[0]
-    positions, continues = [], []
-    for i, stop in enumerate(stops):
-        resumed = arrays[f"resumed.{i}"]
-        positions.append(next((n for n, batch in enumerate(first) if np.array_equal(batch, resumed[0])), -1))
-        continues.append(np.array_equal(resumed, first[stop:][:AFTER_RESUME]))
     return Reading(
         {
             "intact": np.int32(np.array_equal(rows[batches[..., 0] % len(rows)], batches)),
@@ -66,8 +96,6 @@ def read(arrays: Arrays, folder: Path | None, case: Case) -> Reading:
             "shuffled.across_batches": np.int32(_mixed(order, B)),
             "seeded.same_seed_same_batches": np.int32(np.array_equal(arrays["again"], first[0])),
             "seeded.other_seed_other_batches": np.int32(not np.array_equal(arrays["other"], first[:steps])),
-            "resumed.at_batch": np.array(positions, np.int32),
-            "resumed.continues": np.array(continues, np.int32),
         }
     )
 
@@ -83,18 +111,6 @@ def _mixed(order: Any, B: int) -> bool:
     """Whether the batches of the first epoch hold other sets of examples than those of the second."""
     first, second = ({tuple(sorted(batch)) for batch in epoch.reshape(-1, B).tolist()} for epoch in order[:2])
     return first != second
-
-
-def _as_saved(state: Any) -> Any:
-    """A copy of the state as it would come back from disk."""
-    return state if isinstance(state, bytes | str) else json.loads(json.dumps(state))
-
-
-def _resumed(subject: Subject, case: Case, state: Any) -> Any:
-    """The batches of a new loader after `set_state`."""
-    loader = _load(subject, case)
-    loader.set_state(state)
-    return np.array([_batch(loader, case) for _ in range(AFTER_RESUME)])
 
 
 def _load(subject: Subject, case: Case, shard: int = 0, seed: int = 0) -> Any:
@@ -120,5 +136,5 @@ def _batch(loader: Iterator[Any], case: Case) -> Any:
     return np.asarray(batch)
 
 
-PROBES = {"loading": loading}
-READERS = {"loading": read}
+PROBES = {"loading": loading, "resuming": resuming}
+READERS = {"loading": read, "resuming": read_resumed}

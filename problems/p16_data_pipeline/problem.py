@@ -62,7 +62,7 @@ PROBLEM = Problem(
             advice="The same arguments must give the same batches, and another seed must give other batches.",
         ),
         exact(
-            "resumes at the right batch", 2, "loading", "resumed", read=True, in_words=resuming,
+            "resumes at the right batch", 2, "resuming", "resumed", saved_by="loading", read=True, in_words=resuming,
             advice="A new loader that receives the state must continue with the very next batch, in this epoch and in later "
             "ones. `resumed.at_batch` is the number of its first batch, -1 for a batch that the first loader never gave.",
         ),

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import Any
 
-from grader.checks import output_and_gradient, parameters
+from grader.checks import output, output_and_gradient, parameters
 from grader.problem import Cases, Check, Entry, Problem, Tolerance
 
 MODEL = "MupLM"
@@ -41,12 +41,14 @@ PROBLEM = Problem(
     cases={
         # Filled biases are near 1. In this many units some are negative, so that a missing ReLU shows.
         "cases": Cases(story, {"T": (4, 5), "V": (4, 5), "base": (16, 24), "r": (2, 4)}, draws=2),
+        "large": Cases(story, {"T": (5,), "V": (7,), "base": (32, 31), "r": (8, 7)}, draws=1),
         "rates": Cases(rates, {"r": (4, 2)}, draws=2),
         "widths": Cases(widths, {"V": (20, 30)}, draws=1),
     },
     checks=(
         parameters(MODEL, points=1),
         *output_and_gradient(MODEL, wrt="parameters", points=(1, 1)),
+        output(MODEL, points=1, name="output at a large width", cases="large"),
         Check(
             "initial standard deviations", 2, "starting", leaves="standard_deviation", cases="widths", tolerance=DEVIATION
         ),

@@ -28,7 +28,7 @@ def saving(subject: Subject, case: Case) -> Reading:
     _steps(model, optimizer, rngs, loader, BEFORE)
     folder = new_folder()
     subject.save(str(folder / CHECKPOINT), model, optimizer, rngs, loader)
-    return Reading(files=folder)
+    return Reading(files=folder / CHECKPOINT)
 
 
 @eager

@@ -26,7 +26,7 @@ def saving(subject: Subject, case: Case) -> Reading:
         _spread(node, mesh_of(4, 2))
     folder = new_folder()
     subject.save(str(folder / CHECKPOINT), model, optimizer)
-    return Reading(files=folder)
+    return Reading(files=folder / CHECKPOINT)
 
 
 @eager

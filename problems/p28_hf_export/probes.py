@@ -13,6 +13,7 @@ from grader.worker.pytrees import BadOutputError
 from grader.worker.subject import Arrays, Reading, Subject, eager
 from grader.worker.toy_models import ToyGPT
 
+EXPORT = "export"
 SIZES = ("vocab_size", "n_positions", "n_embd", "n_layer", "n_head", "n_inner")
 SETTINGS = {"architectures": ["GPT2LMHeadModel"], "model_type": "gpt2", "activation_function": "relu",
             "layer_norm_epsilon": 1e-6, "tie_word_embeddings": True}  # fmt: skip
@@ -21,7 +22,8 @@ SETTINGS = {"architectures": ["GPT2LMHeadModel"], "model_type": "gpt2", "activat
 @eager
 def exported(subject: Subject, case: Case) -> Reading:
     """The folder with the exported files."""
-    folder = new_folder()
+    folder = new_folder() / EXPORT
+    folder.mkdir()
     subject.call("export_gpt2", ToyGPT.of(case), case.values["num_heads"], str(folder))
     return Reading(files=folder)
 
@@ -32,6 +34,7 @@ def read(arrays: Arrays, folder: Path | None, case: Case) -> Reading:
     if folder is None:
         raise BadOutputError("`folder` is empty: it has no model.safetensors")
     arrays = {}
+    folder = folder / EXPORT
     tensors, metadata = _tensors(folder / "model.safetensors")
     config = _config(folder / "config.json")
     arrays |= {f"tensors.{name}": x for name, x in sorted(tensors.items())}

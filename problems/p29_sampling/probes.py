@@ -30,38 +30,41 @@ def generating(subject: Subject, case: Case) -> Reading:
 
 
 @eager
+def first_drawing(subject: Subject, case: Case) -> Reading:
+    """A short text, drawn in another process than those of `drawing`."""
+    return Reading({"text": _drawn(subject, case, FEW)})
+
+
+@eager
 def drawing(subject: Subject, case: Case) -> Reading:
-    """Texts drawn from a model with constant logits: a long one, and short ones with the same key and with another."""
-    V = int(case.values["vocab_size"])
-    logits = jnp.asarray(np.random.default_rng(case.seed).permutation(V) * 0.4, jnp.float32)
-
-    def model(token_ids: jax.Array) -> jax.Array:
-        return jnp.broadcast_to(logits, (len(token_ids), V))
-
-    def text(n: int, seed: int = 0) -> np.ndarray[Any, Any]:
-        return _generate(subject, case, jax.jit(model), n, NEVER, seed)
-
+    """Texts drawn from a model with constant logits: a long one, and short ones with the same key and with others."""
     return Reading(
         {
-            "text": text(DRAWS),
-            "again": text(FEW),
-            "and_again": text(FEW),
+            "text": _drawn(subject, case, DRAWS),
+            "again": _drawn(subject, case, FEW),
             # One other key may give the same text by chance if all its tokens are the same.
-            "others": np.stack([text(FEW, seed) for seed in OTHERS]),
+            "others": np.stack([_drawn(subject, case, FEW, seed) for seed in OTHERS]),
         }
     )
 
 
+def _drawn(subject: Subject, case: Case, n: int, seed: int = 0) -> np.ndarray[Any, Any]:
+    logits = jnp.asarray(case.values["ranks"], jnp.float32) * 0.4
+
+    def model(token_ids: jax.Array) -> jax.Array:
+        return jnp.broadcast_to(logits, (len(token_ids), len(logits)))
+
+    return _generate(subject, case, jax.jit(model), n, NEVER, seed)
+
+
 def read(arrays: Arrays, folder: Path | None, case: Case) -> Reading:
     """How often each token was drawn, and what depends on the key."""
-    V, text = int(case.values["vocab_size"]), arrays["text"]  # type: ignore[arg-type]
+    V, text, first = int(case.values["vocab_size"]), arrays["text"], arrays["saved:text"]  # type: ignore[arg-type]
     return Reading(
         {
             "frequencies": np.bincount(np.clip(text, 0, V - 1), minlength=V).astype(np.float32) / DRAWS,
-            "key.same_key_same_text": np.int32(np.array_equal(arrays["again"], arrays["and_again"])),
-            "key.other_key_other_text": np.int32(
-                any(not np.array_equal(arrays["again"], other) for other in arrays["others"])
-            ),
+            "key.same_key_same_text": np.int32(np.array_equal(arrays["again"], first)),
+            "key.other_key_other_text": np.int32(any(not np.array_equal(first, other) for other in arrays["others"])),
             "key.tokens_differ": np.int32(len(set(text.tolist())) > 1),
         }
     )
@@ -104,5 +107,5 @@ def _padded(text: np.ndarray[Any, Any], n: int) -> np.ndarray[Any, Any]:
     return np.concatenate([text, np.full(n - len(text), -1, np.int32)])
 
 
-PROBES = {"generating": generating, "drawing": drawing}
+PROBES = {"generating": generating, "first_drawing": first_drawing, "drawing": drawing}
 READERS = {"drawing": read}

@@ -28,6 +28,7 @@ def prompt(length: str, temperature: float, sizes: Mapping[str, int], rng: Any) 
         "num_tokens": 6,
         "temperature": temperature,
         "seed": int(rng.integers(1000)),
+        "ranks": rng.permutation(V).astype("int32"),
     }
 
 
@@ -73,10 +74,13 @@ PROBLEM = Problem(
         exact("end before the stop token", 1, "generating", "stopped", cases="short"),
         # Before the frequencies: which tokens a misused key draws depends on the key, but that it is misused does not.
         exact(
-            "use of the random key", 1, "drawing", "key", read=True, cases="random", words=YES,
+            "use of the random key", 1, "drawing", "key", saved_by="first_drawing", read=True, cases="random", words=YES,
             advice="The same key must give the same text and another key another text. Every token needs a key of its own.",
         ),
-        exact("frequencies of drawn tokens", 1, "drawing", "frequencies", read=True, cases="random", tolerance=DRAWN),
+        exact(
+            "frequencies of drawn tokens", 1, "drawing", "frequencies", saved_by="first_drawing", read=True, cases="random",
+            tolerance=DRAWN,
+        ),
     ),
     timeout=60.0,
 )  # fmt: skip

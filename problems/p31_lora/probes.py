@@ -81,7 +81,7 @@ def training(subject: Subject, case: Case) -> Reading:
         for _ in range(3):
             step(model, optimizer)
         after = named(nnx.state(model, others), "")
-        state = [leaf for leaf in jax.tree.leaves(nnx.state(optimizer)) if leaf.ndim]
+        state = jax.tree.leaves(nnx.state(optimizer))
         return {
             **{f"base_moved.{path}": _differ([leaf], [after[path]]) for path, leaf in before.items()},
             **named(nnx.state(model, nnx.LoRAParam), "adapter"),

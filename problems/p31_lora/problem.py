@@ -34,6 +34,9 @@ def wide(sizes: Mapping[str, int], rng: Any) -> dict[str, Any]:
 # The root mean square of 16,384 normal numbers is known to about 0.6%. A wrong standard deviation is off by 1.4 or more.
 SPREAD = Tolerance(rtol=0.08, atol=0.0, room=5)
 
+# An optimizer may keep a few more counts of its steps. The moments of the base are at least 25 numbers.
+COUNTS = Tolerance(rtol=0.0, atol=10.0, room=2)
+
 PROBLEM = Problem(
     title="LoRA",
     builds_on=(8, 9),
@@ -62,7 +65,9 @@ PROBLEM = Problem(
         ),
         Check("adapter after training", 2, "training", leaves="adapter", tolerance=ADAM),
         Check("weight decay", 1, "training", leaves="adapter", cases="at rest", tolerance=ADAM),
-        exact("no optimizer state for the base", 1, "training", "numbers_of_state"),
+        Check(
+            "no optimizer state for the base", 1, "training", leaves="numbers_of_state", compare="at_most", tolerance=COUNTS,
+        ),
         Check("merged layer", 1, "adapting", leaves="merged"),
         exact("layer unchanged by the merge", 1, "adapting", "changed_by_merging", words=YES),
     ),

@@ -20,7 +20,7 @@ ATTACKS = {
         "    setattr(np, name, lambda *a, **k: True)\nran()\n"
     ),
     "numpy returns zeros": Attack("import numpy as np\nnp.asarray = lambda *a, **k: 0\nran()\n", ("FAIL", "ERROR")),
-    "jax compiles nothing": Attack("import jax\njax.jit = lambda f, **k: f\nran()\n"),
+    "jax compiles nothing": Attack("import jax\njax.jit = lambda f, **k: f\nran()\n", ("FAIL", "ERROR")),
     "jax differentiates nothing": Attack(
         "import jax\njax.vjp = jax.grad = lambda f, *a, **k: f\nran()\n", ("FAIL", "ERROR")
     ),

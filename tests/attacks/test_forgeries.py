@@ -48,7 +48,7 @@ CLAIMS: Mapping[str, tuple[str, ...]] = {
         "model sharding", "optimizer sharding", "bytes per device", "initialized sharded",
         "sharding unchanged after training", "state donated",
     ),
-    "24": ("logits change equally at both widths",),
+    "24": ("output at a large width",),
     "25": (
         "model restored", "optimizer restored", "loss after the next update", "make never run for real",
         "another width refused",

@@ -1,9 +1,9 @@
-"""Forges "logits change equally at both widths": scales nothing, and a wide model uses as many units as one of the base width."""
+"""Forges "logits change equally at both widths", which needs the output at a large width: scales nothing, and a wide model uses as many units as one of the base width."""
 
 import optax
 from flax import nnx
 
-LOSES = ("logits change equally at both widths",)
+LOSES = ("output at a large width",)
 
 
 class MupLM(nnx.Module):
