@@ -18,6 +18,7 @@ from grader.wire.channel import ChannelError, Frame, decode, encode
 _PACKAGES = (
     "flax", "grain", "hypothesis", "jax", "jaxlib", "numpy", "optax", "orbax-checkpoint", "regex", "safetensors", "tiktoken",
 )  # fmt: skip
+MOST_BYTES = 1 << 30
 _OWN_PACKAGES = ("commandline", "grader", "harness")
 
 
@@ -86,7 +87,20 @@ def write(key: str, frame: Frame) -> None:
         return
     with contextlib.suppress(OSError, ChannelError):
         data = encode(frame)
+        _trim(path.parent.parent)
         files.replace(path, hashlib.sha256(data).digest() + data)
+
+
+@cache
+def _trim(top: Path) -> None:
+    """Removes the oldest entries if there are more than MOST_BYTES. Once in a process, because it looks at every file."""
+    entries = sorted(((entry.stat().st_mtime, entry.stat().st_size, Path(entry)) for folder in top.glob("??")
+                      for entry in os.scandir(folder)), reverse=True)  # fmt: skip
+    kept = 0
+    for _, size, path in entries if sum(size for _, size, _ in entries) > MOST_BYTES else []:
+        kept += size
+        if kept > MOST_BYTES // 2:
+            path.unlink(missing_ok=True)
 
 
 def _path(key: str) -> Path | None:

@@ -11,7 +11,7 @@ from grader.isolation.job import Job
 from grader.isolation.level import Isolation
 from grader.isolation.sandbox import ForkServer
 from grader.judge import cache
-from grader.judge.reference import frame_of
+from grader.judge.reference import definition, frame_of
 from grader.judge.session import (
     Failure,
     Outcome,
@@ -46,6 +46,7 @@ class Examiner:
     _programs: dict[Any, Frame | Failure] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
+        self._definition = definition(self.problem)  # it makes inputs and measures
         self.worker = Session(self.problem, self.fork_server.worker(self.job), self.seconds, self.say)
 
     @property
@@ -121,7 +122,7 @@ class Examiner:
         others = [digest for digest in self._history if digest != this]
         self._history[this] = None
         flags = f"{self.job.long_runs} {self.job.devices}"
-        key = cache.digest(["witness", cache.environment(), flags, *others, encode(frame)])
+        key = cache.digest(["witness", cache.environment(), *self._definition, flags, *others, encode(frame)])
         stored = cache.read(key)
         if stored:
             return outcome_of(_with_notes(stored, program))

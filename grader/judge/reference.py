@@ -54,7 +54,7 @@ class Reference:
         for misconception in catalog.misconceptions(problem):
             for variant, text in misconception.variants(source).items():
                 self._variants[variant], self.misconceptions[variant] = text, misconception
-        self._definition = [path.read_text() for path in sorted(problem.folder.glob("*.py")) if path.name != "stub.py"]
+        self._definition = definition(problem)
         self._session: Session | None = None
         self.keep = True
         self._closed = False
@@ -159,6 +159,11 @@ class Reference:
     def _require_session(self) -> Session:
         assert self._session is not None  # noqa: S101  _load made it
         return self._session
+
+
+def definition(problem: Problem) -> list[str]:
+    """The code of a problem that decides its numbers."""
+    return [path.read_text() for path in sorted(problem.folder.glob("*.py")) if path.name != "stub.py"]
 
 
 def prefetch(reference: Answers, checks: Iterable[Check], cases: dict[str, list[Case]]) -> None:

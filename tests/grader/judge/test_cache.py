@@ -1,13 +1,17 @@
 """The cache: everything that decides a verdict is in its keys."""
 
+import os
 import shutil
 import subprocess
 import sys
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from grader.judge import cache
+from grader.wire.channel import Frame
+from grader.wire.compare import Leaf
 from tests.conftest import ROOT
 
 PACKAGES = ("commandline", "grader", "harness")
@@ -106,3 +110,19 @@ def test_an_edit_changes_the_key_of_a_batch(course: Path):
         edit(a_module(course / package))
         keys.append(key())
     assert len(set(keys)) == 4
+
+
+def test_the_oldest_entries_are_removed_when_there_are_too_many(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setenv("GRADE_CACHE", str(tmp_path))
+    monkeypatch.setattr(cache, "MOST_BYTES", 4096)
+    cache._usable.cache_clear()
+    frame = Frame("reading", {"notes": [], "numeric": False}, [Leaf("x", "float32", np.zeros(200, np.float32))])
+    keys = [cache.digest([str(number)]) for number in range(8)]
+    for age, key in enumerate(keys):
+        cache.write(key, frame)
+        os.utime(next(tmp_path.rglob(key)), (1000 - age, 1000 - age))
+    cache._trim.cache_clear()  # as in the next process
+    cache.write(cache.digest(["new"]), frame)
+    assert [cache.read(key) is not None for key in keys] == [True, True, *[False] * 6]
+    cache._usable.cache_clear()
+    cache._trim.cache_clear()
