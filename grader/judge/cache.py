@@ -94,8 +94,8 @@ def write(key: str, frame: Frame) -> None:
 @cache
 def _trim(top: Path) -> None:
     """Removes the oldest entries if there are more than MOST_BYTES. Once in a process, because it looks at every file."""
-    entries = sorted(((entry.stat().st_mtime, entry.stat().st_size, Path(entry)) for folder in top.glob("??")
-                      for entry in os.scandir(folder)), reverse=True)  # fmt: skip
+    paths = [path for folder in top.glob("??") for path in folder.iterdir()]
+    entries = sorted(((path.stat().st_mtime, path.stat().st_size, path) for path in paths), reverse=True)
     kept = 0
     for _, size, path in entries if sum(size for _, size, _ in entries) > MOST_BYTES else []:
         kept += size
