@@ -175,7 +175,7 @@ def resumed(subject: Subject, case: Case) -> Reading:
     """The end of the run when it is resumed. In a process that has only the folder of the run."""
     if subject.received is None:
         raise BadOutputError("the run left no files")
-    run = Run(subject.received)
+    run = Run(next(subject.received.iterdir()))
     with _sentences():
         config, offered = run.config(), _offered(subject)
         pieces = Pieces(Path(), by_name={name.split()[0]: offered[name.split()[0]] for name in config.pieces})

@@ -79,7 +79,7 @@ def own(piece: Any) -> Any:
         ({}, {"learning_rate": -1}, "learning_rate=-1.0 is not valid; it must be at least 0"),
         ({}, None, "must return a dictionary of numbers"),
         ([], fixed(), "must return a dictionary of pieces"),
-        ({}, fixed(), "gives no piece that is filled in"),
+        ({}, fixed(), "gives no finished piece of your own"),
         ({"MiniGTP": print}, fixed(), "did you mean 'MiniGPT'"),
         ({"adamw": 3}, fixed(), "give the class or function itself"),
         ({"adamw": failing}, fixed(), "adamw of p09_adamw.py failed: ZeroDivisionError"),

@@ -9,19 +9,17 @@ SOLUTION = (ROOT / "solutions" / f"{NAME}.py").read_text()
 LOADER = "    loader = make_loader()\n"
 
 KEEPS_OBJECTS_IN_MEMORY = """
-import os
 from pathlib import Path
 
 kept = {}
 
 
 def save(path, *objects):
-    Path(path).write_text(str(os.getpid()))
+    Path(path).write_text("kept in memory")
     kept[path] = objects
 
 
 def resume(path, make, make_loader):
-    assert int(Path(path).read_text()) != os.getpid(), "this is the process that saved"
     return kept[path]
 """
 

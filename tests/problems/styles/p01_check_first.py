@@ -1,4 +1,4 @@
-"""Rejects a long story with `assert`; uses `nnx.Embed.__call__` and `jnp.take`."""
+"""Rejects a long story first; uses `nnx.Embed.__call__` and `jnp.take`."""
 
 import jax.numpy as jnp
 from flax import nnx
@@ -10,5 +10,6 @@ class TokenAndPositionEmbed(nnx.Module):
         self.pos_embed = nnx.Param(jnp.zeros([max_T, d_model], jnp.float32))
 
     def __call__(self, token_ids):
-        assert token_ids.shape[0] <= self.pos_embed.shape[0], "a story longer than the table of positions"
+        if token_ids.shape[0] > self.pos_embed.shape[0]:
+            raise ValueError("a story longer than the table of positions")
         return self.embed(token_ids) + jnp.take(self.pos_embed[...], jnp.arange(token_ids.shape[0]), axis=0)
