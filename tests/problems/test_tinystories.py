@@ -83,7 +83,6 @@ def own(piece: Any) -> Any:
         ({"MiniGTP": print}, fixed(), "did you mean 'MiniGPT'"),
         ({"adamw": 3}, fixed(), "give the class or function itself"),
         ({"adamw": failing}, fixed(), "adamw of p09_adamw.py failed: ZeroDivisionError"),
-        ({}, fixed(), "gives no finished piece of your own"),
         ({"adamw": optax.adamw}, fixed(), "gives no finished piece of your own"),
         ({"fsdp_spec": own(fsdp_spec)}, fixed(), "gives no finished piece of your own"),  # the run does not use it
         ({"adamw": own(unfinished)}, fixed(), "gives no finished piece of your own"),
