@@ -117,7 +117,11 @@ def dependence(subject: Subject, case: Case, *, entry: str, argument: str) -> Re
             return [jnp.asarray(leaf).reshape(T, -1) for leaf in leaves]
 
         # One loop computes them all, also the unchanged ones (s = T), because another program could round differently.
-        changed = [jnp.any(leaf[:T] != leaf[T:], axis=-1) for leaf in jax.lax.map(outputs, jnp.arange(T + 1))]
+        if subject.eager:  # no loop of JAX can run code that cannot be traced
+            leaves = [jnp.stack(columns) for columns in zip(*map(outputs, range(T + 1)), strict=True)]
+        else:
+            leaves = jax.lax.map(outputs, jnp.arange(T + 1))
+        changed = [jnp.any(leaf[:T] != leaf[T:], axis=-1) for leaf in leaves]
         depends = jnp.any(jnp.stack(changed), axis=0).T.astype(jnp.int32)
         return {"depends": depends, **named(call(p, x), "output")}
 
