@@ -19,7 +19,7 @@ from grader.judge import judge, submission
 from grader.judge.examiner import Examiner
 from grader.judge.judge import Comparison, GradeOptions
 from grader.judge.reference import Reference
-from grader.judge.session import Outcome
+from grader.judge.session import Outcome, run_key
 from grader.judge.submission import Submission
 from grader.judge.verdict import Report, Verdict
 from grader.paths import FORGERIES, SOLUTIONS, STYLES
@@ -301,21 +301,27 @@ def _passes(
 
 def _verify_forgeries(problem: Problem, reference: Reference, row: Row) -> None:
     """Each check of a program, a process or a file has a forgery, and no forgery gets the points of a check that it forges."""
-    claims = {check.name for check in problem.checks if check.is_claim}
+    claims = [check for check in problem.checks if check.is_claim]
     forged: dict[str, list[bool]] = {}
     for path in sorted(FORGERIES.glob(f"p{problem.label}_*.py")):
-        lost = forges(path)
-        needed = {*lost, *(check.agrees_with for check in problem.checks if check.name in lost)}
+        names = forges(path)
+        needed = {*names, *(check.agrees_with for check in problem.checks if check.name in names)}
         few = replace(problem, checks=tuple(check for check in problem.checks if check.name in needed))
         report = _grade(few, Submission(path.name, {problem.name: path.read_text(encoding="utf-8")}), reference)
-        for result in (result for result in report.checks if result.check.name in lost):
+        for result in (result for result in report.checks if result.check.name in names):
             forged.setdefault(result.check.name, []).append(not result.passed)
             if result.passed:
                 row.complaints.append(f"{path.name} passes {result.check.name!r}")
+
+    def lost(check: Check) -> list[bool]:
+        """Whether each forgery of the check loses it. Checks of one run that measure no program share their forgeries."""
+        shared = [] if check.measures else [other for other in claims if run_key(other) == run_key(check)]
+        return [one for other in (check, *shared) for one in forged.get(other.name, [])]
+
     row.claims = len(claims)
-    row.forged = sum(all(forged.get(name, [False])) for name in claims)
+    row.forged = sum(bool(lost(check)) and all(lost(check)) for check in claims)
     if FORGERIES.is_dir():
-        row.complaints += [f"no forgery of the check {name!r}" for name in sorted(claims - set(forged))]
+        row.complaints += [f"no forgery of the check {check.name!r}" for check in claims if not lost(check)]
 
 
 def forges(path: Path) -> tuple[str, ...]:
