@@ -20,6 +20,7 @@ from grader.judge.session import (
     Stage,
     in_stages,
     measured,
+    notes_of,
     outcome_of,
     probe_frame,
     run_key,
@@ -83,7 +84,7 @@ class Examiner:
         fresh = Session(self.problem, self.fork_server.worker(self.job), self.seconds, self.say)
         try:
             failure = fresh.load("", self.submission)
-            return Outcome(failure=failure) if failure else fresh.run(frame)
+            return Outcome(failure=failure) if failure else replace(fresh.run(frame), traced=False)
         finally:
             fresh.worker.close()
 
@@ -92,8 +93,9 @@ class Examiner:
         if isinstance(program, Failure):
             return Outcome(failure=program)
         if program.kind == "untraceable":
-            if _notes(program) and (check.traced or check.measures):
-                return Outcome(notes=_notes(program))
+            notes = notes_of(program)
+            if notes and (check.traced or check.measures):
+                return Outcome(notes=notes)
             # What only a program can prove, a worker need not know the numbers for.
             blind = probe_frame("", check, without_arrays(case), "run")
             answer = self.worker.ask(blind if check.traced else frame, "reading", "program")
@@ -106,9 +108,10 @@ class Examiner:
 
     def _program(self, check: Check, case: Case) -> Frame | Failure:
         """The program of a probe. Cases with the same sizes have the same one."""
-        key = (run_key(check), encode(probe_frame("", check, without_arrays(case), "trace")))
+        frame = probe_frame("", check, without_arrays(case), "trace")
+        key = (run_key(check), encode(frame))
         if key not in self._programs:
-            self._programs[key] = self.worker.trace("", check, case)
+            self._programs[key] = self.worker.ask(frame, "program", "untraceable")
         return self._programs[key]
 
     def _run(self, program: Frame, check: Check, case: Case) -> Outcome:
@@ -124,13 +127,10 @@ class Examiner:
         flags = f"{self.job.long_runs} {self.job.devices}"
         key = cache.digest(["witness", cache.environment(), *self._definition, flags, *others, encode(frame)])
         stored = cache.read(key)
-        if stored:
-            return outcome_of(_with_notes(stored, program))
-        outcome = self._by_witness(frame)
-        if self._witness and self._witness.ended:
-            return outcome
-        cache.write(key, frame_of(outcome))
-        return outcome_of(_with_notes(frame_of(outcome), program))
+        outcome = outcome_of(stored) if stored else self._by_witness(frame)
+        if not stored and self._witness and not self._witness.ended:
+            cache.write(key, frame_of(outcome))
+        return outcome if outcome.failure else replace(outcome, notes=notes_of(program))
 
     def _by_witness(self, frame: Frame) -> Outcome:
         """The outcome of a request to the witness. A witness that has ended is replaced."""
@@ -148,14 +148,3 @@ def _of_program(failure: Failure) -> Failure:
     if failure.kind in ("memory", "timeout", "processes"):
         return failure
     return Failure("refused", message=f"XLA cannot run the program that your code is traced to: {failure.message}")
-
-
-def _with_notes(frame: Frame, program: Frame) -> Frame:
-    if frame.kind != "reading":
-        return frame
-    return Frame("reading", {**frame.fields, "notes": program.fields.get("notes")}, frame.leaves)
-
-
-def _notes(untraceable: Frame) -> list[str]:
-    note = untraceable.fields.get("note")
-    return [note] if isinstance(note, str) and note else []

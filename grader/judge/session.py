@@ -141,13 +141,6 @@ class Session:
         answer = self._exchange(Frame("load", fields), "loaded")
         return answer if isinstance(answer, Failure) else None
 
-    def trace(self, variant: str, check: Check, case: Case) -> Frame | Failure:
-        """The program of a check's probe on the file loaded as `variant`, or a frame `untraceable`.
-
-        The worker gets the numbers and shapes of the case, and no element of an array.
-        """
-        return self._exchange(probe_frame(variant, check, without_arrays(case), "trace"), "program", "untraceable")
-
     def ask(self, request: Frame, *expected: str) -> Frame | Failure:
         """The answer to a request, of one of these kinds."""
         return self._exchange(request, *expected)
@@ -277,13 +270,17 @@ def measured(problem: Problem, check: Check) -> list[str]:
     return sorted({name.removeprefix(PROGRAM) for name in leaves if name.startswith(PROGRAM)})
 
 
+def notes_of(frame: Frame) -> list[str]:
+    """The notes in a worker's frame, made printable: they may come from a submission."""
+    return [printable(note)[:300] for note in _texts(frame.fields.get("notes"))]
+
+
 def outcome_of(frame: Frame) -> Outcome:
     """The outcome that a worker's frame holds. Its texts may come from a submission."""
     if frame.kind == "raised":
         return Outcome(failure=failure_from(frame.fields))
-    notes = [printable(note)[:300] for note in _texts(frame.fields.get("notes"))]
     numeric, traced = (frame.fields.get(key) is True for key in ("numeric", "traced"))
-    return Outcome(frame.leaves, notes, numeric, traced)
+    return Outcome(frame.leaves, notes_of(frame), numeric, traced)
 
 
 def run_key(check: Check) -> str:

@@ -62,7 +62,6 @@ def request(program: Frame, values: dict[str, Any], seed: int, measures: Sequenc
     scalars = {key: value for key, value in values.items() if not isinstance(value, np.ndarray)}
     case = [Leaf(CASE + key, str(x.dtype), x) for key, x in values.items() if isinstance(x, np.ndarray)]
     fields = {key: program.fields.get(key) for key in ("inputs", "outputs", "devices")}
-    scalars = {key: value for key, value in values.items() if not isinstance(value, np.ndarray)}
     more = {"scalars": scalars, "seed": seed, "measures": list(measures)}
     return Frame("run", {**fields, **more}, [*program.leaves, *case])
 

@@ -142,11 +142,7 @@ def work(sock: socket.socket, launch: Launch, runtime: ProblemRuntime, *, namesp
     _serve(sock, runtime, say)
 
 
-def _serve(
-    sock: socket.socket,
-    runtime: ProblemRuntime,
-    say: Say = lambda step, steps, loss: None,
-) -> None:
+def _serve(sock: socket.socket, runtime: ProblemRuntime, say: Say) -> None:
     """Answers requests until the other end hangs up."""
     sources = Sources()
     sys.meta_path.insert(0, sources)
@@ -175,7 +171,7 @@ def _serve(
 
 @dataclass
 class WorkerState:
-    """The files that a worker has loaded, by variant, and the requests that loaded them. A witness loads none."""
+    """The files that a worker has loaded, by variant, and the programs that it keeps. A witness loads no file."""
 
     runtime: ProblemRuntime
     sources: Sources
@@ -222,7 +218,7 @@ class WorkerState:
                 self.readings[key] = reading
         except UntraceableError as error:
             if mode == "trace":
-                return Frame("untraceable", {"note": str(error)})
+                return Frame("untraceable", {"notes": [str(error)] if str(error) else []})
             subject.eager = True
             reading = probe()
         traced = reading.program is not None

@@ -28,6 +28,7 @@ class Compiled:
     executable: Any
     devices: list[Any]
     mesh: tuple[int, ...]
+    parsed: Any  # the program as it was traced
 
     def __call__(self, arguments: list[Any]) -> list[Any]:
         """The outputs, each as one array."""
@@ -49,11 +50,6 @@ class Compiled:
             arrays = self.program.inputs if which == "parameter" else self.program.outputs
             return [jax.sharding.SingleDeviceSharding(self.devices[0])] * len(arrays)
         return stablehlo.shardings(getattr(self.executable, f"get_{which}_shardings")() or [], self.devices)
-
-    @cached_property
-    def parsed(self) -> Any:
-        """The program as it was traced."""
-        return stablehlo.parsed(self.program.module)
 
     @cached_property
     def output_shapes(self) -> list[tuple[int, ...]]:

@@ -110,7 +110,9 @@ def trace(program: Callable[..., dict[str, Any]], *args: Any) -> Program:
     if traced.jaxpr.effects:
         raise UntraceableError("it calls back into Python")
     try:
-        donating = jax.jit(main, donate_argnums=_donated(traced.jaxpr.jaxpr, names))
+        donated = _donated(traced.jaxpr.jaxpr, names)
+        # Another function would be traced again.
+        donating = jax.jit(main, donate_argnums=donated) if donated else jitted
         exported = export.export(donating, platforms=["cpu"])(*specs)
     except (ValueError, NotImplementedError) as error:
         raise UntraceableError(f"jax.export cannot export it ({str(error)[:120]})") from error

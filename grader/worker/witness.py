@@ -84,12 +84,12 @@ class Witness:
         devices = jax.devices()
         if not 1 <= program.devices <= len(devices):
             raise RefusedProgramError("its program runs on devices that do not exist")
-        wanted = stablehlo.parameters(stablehlo.parsed(program.module))
+        parsed = stablehlo.parsed(program.module)
         given = [(item.shape, stablehlo.element_type(jnp.dtype(item.dtype))) for item in program.inputs]
-        if wanted != given:  # XLA would read such an array as if it fitted
+        if stablehlo.parameters(parsed) != given:  # XLA would read such an array as if it fitted
             raise RefusedProgramError("its program does not take the arrays that it names")
         devices = devices[: program.devices]
-        return Compiled(program, stablehlo.compiled(program.module, devices), devices, self.mesh)
+        return Compiled(program, stablehlo.compiled(program.module, devices), devices, self.mesh, parsed)
 
     def _numbers(self, item: Input, case: Case, sent: Mapping[str, Any]) -> Any:
         """The array that a program takes as this input."""
