@@ -1,5 +1,6 @@
 """Probes of problem 24: initial deviations, updates by group, and the change of the logits at two widths. Runs in workers."""
 
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
@@ -17,15 +18,15 @@ WIDE = 256  # eight times the base of the cases
 
 
 def starting(subject: Subject, case: Case) -> Reading:
-    """The root mean square, here the standard deviation, of each matrix of a fresh wide model."""
+    """The root mean square, here the standard deviation, of each matrix of a fresh wide model, over four random starts."""
+
+    def variances(seed: jax.Array) -> Arrays:
+        matrices = named(nnx.state(_model(subject, case, WIDE, seed), nnx.Param), "")
+        return {path: jnp.mean(jnp.square(leaf)) for path, leaf in matrices.items() if leaf.ndim == 2}
 
     def program(seed: jax.Array) -> Arrays:
-        matrices = named(nnx.state(_model(subject, case, WIDE, seed[0]), nnx.Param), "")
-        return {
-            f"standard_deviation.{path}": jnp.sqrt(jnp.mean(jnp.square(leaf)))
-            for path, leaf in matrices.items()
-            if leaf.ndim == 2
-        }
+        every = _over_starts(subject, variances, seed)
+        return {f"standard_deviation.{path}": jnp.sqrt(jnp.mean(values)) for path, values in every.items()}
 
     return subject.run(program, case, given(case, "seed"))
 
@@ -81,8 +82,15 @@ def _change(subject: Subject, case: Case, width: int, seed: jax.Array, token_ids
             optimizer.update(model, nnx.grad(loss)(model))
         return jnp.sqrt(jnp.mean((model(token_ids) - before) ** 2))
 
+    return jnp.mean(_over_starts(subject, change, seed))
+
+
+def _over_starts(subject: Subject, one: Callable[[jax.Array], Any], seed: jax.Array) -> Any:
+    """What `one` returns for each of four random starts, stacked."""
     starts = seed[0] + jnp.arange(4, dtype=seed.dtype)
-    return jnp.mean(jnp.stack([change(start) for start in starts]) if subject.eager else jax.lax.map(change, starts))
+    if subject.eager:
+        return jax.tree.map(lambda *values: jnp.stack(values), *(one(start) for start in starts))
+    return jax.lax.map(one, starts)
 
 
 def _model(subject: Subject, case: Case, width: int, seed: jax.Array) -> nnx.Module:

@@ -47,7 +47,7 @@ PROBLEM = Problem(
     checks=(
         exact("pieces made by you", 1, "belonging", "pieces", cases="known", words=ORIGINS),
         exact(
-            "model does not look ahead", 1, "assembled", "looks_ahead", cases="short", words=YES, traced=True, read=True,
+            "model does not look ahead", 1, "assembled", "looks_ahead", cases="run", words=YES, traced=True, read=True,
             advice="The logits change when a later token does. In training the model then copies the token that it should "
             "predict; when it tells a story, there is no later token to copy.",
         ),
