@@ -28,6 +28,10 @@ Probe = Callable[[Check, Case], Outcome]
 CasesByGroup = dict[str, list[Case]]
 
 
+def ignore(_: CheckResult) -> None:
+    """Does nothing with the result of a check."""
+
+
 @dataclass(frozen=True)
 class GradeOptions:
     """How to grade a submission.
@@ -35,7 +39,7 @@ class GradeOptions:
     `timeout` is the total time limit of the submission's own code, in seconds; None means the problem's. Callers that grade
     several submissions share `reference` and `cases` between them; `cases` must be those of `seed`. `grade_imports` also
     grades the course modules that a failing file imports, and `shrink` searches for the smallest failing case. `say` receives
-    progress.
+    progress, and `on_check` the result of each check as soon as it is known.
     """
 
     seed: int = 0
@@ -45,6 +49,7 @@ class GradeOptions:
     grade_imports: bool = True
     shrink: bool = True
     say: Say = lambda text: None
+    on_check: Callable[[CheckResult], None] = ignore
 
 
 @dataclass
@@ -196,7 +201,7 @@ def grade(
         cases = options.cases or cases_.draw_all(problem, options.seed)
         comparison = Comparison(problem, reference, examiner.probe, options.seed, cases)
         failure = _load(examiner, submission, comparison)
-        results = _run(comparison, failure)
+        results = _run(comparison, failure, options.on_check)
         results, misconception, faulty = _explain(comparison, results, failure, options)
         frames = _frames(comparison, failure)
     finally:
@@ -226,11 +231,14 @@ def _load(examiner: Examiner, submission: Submission, comparison: Comparison) ->
     return failure
 
 
-def _run(comparison: Comparison, failure: Failure | None) -> list[CheckResult]:
+def _run(comparison: Comparison, failure: Failure | None, on_check: Callable[[CheckResult], None]) -> list[CheckResult]:
     """The result of every check; all of them fail if the file could not be loaded."""
-    if failure is None:
-        return comparison.results()
-    return [CheckResult(check, failure.verdict, failure.sentence()) for check in comparison.problem.checks]
+    results = []
+    for check in comparison.problem.checks:
+        sentence = failure.sentence() if failure else ""
+        results.append(CheckResult(check, failure.verdict, sentence) if failure else comparison.judge(check))
+        on_check(results[-1])
+    return results
 
 
 def _explain(
