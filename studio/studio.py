@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import threading
 from collections.abc import AsyncIterator
 from pathlib import Path
 
@@ -29,6 +30,7 @@ class Studio:
         self.events = Events()
         self.history = History(space.folder)
         self.grading = Grading(space, self.history, self.events)
+        self._saving = threading.Lock()
 
     @contextlib.asynccontextmanager
     async def running(self) -> AsyncIterator[None]:
@@ -48,7 +50,8 @@ class Studio:
 
     def save(self, problem: Problem, text: str, base: str) -> attempt_files.AttemptFile:
         """Writes the learner's file, keeps its text and grades it. Raises ConflictError and UsageError."""
-        file = attempt_files.save(self.space, problem, text, base)
+        with self._saving:
+            file = attempt_files.save(self.space, problem, text, base)
         self.history.keep(problem.name, file.text)
         self.grading.request(problem)
         return file

@@ -93,7 +93,7 @@ def _path(start: Node, end: Node) -> str:
     if y1 == y2 and x2 - x1 == 1:
         return f"M{x1} {y1}H{x2}"
     if y1 == y2:  # over the heads of those between
-        return f"M{x1} {y1}C{x1} {y1 - 0.75} {x2} {y1 - 0.75} {x2} {y2}"
+        return f"M{x1} {y1}C{x1} {y1 - 0.6} {x2} {y1 - 0.6} {x2} {y2}"
     middle = (y1 + y2) / 2
     return f"M{x1} {y1}C{x1} {middle} {x2} {middle} {x2} {y2}"
 

@@ -12,6 +12,7 @@ const filename = $("tab-file").textContent;
 
 const DRAFT = `draft-${state.label}`;
 let base = { text: state.text, digest: state.digest }; // the file, as this page last knew it
+let seen = state.digest; // the hash of the file on disk, as the studio last told
 let saving = false;
 let drafting;
 
@@ -32,6 +33,7 @@ function keepDraft() {
 
 function isNow(file) {
   base = file;
+  seen = file.digest;
   changed();
 }
 
@@ -42,13 +44,16 @@ async function save() {
   $("saved").textContent = "saving";
   const { status, body } = await send(`${at}/file`, "PUT", { text, base: base.digest });
   saving = false;
+  const changedMeanwhile = seen !== base.digest && seen !== body.digest;
   if (status === 200) isNow(body);
   else if (status === 409) resolve(body);
   else changed();
+  if (changedMeanwhile) onFile({});
   if (status !== 200 && status !== 409) $("saved").textContent = status ? body.error : "unsaved: the studio does not answer";
 }
 
 async function onFile({ digest }) {
+  seen = digest;
   if (digest === base.digest || saving) return;
   const { status, body } = await send(`${at}/file`);
   if (status !== 200 || saving) return;

@@ -40,7 +40,8 @@ const look = EditorView.theme({
   ".cm-changedLine, .cm-insertedLine": { backgroundColor: "var(--inserted)" },
   "&.cm-merge-a .cm-changedLine, .cm-deletedChunk": { backgroundColor: "var(--deleted)" },
   ".cm-changedText, &.cm-merge-a .cm-changedText, .cm-deletedChunk .cm-deletedText": { background: "none", textDecoration: "underline" },
-  ".cm-collapsedLines": { background: "var(--raised)", color: "var(--muted)" },
+  ".cm-changedLineGutter": { background: "var(--accent)" },
+  "&.cm-merge-a .cm-changedLineGutter, .cm-deletedLineGutter": { background: "var(--wrong)" },
 });
 
 function shared(label) {
@@ -98,19 +99,17 @@ export function markLines(view, marks) {
 
 /** Two texts side by side. With `edits`, the right one can be edited and takes over parts of the left one. */
 export function sideBySide(parent, left, right, { edits = false, labels }) {
-  const merge = new MergeView({
+  return new MergeView({
     parent,
     a: { doc: left, extensions: [shared(labels[0]), fixed] },
     b: { doc: right, extensions: [shared(labels[1]), edits ? keymap.of([indentWithTab]) : fixed] },
     revertControls: edits ? "a-to-b" : undefined,
-    collapseUnchanged: edits ? undefined : { margin: 4, minSize: 8 },
     gutter: true,
   });
-  return merge;
 }
 
 /** One text, with what was removed from another one shown in it. */
 export function unified(parent, before, after, label) {
-  const merge = unifiedMergeView({ original: before, mergeControls: false, collapseUnchanged: { margin: 3, minSize: 8 } });
+  const merge = unifiedMergeView({ original: before, mergeControls: false });
   return new EditorView({ parent, state: EditorState.create({ doc: after, extensions: [shared(label), fixed, merge] }) });
 }
