@@ -1,7 +1,6 @@
 """The command group of both programs: it reports every error in one sentence."""
 
 import os
-import signal
 import sys
 from typing import Any
 
@@ -11,8 +10,7 @@ from commandline import terminal
 from commandline.errors import CommandError
 from commandline.invocation import as_typed, command
 from commandline.spelling import nearest
-
-INTERRUPTED = 128 + signal.SIGINT  # the exit code, as shells have it
+from commandline.start import INTERRUPTED, say_interrupted
 
 
 class Commands(click.Group):
@@ -37,7 +35,7 @@ class Commands(click.Group):
         try:
             return super().invoke(ctx)
         except (KeyboardInterrupt, click.Abort):
-            click.echo("\nInterrupted." if sys.stderr.isatty() else "Interrupted.", err=True)
+            say_interrupted()
             ctx.exit(INTERRUPTED)
 
     def main(self, *args: Any, **kwargs: Any) -> Any:

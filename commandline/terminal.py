@@ -16,7 +16,7 @@ from commandline.invocation import as_typed
 NARROWEST, WIDEST = 60, 120  # columns; longer lines are hard to read, shorter ones leave no room for numbers
 PLAIN = 80  # columns, where the output is not a terminal
 _PAGER_OPTIONS = "-FRX"  # of `less`: a text that fits on the screen is printed, and stays there
-_CODE = re.compile(r"`[^`\n]{1,40}`")
+_CODE = re.compile(r"`[^`\n]{1,60}`")
 
 
 def width(stream: TextIO | None = None) -> int:

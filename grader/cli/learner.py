@@ -210,7 +210,7 @@ def _laid_out(markdown: str) -> str:
     console = Console(file=io.StringIO(), width=columns, force_terminal=terminal.has_colors())
     with console.capture() as capture:
         console.print(Markdown(text, code_theme="ansi_dark"))
-    return capture.get()
+    return "\n".join(line.rstrip() for line in capture.get().split("\n"))
 
 
 @main.command()

@@ -16,14 +16,22 @@ _UPRIGHT = {"text", "operatorname"}
 _SUPERSCRIPTS = dict(zip("0123456789+-=nijkT⊤", "⁰¹²³⁴⁵⁶⁷⁸⁹⁺⁻⁼ⁿⁱʲᵏᵀᵀ", strict=True))
 _SUBSCRIPTS = dict(zip("0123456789+-=aehijklmnoprstuvx", "₀₁₂₃₄₅₆₇₈₉₊₋₌ₐₑₕᵢⱼₖₗₘₙₒₚᵣₛₜᵤᵥₓ", strict=True))
 _LONGEST_SCRIPT = 3  # characters; longer scripts are hard to read as small letters
+_LONGEST_LINE = 72  # columns, as for the drawings of the pages
 _ENDS_QUOTIENT = {"+", "-", "=", ")", "]", "}", ",", "\\right", "\\qquad", ""}
 
 
 def as_text(latex: str) -> str:
-    """One formula as a line of text. A fraction becomes a quotient with the parentheses that it then needs."""
+    """One formula as a line of text, or as two if it is long.
+
+    A fraction becomes a quotient, with the parentheses that it then needs.
+    """
     text = unicodedata.normalize("NFC", _sequence(deque(_TOKEN.findall(latex))))
     text = re.sub(r"(?<=[(\[]) +| +(?=[)\]])", "", re.sub(" +", " ", text))
-    return re.sub(" ?\0 ?", "    ", text).strip()
+    text = re.sub(" ?\0 ?", "    ", text).strip()
+    above, slash, below = text.rpartition(" / ")
+    if len(text) <= _LONGEST_LINE or not slash:
+        return text
+    return f"{above}\n{' ' * (above.find('= ') + 2)}/ {below}"
 
 
 def blocks_as_text(markdown: str) -> str:
