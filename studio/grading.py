@@ -10,14 +10,16 @@ import click
 from commandline.errors import CommandError
 from grader.course.workspace import Workspace
 from grader.isolation import scratch
-from grader.isolation.sandbox import ForkServer
 from grader.judge import judge, submission
 from grader.judge.verdict import CheckResult, Report, Verdict
 from grader.problem import Problem
 from grader.report import terminal
+from grader.resident.resident import Resident
 from studio import attempt_files
 from studio.events import Events
 from studio.history import History
+
+_LONGEST_END = 3.0  # seconds
 
 
 class Grading:
@@ -31,10 +33,11 @@ class Grading:
         self._queue: queue.SimpleQueue[Problem | None] = queue.SimpleQueue()
         self._waiting: set[str] = set()
         self._lock = threading.Lock()
+        self.remembering = threading.Lock()  # held while the progress is read and written again
         self._graded: dict[str, dict[str, str]] = {}
         self._verdicts: dict[str, dict[str, Any]] = {}
         self._now: dict[str, list[dict[str, Any]]] = {}
-        self._fork_server = ForkServer()
+        self._resident = Resident()
         self._thread = threading.Thread(target=self._run, daemon=True, name="grading")
         self._thread.start()
 
@@ -60,11 +63,16 @@ class Grading:
         with self._lock:
             return self._graded.get(problem.name) == sources
 
+    def prepare(self, problem: Problem) -> None:
+        """Starts what grading this problem will need."""
+        self._resident.prepare(problem)
+
     def close(self) -> None:
-        """Ends the grading that runs, and all its processes."""
+        """Ends all processes. A grading that takes long is not waited for: its processes end with this one."""
         self._queue.put(None)
-        self._fork_server.close()
-        self._thread.join(timeout=3)
+        closing = threading.Thread(target=self._resident.close, daemon=True)
+        closing.start()
+        closing.join(_LONGEST_END)
         scratch.leave()
 
     def _run(self) -> None:
@@ -84,12 +92,14 @@ class Grading:
 
     def _grade(self, problem: Problem) -> dict[str, Any]:
         """Grades a problem's file and remembers the verdict."""
+        digest = self._space.digest(problem)
         report, text = self._report(problem)
         cause = report.misconception.name if report.misconception else ""
         if text is not None:
             attempt = self._history.keep(problem.name, text)
             self._history.grade(attempt, str(report.verdict), report.score, problem.points, cause)
-        self._space.remember(problem, verdict=str(report.verdict), score=report.score)
+        with self.remembering:
+            self._space.remember(problem, verdict=str(report.verdict), score=report.score, digest=digest)
         return encode(report)
 
     def _report(self, problem: Problem) -> tuple[Report, str | None]:
@@ -112,7 +122,7 @@ class Grading:
             self._events.publish(problem.name, "progress", words=words)
 
         options = judge.GradeOptions(on_check=on_check, say=say)
-        return judge.grade(problem, source, self._fork_server, options), text
+        return self._resident.grade(problem, source, options), text
 
 
 def encode_check(result: CheckResult) -> dict[str, Any]:

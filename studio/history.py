@@ -100,13 +100,6 @@ class History:
             ).fetchone()
         return zlib.decompress(row[0]).decode() if row else None
 
-    def latest(self) -> dict[str, tuple[str, int]]:
-        """The verdict and the score of the last graded attempt, by problem."""
-        last = "select max(id) from attempt where verdict != '' group by problem"
-        query = f"select problem, verdict, score from attempt where id in ({last})"  # noqa: S608  two constants
-        with self._lock:
-            return {row[0]: (row[1], row[2]) for row in self._db.execute(query)}
-
     def spend(self, problem: str, seconds: float) -> None:
         """Adds time to today's."""
         with self._lock:

@@ -1,13 +1,13 @@
 """Grades one submission: sends cases to its worker and to the reference, and compares the numbers that come back."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from time import monotonic
 
 from grader.course import cases as cases_
 from grader.course import catalog
 from grader.course.catalog import Misconception
-from grader.isolation.sandbox import ForkServer
+from grader.isolation.sandbox import Workers
 from grader.judge import diagnose, fault, recorded
 from grader.judge import submission as submission_
 from grader.judge.diagnose import Evidence
@@ -28,10 +28,6 @@ Probe = Callable[[Check, Case], Outcome]
 CasesByGroup = dict[str, list[Case]]
 
 
-def ignore(_: CheckResult) -> None:
-    """Does nothing with the result of a check."""
-
-
 @dataclass(frozen=True)
 class GradeOptions:
     """How to grade a submission.
@@ -39,7 +35,7 @@ class GradeOptions:
     `timeout` is the total time limit of the submission's own code, in seconds; None means the problem's. Callers that grade
     several submissions share `reference` and `cases` between them; `cases` must be those of `seed`. `grade_imports` also
     grades the course modules that a failing file imports, and `shrink` searches for the smallest failing case. `say` receives
-    progress, and `on_check` the result of each check as soon as it is known.
+    progress, and `on_check` each result as soon as it is known: its failing case may not be the smallest yet.
     """
 
     seed: int = 0
@@ -49,7 +45,7 @@ class GradeOptions:
     grade_imports: bool = True
     shrink: bool = True
     say: Say = lambda text: None
-    on_check: Callable[[CheckResult], None] = ignore
+    on_check: Callable[[CheckResult], None] = lambda result: None
 
 
 @dataclass
@@ -187,7 +183,7 @@ class Comparison:
 
 
 def grade(
-    problem: Problem, submission: Submission, fork_server: ForkServer, options: GradeOptions | None = None
+    problem: Problem, submission: Submission, fork_server: Workers, options: GradeOptions | None = None
 ) -> Report:
     """Grades a submission in a worker of its own: loads it, runs the checks, explains the first failure.
 
@@ -201,7 +197,7 @@ def grade(
         cases = options.cases or cases_.draw_all(problem, options.seed)
         comparison = Comparison(problem, reference, examiner.probe, options.seed, cases)
         failure = _load(examiner, submission, comparison)
-        results = _run(comparison, failure, options.on_check)
+        results = list(_run(comparison, failure, options))
         results, misconception, faulty = _explain(comparison, results, failure, options)
         frames = _frames(comparison, failure)
     finally:
@@ -231,14 +227,13 @@ def _load(examiner: Examiner, submission: Submission, comparison: Comparison) ->
     return failure
 
 
-def _run(comparison: Comparison, failure: Failure | None, on_check: Callable[[CheckResult], None]) -> list[CheckResult]:
+def _run(comparison: Comparison, failure: Failure | None, options: GradeOptions) -> Iterator[CheckResult]:
     """The result of every check; all of them fail if the file could not be loaded."""
-    results = []
     for check in comparison.problem.checks:
-        sentence = failure.sentence() if failure else ""
-        results.append(CheckResult(check, failure.verdict, sentence) if failure else comparison.judge(check))
-        on_check(results[-1])
-    return results
+        failed = failure and CheckResult(check, failure.verdict, failure.sentence())
+        result = failed or comparison.judge(check)
+        options.on_check(result)
+        yield result
 
 
 def _explain(
@@ -272,7 +267,7 @@ def _frames(comparison: Comparison, failure: Failure | None) -> str:
 
 
 def _earlier_failure(
-    problem: Problem, submission: Submission, fork_server: ForkServer, verdict: Verdict, options: GradeOptions
+    problem: Problem, submission: Submission, fork_server: Workers, verdict: Verdict, options: GradeOptions
 ) -> Report | None:
     """The report on the first imported course module, by number, that fails its own checks.
 

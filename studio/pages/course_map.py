@@ -8,7 +8,7 @@ from starlette.routing import Route
 
 from commandline.text import counted
 from grader.course import catalog
-from grader.course.workspace import Progress
+from grader.course.workspace import Progress, Standing
 from grader.problem import Problem
 from studio.studio import Studio
 from studio.view import render
@@ -16,25 +16,29 @@ from studio.view import render
 
 @dataclass(frozen=True)
 class Node:
-    """A problem on the map. `state` is passed, begun or empty; `now` are the points of the last grading."""
+    """A problem on the map, in a row for each part, and what is known of the learner's work on it."""
 
     problem: Problem
     row: int
     column: int
-    state: str
-    now: int
+    standing: Standing
     best: int
     is_next: bool
 
     @property
+    def kind(self) -> str:
+        """How the map draws it."""
+        return "passed" if self.standing.passed else "begun" if self.standing.state not in ("", "not attempted") else ""
+
+    @property
     def words(self) -> str:
-        """The state in words."""
-        points = f"{self.best} of {counted(self.problem.points, 'point')}"
-        if self.state == "passed" and self.now < self.best:
-            return f"passed, {points}; now {self.now}"
-        if self.state:
-            return f"{self.state}, {points}"
-        return counted(self.problem.points, "point")
+        """Where the learner stands: points now, and the best if they are more."""
+        state, now, _ = self.standing
+        most = counted(self.problem.points, "point")
+        if not self.kind:
+            return most
+        best = f", best {self.best}" if self.best > now else ""
+        return f"{state}, {now} of {most}{best}"
 
 
 def course_map(request: Request) -> Response:
@@ -55,20 +59,17 @@ def course_map(request: Request) -> Response:
 
 
 def _nodes(studio: Studio) -> list[Node]:
-    progress, latest = studio.space.progress(), studio.history.latest()
-    problems = catalog.problems()
-    rows = {problem.name: progress.get(problem.name, Progress()) for problem in problems}
-    next_problem = next((problem for problem in problems if rows[problem.name].verdict != "PASS"), None)
+    progress, problems = studio.space.progress(), catalog.problems()
+    standings = {problem.name: studio.space.standing(problem) for problem in problems}
+    next_problem = next((problem for problem in problems if not standings[problem.name].passed), None)
     nodes = list[Node]()
-    places: dict[str, int] = {}
+    columns: dict[str, int] = {}
     for problem in problems:
         part = catalog.part_of(problem)
-        column = places[part] = places.get(part, -1) + 1
-        row = rows[problem.name]
-        begun = row.verdict not in ("", "NOT ATTEMPTED") or row.hints or row.given_up
-        state = "passed" if row.verdict == "PASS" else "begun" if begun else ""
-        now = latest.get(problem.name, ("", row.score))[1]
-        nodes.append(Node(problem, len(places) - 1, column, state, now, row.score, problem is next_problem))
+        column = columns[part] = columns.get(part, -1) + 1
+        best = progress.get(problem.name, Progress()).score
+        is_next = problem is next_problem
+        nodes.append(Node(problem, len(columns) - 1, column, standings[problem.name], best, is_next))
     return nodes
 
 
@@ -100,7 +101,7 @@ def _path(start: Node, end: Node) -> str:
 
 def _facts(studio: Studio, nodes: list[Node]) -> list[str]:
     """How far the learner is, in a few words each."""
-    passed = sum(node.state == "passed" for node in nodes)
+    passed = sum(node.standing.passed for node in nodes)
     facts = [
         f"{passed} of {counted(len(nodes), 'problem')} passed",
         f"{sum(node.best for node in nodes)} of {sum(node.problem.points for node in nodes)} points",

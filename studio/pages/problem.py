@@ -33,6 +33,7 @@ def problem_page(request: Request) -> Response:
         state = {"text": file.text, "digest": file.digest, "refused": ""}
     except UsageError as error:
         state = {"text": "", "digest": "", "refused": str(error)}
+    studio.grading.prepare(problem)
     hints = page.hints(problem)
     values = {
         "problem": problem,
@@ -85,8 +86,9 @@ def hint(request: Request) -> Response:
     """The next hint, and remembers that it was shown."""
     studio, problem = _of(request)
     hints = page.hints(problem)
-    number = min(_progress(studio, problem).hints + 1, len(hints))
-    studio.space.remember(problem, hints=number)
+    with studio.grading.remembering:
+        number = min(_progress(studio, problem).hints + 1, len(hints))
+        studio.space.remember(problem, hints=number)
     return JSONResponse({"html": to_html(hints[number - 1]), "number": number, "left": len(hints) - number})
 
 
