@@ -34,11 +34,10 @@ class Node:
     def words(self) -> str:
         """Where the learner stands: points now, and the best if they are more."""
         state, now, _ = self.standing
-        most = counted(self.problem.points, "point")
         if not self.kind:
-            return most
+            return counted(self.problem.points, "point")
         best = f", best {self.best}" if self.best > now else ""
-        return f"{state}, {now} of {most}{best}"
+        return f"{state}, {now} of {self.problem.points}{best}"
 
 
 def course_map(request: Request) -> Response:

@@ -40,8 +40,8 @@ const look = EditorView.theme({
   ".cm-changedLine, .cm-insertedLine": { backgroundColor: "var(--inserted)" },
   "&.cm-merge-a .cm-changedLine, .cm-deletedChunk": { backgroundColor: "var(--deleted)" },
   ".cm-changedText, &.cm-merge-a .cm-changedText, .cm-deletedChunk .cm-deletedText": { background: "none", textDecoration: "underline" },
-  ".cm-changedLineGutter": { background: "var(--accent)" },
-  "&.cm-merge-a .cm-changedLineGutter, .cm-deletedLineGutter": { background: "var(--wrong)" },
+  "&.cm-merge-b .cm-changedLineGutter": { background: "var(--accent)" },
+  "&.cm-merge-a .cm-changedLineGutter, & .cm-deletedLineGutter": { background: "var(--wrong)" },
 });
 
 function shared(label) {
