@@ -1,5 +1,5 @@
 // The parts of CodeMirror 6 that the studio uses, under the names that studio.js imports.
-import { indentWithTab } from "@codemirror/commands";
+import { indentWithTab, isolateHistory } from "@codemirror/commands";
 import { python } from "@codemirror/lang-python";
 import { HighlightStyle, indentUnit, syntaxHighlighting } from "@codemirror/language";
 import { lintGutter, setDiagnostics } from "@codemirror/lint";
@@ -16,6 +16,7 @@ export {
   HighlightStyle,
   indentUnit,
   indentWithTab,
+  isolateHistory,
   keymap,
   lintGutter,
   MergeView,

@@ -7,6 +7,7 @@ import {
   HighlightStyle,
   indentUnit,
   indentWithTab,
+  isolateHistory,
   keymap,
   lintGutter,
   MergeView,
@@ -76,7 +77,8 @@ export function replaceText(view, text) {
   while (from < old.length && from < text.length && old[from] === text[from]) from += 1;
   let end = 0;
   while (end < old.length - from && end < text.length - from && old[old.length - 1 - end] === text[text.length - 1 - end]) end += 1;
-  view.dispatch({ changes: { from, to: old.length - end, insert: text.slice(from, text.length - end) } });
+  const changes = { from, to: old.length - end, insert: text.slice(from, text.length - end) };
+  view.dispatch({ changes, annotations: isolateHistory.of("full") });
 }
 
 /** Puts the cursor at a line, in view. */
