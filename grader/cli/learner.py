@@ -113,7 +113,7 @@ def problem_(
 
             seed = read_seed(seed_file)
         # With secret cases, nothing that comes from the file's process is shown before the report is redacted.
-        report = _grade(problem, file, seed, timeout, shows_progress=problem.long_runs and not seed_file)
+        report = _grade(problem, file, seed, timeout, show=not seed_file)
     except CommandError as error:
         if as_json:
             from grader.report import json as report_json
@@ -144,9 +144,10 @@ def problem_(
     os._exit(0 if report.verdict == "PASS" else 1)
 
 
-def _grade(problem: Any, file: Path, seed: int, timeout: float | None, *, shows_progress: bool) -> Any:
+def _grade(problem: Any, file: Path, seed: int, timeout: float | None, *, show: bool) -> Any:
     from grader.judge import recorded, submission
 
+    shows_progress = show and problem.long_runs
     recorded.check_gradable(problem)
     try:
         source = submission.read(problem, file)
@@ -162,7 +163,7 @@ def _grade(problem: Any, file: Path, seed: int, timeout: float | None, *, shows_
     try:
         from grader.judge import judge
 
-        options = judge.GradeOptions(seed=seed, timeout=timeout)
+        options = judge.GradeOptions(seed=seed, timeout=timeout, show=show)
         if shows_progress:
             options = replace(options, say=_show_progress)
         return judge.grade(problem, source, fork_server, options)
