@@ -7,33 +7,32 @@ from typing import Literal
 import numpy as np
 
 from grader.problem import PROGRAM, Case, Check, Tolerance
-from grader.wire.compare import Index, Leaf, Mismatch, Values, errors, select, values
+from grader.wire.compare import Index, Leaf, Mismatch, Values, errors, mismatches, select, values
 
 MOST_LEAVES = 200
 MOST_VALUES = 1 << 14  # of one leaf; a larger one is cut to a window around its first wrong value
 WIDEST = 32  # values along each axis of such a window
 _SAME = Tolerance(rtol=1e-4, atol=1e-4)  # as `diagnose` compares a misconception with a submission
+_NOTHING = Leaf("", "", np.zeros(()))
 
 
 @dataclass(frozen=True, eq=False)
 class ComparedLeaf:
     """One leaf of a check: the expected array, the submission's, and that of the named misconception.
 
-    A side is None where the leaf does not exist. `wrong` marks the values outside of the tolerance; it is None if the two arrays
-    cannot be compared value by value. `start` is the index of the first value that is kept, and `shape` that of the whole leaf.
+    A side is None where the leaf does not exist. `mismatch` is None if the leaf is right. `wrong` marks the values outside of
+    the tolerance; it is None if the two arrays cannot be compared value by value. `start` is the index of the first value that
+    is kept, and `shape` that of the whole leaf.
     """
 
     path: str
     expected: Leaf | None
     got: Leaf | None
     idea: Leaf | None
+    mismatch: Mismatch | None
     wrong: Values | None
     start: Index
     shape: tuple[int, ...]
-
-    @property
-    def is_right(self) -> bool:
-        return self.wrong is not None and not self.wrong.any()
 
     @property
     def is_whole(self) -> bool:
@@ -110,10 +109,16 @@ def compared(
     """The leaves of a check. `sides` are those of the reference, the submission and the misconception."""
     selected = [_selected(check, mismatch, side) for side in sides]
     expected, got, idea = ({leaf.path: leaf for leaf in leaves} for leaves in selected)
-    return [
-        _compared(path, expected.get(path), got.get(path), idea.get(path), check, tolerance)
-        for path in {**expected, **got}
-    ]
+    differences = {item.path: item for item in mismatches(selected[0], selected[1], tolerance, check.compare)}
+    leaves = []
+    for path in {**expected, **got}:
+        want, have, difference = expected.get(path), got.get(path), differences.get(path)
+        shape, wrong = (want or have or _NOTHING).shape, None
+        if want is not None and have is not None and (difference is None or difference.kind == "value"):
+            wrong = np.asarray(errors(want, have, tolerance, check.compare) > 1)
+        leaf = ComparedLeaf(path, want, have, idea.get(path), difference, wrong, (0,) * len(shape), shape)
+        leaves.append(leaf.window([WIDEST] * len(shape)) if np.prod(shape) > MOST_VALUES else leaf)
+    return leaves
 
 
 def _selected(check: Check, mismatch: Mismatch | None, leaves: Sequence[Leaf]) -> list[Leaf]:
@@ -122,13 +127,3 @@ def _selected(check: Check, mismatch: Mismatch | None, leaves: Sequence[Leaf]) -
     if check.measures and mismatch and PROGRAM + mismatch.path not in {leaf.path for leaf in selected}:
         return values(leaves)
     return [replace(leaf, path=leaf.path.removeprefix(PROGRAM)) for leaf in selected]
-
-
-def _compared(
-    path: str, expected: Leaf | None, got: Leaf | None, idea: Leaf | None, check: Check, tolerance: Tolerance
-) -> ComparedLeaf:
-    wrong, shape = None, (expected or got or Leaf(path, "", np.zeros(()))).shape
-    if expected is not None and got is not None and expected.shape == got.shape:
-        wrong = np.asarray(errors(expected, got, tolerance, check.compare) > 1)
-    leaf = ComparedLeaf(path, expected, got, idea, wrong, (0,) * len(shape), shape)
-    return leaf.window([WIDEST] * len(shape)) if np.prod(shape) > MOST_VALUES else leaf

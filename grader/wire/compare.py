@@ -134,8 +134,8 @@ def _compare_leaf(expected: Leaf, got: Leaf, tolerance: Tolerance, how: Compare)
     first = tuple(int(i) for i in np.argwhere(wrong)[0]) if wrong.ndim else ()
     want, have = expected.values[first], got.values[first]
     # A sum that cancels to -2e-8 is 0 up to rounding: its digits say nothing.
-    is_zero = np.isfinite(want) and abs(_wide(want)) <= _zero(expected, tolerance)
-    shown, off = "0" if is_zero else _show(want), float(abs(_wide(have) - _wide(want)))
+    shown = "0" if abs(_wide(want)) <= tolerance.atol else _show(want)
+    off = float(abs(_wide(have) - _wide(want)))
     if how == "at_most":
         shown, off = _bound(want, tolerance), math.inf
     return Mismatch(
@@ -156,22 +156,15 @@ def errors(expected: Leaf, got: Leaf, tolerance: Tolerance, how: Compare = "clos
             off = np.maximum(have - want, 0)
             allowed = tolerance.atol + tolerance.rtol * np.abs(want)
         else:
+            finite = want[np.isfinite(want)]
+            size = float(np.sqrt(np.mean(np.abs(finite) ** 2))) if finite.size else 0.0
             off = np.abs(have - want)
-            allowed = _zero(expected, tolerance) + tolerance.rtol * np.abs(want)
+            allowed = tolerance.atol * max(1.0, size) + tolerance.rtol * np.abs(want)
         units = np.where(off == 0, 0.0, off / allowed)
         units = np.where(np.isfinite(want) & np.isfinite(have), units, np.inf)
         same = (want == have) | (np.isnan(want) & np.isnan(have))
     result: Values = np.where(same, 0.0, units)
     return result
-
-
-def _zero(expected: Leaf, tolerance: Tolerance) -> float:
-    """The absolute part of the tolerance: what counts as 0 in this leaf."""
-    want = _wide(expected.values)
-    finite = want[np.isfinite(want)]
-    with np.errstate(all="ignore"):
-        size = float(np.sqrt(np.mean(np.abs(finite) ** 2))) if finite.size else 0.0
-    return tolerance.atol * max(1.0, size)
 
 
 def error(expected: Sequence[Leaf], got: Sequence[Leaf], tolerance: Tolerance, how: Compare = "close") -> float:
