@@ -125,7 +125,7 @@ def problem_(
 
             seed = read_seed(seed_file)
         digest = space.digest(problem)
-        report = _grade(problem, file, seed, timeout, secret=seed_file is not None)
+        report = _grade(problem, file, seed, timeout, show=not seed_file)
     except CommandError as error:
         if as_json:
             from grader.report import json as report_json
@@ -156,7 +156,7 @@ def problem_(
     os._exit(0 if report.verdict == "PASS" else 1)
 
 
-def _grade(problem: Any, file: Path, seed: int, timeout: float | None, *, secret: bool) -> Any:
+def _grade(problem: Any, file: Path, seed: int, timeout: float | None, *, show: bool) -> Any:
     from grader.judge import recorded, submission
 
     recorded.check_gradable(problem)
@@ -172,12 +172,12 @@ def _grade(problem: Any, file: Path, seed: int, timeout: float | None, *, secret
 
     fork_server = ForkServer()  # started before the judge's own imports, because its imports take longest
     try:
-        with working(f"grading problem {problem.label}", lines=problem.long_runs and not secret) as say:
+        with working(f"grading problem {problem.label}", lines=problem.long_runs and show) as say:
             from grader.judge import judge
 
-            options = judge.GradeOptions(seed=seed, timeout=timeout)
+            options = judge.GradeOptions(seed=seed, timeout=timeout, show=show)
             # With secret cases, nothing that comes from the file's process is shown before the report is redacted.
-            return judge.grade(problem, source, fork_server, options if secret else replace(options, say=say))
+            return judge.grade(problem, source, fork_server, replace(options, say=say) if show else options)
     finally:
         fork_server.close()
         scratch.leave()

@@ -211,6 +211,10 @@ class WorkerState:
         subject = self.subjects[fields["variant"]]
         subject.received = unpacked(request.leaves)
         probe = functools.partial(self.runtime.probes[fields["probe"]], subject, case, **fields["options"])
+        if mode in ("eager", "until_nan"):
+            subject.eager = True
+            with jax.disable_jit(), jax.debug_nans(mode == "until_nan"):
+                return Frame("reading", leaves=to_leaves(probe().arrays))
         try:
             if mode == "run" or hasattr(probe.func, "eager"):
                 raise UntraceableError("")
