@@ -147,7 +147,9 @@ class Drawing:
             else:
                 for line in lines:
                     if line.width > shape.width - 6:
-                        raise DrawingError(f"{line.text!r} takes {line.width:.0f} pixels; {name} is {shape.width:g} wide.")
+                        raise DrawingError(
+                            f"{line.text!r} takes {line.width:.0f} pixels; {name} is {shape.width:g} wide."
+                        )
                 self.block(lines, x, y)
         else:
             raise DrawingError(f"there is no command {command!r}.")
@@ -174,7 +176,9 @@ class Drawing:
         for number, line in enumerate(lines):
             left = x - line.width * {"start": 0, "middle": 0.5, "end": 1}[anchor]
             if left < 0 or left + line.width > self.width:
-                raise DrawingError(f"{line.text!r} reaches from {left:.0f} to {left + line.width:.0f} of {self.width:g}.")
+                raise DrawingError(
+                    f"{line.text!r} reaches from {left:.0f} to {left + line.width:.0f} of {self.width:g}."
+                )
             self.parts.append(line.svg(x, top + number * LINE_HEIGHT, anchor))
 
     def arrow(self, words: list[str], texts: list[str]) -> None:
@@ -192,7 +196,9 @@ class Drawing:
 
     def label(self, lines: list[Words], points: list[Point], flags: set[str]) -> None:
         """The text of an arrow, beside the middle of its longest segment."""
-        (x1, y1), (x2, y2) = max(zip(points, points[1:], strict=False), key=lambda ab: abs(ab[0][0] - ab[1][0]) + abs(ab[0][1] - ab[1][1]))
+        (x1, y1), (x2, y2) = max(
+            zip(points, points[1:], strict=False), key=lambda ab: abs(ab[0][0] - ab[1][0]) + abs(ab[0][1] - ab[1][1])
+        )
         x, y = (x1 + x2) / 2, (y1 + y2) / 2
         away = 11 + (len(lines) - 1) * LINE_HEIGHT / 2
         if "left" in flags:

@@ -11,7 +11,7 @@ import click
 from commandline.commands import Commands
 from commandline.errors import CommandError, UsageError
 from commandline.text import counted
-from grader.cli import author, teacher
+from grader.cli import author, book, teacher
 from grader.course import catalog, workspace
 from grader.course.workspace import Workspace
 
@@ -323,7 +323,7 @@ def doctor(folder: str | None) -> None:
     sys.exit(0 if fine else 1)
 
 
-for command in (*author.COMMANDS, *teacher.COMMANDS):
+for command in (*author.COMMANDS, *book.COMMANDS, *teacher.COMMANDS):
     main.add_command(command)
 
 if __name__ == "__main__":
