@@ -13,15 +13,17 @@ A source has one command a line; positions are those of centers, in pixels, and 
     arrow A.e B.w FLAGS | TEXT                from the right side of A to the left side of B (n, e, s, w; `A.s+20` is shifted)
     curve X,Y X,Y ...                         a thick line through points
 
-Between the ends of an arrow, `X,Y`, `X,` and `,Y` are corners. Its flags are `line` (no head), `both`, `dashed`, `accent`, and
-`left`, `right`, `above` or `below` for the place of the text. Text in `backticks` and (shapes) is set in a fixed width, `~text` small
-and gray, `*text` bold.
+Between the ends of an arrow, `X,Y`, `X,` and `,Y` are corners. Its flags are `line` (no head), `both`, `dashed`, `accent`,
+and `left`, `right`, `above` or `below` for the place of the text. A `text` in backticks and a (shape) are set in a fixed
+width, `~text` small and gray, `*text` bold.
 """
 
+import math
 import re
 import sys
 from dataclasses import dataclass, field
 from html import escape
+from itertools import pairwise
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -196,9 +198,7 @@ class Drawing:
 
     def label(self, lines: list[Words], points: list[Point], flags: set[str]) -> None:
         """The text of an arrow, beside the middle of its longest segment."""
-        (x1, y1), (x2, y2) = max(
-            zip(points, points[1:], strict=False), key=lambda ab: abs(ab[0][0] - ab[1][0]) + abs(ab[0][1] - ab[1][1])
-        )
+        (x1, y1), (x2, y2) = max(pairwise(points), key=lambda ends: _distance(*ends))
         x, y = (x1 + x2) / 2, (y1 + y2) / 2
         away = 11 + (len(lines) - 1) * LINE_HEIGHT / 2
         if "left" in flags:
@@ -225,8 +225,9 @@ class Drawing:
             raise DrawingError("`size`, `title` and `about` are missing.")
         label = self.name.split("_")[0]
         size = f'viewBox="0 0 {self.width:g} {self.height:g}" width="{self.width:g}" height="{self.height:g}"'
+        named = f'role="img" aria-labelledby="{label}-title {label}-about"'
         return "\n".join([
-            f'<svg xmlns="http://www.w3.org/2000/svg" {size} class="drawing" role="img" aria-labelledby="{label}-title {label}-about">',
+            f'<svg xmlns="http://www.w3.org/2000/svg" {size} {named}>',
             f'<title id="{label}-title">{escape(self.title, quote=False)}</title>',
             f'<desc id="{label}-about">{escape(self.about, quote=False)}</desc>',
             f"<!-- Made by docs/draw.py from docs/drawings/{self.name}.txt: change that file, not this one. -->",
@@ -236,6 +237,10 @@ class Drawing:
             "</svg>",
             "",
         ])  # fmt: skip
+
+
+def _distance(a: Point, b: Point) -> float:
+    return math.hypot(a[0] - b[0], a[1] - b[1])
 
 
 def _pair(text: str, between: str = ",") -> Point:
@@ -274,7 +279,7 @@ def _rounded(points: list[Point], radius: float = 7) -> str:
     """A path through the points, with rounded corners."""
     path = "M{:g},{:g}".format(*points[0])
     for (x0, y0), (x, y), (x1, y1) in zip(points, points[1:], points[2:], strict=False):
-        before, after = max(abs(x - x0) + abs(y - y0), 1e-9), max(abs(x1 - x) + abs(y1 - y), 1e-9)
+        before, after = max(_distance((x0, y0), (x, y)), 1e-9), max(_distance((x, y), (x1, y1)), 1e-9)
         r = min(radius, before / 2, after / 2)
         path += f" L{x - (x - x0) / before * r:g},{y - (y - y0) / before * r:g}"
         path += f" Q{x:g},{y:g} {x + (x1 - x) / after * r:g},{y + (y1 - y) / after * r:g}"
@@ -283,7 +288,7 @@ def _rounded(points: list[Point], radius: float = 7) -> str:
 
 def _head(before: Point, tip: Point, color: str) -> str:
     (x0, y0), (x, y) = before, tip
-    long = ((x - x0) ** 2 + (y - y0) ** 2) ** 0.5 or 1
+    long = _distance(before, tip) or 1
     dx, dy = (x - x0) / long, (y - y0) / long
     left, right = (x - 9 * dx - 4 * dy, y - 9 * dy + 4 * dx), (x - 9 * dx + 4 * dy, y - 9 * dy - 4 * dx)
     corners = " ".join(f"{a:.4g},{b:.4g}" for a, b in ((x, y), left, right))

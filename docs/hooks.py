@@ -1,4 +1,4 @@
-"""Makes a book of the problems' pages: navigation by part, folded hints, drawings, formulas as MathML, code that copies as code."""
+"""Makes a book of the problems' pages: navigation by part, folded hints, drawings, MathML, and code that copies as code."""
 
 import doctest
 import html

@@ -39,8 +39,8 @@ def without_hints(problem: Problem) -> str:
 def for_browser(problem: Problem) -> str:
     """The page without its hints, as Markdown, with `drawing.svg` in place of its first text drawing.
 
-    The SVG stands inline in a `<figure class="drawing">`, so that it takes the colors of the page around it. It contains no blank line,
-    which would end the HTML block. A problem without a `drawing.svg` keeps its text drawing.
+    The SVG stands inline in a `<figure class="drawing">`, so that it takes the colors of the page around it. A problem
+    without a `drawing.svg` keeps its text drawing.
     """
     text, drawing = without_hints(problem), problem.folder / "drawing.svg"
     if not drawing.is_file():
