@@ -15,7 +15,7 @@ from commandline.errors import CommandError, UsageError
 from commandline.invocation import as_typed
 from commandline.progress import working
 from commandline.text import counted
-from grader.cli import author, progress, teacher
+from grader.cli import author, book, progress, teacher
 from grader.course import catalog, workspace
 from grader.course.workspace import Workspace
 
@@ -282,7 +282,7 @@ def doctor(folder: str | None) -> None:
     sys.exit(0 if fine else 1)
 
 
-for command in (*progress.COMMANDS, *author.COMMANDS, *teacher.COMMANDS):
+for command in (*progress.COMMANDS, *author.COMMANDS, *book.COMMANDS, *teacher.COMMANDS):
     main.add_command(command)
 
 if __name__ == "__main__":
