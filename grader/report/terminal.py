@@ -24,6 +24,11 @@ def render(report: Report, width: int = PLAIN) -> str:
     return "\n".join(_lines(report, width))
 
 
+def render_check(result: CheckResult, width: int = PLAIN) -> str:
+    """One check of a report, with ANSI colors."""
+    return "\n".join(_check(width, result, result.message))
+
+
 def _lines(report: Report, width: int) -> Iterator[str]:
     problem = report.problem
     verdict = click.style(report.verdict, fg=_COLORS.get(report.verdict, "red"), bold=True)
