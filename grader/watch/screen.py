@@ -39,7 +39,7 @@ class Screen:
         self.reference = ""  # the solution, once it may be seen
         self.application: Application[str | None] = Application(
             Layout(Window(FormattedTextControl(self._text, show_cursor=False), wrap_lines=False)),
-            key_bindings=self._keys(), full_screen=True, input=input, output=output,
+            key_bindings=self._keys(), full_screen=True,
             color_depth=None if colors else ColorDepth.DEPTH_1_BIT,
         )  # fmt: skip
         self.application.ttimeoutlen = 0.05  # seconds, after which Escape is a key and not the start of one
@@ -125,7 +125,7 @@ class Screen:
     def _keys(self) -> KeyBindings:
         keys = KeyBindings()
         actions = {"n": self._next, "h": self._hint, "p": lambda: self._toggle(self._page), "l": self._open_list,
-                   "e": self._edit, "r": self.session.grade, "s": self._ask_for_solution, "q": self.application.exit}  # fmt: skip
+                   "e": self._edit, "r": self.session.grade, "s": self._ask_for_solution, "q": self._quit}  # fmt: skip
         moves = {Keys.Up: -1, Keys.Down: 1}
 
         @keys.add(Keys.ControlC)
@@ -175,6 +175,9 @@ class Screen:
                     self.message = str(error)
 
         return keys
+
+    def _quit(self) -> None:
+        self.application.exit()
 
     def _show(self, view: Callable[[int], list[str]]) -> None:
         self.view, self.top, self.message = view, 0, ""

@@ -44,7 +44,7 @@ def verdict(state: State, width: int) -> list[str]:
     width = report_width(width)
     if state.error:
         return wrap(state.error, width)
-    former = report_terminal.render(state.report, width).splitlines()[2:] if state.report else []
+    former = report_terminal.render(state.report, width, advises=False).splitlines()[2:] if state.report else []
     if not state.grading:
         return former
     lines = [line for result in state.checks for line in report_terminal.render_check(result, width).splitlines()]
