@@ -15,7 +15,7 @@ from commandline.errors import CommandError, UsageError
 from commandline.invocation import as_typed
 from commandline.progress import working
 from commandline.text import counted
-from grader.cli import author, book, progress, teacher
+from grader.cli import author, book, progress, teacher, watch
 from grader.course import catalog, workspace
 from grader.course.workspace import Workspace
 
@@ -169,8 +169,9 @@ def _grade(problem: Any, file: Path, seed: int, timeout: float | None, *, show: 
         return judge.refused(problem, file.name, Verdict.ERROR, str(error))
     from grader.isolation import scratch
     from grader.isolation.sandbox import ForkServer
+    from grader.resident.server import borrowed
 
-    fork_server = ForkServer()  # started before the judge's own imports, because its imports take longest
+    fork_server = borrowed() or ForkServer()  # started before the judge's own imports, because its imports take longest
     try:
         with working(f"grading problem {problem.label}", lines=problem.long_runs and show) as say:
             from grader.judge import judge
@@ -282,7 +283,7 @@ def doctor(folder: str | None) -> None:
     sys.exit(0 if fine else 1)
 
 
-for command in (*progress.COMMANDS, *author.COMMANDS, *book.COMMANDS, *teacher.COMMANDS):
+for command in (*progress.COMMANDS, *watch.COMMANDS, *author.COMMANDS, *book.COMMANDS, *teacher.COMMANDS):
     main.add_command(command)
 
 if __name__ == "__main__":

@@ -105,6 +105,10 @@ class WorkerProcess:
         """Begins to measure and to limit the resources that the process tree uses."""
         threading.Thread(target=self._watch, daemon=True).start()
 
+    @property
+    def closed(self) -> bool:
+        return self._done.is_set()
+
     def wait(self, timeout: float) -> int:
         """Waits for a worker that has hung up and returns its exit code, negative for a signal. Raises TimeoutExpired."""
         code = self._process.wait(timeout)

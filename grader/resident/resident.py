@@ -8,7 +8,8 @@ from dataclasses import dataclass, field, replace
 from typing import Self
 
 from grader.course import cases, catalog
-from grader.errors import CourseError
+from grader.errors import ClosedError, CourseError
+from grader.isolation import scratch
 from grader.isolation.sandbox import ForkServer
 from grader.judge import judge, recorded
 from grader.judge import submission as submission_
@@ -66,6 +67,7 @@ class Resident:
         self._fork_server = ForkServer()
         self._spares = Spares(self._fork_server)
         self._kept: dict[str, _Kept] = {}
+        self._closed = False
         self._grading, self._changing = threading.Lock(), threading.RLock()
         self._background = ThreadPoolExecutor(1, thread_name_prefix="resident")
         self._server = Server(self._share)
@@ -78,23 +80,30 @@ class Resident:
 
     def prepare(self, problem: Problem) -> None:
         """Starts in the background what grading this problem will need."""
-        self._background.submit(self._prepare, problem.name)
+        with suppress(RuntimeError):  # it is being closed
+            self._background.submit(self._prepare, problem.name)
 
     def grade(self, problem: Problem, submission: Submission, options: GradeOptions | None = None) -> Report:
         """Grades a submission as `judge.grade` does, with the problem as it is on disk now.
 
-        Raises CourseError if the problem is unsound, and NewCodeError if this program must be started again.
+        Raises CourseError if the problem is unsound, NewCodeError if this program must be started again, and
+        ClosedError if `close` was called meanwhile.
         """
         options = options or GradeOptions()
         with self._grading:
+            if self._closed:
+                raise ClosedError
             self.refresh()
             kept = self._keep(problem.name)
             options = replace(options, reference=kept.reference, cases=kept.drawn(options.seed))
             try:
-                return judge.grade(kept.problem, submission, self._spares, options)
+                report = judge.grade(kept.problem, submission, self._spares, options)
             finally:
+                if self._closed:  # whatever came of it
+                    raise ClosedError
                 kept.forget()
                 self.prepare(kept.problem)
+            return report
 
     def refresh(self) -> None:
         """Restarts everything if a problem or a solution has changed. Raises NewCodeError if code has."""
@@ -110,12 +119,14 @@ class Resident:
             self._spares = Spares(self._fork_server)
 
     def close(self) -> None:
-        """Ends every process. Waits for a grading that is running."""
+        """Ends every process, and a grading that is running."""
+        self._closed = True
         self._server.close()
+        self._background.shutdown(cancel_futures=True)
+        with self._changing:
+            self._stop()
         with self._grading:
-            self._background.shutdown(cancel_futures=True)
-            with self._changing:
-                self._stop()
+            scratch.leave()
 
     def _stop(self) -> None:
         self._spares.close()
@@ -143,7 +154,6 @@ class Resident:
 
     def _share(self, send: Callable[[ForkServer], None]) -> None:
         """Calls `send` with the fork server, unless it would run old code."""
-        with suppress(NewCodeError):
-            self.refresh()
-            with self._changing:
+        with self._changing:
+            if (version.of_code(), version.of_problems()) == (self._code, self._problems):
                 send(self._fork_server)

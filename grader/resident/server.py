@@ -16,7 +16,6 @@ from collections.abc import Callable
 from pathlib import Path
 
 from grader.isolation.sandbox import SHARED, ForkServer
-from grader.resident import version
 
 _SECONDS = 0.5  # for the other side to answer; it may be a stopped process
 _LONGEST = 256  # bytes of a message
@@ -35,6 +34,8 @@ class Server:
         if sys.platform != "linux":
             return
         with contextlib.suppress(OSError):
+            from grader.resident import version
+
             home = _folder(create=True)
             self._fingerprint = version.fingerprint()
             self._path = home / _name(self._fingerprint)
@@ -79,7 +80,9 @@ def borrowed() -> ForkServer | None:
     try:
         home = _folder()
         if not any(name.endswith(_SUFFIX) for name in os.listdir(home)):
-            return None  # the fingerprint takes time
+            return None  # the usual case, in which nothing is imported before the caller's own zygote starts
+        from grader.resident import version
+
         fingerprint = version.fingerprint()
         with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as sock:
             sock.settimeout(_SECONDS)

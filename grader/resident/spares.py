@@ -1,10 +1,9 @@
 """Spare workers: started, confined and warmed up before there is a submission for them."""
 
-from __future__ import annotations
-
 import threading
 from collections import deque
 
+from grader.errors import ClosedError
 from grader.isolation.job import Job
 from grader.isolation.sandbox import ForkServer, WorkerProcess
 
@@ -16,33 +15,40 @@ class Spares:
         self._fork_server = fork_server
         self._job: Job | None = None
         self._ready: deque[WorkerProcess] = deque()
+        self._used: list[WorkerProcess] = []
+        self._closed = False
         self._lock = threading.Lock()
 
     def worker(self, job: Job) -> WorkerProcess:
-        """A spare worker, or a new one if there is none for this job."""
+        """A spare worker, or a new one if there is none for this job. Raises ClosedError."""
         with self._lock:
-            spare = self._ready.popleft() if job == self._job and self._ready else None
-        if spare is None:
-            return self._fork_server.worker(job)
-        spare.watch()
-        return spare
+            if self._closed:
+                raise ClosedError
+            if job == self._job and self._ready:
+                worker = self._ready.popleft()
+                worker.watch()
+            else:
+                worker = self._fork_server.worker(job)
+            self._used = [used for used in self._used if not used.closed] + [worker]
+            return worker
 
     def fill(self, job: Job, count: int) -> None:
         """Starts spare workers until there are `count` for a job, and ends those for another."""
         with self._lock:
+            if self._closed:
+                return
             former = list(self._ready) if job != self._job else []
             if former:
                 self._ready.clear()
             self._job = job
             for _ in range(count - len(self._ready)):
                 self._ready.append(self._fork_server.worker(job, spare=True))
-        for spare in former:
-            spare.close()
+        for worker in former:
+            worker.close()
 
     def close(self) -> None:
-        """Ends the spare workers."""
+        """Ends all workers, those in use included."""
         with self._lock:
-            former = list(self._ready)
-            self._ready.clear()
-        for spare in former:
-            spare.close()
+            self._closed = True
+        for worker in (*self._ready, *self._used):
+            worker.close()

@@ -36,12 +36,12 @@ class _Layers(nnx.Module):
 def warm_up() -> None:
     """Traces a program with a gradient as a worker does, then compiles and runs it as a witness does."""
     module = nnx.eval_shape(lambda: _Layers(nnx.Rngs(0)))
-    graphdef, parameters, rest = nnx.split(module, nnx.Param, ...)
+    graphdef, parameters, *rest = nnx.split(module, nnx.Param, ...)
     case = Case({"token_ids": np.arange(_T, dtype=np.int32)})
 
     def program(p: Any, token_ids: Any) -> dict[str, Any]:
         def total(p: Any) -> Any:
-            return jnp.sum(nnx.merge(graphdef, p, rest)(token_ids))
+            return jnp.sum(nnx.merge(graphdef, p, *rest)(token_ids))
 
         loss, gradients = jax.value_and_grad(total)(p)
         return {"loss": loss, "norm": sum(jnp.sum(leaf) for leaf in jax.tree.leaves(gradients))}
