@@ -9,10 +9,11 @@ from starlette.exceptions import HTTPException
 from starlette.middleware import Middleware
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
-from starlette.routing import Mount
+from starlette.routing import Mount, Route
 from starlette.staticfiles import StaticFiles
 
 from commandline.errors import CommandError, UsageError
+from grader.report import html
 from studio.guard import Guard
 from studio.pages import course_map, problem
 from studio.studio import Studio
@@ -28,13 +29,21 @@ Lifespan = Callable[[Starlette], AbstractAsyncContextManager[None]]
 def application(studio: Studio, token: str, port: int, lifespan: Lifespan) -> Starlette:
     """The studio as an ASGI application."""
     app = Starlette(
-        routes=[*(route for page in PAGES for route in page.routes), Mount("/static", StaticFiles(directory=_STATIC))],
+        routes=[
+            *(route for page in PAGES for route in page.routes),
+            Route("/report.css", _report_style),
+            Mount("/static", StaticFiles(directory=_STATIC)),
+        ],
         middleware=[Middleware(Guard, token=token, port=port)],
         exception_handlers={HTTPException: _http_error, CommandError: _command_error, Exception: _internal_error},
         lifespan=lifespan,
     )
     app.state.studio = studio
     return app
+
+
+def _report_style(_: Request) -> Response:
+    return Response(html.STYLE, media_type="text/css")
 
 
 async def _http_error(request: Request, error: Exception) -> Response:

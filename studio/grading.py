@@ -2,10 +2,7 @@
 
 import queue
 import threading
-from html import escape
 from typing import Any
-
-import click
 
 from commandline.errors import CommandError
 from grader.course.workspace import Workspace
@@ -13,7 +10,7 @@ from grader.isolation import scratch
 from grader.judge import judge, submission
 from grader.judge.verdict import CheckResult, Report, Verdict
 from grader.problem import Problem
-from grader.report import terminal
+from grader.report import html
 from grader.resident.resident import Resident
 from studio import attempt_files
 from studio.events import Events
@@ -135,10 +132,9 @@ def encode_check(result: CheckResult) -> dict[str, Any]:
 
 
 def encode(report: Report) -> dict[str, Any]:
-    """A verdict as JSON values: the checks, the frames that a page can jump to, and the report as HTML."""
+    """A verdict as JSON values, with the report as HTML."""
     return {
         "verdict": str(report.verdict), "score": report.score, "points": report.problem.points,
-        "checks": [encode_check(result) for result in report.checks], "frames": report.frames,
-        "cause": report.misconception.name if report.misconception else "", "next": terminal.next_step(report),
-        "html": f"<pre>{escape(click.unstyle(terminal.render(report)))}</pre>",
+        "checks": [encode_check(result) for result in report.checks],
+        "cause": report.misconception.name if report.misconception else "", "html": html.render(report),
     }  # fmt: skip

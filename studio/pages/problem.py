@@ -25,7 +25,7 @@ def problem_page(request: Request) -> Response:
     """The page, with the learner's file and the last verdict in it."""
     studio, problem = _of(request)
     progress = _progress(studio, problem)
-    title, text = page.without_hints(problem).split("\n", 1)
+    title, text = page.for_browser(problem).split("\n", 1)
     problems = catalog.problems()
     place = problems.index(problem)
     try:

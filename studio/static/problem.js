@@ -148,20 +148,22 @@ function onVerdict(verdict) {
   if (!$("panel-history").hidden) showAttempts();
 }
 
-/** Marks the lines of the learner's own frames, and links to the innermost. */
-function showFrames({ frames, checks }) {
-  const found = [...frames.matchAll(/^(\S+\.py), line (\d+)/gm)].filter(([, file]) => file === filename);
+/** Marks the innermost line of the learner's own that failed, and links all of them to the editor. */
+function showFrames({ checks }) {
+  const frames = [...$("report").querySelectorAll(".frames [data-line]")].filter((frame) => frame.dataset.file === filename);
   const message = checks.find((check) => !check.passed)?.message ?? "";
-  markLines(view, found.slice(-1).map(([, , line]) => ({ line: Number(line), message })));
-  for (const [, , line] of found) {
+  markLines(view, frames.slice(-1).map((frame) => ({ line: Number(frame.dataset.line), message })));
+  for (const frame of frames) {
     const button = document.createElement("button");
     button.type = "button";
-    button.textContent = `Go to line ${line}`;
+    button.textContent = `Go to line ${frame.dataset.line}`;
     button.addEventListener("click", () => {
       select($("tab-file"));
-      goToLine(view, Number(line));
+      goToLine(view, Number(frame.dataset.line));
     });
-    $("advice").append(" ", button);
+    frame.insertBefore(button, frame.querySelector("pre"));
+    $("advice").append(" ", button.cloneNode(true));
+    $("advice").lastChild.addEventListener("click", () => button.click());
   }
 }
 

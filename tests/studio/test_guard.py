@@ -142,7 +142,10 @@ def test_a_text_is_written_only_over_the_one_that_it_is_based_on(studio: Server)
 def test_every_answer_tells_the_browser_to_be_strict(studio: Server):
     for path, cookie in (("/", None), ("/", ""), ("/nowhere", None), ("/static/studio.js", None), (FILE, None)):
         answer = ask(studio, path, cookie=cookie)
-        assert "default-src 'none'; script-src 'self'; style-src 'self' 'nonce-" in answer.headers["content-security-policy"]
+        assert (
+            "default-src 'none'; script-src 'self'; style-src 'self' 'nonce-"
+            in answer.headers["content-security-policy"]
+        )
         assert "script-src 'self' 'unsafe" not in answer.headers["content-security-policy"]
         assert answer.headers["x-content-type-options"] == "nosniff"
         assert answer.headers["cross-origin-resource-policy"] == "same-origin"
