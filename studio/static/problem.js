@@ -121,7 +121,6 @@ function onGrading() {
   $("headline").className = "";
   $("headline").textContent = "Grading…";
   $("advice").textContent = "";
-  $("report").classList.add("stale");
 }
 
 function onCheck(check) {
@@ -131,7 +130,6 @@ function onCheck(check) {
 
 function onVerdict(verdict) {
   $("checks").setAttribute("aria-busy", "false");
-  $("report").classList.remove("stale");
   if (verdict.failed) {
     $("headline").textContent = "This could not be graded";
     $("advice").textContent = verdict.failed;
@@ -140,31 +138,32 @@ function onVerdict(verdict) {
   verdict.checks.forEach((check, index) => rows[index] && showCheck(rows[index], check));
   $("headline").className = verdict.verdict === "PASS" ? "passed" : "failed";
   $("headline").textContent = `${verdict.verdict}, ${verdict.score} of ${verdict.points} points`;
-  $("advice").textContent = verdict.cause ? `Likely cause: ${verdict.cause}` : "";
+  const reason = verdict.checks.find((check) => !check.passed)?.message ?? "";
+  $("advice").textContent = verdict.cause ? `Likely cause: ${verdict.cause}` : reason;
   $("report").innerHTML = verdict.html; // escaped by the studio
   $("report").scrollTop = 0;
   $("tab-reference").hidden &&= verdict.verdict !== "PASS";
-  showFrames(verdict);
+  showFrames(reason);
   if (!$("panel-history").hidden) showAttempts();
 }
 
-/** Marks the innermost line of the learner's own that failed, and links all of them to the editor. */
-function showFrames({ checks }) {
+/** Links the learner's own lines that failed to the editor, and marks the innermost with the reason. */
+function showFrames(reason) {
   const frames = [...$("report").querySelectorAll(".frames [data-line]")].filter((frame) => frame.dataset.file === filename);
-  const message = checks.find((check) => !check.passed)?.message ?? "";
-  markLines(view, frames.slice(-1).map((frame) => ({ line: Number(frame.dataset.line), message })));
-  for (const frame of frames) {
-    const button = document.createElement("button");
-    button.type = "button";
-    button.textContent = `Go to line ${frame.dataset.line}`;
-    button.addEventListener("click", () => {
-      select($("tab-file"));
-      goToLine(view, Number(frame.dataset.line));
-    });
-    frame.insertBefore(button, frame.querySelector("pre"));
-    $("advice").append(" ", button.cloneNode(true));
-    $("advice").lastChild.addEventListener("click", () => button.click());
-  }
+  markLines(view, frames.slice(-1).map((frame) => ({ line: Number(frame.dataset.line), message: reason })));
+  for (const frame of frames) frame.insertBefore(lineButton(frame.dataset.line), frame.querySelector("pre"));
+  if (frames.length) $("advice").append(" ", lineButton(frames.at(-1).dataset.line));
+}
+
+function lineButton(line) {
+  const button = document.createElement("button");
+  button.type = "button";
+  button.textContent = `Go to line ${line}`;
+  button.addEventListener("click", () => {
+    select($("tab-file"));
+    goToLine(view, Number(line));
+  });
+  return button;
 }
 
 listen(`${at}/events`, {

@@ -53,11 +53,15 @@ function shared(label) {
     look,
     syntaxHighlighting(colors),
     EditorView.cspNonce.of(nonce),
-    EditorView.contentAttributes.of({ "aria-label": label }),
+    EditorView.contentAttributes.of({ "aria-label": label, tabindex: "0" }),
   ];
 }
 
-const fixed = [EditorState.readOnly.of(true), EditorView.editable.of(false), EditorView.contentAttributes.of({ tabindex: "0" })];
+const fixed = [
+  EditorState.readOnly.of(true),
+  EditorView.editable.of(false),
+  EditorView.contentAttributes.of({ "aria-readonly": "true" }),
+];
 
 /** The editor. `onChange` is called after each change of its text. */
 export function editor(parent, text, label, onChange) {

@@ -36,7 +36,7 @@ def write(page: Page, text: str) -> None:
 
 
 def graded(page: Page, verdict: str) -> None:
-    expect(page.locator("#headline")).to_have_text(re.compile(verdict))
+    expect(page.locator("#headline")).to_have_text(re.compile(f"^{verdict}"))
 
 
 def test_from_a_wrong_idea_to_a_pass(problem: Page, studio: Server):
@@ -49,6 +49,8 @@ def test_from_a_wrong_idea_to_a_pass(problem: Page, studio: Server):
     assert studio.file(NAME).read_text() == WRONG
     expect(page.locator("#advice")).to_contain_text(misconception_name("07", NO_SHIFT))
     expect(page.locator("#checks .failed")).to_have_count(4)
+    expect(page.locator("#report")).to_contain_text("Your numbers are this idea's numbers")
+    expect(page.locator("#report table.grid").first).to_be_attached()
     for check in page.locator("#checks li").all():  # without scrolling
         expect(check).to_be_in_viewport(ratio=1)
 
@@ -79,7 +81,7 @@ def test_another_editor_saves(problem: Page, studio: Server):
     file.write_text(RIGHT + "\nif True\n    pass\n")
     graded(page, "ERROR")
     expect(editor(page)).to_contain_text("if True")
-    page.get_by_role("button", name="Go to line").click()
+    page.get_by_role("button", name="Go to line").first.click()
     page.keyboard.insert_text("# here: ")
     expect(page.locator("#editor .cm-line", has_text="# here: if True")).to_be_visible()
 
