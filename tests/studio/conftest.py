@@ -17,6 +17,7 @@ from playwright.sync_api import Browser, Page, expect, sync_playwright
 from tests.conftest import ROOT, boot
 
 SECONDS = 60
+BROWSERS = ("chromium", "chromium-browser", "google-chrome")
 REQUIRED = "STUDIO_TESTS"  # set where a missing browser or a missing npm package is a failure
 expect.set_options(timeout=SECONDS * 1000)
 
@@ -70,7 +71,7 @@ def missing(what: str) -> None:
 
 @pytest.fixture(scope="module")
 def browser() -> Iterator[Browser]:
-    path = shutil.which("chromium")
+    path = next(filter(None, map(shutil.which, BROWSERS)), None)
     if path is None:
         missing("chromium is not installed")
     with sync_playwright() as playwright:
