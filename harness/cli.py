@@ -8,7 +8,7 @@ from typing import Any
 import click
 
 from commandline.commands import Commands
-from harness.config import PRESETS, Config, describe_settings, preset
+from harness.config import PRESETS, describe_settings, preset, with_options
 from harness.errors import UsageError
 
 
@@ -121,23 +121,6 @@ def train(
         click.echo(f"\nMore samples: harness sample {name}")
 
 
-def with_options(config: Config, settings: tuple[str, ...], flags: dict[str, Any]) -> Config:
-    """The config with `--set` settings and the other options applied.
-
-    A number of steps below the config's warm-up shortens the warm-up to at most half of them.
-    """
-    typed = {key: str(value) for key, value in flags.items() if value is not None and value is not False}
-    for setting in settings:
-        key, equals, value = setting.partition("=")
-        if not equals:
-            raise UsageError(f"--set {setting} is not valid; write KEY=VALUE, such as --set learning_rate=1e-3.")
-        typed[key.strip().replace("-", "_")] = value.strip()
-    if (steps := typed.get("steps")) and "warmup_steps" not in typed and steps.isdecimal():
-        config = dataclasses.replace(config, steps=max(config.steps, config.warmup_steps + 1))
-        typed["warmup_steps"] = str(min(config.warmup_steps, int(steps) // 2))
-    return config.with_settings(typed)
-
-
 def _join(coordinator: str | None, processes: int, process: int) -> None:
     """Connects this process to the others. Raises UsageError if the options do not fit together."""
     if coordinator is None or ":" not in coordinator:
@@ -204,6 +187,17 @@ def sample(
             click.echo(text, nl=False)
             sys.stdout.flush()
         click.echo()
+
+
+@main.command(hidden=True)
+@click.argument("run_name", metavar="RUN")
+@root_option
+def playground(run_name: str, root: Path) -> None:
+    """Answer the requests of a studio's playground: lines of JSON on stdin and stdout."""
+    _prepare_jax()
+    from harness.run.playground import answer_requests
+
+    answer_requests(lambda: _open(root, run_name))
 
 
 @main.command("eval")

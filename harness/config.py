@@ -287,3 +287,20 @@ def preset(name: str) -> Config:
         hint = f" Did you mean {close[0]}?" if close else ""
         raise UsageError(f"There is no preset {name!r}.{hint} `harness presets` lists them.")
     return Config(preset=name, **PRESETS[name][1])
+
+
+def with_options(config: Config, settings: tuple[str, ...], flags: dict[str, Any]) -> Config:
+    """The config with `--set` settings and the other options applied.
+
+    A number of steps below the config's warm-up shortens the warm-up to at most half of them.
+    """
+    typed = {key: str(value) for key, value in flags.items() if value is not None and value is not False}
+    for setting in settings:
+        key, equals, value = setting.partition("=")
+        if not equals:
+            raise UsageError(f"--set {setting} is not valid; write KEY=VALUE, such as --set learning_rate=1e-3.")
+        typed[key.strip().replace("-", "_")] = value.strip()
+    if (steps := typed.get("steps")) and "warmup_steps" not in typed and steps.isdecimal():
+        config = dataclasses.replace(config, steps=max(config.steps, config.warmup_steps + 1))
+        typed["warmup_steps"] = str(min(config.warmup_steps, int(steps) // 2))
+    return config.with_settings(typed)

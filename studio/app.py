@@ -15,12 +15,12 @@ from starlette.staticfiles import StaticFiles
 from commandline.errors import CommandError, UsageError
 from grader.report import html
 from studio.guard import Guard
-from studio.pages import course_map, problem
+from studio.pages import course_map, playground, problem, run
 from studio.studio import Studio
 from studio.view import render
 
 # Each page is a module with `routes`, and templates of its own.
-PAGES = (course_map, problem)
+PAGES = (course_map, problem, run, playground)
 _STATIC = Path(__file__).parent / "static"
 
 Lifespan = Callable[[Starlette], AbstractAsyncContextManager[None]]

@@ -24,10 +24,10 @@ HOST = "127.0.0.1"
 _CONNECTIONS = 128
 
 
-def serve(space: Workspace, port: int, *, opens_browser: bool) -> None:
-    """Serves the studio until Ctrl-C. Creates the workspace if it does not exist."""
+def serve(space: Workspace, runs: Path, port: int, *, opens_browser: bool) -> None:
+    """Serves the studio until Ctrl-C. Creates the workspace if it does not exist. `runs` is the folder of the harness's runs."""
     space.start()
-    studio = Studio(space)
+    studio = Studio(space, runs)
     with _listen(port) as sock:
         port, token = sock.getsockname()[1], _token()
         address = f"http://{HOST}:{port}/?token={token}"

@@ -1,4 +1,4 @@
-"""The state behind the studio's pages: the workspace, its history, the grading in the background, and the events."""
+"""The state behind the studio's pages: the workspace, its history, the runs, what works in the background, and the events."""
 
 import asyncio
 import contextlib
@@ -18,18 +18,25 @@ from studio import attempt_files
 from studio.events import Events
 from studio.grading import Grading
 from studio.history import History
+from studio.playground import Playgrounds
+from studio.run_folders import RunFolders
+from studio.training import Trainings
 
 _DEBOUNCE, _STEP = 200, 50  # milliseconds; an editor may write a file in several steps
+_TICK = 1.0  # seconds between two looks at the folders of runs
 
 
 class Studio:
     """Everything that the pages share. `running` starts and ends what works in the background."""
 
-    def __init__(self, space: Workspace) -> None:
+    def __init__(self, space: Workspace, runs: Path) -> None:
         self.space = space
         self.events = Events()
         self.history = History(space.folder)
         self.grading = Grading(space, self.history, self.events)
+        self.runs = RunFolders(runs)
+        self.trainings = Trainings(self.runs.root, self.events)
+        self.playgrounds = Playgrounds(self.runs.root, self.events)
         self._saving = threading.Lock()
 
     @contextlib.asynccontextmanager
@@ -37,15 +44,18 @@ class Studio:
         """Delivers events and watches the workspace until the end of the context. Then ends all processes."""
         self.events.open()
         stop = asyncio.Event()
-        watching = asyncio.create_task(self._watch(stop))
+        tasks = [asyncio.create_task(self._watch(stop)), asyncio.create_task(self._follow_runs())]
         try:
             yield
         finally:
             self.events.close()
             stop.set()
-            watching.cancel()
-            await asyncio.gather(watching, return_exceptions=True)
-            await asyncio.to_thread(self.grading.close)
+            for task in tasks:
+                task.cancel()
+            await asyncio.gather(*tasks, return_exceptions=True)
+            await asyncio.gather(
+                *map(asyncio.to_thread, (self.grading.close, self.trainings.close, self.playgrounds.close))
+            )
             self.history.close()
 
     def save(self, problem: Problem, text: str, base: str) -> attempt_files.AttemptFile:
@@ -62,6 +72,19 @@ class Studio:
         async for batch in changes:
             names = {Path(path).stem for _, path in batch if path.endswith(".py")}
             await asyncio.to_thread(self._changed, names & set(catalog.names()))
+
+    async def _follow_runs(self) -> None:
+        """Tells the pages of runs when a folder has changed. Frees the memory of models that nobody asks anymore."""
+        seen = dict[str, object]()
+        while True:
+            await asyncio.sleep(_TICK)
+            open_runs = {topic.removeprefix("run ") for topic in self.events.topics() if topic.startswith("run ")}
+            for name in open_runs:
+                signature = await asyncio.to_thread(self.runs.signature, name)
+                if seen.get(name, signature) != signature:
+                    self.events.publish(f"run {name}", "changed")
+                seen[name] = signature
+            await asyncio.to_thread(self.playgrounds.tidy)
 
     def _changed(self, names: set[str]) -> None:
         for name in names:

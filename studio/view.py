@@ -1,10 +1,12 @@
 """Renders templates with what every page needs."""
 
+import json
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
+from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import HTMLResponse
 
@@ -25,3 +27,19 @@ def render(request: Request, template: str, values: Mapping[str, Any], status: i
         "path": request.url.path,
     }
     return HTMLResponse(_TEMPLATES.get_template(template).render(shared | dict(values)), status)
+
+
+def fragment(template: str, values: Mapping[str, Any]) -> str:
+    """A part of a page, to replace that part while the page is open."""
+    return _TEMPLATES.get_template(template).render(dict(values))
+
+
+async def read_json(request: Request, **kinds: type) -> dict[str, Any]:
+    """The body, which must be an object with these keys and kinds of values."""
+    try:
+        body = json.loads(await request.body())
+    except (ValueError, RecursionError):
+        body = None
+    if not isinstance(body, dict) or any(type(body.get(name)) is not kind for name, kind in kinds.items()):
+        raise HTTPException(400, "The request is not what the studio's pages send.")
+    return body

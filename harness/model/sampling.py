@@ -63,6 +63,20 @@ def choose_token(logits_V: Float[Array, "V"], key: PRNGKeyArray, sampling: Sampl
     return ids[jax.random.categorical(key, best)]
 
 
+def distribution(
+    logits_V: Float[Array, "V"], temperature: Array | float, top_k: Array | int, top_p: Array | float
+) -> tuple[Float[Array, "V"], Int[Array, "V"]]:
+    """The probabilities with which `choose_token` draws, the largest first, and their ids. All arguments may be traced."""
+    V = len(logits_V)
+    # The limit of low temperatures is greedy. Dividing by less would overflow.
+    scaled, ids = jax.lax.top_k(logits_V / jnp.maximum(temperature, 1e-6), V)
+    count = jnp.where(temperature == 0, 1, jnp.where(top_k == 0, V, top_k))
+    kept = jnp.where(jnp.arange(V) < count, scaled, -jnp.inf)
+    probabilities = jax.nn.softmax(kept)
+    before = jnp.cumsum(probabilities) - probabilities
+    return jax.nn.softmax(jnp.where((before < top_p) | (top_p >= 1), kept, -jnp.inf)), ids
+
+
 ChooseToken = Callable[[Array, PRNGKeyArray, Sampling], Array]
 
 

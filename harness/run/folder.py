@@ -22,6 +22,7 @@ class Run:
         self.folder = folder
         self.config_file = folder / "config.json"
         self.metrics_file = folder / "metrics.jsonl"
+        self.baselines_file = folder / "baselines.json"
         self.checkpoints = folder / "checkpoints"
         self.samples = folder / "samples"
         self.pieces = folder / "pieces"

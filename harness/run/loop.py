@@ -3,6 +3,7 @@
 import collections
 import contextlib
 import functools
+import json
 import math
 import signal
 import time
@@ -207,6 +208,8 @@ class _Loop:
         if self.first_process and loss is not None and not self.on_step:
             run = self.session.run
             charts.draw(run.folder, self.entries, run.folder.name, self.session.ngrams)
+            if ngrams := self.session.ngrams:
+                replace(run.baselines_file, json.dumps(ngrams._asdict()) + "\n")
             if jax.process_count() == 1:
                 replace(run.samples / f"{self.step:07}.txt", sample_text(self.session, self.state) + "\n")
             self.log(

@@ -1,8 +1,5 @@
 """A problem: its page, the editor on the learner's file, the verdict, hints, and the history of attempts."""
 
-import json
-from typing import Any
-
 from starlette.concurrency import run_in_threadpool
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
@@ -16,7 +13,7 @@ from grader.problem import Problem
 from studio import attempt_files
 from studio.markdown import to_html
 from studio.studio import Studio
-from studio.view import render
+from studio.view import read_json, render
 
 _ACTIVE_SECONDS = 30.0  # between two signs of life from a page; problem.js sends them
 
@@ -61,7 +58,7 @@ def file(request: Request) -> Response:
 async def save(request: Request) -> Response:
     """Writes the learner's file and grades it. Answers 409 with the present text if it has changed since."""
     studio, problem = _of(request)
-    body = await _json(request, text=str, base=str)
+    body = await read_json(request, text=str, base=str)
     try:
         return _file(await run_in_threadpool(studio.save, problem, body["text"], body["base"]))
     except attempt_files.ConflictError as conflict:
@@ -152,17 +149,6 @@ def _digest(studio: Studio, problem: Problem) -> str:
         return attempt_files.read(studio.space, problem).digest
     except UsageError:
         return ""
-
-
-async def _json(request: Request, **kinds: type) -> dict[str, Any]:
-    """The body, which must be an object with these keys and kinds of values."""
-    try:
-        body = json.loads(await request.body())
-    except (ValueError, RecursionError):
-        body = None
-    if not isinstance(body, dict) or any(type(body.get(name)) is not kind for name, kind in kinds.items()):
-        raise HTTPException(400, "The request is not what the studio's pages send.")
-    return body
 
 
 _AT = "/problems/{number:int}"

@@ -1,0 +1,259 @@
+"""Runs of the harness: all of them, one while it trains, and two compared."""
+
+import dataclasses
+import re
+from typing import Any
+
+from starlette.concurrency import run_in_threadpool
+from starlette.exceptions import HTTPException
+from starlette.requests import Request
+from starlette.responses import HTMLResponse, JSONResponse, Response
+from starlette.routing import Route
+
+from commandline.errors import CommandError
+from harness.config import PRESETS, Config, preset, with_options
+from harness.errors import UsageError
+from studio.chart import Chart, Line, draw
+from studio.run_folders import RunState
+from studio.studio import Studio
+from studio.training import Training, topic
+from studio.view import fragment, read_json, render
+
+_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,63}")
+# The settings of the form: those that everybody changes, and those of the model.
+_FIRST_SETTINGS = ("steps", "batch_size", "learning_rate")
+_OTHER_SETTINGS = ("d_model", "num_layers", "num_heads", "d_ff", "context", "eval_every", "seed")
+_STORIES = ("4000", "16000", "")  # of the data set; empty: all
+
+
+@dataclasses.dataclass(frozen=True)
+class Status:
+    """A run as the pages show it: what its folder holds, and what its training does."""
+
+    name: str
+    state: RunState | None  # None until the folder exists
+    training: Training | None
+
+    @property
+    def config(self) -> Config:
+        """The settings."""
+        config = self.state.config if self.state else self.training and self.training.config
+        assert config is not None  # noqa: S101  a run without a folder is one that is starting
+        return config
+
+    @property
+    def is_running(self) -> bool:
+        """Whether this studio trains it."""
+        return self.training is not None and self.training.is_running
+
+    @property
+    def is_elsewhere(self) -> bool:
+        """Whether another program trains it."""
+        ended_here = self.training is not None and not self.training.is_running
+        state = self.state
+        return bool(not self.is_running and not ended_here and state and state.is_fresh and not state.is_finished)
+
+    @property
+    def words(self) -> str:
+        """What happens to the run."""
+        if self.training and self.training.error:
+            return "failed"
+        if self.is_running and self.training:
+            return (
+                "stopping"
+                if self.training.is_stopping
+                else "training"
+                if self.state and self.state.step
+                else "starting"
+            )
+        if self.is_elsewhere:
+            return "training in another program"
+        return "finished" if self.state and self.state.is_finished else "stopped"
+
+
+def all_runs(request: Request) -> Response:
+    """All runs, and how to start one."""
+    studio: Studio = request.app.state.studio
+    values = {
+        "presets": _presets(),
+        "first_settings": _FIRST_SETTINGS,
+        "other_settings": _OTHER_SETTINGS,
+        "helps": {field.name: field.metadata.get("help", "") for field in dataclasses.fields(Config)},
+        "stories": _STORIES,
+        "free_name": _free_name(studio),
+        "root": studio.runs.root,
+    }
+    return render(request, "runs.html", values | _list_values(studio))
+
+
+def all_runs_now(request: Request) -> Response:
+    """The list alone."""
+    return HTMLResponse(fragment("runs_list.html", _list_values(request.app.state.studio)))
+
+
+async def all_events(request: Request) -> Response:
+    """Tells when a run has changed."""
+    studio: Studio = request.app.state.studio
+    return studio.events.stream(topic(""), ("changed", {}))
+
+
+async def start(request: Request) -> Response:
+    """Starts a new run."""
+    studio: Studio = request.app.state.studio
+    body = await read_json(request, name=str, preset=str, stories=str, settings=dict, with_pieces=bool)
+    return JSONResponse(await run_in_threadpool(_start, studio, body), 201)
+
+
+def _start(studio: Studio, body: dict[str, Any]) -> dict[str, str]:
+    name, typed = body["name"], body["settings"]
+    if not _NAME.fullmatch(name):
+        raise UsageError("The name of a run has letters, digits, - and _, and begins with a letter or a digit.")
+    if studio.runs.has(name) or (studio.runs.root / name).exists():
+        raise UsageError(f"There is a run {name!r} already. Resume it on its page, or choose another name.")
+    if body["preset"] not in _presets() or body["stories"] not in _STORIES:
+        raise UsageError("Choose a preset and a number of stories from the lists.")
+    if any(
+        key not in (*_FIRST_SETTINGS, *_OTHER_SETTINGS) or not isinstance(value, str) for key, value in typed.items()
+    ):
+        raise HTTPException(400, "The request is not what the studio's pages send.")
+    flags = {"data": f"pocket:{body['stories']}" if body["stories"] else None, "steps": typed.get("steps")}
+    settings = tuple(f"{key}={value}" for key, value in typed.items() if key != "steps")
+    config = with_options(preset(body["preset"]), settings, flags)
+    options = ["--preset", body["preset"]]
+    options += [part for key, value in flags.items() if value for part in (f"--{key}", value)]
+    options += [part for setting in settings for part in ("--set", setting)]
+    if body["with_pieces"]:
+        options += ["--pieces", str(studio.space.folder.absolute())]
+    studio.trainings.start(name, config, *options)
+    return {"path": f"/runs/{name}"}
+
+
+def run_page(request: Request) -> Response:
+    """One run."""
+    studio, status = _of(request)
+    others = [name for name in studio.runs.names() if name != status.name]
+    values = {
+        "others": others,
+        "with_name": request.query_params.get("with", "") if request.query_params.get("with") in others else "",
+        "samples": [dataclasses.asdict(sample) for sample in studio.runs.samples(status.name)],
+    }
+    return render(request, "run.html", values | _live_values(request))
+
+
+def live(request: Request) -> Response:
+    """What changes while a run trains: the state with the charts, and the samples."""
+    studio, status = _of(request)
+    samples = [dataclasses.asdict(sample) for sample in studio.runs.samples(status.name)]
+    return JSONResponse({"html": fragment("run_live.html", _live_values(request)), "samples": samples})
+
+
+async def run_events(request: Request) -> Response:
+    """Tells when the run has changed."""
+    studio, status = await run_in_threadpool(_of, request)
+    return studio.events.stream(topic(status.name), ("changed", {}))
+
+
+def resume(request: Request) -> Response:
+    """Trains on from the last checkpoint, with the run's own settings and pieces."""
+    studio, status = _of(request)
+    studio.trainings.start(status.name, status.config)
+    return Response(status_code=202)
+
+
+def stop(request: Request) -> Response:
+    """Stops the training after it has saved a checkpoint."""
+    studio, status = _of(request)
+    studio.trainings.stop(status.name)
+    return Response(status_code=202)
+
+
+def _of(request: Request) -> tuple[Studio, Status]:
+    """The studio and the run that the path names. Raises 404 if there is none."""
+    studio: Studio = request.app.state.studio
+    status = _status(studio, request.path_params["name"])
+    if status is None:
+        raise HTTPException(404)
+    return studio, status
+
+
+def _status(studio: Studio, name: str) -> Status | None:
+    training = studio.trainings.get(name)
+    state = studio.runs.state(name) if studio.runs.has(name) else None
+    return Status(name, state, training) if state or (training and training.config) else None
+
+
+def _list_values(studio: Studio) -> dict[str, Any]:
+    """The readable runs, and why the others are not."""
+    statuses, broken = list[Status](), list[str]()
+    for name in studio.runs.names():
+        try:
+            if status := _status(studio, name):
+                statuses.append(status)
+        except CommandError as error:
+            broken.append(str(error))
+    return {"runs": statuses, "broken": broken}
+
+
+def _live_values(request: Request) -> dict[str, Any]:
+    studio, status = _of(request)
+    name = request.query_params.get("with", "")
+    other = studio.runs.state(name) if name != status.name and studio.runs.has(name) else None
+    return {
+        "run": status,
+        "other": other,
+        "differences": other.config.differences(status.config) if other else [],
+        "charts": _charts(status.state, other) if status.state else [],
+        "lines": list(status.training.lines) if status.training else [],
+        "settings": [(field.name, getattr(status.config, field.name)) for field in dataclasses.fields(Config)],
+    }
+
+
+def _charts(run: RunState, other: RunState | None) -> list[Chart]:
+    """The loss, and what else is measured at each step."""
+    last = max(run.config.steps, other.config.steps if other else 0)
+    runs = [(run, "own"), *([(other, "other")] if other else [])]
+
+    def lines(key: str, label: str) -> list[Line]:
+        return [Line(f"{each.name} {label}" if other else label, kind, each.series(key)) for each, kind in runs]
+
+    validation = [
+        Line(f"{each.name} validation" if other else "validation", f"{kind} strong", each.validated, has_dots=True)
+        for each, kind in runs
+    ]
+    charts = [
+        draw("Loss, nats per token", [*(dataclasses.replace(line, kind=f"{line.kind} faint") for line in lines("loss", "train")),
+             *validation], last_step=last, levels=run.baselines, is_log=True),
+        draw("Learning rate", lines("learning_rate", "learning rate"), last_step=last),
+        draw("Gradient norm", lines("gradient_norm", "gradient norm"), last_step=last),
+        draw("Tokens per second", lines("tokens_per_s", "tokens/s"), last_step=last),
+    ]  # fmt: skip
+    return [chart for chart in charts if chart]
+
+
+def _presets() -> dict[str, Config]:
+    """The presets that need nothing from the network."""
+    configs = {name: preset(name) for name in PRESETS}
+    return {
+        name: config for name, config in configs.items() if (config.data, config.tokenizer) == ("pocket", "pocket-2k")
+    }
+
+
+def _free_name(studio: Studio) -> str:
+    names = set(studio.runs.names())
+    return next(
+        name for name in ("pocket", *(f"pocket-{number}" for number in range(2, len(names) + 3))) if name not in names
+    )
+
+
+_AT = "/runs/{name}"
+routes = [
+    Route("/runs", all_runs),
+    Route("/runs", start, methods=["POST"]),
+    Route("/runs.events", all_events),
+    Route("/runs.list", all_runs_now),
+    Route(_AT, run_page),
+    Route(f"{_AT}/live", live),
+    Route(f"{_AT}/events", run_events),
+    Route(f"{_AT}/resume", resume, methods=["POST"]),
+    Route(f"{_AT}/stop", stop, methods=["POST"]),
+]

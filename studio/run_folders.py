@@ -1,0 +1,198 @@
+"""The runs folder as the studio reads it: runs by name only, never through a link."""
+
+import contextlib
+import json
+import math
+import stat
+import statistics
+import threading
+import time
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from commandline import files
+from harness.config import Config
+from harness.errors import UsageError
+from harness.run.folder import Run
+
+_LARGEST = 64 << 20  # bytes of a file of metrics
+_LARGEST_SAMPLE = 1 << 16
+_MOST_SAMPLES = 200
+_RECENT = 30.0  # seconds without a step after which a run of another program counts as stopped
+_STEPS_AVERAGED = 50
+
+Entry = dict[str, Any]
+
+
+@dataclass(frozen=True)
+class Sample:
+    """A text that the model wrote after a step."""
+
+    step: int
+    text: str
+
+
+@dataclass(frozen=True)
+class RunState:
+    """What the folder of a run holds at one moment."""
+
+    name: str
+    config: Config
+    metrics: list[Entry] = field(repr=False)
+    baselines: dict[str, float]  # loss of the bigram and the unigram model
+    is_fresh: bool  # a step was finished a moment ago
+    can_sample: bool  # it has a checkpoint
+
+    @property
+    def step(self) -> int:
+        """The last finished step."""
+        return self.metrics[-1]["step"] if self.metrics else 0
+
+    @property
+    def is_finished(self) -> bool:
+        """Whether the last step is finished."""
+        return self.step >= self.config.steps
+
+    @property
+    def validated(self) -> list[tuple[int, float]]:
+        """The steps with a validation loss."""
+        return self.series("validation_loss")
+
+    @property
+    def best(self) -> float | None:
+        """The lowest validation loss."""
+        return min((loss for _, loss in self.validated), default=None)
+
+    @property
+    def tokens_per_s(self) -> float:
+        """The speed of the latest steps."""
+        recent = [value for _, value in self.series("tokens_per_s")[-_STEPS_AVERAGED:]]
+        return statistics.median(recent) if recent else 0.0
+
+    @property
+    def seconds_left(self) -> float | None:
+        """The time that the remaining steps take at the present speed."""
+        recent = self.metrics[-_STEPS_AVERAGED:]
+        if len(recent) < 2 or not self.tokens_per_s:
+            return None
+        tokens_per_step = (recent[-1]["tokens"] - recent[0]["tokens"]) / (len(recent) - 1)
+        return (self.config.steps - self.step) * tokens_per_step / self.tokens_per_s
+
+    def series(self, key: str) -> list[tuple[int, float]]:
+        """The finite values of a metric, by step."""
+        pairs = ((entry["step"], entry.get(key)) for entry in self.metrics)
+        return [(step, value) for step, value in pairs if value is not None and math.isfinite(value)]
+
+
+class RunFolders:
+    """Reads the runs of a folder. Keeps what it has read until a file changes. May be used from several threads."""
+
+    def __init__(self, root: Path) -> None:
+        self.root = root.absolute()
+        self._lock = threading.Lock()
+        self._metrics: dict[str, tuple[tuple[int, int, int], list[Entry]]] = {}
+
+    def names(self) -> list[str]:
+        """The runs, the one that changed last first."""
+        times = dict[str, float]()
+        with contextlib.suppress(OSError):
+            for folder in self.root.iterdir():
+                if _is_folder(folder) and _is_file(folder / "config.json"):
+                    times[folder.name] = max(map(_changed_at, (folder / "config.json", folder / "metrics.jsonl")))
+        return sorted(times, key=lambda name: -times[name])
+
+    def has(self, name: str) -> bool:
+        """Whether there is a run of this name, in a folder of its own without links."""
+        folder = self.root / name
+        own = "/" not in name and "\\" not in name and name not in ("", ".", "..") and "\0" not in name
+        return own and _is_folder(folder) and _is_file(folder / "config.json")
+
+    def state(self, name: str) -> RunState:
+        """What a run has reached. Raises UsageError if its files are not those of a run."""
+        if not self.has(name):
+            raise UsageError(f"There is no run {name!r} in {self.root}.")
+        run = Run(self.root / name)
+        config, metrics = run.config(), self._read_metrics(run)
+        is_fresh = time.time() - _changed_at(run.metrics_file) < _RECENT
+        own = not any(path.is_symlink() for path in (run.checkpoints, run.pieces))
+        can_sample = (
+            own and _is_folder(run.checkpoints) and any(path.name.isdecimal() for path in run.checkpoints.iterdir())
+        )
+        return RunState(name, config, metrics, _read_baselines(run), is_fresh, can_sample)
+
+    def signature(self, name: str) -> object:
+        """A value that changes when the run does. All runs together have the name ""."""
+        if not name:
+            return [(other, self.signature(other)) for other in self.names()]
+        folder = self.root / name
+        times = [_changed_at(folder / file) for file in ("config.json", "metrics.jsonl", "samples", "checkpoints")]
+        return times, time.time() - times[1] < _RECENT
+
+    def samples(self, name: str) -> list[Sample]:
+        """What the model wrote after each validation, the first step first."""
+        run = Run(self.root / name)
+        if not self.has(name) or not _is_folder(run.samples):
+            return []
+        paths = sorted(path for path in run.samples.glob("*.txt") if path.stem.isdecimal())[-_MOST_SAMPLES:]
+        samples = list[Sample]()
+        for path in paths:
+            with contextlib.suppress(OSError, files.NotRegularFileError):
+                text = files.read_regular(path, _LARGEST_SAMPLE).decode("utf-8", "replace")
+                samples.append(Sample(int(path.stem), text.strip()))
+        return samples
+
+    def _read_metrics(self, run: Run) -> list[Entry]:
+        try:
+            status = run.metrics_file.lstat()
+            key = (status.st_ino, status.st_size, status.st_mtime_ns)
+            with self._lock:
+                known = self._metrics.get(run.folder.name)
+            if known and known[0] == key:
+                return known[1]
+            data = files.read_regular(run.metrics_file, _LARGEST)
+        except (OSError, files.NotRegularFileError):
+            return []
+        entries = _parse(data)
+        with self._lock:
+            self._metrics[run.folder.name] = (key, entries)
+        return entries
+
+
+def _parse(data: bytes) -> list[Entry]:
+    entries = list[Entry]()
+    for line in data[: data.rfind(b"\n") + 1].splitlines():
+        try:
+            entry = json.loads(line)
+            complete = {"step": int(entry["step"]), "tokens": int(entry["tokens"])}
+        except (ValueError, TypeError, KeyError):
+            break
+        numbers = {key: value for key, value in entry.items() if isinstance(value, int | float)}
+        entries.append(numbers | complete)
+    return entries
+
+
+def _read_baselines(run: Run) -> dict[str, float]:
+    try:
+        values = json.loads(files.read_regular(run.baselines_file, 1000))
+        return {name: float(values[name]) for name in ("bigram", "unigram")}
+    except (OSError, files.NotRegularFileError, ValueError, TypeError, KeyError):
+        return {}
+
+
+def _is_folder(path: Path) -> bool:
+    with contextlib.suppress(OSError):
+        return stat.S_ISDIR(path.lstat().st_mode)
+    return False
+
+
+def _is_file(path: Path) -> bool:
+    with contextlib.suppress(OSError):
+        return stat.S_ISREG(path.lstat().st_mode)
+    return False
+
+
+def _changed_at(path: Path) -> float:
+    with contextlib.suppress(OSError):
+        return path.lstat().st_mtime
+    return 0.0

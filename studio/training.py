@@ -1,0 +1,91 @@
+"""Trainings that the studio has started: each is a process, which outlives the pages but not the studio."""
+
+import collections
+import subprocess
+import threading
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from commandline.errors import UsageError
+from harness.config import Config
+from studio import harness_process
+from studio.events import Events
+
+_LINES, _LINE = 200, 500  # kept of what a training prints
+
+
+@dataclass
+class Training:
+    """A training, running or ended."""
+
+    name: str
+    config: Config | None  # of a new run, until its folder has it
+    process: "subprocess.Popen[str]"
+    lines: "collections.deque[str]" = field(default_factory=lambda: collections.deque(maxlen=_LINES))
+    is_stopping: bool = False
+
+    @property
+    def is_running(self) -> bool:
+        return self.process.poll() is None
+
+    @property
+    def error(self) -> str:
+        """Why the training failed; empty if it did not."""
+        if self.is_running or self.process.returncode == 0 or (self.is_stopping and self.process.returncode < 0):
+            return ""
+        last = next((line for line in reversed(self.lines) if line.strip()), "")
+        return last.removeprefix("harness: ") or f"The training ended with exit code {self.process.returncode}."
+
+
+class Trainings:
+    """Starts and stops trainings, one at a time: they share this machine."""
+
+    def __init__(self, root: Path, events: Events) -> None:
+        self._root, self._events = root, events
+        self._lock = threading.Lock()
+        self._all: dict[str, Training] = {}
+
+    def get(self, name: str) -> Training | None:
+        """The latest training of a run that this studio started."""
+        return self._all.get(name)
+
+    def start(self, name: str, config: Config | None, *options: str) -> None:
+        """Starts or resumes a run. Raises UsageError while another training is running."""
+        with self._lock:
+            if running := next((other for other in self._all.values() if other.is_running), None):
+                raise UsageError(f"The run {running.name} is training. Stop it first: one training at a time.")
+            process = harness_process.start("train", "--run", name, "--runs", str(self._root), "--quiet", *options)
+            training = self._all[name] = Training(name, config, process)
+        threading.Thread(target=self._follow, args=(training,), daemon=True, name=f"training {name}").start()
+
+    def stop(self, name: str) -> None:
+        """Asks a training to save a checkpoint and stop. Does nothing if it has ended."""
+        with self._lock:
+            training = self._all.get(name)
+            if training and training.is_running and not training.is_stopping:
+                training.is_stopping = True
+                harness_process.stop(training.process)
+
+    def close(self) -> None:
+        """Stops all trainings, each with a checkpoint if there is time, and waits for them."""
+        for name in list(self._all):
+            self.stop(name)
+        for training in self._all.values():
+            harness_process.end(training.process)
+
+    def _follow(self, training: Training) -> None:
+        assert training.process.stdout is not None  # noqa: S101  it is a pipe
+        for line in training.process.stdout:
+            training.lines.append(line.rstrip()[:_LINE])
+            self._tell(training)
+        training.process.wait()
+        self._tell(training)
+
+    def _tell(self, training: Training) -> None:
+        for name in (training.name, ""):
+            self._events.publish(topic(name), "changed")
+
+
+def topic(name: str) -> str:
+    """The topic of the events of a run; of all runs if the name is empty."""
+    return f"run {name}"
