@@ -76,7 +76,8 @@ def draw(
     if len(y_ticks) < 3:
         y_ticks = [tick for tick in _ticks(low, high) if low <= tick <= high]
     summary = "; ".join(
-        f"{line.label}: {_number(line.points[0][1])} at step {line.points[0][0]:,}, {_number(line.points[-1][1])} at step {line.points[-1][0]:,}"
+        f"{line.label}: "
+        + ", ".join(f"{_number(value)} at step {step:,}" for step, value in (line.points[0], line.points[-1]))
         for line in shown
     )
     return Chart(

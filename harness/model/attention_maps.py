@@ -1,7 +1,7 @@
 """Attention weights of any model, found in its program: of the harness's own as of one made of a learner's pieces.
 
-Attention weights are what lies between two products: scores `q kᵀ` that depend on the tokens, and their mix with the values. In
-between, an array `(..., T, T)` whose numbers are not negative, and zero above the diagonal, holds the weights, up to a factor per row.
+Attention weights lie between two products: the scores `q kᵀ`, which depend on the tokens, and the mix with the values. In
+between, an array `(..., T, T)` without negative numbers, and zero above the diagonal, holds the weights, up to a factor per row.
 """
 
 import functools

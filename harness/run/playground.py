@@ -65,11 +65,13 @@ class Playground:
         arguments = (self._parameters, window.ids, sampling.temperature, sampling.top_k, sampling.top_p)
         best, best_ids, following = jax.device_get(self._run(lambda: _read(self._graph)(*arguments)))
         tokens, decode = [], codecs.getincrementaldecoder("utf-8")("replace").decode
-        for index, id in enumerate(ids):
+        for index, token_id in enumerate(ids):
             place = index - first - 1  # of the prediction
             known = place >= 0
             likeliest = self._likeliest(best[place], best_ids[place]) if known else []
-            tokens.append(Token(id, decode(self._bytes(id)), float(following[place]) if known else None, likeliest))
+            tokens.append(
+                Token(token_id, decode(self._bytes(token_id)), float(following[place]) if known else None, likeliest)
+            )
         return tokens
 
     def next(self, ids: list[int], sampling: Sampling) -> Token:
@@ -78,8 +80,8 @@ class Playground:
         key = jax.random.fold_in(jax.random.key(sampling.seed), len(ids))
         settings = (sampling.temperature, sampling.top_k, sampling.top_p)
         arguments = (self._parameters, window.ids, window.length - 1, key, *settings)
-        id, probability, best, best_ids = jax.device_get(self._run(lambda: _next(self._graph)(*arguments)))
-        return Token(int(id), "", float(probability), self._likeliest(best, best_ids))
+        chosen, probability, best, best_ids = jax.device_get(self._run(lambda: _next(self._graph)(*arguments)))
+        return Token(int(chosen), "", float(probability), self._likeliest(best, best_ids))
 
     def continuation(self, ids: list[int], sampling: Callable[[], Sampling]) -> Iterator[Token]:
         """The tokens after a text, up to end-of-text (not included). The settings are asked for before each."""
@@ -112,13 +114,13 @@ class Playground:
         padded[: len(last)] = last
         return _Window(padded, len(last))
 
-    def _bytes(self, id: int) -> bytes:
-        return self.tokenizer.decode_single_token_bytes(id) if id < self.tokenizer.n_vocab else b""
+    def _bytes(self, token_id: int) -> bytes:
+        return self.tokenizer.decode_single_token_bytes(token_id) if token_id < self.tokenizer.n_vocab else b""
 
     def _likeliest(self, probabilities: np.ndarray, ids: np.ndarray) -> list[tuple[int, str, float]]:
         return [
-            (int(id), self._bytes(int(id)).decode("utf-8", "replace"), float(probability))
-            for id, probability in zip(ids, probabilities, strict=True)
+            (int(token_id), self._bytes(int(token_id)).decode("utf-8", "replace"), float(probability))
+            for token_id, probability in zip(ids, probabilities, strict=True)
             if probability > 0
         ]
 
@@ -165,8 +167,8 @@ def _next(graph: Any) -> Any:
 def answer_requests(open_session: Callable[[], Session]) -> None:
     """Answers the requests on stdin until it ends.
 
-    A request is an object with `kind` (`read`, `sample`, `settings`, `stop` or `attention`) and `page`, which its answers repeat. `sample`
-    goes on until a `stop` or another request of the same page.
+    A request is an object with `kind` (`read`, `sample`, `settings`, `stop` or `attention`) and `page`, which its answers
+    repeat. `sample` ends early at a `stop` or another request of the same page.
     """
     answers = os.fdopen(os.dup(1), "w", encoding="utf-8")
     os.dup2(2, 1)  # what pieces print is no answer
@@ -205,21 +207,21 @@ class _Conversation:
         ids = request["ids"]
         if ids is None:
             ids = encode_prompt(playground.tokenizer, request["prompt"])[:MOST_TOKENS]
-        if not ids or not all(0 <= id < playground.session.config.vocab_size for id in ids):
+        if not ids or not all(0 <= token_id < playground.session.config.vocab_size for token_id in ids):
             raise UsageError("This text does not belong to this run's vocabulary.")
         if kind == "attention":
             self._show_attention(playground, request, ids)
             return
-        sampling = _sampling(request)
-        tokens = [token._asdict() for token in playground.read(ids, sampling)]
+        settings = [_sampling(request)]
+        tokens = [token._asdict() for token in playground.read(ids, settings[0])]
         self._say(request, "text", tokens=tokens, step=playground.step, context=playground.session.config.context)
         if kind == "sample":
-            for token in playground.continuation(ids, lambda: sampling):
+            for token in playground.continuation(ids, lambda: settings[0]):
                 self._say(request, "token", **token._asdict())
                 if interruption := self._interruption(request):
                     if interruption["kind"] != "settings":
                         break
-                    sampling = _sampling(interruption)
+                    settings[0] = _sampling(interruption)
         self._say(request, "end")
 
     def _interruption(self, request: dict[str, Any]) -> dict[str, Any] | None:

@@ -55,7 +55,7 @@ def _checked(body: dict[str, Any]) -> dict[str, Any]:
         request = {
             "kind": body["kind"],
             "prompt": body["prompt"][:_LONGEST_PROMPT],
-            "ids": None if ids is None else [int(id) for id in ids][:_MOST_TOKENS],
+            "ids": None if ids is None else [int(token_id) for token_id in ids][:_MOST_TOKENS],
             "temperature": min(max(float(body.get("temperature", 1.0)), 0.0), 5.0),
             "top_k": min(max(int(body.get("top_k", 0)), 0), 1_000_000),
             "top_p": min(max(float(body.get("top_p", 1.0)), 0.01), 1.0),

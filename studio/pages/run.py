@@ -2,6 +2,8 @@
 
 import dataclasses
 import re
+import statistics
+from collections.abc import Sequence
 from typing import Any
 
 from starlette.concurrency import run_in_threadpool
@@ -13,7 +15,7 @@ from starlette.routing import Route
 from commandline.errors import CommandError
 from harness.config import PRESETS, Config, preset, with_options
 from harness.errors import UsageError
-from studio.chart import Chart, Line, draw
+from studio.chart import Chart, Line, Point, draw
 from studio.run_folders import RunState
 from studio.studio import Studio
 from studio.training import Training, topic
@@ -225,9 +227,17 @@ def _charts(run: RunState, other: RunState | None) -> list[Chart]:
              *validation], last_step=last, levels=run.baselines, is_log=True),
         draw("Learning rate", lines("learning_rate", "learning rate"), last_step=last),
         draw("Gradient norm", lines("gradient_norm", "gradient norm"), last_step=last),
-        draw("Tokens per second", lines("tokens_per_s", "tokens/s"), last_step=last),
+        draw("Tokens per second", [dataclasses.replace(line, points=_median(line.points)) for line in lines("tokens_per_s", "tokens/s")], last_step=last),
     ]  # fmt: skip
     return [chart for chart in charts if chart]
+
+
+def _median(points: Sequence[Point]) -> list[Point]:
+    """Medians of neighbors: steps that waited for nothing seem to take no time."""
+    return [
+        (step, statistics.median(value for _, value in points[max(0, index - 8) : index + 9]))
+        for index, (step, _) in enumerate(points)
+    ]
 
 
 def _presets() -> dict[str, Config]:
