@@ -84,6 +84,13 @@ def start(folder: str | None, directory: str | None) -> None:
     metavar="S",
     help="Total time limit for your code, in seconds.",
 )
+@click.option("--full", is_flag=True, help="Show whole arrays of the first failure, expected beside yours.")
+@click.option(
+    "--html",
+    type=click.Path(path_type=Path, dir_okay=False),
+    metavar="FILE.html",
+    help="Also write the report as a web page, with arrays as heat maps.",
+)
 @click.pass_obj
 def problem_(
     folder: str | None,
@@ -94,6 +101,8 @@ def problem_(
     seed: int,
     seed_file: Path | None,
     timeout: float | None,
+    full: bool,
+    html: Path | None,
 ) -> None:
     """Grade your file for problem NN (7, 07, p07 or next_token_loss).
 
@@ -108,6 +117,8 @@ def problem_(
             if space.add(problem):
                 click.echo(f"new   {space.file(problem)}\n", err=machine_readable)
             file = space.file(problem)
+        if seed_file and (html or full):
+            raise UsageError("--html and --full show the cases, which --seed-file keeps secret; leave one of them out.")
         if seed_file:
             from grader.course.seed import read_seed
 
@@ -133,6 +144,15 @@ def problem_(
         from grader.report import terminal
 
         click.echo(terminal.render(report))
+        if full and report.counterexample:
+            from grader.report.full import arrays
+
+            click.echo(arrays(report.counterexample))
+    if html:
+        from commandline import files
+        from grader.report.html import document
+
+        files.write(html, document(report))
     if file.resolve() == space.file(problem).resolve():
         try:
             space.remember(problem, verdict=str(report.verdict), score=report.score)
