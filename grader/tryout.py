@@ -10,11 +10,12 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
+import click
 import numpy as np
 
 from grader.course import catalog
 from grader.judge.counterexample import Counterexample, compared
-from grader.judge.session import in_stages, measured, outcome_of
+from grader.judge.session import Mode, in_stages, measured, outcome_of
 from grader.problem import PROGRAM, Case, Problem
 from grader.problem import Check as ProblemCheck
 from grader.report import full
@@ -62,7 +63,7 @@ class Check:
         state.subjects[""] = Subject(self.problem, vars(submission))
         measures = measured(self.problem, self.check)
         values = {key: np.asarray(value) if hasattr(value, "dtype") else value for key, value in case.items()}
-        mode = "both" if measures or self.check.traced else "eager"
+        mode: Mode = "both" if measures or self.check.traced else "eager"
         outcome = in_stages(
             self.check, Case(values, seed=seed), mode, measures, lambda stage, frame: outcome_of(state.answer(frame))
         )
@@ -82,13 +83,13 @@ class Check:
         leaves = compared(check, None, [*sides, []], check.tolerance)
         for leaf in leaves:
             if not expected:
-                print(f"{leaf.path}: {leaf.got}\n{np.asarray(got[leaf.path])}")
+                click.echo(f"{leaf.path}: {leaf.got}\n{np.asarray(got[leaf.path])}")
             elif leaf.mismatch:
-                print(leaf.mismatch.sentence())
+                click.echo(leaf.mismatch.sentence())
             else:
-                print(f"`{leaf.path}` is right")
+                click.echo(f"`{leaf.path}` is right")
         if any(leaf.mismatch for leaf in leaves):
-            print(full.arrays(Counterexample(Case({}), leaves)))
+            click.echo(full.arrays(Counterexample(Case({}), leaves)))
 
 
 def check(number: str, name: str) -> Check:

@@ -40,7 +40,8 @@ def main() -> None:
     Evaluate          harness eval pocket
     Use your code     harness train --run mine --pieces attempts
 
-    Exit codes: 0 finished, or stopped with a checkpoint; 1 a piece is broken; 2 usage error; 3 internal error.
+    Exit codes: 0 finished, or stopped with a checkpoint; 1 a piece is broken; 2 usage error; 3 internal error;
+    130 after a second Ctrl-C.
     """
 
 
@@ -219,7 +220,6 @@ def evaluate(run_name: str, step: int | None, root: Path) -> None:
 
     import jax
 
-    from harness.data.ngrams import ngram_loss
     from harness.run.session import load_state
 
     session = _open(root, run_name, eval_batches=0)
@@ -230,8 +230,7 @@ def evaluate(run_name: str, step: int | None, root: Path) -> None:
     click.echo(f"Run {run_name}, step {step}, on {len(validation.ends):,} stories of {len(validation):,} tokens")
     click.echo(f"  loss        {loss:.4f} nats per token")
     click.echo(f"  perplexity  {math.exp(min(loss, 700)):.3f}")
-    if session.config.objective == "next_token":
-        ngrams = ngram_loss(session.prepared.train, validation, session.config.vocab_size)
+    if ngrams := session.ngrams:
         click.echo(f"  bigram      {ngrams.bigram:.4f}")
         click.echo(f"  unigram     {ngrams.unigram:.4f}")
 

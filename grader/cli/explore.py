@@ -10,8 +10,9 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from commandline import files
+from commandline import files, terminal
 from commandline.errors import UsageError
+from grader.cli.grading import graded
 from grader.course import catalog, workspace
 
 if TYPE_CHECKING:
@@ -49,7 +50,8 @@ def try_(folder: str | None, word: str, file: Path | None, seed: int) -> None:
         files.write(path.with_suffix(".npz"), lambda target: _save(np.savez, target, data))
     files.write(path, text)
     click.echo(f"new   {path}: {_described(tried)}")
-    click.echo(f"\nRun it with `python {path}`, or debug it with `python -m pdb {path}`.")
+    click.echo()
+    terminal.echo(f"Run it with `python {path}`, or debug it with `python -m pdb {path}`.")
 
 
 @click.command()
@@ -109,8 +111,6 @@ def _file(folder: str | None, word: str, file: Path | None) -> tuple[Any, Path]:
 
 def _tried(problem: Any, file: Path, seed: int) -> "Tried":
     """The case on which the file fails, or the first one."""
-    from grader.cli.grading import graded
-
     report = graded(problem, file, seed)
     from grader.course import cases
     from grader.report.script import Tried

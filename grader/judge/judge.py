@@ -1,6 +1,6 @@
 """Grades one submission: sends cases to its worker and to the reference, and compares the numbers that come back."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from time import monotonic
@@ -8,7 +8,7 @@ from time import monotonic
 from grader.course import cases as cases_
 from grader.course import catalog
 from grader.course.catalog import Misconception
-from grader.isolation.sandbox import ForkServer
+from grader.isolation.sandbox import Workers
 from grader.judge import eager, fault, recorded
 from grader.judge import submission as submission_
 from grader.judge.counterexample import MOST_LEAVES, Counterexample, Part, compared
@@ -37,8 +37,9 @@ class GradeOptions:
     `timeout` is the total time limit of the submission's own code, in seconds; None means the problem's. Callers that grade
     several submissions share `reference` and `cases` between them; `cases` must be those of `seed`. `grade_imports` also
     grades the course modules that a failing file imports, and `shrink` searches for the smallest failing case. `say` receives
-    progress. `show` says that the learner may see the cases: only then does the report hold a counterexample, and only then may
-    the code be run on it again to explain the failure.
+    progress, and `on_check` each result as soon as it is known: its failing case may not be the smallest yet. `show` says that
+    the learner may see the cases: only then does the report hold a counterexample, and only then may the code be run on it
+    again to explain the failure.
     """
 
     seed: int = 0
@@ -49,6 +50,7 @@ class GradeOptions:
     shrink: bool = True
     show: bool = True
     say: Say = lambda text: None
+    on_check: Callable[[CheckResult], None] = lambda result: None
 
 
 @dataclass
@@ -211,7 +213,7 @@ class Comparison:
 
 
 def grade(
-    problem: Problem, submission: Submission, fork_server: ForkServer, options: GradeOptions | None = None
+    problem: Problem, submission: Submission, fork_server: Workers, options: GradeOptions | None = None
 ) -> Report:
     """Grades a submission in a worker of its own: loads it, runs the checks, explains the first failure.
 
@@ -225,7 +227,7 @@ def grade(
         cases = options.cases or cases_.draw_all(problem, options.seed)
         comparison = Comparison(problem, reference, examiner.probe, options.seed, cases)
         failure = _load(examiner, submission, comparison)
-        results = _run(comparison, failure)
+        results = list(_run(comparison, failure, options))
         explanation = _explain(comparison, results, failure, options)
         frames = _frames(comparison, failure)
     finally:
@@ -263,11 +265,13 @@ def _load(examiner: Examiner, submission: Submission, comparison: Comparison) ->
     return failure
 
 
-def _run(comparison: Comparison, failure: Failure | None) -> list[CheckResult]:
+def _run(comparison: Comparison, failure: Failure | None, options: GradeOptions) -> Iterator[CheckResult]:
     """The result of every check; all of them fail if the file could not be loaded."""
-    if failure is None:
-        return comparison.results()
-    return [CheckResult(check, failure.verdict, failure.sentence()) for check in comparison.problem.checks]
+    for check in comparison.problem.checks:
+        failed = failure and CheckResult(check, failure.verdict, failure.sentence())
+        result = failed or comparison.judge(check)
+        options.on_check(result)
+        yield result
 
 
 @dataclass(frozen=True)
@@ -331,7 +335,7 @@ def _frames(comparison: Comparison, failure: Failure | None) -> str:
 
 
 def _earlier_failure(
-    problem: Problem, submission: Submission, fork_server: ForkServer, verdict: Verdict, options: GradeOptions
+    problem: Problem, submission: Submission, fork_server: Workers, verdict: Verdict, options: GradeOptions
 ) -> Report | None:
     """The report on the first imported course module, by number, that fails its own checks.
 

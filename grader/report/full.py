@@ -5,19 +5,23 @@ from collections.abc import Iterator
 import click
 import numpy as np
 
+from commandline.terminal import PLAIN
 from grader.judge.counterexample import ComparedLeaf, Counterexample
 from grader.report.grids import number
 from grader.wire.compare import Values
 
 MOST_ROWS, MOST_COLUMNS, MOST_PLANES = 40, 12, 4
 MOST_LEAVES = 8
-SIDE_BY_SIDE = 78  # characters; wider arrays stand below each other
 
 
-def arrays(shown: Counterexample) -> str:
-    """The wrong leaves of a counterexample. `click.echo` removes the colors where the output is not a terminal."""
+def arrays(shown: Counterexample, width: int = PLAIN) -> str:
+    """The wrong leaves of a counterexample.
+
+    Arrays stand beside each other if they fit into `width` columns. `click.echo` removes the colors where the output is not a
+    terminal.
+    """
     drawn = [leaf for leaf in shown.leaves if leaf.mismatch and leaf.wrong is not None and leaf.wrong.size]
-    lines = [line for leaf in drawn[:MOST_LEAVES] for line in _leaf(leaf)]
+    lines = [line for leaf in drawn[:MOST_LEAVES] for line in _leaf(leaf, width)]
     if len(drawn) > MOST_LEAVES:
         lines.append(f"{len(drawn) - MOST_LEAVES} more leaves are wrong and not shown.")
     if not drawn:
@@ -25,7 +29,7 @@ def arrays(shown: Counterexample) -> str:
     return "\n".join(["", *lines])
 
 
-def _leaf(leaf: ComparedLeaf) -> Iterator[str]:
+def _leaf(leaf: ComparedLeaf, width: int) -> Iterator[str]:
     axes = len(leaf.shape)
     shown = leaf.window([*[1] * (axes - 3), MOST_PLANES, MOST_ROWS, MOST_COLUMNS][-axes:] if axes else [])
     assert shown.expected is not None and shown.got is not None and shown.wrong is not None  # noqa: S101, PT018
@@ -33,7 +37,7 @@ def _leaf(leaf: ComparedLeaf) -> Iterator[str]:
     for at in np.ndindex(*shown.wrong.shape[:-2]):
         if at:
             yield f"  {leaf.path}[{', '.join(map(str, shown.index((*at, 0, 0))[:-2]))}]"
-        yield from _plane(shown.expected.values[at], shown.got.values[at], shown.wrong[at])
+        yield from _plane(shown.expected.values[at], shown.got.values[at], shown.wrong[at], width)
     if shown.wrong.shape != leaf.shape:
         kept, whole = (" x ".join(map(str, shape)) for shape in (shown.wrong.shape, leaf.shape))
         start = ", ".join(map(str, shown.start))
@@ -41,11 +45,11 @@ def _leaf(leaf: ComparedLeaf) -> Iterator[str]:
     yield ""
 
 
-def _plane(expected: Values, got: Values, wrong: Values) -> Iterator[str]:
+def _plane(expected: Values, got: Values, wrong: Values, columns: int) -> Iterator[str]:
     """Two arrays of up to two axes, beside each other where they fit."""
     left, right = _block(expected, np.zeros_like(wrong)), _block(got, wrong)
     width = max(map(_width, left))
-    if width + max(map(_width, right)) + 6 > SIDE_BY_SIDE:
+    if width + max(map(_width, right)) + 6 > columns:
         yield from ["  expected", *(f"  {line}" for line in left), "  yours", *(f"  {line}" for line in right)]
         return
     yield f"  {'expected':{width}}  yours"

@@ -133,7 +133,11 @@ class Script:
             self.data[key] = np.asarray(value)
             return f"jnp.asarray(data[{key!r}])"
         text = np.array2string(
-            np.asarray(value), separator=", ", threshold=MOST_LITERAL + 1, floatmode="unique", max_line_width=100
+            np.asarray(value),
+            separator=", ",
+            threshold=MOST_LITERAL + 1,
+            max_line_width=100,
+            formatter={"float_kind": str},  # the shortest text that gives the same number
         )
         if "\n" in text:
             text = "\n    " + text.replace("\n", "\n    ") + ",\n    "
