@@ -62,7 +62,10 @@ class Script:
     def _lines(self) -> list[str]:
         tried, problem = self.tried, self.tried.problem
         entry = self._entry()
-        case = [f"{name} = {self._literal(f'case.{name}', value)}" for name, value in tried.case.values.items()]
+        values = [(name, self._literal(f"case.{name}", value)) for name, value in tried.case.values.items()]
+        case = [f"{name} = {value}" for name, value in values]
+        if entry is None:
+            case = ["case = {", *(f"    {name!r}: {value}," for name, value in values), "}"]
         expected = [
             f"    {path!r}: {self._literal(f'expected.{path}', array)}," for path, array in tried.expected.items()
         ]
@@ -96,8 +99,9 @@ class Script:
             *case,
             *["expected = {", *expected, "}"] * bool(expected),
             "",
+            f"check = tryout.check({problem.label!r}, {tried.check.name!r})",
             *self._call(entry),
-            f"tryout.check({problem.label!r}, {tried.check.name!r}).show({'expected' if expected else '{}'}, got)",
+            f"check.show({'expected' if expected else '{}'}, got)",
         ]  # fmt: skip
 
     def _entry(self) -> Entry | None:
@@ -112,9 +116,7 @@ class Script:
     def _call(self, entry: Entry | None) -> list[str]:
         seed = self.tried.case.seed
         if entry is None:
-            names = ", ".join(f"{name!r}: {name}" for name in self.tried.case.values)
-            problem, check = self.tried.problem.label, self.tried.check.name
-            return [f"got = tryout.check({problem!r}, {check!r}).run(submission, {{{names}}}, seed={seed})"]
+            return [f"got = check.run(submission, case, seed={seed})"]
         arguments = ", ".join(entry.arguments)
         if not entry.is_module:
             return [f"got = tryout.output({entry.name}({arguments}))"]
