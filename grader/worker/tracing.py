@@ -1,6 +1,7 @@
 """Traces a submission's code into a program, without any number of a case."""
 
 import contextlib
+import re
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -156,9 +157,15 @@ def _donated(jaxpr: Any, names: Sequence[str]) -> tuple[int, ...]:
     return tuple(number for number, variable in enumerate(jaxpr.invars) if id(variable) in donated)
 
 
-def is_tracing_error(error: BaseException) -> bool:
-    """Whether code failed because its arrays were traced."""
-    return isinstance(error, jax.errors.JAXTypeError | jax.errors.JAXIndexError | jax.errors.UnexpectedTracerError)
+def is_tracing_error(error: BaseException | None) -> bool:
+    """Whether code failed because its arrays were traced. NumPy hides JAX's error behind its own, and Python names the type."""
+    while error:
+        if isinstance(error, jax.errors.JAXTypeError | jax.errors.JAXIndexError | jax.errors.UnexpectedTracerError):
+            return True
+        if isinstance(error, TypeError | AttributeError) and re.search(r"Tracer\b|on traced array", str(error)):
+            return True
+        error = error.__cause__ or error.__context__
+    return False
 
 
 def trace_of(*values: Any) -> Any:
