@@ -1,6 +1,5 @@
 """`grade`: the command group, and the commands for learners. Imports each command's modules only when it runs."""
 
-import io
 import os
 import sys
 from pathlib import Path
@@ -10,14 +9,11 @@ import click
 from commandline import terminal
 from commandline.commands import Commands
 from commandline.errors import CommandError, UsageError
-from commandline.invocation import as_typed
 from commandline.text import counted
 from grader.cli import author, explore, progress, teacher, watch
 from grader.cli.grading import graded
 from grader.course import catalog, workspace
 from grader.course.workspace import Workspace
-
-_WIDEST_PAGE = 100  # columns; longer lines of prose are hard to read
 
 
 class Grade(Commands):
@@ -180,28 +176,9 @@ def show(word: str) -> None:
     from grader.course import page
 
     problem = catalog.find(word)
-    count = len(page.hints(problem))
-    label = problem.label
-    end = f"{count} hints: `grade hint {label}`. Grade with `grade problem {label}`."
-    lines = terminal.wrap(end, terminal.width()) if sys.stdout.isatty() else [as_typed(end)]
-    terminal.page("\n".join([_laid_out(page.without_hints(problem)), *lines, ""]))
-
-
-def _laid_out(markdown: str) -> str:
-    """Markdown with its formulas as text, and laid out if it goes to a terminal."""
-    from grader.course import formulas
-
-    text = formulas.blocks_as_text(markdown)
-    if not sys.stdout.isatty():
-        return text
-    from rich.console import Console
-    from rich.markdown import Markdown
-
-    columns = min(terminal.width(), _WIDEST_PAGE)
-    console = Console(file=io.StringIO(), width=columns, force_terminal=terminal.has_colors())
-    with console.capture() as capture:
-        console.print(Markdown(text, code_theme="ansi_dark"))
-    return "\n".join(line.rstrip() for line in capture.get().split("\n"))
+    label, count = problem.label, len(page.hints(problem))
+    end = terminal.fitted(f"{count} hints: `grade hint {label}`. Grade with `grade problem {label}`.")
+    terminal.page(f"{terminal.markdown(page.as_text(page.without_hints(problem)))}\n{end}\n")
 
 
 @main.command()
@@ -224,7 +201,7 @@ def hint(folder: str | None, word: str, again: bool) -> None:
         click.echo("You have not seen any hints yet.")
     first = 0 if again or seen >= len(hints) else count - 1
     for number, text in list(enumerate(hints, 1))[first:count]:
-        click.echo(_laid_out(f"Hint {number} of {len(hints)}: {text}\n"))
+        click.echo(terminal.markdown(page.as_text(f"Hint {number} of {len(hints)}: {text}\n")))
     left = len(hints) - count
     more = (
         f"`grade hint {problem.label}` shows the next."

@@ -48,7 +48,13 @@ def _scale_by_logarithm(axes: Any) -> None:
 
     axes.set_yscale("log")
     low, high = axes.get_ylim()
-    few = (1, 2, 5) if high > 20 * low else (1, 1.5, 2, 3, 4, 5, 6, 8) if high > 2 * low else tuple(n / 10 for n in range(10, 100))
+    few = (
+        (1, 2, 5)
+        if high > 20 * low
+        else (1, 1.5, 2, 3, 4, 5, 6, 8)
+        if high > 2 * low
+        else tuple(n / 10 for n in range(10, 100))
+    )
     axes.yaxis.set_major_locator(LogLocator(subs=few, numticks=15))
     axes.yaxis.set_minor_locator(NullLocator())
     axes.yaxis.set_major_formatter(StrMethodFormatter("{x:g}"))
