@@ -1,6 +1,5 @@
 """`grade`: the command group, and the commands for learners. Imports each command's modules only when it runs."""
 
-import io
 import os
 import sys
 from dataclasses import replace
@@ -18,8 +17,6 @@ from commandline.text import counted
 from grader.cli import author, progress, teacher, watch
 from grader.course import catalog, workspace
 from grader.course.workspace import Workspace
-
-_WIDEST_PAGE = 100  # columns; longer lines of prose are hard to read
 
 
 class Grade(Commands):
@@ -199,19 +196,13 @@ def show(word: str) -> None:
 
 def _laid_out(markdown: str) -> str:
     """Markdown with its formulas as text, and laid out if it goes to a terminal."""
-    from grader.course import formulas
-
-    text = formulas.blocks_as_text(markdown)
     if not sys.stdout.isatty():
-        return text
-    from rich.console import Console
-    from rich.markdown import Markdown
+        from grader.course.formulas import blocks_as_text
 
-    columns = min(terminal.width(), _WIDEST_PAGE)
-    console = Console(file=io.StringIO(), width=columns, force_terminal=terminal.has_colors())
-    with console.capture() as capture:
-        console.print(Markdown(text, code_theme="ansi_dark"))
-    return "\n".join(line.rstrip() for line in capture.get().split("\n"))
+        return blocks_as_text(markdown)
+    from grader.report.markdown import page
+
+    return page(markdown, terminal.width(), colors=terminal.has_colors()) + "\n"
 
 
 @main.command()

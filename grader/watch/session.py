@@ -18,7 +18,7 @@ from grader.judge.verdict import CheckResult, Report, Verdict
 from grader.problem import Problem
 from grader.resident.resident import NewCodeError, Resident
 
-DEBOUNCE, QUIET = 200, 50  # milliseconds: the longest wait for further changes, and the silence that ends it earlier
+DEBOUNCE, QUIET = 200, 20  # milliseconds: the longest wait for further changes, and the silence that ends it earlier
 POLL = 300  # milliseconds between two looks at the folder, where the system reports no changes
 
 

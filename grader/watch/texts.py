@@ -35,7 +35,8 @@ def status(state: State) -> str:
         return click.style("no verdict", fg="red")
     if report := state.report:
         verdict = click.style(str(report.verdict), fg=_BY_VERDICT.get(report.verdict, "red"), bold=True)
-        return f"{verdict}, {report.score} of {report.problem.points} points"
+        cause = f". Likely cause: {report.misconception.name}" if report.misconception else ""
+        return f"{verdict}, {report.score} of {report.problem.points} points{cause}"
     return "waiting"
 
 
