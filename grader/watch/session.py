@@ -1,5 +1,6 @@
 """A session of watch mode: one problem at a time, graded at every save, without a word on how it is shown."""
 
+import contextlib
 import threading
 from collections.abc import Callable
 from dataclasses import dataclass, replace
@@ -18,7 +19,7 @@ from grader.judge.verdict import CheckResult, Report, Verdict
 from grader.problem import Problem
 from grader.resident.resident import NewCodeError, Resident
 
-DEBOUNCE, QUIET = 200, 20  # milliseconds: the longest wait for further changes, and the silence that ends it earlier
+DEBOUNCE, QUIET = 200, 50  # milliseconds: the longest wait for further changes, and the silence that ends it earlier
 POLL = 300  # milliseconds between two looks at the folder, where the system reports no changes
 
 
@@ -156,6 +157,9 @@ class WatchSession:
             self._show(problem, lambda state: replace(state, checks=(*state.checks, result)))
 
         try:
+            with contextlib.suppress(OSError):
+                if not file.stat().st_size:  # many editors empty a file before they write it
+                    self._closed.wait(DEBOUNCE / 1000)
             source = submission_.read(problem, file)
         except submission_.UnreadableSubmissionError as error:
             report = judge.refused(problem, file.name, Verdict.ERROR, str(error))
