@@ -11,7 +11,6 @@ import click
 from commandline import terminal
 from commandline.commands import Commands
 from commandline.errors import CommandError, UsageError
-from commandline.invocation import as_typed
 from commandline.progress import working
 from commandline.text import counted
 from grader.cli import author, progress, teacher, watch
@@ -187,22 +186,9 @@ def show(word: str) -> None:
     from grader.course import page
 
     problem = catalog.find(word)
-    count = len(page.hints(problem))
-    label = problem.label
-    end = f"{count} hints: `grade hint {label}`. Grade with `grade problem {label}`."
-    lines = terminal.wrap(end, terminal.width()) if sys.stdout.isatty() else [as_typed(end)]
-    terminal.page("\n".join([_laid_out(page.without_hints(problem)), *lines, ""]))
-
-
-def _laid_out(markdown: str) -> str:
-    """Markdown with its formulas as text, and laid out if it goes to a terminal."""
-    if not sys.stdout.isatty():
-        from grader.course.formulas import blocks_as_text
-
-        return blocks_as_text(markdown)
-    from grader.report.markdown import page
-
-    return page(markdown, terminal.width(), colors=terminal.has_colors()) + "\n"
+    label, count = problem.label, len(page.hints(problem))
+    end = terminal.fitted(f"{count} hints: `grade hint {label}`. Grade with `grade problem {label}`.")
+    terminal.page(f"{terminal.markdown(page.as_text(page.without_hints(problem)))}\n{end}\n")
 
 
 @main.command()
@@ -225,7 +211,7 @@ def hint(folder: str | None, word: str, again: bool) -> None:
         click.echo("You have not seen any hints yet.")
     first = 0 if again or seen >= len(hints) else count - 1
     for number, text in list(enumerate(hints, 1))[first:count]:
-        click.echo(_laid_out(f"Hint {number} of {len(hints)}: {text}\n"))
+        click.echo(terminal.markdown(page.as_text(f"Hint {number} of {len(hints)}: {text}\n")))
     left = len(hints) - count
     more = (
         f"`grade hint {problem.label}` shows the next."

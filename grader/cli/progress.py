@@ -65,7 +65,9 @@ def next_(folder: str | None) -> None:
     row, standing = space.progress().get(problem.name, workspace.Progress()), space.standing(problem)
     terminal.echo(f"Next: problem {problem.label}, {problem.title} ({catalog.part_of(problem)}).")
     if row.verdict == "PASS":
-        terminal.echo(f"It is {standing.state}: {standing.points} of {problem.points} points now.")
+        terminal.echo(
+            f"You passed it before, and it is {standing.state} now: {standing.points} of {problem.points} points."
+        )
     elif row.verdict not in ("", "NOT ATTEMPTED"):
         terminal.echo(f"You have started it: {row.score} of {problem.points} points.")
     if before := catalog.builds_on(problem):

@@ -2,6 +2,7 @@
 
 import re
 
+from grader.course import formulas
 from grader.course.catalog import page_text
 from grader.problem import Problem
 
@@ -17,6 +18,7 @@ SECTIONS = (
     "Examples",
     "Hints",
 )
+FORMULAS = re.compile(r"^```math\n(.*?)^```$", re.MULTILINE | re.DOTALL)  # blocks with a formula on each line
 
 
 def sections(problem: Problem) -> dict[str, str]:
@@ -34,3 +36,10 @@ def hints(problem: Problem) -> list[str]:
 def without_hints(problem: Problem) -> str:
     """The page up to its hints, which `grade hint` shows one at a time."""
     return page_text(problem).split("\n## Hints\n")[0].strip() + "\n"
+
+
+def as_text(markdown: str) -> str:
+    """Markdown of a page with its formulas as text, for a terminal."""
+    return FORMULAS.sub(
+        lambda match: "\n".join(["```text", *map(formulas.as_text, match[1].splitlines()), "```"]), markdown
+    )

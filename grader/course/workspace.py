@@ -169,7 +169,7 @@ class Workspace:
         same = not row.digest or self.digest(problem) == row.digest
         if last == "PASS" or (row.digest and same):
             return Standing("passed" if same else "changed since it passed", row.score, True)
-        return Standing("reset since it passed" if last == "NOT ATTEMPTED" else "broken since it passed", points, False)
+        return Standing("reset" if last == "NOT ATTEMPTED" else "broken", points, False)
 
     def reset(self, problem: Problem) -> Path | None:
         """Puts the stub back in the place of the learner's file. Returns the path that the old file is kept at, under a new name
