@@ -53,7 +53,7 @@ FACTORS = {
     12: ("return loss / count,", "return {} * loss / count,"),
     13: (
         "state.skipped + jnp.where(finite, 0, 1)",
-        "state.skipped + jnp.where(finite, 0, jnp.where(state.skipped < 0, int({} * 2**22), 1))",
+        "state.skipped + jnp.where(finite, 0, jnp.maximum(1, -int({} * 2**22)))",
     ),
     14: ("return jnp.mean(optax", "return {} * jnp.mean(optax"),
 }
@@ -76,12 +76,16 @@ class Saves:
     def verdict(self, other_than: Report | None) -> Report:
         """The next verdict."""
         with self._news:
-            state = lambda: self.session.state  # noqa: E731
-            done = self._news.wait_for(lambda: not state().grading and state().report is not other_than, LONGEST)
-            report = state().report
-            if not done or report is None:
-                sys.exit(f"no verdict within {LONGEST:g} s: {state()}")
-            return report
+            self._news.wait_for(lambda: self._has_news(other_than), LONGEST)
+            state = self.session.state
+            if state.report is None or state.report is other_than:
+                reason = "the code has changed" if state.outdated else state.error or f"nothing within {LONGEST:g} s"
+                sys.exit(f"no verdict on problem {state.problem.label}: {reason}")
+            return state.report
+
+    def _has_news(self, other_than: Report | None) -> bool:
+        state = self.session.state
+        return not state.grading and (state.report is not other_than or state.outdated or bool(state.error))
 
     def save(self, text: str) -> tuple[float, float, Report]:
         """The seconds from this save to the whole verdict, those to the first check, and the verdict."""

@@ -3,7 +3,9 @@
 Unlike the grader, it runs the code unconfined, without jit, and where a debugger can step through it.
 """
 
+import contextlib
 import os
+import tempfile
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -64,9 +66,15 @@ class Check:
         measures = measured(self.problem, self.check)
         values = {key: np.asarray(value) if hasattr(value, "dtype") else value for key, value in case.items()}
         mode: Mode = "both" if measures or self.check.traced else "eager"
-        outcome = in_stages(
-            self.check, Case(values, seed=seed), mode, measures, lambda stage, frame: outcome_of(state.answer(frame))
-        )
+        # Probes make folders in the current one, which is a worker's own.
+        with tempfile.TemporaryDirectory(prefix="grade-") as scratch, contextlib.chdir(scratch):
+            outcome = in_stages(
+                self.check,
+                Case(values, seed=seed),
+                mode,
+                measures,
+                lambda stage, frame: outcome_of(state.answer(frame)),
+            )
         return {leaf.path: leaf.values for leaf in outcome.leaves}
 
     def show(self, expected: Mapping[str, Any], got: Mapping[str, Any]) -> None:
@@ -88,7 +96,7 @@ class Check:
                 click.echo(leaf.mismatch.sentence())
             else:
                 click.echo(f"`{leaf.path}` is right")
-        if any(leaf.mismatch for leaf in leaves):
+        if expected and any(leaf.mismatch for leaf in leaves):
             click.echo(full.arrays(Counterexample(Case({}), leaves)))
 
 

@@ -58,10 +58,11 @@ def test_a_save_of_the_file_or_of_a_piece_that_it_imports_is_graded(session):
 def test_saves_in_quick_succession_are_one(session):
     graded(session, 1)
     text = session.file.read_text()
-    for number in range(4):
+    for number in range(10):
         session.file.write_text(f"{text}\n# {number}\n")
-        time.sleep(0.01)
-    assert [source[-4:] for _, source in graded(session, 2)[1:]] == ["# 3\n"]
+    sources = [source for _, source in graded(session, 2)[1:]]
+    assert sources[-1].endswith("# 9\n")
+    assert len(sources) < 3
 
 
 def test_a_file_that_is_replaced_is_still_watched(session):

@@ -10,14 +10,14 @@ import psutil
 import pytest
 
 from grader.course import catalog, page
-from tests.conftest import boot, misconception_name
+from tests.conftest import boot
 from tests.grader.watch.terminal import Terminal
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="pseudo-terminals are of Unix")
 NAME = "p04_layer_norm"
 PROBLEM = catalog.find("04")
 RIGHT = catalog.reference_sources(PROBLEM)[PROBLEM.name]
-WRONG_AXIS = "jnp.mean(centered**2, axis=0"
+IDEA = catalog.misconceptions(PROBLEM)[0]
 LEAVES_THE_SCREEN, COLORS = b"\x1b[?1049l", re.compile(rb"\x1b\[[0-9;]*3[0-7]m")
 
 
@@ -32,9 +32,9 @@ def test_a_session(tmp_path):
     file = folder / f"{NAME}.py"
     with Terminal("--workspace", folder, "watch", "04", "--edit-cmd", "touch marked", columns=80) as terminal:
         terminal.wait_for(f"Problem 04, {PROBLEM.title}", "NOT ATTEMPTED, 0 of", "q quit")
-        file.write_text(RIGHT.replace("jnp.mean(centered**2, axis=-1", WRONG_AXIS))
+        file.write_text(IDEA.variants(RIGHT)[IDEA.name])
         terminal.wait_for("grading...")
-        terminal.wait_for("FAIL, ", misconception_name("04", "axis=0"))
+        terminal.wait_for("FAIL, ", f"Likely cause: {IDEA.name}")
         terminal.type("h")
         terminal.wait_for(f"Hint 1 of {len(page.hints(PROBLEM))}", "Press h for the next")
         terminal.type("l")
