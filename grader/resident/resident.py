@@ -24,6 +24,7 @@ from grader.resident.spares import Spares
 
 SPARES = 2  # a worker and a witness
 KEPT_PROBLEMS = 2  # problems whose reference worker keeps running
+KEPT_IMPORTS = 1000  # versions of imported modules
 KEPT_SEEDS = 4  # of a problem, whose cases are kept
 
 
@@ -67,6 +68,7 @@ class Resident:
         self._fork_server = ForkServer()
         self._spares = Spares(self._fork_server)
         self._kept: dict[str, _Kept] = {}
+        self._passed: set[str] = set()  # the versions of imported modules that pass
         self._closed = False
         self._grading, self._changing = threading.Lock(), threading.RLock()
         self._background = ThreadPoolExecutor(1, thread_name_prefix="resident")
@@ -95,7 +97,9 @@ class Resident:
                 raise ClosedError
             self.refresh()
             kept = self._keep(problem.name)
-            options = replace(options, reference=kept.reference, cases=kept.drawn(options.seed))
+            if len(self._passed) > KEPT_IMPORTS:
+                self._passed.clear()
+            options = replace(options, reference=kept.reference, cases=kept.drawn(options.seed), passed=self._passed)
             try:
                 report = judge.grade(kept.problem, submission, self._spares, options)
             finally:
@@ -134,6 +138,7 @@ class Resident:
         for kept in self._kept.values():
             kept.reference.close()
         self._kept.clear()
+        self._passed.clear()
 
     def _keep(self, name: str) -> _Kept:
         """What is kept of a problem, which is now the most recent one."""

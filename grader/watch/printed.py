@@ -11,7 +11,6 @@ import click
 from commandline import terminal
 from commandline.errors import CommandError
 from grader.course import page
-from grader.report import markdown
 from grader.report import terminal as report_terminal
 from grader.watch import texts
 from grader.watch.session import State, WatchSession
@@ -74,12 +73,11 @@ class Printed:
             self._before = key
 
     def _hint(self) -> None:
-        shown, count = self.session.hints(more=True)
-        self._print("", *texts.hints(shown, count, terminal.width(), colors=terminal.has_colors()))
+        self._print("", *texts.hints(*self.session.hints(more=True)))
 
     def _page(self) -> None:
         text = page.without_hints(self.session.state.problem)
-        self._print("", markdown.page(text, terminal.width(), colors=terminal.has_colors()))
+        self._print("", terminal.markdown(page.as_text(text)))
 
     def _list(self) -> None:
         self._print("", *(line for _, line in texts.problems(self.session.space, "", terminal.width())))

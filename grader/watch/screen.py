@@ -17,10 +17,9 @@ from prompt_toolkit.keys import Keys
 from prompt_toolkit.layout import FormattedTextControl, Layout, Window
 from prompt_toolkit.output import ColorDepth
 
+from commandline import terminal
 from commandline.errors import CommandError, UsageError
-from commandline.terminal import wrap
 from grader.course import page
-from grader.report import markdown
 from grader.watch import texts
 from grader.watch.session import WatchSession
 
@@ -98,18 +97,17 @@ class Screen:
         return texts.verdict(self.session.state, columns)
 
     def _hints(self, columns: int) -> list[str]:
-        shown, count = self.session.hints(more=False)
-        return texts.hints(shown, count, texts.report_width(columns), colors=self.colors)
+        return texts.hints(*self.session.hints(more=False))
 
     def _page(self, columns: int) -> list[str]:
         text = page.without_hints(self.session.state.problem)
-        return markdown.page(text, texts.report_width(columns), colors=self.colors).splitlines()
+        return terminal.markdown(page.as_text(text)).splitlines()
 
     def _solution(self, columns: int) -> list[str]:
-        return markdown.code(self.reference, texts.report_width(columns), colors=self.colors).splitlines()
+        return terminal.markdown(f"```python\n{self.reference}```").splitlines()
 
     def _question(self, columns: int) -> list[str]:
-        return wrap(texts.confirmation(self.session.state.problem), texts.report_width(columns))
+        return terminal.wrap(texts.confirmation(self.session.state.problem), texts.report_width(columns))
 
     def _list(self, columns: int) -> list[str]:
         found = texts.problems(self.session.space, self.words, texts.report_width(columns))

@@ -1,5 +1,6 @@
 """A session of watch mode: one problem at a time, graded at every save, without a word on how it is shown."""
 
+import contextlib
 import threading
 from collections.abc import Callable
 from dataclasses import dataclass, replace
@@ -156,6 +157,9 @@ class WatchSession:
             self._show(problem, lambda state: replace(state, checks=(*state.checks, result)))
 
         try:
+            with contextlib.suppress(OSError):
+                if not file.stat().st_size:  # many editors empty a file before they write it
+                    self._closed.wait(DEBOUNCE / 1000)
             source = submission_.read(problem, file)
         except submission_.UnreadableSubmissionError as error:
             report = judge.refused(problem, file.name, Verdict.ERROR, str(error))
