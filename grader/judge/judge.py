@@ -174,11 +174,16 @@ class Comparison:
             return ""
         sides = (self.reference.ask(check, case).result(), self.outcome(check, case))
         want, have = ({leaf.path: leaf for leaf in values(side.leaves)} for side in sides)
-        paths = [path for path in want if path in have]
+        # The numbers of other leaves may be codes.
+        paths = [
+            path for path in want if path in have and (path == mismatch.path or want[path].values.dtype.kind == "f")
+        ]
         for path in sorted(paths, key=lambda path: path != mismatch.path):
             if sentence := relation(want[path], have[path], check.tolerance, case.sizes):
                 return sentence if path == mismatch.path else f"In `{path}`: {sentence[0].lower()}{sentence[1:]}"
-        return right_part(want[mismatch.path], have[mismatch.path], check.tolerance) if mismatch.path in paths else ""
+        if mismatch.words or mismatch.path not in paths:
+            return ""
+        return right_part(want[mismatch.path], have[mismatch.path], check.tolerance)
 
 
 def grade(
