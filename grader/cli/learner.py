@@ -251,7 +251,12 @@ def doctor(folder: str | None) -> None:
 
 
 for command in (
-    *progress.COMMANDS, *watch.COMMANDS, *explore.COMMANDS, *author.COMMANDS, *book.COMMANDS, *teacher.COMMANDS
+    *progress.COMMANDS,
+    *watch.COMMANDS,
+    *explore.COMMANDS,
+    *author.COMMANDS,
+    *book.COMMANDS,
+    *teacher.COMMANDS,
 ):
     main.add_command(command)
 
