@@ -68,6 +68,7 @@ class Studio:
             with contextlib.suppress(CommandError):  # the next reader of the file is told
                 file = attempt_files.read(self.space, catalog.load(name))
                 self.events.publish(name, "file", digest=file.digest)
+                self.history.keep(name, file.text)
         for name in {*names, *self.events.topics()} & set(catalog.names()):
             self._grade_if_new(catalog.load(name), names)
 
