@@ -1,6 +1,7 @@
 """The commands of `grade` that hand a failing case to the learner: as a script, and in a Python session."""
 
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -51,7 +52,8 @@ def try_(folder: str | None, word: str, file: Path | None, seed: int) -> None:
     files.write(path, text)
     click.echo(f"new   {path}: {_described(tried)}")
     click.echo()
-    terminal.echo(f"Run it with `python {path}`, or debug it with `python -m pdb {path}`.")
+    python = _python()
+    terminal.echo(f"Run it with `{python} {path}`, or debug it with `{python} -m pdb {path}`.")
 
 
 @click.command()
@@ -97,6 +99,15 @@ print("case:     " + ", ".join(case))
 print("expected: " + (", ".join(expected) or "nothing, because no case fails"))
 print("Your file: import {module}. Also imported: jax, jnp, np, nnx. Devices: " + str(jax.device_count()) + ".")
 """
+
+
+def _python() -> str:
+    """The command that starts this Python."""
+    found = shutil.which("python")
+    if found and Path(found).parent == Path(sys.executable).parent:
+        return "python"
+    here, there = Path.cwd(), Path(sys.executable)
+    return str(there.relative_to(here) if there.is_relative_to(here) else there)
 
 
 def _file(folder: str | None, word: str, file: Path | None) -> tuple[Any, Path]:

@@ -19,7 +19,7 @@ def test_only_a_case_that_may_be_shown_is_kept_or_run_again():
         )
     finally:
         fork_server.close()
-    assert shown.misconception is secret.misconception is not None
+    assert shown.misconception == secret.misconception
     assert NO_SHIFT in str(shown.misconception.replace)
     assert shown.eager_stdout.strip() == "tokens [3 0 4 3]"
     (leaf,) = shown.counterexample.leaves
