@@ -57,11 +57,16 @@ class Studio:
         return file
 
     async def _watch(self, stop: asyncio.Event) -> None:
-        """Grades the files that other programs save."""
-        changes = awatch(self.space.folder, recursive=False, debounce=_DEBOUNCE, step=_STEP, stop_event=stop)
-        async for batch in changes:
-            names = {Path(path).stem for _, path in batch if path.endswith(".py")}
-            await asyncio.to_thread(self._changed, names & set(catalog.names()))
+        """Grades the files that other programs save. Polls where the system cannot report changes."""
+        for polls in (None, True):
+            changes = awatch(
+                self.space.folder, recursive=False, debounce=_DEBOUNCE, step=_STEP, stop_event=stop, force_polling=polls
+            )
+            with contextlib.suppress(OSError):
+                async for batch in changes:
+                    names = {Path(path).stem for _, path in batch if path.endswith(".py")}
+                    await asyncio.to_thread(self._changed, names & set(catalog.names()))
+                return
 
     def _changed(self, names: set[str]) -> None:
         for name in names:
