@@ -1,6 +1,7 @@
 """The command group of both programs: it reports every error in one sentence."""
 
 import os
+import re
 import sys
 from importlib.metadata import EntryPoint, entry_points
 from typing import Any
@@ -45,6 +46,11 @@ class Commands(click.Group):
             close = nearest(args[0], self.list_commands(ctx), 2)
             hint = f" Did you mean {' or '.join(f'`{self.program} {name}`' for name in close)}?" if close else ""
             raise click.UsageError(as_typed(f"There is no command {args[0]!r}.{hint}"), ctx) from error
+
+    def format_help_text(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        # The examples in the help stand in columns, after two spaces.
+        self.help = re.sub(rf"(?<=  ){self.program}(?= )", lambda match: command(match[0]), self.help or "")
+        super().format_help_text(ctx, formatter)
 
     def invoke(self, ctx: click.Context) -> Any:
         try:

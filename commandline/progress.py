@@ -92,6 +92,7 @@ def _spinner(title: str) -> Iterator[Callable[[str], None]]:
                 console=Console(stderr=True),
                 transient=True,
                 refresh_per_second=8,
+                redirect_stdout=False,  # it may be a pipe
             )
             display.add_task(text, total=None)
             display.start()

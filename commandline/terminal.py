@@ -1,5 +1,6 @@
 """The terminal: its width, its colors, text that fits it, and a pager for long texts."""
 
+import io
 import os
 import re
 import shlex
@@ -14,6 +15,7 @@ from commandline.errors import UsageError
 from commandline.invocation import as_typed
 
 NARROWEST, WIDEST = 60, 120  # columns; longer lines are hard to read, shorter ones leave no room for numbers
+WIDEST_PROSE = 100  # columns, of pages and hints
 PLAIN = 80  # columns, where the output is not a terminal
 _PAGER_OPTIONS = "-FRX"  # of `less`: a text that fits on the screen is printed, and stays there
 _CODE = re.compile(r"`[^`\n]{1,60}`")
@@ -50,13 +52,28 @@ def wrap(text: str, columns: int, indent: int = 0, first: str | None = None) -> 
     return [line.replace("\0", " ") for line in lines]
 
 
+def fitted(text: str, stream: TextIO | None = None, indent: int = 0) -> str:
+    """A paragraph for stdout, or the given stream: wrapped on a terminal, and one line elsewhere, which a program can read."""
+    stream = stream or sys.stdout
+    return "\n".join(wrap(text, width(stream), indent, first="")) if stream.isatty() else as_typed(text)
+
+
 def echo(text: str, *, indent: int = 0, err: bool = False) -> None:
-    """Prints a paragraph: on a terminal wrapped to its width, elsewhere as one line, which a program can read."""
-    stream = sys.stderr if err else sys.stdout
-    if stream.isatty():
-        click.echo("\n".join(wrap(text, width(stream), indent, first="")), err=err)
-    else:
-        click.echo(as_typed(text), err=err)
+    """Prints a paragraph, as `fitted` has it."""
+    click.echo(fitted(text, sys.stderr if err else sys.stdout, indent), err=err)
+
+
+def markdown(text: str) -> str:
+    """Markdown for stdout: laid out for a terminal, and unchanged elsewhere."""
+    if not sys.stdout.isatty():
+        return text
+    from rich.console import Console  # takes 50 ms
+    from rich.markdown import Markdown
+
+    console = Console(file=io.StringIO(), width=min(width(), WIDEST_PROSE), force_terminal=has_colors())
+    with console.capture() as capture:
+        console.print(Markdown(text, code_theme="ansi_dark"))
+    return "\n".join(line.rstrip() for line in capture.get().split("\n"))
 
 
 def page(text: str) -> None:

@@ -78,3 +78,10 @@ def on_page_content(content: str, **_: Any) -> str:
         return f'{match[1]} data-copy="{html.escape(code)}">{match[2]}' if code else match[0]
 
     return re.sub(r'(<div class="highlight")>(<pre>.*?</pre>)', with_code, content, flags=re.DOTALL)
+
+
+def on_post_page(output: str, **_: Any) -> str:
+    """Names the search for screen readers, which the theme forgets."""
+    return output.replace(
+        'data-md-component="search" role="dialog"', 'data-md-component="search" role="dialog" aria-label="Search"'
+    )

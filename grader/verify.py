@@ -27,6 +27,7 @@ from grader.problem import Case, Check, Problem
 
 FEWEST_HINTS = 3
 FEWEST_STYLES = 2
+BROKEN = ("NameError", "SyntaxError", "IndentationError", "TabError")  # an idea ends in one only by an author's mistake
 SECONDS = 3600.0  # for all seeds together; this limit only stops an author's mistakes
 HEADER = "".join(
     f"{title:{width}}"
@@ -216,6 +217,10 @@ def _verify_misconceptions(problem: Problem, reference: Reference, row: Row) -> 
         if first is None:
             row.complaints.append(f"{variant!r} is not rejected")
             continue
+        failures = [item.outcome.failure for item in comparison.evidence if item.outcome.failure]
+        row.complaints += [
+            f"{variant!r} is broken: {failure.sentence()}" for failure in failures[:1] if failure.type in BROKEN
+        ]
         named = comparison.misconception()
         row.named += named is misconception
         if named is not misconception:

@@ -7,6 +7,7 @@ from typing import Any
 
 import click
 
+from commandline import terminal
 from commandline.commands import Commands
 from harness.config import PRESETS, describe_settings, preset, with_options
 from harness.errors import UsageError
@@ -118,7 +119,8 @@ def train(
             step, state = load_state(session)
             click.echo(f"\nA sample from the best checkpoint (step {step}):\n")
             click.echo(sample_text(session, state))
-        click.echo(f"\nMore samples: harness sample {name}")
+        click.echo()
+        terminal.echo(f"More samples: `harness sample {name}`")
 
 
 def _join(coordinator: str | None, processes: int, process: int) -> None:
@@ -293,14 +295,14 @@ def presets() -> None:
     for name, (description, settings) in PRESETS.items():
         click.echo(f"{name}: {description}")
         pairs = " ".join(f"{key}={value}" for key, value in settings.items())
-        click.echo(click.wrap_text(pairs, width=78, initial_indent="    ", subsequent_indent="    "))
+        click.echo(click.wrap_text(pairs, width=terminal.width(), initial_indent="    ", subsequent_indent="    "))
 
 
 @main.command("settings")
 def list_settings() -> None:
     """List the settings for --set, with their defaults."""
     for line in describe_settings():
-        click.echo(click.wrap_text(line, width=78, subsequent_indent="    "))
+        click.echo(click.wrap_text(line, width=terminal.width(), subsequent_indent="    "))
 
 
 if __name__ == "__main__":

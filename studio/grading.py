@@ -93,7 +93,7 @@ class Grading:
         report, text = self._report(problem)
         cause = report.misconception.name if report.misconception else ""
         if text is not None:
-            attempt = self._history.keep(problem.name, text)
+            attempt = self._history.attempt_with(problem.name, text)
             self._history.grade(attempt, str(report.verdict), report.score, problem.points, cause)
         with self.remembering:
             self._space.remember(problem, verdict=str(report.verdict), score=report.score, digest=digest)

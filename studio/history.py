@@ -77,6 +77,15 @@ class History:
             )
         return int(row[0])
 
+    def attempt_with(self, problem: str, text: str) -> int:
+        """The number of the newest attempt with this text, which is kept if there is none. Others may have been saved since."""
+        data = zlib.compress(text.encode())
+        with self._lock:
+            row = self._db.execute(
+                "select max(id) from attempt where problem = ? and text = ?", [problem, data]
+            ).fetchone()
+        return self.keep(problem, text) if row[0] is None else int(row[0])
+
     def grade(self, attempt: int, verdict: str, score: int, points: int, cause: str) -> None:
         """Adds the verdict on an attempt."""
         with self._lock:

@@ -67,11 +67,16 @@ class Studio:
         return file
 
     async def _watch(self, stop: asyncio.Event) -> None:
-        """Grades the files that other programs save."""
-        changes = awatch(self.space.folder, recursive=False, debounce=_DEBOUNCE, step=_STEP, stop_event=stop)
-        async for batch in changes:
-            names = {Path(path).stem for _, path in batch if path.endswith(".py")}
-            await asyncio.to_thread(self._changed, names & set(catalog.names()))
+        """Grades the files that other programs save. Polls where the system cannot report changes."""
+        for polls in (None, True):
+            changes = awatch(
+                self.space.folder, recursive=False, debounce=_DEBOUNCE, step=_STEP, stop_event=stop, force_polling=polls
+            )
+            with contextlib.suppress(OSError):
+                async for batch in changes:
+                    names = {Path(path).stem for _, path in batch if path.endswith(".py")}
+                    await asyncio.to_thread(self._changed, names & set(catalog.names()))
+                return
 
     async def _follow_runs(self) -> None:
         """Tells the pages of runs when a folder has changed. Frees the memory of models that nobody asks anymore."""
@@ -91,6 +96,7 @@ class Studio:
             with contextlib.suppress(CommandError):  # the next reader of the file is told
                 file = attempt_files.read(self.space, catalog.load(name))
                 self.events.publish(name, "file", digest=file.digest)
+                self.history.keep(name, file.text)
         for name in {*names, *self.events.topics()} & set(catalog.names()):
             self._grade_if_new(catalog.load(name), names)
 

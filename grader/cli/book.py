@@ -8,7 +8,7 @@ from commandline.errors import UsageError
 
 
 @click.command()
-@click.option("--no-browser", is_flag=True, help="Print the address, and open nothing.")
+@click.option("--no-browser", is_flag=True, help="Print the path of its first page, and open nothing.")
 @click.option("--out", "folder", metavar="DIR", type=click.Path(path_type=Path), help="Write the book to DIR instead.")
 def book(no_browser: bool, folder: Path | None) -> None:
     """Open the course as a book in your browser.

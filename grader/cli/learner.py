@@ -1,25 +1,19 @@
 """`grade`: the command group, and the commands for learners. Imports each command's modules only when it runs."""
 
-import io
 import os
 import sys
-from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import click
 
 from commandline import terminal
 from commandline.commands import Commands
 from commandline.errors import CommandError, UsageError
-from commandline.invocation import as_typed
-from commandline.progress import working
 from commandline.text import counted
-from grader.cli import author, book, progress, teacher, watch
+from grader.cli import author, book, explore, progress, teacher, watch
+from grader.cli.grading import graded
 from grader.course import catalog, workspace
 from grader.course.workspace import Workspace
-
-_WIDEST_PAGE = 100  # columns; longer lines of prose are hard to read
 
 
 class Grade(Commands):
@@ -96,6 +90,13 @@ def start(folder: str | None, directory: str | None) -> None:
     metavar="S",
     help="Total time limit for your code, in seconds.",
 )
+@click.option("--full", is_flag=True, help="Show whole arrays of the first failure, expected beside yours.")
+@click.option(
+    "--html",
+    type=click.Path(path_type=Path, dir_okay=False),
+    metavar="FILE.html",
+    help="Also write the report as a web page, with arrays as heat maps.",
+)
 @click.pass_obj
 def problem_(
     folder: str | None,
@@ -106,6 +107,8 @@ def problem_(
     seed: int,
     seed_file: Path | None,
     timeout: float | None,
+    full: bool,
+    html: Path | None,
 ) -> None:
     """Grade your file for problem NN (7, 07, p07 or next_token_loss).
 
@@ -120,12 +123,14 @@ def problem_(
             if space.add(problem):
                 click.echo(f"new   {space.file(problem)}\n", err=machine_readable)
             file = space.file(problem)
+        if seed_file and (html or full):
+            raise UsageError("--html and --full show the cases, which --seed-file keeps secret; leave one of them out.")
         if seed_file:
             from grader.course.seed import read_seed
 
             seed = read_seed(seed_file)
         digest = space.digest(problem)
-        report = _grade(problem, file, seed, timeout, show=not seed_file)
+        report = graded(problem, file, seed, timeout, secret=seed_file is not None)
     except CommandError as error:
         if as_json:
             from grader.report import json as report_json
@@ -145,6 +150,15 @@ def problem_(
         from grader.report.terminal import render as render_for_terminal
 
         click.echo(render_for_terminal(report, terminal.width()))
+        if full and report.counterexample:
+            from grader.report.full import arrays
+
+            click.echo(arrays(report.counterexample, terminal.width()))
+    if html:
+        from commandline import files
+        from grader.report.html import document
+
+        files.write(html, document(report))
     if file.resolve() == space.file(problem).resolve():
         try:
             space.remember(problem, verdict=str(report.verdict), score=report.score, digest=digest)
@@ -156,34 +170,6 @@ def problem_(
     os._exit(0 if report.verdict == "PASS" else 1)
 
 
-def _grade(problem: Any, file: Path, seed: int, timeout: float | None, *, show: bool) -> Any:
-    from grader.judge import recorded, submission
-
-    recorded.check_gradable(problem)
-    try:
-        source = submission.read(problem, file)
-    except submission.UnreadableSubmissionError as error:
-        from grader.judge import judge
-        from grader.judge.verdict import Verdict
-
-        return judge.refused(problem, file.name, Verdict.ERROR, str(error))
-    from grader.isolation import scratch
-    from grader.isolation.sandbox import ForkServer
-    from grader.resident.server import borrowed
-
-    fork_server = borrowed() or ForkServer()  # started before the judge's own imports, because its imports take longest
-    try:
-        with working(f"grading problem {problem.label}", lines=problem.long_runs and show) as say:
-            from grader.judge import judge
-
-            options = judge.GradeOptions(seed=seed, timeout=timeout, show=show)
-            # With secret cases, nothing that comes from the file's process is shown before the report is redacted.
-            return judge.grade(problem, source, fork_server, replace(options, say=say) if show else options)
-    finally:
-        fork_server.close()
-        scratch.leave()
-
-
 @main.command()
 @click.argument("word", metavar="NN")
 def show(word: str) -> None:
@@ -191,28 +177,9 @@ def show(word: str) -> None:
     from grader.course import page
 
     problem = catalog.find(word)
-    count = len(page.hints(problem))
-    label = problem.label
-    end = f"{count} hints: `grade hint {label}`. Grade with `grade problem {label}`."
-    lines = terminal.wrap(end, terminal.width()) if sys.stdout.isatty() else [as_typed(end)]
-    terminal.page("\n".join([_laid_out(page.without_hints(problem)), *lines, ""]))
-
-
-def _laid_out(markdown: str) -> str:
-    """Markdown with its formulas as text, and laid out if it goes to a terminal."""
-    from grader.course import formulas
-
-    text = formulas.blocks_as_text(markdown)
-    if not sys.stdout.isatty():
-        return text
-    from rich.console import Console
-    from rich.markdown import Markdown
-
-    columns = min(terminal.width(), _WIDEST_PAGE)
-    console = Console(file=io.StringIO(), width=columns, force_terminal=terminal.has_colors())
-    with console.capture() as capture:
-        console.print(Markdown(text, code_theme="ansi_dark"))
-    return "\n".join(line.rstrip() for line in capture.get().split("\n"))
+    label, count = problem.label, len(page.hints(problem))
+    end = terminal.fitted(f"{count} hints: `grade hint {label}`. Grade with `grade problem {label}`.")
+    terminal.page(f"{terminal.markdown(page.as_text(page.without_hints(problem)))}\n{end}\n")
 
 
 @main.command()
@@ -235,7 +202,7 @@ def hint(folder: str | None, word: str, again: bool) -> None:
         click.echo("You have not seen any hints yet.")
     first = 0 if again or seen >= len(hints) else count - 1
     for number, text in list(enumerate(hints, 1))[first:count]:
-        click.echo(_laid_out(f"Hint {number} of {len(hints)}: {text}\n"))
+        click.echo(terminal.markdown(page.as_text(f"Hint {number} of {len(hints)}: {text}\n")))
     left = len(hints) - count
     more = (
         f"`grade hint {problem.label}` shows the next."
@@ -283,7 +250,14 @@ def doctor(folder: str | None) -> None:
     sys.exit(0 if fine else 1)
 
 
-for command in (*progress.COMMANDS, *watch.COMMANDS, *author.COMMANDS, *book.COMMANDS, *teacher.COMMANDS):
+for command in (
+    *progress.COMMANDS,
+    *watch.COMMANDS,
+    *explore.COMMANDS,
+    *author.COMMANDS,
+    *book.COMMANDS,
+    *teacher.COMMANDS,
+):
     main.add_command(command)
 
 if __name__ == "__main__":

@@ -34,7 +34,7 @@ def cached() -> Path:
 
 
 def build(folder: Path) -> None:
-    """Writes the book to a folder, whole or not at all; what is there already is replaced.
+    """Writes the book to a folder, whole or not at all, in place of what the folder held.
 
     Raises CourseError if a page is broken, and UsageError if the folder cannot be written.
     """

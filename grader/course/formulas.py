@@ -7,7 +7,6 @@ import re
 import unicodedata
 from collections import deque
 
-BLOCK = re.compile(r"^```math\n(.*?)^```$", re.MULTILINE | re.DOTALL)  # in a page, with a formula on each line
 _TOKEN = re.compile(r"\\[a-zA-Z]+|\\.|\s+|[^\\\s]")
 _SYMBOLS = {"sum": "Σ", "nabla": "∇", "cdot": "·", "times": "×", "ne": "≠", "le": "≤", "ge": "≥", "top": "⊤", "in": "∈",
             "infty": "∞", "approx": "≈", "to": "→", "left": "", "right": "", "qquad": "\0", ",": " "}  # fmt: skip
@@ -32,15 +31,6 @@ def as_text(latex: str) -> str:
     if len(text) <= _LONGEST_LINE or not slash:
         return text
     return f"{above}\n{' ' * (above.find('= ') + 2)}/ {below}"
-
-
-def blocks_as_text(markdown: str) -> str:
-    """The Markdown with each block of formulas as a block of text."""
-
-    def block(match: re.Match[str]) -> str:
-        return "\n".join(["```text", *map(as_text, match[1].strip().splitlines()), "```"])
-
-    return BLOCK.sub(block, markdown)
 
 
 def _sequence(tokens: deque[str]) -> str:

@@ -14,6 +14,7 @@ from grader.wire.compare import Leaf, Mismatch, compare, mismatches, select, val
 
 # The reference with a misconception and a learner's program with the same one differ only by rounding.
 SAME = Tolerance(rtol=1e-4, atol=1e-4)
+LOOSEST = 0.1  # statistics have wider tolerances, within which many ideas would agree
 # Each pair costs a compilation. A limit in seconds would give different verdicts on different machines.
 MOST_PAIRS = 12
 
@@ -45,25 +46,30 @@ def diagnose(reference: Answers, evidence: Sequence[Evidence], most_pairs: int =
     """The misconception that reproduces the first difference and is wrong nowhere else; None if none is.
 
     If several do, returns the one that leaves the fewest differences unexplained, then the one that agrees with most of the
-    evidence, then the first listed. If none explains everything, pairs of misconceptions are tried.
+    evidence, then the nearest, then the first listed. If none explains everything, pairs of misconceptions are tried.
     """
     failures = [item for item in evidence if item.wrong]
     first, others = failures[0], failures[1:] + [item for item in evidence if not item.wrong]
     # An idea that does not give the first difference costs one run only.
-    possible = [variant for variant in _asked(reference, first) if _explains_first(reference, first, variant)]
-    fits = _fits(reference, first, others, possible)
+    asked = _asked(reference, first)
+    for loosely in (False, True):
+        possible = [variant for variant in asked if _explains_first(reference, first, variant, loosely=loosely)]
+        if fits := _fits(reference, first, others, possible, loosely=loosely):
+            break
     best = min(fits, key=lambda variant: len(fits[variant]), default=None)
     if best is None:
         shared = [item for item in others if item.wrong and _shares_run(item, first)]
         return _pair(reference, [first, *shared], others, most_pairs)
-    unexplained = (item for item in failures if _unexplained(reference, item, best, loosely=item is not first))
+    unexplained = (
+        item for item in failures if _unexplained(reference, item, best, loosely=loosely or item is not first)
+    )
     if next_failure := next(unexplained, None):
         pair = _pair(reference, [next_failure, first], [*others, first], most_pairs, best)
         if pair:
             return pair
     tied = [variant for variant in fits if len(fits[variant]) == len(fits[best])]
     if len(tied) > 1:
-        best = max(tied, key=lambda variant: _agreement(reference, evidence, variant))
+        best = max(tied, key=lambda name: (_agreement(reference, evidence, name), -_distance(reference, first, name)))
     found = reference.misconceptions[best]
     second = f" This explains the first difference; {fits[best][0]} is a second." if fits[best] else ""
     return Diagnosis(replace(found, says=found.says + second) if second else found, best)
@@ -80,9 +86,14 @@ def _shares_run(item: Evidence, other: Evidence) -> bool:
     return item.case is other.case and run_key(item.check) == run_key(other.check)
 
 
-def _explains_first(reference: Answers, first: Evidence, variant: str) -> bool:
-    """Whether a variant gives the first difference, contradicts nothing there, and leaves at most half of it unexplained."""
-    unexplained = _unexplained(reference, first, variant)
+def _explains_first(reference: Answers, first: Evidence, variant: str, *, loosely: bool) -> bool:
+    """Whether a variant gives the first difference, contradicts nothing there, and leaves at most half of it unexplained.
+
+    `loosely` takes numbers for the same that the check could not tell apart: low precision drifts.
+    """
+    if first.outcome.failure:
+        loosely = False
+    unexplained = _unexplained(reference, first, variant, loosely=loosely)
     if unexplained is None or first.outcome.failure:
         return unexplained == []
     wrong = _wrong(reference, first, first.outcome)
@@ -90,13 +101,13 @@ def _explains_first(reference: Answers, first: Evidence, variant: str) -> bool:
 
 
 def _fits(
-    reference: Answers, first: Evidence, others: Sequence[Evidence], possible: Iterable[str]
+    reference: Answers, first: Evidence, others: Sequence[Evidence], possible: Iterable[str], *, loosely: bool = False
 ) -> dict[str, list[str]]:
     """The variants that contradict none of the evidence, each with the differences that it does not explain, as words."""
     fits: dict[str, list[str]] = {}
     for variant in possible:
         words = []
-        if remaining := _unexplained(reference, first, variant):
+        if remaining := _unexplained(reference, first, variant, loosely=loosely):
             wrong = _wrong(reference, first, first.outcome)
             # Names of unexpected leaves are the submission's own words: they do not belong in a report on secret cases.
             words = [f"`{path}`" if wrong[path].kind != "unexpected" else _quoted(first) for path in remaining]
@@ -151,7 +162,9 @@ def _same_at(path: str, item: Evidence, answer: Outcome, *, loosely: bool) -> bo
     tolerance = _close(item)
     if loosely:
         allowed = tolerance_for(item.check, item.outcome)
-        tolerance = Tolerance(max(tolerance.rtol, allowed.rtol), max(tolerance.atol, allowed.atol))
+        tolerance = Tolerance(
+            max(tolerance.rtol, min(allowed.rtol, LOOSEST)), max(tolerance.atol, min(allowed.atol, LOOSEST))
+        )
     return compare(ours, theirs, tolerance) is None
 
 
@@ -175,6 +188,18 @@ def _agreement(reference: Answers, evidence: Sequence[Evidence], variant: str) -
     return sum(same(item, reference.ask(item.check, item.case, variant).result()) for item in evidence)
 
 
+def _distance(reference: Answers, first: Evidence, variant: str) -> float:
+    """How far a variant is from the learner's numbers in what a check only bounds: several ideas exceed a bound."""
+    answer = reference.ask(first.check, first.case, variant).result()
+    if first.check.compare != "at_most" or answer.failure:
+        return 0.0
+    sides = (
+        {leaf.path: leaf.values for leaf in select(side.leaves, first.check.leaves)} for side in (answer, first.outcome)
+    )
+    ours, theirs = sides
+    return float(sum(np.abs(ours[path] - theirs[path]).sum() for path in ours.keys() & theirs.keys()))
+
+
 def _identical_failures(one: Outcome, other: Outcome) -> bool:
     return one.failure is not None and other.failure is not None and one.failure.identity == other.failure.identity
 
@@ -184,8 +209,8 @@ def _pair(
 ) -> Diagnosis | None:
     """Two misconceptions that together explain some of the evidence and contradict none; one of them is `known`, if given.
 
-    Tries those pairs first whose effects on the first item, added, come nearest to the learner's numbers. An idea without an
-    effect there cannot be part of a pair.
+    Tries those pairs first whose effects on the first item, added or multiplied, come nearest to the learner's numbers. An idea
+    without an effect there cannot be part of a pair.
     """
     first, ideas = explained[0], reference.misconceptions
     if first.outcome.failure or not most:
@@ -198,7 +223,7 @@ def _pair(
     pairs = [pair for pair in combinations(alone, 2) if ideas[pair[0]] is not ideas[pair[1]] and known in ("", *pair)]
     plain = reference.ask(first.check, first.case).result()
     gaps = {pair: _gap(plain, alone[pair[0]], alone[pair[1]], first.outcome) for pair in pairs}
-    tried = 0
+    tried, found = 0, dict[tuple[str, str], list[str]]()
     for pair in sorted(pairs, key=gaps.__getitem__):
         if tried == most:
             break
@@ -206,17 +231,24 @@ def _pair(
         if together is None:
             continue
         tried += 1
-        explains = all(_unexplained(reference, item, together) == [] for item in explained)
-        if explains and (fits := _fits(reference, first, others, [together])):
-            one, other = (ideas[name] for name in pair)
-            third = f" They explain the first difference; {fits[together][0]} is another." if fits[together] else ""
-            says = f"Two ideas together give these numbers. {one.says} {other.says}{third}"
-            return Diagnosis(Misconception(f"{one.name}, and {other.name}", says, "", ()), together)
-    return None
+        if all(_unexplained(reference, item, together) == [] for item in explained):
+            fits = _fits(reference, first, others, [together])
+            if together in fits:
+                found[pair] = fits[together]
+                if not found[pair]:
+                    break  # nothing is left to explain
+    if not found:
+        return None
+    best = min(found, key=lambda pair: len(found[pair]))
+    one, other = (ideas[name] for name in best)
+    third = f" They explain the first difference; {found[best][0]} is another." if found[best] else ""
+    says = f"Two ideas together give these numbers. {one.says} {other.says}{third}"
+    together = reference.together(*best)
+    return Diagnosis(Misconception(f"{one.name}, and {other.name}", says, "", ()), together or "")
 
 
 def _gap(plain: Outcome, one: Outcome, other: Outcome, got: Outcome) -> float:
-    """How far the learner's leaves are from the sum of two ideas' effects, 0 to 1 for each leaf; rounded, to keep ties ties."""
+    """How far the learner's leaves are from both ideas' effects at once, 0 to 1 for each leaf; rounded, to keep ties ties."""
     sides = [{leaf.path: leaf.values for leaf in outcome.leaves} for outcome in (plain, one, other, got)]
     total = 0.0
     for path in dict.fromkeys(path for side in sides for path in side):
@@ -224,7 +256,8 @@ def _gap(plain: Outcome, one: Outcome, other: Outcome, got: Outcome) -> float:
         if len(arrays) == len(sides) and len({array.shape for array in arrays}) == 1:
             base, a, b, have = (np.nan_to_num(array.astype(np.complex128)) for array in arrays)
             with np.errstate(all="ignore"):
-                away, off = float(np.linalg.norm(have - base)), float(np.linalg.norm(a + b - base - have))
+                both = (a + b - base, a * b / base)  # two terms, or two factors
+                away, off = float(np.linalg.norm(have - base)), float(min(np.linalg.norm(x - have) for x in both))
             total += off / away if off < away < float("inf") else float(off > 0)
         else:
             shapes = [side[path].shape if path in side else None for side in sides]

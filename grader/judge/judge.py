@@ -11,6 +11,7 @@ from grader.course.catalog import Misconception
 from grader.isolation.sandbox import Workers
 from grader.judge import eager, fault, recorded
 from grader.judge import submission as submission_
+from grader.judge.cache import digest
 from grader.judge.counterexample import MOST_LEAVES, Counterexample, Part, compared
 from grader.judge.diagnose import Diagnosis, Evidence, diagnose, tolerance_for
 from grader.judge.examiner import Examiner
@@ -35,17 +36,19 @@ class GradeOptions:
     """How to grade a submission.
 
     `timeout` is the total time limit of the submission's own code, in seconds; None means the problem's. Callers that grade
-    several submissions share `reference` and `cases` between them; `cases` must be those of `seed`. `grade_imports` also
+    several submissions share `reference`, `cases` and `passed` between them; `cases` must be those of `seed`, and `passed` holds
+    the imported course modules that are known to pass. `grade_imports` also
     grades the course modules that a failing file imports, and `shrink` searches for the smallest failing case. `say` receives
     progress, and `on_check` each result as soon as it is known: its failing case may not be the smallest yet. `show` says that
-    the learner may see the cases: only then does the report hold a counterexample, and only then may the code be run on it again
-    to explain the failure.
+    the learner may see the cases: only then does the report hold a counterexample, and only then may the code be run on it
+    again to explain the failure.
     """
 
     seed: int = 0
     timeout: float | None = None
     reference: Answers | None = None
     cases: CasesByGroup | None = None
+    passed: set[str] = field(default_factory=set)
     grade_imports: bool = True
     shrink: bool = True
     show: bool = True
@@ -200,11 +203,16 @@ class Comparison:
             return ""
         sides = (self.reference.ask(check, case).result(), self.outcome(check, case))
         want, have = ({leaf.path: leaf for leaf in values(side.leaves)} for side in sides)
-        paths = [path for path in want if path in have]
+        # The numbers of other leaves may be codes.
+        paths = [
+            path for path in want if path in have and (path == mismatch.path or want[path].values.dtype.kind == "f")
+        ]
         for path in sorted(paths, key=lambda path: path != mismatch.path):
             if sentence := relation(want[path], have[path], check.tolerance, case.sizes):
                 return sentence if path == mismatch.path else f"In `{path}`: {sentence[0].lower()}{sentence[1:]}"
-        return right_part(want[mismatch.path], have[mismatch.path], check.tolerance) if mismatch.path in paths else ""
+        if mismatch.words or mismatch.path not in paths:
+            return ""
+        return right_part(want[mismatch.path], have[mismatch.path], check.tolerance)
 
 
 def grade(problem: Problem, submission: Submission, workers: Workers, options: GradeOptions | None = None) -> Report:
@@ -336,9 +344,15 @@ def _earlier_failure(
     """
     accepted = {Verdict.PASS} | ({Verdict.NOT_ATTEMPTED} - {verdict})
     for name in sorted(set(submission.sources) & set(catalog.names()) - {problem.name}):
+        sources = catalog.with_imports(name, submission.sources[name], submission.sources.get)
+        key = digest([name, str(options.seed), *(part for item in sorted(sources.items()) for part in item)])
+        if key in options.passed:
+            continue
         options.say(f"grading {name}.py, which it imports")
-        module = Submission(f"{name}.py", submission.sources)
+        module = Submission(f"{name}.py", sources)
         report = grade(catalog.load(name), module, workers, GradeOptions(seed=options.seed, grade_imports=False))
+        if report.verdict is Verdict.PASS:
+            options.passed.add(key)
         if report.verdict not in accepted:
             return report
     return None

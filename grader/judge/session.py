@@ -255,7 +255,9 @@ def in_stages(
         frame = Frame("probe", restoring.fields, [*restoring.leaves, *files])
     outcome = ask("restores" if check.saved_by else "probes", frame)
     if check.read and not outcome.failure:
-        return replace(ask("reads", read_frame(check, case, [*outcome.leaves, *kept])), traced=outcome.traced)
+        # A worker names its leaves as it likes: none may pass for an array of the case or of the other process.
+        own = [leaf for leaf in outcome.leaves if not leaf.path.startswith((CASE, SAVED))]
+        return replace(ask("reads", read_frame(check, case, [*own, *kept])), traced=outcome.traced)
     return outcome
 
 

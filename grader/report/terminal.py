@@ -54,9 +54,17 @@ def _lines(report: Report, width: int) -> Iterator[str]:
         yield from _earlier(width, report.earlier)
     if failed and report.verdict is not Verdict.NOT_ATTEMPTED:
         yield from _first_failure(width, report, failed)
-    if report.stdout.strip() and report.verdict is not Verdict.NOT_ATTEMPTED:
-        lines = report.stdout.strip().splitlines()
-        yield from ["", "It printed:", *(part for line in lines[-8:] for part in wrap(line[:400], width, 2) or [""])]
+    if report.verdict is not Verdict.NOT_ATTEMPTED:
+        if report.eager_stdout.strip():
+            yield from _printed("In an eager run of this case, it printed:", report.eager_stdout, width, 20)
+        elif report.stdout.strip():
+            yield from _printed("It printed:", report.stdout, width, 8)
+
+
+def _printed(title: str, text: str, width: int, most: int) -> Iterator[str]:
+    """The last lines of a text that was printed."""
+    lines = text.strip().splitlines()
+    yield from ["", title, *(part for line in lines[-most:] for part in wrap(line[:400], width, 2) or [""])]
 
 
 def _check(width: int, result: CheckResult, message: str) -> Iterator[str]:

@@ -9,7 +9,6 @@ from typing import Self
 
 from grader.course import cases, catalog
 from grader.errors import ClosedError, CourseError
-from grader.isolation import scratch
 from grader.isolation.sandbox import ForkServer
 from grader.judge import judge, recorded
 from grader.judge import submission as submission_
@@ -24,6 +23,7 @@ from grader.resident.spares import Spares
 
 SPARES = 2  # a worker and a witness
 KEPT_PROBLEMS = 2  # problems whose reference worker keeps running
+KEPT_IMPORTS = 1000  # versions of imported modules
 KEPT_SEEDS = 4  # of a problem, whose cases are kept
 
 
@@ -67,6 +67,8 @@ class Resident:
         self._fork_server = ForkServer()
         self._spares = Spares(self._fork_server)
         self._kept: dict[str, _Kept] = {}
+        self._passed: set[str] = set()  # the versions of imported modules that pass
+        self._graded = ""  # the name of the latest problem
         self._closed = False
         self._grading, self._changing = threading.Lock(), threading.RLock()
         self._background = ThreadPoolExecutor(1, thread_name_prefix="resident")
@@ -94,8 +96,11 @@ class Resident:
             if self._closed:
                 raise ClosedError
             self.refresh()
+            self._graded = problem.name
             kept = self._keep(problem.name)
-            options = replace(options, reference=kept.reference, cases=kept.drawn(options.seed))
+            if len(self._passed) > KEPT_IMPORTS:
+                self._passed.clear()
+            options = replace(options, reference=kept.reference, cases=kept.drawn(options.seed), passed=self._passed)
             try:
                 report = judge.grade(kept.problem, submission, self._spares, options)
             finally:
@@ -124,9 +129,9 @@ class Resident:
         self._server.close()
         self._background.shutdown(cancel_futures=True)
         with self._changing:
-            self._stop()
+            self._stop()  # now the grading fails
         with self._grading:
-            scratch.leave()
+            pass
 
     def _stop(self) -> None:
         self._spares.close()
@@ -134,6 +139,7 @@ class Resident:
         for kept in self._kept.values():
             kept.reference.close()
         self._kept.clear()
+        self._passed.clear()
 
     def _keep(self, name: str) -> _Kept:
         """What is kept of a problem, which is now the most recent one."""
@@ -141,8 +147,9 @@ class Resident:
             problem = catalog.load(name)
             kept = self._kept.pop(name, None) or _Kept(problem, recorded.reference(problem))
             self._kept[name] = kept
-            while len(self._kept) > KEPT_PROBLEMS:
-                self._kept.pop(next(iter(self._kept))).reference.close()
+            others = [each for each in self._kept if each not in (name, self._graded)]
+            for other in others[: max(len(self._kept) - KEPT_PROBLEMS, 0)]:
+                self._kept.pop(other).reference.close()
             return kept
 
     def _prepare(self, name: str) -> None:

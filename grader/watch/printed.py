@@ -1,6 +1,6 @@
 """Watch mode where a screen cannot be redrawn: in a pipe, in a log, on a terminal with TERM=dumb. Prints each line once."""
 
-import shlex
+import os
 import subprocess
 import sys
 import threading
@@ -11,7 +11,6 @@ import click
 from commandline import terminal
 from commandline.errors import CommandError
 from grader.course import page
-from grader.report import markdown
 from grader.report import terminal as report_terminal
 from grader.watch import texts
 from grader.watch.session import State, WatchSession
@@ -26,12 +25,15 @@ class Printed:
         self._last: State | None = None
         self._before = ""  # the key of the line before
 
-    def run(self) -> str | None:
-        """Runs until the learner quits. The end of the input does not end it, because there may be none."""
+    def run(self) -> bool:
+        """Runs until the learner quits. Returns whether the program must be started again.
+
+        The end of the input does not end it, because there may be none.
+        """
         threading.Thread(target=self._read, daemon=True).start()
         while not self._ended.wait(1.0):  # with a timeout, so that Ctrl-C is seen
             pass
-        return "outdated" if self.session.state.outdated else None
+        return self.session.state.outdated
 
     def changed(self) -> None:
         """Prints what is new."""
@@ -55,9 +57,13 @@ class Printed:
                 self._ended.set()
 
     def _print(self, *lines: str) -> None:
-        for line in lines:
-            click.echo(line, color=terminal.has_colors())
-        sys.stdout.flush()
+        try:
+            for line in lines:
+                click.echo(line, color=terminal.has_colors())
+            sys.stdout.flush()
+        except BrokenPipeError:  # nobody reads any more
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+            self._ended.set()
 
     def _read(self) -> None:
         actions: dict[str, Callable[[], None]] = {
@@ -74,12 +80,11 @@ class Printed:
             self._before = key
 
     def _hint(self) -> None:
-        shown, count = self.session.hints(more=True)
-        self._print("", *texts.hints(shown, count, terminal.width(), colors=terminal.has_colors()))
+        self._print("", *texts.hints(*self.session.hints(more=True)))
 
     def _page(self) -> None:
         text = page.without_hints(self.session.state.problem)
-        self._print("", markdown.page(text, terminal.width(), colors=terminal.has_colors()))
+        self._print("", terminal.markdown(page.as_text(text)))
 
     def _list(self) -> None:
         self._print("", *(line for _, line in texts.problems(self.session.space, "", terminal.width())))
@@ -91,4 +96,8 @@ class Printed:
             terminal.echo(texts.confirmation(self.session.state.problem))
 
     def _edit(self) -> None:
-        subprocess.run([*shlex.split(self.editor), str(self.session.file)], check=False)
+        command = self.session.editing(self.editor)
+        try:
+            subprocess.run(command, check=False)
+        except OSError as error:
+            terminal.echo(f"{command[0]} cannot be started: {error.strerror}.")

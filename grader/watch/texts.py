@@ -4,12 +4,12 @@ from collections.abc import Sequence
 
 import click
 
+from commandline import terminal
 from commandline.terminal import NARROWEST, WIDEST, wrap
-from grader.course import catalog
+from grader.course import catalog, page
 from grader.course.workspace import Workspace
 from grader.judge.verdict import Verdict
 from grader.problem import Problem
-from grader.report import markdown
 from grader.report import terminal as report_terminal
 from grader.watch.session import State
 
@@ -35,7 +35,8 @@ def status(state: State) -> str:
         return click.style("no verdict", fg="red")
     if report := state.report:
         verdict = click.style(str(report.verdict), fg=_BY_VERDICT.get(report.verdict, "red"), bold=True)
-        return f"{verdict}, {report.score} of {report.problem.points} points"
+        cause = f". Likely cause: {report.misconception.name}" if report.misconception else ""
+        return f"{verdict}, {report.score} of {report.problem.points} points{cause}"
     return "waiting"
 
 
@@ -52,12 +53,12 @@ def verdict(state: State, width: int) -> list[str]:
     return [*lines, *(["", *wrap("Before this save:", width), *former] if former else [])]
 
 
-def hints(shown: Sequence[str], count: int, width: int, *, colors: bool) -> list[str]:
+def hints(shown: Sequence[str], count: int) -> list[str]:
     """The hints that the learner has seen."""
     text = "\n\n".join(f"**Hint {number} of {count}.** {hint}" for number, hint in enumerate(shown, 1))
     left = count - len(shown)
     more = f"Press h for the next of {left} more." if left else "There are no more hints. Press s for the solution."
-    return [*markdown.page(text, width, colors=colors).splitlines(), "", more]
+    return [*terminal.markdown(page.as_text(text)).splitlines(), "", more]
 
 
 def problems(space: Workspace, words: str, width: int) -> list[tuple[Problem, str]]:

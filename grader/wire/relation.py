@@ -18,6 +18,7 @@ _LARGEST = 1 << 20  # values of an array
 _LONGEST_AXIS = 512
 _MOST_COMPARISONS = 1 << 22
 _SHOWN = 8  # numbers of an order
+_ROUND = (2, 3, 4, 8, 10, 16, 32, 64, 100, 128, 256, 512, 1000, 1024, 2048, 4096)  # factors that people use
 
 
 Agree = Callable[[Values, Values], bool]
@@ -66,14 +67,25 @@ def right_part(expected: Leaf, got: Leaf, tolerance: Tolerance) -> str:
         one, many = _words(wrong.ndim, axis)
         first, last = int(bad[0]), int(bad[-1])
         if bad.size == 1:
-            return f"Only {one} {first} is wrong."
+            return f"Only {_at(one, first)} is wrong."
         if last - first + 1 == bad.size and first == 0:
-            return f"{many.capitalize()} 0 to {last} are wrong; the {many} after them are right."
+            return f"{_from_0_to(many, last)} are wrong; the {many.split()[0]} after them are right."
         if first > 1:
-            return f"{many.capitalize()} 0 to {first - 1} are right; {one} {first} is the first wrong one."
+            return f"{_from_0_to(many, first - 1)} are right; {_at(one, first)} is the first wrong one."
         if first == 1:
-            return f"{one.capitalize()} 0 is right; {one} 1 is the first wrong one."
+            return f"{_at(one, 0).capitalize()} is right; {_at(one, 1)} is the first wrong one."
     return ""
+
+
+def _at(one: str, place: int) -> str:
+    """'row 3', or 'slice 3 along axis 0'."""
+    noun, *where = one.split(" ", 1)
+    return " ".join([noun, str(place), *where])
+
+
+def _from_0_to(many: str, last: int) -> str:
+    noun, *where = many.split(" ", 1)
+    return " ".join([noun.capitalize(), f"0 to {last}", *where])
 
 
 def _real(leaf: Leaf) -> Values | None:
@@ -92,14 +104,16 @@ def _scalar(want: float, have: float, sizes: Mapping[str, int]) -> str:
     if abs(factor + 1) < _CLOSE:
         return "It has the wrong sign."
     name = _name(factor, sizes)
-    simple = any(abs(abs(factor) / ratio - 1) < _CLOSE for ratio in (2, 3, 4, 1 / 2, 1 / 3, 1 / 4))
-    return f"It is {factor:.4g} times what is expected{name}." if name or simple else ""
+    simple = any(abs(max(abs(factor), 1 / abs(factor)) / ratio - 1) < _CLOSE for ratio in _ROUND)
+    return f"It is {factor:.5g} times what is expected{name}." if name or simple else ""
 
 
 def _factor(want: Values, have: Values, agree: Agree, sizes: Mapping[str, int]) -> str:
     factor = float(np.sum(want * have) / np.sum(want * want))
     if not have.any() or not np.isfinite(factor) or not agree(factor * want, have):
         return ""
+    if abs(factor) < _CLOSE:
+        return "Every value is nearly 0."
     if abs(factor + 1) < _CLOSE:
         return "Every value has the wrong sign."
     return f"Every value is {factor:.4g} times the expected one{_name(factor, sizes)}."
@@ -217,8 +231,10 @@ def _displaced(want: Values, have: Values, agree: Agree) -> str:
                 edge = f"{one} is" if by == 1 else f"{by} {many} are"
                 gap = "" if rest.any() else f" The {'first' if late else 'last'} {edge} 0."
                 if late:
-                    return f"From {one} {by} on, each {one} holds what is expected {places} before it.{gap}"
-                return f"Up to {one} {len(ours) - 1 - by}, each {one} holds what is expected {places} after it.{gap}"
+                    return f"From {_at(one, by)} on, each {one} holds what is expected {places} before it.{gap}"
+                return (
+                    f"Up to {_at(one, len(ours) - 1 - by)}, each {one} holds what is expected {places} after it.{gap}"
+                )
     return ""
 
 

@@ -214,7 +214,9 @@ class WorkerState:
         if mode in ("eager", "until_nan"):
             subject.eager = True
             with jax.disable_jit(), jax.debug_nans(mode == "until_nan"):
-                return Frame("reading", leaves=to_leaves(probe().arrays))
+                reading: Reading = probe()
+            files = packed(reading.files) if reading.files else []
+            return Frame("reading", leaves=[*to_leaves(reading.arrays), *files])
         try:
             if mode == "run" or hasattr(probe.func, "eager"):
                 raise UntraceableError("")

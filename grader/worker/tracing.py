@@ -156,9 +156,16 @@ def _donated(jaxpr: Any, names: Sequence[str]) -> tuple[int, ...]:
     return tuple(number for number, variable in enumerate(jaxpr.invars) if id(variable) in donated)
 
 
-def is_tracing_error(error: BaseException) -> bool:
-    """Whether code failed because its arrays were traced."""
-    return isinstance(error, jax.errors.JAXTypeError | jax.errors.JAXIndexError | jax.errors.UnexpectedTracerError)
+def is_tracing_error(error: BaseException | None) -> bool:
+    """Whether code failed because its arrays were traced. NumPy hides JAX's error behind its own, and Python names the type."""
+    while error:
+        if isinstance(error, jax.errors.JAXTypeError | jax.errors.JAXIndexError | jax.errors.UnexpectedTracerError):
+            return True
+        word = {TypeError: "Tracer", AttributeError: "on traced array"}.get(type(error))
+        if word and word in str(error):
+            return True
+        error = error.__cause__ or error.__context__
+    return False
 
 
 def trace_of(*values: Any) -> Any:

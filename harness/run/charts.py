@@ -1,5 +1,6 @@
 """The charts of a run: loss.png and lr.png."""
 
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -8,24 +9,36 @@ from harness.data.ngrams import NgramLoss
 
 
 def draw(folder: Path, metrics: list[dict[str, Any]], title: str, ngrams: NgramLoss | None) -> None:
-    """Draws both charts from the metrics of a run and replaces the existing ones. The n-gram models' losses are lines to beat."""
-    steps = [entry["step"] for entry in metrics]
-    validated = [entry for entry in metrics if entry["validation_loss"] is not None]
+    """Draws both charts from the metrics of a run and replaces the existing ones."""
+    for name, figure in {"loss.png": losses(metrics, title, ngrams), "lr.png": learning_rates(metrics, title)}.items():
+        replace(folder / name, partial(figure.savefig, format="png", dpi=110))
 
+
+def losses(metrics: list[dict[str, Any]], title: str, ngrams: NgramLoss | None) -> Any:
+    """The losses over the steps, on a logarithmic axis, with those of the n-gram models as lines. A matplotlib figure."""
     axes = _axes(title, "loss (nats per token, log scale)")
-    axes.plot(steps, [entry["loss"] for entry in metrics], "-", label="train", linewidth=0.8, alpha=0.7)
-    losses = [entry["validation_loss"] for entry in validated]
-    axes.plot([entry["step"] for entry in validated], losses, "o-", label="validation", linewidth=1.4, markersize=4)
+    validated = [entry for entry in metrics if entry["validation_loss"] is not None]
+    axes.plot(_steps(metrics), [entry["loss"] for entry in metrics], label="train", linewidth=0.8, alpha=0.7)
+    validation = [entry["validation_loss"] for entry in validated]
+    axes.plot(_steps(validated), validation, "o-", label="validation", linewidth=1.4, markersize=4)
     if ngrams:
         axes.axhline(ngrams.unigram, label=f"unigram model, {ngrams.unigram:.2f}", color="0.5", linestyle=":")
         axes.axhline(ngrams.bigram, label=f"bigram model, {ngrams.bigram:.2f}", color="0.3", linestyle="--")
     _scale_by_logarithm(axes)
-    _save(axes, folder / "loss.png")
+    axes.legend(frameon=False)
+    return axes.figure
 
+
+def learning_rates(metrics: list[dict[str, Any]], title: str) -> Any:
+    """The learning rate over the steps. A matplotlib figure."""
     axes = _axes(title, "learning rate")
-    axes.plot(steps, [entry["learning_rate"] for entry in metrics], "-", label="learning rate", linewidth=1.2)
+    axes.plot(_steps(metrics), [entry["learning_rate"] for entry in metrics], linewidth=1.2)
     axes.ticklabel_format(axis="y", scilimits=(-2, 4), useMathText=True)
-    _save(axes, folder / "lr.png")
+    return axes.figure
+
+
+def _steps(metrics: list[dict[str, Any]]) -> list[int]:
+    return [entry["step"] for entry in metrics]
 
 
 def _axes(title: str, label: str) -> Any:
@@ -39,28 +52,19 @@ def _axes(title: str, label: str) -> Any:
     axes.xaxis.set_major_locator(MaxNLocator(integer=True))
     axes.xaxis.set_major_formatter(StrMethodFormatter("{x:,.0f}"))
     axes.spines[["top", "right"]].set_visible(False)
+    axes.grid(True, alpha=0.25)
     return axes
 
 
 def _scale_by_logarithm(axes: Any) -> None:
-    """Makes the vertical axis logarithmic, with numbers like 1.5 at its ticks: a loss rarely spans a power of ten."""
+    """Makes the vertical axis logarithmic, with ticks such as 1.5, because a loss may span less than a power of ten."""
     from matplotlib.ticker import LogLocator, NullLocator, StrMethodFormatter
 
     axes.set_yscale("log")
     low, high = axes.get_ylim()
-    few = (
-        (1, 2, 5)
-        if high > 20 * low
-        else (1, 1.5, 2, 3, 4, 5, 6, 8)
-        if high > 2 * low
-        else tuple(n / 10 for n in range(10, 100))
-    )
-    axes.yaxis.set_major_locator(LogLocator(subs=few, numticks=15))
+    leading: tuple[float, ...] = (1, 2, 5) if high > 20 * low else (1, 1.5, 2, 3, 4, 5, 6, 8)
+    if high < 2 * low:
+        leading = tuple(n / 10 for n in range(10, 100))
+    axes.yaxis.set_major_locator(LogLocator(subs=leading, numticks=15))
     axes.yaxis.set_minor_locator(NullLocator())
     axes.yaxis.set_major_formatter(StrMethodFormatter("{x:g}"))
-
-
-def _save(axes: Any, path: Path) -> None:
-    axes.grid(True, alpha=0.25)
-    axes.legend(frameon=False)
-    replace(path, lambda file: axes.figure.savefig(file, format="png", dpi=110))

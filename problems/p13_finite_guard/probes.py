@@ -63,7 +63,8 @@ def searching(subject: Subject, case: Case) -> Reading:
             if BAD[kind] is not None:
                 leaf[len(leaf) // 2] = BAD[kind]
         a, b, c, d, head = map(jnp.asarray, leaves)
-        tree = {"blocks": [{"attn": a, "ff": b}, {"attn": c, "ff": d}], "head": head}
+        # Keys are inserted in another order than JAX flattens them in.
+        tree = {"head": head, "blocks": [{"ff": b, "attn": a}, {"ff": d, "attn": c}]}
         paths = [jax.tree_util.keystr(path) for path, _ in jax.tree_util.tree_flatten_with_path(tree)[0]]
         path = subject.call("first_nonfinite", tree)
         leaf_numbers.append(NO_LEAF if path is None else paths.index(path) if path in paths else UNKNOWN_PATH)

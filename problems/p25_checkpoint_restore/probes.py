@@ -14,7 +14,7 @@ from grader.problem import Case
 from grader.worker.files import new_folder
 from grader.worker.pytrees import BadOutputError, described, named
 from grader.worker.subject import Reading, Subject, eager
-from grader.worker.toy_models import ToyLM, mid_training, model_factory, never_real
+from grader.worker.toy_models import ADAMW, ToyLM, mid_training, model_factory, never_real
 
 CHECKPOINT = "checkpoint"
 
@@ -43,16 +43,32 @@ def restored(subject: Subject, case: Case, *, make_runs: bool) -> Reading:
 
 @eager
 def refused(subject: Subject, case: Case) -> Reading:
-    """1 if restoring into a model of another width raises an exception, 0 if it returns a result."""
-    raises = 0
+    """1 if restoring into a model of another width, or with a transposed array, raises an exception; 0 if it returns a result."""
+    others = _make(case, width="other_d_model"), _transposing(_make(case))
+    raises = all(_refuses(subject, make) for make in others)
+    _restore(subject, _make(case))  # a `restore` that refuses everything, or the second time, must not pass
+    return Reading({"raises": np.int32(raises)})
+
+
+def _refuses(subject: Subject, make: Callable[[], Any]) -> bool:
     try:
-        _restore(subject, _make(case, width="other_d_model"))
+        _restore(subject, make)
     except NotImplementedError:
         raise
     except Exception:
-        raises = 1
-    _restore(subject, _make(case))  # a `restore` that refuses everything, or the second time, must not pass
-    return Reading({"raises": np.int32(raises)})
+        return True
+    return False
+
+
+def _transposing(make: Callable[[], Any]) -> Callable[[], Any]:
+    """A `make` whose model has its embedding transposed: another shape, and the same number of elements."""
+
+    def other() -> tuple[Any, Any]:
+        model, _ = make()
+        model.embed.embedding = nnx.Param(model.embed.embedding[...].T)
+        return model, nnx.Optimizer(model, ADAMW, wrt=nnx.Param)
+
+    return other
 
 
 def _make(case: Case, width: str = "d_model") -> Callable[[], Any]:

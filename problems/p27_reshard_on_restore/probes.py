@@ -1,5 +1,8 @@
 """Probes of problem 27: a checkpoint from a 4 x 2 mesh is restored on 2 x 2 and on 1 x 1. Run in workers."""
 
+import contextlib
+import sys
+from collections.abc import Iterator
 from typing import Any
 
 import jax
@@ -30,19 +33,21 @@ def saving(subject: Subject, case: Case) -> Reading:
 
 
 @eager
-def restored(subject: Subject, case: Case, *, make_runs: bool) -> Reading:
+def restored(subject: Subject, case: Case, *, large: bool) -> Reading:
     """Values and shardings of all restored arrays on each mesh. In a process that has only the files of the checkpoint.
 
-    Unless `make_runs`, calling `make` for real raises: there is no memory for a second model.
+    If the model is too `large` for one device, calling `make` for real raises, and so does holding an array whole on a device of
+    a mesh that splits it. This can only cost points: it is the submission's process that watches.
     """
     if subject.received is None:
         raise BadOutputError("`save` left no file")
     path = str(subject.received / CHECKPOINT)
     arrays: dict[str, Any] = {}
-    make = _make(case) if make_runs else never_real(_make(case))
+    make = never_real(_make(case)) if large else _make(case)
     for shape in ((2, 2), (1, 1)):
         mesh, name = mesh_of(*shape), "{}x{}".format(*shape)
-        pair = subject.call("restore_on", path, make, mesh)
+        with _never_whole(subject, case, mesh) if large else contextlib.nullcontext():
+            pair = subject.call("restore_on", path, make, mesh)
         if not (isinstance(pair, tuple | list) and len(pair) == 2 and isinstance(pair[0], ToyLM)):
             raise BadOutputError(f"`restore_on` must return (model, optimizer); yours returned {described(pair)}")
         nodes = {"model": pair[0], "optimizer": pair[1]}
@@ -64,6 +69,36 @@ def _spread(node: Any, mesh: Mesh) -> None:
         return jax.device_put(leaf, NamedSharding(mesh, spec))
 
     nnx.update(node, jax.tree.map(place, nnx.state(node)))
+
+
+@contextlib.contextmanager
+def _never_whole(subject: Subject, case: Case, mesh: Mesh) -> Iterator[None]:
+    """Raises BadOutputError at the end if, between two steps of the submission's code, a device held an array that the mesh
+    splits, all of it."""
+    parts = mesh.shape["model"]
+    leaves = nnx.to_flat_state(nnx.state(nnx.eval_shape(_make(case))[0]))
+    split = {x.shape: ".".join(map(str, path)) for path, x in leaves if x.ndim and x.shape[-1] % parts == 0}
+    before = {id(array) for array in jax.live_arrays()}
+    found: list[str] = []
+
+    def look(frame: Any, event: str, argument: object) -> None:
+        own = next((f for f in (frame, frame.f_back) if f and f.f_globals is subject.namespace), None)
+        if own and not found and parts > 1:
+            for array in jax.live_arrays():
+                whole = array.ndim and array.sharding.shard_shape(array.shape)[-1] == array.shape[-1]
+                if id(array) not in before and whole and array.shape in split:
+                    found.append(
+                        f"a device held all of {array.shape}, such as `{split[array.shape]}`, at line {own.f_lineno}"
+                    )
+
+    profile = sys.getprofile()
+    sys.setprofile(look)
+    try:
+        yield
+    finally:
+        sys.setprofile(profile)
+    if found:
+        raise BadOutputError(f"{found[0]}: restore each array straight into its parts")
 
 
 def _bytes(nodes: tuple[Any, ...], mesh: Mesh) -> np.ndarray[Any, Any]:

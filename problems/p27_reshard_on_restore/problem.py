@@ -12,7 +12,7 @@ def widths(sizes: Mapping[str, int], rng: Any) -> dict[str, Any]:
     return {"vocab_size": sizes["V"], "d_model": sizes["D"], "d_ff": sizes["F"]}
 
 
-RESTORED: Any = {"options": {"make_runs": True}, "saved_by": "saving"}
+RESTORED: Any = {"options": {"large": False}, "saved_by": "saving"}
 
 PROBLEM = Problem(
     title="Restore onto another mesh",
@@ -27,9 +27,9 @@ PROBLEM = Problem(
         exact("optimizer sharded on the new mesh", 1, "restored", "placed.optimizer", **RESTORED, words=PLACES),
         exact("bytes per device", 1, "restored", "bytes_on_device", **RESTORED),
         exact(
-            "make never run for real", 1, "restored", "values.model", options={"make_runs": False}, saved_by="saving",
-            advice="`make` ran for real: it drew a whole set of parameters, which the restore then overwrote. "
-            "`nnx.eval_shape(make)` gives their shapes without drawing any.",
+            "no array whole on one device", 1, "restored", "values.model", options={"large": True}, saved_by="saving",
+            advice="A whole model fits on no device of a mesh that it was sharded for. `nnx.eval_shape(make)` gives the shapes "
+            "without drawing a number, and a target with shardings lets Orbax read each part to its device.",
         ),
     ),
     devices=8,

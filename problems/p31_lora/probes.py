@@ -25,7 +25,9 @@ class Stack(nnx.Module):
 
 
 def adapting(subject: Subject, case: Case) -> Reading:
-    """The layer's variables, its initial difference from the base, its output with a given adapter, and its merged form."""
+    """The layer's variables, its initial difference from the base, its output and the gradient of its input with a given adapter,
+    and its merged form.
+    """
 
     def program(filled: Arrays, x: jax.Array, seed: jax.Array) -> Arrays:
         base, layer = _layer(subject, case, filled, seed)
@@ -41,6 +43,7 @@ def adapting(subject: Subject, case: Case) -> Reading:
             "variables.adapters": np.int32(len(jax.tree.leaves(nnx.state(layer, nnx.LoRAParam)))),
             "change_at_start": start,
             "output": layer(x),
+            "gradient.x": jax.grad(lambda x: jnp.sum(layer(x) ** 2))(x),
             **named(nnx.state(merged), "merged"),
             "merged.output": merged(x),
             "changed_by_merging": _differ(before, jax.tree.leaves(nnx.state(layer))),

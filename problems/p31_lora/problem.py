@@ -59,6 +59,7 @@ PROBLEM = Problem(
             advice="Two layers that were built with different `rngs` start with the same a. Draw it with `rngs.params()`.",
         ),
         Check("output", 2, "adapting", leaves="output"),
+        Check("gradient of the input", 1, "adapting", leaves="gradient"),
         exact(
             "base unchanged by training", 1, "training", "base_moved", words={0: "unchanged", 1: "changed"},
             advice="Make the optimizer with `wrt=nnx.LoRAParam`, so that it sees only variables of that type.",

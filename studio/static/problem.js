@@ -136,7 +136,7 @@ function onVerdict(verdict) {
     return;
   }
   verdict.checks.forEach((check, index) => rows[index] && showCheck(rows[index], check));
-  $("headline").className = verdict.verdict === "PASS" ? "passed" : "failed";
+  $("headline").className = { PASS: "passed", "NOT ATTEMPTED": "todo" }[verdict.verdict] ?? "failed";
   $("headline").textContent = `${verdict.verdict}, ${verdict.score} of ${verdict.points} points`;
   const reason = verdict.checks.find((check) => !check.passed)?.message ?? "";
   $("advice").textContent = verdict.cause ? `Likely cause: ${verdict.cause}` : reason;

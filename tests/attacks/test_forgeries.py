@@ -59,7 +59,7 @@ CLAIMS: Mapping[str, tuple[str, ...]] = {
     ),
     "27": (
         "model restored", "optimizer restored", "model sharded on the new mesh", "optimizer sharded on the new mesh",
-        "bytes per device", "make never run for real",
+        "bytes per device", "no array whole on one device",
     ),
     "28": (
         "names, shapes and values", "sizes in config.json", "settings in config.json", "safetensors metadata",

@@ -48,6 +48,7 @@ def copy(tmp_path: Path) -> Path:
             f"two misconceptions are called {FIRST.name!r}",
         ),
         (MISCONCEPTIONS, SECOND.replace[0], FIRST.replace[0], f"{SECOND.name!r} is identified as {FIRST.name!r}"),
+        (MISCONCEPTIONS, SECOND.replace[0], "    mean = no_such_name", f"{SECOND.name!r} is broken: NameError"),
         (MISCONCEPTIONS, "find = ", "fnd = ", "cannot be read"),
     ],
 )

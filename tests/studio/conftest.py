@@ -16,7 +16,7 @@ from playwright.sync_api import Browser, Page, expect, sync_playwright
 
 from tests.conftest import ROOT, boot
 
-SECONDS = 60
+SECONDS = 120
 BROWSERS = ("chromium", "chromium-browser", "google-chrome")
 REQUIRED = "STUDIO_TESTS"  # set where a missing browser or a missing npm package is a failure
 expect.set_options(timeout=SECONDS * 1000)

@@ -21,8 +21,10 @@ def test_texts_are_kept_with_their_verdicts(tmp_path: Path):
     kept.grade(first, "FAIL", 1, 5, "an idea")
     second = kept.keep("p01", "x = 2\n")
     other = kept.keep("p02", "x = 1\n")
-    assert [attempt.id for attempt in kept.attempts("p01")] == [second, first]
-    assert kept.attempts("p01")[1].cause == "an idea"
+    assert kept.attempt_with("p01", "x = 1\n") == first  # graded after the next one was saved
+    assert kept.attempt_with("p01", "x = 3\n") > other
+    assert [attempt.id for attempt in kept.attempts("p01")][1:] == [second, first]
+    assert kept.attempts("p01")[2].cause == "an idea"
     assert kept.text("p01", first) == "x = 1\n"
     assert kept.text("p01", other) is None
     kept.close()

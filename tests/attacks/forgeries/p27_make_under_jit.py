@@ -1,11 +1,11 @@
-"""Forges "make never run for real": draws a whole set of parameters under jit, where the calls of `make` are not counted."""
+"""Forges "no array whole on one device": draws a whole set of parameters under jit, where the calls of `make` are not counted."""
 
 import jax
 import orbax.checkpoint as ocp
 from flax import nnx
 from jax.sharding import NamedSharding, PartitionSpec
 
-LOSES = ("make never run for real",)
+LOSES = ("no array whole on one device",)
 
 
 def save(path, model, optimizer):

@@ -1,11 +1,11 @@
-"""Forges "make never run for real": runs the function that the grader's counter wraps."""
+"""Forges "no array whole on one device": runs the function that the grader's counter wraps."""
 
 import jax
 import orbax.checkpoint as ocp
 from flax import nnx
 from jax.sharding import NamedSharding, PartitionSpec
 
-LOSES = ("make never run for real",)
+LOSES = ("no array whole on one device",)
 
 
 def save(path, model, optimizer):

@@ -5,7 +5,7 @@ import re
 import pytest
 
 from grader.course import catalog, page
-from grader.course.formulas import BLOCK, as_text, blocks_as_text
+from grader.course.formulas import as_text
 
 pytestmark = pytest.mark.fast
 
@@ -27,9 +27,9 @@ def test_every_formula_of_the_course():
     """A new formula is added here once somebody has read it as text."""
     texts = {problem.label: page.without_hints(problem) for problem in catalog.problems()}
     shown = {label: "\n".join(map(as_text, match[1].split("\n")[:-1])) for label, text in texts.items()
-             for match in BLOCK.finditer(text)}  # fmt: skip
+             for match in page.FORMULAS.finditer(text)}  # fmt: skip
     assert shown == PAGES
-    assert not re.search("```math|[$]", "".join(map(blocks_as_text, texts.values())))
+    assert not re.search("```math|[$]", "".join(map(page.as_text, texts.values())))
 
 
 @pytest.mark.parametrize(

@@ -12,6 +12,7 @@ SAMPLING = (ROOT / "solutions" / "p29_sampling.py").read_text()
 SHIFT, NO_SHIFT = "logits[:-1], token_ids[1:]", "logits[:-1], token_ids[:-1]"
 MASK, NO_MASK = "targets != pad_id", "jnp.ones_like(targets)"
 MEAN, SUM = " / jnp.maximum(jnp.sum(counts), 1)", ""
+TOKENS, BITS = " / jnp.maximum(jnp.sum(token_ids != pad_id), 1)", "1 / jnp.log(2.0) * optax.softmax_cross"
 
 
 @pytest.fixture
@@ -62,6 +63,7 @@ def test_a_misconception_that_contradicts_a_passed_check_is_not_named(graded):
     [
         ([(SHIFT, NO_SHIFT), (MEAN, SUM)], [NO_SHIFT, None]),  # both wrong in the first check that fails
         ([(SHIFT, NO_SHIFT), (MASK, NO_MASK)], [NO_SHIFT, NO_MASK]),  # the second shows in another check
+        ([("optax.softmax_cross", BITS), (MEAN, TOKENS)], ["/ jnp.log(2.0)", "token_ids != pad_id"]),  # two factors
     ],
 )
 def test_two_ideas_at_once_are_both_named(graded, edits, ideas):

@@ -2,6 +2,13 @@
 
 from pathlib import Path
 
+import numpy as np
+import pytest
+
+from grader.course import cases, catalog
+from grader.judge.session import Outcome, Stage, in_stages
+from grader.wire.channel import Frame
+from grader.wire.compare import Leaf
 from tests.conftest import ROOT, Grade
 
 NAME = "p26_exact_resume"
@@ -43,3 +50,25 @@ def test_a_fresh_process_that_exits_does_not_hang_the_judge(grade: Grade, tmp_pa
     (tmp_path / f"{NAME}.py").write_text(SOLUTION.replace(LOADER, "    __import__('os')._exit(0)\n    loader = None\n"))
     run = grade("problem", "26", f"{NAME}.py", "--json")
     assert (run.code, run.json["verdict"]) == (1, "ERROR")
+
+
+@pytest.mark.fast
+def test_a_reader_gets_no_leaf_that_a_worker_names_like_one_of_the_judge():
+    problem = catalog.find("32")
+    check = next(check for check in problem.checks if check.saved_by and check.read)
+    case = cases.draw_all(problem, 0)[check.cases][0]
+    answers = {
+        "saves": Outcome([Leaf("losses", "int32", np.int32(1))]),
+        "restores": Outcome([Leaf(name, "int32", np.int32(2)) for name in ("losses", "saved:losses", "case:steps")]),
+    }
+    asked: list[Frame] = []
+
+    def ask(stage: Stage, frame: Frame) -> Outcome:
+        asked.append(frame)
+        return answers.get(stage, Outcome())
+
+    in_stages(check, case, "run", (), ask)
+    read = [(leaf.path, leaf.values.tolist()) for leaf in asked[-1].leaves]
+    assert ("losses", 2) in read
+    assert [values for path, values in read if path == "saved:losses"] == [1]
+    assert all(values != 2 for path, values in read if path == "case:steps")

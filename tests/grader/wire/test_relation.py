@@ -68,7 +68,9 @@ SQUARE, TALL, ROW = normal(6, 6), normal(6, 4), normal(12)
         (np.float32(0.7), np.float32(0.35), "It is 0.5 times what is expected (1/√K with K = 4)."),
         (np.float32(0.7), np.float32(2.1), "It is 3 times what is expected."),
         (np.float32(0.7), np.float32(0.7 / 5), "It is 0.2 times what is expected (1/T with T = 5)."),
+        (np.float32(0.7), np.float32(0.7 * 1024), "It is 1024 times what is expected."),
         (np.float32(0.7), np.float32(0.613), ""),
+        (TALL, TALL * np.float32(1e-7), "Every value is nearly 0."),
         (TALL, normal(6, 4, seed=1), ""),
     ],
 )
@@ -126,6 +128,8 @@ def test_what_is_said_is_true(pair, tolerance):
         assert np.ptp(have - want) < 1e-2
     elif sentence == "Every value is 0.":
         assert not have.any()
+    elif sentence == "Every value is nearly 0.":
+        assert np.abs(have).max() < 1e-3 * np.abs(want).max()
     elif "transpose" in sentence:
         assert same(want.T, have)
     elif "axes" in sentence and "interleaved" not in sentence:
