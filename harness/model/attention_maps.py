@@ -90,7 +90,8 @@ class _Search:
             return self.run(inner.jaxpr, [(const, False) for const in inner.consts], values)
         if name in _CALLS and isinstance(inner, Jaxpr):
             return self.run(inner, [], values)
-        functions, options = equation.primitive.get_bind_params(parameters)
+        bound = equation.primitive.get_bind_params(parameters)
+        functions, options = bound if isinstance(bound, tuple) else ((), bound)  # only older JAX has functions
         results = equation.primitive.bind(*functions, *(value for value, _ in values), **options)
         depends = any(depends for _, depends in values)
         outputs = list(results) if equation.primitive.multiple_results else [results]

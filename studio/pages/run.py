@@ -222,12 +222,13 @@ def _charts(run: RunState, other: RunState | None) -> list[Chart]:
         Line(f"{each.name} validation" if other else "validation", f"{kind} strong", each.validated, has_dots=True)
         for each, kind in runs
     ]
+    speed = [dataclasses.replace(line, points=_median(line.points)) for line in lines("tokens_per_s", "tokens/s")]
     charts = [
         draw("Loss, nats per token", [*(dataclasses.replace(line, kind=f"{line.kind} faint") for line in lines("loss", "train")),
              *validation], last_step=last, levels=run.baselines, is_log=True),
         draw("Learning rate", lines("learning_rate", "learning rate"), last_step=last),
         draw("Gradient norm", lines("gradient_norm", "gradient norm"), last_step=last),
-        draw("Tokens per second", [dataclasses.replace(line, points=_median(line.points)) for line in lines("tokens_per_s", "tokens/s")], last_step=last),
+        draw("Tokens per second", speed, last_step=last),
     ]  # fmt: skip
     return [chart for chart in charts if chart]
 
