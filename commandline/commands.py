@@ -1,13 +1,17 @@
 """The command group of both programs: it reports every error in one sentence."""
 
 import os
+import re
 import sys
 from typing import Any
 
 import click
 
+from commandline import terminal
 from commandline.errors import CommandError
+from commandline.invocation import as_typed, command
 from commandline.spelling import nearest
+from commandline.start import INTERRUPTED, say_interrupted
 
 
 class Commands(click.Group):
@@ -26,22 +30,37 @@ class Commands(click.Group):
         except click.UsageError as error:
             close = nearest(args[0], self.list_commands(ctx), 2)
             hint = f" Did you mean {' or '.join(f'`{self.program} {name}`' for name in close)}?" if close else ""
-            raise click.UsageError(f"There is no command {args[0]!r}.{hint}", ctx) from error
+            raise click.UsageError(as_typed(f"There is no command {args[0]!r}.{hint}"), ctx) from error
+
+    def format_help_text(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        # The examples in the help stand in columns, after two spaces.
+        self.help = re.sub(rf"(?<=  ){self.program}(?= )", lambda match: command(match[0]), self.help or "")
+        super().format_help_text(ctx, formatter)
+
+    def invoke(self, ctx: click.Context) -> Any:
+        try:
+            return super().invoke(ctx)
+        except (KeyboardInterrupt, click.Abort):
+            say_interrupted()
+            ctx.exit(INTERRUPTED)
 
     def main(self, *args: Any, **kwargs: Any) -> Any:
         program, variable = self.program, f"{self.program.upper()}_DEBUG"
+        kwargs.setdefault("prog_name", command(program))
+        if not terminal.has_colors():
+            kwargs.setdefault("color", False)
         try:
             return super().main(*args, **kwargs)
         except CommandError as error:
-            click.echo(f"{program}: {error}", err=True)
+            terminal.echo(f"{program}: {error}", err=True)
             sys.exit(error.exit_code)
         except OSError as error:
             reason = error.strerror or str(error)
-            click.echo(f"{program}: {f'{error.filename}: ' if error.filename else ''}{reason}", err=True)
+            terminal.echo(f"{program}: {f'{error.filename}: ' if error.filename else ''}{reason}", err=True)
             sys.exit(CommandError.exit_code)
         except Exception as error:
             if os.environ.get(variable):
                 raise
-            click.echo(f"{program}: internal error (not your fault): {type(error).__name__}: {error}", err=True)
-            click.echo(f"Please report it with its traceback, which {variable}=1 shows.", err=True)
+            terminal.echo(f"{program}: internal error (not your fault): {type(error).__name__}: {error}", err=True)
+            terminal.echo(f"Please report it with its traceback, which {variable}=1 shows.", err=True)
             sys.exit(CommandError.exit_code)

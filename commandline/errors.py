@@ -11,3 +11,9 @@ class UsageError(CommandError):
     """The command cannot do what the user asked for; the message says what to change."""
 
     exit_code = 2
+
+
+class Interrupted(CommandError):  # noqa: N818  Ctrl-C is no error
+    """Ctrl-C stopped the command; the message says what was saved."""
+
+    exit_code = 130

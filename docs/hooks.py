@@ -46,7 +46,7 @@ def book_page(problem: Problem) -> str:
     if before := catalog.builds_on(problem):
         place += f"*Builds on {_links(before)}.* "
     if after := catalog.needed_for(problem):
-        place += f"*Needed for {_links(after)}.*"
+        place += f"*Leads to {_links(after)}.*"
     folded = "\n\n".join(
         f'??? tip "Hint {number}"\n\n' + "\n".join(f"    {line}".rstrip() for line in hint.splitlines())
         for number, hint in enumerate(page.hints(problem), 1)

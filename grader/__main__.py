@@ -1,5 +1,11 @@
-"""`python -m grader`: the same as `grade`, from whichever copy of the course is the current folder."""
+"""`grade`, and `python -m grader`: the same from whichever copy of the course is the current folder."""
 
-from grader.cli.learner import main
+from commandline.start import start
 
-main()
+
+def main() -> None:
+    start("grader.cli.learner")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,5 +1,11 @@
-"""Lets `python -m harness` run the `harness` command."""
+"""`harness`, and `python -m harness`."""
 
-from harness.cli import main
+from commandline.start import start
 
-main()
+
+def main() -> None:
+    start("harness.cli")
+
+
+if __name__ == "__main__":
+    main()

@@ -7,6 +7,7 @@ from typing import Any
 
 import click
 
+from commandline import terminal
 from commandline.commands import Commands
 from harness.config import PRESETS, Config, describe_settings, preset
 from harness.errors import UsageError
@@ -40,7 +41,8 @@ def main() -> None:
     Evaluate          harness eval pocket
     Use your code     harness train --run mine --pieces attempts
 
-    Exit codes: 0 finished, or stopped with a checkpoint; 1 a piece is broken; 2 usage error; 3 internal error.
+    Exit codes: 0 finished, or stopped with a checkpoint; 1 a piece is broken; 2 usage error; 3 internal error;
+    130 after a second Ctrl-C.
     """
 
 
@@ -117,7 +119,8 @@ def train(
             step, state = load_state(session)
             click.echo(f"\nA sample from the best checkpoint (step {step}):\n")
             click.echo(sample_text(session, state))
-        click.echo(f"\nMore samples: harness sample {name}")
+        click.echo()
+        terminal.echo(f"More samples: `harness sample {name}`")
 
 
 def with_options(config: Config, settings: tuple[str, ...], flags: dict[str, Any]) -> Config:
@@ -219,7 +222,6 @@ def evaluate(run_name: str, step: int | None, root: Path) -> None:
 
     import jax
 
-    from harness.data.ngrams import ngram_loss
     from harness.run.session import load_state
 
     session = _open(root, run_name, eval_batches=0)
@@ -230,8 +232,7 @@ def evaluate(run_name: str, step: int | None, root: Path) -> None:
     click.echo(f"Run {run_name}, step {step}, on {len(validation.ends):,} stories of {len(validation):,} tokens")
     click.echo(f"  loss        {loss:.4f} nats per token")
     click.echo(f"  perplexity  {math.exp(min(loss, 700)):.3f}")
-    if session.config.objective == "next_token":
-        ngrams = ngram_loss(session.prepared.train, validation, session.config.vocab_size)
+    if ngrams := session.ngrams:
         click.echo(f"  bigram      {ngrams.bigram:.4f}")
         click.echo(f"  unigram     {ngrams.unigram:.4f}")
 
@@ -300,14 +301,14 @@ def presets() -> None:
     for name, (description, settings) in PRESETS.items():
         click.echo(f"{name}: {description}")
         pairs = " ".join(f"{key}={value}" for key, value in settings.items())
-        click.echo(click.wrap_text(pairs, width=78, initial_indent="    ", subsequent_indent="    "))
+        click.echo(click.wrap_text(pairs, width=terminal.width(), initial_indent="    ", subsequent_indent="    "))
 
 
 @main.command("settings")
 def list_settings() -> None:
     """List the settings for --set, with their defaults."""
     for line in describe_settings():
-        click.echo(click.wrap_text(line, width=78, subsequent_indent="    "))
+        click.echo(click.wrap_text(line, width=terminal.width(), subsequent_indent="    "))
 
 
 if __name__ == "__main__":

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from commandline.errors import UsageError
+from commandline.errors import Interrupted, UsageError
 from commandline.progress import progress
 from commandline.text import counted
 from grader.batch import gradebook, intake, run, summary
@@ -71,7 +71,7 @@ def batch(submissions: Path, results: Path, options: BatchOptions) -> Iterator[s
             try:
                 run.carry_out(plan, store, graded, advance)
             except KeyboardInterrupt:
-                raise UsageError(
+                raise Interrupted(
                     f"Interrupted with {len(store.keys())} of {len(plan.wanted)} results saved. Rerun the command to resume."
                 ) from None
         records = store.records()

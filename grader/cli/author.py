@@ -5,6 +5,7 @@ import sys
 
 import click
 
+from commandline import terminal
 from commandline.text import counted
 from grader.course import catalog
 from grader.paths import ROOT
@@ -61,8 +62,9 @@ def new(slug: str, title: str | None) -> None:
     name, paths = scaffold.create(slug, title)
     for path in paths:
         click.echo(f"new   {path.relative_to(ROOT)}")
-    click.echo(
-        f"\nNext: replace the TODOs in these files. `grade verify {name.label}` checks the problem and lists the TODOs left; "
+    click.echo()
+    terminal.echo(
+        f"Next: replace the TODOs in these files. `grade verify {name.label}` checks the problem and lists the TODOs left; "
         f"`grade problem {name.label} solutions/{name}.py` grades the reference."
     )
 

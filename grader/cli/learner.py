@@ -2,16 +2,16 @@
 
 import os
 import sys
-from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import click
 
+from commandline import terminal
 from commandline.commands import Commands
 from commandline.errors import CommandError, UsageError
 from commandline.text import counted
-from grader.cli import author, book, teacher
+from grader.cli import author, book, explore, progress, teacher, watch
+from grader.cli.grading import graded
 from grader.course import catalog, workspace
 from grader.course.workspace import Workspace
 
@@ -35,7 +35,8 @@ def main(ctx: click.Context, folder: str | None) -> None:
     solve it in    attempts/p07_next_token_loss.py
     and grade it   grade problem 07
 
-    Exit codes: 0 passed, 1 not passed, 2 usage error, 3 internal error.
+    Exit codes: 0 passed, 1 not passed, 2 usage error, 3 internal error, 130 after
+    Ctrl-C.
     """
     ctx.obj = folder
 
@@ -52,14 +53,18 @@ def start(folder: str | None, directory: str | None) -> None:
     space = Workspace(Path(directory)) if directory else workspace.find(folder)
     created, edited = space.start()
     if not created and not edited:
-        click.echo(f"{space.folder} is up to date.")
+        terminal.echo(f"{space.folder} is up to date.")
     for path in created:
         click.echo(f"new   {path}")
     for path in edited:
-        click.echo(f"kept  {path}: you may have edited it. To get the new page, delete it and run `grade start` again.")
+        terminal.echo(
+            f"kept  {path}: you may have edited it. To get the new page, delete it and run `grade start` again.",
+            indent=6,
+        )
     first = catalog.problems()[0]
     label = first.label
-    click.echo(f"\nNext: read `grade show {label}`, fill in {space.file(first)}, grade with `grade problem {label}`.")
+    click.echo()
+    terminal.echo(f"Next: read `grade show {label}`, fill in {space.file(first)}, grade with `grade problem {label}`.")
 
 
 @main.command(name="problem")
@@ -84,6 +89,13 @@ def start(folder: str | None, directory: str | None) -> None:
     metavar="S",
     help="Total time limit for your code, in seconds.",
 )
+@click.option("--full", is_flag=True, help="Show whole arrays of the first failure, expected beside yours.")
+@click.option(
+    "--html",
+    type=click.Path(path_type=Path, dir_okay=False),
+    metavar="FILE.html",
+    help="Also write the report as a web page, with arrays as heat maps.",
+)
 @click.pass_obj
 def problem_(
     folder: str | None,
@@ -94,6 +106,8 @@ def problem_(
     seed: int,
     seed_file: Path | None,
     timeout: float | None,
+    full: bool,
+    html: Path | None,
 ) -> None:
     """Grade your file for problem NN (7, 07, p07 or next_token_loss).
 
@@ -108,12 +122,14 @@ def problem_(
             if space.add(problem):
                 click.echo(f"new   {space.file(problem)}\n", err=machine_readable)
             file = space.file(problem)
+        if seed_file and (html or full):
+            raise UsageError("--html and --full show the cases, which --seed-file keeps secret; leave one of them out.")
         if seed_file:
             from grader.course.seed import read_seed
 
             seed = read_seed(seed_file)
-        # With secret cases, nothing that comes from the file's process is shown before the report is redacted.
-        report = _grade(problem, file, seed, timeout, shows_progress=problem.long_runs and not seed_file)
+        digest = space.digest(problem)
+        report = graded(problem, file, seed, timeout, secret=seed_file is not None)
     except CommandError as error:
         if as_json:
             from grader.report import json as report_json
@@ -130,104 +146,27 @@ def problem_(
         public = redacted(public) if seed_file else public
         click.echo(render([public], format_ or ("json" if machine_readable else "text")), nl=False)
     else:
-        from grader.report import terminal
+        from grader.report.terminal import render as render_for_terminal
 
-        click.echo(terminal.render(report))
+        click.echo(render_for_terminal(report, terminal.width()))
+        if full and report.counterexample:
+            from grader.report.full import arrays
+
+            click.echo(arrays(report.counterexample, terminal.width()))
+    if html:
+        from commandline import files
+        from grader.report.html import document
+
+        files.write(html, document(report))
     if file.resolve() == space.file(problem).resolve():
         try:
-            space.remember(problem, verdict=str(report.verdict), score=report.score)
+            space.remember(problem, verdict=str(report.verdict), score=report.score, digest=digest)
         except UsageError as error:  # the verdict is valid anyway
-            click.echo(f"grade: could not save your progress: {error}", err=True)
+            terminal.echo(f"grade: could not save your progress: {error}", err=True)
     sys.stdout.flush()
     sys.stderr.flush()
     # All work is done; a normal interpreter shutdown would only take time.
     os._exit(0 if report.verdict == "PASS" else 1)
-
-
-def _grade(problem: Any, file: Path, seed: int, timeout: float | None, *, shows_progress: bool) -> Any:
-    from grader.judge import recorded, submission
-
-    recorded.check_gradable(problem)
-    try:
-        source = submission.read(problem, file)
-    except submission.UnreadableSubmissionError as error:
-        from grader.judge import judge
-        from grader.judge.verdict import Verdict
-
-        return judge.refused(problem, file.name, Verdict.ERROR, str(error))
-    from grader.isolation import scratch
-    from grader.isolation.sandbox import ForkServer
-
-    fork_server = ForkServer()  # started before the judge's own imports, because its imports take longest
-    try:
-        from grader.judge import judge
-
-        options = judge.GradeOptions(seed=seed, timeout=timeout)
-        if shows_progress:
-            options = replace(options, say=_show_progress)
-        return judge.grade(problem, source, fork_server, options)
-    finally:
-        fork_server.close()
-        scratch.leave()
-        if shows_progress and sys.stderr.isatty():
-            _show_progress("")
-
-
-def _show_progress(text: str) -> None:
-    """Shows progress on stderr: on one line of a terminal, on separate lines elsewhere."""
-    terminal = sys.stderr.isatty()
-    click.echo(f"\r\x1b[2K{text}" if terminal else text, nl=not terminal, err=True)
-
-
-@main.command(name="list")
-@click.pass_obj
-def list_(folder: str | None) -> None:
-    """Show the problems by part, with points and your progress."""
-    progress = workspace.find(folder).progress()
-    part, total_score = "", 0
-    problems = catalog.problems()
-    for problem in problems:
-        if catalog.part_of(problem) != part:
-            part = catalog.part_of(problem)
-            click.echo(f"\n{part}" if problem is not problems[0] else part)
-        row = progress.get(problem.name, workspace.Progress())
-        total_score += row.score
-        state = {"PASS": "passed"}.get(row.verdict, row.verdict.lower())
-        state = "gave up" if row.given_up and state != "passed" else state
-        click.echo(f"  {problem.label}  {problem.title:44} {row.score:2} of {problem.points:2}  {state}".rstrip())
-    points = sum(problem.points for problem in problems)
-    click.echo(
-        f"\n{total_score} of {points} points. `grade show NN` prints a page, `grade problem NN` grades your file."
-    )
-
-
-@main.command(name="next")
-@click.pass_obj
-def next_(folder: str | None) -> None:
-    """Suggest the next problem, and say why."""
-    space = workspace.find(folder)
-    progress = space.progress()
-    rows = {problem.name: progress.get(problem.name, workspace.Progress()) for problem in catalog.problems()}
-    problem = next((problem for problem in catalog.problems() if rows[problem.name].verdict != "PASS"), None)
-    if problem is None:
-        click.echo("You have passed every problem of the course.")
-        return
-    row = rows[problem.name]
-    click.echo(f"Next: problem {problem.label}, {problem.title} ({catalog.part_of(problem)}).")
-    if row.verdict not in ("", "NOT ATTEMPTED"):
-        click.echo(f"You have started it: {row.score} of {problem.points} points.")
-    if before := catalog.builds_on(problem):
-        click.echo(f"It builds on problems that you have passed: {_titles(before)}.")
-    if after := catalog.needed_for(problem):
-        click.echo(f"You will need it for {_titles(after)}.")
-    label = problem.label
-    click.echo(
-        f"Read `grade show {label}`, write your solution in {space.file(problem)}, grade it with `grade problem {label}`."
-    )
-
-
-def _titles(problems: list[Any]) -> str:
-    return ", ".join(f"{problem.label} {problem.title}" for problem in problems)
 
 
 @main.command()
@@ -237,21 +176,9 @@ def show(word: str) -> None:
     from grader.course import page
 
     problem = catalog.find(word)
-    _echo_markdown(page.without_hints(problem))
-    count = len(page.hints(problem))
-    click.echo(f"\n{count} hints: `grade hint {problem.label}`. Grade with `grade problem {problem.label}`.")
-
-
-def _echo_markdown(text: str) -> None:
-    """Prints Markdown, laid out on a terminal and unchanged elsewhere."""
-    if not sys.stdout.isatty():
-        click.echo(text, nl=False)
-        return
-    from rich.console import Console
-    from rich.markdown import Markdown
-
-    console = Console()
-    console.print(Markdown(text), width=min(console.width, 100))
+    label, count = problem.label, len(page.hints(problem))
+    end = terminal.fitted(f"{count} hints: `grade hint {label}`. Grade with `grade problem {label}`.")
+    terminal.page(f"{terminal.markdown(page.as_text(page.without_hints(problem)))}\n{end}\n")
 
 
 @main.command()
@@ -274,15 +201,14 @@ def hint(folder: str | None, word: str, again: bool) -> None:
         click.echo("You have not seen any hints yet.")
     first = 0 if again or seen >= len(hints) else count - 1
     for number, text in list(enumerate(hints, 1))[first:count]:
-        _echo_markdown(f"Hint {number} of {len(hints)}: {text}\n")
-        click.echo()
+        click.echo(terminal.markdown(page.as_text(f"Hint {number} of {len(hints)}: {text}\n")))
     left = len(hints) - count
     more = (
         f"`grade hint {problem.label}` shows the next."
         if left
         else f"`grade solution {problem.label} --give-up` shows the answer."
     )
-    click.echo(f"{counted(left, 'hint')} left. {more}")
+    terminal.echo(f"{counted(left, 'hint')} left. {more}")
     if count > seen:
         space.folder.mkdir(parents=True, exist_ok=True)
         space.remember(problem, hints=count)
@@ -316,14 +242,21 @@ def doctor(folder: str | None) -> None:
 
     fine = True
     for finding in doctor_.examine(workspace.find(folder)):
-        click.echo(f"{'ok   ' if finding.fine else 'CHECK'} {finding.subject:17} {finding.state}")
+        terminal.echo(f"{'ok   ' if finding.fine else 'CHECK'} {finding.subject:17} {finding.state}", indent=24)
         if finding.remedy:
-            click.echo(f"{'':24}{finding.remedy}")
+            terminal.echo(f"{'':24}{finding.remedy}", indent=24)
         fine = fine and (finding.fine or not finding.serious)
     sys.exit(0 if fine else 1)
 
 
-for command in (*author.COMMANDS, *book.COMMANDS, *teacher.COMMANDS):
+for command in (
+    *progress.COMMANDS,
+    *watch.COMMANDS,
+    *explore.COMMANDS,
+    *author.COMMANDS,
+    *book.COMMANDS,
+    *teacher.COMMANDS,
+):
     main.add_command(command)
 
 if __name__ == "__main__":

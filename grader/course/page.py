@@ -2,6 +2,7 @@
 
 import re
 
+from grader.course import formulas
 from grader.course.catalog import page_text
 from grader.problem import Problem
 
@@ -17,6 +18,7 @@ SECTIONS = (
     "Examples",
     "Hints",
 )
+FORMULAS = re.compile(r"^```math\n(.*?)^```$", re.MULTILINE | re.DOTALL)  # blocks with a formula on each line
 
 
 def sections(problem: Problem) -> dict[str, str]:
@@ -47,3 +49,10 @@ def for_browser(problem: Problem) -> str:
         return text
     figure = f'<figure class="drawing" tabindex="0">\n{drawing.read_text(encoding="utf-8")}</figure>'
     return re.sub(r"^```text\n.*?^```$", lambda _: figure, text, count=1, flags=re.MULTILINE | re.DOTALL)
+
+
+def as_text(markdown: str) -> str:
+    """Markdown of a page with its formulas as text, for a terminal."""
+    return FORMULAS.sub(
+        lambda match: "\n".join(["```text", *map(formulas.as_text, match[1].splitlines()), "```"]), markdown
+    )

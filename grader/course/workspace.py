@@ -2,10 +2,16 @@
 
 import hashlib
 import json
+import os
+import shutil
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
+from datetime import UTC, datetime
+from importlib.metadata import version
+from itertools import count
 from pathlib import Path
-from typing import Any
+from platform import python_version
+from typing import Any, NamedTuple
 
 from commandline import files
 from commandline.errors import UsageError
@@ -19,12 +25,22 @@ DEFAULT = "attempts"
 
 @dataclass(frozen=True)
 class Progress:
-    """A learner's progress on one problem. `verdict` is empty before the first grading. `score` is the best so far."""
+    """A learner's progress on one problem.
+
+    `verdict` and `score` are the best so far, `last_verdict` and `last_score` those of the last grading. Before the first, both
+    verdicts are empty, and a file of an older version has no last ones. `digest` identifies the text that passed, which it did
+    at the time `passed_at` (ISO 8601, UTC) with these `versions`.
+    """
 
     verdict: str = ""
     score: int = 0
     hints: int = 0
     given_up: bool = False
+    last_verdict: str = ""
+    last_score: int = 0
+    digest: str = ""
+    passed_at: str = ""
+    versions: str = ""
 
     @classmethod
     def decode(cls, row: Any) -> "Progress":
@@ -32,6 +48,14 @@ class Progress:
         values: dict[str, Any] = row if isinstance(row, dict) else {}
         sound = [field.name for field in fields(cls) if _is_sound(values.get(field.name), field.default)]
         return cls(**{name: values[name] for name in sound})
+
+
+class Standing(NamedTuple):
+    """Where a learner stands with one problem now: in words, empty before the first grading, and in points."""
+
+    state: str
+    points: int
+    passed: bool
 
 
 @dataclass(frozen=True)
@@ -97,15 +121,73 @@ class Workspace:
         return {name: Progress.decode(row) for name, row in rows.items()} if isinstance(rows, dict) else {}
 
     def remember(self, problem: Problem, **facts: Any) -> None:
-        """Updates a problem's progress, if the folder exists. A worse score does not replace a better one."""
+        """Updates a problem's progress, if the folder exists. A worse score does not replace a better one.
+
+        With a `verdict` and `score`, `digest` is that of the text that got them: the current one unless given.
+        """
         if not self.folder.is_dir():
             return
         progress = self.progress()
         before = progress.get(problem.name, Progress())
-        if facts.get("score", before.score) < before.score:
-            facts = {}
+        digest = facts.pop("digest", "") or self.digest(problem)
+        if verdict := facts.get("verdict"):
+            last = {"last_verdict": verdict, "last_score": facts.get("score", 0)}
+            if facts.get("score", before.score) < before.score:
+                facts = {}
+            elif verdict == "PASS" and digest != before.digest:
+                facts |= {
+                    "digest": digest,
+                    "passed_at": datetime.now(UTC).isoformat(timespec="minutes"),
+                    "versions": _versions(),
+                }
+            facts |= last
         progress[problem.name] = Progress(**{**vars(before), **facts})
         self._write(progress, self._page_digests())
+
+    def digest(self, problem: Problem) -> str:
+        """A hash of the problem's file and of the course modules in the folder that it imports. Empty if there is no file."""
+
+        def text(name: str) -> str | None:
+            try:
+                return _read(self.folder / f"{name}.py")
+            except (OSError, files.NotRegularFileError):
+                return None
+
+        source = text(problem.name)
+        return (
+            ""
+            if source is None
+            else _digest(json.dumps(catalog.with_imports(problem.name, source, text), sort_keys=True))
+        )
+
+    def standing(self, problem: Problem) -> Standing:
+        """Where the learner stands with a problem, as far as that is known without grading again."""
+        row = self.progress().get(problem.name, Progress())
+        last, points = (row.last_verdict, row.last_score) if row.last_verdict else (row.verdict, row.score)
+        if row.verdict != "PASS":
+            return Standing("gave up" if row.given_up else last.lower(), points, False)
+        same = not row.digest or self.digest(problem) == row.digest
+        if last == "PASS" or (row.digest and same):
+            return Standing("passed" if same else "changed since it passed", row.score, True)
+        return Standing("reset" if last == "NOT ATTEMPTED" else "broken", points, False)
+
+    def reset(self, problem: Problem) -> Path | None:
+        """Puts the stub back in the place of the learner's file. Returns the path that the old file is kept at, under a new name
+        with a number; None if there was nothing to keep. Raises UsageError."""
+        target = self.file(problem)
+        try:
+            if self.add(problem) or _read(target) == catalog.stub_text(problem):
+                return None
+            kept = next(path for number in count(1) if not os.path.lexists(path := target.with_suffix(f".{number}.py")))
+            with kept.open("xb") as copy, target.open("rb") as file:
+                shutil.copyfileobj(file, copy)
+            files.replace(target, catalog.stub_text(problem))
+        except files.NotRegularFileError as error:
+            raise UsageError(f"{target} {error}.") from None
+        except OSError as error:
+            raise UsageError(f"{target} cannot be reset: {error.strerror}.") from None
+        self.remember(problem, verdict="NOT ATTEMPTED", score=0)
+        return kept
 
     def _page_digests(self) -> dict[str, str]:
         """A hash of each page as the course wrote it, by problem name."""
@@ -143,6 +225,11 @@ def _read(path: Path) -> str | None:
         return files.read_regular(path, _LARGEST).decode("utf-8", "replace").replace("\r\n", "\n")
     except FileNotFoundError:
         return None
+
+
+def _versions() -> str:
+    packages = ", ".join(f"{name} {version(name)}" for name in ("gpt-kata", "jax", "flax"))
+    return f"{packages}, Python {python_version()}"
 
 
 def _is_sound(value: Any, default: Any) -> bool:

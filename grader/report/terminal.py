@@ -1,111 +1,132 @@
-"""The report for a terminal: 80 columns, and no meaning in color alone."""
+"""The report for a terminal: as wide as it is, and no meaning in color alone."""
 
-import textwrap
 from collections.abc import Iterator, Mapping
 from typing import Any
 
 import click
 import numpy as np
 
+from commandline.terminal import PLAIN, wrap
 from grader.judge.verdict import CheckResult, Report, Verdict
 from grader.problem import Case
 from grader.report.json import sentence
 from grader.wire.compare import Mismatch
 
-WIDTH = 80
 _COLORS = {Verdict.PASS: "green", Verdict.NOT_ATTEMPTED: "yellow"}
 _SHOWN = 120  # numbers; a larger array is abbreviated
 
 
-def render(report: Report) -> str:
-    """The whole report, with ANSI colors. `click.echo` removes them where the output is not a terminal."""
-    return "\n".join(_lines(report))
+def render(report: Report, width: int = PLAIN, *, advises: bool = True) -> str:
+    """The whole report in lines of at most `width` columns, with ANSI colors.
+
+    Its last lines are the next step, if it `advises`. `click.echo` removes the colors where the output is not a terminal, or
+    takes none.
+    """
+    lines = list(_lines(report, width))
+    return "\n".join([*lines, "", *wrap(f"Next: {next_step(report)}", width)] if advises else lines)
 
 
-def _lines(report: Report) -> Iterator[str]:
+def render_check(result: CheckResult, width: int = PLAIN) -> str:
+    """One check of a report, with ANSI colors."""
+    return "\n".join(_check(width, result, result.message))
+
+
+def _lines(report: Report, width: int) -> Iterator[str]:
     problem = report.problem
     verdict = click.style(report.verdict, fg=_COLORS.get(report.verdict, "red"), bold=True)
-    yield f"Problem {problem.label}, {problem.title}: {verdict}, {report.score} of {problem.points} points"
-    yield from (line for note in (*report.notes, *report.remarks) for line in _wrap(sentence(note)))
+    subject, score = (
+        f"Problem {problem.label}, {problem.title}:",
+        f"{verdict}, {report.score} of {problem.points} points",
+    )
+    fits = len(subject) + 1 + len(click.unstyle(score)) <= width
+    yield from [f"{subject} {score}"] if fits else [subject, f"  {score}"]
+    yield from (line for note in (*report.notes, *report.remarks) for line in wrap(sentence(note), width))
     yield ""
     said: set[str] = set()
     for result in report.checks:
-        yield from _check(result, "same cause as above" if result.message in said else result.message)
+        yield from _check(width, result, "same cause as above" if result.message in said else result.message)
         said |= {result.message} if result.message else set()
     failed = report.first_failure
     if report.verdict is Verdict.NOT_ATTEMPTED:
         entries = " and ".join(f"`{entry.signature()}`" for entry in problem.entries)
-        yield from ["", *_wrap(f"Nothing to grade yet: write {entries} in {report.filename}.")]
+        yield from ["", *wrap(f"Nothing to grade yet: write {entries} in {report.filename}.", width)]
     if report.earlier:
-        yield from _earlier(report.earlier)
+        yield from _earlier(width, report.earlier)
     if failed and report.verdict is not Verdict.NOT_ATTEMPTED:
-        yield from _first_failure(report, failed)
-    if report.stdout.strip() and report.verdict is not Verdict.NOT_ATTEMPTED:
-        lines = report.stdout.strip().splitlines()
-        yield from ["", "It printed:", *(part for line in lines[-8:] for part in _wrap(line[:400], 2) or [""])]
-    yield from ["", *_wrap(f"Next: {next_step(report)}")]
+        yield from _first_failure(width, report, failed)
+    if report.verdict is not Verdict.NOT_ATTEMPTED:
+        if report.eager_stdout.strip():
+            yield from _printed("In an eager run of this case, it printed:", report.eager_stdout, width, 20)
+        elif report.stdout.strip():
+            yield from _printed("It printed:", report.stdout, width, 8)
 
 
-def _check(result: CheckResult, message: str) -> Iterator[str]:
+def _printed(title: str, text: str, width: int, most: int) -> Iterator[str]:
+    """The last lines of a text that was printed."""
+    lines = text.strip().splitlines()
+    yield from ["", title, *(part for line in lines[-most:] for part in wrap(line[:400], width, 2) or [""])]
+
+
+def _check(width: int, result: CheckResult, message: str) -> Iterator[str]:
     word = {Verdict.PASS: "pass", Verdict.NOT_ATTEMPTED: "todo"}.get(result.verdict, result.verdict)
     score = result.check.points if result.passed else 0
-    word = click.style(f"{word:7}", fg=_COLORS.get(result.verdict, "red"))
-    yield f"  {word} {score}/{result.check.points}  {result.check.name}"
+    first, *more = wrap(result.check.name, width, 14, first=f"  {word:7} {score}/{result.check.points}  ")
+    yield from [first.replace(word, click.style(word, fg=_COLORS.get(result.verdict, "red")), 1), *more]
     if message and not result.passed and result.verdict is not Verdict.NOT_ATTEMPTED:
-        yield from _wrap(message, 14)
+        yield from wrap(message, width, 14)
 
 
-def _earlier(report: Report) -> Iterator[str]:
+def _earlier(width: int, report: Report) -> Iterator[str]:
     failed = report.first_failure
     assert failed is not None  # noqa: S101  the report did not pass
     yield ""
     yield click.style(f"Check problem {report.problem.label} first: this problem builds on it.", bold=True)
     verdict = "is not implemented yet" if report.verdict is Verdict.NOT_ATTEMPTED else "fails its own checks"
-    yield from _wrap(f"Your {report.filename} {verdict}. {failed.check.name}: {failed.message}", 2)
+    yield from wrap(f"Your {report.filename} {verdict}. {failed.check.name}: {failed.message}", width, 2)
     if report.misconception:
-        yield from _wrap(f"Likely cause: {report.misconception.name}. {report.misconception.says}", 2)
+        yield from wrap(f"Likely cause: {report.misconception.name}. {report.misconception.says}", width, 2)
 
 
-def _first_failure(report: Report, failed: CheckResult) -> Iterator[str]:
+def _first_failure(width: int, report: Report, failed: CheckResult) -> Iterator[str]:
     mismatch, case = failed.mismatch, failed.case
     if report.frames:
         yield from ["", "Your code, where it failed:", *(f"  {line}" for line in report.frames.splitlines())]
     if mismatch:
         yield from ["", f"First difference: {failed.check.name}"]
-        yield from _mismatch(mismatch)
+        yield from _mismatch(width, mismatch)
     if case:
         yield from ["", "Smallest failing case found:" if mismatch else "In this case:"]
         family = report.problem.cases.get(case.group)
-        yield from _case(case, family.show(case.values) if family and family.show else case.values)
+        yield from _case(width, case, family.show(case.values) if family and family.show else case.values)
     if report.misconception:
-        cause = _wrap(f"Likely cause: {report.misconception.name}")
+        cause = wrap(f"Likely cause: {report.misconception.name}", width)
         yield from ["", *(click.style(line, bold=True) for line in cause)]
-        yield from _wrap(report.misconception.says, 2)
+        yield from wrap(report.misconception.says, width, 2)
     elif report.fault:
-        yield from ["", *_wrap(report.fault)]
+        yield from ["", *wrap(report.fault, width)]
     elif failed.check.advice and mismatch:
-        yield from ["", *_wrap(failed.check.advice)]
+        yield from ["", *wrap(failed.check.advice, width)]
 
 
-def _mismatch(mismatch: Mismatch) -> Iterator[str]:
+def _mismatch(width: int, mismatch: Mismatch) -> Iterator[str]:
     if mismatch.words:
-        yield from _wrap(sentence(mismatch.words), 2)
+        yield from wrap(sentence(mismatch.words), width, 2)
         return
     where = f"{mismatch.path}{list(mismatch.index)}" if mismatch.index else mismatch.path
     rows = [("leaf", where), ("expected", mismatch.expected), ("got", mismatch.got)]
     if mismatch.off_by is not None:
         rows.append(("off by", f"{mismatch.off_by:.3g}"))
-    yield from (f"  {name:9} {value}" for name, value in rows)
+    yield from (line for name, value in rows for line in wrap(value, width, 12, first=f"  {name:9} "))
 
 
-def _case(case: Case, shown: Mapping[str, Any]) -> Iterator[str]:
+def _case(width: int, case: Case, shown: Mapping[str, Any]) -> Iterator[str]:
     for name, value in shown.items():
         if not isinstance(value, np.ndarray):
-            yield from [f"  {name} = {value!r}"] if name in case.values else _wrap(f"{name}: {value}", 2)
+            yield from wrap(f"{name} = {value!r}" if name in case.values else f"{name}: {value}", width, 4, first="  ")
             continue
         yield f"  {name}: {value.dtype}{list(value.shape)}"
         text = np.array2string(
-            value, precision=4, suppress_small=True, max_line_width=WIDTH - 4, threshold=_SHOWN, edgeitems=2
+            value, precision=4, suppress_small=True, max_line_width=width - 4, threshold=_SHOWN, edgeitems=2
         )
         yield from (f"    {line}" for line in text.splitlines())
 
@@ -124,8 +145,3 @@ def next_step(report: Report) -> str:
             return f"fix the first difference, then grade again; `grade hint {label}` gives a nudge."
         case _:
             return f"fix the error, then grade again; `grade show {label}` has the exact signature."
-
-
-def _wrap(text: str, indent: int = 0) -> list[str]:
-    pad = " " * indent
-    return textwrap.wrap(text, WIDTH, initial_indent=pad, subsequent_indent=pad, break_on_hyphens=False)

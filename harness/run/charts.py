@@ -1,38 +1,70 @@
 """The charts of a run: loss.png and lr.png."""
 
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from commandline.files import replace
+from harness.data.ngrams import NgramLoss
 
 
-def draw(folder: Path, metrics: list[dict[str, Any]], title: str) -> None:
+def draw(folder: Path, metrics: list[dict[str, Any]], title: str, ngrams: NgramLoss | None) -> None:
     """Draws both charts from the metrics of a run and replaces the existing ones."""
+    for name, figure in {"loss.png": losses(metrics, title, ngrams), "lr.png": learning_rates(metrics, title)}.items():
+        replace(folder / name, partial(figure.savefig, format="png", dpi=110))
+
+
+def losses(metrics: list[dict[str, Any]], title: str, ngrams: NgramLoss | None) -> Any:
+    """The losses over the steps, on a logarithmic axis, with those of the n-gram models as lines. A matplotlib figure."""
+    axes = _axes(title, "loss (nats per token, log scale)")
+    validated = [entry for entry in metrics if entry["validation_loss"] is not None]
+    axes.plot(_steps(metrics), [entry["loss"] for entry in metrics], label="train", linewidth=0.8, alpha=0.7)
+    validation = [entry["validation_loss"] for entry in validated]
+    axes.plot(_steps(validated), validation, "o-", label="validation", linewidth=1.4, markersize=4)
+    if ngrams:
+        axes.axhline(ngrams.unigram, label=f"unigram model, {ngrams.unigram:.2f}", color="0.5", linestyle=":")
+        axes.axhline(ngrams.bigram, label=f"bigram model, {ngrams.bigram:.2f}", color="0.3", linestyle="--")
+    _scale_by_logarithm(axes)
+    axes.legend(frameon=False)
+    return axes.figure
+
+
+def learning_rates(metrics: list[dict[str, Any]], title: str) -> Any:
+    """The learning rate over the steps. A matplotlib figure."""
+    axes = _axes(title, "learning rate")
+    axes.plot(_steps(metrics), [entry["learning_rate"] for entry in metrics], linewidth=1.2)
+    axes.ticklabel_format(axis="y", scilimits=(-2, 4), useMathText=True)
+    return axes.figure
+
+
+def _steps(metrics: list[dict[str, Any]]) -> list[int]:
+    return [entry["step"] for entry in metrics]
+
+
+def _axes(title: str, label: str) -> Any:
     from matplotlib.backends.backend_agg import FigureCanvasAgg  # slow to import: not before the first chart
     from matplotlib.figure import Figure
+    from matplotlib.ticker import MaxNLocator, StrMethodFormatter
 
-    steps = [entry["step"] for entry in metrics]
+    figure = Figure(figsize=(8, 4.5), layout="constrained")
+    FigureCanvasAgg(figure)
+    axes = figure.add_subplot(title=title, xlabel="step", ylabel=label)
+    axes.xaxis.set_major_locator(MaxNLocator(integer=True))
+    axes.xaxis.set_major_formatter(StrMethodFormatter("{x:,.0f}"))
+    axes.spines[["top", "right"]].set_visible(False)
+    axes.grid(True, alpha=0.25)
+    return axes
 
-    def chart(name: str, label: str, lines: list[tuple[str, list[int], list[float], str]], log: bool) -> None:
-        figure = Figure(figsize=(8, 4.5))
-        FigureCanvasAgg(figure)
-        axes = figure.add_subplot(title=title, xlabel="step", ylabel=label)
-        for line_label, x, y, style in lines:
-            axes.plot(x, y, style, label=line_label, linewidth=1.2, markersize=4)
-        if log:
-            axes.set_yscale("log")
-        axes.grid(True, which="both", alpha=0.25)
-        axes.legend()
-        replace(folder / name, lambda path: figure.savefig(path, format="png", dpi=110))
 
-    validated = [entry for entry in metrics if entry["validation_loss"] is not None]
-    chart(
-        "loss.png",
-        "loss (nats per token)",
-        [
-            ("train", steps, [entry["loss"] for entry in metrics], "-"),
-            ("validation", [e["step"] for e in validated], [e["validation_loss"] for e in validated], "o-"),
-        ],
-        log=True,
-    )
-    chart("lr.png", "learning rate", [("learning rate", steps, [e["learning_rate"] for e in metrics], "-")], log=False)
+def _scale_by_logarithm(axes: Any) -> None:
+    """Makes the vertical axis logarithmic, with ticks such as 1.5, because a loss may span less than a power of ten."""
+    from matplotlib.ticker import LogLocator, NullLocator, StrMethodFormatter
+
+    axes.set_yscale("log")
+    low, high = axes.get_ylim()
+    leading: tuple[float, ...] = (1, 2, 5) if high > 20 * low else (1, 1.5, 2, 3, 4, 5, 6, 8)
+    if high < 2 * low:
+        leading = tuple(n / 10 for n in range(10, 100))
+    axes.yaxis.set_major_locator(LogLocator(subs=leading, numticks=15))
+    axes.yaxis.set_minor_locator(NullLocator())
+    axes.yaxis.set_major_formatter(StrMethodFormatter("{x:g}"))

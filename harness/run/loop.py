@@ -206,7 +206,7 @@ class _Loop:
         self.checkpointer.save(self.step, self.state, self.batches.get_state(), loss)
         if self.first_process and loss is not None and not self.on_step:
             run = self.session.run
-            charts.draw(run.folder, self.entries, run.folder.name)
+            charts.draw(run.folder, self.entries, run.folder.name, self.session.ngrams)
             if jax.process_count() == 1:
                 replace(run.samples / f"{self.step:07}.txt", sample_text(self.session, self.state) + "\n")
             self.log(

@@ -4,13 +4,12 @@ import math
 
 import numpy as np
 
-from harness.data.ngrams import ngram_loss
 from harness.run.session import Session
 
 
 def report(session: Session) -> str:
     """The report on a run, over several lines."""
-    run, config, prepared = session.run, session.config, session.prepared
+    run, config = session.run, session.config
     metrics = run.metrics()
     if not metrics:
         return f"Run {run.folder} has no finished steps."
@@ -27,8 +26,7 @@ def report(session: Session) -> str:
     if best is not None:
         loss, best_loss = validated[-1]["validation_loss"], best["validation_loss"]
         rows.append(("validation loss", f"{loss:.4f} nats per token (best {best_loss:.4f}, step {best['step']})"))
-    if config.objective == "next_token":
-        ngrams = ngram_loss(prepared.train, prepared.validation, config.vocab_size)
+    if ngrams := session.ngrams:
         rows += [("  of a bigram model", f"{ngrams.bigram:.4f}"), ("  of a unigram model", f"{ngrams.unigram:.4f}")]
     rows += [
         ("updates skipped", str(last["skipped"])),

@@ -13,6 +13,7 @@ from jax.sharding import Mesh
 
 from harness.config import Config
 from harness.data.batches import Rows, Windows, check_data, make_windows, train_batches, validation_batches
+from harness.data.ngrams import NgramLoss, ngram_loss
 from harness.data.sources import open_source
 from harness.data.token_files import Prepared, prepare
 from harness.data.tokenizer import get_tokenizer
@@ -66,6 +67,13 @@ class Session:
     def validation_windows(self) -> Windows:
         """The validation windows."""
         return make_windows(self.config, self.prepared.validation)
+
+    @functools.cached_property
+    def ngrams(self) -> NgramLoss | None:
+        """The losses of n-gram models on the same data. None where they say nothing about the objective."""
+        if self.config.objective != "next_token":
+            return None
+        return ngram_loss(self.prepared.train, self.prepared.validation, self.config.vocab_size)
 
     def batches(self) -> Any:
         """An endless iterator over this process's training rows, by the piece `make_loader` if there is one."""

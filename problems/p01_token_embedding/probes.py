@@ -1,4 +1,4 @@
-"""The probe of problem 01: whether a story that is too long raises. Runs in workers."""
+"""The probe of problem 01: stories that fill the table, and stories that are too long. Runs in workers."""
 
 from collections.abc import Callable
 from typing import Any
@@ -13,36 +13,39 @@ from grader.worker.tracing import is_tracing_error
 RETURNED, RAISED_VALUE_ERROR, RAISED_ANOTHER = range(3)
 
 
-def too_long(subject: Subject, case: Case, *, entry: str) -> Reading:
-    """What calls on the case's story do, and the outputs for a story of exactly max_T tokens, which must not raise.
+def lengths(subject: Subject, case: Case, *, entry: str) -> Reading:
+    """What calls on the case's story do, which is too long (`raises`), and calls on its first max_T tokens (`fits`).
 
     `calls` of the case says in which order the two are called: 1 for the story that is too long.
     """
     call, parameters, arrays = subject.bind(entry, case)
-    T = case.values["max_T"]
+    T, D = case.values["max_T"], case.values["d_model"]
 
     def program(p: Any, x: Arrays) -> Arrays:
         results: Arrays = {}
         for number, too_long in enumerate(str(case.values["calls"])):
             if too_long == "1":
-                results[f"outcome.{number}"] = np.int32(_outcome(lambda: call(p, x)))
+                outcome, _ = _outcome(lambda: call(p, x))
+                results[f"raises.{number}"] = np.int32(outcome)
             else:
-                results |= named(call(p, {"token_ids": x["token_ids"][:T]}), f"output.{number}")
+                outcome, output = _outcome(lambda: call(p, {"token_ids": x["token_ids"][:T]}))
+                results[f"fits.{number}.outcome"] = np.int32(outcome)
+                results |= named(np.zeros((T, D), np.float32) if outcome else output, f"fits.{number}.output")
         return results
 
     return subject.run(program, case, parameters, arrays)
 
 
-def _outcome(call: Callable[[], object]) -> int:
+def _outcome(call: Callable[[], Any]) -> tuple[int, Any]:
+    """What a call did, and what it returned."""
     try:
-        call()
+        return RETURNED, call()
     except NotImplementedError:
         raise
     except Exception as error:
         if is_tracing_error(error):
             raise
-        return RAISED_VALUE_ERROR if isinstance(error, ValueError) else RAISED_ANOTHER
-    return RETURNED
+        return RAISED_VALUE_ERROR if isinstance(error, ValueError) else RAISED_ANOTHER, None
 
 
-PROBES = {"too_long": too_long}
+PROBES = {"lengths": lengths}

@@ -30,24 +30,43 @@ def too_long(sizes: Mapping[str, int], rng: Any) -> dict[str, Any]:
     return {**shorter_than_context({**sizes, "spare": -sizes["spare"]}, rng), "calls": calls}
 
 
-def returned(case: Case, wrong: Difference) -> str:
+def stories(values: Mapping[str, Any]) -> Mapping[str, Any]:
+    """The inputs of both stories: `calls` says nothing to a learner."""
+    T, max_T = len(values["token_ids"]), values["max_T"]
+    shown = {name: value for name, value in values.items() if name != "calls"}
+    return {**shown, "stories": f"all {T} tokens, which are too many, and the first {max_T}, which fit"}
+
+
+def happened(case: Case, wrong: Difference) -> str:
     T, max_T = len(case.values["token_ids"]), case.values["max_T"]
-    happened = "returned a result" if wrong.got == "a returned value" else f"raised {wrong.got}"
-    return f"a story of {T} tokens for {max_T} positions {happened}; ValueError expected"
+    if wrong.path.endswith(".output"):
+        return f"the output for a story of exactly {max_T} tokens, as many as there are positions, is wrong"
+    fits = wrong.path.startswith("fits")
+    what = "returned a result" if wrong.got == "a returned value" else f"raised {wrong.got}"
+    return f"a story of {max_T if fits else T} tokens for {max_T} positions {what}; {wrong.expected} expected"
 
 
 SIZES = {"T": (5, 7), "spare": (2, 3), "V": (7, 11), "D": (4, 6)}
+LENGTHS: dict[str, Any] = {
+    "cases": "lengths",
+    "tolerance": EXACT,
+    "words": {0: "a returned value", 1: "ValueError", 2: "another exception"},
+    "in_words": happened,
+}
 
 PROBLEM = Problem(
     title="Token and position embedding",
     entries=(Entry(EMBED, ("token_ids",), construct=("vocab_size", "max_T", "d_model")),),
-    cases={"cases": Cases(shorter_than_context, SIZES), "too long": Cases(too_long, SIZES, draws=1)},
+    cases={"cases": Cases(shorter_than_context, SIZES), "lengths": Cases(too_long, SIZES, draws=1, show=stories)},
     checks=(
         parameters(EMBED, points=1, initial=["pos_embed"]),
         *output_and_gradient(EMBED, wrt="parameters", points=(2, 1)),
         Check(
-            "a story longer than max_T raises", 1, "too_long", {"entry": EMBED}, cases="too long", tolerance=EXACT,
-            words={0: "a returned value", 1: "ValueError", 2: "another exception"}, in_words=returned,
+            "a story of exactly max_T tokens fits", 1, "lengths", {"entry": EMBED}, "fits", **LENGTHS,
+            advice="The last row of the table belongs to the last token of such a story. Raise only if T is larger than max_T.",
+        ),
+        Check(
+            "a story longer than max_T raises", 1, "lengths", {"entry": EMBED}, "raises", **LENGTHS,
             advice="JAX clamps an out-of-range index instead of raising an error, so a story that is too long silently "
             "gets wrong positions. Compare T with max_T and raise ValueError.",
         ),

@@ -37,7 +37,7 @@ PROBLEM = Problem(
         Check("after decay_steps", 1, "rates", leaves="rate.after", tolerance=RATE, in_words=at_step),
         Check("no warm-up", 1, "rates", leaves="rate", cases="no warm-up", tolerance=RATE, in_words=at_step),
         Check(
-            "works under jit", 1, "rates", leaves="rate", tolerance=RATE, traced=True,
+            "works under jit", 1, "rates", leaves="rate", tolerance=RATE, traced=True, in_words=at_step,
             advice="The schedule needs the value of the step, which is unknown under jit. Choose with `jnp.where`, not `if`.",
         ),
         Check("inside an optimizer", 1, "optimizing", leaves="rate", tolerance=RATE, in_words=at_step),

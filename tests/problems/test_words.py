@@ -11,8 +11,10 @@ pytestmark = pytest.mark.fast
 @pytest.mark.parametrize(
     ("number", "check", "path", "index", "got", "sentence"),
     [
-        ("01", "a story longer than max_T raises", "outcome.2", (), "a returned value",
-         "a story of 5 tokens for 3 positions returned a result; ValueError expected"),
+        ("01", "a story longer than max_T raises", "raises.2", (), "a returned value",
+         "a story of 5 tokens for 3 positions returned a result; 3 expected"),
+        ("01", "a story of exactly max_T tokens fits", "fits.1.outcome", (), "ValueError",
+         "a story of 3 tokens for 3 positions raised ValueError; 3 expected"),
         ("09", "five updates", "update.2.kernel", (0, 1), "7", "the update of `kernel[0, 1]` at step 2 is 7, expected 3"),
         ("09", "first update", "update.0.temperature", (), "7", "the update of `temperature` at step 0 is 7, expected 3"),
         ("10", "warm-up", "rate.warmup", (2,), "7", "the rate at step 2 is 7, expected 3"),

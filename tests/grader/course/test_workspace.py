@@ -3,12 +3,14 @@
 import json
 import os
 import stat
+from importlib.metadata import version
 
 import pytest
 
 from commandline.errors import UsageError
 from grader.course import catalog, page, workspace
 from grader.course.workspace import PROGRESS, Progress, Workspace
+from grader.problem import Problem
 from tests.conftest import Grade
 
 PROBLEM = catalog.find("07")
@@ -106,8 +108,71 @@ def test_progress_keeps_the_best_score(tmp_path):
     space.remember(PROBLEM, verdict="PASS", score=6)
     space.remember(PROBLEM, verdict="FAIL", score=2)
     space.remember(PROBLEM, hints=2)
-    assert space.progress()[PROBLEM.name] == Progress("PASS", 6, 2)
+    row = space.progress()[PROBLEM.name]
+    assert (row.verdict, row.score, row.last_verdict, row.last_score, row.hints) == ("PASS", 6, "FAIL", 2, 2)
     assert [path.name for path in tmp_path.iterdir()] == [PROGRESS], "no temporary file is left"
+
+
+def grade_as(space: Workspace, problem: Problem, verdict: str, score: int, text: str) -> None:
+    """Writes a solution and remembers its verdict."""
+    space.file(problem).write_text(text)
+    space.remember(problem, verdict=verdict, score=score)
+
+
+def test_a_piece_that_broke_or_changed_since_it_passed(space):
+    assert space.standing(PROBLEM) == ("", 0, False)
+    grade_as(space, PROBLEM, "FAIL", 2, "first = 1\n")
+    assert space.standing(PROBLEM) == ("fail", 2, False)
+    grade_as(space, PROBLEM, "PASS", 6, "good = 1\n")
+    assert space.standing(PROBLEM) == ("passed", 6, True)
+    space.file(PROBLEM).write_text("good = 2\n")
+    assert space.standing(PROBLEM) == ("changed since it passed", 6, True)
+    grade_as(space, PROBLEM, "ERROR", 1, "good = 2\n")
+    assert space.standing(PROBLEM) == ("broken", 1, False)
+    assert space.progress()[PROBLEM.name].score == 6
+    space.file(PROBLEM).write_text("good = 1\n")
+    assert space.standing(PROBLEM) == ("passed", 6, True), "the text that passed is back"
+
+
+def test_a_piece_that_another_one_imports(space):
+    heads, block = catalog.find("03"), catalog.find("05")
+    space.file(heads).write_text("x = 1\n")
+    grade_as(space, block, "PASS", block.points, f"import {heads.name}\n")
+    space.file(heads).write_text("x = 2\n")
+    assert space.standing(block).state == "changed since it passed"
+
+
+def test_a_passing_text_keeps_its_date(space, monkeypatch):
+    grade_as(space, PROBLEM, "PASS", 6, "good = 1\n")
+    first = space.progress()[PROBLEM.name]
+    assert first.passed_at.endswith("+00:00")
+    assert f"jax {version('jax')}" in first.versions
+    monkeypatch.setattr(workspace, "_versions", lambda: "other")
+    grade_as(space, PROBLEM, "PASS", 6, "good = 1\n")
+    assert space.progress()[PROBLEM.name] == first
+    grade_as(space, PROBLEM, "PASS", 6, "good = 2\n")
+    assert space.progress()[PROBLEM.name].versions == "other"
+
+
+def test_progress_of_an_older_version(space):
+    (space.folder / PROGRESS).write_text(row(verdict="PASS", score=6, hints=1, given_up=False))
+    assert space.standing(PROBLEM) == ("passed", 6, True)
+    grade_as(space, PROBLEM, "FAIL", 3, "bad = 1\n")
+    assert space.standing(PROBLEM) == ("broken", 3, False)
+
+
+def test_reset_keeps_the_old_files(space):
+    assert space.reset(PROBLEM) is None, "it is the stub"
+    for number, text in enumerate(("one", "two"), 1):
+        grade_as(space, PROBLEM, "PASS", 6, text)
+        assert space.reset(PROBLEM) == space.folder / f"{PROBLEM.name}.{number}.py"
+        assert space.file(PROBLEM).read_text() == catalog.stub_text(PROBLEM)
+        assert space.standing(PROBLEM) == ("reset", 0, False)
+    assert [(space.folder / f"{PROBLEM.name}.{number}.py").read_text() for number in (1, 2)] == ["one", "two"]
+    space.file(PROBLEM).unlink()
+    space.file(PROBLEM).symlink_to("/dev/zero")
+    with pytest.raises(UsageError, match=r"next_token_loss\.py is a symbolic link"):
+        space.reset(PROBLEM)
 
 
 def row(**fields: object) -> str:

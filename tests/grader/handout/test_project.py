@@ -22,7 +22,7 @@ name = "gpt-kata"
 version = "2.0"
 requires-python = ">=3.11"
 dependencies = ['{QUOTED}', "hypothesis>=6"]
-scripts.grade = "grader.cli.learner:main"
+scripts.grade = "grader.__main__:main"
 entry-points.pytest11.gpt-kata = "grader.pytest_plugin"
 """
 
@@ -46,7 +46,7 @@ def test_in_the_repository():
     assert set(dependencies) - set(pinned) == {
         name for name in REPOSITORY["project"]["dependencies"] if not name.startswith("hypothesis")
     }
-    assert table["project"]["scripts"] == {"grade": "grader.cli.learner:main"}
+    assert table["project"]["scripts"] == {"grade": "grader.__main__:main"}
     assert table["project"]["entry-points"] == REPOSITORY["project"]["entry-points"]
     assert table["tool"]["uv"]["build-backend"] == {"module-root": "", "module-name": ["commandline", "grader"]}
     assert "harness" in tomllib.loads(project.project_file(["grader", "harness"]))["project"]["scripts"]
@@ -67,7 +67,7 @@ def test_from_the_installed_metadata(elsewhere: Path, monkeypatch: pytest.Monkey
         metadata=headers,
         requires=[QUOTED, "hypothesis>=6", "pytest>=8 ; sys_platform == 'linux' and extra == 'dev'"],
         entry_points=EntryPoints([
-            EntryPoint("grade", "grader.cli.learner:main", "console_scripts"),
+            EntryPoint("grade", "grader.__main__:main", "console_scripts"),
             EntryPoint("gpt-kata", "grader.pytest_plugin", "pytest11"),
         ]),
         read_text={"licenses/LICENSE": "Apache"}.get,

@@ -1,4 +1,4 @@
-"""The report for a terminal: 80 columns, and complete without color."""
+"""The report for a terminal: as wide as it is, and complete without color."""
 
 import click
 import pytest
@@ -6,7 +6,7 @@ import pytest
 from grader.course import cases, catalog
 from grader.course.catalog import Misconception
 from grader.judge.verdict import CheckResult, Report, Verdict
-from grader.report.terminal import WIDTH, render
+from grader.report.terminal import render
 from grader.wire.compare import Mismatch
 from tests.grader.report.reports import PROBLEM, report_of
 
@@ -32,8 +32,19 @@ def test_a_failure_is_explained():
         "Next: fix the first difference, then grade again; `grade hint 07` gives a nudge.",
     ):
         assert part in text
-    assert max(map(len, text.splitlines())) <= WIDTH
     assert text.count("hello") == 8
+
+
+@pytest.mark.parametrize("width", [60, 80, 120])
+def test_every_line_fits_and_no_word_is_broken(width):
+    name = "an idea with-a-hyphen and a rather long name " * 3
+    misconception = Misconception(name, "Row t is compared with token t. " * 10, "a", ("b",))
+    report = report_of(
+        *[Verdict.FAIL] * 5, misconception=misconception, stdout="printed " * 40, remarks=["ran eagerly " * 12]
+    )
+    text = click.unstyle(render(report, width))
+    assert width - 12 < max(map(len, text.splitlines())) <= width
+    assert set(name.split()) <= set(text.split())
 
 
 def test_without_a_misconception_the_first_faulty_submodule_is_named():

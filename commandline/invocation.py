@@ -1,0 +1,52 @@
+"""How to type a command of the course again, as this process was started."""
+
+import os
+import re
+import shlex
+import shutil
+import sys
+from pathlib import Path
+
+PROGRAMS = {"grade": "grader", "harness": "harness"}  # each command, and its package
+_COMMAND = re.compile(rf"`({'|'.join(PROGRAMS)})(?=[ `])")
+
+
+def command(program: str) -> str:
+    """What to type for a program of the course: its name, if the shell finds this very program by it.
+
+    Otherwise what runs it from here, such as `.venv/bin/grade`, `uv run grade` or `python -m grader`.
+    """
+    started = Path(sys.argv[0])
+    if started.name == "__main__.py" and started.parent.name in PROGRAMS.values():
+        return f"{_python()} -m {PROGRAMS[program]}"
+    if started.stem not in PROGRAMS:  # imported by another program
+        return program
+    if "UV_RUN_RECURSION_DEPTH" in os.environ:  # uv changes PATH for this process only
+        return f"uv run {program}"
+    if _is_found(program, started.with_name(program + started.suffix)):
+        return program
+    return shlex.quote(_shorter(started.with_name(program)))
+
+
+def as_typed(text: str) -> str:
+    """The text with each command in backticks, such as `grade list`, as the reader can type it."""
+    return _COMMAND.sub(lambda match: f"`{command(match[1])}", text)
+
+
+def _python() -> str:
+    for name in ("python", "python3"):
+        if _is_found(name, Path(sys.executable)):
+            return name
+    return shlex.quote(_shorter(Path(sys.executable)))
+
+
+def _is_found(name: str, path: Path) -> bool:
+    """Whether the shell finds that file by its name. Follows no links: Pythons of several environments may link to one."""
+    found = shutil.which(name)
+    return found is not None and os.path.abspath(found) == os.path.abspath(path)
+
+
+def _shorter(path: Path) -> str:
+    """The path, relative to the current folder if it is below it."""
+    absolute = Path(os.path.abspath(path))
+    return str(absolute.relative_to(Path.cwd())) if absolute.is_relative_to(Path.cwd()) else str(absolute)

@@ -1,0 +1,126 @@
+"""The commands of `grade` about a learner's progress: list, next, reset, certificate."""
+
+from pathlib import Path
+from typing import Any
+
+import click
+
+from commandline import terminal
+from commandline.errors import UsageError
+from commandline.files import write
+from grader.course import catalog, workspace
+
+
+@click.command(name="list")
+@click.argument("words", nargs=-1)
+@click.pass_obj
+def list_(folder: str | None, words: tuple[str, ...]) -> None:
+    """Show the problems by part, with points and your progress.
+
+    With WORDS, only the problems that match all of them: in their number, title, part or state.
+    """
+    space = workspace.find(folder)
+    best = {name: row.score for name, row in space.progress().items()}
+    standings = {problem.name: space.standing(problem) for problem in catalog.problems()}
+    shown = [problem for problem in catalog.problems() if _matches(problem, standings[problem.name].state, words)]
+    if not shown:
+        raise UsageError(f"No problem matches {' '.join(words)!r}. `grade list` shows all of them.")
+    part = ""
+    for problem in shown:
+        if catalog.part_of(problem) != part:
+            part = catalog.part_of(problem)
+            click.echo(f"\n{part}" if problem is not shown[0] else part)
+        state, points, _ = standings[problem.name]
+        most = best.get(problem.name, 0)
+        row = f"  {problem.label}  {problem.title:40} {points:2} of {problem.points:2}"
+        state = f"{state} (best {most})" if most > points else state
+        fits = len(row) + 2 + len(state) <= terminal.width()
+        click.echo(f"{row}  {state}".rstrip() if fits else f"{row}\n      {state}")
+    possible = sum(problem.points for problem in shown)
+    total, most = (
+        sum(standings[problem.name].points for problem in shown),
+        sum(best.get(problem.name, 0) for problem in shown),
+    )
+    click.echo()
+    terminal.echo(
+        f"{total} of {possible} points{f', {most} at best' if most > total else ''}. "
+        "`grade show NN` prints a page, `grade problem NN` grades your file."
+    )
+
+
+def _matches(problem: Any, state: str, words: tuple[str, ...]) -> bool:
+    text = " ".join([problem.label, problem.title, problem.name, catalog.part_of(problem), state]).lower()
+    return all(word.lower() in text for word in words)
+
+
+@click.command(name="next")
+@click.pass_obj
+def next_(folder: str | None) -> None:
+    """Suggest the next problem, and say why."""
+    space = workspace.find(folder)
+    problem = next((problem for problem in catalog.problems() if not space.standing(problem).passed), None)
+    if problem is None:
+        terminal.echo("You have passed every problem of the course. `grade certificate` writes a record of it.")
+        return
+    row, standing = space.progress().get(problem.name, workspace.Progress()), space.standing(problem)
+    terminal.echo(f"Next: problem {problem.label}, {problem.title} ({catalog.part_of(problem)}).")
+    if row.verdict == "PASS":
+        terminal.echo(
+            f"You passed it before, and it is {standing.state} now: {standing.points} of {problem.points} points."
+        )
+    elif row.verdict not in ("", "NOT ATTEMPTED"):
+        terminal.echo(f"You have started it: {row.score} of {problem.points} points.")
+    if before := catalog.builds_on(problem):
+        terminal.echo(f"It builds on {_titles(before)}.")
+    if after := catalog.needed_for(problem):
+        terminal.echo(f"These build on it: {_titles(after)}.")
+    label = problem.label
+    terminal.echo(
+        f"Read `grade show {label}`, write your solution in {space.file(problem)}, grade it with `grade problem {label}`."
+    )
+
+
+def _titles(problems: list[Any]) -> str:
+    return ", ".join(f"{problem.label} {problem.title}" for problem in problems)
+
+
+@click.command()
+@click.argument("word", metavar="NN")
+@click.pass_obj
+def reset(folder: str | None, word: str) -> None:
+    """Start problem NN again from its stub.
+
+    Your file is kept beside it, under a name with a number.
+    """
+    problem = catalog.find(word)
+    space = workspace.find(folder)
+    if kept := space.reset(problem):
+        terminal.echo(f"kept  {kept}")
+        terminal.echo(f"new   {space.file(problem)}")
+    else:
+        terminal.echo(f"{space.file(problem)} is the stub.")
+
+
+@click.command()
+@click.option("--name", help="Your name, as the certificate shows it.")
+@click.option(
+    "--out", type=click.Path(path_type=Path), help="File to write [default: certificate.html in your workspace]."
+)
+@click.pass_obj
+def certificate(folder: str | None, name: str | None, out: Path | None) -> None:
+    """Write a page of what you passed, when, and with which versions.
+
+    It is your own record of your work, and says so.
+    """
+    from grader.report import certificate as certificate_
+
+    space = workspace.find(folder)
+    out = out or space.folder / "certificate.html"
+    text = certificate_.render(space, name or "")
+    if out.exists() and not certificate_.is_certificate(out):
+        raise UsageError(f"{out} exists and is not a certificate; name another file with --out.")
+    write(out, text)
+    terminal.echo(f"new   {out}")
+
+
+COMMANDS = (list_, next_, reset, certificate)

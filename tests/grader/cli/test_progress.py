@@ -1,0 +1,100 @@
+"""The commands about progress, on a workspace that remembers verdicts without grading."""
+
+from html.parser import HTMLParser
+from pathlib import Path
+
+import pytest
+
+from grader.course import catalog
+from grader.course.workspace import Workspace
+from tests.conftest import Grade
+
+pytestmark = pytest.mark.fast
+
+HEADS, LOSS = catalog.find("03"), catalog.find("07")
+
+
+@pytest.fixture
+def space(tmp_path: Path) -> Workspace:
+    """A workspace in which 03 broke after it had passed, and 07 passed with a hint."""
+    space = Workspace(tmp_path / "attempts")
+    for problem, text in ((HEADS, "heads = 1"), (LOSS, "loss = 1")):
+        space.add(problem)
+        space.file(problem).write_text(text)
+        space.remember(problem, verdict="PASS", score=problem.points)
+    space.file(HEADS).write_text("heads = 2")
+    space.remember(HEADS, verdict="FAIL", score=2)
+    space.remember(LOSS, hints=1)
+    return space
+
+
+def test_list_shows_points_now_and_best(grade: Grade, space: Workspace):
+    out = grade("list").out
+    assert f" 2 of  {HEADS.points}  broken (best {HEADS.points})" in out
+    assert "07  Next-token loss                           6 of  6  passed" in out
+    assert f"8 of {sum(p.points for p in catalog.problems())} points, {6 + HEADS.points} at best." in out
+
+
+@pytest.mark.parametrize(
+    ("words", "labels"), [(["ADAM"], ["09"]), (["broken"], ["03"]), (["feeding", "16"], ["16"]), (["p07"], ["07"])]
+)
+def test_list_searches(words: list[str], labels: list[str], grade: Grade, space: Workspace):
+    out = grade("list", *words).out
+    assert [line.split()[0] for line in out.splitlines() if line.startswith("  ")] == labels
+
+
+def test_list_finds_nothing(grade: Grade):
+    run = grade("list", "no", "such")
+    assert (run.code, run.out) == (2, "")
+    assert run.err == "grade: No problem matches 'no such'. `grade list` shows all of them.\n"
+
+
+def test_next_names_what_broke(grade: Grade, space: Workspace):
+    for problem in catalog.problems()[:2]:
+        space.add(problem)
+        space.remember(problem, verdict="PASS", score=problem.points)
+    out = grade("next").out
+    assert "Next: problem 03" in out
+    assert f"You passed it before, and it is broken now: 2 of {HEADS.points} points." in out
+    assert "It builds on 02 " in out
+
+
+def test_reset(grade: Grade, space: Workspace):
+    run = grade("reset", "03")
+    assert run.out == "kept  attempts/p03_causal_mha.1.py\nnew   attempts/p03_causal_mha.py\n"
+    assert (space.folder / "p03_causal_mha.1.py").read_text() == "heads = 2"
+    assert grade("reset", "03").out == "attempts/p03_causal_mha.py is the stub.\n"
+
+
+def test_a_certificate_says_what_it_is_and_when_a_problem_passed(grade: Grade, space: Workspace):
+    run = grade("certificate", "--name", "Ada <script>")
+    assert (run.code, run.out) == (0, "new   attempts/certificate.html\n")
+    text = (space.folder / "certificate.html").read_text()
+    row = space.progress()[LOSS.name]
+    for part in (
+        "<h1>GPT Kata: Ada &lt;script&gt;</h1>",
+        f"2 problems of {len(catalog.problems())} passed, {6 + HEADS.points} of",
+        row.passed_at[:10],
+        row.versions,
+        row.digest,
+        "with 1 hint",
+        "broken",
+        "proves nothing to others",
+    ):
+        assert part in text
+    assert not any(word in text for word in ("<script", "src=", "href=", "url("))
+    opened: list[str] = []
+    parser = HTMLParser()
+    parser.handle_starttag = lambda tag, attrs: opened.append(tag)  # type: ignore[method-assign]
+    parser.handle_endtag = lambda tag: opened.remove(tag)  # type: ignore[method-assign]
+    parser.feed(text)
+    assert set(opened) <= {"meta", "br"}, "everything else is closed"
+
+
+def test_a_certificate_replaces_only_a_certificate(grade: Grade, space: Workspace, tmp_path: Path):
+    (tmp_path / "page.html").write_text("mine")
+    refused = grade("certificate", "--out", "page.html")
+    assert (refused.code, (tmp_path / "page.html").read_text()) == (2, "mine")
+    assert "page.html exists and is not a certificate; name another file with --out." in refused.err
+    for _ in range(2):
+        assert grade("certificate", "--out", "record.html").code == 0

@@ -1,0 +1,48 @@
+"""The formulas of the pages as text."""
+
+import re
+
+import pytest
+
+from grader.course import catalog, page
+from grader.course.formulas import as_text
+
+pytestmark = pytest.mark.fast
+
+PAGES = {
+    "02": "attention(q, k, v) = softmax(q kᵀ / √K + mask) v",
+    "04": "y = scale · (x - mean(x)) / √(var(x) + ε) + bias",
+    "07": "loss = -(Σₜ₌₀ᵀ⁻² [idₜ₊₁ ≠ pad] ln softmax(logitsₜ)[idₜ₊₁])\n       / (Σₜ₌₀ᵀ⁻² [idₜ₊₁ ≠ pad])",
+    "09": "Δ p = -rate ((m / (1 - b₁ⁿ)) / (√(s / (1 - b₂ⁿ)) + ε) + decay · p)",
+    "10": "rate(s) = floor + (peak - floor) (1 + cos π s) / 2",
+    "11": "norm = √(Σ_leaves Σᵢ gᵢ²)    clipped = g · min(1, max_norm / norm)",
+    "12": "ḡ = (Σⱼ₌₁ᵏ ∇ loss_sumⱼ) / (Σⱼ₌₁ᵏ countⱼ)",
+    "23": "operations per token = 3 · 2 (V D + L (4 D² + 2 T D + 2 D F))",
+    "29": "pᵢ = e^(logitᵢ / temperature) / (Σⱼ e^(logitⱼ / temperature))",
+    "31": "y = x W + bias + (α / r) x a b",
+}
+
+
+def test_every_formula_of_the_course():
+    """A new formula is added here once somebody has read it as text."""
+    texts = {problem.label: page.without_hints(problem) for problem in catalog.problems()}
+    shown = {label: "\n".join(map(as_text, match[1].split("\n")[:-1])) for label, text in texts.items()
+             for match in page.FORMULAS.finditer(text)}  # fmt: skip
+    assert shown == PAGES
+    assert not re.search("```math|[$]", "".join(map(page.as_text, texts.values())))
+
+
+@pytest.mark.parametrize(
+    ("latex", "text"),
+    [
+        (r"\frac{a}{b c}", "a / (b c)"),
+        (r"\frac{a}{b} c", "(a / b) c"),
+        (r"\frac{a + b}{f(x + y)}", "(a + b) / f(x + y)"),
+        (r"x_{\text{mask}} x_{ij} x^{n-1} x^{a+b+c}", "x_mask xᵢⱼ xⁿ⁻¹ x^(a+b+c)"),
+        (r"\hat y \le \beta", "ŷ ≤ β"),
+        (r"\{x\}", "{x}"),
+        (r"\frac{a", "a / "),
+    ],
+)
+def test_small_formulas(latex: str, text: str):
+    assert as_text(latex).strip() == text.strip()
