@@ -67,7 +67,7 @@ def in_terminal(
         stdin=inside, stdout=inside, stderr=inside, start_new_session=True,
     )  # fmt: skip
     os.close(inside)
-    written, deadline = b"", time.monotonic() + 120
+    written, deadline = b"", time.monotonic() + 300
     while time.monotonic() < deadline:
         ready, _, _ = select.select([terminal], [], [], 0.05)
         try:

@@ -42,10 +42,10 @@ def watch(folder: str | None, word: str | None, edit_cmd: str | None, poll: bool
             shown = Printed(session, editor)
         try:
             session.start()
-            result = shown.run()
+            outdated = shown.run()
         finally:
             session.close()
-    if result == "outdated":
+    if outdated:
         os.execv(sys.executable, [sys.executable, *sys.orig_argv[1:]])  # noqa: S606  this very program, with the new code
 
 

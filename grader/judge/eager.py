@@ -14,7 +14,6 @@ from grader.judge.submission import Submission
 from grader.judge.verdict import CheckResult
 from grader.problem import Problem
 
-SECONDS = 10.0
 MOST_PRINTED = 4000  # characters
 _TRACER = re.compile(r"\b\w*Tracer\b\s*[<(\[]|\bTraced<")
 _NAN_FROM = re.compile(r"encountered in ([\w-]+)")
@@ -31,7 +30,7 @@ def printed_numbers(stdout: str, problem: Problem, submission: Submission, faile
     """What the submission prints in an eager run of the failing case, if it printed traced arrays, which have no numbers yet."""
     if failed.case is None or problem.long_runs or not _TRACER.search(stdout):
         return ""
-    session = Session(problem, start(), min(SECONDS, problem.timeout))
+    session = Session(problem, start(), problem.timeout)
     _run(session, submission, failed, "eager")
     text = without_logs(session.worker.close())
     return (
@@ -48,7 +47,7 @@ def reason_for_nan(problem: Problem, submission: Submission, failed: CheckResult
         return ""
     if failed.case is None or problem.long_runs:
         return _ANY_NAN
-    session = Session(problem, start(), min(SECONDS, problem.timeout))
+    session = Session(problem, start(), problem.timeout)
     try:
         first = _run(session, submission, failed, "until_nan")
     finally:

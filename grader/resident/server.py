@@ -1,7 +1,8 @@
 """Lends the fork server of a resident judge to other processes of the same user, through a socket that only they can open.
 
 A client sends its fingerprint, and gets a connection to the zygote if the resident has the same one. From then on it starts its
-workers by itself. A submission cannot get here: it is denied sockets, and its file system does not contain the folder.
+own workers. A submission cannot get here: its file system does not contain the folder, it is denied sockets, and a process that
+cannot gain privileges, as every worker with Landlock or seccomp, is refused.
 """
 
 import contextlib
@@ -115,6 +116,7 @@ def _folder(*, create: bool = False) -> Path:
 
 
 def _is_own(sock: socket.socket) -> bool:
-    """Whether the process at the other end belongs to this user."""
+    """Whether the process at the other end belongs to this user, and is not a confined one. Raises OSError if it has ended."""
     data = sock.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _CREDENTIALS.size)
-    return bool(_CREDENTIALS.unpack(data)[1] == os.getuid())
+    process, user, _ = _CREDENTIALS.unpack(data)
+    return user == os.getuid() and "NoNewPrivs:\t0" in Path(f"/proc/{process}/status").read_text()

@@ -1,6 +1,6 @@
 """Watch mode where a screen cannot be redrawn: in a pipe, in a log, on a terminal with TERM=dumb. Prints each line once."""
 
-import shlex
+import os
 import subprocess
 import sys
 import threading
@@ -25,12 +25,15 @@ class Printed:
         self._last: State | None = None
         self._before = ""  # the key of the line before
 
-    def run(self) -> str | None:
-        """Runs until the learner quits. The end of the input does not end it, because there may be none."""
+    def run(self) -> bool:
+        """Runs until the learner quits. Returns whether the program must be started again.
+
+        The end of the input does not end it, because there may be none.
+        """
         threading.Thread(target=self._read, daemon=True).start()
         while not self._ended.wait(1.0):  # with a timeout, so that Ctrl-C is seen
             pass
-        return "outdated" if self.session.state.outdated else None
+        return self.session.state.outdated
 
     def changed(self) -> None:
         """Prints what is new."""
@@ -54,9 +57,13 @@ class Printed:
                 self._ended.set()
 
     def _print(self, *lines: str) -> None:
-        for line in lines:
-            click.echo(line, color=terminal.has_colors())
-        sys.stdout.flush()
+        try:
+            for line in lines:
+                click.echo(line, color=terminal.has_colors())
+            sys.stdout.flush()
+        except BrokenPipeError:  # nobody reads any more
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+            self._ended.set()
 
     def _read(self) -> None:
         actions: dict[str, Callable[[], None]] = {
@@ -89,4 +96,8 @@ class Printed:
             terminal.echo(texts.confirmation(self.session.state.problem))
 
     def _edit(self) -> None:
-        subprocess.run([*shlex.split(self.editor), str(self.session.file)], check=False)
+        command = self.session.editing(self.editor)
+        try:
+            subprocess.run(command, check=False)
+        except OSError as error:
+            terminal.echo(f"{command[0]} cannot be started: {error.strerror}.")

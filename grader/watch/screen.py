@@ -1,6 +1,5 @@
 """Watch mode on a terminal's whole screen: a header, a text that scrolls, and the keys."""
 
-import shlex
 import signal
 import subprocess
 from collections.abc import Callable
@@ -18,12 +17,10 @@ from prompt_toolkit.layout import FormattedTextControl, Layout, Window
 from prompt_toolkit.output import ColorDepth
 
 from commandline import terminal
-from commandline.errors import CommandError, UsageError
+from commandline.errors import CommandError
 from grader.course import page
 from grader.watch import texts
 from grader.watch.session import WatchSession
-
-OUTDATED = "outdated"  # the result of `run` when the program must be started again
 
 
 class Screen:
@@ -36,27 +33,33 @@ class Screen:
         self.top = 0  # the first line shown of a view
         self.words, self.chosen = "", 0  # of the list
         self.reference = ""  # the solution, once it may be seen
-        self.application: Application[str | None] = Application(
+        self.application: Application[None] = Application(
             Layout(Window(FormattedTextControl(self._text, show_cursor=False), wrap_lines=False)),
             key_bindings=self._keys(), full_screen=True,
             color_depth=None if colors else ColorDepth.DEPTH_1_BIT,
         )  # fmt: skip
         self.application.ttimeoutlen = 0.05  # seconds, after which Escape is a key and not the start of one
 
-    def run(self) -> str | None:
-        """Runs until the learner quits. Raises KeyboardInterrupt after Ctrl-C. Restores the terminal however it ends."""
+    def run(self) -> bool:
+        """Runs until the learner quits. Returns whether the program must be started again.
 
-        def on_signals() -> None:
+        Raises KeyboardInterrupt after Ctrl-C. Restores the terminal however it ends.
+        """
+
+        def on_start() -> None:
             for number in (signal.SIGTERM, signal.SIGHUP):
                 with suppress(NotImplementedError, AttributeError):  # Windows
                     self.application.loop.add_signal_handler(number, self._exit_for, number)  # type: ignore[union-attr]
+            if self.session.state.outdated:
+                self.application.exit()
 
-        return self.application.run(pre_run=on_signals)
+        self.application.run(pre_run=on_start)
+        return self.session.state.outdated
 
     def changed(self) -> None:
         """Redraws the screen. Called from any thread."""
         if self.session.state.outdated:
-            self._in_loop(lambda: self.application.exit(result=OUTDATED))
+            self._in_loop(lambda: self.application.exit())
         self.application.invalidate()
 
     def _in_loop(self, action: Callable[[], None]) -> None:
@@ -219,9 +222,7 @@ class Screen:
             self._toggle(self._solution if self.view == self._solution else self._question)
 
     def _edit(self) -> None:
-        command = [*shlex.split(self.editor), str(self.session.file)]
-        if not self.editor:
-            raise UsageError("Set EDITOR, or start with `grade watch --edit-cmd COMMAND`.")
+        command = self.session.editing(self.editor)
 
         def edit() -> None:
             try:

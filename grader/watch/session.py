@@ -1,6 +1,7 @@
 """A session of watch mode: one problem at a time, graded at every save, without a word on how it is shown."""
 
 import contextlib
+import shlex
 import threading
 from collections.abc import Callable
 from dataclasses import dataclass, replace
@@ -106,6 +107,16 @@ class WatchSession:
             self.space.remember(problem, hints=seen)
         return hints[:seen], len(hints)
 
+    def editing(self, editor: str) -> list[str]:
+        """The command that opens the file in an editor. Raises UsageError."""
+        try:
+            command = shlex.split(editor)
+        except ValueError as error:
+            raise UsageError(f"{editor} is not a valid command: {error}.") from None
+        if not command:
+            raise UsageError("Set EDITOR, or start with `grade watch --edit-cmd COMMAND`.")
+        return [*command, str(self.file)]
+
     def solution(self) -> str:
         """The reference. Whoever has not passed has now given up. Raises UsageError if this copy of the course has none."""
         text = catalog.solution_path(self.state.problem).read_text(encoding="utf-8")
@@ -117,8 +128,12 @@ class WatchSession:
         """Waits for saves. Where the system cannot report them, looks at the folder again and again."""
         try:
             self._watch_folder(poll=self._poll)
-        except OSError:
-            self._watch_folder(poll=True)
+        except (OSError, RuntimeError):
+            try:
+                self._watch_folder(poll=True)
+            except (OSError, RuntimeError) as error:
+                reason = f"{self.space.folder} cannot be watched ({error}). Press r to grade."
+                self._show(self.state.problem, lambda state: replace(state, error=reason))
 
     def _watch_folder(self, *, poll: bool) -> None:
         for _ in watchfiles.watch(
