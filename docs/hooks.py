@@ -1,6 +1,9 @@
-"""Makes a book of the problems' pages: navigation by part, folded hints, formulas as MathML, which needs no script."""
+"""Makes a book of the problems' pages: navigation by part, folded hints, drawings, MathML, and code that copies as code."""
 
+import doctest
+import html
 import re
+from pathlib import Path
 from typing import Any
 
 from latex2mathml.converter import convert
@@ -9,6 +12,14 @@ from mkdocs.structure.files import File, Files
 from grader.course import catalog, page
 from grader.problem import Problem
 
+# Pages about the course itself. A learners' bundle may leave some of them out.
+ABOUT = {
+    "For teachers": "teachers.md",
+    "The grader": "design.md",
+    "Security": "security.md",
+    "The trainer": "harness.md",
+}
+
 
 def on_config(config: Any) -> Any:
     """The navigation: home, the parts of the course, how it works."""
@@ -16,12 +27,7 @@ def on_config(config: Any) -> Any:
     for problem in catalog.problems():
         entry = {f"{problem.label} · {problem.title}": f"{problem.name}.md"}
         parts.setdefault(catalog.part_of(problem), []).append(entry)
-    about = [
-        {"For teachers": "teachers.md"},
-        {"The grader": "design.md"},
-        {"Security": "security.md"},
-        {"The trainer": "harness.md"},
-    ]
+    about = [{title: file} for title, file in ABOUT.items() if (Path(config.docs_dir) / file).is_file()]
     config.nav = [{"Home": "index.md"}, *({part: pages} for part, pages in parts.items()), {"How it works": about}]
     return config
 
@@ -35,7 +41,7 @@ def on_files(files: Files, config: Any) -> Files:
 
 def book_page(problem: Problem) -> str:
     """The page with folded hints and links to the problems before and after it."""
-    title, body = page.without_hints(problem).rstrip().split("\n", 1)
+    title, body = page.for_browser(problem).rstrip().split("\n", 1)
     place = ""
     if before := catalog.builds_on(problem):
         place += f"*Builds on {_links(before)}.* "
@@ -53,9 +59,28 @@ def _links(problems: list[Problem]) -> str:
 
 
 def on_page_markdown(markdown: str, **_: Any) -> str:
-    """Converts blocks of LaTeX to MathML."""
+    """Converts blocks of LaTeX to MathML, and marks examples as sessions of Python."""
 
     def formula(match: re.Match[str]) -> str:
         return "\n".join(f"<p>{convert(line, display='block')}</p>" for line in match[1].strip().splitlines())
 
-    return re.sub(r"^```math\n(.*?)^```$", formula, markdown, flags=re.MULTILINE | re.DOTALL)
+    markdown = re.sub(r"^```math\n(.*?)^```$", formula, markdown, flags=re.MULTILINE | re.DOTALL)
+    return re.sub(r"^```python\n(?=>>> )", "```pycon\n", markdown, flags=re.MULTILINE)
+
+
+def on_page_content(content: str, **_: Any) -> str:
+    """Lets the copy button of an example copy its code, without prompts and outputs."""
+
+    def with_code(match: re.Match[str]) -> str:
+        session = html.unescape(re.sub(r"<[^>]*>", "", match[2]))
+        code = "".join(example.source for example in doctest.DocTestParser().get_examples(session))
+        return f'{match[1]} data-copy="{html.escape(code)}">{match[2]}' if code else match[0]
+
+    return re.sub(r'(<div class="highlight")>(<pre>.*?</pre>)', with_code, content, flags=re.DOTALL)
+
+
+def on_post_page(output: str, **_: Any) -> str:
+    """Names the search for screen readers, which the theme forgets."""
+    return output.replace(
+        'data-md-component="search" role="dialog"', 'data-md-component="search" role="dialog" aria-label="Search"'
+    )

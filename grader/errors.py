@@ -9,3 +9,7 @@ class CourseError(CommandError):
 
 class WorkerStartError(CommandError):
     """A worker did not start. Nothing of a submission has run, so this is not the learner's error."""
+
+
+class ClosedError(CourseError):
+    """What was to grade is being closed. Nobody reads this: the program is ending."""

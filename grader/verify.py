@@ -373,7 +373,9 @@ def _fork_server() -> ForkServer:
 
 
 def _grade(problem: Problem, source: Submission, reference: Reference) -> Report:
-    return judge.grade(problem, source, _fork_server(), GradeOptions(reference=reference, grade_imports=False))
+    return judge.grade(
+        problem, source, _fork_server(), GradeOptions(reference=reference, grade_imports=False, show=False)
+    )
 
 
 def _reason(report: Report) -> str:

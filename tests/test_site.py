@@ -1,36 +1,31 @@
-"""The book: built without a network, every page whole, formulas and hints in it, and nothing fetched from elsewhere."""
+"""The book: built without a network, every page whole, drawings, formulas and hints in it, and nothing fetched from elsewhere."""
 
 import json
-import os
 import re
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
-from grader.course import catalog, page
-from tests.conftest import ROOT
+from grader.course import book, catalog, page
+from tests.conftest import Grade
 
 
 @pytest.fixture(scope="module")
 def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    folder = tmp_path_factory.mktemp("site")
-    build = [sys.executable, "-m", "mkdocs", "build", "--strict", "--quiet", "--site-dir", str(folder)]
-    env = {**os.environ, "NO_MKDOCS_2_WARNING": "1", "NO_PROXY": "*"}
-    done = subprocess.run(build, cwd=ROOT, env=env, capture_output=True, text=True, check=False, timeout=120)
-    assert done.returncode == 0, done.stderr
+    folder = tmp_path_factory.mktemp("site") / "book"
+    book.build(folder)
     return folder
 
 
 @pytest.mark.parametrize("name", catalog.names())
 def test_every_section_is_there(name: str, site: Path):
     problem = catalog.load(name)
-    html = (site / name / "index.html").read_text()
+    html = (site / f"{name}.html").read_text()
     for title in page.SECTIONS:
         assert f'id="{title.lower().replace(" ", "-")}"' in html
     assert html.count("<summary>Hint ") == len(page.hints(problem))
     assert html.count("<math") == page.page_text(problem).count("```math")
+    assert (problem.folder / "drawing.svg").read_text(encoding="utf-8") in html
     assert "```" not in re.sub(r"<code>.*?</code>", "", html, flags=re.DOTALL)
 
 
@@ -49,6 +44,34 @@ def test_nothing_is_fetched_from_elsewhere(site: Path):
         assert fetched == []
 
 
-def test_search_finds_a_page(site: Path):
-    index = json.loads((site / "search" / "search_index.json").read_text())
-    assert any("decay_steps" in entry["text"] and entry["location"].startswith("p10") for entry in index["docs"])
+def test_it_opens_from_disk(site: Path):
+    html = (site / "index.html").read_text()
+    for link in re.findall(r'<(?:a|script|link|img)[^>]+(?:src|href)="([^"#]+)', html):
+        assert (site / link).is_file() or link.startswith("https:"), link
+    script = (site / "search" / "search_index.js").read_text()
+    index = json.loads(script.removeprefix("var __index = "))
+    assert any(
+        "decay_steps" in entry["text"] and entry["location"].startswith("p10_lr_schedule.html")
+        for entry in index["docs"]
+    )
+
+
+def test_the_copy_button_copies_code_without_prompts_and_outputs(site: Path):
+    html = (site / "p10_lr_schedule.html").read_text()
+    first, _ = re.findall(r'data-copy="([^"]*)"', html)
+    assert first.endswith(
+        "for step in (0, 2, 4, 8, 12, 1000):\n    print(f&quot;{step:4} {schedule(step):.5f}&quot;)\n"
+    )
+    assert "0.55000" not in first
+
+
+def test_grade_book_builds_it_once(grade: Grade, tmp_path: Path):
+    folder = tmp_path / "book"
+    built = grade("book", "--no-browser", "--out", str(folder))
+    assert (built.code, built.out) == (0, f"{folder / 'index.html'}\n")
+    assert "end of life" not in built.err
+    assert grade("book", "--no-browser", "--out", str(tmp_path)).code == 2
+    first, again = (grade("book", "--no-browser") for _ in range(2))
+    assert Path(first.out.strip()).is_file()
+    assert again.out == first.out
+    assert again.err == ""

@@ -137,7 +137,7 @@ class BatchGrader:
     def _run(self, problem: Problem, source: Submission, task: Task) -> Report:
         options = GradeOptions(
             seed=task.seed, timeout=task.timeout, reference=self._reference(problem),
-            cases=_cases(problem.name, task.seed), grade_imports=False, shrink=False,
+            cases=_cases(problem.name, task.seed), grade_imports=False, shrink=False, show=False,
         )  # fmt: skip
         return judge.grade(problem, source, self.fork_server, options)
 

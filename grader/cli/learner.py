@@ -2,18 +2,16 @@
 
 import os
 import sys
-from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import click
 
 from commandline import terminal
 from commandline.commands import Commands
 from commandline.errors import CommandError, UsageError
-from commandline.progress import working
 from commandline.text import counted
-from grader.cli import author, progress, teacher
+from grader.cli import author, book, explore, progress, teacher, watch
+from grader.cli.grading import graded
 from grader.course import catalog, workspace
 from grader.course.workspace import Workspace
 
@@ -91,6 +89,13 @@ def start(folder: str | None, directory: str | None) -> None:
     metavar="S",
     help="Total time limit for your code, in seconds.",
 )
+@click.option("--full", is_flag=True, help="Show whole arrays of the first failure, expected beside yours.")
+@click.option(
+    "--html",
+    type=click.Path(path_type=Path, dir_okay=False),
+    metavar="FILE.html",
+    help="Also write the report as a web page, with arrays as heat maps.",
+)
 @click.pass_obj
 def problem_(
     folder: str | None,
@@ -101,6 +106,8 @@ def problem_(
     seed: int,
     seed_file: Path | None,
     timeout: float | None,
+    full: bool,
+    html: Path | None,
 ) -> None:
     """Grade your file for problem NN (7, 07, p07 or next_token_loss).
 
@@ -115,12 +122,14 @@ def problem_(
             if space.add(problem):
                 click.echo(f"new   {space.file(problem)}\n", err=machine_readable)
             file = space.file(problem)
+        if seed_file and (html or full):
+            raise UsageError("--html and --full show the cases, which --seed-file keeps secret; leave one of them out.")
         if seed_file:
             from grader.course.seed import read_seed
 
             seed = read_seed(seed_file)
         digest = space.digest(problem)
-        report = _grade(problem, file, seed, timeout, secret=seed_file is not None)
+        report = graded(problem, file, seed, timeout, secret=seed_file is not None)
     except CommandError as error:
         if as_json:
             from grader.report import json as report_json
@@ -140,6 +149,15 @@ def problem_(
         from grader.report.terminal import render as render_for_terminal
 
         click.echo(render_for_terminal(report, terminal.width()))
+        if full and report.counterexample:
+            from grader.report.full import arrays
+
+            click.echo(arrays(report.counterexample, terminal.width()))
+    if html:
+        from commandline import files
+        from grader.report.html import document
+
+        files.write(html, document(report))
     if file.resolve() == space.file(problem).resolve():
         try:
             space.remember(problem, verdict=str(report.verdict), score=report.score, digest=digest)
@@ -149,33 +167,6 @@ def problem_(
     sys.stderr.flush()
     # All work is done; a normal interpreter shutdown would only take time.
     os._exit(0 if report.verdict == "PASS" else 1)
-
-
-def _grade(problem: Any, file: Path, seed: int, timeout: float | None, *, secret: bool) -> Any:
-    from grader.judge import recorded, submission
-
-    recorded.check_gradable(problem)
-    try:
-        source = submission.read(problem, file)
-    except submission.UnreadableSubmissionError as error:
-        from grader.judge import judge
-        from grader.judge.verdict import Verdict
-
-        return judge.refused(problem, file.name, Verdict.ERROR, str(error))
-    from grader.isolation import scratch
-    from grader.isolation.sandbox import ForkServer
-
-    fork_server = ForkServer()  # started before the judge's own imports, because its imports take longest
-    try:
-        with working(f"grading problem {problem.label}", lines=problem.long_runs and not secret) as say:
-            from grader.judge import judge
-
-            options = judge.GradeOptions(seed=seed, timeout=timeout)
-            # With secret cases, nothing that comes from the file's process is shown before the report is redacted.
-            return judge.grade(problem, source, fork_server, options if secret else replace(options, say=say))
-    finally:
-        fork_server.close()
-        scratch.leave()
 
 
 @main.command()
@@ -258,7 +249,14 @@ def doctor(folder: str | None) -> None:
     sys.exit(0 if fine else 1)
 
 
-for command in (*progress.COMMANDS, *author.COMMANDS, *teacher.COMMANDS):
+for command in (
+    *progress.COMMANDS,
+    *watch.COMMANDS,
+    *explore.COMMANDS,
+    *author.COMMANDS,
+    *book.COMMANDS,
+    *teacher.COMMANDS,
+):
     main.add_command(command)
 
 if __name__ == "__main__":

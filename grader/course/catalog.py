@@ -88,8 +88,8 @@ def _module(path: Path) -> object:
 
 
 def builds_on(problem: Problem) -> list[Problem]:
-    """The problems that a problem builds on."""
-    return [find(str(number)) for number in problem.builds_on]
+    """The problems that a problem builds on, as far as this copy of the course has them."""
+    return [other for other in problems() if other.number in problem.builds_on]
 
 
 def needed_for(problem: Problem) -> list[Problem]:

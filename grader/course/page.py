@@ -1,4 +1,4 @@
-"""A problem's page: its sections, its hints, and the text without the hints."""
+"""A problem's page: its sections, its hints, and the text without the hints, for a terminal and for a browser."""
 
 import re
 
@@ -36,6 +36,19 @@ def hints(problem: Problem) -> list[str]:
 def without_hints(problem: Problem) -> str:
     """The page up to its hints, which `grade hint` shows one at a time."""
     return page_text(problem).split("\n## Hints\n")[0].strip() + "\n"
+
+
+def for_browser(problem: Problem) -> str:
+    """The page without its hints, as Markdown, with `drawing.svg` in place of its first text drawing.
+
+    The SVG stands inline in a `<figure class="drawing">`, so that it takes the colors of the page around it. A problem
+    without a `drawing.svg` keeps its text drawing.
+    """
+    text, drawing = without_hints(problem), problem.folder / "drawing.svg"
+    if not drawing.is_file():
+        return text
+    figure = f'<figure class="drawing" tabindex="0">\n{drawing.read_text(encoding="utf-8")}</figure>'
+    return re.sub(r"^```text\n.*?^```$", lambda _: figure, text, count=1, flags=re.MULTILINE | re.DOTALL)
 
 
 def as_text(markdown: str) -> str:

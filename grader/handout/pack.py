@@ -7,6 +7,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from commandline.errors import UsageError
+from grader.course import book
 from grader.handout import project
 from grader.judge import recorded
 from grader.paths import ROOT
@@ -64,6 +65,10 @@ def fill(folder: Path, problems: Sequence[Problem]) -> Iterator[str]:
         shutil.copytree(problem.folder, target, ignore=_LEFT_OUT)
         count = recorded.record(problem, target)
         yield f"{problem.name}  {count} recorded outputs"
+    if book.is_available():
+        (folder / "docs").mkdir()
+        for name in book.FILES:
+            shutil.copy(ROOT / name, folder / name)
     first = problems[0]
     for name, text in {
         project.PROJECT_FILE: project.project_file([*packages, "problems"]),

@@ -36,7 +36,7 @@ class Launch:
 
     `judge` is the judge's process id. `without` names layers of isolation to leave out, for tests of what the others stop.
     A process joins the cgroup by writing a 0 to each of `cgroup_files`; `controllers` are those in force there. `number`
-    differs between workers that run at the same time.
+    differs between workers that run at the same time. A `spare` one warms up before its first request.
     """
 
     job: Job
@@ -46,6 +46,7 @@ class Launch:
     cgroup_files: tuple[Path, ...] = ()
     controllers: tuple[str, ...] = ()
     number: int = 0
+    spare: bool = False
 
     def encode(self) -> dict[str, Any]:
         """The message as JSON values."""
@@ -53,7 +54,7 @@ class Launch:
             "job": asdict(self.job),
             "scratch": str(self.scratch), "judge": self.judge, "without": sorted(self.without),
             "cgroup_files": [str(path) for path in self.cgroup_files], "controllers": list(self.controllers),
-            "number": self.number,
+            "number": self.number, "spare": self.spare,
         }  # fmt: skip
 
     @classmethod
@@ -64,4 +65,5 @@ class Launch:
             Job(**{**job, "limits": Limits(**job["limits"])}),
             Path(fields["scratch"]), fields["judge"], frozenset(fields["without"]),
             tuple(map(Path, fields["cgroup_files"])), tuple(fields["controllers"]), fields["number"],
+            fields["spare"],
         )  # fmt: skip

@@ -33,6 +33,7 @@ FD = 3  # where a worker, or the zygote, finds its end of the socket
 KEPT_OUTPUT = 64 << 10
 THREADS = 128  # for the threads of Python, of XLA (up to eight devices) and of Orbax
 IMPORTS = 1 << 30  # bytes, for Python, JAX and their threads
+SHARED = b"zygote"  # the message that carries a connection to the zygote
 SUPERVISORS = 2  # the grader's own processes in a worker's tree
 END_SECONDS = 5.0  # for a killed tree to disappear
 # Seconds between two measurements of a tree, and for how long the short interval is used. Each measurement costs milliseconds.
@@ -51,14 +52,21 @@ class _Process(Protocol):
     def wait(self, timeout: float | None = None) -> int: ...
 
 
+class Workers(Protocol):
+    """A source of workers that no submission has used before."""
+
+    def worker(self, job: Job) -> WorkerProcess: ...
+
+
 class WorkerProcess:
     """A running worker. `sock` is the judge's end of its socket. `close` kills everything that it started.
 
     `killed_for` says which limit it exceeded. `came_near_memory_limit` says whether a process of it had three quarters of the
-    data that the kernel allows.
+    data that the kernel allows. A `spare` one is started before there is work for it: it warms up, and its resources are not
+    measured until `watch` is called.
     """
 
-    def __init__(self, job: Job, fork_server: ForkServer | None = None) -> None:
+    def __init__(self, job: Job, fork_server: ForkServer | None = None, *, spare: bool = False) -> None:
         self.killed_for = ""
         self.came_near_memory_limit = False
         self.limits = job.limits
@@ -68,7 +76,7 @@ class WorkerProcess:
         self._done = threading.Event()
         self._group: Group | None = None
         without = frozenset(os.environ.get(WITHOUT, "").split(","))
-        launch = Launch(job, Path(self._scratch), os.getpid(), without)
+        launch = Launch(job, Path(self._scratch), os.getpid(), without, spare=spare)
         if fork_server is None:
             process = _start("grader.worker.main", worker_sock, self._scratch, output=subprocess.PIPE)
             assert process.stdout is not None  # noqa: S101  because of PIPE
@@ -88,12 +96,18 @@ class WorkerProcess:
             self._process = fork_server.fork(launch, worker_sock.fileno(), write)
             os.close(write)
         worker_sock.close()
-        self._threads = [
-            threading.Thread(target=self._drain, args=[pipe], daemon=True),
-            threading.Thread(target=self._watch, daemon=True),
-        ]
-        for thread in self._threads:
-            thread.start()
+        self._printing = threading.Thread(target=self._drain, args=[pipe], daemon=True)
+        self._printing.start()
+        if not spare:
+            self.watch()
+
+    def watch(self) -> None:
+        """Begins to measure and to limit the resources that the process tree uses."""
+        threading.Thread(target=self._watch, daemon=True).start()
+
+    @property
+    def closed(self) -> bool:
+        return self._done.is_set()
 
     def wait(self, timeout: float) -> int:
         """Waits for a worker that has hung up and returns its exit code, negative for a signal. Raises TimeoutExpired."""
@@ -111,7 +125,7 @@ class WorkerProcess:
         self.sock.close()
         if self._group:
             self._group.remove()
-        self._threads[0].join(timeout=2)
+        self._printing.join(timeout=2)
         scratch.remove(self._scratch)
         return printable(bytes(self._output).decode("utf-8", "replace"))
 
@@ -208,17 +222,24 @@ class ForkServer:
     """The judge's handle on the zygote, the process that the workers of submissions are forked from.
 
     The zygote starts to import at once. If it dies, it is restarted. On a system where forking is not safe, each worker is a
-    new process instead.
+    new process instead. `control` is a connection to the zygote of another process of the same user, to be used until it ends.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, control: socket.socket | None = None) -> None:
         self._process: subprocess.Popen[bytes] | None = None
-        if sys.platform == "linux":
+        self._control = control
+        if control is None and sys.platform == "linux":
             self._start()
 
-    def worker(self, job: Job) -> WorkerProcess:
-        """Starts a worker."""
-        return WorkerProcess(job, self if self._process else None)
+    def worker(self, job: Job, *, spare: bool = False) -> WorkerProcess:
+        """Starts a worker, or a spare one."""
+        return WorkerProcess(job, self if self._control else None, spare=spare)
+
+    def share(self, sock: socket.socket) -> None:
+        """Sends a connection to the zygote to another process of the same user. Raises OSError if there is no zygote."""
+        if self._control is None:
+            raise ConnectionRefusedError
+        socket.send_fds(sock, [SHARED], [self._control.fileno()])
 
     def fork(self, launch: Launch, channel: int, output: int) -> ForkedProcess:
         """Forks a process that talks to the judge on descriptor `channel` and prints to descriptor `output`."""
@@ -226,6 +247,7 @@ class ForkServer:
         with life:
             data = json.dumps(launch.encode()).encode()
             for attempt in range(2):
+                assert self._control is not None  # noqa: S101  only then `worker` calls this
                 try:
                     socket.send_fds(self._control, [data], [channel, output, life.fileno()])
                     break
@@ -234,14 +256,18 @@ class ForkServer:
                         raise
                     self.close()
                     self._start()
+        scratch.hold()  # while the process starts
         return ForkedProcess(judge_end)
 
     def close(self) -> None:
         """Kills the zygote and whatever it forked that is still running."""
-        if self._process:
+        if self._control:
             self._control.close()
+            self._control = None
+        if self._process:
             self._process.kill()
             self._process.wait()
+            self._process = None
             scratch.remove(self._home)
 
     def _start(self) -> None:

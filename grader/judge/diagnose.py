@@ -34,9 +34,15 @@ def tolerance_for(check: Check, got: Outcome) -> Tolerance:
     return NUMERIC if got.numeric and check.leaves == "gradient" else check.tolerance
 
 
-def misconception(
-    reference: Answers, evidence: Sequence[Evidence], most_pairs: int = MOST_PAIRS
-) -> Misconception | None:
+@dataclass(frozen=True)
+class Diagnosis:
+    """A misconception, or two as one, and the variant of the reference that has it."""
+
+    misconception: Misconception
+    variant: str
+
+
+def diagnose(reference: Answers, evidence: Sequence[Evidence], most_pairs: int = MOST_PAIRS) -> Diagnosis | None:
     """The misconception that reproduces the first difference and is wrong nowhere else; None if none is.
 
     If several do, returns the one that leaves the fewest differences unexplained, then the one that agrees with most of the
@@ -66,7 +72,7 @@ def misconception(
         best = max(tied, key=lambda name: (_agreement(reference, evidence, name), -_distance(reference, first, name)))
     found = reference.misconceptions[best]
     second = f" This explains the first difference; {fits[best][0]} is a second." if fits[best] else ""
-    return replace(found, says=found.says + second) if second else found
+    return Diagnosis(replace(found, says=found.says + second) if second else found, best)
 
 
 def _asked(reference: Answers, item: Evidence) -> Sequence[str]:
@@ -200,7 +206,7 @@ def _identical_failures(one: Outcome, other: Outcome) -> bool:
 
 def _pair(
     reference: Answers, explained: Sequence[Evidence], others: Sequence[Evidence], most: int, known: str = ""
-) -> Misconception | None:
+) -> Diagnosis | None:
     """Two misconceptions that together explain some of the evidence and contradict none; one of them is `known`, if given.
 
     Tries those pairs first whose effects on the first item, added or multiplied, come nearest to the learner's numbers. An idea
@@ -237,7 +243,8 @@ def _pair(
     one, other = (ideas[name] for name in best)
     third = f" They explain the first difference; {found[best][0]} is another." if found[best] else ""
     says = f"Two ideas together give these numbers. {one.says} {other.says}{third}"
-    return Misconception(f"{one.name}, and {other.name}", says, "", ())
+    together = reference.together(*best)
+    return Diagnosis(Misconception(f"{one.name}, and {other.name}", says, "", ()), together or "")
 
 
 def _gap(plain: Outcome, one: Outcome, other: Outcome, got: Outcome) -> float:

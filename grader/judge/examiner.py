@@ -9,7 +9,7 @@ from typing import Any
 
 from grader.isolation.job import Job
 from grader.isolation.level import Isolation
-from grader.isolation.sandbox import ForkServer
+from grader.isolation.sandbox import Workers
 from grader.judge import cache
 from grader.judge.reference import definition, frame_of
 from grader.judge.session import (
@@ -37,7 +37,7 @@ class Examiner:
     """Grades one submission of `problem` by probes. `seconds` limits the time of its worker, and that of its witness."""
 
     problem: Problem
-    fork_server: ForkServer
+    fork_server: Workers
     job: Job
     seconds: float
     say: Say = lambda text: None

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from grader.judge.counterexample import Part, PartState
 from grader.judge.session import Outcome
 from grader.problem import Check, Tolerance
 from grader.wire.compare import WHOLE, Leaf, compare
@@ -41,10 +42,14 @@ class Call:
 
 @dataclass(frozen=True)
 class Finding:
-    """Sentences on the first faulty submodule, empty if there is none. `related` says that one of them is a relation."""
+    """Sentences on the first faulty submodule, empty if there is none. `related` says that one of them is a relation.
+
+    `tree` are all submodules that the reference calls.
+    """
 
     text: str = ""
     related: bool = False
+    tree: tuple[Part, ...] = ()
 
 
 def first_faulty(
@@ -65,16 +70,41 @@ def first_faulty(
             first, *rest = [*_sentences(call.path, forward), *_never_called_sentences(inside)] or [""]
             want, have = (_leaf(f"values.{call.name}.out", outcome.leaves) for outcome in (expected, got))
             related = relation(want, have, AGREE, sizes or {}) if call.path != WHOLE else ""
-            return Finding(" ".join(sentence for sentence in (first, related, *rest) if sentence), bool(related))
+            text = " ".join(sentence for sentence in (first, related, *rest) if sentence)
+            return Finding(text, bool(related), _tree(expected.leaves, forward, uncalled, call.path))
     if uncalled:
-        return Finding(" ".join(_never_called_sentences(uncalled)))
+        return Finding(" ".join(_never_called_sentences(uncalled)), tree=_tree(expected.leaves, forward, uncalled))
     for call in _inner_first_backward(backward):
         if call.path != WHOLE and call.right("out") and not call.right("in"):
-            return Finding(
+            text = (
                 f"All outputs are right. In the backward pass, `{call.path}` is the first submodule that receives a correct "
                 "gradient and returns a wrong one."
             )
+            return Finding(text, tree=_tree(expected.leaves, forward, [], call.path))
     return Finding()
+
+
+def _tree(
+    expected: Sequence[Leaf], forward: Sequence[Call], uncalled: Sequence[str], faulty: str = ""
+) -> tuple[Part, ...]:
+    """The submodules that the reference calls, the module itself first, each with its state."""
+    paths = [
+        leaf.path.removeprefix("calls.") for leaf in expected if leaf.path.startswith("calls.") and leaf.values.any()
+    ]
+
+    def state(path: str) -> PartState:
+        if path == faulty:
+            return "faulty"
+        if any(path == outer or path.startswith(outer + ".") for outer in uncalled):
+            return "never called"
+        calls = [call for call in forward if call.path == path]
+        if not calls:
+            return "not recorded"
+        if all(call.right("in") and call.right("out") for call in calls):
+            return "right"
+        return "wrong" if all(call.right("in") for call in calls) else "wrong input"
+
+    return tuple(Part(path, state(path)) for path in sorted(paths, key=lambda path: (path != WHOLE, path)))
 
 
 def _sentences(path: str, calls: Sequence[Call]) -> list[str]:

@@ -1,16 +1,19 @@
 """Grades one submission: sends cases to its worker and to the reference, and compares the numbers that come back."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from time import monotonic
 
 from grader.course import cases as cases_
 from grader.course import catalog
 from grader.course.catalog import Misconception
-from grader.isolation.sandbox import ForkServer
-from grader.judge import diagnose, fault, recorded
+from grader.isolation.sandbox import Workers
+from grader.judge import eager, fault, recorded
 from grader.judge import submission as submission_
-from grader.judge.diagnose import Evidence
+from grader.judge.cache import digest
+from grader.judge.counterexample import MOST_LEAVES, Counterexample, Part, compared
+from grader.judge.diagnose import Diagnosis, Evidence, diagnose, tolerance_for
 from grader.judge.examiner import Examiner
 from grader.judge.fault import Finding
 from grader.judge.printed import without_logs
@@ -33,18 +36,24 @@ class GradeOptions:
     """How to grade a submission.
 
     `timeout` is the total time limit of the submission's own code, in seconds; None means the problem's. Callers that grade
-    several submissions share `reference` and `cases` between them; `cases` must be those of `seed`. `grade_imports` also
+    several submissions share `reference`, `cases` and `passed` between them; `cases` must be those of `seed`, and `passed` holds
+    the imported course modules that are known to pass. `grade_imports` also
     grades the course modules that a failing file imports, and `shrink` searches for the smallest failing case. `say` receives
-    progress.
+    progress, and `on_check` each result as soon as it is known: its failing case may not be the smallest yet. `show` says that
+    the learner may see the cases: only then does the report hold a counterexample, and only then may the code be run on it
+    again to explain the failure.
     """
 
     seed: int = 0
     timeout: float | None = None
     reference: Answers | None = None
     cases: CasesByGroup | None = None
+    passed: set[str] = field(default_factory=set)
     grade_imports: bool = True
     shrink: bool = True
+    show: bool = True
     say: Say = lambda text: None
+    on_check: Callable[[CheckResult], None] = lambda result: None
 
 
 @dataclass
@@ -69,12 +78,17 @@ class Comparison:
 
     def misconception(self) -> Misconception | None:
         """The misconception that reproduces the program's wrong outcomes, or two together, if there is one."""
+        found = self.diagnosis()
+        return found.misconception if found else None
+
+    def diagnosis(self) -> Diagnosis | None:
+        """The same, with the variant of the reference that has it."""
         if not self.problem.long_runs:
-            return diagnose.misconception(self.reference, self.evidence)
+            return diagnose(self.reference, self.evidence)
         # Each answer takes a training run, so only the cases of the first failure are evidence, and no pairs are tried.
         first = next(item for item in self.evidence if item.wrong)
         evidence = [item for item in self.evidence if item.case.group == first.case.group]
-        return diagnose.misconception(self.reference, evidence, most_pairs=0)
+        return diagnose(self.reference, evidence, most_pairs=0)
 
     def remarks(self) -> list[str]:
         """How the program ran, each remark once."""
@@ -166,6 +180,21 @@ class Comparison:
             self.reference.ask(request, case).result(), self.outcome(request, case), used, case.sizes
         )
 
+    def counterexample(
+        self, failed: CheckResult, variant: str, tree: Sequence[Part], known: Case | None
+    ) -> Counterexample | None:
+        """The arrays of a failure. `variant` is the misconception behind it, if any; its outcome on the case `known` is known."""
+        check, case = failed.check, failed.case
+        if case is None:
+            return None
+        idea = Outcome()
+        if variant and (case is known or not self.problem.long_runs):
+            idea = self.reference.ask(check, case, variant).result()
+        expected, got = self.reference.ask(check, case).result(), self.outcome(check, case)
+        tolerance = tolerance_for(check, got)
+        leaves = compared(check, failed.mismatch, [side.leaves for side in (expected, got, idea)], tolerance)
+        return Counterexample(case, leaves[:MOST_LEAVES], tolerance, tree, len(leaves[MOST_LEAVES:]))
+
     def relation(self, failed: CheckResult) -> str:
         """A sentence on how the wrong values relate to the expected ones: those of the first difference, or else of another
         leaf of the same run. Empty if they are not related."""
@@ -187,7 +216,7 @@ class Comparison:
 
 
 def grade(
-    problem: Problem, submission: Submission, fork_server: ForkServer, options: GradeOptions | None = None
+    problem: Problem, submission: Submission, fork_server: Workers, options: GradeOptions | None = None
 ) -> Report:
     """Grades a submission in a worker of its own: loads it, runs the checks, explains the first failure.
 
@@ -201,21 +230,29 @@ def grade(
         cases = options.cases or cases_.draw_all(problem, options.seed)
         comparison = Comparison(problem, reference, examiner.probe, options.seed, cases)
         failure = _load(examiner, submission, comparison)
-        results = _run(comparison, failure)
-        results, misconception, faulty = _explain(comparison, results, failure, options)
+        results = list(_run(comparison, failure, options))
+        explanation = _explain(comparison, results, failure, options)
         frames = _frames(comparison, failure)
     finally:
         stdout = examiner.close()
         if options.reference is None:
             reference.close()
-    earlier = None
-    first = _first_failure(results)
+    earlier, fault_text, eager_stdout = None, explanation.fault, ""
+    first = _first_failure(explanation.results)
+    if first and options.show:
+        fresh = partial(fork_server.worker, job)
+        eager_stdout = eager.printed_numbers(stdout, problem, submission, first, fresh)
+        if not explanation.misconception:
+            reason = eager.reason_for_nan(problem, submission, first, fresh)
+            fault_text = f"{fault_text} {reason}".strip()
     if first and options.grade_imports:
         earlier = _earlier_failure(problem, submission, fork_server, first.verdict, options)
     return Report(
-        problem, submission.filename, results, misconception, frames, stdout=without_logs(stdout), isolation=examiner.isolation,
-        seconds=monotonic() - start, fault=faulty, earlier=earlier, notes=submission.notes, remarks=comparison.remarks(),
+        problem, submission.filename, explanation.results, explanation.misconception, frames, stdout=without_logs(stdout),
+        isolation=examiner.isolation, seconds=monotonic() - start, fault=fault_text, earlier=earlier,
+        notes=submission.notes, remarks=comparison.remarks(),
         exited=examiner.worker.ended is not None and examiner.worker.ended.kind == "exit",
+        counterexample=explanation.counterexample, eager_stdout=eager_stdout,
     )  # fmt: skip
 
 
@@ -231,31 +268,63 @@ def _load(examiner: Examiner, submission: Submission, comparison: Comparison) ->
     return failure
 
 
-def _run(comparison: Comparison, failure: Failure | None) -> list[CheckResult]:
+def _run(comparison: Comparison, failure: Failure | None, options: GradeOptions) -> Iterator[CheckResult]:
     """The result of every check; all of them fail if the file could not be loaded."""
-    if failure is None:
-        return comparison.results()
-    return [CheckResult(check, failure.verdict, failure.sentence()) for check in comparison.problem.checks]
+    for check in comparison.problem.checks:
+        failed = failure and CheckResult(check, failure.verdict, failure.sentence())
+        result = failed or comparison.judge(check)
+        options.on_check(result)
+        yield result
+
+
+@dataclass(frozen=True)
+class Explanation:
+    """The results with the first failure on its smallest case, the misconception behind it or, where none fits, a sentence on the
+    first faulty submodule, and the arrays."""
+
+    results: list[CheckResult]
+    misconception: Misconception | None = None
+    fault: str = ""
+    counterexample: Counterexample | None = None
 
 
 def _explain(
     comparison: Comparison, results: list[CheckResult], failure: Failure | None, options: GradeOptions
-) -> tuple[list[CheckResult], Misconception | None, str]:
-    """The results with the first failure on its smallest case, the misconception behind it, and a sentence on the first faulty
-    submodule where no misconception fits."""
+) -> Explanation:
     first = _first_failure(results)
     if first is None or first.verdict is Verdict.NOT_ATTEMPTED:
-        return results, None, ""
+        return Explanation(results)
     options.say("looking for the misconception")
-    misconception = comparison.misconception()
+    found = comparison.diagnosis()
+    misconception = found.misconception if found else None
     if failure:
-        return results, misconception, ""
+        return Explanation(results, misconception)
     smallest = comparison.shrink(first) if options.shrink and comparison.reference.can_shrink else first
     faulty = Finding() if misconception else comparison.first_faulty_submodule(smallest)
     sentence = "" if misconception or faulty.related else comparison.relation(smallest)
     if sentence:
         smallest = replace(smallest, message=f"{smallest.message}. {sentence}")
-    return [smallest if result is first else result for result in results], misconception, faulty.text
+    results = [smallest if result is first else result for result in results]
+    shown = None
+    if options.show:
+        shown = comparison.counterexample(smallest, found.variant if found else "", faulty.tree, first.case)
+    return Explanation(_without_consequences(results, smallest), misconception, faulty.text, shown)
+
+
+def _without_consequences(results: list[CheckResult], first: CheckResult) -> list[CheckResult]:
+    """The results without the differences that follow from a wrong name of a parameter: parameters are filled by name."""
+    mismatch = first.mismatch
+    if not mismatch or mismatch.kind not in ("missing", "unexpected") or first.check.probe != "parameters":
+        return results
+    message = f"not judged yet: parameters are filled by name, so first give `{mismatch.path}` the name on the page"
+    if mismatch.kind == "unexpected":
+        message = f"not judged yet: parameters are filled by name, so first remove `{mismatch.path}`"
+    return [
+        result
+        if result.passed or result is first or not result.mismatch
+        else replace(result, message=message, mismatch=None)
+        for result in results
+    ]
 
 
 def _first_failure(results: Sequence[CheckResult]) -> CheckResult | None:
@@ -269,7 +338,7 @@ def _frames(comparison: Comparison, failure: Failure | None) -> str:
 
 
 def _earlier_failure(
-    problem: Problem, submission: Submission, fork_server: ForkServer, verdict: Verdict, options: GradeOptions
+    problem: Problem, submission: Submission, fork_server: Workers, verdict: Verdict, options: GradeOptions
 ) -> Report | None:
     """The report on the first imported course module, by number, that fails its own checks.
 
@@ -277,9 +346,15 @@ def _earlier_failure(
     """
     accepted = {Verdict.PASS} | ({Verdict.NOT_ATTEMPTED} - {verdict})
     for name in sorted(set(submission.sources) & set(catalog.names()) - {problem.name}):
+        sources = catalog.with_imports(name, submission.sources[name], submission.sources.get)
+        key = digest([name, str(options.seed), *(part for item in sorted(sources.items()) for part in item)])
+        if key in options.passed:
+            continue
         options.say(f"grading {name}.py, which it imports")
-        module = Submission(f"{name}.py", submission.sources)
+        module = Submission(f"{name}.py", sources)
         report = grade(catalog.load(name), module, fork_server, GradeOptions(seed=options.seed, grade_imports=False))
+        if report.verdict is Verdict.PASS:
+            options.passed.add(key)
         if report.verdict not in accepted:
             return report
     return None
@@ -296,7 +371,7 @@ def difference(check: Check, expected: Outcome, got: Outcome) -> Mismatch | None
     if expected_leaves and not got_leaves:
         first = expected_leaves[0]
         return Mismatch("missing", first.path, str(first), "nothing")
-    mismatch = compare(expected_leaves, got_leaves, diagnose.tolerance_for(check, got), check.compare)
+    mismatch = compare(expected_leaves, got_leaves, tolerance_for(check, got), check.compare)
     if mismatch and check.measures:
         mismatch = replace(mismatch, path=mismatch.path.removeprefix(PROGRAM))
     if mismatch and mismatch.kind == "value" and check.words:

@@ -1,6 +1,6 @@
 """The reference outputs in a learner's bundle: recorded on the public cases, so that the bundle needs no solutions."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from concurrent.futures import Future
 from pathlib import Path
 
@@ -47,6 +47,12 @@ class Recorded:
 
     def cancel(self, check: Check, case: Case) -> None:
         """Does nothing, because no outputs are being computed."""
+
+    def start(self) -> None:
+        """Does nothing, because there is no worker."""
+
+    def forget(self, cases: Iterable[Case]) -> None:
+        """Does nothing, because no outputs are kept in memory."""
 
     def close(self) -> None:
         """Does nothing, because no worker is running."""

@@ -33,6 +33,8 @@ class Answers(Protocol):
     def ask(self, check: Check, case: Case, variant: str = "") -> Future[Outcome]: ...
     def together(self, first: str, second: str) -> str | None: ...
     def cancel(self, check: Check, case: Case) -> None: ...
+    def start(self) -> None: ...
+    def forget(self, cases: Iterable[Case]) -> None: ...
     def close(self) -> None: ...
 
 
@@ -109,6 +111,15 @@ class Reference:
         sources = {**self._plain.sources, self.problem.name: self._variants[variant]}
         return Submission(self._plain.filename, sources)
 
+    def start(self) -> None:
+        """Starts the worker now, so that an output that is not in the cache need not wait for its imports."""
+        self._thread.submit(self._load, "")
+
+    def forget(self, cases: Iterable[Case]) -> None:
+        """Drops the outputs in memory that are not of these cases: smaller cases are made again for every submission."""
+        kept = set(cases)
+        self._answers = {key: answer for key, answer in self._answers.items() if key[2] in kept or not answer.done()}
+
     def close(self) -> None:
         """Kills the worker and cancels what is still to be computed."""
         self._closed = True
@@ -151,6 +162,8 @@ class Reference:
         if self._session is None:
             job = Job(self.problem.name, self.problem.devices, self.problem.long_runs, LIMITS)
             self._session = Session(self.problem, WorkerProcess(job), SECONDS)
+        if self._loaded:
+            self._session.restart_clock()
         if variant not in self._loaded:
             failure = self._session.load(variant, self.submission(variant))
             self._loaded[variant] = Outcome(failure=failure) if failure else None

@@ -24,7 +24,7 @@ from grader.wire.compare import Leaf
 from grader.wire.program import CASE, FILE, SAVED
 
 Say = Callable[[str], None]
-Mode = Literal["trace", "run", "both"]
+Mode = Literal["trace", "run", "both", "eager", "until_nan"]
 Stage = Literal["saves", "probes", "restores", "reads"]
 MOST_PROGRESS = 1000  # lines of progress before an answer
 _COURSE_FILES = (str(ROOT / "grader"), str(ROOT / "problems"), "site-packages")
@@ -141,6 +141,10 @@ class Session:
         answer = self._exchange(Frame("load", fields), "loaded")
         return answer if isinstance(answer, Failure) else None
 
+    def restart_clock(self) -> None:
+        """Allows the whole time again. For references only, which may run for days."""
+        self._deadline = monotonic() + self.seconds
+
     def ask(self, request: Frame, *expected: str) -> Frame | Failure:
         """The answer to a request, of one of these kinds."""
         return self._exchange(request, *expected)
@@ -211,7 +215,7 @@ def probe_frame(variant: str, check: Check, case: Case, mode: Mode, measures: Se
     """The request for a probe. Its bytes are part of the key of a reference output in the cache.
 
     A submission's worker traces (`trace`) or, if that fails, runs the probe itself (`run`). A reference's worker traces it and
-    runs the program like a witness (`both`).
+    runs the program like a witness (`both`). `eager` runs it without jit, and `until_nan` also stops at the first NaN.
     """
     arrays = {key: value for key, value in case.values.items() if isinstance(value, np.ndarray)}
     shapes = {key: [value.shape, value.dtype] for key, value in case.values.items() if isinstance(value, ArrayShape)}

@@ -46,11 +46,11 @@ def read(problem: Problem, path: Path) -> Submission:
     except OSError as error:
         raise UsageError(f"{path} cannot be read: {error.strerror}.") from None
     content, notes = text(problem, path.name, data)
-    sources = catalog.with_imports(problem.name, content, _modules_in(path.parent))
+    sources = catalog.with_imports(problem.name, content, modules_in(path.parent))
     return Submission(path.name, sources, tuple(notes))
 
 
-def _modules_in(folder: Path) -> Callable[[str], str | None]:
+def modules_in(folder: Path) -> Callable[[str], str | None]:
     """A function that reads the modules of a learner's folder, for `with_imports`. Raises UnreadableSubmissionError."""
 
     def module(name: str) -> str | None:

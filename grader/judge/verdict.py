@@ -6,6 +6,7 @@ from enum import StrEnum
 
 from grader.course.catalog import Misconception
 from grader.isolation.level import NOTHING_RUN, Isolation
+from grader.judge.counterexample import Counterexample
 from grader.problem import Case, Check, Problem
 from grader.wire.compare import Mismatch
 
@@ -45,9 +46,10 @@ class Report:
     """The verdict on one submission.
 
     `frames` are the learner's own lines of a traceback. `notes` say how the file was read, and `remarks` how it ran. `seconds` is
-    wall time. `fault` is a sentence on the first faulty submodule, where no misconception fits. `earlier` is the report on an
-    imported course module that fails its own checks. `exited` means that the submission's process ended before it returned a
-    result.
+    wall time. `fault` says which submodule is the first faulty one, or where a NaN comes from, where no misconception fits.
+    `earlier` is the report on an imported course module that fails its own checks. `exited` means that the submission's process
+    ended before it returned a result. `counterexample` holds the arrays of the first failure, and `eager_stdout` is what an
+    eager run of it printed; both only where the case may be shown.
     """
 
     problem: Problem
@@ -63,6 +65,8 @@ class Report:
     earlier: "Report | None" = None
     exited: bool = False
     remarks: Sequence[str] = ()
+    counterexample: Counterexample | None = None
+    eager_stdout: str = ""
 
     @property
     def verdict(self) -> Verdict:

@@ -51,8 +51,8 @@ class Earlier:
 class PublicReport:
     """A report as other programs read it.
 
-    `part` is a sentence on the first faulty submodule, `remarks` say how the file ran, and `executed` says whether any
-    of its code ran.
+    `part` is a sentence on the first faulty submodule or the first NaN, `remarks` say how the file ran, and `executed` says
+    whether any of its code ran. `eager_stdout` is what an eager run of the failing case printed.
     """
 
     problem: ProblemName | None
@@ -70,6 +70,7 @@ class PublicReport:
     seconds: float = 0.0
     executed: bool = True
     remarks: tuple[str, ...] = ()
+    eager_stdout: str = ""
 
     @classmethod
     def of(cls, report: Report) -> PublicReport:
@@ -90,7 +91,7 @@ class PublicReport:
             if earlier
             else None,
             tuple(report.notes), _counterexample(report.first_failure), report.stdout, str(report.isolation),
-            round(report.seconds, 3), report.isolation != NOTHING_RUN, tuple(report.remarks),
+            round(report.seconds, 3), report.isolation != NOTHING_RUN, tuple(report.remarks), report.eager_stdout,
         )  # fmt: skip
 
     @classmethod

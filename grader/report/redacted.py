@@ -30,7 +30,7 @@ def redacted(report: PublicReport) -> PublicReport:
     if not report.executed:
         return report
     checks = tuple(replace(check, message=_message(check)) for check in report.checks)
-    return replace(report, checks=checks, counterexample=None, stdout="", part="", remarks=())
+    return replace(report, checks=checks, counterexample=None, stdout="", eager_stdout="", part="", remarks=())
 
 
 def _message(check: CheckRow) -> str:

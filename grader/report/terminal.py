@@ -16,12 +16,19 @@ _COLORS = {Verdict.PASS: "green", Verdict.NOT_ATTEMPTED: "yellow"}
 _SHOWN = 120  # numbers; a larger array is abbreviated
 
 
-def render(report: Report, width: int = PLAIN) -> str:
+def render(report: Report, width: int = PLAIN, *, advises: bool = True) -> str:
     """The whole report in lines of at most `width` columns, with ANSI colors.
 
-    `click.echo` removes the colors where the output is not a terminal, or takes none.
+    Its last lines are the next step, if it `advises`. `click.echo` removes the colors where the output is not a terminal, or
+    takes none.
     """
-    return "\n".join(_lines(report, width))
+    lines = list(_lines(report, width))
+    return "\n".join([*lines, "", *wrap(f"Next: {next_step(report)}", width)] if advises else lines)
+
+
+def render_check(result: CheckResult, width: int = PLAIN) -> str:
+    """One check of a report, with ANSI colors."""
+    return "\n".join(_check(width, result, result.message))
 
 
 def _lines(report: Report, width: int) -> Iterator[str]:
@@ -47,10 +54,17 @@ def _lines(report: Report, width: int) -> Iterator[str]:
         yield from _earlier(width, report.earlier)
     if failed and report.verdict is not Verdict.NOT_ATTEMPTED:
         yield from _first_failure(width, report, failed)
-    if report.stdout.strip() and report.verdict is not Verdict.NOT_ATTEMPTED:
-        lines = report.stdout.strip().splitlines()
-        yield from ["", "It printed:", *(part for line in lines[-8:] for part in wrap(line[:400], width, 2) or [""])]
-    yield from ["", *wrap(f"Next: {next_step(report)}", width)]
+    if report.verdict is not Verdict.NOT_ATTEMPTED:
+        if report.eager_stdout.strip():
+            yield from _printed("In an eager run of this case, it printed:", report.eager_stdout, width, 20)
+        elif report.stdout.strip():
+            yield from _printed("It printed:", report.stdout, width, 8)
+
+
+def _printed(title: str, text: str, width: int, most: int) -> Iterator[str]:
+    """The last lines of a text that was printed."""
+    lines = text.strip().splitlines()
+    yield from ["", title, *(part for line in lines[-most:] for part in wrap(line[:400], width, 2) or [""])]
 
 
 def _check(width: int, result: CheckResult, message: str) -> Iterator[str]:

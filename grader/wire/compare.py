@@ -108,13 +108,15 @@ def mismatches(
 
 
 def _instead(leaf: Leaf, missing: Sequence[Leaf], unexpected: Sequence[Leaf]) -> str:
-    """What the output has in place of a missing leaf, if that is certain enough to say."""
+    """What the output has in place of a missing leaf: the unmatched leaf of the same shape with the nearest name."""
     if any(other.path.startswith(leaf.path + ".") for other in unexpected):
         return "; got a list, tuple or dictionary instead of one array"
-    # A leaf has another name only if each of the two names is the nearest to the other, and their shapes are equal.
+    # Each of the two names must be the nearest to the other. If there is only one of each, no name need be near.
     alike = [other.path for other in unexpected if other.shape == leaf.shape and len(other.path) <= _LONGEST_NAME]
-    similar = nearest(leaf.path, alike[:_MOST_NAMES])
     rivals = [other.path for other in missing if other.shape == leaf.shape][:_MOST_NAMES]
+    if len(alike) == len(rivals) == 1:
+        return f"; you have `{alike[0]}` instead"
+    similar = nearest(leaf.path, alike[:_MOST_NAMES])
     if similar and nearest(similar[0], rivals) == [leaf.path]:
         return f"; you have `{similar[0]}` instead"
     return ""
@@ -131,7 +133,9 @@ def _compare_leaf(expected: Leaf, got: Leaf, tolerance: Tolerance, how: Compare)
         return None
     first = tuple(int(i) for i in np.argwhere(wrong)[0]) if wrong.ndim else ()
     want, have = expected.values[first], got.values[first]
-    shown, off = _show(want), float(abs(_wide(have) - _wide(want)))
+    # A sum that cancels to -2e-8 is 0 up to rounding: its digits say nothing.
+    shown = "0" if abs(_wide(want)) <= tolerance.atol else _show(want)
+    off = float(abs(_wide(have) - _wide(want)))
     if how == "at_most":
         shown, off = _bound(want, tolerance), math.inf
     return Mismatch(

@@ -41,6 +41,7 @@ from grader.worker.files import packed, unpacked
 from grader.worker.pytrees import BadOutputError, to_leaves
 from grader.worker.subject import BadEntryError, Reading, Say, Subject, static
 from grader.worker.tracing import Given, UntraceableError
+from grader.worker.warm_up import warm_up
 from grader.worker.witness import RefusedProgramError, Witness
 
 MAX_MESSAGE = 1000
@@ -134,6 +135,8 @@ def work(sock: socket.socket, launch: Launch, runtime: ProblemRuntime, *, namesp
         jax.config.update("jax_num_cpu_devices", job.devices)  # type: ignore[no-untyped-call]
     jax.config.update("jax_traceback_in_locations_limit", 0)  # type: ignore[no-untyped-call]
     isolation = confine(launch, namespaced=namespaced)
+    if launch.spare:
+        warm_up()
     send(sock, Frame("ready", {"isolation": isolation.encode()}))
 
     def say(step: int, steps: int, loss: float) -> None:
@@ -208,6 +211,12 @@ class WorkerState:
         subject = self.subjects[fields["variant"]]
         subject.received = unpacked(request.leaves)
         probe = functools.partial(self.runtime.probes[fields["probe"]], subject, case, **fields["options"])
+        if mode in ("eager", "until_nan"):
+            subject.eager = True
+            with jax.disable_jit(), jax.debug_nans(mode == "until_nan"):
+                reading: Reading = probe()
+            files = packed(reading.files) if reading.files else []
+            return Frame("reading", leaves=[*to_leaves(reading.arrays), *files])
         try:
             if mode == "run" or hasattr(probe.func, "eager"):
                 raise UntraceableError("")

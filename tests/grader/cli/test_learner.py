@@ -95,8 +95,8 @@ def test_an_earlier_problem_is_found_in_the_workspace(grade: Grade, tmp_path):
 
 
 COMMANDS = (
-    "start", "problem", "list", "next", "show", "hint", "solution", "reset", "certificate", "doctor", "new", "verify", "batch",
-    "pack", "export",
+    "start", "problem", "list", "next", "show", "hint", "solution", "reset", "certificate", "doctor", "watch", "try", "repl",
+    "new", "verify", "batch", "pack", "export",
 )  # fmt: skip
 
 

@@ -1,25 +1,93 @@
-"""Pages: their sections, and their hints apart from the rest."""
+"""Pages: their sections, their hints apart from the rest, and their drawings for a terminal and for a browser."""
+
+import re
+import runpy
+from dataclasses import replace
+from pathlib import Path
+from xml.etree import ElementTree
 
 import pytest
 
 from grader.course import catalog, page
+from grader.problem import Problem
+from tests.conftest import ROOT
 
 pytestmark = pytest.mark.fast
 
+SVG = "{http://www.w3.org/2000/svg}"
+ANCHORS = {"start": 0.0, "middle": 0.5, "end": 1.0}
+
 
 @pytest.fixture(params=catalog.names())
-def problem(request):
+def problem(request: pytest.FixtureRequest) -> Problem:
     return catalog.load(request.param)
 
 
-def test_every_page_has_the_sections_in_order(problem):
+def test_every_page_has_the_sections_in_order(problem: Problem):
     assert list(page.sections(problem)) == list(page.SECTIONS)
     assert all(page.sections(problem).values())
 
 
-def test_hints_are_apart(problem):
+def test_hints_are_apart(problem: Problem):
     text, hints = page.without_hints(problem), page.hints(problem)
     assert len(hints) >= 3
     assert "## Hints" not in text
     assert not any(hint in text for hint in hints)
     assert catalog.page_text(problem).startswith(text.rstrip())
+
+
+def test_text_drawings_fit_into_a_terminal(problem: Problem):
+    assert page.sections(problem)["The architecture"].startswith("```text\n")
+    blocks = re.findall(r"^```text\n(.*?)^```$", catalog.page_text(problem), re.MULTILINE | re.DOTALL)
+    assert [line for block in blocks for line in block.splitlines() if len(line) > 72] == []
+
+
+def test_a_browser_gets_the_drawing_in_place_of_the_first_text_drawing(problem: Problem):
+    text, shown = page.without_hints(problem), page.for_browser(problem)
+    before, figure, after = re.split(r"(<figure class=\"drawing\".*?</figure>)", shown, flags=re.DOTALL)
+    assert text.startswith(before)
+    assert text.endswith(after)
+    assert "```text" not in before, "a text drawing before it would have been replaced"
+    assert "\n\n" not in figure, "a blank line ends a block of HTML in Markdown"
+    assert "style=" not in figure, "a strict content security policy forbids it"
+
+
+def test_a_problem_without_a_drawing_keeps_its_text(tmp_path: Path):
+    text = page.without_hints(problem := catalog.find("01"))
+    (tmp_path / "page.md").write_text(catalog.page_text(problem))
+    assert page.for_browser(replace(problem, folder=tmp_path)) == text
+
+
+def width(text: ElementTree.Element) -> float:
+    """The width of a text with a font like DejaVu Sans, which is wider than others."""
+    size = float(text.get("font-size", 14))
+    share = 0.61 if "mono" in text.get("font-family", "").lower() else 0.54
+    return len(text.text or "") * size * share
+
+
+def test_drawings_are_named_and_inside_their_picture(problem: Problem):
+    root = ElementTree.fromstring((problem.folder / "drawing.svg").read_text(encoding="utf-8"))
+    left, top, right, bottom = map(float, root.attrib["viewBox"].split())
+    assert right <= 720
+    label = problem.name.split("_")[0]
+    assert root.get("aria-labelledby") == f"{label}-title {label}-about"
+    for tag, ending in (("title", "title"), ("desc", "about")):
+        element = root.find(SVG + tag)
+        assert element is not None
+        assert element.text
+        assert element.get("id") == f"{label}-{ending}"
+    outside = []
+    for text in root.iter(SVG + "text"):
+        x, y = float(text.attrib["x"]), float(text.attrib["y"])
+        start = x - width(text) * ANCHORS[text.get("text-anchor", "middle")]
+        if start < left - 2 or start + width(text) > right + 2 or not top + 8 <= y <= bottom - 2:
+            outside.append(text.text)
+    assert outside == []
+
+
+def test_drawings_are_made_from_their_sources(problem: Problem):
+    render = runpy.run_path(str(ROOT / "docs" / "draw.py"))["render"]
+    source = (ROOT / "docs" / "drawings" / f"{problem.name}.txt").read_text(encoding="utf-8")
+    assert render(problem.name, source) == (problem.folder / "drawing.svg").read_text(encoding="utf-8"), (
+        "run `python docs/draw.py`"
+    )

@@ -46,6 +46,15 @@ def test_a_correct_file_passes_in_it(bundle: Path, grade: Grade, tmp_path: Path)
     assert run.code == 0, run.out + run.err
 
 
+def test_its_pages_make_a_book(bundle: Path, grade: Grade, tmp_path: Path):
+    run = grade("book", "--no-browser", "--out", str(tmp_path / "book"), root=bundle)
+    assert run.code == 0, run.out + run.err
+    assert {path.name for path in (tmp_path / "book").glob("p*.html")} == {
+        "p03_causal_mha.html",
+        "p07_next_token_loss.html",
+    }
+
+
 def test_the_first_wrong_number_is_reported_in_it(bundle: Path, grade: Grade, tmp_path: Path):
     good = (SOLUTIONS / "p07_next_token_loss.py").read_text()
     (tmp_path / "mine.py").write_text(good.replace("token_ids[1:]", "token_ids[:-1]"))

@@ -20,7 +20,7 @@ def test_the_keys_are_stable(grade: Grade, wrong):
     report = grade("problem", "07", wrong, "--json").json
     assert list(report) == [
         "schema", "problem", "verdict", "score", "points", "checks", "misconception", "part", "earlier",
-        "notes", "counterexample", "stdout", "isolation", "seconds", "executed", "remarks",
+        "notes", "counterexample", "stdout", "isolation", "seconds", "executed", "remarks", "eager_stdout",
     ]  # fmt: skip
     assert (report["schema"], report["problem"], report["verdict"]) == (1, "p07_next_token_loss", "FAIL")
     assert (report["score"], report["points"]) == (1, 6)

@@ -6,9 +6,11 @@ from pathlib import Path
 import pytest
 
 from grader.isolation.level import Isolation, Level
+from grader.judge.counterexample import Counterexample
 from grader.judge.verdict import Verdict
+from grader.problem import Case
 from grader.report import formats
-from grader.report.json import PublicReport
+from grader.report.json import PublicReport, dumps
 from grader.report.redacted import redacted
 from tests.conftest import NO_SHIFT, ROOT, Grade, misconception_name
 from tests.grader.report.reports import report_of
@@ -42,6 +44,8 @@ def test_only_verdicts_kinds_and_the_misconception_are_left():
         Verdict.ERROR,
         Verdict.PASS,
         stdout="LEAK",
+        eager_stdout="LEAK",
+        counterexample=Counterexample(Case({"LEAK": 1})),
         fault="LEAK",
         remarks=["LEAK"],
         isolation=Isolation(Level.STRICT),
@@ -50,6 +54,7 @@ def test_only_verdicts_kinds_and_the_misconception_are_left():
     assert [check.message for check in public.checks] == [
         "a number differs from the reference's", "it raised an exception or exited", "",
     ]  # fmt: skip
+    assert "LEAK" not in dumps(public), "a public report has no place for arrays"
     assert (public.counterexample, public.stdout, public.part, public.remarks) == (None, "", "", ())
 
 

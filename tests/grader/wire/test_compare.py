@@ -54,6 +54,11 @@ def test_a_non_finite_value_matches_only_itself(bad):
             assert mismatch([1.0, other], [1.0, bad]).index == (1,)
 
 
+def test_an_expected_value_that_is_zero_up_to_rounding_reads_as_zero():
+    assert mismatch([-2.36e-08, 1.0], [0.5, 1.0]).expected == "0"
+    assert mismatch([-2.36e-08, 1.0], [0.5, 1.0], EXACT).expected == "-2.36e-08"
+
+
 def test_leaves_are_compared_before_values():
     expected = [leaf("a", 1), leaf("pos_embed", [1, 2])]
     assert compare(expected, [leaf("a", 2)], FLOAT32).kind == "missing"
@@ -70,6 +75,7 @@ def test_a_missing_leaf_is_paired_with_the_nearest_name_of_its_shape():
     assert hint([table], [leaf("pos_embedding", [3, 4, 5])]) == ""
     assert hint([table], [leaf("pos_embedding.0", 3)]) == ""
     assert hint([table], [leaf("pos_embed.0", 3)]) == "; got a list, tuple or dictionary instead of one array"
+    assert hint([leaf("pos_embed", [1, 2]), leaf("ln.scale", [1])], [leaf("wpe", [3, 4])]) == "; you have `wpe` instead"
     # `out.bias` is what became of `out_proj.bias`.
     assert hint([leaf("k_proj.bias", [1]), leaf("out_proj.bias", [1])], [leaf("out.bias", [1])]) == ""
     assert hint([table], [leaf("pos_embed" + "x" * n, [1, 2]) for n in range(1, 5000)])

@@ -1,0 +1,39 @@
+"""The command that opens the course as a book."""
+
+from pathlib import Path
+
+import click
+
+from commandline.errors import UsageError
+
+
+@click.command()
+@click.option("--no-browser", is_flag=True, help="Print the path of its first page, and open nothing.")
+@click.option("--out", "folder", metavar="DIR", type=click.Path(path_type=Path), help="Write the book to DIR instead.")
+def book(no_browser: bool, folder: Path | None) -> None:
+    """Open the course as a book in your browser.
+
+    All pages are there, with their drawings and formulas, and with hints that unfold. It needs no network. The first time, and
+    after an update of the pages, the book takes some seconds to build.
+    """
+    from grader.course import book as book_
+
+    if not book_.is_available():
+        raise UsageError("This copy of the course has no book; `grade show NN` prints a page.")
+    if folder is not None and folder.exists() and not (folder / "index.html").is_file():
+        raise UsageError(f"{folder} already exists and is not a book; choose a new folder.")
+    target = folder or book_.cached()
+    if folder is not None or not (target / "index.html").is_file():
+        click.echo("Building the book...", err=True)
+        book_.build(target)
+    if folder is None:
+        book_.forget_others(target)
+    start = (target / "index.html").resolve()
+    click.echo(str(start))
+    if not no_browser:
+        import webbrowser
+
+        webbrowser.open(start.as_uri())
+
+
+COMMANDS = (book,)

@@ -1,0 +1,36 @@
+"""Grades one file for a command, with a sign of life on the terminal."""
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from commandline.progress import working
+
+
+def graded(problem: Any, file: Path, seed: int, timeout: float | None = None, *, secret: bool = False) -> Any:
+    """The report on a file. Raises UsageError if there is no such file, CourseError if the problem cannot be graded."""
+    from grader.judge import recorded, submission
+
+    recorded.check_gradable(problem)
+    try:
+        source = submission.read(problem, file)
+    except submission.UnreadableSubmissionError as error:
+        from grader.judge import judge
+        from grader.judge.verdict import Verdict
+
+        return judge.refused(problem, file.name, Verdict.ERROR, str(error))
+    from grader.isolation import scratch
+    from grader.isolation.sandbox import ForkServer
+    from grader.resident.server import borrowed
+
+    fork_server = borrowed() or ForkServer()  # started before the judge's own imports, because its imports take longest
+    try:
+        with working(f"grading problem {problem.label}", lines=problem.long_runs and not secret) as say:
+            from grader.judge import judge
+
+            options = judge.GradeOptions(seed=seed, timeout=timeout, show=not secret)
+            # With secret cases, nothing that comes from the file's process is shown before the report is redacted.
+            return judge.grade(problem, source, fork_server, options if secret else replace(options, say=say))
+    finally:
+        fork_server.close()
+        scratch.leave()

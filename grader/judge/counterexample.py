@@ -1,0 +1,129 @@
+"""The arrays of the first failure: what was expected beside what came back, for the reports that show them."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Literal
+
+import numpy as np
+
+from grader.problem import PROGRAM, Case, Check, Tolerance
+from grader.wire.compare import Index, Leaf, Mismatch, Values, errors, mismatches, select, values
+
+MOST_LEAVES = 200
+MOST_VALUES = 1 << 14  # of one leaf; a larger one is cut to a window around its first wrong value
+WIDEST = 32  # values along each axis of such a window
+_SAME = Tolerance(rtol=1e-4, atol=1e-4)  # as `diagnose` compares a misconception with a submission
+_NOTHING = Leaf("", "", np.zeros(()))
+
+
+@dataclass(frozen=True, eq=False)
+class ComparedLeaf:
+    """One leaf of a check: the expected array, the submission's, and that of the named misconception.
+
+    A side is None where the leaf does not exist. `mismatch` is None if the leaf is right. `wrong` marks the values outside of
+    the tolerance; it is None if the two arrays cannot be compared value by value. `start` is the index of the first value that
+    is kept, and `shape` that of the whole leaf.
+    """
+
+    path: str
+    expected: Leaf | None
+    got: Leaf | None
+    idea: Leaf | None
+    mismatch: Mismatch | None
+    wrong: Values | None
+    start: Index
+    shape: tuple[int, ...]
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether no value was left out."""
+        return self.wrong is None or self.wrong.shape == self.shape
+
+    @property
+    def first_wrong(self) -> Index | None:
+        """The index, in the arrays kept here, of the first wrong value."""
+        if self.wrong is None or not self.wrong.any():
+            return None
+        return tuple(int(i) for i in np.argwhere(self.wrong)[0])
+
+    @property
+    def idea_agrees(self) -> int:
+        """How many of the submission's values are the misconception's, up to rounding."""
+        if self.got is None or self.idea is None or self.idea.shape != self.got.shape:
+            return 0
+        return int(np.count_nonzero(errors(self.idea, self.got, _SAME) <= 1))
+
+    def index(self, at: Index) -> Index:
+        """The index in the whole leaf of the value at `at`."""
+        return tuple(start + i for start, i in zip(self.start, at, strict=True))
+
+    def window(self, widths: Sequence[int]) -> "ComparedLeaf":
+        """This leaf cut to at most so many values along each axis, around the first wrong one."""
+        if self.wrong is None:
+            return self
+        center = self.first_wrong or (0,) * self.wrong.ndim
+        parts = []
+        for size, width, middle in zip(self.wrong.shape, widths, center, strict=True):
+            begin = max(0, min(middle - width // 2, size - width))
+            parts.append(slice(begin, begin + width))
+
+        def cut(leaf: Leaf | None) -> Leaf | None:
+            return leaf and replace(leaf, values=leaf.values[tuple(parts)])
+
+        start = tuple(at + part.start for at, part in zip(self.start, parts, strict=True))
+        idea = self.idea if self.idea is not None and self.idea.shape == self.wrong.shape else None
+        return replace(
+            self, expected=cut(self.expected), got=cut(self.got), idea=cut(idea), wrong=self.wrong[tuple(parts)], start=start
+        )  # fmt: skip
+
+
+PartState = Literal["right", "faulty", "wrong", "wrong input", "never called", "not recorded"]
+
+
+@dataclass(frozen=True)
+class Part:
+    """A submodule of the graded module. The first faulty one is `faulty`; `wrong` is one that contains it or comes later."""
+
+    path: str
+    state: PartState
+
+
+@dataclass(frozen=True, eq=False)
+class Counterexample:
+    """The first failure in numbers.
+
+    `leaves` are those of the check, in its order. `left_out` is the number of further ones. `tree` are the submodules of the
+    graded module, if the first faulty one was looked for.
+    """
+
+    case: Case
+    leaves: Sequence[ComparedLeaf] = ()
+    tolerance: Tolerance | None = None
+    tree: Sequence[Part] = ()
+    left_out: int = 0
+
+
+def compared(
+    check: Check, mismatch: Mismatch | None, sides: Sequence[Sequence[Leaf]], tolerance: Tolerance
+) -> list[ComparedLeaf]:
+    """The leaves of a check. `sides` are those of the reference, the submission and the misconception."""
+    selected = [_selected(check, mismatch, side) for side in sides]
+    expected, got, idea = ({leaf.path: leaf for leaf in leaves} for leaves in selected)
+    differences = {item.path: item for item in mismatches(selected[0], selected[1], tolerance, check.compare)}
+    leaves = []
+    for path in {**expected, **got}:
+        want, have, difference = expected.get(path), got.get(path), differences.get(path)
+        shape, wrong = (want or have or _NOTHING).shape, None
+        if want is not None and have is not None and (difference is None or difference.kind == "value"):
+            wrong = np.asarray(errors(want, have, tolerance, check.compare) > 1)
+        leaf = ComparedLeaf(path, want, have, idea.get(path), difference, wrong, (0,) * len(shape), shape)
+        leaves.append(leaf.window([WIDEST] * len(shape)) if np.prod(shape) > MOST_VALUES else leaf)
+    return leaves
+
+
+def _selected(check: Check, mismatch: Mismatch | None, leaves: Sequence[Leaf]) -> list[Leaf]:
+    """The leaves that the check compared. Measures are compared only where the values are right."""
+    selected = select(leaves, check.leaves)
+    if check.measures and mismatch and PROGRAM + mismatch.path not in {leaf.path for leaf in selected}:
+        return values(leaves)
+    return [replace(leaf, path=leaf.path.removeprefix(PROGRAM)) for leaf in selected]

@@ -1,0 +1,158 @@
+"""A failing case as a Python script that a learner can run, debug and change."""
+
+import hashlib
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from grader.judge.counterexample import Counterexample
+from grader.judge.verdict import Report
+from grader.problem import Case, Check, Entry, Problem
+from grader.wire.compare import Values
+
+MOST_LITERAL = 200  # numbers of an array; a larger one is saved beside the script
+_MARK = "# Unchanged: "
+
+
+@dataclass(frozen=True)
+class Tried:
+    """The case to try, the check that it belongs to, and what the reference returns. `failed` says that it is a failing case."""
+
+    problem: Problem
+    check: Check
+    case: Case
+    expected: Mapping[str, Values]
+    failed: bool
+
+    @classmethod
+    def of(cls, report: Report, first_case: Case) -> "Tried":
+        """The failing case of a report, or else `first_case`, of the problem's first check."""
+        shown, failed = report.counterexample, report.first_failure
+        if shown is None or failed is None:
+            return cls(report.problem, report.problem.checks[0], first_case, {}, failed=False)
+        return cls(report.problem, failed.check, shown.case, _expected(shown), failed=True)
+
+    def arrays(self) -> dict[str, Any]:
+        """The case and the expected arrays, as `grader.tryout.saved` reads them."""
+        case = {f"case.{key}": np.asarray(value) for key, value in self.case.values.items()}
+        return case | {f"expected.{path}": array for path, array in self.expected.items()}
+
+
+def _expected(shown: Counterexample) -> dict[str, Values]:
+    leaves = [leaf for leaf in shown.leaves if leaf.expected is not None]
+    return {leaf.path: leaf.expected.values for leaf in leaves if leaf.expected and leaf.expected.shape == leaf.shape}
+
+
+@dataclass
+class Script:
+    """The script for a case. `data` are the arrays that are too large to stand in it, for a file named `data_file`."""
+
+    tried: Tried
+    module: str
+    data_file: str
+    data: dict[str, Values] = field(default_factory=dict)
+
+    def text(self) -> str:
+        """The script. A comment at its end tells whether somebody has edited it."""
+        body = "\n".join(self._lines()) + "\n"
+        return f"{body}\n{_MARK}{_digest(body)}\n"
+
+    def _lines(self) -> list[str]:
+        tried, problem = self.tried, self.tried.problem
+        entry = self._entry()
+        values = [(name, self._literal(f"case.{name}", value)) for name, value in tried.case.values.items()]
+        case = [f"{name} = {value}" for name, value in values]
+        if entry is None:
+            case = ["case = {", *(f"    {name!r}: {value}," for name, value in values), "}"]
+        expected = [
+            f"    {path!r}: {self._literal(f'expected.{path}', array)}," for path, array in tried.expected.items()
+        ]
+        which = (
+            f"on which it fails the check {tried.check.name!r}"
+            if tried.failed
+            else f"of the check {tried.check.name!r}"
+        )
+        script = f"try_p{problem.label}.py"
+        return [
+            f'"""Runs {self.module}.py on the case {which}, outside of the grader.',
+            "",
+            f"    python {script}            prints what it returns" + " beside what is expected" * bool(expected),
+            f"    python -m pdb {script}     runs it in the debugger",
+            "",
+            f"Change it as you like: `grade try {problem.label}` keeps an edited copy.",
+            '"""',
+            "",
+            *["from pathlib import Path", ""] * bool(self.data),
+            "from grader import tryout",
+            "",
+            f"tryout.start(devices={problem.devices})  # before anything else uses JAX",
+            "",
+            "import jax.numpy as jnp",
+            *["import numpy as np"] * bool(self.data),
+            *["from flax import nnx"] * bool(entry and entry.is_module),
+            "",
+            f"from {self.module} import {entry.name}" if entry else f"import {self.module} as submission",
+            "",
+            *[f"data = np.load(Path(__file__).with_name({self.data_file!r}))", ""] * bool(self.data),
+            *case,
+            *["expected = {", *expected, "}"] * bool(expected),
+            "",
+            f"check = tryout.check({problem.label!r}, {tried.check.name!r})",
+            *self._call(entry),
+            f"check.show({'expected' if expected else '{}'}, got)",
+        ]  # fmt: skip
+
+    def _entry(self) -> Entry | None:
+        """The entry to call. None if the check does more than compare what one call returns: then its own probe is run."""
+        check, problem = self.tried.check, self.tried.problem
+        name = check.options.get("entry", "")
+        if check.probe != "values" or check.leaves != "output" or "fill" in check.options or not name:
+            return None
+        entry = problem.entry(name)
+        return None if entry.made_by else entry
+
+    def _call(self, entry: Entry | None) -> list[str]:
+        seed = self.tried.case.seed
+        if entry is None:
+            return [f"got = check.run(submission, case, seed={seed})"]
+        arguments = ", ".join(entry.arguments)
+        if not entry.is_module:
+            return [f"got = tryout.output({entry.name}({arguments}))"]
+        hyper = ", ".join([*(entry.construct or ()), f"rngs=nnx.Rngs({seed})"])
+        return [
+            f"module = {entry.name}({hyper})",
+            f"tryout.fill(module, seed={seed})  # by name, with the values that it is graded with",
+            f"got = tryout.output(module({arguments}))",
+        ]
+
+    def _literal(self, key: str, value: Any) -> str:
+        """The value as Python. A large array, or one with values that Python has no literal for, is read from the data file."""
+        if not isinstance(value, np.ndarray | np.generic):
+            return repr(value) if not isinstance(value, float) or np.isfinite(value) else f"float({str(value)!r})"
+        if value.size > MOST_LITERAL or (value.dtype.kind in "fc" and not np.isfinite(value).all()) or not value.size:
+            self.data[key] = np.asarray(value)
+            return f"jnp.asarray(data[{key!r}])"
+        text = np.array2string(
+            np.asarray(value),
+            separator=", ",
+            threshold=MOST_LITERAL + 1,
+            max_line_width=100,
+            formatter={"float_kind": str},  # the shortest text that gives the same number
+        )
+        if "\n" in text:
+            text = "\n    " + text.replace("\n", "\n    ") + ",\n    "
+        else:
+            text += ", "
+        return f"jnp.array({text}dtype={str(value.dtype)!r})"
+
+
+def is_unchanged(text: str) -> bool:
+    """Whether a script is as `Script.text` wrote it."""
+    body, mark, digest = text.rpartition(f"\n{_MARK}")
+    return bool(mark) and digest.strip() == _digest(body)
+
+
+def _digest(body: str) -> str:
+    return hashlib.sha256(body.encode()).hexdigest()[:16]

@@ -1,0 +1,163 @@
+"""The resident judge: a fork server, spare workers and references that stay ready between two saves of a file."""
+
+import threading
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
+from typing import Self
+
+from grader.course import cases, catalog
+from grader.errors import ClosedError, CourseError
+from grader.isolation.sandbox import ForkServer
+from grader.judge import judge, recorded
+from grader.judge import submission as submission_
+from grader.judge.judge import CasesByGroup, GradeOptions
+from grader.judge.reference import Answers
+from grader.judge.submission import Submission
+from grader.judge.verdict import Report
+from grader.problem import Problem
+from grader.resident import version
+from grader.resident.server import Server
+from grader.resident.spares import Spares
+
+SPARES = 2  # a worker and a witness
+KEPT_PROBLEMS = 2  # problems whose reference worker keeps running
+KEPT_IMPORTS = 1000  # versions of imported modules
+KEPT_SEEDS = 4  # of a problem, whose cases are kept
+
+
+class NewCodeError(CourseError):
+    """The grader's own code, or a package that it uses, is no longer what this process has imported."""
+
+    def __init__(self) -> None:
+        super().__init__("The grader's code or its packages have changed. Start this program again.")
+
+
+@dataclass
+class _Kept:
+    """What stays in memory of one problem."""
+
+    problem: Problem
+    reference: Answers
+    cases: dict[int, CasesByGroup] = field(default_factory=dict)
+
+    def drawn(self, seed: int) -> CasesByGroup:
+        """The cases of a seed: the same objects for every submission, so that the reference is asked once about each."""
+        if seed not in self.cases:
+            while len(self.cases) >= KEPT_SEEDS:
+                del self.cases[next(iter(self.cases))]
+            self.cases[seed] = cases.draw_all(self.problem, seed)
+        return self.cases[seed]
+
+    def forget(self) -> None:
+        """Drops the reference outputs of all other cases."""
+        self.reference.forget(case for drawn in self.cases.values() for group in drawn.values() for case in group)
+
+
+class Resident:
+    """Grades one submission at a time, from any thread; a later request waits. Use it as a context manager, or `close` it.
+
+    Edits of a problem or a solution restart what is running. While it lives, other processes of the same user that run the same
+    course can use its fork server.
+    """
+
+    def __init__(self) -> None:
+        self._code, self._problems = version.of_code(), version.of_problems()
+        self._fork_server = ForkServer()
+        self._spares = Spares(self._fork_server)
+        self._kept: dict[str, _Kept] = {}
+        self._passed: set[str] = set()  # the versions of imported modules that pass
+        self._closed = False
+        self._grading, self._changing = threading.Lock(), threading.RLock()
+        self._background = ThreadPoolExecutor(1, thread_name_prefix="resident")
+        self._server = Server(self._share)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self.close()
+
+    def prepare(self, problem: Problem) -> None:
+        """Starts in the background what grading this problem will need."""
+        with suppress(RuntimeError):  # it is being closed
+            self._background.submit(self._prepare, problem.name)
+
+    def grade(self, problem: Problem, submission: Submission, options: GradeOptions | None = None) -> Report:
+        """Grades a submission as `judge.grade` does, with the problem as it is on disk now.
+
+        Raises CourseError if the problem is unsound, NewCodeError if this program must be started again, and
+        ClosedError if `close` was called meanwhile.
+        """
+        options = options or GradeOptions()
+        with self._grading:
+            if self._closed:
+                raise ClosedError
+            self.refresh()
+            kept = self._keep(problem.name)
+            if len(self._passed) > KEPT_IMPORTS:
+                self._passed.clear()
+            options = replace(options, reference=kept.reference, cases=kept.drawn(options.seed), passed=self._passed)
+            try:
+                report = judge.grade(kept.problem, submission, self._spares, options)
+            finally:
+                if self._closed:  # whatever came of it
+                    raise ClosedError
+                kept.forget()
+                self.prepare(kept.problem)
+            return report
+
+    def refresh(self) -> None:
+        """Restarts everything if a problem or a solution has changed. Raises NewCodeError if code has."""
+        if version.of_code() != self._code:
+            raise NewCodeError
+        with self._changing:
+            if (now := version.of_problems()) == self._problems:
+                return
+            self._problems = now
+            self._stop()
+            catalog.load.cache_clear()
+            self._fork_server = ForkServer()
+            self._spares = Spares(self._fork_server)
+
+    def close(self) -> None:
+        """Ends every process, and a grading that is running."""
+        self._closed = True
+        self._server.close()
+        self._background.shutdown(cancel_futures=True)
+        with self._changing:
+            self._stop()  # now the grading fails
+        with self._grading:
+            pass
+
+    def _stop(self) -> None:
+        self._spares.close()
+        self._fork_server.close()
+        for kept in self._kept.values():
+            kept.reference.close()
+        self._kept.clear()
+        self._passed.clear()
+
+    def _keep(self, name: str) -> _Kept:
+        """What is kept of a problem, which is now the most recent one."""
+        with self._changing:
+            problem = catalog.load(name)
+            kept = self._kept.pop(name, None) or _Kept(problem, recorded.reference(problem))
+            self._kept[name] = kept
+            while len(self._kept) > KEPT_PROBLEMS:
+                self._kept.pop(next(iter(self._kept))).reference.close()
+            return kept
+
+    def _prepare(self, name: str) -> None:
+        with suppress(CourseError), self._changing:  # the grading itself reports it
+            kept = self._keep(name)
+            self._spares.fill(submission_.job(kept.problem), SPARES)
+            kept.drawn(0)
+            kept.reference.start()
+
+    def _share(self, send: Callable[[ForkServer], None]) -> None:
+        """Calls `send` with the fork server, unless it would run old code."""
+        with self._changing:
+            if (version.of_code(), version.of_problems()) == (self._code, self._problems):
+                send(self._fork_server)

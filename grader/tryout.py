@@ -1,0 +1,116 @@
+"""What the scripts of `grade try` and the sessions of `grade repl` use: a check's own probe, run in the learner's process.
+
+Unlike the grader, it runs the code unconfined, without jit, and where a debugger can step through it.
+"""
+
+import contextlib
+import os
+import tempfile
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import click
+import numpy as np
+
+from grader.course import catalog
+from grader.judge.counterexample import Counterexample, compared
+from grader.judge.session import Mode, in_stages, measured, outcome_of
+from grader.problem import PROGRAM, Case, Problem
+from grader.problem import Check as ProblemCheck
+from grader.report import full
+from grader.wire.compare import Leaf
+
+CASE, EXPECTED = "case.", "expected."
+
+
+def start(devices: int) -> None:
+    """Sets up so many CPU devices. Call it before any other code uses JAX."""
+    os.environ.setdefault("JAX_PLATFORMS", "cpu")  # as in the grader
+    import jax
+
+    if devices > 1:
+        jax.config.update("jax_num_cpu_devices", devices)  # type: ignore[no-untyped-call]
+
+
+def fill(module: Any, seed: int) -> None:
+    """Gives a module's parameters the values with which it is graded. They depend on the names of the parameters."""
+    from grader.worker.pytrees import fill_module
+
+    fill_module(module, seed)
+
+
+def output(returned: Any) -> dict[str, Any]:
+    """The arrays that an entry returned, by the names that reports use."""
+    from grader.worker.pytrees import named
+
+    return named(returned, "output")
+
+
+@dataclass(frozen=True)
+class Check:
+    """A check of a problem, by name."""
+
+    problem: Problem
+    check: ProblemCheck
+
+    def run(self, submission: ModuleType, case: Mapping[str, Any], seed: int) -> dict[str, Any]:
+        """What the check's probe returns for a submission, by name. Raises whatever the submission raises, with its traceback."""
+        from grader.worker.main import Sources, WorkerState, prepare
+        from grader.worker.subject import Subject
+
+        state = WorkerState(prepare(self.problem.name), Sources(), lambda step, steps, loss: None)
+        state.subjects[""] = Subject(self.problem, vars(submission))
+        measures = measured(self.problem, self.check)
+        values = {key: np.asarray(value) if hasattr(value, "dtype") else value for key, value in case.items()}
+        mode: Mode = "both" if measures or self.check.traced else "eager"
+        # Probes make folders in the current one, which is a worker's own.
+        with tempfile.TemporaryDirectory(prefix="grade-") as scratch, contextlib.chdir(scratch):
+            outcome = in_stages(
+                self.check,
+                Case(values, seed=seed),
+                mode,
+                measures,
+                lambda stage, frame: outcome_of(state.answer(frame)),
+            )
+        return {leaf.path: leaf.values for leaf in outcome.leaves}
+
+    def show(self, expected: Mapping[str, Any], got: Mapping[str, Any]) -> None:
+        """Prints what came back beside what was expected, leaf by leaf."""
+        check = self.check
+        if check.measures:  # a report names a measure without its prefix, or shows the values instead
+            got = {path.removeprefix(PROGRAM): x for path, x in got.items()}
+            got = {path: x for path, x in got.items() if path in expected} or got
+            check = replace(check, leaves="")
+        sides = [
+            [Leaf(path, str(np.asarray(x).dtype), np.asarray(x)) for path, x in side.items()]
+            for side in (expected, got)
+        ]
+        leaves = compared(check, None, [*sides, []], check.tolerance)
+        for leaf in leaves:
+            if not expected:
+                click.echo(f"{leaf.path}: {leaf.got}\n{np.asarray(got[leaf.path])}")
+            elif leaf.mismatch:
+                click.echo(leaf.mismatch.sentence())
+            else:
+                click.echo(f"`{leaf.path}` is right")
+        if expected and any(leaf.mismatch for leaf in leaves):
+            click.echo(full.arrays(Counterexample(Case({}), leaves)))
+
+
+def check(number: str, name: str) -> Check:
+    """The check of that name of a problem."""
+    problem = catalog.find(number)
+    return Check(problem, next(item for item in problem.checks if item.name == name))
+
+
+def saved(path: str | Path) -> tuple[dict[str, Any], dict[str, Any]]:
+    """The case and the expected arrays in a file of `grade try`."""
+    with np.load(path) as data:
+        values = {key: data[key] if data[key].ndim else data[key].item() for key in data.files}
+    return tuple(  # type: ignore[return-value]
+        {key.removeprefix(prefix): value for key, value in values.items() if key.startswith(prefix)}
+        for prefix in (CASE, EXPECTED)
+    )

@@ -1,0 +1,193 @@
+"""A session of watch mode: one problem at a time, graded at every save, without a word on how it is shown."""
+
+import contextlib
+import shlex
+import threading
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import watchfiles
+
+from commandline.errors import CommandError, UsageError
+from grader.course import catalog, page
+from grader.course.workspace import Progress, Workspace
+from grader.errors import ClosedError
+from grader.judge import judge, recorded
+from grader.judge import submission as submission_
+from grader.judge.judge import GradeOptions
+from grader.judge.verdict import CheckResult, Report, Verdict
+from grader.problem import Problem
+from grader.resident.resident import NewCodeError, Resident
+
+DEBOUNCE, QUIET = 200, 50  # milliseconds: the longest wait for further changes, and the silence that ends it earlier
+POLL = 300  # milliseconds between two looks at the folder, where the system reports no changes
+
+
+@dataclass(frozen=True)
+class State:
+    """What there is to show. `report` is the last verdict, which stays while the next one is computed: `checks` so far.
+
+    `error` is a sentence on why there is no verdict, `note` the progress of a long run. `outdated` says that the program must be
+    started again.
+    """
+
+    problem: Problem
+    grading: bool = False
+    checks: tuple[CheckResult, ...] = ()
+    report: Report | None = None
+    error: str = ""
+    note: str = ""
+    outdated: bool = False
+
+
+class WatchSession:
+    """Grades the workspace's file of a problem whenever it, or a course module that it imports, is saved.
+
+    Calls `changed` from other threads when the state has changed. `poll` looks for changes instead of being told.
+    """
+
+    def __init__(
+        self, space: Workspace, problem: Problem, resident: Resident, changed: Callable[[], None], *, poll: bool = False
+    ) -> None:
+        self.space, self.state = space, State(problem)
+        self._resident, self._changed, self._poll = resident, changed, poll
+        self._names = {str(problem.name)}
+        self._closed, self._wanted, self._changing = threading.Event(), threading.Event(), threading.Lock()
+
+    def start(self) -> None:
+        """Starts to watch, and grades the file. Raises UsageError if the file cannot be created."""
+        self.open(self.state.problem)
+        for target in (self._watch, self._grade_when_wanted):
+            threading.Thread(target=target, daemon=True).start()
+
+    def close(self) -> None:
+        """Ends the session. A grading that is running has no result."""
+        self._closed.set()
+        self._wanted.set()
+
+    def open(self, problem: Problem) -> None:
+        """Changes to a problem, and grades its file, which is created from the stub if it is missing. Raises UsageError."""
+        self.space.add(problem)
+        with self._changing:
+            self._names, self.state = {str(problem.name)}, State(problem)
+        self.grade()
+        self._changed()
+
+    def grade(self) -> None:
+        """Grades the file soon, or again after the grading that is running."""
+        self._wanted.set()
+
+    @property
+    def file(self) -> Path:
+        return self.space.file(self.state.problem)
+
+    @property
+    def passed(self) -> bool:
+        """Whether the problem has been passed, now or before."""
+        return self.space.standing(self.state.problem).passed
+
+    def next_problem(self) -> Problem:
+        """The problem to go on with: the first one after this that is not passed, else the first one. Raises UsageError."""
+        this = self.state.problem.number
+        others = [problem for problem in catalog.problems() if problem.number != this]
+        in_turn = [each for each in others if each.number > this] + [each for each in others if each.number < this]
+        found = next((problem for problem in in_turn if not self.space.standing(problem).passed), None)
+        if found is None:
+            raise UsageError("You have passed every other problem of the course.")
+        return found
+
+    def hints(self, *, more: bool) -> tuple[list[str], int]:
+        """The hints that the learner has seen, one more of them if asked for, and how many there are."""
+        problem = self.state.problem
+        hints = page.hints(problem)
+        before = self.space.progress().get(problem.name, Progress()).hints
+        seen = min(before + more, len(hints))
+        if seen > before:
+            self.space.remember(problem, hints=seen)
+        return hints[:seen], len(hints)
+
+    def editing(self, editor: str) -> list[str]:
+        """The command that opens the file in an editor. Raises UsageError."""
+        try:
+            command = shlex.split(editor)
+        except ValueError as error:
+            raise UsageError(f"{editor} is not a valid command: {error}.") from None
+        if not command:
+            raise UsageError("Set EDITOR, or start with `grade watch --edit-cmd COMMAND`.")
+        return [*command, str(self.file)]
+
+    def solution(self) -> str:
+        """The reference. Whoever has not passed has now given up. Raises UsageError if this copy of the course has none."""
+        text = catalog.solution_path(self.state.problem).read_text(encoding="utf-8")
+        if not self.passed:
+            self.space.remember(self.state.problem, given_up=True)
+        return text
+
+    def _watch(self) -> None:
+        """Waits for saves. Where the system cannot report them, looks at the folder again and again."""
+        try:
+            self._watch_folder(poll=self._poll)
+        except (OSError, RuntimeError):
+            try:
+                self._watch_folder(poll=True)
+            except (OSError, RuntimeError) as error:
+                reason = f"{self.space.folder} cannot be watched ({error}). Press r to grade."
+                self._show(self.state.problem, lambda state: replace(state, error=reason))
+
+    def _watch_folder(self, *, poll: bool) -> None:
+        for _ in watchfiles.watch(
+            self.space.folder, watch_filter=lambda change, path: Path(path).stem in self._names and path.endswith(".py"),
+            debounce=DEBOUNCE, step=QUIET, stop_event=self._closed, rust_timeout=1000, yield_on_timeout=False,
+            force_polling=poll or None, poll_delay_ms=POLL, recursive=False, raise_interrupt=False,
+        ):  # fmt: skip
+            self.grade()
+
+    def _grade_when_wanted(self) -> None:
+        while self._wanted.wait() and not self._closed.is_set():
+            self._wanted.clear()
+            problem = self.state.problem
+            self._show(problem, lambda state: State(state.problem, grading=True, report=state.report))
+            try:
+                done = State(problem, report=self._report(problem))
+            except ClosedError:
+                return
+            except NewCodeError:
+                done = State(problem, outdated=True)
+            except CommandError as error:
+                done = State(problem, error=str(error))
+            except Exception as error:
+                done = State(problem, error=f"Internal error (not your fault): {type(error).__name__}: {error}")
+            self._show(problem, lambda state, done=done: done)  # type: ignore[misc]
+
+    def _report(self, problem: Problem) -> Report:
+        """The verdict on the problem's file as it is now, which is also remembered. Raises CommandError."""
+        recorded.check_gradable(problem)
+        file, digest = self.space.file(problem), self.space.digest(problem)
+
+        def note(text: str) -> None:
+            self._show(problem, lambda state: replace(state, note=text))
+
+        def add(result: CheckResult) -> None:
+            self._show(problem, lambda state: replace(state, checks=(*state.checks, result)))
+
+        try:
+            with contextlib.suppress(OSError):
+                if not file.stat().st_size:  # many editors empty a file before they write it
+                    self._closed.wait(DEBOUNCE / 1000)
+            source = submission_.read(problem, file)
+        except submission_.UnreadableSubmissionError as error:
+            report = judge.refused(problem, file.name, Verdict.ERROR, str(error))
+        else:
+            self._names = {str(problem.name), *source.sources}
+            report = self._resident.grade(problem, source, GradeOptions(say=note, on_check=add))
+        self.space.remember(problem, verdict=str(report.verdict), score=report.score, digest=digest)
+        return report
+
+    def _show(self, problem: Problem, new: Callable[[State], State]) -> None:
+        """Replaces the state, unless another problem has been opened meanwhile."""
+        with self._changing:
+            if self.state.problem is not problem:
+                return
+            self.state = new(self.state)
+        self._changed()

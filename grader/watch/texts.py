@@ -1,0 +1,96 @@
+"""What watch mode shows, as lines of text with ANSI styles: for the screen and for terminals that only print."""
+
+from collections.abc import Sequence
+
+import click
+
+from commandline import terminal
+from commandline.terminal import NARROWEST, WIDEST, wrap
+from grader.course import catalog, page
+from grader.course.workspace import Workspace
+from grader.judge.verdict import Verdict
+from grader.problem import Problem
+from grader.report import terminal as report_terminal
+from grader.watch.session import State
+
+KEYS = {"n": "next", "h": "hint", "p": "page", "l": "list", "e": "edit", "r": "run", "s": "solution", "q": "quit"}
+_BY_VERDICT = {Verdict.PASS: "green", Verdict.NOT_ATTEMPTED: "yellow"}
+
+
+def header(state: State, file: str, width: int) -> list[str]:
+    """The problem, what to write, and how the grading stands."""
+    problem = state.problem
+    title = wrap(f"Problem {problem.label}, {problem.title}", width)
+    entries = " and ".join(f"`{entry.name}`" for entry in problem.entries)
+    task = wrap(f"Write {entries} in {file}.", width)
+    return [*(bold(line) for line in title), *task, status(state)]
+
+
+def status(state: State) -> str:
+    """One line on how the grading stands."""
+    if state.grading:
+        count = f" {len(state.checks)} of {len(state.problem.checks)} checks" if state.checks else ""
+        return click.style(f"grading...{count}{f', {state.note}' if state.note else ''}", fg="cyan")
+    if state.error:
+        return click.style("no verdict", fg="red")
+    if report := state.report:
+        verdict = click.style(str(report.verdict), fg=_BY_VERDICT.get(report.verdict, "red"), bold=True)
+        cause = f". Likely cause: {report.misconception.name}" if report.misconception else ""
+        return f"{verdict}, {report.score} of {report.problem.points} points{cause}"
+    return "waiting"
+
+
+def verdict(state: State, width: int) -> list[str]:
+    """The last verdict; above it, while the next one is computed, its checks up to now."""
+    width = report_width(width)
+    if state.error:
+        return wrap(state.error, width)
+    former = report_terminal.render(state.report, width, advises=False).splitlines()[2:] if state.report else []
+    if not state.grading:
+        return former
+    lines = [line for result in state.checks for line in report_terminal.render_check(result, width).splitlines()]
+    lines += [f"  {'':7} {item.points:3}  {item.name}" for item in state.problem.checks[len(state.checks) :]]
+    return [*lines, *(["", *wrap("Before this save:", width), *former] if former else [])]
+
+
+def hints(shown: Sequence[str], count: int) -> list[str]:
+    """The hints that the learner has seen."""
+    text = "\n\n".join(f"**Hint {number} of {count}.** {hint}" for number, hint in enumerate(shown, 1))
+    left = count - len(shown)
+    more = f"Press h for the next of {left} more." if left else "There are no more hints. Press s for the solution."
+    return [*terminal.markdown(page.as_text(text)).splitlines(), "", more]
+
+
+def problems(space: Workspace, words: str, width: int) -> list[tuple[Problem, str]]:
+    """The problems whose number, title, part or state contain all of the words, each as a line."""
+    found = []
+    for problem in catalog.problems():
+        state, points, _ = space.standing(problem)
+        text = " ".join([problem.label, problem.title, problem.name, catalog.part_of(problem), state]).lower()
+        if all(word in text for word in words.lower().split()):
+            room = width - 22 - len(state)
+            title = problem.title if len(problem.title) <= room else f"{problem.title[: room - 1]}…"
+            found.append(
+                (problem, f"{problem.label}  {title:{max(room, 1)}}  {points:2} of {problem.points:2}  {state}")
+            )
+    return found
+
+
+def footer(width: int) -> str:
+    """The keys, in one line."""
+    gap = "  " if len("  ".join(f"{key} {word}" for key, word in KEYS.items())) <= width else " "
+    return gap.join(f"{bold(key)} {word}" for key, word in KEYS.items())
+
+
+def bold(text: str) -> str:
+    return click.style(text, bold=True)
+
+
+def report_width(width: int) -> int:
+    """The columns that a report takes on a screen of that width."""
+    return min(max(width, NARROWEST), WIDEST)
+
+
+def confirmation(problem: Problem) -> str:
+    """The question before a solution is shown to somebody who has not passed."""
+    return f"You have not passed problem {problem.label}. Press s again to give up and see the solution."

@@ -1,0 +1,122 @@
+"""`grade watch`, as a learner uses it: on a terminal, on one that cannot redraw, and in a pipe."""
+
+import os
+import re
+import signal
+import subprocess
+import sys
+
+import psutil
+import pytest
+
+from grader.course import catalog, page
+from tests.conftest import boot
+from tests.grader.watch.terminal import Terminal
+
+pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="pseudo-terminals are of Unix")
+NAME = "p04_layer_norm"
+PROBLEM = catalog.find("04")
+RIGHT = catalog.reference_sources(PROBLEM)[PROBLEM.name]
+IDEA = catalog.misconceptions(PROBLEM)[0]
+LEAVES_THE_SCREEN, COLORS = b"\x1b[?1049l", re.compile(rb"\x1b\[[0-9;]*3[0-7]m")
+
+
+@pytest.fixture(autouse=True)
+def runtime_folder(tmp_path, monkeypatch):
+    monkeypatch.setenv("XDG_RUNTIME_DIR", str(tmp_path))
+
+
+def test_a_session(tmp_path):
+    """Edit, verdict, hint, list, page, solution, edit, resize, quit. It stays on the problem that has been passed."""
+    folder = tmp_path / "ws"
+    file = folder / f"{NAME}.py"
+    with Terminal("--workspace", folder, "watch", "04", "--edit-cmd", "touch marked", columns=80) as terminal:
+        terminal.wait_for(f"Problem 04, {PROBLEM.title}", "NOT ATTEMPTED, 0 of", "q quit")
+        file.write_text(IDEA.variants(RIGHT)[IDEA.name])
+        terminal.wait_for("grading...")
+        terminal.wait_for("FAIL, ", f"Likely cause: {IDEA.name}")
+        terminal.type("h")
+        terminal.wait_for(f"Hint 1 of {len(page.hints(PROBLEM))}", "Press h for the next")
+        terminal.type("l")
+        terminal.wait_for("Search:", "> 04  ")
+        terminal.type("lora")
+        terminal.wait_until(lambda screen: "> 31" in screen and "  04  " not in screen)
+        terminal.type("\x1b")
+        terminal.wait_for("FAIL, ")
+        terminal.type("s")
+        terminal.wait_for("Press s again to give up")
+        terminal.type("p")
+        terminal.wait_for("Why this matters", "more lines: Page Down")
+        terminal.resize(60, 20)
+        screen = terminal.wait_until(
+            lambda screen: "─" * 60 in screen and "─" * 61 not in screen and "q quit" in screen
+        )
+        assert "n next h hint p page l list e edit r run s solution q quit" in screen
+        terminal.resize(200)
+        terminal.wait_for("─" * 200)
+        terminal.type("p")
+        file.write_text(RIGHT)
+        terminal.wait_for("PASS, ", f"Problem 04, {PROBLEM.title}")
+        terminal.type("s")
+        terminal.wait_for("def layer_norm(")
+        terminal.type("n")
+        terminal.wait_for("Problem 05", "NOT ATTEMPTED")
+        below = psutil.Process(terminal.process.pid).children(recursive=True)
+        terminal.type("q")
+        assert terminal.exit_code() == 0
+        assert terminal.raw.count(LEAVES_THE_SCREEN) == 1
+        assert not psutil.wait_procs(below, timeout=10)[1]
+    assert 'hints": 1' in (folder / ".progress.json").read_text()
+
+
+@pytest.mark.parametrize(("end", "code"), [("ctrl-c", 130), ("terminate", 128 + signal.SIGTERM)])
+def test_the_terminal_is_restored_however_it_ends(end, code, tmp_path):
+    """Also while a file hangs. NO_COLOR is respected."""
+    (tmp_path / f"{NAME}.py").write_text("while True:\n    pass\n")
+    with Terminal("--workspace", tmp_path, "watch", "04", columns=80, NO_COLOR="1") as terminal:
+        terminal.wait_for("grading...")
+        terminal.type("\x03") if end == "ctrl-c" else terminal.process.terminate()
+        assert terminal.exit_code() == code
+        assert terminal.raw.count(LEAVES_THE_SCREEN) == 1
+        assert not COLORS.search(terminal.raw)
+
+
+def test_lines_in_a_pipe(tmp_path):
+    """Each line of input is a key. Nothing is redrawn. `--poll` sees a save, too."""
+    command = [sys.executable, "-c", boot(), "--workspace", str(tmp_path), "watch", "04", "--poll"]
+    with subprocess.Popen(
+        command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env={**os.environ, "TERM": "dumb"}
+    ) as process:
+        assert process.stdin
+        assert process.stdout
+        lines = []
+
+        def read_to(text: str) -> None:
+            for line in process.stdout:
+                lines.append(line)
+                if text in line:
+                    return
+            raise AssertionError(f"no {text!r} in {''.join(lines)}")
+
+        read_to("NOT ATTEMPTED, 0 of")
+        (tmp_path / f"{NAME}.py").write_text(RIGHT)
+        read_to("PASS, ")
+        process.stdin.write("h\ns\nq\n")
+        process.stdin.flush()
+        read_to("Hint 1 of")
+        read_to("def layer_norm(")
+        assert process.wait(60) == 0
+    assert "\x1b" not in "".join(lines)
+    assert [line.split()[-1] for line in lines if line.startswith("  pass")][: len(PROBLEM.checks)]
+
+
+def test_no_problem_is_left(tmp_path, monkeypatch):
+    from click.testing import CliRunner
+
+    from grader.cli.learner import main
+    from grader.course.workspace import Standing, Workspace
+
+    monkeypatch.setattr(Workspace, "standing", lambda self, problem: Standing("passed", 1, True))
+    result = CliRunner().invoke(main, ["--workspace", str(tmp_path), "watch"])
+    assert result.exit_code == 2
+    assert "You have passed every problem" in result.output
