@@ -104,7 +104,7 @@ class Resident:
             try:
                 report = judge.grade(kept.problem, submission, self._spares, options)
             finally:
-                if self._closed:  # whatever came of it
+                if self._closed:  # the report would be about killed workers
                     raise ClosedError
                 kept.forget()
                 self.prepare(kept.problem)
