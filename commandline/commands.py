@@ -3,6 +3,7 @@
 import os
 import re
 import sys
+from importlib.metadata import EntryPoint, entry_points
 from typing import Any
 
 import click
@@ -17,10 +18,24 @@ from commandline.start import INTERRUPTED, say_interrupted
 class Commands(click.Group):
     """A group that suggests the nearest command for a mistyped one and turns every exception into a message and an exit code.
 
-    `program` is the name that the user types. With `GRADE_DEBUG` or `HARNESS_DEBUG` set, an internal error keeps its traceback.
+    `program` is the name that the user types. Packages add commands by entry points in the group `extensions`. With
+    `GRADE_DEBUG` or `HARNESS_DEBUG` set, an internal error keeps its traceback.
     """
 
     program = ""
+    extensions = ""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return sorted({*super().list_commands(ctx), *self._extensions()})
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        found = super().get_command(ctx, cmd_name)
+        if found is None and (extension := self._extensions().get(cmd_name)):
+            found = extension.load()
+        return found
+
+    def _extensions(self) -> dict[str, EntryPoint]:
+        return {entry.name: entry for entry in entry_points(group=self.extensions)} if self.extensions else {}
 
     def resolve_command(
         self, ctx: click.Context, args: list[str]

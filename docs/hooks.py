@@ -18,6 +18,7 @@ ABOUT = {
     "The grader": "design.md",
     "Security": "security.md",
     "The trainer": "harness.md",
+    "The studio": "studio.md",
 }
 
 

@@ -20,6 +20,7 @@ class Grade(Commands):
     """The commands of `grade`."""
 
     program = "grade"
+    extensions = "gpt_kata.commands"
 
 
 @click.group(cls=Grade, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 80})

@@ -215,9 +215,7 @@ class Comparison:
         return right_part(want[mismatch.path], have[mismatch.path], check.tolerance)
 
 
-def grade(
-    problem: Problem, submission: Submission, fork_server: Workers, options: GradeOptions | None = None
-) -> Report:
+def grade(problem: Problem, submission: Submission, workers: Workers, options: GradeOptions | None = None) -> Report:
     """Grades a submission in a worker of its own: loads it, runs the checks, explains the first failure.
 
     Raises CourseError if the problem itself is unsound.
@@ -225,7 +223,7 @@ def grade(
     options, start = options or GradeOptions(), monotonic()
     reference = options.reference or recorded.reference(problem)
     job = submission_.job(problem)
-    examiner = Examiner(problem, fork_server, job, options.timeout or problem.timeout, options.say)
+    examiner = Examiner(problem, workers, job, options.timeout or problem.timeout, options.say)
     try:
         cases = options.cases or cases_.draw_all(problem, options.seed)
         comparison = Comparison(problem, reference, examiner.probe, options.seed, cases)
@@ -240,13 +238,13 @@ def grade(
     earlier, fault_text, eager_stdout = None, explanation.fault, ""
     first = _first_failure(explanation.results)
     if first and options.show:
-        fresh = partial(fork_server.worker, job)
+        fresh = partial(workers.worker, job)
         eager_stdout = eager.printed_numbers(stdout, problem, submission, first, fresh)
         if not explanation.misconception:
             reason = eager.reason_for_nan(problem, submission, first, fresh)
             fault_text = f"{fault_text} {reason}".strip()
     if first and options.grade_imports:
-        earlier = _earlier_failure(problem, submission, fork_server, first.verdict, options)
+        earlier = _earlier_failure(problem, submission, workers, first.verdict, options)
     return Report(
         problem, submission.filename, explanation.results, explanation.misconception, frames, stdout=without_logs(stdout),
         isolation=examiner.isolation, seconds=monotonic() - start, fault=fault_text, earlier=earlier,
@@ -338,7 +336,7 @@ def _frames(comparison: Comparison, failure: Failure | None) -> str:
 
 
 def _earlier_failure(
-    problem: Problem, submission: Submission, fork_server: Workers, verdict: Verdict, options: GradeOptions
+    problem: Problem, submission: Submission, workers: Workers, verdict: Verdict, options: GradeOptions
 ) -> Report | None:
     """The report on the first imported course module, by number, that fails its own checks.
 
@@ -352,7 +350,7 @@ def _earlier_failure(
             continue
         options.say(f"grading {name}.py, which it imports")
         module = Submission(f"{name}.py", sources)
-        report = grade(catalog.load(name), module, fork_server, GradeOptions(seed=options.seed, grade_imports=False))
+        report = grade(catalog.load(name), module, workers, GradeOptions(seed=options.seed, grade_imports=False))
         if report.verdict is Verdict.PASS:
             options.passed.add(key)
         if report.verdict not in accepted:

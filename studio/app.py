@@ -1,0 +1,67 @@
+"""The application: the pages, the files that they use, and an error for everything else."""
+
+from collections.abc import Callable
+from contextlib import AbstractAsyncContextManager
+from pathlib import Path
+
+from starlette.applications import Starlette
+from starlette.exceptions import HTTPException
+from starlette.middleware import Middleware
+from starlette.requests import Request
+from starlette.responses import JSONResponse, Response
+from starlette.routing import Mount, Route
+from starlette.staticfiles import StaticFiles
+
+from commandline.errors import CommandError, UsageError
+from grader.report import html
+from studio.guard import Guard
+from studio.pages import course_map, problem
+from studio.studio import Studio
+from studio.view import render
+
+# Each page is a module with `routes`, and templates of its own.
+PAGES = (course_map, problem)
+_STATIC = Path(__file__).parent / "static"
+
+Lifespan = Callable[[Starlette], AbstractAsyncContextManager[None]]
+
+
+def application(studio: Studio, token: str, port: int, lifespan: Lifespan) -> Starlette:
+    """The studio as an ASGI application."""
+    app = Starlette(
+        routes=[
+            *(route for page in PAGES for route in page.routes),
+            Route("/report.css", _report_style),
+            Mount("/static", StaticFiles(directory=_STATIC)),
+        ],
+        middleware=[Middleware(Guard, token=token, port=port)],
+        exception_handlers={HTTPException: _http_error, CommandError: _command_error, Exception: _internal_error},
+        lifespan=lifespan,
+    )
+    app.state.studio = studio
+    return app
+
+
+def _report_style(_: Request) -> Response:
+    return Response(html.STYLE, media_type="text/css")
+
+
+async def _http_error(request: Request, error: Exception) -> Response:
+    assert isinstance(error, HTTPException)  # noqa: S101  registered for nothing else
+    words = "There is no such page." if error.status_code == 404 else error.detail
+    return _error(request, words, error.status_code)
+
+
+async def _command_error(request: Request, error: Exception) -> Response:
+    return _error(request, str(error), 422 if isinstance(error, UsageError) else 500)
+
+
+async def _internal_error(request: Request, error: Exception) -> Response:
+    return _error(request, f"Internal error (not your fault): {type(error).__name__}: {error}", 500)
+
+
+def _error(request: Request, words: str, status: int) -> Response:
+    """The error as a page for a reader, as JSON for a script."""
+    if "text/html" in request.headers.get("accept", ""):
+        return render(request, "error.html", {"words": words}, status)
+    return JSONResponse({"error": words}, status)

@@ -1,0 +1,68 @@
+"""The learner's files as the studio reads and writes them: by problem only, never through a link, never over a newer text."""
+
+import hashlib
+from dataclasses import dataclass
+
+from commandline import files
+from commandline.errors import UsageError
+from grader.course.workspace import Workspace
+from grader.judge.submission import MAX_SIZE
+from grader.problem import Problem
+
+
+@dataclass(frozen=True)
+class AttemptFile:
+    """The text of a file, with line feeds only, and a hash by which a later text is told from it."""
+
+    text: str
+    has_crlf: bool = False
+
+    @property
+    def digest(self) -> str:
+        return hashlib.sha256(self.text.encode()).hexdigest()[:16]
+
+
+class ConflictError(Exception):
+    """The file has changed since the text was read that the new text is based on."""
+
+    def __init__(self, present: AttemptFile) -> None:
+        super().__init__("The file has changed on disk.")
+        self.present = present
+
+
+def read(space: Workspace, problem: Problem) -> AttemptFile:
+    """The learner's file; its stub if there is none. Raises UsageError if it is not a text that can be edited."""
+    space.add(problem)
+    path = space.file(problem)
+    try:
+        data = files.read_regular(path, MAX_SIZE + 1)
+    except files.NotRegularFileError as error:
+        raise UsageError(f"{path.name} {error}.") from None
+    except OSError as error:
+        raise UsageError(f"{path.name} cannot be read: {error.strerror}.") from None
+    if len(data) > MAX_SIZE:
+        raise UsageError(f"{path.name} is larger than {MAX_SIZE >> 20} MiB, the size limit.")
+    try:
+        text = data.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        raise UsageError(f"{path.name} is not UTF-8 text (offset {error.start}); save it as UTF-8.") from None
+    return AttemptFile(text.replace("\r\n", "\n").replace("\r", "\n"), "\r\n" in text)
+
+
+def save(space: Workspace, problem: Problem, text: str, base: str) -> AttemptFile:
+    """Replaces the learner's file by a text that is based on the one with the hash `base`.
+
+    Raises ConflictError if the file has changed since, UsageError if it cannot be written.
+    """
+    try:
+        size = len(text.encode())
+    except UnicodeEncodeError:
+        raise UsageError("The text has half of a surrogate pair in it, which no file can hold.") from None
+    if size > MAX_SIZE:
+        raise UsageError(f"The file is larger than {MAX_SIZE >> 20} MiB, the size limit.")
+    present, new = read(space, problem), AttemptFile(text)
+    if present.digest not in (base, new.digest):
+        raise ConflictError(present)
+    if present.text != new.text:
+        files.write(space.file(problem), text.replace("\n", "\r\n") if present.has_crlf else text)
+    return new

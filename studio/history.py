@@ -1,0 +1,135 @@
+"""The texts that a learner has saved, with their verdicts, and the time spent: a small SQLite file in the workspace."""
+
+import datetime
+import sqlite3
+import threading
+import zlib
+from dataclasses import dataclass
+from pathlib import Path
+
+from commandline.errors import UsageError
+
+FILENAME = ".studio.sqlite"
+_KEPT = 500  # attempts on one problem; the oldest are forgotten
+_SCHEMA = """
+create table if not exists attempt (
+    id integer primary key, problem text not null, saved_at text not null, text blob not null,
+    verdict text not null default '', score integer not null default 0, points integer not null default 0,
+    cause text not null default ''
+);
+create index if not exists attempt_of_problem on attempt (problem, id);
+create table if not exists activity (
+    day text not null, problem text not null, seconds real not null, primary key (day, problem)
+) without rowid;
+"""
+
+
+@dataclass(frozen=True)
+class Attempt:
+    """A text that was saved. `verdict` is empty if it was not graded; `cause` is the misconception that was named."""
+
+    id: int
+    saved_at: datetime.datetime
+    verdict: str
+    score: int
+    points: int
+    cause: str
+
+
+class History:
+    """The history of a workspace. Can be used from any thread."""
+
+    def __init__(self, folder: Path) -> None:
+        """Raises UsageError if the file is not such a history."""
+        path = folder / FILENAME
+        if path.is_symlink():
+            raise UsageError(f"{path} is a symbolic link; replace it with a copy of the file.")
+        self._lock = threading.Lock()
+        try:
+            self._db = sqlite3.connect(path, check_same_thread=False, isolation_level=None)
+            self._db.execute("pragma journal_mode = wal")
+            self._db.execute("pragma synchronous = normal")
+            self._db.executescript(_SCHEMA)
+        except sqlite3.DatabaseError as error:
+            raise UsageError(f"{path} is not the studio's history ({error}); move it away.") from None
+
+    def close(self) -> None:
+        with self._lock:
+            self._db.close()
+
+    def keep(self, problem: str, text: str) -> int:
+        """Keeps a saved text and returns the number of the attempt. The same text twice in a row is one attempt."""
+        data = zlib.compress(text.encode())
+        now = datetime.datetime.now().astimezone().isoformat(timespec="seconds")
+        with self._lock:
+            last = self._db.execute(
+                "select id, text from attempt where problem = ? order by id desc limit 1", [problem]
+            ).fetchone()
+            if last and last[1] == data:
+                return int(last[0])
+            row = self._db.execute(
+                "insert into attempt (problem, saved_at, text) values (?, ?, ?) returning id", [problem, now, data]
+            ).fetchone()
+            self._db.execute(
+                "delete from attempt where problem = ? and id <= "
+                "(select id from attempt where problem = ? order by id desc limit 1 offset ?)",
+                [problem, problem, _KEPT],
+            )
+        return int(row[0])
+
+    def attempt_with(self, problem: str, text: str) -> int:
+        """The number of the newest attempt with this text, which is kept if there is none. Others may have been saved since."""
+        data = zlib.compress(text.encode())
+        with self._lock:
+            row = self._db.execute(
+                "select max(id) from attempt where problem = ? and text = ?", [problem, data]
+            ).fetchone()
+        return self.keep(problem, text) if row[0] is None else int(row[0])
+
+    def grade(self, attempt: int, verdict: str, score: int, points: int, cause: str) -> None:
+        """Adds the verdict on an attempt."""
+        with self._lock:
+            self._db.execute(
+                "update attempt set verdict = ?, score = ?, points = ?, cause = ? where id = ?",
+                [verdict, score, points, cause, attempt],
+            )
+
+    def attempts(self, problem: str) -> list[Attempt]:
+        """The attempts on a problem, the newest first."""
+        query = "select id, saved_at, verdict, score, points, cause from attempt where problem = ? order by id desc"
+        with self._lock:
+            rows = self._db.execute(query, [problem]).fetchall()
+        return [Attempt(row[0], datetime.datetime.fromisoformat(row[1]), *row[2:]) for row in rows]
+
+    def text(self, problem: str, attempt: int) -> str | None:
+        """The text of an attempt; None if there is no such attempt on this problem."""
+        with self._lock:
+            row = self._db.execute(
+                "select text from attempt where problem = ? and id = ?", [problem, attempt]
+            ).fetchone()
+        return zlib.decompress(row[0]).decode() if row else None
+
+    def spend(self, problem: str, seconds: float) -> None:
+        """Adds time to today's."""
+        with self._lock:
+            self._db.execute(
+                "insert into activity values (?, ?, ?) on conflict do update set seconds = seconds + excluded.seconds",
+                [datetime.date.today().isoformat(), problem, seconds],
+            )
+
+    def seconds(self) -> dict[str, float]:
+        """The time spent, in seconds, by problem."""
+        with self._lock:
+            return dict(self._db.execute("select problem, sum(seconds) from activity group by problem").fetchall())
+
+    def streak(self) -> int:
+        """The number of days in a row with work on the course, up to today or yesterday."""
+        with self._lock:
+            rows = self._db.execute("select distinct day from activity").fetchall()
+        days, one = {datetime.date.fromisoformat(row[0]) for row in rows}, datetime.timedelta(days=1)
+        day = datetime.date.today()
+        day = day if day in days else day - one
+        count = 0
+        while day in days:
+            count, day = count + 1, day - one
+        return count

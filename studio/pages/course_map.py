@@ -1,0 +1,116 @@
+"""The map: all problems by part, what builds on what, and how far the learner is."""
+
+from dataclasses import dataclass
+
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import Route
+
+from commandline.text import counted
+from grader.course import catalog
+from grader.course.workspace import Progress, Standing
+from grader.problem import Problem
+from studio.studio import Studio
+from studio.view import render
+
+
+@dataclass(frozen=True)
+class Node:
+    """A problem on the map, in a row for each part, and what is known of the learner's work on it."""
+
+    problem: Problem
+    row: int
+    column: int
+    standing: Standing
+    best: int
+    is_next: bool
+
+    @property
+    def kind(self) -> str:
+        """How the map draws it."""
+        return "passed" if self.standing.passed else "begun" if self.standing.state not in ("", "not attempted") else ""
+
+    @property
+    def words(self) -> str:
+        """Where the learner stands: points now, and the best if they are more."""
+        state, now, _ = self.standing
+        if not self.kind:
+            return counted(self.problem.points, "point")
+        best = f", best {self.best}" if self.best > now else ""
+        return f"{state}, {now} of {self.problem.points}{best}"
+
+
+def course_map(request: Request) -> Response:
+    """The page."""
+    studio: Studio = request.app.state.studio
+    nodes = _nodes(studio)
+    parts: dict[str, list[Node]] = {}
+    for node in nodes:
+        parts.setdefault(catalog.part_of(node.problem), []).append(node)
+    values = {
+        "parts": parts,
+        "next": next((node for node in nodes if node.is_next), None),
+        "columns": max(map(len, parts.values())),
+        "edges": _edges({node.problem.number: node for node in nodes}),
+        "facts": _facts(studio, nodes),
+    }
+    return render(request, "map.html", values)
+
+
+def _nodes(studio: Studio) -> list[Node]:
+    progress, problems = studio.space.progress(), catalog.problems()
+    standings = {problem.name: studio.space.standing(problem) for problem in problems}
+    next_problem = next((problem for problem in problems if not standings[problem.name].passed), None)
+    nodes = list[Node]()
+    columns: dict[str, int] = {}
+    for problem in problems:
+        part = catalog.part_of(problem)
+        column = columns[part] = columns.get(part, -1) + 1
+        best = progress.get(problem.name, Progress()).score
+        is_next = problem is next_problem
+        nodes.append(Node(problem, len(columns) - 1, column, standings[problem.name], best, is_next))
+    return nodes
+
+
+def _edges(nodes: dict[int, Node]) -> list[tuple[Node, Node, str]]:
+    """From, to, and the path of a line between them, in units of cells. Leaves out what other lines imply."""
+    lines = []
+    for node in nodes.values():
+        direct = set(node.problem.builds_on)
+        implied = {far for near in direct for far in _below(nodes, near)}
+        lines += [(nodes[number], node, _path(nodes[number], node)) for number in sorted(direct - implied)]
+    return lines
+
+
+def _below(nodes: dict[int, Node], number: int) -> set[int]:
+    """Everything that a problem builds on, directly or not."""
+    direct = set(nodes[number].problem.builds_on)
+    return direct.union(*(_below(nodes, other) for other in direct))
+
+
+def _path(start: Node, end: Node) -> str:
+    x1, y1, x2, y2 = start.column + 0.5, start.row + 0.5, end.column + 0.5, end.row + 0.5
+    if y1 == y2 and x2 - x1 == 1:
+        return f"M{x1} {y1}H{x2}"
+    if y1 == y2:  # over the heads of those between
+        return f"M{x1} {y1}C{x1} {y1 - 0.6} {x2} {y1 - 0.6} {x2} {y2}"
+    middle = (y1 + y2) / 2
+    return f"M{x1} {y1}C{x1} {middle} {x2} {middle} {x2} {y2}"
+
+
+def _facts(studio: Studio, nodes: list[Node]) -> list[str]:
+    """How far the learner is, in a few words each."""
+    passed = sum(node.standing.passed for node in nodes)
+    facts = [
+        f"{passed} of {counted(len(nodes), 'problem')} passed",
+        f"{sum(node.best for node in nodes)} of {sum(node.problem.points for node in nodes)} points",
+    ]
+    if streak := studio.history.streak():
+        facts.append(f"{counted(streak, 'day')} in a row")
+    minutes = int(sum(studio.history.seconds().values()) / 60)
+    if minutes:
+        facts.append(f"{minutes // 60} h {minutes % 60} min" if minutes >= 60 else f"{minutes} min")
+    return facts
+
+
+routes = [Route("/", course_map)]

@@ -1,0 +1,180 @@
+"""A problem: its page, the editor on the learner's file, the verdict, hints, and the history of attempts."""
+
+import json
+from typing import Any
+
+from starlette.concurrency import run_in_threadpool
+from starlette.exceptions import HTTPException
+from starlette.requests import Request
+from starlette.responses import JSONResponse, Response
+from starlette.routing import Route
+
+from commandline.errors import UsageError
+from grader.course import catalog, page
+from grader.course.workspace import Progress
+from grader.problem import Problem
+from studio import attempt_files
+from studio.markdown import to_html
+from studio.studio import Studio
+from studio.view import render
+
+_ACTIVE_SECONDS = 30.0  # between two signs of life from a page; problem.js sends them
+
+
+def problem_page(request: Request) -> Response:
+    """The page, with the learner's file and the last verdict in it."""
+    studio, problem = _of(request)
+    progress = _progress(studio, problem)
+    title, text = page.for_browser(problem).split("\n", 1)
+    problems = catalog.problems()
+    place = problems.index(problem)
+    try:
+        file = attempt_files.read(studio.space, problem)
+        state = {"text": file.text, "digest": file.digest, "refused": ""}
+    except UsageError as error:
+        state = {"text": "", "digest": "", "refused": str(error)}
+    studio.grading.prepare(problem)
+    hints = page.hints(problem)
+    values = {
+        "problem": problem,
+        "part": catalog.part_of(problem),
+        "title": title.lstrip("# "),
+        "page": to_html(text),
+        "hints": [to_html(hint) for hint in hints[: progress.hints]],
+        "hint_count": len(hints),
+        "before": problems[place - 1] if place else None,
+        "after": problems[place + 1] if place + 1 < len(problems) else None,
+        "builds_on": catalog.builds_on(problem),
+        "filename": studio.space.file(problem).name,
+        "progress": progress,
+        "state": state | {"label": problem.label, "passed": progress.verdict == "PASS"},
+    }
+    return render(request, "problem.html", values)
+
+
+def file(request: Request) -> Response:
+    """The learner's file, as it is now."""
+    studio, problem = _of(request)
+    return _file(attempt_files.read(studio.space, problem))
+
+
+async def save(request: Request) -> Response:
+    """Writes the learner's file and grades it. Answers 409 with the present text if it has changed since."""
+    studio, problem = _of(request)
+    body = await _json(request, text=str, base=str)
+    try:
+        return _file(await run_in_threadpool(studio.save, problem, body["text"], body["base"]))
+    except attempt_files.ConflictError as conflict:
+        return _file(conflict.present, 409)
+
+
+def grade(request: Request) -> Response:
+    """Grades the file as it is."""
+    studio, problem = _of(request)
+    studio.grading.request(problem)
+    return Response(status_code=202)
+
+
+async def events(request: Request) -> Response:
+    """What happens to this problem: first its present state, then each change."""
+    studio, problem = _of(request)
+    first = [("file", {"digest": await run_in_threadpool(_digest, studio, problem)}), *studio.grading.state(problem)]
+    return studio.events.stream(problem.name, *first)
+
+
+def hint(request: Request) -> Response:
+    """The next hint, and remembers that it was shown."""
+    studio, problem = _of(request)
+    hints = page.hints(problem)
+    with studio.grading.remembering:
+        number = min(_progress(studio, problem).hints + 1, len(hints))
+        studio.space.remember(problem, hints=number)
+    return JSONResponse({"html": to_html(hints[number - 1]), "number": number, "left": len(hints) - number})
+
+
+def attempts(request: Request) -> Response:
+    """The history of this problem, the newest attempt first."""
+    studio, problem = _of(request)
+    rows = [
+        {
+            "id": attempt.id, "saved_at": attempt.saved_at.isoformat(), "verdict": attempt.verdict,
+            "score": attempt.score, "points": attempt.points, "cause": attempt.cause,
+        }
+        for attempt in studio.history.attempts(problem.name)
+    ]  # fmt: skip
+    return JSONResponse(rows)
+
+
+def attempt(request: Request) -> Response:
+    """The text of one attempt."""
+    studio, problem = _of(request)
+    text = studio.history.text(problem.name, request.path_params["attempt"])
+    if text is None:
+        raise HTTPException(404)
+    return JSONResponse({"text": text})
+
+
+def reference(request: Request) -> Response:
+    """The reference, for those who have passed or given up."""
+    studio, problem = _of(request)
+    progress = _progress(studio, problem)
+    if progress.verdict != "PASS" and not progress.given_up:
+        raise HTTPException(403, f"You have not passed problem {problem.label} yet.")
+    return JSONResponse({"text": catalog.solution_path(problem).read_text(encoding="utf-8")})
+
+
+def active(request: Request) -> Response:
+    """The learner has worked on the problem for as long as a page waits between two of these."""
+    studio, problem = _of(request)
+    studio.history.spend(problem.name, _ACTIVE_SECONDS)
+    return Response(status_code=204)
+
+
+def _of(request: Request) -> tuple[Studio, Problem]:
+    """The studio, and the problem that the path names by its two digits."""
+    number = request.path_params["number"]
+    found = next((name for name in catalog.names() if name.number == number), None)
+    if found is None:
+        raise HTTPException(404)
+    return request.app.state.studio, catalog.load(found)
+
+
+def _progress(studio: Studio, problem: Problem) -> Progress:
+    return studio.space.progress().get(problem.name, Progress())
+
+
+def _file(file: attempt_files.AttemptFile, status: int = 200) -> Response:
+    return JSONResponse({"text": file.text, "digest": file.digest}, status)
+
+
+def _digest(studio: Studio, problem: Problem) -> str:
+    try:
+        return attempt_files.read(studio.space, problem).digest
+    except UsageError:
+        return ""
+
+
+async def _json(request: Request, **kinds: type) -> dict[str, Any]:
+    """The body, which must be an object with these keys and kinds of values."""
+    try:
+        body = json.loads(await request.body())
+    except (ValueError, RecursionError):
+        body = None
+    if not isinstance(body, dict) or any(type(body.get(name)) is not kind for name, kind in kinds.items()):
+        raise HTTPException(400, "The request is not what the studio's pages send.")
+    return body
+
+
+_AT = "/problems/{number:int}"
+routes = [
+    Route(_AT, problem_page),
+    Route(f"{_AT}/file", file),
+    Route(f"{_AT}/file", save, methods=["PUT"]),
+    Route(f"{_AT}/grade", grade, methods=["POST"]),
+    Route(f"{_AT}/events", events),
+    Route(f"{_AT}/hint", hint, methods=["POST"]),
+    Route(f"{_AT}/attempts", attempts),
+    Route(f"{_AT}/attempts/{{attempt:int}}", attempt),
+    Route(f"{_AT}/reference", reference),
+    Route(f"{_AT}/active", active, methods=["POST"]),
+]

@@ -1,0 +1,303 @@
+// A problem's page: keeps the editor and the file in step, and shows verdicts, hints and earlier attempts.
+
+import { listen, send } from "./studio.js";
+import { editor, goToLine, markLines, replaceText, sideBySide, unified } from "./workbench.js";
+
+const $ = (id) => document.getElementById(id);
+const state = JSON.parse($("state").textContent);
+const at = `/problems/${state.label}`;
+const filename = $("tab-file").textContent;
+
+// ---- The file: what is typed is never lost, and what is on disk is never overwritten unseen.
+
+const DRAFT = `draft-${state.label}`;
+let base = { text: state.text, digest: state.digest }; // the file, as this page last knew it
+let seen = state.digest; // the hash of the file on disk, as the studio last told
+let saving = false;
+let drafting;
+
+const view = editor($("editor"), state.text, `${filename}. Escape, then Tab, leaves the editor.`, changed);
+const typed = () => view.state.doc.toString();
+const isUnsaved = () => typed() !== base.text;
+
+function changed() {
+  clearTimeout(drafting);
+  drafting = setTimeout(keepDraft, 200);
+  if (!saving) $("saved").textContent = isUnsaved() ? "unsaved" : "saved";
+}
+
+function keepDraft() {
+  if (isUnsaved()) localStorage.setItem(DRAFT, JSON.stringify({ text: typed(), base: base.digest }));
+  else localStorage.removeItem(DRAFT);
+}
+
+function isNow(file) {
+  base = file;
+  seen = file.digest;
+  changed();
+}
+
+async function save() {
+  if (merging || saving || state.refused) return;
+  const text = typed();
+  saving = true;
+  $("saved").textContent = "saving";
+  const { status, body } = await send(`${at}/file`, "PUT", { text, base: base.digest });
+  saving = false;
+  const changedMeanwhile = seen !== base.digest && seen !== body.digest;
+  if (status === 200) isNow(body);
+  else if (status === 409) resolve(body);
+  else changed();
+  if (changedMeanwhile) onFile({});
+  if (status !== 200 && status !== 409) $("saved").textContent = status ? body.error : "unsaved: the studio does not answer";
+}
+
+async function onFile({ digest }) {
+  seen = digest;
+  if (digest === base.digest || saving) return;
+  const { status, body } = await send(`${at}/file`);
+  if (status !== 200 || saving) return;
+  if (merging) return resolve(body);
+  if (body.text === typed()) return isNow(body);
+  if (isUnsaved()) return resolve(body);
+  isNow(body);
+  replaceText(view, body.text);
+}
+
+// ---- A conflict: the file has changed, and so has the text here.
+
+let merging;
+
+function resolve(file) {
+  const mine = merging ? merging.view.b.state.doc.toString() : typed();
+  merging?.view.destroy();
+  select($("tab-file"));
+  $("editor").hidden = true;
+  $("conflict").hidden = false;
+  $("saved").textContent = "changed on disk";
+  const labels = [`${filename} on disk`, "Your text"];
+  merging = { file, view: sideBySide($("panel-file"), file.text, mine, { edits: true, labels }) };
+}
+
+function resolved(text) {
+  base = merging.file;
+  merging.view.destroy();
+  merging = undefined;
+  $("editor").hidden = false;
+  $("conflict").hidden = true;
+  replaceText(view, text);
+  changed();
+  view.focus();
+}
+
+$("take-disk").addEventListener("click", () => resolved(merging.file.text));
+$("keep-mine").addEventListener("click", () => {
+  resolved(merging.view.b.state.doc.toString());
+  save();
+});
+
+// ---- The verdict.
+
+const MARKS = { PASS: "✓", "NOT ATTEMPTED": "·" };
+const WORDS = { PASS: "passed", "NOT ATTEMPTED": "not attempted" };
+const rows = [...$("checks").children];
+let finished = 0;
+
+function showCheck(row, { verdict, passed, message }) {
+  row.className = passed ? "passed" : verdict === "NOT ATTEMPTED" ? "" : "failed";
+  row.querySelector(".mark").textContent = MARKS[verdict] ?? "✗";
+  row.setAttribute("aria-label", `${row.querySelector(".check").textContent}: ${WORDS[verdict] ?? verdict.toLowerCase()}`);
+  row.title = message;
+}
+
+function onGrading() {
+  finished = 0;
+  $("checks").setAttribute("aria-busy", "true");
+  for (const row of rows) {
+    row.className = "waiting";
+    row.removeAttribute("aria-label");
+    row.querySelector(".mark").textContent = "·";
+  }
+  $("headline").className = "";
+  $("headline").textContent = "Grading…";
+  $("advice").textContent = "";
+}
+
+function onCheck(check) {
+  if (rows[finished]) showCheck(rows[finished], check);
+  finished += 1;
+}
+
+function onVerdict(verdict) {
+  $("checks").setAttribute("aria-busy", "false");
+  if (verdict.failed) {
+    $("headline").textContent = "This could not be graded";
+    $("advice").textContent = verdict.failed;
+    return;
+  }
+  verdict.checks.forEach((check, index) => rows[index] && showCheck(rows[index], check));
+  $("headline").className = { PASS: "passed", "NOT ATTEMPTED": "todo" }[verdict.verdict] ?? "failed";
+  $("headline").textContent = `${verdict.verdict}, ${verdict.score} of ${verdict.points} points`;
+  const reason = verdict.checks.find((check) => !check.passed)?.message ?? "";
+  $("advice").textContent = verdict.cause ? `Likely cause: ${verdict.cause}` : reason;
+  $("report").innerHTML = verdict.html; // escaped by the studio
+  $("report").scrollTop = 0;
+  $("tab-reference").hidden &&= verdict.verdict !== "PASS";
+  showFrames(reason);
+  if (!$("panel-history").hidden) showAttempts();
+}
+
+/** Links the learner's own lines that failed to the editor, and marks the innermost with the reason. */
+function showFrames(reason) {
+  const frames = [...$("report").querySelectorAll(".frames [data-line]")].filter((frame) => frame.dataset.file === filename);
+  markLines(view, frames.slice(-1).map((frame) => ({ line: Number(frame.dataset.line), message: reason })));
+  for (const frame of frames) frame.insertBefore(lineButton(frame.dataset.line), frame.querySelector("pre"));
+  if (frames.length) $("advice").append(" ", lineButton(frames.at(-1).dataset.line));
+}
+
+function lineButton(line) {
+  const button = document.createElement("button");
+  button.type = "button";
+  button.textContent = `Go to line ${line}`;
+  button.addEventListener("click", () => {
+    select($("tab-file"));
+    goToLine(view, Number(line));
+  });
+  return button;
+}
+
+listen(`${at}/events`, {
+  file: onFile,
+  grading: onGrading,
+  check: onCheck,
+  progress: ({ words }) => ($("advice").textContent = words),
+  verdict: onVerdict,
+});
+
+// ---- Hints, one at a time.
+
+$("hint").addEventListener("click", async () => {
+  const { status, body } = await send(`${at}/hint`, "POST");
+  if (status !== 200) return;
+  const item = document.createElement("li");
+  item.innerHTML = body.html; // from the course
+  $("hints").append(item);
+  $("hint").hidden = body.left === 0;
+  $("hint").textContent = `Show hint ${body.number + 1} of ${$("hint").dataset.total}`;
+});
+
+// ---- Tabs: the file, its history, the reference.
+
+const tabs = [...document.querySelectorAll("[role=tab]")];
+const opened = { "tab-history": showAttempts, "tab-reference": showReference };
+
+function select(tab) {
+  for (const other of tabs) {
+    const selected = other === tab;
+    other.setAttribute("aria-selected", String(selected));
+    other.tabIndex = selected ? 0 : -1;
+    $(other.getAttribute("aria-controls")).hidden = !selected;
+  }
+  opened[tab.id]?.();
+}
+
+for (const tab of tabs) {
+  tab.addEventListener("click", () => select(tab));
+  tab.addEventListener("keydown", (event) => {
+    const step = { ArrowRight: 1, ArrowLeft: -1 }[event.key];
+    if (!step) return;
+    const shown = tabs.filter((other) => !other.hidden);
+    const next = shown[(shown.indexOf(tab) + step + shown.length) % shown.length];
+    select(next);
+    next.focus();
+  });
+}
+
+let comparison;
+
+async function showAttempts() {
+  const { status, body } = await send(`${at}/attempts`);
+  if (status !== 200) return;
+  $("attempts").replaceChildren(...body.map(attemptItem));
+  if (!body.length) $("compared-title").textContent = "There is no attempt yet: each text that you save is kept here.";
+}
+
+function attemptItem(attempt) {
+  const when = new Date(attempt.saved_at).toLocaleString([], { dateStyle: "medium", timeStyle: "short" });
+  const result = attempt.verdict ? `${attempt.verdict}, ${attempt.score} of ${attempt.points}` : "not graded";
+  const item = document.createElement("li");
+  const button = document.createElement("button");
+  button.type = "button";
+  button.append(line("when", when), line(attempt.verdict === "PASS" ? "passed" : "result", result));
+  if (attempt.cause) button.append(line("cause", attempt.cause));
+  button.addEventListener("click", () => compare(attempt, when, button));
+  item.append(button);
+  return item;
+}
+
+function line(kind, text) {
+  const span = document.createElement("span");
+  span.className = kind;
+  span.textContent = text;
+  return span;
+}
+
+async function compare(attempt, when, button) {
+  const { status, body } = await send(`${at}/attempts/${attempt.id}`);
+  if (status !== 200) return;
+  for (const other of $("attempts").querySelectorAll("button")) other.removeAttribute("aria-current");
+  button.setAttribute("aria-current", "true");
+  comparison?.destroy();
+  const same = body.text === typed();
+  $("compared-title").textContent = same ? `The attempt of ${when} is your file as it is now.` : `From the attempt of ${when} to your file now.`;
+  comparison = unified($("compared"), body.text, typed(), `The attempt of ${when} compared with your file`);
+  $("restore").hidden = same;
+  $("restore").onclick = () => {
+    select($("tab-file"));
+    replaceText(view, body.text);
+    view.focus();
+  };
+}
+
+let reference;
+
+async function showReference() {
+  const { status, body } = await send(`${at}/reference`);
+  if (status !== 200) return;
+  reference?.destroy();
+  reference = sideBySide($("reference"), typed(), body.text, { labels: ["Your file", "The reference"] });
+}
+
+// ---- Keys, drafts, and the time that is spent here.
+
+$("grade").addEventListener("click", save);
+document.addEventListener(
+  "keydown",
+  (event) => {
+    if (!(event.ctrlKey || event.metaKey) || (event.key !== "Enter" && event.key.toLowerCase() !== "s")) return;
+    event.preventDefault();
+    event.stopPropagation();
+    save();
+  },
+  { capture: true },
+);
+
+window.addEventListener("pagehide", keepDraft);
+const draft = JSON.parse(localStorage.getItem(DRAFT) ?? "null");
+if (state.refused) view.dom.hidden = true;
+else if (draft && draft.text !== state.text) {
+  if (draft.base === state.digest) replaceText(view, draft.text);
+  else {
+    replaceText(view, draft.text);
+    resolve(base);
+  }
+}
+
+let wasActive = false;
+for (const kind of ["keydown", "pointermove", "scroll"]) {
+  document.addEventListener(kind, () => (wasActive = true), { capture: true, passive: true });
+}
+setInterval(() => {
+  if (wasActive && !document.hidden) send(`${at}/active`, "POST");
+  wasActive = false;
+}, 30_000);

@@ -1,0 +1,87 @@
+"""The state behind the studio's pages: the workspace, its history, the grading in the background, and the events."""
+
+import asyncio
+import contextlib
+import threading
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+from watchfiles import awatch
+
+from commandline.errors import CommandError
+from commandline.problem_name import ProblemName
+from grader.course import catalog
+from grader.course.workspace import Workspace
+from grader.judge import submission
+from grader.problem import Problem
+from studio import attempt_files
+from studio.events import Events
+from studio.grading import Grading
+from studio.history import History
+
+_DEBOUNCE, _STEP = 200, 50  # milliseconds; an editor may write a file in several steps
+
+
+class Studio:
+    """Everything that the pages share. `running` starts and ends what works in the background."""
+
+    def __init__(self, space: Workspace) -> None:
+        self.space = space
+        self.events = Events()
+        self.history = History(space.folder)
+        self.grading = Grading(space, self.history, self.events)
+        self._saving = threading.Lock()
+
+    @contextlib.asynccontextmanager
+    async def running(self) -> AsyncIterator[None]:
+        """Delivers events and watches the workspace until the end of the context. Then ends all processes."""
+        self.events.open()
+        stop = asyncio.Event()
+        watching = asyncio.create_task(self._watch(stop))
+        try:
+            yield
+        finally:
+            self.events.close()
+            stop.set()
+            watching.cancel()
+            await asyncio.gather(watching, return_exceptions=True)
+            await asyncio.to_thread(self.grading.close)
+            self.history.close()
+
+    def save(self, problem: Problem, text: str, base: str) -> attempt_files.AttemptFile:
+        """Writes the learner's file, keeps its text and grades it. Raises ConflictError and UsageError."""
+        with self._saving:
+            file = attempt_files.save(self.space, problem, text, base)
+        self.history.keep(problem.name, file.text)
+        self.grading.request(problem)
+        return file
+
+    async def _watch(self, stop: asyncio.Event) -> None:
+        """Grades the files that other programs save. Polls where the system cannot report changes."""
+        for polls in (None, True):
+            changes = awatch(
+                self.space.folder, recursive=False, debounce=_DEBOUNCE, step=_STEP, stop_event=stop, force_polling=polls
+            )
+            with contextlib.suppress(OSError):
+                async for batch in changes:
+                    names = {Path(path).stem for _, path in batch if path.endswith(".py")}
+                    await asyncio.to_thread(self._changed, names & set(catalog.names()))
+                return
+
+    def _changed(self, names: set[str]) -> None:
+        for name in names:
+            with contextlib.suppress(CommandError):  # the next reader of the file is told
+                file = attempt_files.read(self.space, catalog.load(name))
+                self.events.publish(name, "file", digest=file.digest)
+                self.history.keep(name, file.text)
+        for name in {*names, *self.events.topics()} & set(catalog.names()):
+            self._grade_if_new(catalog.load(name), names)
+
+    def _grade_if_new(self, problem: Problem, changed: set[str]) -> None:
+        """Grades a problem whose file, or a file that it imports, has changed since it was graded."""
+        try:
+            sources = dict(submission.read(problem, self.space.file(problem)).sources)
+        except (CommandError, submission.UnreadableSubmissionError):
+            sources = {problem.name: ""}
+        if changed & set(map(ProblemName, sources)) and not self.grading.is_graded(problem, sources):
+            self.grading.request(problem)

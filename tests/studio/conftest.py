@@ -1,0 +1,94 @@
+"""A studio as a real process, and a real browser: Debian's chromium, driven by Playwright."""
+
+import contextlib
+import os
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import psutil
+import pytest
+from playwright.sync_api import Browser, Page, expect, sync_playwright
+
+from tests.conftest import ROOT, boot
+
+SECONDS = 120
+BROWSERS = ("chromium", "chromium-browser", "google-chrome")
+REQUIRED = "STUDIO_TESTS"  # set where a missing browser or a missing npm package is a failure
+expect.set_options(timeout=SECONDS * 1000)
+
+
+class Server:
+    """`grade web` in a folder of its own."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder, self.workspace = folder, folder / "attempts"
+        with socket.socket() as sock:
+            sock.bind(("127.0.0.1", 0))
+            self.port = sock.getsockname()[1]
+        self.start()
+
+    def start(self) -> None:
+        command = [sys.executable, "-c", boot(ROOT), "web", "--no-browser", "--port", str(self.port)]
+        env = {**os.environ, "GRADE_STUDIO": str(self.folder / "secret")}
+        self.process = subprocess.Popen(
+            command, cwd=self.folder, env=env, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+        )
+        assert self.process.stdout is not None
+        self.address = self.process.stdout.readline().strip()
+        assert "/?token=" in self.address, self.process.communicate()[1]
+        self.base, self.token = self.address.split("/?token=")
+
+    def stop(self) -> None:
+        """Ctrl-C, after which nothing is left."""
+        below = psutil.Process(self.process.pid).children(recursive=True)
+        self.process.send_signal(signal.SIGINT)
+        out, err = self.process.communicate(timeout=SECONDS)
+        assert (self.process.returncode, out, err) == (130, "", "Interrupted.\n")
+        assert psutil.wait_procs(below, timeout=SECONDS)[1] == []
+
+    def file(self, name: str) -> Path:
+        return self.workspace / f"{name}.py"
+
+
+@pytest.fixture(scope="module")
+def studio(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+    server = Server(tmp_path_factory.mktemp("studio"))
+    yield server
+    server.stop()
+
+
+def missing(what: str) -> None:
+    """Skips a test for want of something, or fails it in CI."""
+    if os.environ.get(REQUIRED):
+        pytest.fail(f"{what}, and {REQUIRED} says that it must be there")
+    pytest.skip(what)
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Browser]:
+    path = next(filter(None, map(shutil.which, BROWSERS)), None)
+    if path is None:
+        missing("chromium is not installed")
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=path, args=["--no-sandbox"])
+        yield browser
+        browser.close()
+
+
+@pytest.fixture
+def page(browser: Browser, studio: Server) -> Iterator[Page]:
+    """A page of a new browser that has opened the studio's address. Errors in the page fail the test."""
+    context = browser.new_context(viewport={"width": 1280, "height": 800}, bypass_csp=False)
+    page, errors = context.new_page(), list[str]()
+    page.on("pageerror", lambda error: errors.append(str(error)))
+    page.on("console", lambda message: errors.append(message.text) if message.type == "error" else None)
+    page.goto(studio.address)
+    yield page
+    with contextlib.suppress(Exception):
+        context.close()
+    assert [error for error in errors if "ERR_CONNECTION_REFUSED" not in error] == []

@@ -1,0 +1,63 @@
+"""The history of attempts: bounded, and never in the way."""
+
+import datetime
+import os
+import sqlite3
+from pathlib import Path
+
+import pytest
+
+from commandline.errors import UsageError
+from studio import history
+from studio.history import FILENAME, History
+
+pytestmark = pytest.mark.fast
+
+
+def test_texts_are_kept_with_their_verdicts(tmp_path: Path):
+    kept = History(tmp_path)
+    first = kept.keep("p01", "x = 1\n")
+    assert kept.keep("p01", "x = 1\n") == first
+    kept.grade(first, "FAIL", 1, 5, "an idea")
+    second = kept.keep("p01", "x = 2\n")
+    other = kept.keep("p02", "x = 1\n")
+    assert kept.attempt_with("p01", "x = 1\n") == first  # graded after the next one was saved
+    assert kept.attempt_with("p01", "x = 3\n") > other
+    assert [attempt.id for attempt in kept.attempts("p01")][1:] == [second, first]
+    assert kept.attempts("p01")[2].cause == "an idea"
+    assert kept.text("p01", first) == "x = 1\n"
+    assert kept.text("p01", other) is None
+    kept.close()
+    assert History(tmp_path).text("p02", other) == "x = 1\n"
+
+
+def test_the_oldest_are_forgotten(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(history, "_KEPT", 3)
+    kept = History(tmp_path)
+    for number in range(6):
+        kept.keep("p01", str(number))
+    assert [kept.text("p01", attempt.id) for attempt in kept.attempts("p01")] == ["5", "4", "3"]
+
+
+def test_days_in_a_row(tmp_path: Path):
+    kept, today = History(tmp_path), datetime.date.today()
+    assert kept.streak() == 0
+    kept.spend("p01", 30)
+    kept.spend("p01", 30)
+    with sqlite3.connect(tmp_path / FILENAME) as db:
+        for days in (1, 2, 4):
+            db.execute("insert into activity values (?, 'p02', 60)", [str(today - datetime.timedelta(days))])
+    db.close()
+    assert kept.streak() == 3
+    assert kept.seconds() == {"p01": 60, "p02": 180}
+    kept.close()
+
+
+def test_other_files_are_left_alone(tmp_path: Path):
+    (tmp_path / FILENAME).write_text("a text of some length, which is no database at all")
+    with pytest.raises(UsageError, match="move it away"):
+        History(tmp_path)
+    (tmp_path / FILENAME).unlink()
+    os.symlink(tmp_path / "elsewhere", tmp_path / FILENAME)
+    with pytest.raises(UsageError, match="symbolic link"):
+        History(tmp_path)

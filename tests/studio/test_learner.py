@@ -1,0 +1,186 @@
+"""What a learner does in the studio, in a real browser."""
+
+import json
+import re
+
+import pytest
+from playwright.sync_api import Browser, Page, expect
+
+from tests.conftest import NO_SHIFT, ROOT, misconception_name
+from tests.studio.conftest import Server, missing
+
+NAME = "p07_next_token_loss"
+RIGHT = (ROOT / "solutions" / f"{NAME}.py").read_text()
+WRONG = RIGHT.replace("logits[:-1], token_ids[1:]", NO_SHIFT)
+AXE = ROOT / "studio" / "editor" / "node_modules" / "axe-core" / "axe.min.js"
+
+
+@pytest.fixture
+def problem(page: Page, studio: Server) -> Page:
+    """The page of problem 07, opened from the map. Its file is the reference."""
+    studio.file(NAME).write_text(RIGHT)
+    page.goto(studio.base)
+    page.get_by_role("link", name="Next-token loss").first.click()
+    expect(editor(page)).to_contain_text("def next_token_loss")
+    return page
+
+
+def editor(page: Page):
+    return page.locator("#editor .cm-content")
+
+
+def write(page: Page, text: str) -> None:
+    editor(page).click()
+    page.keyboard.press("Control+A")
+    page.keyboard.insert_text(text)
+
+
+def graded(page: Page, verdict: str) -> None:
+    expect(page.locator("#headline")).to_have_text(re.compile(f"^{verdict}"))
+
+
+def test_from_a_wrong_idea_to_a_pass(problem: Page, studio: Server):
+    page = problem
+    expect(page.locator("math").first).to_be_visible()
+    write(page, WRONG)
+    expect(page.locator("#saved")).to_have_text("unsaved")
+    page.keyboard.press("Control+Enter")
+    graded(page, "FAIL, 1 of 6 points")
+    assert studio.file(NAME).read_text() == WRONG
+    expect(page.locator("#advice")).to_contain_text(misconception_name("07", NO_SHIFT))
+    expect(page.locator("#checks .failed")).to_have_count(4)
+    expect(page.locator("#report")).to_contain_text("Your numbers are this idea's numbers")
+    expect(page.locator("#report table.grid").first).to_be_attached()
+    for check in page.locator("#checks li").all():  # without scrolling
+        expect(check).to_be_in_viewport(ratio=1)
+
+    page.get_by_role("button", name="Show hint 1 of").click()
+    expect(page.locator("#hints li")).to_have_count(1)
+
+    write(page, RIGHT)
+    page.keyboard.press("Control+s")
+    graded(page, "PASS, 6 of 6 points")
+    page.get_by_role("tab", name="Reference").click()
+    expect(page.locator("#reference .cm-content").last).to_contain_text("softmax_cross_entropy")
+
+    page.get_by_role("tab", name="History").click()
+    page.locator("#attempts button", has_text="FAIL").first.click()
+    expect(page.locator("#compared .cm-content")).to_contain_text("token_ids[:-1]")
+    page.get_by_role("button", name="Restore this attempt").click()
+    expect(editor(page)).to_contain_text("logits[:-1], token_ids[:-1]")
+    expect(page.locator("#saved")).to_have_text("unsaved")
+    assert studio.file(NAME).read_text() == RIGHT
+    page.keyboard.press("Control+z")  # a restored text is one more edit
+    expect(page.locator("#saved")).to_have_text("saved")
+    page.goto(studio.base)
+    expect(page.get_by_role("link", name="Next-token loss")).to_contain_text("passed, 6 of 6")
+
+
+def test_another_editor_saves(problem: Page, studio: Server):
+    page, file = problem, studio.file(NAME)
+    file.write_text(RIGHT + "\nif True\n    pass\n")
+    graded(page, "ERROR")
+    expect(editor(page)).to_contain_text("if True")
+    page.get_by_role("button", name="Go to line").first.click()
+    page.keyboard.insert_text("# here: ")
+    expect(page.locator("#editor .cm-line", has_text="# here: if True")).to_be_visible()
+
+    file.write_text(RIGHT + "\n# from elsewhere\n")
+    expect(page.locator("#conflict")).to_be_visible()
+    graded(page, "PASS")
+    mine = page.locator(".cm-merge-b .cm-content")
+    expect(mine).to_contain_text("# here: if True")
+    expect(page.locator(".cm-merge-a .cm-content")).to_contain_text("# from elsewhere")
+    page.get_by_role("button", name="Use the right side").click()
+    expect(page.locator("#saved")).to_have_text("saved")
+    assert "# here: if True" in file.read_text()
+
+
+def test_what_was_typed_survives_a_reload_and_a_restart(problem: Page, studio: Server):
+    page = problem
+    write(page, RIGHT + "\n# typed\n")
+    expect(page.locator("#saved")).to_have_text("unsaved")
+    page.reload()
+    expect(editor(page)).to_contain_text("# typed")
+    studio.stop()
+    expect(page.locator("#offline")).to_be_visible()
+    page.get_by_role("button", name="Save and grade").click()
+    expect(page.locator("#saved")).to_contain_text("does not answer")
+    studio.start()
+    expect(page.locator("#offline")).to_be_hidden()
+    page.get_by_role("button", name="Save and grade").click()
+    graded(page, "PASS")
+    assert "# typed" in studio.file(NAME).read_text()
+
+
+def test_two_tabs_do_not_overwrite_each_other(problem: Page, studio: Server):
+    other = problem.context.new_page()
+    other.goto(problem.url)
+    write(problem, RIGHT + "\n# one\n")
+    write(other, RIGHT + "\n# two\n")
+    problem.keyboard.press("Control+s")
+    expect(other.locator("#conflict")).to_be_visible()
+    assert "# one" in studio.file(NAME).read_text()
+    other.get_by_role("button", name="Use the file").click()
+    expect(editor(other)).to_contain_text("# one")
+    other.keyboard.press("Control+z")
+    expect(editor(other)).to_contain_text("# two")
+
+
+def test_html_in_a_file_is_text(problem: Page):
+    attack = "<img src=x onerror=alert(1)><script>alert(1)</script>"
+    problem.on("dialog", lambda dialog: pytest.fail("a script ran"))
+    write(problem, f"print({attack!r})\nraise ValueError({attack!r})\n")
+    problem.keyboard.press("Control+Enter")
+    graded(problem, "ERROR")
+    expect(problem.locator("#report")).to_contain_text("onerror=alert(1)")
+    assert problem.locator("#report img, #report script, #advice img").count() == 0
+
+
+@pytest.mark.parametrize("theme", ["light", "dark"])
+def test_nothing_stands_in_the_way_of_a_screen_reader(browser: Browser, studio: Server, theme: str):
+    if not AXE.is_file():
+        missing("axe-core is not installed: run `npm ci` in studio/editor")
+    studio.file(NAME).write_text(WRONG)
+    with browser.new_context(bypass_csp=True, color_scheme=theme, viewport={"width": 1280, "height": 800}) as context:
+        page = context.new_page()
+        page.goto(studio.address)
+        found = axe(page)
+        page.goto(f"{studio.base}/problems/07")
+        write(page, WRONG + "\n")
+        page.keyboard.press("Control+s")
+        graded(page, "FAIL")
+        found += axe(page)
+        page.get_by_role("tab", name="History").click()
+        page.locator("#attempts button").first.click()
+        expect(page.locator("#compared .cm-content")).to_be_visible()
+        found += axe(page)
+        page.set_viewport_size({"width": 390, "height": 844})
+        found += axe(page)
+        assert page.evaluate("document.documentElement.scrollWidth") == 390
+    assert found == []
+
+
+def axe(page: Page) -> list[str]:
+    """What axe-core finds that is serious."""
+    page.evaluate(AXE.read_text())
+    result = page.evaluate("axe.run({resultTypes: ['violations']})")
+    return [
+        f"{item['id']}: {json.dumps([node['target'] for node in item['nodes']])}"
+        for item in result["violations"]
+        if item["impact"] in ("serious", "critical")
+    ]
+
+
+def test_keys_are_enough(page: Page, studio: Server):
+    page.keyboard.press("Tab")
+    expect(page.get_by_role("link", name="Skip to the content")).to_be_focused()
+    page.get_by_role("link", name=re.compile("^Next")).press("Enter")
+    editor(page).focus()
+    page.keyboard.press("Escape")
+    page.keyboard.press("Tab")
+    expect(editor(page)).not_to_be_focused()
+    page.get_by_role("tab", name="p01_token_embedding.py").focus()
+    page.keyboard.press("ArrowRight")
+    expect(page.get_by_role("tab", name="History")).to_be_focused()
+    expect(page.locator("#panel-history")).to_be_visible()
