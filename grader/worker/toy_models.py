@@ -14,7 +14,7 @@ from grader.worker.pytrees import BadOutputError, fill_module, fill_state, fille
 from grader.worker.subject import to_fill
 
 # Shared by all optimizers, so a step that was compiled for one of them serves the next.
-ADAMW = optax.adamw(0.02)
+ADAMW = optax.adamw(0.1)
 
 
 class ToyLM(nnx.Module):

@@ -29,6 +29,10 @@ def measure(name: str, leaves: str, **more: Any) -> Check:
     return exact(name, 1, "sharded_training", f"program.{leaves}", **more)
 
 
+# A mean of a few losses near 3, whose parts are added in another order. One step changes it by a hundredth or so, now and then by
+# much less, and the loss after the step must not pass for the one before.
+SAME_LOSS = Tolerance(rtol=1e-5, atol=0.0, room=5)
+
 PROBLEM = Problem(
     title="A sharded train step",
     builds_on=(7, 8),
@@ -39,7 +43,7 @@ PROBLEM = Problem(
     ),
     cases={"cases": Cases(batches, {"V": (12, 10), "B": (8,), "T": (6,), "D": (128,), "F": (96,)}, draws=1)},
     checks=(
-        Check("loss equals one device's", 2, "sharded_training", leaves="loss"),
+        Check("loss equals one device's", 2, "sharded_training", leaves="loss", tolerance=SAME_LOSS),
         Check("new state equals one device's", 1, "sharded_training", leaves="state"),
         measure("model sharding", "placed.inputs.model", words=PLACES),
         measure("optimizer sharding", "placed.inputs.optimizer", words=PLACES),

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from grader.checks import PLACES, exact
-from grader.problem import Cases, Check, Entry, Problem
+from grader.problem import Cases, Check, Entry, Problem, Tolerance
 
 
 def batches(sizes: Mapping[str, int], rng: Any) -> dict[str, Any]:
@@ -24,6 +24,10 @@ def measure(name: str, probe: str, leaves: str, **more: Any) -> Check:
     return exact(name, 1, probe, f"program.{leaves}", **more)
 
 
+# A mean of a few losses near 3, whose parts are added in another order. One step changes it by a hundredth or so, now and then by
+# much less, and the loss after the step must not pass for the one before.
+SAME_LOSS = Tolerance(rtol=1e-5, atol=0.0, room=5)
+
 PROBLEM = Problem(
     title="Fully sharded data parallelism",
     builds_on=(8, 21),
@@ -35,7 +39,7 @@ PROBLEM = Problem(
     cases={"cases": Cases(batches, {"V": (17, 19), "T": (6,), "D": (16,), "F": (48, 40)}, draws=1)},
     checks=(
         exact("sharded axis", 2, "specs", "spec", words=PLACES),
-        Check("loss equals one device's", 1, "training", leaves="loss"),
+        Check("loss equals one device's", 1, "training", leaves="loss", tolerance=SAME_LOSS),
         Check("new state equals one device's", 1, "training", leaves="state"),
         measure("model sharding", "training", "placed.inputs.model", words=PLACES),
         measure("optimizer sharding", "training", "placed.inputs.optimizer", words=PLACES),
