@@ -68,6 +68,7 @@ class Resident:
         self._spares = Spares(self._fork_server)
         self._kept: dict[str, _Kept] = {}
         self._passed: set[str] = set()  # the versions of imported modules that pass
+        self._graded = ""  # the name of the latest problem
         self._closed = False
         self._grading, self._changing = threading.Lock(), threading.RLock()
         self._background = ThreadPoolExecutor(1, thread_name_prefix="resident")
@@ -95,6 +96,7 @@ class Resident:
             if self._closed:
                 raise ClosedError
             self.refresh()
+            self._graded = problem.name
             kept = self._keep(problem.name)
             if len(self._passed) > KEPT_IMPORTS:
                 self._passed.clear()
@@ -102,7 +104,7 @@ class Resident:
             try:
                 report = judge.grade(kept.problem, submission, self._spares, options)
             finally:
-                if self._closed:  # whatever came of it
+                if self._closed:  # the report would be about killed workers
                     raise ClosedError
                 kept.forget()
                 self.prepare(kept.problem)
@@ -145,8 +147,9 @@ class Resident:
             problem = catalog.load(name)
             kept = self._kept.pop(name, None) or _Kept(problem, recorded.reference(problem))
             self._kept[name] = kept
-            while len(self._kept) > KEPT_PROBLEMS:
-                self._kept.pop(next(iter(self._kept))).reference.close()
+            others = [each for each in self._kept if each not in (name, self._graded)]
+            for other in others[: max(len(self._kept) - KEPT_PROBLEMS, 0)]:
+                self._kept.pop(other).reference.close()
             return kept
 
     def _prepare(self, name: str) -> None:
