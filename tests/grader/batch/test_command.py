@@ -134,7 +134,7 @@ def test_interrupted_by_the_user(submit: Submit, tmp_path: Path):
     wait_for_busy_workers(process.pid)
     os.killpg(process.pid, signal.SIGINT)
     _, err = process.communicate(timeout=30)
-    assert process.returncode == 2
+    assert process.returncode == 130
     assert "Interrupted with 0 of 1 results saved. Rerun the command to resume." in err
     assert "Traceback" not in err
 
