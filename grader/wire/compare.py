@@ -16,6 +16,8 @@ from grader.problem import PROGRAM, UNCHECKED, Compare, Tolerance
 Values = np.ndarray[Any, Any]
 Index = tuple[int, ...]
 _MOST_NAMES, _LONGEST_NAME = 64, 200  # names of leaves that are compared by spelling, which takes long
+# The reference with a misconception and a learner's program with the same one differ only by rounding.
+SAME = Tolerance(rtol=1e-4, atol=1e-4)
 WHOLE = "(whole)"  # stands for a module itself among the paths of its submodules
 
 
