@@ -16,7 +16,9 @@ from tests.grader.batch.conftest import GOOD
 COMMENTS = st.lists(st.tuples(st.integers(0, 30), st.text(st.characters(exclude_categories=["Cs", "Cc", "Zl", "Zp"]))))
 
 
-@pytest.mark.parametrize("source", [GOOD, *map(inspect.getsource, (random, json.encoder, inspect))], ids=lambda text: text[3:20])
+@pytest.mark.parametrize(
+    "source", [GOOD, *map(inspect.getsource, (random, json.encoder, inspect))], ids=lambda text: text[3:20]
+)
 def test_the_code_and_its_places_remain(source: str):
     reduced = without_comments(source)
     assert ast.dump(ast.parse(reduced), include_attributes=True) == ast.dump(ast.parse(source), include_attributes=True)
@@ -35,7 +37,8 @@ def test_comments_of_their_own_make_no_difference(comments: list[tuple[int, str]
 
 
 @pytest.mark.parametrize(
-    "text", ["x = 1  # one\n", '"""\n# in a string\n"""\n', "x = (\n# open\n", "bad\n\tx\n  y = 'a\n", "# \x0c\rx = 1\n"]
+    "text",
+    ["x = 1  # one\n", '"""\n# in a string\n"""\n', "x = (\n# open\n", "bad\n\tx\n  y = 'a\n", "# \x0c\rx = 1\n"],
 )
 def test_all_else_is_kept(text: str):
     """What follows code on its line is shown with it; files that cannot be read as tokens stay as they are."""
