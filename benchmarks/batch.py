@@ -2,9 +2,11 @@
 
     python benchmarks/batch.py [ROUNDS]
 
-A class submits problem 07: the reference and every misconception, in files that all differ.
+A class submits problem 07: the reference and every misconception, in files whose code differs, though many trace to the same
+program.
 
 batch   One `grade batch` of the whole class into an empty results folder, including startup and summary.
+alike   The same, where the files differ in comments only: the same code is graded once.
 cold    One `grade problem` per file, one per core at a time, each with an empty cache. Bar: `batch` is at least 3 times as fast.
 pytest  One pytest per file, one per core at a time. It imports JAX, calls the submission and its gradient eagerly on the same
         cases, and compares with stored values by allclose, as CS336 and others do. Bar: `batch` is at least 10 times as fast.
@@ -45,15 +47,17 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as folder:
         top = Path(folder)
         for number in range(CLASS):
-            path = top / "class" / f"learner {number:03}" / f"{problem.name}.py"
-            path.parent.mkdir(parents=True)
-            path.write_text(f"# {number}\n{texts[number % len(texts)]}")
+            for kind, line in (("class", f"NUMBER = {number}"), ("alike", f"# {number}")):
+                path = top / kind / f"learner {number:03}" / f"{problem.name}.py"
+                path.parent.mkdir(parents=True)
+                path.write_text(f"{texts[number % len(texts)]}\n{line}\n")
         files = sorted((top / "class").rglob("*.py"))
         snapshot = _snapshot(problem, top)
         for number in range(rounds):
-            cache = {"GRADE_CACHE": str(top / f"cache {number}")}
-            command = [*GRADE, "batch", str(top / "class"), "--out", str(top / f"results {number}")]
-            rates.setdefault("batch", []).append(CLASS / seconds(command, **cache) * 60)
+            for kind, name in (("class", "batch"), ("alike", "alike")):
+                cache = {"GRADE_CACHE": str(top / f"cache {name} {number}")}
+                command = [*GRADE, "batch", str(top / kind), "--out", str(top / f"results {name} {number}")]
+                rates.setdefault(name, []).append(CLASS / seconds(command, **cache) * 60)
 
             def cold(index: int, number: int = number) -> None:
                 folder = str(top / f"cold {number} {index}")

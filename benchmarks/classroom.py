@@ -99,7 +99,7 @@ def main() -> None:
             # Learners also submit the modules that a file imports.
             for name, text in catalog.reference_sources(catalog.load(item.problem)).items():
                 (path.parent / f"{name}.py").write_text(text)
-            path.write_text(f"{item.text}\n# {number}\n", errors="surrogatepass")
+            path.write_text(f"{item.text}\nNUMBER = {number}\n", errors="surrogatepass")
         env = {**os.environ, "TMPDIR": str(top / "tmp"), "GRADE_CACHE": str(top / "cache")}
 
         def command(results: str) -> list[str]:

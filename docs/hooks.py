@@ -65,7 +65,7 @@ def on_page_markdown(markdown: str, **_: Any) -> str:
     def formula(match: re.Match[str]) -> str:
         return "\n".join(f"<p>{convert(line, display='block')}</p>" for line in match[1].strip().splitlines())
 
-    markdown = re.sub(r"^```math\n(.*?)^```$", formula, markdown, flags=re.MULTILINE | re.DOTALL)
+    markdown = page.FORMULAS.sub(formula, markdown)
     return re.sub(r"^```python\n(?=>>> )", "```pycon\n", markdown, flags=re.MULTILINE)
 
 

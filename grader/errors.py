@@ -12,4 +12,4 @@ class WorkerStartError(CommandError):
 
 
 class ClosedError(CourseError):
-    """What was to grade is being closed. Nobody reads this: the program is ending."""
+    """The resident judge was closed during a grading. It is not for users: the program is ending."""

@@ -135,7 +135,7 @@ def verify_one(name: str, seeds: int = 20) -> Row:
         problem = catalog.load(name)
         row.points = problem.points
         _verify_definition(problem, row)
-        reference = Reference(problem)
+        reference = Reference(problem, _fork_server())
         try:
             for verify_part in (
                 _verify_page, _verify_verdicts, _verify_misconceptions, _verify_correct_programs, _verify_forgeries,

@@ -42,7 +42,7 @@ class Events:
         return set(self._subscribers.values())
 
     def stream(self, topic: str, *first: tuple[str, dict[str, Any]]) -> StreamingResponse:
-        """A response that begins with the given events and goes on with those of the topic."""
+        """A response that sends the given events first, then each new event of the topic."""
         queue: _Queue = asyncio.Queue(_WAITING)
         self._subscribers[queue] = topic
         for kind, data in first:

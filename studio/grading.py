@@ -80,7 +80,7 @@ class Grading:
             self._events.publish(problem.name, "grading")
             try:
                 verdict = self._grade(problem)
-            except Exception as error:  # a course that is broken, or a machine: the studio goes on
+            except Exception as error:  # whatever went wrong, the learner can save again
                 verdict = {"failed": str(error) or type(error).__name__}
             with self._lock:
                 self._verdicts[problem.name] = verdict

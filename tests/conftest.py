@@ -3,6 +3,7 @@
 import contextlib
 import json
 import os
+import signal
 import subprocess
 import sys
 import time
@@ -19,6 +20,9 @@ from grader.course import catalog
 
 settings.register_profile("course", deadline=None)  # a first call compiles
 settings.load_profile("course")
+
+# A test run in the background of a script ignores Ctrl-C, and so would every process that a test starts.
+signal.signal(signal.SIGINT, signal.default_int_handler)
 
 ROOT = Path(__file__).resolve().parent.parent
 

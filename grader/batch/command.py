@@ -62,12 +62,15 @@ def batch(submissions: Path, results: Path, options: BatchOptions) -> Iterator[s
         plan = run.plan(intake_, problems, store, read_seed(seed_file), options.timeout, options.least)
         if earlier and earlier != cache.environment():
             yield "Note: existing results are from a different version of the course or its packages and will be regraded."
-        yield f"To grade: {len(plan.tasks)}. Unchanged: {plan.unchanged}. Missing or unreadable: {len(plan.settled)}."
+        repeated = sum(map(len, plan.same.values()))
+        total = len(plan.tasks) + repeated
+        how = f", of which {repeated} repeat the code of another" if repeated else ""
+        yield f"To grade: {total}{how}. Unchanged: {plan.unchanged}. Missing or unreadable: {len(plan.settled)}."
         if options.scheduler:
             graded = run.on_cluster(plan.tasks, options.scheduler)
         else:
             graded = run.here(plan.tasks, options.jobs or _cores())
-        with progress("grading", unit="submissions", total=len(plan.tasks)) as advance:
+        with progress("grading", unit="submissions", total=total) as advance:
             try:
                 run.carry_out(plan, store, graded, advance)
             except KeyboardInterrupt:

@@ -31,13 +31,15 @@ class Plan:
     """The work of a batch.
 
     `tasks` are the submissions to grade, `settled` the records that need no grading, and `unchanged` the number of stored
-    records that are still valid. `wanted` has every learner and problem, `items` what was submitted for them, and `keys` the
-    hashes of what decides the results.
+    records that are still valid. `same` has, for a task, the others whose files hold the same code: its result is theirs, too.
+    `wanted` has every learner and problem, `items` what was submitted for them, and `keys` the hashes of what decides the
+    results.
     """
 
     tasks: list[Task]
     settled: list[Record]
     unchanged: int
+    same: dict[Slot, list[Slot]]
     wanted: set[Slot]
     keys: dict[Slot, str]
     items: dict[Slot, IntakeItem]
@@ -49,7 +51,8 @@ def plan(
     """Compares the submissions of a class with the stored records."""
     items: dict[Slot, IntakeItem] = {(item.learner, item.problem): item for item in intake.items}
     stored, keys = store.keys(), dict[Slot, str]()
-    to_grade, settled, unchanged = list[Task](), list[Record](), 0
+    to_grade, settled, unchanged = dict[str, Task](), list[Record](), 0
+    same: dict[Slot, list[Slot]] = {}
     for problem in problems:
         for learner in intake.learners:
             slot: Slot = (learner, problem.name)
@@ -63,10 +66,15 @@ def plan(
             if stored.get(slot) == keys[slot]:
                 unchanged += 1
                 continue
+            code = {module: tasks.without_comments(text) for module, text in sources.items()}
+            code_key = tasks.key(problem, code, name, seed, timeout)
+            if first := to_grade.get(code_key):
+                same.setdefault((first.learner, first.problem), []).append(slot)
+                continue
             version = tasks.definition(problem.name)
-            to_grade.append(Task(learner, problem.name, name, sources, seed, timeout, least, version))
+            to_grade[code_key] = Task(learner, problem.name, name, sources, seed, timeout, least, version)
     wanted: set[Slot] = {(learner, problem.name) for learner in intake.learners for problem in problems}
-    return Plan(to_grade, settled, unchanged, wanted, keys, items)
+    return Plan(list(to_grade.values()), settled, unchanged, same, wanted, keys, items)
 
 
 def carry_out(
@@ -80,13 +88,9 @@ def carry_out(
     store.keep_only(plan.wanted)
     store.put(*plan.settled)
     for task, graded in results:
-        item = plan.items[task.learner, task.problem]
-        if isinstance(graded, str):
-            refused = IntakeItem(task.learner, task.problem, item.file, refused=graded)
-            store.put(_not_run(catalog.load(task.problem), refused, attempted=True))
-        else:
-            store.put(_record(graded, item, plan.keys[task.learner, task.problem]))
-        advance(1, f"{task.learner}, {ProblemName(task.problem).label}")
+        slots = [(task.learner, task.problem), *plan.same.get((task.learner, task.problem), [])]
+        store.put(*(_of_task(graded, plan.items[slot], plan.keys[slot]) for slot in slots))
+        advance(len(slots), f"{task.learner}, {ProblemName(task.problem).label}")
 
 
 def here(to_grade: Sequence[Task], jobs: int) -> Iterator[tuple[Task, Graded | str]]:
@@ -168,11 +172,15 @@ def _not_run(problem: Problem, item: IntakeItem, *, attempted: bool) -> Record:
     )  # fmt: skip
 
 
-def _record(graded: Graded, item: IntakeItem, key: str) -> Record:
+def _of_task(graded: Graded | str, item: IntakeItem, key: str) -> Record:
+    """The record of a graded file, or of one that could not be graded."""
+    if isinstance(graded, str):
+        refused = IntakeItem(item.learner, item.problem, item.file, refused=graded)
+        return _not_run(catalog.load(item.problem), refused, attempted=True)
     report, failed = graded.report, graded.report.first_failure
     return Record(
-        graded.learner, graded.problem, key, item.file, str(report.verdict), report.score, report.points,
+        item.learner, item.problem, key, item.file, str(report.verdict), report.score, report.points,
         misconception=report.misconception.name if report.misconception else "",
         message=f"{failed.name}: {failed.message}" if failed else "", notes="; ".join(item.notes),
-        source=item.submission.sources[graded.problem] if item.submission else "", report=report,
+        source=item.submission.sources[item.problem] if item.submission else "", report=report,
     )  # fmt: skip

@@ -1,7 +1,7 @@
 """Starts workers, watches the resources that each process tree uses, and kills them: the parent side of the sandbox.
 
-A submission's worker is forked from the zygote, a process that has imported JAX but not initialized it. A reference's worker
-is a process of its own that never forks. Each has a clean environment, an empty scratch folder, one socket and one pipe.
+A worker is forked from the zygote, a process that has imported JAX but not initialized it. It has a clean environment, an empty
+scratch folder, one socket and one pipe. References' workers are started and confined in the same way.
 `grader.worker.zygote` is the other end. `grader.isolation.confinement` takes a worker's privileges away.
 """
 

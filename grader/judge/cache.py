@@ -5,7 +5,7 @@ import hashlib
 import platform
 import sys
 import tempfile
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from functools import cache
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
@@ -89,6 +89,35 @@ def write(key: str, frame: Frame) -> None:
         data = encode(frame)
         _trim(path.parent.parent)
         files.replace(path, hashlib.sha256(data).digest() + data)
+
+
+def has(key: str) -> bool:
+    """Whether there is an entry under `key`."""
+    path = _path(key)
+    return path is not None and path.exists()
+
+
+def claim(key: str) -> Callable[[], None] | None:
+    """Tells the other processes that this one computes an entry, until the returned function is called or this process ends.
+
+    None if another process does. Without a cache, all compute everything.
+    """
+    path = _path(key)
+    if path is None:
+        return lambda: None
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        release = files.lock(path.with_suffix(".lock"))
+    except OSError:
+        return lambda: None
+    if release is None:
+        return None
+
+    def end() -> None:
+        path.with_suffix(".lock").unlink(missing_ok=True)
+        release()
+
+    return end
 
 
 @cache

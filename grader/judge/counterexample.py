@@ -7,12 +7,11 @@ from typing import Literal
 import numpy as np
 
 from grader.problem import PROGRAM, Case, Check, Tolerance
-from grader.wire.compare import Index, Leaf, Mismatch, Values, errors, mismatches, select, values
+from grader.wire.compare import SAME, Index, Leaf, Mismatch, Values, errors, mismatches, select, values
 
 MOST_LEAVES = 200
 MOST_VALUES = 1 << 14  # of one leaf; a larger one is cut to a window around its first wrong value
 WIDEST = 32  # values along each axis of such a window
-_SAME = Tolerance(rtol=1e-4, atol=1e-4)  # as `diagnose` compares a misconception with a submission
 _NOTHING = Leaf("", "", np.zeros(()))
 
 
@@ -51,7 +50,7 @@ class ComparedLeaf:
         """How many of the submission's values are the misconception's, up to rounding."""
         if self.got is None or self.idea is None or self.idea.shape != self.got.shape:
             return 0
-        return int(np.count_nonzero(errors(self.idea, self.got, _SAME) <= 1))
+        return int(np.count_nonzero(errors(self.idea, self.got, SAME) <= 1))
 
     def index(self, at: Index) -> Index:
         """The index in the whole leaf of the value at `at`."""

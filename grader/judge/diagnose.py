@@ -10,10 +10,8 @@ from grader.course.catalog import Misconception
 from grader.judge.reference import Answers
 from grader.judge.session import Outcome, run_key
 from grader.problem import NUMERIC, Case, Check, Tolerance
-from grader.wire.compare import Leaf, Mismatch, compare, mismatches, select, values
+from grader.wire.compare import SAME, Leaf, Mismatch, compare, mismatches, select, values
 
-# The reference with a misconception and a learner's program with the same one differ only by rounding.
-SAME = Tolerance(rtol=1e-4, atol=1e-4)
 LOOSEST = 0.1  # statistics have wider tolerances, within which many ideas would agree
 # Each pair costs a compilation. A limit in seconds would give different verdicts on different machines.
 MOST_PAIRS = 12

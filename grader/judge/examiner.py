@@ -59,6 +59,10 @@ class Examiner:
         self.submission = submission
         return self.worker.load("", submission)
 
+    def start_witness(self) -> None:
+        """Starts the witness now, so that the first program need not wait for it."""
+        self._witness = Session(self.problem, self.fork_server.worker(self.job), self.seconds)
+
     def probe(self, check: Check, case: Case) -> Outcome:
         """The outcome of a check's probe on a case."""
         return in_stages(check, case, "run", (), lambda stage, frame: self._ask(stage, frame, check, case))
@@ -137,10 +141,12 @@ class Examiner:
         if self._witness is None or self._witness.ended:
             if self._witness:
                 self._witness.worker.close()
-            self._witness = Session(self.problem, self.fork_server.worker(self.job), self.seconds)
-        self._witness.begin()
-        outcome = self._witness.run(frame)
-        return Outcome(failure=_of_program(outcome.failure)) if outcome.failure and self._witness.ended else outcome
+            self.start_witness()
+        witness = self._witness
+        assert witness is not None  # noqa: S101  it was started
+        witness.begin()
+        outcome = witness.run(frame)
+        return Outcome(failure=_of_program(outcome.failure)) if outcome.failure and witness.ended else outcome
 
 
 def _of_program(failure: Failure) -> Failure:

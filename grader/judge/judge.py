@@ -221,7 +221,7 @@ def grade(problem: Problem, submission: Submission, workers: Workers, options: G
     Raises CourseError if the problem itself is unsound.
     """
     options, start = options or GradeOptions(), monotonic()
-    reference = options.reference or recorded.reference(problem)
+    reference = options.reference or recorded.reference(problem, workers)
     job = submission_.job(problem)
     examiner = Examiner(problem, workers, job, options.timeout or problem.timeout, options.say)
     try:
@@ -256,13 +256,15 @@ def grade(problem: Problem, submission: Submission, workers: Workers, options: G
 
 def _load(examiner: Examiner, submission: Submission, comparison: Comparison) -> Failure | None:
     """Imports the file, while the reference outputs are being computed."""
-    checks = comparison.problem.checks
-    prefetch(comparison.reference, checks, comparison.cases)
+    reference, checks = comparison.reference, comparison.problem.checks
+    prefetch(reference, checks, comparison.cases)
+    case = comparison.cases[checks[0].cases][0]
     failure = examiner.load(submission)
     if failure:
-        cancel_all(comparison.reference, checks, comparison.cases)
-        case = comparison.cases[checks[0].cases][0]
+        cancel_all(reference, checks, comparison.cases)
         comparison.evidence.append(Evidence(checks[0], case, Outcome(failure=failure), True))
+    elif not reference.ask(checks[0], case).done():  # nothing is in the cache yet
+        examiner.start_witness()
     return failure
 
 

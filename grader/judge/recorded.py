@@ -7,6 +7,7 @@ from pathlib import Path
 from grader.course import cases, catalog
 from grader.course.catalog import Misconception
 from grader.errors import CourseError
+from grader.isolation.sandbox import ForkServer, Workers
 from grader.judge import cache, fault
 from grader.judge.reference import Answers, Reference, frame_of
 from grader.judge.session import Outcome, outcome_of, probe_frame
@@ -58,9 +59,9 @@ class Recorded:
         """Does nothing, because no worker is running."""
 
 
-def reference(problem: Problem) -> Answers:
+def reference(problem: Problem, workers: Workers) -> Answers:
     """The recordings of a problem, or else its reference. Raises CourseError if it has neither."""
-    return Recorded(problem) if is_recorded(problem) else Reference(problem)
+    return Recorded(problem) if is_recorded(problem) else Reference(problem, workers)
 
 
 def check_gradable(problem: Problem) -> None:
@@ -87,7 +88,8 @@ def record(problem: Problem, folder: Path) -> int:
         entry = check.options.get("entry", "")
         requests += [(fault.check(entry), check.cases)] if check.probe == "values" and entry in modules else []
     public_cases = cases.draw_all(problem, 0)
-    reference, written = Reference(problem), 0
+    fork_server = ForkServer()
+    reference, written = Reference(problem, fork_server), 0
     (folder / OUTPUTS).mkdir()
     try:
         for check, group in requests:
@@ -100,6 +102,7 @@ def record(problem: Problem, folder: Path) -> int:
                 written += 1
     finally:
         reference.close()
+        fork_server.close()
     return written
 
 

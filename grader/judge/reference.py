@@ -1,13 +1,16 @@
 """Reference outputs: the outcomes of the reference, plain or with a misconception, on a case. Cached on disk."""
 
+from collections import deque
 from collections.abc import Iterable, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass, field
+from time import monotonic, sleep
 from typing import Protocol
 
 from grader.course import catalog
 from grader.errors import CourseError
 from grader.isolation.job import Job, Limits
-from grader.isolation.sandbox import WorkerProcess
+from grader.isolation.sandbox import Workers
 from grader.judge import cache
 from grader.judge.session import Failure, Outcome, Session, in_stages, measured, outcome_of, probe_frame, run_key
 from grader.judge.submission import Submission, reference
@@ -17,6 +20,8 @@ from grader.wire.channel import Frame, encode
 
 SECONDS = 3600.0  # the reference is trusted; this limit only stops an author's mistakes
 LIMITS = Limits(memory=8 << 30)  # one worker holds the compiled programs of all misconceptions
+# For an output that another process computes. One that was suspended must not stop this one.
+WAIT_SECONDS, WAIT_INTERVAL = 1.0, 0.01
 
 
 class Answers(Protocol):
@@ -38,16 +43,29 @@ class Answers(Protocol):
     def close(self) -> None: ...
 
 
+@dataclass(frozen=True, eq=False)
+class _Asked:
+    """An output that was asked for, with its key in the cache."""
+
+    check: Check
+    case: Case
+    variant: str
+    key: str
+    future: Future[Outcome] = field(default_factory=Future)
+
+
 class Reference:
     """Reference outputs of one problem. A worker is started when an output is not in the cache, and one thread talks to it.
 
+    Processes that need the same outputs at the same time, as in a batch, divide them: what another one is computing comes last.
     While `keep` is false, new outputs are not written to the cache.
     """
 
     can_shrink = True
 
-    def __init__(self, problem: Problem) -> None:
+    def __init__(self, problem: Problem, workers: Workers) -> None:
         self.problem = problem
+        self._workers = workers
         self._plain = reference(problem)
         source = self._plain.sources[problem.name]
         # Each form of each misconception is a variant of the reference; "" is the reference itself.
@@ -63,12 +81,16 @@ class Reference:
         self._loaded: dict[str, Outcome | None] = {}
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="reference")
         self._answers: dict[tuple[str, str, Case], Future[Outcome]] = {}
+        self._waiting: deque[_Asked] = deque()
 
     def ask(self, check: Check, case: Case, variant: str = "") -> Future[Outcome]:
         """The future outcome of a check's probe on a case. `variant` is a key of `misconceptions`, or empty."""
         key = (variant, run_key(check), case)
         if key not in self._answers:
-            self._answers[key] = self._thread.submit(self._answer, check, case, variant)
+            asked = _Asked(check, case, variant, self._cache_key(check, case, variant))
+            self._answers[key] = asked.future
+            self._waiting.append(asked)
+            self._thread.submit(self._answer_next)
         return self._answers[key]
 
     def together(self, first: str, second: str) -> str | None:
@@ -126,20 +148,48 @@ class Reference:
         if self._session:
             self._session.worker.close()  # the thread that waits for its answer fails at once
         self._thread.shutdown(cancel_futures=True)
+        for asked in self._waiting:
+            asked.future.cancel()
         if self._session:
             self._session.worker.close()
 
-    def _answer(self, check: Check, case: Case, variant: str) -> Outcome:
-        sources = self.submission(variant).sources
-        measures = measured(self.problem, check)
+    def _cache_key(self, check: Check, case: Case, variant: str) -> str:
         how = [check.saved_by, str(check.read)]
-        frame = probe_frame("", check, case, "both", measures)
-        parts = (part for item in sorted(sources.items()) for part in item)
-        key = cache.digest([cache.environment(), *self._definition, *parts, *how, encode(frame)])
-        cached = cache.read(key)
+        frame = probe_frame("", check, case, "both", measured(self.problem, check))
+        parts = (part for item in sorted(self.submission(variant).sources.items()) for part in item)
+        return cache.digest([cache.environment(), *self._definition, *parts, *how, encode(frame)])
+
+    def _answer_next(self) -> None:
+        """Answers a request that no other process is working on; any if there is none. Variants that it has traced come first."""
+        start = monotonic()
+        while True:
+            for asked in sorted(self._waiting, key=lambda asked: asked.variant not in self._loaded):
+                if self._answered(asked, alone=monotonic() - start < WAIT_SECONDS):
+                    self._waiting.remove(asked)
+                    return
+            sleep(WAIT_INTERVAL)
+
+    def _answered(self, asked: _Asked, *, alone: bool) -> bool:
+        """Answers a request, unless it is to be answered `alone` and another process is working on it."""
+        release = cache.claim(asked.key)
+        if release is None and alone and not cache.has(asked.key):
+            return False
+        try:
+            if asked.future.set_running_or_notify_cancel():
+                asked.future.set_result(self._answer(asked))
+        except BaseException as error:
+            asked.future.set_exception(error)
+        finally:
+            if release:
+                release()
+        return True
+
+    def _answer(self, asked: _Asked) -> Outcome:
+        check, case, variant = asked.check, asked.case, asked.variant
+        cached = cache.read(asked.key)
         if cached:
             return outcome_of(cached)
-        failed = self._load(variant)
+        measures, failed = measured(self.problem, check), self._load(variant)
         outcome = failed or in_stages(
             check, case, "both", measures,
             lambda stage, frame: self._require_session().run(_with_variant(frame, variant)),
@@ -149,7 +199,7 @@ class Reference:
         if not variant and outcome.failure:
             raise CourseError(f"The reference of problem {self.problem.label} fails: {outcome.failure.sentence()}")
         if self.keep and not self._require_session().ended:
-            cache.write(key, frame_of(outcome))
+            cache.write(asked.key, frame_of(outcome))
         return outcome
 
     def _load(self, variant: str) -> Outcome | None:
@@ -161,7 +211,7 @@ class Reference:
             return Outcome(failure=Failure("exit", message="the reference worker is closed"))
         if self._session is None:
             job = Job(self.problem.name, self.problem.devices, self.problem.long_runs, LIMITS)
-            self._session = Session(self.problem, WorkerProcess(job), SECONDS)
+            self._session = Session(self.problem, self._workers.worker(job), SECONDS)
         if self._loaded:
             self._session.restart_clock()
         if variant not in self._loaded:

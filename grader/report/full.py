@@ -5,12 +5,12 @@ from collections.abc import Iterator
 import click
 import numpy as np
 
-from commandline.terminal import PLAIN
+from commandline.terminal import PLAIN, wrap
 from grader.judge.counterexample import ComparedLeaf, Counterexample
 from grader.report.grids import number
 from grader.wire.compare import Values
 
-MOST_ROWS, MOST_COLUMNS, MOST_PLANES = 40, 12, 4
+MOST_ROWS, MOST_COLUMNS, MOST_PLANES = 40, 40, 4
 MOST_LEAVES = 8
 
 
@@ -25,7 +25,7 @@ def arrays(shown: Counterexample, width: int = PLAIN) -> str:
     if len(drawn) > MOST_LEAVES:
         lines.append(f"{len(drawn) - MOST_LEAVES} more leaves are wrong and not shown.")
     if not drawn:
-        lines.append("There are no arrays to compare value by value: names, shapes or dtypes differ.")
+        lines.append("No arrays can be compared value by value: names, shapes or dtypes differ.")
     return "\n".join(["", *lines])
 
 
@@ -41,27 +41,35 @@ def _leaf(leaf: ComparedLeaf, width: int) -> Iterator[str]:
     if shown.wrong.shape != leaf.shape:
         kept, whole = (" x ".join(map(str, shape)) for shape in (shown.wrong.shape, leaf.shape))
         start = ", ".join(map(str, shown.start))
-        yield f"  Shown: {kept} of {whole} values, from [{start}], so that the first wrong one is among them."
+        yield from wrap(f"Shown: {kept} of {whole} values, from [{start}] on, around the first wrong one.", width, 2)
     yield ""
 
 
 def _plane(expected: Values, got: Values, wrong: Values, columns: int) -> Iterator[str]:
-    """Two arrays of up to two axes, beside each other where they fit."""
-    left, right = _block(expected, np.zeros_like(wrong)), _block(got, wrong)
-    width = max(map(_width, left))
-    if width + max(map(_width, right)) + 6 > columns:
-        yield from ["  expected", *(f"  {line}" for line in left), "  yours", *(f"  {line}" for line in right)]
+    """Two arrays of up to two axes: beside each other where they fit, else below each other, a few columns at a time."""
+    want, have, marks = (np.atleast_2d(side) for side in (expected, got, wrong))
+    left, right = _block(want, np.zeros_like(marks)), _block(have, marks)
+    widths = [max(map(_width, block), default=0) for block in (left, right)]
+    if sum(widths) + 6 <= columns:
+        yield f"  {'expected':{widths[0]}}  yours"
+        for one, other in zip(left, right, strict=True):
+            yield f"  {one}{' ' * (widths[0] - _width(one))}  {other}"
         return
-    yield f"  {'expected':{width}}  yours"
-    for one, other in zip(left, right, strict=True):
-        yield f"  {one}{' ' * (width - _width(one))}  {other}"
+    count = want.shape[1]
+    step = max(1, (columns - 4) * count // max(widths))
+    for start in range(0, count, step):
+        part = np.s_[:, start : start + step]
+        where = f", places {start} to {min(start + step, count) - 1} of each row" if step < count else ""
+        yield f"  expected{where}"
+        yield from (f"  {line}" for line in _block(want[part], np.zeros_like(marks[part])))
+        yield f"  yours{where}"
+        yield from (f"  {line}" for line in _block(have[part], marks[part]))
 
 
 def _block(values: Values, wrong: Values) -> list[str]:
     """One line for each row. A wrong value is followed by a star."""
-    rows, marks = np.atleast_2d(values), np.atleast_2d(wrong)
     texts = [[number(value, 4) + "*" * bool(bad) for value, bad in zip(row.tolist(), mark, strict=True)]
-             for row, mark in zip(rows, marks, strict=True)]  # fmt: skip
+             for row, mark in zip(values, wrong, strict=True)]  # fmt: skip
     width = max((len(text.rstrip("*")) for row in texts for text in row), default=0) + 1
     return ["".join(_colored(text, width) for text in row) for row in texts]
 

@@ -104,7 +104,7 @@ class Resident:
             try:
                 report = judge.grade(kept.problem, submission, self._spares, options)
             finally:
-                if self._closed:  # whatever came of it
+                if self._closed:  # the report would be about killed workers
                     raise ClosedError
                 kept.forget()
                 self.prepare(kept.problem)
@@ -145,7 +145,7 @@ class Resident:
         """What is kept of a problem, which is now the most recent one."""
         with self._changing:
             problem = catalog.load(name)
-            kept = self._kept.pop(name, None) or _Kept(problem, recorded.reference(problem))
+            kept = self._kept.pop(name, None) or _Kept(problem, recorded.reference(problem, self._fork_server))
             self._kept[name] = kept
             others = [each for each in self._kept if each not in (name, self._graded)]
             for other in others[: max(len(self._kept) - KEPT_PROBLEMS, 0)]:

@@ -88,7 +88,7 @@ class WatchSession:
         return self.space.standing(self.state.problem).passed
 
     def next_problem(self) -> Problem:
-        """The problem to go on with: the first one after this that is not passed, else the first one. Raises UsageError."""
+        """The first problem after this one that is not passed, else the first one of all. Raises UsageError."""
         this = self.state.problem.number
         others = [problem for problem in catalog.problems() if problem.number != this]
         in_turn = [each for each in others if each.number > this] + [each for each in others if each.number < this]
@@ -118,7 +118,7 @@ class WatchSession:
         return [*command, str(self.file)]
 
     def solution(self) -> str:
-        """The reference. Whoever has not passed has now given up. Raises UsageError if this copy of the course has none."""
+        """The reference. A learner who has not passed has now given up. Raises UsageError if this copy of the course has none."""
         text = catalog.solution_path(self.state.problem).read_text(encoding="utf-8")
         if not self.passed:
             self.space.remember(self.state.problem, given_up=True)

@@ -16,6 +16,8 @@ from grader.problem import PROGRAM, UNCHECKED, Compare, Tolerance
 Values = np.ndarray[Any, Any]
 Index = tuple[int, ...]
 _MOST_NAMES, _LONGEST_NAME = 64, 200  # names of leaves that are compared by spelling, which takes long
+# The reference with a misconception and a learner's program with the same one differ only by rounding.
+SAME = Tolerance(rtol=1e-4, atol=1e-4)
 WHOLE = "(whole)"  # stands for a module itself among the paths of its submodules
 
 
@@ -113,7 +115,9 @@ def _instead(leaf: Leaf, missing: Sequence[Leaf], unexpected: Sequence[Leaf]) ->
         return "; got a list, tuple or dictionary instead of one array"
     # Each of the two names must be the nearest to the other. If there is only one of each, no name need be near.
     alike = [other.path for other in unexpected if other.shape == leaf.shape and len(other.path) <= _LONGEST_NAME]
-    rivals = [other.path for other in missing if other.shape == leaf.shape][:_MOST_NAMES]
+    # The initial value of a parameter, `initial.x`, is missing with the parameter, `x`.
+    others = [other for other in missing if not other.path.endswith(f".{leaf.path}")]
+    rivals = [other.path for other in others if other.shape == leaf.shape][:_MOST_NAMES]
     if len(alike) == len(rivals) == 1:
         return f"; you have `{alike[0]}` instead"
     similar = nearest(leaf.path, alike[:_MOST_NAMES])

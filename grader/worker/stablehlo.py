@@ -4,6 +4,7 @@ JAX exports programs by a public interface, but compiles them by one that would 
 """
 
 import contextlib
+import functools
 from collections.abc import Iterator, Sequence
 from typing import Any
 from unittest.mock import patch
@@ -33,9 +34,23 @@ def meshes_can_be_set() -> Iterator[None]:
         yield
 
 
+@functools.cache
+def context() -> Any:
+    """The MLIR context of this process. A new one costs milliseconds, and the first in a process a tenth of a second."""
+    return mlir.make_ir_context()
+
+
+@contextlib.contextmanager
+def in_one_context() -> Iterator[None]:
+    """Inside the context, JAX lowers and exports in the MLIR context of this process: it would make two for each program."""
+    ours = context()
+    with patch.object(mlir, "make_ir_context", lambda: ours):
+        yield
+
+
 def canonical(module: bytes) -> bytes:
     """The module without the names of functions and the places in source files, so that equal programs are equal bytes."""
-    with mlir.make_ir_context():
+    with context():
         parsed = _jax.mlir.deserialize_portable_artifact(module)
         passmanager.PassManager.parse("builtin.module(strip-debuginfo)").run(parsed.operation)
         symbols = ir.SymbolTable(parsed.operation)
@@ -53,7 +68,7 @@ def canonical(module: bytes) -> bytes:
 
 def parsed(module: bytes) -> Any:
     """The module as MLIR's Python objects. They live as long as it does."""
-    with mlir.make_ir_context():
+    with context():
         return _jax.mlir.deserialize_portable_artifact(module)
 
 
@@ -95,7 +110,7 @@ def _type_of_main(module: Any) -> Any:
 
 def element_type(dtype: Any) -> str:
     """An element type as MLIR writes it."""
-    with mlir.make_ir_context():
+    with context():
         return str(mlir.dtype_to_ir_type(np.dtype(dtype)))
 
 

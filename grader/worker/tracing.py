@@ -113,7 +113,8 @@ def trace(program: Callable[..., dict[str, Any]], *args: Any) -> Program:
         donated = _donated(traced.jaxpr.jaxpr, names)
         # Another function would be traced again.
         donating = jax.jit(main, donate_argnums=donated) if donated else jitted
-        exported = export.export(donating, platforms=["cpu"])(*specs)
+        with stablehlo.in_one_context():
+            exported = export.export(donating, platforms=["cpu"])(*specs)
     except (ValueError, NotImplementedError) as error:
         raise UntraceableError(f"jax.export cannot export it ({str(error)[:120]})") from error
     kept = [flat[index] for index in exported.module_kept_var_idx]

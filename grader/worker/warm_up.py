@@ -1,8 +1,10 @@
 """A small program of the grader's own, traced and run before a worker gets its first request.
 
-JAX and Flax import and build much of what they need on first use. A worker that is started ahead of a save does that then.
+JAX and Flax import and build much of what they need on first use. The zygote does that once for all workers, as far as it can
+without a backend; a worker that is started ahead of a save does the rest then.
 """
 
+from collections.abc import Callable
 from typing import Any
 
 import jax
@@ -11,7 +13,7 @@ import numpy as np
 from flax import nnx
 
 from grader.problem import Case
-from grader.worker import tracing
+from grader.worker import stablehlo, tracing
 from grader.worker.pytrees import fill_state
 from grader.worker.subject import to_fill
 from grader.worker.witness import Witness
@@ -33,11 +35,24 @@ class _Layers(nnx.Module):
         return jnp.einsum("ts,sd->td", jax.nn.softmax(scores_TT, axis=-1), x_TD)
 
 
+def before_fork() -> None:
+    """Traces a program as a worker does. Initializes no backend, so this process can still be forked afterwards."""
+    stablehlo.context()
+    program, parameters, case = _program()
+    specs = jax.tree.map(tracing.Given.spec, (parameters, tracing.given(case, "token_ids")))
+    jax.jit(program).trace(*specs)
+
+
 def warm_up() -> None:
     """Traces a program with a gradient as a worker does, then compiles and runs it as a witness does."""
+    program, parameters, case = _program()
+    Witness().run(tracing.trace(program, parameters, tracing.given(case, "token_ids")), case)
+
+
+def _program() -> tuple[Callable[..., dict[str, Any]], Any, Case]:
+    """A program with a gradient, its parameters as `Given`, and a case for it."""
     module = nnx.eval_shape(lambda: _Layers(nnx.Rngs(0)))
     graphdef, parameters, *rest = nnx.split(module, nnx.Param, ...)
-    case = Case({"token_ids": np.arange(_T, dtype=np.int32)})
 
     def program(p: Any, token_ids: Any) -> dict[str, Any]:
         def total(p: Any) -> Any:
@@ -46,5 +61,4 @@ def warm_up() -> None:
         loss, gradients = jax.value_and_grad(total)(p)
         return {"loss": loss, "norm": sum(jnp.sum(leaf) for leaf in jax.tree.leaves(gradients))}
 
-    traced = tracing.trace(program, fill_state(parameters, to_fill), tracing.given(case, "token_ids"))
-    Witness().run(traced, case)
+    return program, fill_state(parameters, to_fill), Case({"token_ids": np.arange(_T, dtype=np.int32)})

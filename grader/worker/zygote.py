@@ -24,6 +24,7 @@ from grader.isolation.job import Launch
 from grader.isolation.libc import DEATH_SIGNAL, DUMPABLE, SUBREAPER, prctl
 from grader.isolation.sandbox import FD, inherited
 from grader.worker import main as worker
+from grader.worker.warm_up import before_fork
 
 _LIFE = FD + 1  # where the supervisor finds its socket to the judge
 _STATUS = FD + 2  # where the first process of the namespaces writes the exit code of the worker
@@ -34,6 +35,7 @@ def main() -> None:
     control = inherited()
     signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # children are reaped automatically
     root_files()  # computed once, for all children
+    before_fork()
     while True:
         data, files, _, _ = socket.recv_fds(control, 1 << 16, 3)
         if not data:

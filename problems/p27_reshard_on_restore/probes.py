@@ -78,18 +78,19 @@ def _never_whole(subject: Subject, case: Case, mesh: Mesh) -> Iterator[None]:
     parts = mesh.shape["model"]
     leaves = nnx.to_flat_state(nnx.state(nnx.eval_shape(_make(case))[0]))
     split = {x.shape: ".".join(map(str, path)) for path, x in leaves if x.ndim and x.shape[-1] % parts == 0}
-    before = {id(array) for array in jax.live_arrays()}
+    kept = jax.live_arrays()  # so that no new array gets the identity of an old one
+    before = {id(array) for array in kept}
     found: list[str] = []
 
     def look(frame: Any, event: str, argument: object) -> None:
         own = next((f for f in (frame, frame.f_back) if f and f.f_globals is subject.namespace), None)
-        if own and not found and parts > 1:
-            for array in jax.live_arrays():
-                whole = array.ndim and array.sharding.shard_shape(array.shape)[-1] == array.shape[-1]
-                if id(array) not in before and whole and array.shape in split:
-                    found.append(
-                        f"a device held all of {array.shape}, such as `{split[array.shape]}`, at line {own.f_lineno}"
-                    )
+        if own is None or found or parts == 1:
+            return
+        new = [array for array in jax.live_arrays() if id(array) not in before and array.shape in split]
+        whole = [x.shape for x in new if x.sharding.shard_shape(x.shape)[-1] == x.shape[-1]]
+        if whole:
+            shape = min(whole, key=split.__getitem__)
+            found.append(f"a device held all of {shape}, such as `{split[shape]}`, at line {own.f_lineno}")
 
     profile = sys.getprofile()
     sys.setprofile(look)

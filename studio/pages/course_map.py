@@ -28,7 +28,9 @@ class Node:
     @property
     def kind(self) -> str:
         """How the map draws it."""
-        return "passed" if self.standing.passed else "begun" if self.standing.state not in ("", "not attempted") else ""
+        if self.standing.passed:
+            return "passed"
+        return "" if self.standing.state in ("", "not attempted") else "begun"
 
     @property
     def words(self) -> str:

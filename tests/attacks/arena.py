@@ -35,7 +35,7 @@ class Arena:
     def __post_init__(self) -> None:
         self.problem = catalog.find("07")
         self.fork_server = ForkServer()
-        self.reference = Reference(self.problem)
+        self.reference = Reference(self.problem, self.fork_server)
         self.cases = {seed: cases.draw_all(self.problem, seed) for seed in (0, SEED)}
         self.tcp = socket.create_server(("127.0.0.1", 0))
         self.udp = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)

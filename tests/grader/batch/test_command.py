@@ -86,6 +86,23 @@ def test_a_secret_seed_gives_other_cases_and_the_same_scores_everywhere(
     assert (tmp_path / "own" / "seed.txt").stat().st_mode & 0o077 == 0
 
 
+def test_files_with_the_same_code_are_graded_once(grade: Grade, submit: Submit, seed: Path, tmp_path: Path):
+    for number in range(3):
+        submit(f"right {number}", f"# {number}\n{GOOD}")
+        submit(f"wrong {number}", f"# {number}\n{WRONG}")
+    folder = submit("other", f"\n{WRONG}  # on another line\n")
+    run = grade("batch", folder, "--seed-file", seed, "--out", tmp_path / "results")
+    assert run.code == 0, run.err
+    assert "To grade: 7, of which 4 repeat the code of another." in run.out
+    table = rows(tmp_path / "results")
+    assert {name: row["score"] for name, row in table.items()} == {
+        name: "6" if "right" in name else "1" for name in table
+    }
+    assert table["wrong 0"]["message"] == table["wrong 2"]["message"] == table["other"]["message"]
+    again = grade("batch", folder, "--seed-file", seed, "--out", tmp_path / "results")
+    assert "To grade: 0. Unchanged: 7." in again.out
+
+
 def test_killed_and_resumed(submit: Submit, seed: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     """A batch that was killed at any moment can be resumed. Nothing is left behind, and the scores are the same."""
     temporary = tmp_path / "tmp"
@@ -93,8 +110,8 @@ def test_killed_and_resumed(submit: Submit, seed: Path, tmp_path: Path, monkeypa
     monkeypatch.setenv("TMPDIR", str(temporary))
     monkeypatch.setattr(tempfile, "tempdir", None)
     for number in range(9):
-        folder = submit(f"right {number}", f"# {number}\n{GOOD}")
-        submit(f"wrong {number}", f"# {number}\n{WRONG}")
+        folder = submit(f"right {number}", f"NUMBER = {number}\n{GOOD}")
+        submit(f"wrong {number}", f"NUMBER = {number}\n{WRONG}")
     out = tmp_path / "results"
     arguments = (folder, "--out", out, "--seed-file", seed, "--jobs", 2)
     command = [sys.executable, "-c", BOOT, "batch", *map(str, arguments)]
@@ -134,7 +151,7 @@ def test_interrupted_by_the_user(submit: Submit, tmp_path: Path):
     wait_for_busy_workers(process.pid)
     os.killpg(process.pid, signal.SIGINT)
     _, err = process.communicate(timeout=30)
-    assert process.returncode == 2
+    assert process.returncode == 130
     assert "Interrupted with 0 of 1 results saved. Rerun the command to resume." in err
     assert "Traceback" not in err
 

@@ -18,7 +18,7 @@ def test_a_cluster_gives_the_same_table_even_if_a_worker_is_killed(
     distributed = pytest.importorskip("distributed")
     for number in range(8):
         (school_class / f"more {number}").mkdir()
-        (school_class / f"more {number}" / f"{NAME}.py").write_text(f"# {number}\n{GOOD}")
+        (school_class / f"more {number}" / f"{NAME}.py").write_text(f"NUMBER = {number}\n{GOOD}")
     batch_command = ("batch", school_class, "--seed-file", seed, "--timeout", 3)
     assert grade(*batch_command, "--out", tmp_path / "here").code == 0
     dask = "import sys; sys.path.insert(0, {!r}); from distributed.cli.{} import main; main()"

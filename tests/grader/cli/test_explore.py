@@ -1,6 +1,7 @@
 """A failing case at hand: whole arrays, a web page, a script, a session."""
 
 import os
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -84,15 +85,17 @@ def test_a_script_runs_the_failing_case(grade: Grade, tmp_path, wrong_attention)
 
 
 def test_a_session_has_eight_devices_and_the_failing_case(grade: Grade, tmp_path):
-    path = tmp_path / "p20_mesh_and_partitioning.py"
-    path.write_text((SOLUTIONS / path.name).read_text().replace('("data", "model")', '("model", "data")', 1))
-    typed = "import p20_mesh_and_partitioning\nprint(jax.device_count(), type(case).__name__, len(expected) > 0)\n"
-    run = python(tmp_path, "-c", boot(), "repl", "20", path.name, stdin=typed)
+    for solution in SOLUTIONS.glob("p*.py"):
+        shutil.copy(solution, tmp_path)
+    path = tmp_path / "p21_sharded_train_step.py"
+    path.write_text(path.read_text().replace("return jnp.mean(", "return 1.3 * jnp.mean("))
+    typed = "import p21_sharded_train_step\nprint(jax.device_count(), type(case).__name__, len(expected) > 0)\n"
+    run = python(tmp_path, "-c", boot(), "repl", "21", path.name, stdin=typed)
     assert run.returncode == 0, run.stderr
     assert "8 dict True" in run.stdout
     # A script calls the check's own probe, on the same devices.
-    assert grade("try", "20", path).code == 0
-    tried = python(tmp_path, "try_p20.py")
+    assert grade("try", "21", path).code == 0
+    tried = python(tmp_path, "try_p21.py")
     assert "expected" in tried.stdout, tried.stdout + tried.stderr
 
 

@@ -189,7 +189,7 @@ BY_COMMAND = (
 def judged() -> Iterator[Callable[[Path, float], dict[str, Any]]]:
     """A function that grades a file as the command does, without the time to start a process."""
     problem, fork_server = catalog.find("07"), ForkServer()
-    reference, public_cases = Reference(problem), cases.draw_all(problem, 0)
+    reference, public_cases = Reference(problem, fork_server), cases.draw_all(problem, 0)
 
     def grade(path: Path, timeout: float) -> dict[str, Any]:
         try:

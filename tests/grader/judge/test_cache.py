@@ -126,3 +126,32 @@ def test_the_oldest_entries_are_removed_when_there_are_too_many(tmp_path: Path, 
     assert [cache.read(key) is not None for key in keys] == [True, True, *[False] * 6]
     cache._usable.cache_clear()
     cache._trim.cache_clear()
+
+
+def test_of_two_processes_one_claims_an_entry(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setenv("GRADE_CACHE", str(tmp_path / "cache"))
+    key = cache.digest(["shared"])
+    other = f"from grader.judge import cache; print(cache.claim({key!r}) is not None, flush=True); input()"
+
+    def start() -> subprocess.Popen[str]:
+        return subprocess.Popen([sys.executable, "-c", other], cwd=ROOT, stdin=-1, stdout=-1, text=True)
+
+    def says(process: subprocess.Popen[str]) -> str:
+        assert process.stdout
+        return process.stdout.readline().strip()
+
+    first = start()
+    assert says(first) == "True"
+    assert cache.claim(key) is None
+    assert cache.claim(cache.digest(["another"])) is not None
+    first.kill()
+    first.communicate()
+    release = cache.claim(key)  # nobody waits for a process that is gone
+    assert release is not None
+    second = start()
+    assert says(second) == "False"
+    second.communicate("\n")
+    release()
+    third = start()
+    assert says(third) == "True"
+    third.communicate("\n")

@@ -26,3 +26,17 @@ def test_only_a_case_that_may_be_shown_is_kept_or_run_again():
     assert (leaf.path, leaf.idea_agrees) == ("output", 1)
     assert (secret.counterexample, secret.eager_stdout) == (None, "")
     assert "Tracer" in secret.stdout
+
+
+def test_nothing_is_judged_by_the_values_of_a_parameter_with_another_name():
+    name = "p01_token_embedding"
+    text = (ROOT / "solutions" / f"{name}.py").read_text().replace("self.pos_embed", "self.wpe")
+    fork_server = ForkServer()
+    try:
+        report = grade(catalog.load(name), Submission("mine.py", {name: text}), fork_server)
+    finally:
+        fork_server.close()
+    first, *others = [result for result in report.checks if not result.passed]
+    assert "; you have `wpe` instead" in first.message
+    assert others
+    assert all(result.message.startswith("not judged yet: parameters are filled by name") for result in others)

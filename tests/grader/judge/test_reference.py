@@ -1,7 +1,16 @@
 """The reference: its outputs are cached, a corrupt cache is noticed, and a broken reference is an internal error."""
 
 import shutil
+import sys
+from collections.abc import Callable, Iterator
+from subprocess import PIPE, Popen
 
+import pytest
+
+from grader.course import cases, catalog
+from grader.isolation.sandbox import ForkServer
+from grader.judge import cache
+from grader.judge.reference import Reference
 from tests.conftest import ROOT, Grade
 
 SOLUTION = ROOT / "solutions" / "p07_next_token_loss.py"
@@ -38,3 +47,55 @@ def test_an_unsound_problem_is_an_internal_error(grade: Grade, tmp_path):
     run = grade("show", "01", root=copy)
     assert run.code == 3
     assert "page.md cannot be read" in run.err
+
+
+@pytest.fixture
+def fork_server() -> Iterator[ForkServer]:
+    server = ForkServer()
+    yield server
+    server.close()
+
+
+@pytest.fixture
+def busy(tmp_path) -> Iterator[Callable[[str], Popen[str]]]:
+    """Starts a process that claims an entry of the cache and never computes it."""
+    started: list[Popen[str]] = []
+
+    def start(key: str) -> Popen[str]:
+        claims = f"from grader.judge import cache; print(bool(cache.claim({key!r})), flush=True); input()"
+        started.append(Popen([sys.executable, "-c", claims], cwd=ROOT, stdin=PIPE, stdout=PIPE, text=True))
+        assert started[-1].stdout
+        assert started[-1].stdout.readline() == "True\n"
+        return started[-1]
+
+    yield start
+    for process in started:
+        process.kill()
+        process.communicate()
+
+
+def test_what_another_process_computes_comes_last_and_is_not_waited_for_in_vain(
+    fork_server: ForkServer, busy: Callable[[str], Popen[str]], tmp_path, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setenv("GRADE_CACHE", str(tmp_path / "cache"))
+    problem = catalog.find("07")
+    check = problem.checks[0]
+    first, second = cases.draw_all(problem, 5)[check.cases][:2]
+    done: list[int] = []
+    claims: list[str] = []
+    original = cache.claim
+    monkeypatch.setattr(cache, "claim", lambda key: claims.append(key) or original(key))
+    alone = Reference(problem, fork_server)
+    alone.ask(check, first).result()
+    alone.close()
+    for path in (tmp_path / "cache" / "references").rglob("*"):
+        if path.is_file():
+            path.unlink()
+    busy(claims[0])
+    reference = Reference(problem, fork_server)
+    futures = [reference.ask(check, case) for case in (first, second)]
+    for number, future in enumerate(futures):
+        future.add_done_callback(lambda _, number=number: done.append(number))
+    assert all(future.result().leaves for future in futures)
+    reference.close()
+    assert done == [1, 0]

@@ -29,7 +29,7 @@ def without_time(report: Report) -> dict[str, object]:
     return {
         key: value if key != "checks" else [(item.check.name, item.verdict, item.message) for item in report.checks]
         for key, value in vars(report).items()
-        if key not in ("seconds", "counterexample")
+        if key not in ("seconds", "counterexample", "problem")  # the problem may have been loaded again meanwhile
     }
 
 

@@ -76,6 +76,7 @@ def test_a_missing_leaf_is_paired_with_the_nearest_name_of_its_shape():
     assert hint([table], [leaf("pos_embedding.0", 3)]) == ""
     assert hint([table], [leaf("pos_embed.0", 3)]) == "; got a list, tuple or dictionary instead of one array"
     assert hint([leaf("pos_embed", [1, 2]), leaf("ln.scale", [1])], [leaf("wpe", [3, 4])]) == "; you have `wpe` instead"
+    assert hint([table, leaf("initial.pos_embed", [1, 2])], [leaf("wpe", [3, 4])]) == "; you have `wpe` instead"
     # `out.bias` is what became of `out_proj.bias`.
     assert hint([leaf("k_proj.bias", [1]), leaf("out_proj.bias", [1])], [leaf("out.bias", [1])]) == ""
     assert hint([table], [leaf("pos_embed" + "x" * n, [1, 2]) for n in range(1, 5000)])

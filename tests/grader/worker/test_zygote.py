@@ -29,8 +29,8 @@ def fork_server() -> Iterator[ForkServer]:
 
 
 @pytest.fixture(scope="module")
-def reference() -> Iterator[Reference]:
-    worker = Reference(catalog.load(NAME))
+def reference(fork_server: ForkServer) -> Iterator[Reference]:
+    worker = Reference(catalog.load(NAME), fork_server)
     yield worker
     worker.close()
 
