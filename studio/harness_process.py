@@ -9,7 +9,7 @@ from typing import IO, Any
 
 from grader.paths import ROOT
 
-_PATIENCE = 10.0  # seconds for a checkpoint
+_PATIENCE = 60.0  # seconds for the step that is being compiled or computed, and for a checkpoint
 
 
 def start(
@@ -29,10 +29,17 @@ def stop(process: "subprocess.Popen[str]") -> None:
     process.terminate()
 
 
-def end(process: "subprocess.Popen[str]") -> None:
-    """Waits until a process has ended that was asked to. Kills it if that takes long."""
+def end(process: "subprocess.Popen[str]") -> bool:
+    """Waits until a process has ended that was asked to. Kills it if that takes long. Returns whether it ended in time."""
     with contextlib.suppress(subprocess.TimeoutExpired):
         process.wait(_PATIENCE)
+        return True
+    kill(process)
+    return False
+
+
+def kill(process: "subprocess.Popen[str]") -> None:
+    """Ends a process, and on POSIX systems what it has started."""
     if process.poll() is None:
         if os.name == "posix":
             os.killpg(process.pid, signal.SIGKILL)

@@ -56,9 +56,10 @@ class _Process:
         self.version = version
         self._name, self._events = name, events
         self._process = harness_process.start(
-            "playground", name, "--runs", str(root), stdin=subprocess.PIPE, stderr=subprocess.PIPE
+            "playground", f"--runs={root}", "--", name, stdin=subprocess.PIPE, stderr=subprocess.PIPE
         )
         self._used = time.monotonic()
+        self._writing = threading.Lock()
         self._pages = set[str]()
         self._errors = list[str]()
         reading = threading.Thread(target=self._read_errors, daemon=True)
@@ -77,13 +78,12 @@ class _Process:
         self._used = time.monotonic()
         self._pages.add(page)
         assert self._process.stdin is not None  # noqa: S101  it is a pipe
-        with contextlib.suppress(OSError):  # it has ended; `_read` says why
+        with self._writing, contextlib.suppress(OSError):  # it has ended; `_read` says why
             print(json.dumps(request | {"page": page}), file=self._process.stdin, flush=True)
 
     def close(self) -> None:
-        """Ends the process. Nothing that it holds is lost."""
-        self._process.kill()
-        self._process.wait()
+        """Ends the process. It holds nothing that could be lost."""
+        harness_process.kill(self._process)
 
     def _read(self, errors: threading.Thread) -> None:
         assert self._process.stdout is not None  # noqa: S101

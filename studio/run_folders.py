@@ -3,6 +3,7 @@
 import contextlib
 import json
 import math
+import os
 import stat
 import statistics
 import threading
@@ -15,14 +16,17 @@ from commandline import files
 from harness.config import Config
 from harness.errors import UsageError
 from harness.run.folder import Run
+from studio.chart import Point
 
 _LARGEST = 64 << 20  # bytes of a file of metrics
+_LARGEST_CONFIG = 1 << 16
 _LARGEST_SAMPLE = 1 << 16
 _MOST_SAMPLES = 200
 _RECENT = 30.0  # seconds without a step after which a run of another program counts as stopped
 _STEPS_AVERAGED = 50
+_MOST_ENTRIES = 100_000  # in the folder of a run
 
-Entry = dict[str, Any]
+Entry = dict[str, Any]  # numbers; `step` and `tokens` are integers
 
 
 @dataclass(frozen=True)
@@ -55,7 +59,7 @@ class RunState:
         return self.step >= self.config.steps
 
     @property
-    def validated(self) -> list[tuple[int, float]]:
+    def validated(self) -> list[Point]:
         """The steps with a validation loss."""
         return self.series("validation_loss")
 
@@ -77,12 +81,11 @@ class RunState:
         if len(recent) < 2 or not self.tokens_per_s:
             return None
         tokens_per_step = (recent[-1]["tokens"] - recent[0]["tokens"]) / (len(recent) - 1)
-        return (self.config.steps - self.step) * tokens_per_step / self.tokens_per_s
+        return float((self.config.steps - self.step) * tokens_per_step / self.tokens_per_s)
 
-    def series(self, key: str) -> list[tuple[int, float]]:
+    def series(self, key: str) -> list[Point]:
         """The finite values of a metric, by step."""
-        pairs = ((entry["step"], entry.get(key)) for entry in self.metrics)
-        return [(step, value) for step, value in pairs if value is not None and math.isfinite(value)]
+        return [(entry["step"], entry[key]) for entry in self.metrics if math.isfinite(entry.get(key, math.nan))]
 
 
 class RunFolders:
@@ -113,13 +116,24 @@ class RunFolders:
         if not self.has(name):
             raise UsageError(f"There is no run {name!r} in {self.root}.")
         run = Run(self.root / name)
+        if run.config_file.lstat().st_size > _LARGEST_CONFIG:
+            raise UsageError(f"{run.config_file} is not the config of a run: it is too large.")
         config, metrics = run.config(), self._read_metrics(run)
         is_fresh = time.time() - _changed_at(run.metrics_file) < _RECENT
-        own = not any(path.is_symlink() for path in (run.checkpoints, run.pieces))
-        can_sample = (
-            own and _is_folder(run.checkpoints) and any(path.name.isdecimal() for path in run.checkpoints.iterdir())
-        )
+        can_sample = _is_folder(run.checkpoints) and any(path.name.isdecimal() for path in run.checkpoints.iterdir())
         return RunState(name, config, metrics, _read_baselines(run), is_fresh, can_sample)
+
+    def require_no_links(self, name: str) -> None:
+        """Raises UsageError if anything in the run's folder is a symbolic link: the harness would follow it."""
+        entries = 0
+        for folder, folders, names in os.walk(self.root / name):
+            for entry in (Path(folder, other) for other in [*folders, *names]):
+                entries += 1
+                if entry.is_symlink() or entries > _MOST_ENTRIES:
+                    words = "is a symbolic link" if entry.is_symlink() else "is one file too many for a run"
+                    raise UsageError(
+                        f"{entry} {words}. The studio uses only runs whose files are all in their own folder."
+                    )
 
     def signature(self, name: str) -> object:
         """A value that changes when the run does. All runs together have the name ""."""
@@ -164,11 +178,12 @@ def _parse(data: bytes) -> list[Entry]:
     for line in data[: data.rfind(b"\n") + 1].splitlines():
         try:
             entry = json.loads(line)
-            complete = {"step": int(entry["step"]), "tokens": int(entry["tokens"])}
-        except (ValueError, TypeError, KeyError):
+            numbers = {key: float(value) for key, value in entry.items() if isinstance(value, int | float)}
+            entries.append(
+                {**numbers, "loss": numbers["loss"], "step": int(entry["step"]), "tokens": int(entry["tokens"])}
+            )
+        except (ValueError, TypeError, KeyError, AttributeError, OverflowError, RecursionError):
             break
-        numbers = {key: value for key, value in entry.items() if isinstance(value, int | float)}
-        entries.append(numbers | complete)
     return entries
 
 

@@ -1,4 +1,4 @@
-"""Trainings that the studio has started: each is a process, which outlives the pages but not the studio."""
+"""Trainings that the studio has started. Each is a process that outlives the pages but not the studio."""
 
 import collections
 import subprocess
@@ -6,7 +6,10 @@ import threading
 from dataclasses import dataclass, field
 from pathlib import Path
 
+import click
+
 from commandline.errors import UsageError
+from commandline.text import printable
 from harness.config import Config
 from studio import harness_process
 from studio.events import Events
@@ -54,7 +57,7 @@ class Trainings:
         with self._lock:
             if running := next((other for other in self._all.values() if other.is_running), None):
                 raise UsageError(f"The run {running.name} is training. Stop it first: one training at a time.")
-            process = harness_process.start("train", "--run", name, "--runs", str(self._root), "--quiet", *options)
+            process = harness_process.start("train", f"--run={name}", f"--runs={self._root}", "--quiet", *options)
             training = self._all[name] = Training(name, config, process)
         threading.Thread(target=self._follow, args=(training,), daemon=True, name=f"training {name}").start()
 
@@ -67,11 +70,13 @@ class Trainings:
                 harness_process.stop(training.process)
 
     def close(self) -> None:
-        """Stops all trainings, each with a checkpoint if there is time, and waits for them."""
-        for name in list(self._all):
-            self.stop(name)
-        for training in self._all.values():
-            harness_process.end(training.process)
+        """Stops the training, says so in the terminal, and waits for its checkpoint."""
+        for training in [training for training in self._all.values() if training.is_running]:
+            name = printable(training.name)
+            click.echo(f"Stopping the run {name} after it has saved a checkpoint.", err=True)
+            self.stop(training.name)
+            if not harness_process.end(training.process):
+                click.echo(f"The run {name} took too long and was killed. Its last checkpoint is kept.", err=True)
 
     def _follow(self, training: Training) -> None:
         assert training.process.stdout is not None  # noqa: S101  it is a pipe

@@ -242,7 +242,7 @@ class _Conversation:
 
     def _show_attention(self, playground: Playground, request: dict[str, Any], ids: list[int]) -> None:
         maps = playground.attention(ids)
-        sizes = {"layers": len(maps), "heads": len(maps[0]) if maps else 0}
+        sizes = {"layers": len(maps), "heads": len(maps[0]) if maps else 0, "tokens": len(ids)}
         weights = ""
         if maps:
             layer, head = min(request["layer"], len(maps) - 1), min(request["head"], len(maps[0]) - 1)

@@ -1,5 +1,6 @@
 """The playground of a run: its model continues a text, and shows how likely each token was and where attention goes."""
 
+import contextlib
 import re
 from typing import Any
 
@@ -9,6 +10,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
+from commandline.errors import CommandError
 from studio.playground import topic
 from studio.run_folders import RunState
 from studio.studio import Studio
@@ -23,6 +25,7 @@ _PAGE = re.compile(r"[0-9a-f]{16}")
 def playground(request: Request) -> Response:
     """The page."""
     studio, run = _of(request)
+    studio.runs.require_no_links(run.name)
     return render(request, "playground.html", {"run": run, "prompt": _PROMPT, "names": _trained(studio)})
 
 
@@ -43,6 +46,7 @@ async def ask(request: Request) -> Response:
         raise HTTPException(400, "The request is not what the studio's pages send.")
     if not run.can_sample:
         raise HTTPException(409, "This run has no checkpoint yet.")
+    await run_in_threadpool(studio.runs.require_no_links, run.name)
     version = run.validated[-1][0] if run.validated else 0
     await run_in_threadpool(studio.playgrounds.ask, run.name, version, body["page"], _checked(body))
     return Response(status_code=202)
@@ -79,7 +83,12 @@ def _of(request: Request) -> tuple[Studio, RunState]:
 
 def _trained(studio: Studio) -> list[str]:
     """The runs that can be sampled."""
-    return [name for name in studio.runs.names() if studio.runs.state(name).can_sample]
+    names = list[str]()
+    for name in studio.runs.names():
+        with contextlib.suppress(CommandError):  # the list of runs says why
+            if studio.runs.state(name).can_sample:
+                names.append(name)
+    return names
 
 
 _AT = "/runs/{name}/playground"

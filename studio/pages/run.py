@@ -1,6 +1,8 @@
 """Runs of the harness: all of them, one while it trains, and two compared."""
 
+import contextlib
 import dataclasses
+import os
 import re
 import statistics
 from collections.abc import Sequence
@@ -39,7 +41,7 @@ class Status:
     @property
     def config(self) -> Config:
         """The settings."""
-        config = self.state.config if self.state else self.training and self.training.config
+        config = self.state.config if self.state else self.training.config if self.training else None
         assert config is not None  # noqa: S101  a run without a folder is one that is starting
         return config
 
@@ -110,7 +112,7 @@ def _start(studio: Studio, body: dict[str, Any]) -> dict[str, str]:
     name, typed = body["name"], body["settings"]
     if not _NAME.fullmatch(name):
         raise UsageError("The name of a run has letters, digits, - and _, and begins with a letter or a digit.")
-    if studio.runs.has(name) or (studio.runs.root / name).exists():
+    if os.path.lexists(studio.runs.root / name):
         raise UsageError(f"There is a run {name!r} already. Resume it on its page, or choose another name.")
     if body["preset"] not in _presets() or body["stories"] not in _STORIES:
         raise UsageError("Choose a preset and a number of stories from the lists.")
@@ -158,6 +160,7 @@ async def run_events(request: Request) -> Response:
 def resume(request: Request) -> Response:
     """Trains on from the last checkpoint, with the run's own settings and pieces."""
     studio, status = _of(request)
+    studio.runs.require_no_links(status.name)
     studio.trainings.start(status.name, status.config)
     return Response(status_code=202)
 
@@ -198,8 +201,10 @@ def _list_values(studio: Studio) -> dict[str, Any]:
 
 def _live_values(request: Request) -> dict[str, Any]:
     studio, status = _of(request)
-    name = request.query_params.get("with", "")
-    other = studio.runs.state(name) if name != status.name and studio.runs.has(name) else None
+    name, other = request.query_params.get("with", ""), None
+    if name != status.name and studio.runs.has(name):
+        with contextlib.suppress(CommandError):  # the list of runs says why
+            other = studio.runs.state(name)
     return {
         "run": status,
         "other": other,

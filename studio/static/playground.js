@@ -127,10 +127,9 @@ function drawMap() {
   for (const { element } of tokens) delete element.dataset.weight;
   if (!attention?.layers) return;
   const { size, bytes } = attention;
-  const first = tokens.length - size;
-  const style = getComputedStyle(document.documentElement);
-  const ink = rgb(style.getPropertyValue("--other-ink") || style.getPropertyValue("--code-number"));
-  const paper = rgb(style.getPropertyValue("--paper"));
+  const first = attention.tokens - size;
+  const style = getComputedStyle(map);
+  const [ink, paper] = [style.color, style.backgroundColor].map((color) => color.match(/\d+/g).map(Number));
   map.width = map.height = size;
   const drawing = map.getContext("2d");
   const image = drawing.createImageData(size, size);
@@ -158,15 +157,10 @@ function drawMap() {
   }));
 }
 
-function rgb(text) {
-  const number = parseInt(text.trim().slice(1), 16);
-  return [number >> 16, (number >> 8) & 255, number & 255];
-}
-
 map.addEventListener("click", (event) => {
   if (!attention?.layers) return;
   const box = map.getBoundingClientRect();
-  choose(tokens.length - attention.size + Math.min(Math.floor(((event.clientY - box.top) / box.height) * attention.size), attention.size - 1));
+  choose(attention.tokens - attention.size + Math.min(Math.floor(((event.clientY - box.top) / box.height) * attention.size), attention.size - 1));
 });
 for (const select of [layer, head]) select.addEventListener("change", askAttention);
 new MutationObserver(drawMap).observe(document.documentElement, { attributeFilter: ["data-theme"] });
@@ -231,7 +225,7 @@ listen(`${path}/events?page=${page}`, {
       for (const token of read) append(token);
     }
     choose(Math.min(kept < 0 ? tokens.length - 1 : kept, tokens.length - 1), focused);
-    working(sampling ? "" : "");
+    working("");
   },
   token: (token) => {
     const follows = chosen === tokens.length - 1;
