@@ -34,10 +34,13 @@ class Training:
     @property
     def error(self) -> str:
         """Why the training failed; empty if it did not."""
-        if self.is_running or self.process.returncode == 0 or (self.is_stopping and self.process.returncode < 0):
+        code = self.process.returncode
+        if self.is_running or code == 0 or (self.is_stopping and code < 0):
             return ""
+        if code < 0:
+            return f"the process was killed by signal {-code}. The machine may be out of memory."
         last = next((line for line in reversed(self.lines) if line.strip()), "")
-        return last.removeprefix("harness: ") or f"The training ended with exit code {self.process.returncode}."
+        return last.removeprefix("harness: ") or f"the process ended with exit code {code}."
 
 
 class Trainings:

@@ -217,22 +217,24 @@ def _live_values(request: Request) -> dict[str, Any]:
 
 def _charts(run: RunState, other: RunState | None) -> list[Chart]:
     """The loss, and what else is measured at each step."""
-    last = max(run.config.steps, other.config.steps if other else 0)
+    last = max(run.step, other.step if other else 0)
     runs = [(run, "own"), *([(other, "other")] if other else [])]
 
-    def lines(key: str, label: str) -> list[Line]:
-        return [Line(f"{each.name} {label}" if other else label, kind, each.series(key)) for each, kind in runs]
+    def lines(key: str) -> list[Line]:
+        return [Line(each.name, kind, each.series(key)) for each, kind in runs]
 
+    training = [
+        Line(f"{each.name} train" if other else "train", f"{kind} faint", each.series("loss")) for each, kind in runs
+    ]
     validation = [
         Line(f"{each.name} validation" if other else "validation", f"{kind} strong", each.validated, has_dots=True)
         for each, kind in runs
     ]
-    speed = [dataclasses.replace(line, points=_median(line.points)) for line in lines("tokens_per_s", "tokens/s")]
+    speed = [dataclasses.replace(line, points=_median(line.points)) for line in lines("tokens_per_s")]
     charts = [
-        draw("Loss, nats per token", [*(dataclasses.replace(line, kind=f"{line.kind} faint") for line in lines("loss", "train")),
-             *validation], last_step=last, levels=run.baselines, is_log=True),
-        draw("Learning rate", lines("learning_rate", "learning rate"), last_step=last),
-        draw("Gradient norm", lines("gradient_norm", "gradient norm"), last_step=last),
+        draw("Loss, nats per token", [*training, *validation], last_step=last, levels=run.baselines, is_log=True),
+        draw("Learning rate", lines("learning_rate"), last_step=last),
+        draw("Gradient norm", lines("gradient_norm"), last_step=last),
         draw("Tokens per second", speed, last_step=last),
     ]  # fmt: skip
     return [chart for chart in charts if chart]

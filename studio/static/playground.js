@@ -23,7 +23,7 @@ let seed = 0;
 const settings = () => Object.fromEntries(sliders.map((slider) => [slider.id, Number(slider.value)]));
 const ids = () => tokens.map(({ id }) => id);
 const percent = (p) => (p >= 0.1 ? `${Math.round(p * 100)}%` : p >= 0.001 ? `${(p * 100).toFixed(1)}%` : p > 0 ? "<0.1%" : "0%");
-const visible = (text) => text.replaceAll("\n", "⏎") || "…";
+const visible = (text) => text.replaceAll("\n", "⏎").replaceAll(" ", "␣") || "…";
 
 async function ask(kind, more = {}) {
   const { status, body } = await send(path, "POST", { page, kind, prompt: "", ids: null, ...settings(), seed, ...more });
@@ -129,14 +129,14 @@ function drawMap() {
   const { size, bytes } = attention;
   const first = attention.tokens - size;
   const style = getComputedStyle(map);
-  const [ink, paper] = [style.color, style.backgroundColor].map((color) => color.match(/\d+/g).map(Number));
+  const [other, accent, paper] = [style.color, style.accentColor, style.backgroundColor].map((color) => color.match(/\d+/g).map(Number));
   map.width = map.height = size;
   const drawing = map.getContext("2d");
   const image = drawing.createImageData(size, size);
   for (let index = 0; index < size * size; index += 1) {
     const row = Math.floor(index / size);
     const strength = Math.sqrt(bytes[index] / 255); // small weights are seen too
-    const shade = row === chosen - first ? 0.12 : 0;
+    const [ink, shade] = row === chosen - first ? [accent, 0.2] : [other, 0];
     for (let part = 0; part < 3; part += 1) image.data[4 * index + part] = paper[part] + (ink[part] - paper[part]) * Math.max(strength, shade);
     image.data[4 * index + 3] = 255;
   }

@@ -50,7 +50,7 @@ function showSamples(all) {
   const chosen = Number(steps.value);
   samples = all;
   steps.replaceChildren(...samples.map(({ step }) => new Option(step.toLocaleString("en"), step)));
-  steps.disabled = !samples.length;
+  steps.closest("label").hidden = !samples.length;
   if (samples.length) steps.value = follows ? samples.at(-1).step : chosen;
   showSample();
 }

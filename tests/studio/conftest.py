@@ -1,6 +1,7 @@
 """A studio as a real process, and a real browser: Debian's chromium, driven by Playwright."""
 
 import contextlib
+import json
 import os
 import shutil
 import signal
@@ -17,6 +18,7 @@ from playwright.sync_api import Browser, Page, expect, sync_playwright
 from tests.conftest import ROOT, boot
 
 SECONDS = 120
+AXE = ROOT / "studio" / "editor" / "node_modules" / "axe-core" / "axe.min.js"
 BROWSERS = ("chromium", "chromium-browser", "google-chrome")
 REQUIRED = "STUDIO_TESTS"  # set where a missing browser or a missing npm package is a failure
 expect.set_options(timeout=SECONDS * 1000)
@@ -43,12 +45,12 @@ class Server:
         assert "/?token=" in self.address, self.process.communicate()[1]
         self.base, self.token = self.address.split("/?token=")
 
-    def stop(self) -> None:
+    def stop(self, says: str = "") -> None:
         """Ctrl-C, after which nothing is left."""
         below = psutil.Process(self.process.pid).children(recursive=True)
         self.process.send_signal(signal.SIGINT)
         out, err = self.process.communicate(timeout=SECONDS)
-        assert (self.process.returncode, out, err) == (130, "", "Interrupted.\n")
+        assert (self.process.returncode, out, err) == (130, "", f"{says}Interrupted.\n")
         assert psutil.wait_procs(below, timeout=SECONDS)[1] == []
 
     def file(self, name: str) -> Path:
@@ -67,6 +69,19 @@ def missing(what: str) -> None:
     if os.environ.get(REQUIRED):
         pytest.fail(f"{what}, and {REQUIRED} says that it must be there")
     pytest.skip(what)
+
+
+def axe(page: Page) -> list[str]:
+    """What axe-core finds that is serious."""
+    if not AXE.is_file():
+        missing("axe-core is not installed: run `npm ci` in studio/editor")
+    page.evaluate(AXE.read_text())
+    result = page.evaluate("axe.run({resultTypes: ['violations']})")
+    return [
+        f"{item['id']}: {json.dumps([node['target'] for node in item['nodes']])}"
+        for item in result["violations"]
+        if item["impact"] in ("serious", "critical")
+    ]
 
 
 @pytest.fixture(scope="module")

@@ -1,18 +1,16 @@
 """What a learner does in the studio, in a real browser."""
 
-import json
 import re
 
 import pytest
 from playwright.sync_api import Browser, Page, expect
 
 from tests.conftest import NO_SHIFT, ROOT, misconception_name
-from tests.studio.conftest import Server, missing
+from tests.studio.conftest import Server, axe
 
 NAME = "p07_next_token_loss"
 RIGHT = (ROOT / "solutions" / f"{NAME}.py").read_text()
 WRONG = RIGHT.replace("logits[:-1], token_ids[1:]", NO_SHIFT)
-AXE = ROOT / "studio" / "editor" / "node_modules" / "axe-core" / "axe.min.js"
 
 
 @pytest.fixture
@@ -139,8 +137,6 @@ def test_html_in_a_file_is_text(problem: Page):
 
 @pytest.mark.parametrize("theme", ["light", "dark"])
 def test_nothing_stands_in_the_way_of_a_screen_reader(browser: Browser, studio: Server, theme: str):
-    if not AXE.is_file():
-        missing("axe-core is not installed: run `npm ci` in studio/editor")
     studio.file(NAME).write_text(WRONG)
     with browser.new_context(bypass_csp=True, color_scheme=theme, viewport={"width": 1280, "height": 800}) as context:
         page = context.new_page()
@@ -159,17 +155,6 @@ def test_nothing_stands_in_the_way_of_a_screen_reader(browser: Browser, studio: 
         found += axe(page)
         assert page.evaluate("document.documentElement.scrollWidth") == 390
     assert found == []
-
-
-def axe(page: Page) -> list[str]:
-    """What axe-core finds that is serious."""
-    page.evaluate(AXE.read_text())
-    result = page.evaluate("axe.run({resultTypes: ['violations']})")
-    return [
-        f"{item['id']}: {json.dumps([node['target'] for node in item['nodes']])}"
-        for item in result["violations"]
-        if item["impact"] in ("serious", "critical")
-    ]
 
 
 def test_keys_are_enough(page: Page, studio: Server):

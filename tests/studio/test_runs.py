@@ -1,54 +1,174 @@
-"""A run from the studio: started, watched to its end, and sampled, in a real browser."""
+"""Runs and the playground: as a learner uses them in a real browser, and as an attacker tries to."""
 
+import dataclasses
 import json
+import os
 import re
+from pathlib import Path
 
-from playwright.sync_api import Page, expect
+import pytest
+from playwright.sync_api import Browser, Page, expect
 
-from tests.studio.conftest import Server
+from harness.config import preset
+from tests.studio.conftest import Server, axe
 from tests.studio.test_guard import ask
 
-TINY = {"steps": "4", "d_model": "16", "num_layers": "1", "d_ff": "16", "context": "16", "eval_every": "2"}
+TINY = {"steps": "100000", "d_model": "16", "num_layers": "1", "d_ff": "16", "context": "16", "eval_every": "100"}
+HTML = "<img src=x onerror=alert(1)>"
+SAMPLE = {"page": "0" * 16, "kind": "read", "prompt": "Once", "ids": None}
 
 
-def test_a_run_is_started_watched_and_sampled(page: Page, studio: Server):
+def write_run(runs: Path, name: str, last: int = 40, **settings: object) -> Path:
+    """The folder of a run as the harness leaves it, without checkpoints."""
+    folder = runs / name
+    (folder / "samples").mkdir(parents=True)
+    (folder / "config.json").write_text(dataclasses.replace(preset("pocket"), **{"steps": 40} | settings).to_json())
+    (folder / "baselines.json").write_text('{"unigram": 5.5, "bigram": 2.3}')
+    (folder / "samples" / "0000020.txt").write_text(f"A story of {HTML}")
+    add_steps(folder, 1, last)
+    return folder
+
+
+def add_steps(folder: Path, first: int, last: int) -> None:
+    with (folder / "metrics.jsonl").open("a") as file:
+        for step in range(first, last + 1):
+            entry = {"step": step, "loss": 8 - step / 10, "tokens": 512 * step, "tokens_per_s": 1000.0}
+            entry |= {"learning_rate": 1e-3, "gradient_norm": 1.0}
+            entry |= {"validation_loss": 8 - step / 11} if step % 20 == 0 else {}
+            file.write(json.dumps(entry) + "\n")
+
+
+@pytest.fixture(scope="module")
+def runs(studio: Server) -> Path:
+    return studio.folder / "runs"
+
+
+def test_from_the_first_run_to_its_tokens(page: Page, studio: Server, runs: Path):
     page.goto(f"{studio.base}/runs")
+    expect(page.get_by_text("There is no run yet")).to_be_visible()
     page.get_by_label("Name").fill("tiny")
     page.locator("summary").click()
     for name, value in TINY.items():
         page.locator(f"[name={name}]").fill(value)
     page.get_by_role("button", name="Start").click()
-    expect(page.locator(".words")).to_contain_text(re.compile("starting|training", re.I))
-    expect(page.locator(".words")).to_contain_text("Finished")
+    expect(page.locator(".words")).to_contain_text("Training")
     expect(page.locator(".level-name.bigram")).to_contain_text("bigram")
     expect(page.locator("#sample")).to_contain_text("Once upon a time")
+    page.get_by_role("button", name="Stop").click()
+    expect(page.locator(".words")).to_contain_text("Stopped")
+    stopped_at = len((runs / "tiny" / "metrics.jsonl").read_text().splitlines())
+
     page.get_by_role("link", name="Playground").click()
-    expect(page.locator(".token.given").first).to_be_visible()
+    expect(page.locator(".token.given").last).to_have_attribute("aria-label", re.compile(r"was, .*%"))
+    page.locator("#max_tokens").fill("20")
     page.get_by_role("button", name="Continue the prompt").click()
     expect(page.locator(".token:not(.given)").first).to_be_visible()
-    expect(page.locator("#layer option")).to_have_count(1)
-    page.locator(".token").last.focus()
-    page.keyboard.press("ArrowLeft")
-    expect(page.locator("#likeliest button").first).to_contain_text("%")
+    expect(page.get_by_role("button", name="Write more")).to_be_visible()
+    page.locator(".token").nth(3).focus()
+    page.keyboard.press("ArrowRight")
+    expect(page.locator(".token").nth(4)).to_be_focused()
+    expect(page.locator("#likeliest button")).to_have_count(10)
+    page.locator("#temperature").fill("0")
+    expect(page.locator("#likeliest button")).to_have_count(1)
+    expect(page.locator("#likeliest")).to_contain_text("100%")
+    page.get_by_label("Head").select_option("2")
+    expect(page.locator("#map")).to_have_attribute("aria-label", re.compile("head 2"))
+    expect(page.locator("#attended")).to_contain_text(re.compile(r"attends to .*%"))
+    page.locator(".token").nth(1).hover()
+    expect(page.locator(".token").nth(1)).to_have_attribute("aria-selected", "true")
+
+    page.get_by_role("link", name="tiny").click()
+    page.get_by_role("button", name="Resume").click()
+    expect(page.locator(".words")).to_contain_text("Training")
+    studio.stop(says="Stopping the run tiny after it has saved a checkpoint.\n")
+    assert len((runs / "tiny" / "metrics.jsonl").read_text().splitlines()) >= stopped_at
+    studio.start()
+    expect(page.locator("#offline")).to_be_hidden()
 
 
-def test_no_path_or_link_of_a_run_leads_out(studio: Server):
-    runs = studio.folder / "runs"
-    runs.mkdir(exist_ok=True)
-    outside = studio.folder / "elsewhere"
-    outside.mkdir()
-    (outside / "config.json").write_text("{}")
+def test_a_run_of_another_program_is_followed_and_compared(page: Page, studio: Server, runs: Path):
+    folder = write_run(runs, "one", 20)
+    write_run(runs, "two", seed=3)
+    page.goto(f"{studio.base}/runs/one")
+    expect(page.locator(".words")).to_contain_text("Training in another program")
+    expect(page.locator(".facts")).to_contain_text("10 s")
+    add_steps(folder, 21, 40)
+    expect(page.locator(".words")).to_contain_text("Finished")
+    page.get_by_label("with").select_option("two")
+    expect(page.locator(".compared-with")).to_contain_text("seed: 3 -> 0")
+    expect(page.locator(".chart").first).to_contain_text("two validation")
+
+
+def test_text_of_a_run_is_only_text(page: Page, studio: Server, runs: Path):
+    write_run(runs, f"--help {HTML.replace('/', '')} #?%41")
+    page.on("dialog", lambda dialog: pytest.fail("a script ran"))
+    page.goto(f"{studio.base}/runs")
+    page.get_by_role("link", name=HTML).first.click()
+    expect(page.get_by_role("heading", name=HTML)).to_be_visible()
+    expect(page.locator("#sample")).to_contain_text(HTML)
+    assert page.locator("main img").count() == 0
+
+
+@pytest.mark.parametrize("theme", ["light", "dark"])
+def test_nothing_stands_in_the_way_of_a_screen_reader(browser: Browser, studio: Server, runs: Path, theme: str):
+    with browser.new_context(bypass_csp=True, color_scheme=theme, viewport={"width": 390, "height": 844}) as context:
+        page, found = context.new_page(), list[str]()
+        page.goto(studio.address)
+        for path in ("/runs", "/runs/two?with=one", "/runs/tiny", "/runs/one/playground", "/runs/none"):
+            page.goto(studio.base + path)
+            found += axe(page)
+            assert page.evaluate("document.documentElement.scrollWidth") == 390, path
+        page.goto(f"{studio.base}/runs/tiny/playground")
+        expect(page.locator("#attended")).to_contain_text("attends to")
+        found += axe(page)
+    assert found == []
+
+
+def test_no_path_or_link_of_a_run_leads_out(studio: Server, runs: Path):
+    outside = write_run(studio.folder, "elsewhere")
+    (outside / "samples" / "0000020.txt").write_text("secret")
     (runs / "linked").symlink_to(outside)
-    for path in (
-        "/runs/linked",
-        "/runs/..",
-        "/runs/%2e%2e",
-        "/runs/..%2felsewhere",
-        "/runs/linked/playground",
-        "/runs/%00",
+    for path in ("linked", "..", "%2e%2e", "..%2felsewhere", "linked/playground", "linked/live", "%00", "x" * 999):
+        assert ask(studio, f"/runs/{path}").status == 404, path
+
+    inner = write_run(runs, "inner")
+    (inner / "checkpoints" / "20").mkdir(parents=True)
+    for link, target in (("metrics.jsonl", outside / "metrics.jsonl"), ("checkpoints/20/state", outside)):
+        (inner / link).unlink(missing_ok=True)
+        (inner / link).symlink_to(target)
+        assert ask(studio, "/runs/inner/resume", "POST", {}).status == 422
+        assert ask(studio, "/runs/inner/playground", "POST", SAMPLE).status == 422
+        (inner / link).unlink()
+    (inner / "samples" / "0000020.txt").unlink()
+    (inner / "samples" / "0000020.txt").symlink_to(outside / "samples" / "0000020.txt")
+    os.mkfifo(inner / "samples" / "0000040.txt")
+    assert json.loads(ask(studio, "/runs/inner/live").body)["samples"] == []
+    (inner / "config.json").write_bytes(b" " * (1 << 20))
+    assert ask(studio, "/runs/inner").status == 422
+    assert ask(studio, "/runs").status == 200
+
+
+def test_only_a_page_of_the_studio_changes_runs(studio: Server, runs: Path):
+    new = {"name": "new", "preset": "pocket", "stories": "4000", "settings": {}, "with_pieces": False}
+    for path, body in (
+        ("/runs", new),
+        ("/runs/one/stop", {}),
+        ("/runs/one/resume", {}),
+        ("/runs/one/playground", SAMPLE),
     ):
-        assert ask(studio, path).status == 404, path
-    body = {"name": "../x", "preset": "pocket", "stories": "4000", "settings": {}, "with_pieces": False}
-    assert ask(studio, "/runs", "POST", body).status == 422
-    answer = ask(studio, "/runs", "POST", body | {"name": "x", "settings": {"data": "/etc/passwd"}})
-    assert (answer.status, "error" in json.loads(answer.body)) == (400, True)
+        assert ask(studio, path, "POST", body, Origin="http://evil.example").status == 403
+        assert ask(studio, path, "POST", body, cookie="").status == 403
+        assert ask(studio, path, "POST", b"x" * (3 << 20)).status == 413
+    (runs / "dangling").symlink_to(studio.folder / "nowhere")
+    for change in (
+        {"name": "../x"},
+        {"name": "-x"},
+        {"name": "dangling"},
+        {"preset": "gpt2"},
+        {"stories": "/etc/passwd"},
+    ):
+        assert ask(studio, "/runs", "POST", new | change).status == 422, change
+    assert ask(studio, "/runs", "POST", new | {"settings": {"data": "/etc/passwd"}}).status == 400
+    for change in ({"page": "x"}, {"kind": "run"}, {"ids": [{}]}, {"temperature": "x"}, {"prompt": None}):
+        assert ask(studio, "/runs/tiny/playground", "POST", SAMPLE | change).status == 400, change
+    assert not (runs / "new").exists()
