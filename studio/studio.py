@@ -84,11 +84,11 @@ class Studio:
         while True:
             await asyncio.sleep(_TICK)
             open_runs = {topic.removeprefix("run ") for topic in self.events.topics() if topic.startswith("run ")}
+            before, seen = seen, {}
             for name in open_runs:
-                signature = await asyncio.to_thread(self.runs.signature, name)
-                if seen.get(name, signature) != signature:
+                seen[name] = await asyncio.to_thread(self.runs.signature, name)
+                if before.get(name) != seen[name]:  # so a page is told once more a moment after it opened
                     self.events.publish(f"run {name}", "changed")
-                seen[name] = signature
             await asyncio.to_thread(self.playgrounds.tidy)
 
     def _changed(self, names: set[str]) -> None:

@@ -22,7 +22,9 @@ def write_run(runs: Path, name: str, last: int = 40, **settings: object) -> Path
     """The folder of a run as the harness leaves it, without checkpoints."""
     folder = runs / name
     (folder / "samples").mkdir(parents=True)
-    (folder / "config.json").write_text(dataclasses.replace(preset("pocket"), **{"steps": 40} | settings).to_json())
+    (folder / "config.json").write_text(
+        dataclasses.replace(preset("pocket"), **{"steps": 40, "warmup_steps": 5} | settings).to_json()
+    )
     (folder / "baselines.json").write_text('{"unigram": 5.5, "bigram": 2.3}')
     (folder / "samples" / "0000020.txt").write_text(f"A story of {HTML}")
     add_steps(folder, 1, last)
@@ -71,7 +73,7 @@ def test_from_the_first_run_to_its_tokens(page: Page, studio: Server, runs: Path
     page.locator("#temperature").fill("0")
     expect(page.locator("#likeliest button")).to_have_count(1)
     expect(page.locator("#likeliest")).to_contain_text("100%")
-    page.get_by_label("Head").select_option("2")
+    page.locator("#head").select_option("2")
     expect(page.locator("#map")).to_have_attribute("aria-label", re.compile("head 2"))
     expect(page.locator("#attended")).to_contain_text(re.compile(r"attends to .*%"))
     page.locator(".token").nth(1).hover()
