@@ -91,9 +91,9 @@ def test_equal_programs_are_run_once(graded, fork_server: ForkServer, monkeypatc
 
     monkeypatch.setattr(fork_server, "worker", counting)
     assert graded(RIGHT).verdict is Verdict.PASS
-    assert len(started) == 2, "a worker and a witness"
+    assert len(started) == 3, "a reference, a worker and a witness"
     assert graded(RENAMED).verdict is Verdict.PASS
-    assert len(started) == 3, "a worker only"
+    assert len(started) == 4, "a worker only"
 
 
 def test_a_damaged_entry_of_the_cache_is_computed_again(graded, tmp_path: Path):
