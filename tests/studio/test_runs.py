@@ -48,6 +48,7 @@ def runs(studio: Server) -> Path:
 def test_from_the_first_run_to_its_tokens(page: Page, studio: Server, runs: Path):
     page.goto(f"{studio.base}/runs")
     expect(page.get_by_text("There is no run yet")).to_be_visible()
+    assert axe(page) == []
     page.get_by_label("Name").fill("tiny")
     page.locator("summary").click()
     for name, value in TINY.items():
@@ -56,6 +57,7 @@ def test_from_the_first_run_to_its_tokens(page: Page, studio: Server, runs: Path
     expect(page.locator(".words")).to_contain_text("Training")
     expect(page.locator(".level-name.bigram")).to_contain_text("bigram")
     expect(page.locator("#sample")).to_contain_text("Once upon a time")
+    assert axe(page) == []
     page.get_by_role("button", name="Stop").click()
     expect(page.locator(".words")).to_contain_text("Stopped")
     stopped_at = len((runs / "tiny" / "metrics.jsonl").read_text().splitlines())
