@@ -59,20 +59,26 @@ class Playground:
         return PROMPTS[self.session.config.objective]
 
     def read(self, ids: list[int], sampling: Sampling) -> list[Token]:
-        """Each token of a text, with the probabilities under these settings. Only the last `context` have any."""
-        window = self._window(ids)
-        first = len(ids) - window.length
-        arguments = (self._parameters, window.ids, sampling.temperature, sampling.top_k, sampling.top_p)
-        best, best_ids, following = jax.device_get(self._run(lambda: _read(self._graph)(*arguments)))
-        tokens, decode = [], codecs.getincrementaldecoder("utf-8")("replace").decode
-        for index, token_id in enumerate(ids):
-            place = index - first - 1  # of the prediction
-            known = place >= 0
-            likeliest = self._likeliest(best[place], best_ids[place]) if known else []
-            tokens.append(
-                Token(token_id, decode(self._bytes(token_id)), float(following[place]) if known else None, likeliest)
-            )
-        return tokens
+        """Each token of a text, with the probabilities under these settings.
+
+        In a text longer than the context, a token's probability depends on at least the half of a context before it.
+        """
+        predictions: list[tuple[float, list[tuple[int, str, float]]]] = []  # of each token but the first
+        context = self.session.config.context
+        stride = max(context // 2, 1)
+        for start in range(0, max(len(ids) - context, 0) + stride, stride):
+            window = self._window(ids[start : start + context])
+            arguments = (self._parameters, window.ids, sampling.temperature, sampling.top_k, sampling.top_p)
+            best, best_ids, following = jax.device_get(self._run(functools.partial(_read(self._graph), *arguments)))
+            for place in range(len(predictions) - start, window.length - 1):
+                predictions.append((float(following[place]), self._likeliest(best[place], best_ids[place])))
+        decode = codecs.getincrementaldecoder("utf-8")("replace").decode
+        texts = [decode(self._bytes(token_id)) for token_id in ids]
+        known = [(None, []), *predictions]
+        known += [(None, [])] * (len(ids) - len(known))  # a context of one token predicts nothing here
+        return [
+            Token(token_id, text, *prediction) for token_id, text, prediction in zip(ids, texts, known, strict=True)
+        ]
 
     def next(self, ids: list[int], sampling: Sampling) -> Token:
         """The token that is drawn after a text."""

@@ -208,11 +208,19 @@ def _live_values(request: Request) -> dict[str, Any]:
     return {
         "run": status,
         "other": other,
-        "differences": other.config.differences(status.config) if other else [],
+        "differences": _differences(other.config, status.config) if other else [],
         "charts": _charts(status.state, other) if status.state else [],
         "lines": list(status.training.lines) if status.training else [],
         "settings": [(field.name, getattr(status.config, field.name)) for field in dataclasses.fields(Config)],
     }
+
+
+def _differences(other: Config, own: Config) -> list[str]:
+    """The settings that differ. Pieces are only counted: their names are many."""
+    lines = [line for line in other.differences(own) if not line.startswith("pieces: ")]
+    if other.pieces != own.pieces:
+        lines.append(f"pieces: {len(other.pieces)} of yours -> {len(own.pieces)} of yours")
+    return lines
 
 
 def _charts(run: RunState, other: RunState | None) -> list[Chart]:

@@ -15,6 +15,7 @@ let tokens = []; // as the studio sends them, and their elements
 let given = 0; // tokens of the prompt
 let context = Infinity;
 let chosen = -1;
+let held = false; // the chosen token stays chosen on the pointer's way to the list
 let sampling = false;
 let attention; // bytes, size, layers, heads
 let timer;
@@ -92,7 +93,7 @@ function choose(index, focus = false) {
   element.tabIndex = 0;
   if (focus) element.focus({ preventScroll: false });
   place.textContent = probability === null
-    ? "The first token of a text, or of what fits into the context, is not predicted."
+    ? "The first token of a text is not predicted."
     : `“${visible(text)}” had ${percent(probability)}. With these settings:`;
   likeliest.replaceChildren(...others.map(([id, text, p]) => {
     const item = document.createElement("li");
@@ -136,13 +137,16 @@ function drawMap() {
   for (let index = 0; index < size * size; index += 1) {
     const row = Math.floor(index / size);
     const strength = Math.sqrt(bytes[index] / 255); // small weights are seen too
-    const [ink, shade] = row === chosen - first ? [accent, 0.2] : [other, 0];
+    const [ink, shade] = row === chosen - first && index % size <= row ? [accent, 0.2] : [other, 0];
     for (let part = 0; part < 3; part += 1) image.data[4 * index + part] = paper[part] + (ink[part] - paper[part]) * Math.max(strength, shade);
     image.data[4 * index + 3] = 255;
   }
   drawing.putImageData(image, 0, 0);
   const row = chosen - first;
-  if (row < 0 || row >= size) return;
+  if (row < 0 || row >= size) {
+    attended.textContent = row < 0 ? "Attention is shown for the last tokens, as many as fit into the context." : "Attention is computed when the text is complete.";
+    return;
+  }
   const weights = [...bytes.slice(row * size, row * size + row + 1)];
   const best = weights.map((weight, column) => [weight / 255, column]).sort((a, b) => b[0] - a[0]).slice(0, 5);
   for (const [column, weight] of weights.entries()) {
@@ -196,9 +200,12 @@ for (const slider of sliders) {
 }
 
 const indexOf = (event) => (event.target.dataset?.index === undefined ? -1 : Number(event.target.dataset.index));
-story.addEventListener("pointerover", (event) => choose(indexOf(event)));
+story.addEventListener("pointerover", (event) => !held && choose(indexOf(event)));
 story.addEventListener("focusin", (event) => choose(indexOf(event)));
-story.addEventListener("click", (event) => choose(indexOf(event), true));
+story.addEventListener("click", (event) => {
+  held = indexOf(event) >= 0;
+  choose(indexOf(event), true);
+});
 story.addEventListener("keydown", (event) => {
   const next = { ArrowRight: chosen + 1, ArrowDown: chosen + 10, ArrowLeft: chosen - 1, ArrowUp: chosen - 10, Home: 0, End: tokens.length - 1 }[event.key];
   if (next === undefined) return;
@@ -221,7 +228,7 @@ listen(`${path}/events?page=${page}`, {
       for (const [index, token] of read.entries()) color(Object.assign(tokens[index], token));
     } else {
       story.replaceChildren();
-      [tokens, chosen, attention] = [[], -1, undefined];
+      [tokens, chosen, held, attention] = [[], -1, false, undefined];
       for (const token of read) append(token);
     }
     choose(Math.min(kept < 0 ? tokens.length - 1 : kept, tokens.length - 1), focused);
