@@ -31,7 +31,7 @@ def graded(problem: Any, file: Path, seed: int, timeout: float | None = None, *,
             from grader.judge import judge
 
             options = judge.GradeOptions(seed=seed, timeout=timeout, show=not secret)
-            if not secret:  # with secret cases, nothing that comes from the file's process is shown before it is redacted
+            if not secret:  # nothing that comes from the file's process is shown before the report is redacted
                 options = replace(options, say=say)
             try:
                 return judge.grade(problem, source, fork_server, options)
