@@ -65,6 +65,11 @@ def read_regular(path: Path, most: int) -> bytes:
         return file.read(most)
 
 
+def why_unreadable(error: OSError | NotRegularFileError) -> str:
+    """Why `read_regular` failed: the rest of a sentence that begins with the path."""
+    return f"cannot be read: {error.strerror}" if isinstance(error, OSError) else str(error)
+
+
 def require_regular(status: os.stat_result) -> None:
     """Raises NotRegularFileError unless this is the status of a regular file."""
     mode = status.st_mode

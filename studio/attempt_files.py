@@ -36,17 +36,20 @@ def read(space: Workspace, problem: Problem) -> AttemptFile:
     path = space.file(problem)
     try:
         data = files.read_regular(path, MAX_SIZE + 1)
-    except files.NotRegularFileError as error:
-        raise UsageError(f"{path.name} {error}.") from None
-    except OSError as error:
-        raise UsageError(f"{path.name} cannot be read: {error.strerror}.") from None
+    except (OSError, files.NotRegularFileError) as error:
+        raise UsageError(f"{path.name} {files.why_unreadable(error)}.") from None
     if len(data) > MAX_SIZE:
         raise UsageError(f"{path.name} is larger than {MAX_SIZE >> 20} MiB, the size limit.")
     try:
         text = data.decode("utf-8-sig")
     except UnicodeDecodeError as error:
         raise UsageError(f"{path.name} is not UTF-8 text (offset {error.start}); save it as UTF-8.") from None
-    return AttemptFile(text.replace("\r\n", "\n").replace("\r", "\n"), "\r\n" in text)
+    return AttemptFile(with_line_feeds(text), "\r\n" in text)
+
+
+def with_line_feeds(text: str) -> str:
+    """The text with line feeds only."""
+    return text.replace("\r\n", "\n").replace("\r", "\n")
 
 
 def save(space: Workspace, problem: Problem, text: str, base: str) -> AttemptFile:

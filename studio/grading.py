@@ -97,13 +97,13 @@ class Grading:
             self._history.grade(attempt, str(report.verdict), report.score, problem.points, cause)
         with self.remembering:
             self._space.remember(problem, verdict=str(report.verdict), score=report.score, digest=digest)
-        return encode(report)
+        return encode(report, self._space.next_problem(problem) if report.verdict is Verdict.PASS else None)
 
     def _report(self, problem: Problem) -> tuple[Report, str | None]:
         path = self._space.file(problem)
         try:
             source = submission.read(problem, path)
-            text = attempt_files.read(self._space, problem).text
+            text = attempt_files.with_line_feeds(source.sources[problem.name])
         except (CommandError, submission.UnreadableSubmissionError) as error:
             return judge.refused(problem, path.name, Verdict.ERROR, str(error)), None
         with self._lock:
@@ -131,10 +131,11 @@ def encode_check(result: CheckResult) -> dict[str, Any]:
     }  # fmt: skip
 
 
-def encode(report: Report) -> dict[str, Any]:
-    """A verdict as JSON values, with the report as HTML."""
+def encode(report: Report, following: Problem | None = None) -> dict[str, Any]:
+    """A verdict as JSON values, with the report as HTML and the problem to go on with."""
     return {
         "verdict": str(report.verdict), "score": report.score, "points": report.problem.points,
         "checks": [encode_check(result) for result in report.checks],
         "cause": report.misconception.name if report.misconception else "", "html": html.render(report),
+        "next": {"label": following.label, "title": following.title} if following else None,
     }  # fmt: skip

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 
 from commandline.errors import UsageError
-from commandline.files import NotRegularFileError, read_regular, require_regular
+from commandline.files import NotRegularFileError, read_regular, require_regular, why_unreadable
 
 MOST_FILES = 50_000
 MOST_BYTES = 1 << 30  # of all files together, by their declared sizes
@@ -84,10 +84,8 @@ def _folder_files(top: Path) -> Iterator[File]:
 def _read_disk(path: Path, size: int) -> bytes:
     try:
         return read_regular(path, size)
-    except NotRegularFileError as error:
-        raise RefusedFileError(str(error)) from None
-    except OSError as error:
-        raise RefusedFileError(f"cannot be read: {error.strerror}") from None
+    except (OSError, NotRegularFileError) as error:
+        raise RefusedFileError(why_unreadable(error)) from None
 
 
 def _zip_files(source: Path | io.BytesIO, inside: PurePosixPath) -> Iterator[File]:

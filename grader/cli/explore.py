@@ -146,8 +146,8 @@ def _keep(path: Path) -> Path | None:
         text = files.read_regular(path, _LARGEST).decode("utf-8", "replace")
     except FileNotFoundError:
         return None
-    except files.NotRegularFileError as error:
-        raise UsageError(f"{path} {error}.") from None
+    except (OSError, files.NotRegularFileError) as error:
+        raise UsageError(f"{path} {files.why_unreadable(error)}.") from None
     if is_unchanged(text.replace("\r\n", "\n")):
         return None
     kept = next(

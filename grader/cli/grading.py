@@ -23,14 +23,24 @@ def graded(problem: Any, file: Path, seed: int, timeout: float | None = None, *,
     from grader.isolation.sandbox import ForkServer
     from grader.resident.server import borrowed
 
-    fork_server = borrowed() or ForkServer()  # started before the judge's own imports, because its imports take longest
+    lent = borrowed()
+    fork_server = lent or ForkServer()  # started before the judge's own imports, because its imports take longest
     try:
         with working(f"grading problem {problem.label}", lines=problem.long_runs and not secret) as say:
+            from grader.errors import WorkerStartError
             from grader.judge import judge
 
             options = judge.GradeOptions(seed=seed, timeout=timeout, show=not secret)
-            # With secret cases, nothing that comes from the file's process is shown before the report is redacted.
-            return judge.grade(problem, source, fork_server, options if secret else replace(options, say=say))
+            if not secret:  # nothing that comes from the file's process is shown before the report is redacted
+                options = replace(options, say=say)
+            try:
+                return judge.grade(problem, source, fork_server, options)
+            except WorkerStartError:
+                if lent is None:
+                    raise
+                lent.close()
+                fork_server = ForkServer()  # the program that lent the other one has just ended
+                return judge.grade(problem, source, fork_server, options)
     finally:
         fork_server.close()
         scratch.leave()

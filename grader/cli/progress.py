@@ -21,7 +21,7 @@ def list_(folder: str | None, words: tuple[str, ...]) -> None:
     """
     space = workspace.find(folder)
     best = {name: row.score for name, row in space.progress().items()}
-    standings = {problem.name: space.standing(problem) for problem in catalog.problems()}
+    standings = space.standings()
     shown = [problem for problem in catalog.problems() if _matches(problem, standings[problem.name].state, words)]
     if not shown:
         raise UsageError(f"No problem matches {' '.join(words)!r}. `grade list` shows all of them.")
@@ -58,7 +58,7 @@ def _matches(problem: Any, state: str, words: tuple[str, ...]) -> bool:
 def next_(folder: str | None) -> None:
     """Suggest the next problem, and say why."""
     space = workspace.find(folder)
-    problem = next((problem for problem in catalog.problems() if not space.standing(problem).passed), None)
+    problem = space.next_problem()
     if problem is None:
         terminal.echo("You have passed every problem of the course. `grade certificate` writes a record of it.")
         return

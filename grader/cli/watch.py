@@ -21,11 +21,7 @@ def watch(folder: str | None, word: str | None, edit_cmd: str | None, poll: bool
     NN is the problem that `grade next` names unless you name another. It stays until you press n or pick another from the list.
     """
     space = workspace.find(folder)
-    problem = (
-        catalog.find(word)
-        if word
-        else next((each for each in catalog.problems() if not space.standing(each).passed), None)
-    )
+    problem = catalog.find(word) if word else space.next_problem()
     if problem is None:
         raise UsageError("You have passed every problem of the course. Name one, as in `grade watch 07`.")
     editor = edit_cmd or os.environ.get("VISUAL") or os.environ.get("EDITOR") or ""

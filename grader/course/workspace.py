@@ -160,9 +160,24 @@ class Workspace:
             else _digest(json.dumps(catalog.with_imports(problem.name, source, text), sort_keys=True))
         )
 
+    def standings(self) -> dict[str, Standing]:
+        """Where the learner stands with each problem of the course, by name."""
+        progress = self.progress()
+        return {problem.name: self._standing(problem, progress) for problem in catalog.problems()}
+
     def standing(self, problem: Problem) -> Standing:
         """Where the learner stands with a problem, as far as that is known without grading again."""
-        row = self.progress().get(problem.name, Progress())
+        return self._standing(problem, self.progress())
+
+    def next_problem(self, after: Problem | None = None) -> Problem | None:
+        """The first problem after this one that is not passed, else the first of all; None if all others are."""
+        number = after.number if after else 0
+        progress, others = self.progress(), [each for each in catalog.problems() if each.number != number]
+        in_turn = sorted(others, key=lambda each: (each.number < number, each.number))
+        return next((each for each in in_turn if not self._standing(each, progress).passed), None)
+
+    def _standing(self, problem: Problem, progress: Mapping[str, Progress]) -> Standing:
+        row = progress.get(problem.name, Progress())
         last, points = (row.last_verdict, row.last_score) if row.last_verdict else (row.verdict, row.score)
         if row.verdict != "PASS":
             return Standing("gave up" if row.given_up else last.lower(), points, False)

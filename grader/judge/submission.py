@@ -41,10 +41,8 @@ def read(problem: Problem, path: Path) -> Submission:
         data = files.read_regular(path, most_bytes(path.name) + 1)
     except FileNotFoundError:
         raise UsageError(f"There is no file {path}. `grade start` creates one for each problem.") from None
-    except files.NotRegularFileError as error:
-        raise UsageError(f"{path} {error}.") from None
-    except OSError as error:
-        raise UsageError(f"{path} cannot be read: {error.strerror}.") from None
+    except (OSError, files.NotRegularFileError) as error:
+        raise UsageError(f"{path} {files.why_unreadable(error)}.") from None
     content, notes = text(problem, path.name, data)
     sources = catalog.with_imports(problem.name, content, modules_in(path.parent))
     return Submission(path.name, sources, tuple(notes))
@@ -59,10 +57,8 @@ def modules_in(folder: Path) -> Callable[[str], str | None]:
             data = files.read_regular(path, MAX_SIZE + 1)
         except FileNotFoundError:
             return None
-        except files.NotRegularFileError as error:
-            raise unusable_import(f"{path.name} {error}.") from None
-        except OSError as error:
-            raise unusable_import(f"{path.name} cannot be read: {error.strerror}.") from None
+        except (OSError, files.NotRegularFileError) as error:
+            raise unusable_import(f"{path.name} {files.why_unreadable(error)}.") from None
         if len(data) > MAX_SIZE:
             raise unusable_import(f"{path.name} is larger than {MAX_SIZE >> 20} MiB, the size limit.")
         return data.decode("utf-8-sig", "replace")

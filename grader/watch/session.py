@@ -89,10 +89,7 @@ class WatchSession:
 
     def next_problem(self) -> Problem:
         """The first problem after this one that is not passed, else the first one of all. Raises UsageError."""
-        this = self.state.problem.number
-        others = [problem for problem in catalog.problems() if problem.number != this]
-        in_turn = [each for each in others if each.number > this] + [each for each in others if each.number < this]
-        found = next((problem for problem in in_turn if not self.space.standing(problem).passed), None)
+        found = self.space.next_problem(self.state.problem)
         if found is None:
             raise UsageError("You have passed every other problem of the course.")
         return found

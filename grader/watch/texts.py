@@ -63,9 +63,9 @@ def hints(shown: Sequence[str], count: int) -> list[str]:
 
 def problems(space: Workspace, words: str, width: int) -> list[tuple[Problem, str]]:
     """The problems whose number, title, part or state contain all of the words, each as a line."""
-    found = []
+    found, standings = [], space.standings()
     for problem in catalog.problems():
-        state, points, _ = space.standing(problem)
+        state, points, _ = standings[problem.name]
         text = " ".join([problem.label, problem.title, problem.name, catalog.part_of(problem), state]).lower()
         if all(word in text for word in words.lower().split()):
             room = width - 22 - len(state)

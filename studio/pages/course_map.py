@@ -61,8 +61,7 @@ def course_map(request: Request) -> Response:
 
 def _nodes(studio: Studio) -> list[Node]:
     progress, problems = studio.space.progress(), catalog.problems()
-    standings = {problem.name: studio.space.standing(problem) for problem in problems}
-    next_problem = next((problem for problem in problems if not standings[problem.name].passed), None)
+    standings, next_problem = studio.space.standings(), studio.space.next_problem()
     nodes = list[Node]()
     columns: dict[str, int] = {}
     for problem in problems:

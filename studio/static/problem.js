@@ -140,6 +140,7 @@ function onVerdict(verdict) {
   $("headline").textContent = `${verdict.verdict}, ${verdict.score} of ${verdict.points} points`;
   const reason = verdict.checks.find((check) => !check.passed)?.message ?? "";
   $("advice").textContent = verdict.cause ? `Likely cause: ${verdict.cause}` : reason;
+  if (verdict.next) $("advice").append("Next: ", linkTo(verdict.next));
   $("report").innerHTML = verdict.html; // escaped by the studio
   $("report").scrollTop = 0;
   $("tab-reference").hidden &&= verdict.verdict !== "PASS";
@@ -153,6 +154,13 @@ function showFrames(reason) {
   markLines(view, frames.slice(-1).map((frame) => ({ line: Number(frame.dataset.line), message: reason })));
   for (const frame of frames) frame.insertBefore(lineButton(frame.dataset.line), frame.querySelector("pre"));
   if (frames.length) $("advice").append(" ", lineButton(frames.at(-1).dataset.line));
+}
+
+function linkTo({ label, title }) {
+  const link = document.createElement("a");
+  link.href = `/problems/${label}`;
+  link.textContent = `${label} ${title}`;
+  return link;
 }
 
 function lineButton(line) {

@@ -92,7 +92,8 @@ def test_a_terminal_that_cannot_redraw_gets_a_line(endless: Path, tmp_path: Path
     typist = Interrupter("grading problem 07 ...")
     screen = in_terminal("problem", "07", endless, cwd=tmp_path, typist=typist, TERM="dumb")
     typist.check(screen)
-    assert screen.text == "grading problem 07 ...\n^C\nInterrupted.\n"
+    # The terminal echoes ^C, unless the program has ended by then.
+    assert re.fullmatch(r"grading problem 07 \.\.\.\n(\^C)?\n?Interrupted\.\n", screen.text)
 
 
 def test_ctrl_c_ends_a_batch(endless: Path, tmp_path: Path):

@@ -265,3 +265,19 @@ def test_pipes_and_links_are_not_read(space, make):
         make(path)
     assert space.progress() == {}
     assert space.start() == ([], pages)
+
+
+def test_the_next_problem_is_the_first_one_after_another_that_is_not_passed(tmp_path):
+    space = workspace.Workspace(tmp_path)
+    problems = catalog.problems()
+    assert space.next_problem() == problems[0]
+    assert space.next_problem(problems[-1]) == problems[0]
+    space.remember(problems[0], verdict="PASS", score=problems[0].points)
+    space.remember(problems[2], verdict="PASS", score=problems[2].points)
+    assert space.next_problem() == space.next_problem(problems[0]) == space.next_problem(problems[-1]) == problems[1]
+    assert space.next_problem(problems[1]) == problems[3]
+    for problem in problems[:-1]:
+        space.remember(problem, verdict="PASS", score=problem.points)
+    assert space.next_problem() == problems[-1]
+    assert space.next_problem(problems[-1]) is None
+    assert space.standings() == {problem.name: space.standing(problem) for problem in problems}

@@ -4,11 +4,14 @@ import os
 import socket
 import subprocess
 import sys
+import threading
 from pathlib import Path
 
 import pytest
 
+from grader.cli.grading import graded
 from grader.course import catalog
+from grader.isolation.sandbox import ForkServer
 from grader.judge import judge, submission
 from grader.judge.verdict import Verdict
 from grader.resident import version
@@ -40,6 +43,21 @@ def test_a_plain_grading_uses_the_fork_server(resident):
     fork_server.close()
     assert report.verdict is Verdict.PASS
     assert report.isolation == resident.grade(PROBLEM, source).isolation
+
+
+def test_a_lender_that_has_just_ended_is_replaced(monkeypatch):
+    """It took the request for a worker, and ended before it started one."""
+    ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+
+    def end() -> None:
+        with theirs:
+            _, files, _, _ = socket.recv_fds(theirs, 1 << 16, 3)
+        for file in files:
+            os.close(file)
+
+    threading.Thread(target=end, daemon=True).start()
+    monkeypatch.setattr("grader.resident.server.borrowed", lambda: ForkServer(ours))
+    assert graded(PROBLEM, catalog.solution_path(PROBLEM), 0).verdict is Verdict.PASS
 
 
 def test_other_code_is_not_lent(folder, monkeypatch):

@@ -114,9 +114,9 @@ def test_no_problem_is_left(tmp_path, monkeypatch):
     from click.testing import CliRunner
 
     from grader.cli.learner import main
-    from grader.course.workspace import Standing, Workspace
+    from grader.course.workspace import Workspace
 
-    monkeypatch.setattr(Workspace, "standing", lambda self, problem: Standing("passed", 1, True))
+    monkeypatch.setattr(Workspace, "next_problem", lambda self, after=None: None)
     result = CliRunner().invoke(main, ["--workspace", str(tmp_path), "watch"])
     assert result.exit_code == 2
     assert "You have passed every problem" in result.output
