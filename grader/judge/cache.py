@@ -108,7 +108,7 @@ def claim(key: str) -> Callable[[], None] | None:
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         release = files.lock(path.with_suffix(".lock"))
-    except OSError:
+    except (OSError, NotImplementedError):  # a disk that cannot be written, or without locks
         return lambda: None
     if release is None:
         return None

@@ -20,7 +20,7 @@ from grader.wire.channel import Frame, encode
 
 SECONDS = 3600.0  # the reference is trusted; this limit only stops an author's mistakes
 LIMITS = Limits(memory=8 << 30)  # one worker holds the compiled programs of all misconceptions
-# For an output that another process computes. One that was suspended must not stop this one.
+# For an output that another process computes. That process may be suspended, or the disk may not know locks.
 WAIT_SECONDS, WAIT_INTERVAL = 1.0, 0.01
 
 
@@ -82,6 +82,7 @@ class Reference:
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="reference")
         self._answers: dict[tuple[str, str, Case], Future[Outcome]] = {}
         self._waiting: deque[_Asked] = deque()
+        self._shares = True  # until it has waited in vain
 
     def ask(self, check: Check, case: Case, variant: str = "") -> Future[Outcome]:
         """The future outcome of a check's probe on a case. `variant` is a key of `misconceptions`, or empty."""
@@ -164,15 +165,16 @@ class Reference:
         start = monotonic()
         while True:
             for asked in sorted(self._waiting, key=lambda asked: asked.variant not in self._loaded):
-                if self._answered(asked, alone=monotonic() - start < WAIT_SECONDS):
+                if self._answered(asked):
                     self._waiting.remove(asked)
                     return
             sleep(WAIT_INTERVAL)
+            self._shares = monotonic() - start < WAIT_SECONDS
 
-    def _answered(self, asked: _Asked, *, alone: bool) -> bool:
-        """Answers a request, unless it is to be answered `alone` and another process is working on it."""
-        release = cache.claim(asked.key)
-        if release is None and alone and not cache.has(asked.key):
+    def _answered(self, asked: _Asked) -> bool:
+        """Answers a request, unless another process is working on it and shares what it computes."""
+        release = cache.claim(asked.key) if self._shares else None
+        if self._shares and release is None and not cache.has(asked.key):
             return False
         try:
             if asked.future.set_running_or_notify_cancel():
