@@ -162,7 +162,8 @@ def test_only_programs_earn_points_for_losses(text: str, tmp_path: Path):
     problem = catalog.load("p32_tinystories")
     submission = Submission("p32_tinystories.py", {problem.name: text + GOOD})
     checks = [check for check in problem.checks if check.name in ("loss after a short run", "validation loss")]
-    fork_server, reference = ForkServer(), recorded.reference(problem)
+    fork_server = ForkServer()
+    reference = recorded.reference(problem, fork_server)
     examiner = Examiner(problem, fork_server, job(problem), problem.timeout)
     try:
         assert examiner.load(submission) is None
