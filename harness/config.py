@@ -25,6 +25,17 @@ RENAMED: typing.Mapping[str, tuple[str, dict[str, str]]] = types.MappingProxyTyp
 )
 
 
+# Names of settings in other programs, for the hint on an unknown one.
+CALLED_ELSEWHERE: typing.Mapping[str, str] = types.MappingProxyType(
+    {
+        "lr": "learning_rate", "min_lr": "final_lr_fraction", "wd": "weight_decay", "grad_clip": "clip_norm", "bs": "batch_size",
+        "max_steps": "steps", "max_iters": "steps", "warmup_iters": "warmup_steps", "eval_interval": "eval_every",
+        "block_size": "context", "seq_len": "context", "n_layer": "num_layers", "n_head": "num_heads", "n_embd": "d_model",
+        "gradient_accumulation_steps": "grad_accumulation_steps",
+    }
+)  # fmt: skip
+
+
 @dataclass(frozen=True)
 class Range:
     """The finite numbers that a setting may take."""
@@ -162,7 +173,7 @@ class Config:
                 name, values = RENAMED[key]
                 raise UsageError(f"{key} has been renamed; write {name}={values.get(text, text)}.")
             if key not in kinds or key in ("preset", "pieces"):
-                close = " or ".join(nearest(key, kinds, 2))
+                close = CALLED_ELSEWHERE.get(key) or " or ".join(nearest(key, kinds, 2))
                 hint = f"Did you mean {close}?" if close else "`harness settings` lists them."
                 raise UsageError(f"There is no setting {key!r}. {hint}")
             parsed[key] = _parse(key, text, kinds[key])

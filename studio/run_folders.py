@@ -179,9 +179,7 @@ def _parse(data: bytes) -> list[Entry]:
         try:
             entry = json.loads(line)
             numbers = {key: float(value) for key, value in entry.items() if isinstance(value, int | float)}
-            entries.append(
-                {**numbers, "loss": numbers["loss"], "step": int(entry["step"]), "tokens": int(entry["tokens"])}
-            )
+            entries.append({**numbers, "step": int(entry["step"]), "tokens": int(entry["tokens"])})
         except (ValueError, TypeError, KeyError, AttributeError, OverflowError, RecursionError):
             break
     return entries

@@ -1,4 +1,4 @@
-"""Checkpoints by the pieces `save` and `resume`. The last two and the best are kept."""
+"""Checkpoints by the pieces `save` and `resume`. The same are kept as without pieces."""
 
 import json
 import os
@@ -12,7 +12,7 @@ from flax import nnx
 from harness.errors import PieceError
 from harness.pieces.adapt import LoaderPosition
 from harness.pieces.load import Pieces, attribute_errors_to
-from harness.training.checkpoint import KEEP_LAST, Restored, best_step
+from harness.training.checkpoint import Restored, drop_bad, kept_steps
 from harness.training.train_step import StepFunctions
 
 LOSS_FILE = "loss.json"
@@ -24,13 +24,10 @@ class PieceCheckpointer:
     def __init__(self, folder: Path, functions: StepFunctions, pieces: Pieces, seed: int):
         self.folder, self.functions, self.pieces, self.seed = folder.absolute(), functions, pieces, seed
 
-    def steps(self) -> list[int]:
-        """The steps that have a checkpoint, in order."""
-        return sorted(int(path.name) for path in self.folder.glob("*") if path.name.isdecimal())
-
-    def best(self) -> int | None:
-        """The kept step with the lowest validation loss. Without any loss, the last step."""
-        return best_step({step: json.loads((self.folder / str(step) / LOSS_FILE).read_text()) for step in self.steps()})
+    def losses(self) -> dict[int, float | None]:
+        """The steps that have a checkpoint, in order, with their validation losses."""
+        steps = sorted(int(path.name) for path in self.folder.glob("*") if path.name.isdecimal())
+        return {step: json.loads((self.folder / str(step) / LOSS_FILE).read_text()) for step in steps}
 
     def save(self, step: int, state: Any, data: dict[str, Any], validation_loss: float | None) -> None:
         """Saves, and returns when `save` has. Raises PieceError if it writes nothing."""
@@ -45,7 +42,8 @@ class PieceCheckpointer:
         (unfinished / LOSS_FILE).write_text(json.dumps(validation_loss))
         shutil.rmtree(self.folder / str(step), ignore_errors=True)
         os.replace(unfinished, self.folder / str(step))
-        for old in set(self.steps()[:-KEEP_LAST]) - {self.best()}:
+        losses = self.losses()
+        for old in losses.keys() - kept_steps(losses):
             shutil.rmtree(self.folder / str(old))
 
     def wait(self) -> None:
@@ -80,6 +78,7 @@ class PieceCheckpointer:
         return Restored(step, jax.tree.unflatten(jax.tree.structure(abstract), placed), loader.get_state())
 
     def restore_latest(self, abstract: Any, log: Any) -> Restored | None:
-        """The latest checkpoint, or None if there are none."""
-        steps = self.steps()
+        """The latest good checkpoint, or None if there are none. Raises HarnessError if none is good."""
+        drop_bad(self.folder, self.losses(), log)
+        steps = [*self.losses()]
         return self.restore(steps[-1], abstract) if steps else None

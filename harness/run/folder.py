@@ -2,6 +2,7 @@
 
 import contextlib
 import json
+import math
 import os
 from collections.abc import Iterator
 from pathlib import Path
@@ -44,7 +45,8 @@ class Run:
     def create_or_check(self, config: Config) -> bool:
         """Creates the folder, or checks that an existing one has the same settings. Returns whether it existed.
 
-        Raises UsageError, listing the differences, if the settings that change the result differ.
+        Raises UsageError, listing the differences, if the settings that change the result differ, and if the checkpoints of an
+        existing run are gone: training would start over and overwrite its metrics.
         """
         if self.config_file.exists():
             if differences := self.config().differences(config):
@@ -53,7 +55,13 @@ class Run:
                     + "\n  ".join(differences)
                     + "\nUse the same settings to resume it, or start another run with --run NAME."
                 )
+            if self.metrics() and not self.checkpoints.is_dir():
+                raise UsageError(
+                    f"Run {self.folder} has metrics, but {self.checkpoints} is gone. Put it back to resume the run, or start "
+                    "another one with --run NAME."
+                )
             return True
+        self.checkpoints.mkdir(parents=True, exist_ok=True)
         files.replace(self.config_file, config.to_json(), durable=True)
         return False
 
@@ -100,7 +108,11 @@ class MetricsWriter:
 
 
 def _line(entry: dict[str, Any]) -> str:
-    return json.dumps(entry) + "\n"
+    """A line of JSON, which has no NaN and no infinity: they become null."""
+    finite = {
+        key: None if isinstance(value, float) and not math.isfinite(value) else value for key, value in entry.items()
+    }
+    return json.dumps(finite, allow_nan=False) + "\n"
 
 
 def _complete_lines(path: Path) -> Iterator[dict[str, Any]]:

@@ -22,7 +22,7 @@ from harness.run import charts
 from harness.run.folder import MetricsWriter
 from harness.run.hardware import flops_per_token, memory_bytes, peak_flops
 from harness.run.session import Log, Session, initial_state, sample_text
-from harness.training.checkpoint import Checkpointer, Restored
+from harness.training.checkpoint import Checkpointer, Restored, is_good, last_good_step
 from harness.training.train_step import StepMetrics
 
 RUN_AHEAD = 2  # steps dispatched to the device before the metrics of the first are read
@@ -105,6 +105,7 @@ class _Loop:
         self.tokens = self.entries[-1]["tokens"] if self.entries else 0  # targets so far, without padding
         self.skipped = self.entries[-1]["skipped"] if self.entries else 0
         self.skipped_in_a_row = 0
+        self.was_finite = True
         self.token_flops = flops_per_token(config)
         self.peak = peak_flops() * session.mesh.size
         self.clock = time.perf_counter()
@@ -147,7 +148,20 @@ class _Loop:
             self.log(
                 f"Stopped at step {self.step} of {config.steps}; checkpoint saved. Rerun the same command to resume."
             )
+        self._check_finite()
         return self.step >= config.steps
+
+    def _check_finite(self) -> None:
+        """Raises HarnessError if the checkpoint that was saved last is not good."""
+        losses = self.checkpointer.losses()
+        if not losses or is_good(losses[max(losses)]):
+            return
+        good = last_good_step(losses)
+        kept = f"The last good checkpoint is that of step {good}" if good else "There is no good checkpoint"
+        raise HarnessError(
+            f"The loss of step {max(losses)} is {losses[max(losses)]}. {kept}. Rerun the same command to go back to "
+            f"it, or start another run with a learning_rate below {self.session.config.learning_rate}."
+        )
 
     def _record(self, pending: _PendingStep, validation_loss: float | None = None) -> str:
         """Waits for a step and writes its line of metrics. Returns a short status.
@@ -156,6 +170,9 @@ class _Loop:
         """
         loss, rate, norm, skipped = (float(value) for value in pending.metrics)
         self.skipped_in_a_row = self.skipped_in_a_row + 1 if skipped > self.skipped else 0
+        if self.was_finite and not math.isfinite(loss):
+            self.was_finite = False
+            self.log(f"step {pending.step}: the loss is {loss}, the first one that is not finite.")
         self.skipped = int(skipped)
         now = time.perf_counter()
         tokens_per_s = pending.tokens / (now - self.clock)
@@ -203,8 +220,11 @@ class _Loop:
     def _save(self) -> None:
         """Saves a checkpoint, and after a validation also charts and a sample. Their time is not part of any step's."""
         started = time.perf_counter()
-        loss = self.entries[-1]["validation_loss"] if self.entries else None
-        self.checkpointer.save(self.step, self.state, self.batches.get_state(), loss)
+        last = self.entries[-1] if self.entries else {"loss": 0.0, "validation_loss": None}
+        loss = last["validation_loss"]
+        # Without a validation, the loss of the step itself says whether its state is good, unless its update was skipped.
+        is_bad = loss is None and not self.skipped_in_a_row and not is_good(last["loss"])
+        self.checkpointer.save(self.step, self.state, self.batches.get_state(), last["loss"] if is_bad else loss)
         if self.first_process and loss is not None and not self.on_step:
             run = self.session.run
             charts.draw(run.folder, self.entries, run.folder.name, self.session.ngrams)

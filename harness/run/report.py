@@ -19,9 +19,9 @@ def report(session: Session) -> str:
     rows = [
         (
             "loss at the first step",
-            f"{metrics[0]['loss']:.4f}  (ln of the vocabulary: {math.log(config.vocab_size):.4f})",
+            f"{_number(metrics[0]['loss'])}  (ln of the vocabulary: {math.log(config.vocab_size):.4f})",
         ),
-        ("loss at the last step", f"{last['loss']:.4f}"),
+        ("loss at the last step", _number(last["loss"])),
     ]
     if best is not None:
         loss, best_loss = validated[-1]["validation_loss"], best["validation_loss"]
@@ -37,3 +37,7 @@ def report(session: Session) -> str:
     ]
     title = f"Run {run.folder}: {last['step']} of {config.steps} steps, {last['tokens']:,} tokens"
     return "\n".join([title, *(f"  {name:<28}{value}" for name, value in rows)])
+
+
+def _number(loss: float | None) -> str:
+    return "not finite" if loss is None else f"{loss:.4f}"

@@ -33,7 +33,7 @@ from harness.pieces import assemble
 from harness.pieces.checkpoints import PieceCheckpointer
 from harness.pieces.load import Pieces, attribute_errors_to, check_config
 from harness.run.folder import Run
-from harness.training.checkpoint import Checkpointer, OrbaxCheckpointer
+from harness.training.checkpoint import Checkpointer, OrbaxCheckpointer, best_step
 from harness.training.sharding import make_mesh, path_names, put_batch
 from harness.training.train_step import StepFunctions, make_step_functions
 
@@ -193,8 +193,8 @@ def load_state(session: Session, step: int | None = None) -> tuple[int, Any]:
     """
     checkpointer = session.checkpointer(read_only=True)
     try:
-        steps = checkpointer.steps()
-        chosen = checkpointer.best() if step is None else step
+        steps = checkpointer.losses()
+        chosen = best_step(steps) if step is None else step
         if chosen is None or chosen not in steps:
             missing = "checkpoint" if step is None else f"checkpoint of step {step}"
             hint = f"Existing steps: {', '.join(map(str, steps))}." if steps else "Train it first."

@@ -1,4 +1,6 @@
-"""Checkpoints by Orbax: asynchronous, with a checksum for each array. The last two and the best are kept.
+"""Checkpoints by Orbax: asynchronous, with a checksum for each array. The last two, the best and the last good one are kept.
+
+A checkpoint is good unless its loss is known and not finite.
 
 Arrays are stored under dotted names such as `0.blocks.ff1.kernel`, where 0 is the model and 1 the optimizer. Orbax moves a
 checkpoint into place once it is complete, so an interrupted save leaves no checkpoint. Typed PRNG keys, such as those of
@@ -7,9 +9,10 @@ dropout layers, are stored as their key data.
 
 import contextlib
 import logging
+import math
 import os
 import warnings
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple, Protocol, runtime_checkable
 
@@ -37,8 +40,7 @@ class Restored(NamedTuple):
 class Checkpointer(Protocol):
     """Saves and restores the checkpoints of a run: `OrbaxCheckpointer`, or one made of the learner's pieces."""
 
-    def steps(self) -> list[int]: ...
-    def best(self) -> int | None: ...
+    def losses(self) -> dict[int, float | None]: ...
     def save(self, step: int, state: Any, data: dict[str, Any], validation_loss: float | None) -> None: ...
     def wait(self) -> None: ...
     def close(self) -> None: ...
@@ -46,10 +48,56 @@ class Checkpointer(Protocol):
     def restore_latest(self, abstract: Any, log: Any) -> Restored | None: ...
 
 
+def is_good(loss: float | None) -> bool:
+    """Whether a checkpoint with this loss is good. None is an unknown loss."""
+    return loss is None or math.isfinite(loss)
+
+
 def best_step(losses: Mapping[int, float | None]) -> int | None:
-    """The step with the lowest validation loss. Without any loss, the last step; without any step, None."""
-    validated = {step: loss for step, loss in losses.items() if loss is not None}
-    return min(validated, key=lambda step: validated[step]) if validated else max(losses, default=None)
+    """The step with the lowest finite loss. Without one, the last good step or else the last step; None without any step."""
+    validated = {step: loss for step, loss in losses.items() if loss is not None and math.isfinite(loss)}
+    last = last_good_step(losses)
+    return min(validated, key=lambda step: validated[step]) if validated else last or max(losses, default=None)
+
+
+def last_good_step(losses: Mapping[int, float | None]) -> int | None:
+    """The last good step, if there is one."""
+    return max((step for step, loss in losses.items() if is_good(loss)), default=None)
+
+
+def kept_steps(losses: Mapping[int, float | None]) -> set[int]:
+    """The steps whose checkpoints are kept."""
+    return {*sorted(losses)[-KEEP_LAST:], best_step(losses) or 0, last_good_step(losses) or 0} & set(losses)
+
+
+def bad_steps(losses: Mapping[int, float | None]) -> list[int]:
+    """The steps after the last good one, the latest first: training went wrong before the first of them."""
+    return [step for step in sorted(losses, reverse=True) if step > (last_good_step(losses) or 0)]
+
+
+def drop_bad(folder: Path, losses: Mapping[int, float | None], log: Any) -> None:
+    """Moves the checkpoints after the last good one out of the way, and says so. Raises HarnessError if there is no good one."""
+    bad, good = bad_steps(losses), last_good_step(losses)
+    if bad and good is None:
+        raise HarnessError(
+            f"The loss of every checkpoint in {folder} is not finite. Start a new run with --run NAME and other settings."
+        )
+    if bad:
+        targets = [set_aside(folder, step) for step in bad]
+        log(
+            f"The loss of step {bad[-1]} was not finite: going back to the checkpoint of step {good}. "
+            f"What came after it is in {targets[0].parent}."
+        )
+
+
+def set_aside(folder: Path, step: int) -> Path:
+    """Moves the checkpoint of a step to the folder `damaged/` beside the checkpoints. Returns its new path."""
+    damaged = folder.parent / "damaged"
+    damaged.mkdir(exist_ok=True)
+    target = damaged / f"{step}-{len(list(damaged.iterdir()))}"
+    if jax.process_index() == 0:
+        os.replace(folder / str(step), target)
+    return target
 
 
 def by_dotted_name(tree: Any) -> dict[str, Any]:
@@ -103,12 +151,8 @@ class OrbaxCheckpointer:
     def __init__(self, folder: Path, *, read_only: bool = False):
         self.folder = folder.absolute()
         logging.getLogger("absl").setLevel(logging.CRITICAL)  # its errors are raised again as HarnessError
-        keep = [
-            managers.LatestN(KEEP_LAST),
-            managers.BestN(get_metric_fn=_minus_loss, n=1, keep_checkpoints_without_metrics=False),
-        ]
         options = ocp.CheckpointManagerOptions(
-            preservation_policy=managers.AnyPreservationPolicy(keep),
+            preservation_policy=_Kept(),
             best_fn=_minus_loss,  # required for metrics to be written
             cleanup_tmp_directories=not read_only,
             read_only=read_only,
@@ -117,13 +161,9 @@ class OrbaxCheckpointer:
         self._manager = ocp.CheckpointManager(self.folder, options=options, item_names=("state", "data", "checksums"))
         self._saving: int | None = None
 
-    def steps(self) -> list[int]:
-        """The steps that have a checkpoint, in order."""
-        return sorted(self._manager.all_steps())
-
-    def best(self) -> int | None:
-        """The kept step with the lowest validation loss. Without any loss, the last step."""
-        return best_step({step: (self._manager.metrics(step) or {}).get("validation_loss") for step in self.steps()})
+    def losses(self) -> dict[int, float | None]:
+        """The steps that have a checkpoint, in order, with their validation losses."""
+        return {step: _loss(self._manager.metrics(step)) for step in sorted(self._manager.all_steps())}
 
     def save(self, step: int, state: Any, data: dict[str, Any], validation_loss: float | None) -> None:
         """Starts to save. The state may be donated as soon as this returns.
@@ -183,31 +223,25 @@ class OrbaxCheckpointer:
         return Restored(step, jax.tree.unflatten(jax.tree.structure(abstract), filled), restored["data"])
 
     def restore_latest(self, abstract: Any, log: Any) -> Restored | None:
-        """The latest intact checkpoint, or None if there are no checkpoints.
+        """The latest good and intact checkpoint, or None if there are no checkpoints.
 
-        Moves corrupt ones out of the way and reports them through `log`. Raises HarnessError if all are corrupt.
+        Moves later ones and corrupt ones out of the way and reports them through `log`. Raises HarnessError if none is left.
         """
-        steps = self.steps()
-        for step in reversed(steps):
+        losses = self.losses()
+        drop_bad(self.folder, losses, log)
+        self._manager.reload()
+        for step in sorted(losses.keys() - set(bad_steps(losses)), reverse=True):
             try:
                 return self.restore(step, abstract)
             except ValueError as error:
-                target = self._move_to_damaged(step)
+                target = set_aside(self.folder, step)
+                self._manager.reload()
                 log(
                     f"The checkpoint of step {step} is corrupt ({error}); moved it to {target}, trying the previous one."
                 )
-        if steps:
+        if losses:
             raise HarnessError(f"No checkpoint in {self.folder} could be restored. Start a new run with --run NAME.")
         return None
-
-    def _move_to_damaged(self, step: int) -> Path:
-        damaged = self.folder.parent / "damaged"
-        damaged.mkdir(exist_ok=True)
-        target = damaged / f"{step}-{len(list(damaged.iterdir()))}"
-        if jax.process_index() == 0:
-            os.replace(self.folder / str(step), target)
-        self._manager.reload()
-        return target
 
     @contextlib.contextmanager
     def _save_errors(self) -> Iterator[None]:
@@ -224,8 +258,21 @@ class OrbaxCheckpointer:
             ) from error
 
 
+class _Kept(managers.PreservationPolicy):  # type: ignore[misc]
+    """Orbax's question which checkpoints are kept, answered by `kept_steps`."""
+
+    def should_preserve(self, checkpoints: Sequence[Any], *, context: Any) -> Sequence[bool]:
+        kept = kept_steps({info.step: _loss(info.metrics) for info in checkpoints})
+        return [info.step in kept for info in checkpoints]
+
+
+def _loss(metrics: Any) -> float | None:
+    return metrics.get("validation_loss") if metrics else None
+
+
 def _minus_loss(metrics: Any) -> float:
-    return -metrics["validation_loss"] if metrics else -np.inf
+    loss = _loss(metrics)
+    return -np.inf if loss is None or not math.isfinite(loss) else -loss
 
 
 def _first_line(error: BaseException) -> str:

@@ -1,5 +1,6 @@
 """The folder of a run: one config, one line of metrics per step, one process."""
 
+import json
 from dataclasses import replace
 from pathlib import Path
 
@@ -55,3 +56,24 @@ def test_two_processes_do_not_train_the_same_run(tmp_path: Path) -> None:
         pass
     with Run(tmp_path).locked():
         pass
+
+
+def test_a_run_whose_checkpoints_are_gone_is_not_started_over(tmp_path: Path) -> None:
+    run = Run(tmp_path / "r")
+    run.create_or_check(TINY)
+    run.metrics_file.write_text('{"step": 1}\n')
+    assert run.create_or_check(TINY), "as when it was killed before its first checkpoint"
+    run.checkpoints.rmdir()
+    with pytest.raises(UsageError, match=r"has metrics, but .*checkpoints is gone"):
+        run.create_or_check(TINY)
+    assert run.metrics() == [{"step": 1}]
+
+
+def test_metrics_are_json_whatever_the_numbers(tmp_path: Path) -> None:
+    writer = MetricsWriter(tmp_path / "metrics.jsonl")
+    writer.write({"step": 1, "loss": float("nan"), "gradient_norm": float("inf"), "validation_loss": None})
+    writer.close()
+    line = (tmp_path / "metrics.jsonl").read_text()
+    assert json.loads(line, parse_constant=pytest.fail) == {
+        "step": 1, "loss": None, "gradient_norm": None, "validation_loss": None,
+    }  # fmt: skip

@@ -1,5 +1,6 @@
 """Runs with pieces: data, shardings, checkpoints, sampling, fine-tuning and export."""
 
+import contextlib
 import json
 import shutil
 from dataclasses import replace
@@ -12,7 +13,7 @@ import pytest
 from flax import nnx
 
 from harness.config import Config
-from harness.errors import PieceError, UsageError
+from harness.errors import HarnessError, PieceError, UsageError
 from harness.model.sampling import Sampling
 from harness.pieces import assemble
 from harness.pieces.load import Pieces, load_pieces
@@ -50,7 +51,7 @@ def losses(session: Session) -> list[float]:
 
 def test_a_run_with_all_pieces_resumes_exactly_and_is_exported(pieces: Pieces, course: Config, tmp_path: Path) -> None:
     session = trained(tmp_path / "runs" / "whole", course, pieces)
-    assert session.checkpointer().steps() == [3, 6]
+    assert [*session.checkpointer().losses()] == [3, 6]
 
     # As if the run had been killed after step 4.
     run = Run(tmp_path / "runs" / "killed")
@@ -180,3 +181,32 @@ def test_a_base_that_does_not_fit_is_a_usage_error(course: Config, tmp_path: Pat
 def test_adapters_need_a_base() -> None:
     with pytest.raises(UsageError, match="name its run with base=RUN"):
         replace(TINY, lora_rank=4)
+
+
+def test_a_run_that_ends_in_nan_fails_and_goes_back(
+    tiny: Config, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The last good checkpoint is kept, named, and where the next execution begins."""
+    config, run = replace(tiny, steps=6, eval_every=1), Run(tmp_path / "runs" / "nan")
+    losses = iter([3.0, 2.0, *[float("nan")] * 4])
+    messages: list[str] = []
+    with monkeypatch.context() as patch:
+        patch.setattr(Session, "validate", lambda self, state: next(losses))
+        with pytest.raises(
+            HarnessError, match=r"The loss of step 6 is nan\. The last good checkpoint is that of step 2"
+        ):
+            train(open_session(run, config, None, log=ignore, quiet=True), log=messages.append, quiet=True)
+    for line in run.metrics_file.read_text().splitlines():
+        json.loads(line, parse_constant=lambda word: pytest.fail(f"{word} is not JSON"))
+    assert train(open_session(run, config, None, log=ignore, quiet=True), log=messages.append, quiet=True)
+    assert any("going back to the checkpoint of step 2" in message for message in messages)
+    assert [entry["step"] for entry in run.metrics()] == [1, 2, 3, 4, 5, 6]
+    assert all(entry["validation_loss"] for entry in run.metrics())
+
+
+def test_the_first_loss_that_is_not_finite_is_said_at_once(tiny: Config, tmp_path: Path) -> None:
+    config, messages = replace(tiny, learning_rate=1e30, warmup_steps=1, steps=4, eval_every=4), list[str]()
+    session = open_session(Run(tmp_path / "runs" / "hot"), config, None, log=ignore, quiet=True)
+    with contextlib.suppress(HarnessError):
+        train(session, log=messages.append, quiet=True)
+    assert sum("the first one that is not finite" in message for message in messages) == 1

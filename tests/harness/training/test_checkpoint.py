@@ -1,11 +1,13 @@
 """Checkpoints are restored bit for bit, onto any mesh; corrupt ones are reported."""
 
 import gc
+import math
 import shutil
 import subprocess
 import sys
 from collections.abc import Iterator
 from dataclasses import replace
+from math import inf, nan
 from pathlib import Path
 
 import jax
@@ -15,7 +17,7 @@ import pytest
 from harness.config import Config
 from harness.errors import HarnessError
 from harness.run.session import ignore
-from harness.training.checkpoint import OrbaxCheckpointer, checksums
+from harness.training.checkpoint import OrbaxCheckpointer, best_step, checksums
 from harness.training.sharding import make_mesh
 from harness.training.train_step import StepFunctions, make_step_functions
 from tests.harness.conftest import TINY
@@ -79,8 +81,54 @@ def test_the_last_two_and_the_best_are_kept(checkpointer: OrbaxCheckpointer) -> 
     for step, loss in enumerate([3.0, 1.0, 2.0, 2.5, None], start=1):
         checkpointer.save(step, state, {}, loss)
         checkpointer.wait()
-    assert checkpointer.steps() == [2, 4, 5]
-    assert checkpointer.best() == 2
+    assert [*checkpointer.losses()] == [2, 4, 5]
+    assert best_step(checkpointer.losses()) == 2
+
+
+@pytest.mark.parametrize(
+    ("losses", "kept"),
+    [
+        ([1.0, 0.5, nan, nan, nan, nan], [2, 5, 6]),
+        ([0.5, 1.0, inf, nan, nan], [1, 2, 4, 5]),
+        ([nan, nan, nan], [2, 3]),
+        ([1.0, nan, 2.0], [1, 2, 3]),
+    ],
+)
+def test_a_loss_that_is_not_finite_is_never_best_and_the_last_good_one_is_kept(
+    checkpointer: OrbaxCheckpointer, losses: list[float], kept: list[int]
+) -> None:
+    state = functions_of(SMALL).init()
+    for step, loss in enumerate(losses, start=1):
+        checkpointer.save(step, state, {}, loss)
+        checkpointer.wait()
+    assert [*checkpointer.losses()] == kept
+    finite = {step: loss for step, loss in enumerate(losses, start=1) if math.isfinite(loss)}
+    assert best_step(checkpointer.losses()) == min(finite, key=lambda step: finite[step], default=kept[-1])
+
+
+def test_a_run_goes_back_to_the_last_good_checkpoint(checkpointer: OrbaxCheckpointer) -> None:
+    functions = functions_of(SMALL)
+    for step, loss in enumerate([1.0, 2.0, nan, nan], start=1):
+        checkpointer.save(step, functions.init(), {"next_index": step}, loss)
+        checkpointer.wait()
+    messages: list[str] = []
+    restored = checkpointer.restore_latest(functions.abstract_state, messages.append)
+    assert restored is not None
+    assert (restored.step, restored.data) == (2, {"next_index": 2})
+    assert "The loss of step 3 was not finite: going back to the checkpoint of step 2." in messages[0]
+    damaged = checkpointer.folder.parent / "damaged"
+    assert sorted(path.name[0] for path in damaged.iterdir()) == ["3", "4"], "nothing is deleted"
+    checkpointer.save(3, functions.init(), {}, 1.5)  # the step is repeated
+    checkpointer.wait()
+    assert [*checkpointer.losses()] == [1, 2, 3]
+
+
+def test_without_a_good_checkpoint_a_run_does_not_start_over(checkpointer: OrbaxCheckpointer) -> None:
+    functions = functions_of(SMALL)
+    checkpointer.save(1, functions.init(), {}, nan)
+    checkpointer.wait()
+    with pytest.raises(HarnessError, match=r"The loss of every checkpoint in .* is not finite"):
+        checkpointer.restore_latest(functions.abstract_state, ignore)
 
 
 def test_a_model_of_another_width_is_rejected(checkpointer: OrbaxCheckpointer) -> None:
@@ -118,7 +166,7 @@ def test_a_corrupt_checkpoint_is_reported_and_the_previous_one_used(checkpointer
     assert [path.name[0] for path in (checkpointer.folder.parent / "damaged").iterdir()] == ["2"], "nothing is deleted"
     checkpointer.save(2, state, {"next_index": 2}, 1.0)  # the step is repeated
     checkpointer.wait()
-    assert checkpointer.steps() == [1, 2]
+    assert [*checkpointer.losses()] == [1, 2]
 
 
 def test_if_all_are_corrupt_the_run_does_not_start_over(checkpointer: OrbaxCheckpointer) -> None:
