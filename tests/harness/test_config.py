@@ -30,7 +30,8 @@ def test_settings_are_parsed_by_their_type() -> None:
 @pytest.mark.parametrize(
     ("settings", "message"),
     [
-        ({"learning_rat": "1"}, "Did you mean learning_rate"), ({"lr": "1"}, "Did you mean learning_rate"),
+        ({"learning_rat": "1"}, "Did you mean learning_rate"),
+        ({"lr": "1"}, "Did you mean learning_rate"),
         ({"zzzzzz": "1"}, "`harness settings` lists them"),
         ({"steps": "many"}, "write a whole number"),
         ({"steps": "0"}, "steps=0 is not valid; it must be at least 1"),
