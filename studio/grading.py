@@ -132,7 +132,7 @@ def encode_check(result: CheckResult) -> dict[str, Any]:
 
 
 def encode(report: Report, following: Problem | None = None) -> dict[str, Any]:
-    """A verdict as JSON values, with the report as HTML and the problem to go on with."""
+    """A verdict as JSON values. Includes the report as HTML and, after a pass, the next problem."""
     return {
         "verdict": str(report.verdict), "score": report.score, "points": report.problem.points,
         "checks": [encode_check(result) for result in report.checks],

@@ -59,9 +59,10 @@ class Examiner:
         self.submission = submission
         return self.worker.load("", submission)
 
-    def start_witness(self) -> None:
+    def start_witness(self) -> Session:
         """Starts the witness now, so that the first program need not wait for it."""
         self._witness = Session(self.problem, self.fork_server.worker(self.job), self.seconds)
+        return self._witness
 
     def probe(self, check: Check, case: Case) -> Outcome:
         """The outcome of a check's probe on a case."""
@@ -138,12 +139,11 @@ class Examiner:
 
     def _by_witness(self, frame: Frame) -> Outcome:
         """The outcome of a request to the witness. A witness that has ended is replaced."""
-        if self._witness is None or self._witness.ended:
-            if self._witness:
-                self._witness.worker.close()
-            self.start_witness()
         witness = self._witness
-        assert witness is not None  # noqa: S101  it was started
+        if witness and witness.ended:
+            witness.worker.close()
+            witness = None
+        witness = witness or self.start_witness()
         witness.begin()
         outcome = witness.run(frame)
         return Outcome(failure=_of_program(outcome.failure)) if outcome.failure and witness.ended else outcome

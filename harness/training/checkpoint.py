@@ -70,14 +70,10 @@ def kept_steps(losses: Mapping[int, float | None]) -> set[int]:
     return {*sorted(losses)[-KEEP_LAST:], best_step(losses) or 0, last_good_step(losses) or 0} & set(losses)
 
 
-def bad_steps(losses: Mapping[int, float | None]) -> list[int]:
-    """The steps after the last good one, the latest first: training went wrong before the first of them."""
-    return [step for step in sorted(losses, reverse=True) if step > (last_good_step(losses) or 0)]
-
-
 def drop_bad(folder: Path, losses: Mapping[int, float | None], log: Any) -> None:
     """Moves the checkpoints after the last good one out of the way, and says so. Raises HarnessError if there is no good one."""
-    bad, good = bad_steps(losses), last_good_step(losses)
+    good = last_good_step(losses)
+    bad = [step for step in sorted(losses, reverse=True) if step > (good or 0)]
     if bad and good is None:
         raise HarnessError(
             f"The loss of every checkpoint in {folder} is not finite. Start a new run with --run NAME and other settings."
@@ -227,10 +223,10 @@ class OrbaxCheckpointer:
 
         Moves later ones and corrupt ones out of the way and reports them through `log`. Raises HarnessError if none is left.
         """
-        losses = self.losses()
-        drop_bad(self.folder, losses, log)
+        drop_bad(self.folder, self.losses(), log)
         self._manager.reload()
-        for step in sorted(losses.keys() - set(bad_steps(losses)), reverse=True):
+        steps = [*self.losses()]
+        for step in reversed(steps):
             try:
                 return self.restore(step, abstract)
             except ValueError as error:
@@ -239,7 +235,7 @@ class OrbaxCheckpointer:
                 log(
                     f"The checkpoint of step {step} is corrupt ({error}); moved it to {target}, trying the previous one."
                 )
-        if losses:
+        if steps:
             raise HarnessError(f"No checkpoint in {self.folder} could be restored. Start a new run with --run NAME.")
         return None
 

@@ -219,7 +219,7 @@ def _differences(other: Config, own: Config) -> list[str]:
     """The settings that differ. Pieces are only counted: their names are many."""
     lines = [line for line in other.differences(own) if not line.startswith("pieces: ")]
     if other.pieces != own.pieces:
-        lines.append(f"pieces: {len(other.pieces)} of yours -> {len(own.pieces)} of yours")
+        lines.append(f"your pieces: {len(other.pieces)} -> {len(own.pieces)}")
     return lines
 
 
