@@ -13,6 +13,7 @@ import jax
 import jax.extend
 import numpy as np
 from jax._src import core, sharding_impls
+from jax._src.export import _export
 from jax._src.interpreters import mlir
 from jax._src.lib import _jax, xla_client  # type: ignore[attr-defined]
 from jax._src.lib.mlir import ir, passmanager  # type: ignore[attr-defined]
@@ -40,29 +41,37 @@ def context() -> Any:
     return mlir.make_ir_context()
 
 
+def warm_up() -> None:
+    """Makes an empty module canonical, so that MLIR has imported and built what it does on first use."""
+    with context(), ir.Location.unknown():
+        _canonical(ir.Module.create())
+
+
 @contextlib.contextmanager
-def in_one_context() -> Iterator[None]:
-    """Inside the context, JAX lowers and exports in the MLIR context of this process: it would make two for each program."""
+def exporting() -> Iterator[None]:
+    """Inside the context, `jax.export` makes canonical modules, without the names of functions and the places in source files, so
+    that equal programs are equal bytes.
+
+    It uses the MLIR context of this process, where JAX would make two for each program.
+    """
     ours = context()
-    with patch.object(mlir, "make_ir_context", lambda: ours):
+    with patch.object(mlir, "make_ir_context", lambda: ours), patch.object(_export, "_module_to_bytecode", _canonical):
         yield
 
 
-def canonical(module: bytes) -> bytes:
-    """The module without the names of functions and the places in source files, so that equal programs are equal bytes."""
-    with context():
-        parsed = _jax.mlir.deserialize_portable_artifact(module)
-        passmanager.PassManager.parse("builtin.module(strip-debuginfo)").run(parsed.operation)
-        symbols = ir.SymbolTable(parsed.operation)
-        functions = [op for op in parsed.body.operations if op.operation.name == "func.func"]
+def _canonical(module: Any) -> bytes:
+    with module.context:
+        passmanager.PassManager.parse("builtin.module(strip-debuginfo)").run(module.operation)
+        symbols = ir.SymbolTable(module.operation)
+        functions = [op for op in module.body.operations if op.operation.name == "func.func"]
         for number, function in enumerate(functions):
             name = ir.StringAttr(function.attributes["sym_name"]).value
             if name != _MAIN:
-                symbols.replace_all_symbol_uses(name, str(number), parsed.operation)
+                symbols.replace_all_symbol_uses(name, str(number), module.operation)
                 symbols.set_symbol_name(function, str(number))
-        parsed.operation.attributes["sym_name"] = ir.StringAttr.get("program")
+        module.operation.attributes["sym_name"] = ir.StringAttr.get("program")
         version = hlo.get_version_from_compatibility_requirement(hlo.StablehloCompatibilityRequirement.WEEK_4)
-        serialized: bytes = _jax.mlir.serialize_portable_artifact(parsed, version, True)
+        serialized: bytes = _jax.mlir.serialize_portable_artifact(module, version, True)
         return serialized
 
 

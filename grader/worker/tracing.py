@@ -113,15 +113,14 @@ def trace(program: Callable[..., dict[str, Any]], *args: Any) -> Program:
         donated = _donated(traced.jaxpr.jaxpr, names)
         # Another function would be traced again.
         donating = jax.jit(main, donate_argnums=donated) if donated else jitted
-        with stablehlo.in_one_context():
+        with stablehlo.exporting():
             exported = export.export(donating, platforms=["cpu"])(*specs)
     except (ValueError, NotImplementedError) as error:
         raise UntraceableError(f"jax.export cannot export it ({str(error)[:120]})") from error
     kept = [flat[index] for index in exported.module_kept_var_idx]
     inputs = [Input(leaf.source, leaf.name, leaf.shape, str(jnp.dtype(leaf.dtype))) for leaf in kept]
     arrays = {leaf.name: leaf.value for leaf in kept if leaf.source == "sent"}
-    module = stablehlo.canonical(exported.mlir_module_serialized)
-    return Program(module, inputs, names, exported.nr_devices, sent=to_leaves(arrays))
+    return Program(exported.mlir_module_serialized, inputs, names, exported.nr_devices, sent=to_leaves(arrays))
 
 
 @contextlib.contextmanager

@@ -37,7 +37,7 @@ class _Layers(nnx.Module):
 
 def before_fork() -> None:
     """Traces a program as a worker does. Initializes no backend, so this process can still be forked afterwards."""
-    stablehlo.context()
+    stablehlo.warm_up()
     program, parameters, case = _program()
     specs = jax.tree.map(tracing.Given.spec, (parameters, tracing.given(case, "token_ids")))
     jax.jit(program).trace(*specs)
