@@ -2,6 +2,7 @@
 
 import multiprocessing
 import signal
+import socket
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
 from concurrent.futures.process import BrokenProcessPool
@@ -15,12 +16,15 @@ from grader.batch.store import Record, Store
 from grader.batch.tasks import Graded, Task
 from grader.course import catalog
 from grader.isolation.level import Level
+from grader.isolation.sandbox import ForkServer
 from grader.judge import cache, judge
 from grader.judge.verdict import Verdict
 from grader.problem import Problem
 from grader.report.json import PublicReport
 
 _AHEAD = 2  # tasks handed to each process beyond the one it works on
+# Processes that share a zygote. It forks one worker after another, 10 ms each, and a process asks for about ten a second.
+_SHARING = 8
 
 
 Slot = tuple[str, str]  # learner, problem
@@ -100,29 +104,44 @@ def here(to_grade: Sequence[Task], jobs: int) -> Iterator[tuple[Task, Graded | s
     crashes twice gets a text instead of a result.
     """
     pending, suspects = list(reversed(to_grade)), list[Task]()
-    while pending or suspects:
-        alone = bool(suspects)
-        running: dict[Future[Graded], Task] = {}
-        with _pool(1 if alone else jobs) as pool:
+    fork_server = ForkServer() if to_grade and jobs <= _SHARING else None
+    try:
+        while pending or suspects:
+            alone = bool(suspects)
             queue = [suspects.pop()] if alone else pending
+            running: dict[Future[Graded], Task] = {}
             try:
-                while queue or running:
-                    while queue and len(running) < jobs * (1 + _AHEAD):
-                        task = queue.pop()
-                        running[pool.submit(tasks.grade, task)] = task
-                    done, _ = wait(running, return_when=FIRST_COMPLETED)
-                    for future in done:
-                        result = future.result()
-                        yield running.pop(future), result
+                yield from _grade(queue, running, 1 if alone else jobs, fork_server)
             except BrokenProcessPool:
                 if alone:
                     (task,) = running.values()
                     yield task, "its grading process crashed twice; the machine may be out of memory"
                 else:
                     suspects += running.values()
-            except BaseException:
-                _stop(pool)
-                raise
+    finally:
+        if fork_server:
+            fork_server.close()
+
+
+def _grade(
+    queue: list[Task], running: dict[Future[Graded], Task], jobs: int, fork_server: ForkServer | None
+) -> Iterator[tuple[Task, Graded]]:
+    """Grades the tasks of a queue in a pool of processes. Those being graded stay in `running`. Raises BrokenProcessPool."""
+    with _pool(jobs, fork_server) as pool:
+        try:
+            while queue or running:
+                while queue and len(running) < jobs * (1 + _AHEAD):
+                    task = queue.pop()
+                    running[pool.submit(tasks.grade, task)] = task
+                done, _ = wait(running, return_when=FIRST_COMPLETED)
+                for future in done:
+                    result = future.result()
+                    yield running.pop(future), result
+        except BrokenProcessPool:
+            raise
+        except BaseException:
+            _stop(pool)
+            raise
 
 
 def on_cluster(to_grade: Sequence[Task], address: str) -> Iterator[tuple[Task, Graded | str]]:
@@ -147,14 +166,16 @@ def on_cluster(to_grade: Sequence[Task], address: str) -> Iterator[tuple[Task, G
                 yield task, future.result()
 
 
-def _pool(jobs: int) -> ProcessPoolExecutor:
-    return ProcessPoolExecutor(jobs, multiprocessing.get_context("spawn"), initializer=_begin)
+def _pool(jobs: int, fork_server: ForkServer | None) -> ProcessPoolExecutor:
+    control = fork_server.control if fork_server else None
+    return ProcessPoolExecutor(jobs, multiprocessing.get_context("spawn"), initializer=_begin, initargs=(control,))
 
 
-def _begin() -> None:
-    """Prepares a process of the pool: it ignores Ctrl-C, which its parent handles, and ends with its parent."""
+def _begin(control: socket.socket | None) -> None:
+    """Prepares a process of the pool: it leaves Ctrl-C to its parent, ends when the parent does, and uses the parent's zygote."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     tasks.end_with_parent()
+    tasks.BatchGrader.control = control
 
 
 def _stop(pool: ProcessPoolExecutor) -> None:

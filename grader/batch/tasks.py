@@ -3,11 +3,13 @@
 import atexit
 import io
 import os
+import socket
 import threading
 import time
 import tokenize
 from dataclasses import dataclass, replace
 from functools import cache
+from typing import ClassVar
 
 from commandline.errors import CommandError
 from grader.course import cases, catalog
@@ -104,10 +106,15 @@ def definition(name: str) -> str:
 
 
 class BatchGrader:
-    """Grades submissions one after another, reusing the fork server and the reference workers."""
+    """Grades submissions one after another, reusing the fork server and the reference workers.
+
+    `control` is a connection to a zygote that several processes share.
+    """
+
+    control: ClassVar[socket.socket | None] = None
 
     def __init__(self) -> None:
-        self.fork_server = ForkServer()
+        self.fork_server = ForkServer(self.control)
         self.references: dict[str, Reference] = {}
         self.since_control: dict[tuple[str, int], int] = {}
         atexit.register(self.close)

@@ -222,24 +222,25 @@ class ForkServer:
     """The judge's handle on the zygote, the process that the workers of submissions are forked from.
 
     The zygote starts to import at once. If it dies, it is restarted. On a system where forking is not safe, each worker is a
-    new process instead. `control` is a connection to the zygote of another process of the same user, to be used until it ends.
+    new process instead. `control` is the connection to the zygote; None without one. That of another process of the same user may
+    be given, to be used until its zygote ends.
     """
 
     def __init__(self, control: socket.socket | None = None) -> None:
         self._process: subprocess.Popen[bytes] | None = None
-        self._control = control
+        self.control = control
         if control is None and sys.platform == "linux":
             self._start()
 
     def worker(self, job: Job, *, spare: bool = False) -> WorkerProcess:
         """Starts a worker, or a spare one."""
-        return WorkerProcess(job, self if self._control else None, spare=spare)
+        return WorkerProcess(job, self if self.control else None, spare=spare)
 
     def share(self, sock: socket.socket) -> None:
         """Sends a connection to the zygote to another process of the same user. Raises OSError if there is no zygote."""
-        if self._control is None:
+        if self.control is None:
             raise ConnectionRefusedError
-        socket.send_fds(sock, [SHARED], [self._control.fileno()])
+        socket.send_fds(sock, [SHARED], [self.control.fileno()])
 
     def fork(self, launch: Launch, channel: int, output: int) -> ForkedProcess:
         """Forks a process that talks to the judge on descriptor `channel` and prints to descriptor `output`."""
@@ -247,9 +248,9 @@ class ForkServer:
         with life:
             data = json.dumps(launch.encode()).encode()
             for attempt in range(2):
-                assert self._control is not None  # noqa: S101  only then `worker` calls this
+                assert self.control is not None  # noqa: S101  only then `worker` calls this
                 try:
-                    socket.send_fds(self._control, [data], [channel, output, life.fileno()])
+                    socket.send_fds(self.control, [data], [channel, output, life.fileno()])
                     break
                 except OSError:
                     if attempt:
@@ -261,9 +262,9 @@ class ForkServer:
 
     def close(self) -> None:
         """Kills the zygote and whatever it forked that is still running."""
-        if self._control:
-            self._control.close()
-            self._control = None
+        if self.control:
+            self.control.close()
+            self.control = None
         if self._process:
             self._process.kill()
             self._process.wait()
@@ -272,7 +273,7 @@ class ForkServer:
 
     def _start(self) -> None:
         self._home = scratch.create()
-        self._control, zygote_sock = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        self.control, zygote_sock = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         with zygote_sock:
             self._process = _start("grader.worker.zygote", zygote_sock, self._home)
 
