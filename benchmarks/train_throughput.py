@@ -104,7 +104,7 @@ def main(rounds: int) -> None:
     from harness.run.hardware import flops_per_token, peak_flops
 
     flops = flops_per_token(dataclasses.replace(preset("tutorial"), vocab_size=V))
-    limit = peak_flops() / flops
+    limit = peak_flops("float32") / flops
     speed = {name: B * T / statistics.median(step["seconds"] for step in done[1:]) for name, done in steps.items()}
     memory = {name: done[-1]["gigabytes"] for name, done in steps.items()}
     print(f"\n{'':<12}{'tokens/s':>10}{'of the limit':>14}{'first step':>12}{'memory':>10}{'loss':>8}")
@@ -112,7 +112,7 @@ def main(rounds: int) -> None:
         print(f"{name:<12}{speed[name]:>10,.0f}{speed[name] / limit:>14.1%}{done[0]['seconds']:>10.1f} s{memory[name]:>7.2f} GB"
               f"{done[-1]['loss']:>8.3f}")  # fmt: skip
     print(
-        f"limit       {limit:>10,.0f}  ({peak_flops() / 1e9:,.0f} GFLOP/s in large products, {flops / 1e6:.1f} MFLOP per token)"
+        f"limit       {limit:>10,.0f}  ({limit * flops / 1e9:,.0f} GFLOP/s in large products, {flops / 1e6:.1f} MFLOP per token)"
     )
     print(f"ratio: {speed['harness'] / speed['tutorial']:.2f} times the tokens/s (bar: 2), "
           f"{memory['harness'] / memory['tutorial']:.2f} of the memory (bar: 0.33)")  # fmt: skip

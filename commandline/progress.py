@@ -35,17 +35,19 @@ def progress(
 
 
 def _plain(title: str, unit: str, total: int | None, done: int) -> Callable[..., None]:
-    start, last, first = time.monotonic(), 0.0, done
+    start, last, first = 0.0, 0.0, done
 
     def advance(number: int = 1, note: str = "") -> None:
-        nonlocal done, last
+        nonlocal done, last, start, first
         done += number
         now = time.monotonic()
+        if not start:  # the time for the first unit includes imports and compilation
+            start, first = now, done
         if now - last >= PLAIN_SECONDS or done == total:
             last = now
             goal = f" of {total:,}" if total else ""
             note = f", {note}" if note else ""
-            left = f", {(now - start) / max(done - first, 1) * (total - done):.0f} s left" if total else ""
+            left = f", {(now - start) / (done - first) * (total - done):.0f} s left" if total and done > first else ""
             print(f"{title}: {done:,}{goal} {unit}{left}{note}", file=sys.stderr, flush=True)
 
     return advance

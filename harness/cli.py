@@ -9,7 +9,7 @@ import click
 
 from commandline import terminal
 from commandline.commands import Commands
-from harness.config import PRESETS, describe_settings, preset, with_options
+from harness.config import PRESETS, Config, describe_settings, preset, typed_settings, with_options
 from harness.errors import UsageError
 
 
@@ -27,6 +27,29 @@ root_option = click.option(
     show_default=True,
     help="Directory of all runs.",
 )
+_MACHINE_OPTIONS = (
+    click.option(
+        "--mesh", metavar="DxM", help="Device counts: D split the batch, M the width of the layers. Example: 4x2."
+    ),
+    click.option("--fsdp", is_flag=True, help="Shard parameters and moments over the D devices as well."),
+    click.option(
+        "--set", "settings", multiple=True, metavar="KEY=VALUE", help="Any setting; see `harness settings`. Repeatable."
+    ),
+    click.option("--coordinator", metavar="HOST:PORT", help="Address of the first process, if there are several."),
+    click.option("--processes", type=int, default=1, help="Number of processes."),
+    click.option("--process", type=int, default=0, help="Index of this process, from 0."),
+    click.option("--quiet", is_flag=True, help="Show no progress."),
+    root_option,
+)
+
+
+def machine_options(command: Any) -> Any:
+    """The options that say where a run computes."""
+    for option in reversed(_MACHINE_OPTIONS):
+        command = option(command)
+    return command
+
+
 step_option = click.option("--step", type=int, help="Checkpoint to use. [default: the best]")
 
 
@@ -58,24 +81,13 @@ def main() -> None:
 @click.option("--tokenizer", metavar="T", help="pocket-2k or gpt2.")
 @click.option("--steps", type=int, metavar="N", help="Training steps in total.")
 @click.option(
-    "--mesh", metavar="DxM", help="Device counts: D split the batch, M the width of the layers. Example: 4x2."
-)
-@click.option("--fsdp", is_flag=True, help="Shard parameters and moments over the D devices as well.")
-@click.option(
-    "--set", "settings", multiple=True, metavar="KEY=VALUE", help="Any setting; see `harness settings`. Repeatable."
-)
-@click.option(
     "--pieces",
     "pieces_folder",
     type=click.Path(path_type=Path),
     metavar="DIR",
     help="A workspace; train with its pieces.",
 )
-@click.option("--coordinator", metavar="HOST:PORT", help="Address of the first process, if there are several.")
-@click.option("--processes", type=int, default=1, help="Number of processes.")
-@click.option("--process", type=int, default=0, help="Index of this process, from 0.")
-@click.option("--quiet", is_flag=True, help="Show no progress.")
-@root_option
+@machine_options
 def train(
     name: str | None, preset_name: str | None, settings: tuple[str, ...], pieces_folder: Path | None, root: Path, quiet: bool,
     coordinator: str | None, processes: int, process: int, **flags: Any,
@@ -84,24 +96,60 @@ def train(
 
     Resumes from the last checkpoint; the result is identical to an uninterrupted run.
     """
-    if processes > 1:
-        _join(coordinator, processes, process)
-    _prepare_jax()
-    from harness.pieces.load import load_pieces
     from harness.run.folder import Run
-    from harness.run.loop import train as run_training
-    from harness.run.report import report
-    from harness.run.session import load_state, log_to_stderr, open_session, sample_text
 
     name = name or preset_name or "pocket"
     if not name or Path(name).name != name or name.startswith("."):
         raise UsageError(f"--run {name} is not valid; the name of a run must not contain slashes or start with a dot.")
     run = Run(root / name)
-    has_flags = any(value is not None and value is not False for value in flags.values())
-    config = preset(preset_name or (run.config().preset if run.config_file.exists() else "pocket"))
-    if run.config_file.exists() and not (preset_name or settings or has_flags):
-        config = run.config()  # without options, `harness train --run NAME` resumes the run with its own settings
-    config = with_options(config, settings, flags)
+    # Without a preset, the options change the settings that an existing run already has.
+    resumes = run.config_file.exists() and not preset_name
+    config = with_options(run.config() if resumes else preset(preset_name or "pocket"), typed_settings(settings, flags))
+    _train(run, config, pieces_folder, _Processes(coordinator, processes, process), quiet=quiet)
+
+
+@main.command()
+@click.argument("run_name", metavar="RUN")
+@click.option(
+    "--steps", type=int, metavar="N", help="More training steps in total, at the schedule's last learning rate."
+)
+@machine_options
+def resume(
+    run_name: str, steps: int | None, settings: tuple[str, ...], root: Path, quiet: bool, coordinator: str | None,
+    processes: int, process: int, **flags: Any,
+) -> None:  # fmt: skip
+    """Go on with a run, on this machine.
+
+    Takes its own settings. Those that do not change the result may differ: remat, mesh, fsdp and loss_chunk.
+    """
+    from harness.run.folder import Run
+
+    run = Run.find(root, run_name)
+    config = run.config().with_machine_settings(typed_settings(settings, flags))
+    if steps is not None and steps != config.steps:
+        config = config.extended(steps)
+    _train(run, config, None, _Processes(coordinator, processes, process), quiet=quiet)
+
+
+@dataclasses.dataclass(frozen=True)
+class _Processes:
+    """The processes that train together: the address of the first, their number, and the index of this one."""
+
+    coordinator: str | None
+    number: int
+    index: int
+
+
+def _train(run: Any, config: Config, pieces_folder: Path | None, processes: _Processes, *, quiet: bool) -> None:
+    """Trains a run to its last step, and prints the report and a sample."""
+    if processes.number > 1:
+        _join(processes)
+    _prepare_jax()
+    from harness.pieces.load import load_pieces
+    from harness.run.loop import train as run_training
+    from harness.run.report import report
+    from harness.run.session import load_state, log_to_stderr, open_session, sample_text
+
     pieces = None
     if pieces_folder is None and config.pieces:
         pieces_folder = run.pieces
@@ -109,29 +157,29 @@ def train(
         pieces = load_pieces(pieces_folder)
         for line in pieces.describe():
             log_to_stderr(f"  {line}")
-    quiet = quiet or process > 0
+    quiet = quiet or processes.index > 0
     session = open_session(run, config, pieces, log=log_to_stderr, quiet=quiet)
     if not run_training(session, log=log_to_stderr, quiet=quiet):
         return
-    if process == 0:
+    if processes.index == 0:
         click.echo(report(session))
-        if processes == 1:
+        if processes.number == 1:
             step, state = load_state(session)
             click.echo(f"\nA sample from the best checkpoint (step {step}):\n")
             click.echo(sample_text(session, state))
         click.echo()
-        terminal.echo(f"More samples: `harness sample {name}`")
+        terminal.echo(f"More samples: `harness sample {run.folder.name}`")
 
 
-def _join(coordinator: str | None, processes: int, process: int) -> None:
+def _join(processes: _Processes) -> None:
     """Connects this process to the others. Raises UsageError if the options do not fit together."""
-    if coordinator is None or ":" not in coordinator:
+    if processes.coordinator is None or ":" not in processes.coordinator:
         raise UsageError("--processes needs --coordinator HOST:PORT, with the same address for all processes.")
-    if not 0 <= process < processes:
-        raise UsageError(f"--process {process} is not valid; it must be from 0 to {processes - 1}.")
+    if not 0 <= processes.index < processes.number:
+        raise UsageError(f"--process {processes.index} is not valid; it must be from 0 to {processes.number - 1}.")
     import jax
 
-    jax.distributed.initialize(coordinator, num_processes=processes, process_id=process)
+    jax.distributed.initialize(processes.coordinator, num_processes=processes.number, process_id=processes.index)
 
 
 def _prepare_jax() -> None:

@@ -103,6 +103,9 @@ class Config:
     lora_rank: int = setting(0, "rank of LoRA adapters; 0: train all parameters", allowed=NOT_NEGATIVE)
     # optimization
     steps: int = setting(1000, "training steps in total", allowed=COUNT)
+    schedule_steps: int = setting(
+        0, "steps of the schedule, after which its last learning rate stays; 0: all steps", allowed=NOT_NEGATIVE
+    )
     batch_size: int = setting(32, "rows per step", allowed=COUNT)
     grad_accumulation_steps: int = setting(1, "microbatches per step", allowed=COUNT)
     learning_rate: float = setting(1e-3, "peak learning rate", allowed=NOT_NEGATIVE)
@@ -146,6 +149,8 @@ class Config:
              f"lora_rank={self.lora_rank} needs a trained model; name its run with base=RUN"),
             (self.warmup_steps < self.steps,
              f"warmup_steps={self.warmup_steps} is not valid; it must be less than steps={self.steps}"),
+            (not self.schedule_steps or self.warmup_steps < self.schedule_steps,
+             f"schedule_steps={self.schedule_steps} is not valid; it must be more than warmup_steps={self.warmup_steps}"),
         ):  # fmt: skip
             if not consistent:
                 raise UsageError(f"{sentence}.")
@@ -160,6 +165,28 @@ class Config:
         if not (data.isdecimal() and model.isdecimal() and int(data) and int(model)):
             raise UsageError(f"mesh={self.mesh} is not valid; write DATAxMODEL device counts, such as 4x2.")
         return int(data), int(model)
+
+    def extended(self, steps: int) -> "Config":
+        """A copy with more steps after the schedule's end, at its last learning rate. The steps before stay what they are.
+
+        Raises UsageError if there are not more.
+        """
+        if steps <= self.steps:
+            raise UsageError(
+                f"--steps {steps} is not valid; the run has {self.steps} steps, and only more can be added."
+            )
+        return dataclasses.replace(self, steps=steps, schedule_steps=self.schedule_steps or self.steps)
+
+    def with_machine_settings(self, settings: dict[str, str]) -> "Config":
+        """`with_settings`, for settings that do not change the result. Raises UsageError for others."""
+        changed = self.with_settings(settings)
+        if self.differences(changed):
+            allowed = [entry.name for entry in dataclasses.fields(self) if entry.metadata.get("machine")]
+            raise UsageError(
+                f"A run that has begun keeps its {self.differences(changed)[0].partition(':')[0]}. "
+                f"Only {', '.join(allowed[:-1])} and {allowed[-1]} can change, and --steps can add steps."
+            )
+        return changed
 
     def with_settings(self, settings: dict[str, str]) -> "Config":
         """A copy with `key=value` settings as typed on the command line.
@@ -300,17 +327,23 @@ def preset(name: str) -> Config:
     return Config(preset=name, **PRESETS[name][1])
 
 
-def with_options(config: Config, settings: tuple[str, ...], flags: dict[str, Any]) -> Config:
-    """The config with `--set` settings and the other options applied.
-
-    A number of steps below the config's warm-up shortens the warm-up to at most half of them.
-    """
+def typed_settings(settings: tuple[str, ...], flags: dict[str, Any]) -> dict[str, str]:
+    """The `--set` settings and the other options, by key. Raises UsageError for a setting without a value."""
     typed = {key: str(value) for key, value in flags.items() if value is not None and value is not False}
     for setting in settings:
         key, equals, value = setting.partition("=")
         if not equals:
             raise UsageError(f"--set {setting} is not valid; write KEY=VALUE, such as --set learning_rate=1e-3.")
         typed[key.strip().replace("-", "_")] = value.strip()
+    return typed
+
+
+def with_options(config: Config, typed: dict[str, str]) -> Config:
+    """The config with the settings that were typed.
+
+    A number of steps below the config's warm-up shortens the warm-up to at most half of them.
+    """
+    typed = dict(typed)
     if (steps := typed.get("steps")) and "warmup_steps" not in typed and steps.isdecimal():
         config = dataclasses.replace(config, steps=max(config.steps, config.warmup_steps + 1))
         typed["warmup_steps"] = str(min(config.warmup_steps, int(steps) // 2))

@@ -3,6 +3,7 @@
 import functools
 import hashlib
 import io
+import itertools
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from fractions import Fraction
@@ -36,7 +37,11 @@ def open_source(spec: str, validation_fraction: float) -> Source:
     fraction = Fraction(str(validation_fraction))
 
     def label(texts: Iterator[str]) -> Iterator[LabeledStory]:
-        return ((in_validation(index, fraction), text) for index, text in enumerate(texts))
+        first_two = list(itertools.islice(texts, 2))
+        if len(first_two) == 1:
+            return iter(_halves(first_two[0], fraction))
+        stories = enumerate(itertools.chain(first_two, texts))
+        return ((in_validation(index, fraction), text) for index, text in stories)
 
     if spec.partition(":")[0] == "pocket":
         count = _pocket_count(spec)
@@ -65,6 +70,13 @@ def in_validation(index: int, fraction: Fraction) -> bool:
     """Whether story `index` is in the validation split: of the first n stories, `ceil(n * fraction)` are, story 0 first."""
     before, after = (-(-number * fraction.numerator // fraction.denominator) for number in (index, index + 1))
     return after > before
+
+
+def _halves(document: str, fraction: Fraction) -> list[LabeledStory]:
+    """A file that is one long text, such as a book: its end, from the beginning of a line on, is the validation split."""
+    cut = len(document) - int(len(document) * fraction)
+    cut = document.rfind("\n", 0, cut) + 1 or cut
+    return [(validation, part) for validation, part in ((False, document[:cut]), (True, document[cut:])) if part]
 
 
 @functools.cache

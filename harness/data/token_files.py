@@ -49,11 +49,11 @@ class Prepared:
     """The tokens of a source, in two splits."""
 
     name: str
+    key: str  # of the source
     folder: Path
     train: Tokens
     validation: Tokens
     max_id: int  # the largest token id
-    end_of_text: int  # the id of end-of-text
 
 
 # (text of one story, tokenizer) -> its ids, including end-of-text
@@ -90,7 +90,7 @@ def prepare(
             shutil.rmtree(unfinished, ignore_errors=True)
     meta = json.loads((folder / "meta.json").read_text())
     train, validation = (_open(folder, split) for split in SPLITS)
-    return Prepared(source.name, folder, train, validation, meta["max_id"], meta["end_of_text"])
+    return Prepared(source.name, source.key, folder, train, validation, meta["max_id"])
 
 
 def _publish(unfinished: Path, folder: Path) -> None:
@@ -162,7 +162,7 @@ def _write(source: Source, tokenizer: tiktoken.Encoding, tokenize: Tokenize | No
         raise UsageError(f"{source.name} contains only one story. Training needs one, and validation another.")
     for writer in writers:
         writer.finish()
-    meta = {"source": source.name, "tokenizer": tokenizer.name, "max_id": max_id, "end_of_text": tokenizer.eot_token}
+    meta = {"source": source.name, "tokenizer": tokenizer.name, "max_id": max_id}
     counts = {writer.split: {"stories": len(writer.ends), "tokens": writer.tokens} for writer in writers}
     (folder / "meta.json").write_text(json.dumps({**meta, **counts}, indent=1) + "\n")
 

@@ -13,7 +13,7 @@ from harness.config import Config
 from harness.errors import UsageError
 
 # Metrics that differ between executions. All others are determined by the config.
-MEASURED = ("tokens_per_s", "mfu", "memory")
+MEASURED = ("time", "tokens_per_s", "mfu", "memory")
 
 
 class Run:
@@ -22,6 +22,7 @@ class Run:
     def __init__(self, folder: Path):
         self.folder = folder
         self.config_file = folder / "config.json"
+        self.data_file = folder / "data.json"
         self.metrics_file = folder / "metrics.jsonl"
         self.baselines_file = folder / "baselines.json"
         self.checkpoints = folder / "checkpoints"
@@ -42,18 +43,32 @@ class Run:
         """The settings that the run was created with."""
         return Config.load(self.config_file)
 
+    def data_key(self) -> str:
+        """The key of the data that the run was trained on; empty if it was not recorded."""
+        return json.loads(self.data_file.read_text("utf-8"))["key"] if self.data_file.exists() else ""
+
+    def record_data(self, name: str, key: str) -> None:
+        """Records which data the run is trained on."""
+        files.replace(self.data_file, json.dumps({"name": name, "key": key}) + "\n", durable=True)
+
     def create_or_check(self, config: Config) -> bool:
-        """Creates the folder, or checks that an existing one has the same settings. Returns whether it existed.
+        """Creates the folder, or checks that an existing one has the same settings, or fewer steps. Returns whether it existed.
 
         Raises UsageError, listing the differences, if the settings that change the result differ, and if the checkpoints of an
         existing run are gone: training would start over and overwrite its metrics.
         """
         if self.config_file.exists():
-            if differences := self.config().differences(config):
+            stored = self.config()
+            if config.steps > stored.steps and not stored.extended(config.steps).differences(config):
+                stored = stored.extended(config.steps)
+                files.replace(self.config_file, stored.to_json(), durable=True)
+            if differences := stored.differences(config):
+                command = f"harness resume {self.folder.name} --steps {config.steps}"
+                more = f" `{command}` adds steps." if config.steps > stored.steps else ""
                 raise UsageError(
                     f"Run {self.folder} was created with different settings (existing -> requested):\n  "
                     + "\n  ".join(differences)
-                    + "\nUse the same settings to resume it, or start another run with --run NAME."
+                    + f"\nUse the same settings to resume it, or start another run with --run NAME.{more}"
                 )
             if self.metrics() and not self.checkpoints.is_dir():
                 raise UsageError(

@@ -13,19 +13,22 @@ from harness.config import Config
 
 # Peak rate in FLOP/s of dense bfloat16 matrix products (float16 on V100 and T4), from the vendors' data sheets.
 PEAK_FLOPS = {
-    "GH200": 989e12, "H200": 989e12, "H100": 989e12, "H100 NVL": 835e12, "H100 PCIe": 756e12, "A100": 312e12,
-    "L40S": 362e12, "L40": 181e12, "L4": 121e12, "V100": 125e12, "T4": 65e12, "RTX 4090": 165e12, "RTX 3090": 71e12,
+    "GB200": 2500e12, "B200": 2250e12, "GH200": 989e12, "H200": 989e12, "H100": 989e12, "H100 NVL": 835e12,
+    "H100 PCIe": 756e12, "A100": 312e12, "A30": 165e12, "A10": 125e12, "A10G": 70e12, "L40S": 362e12, "L40": 181e12,
+    "L4": 121e12, "V100": 125e12, "T4": 65e12, "RTX 5090": 209e12, "RTX 4090": 165e12, "RTX 3090": 71e12,
     "v4": 275e12, "v5 lite": 197e12, "v5e": 197e12, "v5": 459e12, "v5p": 459e12, "v6 lite": 918e12, "v6e": 918e12,
 }  # fmt: skip
+# GPUs without TF32, whose float32 products use no tensor cores.
+FLOAT32_FLOPS = {"V100": 15.7e12, "T4": 8.1e12}
 MEASURED_SIZE = 1536
 
 
 @functools.cache
-def peak_flops() -> float:
-    """The peak rate of one device in FLOP/s: from the table, otherwise measured with large matrix products."""
-    if listed := listed_flops(jax.devices()[0].device_kind):
+def peak_flops(dtype: str) -> float:
+    """The peak rate of one device in FLOP/s in a dtype: from the table, otherwise measured with large matrix products."""
+    if listed := listed_flops(jax.devices()[0].device_kind, dtype):
         return listed
-    square = jnp.ones((MEASURED_SIZE, MEASURED_SIZE), jnp.float32)
+    square = jnp.ones((MEASURED_SIZE, MEASURED_SIZE), jnp.dtype(dtype))
     product = jax.jit(lambda a: a @ a).lower(square).compile()
     seconds = []
     for _ in range(4):
@@ -35,10 +38,18 @@ def peak_flops() -> float:
     return 2 * MEASURED_SIZE**3 / min(seconds)
 
 
-def listed_flops(device_kind: str) -> float | None:
-    """The rate of the longest name in the table that occurs in `device_kind` as whole words, or None."""
+def listed_flops(device_kind: str, dtype: str = "bfloat16") -> float | None:
+    """The rate of the longest name in the table that occurs in `device_kind` as whole words, or None.
+
+    JAX multiplies float32 as TF32 on GPUs, at half the rate of bfloat16, and as bfloat16 on TPUs.
+    """
     names = [name for name in PEAK_FLOPS if re.search(rf"(?<![A-Za-z0-9]){name}(?![A-Za-z0-9])", device_kind)]
-    return PEAK_FLOPS[max(names, key=len)] if names else None
+    if not names:
+        return None
+    name = max(names, key=len)
+    if dtype == "bfloat16" or device_kind.startswith("TPU"):
+        return PEAK_FLOPS[name]
+    return FLOAT32_FLOPS.get(name, PEAK_FLOPS[name] / 2)
 
 
 def flops_per_token(config: Config) -> float:

@@ -6,11 +6,13 @@ import functools
 import json
 import math
 import signal
+import statistics
 import time
 from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
 
 import jax
+import jax.numpy as jnp
 from flax import nnx
 
 from commandline.files import replace
@@ -23,6 +25,7 @@ from harness.run.folder import MetricsWriter
 from harness.run.hardware import flops_per_token, memory_bytes, peak_flops
 from harness.run.session import Log, Session, initial_state, sample_text
 from harness.training.checkpoint import Checkpointer, Restored, is_good, last_good_step
+from harness.training.sharding import put_batch
 from harness.training.train_step import StepMetrics
 
 RUN_AHEAD = 2  # steps dispatched to the device before the metrics of the first are read
@@ -39,11 +42,13 @@ def train(session: Session, *, log: Log, quiet: bool = False, on_step: OnStep | 
     """
     run, config = session.run, session.config
     first_process = jax.process_index() == 0
+    data = session.prepared  # before the folder is made: a run that cannot start leaves none
     with run.locked() if first_process else contextlib.nullcontext(), jax.set_mesh(session.mesh):
-        # Before the config is written, so that a run which cannot start leaves none.
+        # Before the config is written, for the same reason.
         start = None if run.config_file.exists() else initial_state(session)
         if first_process:
             resumed = run.create_or_check(config)
+            run.record_data(data.name, data.key)
             if session.pieces is not None:
                 session.pieces.copy_to(run.pieces)
         else:
@@ -64,7 +69,7 @@ class _PendingStep(NamedTuple):
     """A step dispatched to the device whose metrics have not been read."""
 
     step: int
-    tokens: int
+    tokens: int | jax.Array  # targets, without padding
     metrics: StepMetrics
 
 
@@ -93,10 +98,8 @@ class _Loop:
             log(f"Run {run.folder}: resuming at step {self.step} of {config.steps}.")
         else:
             self.state = start
-            parameters = nnx.state(session.functions.model(self.state), nnx.Param)
-            size = sum(leaf.size for leaf in jax.tree.leaves(parameters))
             devices = counted(session.mesh.size, "device")
-            log(f"Run {run.folder}: {size:,} parameters, {config.steps} steps on {devices}.")
+            log(f"Run {run.folder}: {_sizes(session, self.state)}, {config.steps} steps on {devices}.")
         if self.first_process:
             run.truncate_metrics(self.step)
         self.metrics = MetricsWriter(run.metrics_file) if self.first_process else None
@@ -107,7 +110,8 @@ class _Loop:
         self.skipped_in_a_row = 0
         self.was_finite = True
         self.token_flops = flops_per_token(config)
-        self.peak = peak_flops() * session.mesh.size
+        self.peak = peak_flops(config.dtype) * session.mesh.size
+        self.logged = len(self.entries)  # of the entries, so many came before the last line of the log
         self.clock = time.perf_counter()
 
     def close(self) -> None:
@@ -129,8 +133,7 @@ class _Loop:
                 step = functools.partial(self.session.functions.train_step, self.state, self.session.put(rows))
                 self.state, metrics = attribute_errors_to(self.session.pieces, step)
                 self.step += 1
-                targets = int((rows[:, 1:] >= 0).sum()) * jax.process_count()
-                self.pending.append(_PendingStep(self.step, targets, metrics))
+                self.pending.append(_PendingStep(self.step, self._targets(rows), metrics))
                 if len(self.pending) > RUN_AHEAD:
                     status = self._record(self.pending.popleft())
                     advance(1, status)
@@ -150,6 +153,12 @@ class _Loop:
             )
         self._check_finite()
         return self.step >= config.steps
+
+    def _targets(self, rows: Any) -> int | jax.Array:
+        """The number of targets in the rows of all processes."""
+        if jax.process_count() == 1:
+            return int((rows[:, 1:] >= 0).sum())
+        return _count_targets(put_batch(rows, self.session.mesh))
 
     def _check_finite(self) -> None:
         """Raises HarnessError if the checkpoint that was saved last is not good."""
@@ -175,8 +184,9 @@ class _Loop:
             self.log(f"step {pending.step}: the loss is {loss}, the first one that is not finite.")
         self.skipped = int(skipped)
         now = time.perf_counter()
-        tokens_per_s = pending.tokens / (now - self.clock)
-        self.tokens += pending.tokens
+        targets = int(pending.tokens)
+        tokens_per_s = targets / (now - self.clock)
+        self.tokens += targets
         self.clock = now
         entry = {
             "step": pending.step,
@@ -186,6 +196,7 @@ class _Loop:
             "skipped": self.skipped,
             "tokens": self.tokens,
             "validation_loss": validation_loss,
+            "time": round(time.time(), 3),
             "tokens_per_s": round(tokens_per_s, 1),
             "mfu": round(tokens_per_s * self.token_flops / self.peak, 4),
             "memory": memory_bytes(),
@@ -232,11 +243,27 @@ class _Loop:
                 replace(run.baselines_file, json.dumps(ngrams._asdict()) + "\n")
             if jax.process_count() == 1:
                 replace(run.samples / f"{self.step:07}.txt", sample_text(self.session, self.state) + "\n")
+            # One step's time says little: those before a validation are waited for.
+            speed = statistics.median(entry["tokens_per_s"] for entry in self.entries[self.logged :])
+            self.logged = len(self.entries)
             self.log(
-                f"step {self.step}: loss {self.entries[-1]['loss']:.4f}, validation {loss:.4f}, "
-                f"{self.entries[-1]['tokens_per_s']:,.0f} tokens/s"
+                f"step {self.step}: loss {self.entries[-1]['loss']:.4f}, validation {loss:.4f}, {speed:,.0f} tokens/s"
             )
         self.clock += time.perf_counter() - started
+
+
+@jax.jit
+def _count_targets(ids_BT: jax.Array) -> jax.Array:
+    return jnp.sum(ids_BT[:, 1:] >= 0)
+
+
+def _sizes(session: Session, state: Any) -> str:
+    """The number of parameters, and of those that are trained if not all are."""
+    model = session.functions.model(state)
+    every, trained = (
+        sum(leaf.size for leaf in jax.tree.leaves(nnx.state(model, kind))) for kind in (nnx.Param, nnx.LoRAParam)
+    )
+    return f"{trained:,} of {every:,} parameters trained" if session.config.lora_rank else f"{every:,} parameters"
 
 
 @contextlib.contextmanager

@@ -95,7 +95,7 @@ class Playground:
         ids, start = list(ids), len(ids)
         while len(ids) - start < sampling().max_tokens and len(ids) < MOST_TOKENS:
             token = self.next(ids, sampling())
-            if token.id == self.session.prepared.end_of_text:
+            if token.id == self.session.end_of_text:
                 return
             ids.append(token.id)
             yield token._replace(text=decode(self._bytes(token.id)))

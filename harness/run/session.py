@@ -46,15 +46,43 @@ class Session:
 
     run: Run
     config: Config
-    prepared: Prepared
     mesh: Mesh
     functions: StepFunctions
     pieces: Pieces | None
+    log: Log
+    quiet: bool
+
+    @functools.cached_property
+    def prepared(self) -> Prepared:
+        """The tokens, opened when they are first needed: a trained model does without.
+
+        Raises UsageError if they do not fit the settings, or are not those that the run was trained on.
+        """
+        config, tokenizer = self.config, get_tokenizer(self.config.tokenizer)
+        source = open_source(config.data, config.validation_fraction)
+        if (known := self.run.data_key()) and known != source.key:
+            raise UsageError(
+                f"The data of run {self.run.folder} have changed: {source.name} had the key {known}, and now has {source.key}. "
+                "Put the former data back, or start another run with --run NAME."
+            )
+        tokenize = self.piece_by_name.get("tokenize")
+        key = f"-{self.pieces.digest}" if self.pieces and tokenize else ""
+        prepared = attribute_errors_to(
+            self.pieces, lambda: prepare(source, tokenizer, tokenize=tokenize, key=key, quiet=self.quiet)
+        )
+        for sentence in check_data(config, prepared):
+            self.log(sentence)
+        return prepared
 
     @property
     def piece_by_name(self) -> dict[str, Any]:
         """The pieces by name; empty without a workspace."""
         return self.pieces.by_name if self.pieces else {}
+
+    @property
+    def end_of_text(self) -> int:
+        """The id of end-of-text."""
+        return get_tokenizer(self.config.tokenizer).eot_token
 
     @functools.cached_property
     def rows(self) -> Rows:
@@ -101,7 +129,7 @@ class Session:
         `number` distinguishes several samples with the same seed.
         """
         model: Any = self.functions.model(state)
-        end = self.prepared.end_of_text
+        end = self.end_of_text
         if self.pieces is not None:
             return assemble.generate_tokens(self.config, self.pieces, model, ids, sampling, end, number)
         if isinstance(model, GPT):
@@ -119,23 +147,13 @@ class Session:
 
 
 def open_session(run: Run, config: Config, pieces: Pieces | None, *, log: Log, quiet: bool = False) -> Session:
-    """The session of a run. Raises UsageError if settings, data, devices or pieces do not fit together."""
+    """The session of a run. Raises UsageError if settings, devices or pieces do not fit together."""
     tokenizer = get_tokenizer(config.tokenizer)
     if not config.vocab_size:
         config = dataclasses.replace(config, vocab_size=tokenizer.n_vocab)
-    source = open_source(config.data, config.validation_fraction)
-    if pieces is None:
-        prepared = prepare(source, tokenizer, quiet=quiet)
-    else:
+    if pieces is not None:
         config = dataclasses.replace(config, pieces=pieces.names())
         check_config(config, pieces)
-        tokenize = pieces.by_name.get("tokenize")
-        key = f"-{pieces.digest}" if tokenize else ""
-        prepared = attribute_errors_to(
-            pieces, lambda: prepare(source, tokenizer, tokenize=tokenize, key=key, quiet=quiet)
-        )
-    for sentence in check_data(config, prepared):
-        log(sentence)
     mesh = make_mesh(config)
     if pieces is not None and "make_mesh" in pieces.by_name and jax.process_count() == 1:
         shape, make_piece_mesh = mesh.devices.shape, pieces.by_name["make_mesh"]
@@ -147,7 +165,7 @@ def open_session(run: Run, config: Config, pieces: Pieces | None, *, log: Log, q
 
     with jax.set_mesh(mesh):
         functions = attribute_errors_to(pieces, make_functions)
-    return Session(run, config, prepared, mesh, functions, pieces)
+    return Session(run, config, mesh, functions, pieces, log, quiet)
 
 
 def initial_state(session: Session) -> Any:
@@ -199,7 +217,8 @@ def load_state(session: Session, step: int | None = None) -> tuple[int, Any]:
             missing = "checkpoint" if step is None else f"checkpoint of step {step}"
             hint = f"Existing steps: {', '.join(map(str, steps))}." if steps else "Train it first."
             raise UsageError(f"Run {session.run.folder} has no {missing}. {hint}")
-        restored = checkpointer.restore(chosen, session.functions.abstract_state, only="0.")
+        with jax.set_mesh(session.mesh):  # a run that starts from this one may have set another
+            restored = checkpointer.restore(chosen, session.functions.abstract_state, only="0.")
     except ValueError as error:
         raise HarnessError(f"The checkpoint of step {chosen} of {session.run.folder} is corrupt: {error}.") from error
     finally:

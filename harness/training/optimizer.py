@@ -17,16 +17,16 @@ UNLIMITED = 2**31 - 1
 def learning_rate(config: Config) -> optax.Schedule:
     """The learning rate of update 0, 1, ...
 
-    Linear warm-up from 1e-5 of the peak, then a cosine that reaches `final_lr_fraction` of the peak at `steps`.
+    Linear warm-up from 1e-5 of the peak, then a cosine that reaches `final_lr_fraction` of the peak at the schedule's end.
     """
-    peak = config.learning_rate
+    peak, steps = config.learning_rate, config.schedule_steps or config.steps
     if not config.warmup_steps:
-        return optax.cosine_decay_schedule(peak, config.steps, alpha=config.final_lr_fraction)
+        return optax.cosine_decay_schedule(peak, steps, alpha=config.final_lr_fraction)
     return optax.warmup_cosine_decay_schedule(
         init_value=1e-5 * peak,
         peak_value=peak,
         warmup_steps=config.warmup_steps,
-        decay_steps=config.steps,  # in optax, this includes the warm-up
+        decay_steps=steps,  # in optax, this includes the warm-up
         end_value=peak * config.final_lr_fraction,
     )
 
@@ -57,7 +57,7 @@ def schedule(config: Config, overrides: OptimizerOverrides) -> optax.Schedule:
     """The learning rate of each update, counting from 0 and without skipped updates."""
     if overrides.schedule is None:
         return learning_rate(config)
-    return overrides.schedule(config.learning_rate, config.warmup_steps, config.steps)
+    return overrides.schedule(config.learning_rate, config.warmup_steps, config.schedule_steps or config.steps)
 
 
 def make_optimizer(config: Config, overrides: OptimizerOverrides = DEFAULTS) -> optax.GradientTransformation:

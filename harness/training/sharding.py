@@ -13,6 +13,7 @@ from jax.sharding import PartitionSpec as P
 
 from harness.config import Config
 from harness.errors import UsageError
+from harness.model.lora import base_path
 
 # Name -> the axis sharded over `model`, counted from the end. If two names match, the longer one applies.
 MODEL_AXIS = {
@@ -71,6 +72,7 @@ def path_names(path: tuple[Any, ...]) -> tuple[str, ...]:
 def default_rule(names: tuple[str, ...], shape: tuple[int, ...], mesh: Mesh, fsdp: bool) -> P:
     """The partition of one array. An axis that the mesh does not divide is replicated."""
     axes: list[str | None] = [None] * len(shape)
+    names = base_path(names)
     dotted = MODEL_AXIS.get(".".join(names[-2:]), MODEL_AXIS.get(names[-1] if names else ""))
     if dotted is not None and len(shape) >= -dotted and shape[dotted] % mesh.shape["model"] == 0:
         axes[dotted] = "model"

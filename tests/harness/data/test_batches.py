@@ -25,7 +25,7 @@ def tokens_of(lengths: list[int]) -> Tokens:
 
 def prepared_of(lengths: list[int]) -> Prepared:
     tokens = tokens_of(lengths)
-    return Prepared("x.txt", Path("x"), tokens, tokens, len(tokens) - 1, 0)
+    return Prepared("x.txt", "key", Path("x"), tokens, tokens, len(tokens) - 1)
 
 
 lengths = st.lists(st.integers(2, 40), min_size=1, max_size=12)

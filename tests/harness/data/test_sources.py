@@ -69,6 +69,18 @@ def test_a_file_that_cannot_be_read_is_a_usage_error(tmp_path: Path, make, messa
         list(open_source(str(path), 0.1).read())
 
 
+def test_one_long_text_is_cut_at_a_line(tmp_path: Path) -> None:
+    """Tiny Shakespeare, for example, has no `<|endoftext|>`."""
+    lines = [f"KING: line {number} of the play.\n" for number in range(100)]
+    path = tmp_path / "play.txt"
+    path.write_text("".join(lines))
+    (in_train, train), (in_validation, validation) = open_source(str(path), 0.1).read()
+    assert (in_train, in_validation) == (False, True)
+    assert validation.startswith("KING: line ")
+    assert train + validation == "".join(lines).strip()
+    assert 0.1 <= len(validation) / len(train + validation) < 0.12
+
+
 def test_training_and_validation_stories_are_disjoint() -> None:
     labeled = list(itertools.islice(open_source("pocket", 0.02).read(), 200))
     validation = {text for in_split, text in labeled if in_split}

@@ -11,6 +11,9 @@ pytestmark = pytest.mark.fast
     ("device_kind", "name"),
     [
         ("NVIDIA L4", "L4"),
+        ("NVIDIA A10", "A10"),
+        ("NVIDIA A10G", "A10G"),
+        ("NVIDIA B200", "B200"),
         ("NVIDIA L40", "L40"),
         ("NVIDIA L40S", "L40S"),
         ("NVIDIA A100-SXM4-40GB", "A100"),
@@ -27,6 +30,14 @@ pytestmark = pytest.mark.fast
 )
 def test_the_longest_name_that_matches_whole_words_applies(device_kind: str, name: str) -> None:
     assert listed_flops(device_kind) == PEAK_FLOPS[name]
+
+
+@pytest.mark.parametrize(
+    ("device_kind", "rate"),
+    [("NVIDIA H100 80GB HBM3", 494.5e12), ("Tesla V100-SXM2-16GB", 15.7e12), ("TPU v5p", 459e12), ("cpu", None)],
+)
+def test_float32_has_a_rate_of_its_own(device_kind: str, rate: float | None) -> None:
+    assert listed_flops(device_kind, "float32") == rate
 
 
 @pytest.mark.parametrize("device_kind", ["cpu", "NVIDIA L400", "NVIDIA A1000", "NVIDIA T400"])

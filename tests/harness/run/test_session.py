@@ -178,6 +178,24 @@ def test_a_base_that_does_not_fit_is_a_usage_error(course: Config, tmp_path: Pat
     assert not session.run.config_file.exists()
 
 
+def test_adapters_are_sharded_like_the_layers_they_change(course: Config, tmp_path: Path) -> None:
+    trained(tmp_path / "base", course, None)
+    config, messages = replace(course, base="base", lora_rank=2), list[str]()
+    sessions = [
+        open_session(Run(tmp_path / mesh), replace(config, mesh=mesh), None, log=ignore, quiet=True)
+        for mesh in ("1x1", "2x2")
+    ]
+    for session in sessions:
+        assert train(session, log=messages.append, quiet=True)
+    np.testing.assert_allclose(losses(sessions[1]), losses(sessions[0]), rtol=1e-4)  # sums in another order
+    assert messages[0].split(": ")[1].startswith("352 of 35,368 parameters trained, ")
+    shapes = {
+        ".".join(path_names(path)[-4:]): leaf.sharding.spec
+        for path, leaf in jax.tree_util.tree_leaves_with_path(sessions[1].functions.abstract_state)
+    }
+    assert "model" in shapes["attn.qkv.base.kernel"]
+
+
 def test_adapters_need_a_base() -> None:
     with pytest.raises(UsageError, match="name its run with base=RUN"):
         replace(TINY, lora_rank=4)

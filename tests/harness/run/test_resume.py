@@ -1,0 +1,90 @@
+"""What a run needs to go on: its own data and its own settings. A trained model needs no data, and any machine."""
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from harness.config import Config
+from harness.errors import UsageError
+from harness.model.sampling import Sampling
+from harness.run.folder import Run
+from harness.run.loop import train
+from harness.run.session import ignore, load_state, open_session
+from tests.harness.conftest import Harness
+
+GREEDY = Sampling(temperature=0.0, max_tokens=4)
+DETERMINED = ("step", "loss", "learning_rate", "gradient_norm", "skipped", "tokens", "validation_loss")
+
+
+def finish(folder: Path, config: Config) -> Run:
+    run = Run(folder)
+    assert train(open_session(run, config, None, log=ignore, quiet=True), log=ignore, quiet=True)
+    return run
+
+
+def determined(run: Run) -> list[dict[str, object]]:
+    """The metrics that the config determines."""
+    return [{key: entry[key] for key in DETERMINED} for entry in run.metrics()]
+
+
+def test_a_model_is_used_without_its_data(tiny: Config, stories_file: Path, tmp_path: Path, harness: Harness) -> None:
+    run = finish(tmp_path / "runs" / "a", tiny)
+    stories_file.unlink()
+    session = open_session(run, tiny, None, log=ignore, quiet=True)
+    _, state = load_state(session)
+    assert list(session.tokens(state, [1, 2], GREEDY))
+    for command in (("sample", "a", "--max-tokens", 4), ("eval", "a")):
+        result = harness(*command)
+        assert (result.code, "There is no file" in result.err) == ((0, False) if command[0] == "sample" else (2, True))
+
+
+def test_a_run_does_not_go_on_with_other_data(tiny: Config, stories_file: Path, tmp_path: Path) -> None:
+    run = finish(tmp_path / "runs" / "a", tiny)
+    former, text = run.data_key(), stories_file.read_text()
+    stories_file.write_text(text + "One more.<|endoftext|>")
+    with pytest.raises(UsageError, match=rf"stories.txt had the key {former}, and now has \w{{16}}\."):
+        finish(run.folder, tiny)
+    stories_file.write_text(text)
+    before = run.metrics()
+    assert finish(run.folder, tiny).metrics() == before
+
+
+def test_a_run_of_an_older_version_takes_the_data_that_it_finds(tiny: Config, tmp_path: Path) -> None:
+    run = finish(tmp_path / "runs" / "a", tiny)
+    run.data_file.unlink()
+    assert run.data_key() == ""
+    assert finish(run.folder, tiny).data_key()
+
+
+def test_added_steps_follow_the_schedule(tiny: Config, tmp_path: Path, harness: Harness) -> None:
+    """An extended run is the run that had so many steps from the beginning, with the same schedule."""
+    config = replace(tiny, final_lr_fraction=0.1)
+    run = finish(tmp_path / "runs" / "a", config)
+    before = run.metrics()
+    result = harness("resume", "a", "--steps", 9, "--quiet")
+    assert result.code == 0, result.err
+    assert run.config() == replace(config, steps=9, schedule_steps=6)
+    assert run.metrics()[:6] == before
+    assert [entry["learning_rate"] for entry in run.metrics()[6:]] == pytest.approx([1e-3] * 3)
+    assert determined(run) == determined(finish(tmp_path / "runs" / "b", run.config()))
+
+    assert "only more can be added" in harness("resume", "a", "--steps", 5).err
+
+
+def test_a_run_keeps_its_settings_on_another_machine(tiny: Config, tmp_path: Path, harness: Harness) -> None:
+    run = finish(tmp_path / "runs" / "a", tiny)
+    before = [entry["loss"] for entry in run.metrics()]
+    for command in (("resume", "a", "--mesh", "2x1"), ("train", "--run", "a", "--mesh", "1x2")):
+        run.checkpoints.joinpath("6").rename(tmp_path / f"away {command[0]}")
+        result = harness(*command, "--quiet", JAX_NUM_CPU_DEVICES="2")
+        assert result.code == 0, result.err
+        assert "resuming at step 3 of 6" in result.err
+        assert [entry["loss"] for entry in run.metrics()] == pytest.approx(before, rel=1e-4)
+    assert run.config() == tiny
+    refused = harness("resume", "a", "--set", "learning_rate=1")
+    assert refused.code == 2
+    assert (
+        "A run that has begun keeps its learning_rate. Only remat, mesh, fsdp and loss_chunk can change" in refused.err
+    )
+    assert "There is no run 'b'" in harness("resume", "b").err
