@@ -4,7 +4,8 @@ The forward pass computes the gradients of the head and of its input chunk by ch
 backward pass only scales them, so nothing of the size of the logits is stored and nothing is computed twice.
 
 For the logits l (C, V) of a chunk with row maxima m: e = exp(l - m), s = sum e, loss = log s + m - l[target]. The softmax
-e / s is never formed: dx = (e @ W) / s and dW = e.T @ (x / s), minus the contribution of the targets.
+e / s is never formed: with s subtracted from e at each target, dx = (e @ W) / s and dW = e.T @ (x / s). The subtraction comes
+before the rounding to bfloat16: once the model is nearly sure, what is left at a target is far smaller than e and s.
 """
 
 import functools
@@ -49,7 +50,7 @@ def _forward(x_BTD, head, targets_BT, chunk, mesh):
 
 def _backward(chunk, mesh, gradients, cotangent):
     x, head = gradients
-    scale = lambda g: (cotangent * g).astype(g.dtype)  # noqa: E731
+    scale = lambda g: (cotangent * g.astype(jnp.float32)).astype(g.dtype)  # noqa: E731
     return scale(x), jax.tree.map(scale, head), None
 
 
@@ -107,11 +108,12 @@ def _local(x_BTD, targets_BT, head, chunk, gradients, sum_data, sum_model, max_m
         if not gradients:
             return sums + loss, None
         scale_C = counts_C / total_C
-        exps_CV = exps_CV.astype(x_CD.dtype)
-        dx_CD = jnp.matmul(exps_CV, weight_VD, preferred_element_type=jnp.float32) * scale_C[:, None]
-        scaled_CD = (x_CD * scale_C[:, None]).astype(x_CD.dtype)
-        dweight_VD = sums[1].weight_VD + jnp.matmul(exps_CV.T, scaled_CD, preferred_element_type=jnp.float32)
-        dbias_V = None if head.bias_V is None else sums[1].bias_V + scale_C @ exps_CV.astype(jnp.float32)
+        slopes_CV = exps_CV - jnp.where(jnp.arange(V)[None] == row_C[:, None], total_C[:, None], 0.0)
+        dbias_V = None if head.bias_V is None else sums[1].bias_V + scale_C @ slopes_CV
+        slopes_CV = slopes_CV.astype(x_CD.dtype)
+        dx_CD = jnp.matmul(slopes_CV, weight_VD, preferred_element_type=jnp.float32) * scale_C[:, None]
+        scaled_CD = (x_CD.astype(jnp.float32) * scale_C[:, None]).astype(x_CD.dtype)
+        dweight_VD = sums[1].weight_VD + jnp.matmul(slopes_CV.T, scaled_CD, preferred_element_type=jnp.float32)
         return (sums[0] + loss, Head(dweight_VD, dbias_V)), dx_CD
 
     zero = jnp.float32(0)
@@ -120,9 +122,5 @@ def _local(x_BTD, targets_BT, head, chunk, gradients, sum_data, sum_model, max_m
         loss, _ = jax.lax.scan(one_chunk, zero, split)
         return sum_data(loss), None
     (loss, dhead), dx = jax.lax.scan(one_chunk, (zero, jax.tree.map(jnp.zeros_like, head)), split)
-    target_ND = weight_VD.at[row_N].get(mode="fill", fill_value=0.0)
-    dx_ND = sum_model(dx.reshape(-1, D) - target_ND.astype(jnp.float32))
-    dx_BTD = (dx_ND * counts_N[:, None])[:N].reshape(B, T, D).astype(x_BTD.dtype)
-    dweight_VD = dhead.weight_VD.at[row_N].add(-x_ND.astype(jnp.float32), mode="drop")
-    dbias_V = None if head.bias_V is None else dhead.bias_V.at[row_N].add(-1.0, mode="drop")
-    return sum_data(loss), (dx_BTD, jax.tree.map(sum_data, Head(dweight_VD, dbias_V)))
+    dx_BTD = sum_model(dx.reshape(-1, D))[:N].reshape(B, T, D).astype(x_BTD.dtype)
+    return sum_data(loss), (dx_BTD, jax.tree.map(sum_data, dhead))

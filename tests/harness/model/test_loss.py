@@ -55,6 +55,24 @@ def test_loss_and_gradients_equal_the_plain_ones(B, T, D, V, chunk, seed, bias) 
     assert_same(token_loss(x, targets, head, chunk), plain(x, targets, head))
 
 
+def test_bfloat16_gradients_are_exact_where_the_model_is_nearly_sure() -> None:
+    """The gradient at a target is the small difference of two numbers near 1."""
+    rng = np.random.default_rng(0)
+    B, T, D, V = 2, 64, 32, 50
+    targets = jnp.asarray(rng.integers(0, V, (B, T)), jnp.int32)
+    weight_VD = jnp.asarray(rng.normal(size=(V, D)) / D**0.5, jnp.bfloat16).astype(jnp.float32)
+    x = (13.0 * weight_VD[targets]).astype(jnp.bfloat16)
+
+    def gradients(loss, x):
+        return jax.grad(lambda x, weight: loss(x, targets, Head(weight, None)), (0, 1))(x, weight_VD)
+
+    exact = gradients(plain, x.astype(jnp.float32))
+    assert float(plain(x.astype(jnp.float32), targets, Head(weight_VD, None))) / (B * T) < 2e-2
+    for got, wanted in zip(gradients(token_loss, x), exact, strict=True):
+        error = jnp.linalg.norm((got.astype(jnp.float32) - wanted).ravel()) / jnp.linalg.norm(wanted.ravel())
+        assert error < 0.01  # bfloat16 has 8 bits: each factor is rounded by at most 0.4%
+
+
 def test_large_logits_stay_finite() -> None:
     x, targets, head = example(2, 3, 4, 9, 0, False)
     loss, gradients = jax.value_and_grad(lambda x: token_loss(1e4 * x, targets, head, 2))(x)
