@@ -44,8 +44,16 @@ class Run:
         return Config.load(self.config_file)
 
     def data_key(self) -> str:
-        """The key of the data that the run was trained on; empty if it was not recorded."""
-        return json.loads(self.data_file.read_text("utf-8"))["key"] if self.data_file.exists() else ""
+        """The key of the data that the run was trained on; empty if it was not recorded. Raises UsageError for another file."""
+        if not self.data_file.exists():
+            return ""
+        try:
+            return str(json.loads(self.data_file.read_text("utf-8"))["key"])
+        except (OSError, ValueError, TypeError, KeyError) as error:
+            raise UsageError(
+                f"{self.data_file} is not the record of a run's data ({type(error).__name__}). "
+                "Remove it if the data are unchanged."
+            ) from error
 
     def record_data(self, name: str, key: str) -> None:
         """Records which data the run is trained on."""

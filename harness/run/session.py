@@ -60,7 +60,10 @@ class Session:
         """
         config, tokenizer = self.config, get_tokenizer(self.config.tokenizer)
         source = open_source(config.data, config.validation_fraction)
-        if (known := self.run.data_key()) and known != source.key:
+        # Other settings of the data are a difference of settings, which is reported as such.
+        trained = self.run.config() if self.run.config_file.exists() else config
+        same = (trained.data, trained.validation_fraction) == (config.data, config.validation_fraction)
+        if same and (known := self.run.data_key()) not in ("", source.key):
             raise UsageError(
                 f"The data of run {self.run.folder} have changed: {source.name} had the key {known}, and now has {source.key}. "
                 "Put the former data back, or start another run with --run NAME."

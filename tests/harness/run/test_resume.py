@@ -46,8 +46,13 @@ def test_a_run_does_not_go_on_with_other_data(tiny: Config, stories_file: Path, 
     with pytest.raises(UsageError, match=rf"stories.txt had the key {former}, and now has \w{{16}}\."):
         finish(run.folder, tiny)
     stories_file.write_text(text)
+    with pytest.raises(UsageError, match=r"(?s)different settings.*validation_fraction: 0.02 -> 0.1"):
+        finish(run.folder, replace(tiny, validation_fraction=0.1))
     before = run.metrics()
     assert finish(run.folder, tiny).metrics() == before
+    run.data_file.write_text("[]")
+    with pytest.raises(UsageError, match=r"data.json is not the record of a run's data \(TypeError\)"):
+        finish(run.folder, tiny)
 
 
 def test_a_run_of_an_older_version_takes_the_data_that_it_finds(tiny: Config, tmp_path: Path) -> None:
