@@ -1,8 +1,10 @@
 """Grades new and changed submissions, in several processes or on a cluster, and stores the results."""
 
+import contextlib
 import multiprocessing
 import signal
 import socket
+import sys
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
 from concurrent.futures.process import BrokenProcessPool
@@ -130,9 +132,10 @@ def _grade(
     with _pool(jobs, fork_server) as pool:
         try:
             while queue or running:
-                while queue and len(running) < jobs * (1 + _AHEAD):
-                    task = queue.pop()
-                    running[pool.submit(tasks.grade, task)] = task
+                with _interrupted_later():
+                    while queue and len(running) < jobs * (1 + _AHEAD):
+                        task = queue.pop()
+                        running[pool.submit(tasks.grade, task)] = task
                 done, _ = wait(running, return_when=FIRST_COMPLETED)
                 for future in done:
                     result = future.result()
@@ -174,8 +177,30 @@ def _pool(jobs: int, fork_server: ForkServer | None) -> ProcessPoolExecutor:
 def _begin(control: socket.socket | None) -> None:
     """Prepares a process of the pool: it leaves Ctrl-C to its parent, ends when the parent does, and uses the parent's zygote."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
+    if sys.platform != "win32":
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})
     tasks.end_with_parent()
     tasks.BatchGrader.control = control
+
+
+@contextlib.contextmanager
+def _interrupted_later() -> Iterator[None]:
+    """Inside the context, Ctrl-C waits, also for processes that are started there: they would print a traceback of their imports.
+
+    Raises KeyboardInterrupt at the end.
+    """
+    received: list[int] = []
+    previous = signal.signal(signal.SIGINT, lambda number, frame: received.append(number))
+    if sys.platform != "win32":
+        signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    try:
+        yield
+    finally:
+        if sys.platform != "win32":
+            signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})
+        signal.signal(signal.SIGINT, previous)
+    if received:
+        raise KeyboardInterrupt
 
 
 def _stop(pool: ProcessPoolExecutor) -> None:
