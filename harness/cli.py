@@ -118,9 +118,9 @@ def resume(
     run_name: str, steps: int | None, settings: tuple[str, ...], root: Path, quiet: bool, coordinator: str | None,
     processes: int, process: int, **flags: Any,
 ) -> None:  # fmt: skip
-    """Go on with a run, on this machine.
+    """Resume a run with its own settings.
 
-    Takes its own settings. Those that do not change the result may differ: remat, mesh, fsdp and loss_chunk.
+    Only settings that do not affect the result can change: remat, mesh, fsdp and loss_chunk.
     """
     from harness.run.folder import Run
 

@@ -180,10 +180,10 @@ class Config:
     def with_machine_settings(self, settings: dict[str, str]) -> "Config":
         """`with_settings`, for settings that do not change the result. Raises UsageError for others."""
         changed = self.with_settings(settings)
-        if self.differences(changed):
+        if differences := self.differences(changed):
             allowed = [entry.name for entry in dataclasses.fields(self) if entry.metadata.get("machine")]
             raise UsageError(
-                f"A run that has begun keeps its {self.differences(changed)[0].partition(':')[0]}. "
+                f"{differences[0].partition(':')[0]} cannot change when a run is resumed. "
                 f"Only {', '.join(allowed[:-1])} and {allowed[-1]} can change, and --steps can add steps."
             )
         return changed

@@ -1,4 +1,4 @@
-"""What a run needs to go on: its own data and its own settings. A trained model needs no data, and any machine."""
+"""Resuming a run requires its data and its settings. Using a trained model requires neither the data nor the same machine."""
 
 from dataclasses import replace
 from pathlib import Path
@@ -39,7 +39,7 @@ def test_a_model_is_used_without_its_data(tiny: Config, stories_file: Path, tmp_
         assert (result.code, "There is no file" in result.err) == ((0, False) if command[0] == "sample" else (2, True))
 
 
-def test_a_run_does_not_go_on_with_other_data(tiny: Config, stories_file: Path, tmp_path: Path) -> None:
+def test_a_run_is_not_resumed_with_other_data(tiny: Config, stories_file: Path, tmp_path: Path) -> None:
     run = finish(tmp_path / "runs" / "a", tiny)
     former, text = run.data_key(), stories_file.read_text()
     stories_file.write_text(text + "One more.<|endoftext|>")
@@ -90,6 +90,7 @@ def test_a_run_keeps_its_settings_on_another_machine(tiny: Config, tmp_path: Pat
     refused = harness("resume", "a", "--set", "learning_rate=1")
     assert refused.code == 2
     assert (
-        "A run that has begun keeps its learning_rate. Only remat, mesh, fsdp and loss_chunk can change" in refused.err
+        "learning_rate cannot change when a run is resumed. Only remat, mesh, fsdp and loss_chunk can change"
+        in refused.err
     )
     assert "There is no run 'b'" in harness("resume", "b").err
