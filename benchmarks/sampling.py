@@ -12,9 +12,9 @@ import time
 
 from flax import nnx
 
-from harness.config import preset
 from harness.model.gpt import GPT
 from harness.model.sampling import CachedDecoder, Decoder, Sampling, WindowDecoder, generate
+from harness.presets import preset
 
 NEW = 128
 PROMPT = list(range(100, 108))

@@ -47,7 +47,7 @@ def harness():
     """A function that runs one step of the harness and returns its loss."""
     import jax
 
-    from harness.config import preset
+    from harness.presets import preset
     from harness.training.sharding import make_mesh, put_batch
     from harness.training.train_step import make_step_functions
 
@@ -100,7 +100,7 @@ def main(rounds: int) -> None:
         child.stdin.close()
         child.wait()
 
-    from harness.config import preset
+    from harness.presets import preset
     from harness.run.hardware import flops_per_token, peak_flops
 
     flops = flops_per_token(dataclasses.replace(preset("tutorial"), vocab_size=V))

@@ -9,8 +9,10 @@ import click
 
 from commandline import terminal
 from commandline.commands import Commands
-from harness.config import PRESETS, Config, describe_settings, preset, typed_settings, with_options
+from harness.config import PARTS, Config
 from harness.errors import UsageError
+from harness.presets import PRESETS, preset
+from harness.settings import describe, typed_settings
 
 
 class Harness(Commands):
@@ -104,7 +106,8 @@ def train(
     run = Run(root / name)
     # Without a preset, the options change the settings that an existing run already has.
     resumes = run.config_file.exists() and not preset_name
-    config = with_options(run.config() if resumes else preset(preset_name or "pocket"), typed_settings(settings, flags))
+    config = run.config() if resumes else preset(preset_name or "pocket")
+    config = config.with_options(typed_settings(settings, flags))
     _train(run, config, pieces_folder, _Processes(coordinator, processes, process), quiet=quiet)
 
 
@@ -349,7 +352,7 @@ def presets() -> None:
 @main.command("settings")
 def list_settings() -> None:
     """List the settings for --set, with their defaults."""
-    for line in describe_settings():
+    for line in (line for part in PARTS for line in describe(part)):
         click.echo(click.wrap_text(line, width=terminal.width(), subsequent_indent="    "))
 
 

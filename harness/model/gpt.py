@@ -13,11 +13,11 @@ import jax.numpy as jnp
 from flax import nnx
 from jaxtyping import Array, Float, Int, PRNGKeyArray
 
-from harness.config import Config
+from harness.config import ModelConfig
 from harness.model.attention import causal_attention
 
 Key = PRNGKeyArray | None
-ModuleFactory = Callable[[Config, nnx.Rngs], nnx.Module]
+ModuleFactory = Callable[[ModelConfig, nnx.Rngs], nnx.Module]
 
 
 class Cache(NamedTuple):
@@ -27,9 +27,9 @@ class Cache(NamedTuple):
     v_LBSHK: Float[Array, "L B S H K"]
 
     @classmethod
-    def empty(cls, config: Config, batch: int) -> "Cache":
+    def empty(cls, config: ModelConfig, batch: int) -> "Cache":
         """A cache with room for `context` positions."""
-        K = config.d_model // config.num_heads
+        K = config.head_width
         shape = (config.num_layers, batch, config.context, config.num_heads, K)
         return cls(jnp.zeros(shape, config.dtype), jnp.zeros(shape, config.dtype))
 
@@ -46,8 +46,8 @@ def rotate(x_BTHK: Float[Array, "B T H K"], positions_T: Int[Array, "T"]) -> Flo
 class Attention(nnx.Module):
     """Causal multi-head attention (Vaswani et al. 2017); `out` is the projection back into the residual stream."""
 
-    def __init__(self, config: Config, rngs: nnx.Rngs):
-        H, K = config.num_heads, config.d_model // config.num_heads
+    def __init__(self, config: ModelConfig, rngs: nnx.Rngs):
+        H, K = config.num_heads, config.head_width
         inner, outer = _kernel_inits(config)
         dtype = jnp.dtype(config.dtype)
         self.rope = config.positions == "rope"
@@ -81,28 +81,20 @@ class Attention(nnx.Module):
         return self.out(mixed_BTHK), cache
 
 
-class ModelOverrides(NamedTuple):
-    """Factories `(config, rngs) -> module` that replace submodules of the GPT. None keeps the default."""
-
-    attention: ModuleFactory | None = None  # called like `Attention`
-    block: ModuleFactory | None = None  # called like `Block`
-    embed: ModuleFactory | None = None  # ids (B, T) -> (B, T, D), including positions
-
-
 class Block(nnx.Module):
     """Attention and a feed-forward network, each added to the residual stream.
 
     LayerNorm comes before each (`norm=pre`, as in GPT-2), after each sum (`post`), or nowhere (`none`).
     """
 
-    def __init__(self, config: Config, rngs: nnx.Rngs, attention: ModuleFactory | None = None):
+    def __init__(self, config: ModelConfig, rngs: nnx.Rngs, make_attention: ModuleFactory = Attention):
         inner, outer = _kernel_inits(config)
         dtype = jnp.dtype(config.dtype)
         self.norm = config.norm
         if config.norm != "none":
             self.ln1 = nnx.LayerNorm(config.d_model, epsilon=config.norm_epsilon, dtype=dtype, rngs=rngs)
             self.ln2 = nnx.LayerNorm(config.d_model, epsilon=config.norm_epsilon, dtype=dtype, rngs=rngs)
-        self.attn = (attention or Attention)(config, rngs)
+        self.attn = make_attention(config, rngs)
         self.ff1 = nnx.Linear(config.d_model, config.d_ff, kernel_init=inner, dtype=dtype, rngs=rngs)
         self.ff2 = nnx.Linear(config.d_ff, config.d_model, kernel_init=outer, dtype=dtype, rngs=rngs)
         self.activation = {"relu": jax.nn.relu, "gelu": jax.nn.gelu}[config.activation]
@@ -124,15 +116,10 @@ class Block(nnx.Module):
         return x if key is None else self.dropout(x, deterministic=False, rngs=key)
 
 
-def stacked_blocks(config: Config, rngs: nnx.Rngs, overrides: ModelOverrides) -> nnx.Module:
+def stacked_blocks(config: ModelConfig, rngs: nnx.Rngs, make_block: ModuleFactory) -> nnx.Module:
     """All blocks as one module whose parameters have a leading axis of size `num_layers`."""
-
-    @nnx.split_rngs(splits=config.num_layers)
-    @nnx.vmap(in_axes=(0,), out_axes=0)
-    def build(rngs: nnx.Rngs) -> nnx.Module:
-        return overrides.block(config, rngs) if overrides.block else Block(config, rngs, overrides.attention)
-
-    return build(rngs)
+    build = nnx.vmap(functools.partial(make_block, config), in_axes=(0,), out_axes=0)
+    return nnx.split_rngs(splits=config.num_layers)(build)(rngs)
 
 
 class Head(NamedTuple):
@@ -145,17 +132,22 @@ class Head(NamedTuple):
 class GPT(nnx.Module):
     """Embeddings, `num_layers` blocks with stacked parameters, a final norm (pre-LN only), and a head."""
 
-    def __init__(self, config: Config, rngs: nnx.Rngs, overrides: ModelOverrides | None = None):
+    def __init__(
+        self,
+        config: ModelConfig,
+        rngs: nnx.Rngs,
+        make_block: ModuleFactory = Block,
+        make_embed: ModuleFactory | None = None,  # of ids (B, T) -> (B, T, D), including positions
+    ):
         V, D = config.vocab_size, config.d_model
-        overrides = overrides or ModelOverrides()
         # As in GPT-2; otherwise as in flax.nnx.Embed, with vectors of length about one.
         table = nnx.initializers.normal(0.02 if config.init == "gpt2" else D**-0.5)
         self.config = config
-        self.embed_override: Any = overrides.embed(config, rngs) if overrides.embed else None
+        self.embed_override: Any = make_embed(config, rngs) if make_embed else None
         self.embed: Any = None if self.embed_override is not None else nnx.Param(table(rngs.params(), (V, D)))
         learned = config.positions == "learned" and self.embed_override is None
         self.pos_embed = nnx.Param(table(rngs.params(), (config.context, D))) if learned else None
-        self.blocks = stacked_blocks(config, rngs, overrides) if config.num_layers else None
+        self.blocks = stacked_blocks(config, rngs, make_block) if config.num_layers else None
         norm = functools.partial(nnx.LayerNorm, epsilon=config.norm_epsilon, dtype=jnp.dtype(config.dtype))
         self.ln_f = norm(D, rngs=rngs) if config.norm == "pre" else None
         head_init = nnx.initializers.xavier_uniform() if config.init == "xavier" else table
@@ -221,7 +213,7 @@ class GPT(nnx.Module):
         return (x_BTD if self.ln_f is None else self.ln_f(x_BTD)), cache
 
 
-def _kernel_inits(config: Config) -> tuple[nnx.Initializer, nnx.Initializer]:
+def _kernel_inits(config: ModelConfig) -> tuple[nnx.Initializer, nnx.Initializer]:
     """Initializers of kernels inside a block, and of kernels that write to the residual stream.
 
     GPT-2 scales the latter by one over the square root of their number.

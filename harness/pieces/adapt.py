@@ -17,8 +17,8 @@ from jaxtyping import Array, PRNGKeyArray
 from harness.config import Config
 from harness.model.gpt import ModuleFactory
 from harness.model.sampling import ChooseToken, Sampling
+from harness.training.recipe import Gradients, LossSum
 from harness.training.sharding import ShardingRule
-from harness.training.train_step import LossSum
 
 PAD_ID = -1
 
@@ -93,14 +93,22 @@ def mean_cross_entropy(logits_TV: Array, ids_T: Array, pad_id: int) -> Array:
     return jnp.sum(losses * (targets != pad_id)) / jnp.maximum(jnp.sum(targets != pad_id), 1)
 
 
-def accumulation(config: Config, accumulated_gradients: Any) -> Callable[..., tuple[Array, Any, Array]]:
+def accumulation(config: Config, accumulated_gradients: Any) -> Gradients:
     """accumulated_gradients with the number of microbatches and the clipping norm of the config."""
+    microbatches, max_norm = config.grad_accumulation_steps, config.clip_norm or math.inf
+    trained = nnx.LoRAParam if config.lora_rank else nnx.Param
 
-    def accumulate(loss_sum: Any, parameters: Any, ids_BT: Array) -> tuple[Array, Any, Array]:
-        microbatches, max_norm = config.grad_accumulation_steps, config.clip_norm or math.inf
-        return accumulated_gradients(loss_sum, parameters, ids_BT, microbatches, max_norm)
+    def gradients(loss_sum: LossSum, model: Any, ids_BT: Array, key: Any) -> tuple[Array, Any, Array]:
+        parts: Any = nnx.split(model, trained, ...)
+        graph, parameters, rest = parts
 
-    return accumulate
+        def loss_of(parameters: Any, ids_BT: Array) -> Any:
+            return loss_sum(nnx.merge(graph, parameters, rest), ids_BT, key)
+
+        loss, mean, norm = accumulated_gradients(loss_of, parameters, ids_BT, microbatches, max_norm)
+        return loss, mean, norm
+
+    return gradients
 
 
 def fsdp_rule(config: Config, fsdp_spec: Any) -> ShardingRule:

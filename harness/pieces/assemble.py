@@ -20,31 +20,42 @@ from harness.data.batches import PADDING, Rows
 from harness.data.token_files import Tokens
 from harness.errors import UsageError
 from harness.model import lora
-from harness.model.gpt import GPT, ModelOverrides
+from harness.model.gpt import GPT, Block
 from harness.model.sampling import ChooseToken, Sampling, WindowDecoder, choose_token, generate
 from harness.pieces import adapt
 from harness.pieces.load import Pieces, attribute_errors_to
-from harness.training.optimizer import OptimizerOverrides
+from harness.training.optimizer import make_optimizer
+from harness.training.recipe import Gradients, Recipe, default_recipe
 from harness.training.sharding import ShardingRule, path_names
-from harness.training.train_step import Overrides
 
 
-def overrides_from(config: Config, pieces: Pieces) -> Overrides:
-    """The functions of a run that the pieces replace."""
-    accumulate = pieces.adapted("accumulated_gradients", config)
-    return Overrides(
-        model_builder(config, pieces),
-        pieces.adapted("next_token_loss", config) or adapt.batch_loss(config, adapt.mean_cross_entropy),
-        pieces.adapted("train_step", config),
-        OptimizerOverrides(
-            schedule=pieces.adapted("warmup_cosine", config),
-            adamw=pieces.adapted("adamw", config),
+def recipe_from(config: Config, mesh: Mesh, pieces: Pieces) -> Recipe:
+    """The harness's own recipe with the pieces in place of its parts."""
+    own = default_recipe(config, mesh)
+    gradients: Gradients | None = pieces.adapted("accumulated_gradients", config)
+    schedule = pieces.adapted("warmup_cosine", config)
+    rate = (
+        own.learning_rate
+        if schedule is None
+        else schedule(config.learning_rate, config.warmup_steps, config.schedule_steps or config.steps)
+    )
+    adamw = pieces.adapted("adamw", config)
+    return replace(
+        own,
+        build=model_builder(config, pieces),
+        loss_sum=pieces.adapted("next_token_loss", config) or adapt.batch_loss(config, adapt.mean_cross_entropy),
+        gradients=gradients or own.gradients,
+        optimizer=make_optimizer(
+            config,
+            rate=rate,
+            adamw=adamw and adamw(1.0, 0.9, config.beta2, 1e-8, config.weight_decay),
             # accumulated_gradients already clips the accumulated gradients.
-            clip=_no_clip if accumulate else pieces.adapted("clip_by_global_norm", config),
+            clip=_no_clip if gradients else pieces.adapted("clip_by_global_norm", config),
             guard=pieces.adapted("finite_guard", config),
         ),
-        accumulate,
-        _sharding_rule(config, pieces),
+        learning_rate=rate,
+        sharding_rule=_sharding_rule(config, pieces),
+        train_step=pieces.adapted("train_step", config),
     )
 
 
@@ -60,15 +71,11 @@ def model_builder(config: Config, pieces: Pieces) -> Callable[[nnx.Rngs], nnx.Mo
 def _gpt_builder(config: Config, pieces: Pieces) -> Callable[[nnx.Rngs], nnx.Module]:
     """Builds the harness's GPT with the embedding, attention and block of the pieces."""
     config = replace(config, context=config.context + 1)
-    overrides = ModelOverrides(
-        attention=pieces.adapted("CausalMHA", config),
-        block=pieces.adapted("GPTBlock", config),
-        embed=pieces.adapted("TokenAndPositionEmbed", config),
-    )
-    if overrides.attention or overrides.block:
-        # Pieces initialize like Flax layers. Next to GPT-2's small embeddings, their output would hide the token.
-        config = replace(config, init="xavier")
-    return lambda rngs: GPT(config, rngs, overrides)
+    attention, block = pieces.adapted("CausalMHA", config), pieces.adapted("GPTBlock", config)
+    make_block = block or (functools.partial(Block, make_attention=attention) if attention else Block)
+    # Pieces initialize like Flax layers. Next to GPT-2's small embeddings, their output would hide the token.
+    model = replace(config.model, init="xavier") if attention or block else config.model
+    return lambda rngs: GPT(model, rngs, make_block, pieces.adapted("TokenAndPositionEmbed", config))
 
 
 def _sharding_rule(config: Config, pieces: Pieces) -> ShardingRule | None:

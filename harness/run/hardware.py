@@ -9,7 +9,7 @@ import jax
 import jax.numpy as jnp
 import psutil
 
-from harness.config import Config
+from harness.config import ModelConfig
 
 # Peak rate in FLOP/s of dense bfloat16 matrix products (float16 on V100 and T4), from the vendors' data sheets.
 PEAK_FLOPS = {
@@ -52,7 +52,7 @@ def listed_flops(device_kind: str, dtype: str = "bfloat16") -> float | None:
     return FLOAT32_FLOPS.get(name, PEAK_FLOPS[name] / 2)
 
 
-def flops_per_token(config: Config) -> float:
+def flops_per_token(config: ModelConfig) -> float:
     """FLOPs to train on one token: 2 per weight in the forward pass and 4 in the backward pass, plus attention.
 
     Causal attention covers half of all pairs of positions (Kaplan et al. 2020, table 1, with the mask).

@@ -163,8 +163,8 @@ def open_session(run: Run, config: Config, pieces: Pieces | None, *, log: Log, q
         mesh = attribute_errors_to(pieces, lambda: make_piece_mesh(*shape))
 
     def make_functions() -> StepFunctions:
-        overrides = None if pieces is None else assemble.overrides_from(config, pieces)
-        return make_step_functions(config, mesh, overrides)
+        recipe = None if pieces is None else assemble.recipe_from(config, mesh, pieces)
+        return make_step_functions(config, mesh, recipe)
 
     with jax.set_mesh(mesh):
         functions = attribute_errors_to(pieces, make_functions)

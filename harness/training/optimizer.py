@@ -1,20 +1,21 @@
-"""The optimizer: AdamW with warm-up, cosine decay, clipping and a non-finite guard, all from optax."""
+"""The optimizer: AdamW with warm-up, cosine decay, clipping and a non-finite guard, of parts of optax."""
 
 from collections.abc import Callable
-from dataclasses import dataclass
 
 import jax
+import jax.numpy as jnp
 import optax
 from jaxtyping import PyTree
 
-from harness.config import Config
+from harness.config import OptimizerConfig
 from harness.training.sharding import path_names
 
 NOT_DECAYED = ("bias", "scale", "head_bias")
-UNLIMITED = 2**31 - 1
+Clip = Callable[[PyTree, float], tuple[PyTree, jax.Array]]
+Guard = Callable[[optax.GradientTransformation], optax.GradientTransformation]
 
 
-def learning_rate(config: Config) -> optax.Schedule:
+def learning_rate(config: OptimizerConfig) -> optax.Schedule:
     """The learning rate of update 0, 1, ...
 
     Linear warm-up from 1e-5 of the peak, then a cosine that reaches `final_lr_fraction` of the peak at the schedule's end.
@@ -38,53 +39,58 @@ def decayed(parameters: PyTree) -> PyTree:
     )
 
 
-@dataclass(frozen=True)
-class OptimizerOverrides:
-    """Functions that replace parts of the optimizer, with the signatures of the course's problems. None keeps the default."""
-
-    schedule: Callable[[float, int, int], optax.Schedule] | None = None  # (peak, warm-up steps, steps in total)
-    adamw: Callable[..., optax.GradientTransformation] | None = (
-        None  # (rate, b1, b2, epsilon, decay); decays all parameters
-    )
-    clip: Callable[[PyTree, float], tuple[PyTree, jax.Array]] | None = None
-    guard: Callable[[optax.GradientTransformation], optax.GradientTransformation] | None = None
-
-
-DEFAULTS = OptimizerOverrides()
-
-
-def schedule(config: Config, overrides: OptimizerOverrides) -> optax.Schedule:
-    """The learning rate of each update, counting from 0 and without skipped updates."""
-    if overrides.schedule is None:
-        return learning_rate(config)
-    return overrides.schedule(config.learning_rate, config.warmup_steps, config.schedule_steps or config.steps)
-
-
-def make_optimizer(config: Config, overrides: OptimizerOverrides = DEFAULTS) -> optax.GradientTransformation:
+def make_optimizer(
+    config: OptimizerConfig,
+    *,
+    rate: optax.Schedule | None = None,
+    adamw: optax.GradientTransformation | None = None,
+    clip: Clip | None = None,
+    guard: Guard | None = None,
+) -> optax.GradientTransformation:
     """Clips by the global norm, then applies AdamW (Loshchilov and Hutter 2019).
 
     A non-finite gradient skips the whole update and leaves the optimizer's state, including its count, unchanged.
+
+    `adamw` replaces AdamW; its rate is 1, and the schedule scales its updates, which include the minus sign and the decay.
     """
-    rate = schedule(config, overrides)
+    rate = rate or learning_rate(config)
     if not config.clip_norm:
-        clip = optax.identity()
-    elif overrides.clip is None:
-        clip = optax.clip_by_global_norm(config.clip_norm)
+        clipping = optax.identity()
+    elif clip is None:
+        clipping = optax.clip_by_global_norm(config.clip_norm)
     else:
-        clip_gradients = overrides.clip
-        clip = optax.stateless(lambda gradients, _: clip_gradients(gradients, config.clip_norm)[0])
-    if overrides.adamw is None:
-        adamw = optax.adamw(rate, b2=config.beta2, weight_decay=config.weight_decay, mask=decayed)
+        clipping = optax.stateless(lambda gradients, _: clip(gradients, config.clip_norm)[0])
+    if adamw is None:
+        update = optax.adamw(rate, b2=config.beta2, weight_decay=config.weight_decay, mask=decayed)
     else:
-        # At rate 1 the updates include the minus sign and the decay; the schedule scales them.
-        unit_rate = overrides.adamw(1.0, 0.9, config.beta2, 1e-8, config.weight_decay)
-        adamw = optax.chain(unit_rate, optax.scale_by_schedule(rate))
-    transformation = optax.chain(clip, adamw)
-    return (
-        overrides.guard(transformation)
-        if overrides.guard
-        else optax.apply_if_finite(transformation, max_consecutive_errors=UNLIMITED)
-    )
+        update = optax.chain(adamw, optax.scale_by_schedule(rate))
+    transformation = optax.chain(clipping, update)
+    return guard(transformation) if guard else skip_not_finite(transformation)
+
+
+def skip_not_finite(inner: optax.GradientTransformation) -> optax.GradientTransformation:
+    """Skips updates of which any number is not finite.
+
+    Like `optax.apply_if_finite`, whose state it has, with selects in place of a conditional: XLA fuses a select with the
+    update itself, while a conditional keeps the state before and after it in memory.
+    """
+
+    def init(parameters: PyTree) -> optax.ApplyIfFiniteState:
+        zero = jnp.zeros([], jnp.int32)
+        return optax.ApplyIfFiniteState(zero, jnp.array(True), zero, inner.init(parameters))
+
+    def update(
+        gradients: PyTree, state: optax.ApplyIfFiniteState, parameters: PyTree = None
+    ) -> tuple[PyTree, optax.ApplyIfFiniteState]:
+        updates, changed = inner.update(gradients, state.inner_state, parameters)
+        finite = jnp.all(jnp.array([jnp.all(jnp.isfinite(leaf)) for leaf in jax.tree.leaves(gradients)]))
+        updates = jax.tree.map(lambda new: jnp.where(finite, new, jnp.zeros_like(new)), updates)
+        kept = jax.tree.map(lambda new, old: jnp.where(finite, new, old), changed, state.inner_state)
+        skipped = 1 - finite.astype(jnp.int32)
+        in_a_row = (state.notfinite_count + skipped) * skipped
+        return updates, optax.ApplyIfFiniteState(in_a_row, finite, state.total_notfinite + skipped, kept)
+
+    return optax.GradientTransformation(init, update)
 
 
 def skipped_updates(state: PyTree) -> jax.Array:

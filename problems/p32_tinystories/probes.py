@@ -25,7 +25,7 @@ from grader.problem import Case
 from grader.worker.pytrees import BadOutputError, described, fill_state, named
 from grader.worker.subject import Arrays, Reading, Subject, eager, to_fill
 from grader.worker.tracing import made, sent, trace
-from harness.config import RENAMED, Config
+from harness.config import Config
 from harness.data.batches import PADDING
 from harness.data.sources import pocket_version
 from harness.errors import HarnessError
@@ -297,7 +297,7 @@ def _chosen(subject: Subject, steps: int) -> dict[str, Any]:
     Raises BadOutputError if one is not allowed.
     """
     returned: dict[str, Any] = subject.call("settings", returns=(dict, "a dictionary of numbers by name"))
-    chosen = {RENAMED.get(name, (name, {}))[0]: value for name, value in returned.items()}
+    chosen = {Config.renamed.get(name, (name, {}))[0]: value for name, value in returned.items()}
     for name, value in chosen.items():
         if name not in OPEN:
             raise BadOutputError(f"`settings` sets {name!r}, which is fixed here; you may set {', '.join(OPEN)}")

@@ -15,8 +15,10 @@ from starlette.responses import HTMLResponse, JSONResponse, Response
 from starlette.routing import Route
 
 from commandline.errors import CommandError
-from harness.config import PRESETS, Config, preset, typed_settings, with_options
+from harness.config import Config
 from harness.errors import UsageError
+from harness.presets import PRESETS, preset
+from harness.settings import typed_settings
 from studio.chart import Chart, Line, Point, draw
 from studio.run_folders import RunState
 from studio.studio import Studio
@@ -122,7 +124,7 @@ def _start(studio: Studio, body: dict[str, Any]) -> dict[str, str]:
         raise HTTPException(400, "The request is not what the studio's pages send.")
     flags = {"data": f"pocket:{body['stories']}" if body["stories"] else None, "steps": typed.get("steps")}
     settings = tuple(f"{key}={value}" for key, value in typed.items() if key != "steps")
-    config = with_options(preset(body["preset"]), typed_settings(settings, flags))
+    config = preset(body["preset"]).with_options(typed_settings(settings, flags))
     options = ["--preset", body["preset"]]
     options += [part for key, value in flags.items() if value for part in (f"--{key}", value)]
     options += [part for setting in settings for part in ("--set", setting)]

@@ -6,8 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from harness.config import PRESETS, RENAMED, Config, describe_settings, preset
+from harness.config import PARTS, Config
 from harness.errors import UsageError
+from harness.presets import PRESETS, preset
+from harness.settings import describe
 
 pytestmark = pytest.mark.fast
 
@@ -81,9 +83,9 @@ OLD = {"form": "padded", "task": "same", "validation": 0.1, "accumulate": 4, "fi
 
 
 def test_a_file_with_former_names_and_values_still_loads(tmp_path: Path) -> None:
-    assert set(OLD) == set(RENAMED)
+    assert set(OLD) == set(Config.renamed)
     settings = {**json.loads(preset("a-to-a").to_json()), **OLD}
-    for name, _ in RENAMED.values():
+    for name, _ in Config.renamed.values():
         del settings[name]
     (tmp_path / "config.json").write_text(json.dumps(settings))
     wanted = replace(
@@ -107,7 +109,7 @@ def test_a_former_name_on_the_command_line_names_the_new_one(settings: dict[str,
 
 
 def test_every_setting_is_described() -> None:
-    lines = describe_settings()
+    lines = [line for part in PARTS for line in describe(part)]
     assert (
         "seed=0: seed of the initialization, the data order and dropout (at least 0 and less than 4,294,967,296)"
         in lines

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import Browser, Page, expect
 
-from harness.config import preset
+from harness.presets import preset
 from tests.studio.conftest import Server, axe
 from tests.studio.test_guard import ask
 

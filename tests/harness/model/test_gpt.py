@@ -9,9 +9,10 @@ import numpy as np
 import pytest
 from flax import nnx
 
-from harness.config import Config, preset
+from harness.config import Config
 from harness.model.attention import causal_attention
 from harness.model.gpt import GPT, Cache
+from harness.presets import preset
 from tests.harness.conftest import TINY
 
 pytestmark = pytest.mark.usefixtures("strict_dtypes")

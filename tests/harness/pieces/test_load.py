@@ -13,7 +13,7 @@ from flax import nnx
 
 from harness.config import Config
 from harness.errors import PieceError, UsageError
-from harness.pieces.assemble import make_batches, overrides_from
+from harness.pieces.assemble import make_batches, recipe_from
 from harness.pieces.load import Pieces, load_pieces
 from harness.pieces.registry import MODULES
 from harness.training.sharding import make_mesh, put_batch
@@ -29,7 +29,7 @@ COURSE = replace(
 
 def functions_with(pieces: Pieces, config: Config):
     mesh = make_mesh(config)
-    return mesh, make_step_functions(config, mesh, overrides_from(config, pieces))
+    return mesh, make_step_functions(config, mesh, recipe_from(config, mesh, pieces))
 
 
 def course_parameters(state: dict, config: Config) -> dict:

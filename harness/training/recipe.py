@@ -1,0 +1,111 @@
+"""The recipe of a run: the model, the loss, the gradients, the optimizer. The learner's pieces replace some of them."""
+
+import functools
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import optax
+from flax import nnx
+from jax.sharding import Mesh
+from jaxtyping import Array, Float, PRNGKeyArray
+
+from harness.config import Config
+from harness.model.gpt import GPT
+from harness.model.lora import add_adapters
+from harness.model.loss import token_loss
+from harness.training.optimizer import learning_rate, make_optimizer
+from harness.training.sharding import ShardingRule
+
+# (model, batch, dropout key or None) -> the sum of the losses of all targets, in nats, and their number.
+# The batch is rows (B, T + 1) of ids, or a tree of arrays whose first axis is B.
+LossSum = Callable[[Any, Any, PRNGKeyArray | None], tuple[Array, Array]]
+# (loss_sum, model, batch, dropout key or None) -> the mean loss, its gradients, and their norm before clipping
+Gradients = Callable[[LossSum, Any, Any, PRNGKeyArray | None], tuple[Array, Any, Array]]
+
+
+@dataclass(frozen=True)
+class Recipe:
+    """All that a train step is made of."""
+
+    build: Callable[[nnx.Rngs], nnx.Module]
+    loss_sum: LossSum
+    gradients: Gradients
+    optimizer: optax.GradientTransformation
+    learning_rate: optax.Schedule  # of each update, counting from 0 and without skipped ones
+    trained: type[nnx.Variable] = nnx.Param
+    sharding_rule: ShardingRule | None = None  # None: by the table of `training/sharding.py`
+    train_step: Callable[..., Array] | None = (
+        None  # (model, optimizer, rows, pad_id) -> loss, in place of the whole step
+    )
+
+
+def default_recipe(config: Config, mesh: Mesh | None = None) -> Recipe:
+    """The harness's own recipe."""
+    trained = nnx.LoRAParam if config.lora_rank else nnx.Param
+    return Recipe(
+        build=functools.partial(default_model, config),
+        loss_sum=functools.partial(default_loss_sum, config, mesh),
+        gradients=functools.partial(mean_gradients, microbatches=config.grad_accumulation_steps, trained=trained),
+        optimizer=make_optimizer(config),
+        learning_rate=learning_rate(config),
+        trained=trained,
+    )
+
+
+def default_model(config: Config, rngs: nnx.Rngs) -> nnx.Module:
+    """The harness's own model, with adapters if `lora_rank` is set."""
+    model = GPT(config.model, rngs)
+    return add_adapters(model, config.lora_rank, rngs) if config.lora_rank else model
+
+
+def default_loss_sum(config: Config, mesh: Mesh | None, model: Any, ids_BT, key) -> tuple[Array, Array]:
+    """The chunked loss of the harness's own model."""
+    inputs_BT = ids_BT[:, :-1]
+    targets_BT = ids_BT[:, 1:] if config.objective == "next_token" else inputs_BT
+    x_BTD = model.hidden(jnp.maximum(inputs_BT, 0), key)
+    loss = token_loss(x_BTD, targets_BT, model.output(), config.loss_chunk, mesh)
+    return loss, jnp.sum(targets_BT >= 0)
+
+
+def mean_gradients(
+    loss_sum: LossSum,
+    model: nnx.Module,
+    batch: Any,
+    key: PRNGKeyArray | None,
+    microbatches: int = 1,
+    trained: type[nnx.Variable] = nnx.Param,
+) -> tuple[Float[Array, ""], Any, Float[Array, ""]]:
+    """The mean loss of a batch, its gradients with respect to the `trained` variables, and their global norm.
+
+    Processes `microbatches` parts in sequence, with the memory of one. Sums are accumulated and divided once, so every token
+    has the same weight, and the result is independent of the number of parts up to rounding.
+    """
+    parts: Any = nnx.split(model, trained, ...)
+    graph, parameters, rest = parts
+
+    def total(parameters, batch, key):
+        return loss_sum(nnx.merge(graph, parameters, rest), batch, key)
+
+    gradient = jax.value_and_grad(total, has_aux=True)
+    if microbatches == 1:
+        (loss, count), gradients = gradient(parameters, batch, key)
+    else:
+
+        def split(rows: Array) -> Array:
+            # Microbatch i takes rows i, i + k, i + 2k, ..., so every device of a mesh keeps its own rows.
+            return jnp.moveaxis(rows.reshape(-1, microbatches, *rows.shape[1:]), 1, 0)
+
+        def add(sums, part):
+            index, rows = part
+            part_key = None if key is None else jax.random.fold_in(key, index)
+            (loss, count), gradients = gradient(parameters, rows, part_key)
+            return jax.tree.map(jnp.add, sums, (loss, count, gradients)), None
+
+        zeros = (jnp.float32(0), jnp.int32(0), jax.tree.map(jnp.zeros_like, parameters))
+        (loss, count, gradients), _ = jax.lax.scan(add, zeros, (jnp.arange(microbatches), jax.tree.map(split, batch)))
+    scale = 1 / jnp.maximum(count, 1).astype(jnp.float32)
+    mean: Any = jax.tree.map(lambda g: g * scale.astype(g.dtype), gradients)
+    return loss * scale, mean, optax.tree.norm(mean)
