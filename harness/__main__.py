@@ -4,7 +4,7 @@ from commandline.start import start
 
 
 def main() -> None:
-    start("harness.cli")
+    start("harness.cli.main")
 
 
 if __name__ == "__main__":

@@ -72,7 +72,7 @@ def tiny(stories_file: Path) -> Config:
 
 def command(*args: object) -> list[str]:
     """`harness ARGS` as a command line that works without an installation."""
-    boot = f"import sys; sys.path.insert(0, {str(ROOT)!r}); from harness.cli import main; main()"
+    boot = f"import sys; sys.path.insert(0, {str(ROOT)!r}); from harness.cli.main import main; main()"
     return [sys.executable, "-W", "error", "-c", boot, *map(str, args)]
 
 

@@ -223,7 +223,7 @@ def test_without_a_terminal_progress_is_plain_text(harness: Harness, stories_fil
 
 def test_presets_and_settings_do_not_import_jax() -> None:
     code = (
-        "import sys; from harness.cli import main\n"
+        "import sys; from harness.cli.main import main\n"
         "for command in ('presets', 'settings'):\n"
         "    try: main([command])\n"
         "    except SystemExit: pass\nassert 'jax' not in sys.modules"

@@ -1,0 +1,34 @@
+"""The `harness` command. Each subcommand calls the other modules and prints the result."""
+
+import click
+
+from commandline.commands import Commands
+from harness.cli import data, models, training
+
+
+class Harness(Commands):
+    """The commands of `harness`."""
+
+    program = "harness"
+
+
+@click.group(cls=Harness, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 80})
+@click.version_option(package_name="gpt-kata", prog_name="harness")
+def main() -> None:
+    """Train a small GPT on simple stories, and generate stories with it.
+
+    \b
+    Train             harness train                  (a few minutes on 2 cores)
+    Generate a story  harness sample pocket
+    Evaluate          harness eval pocket
+    Use your code     harness train --run mine --pieces attempts
+
+    Exit codes: 0 finished, or stopped with a checkpoint; 1 a piece is broken; 2 usage error; 3 internal error;
+    130 after a second Ctrl-C.
+    """
+
+
+for module in (training, models, data):
+    for command in vars(module).values():
+        if isinstance(command, click.Command):
+            main.add_command(command)

@@ -1,0 +1,86 @@
+"""Options that several commands have, and what they stand for."""
+
+import dataclasses
+from pathlib import Path
+from typing import Any
+
+import click
+
+from harness.errors import UsageError
+
+root_option = click.option(
+    "--runs",
+    "root",
+    type=click.Path(path_type=Path, file_okay=False),
+    default="runs",
+    show_default=True,
+    help="Directory of all runs.",
+)
+_MACHINE_OPTIONS = (
+    click.option(
+        "--mesh", metavar="DxM", help="Device counts: D split the batch, M the width of the layers. Example: 4x2."
+    ),
+    click.option("--fsdp", is_flag=True, help="Shard parameters and moments over the D devices as well."),
+    click.option(
+        "--set", "settings", multiple=True, metavar="KEY=VALUE", help="Any setting; see `harness settings`. Repeatable."
+    ),
+    click.option("--coordinator", metavar="HOST:PORT", help="Address of the first process, if there are several."),
+    click.option("--processes", type=int, default=1, help="Number of processes."),
+    click.option("--process", type=int, default=0, help="Index of this process, from 0."),
+    click.option("--quiet", is_flag=True, help="Show no progress."),
+    root_option,
+)
+
+
+def machine_options(command: Any) -> Any:
+    """The options that say where a run computes."""
+    for option in reversed(_MACHINE_OPTIONS):
+        command = option(command)
+    return command
+
+
+step_option = click.option("--step", type=int, help="Checkpoint to use. [default: the best]")
+
+
+@dataclasses.dataclass(frozen=True)
+class Processes:
+    """The processes that train together: the address of the first, their number, and the index of this one."""
+
+    coordinator: str | None
+    number: int
+    index: int
+
+
+def join(processes: Processes) -> None:
+    """Connects this process to the others. Raises UsageError if the options do not fit together."""
+    if processes.coordinator is None or ":" not in processes.coordinator:
+        raise UsageError("--processes needs --coordinator HOST:PORT, with the same address for all processes.")
+    if not 0 <= processes.index < processes.number:
+        raise UsageError(f"--process {processes.index} is not valid; it must be from 0 to {processes.number - 1}.")
+    import jax
+
+    jax.distributed.initialize(processes.coordinator, num_processes=processes.number, process_id=processes.index)
+
+
+def prepare_jax() -> None:
+    """Caches compiled programs, and hides JAX's own log."""
+    import logging
+
+    import jax
+
+    from commandline.folders import cache_folder
+
+    logging.getLogger("jax").setLevel(logging.ERROR)
+    jax.config.update("jax_compilation_cache_dir", str(cache_folder("HARNESS_CACHE", "harness") / "programs"))
+
+
+def open_run(root: Path, run_name: str, **changes: Any) -> Any:
+    """The session of an existing run, on one device."""
+    from harness.pieces.load import load_pieces
+    from harness.run.folder import Run
+    from harness.run.session import ignore, open_session
+
+    run = Run.find(root, run_name)
+    config = dataclasses.replace(run.config(), mesh="1x1", fsdp=False, **changes)
+    pieces = load_pieces(run.pieces) if config.pieces else None
+    return open_session(run, config, pieces, log=ignore)
