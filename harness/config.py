@@ -109,6 +109,20 @@ class OptimizerConfig(Settings):
 
 
 @dataclass(frozen=True)
+class RewardConfig(Settings):
+    """Reinforcement learning, if there is a reward."""
+
+    reward: str = setting("", "what `harness rl` reinforces: word:WORD, sentences:N, ends, or FILE.py:FUNCTION")
+    prompts: int = setting(4, "prompts per update", allowed=COUNT)
+    group_size: int = setting(8, "continuations of each prompt", allowed=Range(at_least=2))
+    prompt_tokens: int = setting(8, "tokens of a story that are its prompt", allowed=COUNT)
+    kl_weight: float = setting(0.1, "weight of the KL divergence from the base", allowed=NOT_NEGATIVE)
+    clip_ratio: float = setting(
+        0.2, "how far the ratio of probabilities may be from 1", allowed=Range(above=0, below=1)
+    )
+
+
+@dataclass(frozen=True)
 class ReportConfig(Settings):
     """What a run writes, and how often. Except for evaluations, none of it affects the result."""
 
@@ -159,11 +173,11 @@ class MachineConfig(Settings):
         return int(data), int(model)
 
 
-PARTS = (DataConfig, ModelConfig, OptimizerConfig, ReportConfig, MachineConfig)
+PARTS = (DataConfig, ModelConfig, OptimizerConfig, RewardConfig, ReportConfig, MachineConfig)
 
 
 @dataclass(frozen=True)
-class Config(MachineConfig, ReportConfig, OptimizerConfig, ModelConfig, DataConfig):
+class Config(MachineConfig, ReportConfig, RewardConfig, OptimizerConfig, ModelConfig, DataConfig):
     """All settings of a run."""
 
     preset: str = "pocket"
@@ -188,6 +202,22 @@ class Config(MachineConfig, ReportConfig, OptimizerConfig, ModelConfig, DataConf
             "n_head": "num_heads", "n_embd": "d_model", "gradient_accumulation_steps": "grad_accumulation_steps",
         }
     )  # fmt: skip
+
+    def rules(self) -> Rules:
+        """Which settings of different parts conflict."""
+        if not self.reward:
+            return
+        yield bool(self.base), f"reward={self.reward} needs a trained model; name its run with base=RUN"
+        yield (
+            self.batch_size == self.prompts * self.group_size,
+            f"batch_size={self.batch_size} is not prompts * group_size, which is {self.prompts * self.group_size}",
+        )
+        yield (
+            self.prompt_tokens < self.context,
+            f"prompt_tokens={self.prompt_tokens} is not valid; it must be less than context={self.context}",
+        )
+        yield self.objective == "next_token", f"reward={self.reward} needs a model with objective=next_token"
+        yield self.dropout == 0, "dropout is not valid with a reward; --set dropout=0"
 
     @property
     def model(self) -> ModelConfig:

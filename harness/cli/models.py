@@ -34,6 +34,7 @@ def sample(
 ) -> None:  # fmt: skip
     """Continue a prompt with a trained model."""
     prepare_jax()
+
     from harness.data.tokenizer import get_tokenizer
     from harness.model.sampling import PROMPTS, Sampling, encode_prompt, stream_text
     from harness.run.session import load_state
@@ -44,11 +45,13 @@ def sample(
     tokenizer = get_tokenizer(session.config.tokenizer)
     prompt = PROMPTS[session.config.objective] if prompt is None else prompt
     ids = encode_prompt(tokenizer, prompt)
-    for index in range(number):
+    model = session.functions.model(state)
+    samples = [session.tokens(model, ids, sampling)] if number == 1 else session.samples(model, ids, sampling, number)
+    for index, tokens in enumerate(samples):
         if index:
             click.echo("\n" + "-" * 8)
         click.echo(prompt, nl=False)
-        for text in stream_text(tokenizer, session.tokens(state, ids, sampling, index)):
+        for text in stream_text(tokenizer, iter(tokens)):
             click.echo(text, nl=False)
             sys.stdout.flush()
         click.echo()

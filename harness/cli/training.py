@@ -1,5 +1,7 @@
 """Commands that train: train, resume."""
 
+import dataclasses
+import json
 from pathlib import Path
 from typing import Any
 
@@ -50,7 +52,8 @@ def train(
     resumes = run.config_file.exists() and not preset_name
     config = run.config() if resumes else preset(preset_name or "pocket")
     config = config.with_options(typed_settings(settings, flags))
-    _train(run, config, pieces_folder, Processes(coordinator, processes, process), quiet=quiet)
+    if session := _train(run, config, pieces_folder, Processes(coordinator, processes, process), quiet=quiet):
+        _report(session)
 
 
 @click.command()
@@ -73,18 +76,74 @@ def resume(
     config = run.config().with_machine_settings(typed_settings(settings, flags))
     if steps is not None and steps != config.steps:
         config = config.extended(steps)
-    _train(run, config, None, Processes(coordinator, processes, process), quiet=quiet)
+    if session := _train(run, config, None, Processes(coordinator, processes, process), quiet=quiet):
+        _report(session)
 
 
-def _train(run: Any, config: Config, pieces_folder: Path | None, processes: Processes, *, quiet: bool) -> None:
-    """Trains a run to its last step, and prints the report and a sample."""
+@click.command()
+@click.argument("base", metavar="RUN")
+@click.option("--reward", required=True, metavar="R", help="word:WORD, sentences:N, ends, or FILE.py:FUNCTION.")
+@click.option("--run", "name", metavar="NAME", help="Name of the new run. [default: RUN-rl]")
+@click.option("--prompts", type=int, default=4, show_default=True, help="Prompts per update.")
+@click.option("--group", type=int, default=8, show_default=True, help="Continuations of each prompt.")
+@click.option("--kl", type=float, default=0.1, show_default=True, help="Weight of the KL divergence from RUN.")
+@click.option("--steps", type=int, default=40, show_default=True, help="Updates in total.")
+@click.option("--json", "as_json", is_flag=True, help="End with one JSON object on stdout.")
+@machine_options
+def rl(
+    base: str, reward: str, name: str | None, prompts: int, group: int, kl: float, steps: int, as_json: bool,
+    settings: tuple[str, ...], root: Path, quiet: bool, coordinator: str | None, processes: int, process: int,
+    **flags: Any,
+) -> None:  # fmt: skip
+    """Reinforce what a program can verify in the stories of a trained model.
+
+    \b
+    word:WORD         the continuation contains the word
+    sentences:N       the story has exactly N sentences, and ends
+    ends              the story ends within the context
+    FILE.py:FUNCTION  function(prompt, continuation, ended) -> a number
+
+    Trains a new run from the best checkpoint of RUN by group-relative policy optimization. Repeating the command resumes.
+    """
+    from harness.run.folder import Run
+
+    base_run = Run.find(root, base)
+    name = name or f"{base_run.folder.name}-rl"
+    options = {"reward": reward, "prompts": prompts, "group_size": group, "kl_weight": kl, "steps": steps,
+               "batch_size": prompts * group, "base": base}  # fmt: skip
+    own = {key: str(value) for key, value in options.items()} | typed_settings(settings, flags)
+    config = dataclasses.replace(base_run.config(), preset="", **REINFORCEMENT).with_settings(own)
+    run = Run(root / name)
+    pieces_folder = base_run.pieces if config.pieces and not run.pieces.exists() else None
+    session = _train(run, config, pieces_folder, Processes(coordinator, processes, process), quiet=quiet)
+    if session is None:
+        return
+    _report(session, err=as_json)
+    if as_json:
+        from harness.run.report import reward_summary
+        from harness.run.session import initial_state
+
+        after = [entry["validation_loss"] for entry in session.run.metrics()][-1]
+        before = session.validate(initial_state(session))
+        click.echo(json.dumps({**reward_summary(session), "validation_before": before, "validation_after": after}))
+
+
+# A constant rate, no decay, and an evaluation every ten updates; all else is as in the base.
+REINFORCEMENT: dict[str, Any] = dict(
+    lora_rank=0, steps=40, schedule_steps=0, grad_accumulation_steps=1, learning_rate=1e-3, warmup_steps=0,
+    final_lr_fraction=1.0, weight_decay=0.0, clip_norm=1.0, dropout=0.0, eval_every=10, checkpoint_every=0, chart_every=0,
+    sample_every=0,
+)  # fmt: skip
+
+
+def _train(run: Any, config: Config, pieces_folder: Path | None, processes: Processes, *, quiet: bool) -> Any:
+    """Trains a run. Returns its session after the last step in the first process, otherwise None."""
     if processes.number > 1:
         join(processes)
     prepare_jax()
     from harness.pieces.load import load_pieces
     from harness.run.loop import train as run_training
-    from harness.run.report import report
-    from harness.run.session import load_state, log_to_stderr, open_session, sample_text
+    from harness.run.session import log_to_stderr, open_session
 
     pieces = None
     if pieces_folder is None and config.pieces:
@@ -95,13 +154,25 @@ def _train(run: Any, config: Config, pieces_folder: Path | None, processes: Proc
             log_to_stderr(f"  {line}")
     quiet = quiet or processes.index > 0
     session = open_session(run, config, pieces, log=log_to_stderr, quiet=quiet)
-    if not run_training(session, log=log_to_stderr, quiet=quiet):
-        return
-    if processes.index == 0:
-        click.echo(report(session))
-        if processes.number == 1:
-            step, state = load_state(session)
-            click.echo(f"\nA sample from the best checkpoint (step {step}):\n")
-            click.echo(sample_text(session, state))
-        click.echo()
-        terminal.echo(f"More samples: `harness sample {run.folder.name}`")
+    finished = run_training(session, log=log_to_stderr, quiet=quiet)
+    return session if finished and processes.index == 0 else None
+
+
+def _report(session: Any, *, err: bool = False) -> None:
+    """Prints the report of a finished run and a sample; of reinforcement learning, one from the base as well."""
+    import jax
+
+    from harness.run.report import report
+    from harness.run.session import initial_state, load_state, sample_text
+
+    click.echo(report(session), err=err)
+    if jax.process_count() == 1:
+        step, state = load_state(session)
+        samples = {f"A sample from the best checkpoint (step {step})": state}
+        if session.config.reward:
+            base = session.config.base
+            samples = {f"A sample from {base}, before": initial_state(session), f"After {step} updates": state}
+        for title, sampled in samples.items():
+            click.echo(f"\n{title}:\n\n{sample_text(session, session.functions.model(sampled))}", err=err)
+    click.echo(err=err)
+    terminal.echo(f"More samples: `harness sample {session.run.folder.name}`", err=err)

@@ -124,3 +124,37 @@ def _local(x_BTD, targets_BT, head, chunk, gradients, sum_data, sum_model, max_m
     (loss, dhead), dx = jax.lax.scan(one_chunk, (zero, jax.tree.map(jnp.zeros_like, head)), split)
     dx_BTD = sum_model(dx.reshape(-1, D))[:N].reshape(B, T, D).astype(x_BTD.dtype)
     return sum_data(loss), (dx_BTD, jax.tree.map(sum_data, dhead))
+
+
+def token_log_probabilities(
+    x_BTD: Float[Array, "B T D"], targets_BT: Int[Array, "B T"], head: Head, chunk: int = 0
+) -> tuple[Float[Array, "B T"], Float[Array, "B T"]]:
+    """The log-probability of each target, and the entropy of the distribution that it comes from, in nats, as float32.
+
+    The backward pass computes the logits of a chunk again. Negative targets are padding, whose values mean nothing.
+    """
+    B, T, _ = x_BTD.shape
+    positions = max(
+        (chunk or CHUNK.get(jax.default_backend(), 4096)) // B, 1
+    )  # chunks of positions keep rows on their device
+    pad = -T % positions
+
+    @jax.checkpoint
+    def one_chunk(inputs):
+        x_BCD, targets_BC = inputs
+        logits_BCV = jnp.einsum(
+            "bcd,vd->bcv", x_BCD, head.weight_VD.astype(x_BCD.dtype), preferred_element_type=jnp.float32
+        )
+        if head.bias_V is not None:
+            logits_BCV = logits_BCV + head.bias_V[None, None]
+        all_BCV = jax.nn.log_softmax(logits_BCV)
+        chosen_BC1 = jnp.take_along_axis(all_BCV, jnp.maximum(targets_BC, 0)[..., None], axis=-1)
+        return chosen_BC1[..., 0], -jnp.sum(jnp.exp(all_BCV) * all_BCV, axis=-1)
+
+    def split(a: Array) -> Array:
+        padded = jnp.pad(a, ((0, 0), (0, pad), *((0, 0),) * (a.ndim - 2)))
+        return jnp.moveaxis(padded.reshape(B, -1, positions, *a.shape[2:]), 1, 0)
+
+    log_probabilities, entropies = jax.lax.map(one_chunk, (split(x_BTD), split(targets_BT)))
+    join = lambda a_NBC: jnp.moveaxis(a_NBC, 0, 1).reshape(B, -1)[:, :T]  # noqa: E731
+    return join(log_probabilities), join(entropies)

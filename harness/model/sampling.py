@@ -1,7 +1,11 @@
-"""Sampling: continues a prompt token by token, with a key-value cache, or by rerunning the whole window."""
+"""Sampling: continues a prompt token by token, with a key-value cache, or by rerunning the whole window.
+
+Several continuations of prompts of one length are sampled together, without a step of Python in between.
+"""
 
 import codecs
 import functools
+import itertools
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Protocol, runtime_checkable
@@ -11,7 +15,7 @@ import jax.numpy as jnp
 import numpy as np
 import tiktoken
 from flax import nnx
-from jaxtyping import Array, Float, Int, PRNGKeyArray
+from jaxtyping import Array, Float, Int, Key, PRNGKeyArray
 
 from harness.errors import UsageError
 from harness.model.gpt import GPT, Cache
@@ -171,7 +175,7 @@ def generate(decoder: Decoder, ids: list[int], sampling: Sampling, end_of_text: 
 
     `number` distinguishes several samples with the same seed.
     """
-    key = jax.random.fold_in(jax.random.key(sampling.seed), number)
+    key = sample_key(sampling.seed, number)
     token = decoder.prefill(ids, jax.random.fold_in(key, 0))
     for index in range(1, sampling.max_tokens + 1):
         if token == end_of_text:
@@ -179,6 +183,71 @@ def generate(decoder: Decoder, ids: list[int], sampling: Sampling, end_of_text: 
         yield token
         if index < sampling.max_tokens:
             token = decoder.decode(token, jax.random.fold_in(key, index))
+
+
+def sample_key(seed: int, number: Array | int) -> PRNGKeyArray:
+    """The key of sample `number` of a seed."""
+    return jax.random.fold_in(jax.random.key(seed), number)
+
+
+def generate_batch(
+    model: GPT, ids_BT: Int[np.ndarray, "B T"], sampling: Sampling, end_of_text: int, keys_B: Key[Array, "B"]
+) -> list[list[int]]:
+    """The tokens after each row of `ids_BT`, up to end-of-text (not included) or `max_tokens`. Each row has its own key.
+
+    When the context is full, all rows restart from its second half, as in `CachedDecoder`.
+    """
+    graph, parameters = nnx.split(model)
+    context, B = model.config.context, len(ids_BT)
+    done_B, written_BT = np.zeros(B, bool), np.zeros((B, 0), np.int32)
+    window_BT = np.asarray(ids_BT, np.int32)[:, -context:]
+    while written_BT.shape[1] < sampling.max_tokens and not done_B.all():
+        room = min(context - window_BT.shape[1] + 1, sampling.max_tokens - written_BT.shape[1])
+        fill = _fill(graph, sampling, end_of_text, room)
+        tokens_BN, done = fill(parameters, window_BT, jnp.array(done_B), keys_B, np.int32(written_BT.shape[1]))
+        written_BT, done_B = np.concatenate([written_BT, tokens_BN], axis=1), np.asarray(done)
+        window_BT = np.concatenate([window_BT, tokens_BN], axis=1)[:, -(context // 2 or 1) :]
+    return [[*itertools.takewhile(lambda token: token != end_of_text, row)] for row in written_BT.tolist()]
+
+
+@functools.lru_cache(maxsize=8)
+def _fill(graph, sampling: Sampling, end_of_text: int, number: int):
+    """A jitted function that samples `number` tokens after each row of a window, or until all rows have ended.
+
+    Rows that have ended are filled with end-of-text. With a window of T tokens, position T + number - 2 is the last one run.
+    """
+
+    @jax.jit
+    def fill(parameters, window_BT, done_B, keys_B, index):
+        model = nnx.merge(graph, parameters)
+        B, T = window_BT.shape
+        logits_BV, cache = model.step(window_BT, jnp.int32(0), jnp.int32(T - 1), Cache.empty(model.config, B))
+
+        def choose(logits_BV, done_B, index):
+            step_keys_B = jax.vmap(lambda key: jax.random.fold_in(key, index))(keys_B)
+            token_B = jax.vmap(functools.partial(choose_token, sampling=sampling))(logits_BV, step_keys_B)
+            token_B = jnp.where(done_B, end_of_text, token_B).astype(jnp.int32)
+            return token_B, done_B | (token_B == end_of_text)
+
+        def more(carry):
+            written, _, done_B, *_ = carry
+            return (written < number) & ~done_B.all()
+
+        def advance(carry):
+            written, token_B, done_B, tokens_BN, cache = carry
+            logits_BV, cache = model.step(token_B[:, None], T + written - 1, jnp.int32(0), cache)
+            token_B, done_B = choose(logits_BV, done_B, index + written)
+            tokens_BN = jax.lax.dynamic_update_slice_in_dim(tokens_BN, token_B[:, None], written, axis=1)
+            return written + 1, token_B, done_B, tokens_BN, cache
+
+        token_B, done_B = choose(logits_BV, done_B, index)
+        tokens_BN = jnp.full((B, number), end_of_text, jnp.int32).at[:, 0].set(token_B)
+        _, _, done_B, tokens_BN, _ = jax.lax.while_loop(
+            more, advance, (jnp.int32(1), token_B, done_B, tokens_BN, cache)
+        )
+        return tokens_BN, done_B
+
+    return fill
 
 
 def encode_prompt(tokenizer: tiktoken.Encoding, prompt: str) -> list[int]:

@@ -40,10 +40,12 @@ def recipe_from(config: Config, mesh: Mesh, pieces: Pieces) -> Recipe:
         else schedule(config.learning_rate, config.warmup_steps, config.schedule_steps or config.steps)
     )
     adamw = pieces.adapted("adamw", config)
+    loss_sum = pieces.adapted("next_token_loss", config) or adapt.batch_loss(config, adapt.mean_cross_entropy)
     return replace(
         own,
         build=model_builder(config, pieces),
-        loss_sum=pieces.adapted("next_token_loss", config) or adapt.batch_loss(config, adapt.mean_cross_entropy),
+        loss_sum=loss_sum,
+        validation_loss_sum=loss_sum,
         gradients=gradients or own.gradients,
         optimizer=make_optimizer(
             config,

@@ -21,8 +21,9 @@ LOSS_FILE = "loss.json"
 class PieceCheckpointer:
     """One folder per step with the output of `save` and the validation loss, moved into place once it is complete."""
 
-    def __init__(self, folder: Path, functions: StepFunctions, pieces: Pieces, seed: int):
-        self.folder, self.functions, self.pieces, self.seed = folder.absolute(), functions, pieces, seed
+    def __init__(self, folder: Path, functions: StepFunctions, pieces: Pieces, seed: int, *, keep: int = 2):
+        self.folder, self.functions, self.pieces = folder.absolute(), functions, pieces
+        self.seed, self.keep = seed, keep
 
     def losses(self) -> dict[int, float | None]:
         """The steps that have a checkpoint, in order, with their validation losses."""
@@ -43,7 +44,7 @@ class PieceCheckpointer:
         shutil.rmtree(self.folder / str(step), ignore_errors=True)
         os.replace(unfinished, self.folder / str(step))
         losses = self.losses()
-        for old in losses.keys() - kept_steps(losses):
+        for old in losses.keys() - kept_steps(losses, self.keep):
             shutil.rmtree(self.folder / str(old))
 
     def wait(self) -> None:

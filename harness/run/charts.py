@@ -1,4 +1,4 @@
-"""The charts of a run: loss.png and lr.png."""
+"""The charts of a run: loss.png and lr.png, and reward.png of reinforcement learning."""
 
 from functools import partial
 from pathlib import Path
@@ -9,8 +9,12 @@ from harness.data.ngrams import NgramLoss
 
 
 def draw(folder: Path, metrics: list[dict[str, Any]], title: str, ngrams: NgramLoss | None) -> None:
-    """Draws both charts from the metrics of a run and replaces the existing ones."""
-    for name, figure in {"loss.png": losses(metrics, title, ngrams), "lr.png": learning_rates(metrics, title)}.items():
+    """Draws the charts from the metrics of a run and replaces the existing ones."""
+    if any("reward" in entry for entry in metrics):
+        figures = {"reward.png": rewards(metrics, title)}
+    else:
+        figures = {"loss.png": losses(metrics, title, ngrams), "lr.png": learning_rates(metrics, title)}
+    for name, figure in figures.items():
         replace(folder / name, partial(figure.savefig, format="png", dpi=110))
 
 
@@ -37,23 +41,61 @@ def learning_rates(metrics: list[dict[str, Any]], title: str) -> Any:
     return axes.figure
 
 
+PANELS = {
+    "reward": "reward",
+    "kl": "KL from the base\n(nats per token)",
+    "entropy": "entropy\n(nats per token)",
+    "length": "length (tokens)",
+    "validation_loss": "validation loss\n(nats per token)",
+}
+
+
+def rewards(metrics: list[dict[str, Any]], title: str) -> Any:
+    """The reward over the updates, above what it may cost: distance from the base, variety, length, validation loss."""
+    figure = _figure((8, 9.5))
+    for index, (name, label) in enumerate(PANELS.items()):
+        axes = figure.add_subplot(len(PANELS), 1, index + 1, ylabel=label)
+        drawn = [entry for entry in metrics if entry.get(name) is not None]
+        style = "o-" if name == "validation_loss" else "-"
+        axes.plot(_steps(drawn), [entry[name] for entry in drawn], style, linewidth=1.2, markersize=4)
+        axes.set_xlim(0, max(_steps(metrics)) + 1)
+        _plain(axes)
+        if index + 1 < len(PANELS):
+            axes.tick_params(labelbottom=False)
+    figure.axes[0].set_title(title)
+    figure.axes[0].set_ylim(bottom=min(0, *figure.axes[0].get_ylim()))
+    figure.axes[-1].set_xlabel("update")
+    figure.align_ylabels()
+    return figure
+
+
 def _steps(metrics: list[dict[str, Any]]) -> list[int]:
     return [entry["step"] for entry in metrics]
 
 
-def _axes(title: str, label: str) -> Any:
+def _figure(size: tuple[float, float]) -> Any:
     from matplotlib.backends.backend_agg import FigureCanvasAgg  # slow to import: not before the first chart
     from matplotlib.figure import Figure
+
+    figure = Figure(figsize=size, layout="constrained")
+    FigureCanvasAgg(figure)
+    return figure
+
+
+def _axes(title: str, label: str) -> Any:
+    axes = _figure((8, 4.5)).add_subplot(title=title, xlabel="step", ylabel=label)
+    _plain(axes)
+    return axes
+
+
+def _plain(axes: Any) -> None:
+    """Whole steps, a light grid, no box."""
     from matplotlib.ticker import MaxNLocator, StrMethodFormatter
 
-    figure = Figure(figsize=(8, 4.5), layout="constrained")
-    FigureCanvasAgg(figure)
-    axes = figure.add_subplot(title=title, xlabel="step", ylabel=label)
     axes.xaxis.set_major_locator(MaxNLocator(integer=True))
     axes.xaxis.set_major_formatter(StrMethodFormatter("{x:,.0f}"))
     axes.spines[["top", "right"]].set_visible(False)
     axes.grid(True, alpha=0.25)
-    return axes
 
 
 def _scale_by_logarithm(axes: Any) -> None:

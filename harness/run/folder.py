@@ -4,6 +4,7 @@ import contextlib
 import json
 import math
 import os
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, TextIO
@@ -14,6 +15,7 @@ from harness.errors import UsageError
 
 # Metrics that differ between executions. All others are determined by the config.
 MEASURED = ("time", "tokens_per_s", "mfu", "memory")
+FLUSH_SECONDS = 0.5  # the studio draws the lines while they come
 
 
 class Run:
@@ -111,18 +113,22 @@ class Run:
 
 
 class MetricsWriter:
-    """Appends lines to metrics.jsonl."""
+    """Appends lines to metrics.jsonl, which readers see within `FLUSH_SECONDS`."""
 
     def __init__(self, path: Path):
         self._file: TextIO = path.open("a", encoding="utf-8")
+        self._flushed = time.monotonic()
 
     def write(self, entry: dict[str, Any]) -> None:
         """Appends the line of one step."""
         self._file.write(_line(entry))
-        self._file.flush()
+        if (now := time.monotonic()) - self._flushed >= FLUSH_SECONDS:
+            self._file.flush()
+            self._flushed = now
 
     def sync(self) -> None:
         """Waits until all lines are on disk. Called before a checkpoint, so that no checkpoint is ahead of the metrics."""
+        self._file.flush()
         os.fsync(self._file.fileno())
 
     def close(self) -> None:

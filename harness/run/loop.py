@@ -23,9 +23,9 @@ from harness.pieces.load import attribute_errors_to
 from harness.run import charts
 from harness.run.folder import MetricsWriter
 from harness.run.hardware import flops_per_token, memory_bytes, peak_flops
+from harness.run.hooks import Aside, Hook, Hooks
 from harness.run.session import Log, Session, initial_state, sample_text
 from harness.training.checkpoint import Checkpointer, Restored, is_good, last_good_step
-from harness.training.sharding import put_batch
 from harness.training.train_step import StepMetrics
 
 RUN_AHEAD = 2  # steps dispatched to the device before the metrics of the first are read
@@ -69,8 +69,9 @@ class _PendingStep(NamedTuple):
     """A step dispatched to the device whose metrics have not been read."""
 
     step: int
-    tokens: int | jax.Array  # targets, without padding
+    targets: int | jax.Array
     metrics: StepMetrics
+    more: dict[str, float]  # of the feed
 
 
 class _Loop:
@@ -89,21 +90,21 @@ class _Loop:
         self.session, self.checkpointer, self.log, self.on_step = session, checkpointer, log, on_step
         self.quiet = quiet or on_step is not None
         config, run = session.config, session.run
-        self.first_process = jax.process_index() == 0
-        self.batches = session.batches()
+        self.feed = session.feed()
         self.step = 0
         if restored is not None:
             self.step, self.state = restored.step, restored.state
-            attribute_errors_to(session.pieces, lambda: self.batches.set_state(restored.data))
+            self.feed.set_state(restored.data)
             log(f"Run {run.folder}: resuming at step {self.step} of {config.steps}.")
         else:
             self.state = start
             devices = counted(session.mesh.size, "device")
             log(f"Run {run.folder}: {_sizes(session, self.state)}, {config.steps} steps on {devices}.")
-        if self.first_process:
+        self.metrics = None
+        self.entries: list[dict[str, Any]] = []
+        if jax.process_index() == 0:
             run.truncate_metrics(self.step)
-        self.metrics = MetricsWriter(run.metrics_file) if self.first_process else None
-        self.entries: list[dict[str, Any]] = run.metrics() if self.first_process else []
+            self.metrics, self.entries = MetricsWriter(run.metrics_file), run.metrics()
         self.pending: collections.deque[_PendingStep] = collections.deque()
         self.tokens = self.entries[-1]["tokens"] if self.entries else 0  # targets so far, without padding
         self.skipped = self.entries[-1]["skipped"] if self.entries else 0
@@ -111,41 +112,49 @@ class _Loop:
         self.was_finite = True
         self.token_flops = flops_per_token(config)
         self.peak = peak_flops(config.dtype) * session.mesh.size
+        self.memory = memory_bytes()
         self.logged = len(self.entries)  # of the entries, so many came before the last line of the log
+        self.saved = self.step
+        self.aside = Aside(session.mesh)
+        every = config.eval_every
+        hooks = [
+            Hook(every, self._validate),
+            Hook(config.checkpoint_every or every, self._save, config.checkpoint_minutes),
+        ]
+        if self.metrics is not None and on_step is None:
+            hooks += [Hook(config.chart_every or every, self._draw), Hook(every, self._say)]
+            if jax.process_count() == 1:
+                hooks.append(Hook(config.sample_every or every, self._sample))
+        self.hooks = Hooks(*hooks)
         self.clock = time.perf_counter()
 
     def close(self) -> None:
-        """Closes metrics.jsonl."""
+        """Ends the thread, and closes metrics.jsonl."""
+        self.aside.close()
         if self.metrics is not None:
             self.metrics.close()
 
     def run(self) -> bool:
         """Runs to the last step or to a signal. Returns whether the last step was reached."""
-        config = self.session.config
-        saved = self.step
+        config, recorded = self.session.config, self.step
         title = f"training {self.session.run.folder.name}"
         with (
             _stop_signals() as stop,
             progress(title, unit="steps", total=config.steps, done=self.step, quiet=self.quiet) as advance,
         ):
             while self.step < config.steps and not stop:
-                rows = attribute_errors_to(self.session.pieces, functools.partial(next, self.batches))
-                step = functools.partial(self.session.functions.train_step, self.state, self.session.put(rows))
-                self.state, metrics = attribute_errors_to(self.session.pieces, step)
-                self.step += 1
-                self.pending.append(_PendingStep(self.step, self._targets(rows), metrics))
+                self._dispatch()
                 if len(self.pending) > RUN_AHEAD:
-                    status = self._record(self.pending.popleft())
-                    advance(1, status)
+                    self._record(self.pending.popleft())
+                self.hooks.run_due(self.step, config.steps)
+                if (finished := self.step - len(self.pending)) > recorded:
+                    advance(finished - recorded, self.status)
                     if self.on_step:
-                        self.on_step(self.step, status)
-                if self.step % config.eval_every == 0 or self.step == config.steps:
-                    advance(len(self.pending), self._drain(validate=True))
-                    self._save()
-                    saved = self.step
-            if saved != self.step:
-                self._drain(validate=False)
+                        self.on_step(self.step, self.status)
+                    recorded = finished
+            if self.saved != self.step:
                 self._save()
+            self.aside.wait()
             self.checkpointer.wait()
         if stop:
             self.log(
@@ -154,11 +163,15 @@ class _Loop:
         self._check_finite()
         return self.step >= config.steps
 
-    def _targets(self, rows: Any) -> int | jax.Array:
-        """The number of targets in the rows of all processes."""
-        if jax.process_count() == 1:
-            return int((rows[:, 1:] >= 0).sum())
-        return _count_targets(put_batch(rows, self.session.mesh))
+    def _dispatch(self) -> None:
+        """Sends the next step to the device, and asks for its metrics."""
+        batch = self.feed.next(self.state)
+        step = functools.partial(self.session.functions.train_step, self.state, batch.arrays)
+        self.state, metrics = attribute_errors_to(self.session.pieces, step)
+        self.step += 1
+        for value in metrics:
+            value.copy_to_host_async()
+        self.pending.append(_PendingStep(self.step, batch.targets, metrics, batch.metrics))
 
     def _check_finite(self) -> None:
         """Raises HarnessError if the checkpoint that was saved last is not good."""
@@ -172,8 +185,8 @@ class _Loop:
             f"it, or start another run with a learning_rate below {self.session.config.learning_rate}."
         )
 
-    def _record(self, pending: _PendingStep, validation_loss: float | None = None) -> str:
-        """Waits for a step and writes its line of metrics. Returns a short status.
+    def _record(self, pending: _PendingStep, validation_loss: float | None = None) -> None:
+        """Waits for a step and writes its line of metrics.
 
         Raises HarnessError if the updates of too many steps in a row were skipped.
         """
@@ -184,7 +197,7 @@ class _Loop:
             self.log(f"step {pending.step}: the loss is {loss}, the first one that is not finite.")
         self.skipped = int(skipped)
         now = time.perf_counter()
-        targets = int(pending.tokens)
+        targets = int(pending.targets)
         tokens_per_s = targets / (now - self.clock)
         self.tokens += targets
         self.clock = now
@@ -196,65 +209,85 @@ class _Loop:
             "skipped": self.skipped,
             "tokens": self.tokens,
             "validation_loss": validation_loss,
+            **pending.more,
             "time": round(time.time(), 3),
             "tokens_per_s": round(tokens_per_s, 1),
             "mfu": round(tokens_per_s * self.token_flops / self.peak, 4),
-            "memory": memory_bytes(),
+            "memory": self.memory,
         }
+        self.entries.append(entry)
         if self.metrics is not None:
             self.metrics.write(entry)
-            self.entries.append(entry)
         if self.skipped_in_a_row >= MAX_SKIPPED_IN_A_ROW:
             raise HarnessError(
                 f"The gradients of {MAX_SKIPPED_IN_A_ROW} steps in a row, up to step {pending.step}, were not finite, so "
                 f"their updates were skipped. Lower learning_rate={self.session.config.learning_rate}, or increase "
                 "warmup_steps. The last checkpoint is from an earlier step."
             )
-        return f"loss {loss:.3f}  {tokens_per_s:,.0f} tokens/s"
 
-    def _drain(self, *, validate: bool) -> str:
-        """Records every pending step. If `validate`, the last one gets the validation loss of the state after it."""
-        status = ""
-        while len(self.pending) > 1:
-            status = self._record(self.pending.popleft())
-        if self.pending:
-            last = self.pending.popleft()
-            jax.block_until_ready(last.metrics)
+    @property
+    def status(self) -> str:
+        """The last recorded step in a few words."""
+        return f"loss {self.entries[-1]['loss']:.3f}  {self.entries[-1]['tokens_per_s']:,.0f} tokens/s"
+
+    def _drain(self, validate: Callable[[], float | None]) -> None:
+        """Waits for the device and records every pending step, the last one with a validation loss."""
+        self.memory = memory_bytes()
+        while self.pending:
+            pending = self.pending.popleft()
+            jax.block_until_ready(pending.metrics)
             started = time.perf_counter()
-            loss = self.session.validate(self.state) if validate else None
+            loss = None if self.pending else validate()
             self.clock += time.perf_counter() - started  # validation is not part of the step's time
-            status = self._record(last, loss)
+            self._record(pending, loss)
         if self.metrics is not None:
             self.metrics.sync()
-        return status
+
+    def _validate(self) -> None:
+        self._drain(lambda: self.session.validate(self.state))
 
     def _save(self) -> None:
-        """Saves a checkpoint, and after a validation also charts and a sample. Their time is not part of any step's."""
+        """Saves a checkpoint with the validation loss of its step, if there is one. Its time is not part of any step's."""
+        self._drain(lambda: None)
         started = time.perf_counter()
-        last = self.entries[-1] if self.entries else {"loss": 0.0, "validation_loss": None}
+        last = self.entries[-1]
         loss = last["validation_loss"]
         # Without a validation, the loss of the step itself says whether its state is good, unless its update was skipped.
         is_bad = loss is None and not self.skipped_in_a_row and not is_good(last["loss"])
-        self.checkpointer.save(self.step, self.state, self.batches.get_state(), last["loss"] if is_bad else loss)
-        if self.first_process and loss is not None and not self.on_step:
-            run = self.session.run
-            charts.draw(run.folder, self.entries, run.folder.name, self.session.ngrams)
-            if ngrams := self.session.ngrams:
-                replace(run.baselines_file, json.dumps(ngrams._asdict()) + "\n")
-            if jax.process_count() == 1:
-                replace(run.samples / f"{self.step:07}.txt", sample_text(self.session, self.state) + "\n")
-            # One step's time says little: those before a validation are waited for.
-            speed = statistics.median(entry["tokens_per_s"] for entry in self.entries[self.logged :])
-            self.logged = len(self.entries)
-            self.log(
-                f"step {self.step}: loss {self.entries[-1]['loss']:.4f}, validation {loss:.4f}, {speed:,.0f} tokens/s"
-            )
+        self.checkpointer.save(self.step, self.state, self.feed.get_state(), last["loss"] if is_bad else loss)
+        self.saved = self.step
         self.clock += time.perf_counter() - started
+
+    def _draw(self) -> None:
+        run, entries = self.session.run, list(self.entries)
+
+        def draw() -> None:
+            ngrams = self.session.ngrams
+            charts.draw(run.folder, entries, run.folder.name, ngrams)
+            if ngrams:
+                replace(run.baselines_file, json.dumps(ngrams._asdict()) + "\n")
+
+        self.aside.run("charts", draw)
+
+    def _sample(self) -> None:
+        graph, parameters = nnx.split(self.session.functions.model(self.state))
+        model = nnx.merge(graph, _copied(parameters))  # the next step reuses the memory of the state
+        file = self.session.run.samples / f"{self.step:07}.txt"
+        self.aside.run("sample", lambda: replace(file, sample_text(self.session, model) + "\n"))
+
+    def _say(self) -> None:
+        """Reports the last step in one line. One step's time says little: those before a validation are waited for."""
+        last = self.entries[-1]
+        speed = statistics.median(entry["tokens_per_s"] for entry in self.entries[self.logged :])
+        self.logged = len(self.entries)
+        self.log(
+            f"step {self.step}: loss {last['loss']:.4f}, validation {last['validation_loss']:.4f}, {speed:,.0f} tokens/s"
+        )
 
 
 @jax.jit
-def _count_targets(ids_BT: jax.Array) -> jax.Array:
-    return jnp.sum(ids_BT[:, 1:] >= 0)
+def _copied(tree: Any) -> Any:
+    return jax.tree.map(jnp.copy, tree)
 
 
 def _sizes(session: Session, state: Any) -> str:

@@ -1,10 +1,13 @@
 """The report at the end of a run: losses next to n-gram baselines, speed, memory, and where the charts are."""
 
 import math
+from typing import Any
 
 import numpy as np
 
 from harness.run.session import Session
+
+AVERAGED = 10  # updates at the beginning and at the end
 
 
 def report(session: Session) -> str:
@@ -28,12 +31,20 @@ def report(session: Session) -> str:
         rows.append(("validation loss", f"{loss:.4f} nats per token (best {best_loss:.4f}, step {best['step']})"))
     if ngrams := session.ngrams:
         rows += [("  of a bigram model", f"{ngrams.bigram:.4f}"), ("  of a unigram model", f"{ngrams.unigram:.4f}")]
+    charts = ", ".join(str(run.folder / name) for name in ("loss.png", "lr.png"))
+    if rewarded := reward_summary(session):
+        rows += [
+            ("reward", f"{rewarded['reward_first']:.3f} at first, {rewarded['reward_last']:.3f} at last"),
+            ("KL from the base", f"{rewarded['kl']:.4f} nats per token"),
+            ("groups of equal rewards", f"{sum(entry['equal_groups'] for entry in metrics)}, which teach nothing"),
+        ]
+        charts = str(run.folder / "reward.png")
     rows += [
         ("updates skipped", str(last["skipped"])),
         ("tokens/s, median", f"{np.median([entry['tokens_per_s'] for entry in metrics]):,.0f}"),
         ("model FLOP utilization", f"{np.median([entry['mfu'] for entry in metrics]):.1%}"),
         ("memory, peak", f"{max(entry['memory'] for entry in metrics) / 1e9:.2f} GB"),
-        ("charts", f"{run.folder / 'loss.png'}, {run.folder / 'lr.png'}"),
+        ("charts", charts),
     ]
     title = f"Run {run.folder}: {last['step']} of {config.steps} steps, {last['tokens']:,} tokens"
     return "\n".join([title, *(f"  {name:<28}{value}" for name, value in rows)])
@@ -41,3 +52,24 @@ def report(session: Session) -> str:
 
 def _number(loss: float | None) -> str:
     return "not finite" if loss is None else f"{loss:.4f}"
+
+
+def reward_summary(session: Session) -> dict[str, float]:
+    """The mean rewards of the first and last ten updates, or fewer, and the KL divergence of the last ones; empty without any."""
+    entries = [entry for entry in session.run.metrics() if "reward" in entry]
+    if not entries:
+        return {}
+    first, last = entries[:AVERAGED], entries[-AVERAGED:]
+    return {
+        "reward_first": float(np.mean([entry["reward"] for entry in first])),
+        "reward_last": float(np.mean([entry["reward"] for entry in last])),
+        "kl": float(np.mean([entry["kl"] for entry in last])),
+        "seconds": round(
+            sum((entry["tokens"] - before) / entry["tokens_per_s"] for entry, before in _steps(entries)), 1
+        ),
+    }
+
+
+def _steps(entries: list[dict[str, Any]]) -> list[tuple[dict[str, Any], int]]:
+    """Each entry with the number of tokens before it."""
+    return list(zip(entries, [0, *(entry["tokens"] for entry in entries)], strict=False))

@@ -3,13 +3,15 @@
 import dataclasses
 import functools
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 from flax import nnx
 from jax.sharding import Mesh
+from jaxtyping import Int
 
 from harness.config import Config
 from harness.data.batches import Rows, Windows, check_data, make_windows, train_batches, validation_batches
@@ -18,22 +20,27 @@ from harness.data.sources import open_source
 from harness.data.token_files import Prepared, prepare
 from harness.data.tokenizer import get_tokenizer
 from harness.errors import HarnessError, UsageError
-from harness.model.gpt import GPT
 from harness.model.lora import base_path
 from harness.model.sampling import (
     PROMPTS,
     CachedDecoder,
     Sampling,
-    WindowDecoder,
     encode_prompt,
     generate,
+    generate_batch,
+    sample_key,
     stream_text,
 )
 from harness.pieces import assemble
 from harness.pieces.checkpoints import PieceCheckpointer
 from harness.pieces.load import Pieces, attribute_errors_to, check_config
+from harness.run.feed import DataFeed, Feed
 from harness.run.folder import Run
-from harness.training.checkpoint import Checkpointer, OrbaxCheckpointer, best_step
+from harness.run.rewards import get_reward
+from harness.run.rollouts import RolloutFeed
+from harness.training.checkpoint import Checkpointer, OrbaxCheckpointer, best_step, last_good_step
+from harness.training.grpo import reinforced
+from harness.training.recipe import default_recipe
 from harness.training.sharding import make_mesh, path_names, put_batch
 from harness.training.train_step import StepFunctions, make_step_functions
 
@@ -106,38 +113,47 @@ class Session:
             return None
         return ngram_loss(self.prepared.train, self.prepared.validation, self.config.vocab_size)
 
-    def batches(self) -> Any:
-        """An endless iterator over this process's training rows, by the piece `make_loader` if there is one."""
+    def feed(self) -> Feed:
+        """The batches of this process: rollouts, or the data by the pieces `make_loader` and `shard_batch` if there are any."""
+        if self.config.reward:
+            return RolloutFeed(self, self.functions.model(initial_state(self)), get_reward(self.config.reward))
         process, processes = jax.process_index(), jax.process_count()
         if self.pieces is None or "make_loader" not in self.piece_by_name:
-            return train_batches(self.config, self.rows, process, processes)
-        return assemble.make_batches(self.config, self.pieces, self.rows, process, processes)
-
-    def put(self, rows: Any) -> jax.Array:
-        """A batch on the devices, by the piece `shard_batch` if there is one."""
-        if "shard_batch" in self.piece_by_name and jax.process_count() == 1:
-            shard_batch = self.piece_by_name["shard_batch"]
-            return attribute_errors_to(self.pieces, lambda: shard_batch(jnp.asarray(rows), self.mesh))
-        return put_batch(rows, self.mesh)
+            rows = train_batches(self.config, self.rows, process, processes)
+        else:
+            rows = assemble.make_batches(self.config, self.pieces, self.rows, process, processes)
+        return DataFeed(rows, self.mesh, self.pieces)
 
     def checkpointer(self, *, read_only: bool = False) -> Checkpointer:
         """Saves and restores the checkpoints of this run, with the pieces `save` and `resume` if there are any."""
         if self.pieces is not None and "resume" in self.piece_by_name:
-            return PieceCheckpointer(self.run.checkpoints, self.functions, self.pieces, self.config.seed)
-        return OrbaxCheckpointer(self.run.checkpoints, read_only=read_only)
+            return PieceCheckpointer(
+                self.run.checkpoints, self.functions, self.pieces, self.config.seed, keep=self.config.keep
+            )
+        return OrbaxCheckpointer(self.run.checkpoints, keep=self.config.keep, read_only=read_only)
 
-    def tokens(self, state: Any, ids: list[int], sampling: Sampling, number: int = 0) -> Iterator[int]:
+    def tokens(self, model: Any, ids: list[int], sampling: Sampling, number: int = 0) -> Iterator[int]:
         """The tokens after `ids`, up to end-of-text (not included).
 
         `number` distinguishes several samples with the same seed.
         """
-        model: Any = self.functions.model(state)
-        end = self.end_of_text
         if self.pieces is not None:
-            return assemble.generate_tokens(self.config, self.pieces, model, ids, sampling, end, number)
-        if isinstance(model, GPT):
-            return generate(CachedDecoder(model, sampling), ids, sampling, end, number)
-        return generate(WindowDecoder(model, sampling, self.config.context), ids, sampling, end, number)
+            return assemble.generate_tokens(self.config, self.pieces, model, ids, sampling, self.end_of_text, number)
+        return generate(CachedDecoder(model, sampling), ids, sampling, self.end_of_text, number)
+
+    def samples(
+        self, model: Any, ids_BT: Int[np.ndarray, "B T"], sampling: Sampling, first: int = 0
+    ) -> Iterable[list[int]]:
+        """A continuation of each row, sampled together where the model has the harness's cache.
+
+        Row i is sample `first + i` of the seed, as in `tokens`.
+        """
+        if self.pieces is None:
+            numbers_B = jnp.arange(first, first + len(ids_BT))
+            keys_B = jax.vmap(functools.partial(sample_key, sampling.seed))(numbers_B)
+            return generate_batch(model, ids_BT, sampling, self.end_of_text, keys_B)
+        rows = enumerate(ids_BT.tolist(), first)
+        return (list(self.tokens(model, ids, sampling, number)) for number, ids in rows)
 
     def validate(self, state: Any) -> float:
         """The mean loss of the validation batches, in nats per token."""
@@ -163,8 +179,8 @@ def open_session(run: Run, config: Config, pieces: Pieces | None, *, log: Log, q
         mesh = attribute_errors_to(pieces, lambda: make_piece_mesh(*shape))
 
     def make_functions() -> StepFunctions:
-        recipe = None if pieces is None else assemble.recipe_from(config, mesh, pieces)
-        return make_step_functions(config, mesh, recipe)
+        recipe = default_recipe(config, mesh) if pieces is None else assemble.recipe_from(config, mesh, pieces)
+        return make_step_functions(config, mesh, reinforced(config, recipe) if config.reward else recipe)
 
     with jax.set_mesh(mesh):
         functions = attribute_errors_to(pieces, make_functions)
@@ -215,7 +231,9 @@ def load_state(session: Session, step: int | None = None) -> tuple[int, Any]:
     checkpointer = session.checkpointer(read_only=True)
     try:
         steps = checkpointer.losses()
-        chosen = best_step(steps) if step is None else step
+        # Rewards are paid for in validation loss, so the last checkpoint of reinforcement learning is its best.
+        best = last_good_step if session.config.reward else best_step
+        chosen = best(steps) if step is None else step
         if chosen is None or chosen not in steps:
             missing = "checkpoint" if step is None else f"checkpoint of step {step}"
             hint = f"Existing steps: {', '.join(map(str, steps))}." if steps else "Train it first."
@@ -229,14 +247,14 @@ def load_state(session: Session, step: int | None = None) -> tuple[int, Any]:
     return restored.step, restored.state
 
 
-def sample_text(session: Session, state: Any) -> str:
+def sample_text(session: Session, model: Any) -> str:
     """The default prompt of the objective, and the model's continuation."""
     tokenizer, prompt = get_tokenizer(session.config.tokenizer), PROMPTS[session.config.objective]
     if session.config.objective == "copy":
         sampling = Sampling(temperature=0.0, max_tokens=8)
     else:
         sampling = Sampling(temperature=0.5, seed=session.config.seed)
-    tokens = session.tokens(state, encode_prompt(tokenizer, prompt), sampling)
+    tokens = session.tokens(model, encode_prompt(tokenizer, prompt), sampling)
     return prompt + "".join(stream_text(tokenizer, tokens))
 
 

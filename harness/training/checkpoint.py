@@ -1,4 +1,4 @@
-"""Checkpoints by Orbax: asynchronous, with a checksum for each array. The last two, the best and the last good one are kept.
+"""Checkpoints by Orbax: asynchronous, with a checksum for each array. The last ones, the best and the last good one are kept.
 
 A checkpoint is good unless its loss is known and not finite.
 
@@ -20,12 +20,14 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import orbax.checkpoint as ocp
+from jax.sharding import NamedSharding
+from jax.sharding import PartitionSpec as P
 from orbax.checkpoint import checkpoint_managers as managers
 
 from harness.errors import HarnessError
 from harness.training.sharding import path_names
 
-KEEP_LAST = 2
+JSON_CHECKSUMS = "checksums"  # of older checkpoints
 
 
 class Restored(NamedTuple):
@@ -65,9 +67,9 @@ def last_good_step(losses: Mapping[int, float | None]) -> int | None:
     return max((step for step, loss in losses.items() if is_good(loss)), default=None)
 
 
-def kept_steps(losses: Mapping[int, float | None]) -> set[int]:
-    """The steps whose checkpoints are kept."""
-    return {*sorted(losses)[-KEEP_LAST:], best_step(losses) or 0, last_good_step(losses) or 0} & set(losses)
+def kept_steps(losses: Mapping[int, float | None], last: int) -> set[int]:
+    """The steps whose checkpoints are kept: the `last` ones, the best and the last good one."""
+    return {*sorted(losses)[-last:], best_step(losses) or 0, last_good_step(losses) or 0} & set(losses)
 
 
 def drop_bad(folder: Path, losses: Mapping[int, float | None], log: Any) -> None:
@@ -144,17 +146,19 @@ def checksums(arrays: dict[str, jax.Array]) -> dict[str, jax.Array]:
 class OrbaxCheckpointer:
     """Saves and restores the checkpoints of one run with Orbax."""
 
-    def __init__(self, folder: Path, *, read_only: bool = False):
+    def __init__(self, folder: Path, *, keep: int = 2, read_only: bool = False):
         self.folder = folder.absolute()
         logging.getLogger("absl").setLevel(logging.CRITICAL)  # its errors are raised again as HarnessError
         options = ocp.CheckpointManagerOptions(
-            preservation_policy=_Kept(),
+            preservation_policy=_Kept(keep),
             best_fn=_minus_loss,  # required for metrics to be written
             cleanup_tmp_directories=not read_only,
             read_only=read_only,
             create=not read_only,
         )
-        self._manager = ocp.CheckpointManager(self.folder, options=options, item_names=("state", "data", "checksums"))
+        self._manager = ocp.CheckpointManager(
+            self.folder, options=options, item_names=("state", "data", "sums", JSON_CHECKSUMS)
+        )
         self._saving: int | None = None
 
     def losses(self) -> dict[int, float | None]:
@@ -167,13 +171,13 @@ class OrbaxCheckpointer:
         Raises HarnessError if this save cannot start or the previous one failed.
         """
         arrays = {name: key_data(leaf) for name, leaf in by_dotted_name(state).items()}
-        sums = {name: int(value) for name, value in jax.device_get(checksums(arrays)).items()}
+        sums = checksums(arrays)  # read in the background, like the arrays
         with self._save_errors():
             self._saving = step
             self._manager.save(
                 step,
                 args=ocp.args.Composite(
-                    state=ocp.args.PyTreeSave(arrays), data=ocp.args.JsonSave(data), checksums=ocp.args.JsonSave(sums)
+                    state=ocp.args.PyTreeSave(arrays), data=ocp.args.JsonSave(data), sums=ocp.args.PyTreeSave(sums)
                 ),
                 metrics=None if validation_loss is None else {"validation_loss": validation_loss},
                 force=True,
@@ -196,27 +200,37 @@ class OrbaxCheckpointer:
         leaves = by_dotted_name(abstract)
         wanted = {name: key_data(leaf) for name, leaf in leaves.items() if name.startswith(only)}
         try:
-            arguments = ocp.args.PyTreeRestore(
-                wanted, restore_args=ocp.checkpoint_utils.construct_restore_args(wanted), partial_restore=bool(only)
-            )
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore")
-                restored = self._manager.restore(
-                    step,
-                    args=ocp.args.Composite(
-                        state=arguments, data=ocp.args.JsonRestore(), checksums=ocp.args.JsonRestore()
-                    ),
-                )
+                restored = self._manager.restore(step, args=self._arguments(step, wanted, partial=bool(only)))
         except (MemoryError, jax.errors.JaxRuntimeError):  # out of memory does not mean that the file is corrupt
             raise
         except Exception as error:  # Orbax and its storage raise many types for corrupt files
             raise ValueError(f"it cannot be read ({_first_line(error)})") from error
-        arrays = restored["state"]
+        arrays, sums = restored["state"], restored.get("sums") or restored[JSON_CHECKSUMS]
         for name, value in jax.device_get(checksums(arrays)).items():
-            if int(value) != restored["checksums"].get(name):
+            if name not in sums or int(value) != int(sums[name]):
                 raise ValueError(f"the checksum of {name} does not match")
         filled = [with_keys(arrays[name], leaf) if name in arrays else leaf for name, leaf in leaves.items()]
         return Restored(step, jax.tree.unflatten(jax.tree.structure(abstract), filled), restored["data"])
+
+    def _arguments(self, step: int, wanted: dict[str, Any], *, partial: bool) -> Any:
+        """What Orbax restores: the arrays that are wanted, the state of the data, and the checksums."""
+        arrays = ocp.args.PyTreeRestore(
+            wanted, restore_args=ocp.checkpoint_utils.construct_restore_args(wanted), partial_restore=partial
+        )
+        if (self.folder / str(step) / JSON_CHECKSUMS).exists():
+            sums = {JSON_CHECKSUMS: ocp.args.JsonRestore()}
+        else:
+            device = next(iter(wanted.values())).sharding
+            scalar = jax.ShapeDtypeStruct((), jnp.uint32, sharding=NamedSharding(device.mesh, P()))
+            names = dict.fromkeys(wanted, scalar)
+            sums = {
+                "sums": ocp.args.PyTreeRestore(
+                    names, restore_args=ocp.checkpoint_utils.construct_restore_args(names), partial_restore=partial
+                )
+            }
+        return ocp.args.Composite(state=arrays, data=ocp.args.JsonRestore(), **sums)
 
     def restore_latest(self, abstract: Any, log: Any) -> Restored | None:
         """The latest good and intact checkpoint, or None if there are no checkpoints.
@@ -257,8 +271,11 @@ class OrbaxCheckpointer:
 class _Kept(managers.PreservationPolicy):  # type: ignore[misc]
     """Orbax's question which checkpoints are kept, answered by `kept_steps`."""
 
+    def __init__(self, last: int):
+        self._last = last
+
     def should_preserve(self, checkpoints: Sequence[Any], *, context: Any) -> Sequence[bool]:
-        kept = kept_steps({info.step: _loss(info.metrics) for info in checkpoints})
+        kept = kept_steps({info.step: _loss(info.metrics) for info in checkpoints}, self._last)
         return [info.step in kept for info in checkpoints]
 
 

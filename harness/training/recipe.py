@@ -32,6 +32,7 @@ class Recipe:
 
     build: Callable[[nnx.Rngs], nnx.Module]
     loss_sum: LossSum
+    validation_loss_sum: LossSum
     gradients: Gradients
     optimizer: optax.GradientTransformation
     learning_rate: optax.Schedule  # of each update, counting from 0 and without skipped ones
@@ -45,9 +46,11 @@ class Recipe:
 def default_recipe(config: Config, mesh: Mesh | None = None) -> Recipe:
     """The harness's own recipe."""
     trained = nnx.LoRAParam if config.lora_rank else nnx.Param
+    loss_sum = functools.partial(default_loss_sum, config, mesh)
     return Recipe(
         build=functools.partial(default_model, config),
-        loss_sum=functools.partial(default_loss_sum, config, mesh),
+        loss_sum=loss_sum,
+        validation_loss_sum=loss_sum,
         gradients=functools.partial(mean_gradients, microbatches=config.grad_accumulation_steps, trained=trained),
         optimizer=make_optimizer(config),
         learning_rate=learning_rate(config),

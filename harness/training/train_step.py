@@ -99,8 +99,8 @@ def _override_train_step(recipe: Recipe, graph: Any, state: State, ids_BT: Array
 
 
 def _eval_step(recipe: Recipe, graph: Any, state: State, batch: Any) -> tuple[Array, Array]:
-    """The sum of the losses of a batch, and the number of its targets."""
-    return recipe.loss_sum(nnx.merge(graph, state)[0], batch, None)
+    """The sum of the validation losses of a batch, and the number of its targets."""
+    return recipe.validation_loss_sum(nnx.merge(graph, state)[0], batch, None)
 
 
 def _next_rate(recipe: Recipe, optimizer: nnx.Optimizer) -> Array:

@@ -124,7 +124,8 @@ def trained(subject: Subject, case: Case) -> Reading:
         train(session, log=_ignore, on_step=_reporter(subject, session, "training"))
         state = _last_state(session)
         model_with, parameters = _after_training(session, state)
-        told = [list(session.tokens(state, _prompt, SAMPLING, number)) for number in range(STORIES)]
+        model = session.functions.model(state)
+        told = [list(session.tokens(model, _prompt, SAMPLING, number)) for number in range(STORIES)]
     _forget(session.run)
     own = np.full((STORIES, LONGEST), PADDING, np.int32)
     for row, tokens in zip(own, told, strict=True):

@@ -127,8 +127,9 @@ def test_a_key_enables_dropout() -> None:
     np.testing.assert_array_equal(one, model.hidden(IDS, jax.random.key(1)))
 
 
-def test_attention_and_its_gradients_equal_those_of_jax_nn() -> None:
-    q, k, v, weights = jax.random.normal(jax.random.key(0), (4, 2, 11, 3, 8))
+@pytest.mark.parametrize("length", [11, 150])  # one tile, and three, the last of which is not full
+def test_attention_and_its_gradients_equal_those_of_jax_nn(length: int) -> None:
+    q, k, v, weights = jax.random.normal(jax.random.key(0), (4, 2, length, 3, 8))
 
     def of(attention):
         return jax.value_and_grad(lambda *qkv: jnp.sum(attention(*qkv) * weights), argnums=(0, 1, 2))(q, k, v)
@@ -137,6 +138,16 @@ def test_attention_and_its_gradients_equal_those_of_jax_nn() -> None:
     reference = of(lambda q, k, v: jax.nn.dot_product_attention(q, k, v, is_causal=True))
     for a, b in zip(jax.tree.leaves(own), jax.tree.leaves(reference), strict=True):
         np.testing.assert_allclose(a, b, rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize(("width", "dtype"), [(136, jnp.bfloat16), (8, jnp.float32), (8, jnp.bfloat16)])
+def test_a_gpu_without_a_fitting_kernel_uses_tiles(
+    width: int, dtype: jnp.dtype, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    q, k, v = jax.random.normal(jax.random.key(0), (3, 2, 11, 3, width), dtype)
+    expected = causal_attention(q, k, v)
+    monkeypatch.setattr(jax, "default_backend", lambda: "gpu")  # this CPU has no compute capability
+    np.testing.assert_array_equal(causal_attention(q, k, v), expected)
 
 
 def test_attention_stores_no_residual_of_the_size_of_the_scores() -> None:

@@ -9,7 +9,16 @@ import pytest
 
 from harness.data.tokenizer import get_tokenizer
 from harness.errors import UsageError
-from harness.model.sampling import CachedDecoder, Sampling, WindowDecoder, choose_token, generate, stream_text
+from harness.model.sampling import (
+    CachedDecoder,
+    Sampling,
+    WindowDecoder,
+    choose_token,
+    generate,
+    generate_batch,
+    sample_key,
+    stream_text,
+)
 from tests.harness.model.test_gpt import VARIANTS, filled
 
 LOGITS = jnp.log(jnp.array([0.1, 0.4, 0.05, 0.25, 0.2]))
@@ -52,6 +61,23 @@ def test_the_cache_gives_the_same_tokens(name: str) -> None:
     cached = generate(CachedDecoder(model, sampling), [3, 1, 4, 1], sampling, end_of_text=-1)
     window = generate(WindowDecoder(model, sampling, 13), [3, 1, 4, 1], sampling, end_of_text=-1)
     assert list(cached) == list(window)
+
+
+@pytest.mark.parametrize("length", [4, 13, 20])
+def test_a_batch_is_sampled_as_one_by_one(length: int) -> None:
+    model = filled(VARIANTS["rope"])
+    sampling = Sampling(temperature=1.0, top_p=0.9, seed=3, max_tokens=25)  # past the context, which is 13
+    ids_BT = np.random.default_rng(0).integers(0, 97, (3, length))
+    keys_B = jnp.stack([sample_key(3, row) for row in range(3)])
+
+    def alone(end: int) -> list[list[int]]:
+        rows = enumerate(ids_BT.tolist())
+        return [list(generate(CachedDecoder(model, sampling), ids, sampling, end, row)) for row, ids in rows]
+
+    end = alone(-1)[1][10]
+    assert generate_batch(model, ids_BT, sampling, -1, keys_B) == alone(-1)
+    assert generate_batch(model, ids_BT, sampling, end, keys_B) == alone(end)
+    assert len(alone(end)[1]) <= 10
 
 
 @pytest.mark.parametrize("length", [1, 12, 13, 14, 30])

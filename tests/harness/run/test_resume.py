@@ -33,7 +33,7 @@ def test_a_model_is_used_without_its_data(tiny: Config, stories_file: Path, tmp_
     stories_file.unlink()
     session = open_session(run, tiny, None, log=ignore, quiet=True)
     _, state = load_state(session)
-    assert list(session.tokens(state, [1, 2], GREEDY))
+    assert list(session.tokens(session.functions.model(state), [1, 2], GREEDY))
     for command in (("sample", "a", "--max-tokens", 4), ("eval", "a")):
         result = harness(*command)
         assert (result.code, "There is no file" in result.err) == ((0, False) if command[0] == "sample" else (2, True))

@@ -62,11 +62,11 @@ def test_a_run_with_all_pieces_resumes_exactly_and_is_exported(pieces: Pieces, c
     assert losses(resumed) == losses(session)
 
     step, state = load_state(session)
-    tokens = list(session.tokens(state, [5, 6, 7], GREEDY))
+    tokens = list(session.tokens(session.functions.model(state), [5, 6, 7], GREEDY))
     window = only(pieces, "MiniGPT")
-    assert tokens == list(replace(session, pieces=window).tokens(state, [5, 6, 7], GREEDY))
+    assert tokens == list(replace(session, pieces=window).tokens(session.functions.model(state), [5, 6, 7], GREEDY))
     loop = only(pieces, "MiniGPT", "generate", "sampling_distribution")
-    assert tokens == list(replace(session, pieces=loop).tokens(state, [5, 6, 7], GREEDY))
+    assert tokens == list(replace(session, pieces=loop).tokens(session.functions.model(state), [5, 6, 7], GREEDY))
     assemble.export_model(session.config, pieces, session.functions.model(state), tmp_path / "exported")
     assert json.loads((tmp_path / "exported" / "config.json").read_text())["n_embd"] == course.d_model
     assert step in (3, 6)
@@ -85,7 +85,7 @@ def test_a_piece_with_dropout_trains_and_resumes(course: Config, tmp_path: Path,
     assert train(resumed, log=ignore, quiet=True)
     assert losses(resumed) == losses(session)
     step, state = load_state(session)
-    assert len(list(session.tokens(state, [5, 6, 7], GREEDY))) <= GREEDY.max_tokens
+    assert len(list(session.tokens(session.functions.model(state), [5, 6, 7], GREEDY))) <= GREEDY.max_tokens
     assert step in (3, 6)
 
 
@@ -93,7 +93,9 @@ def test_decode_step_continues_when_the_context_is_full(pieces: Pieces, course: 
     decoding = only(pieces, "MiniGPT", "decode_step", "empty_cache")
     session = open_session(Run(tmp_path / "run"), course, decoding, log=ignore, quiet=True)
     sampling = Sampling(temperature=0.0, max_tokens=3 * course.context)
-    tokens = list(session.tokens(session.functions.init(), list(range(course.context + 4)), sampling))
+    tokens = list(
+        session.tokens(session.functions.model(session.functions.init()), list(range(course.context + 4)), sampling)
+    )
     assert len(tokens) == 3 * course.context or session.prepared.end_of_text not in tokens
 
 
@@ -116,14 +118,15 @@ def test_partition_spec_and_fsdp_spec_replace_the_sharding_rule(
 ) -> None:
     config = replace(course, mesh="2x2", fsdp=fsdp)
     session = open_session(Run(tmp_path / "run"), config, pieces, log=ignore, quiet=True)
-    assert session.put(np.zeros((8, 17), np.int32)).sharding.spec[0] == "data"
+    rows = session.feed().next(None).arrays
+    assert rows.sharding.spec[0] == "data"
     specs = {
         ".".join(path_names(path)[-2:]): leaf.sharding.spec
         for path, leaf in jax.tree_util.tree_leaves_with_path(session.functions.abstract_state)
     }
     sharded = [axis for axis in specs["ff1.kernel"] if axis is not None]
     assert sharded == ["data" if fsdp else "model"]
-    state, metrics = session.functions.train_step(session.functions.init(), session.put(np.ones((8, 17), np.int32)))
+    state, metrics = session.functions.train_step(session.functions.init(), rows)
     assert np.isfinite(float(metrics.loss))
     assert not fsdp or len(state) == 2
 

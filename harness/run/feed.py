@@ -1,0 +1,61 @@
+"""What a train step is fed with: batches of the data on the devices, and the state from which they go on."""
+
+import functools
+from typing import Any, NamedTuple, Protocol, runtime_checkable
+
+import jax
+import jax.numpy as jnp
+
+from harness.pieces.load import Pieces, attribute_errors_to
+from harness.training.sharding import put_batch
+
+
+class Batch(NamedTuple):
+    """The input of one train step."""
+
+    arrays: Any  # on the devices, as the recipe's loss takes them
+    targets: int | jax.Array  # in the rows of all processes, without padding
+    metrics: dict[str, float]  # what else the line of metrics says about this step
+
+
+@runtime_checkable
+class Feed(Protocol):
+    """An endless source of batches, whose state is saved in checkpoints."""
+
+    def next(self, state: Any) -> Batch: ...
+    def get_state(self) -> dict[str, Any]: ...
+    def set_state(self, state: dict[str, Any]) -> None: ...
+
+
+class DataFeed:
+    """Rows of the data, in the order of their iterator."""
+
+    def __init__(self, rows: Any, mesh: jax.sharding.Mesh, pieces: Pieces | None):
+        self._rows, self._mesh, self._pieces = rows, mesh, pieces
+        self.get_state = rows.get_state
+
+    def set_state(self, state: dict[str, Any]) -> None:
+        """Continues after the batches that led to `state`."""
+        attribute_errors_to(self._pieces, functools.partial(self._rows.set_state, state))
+
+    def next(self, state: Any) -> Batch:
+        """The next batch. Does not depend on the state of the model."""
+        rows = attribute_errors_to(self._pieces, functools.partial(next, self._rows))
+        return Batch(self._put(rows), self._targets(rows), {})
+
+    def _put(self, rows: Any) -> jax.Array:
+        """The rows on the devices, by the piece `shard_batch` if there is one."""
+        shard_batch = self._pieces.by_name.get("shard_batch") if self._pieces else None
+        if shard_batch is None or jax.process_count() > 1:
+            return put_batch(rows, self._mesh)
+        return attribute_errors_to(self._pieces, lambda: shard_batch(jnp.asarray(rows), self._mesh))
+
+    def _targets(self, rows: Any) -> int | jax.Array:
+        if jax.process_count() == 1:
+            return int((rows[:, 1:] >= 0).sum())
+        return _count_targets(put_batch(rows, self._mesh))
+
+
+@jax.jit
+def _count_targets(ids_BT: jax.Array) -> jax.Array:
+    return jnp.sum(ids_BT[:, 1:] >= 0)

@@ -1,0 +1,88 @@
+"""Reinforcement learning by group-relative policy optimization (Shao et al. 2024, DeepSeekMath, section 4.1).
+
+Several continuations of the same prompt form a group. A continuation is reinforced if its reward is above the mean of its
+group. Tokens of all continuations have the same weight (Yu et al. 2025, DAPO), so long ones are not favored.
+"""
+
+import functools
+from dataclasses import replace
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from flax import nnx
+from jaxtyping import Array, Bool, Float, Int
+
+from harness.config import Config
+from harness.model.gpt import GPT
+from harness.model.loss import token_log_probabilities
+from harness.training.recipe import Recipe, mean_gradients
+
+
+class Rollouts(NamedTuple):
+    """Sampled continuations, B rows of T targets, and what the loss needs to know about them."""
+
+    ids_BW: Int[Array, "B W"]  # W = T + 1: the prompt, the continuation, then padding
+    sampled_BT: Bool[Array, "B T"]  # the targets that the policy sampled
+    old_BT: Float[Array, "B T"]  # their log-probabilities under the policy that sampled them
+    base_BT: Float[Array, "B T"]  # and under the model that training started from
+    advantages_B: Float[Array, "B"]
+
+
+def advantages(rewards_GK: Float[np.ndarray, "G K"]) -> Float[np.ndarray, "G K"]:
+    """Rewards of G groups of K continuations, normalized within each group. A group of equal rewards has none."""
+    centered_GK = rewards_GK - rewards_GK.mean(axis=1, keepdims=True)
+    deviation_G1 = rewards_GK.std(axis=1, keepdims=True)
+    return np.divide(centered_GK, deviation_G1, out=np.zeros_like(centered_GK), where=deviation_G1 > 1e-6)
+
+
+def kl_estimate(log_policy: Array, log_base: Array) -> Array:
+    """An estimate of the KL divergence from the base at each sampled token.
+
+    It is unbiased and never negative (Schulman 2020, "Approximating KL divergence", k3).
+    """
+    difference = log_base - log_policy
+    return jnp.exp(difference) - difference - 1
+
+
+def log_probabilities(config: Config, model: Any, ids_BW: Int[Array, "B W"]) -> tuple[Array, Array]:
+    """The log-probability of each target of `ids_BW` and the entropies, both `(B, T)`. Padding has arbitrary values."""
+    targets_BT = ids_BW[:, 1:]
+    if isinstance(model, GPT) and model.config.context == targets_BT.shape[1]:
+        x_BTD = model.hidden(jnp.maximum(ids_BW[:, :-1], 0))
+        return token_log_probabilities(x_BTD, targets_BT, model.output(), config.loss_chunk)
+    all_BTV = jax.nn.log_softmax(jax.vmap(model)(ids_BW)[:, :-1])  # pieces see whole rows
+    chosen_BT1 = jnp.take_along_axis(all_BTV, jnp.maximum(targets_BT, 0)[..., None], axis=-1)
+    return chosen_BT1[..., 0], -jnp.sum(jnp.exp(all_BTV) * all_BTV, axis=-1)
+
+
+def loss_sum(config: Config, model: Any, rollouts: Rollouts, key: Any) -> tuple[Array, Array]:
+    """The sum of the losses of all sampled tokens: minus the clipped gain, plus `kl_weight` times the KL divergence."""
+    del key  # no dropout: the ratio compares two runs of one function
+    new_BT, _ = log_probabilities(config, model, rollouts.ids_BW)
+    ratio_BT = jnp.exp(jnp.where(rollouts.sampled_BT, new_BT - rollouts.old_BT, 0.0))
+    clipped_BT = jnp.clip(ratio_BT, 1 - config.clip_ratio, 1 + config.clip_ratio)
+    advantages_B1 = rollouts.advantages_B[:, None]
+    gain_BT = jnp.minimum(ratio_BT * advantages_B1, clipped_BT * advantages_B1)
+    losses_BT = config.kl_weight * kl_estimate(new_BT, rollouts.base_BT) - gain_BT
+    return jnp.sum(jnp.where(rollouts.sampled_BT, losses_BT, 0.0)), jnp.sum(rollouts.sampled_BT)
+
+
+def reinforced(config: Config, recipe: Recipe) -> Recipe:
+    """The recipe with this loss, which is computed from `Rollouts`. Validation keeps its own."""
+    gradients = functools.partial(mean_gradients, microbatches=config.grad_accumulation_steps, trained=recipe.trained)
+    return replace(recipe, loss_sum=functools.partial(loss_sum, config), gradients=gradients, train_step=None)
+
+
+@functools.lru_cache(maxsize=2)
+def scorer(config: Config, graph: Any) -> Any:
+    """A jitted function of the parameters of two models and rows: both log-probabilities, and the first one's entropies."""
+
+    @jax.jit
+    def score(policy: Any, base: Any, ids_BW: Array) -> tuple[Array, Array, Array]:
+        new_BT, entropies_BT = log_probabilities(config, nnx.merge(graph, policy), ids_BW)
+        base_BT, _ = log_probabilities(config, nnx.merge(graph, base), ids_BW)
+        return new_BT, base_BT, entropies_BT
+
+    return score
