@@ -130,7 +130,7 @@ def rl(
 
 # A constant rate, no decay, and an evaluation every ten updates; all else is as in the base.
 REINFORCEMENT: dict[str, Any] = dict(
-    lora_rank=0, steps=40, schedule_steps=0, grad_accumulation_steps=1, learning_rate=1e-3, warmup_steps=0,
+    lora_rank=0, steps=40, schedule_steps=0, grad_accumulation_steps=1, learning_rate=5e-4, warmup_steps=0,
     final_lr_fraction=1.0, weight_decay=0.0, clip_norm=1.0, dropout=0.0, eval_every=10, checkpoint_every=0, chart_every=0,
     sample_every=0,
 )  # fmt: skip

@@ -52,7 +52,7 @@ PANELS = {
 
 def rewards(metrics: list[dict[str, Any]], title: str) -> Any:
     """The reward over the updates, above what it may cost: distance from the base, variety, length, validation loss."""
-    figure = _figure((8, 9.5))
+    figure = _figure(8.0, 9.5)
     for index, (name, label) in enumerate(PANELS.items()):
         axes = figure.add_subplot(len(PANELS), 1, index + 1, ylabel=label)
         drawn = [entry for entry in metrics if entry.get(name) is not None]
@@ -73,17 +73,17 @@ def _steps(metrics: list[dict[str, Any]]) -> list[int]:
     return [entry["step"] for entry in metrics]
 
 
-def _figure(size: tuple[float, float]) -> Any:
+def _figure(width: float, height: float) -> Any:
     from matplotlib.backends.backend_agg import FigureCanvasAgg  # slow to import: not before the first chart
     from matplotlib.figure import Figure
 
-    figure = Figure(figsize=size, layout="constrained")
+    figure = Figure(figsize=(width, height), layout="constrained")
     FigureCanvasAgg(figure)
     return figure
 
 
 def _axes(title: str, label: str) -> Any:
-    axes = _figure((8, 4.5)).add_subplot(title=title, xlabel="step", ylabel=label)
+    axes = _figure(8.0, 4.5).add_subplot(title=title, xlabel="step", ylabel=label)
     _plain(axes)
     return axes
 

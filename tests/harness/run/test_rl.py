@@ -1,0 +1,131 @@
+"""Reinforcement learning of a tiny model, as `harness rl` does it."""
+
+import json
+import shutil
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import jax
+import numpy as np
+import pytest
+
+from harness.config import Config
+from harness.errors import UsageError
+from harness.pieces.load import Pieces
+from harness.run.folder import MEASURED, Run
+from harness.run.loop import train
+from harness.run.rollouts import draw_prompts
+from harness.run.session import ignore, load_state, open_session
+from tests.harness.conftest import STORIES, TINY, Harness
+
+OPTIONS = ("--prompts", 2, "--group", 4, "--steps", 4, "--set", "eval_every=2", "--set", "prompt_tokens=3")
+
+
+@pytest.fixture(scope="module")
+def trained(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The folder of a trained run, and its data beside it."""
+    folder = tmp_path_factory.mktemp("base")
+    (folder / "stories.txt").write_text(STORIES)
+    config = replace(TINY, data=str(folder / "stories.txt"))
+    assert train(open_session(Run(folder / "run"), config, None, log=ignore, quiet=True), log=ignore, quiet=True)
+    return folder / "run"
+
+
+@pytest.fixture
+def base(trained: Path, tmp_path: Path) -> Config:
+    """The settings of the trained run, now `runs/base`."""
+    shutil.copytree(trained, tmp_path / "runs" / "base")
+    return Run(trained).config()
+
+
+def computed(folder: Path) -> list[dict[str, Any]]:
+    """The metrics that the config determines."""
+    return [{k: v for k, v in entry.items() if k not in MEASURED} for entry in Run(folder).metrics()]
+
+
+def parameters(folder: Path) -> list[np.ndarray]:
+    run = Run(folder)
+    session = open_session(run, run.config(), None, log=ignore, quiet=True)
+    _, state = load_state(session)
+    return [np.asarray(leaf) for leaf in jax.tree.leaves(session.functions.model(state))]
+
+
+def test_a_run_says_what_it_did_and_resumes_exactly(base: Config, tmp_path: Path, harness: Harness) -> None:
+    result = harness("rl", "base", "--reward", "ends", "--json", *OPTIONS, "--set", "learning_rate=0.01")
+    assert result.code == 0, result.err
+    summary = json.loads(result.out)
+    assert set(summary) == {
+        "reward_first", "reward_last", "validation_before", "validation_after", "kl", "seconds"
+    }  # fmt: skip
+    folder = tmp_path / "runs" / "base-rl"
+    entries = computed(folder)
+    assert [entry["step"] for entry in entries] == [1, 2, 3, 4]
+    assert entries[0]["kl"] == pytest.approx(0, abs=1e-6)  # before the first update, the policy is the base
+    assert entries[-1]["kl"] > 0
+    assert all(0 <= entry["reward"] <= 1 and 0 <= entry["equal_groups"] <= 2 for entry in entries)
+    assert (folder / "reward.png").stat().st_size > 10_000
+    assert "A sample from base, before" in result.err
+    assert "After 4 updates" in result.err
+    # The last checkpoint is used, not that with the lowest validation loss; and both are resumed bit for bit.
+    expected = parameters(folder)
+    shutil.rmtree(folder / "checkpoints" / "4")
+    again = harness("rl", "base", "--reward", "ends", *OPTIONS, "--set", "learning_rate=0.01", "--quiet")
+    assert "resuming at step 2 of 4" in again.err
+    assert computed(folder) == entries
+    for a, b in zip(expected, parameters(folder), strict=True):
+        np.testing.assert_array_equal(a, b)
+
+
+def test_a_rare_reward_is_reported_before_training(base: Config, harness: Harness) -> None:
+    result = harness("rl", "base", "--reward", "word:xylophone", *OPTIONS, "--quiet")
+    assert result.code == 0
+    assert "0 of the first 8 continuations are rewarded. Below 5%" in result.err
+    assert "groups of equal rewards     8, which teach nothing" in result.out
+
+
+@pytest.mark.parametrize(
+    ("options", "code", "message"),
+    [
+        (("base", "--reward", "wrod:x"), 2, "write word:WORD, sentences:N, ends, or FILE.py:FUNCTION"),
+        (("bas", "--reward", "ends"), 2, "There is no run 'bas'"),
+        (("base", "--reward", "ends", "--group", 1), 2, "group_size=1 is not valid; it must be at least 2"),
+        (("base", "--reward", "ends", "--set", "prompt_tokens=16"), 2, "it must be less than context=16"),
+        (("base", "--reward", "mine.py:score"), 1, "The reward mine.py, line 2 failed: ZeroDivisionError"),
+    ],
+)
+def test_mistakes_are_one_sentence(
+    base: Config, tmp_path: Path, harness: Harness, options: tuple[object, ...], code: int, message: str
+) -> None:
+    (tmp_path / "mine.py").write_text("def score(prompt, continuation, ended):\n    return 1 / 0\n")
+    result = harness("rl", *options, "--quiet")
+    assert (result.code, "Traceback" in result.err) == (code, False)
+    assert message in result.err
+
+
+def test_prompts_are_beginnings_of_stories_and_depend_on_the_update(base: Config, tmp_path: Path) -> None:
+    session = open_session(Run(tmp_path / "runs" / "base"), base, None, log=ignore)
+    config = replace(base, base="base", reward="ends", prompts=3, group_size=2, batch_size=6, prompt_tokens=4)
+    tokens = session.prepared.train
+    first, second, again = (draw_prompts(config, tokens, update) for update in (0, 1, 0))
+    np.testing.assert_array_equal(first, again)
+    assert (first != second).any()
+    beginnings = {tuple(tokens[int(start) : int(start) + 4]) for start in [0, *tokens.ends[:-1]]}
+    assert {tuple(row) for row in first} <= beginnings
+
+
+def test_a_model_of_pieces_is_reinforced(base: Config, pieces: Pieces, tmp_path: Path) -> None:
+    run = Run(tmp_path / "runs" / "mine")
+    assert train(open_session(run, base, pieces, log=ignore, quiet=True), log=ignore, quiet=True)
+    config = replace(
+        run.config(), base="mine", reward="ends", prompts=1, group_size=2, batch_size=2, prompt_tokens=3, steps=2,
+        warmup_steps=0,
+    )  # fmt: skip
+    reinforced = Run(tmp_path / "runs" / "mine-rl")
+    assert train(open_session(reinforced, config, pieces, log=ignore, quiet=True), log=ignore, quiet=True)
+    assert [entry["step"] for entry in reinforced.metrics()] == [1, 2]
+
+
+def test_a_reward_needs_a_base(base: Config) -> None:
+    with pytest.raises(UsageError, match="needs a trained model"):
+        replace(base, reward="ends")

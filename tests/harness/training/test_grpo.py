@@ -1,0 +1,96 @@
+"""The loss of reinforcement learning, against its definition in NumPy."""
+
+from dataclasses import replace
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from flax import nnx
+
+from harness.model.gpt import GPT
+from harness.training.grpo import Rollouts, advantages, kl_estimate, log_probabilities, loss_sum
+from tests.harness.conftest import TINY
+
+CONFIG = replace(
+    TINY, base="pocket", reward="ends", prompts=2, group_size=2, batch_size=4, prompt_tokens=3, vocab_size=97,
+    loss_chunk=12,
+)  # fmt: skip
+
+
+def test_advantages_are_normalized_in_each_group() -> None:
+    rewards = np.array([[0.0, 1.0, 1.0, 0.0], [5.0, 5.0, 5.0, 9.0]])
+    own = advantages(rewards)
+    np.testing.assert_allclose(own.mean(axis=1), 0, atol=1e-12)
+    np.testing.assert_allclose(own.std(axis=1), 1)
+    np.testing.assert_array_equal(own[0], [-1, 1, 1, -1])
+
+
+@pytest.mark.parametrize("reward", [0.0, 1.0, 0.1])  # 0.1 has a mean that is not 0.1 exactly
+def test_equal_rewards_have_no_advantage(reward: float) -> None:
+    np.testing.assert_array_equal(advantages(np.full((2, 3), reward)), np.zeros((2, 3)))
+
+
+def test_the_kl_estimate_is_unbiased_and_never_negative() -> None:
+    policy, base = (jax.nn.log_softmax(jax.random.normal(jax.random.key(seed), (50,))) for seed in (1, 2))
+    estimates = kl_estimate(policy, base)
+    assert (estimates >= 0).all()
+    expected = jnp.sum(jnp.exp(policy) * (policy - base))
+    np.testing.assert_allclose(jnp.sum(jnp.exp(policy) * estimates), expected, rtol=1e-5)
+
+
+def rollouts(model: Any, seed: int = 0) -> Rollouts:
+    """Random rows with a padded end, and log-probabilities of other policies near that of the model."""
+    rng = np.random.default_rng(seed)
+    ids_BW = rng.integers(0, 97, (4, 17)).astype(np.int32)
+    ids_BW[1, 12:] = -1
+    sampled_BT = np.broadcast_to(np.arange(1, 17) >= 3, (4, 16)) & (ids_BW[:, 1:] >= 0)
+    exact_BT, _ = log_probabilities(CONFIG, model, jnp.asarray(ids_BW))
+    old_BT, base_BT = (exact_BT + jnp.float32(rng.normal(0, 0.3, (4, 16))) for _ in range(2))
+    return Rollouts(jnp.asarray(ids_BW), jnp.asarray(sampled_BT), old_BT, base_BT, jnp.array([1.0, -1.0, 0.5, -0.5]))
+
+
+def test_the_loss_is_that_of_its_definition() -> None:
+    model = GPT(CONFIG.model, nnx.Rngs(0))
+    batch = rollouts(model)
+    loss, count = loss_sum(CONFIG, model, batch, None)
+    logits = np.float64(model(jnp.maximum(batch.ids_BW[:, :-1], 0)))
+    logs = logits - np.log(np.exp(logits).sum(-1, keepdims=True))
+    expected = terms = 0.0
+    for row, column in np.argwhere(np.asarray(batch.sampled_BT)):
+        new = logs[row, column, int(batch.ids_BW[row, column + 1])]
+        ratio, advantage = np.exp(new - float(batch.old_BT[row, column])), float(batch.advantages_B[row])
+        gain = min(ratio * advantage, np.clip(ratio, 0.8, 1.2) * advantage)
+        difference = float(batch.base_BT[row, column]) - new
+        expected += 0.1 * (np.exp(difference) - difference - 1) - gain
+        terms += 1
+    assert int(count) == terms
+    np.testing.assert_allclose(float(loss), expected, rtol=1e-4)  # sums of about 50 terms in float32
+
+
+def test_the_first_gradient_is_the_policy_gradient() -> None:
+    model = GPT(CONFIG.model, nnx.Rngs(0))
+    batch = rollouts(model)
+    exact_BT, _ = log_probabilities(CONFIG, model, batch.ids_BW)
+    batch = batch._replace(old_BT=exact_BT, base_BT=exact_BT)  # on-policy, and the divergence is at its minimum
+    graph, parameters = nnx.split(model)
+
+    def weighted(parameters: Any) -> jax.Array:
+        logs_BT, _ = log_probabilities(CONFIG, nnx.merge(graph, parameters), batch.ids_BW)
+        return -jnp.sum(jnp.where(batch.sampled_BT, logs_BT * batch.advantages_B[:, None], 0.0))
+
+    own = jax.grad(lambda p: loss_sum(CONFIG, nnx.merge(graph, p), batch, None)[0])(parameters)
+    for a, b in zip(jax.tree.leaves(own), jax.tree.leaves(jax.grad(weighted)(parameters)), strict=True):
+        np.testing.assert_allclose(a, b, rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize("chunk", [1, 12, 4096])
+def test_log_probabilities_and_entropies_in_chunks(chunk: int) -> None:
+    model = GPT(replace(CONFIG, head_bias=True, tied_head=False).model, nnx.Rngs(0))
+    ids_BW = jax.random.randint(jax.random.key(0), (4, 17), 0, 97)
+    own = log_probabilities(replace(CONFIG, loss_chunk=chunk), model, ids_BW)
+    logs_BTV = jax.nn.log_softmax(model(ids_BW[:, :-1]))
+    chosen_BT1 = jnp.take_along_axis(logs_BTV, ids_BW[:, 1:, None], axis=-1)
+    np.testing.assert_allclose(own[0], chosen_BT1[..., 0], rtol=1e-4)
+    np.testing.assert_allclose(own[1], -jnp.sum(jnp.exp(logs_BTV) * logs_BTV, axis=-1), rtol=1e-4)
