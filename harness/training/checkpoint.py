@@ -20,8 +20,6 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import orbax.checkpoint as ocp
-from jax.sharding import NamedSharding
-from jax.sharding import PartitionSpec as P
 from orbax.checkpoint import checkpoint_managers as managers
 
 from harness.errors import HarnessError
@@ -222,14 +220,8 @@ class OrbaxCheckpointer:
         if (self.folder / str(step) / JSON_CHECKSUMS).exists():
             sums = {JSON_CHECKSUMS: ocp.args.JsonRestore()}
         else:
-            device = next(iter(wanted.values())).sharding
-            scalar = jax.ShapeDtypeStruct((), jnp.uint32, sharding=NamedSharding(device.mesh, P()))
-            names = dict.fromkeys(wanted, scalar)
-            sums = {
-                "sums": ocp.args.PyTreeRestore(
-                    names, restore_args=ocp.checkpoint_utils.construct_restore_args(names), partial_restore=partial
-                )
-            }
+            on_host = dict.fromkeys(wanted, ocp.RestoreArgs(restore_type=np.ndarray))
+            sums = {"sums": ocp.args.PyTreeRestore(wanted, restore_args=on_host, partial_restore=partial)}
         return ocp.args.Composite(state=arrays, data=ocp.args.JsonRestore(), **sums)
 
     def restore_latest(self, abstract: Any, log: Any) -> Restored | None:

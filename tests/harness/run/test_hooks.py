@@ -1,0 +1,70 @@
+"""Intervals of evaluations, checkpoints, charts and samples, and work beside the training."""
+
+import threading
+from dataclasses import replace
+from pathlib import Path
+
+import jax
+import pytest
+
+from harness.config import Config
+from harness.run.folder import Run
+from harness.run.hooks import Aside
+from harness.run.loop import train
+from harness.run.session import ignore, open_session
+
+
+def trained(config: Config, folder: Path) -> Run:
+    run = Run(folder)
+    assert train(open_session(run, config, None, log=ignore, quiet=True), log=ignore, quiet=True)
+    return run
+
+
+def checkpoints(run: Run) -> list[int]:
+    return sorted(int(path.name) for path in run.checkpoints.iterdir() if path.name.isdecimal())
+
+
+def test_each_kind_of_work_has_its_own_interval(tiny: Config, tmp_path: Path) -> None:
+    config = replace(tiny, steps=8, eval_every=3, checkpoint_every=2, keep=3, sample_every=4)
+    run = trained(config, tmp_path / "run")
+    validated = [entry["step"] for entry in run.metrics() if entry["validation_loss"] is not None]
+    assert validated == [3, 6, 8]
+    assert checkpoints(run) == [4, 6, 8]
+    assert sorted(path.name for path in run.samples.iterdir()) == ["0000004.txt", "0000008.txt"]
+
+
+def test_by_default_all_come_with_the_validation_loss(tiny: Config, tmp_path: Path) -> None:
+    run = trained(tiny, tmp_path / "run")
+    assert checkpoints(run) == [3, 6]
+    assert sorted(path.name for path in run.samples.iterdir()) == ["0000003.txt", "0000006.txt"]
+    assert (run.folder / "loss.png").exists()
+
+
+def test_checkpoints_by_time_do_not_change_the_result(tiny: Config, tmp_path: Path) -> None:
+    often = trained(replace(tiny, checkpoint_minutes=1e-9, keep=6), tmp_path / "often")
+    assert checkpoints(often) == [1, 2, 3, 4, 5, 6]
+    losses = [[entry["loss"] for entry in run.metrics()] for run in (often, trained(tiny, tmp_path / "seldom"))]
+    assert losses[0] == losses[1]
+
+
+@pytest.mark.usefixtures("one_device")
+def test_work_beside_the_training_runs_in_order_and_reports_errors() -> None:
+    aside = Aside(jax.sharding.get_mesh())
+    started, may_end, done = threading.Event(), threading.Event(), []
+
+    def slow() -> None:
+        started.set()
+        may_end.wait(10)
+        done.append("slow")
+
+    aside.run("chart", slow)
+    aside.run("sample", lambda: done.append("sample"))
+    assert started.wait(10)
+    assert not done  # the caller went on
+    may_end.set()
+    aside.wait()
+    assert done == ["slow", "sample"]
+    aside.run("sample", lambda: 1 / 0)
+    with pytest.raises(ZeroDivisionError):
+        aside.run("sample", lambda: None)
+    aside.close()
