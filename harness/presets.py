@@ -1,11 +1,12 @@
 """The presets: named settings to start from."""
 
+import dataclasses
 import types
 from collections.abc import Mapping
 from typing import Any
 
 from commandline.spelling import nearest
-from harness.config import Config
+from harness.config import Config, ModelConfig
 from harness.errors import UsageError
 
 PRESETS: Mapping[str, tuple[str, dict[str, Any]]] = types.MappingProxyType(
@@ -54,6 +55,30 @@ PRESETS: Mapping[str, tuple[str, dict[str, Any]]] = types.MappingProxyType(
         ),
     }
 )  # fmt: skip
+
+
+# What fine-tuning takes from its base, besides the settings of the model
+FROM_BASE = ("preset", "tokenizer", "packing", "objective")
+FINE_TUNING: Mapping[str, Any] = types.MappingProxyType(
+    dict(
+        validation_fraction=0.1, batch_size=8, steps=300, warmup_steps=20, learning_rate=1e-3, final_lr_fraction=0.1,
+        weight_decay=0.0, eval_every=50,
+    )
+)  # fmt: skip
+
+
+def fine_tuning(base: Config, name: str, typed: dict[str, str]) -> Config:
+    """Settings to fine-tune the run `name`, whose own settings are `base`, with others as typed.
+
+    Raises UsageError for a typed setting that the base determines.
+    """
+    model = [entry.name for entry in dataclasses.fields(ModelConfig)]
+    machine = {entry.name for entry in dataclasses.fields(ModelConfig) if entry.metadata["machine"]}
+    for key in typed:
+        if key in {*model, *FROM_BASE} - machine:
+            raise UsageError(f"{key} comes from the base {name} ({key}={getattr(base, key)}) and cannot be set.")
+    inherited = {key: getattr(base, key) for key in (*model, *FROM_BASE)}
+    return Config(**inherited, **FINE_TUNING, base=name).with_options(typed)
 
 
 def preset(name: str) -> Config:

@@ -1,4 +1,4 @@
-"""Commands that train: train, resume."""
+"""Commands that train: train, resume, finetune."""
 
 from pathlib import Path
 from typing import Any
@@ -9,7 +9,7 @@ from commandline import terminal
 from harness.cli.options import Processes, join, machine_options, prepare_jax
 from harness.config import Config
 from harness.errors import UsageError
-from harness.presets import preset
+from harness.presets import fine_tuning, preset
 from harness.settings import typed_settings
 
 
@@ -42,10 +42,7 @@ def train(
     """
     from harness.run.folder import Run
 
-    name = name or preset_name or "pocket"
-    if not name or Path(name).name != name or name.startswith("."):
-        raise UsageError(f"--run {name} is not valid; the name of a run must not contain slashes or start with a dot.")
-    run = Run(root / name)
+    run = Run(root / _checked(name or preset_name or "pocket"))
     # Without a preset, the options change the settings that an existing run already has.
     resumes = run.config_file.exists() and not preset_name
     config = run.config() if resumes else preset(preset_name or "pocket")
@@ -74,6 +71,47 @@ def resume(
     if steps is not None and steps != config.steps:
         config = config.extended(steps)
     _train(run, config, None, Processes(coordinator, processes, process), quiet=quiet)
+
+
+@click.command()
+@click.argument("base_name", metavar="BASE")
+@click.option("--run", "name", metavar="NAME", help="Name of the run. [default: BASE-tuned]")
+@click.option("--data", metavar="S", required=True, help="pocket, tinystories, or a text or Parquet file.")
+@click.option("--lora", "lora_rank", type=int, metavar="R", help="Train adapters of rank R instead of all parameters.")
+@click.option(
+    "--targets",
+    "lora_targets",
+    metavar="PARTS",
+    help="Parts with adapters, of attn, mlp, embed and head. [default: attn,mlp,embed]",
+)
+@click.option("--steps", type=int, metavar="N", help="Training steps in total.")
+@machine_options
+def finetune(
+    base_name: str, name: str | None, settings: tuple[str, ...], root: Path, quiet: bool, coordinator: str | None,
+    processes: int, process: int, **flags: Any,
+) -> None:  # fmt: skip
+    """Fine-tune the run BASE on other data, or resume this.
+
+    BASE is the name or folder of a run. Its model, tokenizer and packing are used. With --lora, checkpoints hold the adapters
+    alone, so BASE must stay where it is.
+    """
+    from harness.run.folder import Run
+
+    base = Run.find(root, base_name)
+    inside = base.folder.resolve().parent == root.resolve()
+    base_name = base.folder.resolve().name if inside else str(base.folder.resolve())
+    run = Run(root / _checked(name or f"{base.folder.resolve().name}-tuned"))
+    base_config = base.config()
+    config = fine_tuning(base_config, base_name, typed_settings(settings, flags))
+    pieces_folder = (run if run.config_file.exists() else base).pieces if base_config.pieces else None
+    _train(run, config, pieces_folder, Processes(coordinator, processes, process), quiet=quiet)
+
+
+def _checked(name: str) -> str:
+    """The name of a run. Raises UsageError if it is not valid."""
+    if not name or Path(name).name != name or name.startswith("."):
+        raise UsageError(f"--run {name} is not valid; the name of a run must not contain slashes or start with a dot.")
+    return name
 
 
 def _train(run: Any, config: Config, pieces_folder: Path | None, processes: Processes, *, quiet: bool) -> None:
