@@ -61,10 +61,14 @@ PRESETS: Mapping[str, tuple[str, dict[str, Any]]] = types.MappingProxyType(
 FROM_BASE = ("preset", "tokenizer", "packing", "objective")
 FINE_TUNING: Mapping[str, Any] = types.MappingProxyType(
     dict(
-        validation_fraction=0.1, batch_size=8, steps=300, warmup_steps=20, learning_rate=1e-3, final_lr_fraction=0.1,
+        validation_fraction=0.1, batch_size=8, steps=300, warmup_steps=20, learning_rate=2e-3, final_lr_fraction=0.1,
         weight_decay=0.0, eval_every=50,
     )
 )  # fmt: skip
+# What adapters need besides: about ten times the learning rate, and all words of a text, which the base may never have seen.
+ADAPTERS: Mapping[str, Any] = types.MappingProxyType(
+    {**FINE_TUNING, "learning_rate": 2e-2, "lora_targets": "attn,mlp,embed,head"}
+)
 
 
 def fine_tuning(base: Config, name: str, typed: dict[str, str]) -> Config:
@@ -78,7 +82,10 @@ def fine_tuning(base: Config, name: str, typed: dict[str, str]) -> Config:
         if key in {*model, *FROM_BASE} - machine:
             raise UsageError(f"{key} comes from the base {name} ({key}={getattr(base, key)}) and cannot be set.")
     inherited = {key: getattr(base, key) for key in (*model, *FROM_BASE)}
-    return Config(**inherited, **FINE_TUNING, base=name).with_options(typed)
+    adapters = typed.get("lora_rank", "0") != "0"
+    if "lora_targets" in typed and not adapters:
+        raise UsageError("--targets needs --lora R, the rank of the adapters.")
+    return Config(**inherited, **(ADAPTERS if adapters else FINE_TUNING), base=name).with_options(typed)
 
 
 def preset(name: str) -> Config:

@@ -82,7 +82,7 @@ def resume(
     "--targets",
     "lora_targets",
     metavar="PARTS",
-    help="Parts with adapters, of attn, mlp, embed and head. [default: attn,mlp,embed]",
+    help="Parts with adapters, of attn, mlp, embed and head. [default: all]",
 )
 @click.option("--steps", type=int, metavar="N", help="Training steps in total.")
 @machine_options
