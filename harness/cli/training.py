@@ -90,10 +90,10 @@ def finetune(
     base_name: str, name: str | None, settings: tuple[str, ...], root: Path, quiet: bool, coordinator: str | None,
     processes: int, process: int, **flags: Any,
 ) -> None:  # fmt: skip
-    """Fine-tune the run BASE on other data, or resume this.
+    """Fine-tune a trained model, or resume a run of this kind.
 
-    BASE is the name or folder of a run. Its model, tokenizer and packing are used. With --lora, checkpoints hold the adapters
-    alone, so BASE must stay where it is.
+    BASE is the name or folder of a run. It determines the model, the tokenizer and the packing. With --lora, checkpoints hold
+    only the adapters, so keep BASE.
     """
     from harness.run.folder import Run
 
