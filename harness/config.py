@@ -15,6 +15,9 @@ from harness.settings import COUNT, NOT_NEGATIVE, SEEDS, Range, Settings, settin
 Rules = Iterable[tuple[bool, str]]  # whether the settings are consistent, and the sentence that says why they are not
 
 
+LORA_TARGETS = ("attn", "mlp", "embed", "head")
+
+
 @dataclass(frozen=True)
 class DataConfig(Settings):
     """Which text, and how it becomes rows of tokens."""
@@ -72,6 +75,7 @@ class OptimizerConfig(Settings):
 
     base: str = setting("", "name or folder of a run whose best checkpoint training starts from")
     lora_rank: int = setting(0, "rank of LoRA adapters; 0: train all parameters", allowed=NOT_NEGATIVE)
+    lora_targets: str = setting("attn,mlp", "parts of the model with adapters, of attn, mlp, embed and head")
     steps: int = setting(1000, "training steps in total", allowed=COUNT)
     schedule_steps: int = setting(
         0, "steps of the schedule, after which its last learning rate stays; 0: all steps", allowed=NOT_NEGATIVE
@@ -97,6 +101,10 @@ class OptimizerConfig(Settings):
         yield (
             not self.lora_rank or bool(self.base),
             f"lora_rank={self.lora_rank} needs a trained model; name its run with base=RUN",
+        )
+        yield (
+            set(self.lora_targets.split(",")) <= set(LORA_TARGETS),
+            f"lora_targets={self.lora_targets} is not valid; write some of {','.join(LORA_TARGETS)}",
         )
         yield (
             self.warmup_steps < self.steps,
@@ -223,6 +231,12 @@ class Config(MachineConfig, ReportConfig, RewardConfig, OptimizerConfig, ModelCo
     def model(self) -> ModelConfig:
         """The part that the model depends on."""
         return ModelConfig(**{entry.name: getattr(self, entry.name) for entry in dataclasses.fields(ModelConfig)})
+
+    @property
+    def adapted(self) -> frozenset[str]:
+        """The parts of the model with adapters. A tied head is the embedding."""
+        parts = frozenset(self.lora_targets.split(","))
+        return parts | {"embed"} if self.tied_head and "head" in parts else parts
 
     def extended(self, steps: int) -> "Config":
         """A copy with more steps after the schedule's end, at its last learning rate. The steps before stay what they are.

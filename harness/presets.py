@@ -1,11 +1,12 @@
 """The presets: named settings to start from."""
 
+import dataclasses
 import types
 from collections.abc import Mapping
 from typing import Any
 
 from commandline.spelling import nearest
-from harness.config import Config
+from harness.config import Config, ModelConfig
 from harness.errors import UsageError
 
 PRESETS: Mapping[str, tuple[str, dict[str, Any]]] = types.MappingProxyType(
@@ -54,6 +55,58 @@ PRESETS: Mapping[str, tuple[str, dict[str, Any]]] = types.MappingProxyType(
         ),
     }
 )  # fmt: skip
+
+
+MODEL = tuple(entry.name for entry in dataclasses.fields(ModelConfig))
+# What fine-tuning takes from its base, besides the settings of the model
+FROM_BASE = ("preset", "tokenizer", "packing", "objective")
+FINE_TUNING: Mapping[str, Any] = types.MappingProxyType(
+    dict(
+        validation_fraction=0.1, batch_size=8, steps=300, warmup_steps=20, learning_rate=2e-3, final_lr_fraction=0.1,
+        weight_decay=0.0, eval_every=50,
+    )
+)  # fmt: skip
+# What adapters need besides: about ten times the learning rate, and all words of a text, which the base may never have seen.
+ADAPTERS: Mapping[str, Any] = types.MappingProxyType(
+    {**FINE_TUNING, "learning_rate": 2e-2, "lora_targets": "attn,mlp,embed,head"}
+)
+# A constant rate and no decay; all else is as in the base.
+REINFORCEMENT: Mapping[str, Any] = types.MappingProxyType(
+    dict(
+        lora_rank=0, schedule_steps=0, grad_accumulation_steps=1, learning_rate=5e-4, warmup_steps=0,
+        final_lr_fraction=1.0, weight_decay=0.0, clip_norm=1.0, dropout=0.0, eval_every=10, checkpoint_every=0,
+        chart_every=0, sample_every=0,
+    )
+)  # fmt: skip
+
+
+def fine_tuning(base: Config, name: str, typed: dict[str, str]) -> Config:
+    """Settings to fine-tune the run `name`, whose own settings are `base`, with others as typed.
+
+    Raises UsageError for a typed setting that the base determines.
+    """
+    _check_typed(base, name, typed)
+    inherited = {key: getattr(base, key) for key in (*MODEL, *FROM_BASE)}
+    adapters = typed.get("lora_rank", "0") != "0"
+    if "lora_targets" in typed and not adapters:
+        raise UsageError("--targets needs --lora R, the rank of the adapters.")
+    return Config(**inherited, **(ADAPTERS if adapters else FINE_TUNING), base=name).with_options(typed)
+
+
+def reinforcement(base: Config, name: str, typed: dict[str, str]) -> Config:
+    """Settings to reinforce the run `name`, whose own settings are `base`, with others as typed.
+
+    Raises UsageError for a typed setting that the base determines.
+    """
+    _check_typed(base, name, typed)
+    return dataclasses.replace(base, **REINFORCEMENT, base=name).with_settings(typed)
+
+
+def _check_typed(base: Config, name: str, typed: dict[str, str]) -> None:
+    machine = {entry.name for entry in dataclasses.fields(ModelConfig) if entry.metadata["machine"]}
+    for key in typed:
+        if key in {*MODEL, *FROM_BASE} - machine:
+            raise UsageError(f"{key} comes from the base {name} ({key}={getattr(base, key)}) and cannot be set.")
 
 
 def preset(name: str) -> Config:

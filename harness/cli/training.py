@@ -1,6 +1,5 @@
-"""Commands that train: train, resume."""
+"""Commands that train: train, resume, finetune, rl."""
 
-import dataclasses
 import json
 from pathlib import Path
 from typing import Any
@@ -11,7 +10,7 @@ from commandline import terminal
 from harness.cli.options import Processes, join, machine_options, prepare_jax
 from harness.config import Config
 from harness.errors import UsageError
-from harness.presets import preset
+from harness.presets import fine_tuning, preset, reinforcement
 from harness.settings import typed_settings
 
 
@@ -44,10 +43,7 @@ def train(
     """
     from harness.run.folder import Run
 
-    name = name or preset_name or "pocket"
-    if not name or Path(name).name != name or name.startswith("."):
-        raise UsageError(f"--run {name} is not valid; the name of a run must not contain slashes or start with a dot.")
-    run = Run(root / name)
+    run = Run(root / _checked(name or preset_name or "pocket"))
     # Without a preset, the options change the settings that an existing run already has.
     resumes = run.config_file.exists() and not preset_name
     config = run.config() if resumes else preset(preset_name or "pocket")
@@ -81,7 +77,53 @@ def resume(
 
 
 @click.command()
-@click.argument("base", metavar="RUN")
+@click.argument("base_name", metavar="BASE")
+@click.option("--run", "name", metavar="NAME", help="Name of the run. [default: BASE-tuned]")
+@click.option("--data", metavar="S", required=True, help="pocket, tinystories, or a text or Parquet file.")
+@click.option("--lora", "lora_rank", type=int, metavar="R", help="Train adapters of rank R instead of all parameters.")
+@click.option(
+    "--targets",
+    "lora_targets",
+    metavar="PARTS",
+    help="Parts with adapters, of attn, mlp, embed and head. [default: all]",
+)
+@click.option("--steps", type=int, metavar="N", help="Training steps in total.")
+@machine_options
+def finetune(
+    base_name: str, name: str | None, settings: tuple[str, ...], root: Path, quiet: bool, coordinator: str | None,
+    processes: int, process: int, **flags: Any,
+) -> None:  # fmt: skip
+    """Fine-tune a trained model, or resume a run of this kind.
+
+    BASE is the name or folder of a run. It determines the model, the tokenizer and the packing. With --lora, checkpoints hold
+    only the adapters, so keep BASE.
+    """
+    from harness.run.folder import Run
+
+    base = Run.find(root, base_name)
+    run = Run(root / _checked(name or f"{base.folder.resolve().name}-tuned"))
+    base_config = base.config()
+    config = fine_tuning(base_config, _base_name(base, root), typed_settings(settings, flags))
+    pieces_folder = (run if run.config_file.exists() else base).pieces if base_config.pieces else None
+    if session := _train(run, config, pieces_folder, Processes(coordinator, processes, process), quiet=quiet):
+        _report(session)
+
+
+def _base_name(base: Any, root: Path) -> str:
+    """How the settings of a run name its base: a run beside it by name, another one by its folder."""
+    folder = base.folder.resolve()
+    return folder.name if folder.parent == root.resolve() else str(folder)
+
+
+def _checked(name: str) -> str:
+    """The name of a run. Raises UsageError if it is not valid."""
+    if not name or Path(name).name != name or name.startswith("."):
+        raise UsageError(f"--run {name} is not valid; the name of a run must not contain slashes or start with a dot.")
+    return name
+
+
+@click.command()
+@click.argument("base_name", metavar="RUN")
 @click.option("--reward", required=True, metavar="R", help="word:WORD, sentences:N, ends, or FILE.py:FUNCTION.")
 @click.option("--run", "name", metavar="NAME", help="Name of the new run. [default: RUN-rl]")
 @click.option("--prompts", type=int, default=4, show_default=True, help="Prompts per update.")
@@ -91,7 +133,7 @@ def resume(
 @click.option("--json", "as_json", is_flag=True, help="End with one JSON object on stdout.")
 @machine_options
 def rl(
-    base: str, reward: str, name: str | None, prompts: int, group: int, kl: float, steps: int, as_json: bool,
+    base_name: str, reward: str, name: str | None, prompts: int, group: int, kl: float, steps: int, as_json: bool,
     settings: tuple[str, ...], root: Path, quiet: bool, coordinator: str | None, processes: int, process: int,
     **flags: Any,
 ) -> None:  # fmt: skip
@@ -107,14 +149,13 @@ def rl(
     """
     from harness.run.folder import Run
 
-    base_run = Run.find(root, base)
-    name = name or f"{base_run.folder.name}-rl"
+    base = Run.find(root, base_name)
+    run = Run(root / _checked(name or f"{base.folder.resolve().name}-rl"))
     options = {"reward": reward, "prompts": prompts, "group_size": group, "kl_weight": kl, "steps": steps,
-               "batch_size": prompts * group, "base": base}  # fmt: skip
+               "batch_size": prompts * group}  # fmt: skip
     own = {key: str(value) for key, value in options.items()} | typed_settings(settings, flags)
-    config = dataclasses.replace(base_run.config(), preset="", **REINFORCEMENT).with_settings(own)
-    run = Run(root / name)
-    pieces_folder = base_run.pieces if config.pieces and not run.pieces.exists() else None
+    config = reinforcement(base.config(), _base_name(base, root), own)
+    pieces_folder = (run if run.config_file.exists() else base).pieces if config.pieces else None
     session = _train(run, config, pieces_folder, Processes(coordinator, processes, process), quiet=quiet)
     if session is None:
         return
@@ -124,16 +165,8 @@ def rl(
         from harness.run.session import initial_state
 
         after = [entry["validation_loss"] for entry in session.run.metrics()][-1]
-        before = session.validate(initial_state(session))
+        before = session.validate(initial_state(session)[0])
         click.echo(json.dumps({**reward_summary(session), "validation_before": before, "validation_after": after}))
-
-
-# A constant rate, no decay, and an evaluation every ten updates; all else is as in the base.
-REINFORCEMENT: dict[str, Any] = dict(
-    lora_rank=0, steps=40, schedule_steps=0, grad_accumulation_steps=1, learning_rate=5e-4, warmup_steps=0,
-    final_lr_fraction=1.0, weight_decay=0.0, clip_norm=1.0, dropout=0.0, eval_every=10, checkpoint_every=0, chart_every=0,
-    sample_every=0,
-)  # fmt: skip
 
 
 def _train(run: Any, config: Config, pieces_folder: Path | None, processes: Processes, *, quiet: bool) -> Any:
@@ -171,7 +204,7 @@ def _report(session: Any, *, err: bool = False) -> None:
         samples = {f"A sample from the best checkpoint (step {step})": state}
         if session.config.reward:
             base = session.config.base
-            samples = {f"A sample from {base}, before": initial_state(session), f"After {step} updates": state}
+            samples = {f"A sample from {base}, before": initial_state(session)[0], f"After {step} updates": state}
         for title, sampled in samples.items():
             click.echo(f"\n{title}:\n\n{sample_text(session, session.functions.model(sampled))}", err=err)
     click.echo(err=err)

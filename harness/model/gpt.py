@@ -187,7 +187,7 @@ class GPT(nnx.Module):
 
     def _run(self, ids_BT: Array, key: Key, position, cache: Cache | None) -> tuple[Array, Cache | None]:
         config, T = self.config, ids_BT.shape[1]
-        x_BTD = self.embed[...][ids_BT] if self.embed_override is None else self.embed_override(ids_BT)
+        x_BTD = self.embed[ids_BT] if self.embed_override is None else self.embed_override(ids_BT)
         if self.pos_embed is not None:
             x_BTD = x_BTD + jax.lax.dynamic_slice_in_dim(self.pos_embed[...], position, T)[None]
         x_BTD = x_BTD.astype(config.dtype)

@@ -1,7 +1,7 @@
-"""LoRA: low-rank adapters for the linear layers of a trained model (Hu et al. 2021)."""
+"""LoRA: low-rank adapters for the linear layers and the token tables of a trained model (Hu et al. 2021)."""
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import jax
@@ -21,6 +21,12 @@ class LoRALinear(nnx.Module):
 
     def __call__(self, x: jax.Array) -> jax.Array:
         return self.base(x) + self.change(x)
+
+    def merged(self) -> nnx.Linear:
+        """The base layer with the change added to its kernel."""
+        kernel = self.base.kernel
+        kernel[...] = kernel[...] + self.change.lora_a[...] @ self.change.lora_b[...]
+        return self.base
 
 
 class LoRALinearGeneral(nnx.Module):
@@ -44,41 +50,77 @@ class LoRALinearGeneral(nnx.Module):
         return self.base
 
 
-def add_adapters(model: nnx.Module, rank: int, rngs: nnx.Rngs, make: AdapterFactory = LoRALinear) -> nnx.Module:
-    """Replaces each `nnx.Linear` of the model by an adapter, and each `nnx.LinearGeneral` by one over the same axes, including
-    the stacked layers of the blocks.
+class LoRATable(nnx.Module):
+    """A table `(V, D)` of token vectors plus a low-rank change, initially zero. Indexed like the `nnx.Param` that it replaces.
+
+    The factor with a row for each token is the zero one: from the first step on, a token's vector moves on its own.
     """
 
-    def adapter(layer: Any, rngs: nnx.Rngs) -> nnx.Module:
-        return (
-            make(layer, rank, float(rank), rngs) if type(layer) is nnx.Linear else LoRALinearGeneral(layer, rank, rngs)
-        )
+    def __init__(self, base: nnx.Param, rank: int, rngs: nnx.Rngs):
+        V, D = base.shape
+        zeros, normal = nnx.initializers.zeros_init(), nnx.initializers.normal(D**-0.5)
+        self.base = base
+        self.change = nnx.LoRA(V, rank, D, a_initializer=zeros, b_initializer=normal, rngs=rngs)
 
-    for module, name, value in _attributes(model):
-        if type(value) not in (nnx.Linear, nnx.LinearGeneral):
+    def __getitem__(self, index: Any) -> jax.Array:
+        return self.base[index] + self.change.lora_a[index] @ self.change.lora_b[...]
+
+    def merged(self) -> nnx.Param:
+        """The table with the change added."""
+        self.base[...] = self[...]
+        return self.base
+
+
+def add_adapters(
+    model: nnx.Module, rank: int, targets: frozenset[str], rngs: nnx.Rngs, make: AdapterFactory = LoRALinear
+) -> nnx.Module:
+    """Replaces each layer and table in the `targets` by an adapter, including the stacked layers of the blocks."""
+
+    def adapter(value: Any, rngs: nnx.Rngs) -> nnx.Module:
+        if type(value) is nnx.Linear:
+            return make(value, rank, float(rank), rngs)
+        return (LoRATable if isinstance(value, nnx.Param) else LoRALinearGeneral)(value, rank, rngs)
+
+    for names, module, value in list(_attributes(model)):
+        if _target(names, value) not in targets:
             continue
-        axes = 2 if type(value) is nnx.Linear else len(value.in_features) + len(value.out_features)
-        if value.kernel.ndim == axes:
-            setattr(module, name, adapter(value, rngs))
+        if isinstance(value, nnx.Param) or value.kernel.ndim == _axes(value):
+            setattr(module, names[-1], adapter(value, rngs))
         else:
             split = nnx.split_rngs(splits=value.kernel.shape[0])
-            setattr(module, name, split(nnx.vmap(adapter, in_axes=(0, 0)))(value, rngs))
+            setattr(module, names[-1], split(nnx.vmap(adapter, in_axes=(0, 0)))(value, rngs))
     return model
 
 
-def merge_adapters(model: nnx.Module, merge: Callable[[Any], nnx.Linear]) -> nnx.Module:
-    """Replaces each adapter of the model by one linear layer: of an `nnx.Linear` by `merge`, others by their own."""
-    for module, name, value in _attributes(model):
-        if isinstance(value, LoRALinearGeneral):
-            setattr(module, name, value.merged())
-        elif isinstance(value, nnx.Module) and isinstance(getattr(value, "base", None), nnx.Linear):
-            setattr(module, name, merge(value))
+def merge_adapters(model: nnx.Module, merge: Callable[[Any], nnx.Linear] = LoRALinear.merged) -> nnx.Module:
+    """Replaces each adapter of the model by what it adapts, with the change added: of an `nnx.Linear` by `merge`."""
+    for names, module, value in list(_attributes(model)):
+        if isinstance(value, LoRALinearGeneral | LoRATable):
+            setattr(module, names[-1], value.merged())
+        elif isinstance(value, nnx.Module) and isinstance(base := getattr(value, "base", None), nnx.Linear):
+            setattr(module, names[-1], (merge if base.kernel.ndim == _axes(base) else nnx.vmap(merge))(value))
     return model
 
 
-def _attributes(model: nnx.Module) -> list[tuple[nnx.Module, str, Any]]:
-    """All `(module, attribute name, value)` of the model, as a list because the caller replaces attributes."""
-    return [(module, *item) for _, module in nnx.iter_modules(model) for item in vars(module).items()]
+def _target(names: tuple[str, ...], value: Any) -> str | None:
+    """The part of the model that a layer or a table at a path belongs to; None for all else."""
+    if type(value) in (nnx.Linear, nnx.LinearGeneral):
+        return "attn" if "attn" in names else "head" if names[-1] == "head" else "mlp"
+    if isinstance(value, nnx.Param):
+        return {("embed",): "embed", ("embed", "embedding"): "embed", ("head",): "head"}.get(names[-2:])
+    return None
+
+
+def _axes(layer: Any) -> int:
+    """The number of axes of a linear layer's kernel, without the one over stacked layers."""
+    return 2 if isinstance(layer, nnx.Linear) else len(layer.in_features) + len(layer.out_features)
+
+
+def _attributes(model: nnx.Module) -> Iterator[tuple[tuple[str, ...], nnx.Module, Any]]:
+    """`(path of names, module, value)` of each attribute of the model and its modules."""
+    for path, module in nnx.iter_modules(model):
+        for name, value in vars(module).items():
+            yield (*map(str, path), name), module, value
 
 
 def base_path(names: tuple[str, ...]) -> tuple[str, ...]:

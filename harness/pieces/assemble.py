@@ -67,7 +67,7 @@ def model_builder(config: Config, pieces: Pieces) -> Callable[[nnx.Rngs], nnx.Mo
     if not config.lora_rank:
         return build
     make_adapter = pieces.adapted("LoRALinear", config) or lora.LoRALinear
-    return lambda rngs: lora.add_adapters(build(rngs), config.lora_rank, rngs, make_adapter)
+    return lambda rngs: lora.add_adapters(build(rngs), config.lora_rank, config.adapted, rngs, make_adapter)
 
 
 def _gpt_builder(config: Config, pieces: Pieces) -> Callable[[nnx.Rngs], nnx.Module]:

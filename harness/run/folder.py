@@ -7,7 +7,7 @@ import os
 import time
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, TextIO
+from typing import Any, NamedTuple, TextIO
 
 from commandline import files
 from harness.config import Config
@@ -18,6 +18,13 @@ MEASURED = ("time", "tokens_per_s", "mfu", "memory")
 FLUSH_SECONDS = 0.5  # the studio draws the lines while they come
 
 
+class BaseRecord(NamedTuple):
+    """The checkpoint that a run was fine-tuned from: its step, and a digest of its parameters."""
+
+    step: int
+    digest: str
+
+
 class Run:
     """The folder `runs/NAME/`."""
 
@@ -25,6 +32,7 @@ class Run:
         self.folder = folder
         self.config_file = folder / "config.json"
         self.data_file = folder / "data.json"
+        self.base_file = folder / "base.json"
         self.metrics_file = folder / "metrics.jsonl"
         self.baselines_file = folder / "baselines.json"
         self.checkpoints = folder / "checkpoints"
@@ -60,6 +68,21 @@ class Run:
     def record_data(self, name: str, key: str) -> None:
         """Records which data the run is trained on."""
         files.replace(self.data_file, json.dumps({"name": name, "key": key}) + "\n", durable=True)
+
+    def base(self) -> BaseRecord | None:
+        """The checkpoint that an existing run was fine-tuned from, if it is recorded. Raises UsageError for another file."""
+        if not (self.config_file.exists() and self.base_file.exists()):
+            return None
+        try:
+            return BaseRecord(**json.loads(self.base_file.read_text("utf-8")))
+        except (OSError, ValueError, TypeError) as error:
+            raise UsageError(
+                f"{self.base_file} is not the record of a run's base ({type(error).__name__}). Put the former file back."
+            ) from error
+
+    def record_base(self, base: BaseRecord) -> None:
+        """Records which checkpoint the run is fine-tuned from."""
+        files.replace(self.base_file, json.dumps(base._asdict()) + "\n", durable=True)
 
     def create_or_check(self, config: Config) -> bool:
         """Creates the folder, or checks that an existing one has the same settings, or fewer steps. Returns whether it existed.

@@ -24,7 +24,7 @@ from harness.run import charts
 from harness.run.folder import MetricsWriter
 from harness.run.hardware import flops_per_token, memory_bytes, peak_flops
 from harness.run.hooks import Aside, Hook, Hooks
-from harness.run.session import Log, Session, initial_state, sample_text
+from harness.run.session import Log, Session, completed, initial_state, sample_text
 from harness.training.checkpoint import Checkpointer, Restored, is_good, last_good_step
 from harness.training.train_step import StepMetrics
 
@@ -45,8 +45,10 @@ def train(session: Session, *, log: Log, quiet: bool = False, on_step: OnStep | 
     data = session.prepared  # before the folder is made: a run that cannot start leaves none
     with run.locked() if first_process else contextlib.nullcontext(), jax.set_mesh(session.mesh):
         # Before the config is written, for the same reason.
-        start = None if run.config_file.exists() else initial_state(session)
+        start, base = (None, None) if run.config_file.exists() else initial_state(session)
         if first_process:
+            if base is not None:  # before the config: a run whose config is there has its record
+                run.record_base(base)
             resumed = run.create_or_check(config)
             run.record_data(data.name, data.key)
             if session.pieces is not None:
@@ -56,8 +58,10 @@ def train(session: Session, *, log: Log, quiet: bool = False, on_step: OnStep | 
         checkpointer = session.checkpointer()
         try:
             restored = checkpointer.restore_latest(session.functions.abstract_state, log) if resumed else None
-            if restored is None and start is None:
-                start = initial_state(session)
+            if restored is not None:
+                restored = restored._replace(state=completed(session, restored.state))
+            elif start is None:
+                start, _ = initial_state(session)
             loop = _Loop(session, checkpointer, restored, start, log, quiet, on_step)
             with contextlib.closing(loop):
                 return loop.run()

@@ -20,7 +20,7 @@ from harness.data.sources import open_source
 from harness.data.token_files import Prepared, prepare
 from harness.data.tokenizer import get_tokenizer
 from harness.errors import HarnessError, UsageError
-from harness.model.lora import base_path
+from harness.model import lora
 from harness.model.sampling import (
     PROMPTS,
     CachedDecoder,
@@ -35,14 +35,21 @@ from harness.pieces import assemble
 from harness.pieces.checkpoints import PieceCheckpointer
 from harness.pieces.load import Pieces, attribute_errors_to, check_config
 from harness.run.feed import DataFeed, Feed
-from harness.run.folder import Run
+from harness.run.folder import BaseRecord, Run
 from harness.run.rewards import get_reward
 from harness.run.rollouts import RolloutFeed
-from harness.training.checkpoint import Checkpointer, OrbaxCheckpointer, best_step, last_good_step
+from harness.training.checkpoint import (
+    Checkpointer,
+    OrbaxCheckpointer,
+    best_step,
+    digest,
+    is_abstract,
+    last_good_step,
+)
 from harness.training.grpo import reinforced
 from harness.training.recipe import default_recipe
-from harness.training.sharding import make_mesh, path_names, put_batch
-from harness.training.train_step import StepFunctions, make_step_functions
+from harness.training.sharding import by_dotted_name, make_mesh, path_names, put_batch
+from harness.training.train_step import MODEL, StepFunctions, make_step_functions
 
 Log = Callable[[str], None]
 
@@ -116,7 +123,7 @@ class Session:
     def feed(self) -> Feed:
         """The batches of this process: rollouts, or the data by the pieces `make_loader` and `shard_batch` if there are any."""
         if self.config.reward:
-            return RolloutFeed(self, self.functions.model(initial_state(self)), get_reward(self.config.reward))
+            return RolloutFeed(self, self.functions.model(initial_state(self)[0]), get_reward(self.config.reward))
         process, processes = jax.process_index(), jax.process_count()
         if self.pieces is None or "make_loader" not in self.piece_by_name:
             rows = train_batches(self.config, self.rows, process, processes)
@@ -130,7 +137,10 @@ class Session:
             return PieceCheckpointer(
                 self.run.checkpoints, self.functions, self.pieces, self.config.seed, keep=self.config.keep
             )
-        return OrbaxCheckpointer(self.run.checkpoints, keep=self.config.keep, read_only=read_only)
+        # Checkpoints of adapters used to hold the base as well; runs of that time have no record of it.
+        holds_all = self.run.config_file.exists() and self.run.base() is None
+        left_out = frozenset() if holds_all else self.functions.frozen
+        return OrbaxCheckpointer(self.run.checkpoints, keep=self.config.keep, read_only=read_only, left_out=left_out)
 
     def tokens(self, model: Any, ids: list[int], sampling: Sampling, number: int = 0) -> Iterator[int]:
         """The tokens after `ids`, up to end-of-text (not included).
@@ -187,40 +197,84 @@ def open_session(run: Run, config: Config, pieces: Pieces | None, *, log: Log, q
     return Session(run, config, mesh, functions, pieces, log, quiet)
 
 
-def initial_state(session: Session) -> Any:
-    """The state at step 0: random, or for fine-tuning with the parameters of the base run's best checkpoint.
+def initial_state(session: Session) -> tuple[Any, BaseRecord | None]:
+    """The state at step 0: random, or for fine-tuning with the parameters of the base, and which base that was.
 
     Raises UsageError if there is no such run, or if its model has other sizes.
     """
-    config, state = session.config, session.functions.init()
-    if not config.base:
-        return state
-    run = Run.find(session.run.folder.parent, config.base)
-    base = dataclasses.replace(run.config(), mesh="1x1", fsdp=False)
-    if bool(base.pieces) != bool(session.pieces):
-        raise UsageError(
-            f"base={config.base} was trained {'with' if base.pieces else 'without'} pieces; "
-            f"{'pass its workspace with --pieces' if base.pieces else 'omit --pieces'}."
-        )
-    _, base_state = load_state(open_session(run, base, session.pieces, log=ignore, quiet=True))
-    base_leaves = {path_names(path)[1:]: leaf for path, leaf in jax.tree_util.tree_leaves_with_path(base_state)}
-    adapters = nnx.state(session.functions.model(state), nnx.LoRAParam)
-    adapter_names = {path_names(path) for path, _ in jax.tree_util.tree_leaves_with_path(adapters)}
+    state = session.functions.init()
+    if not session.config.base:
+        return state, None
+    adapters = by_dotted_name(nnx.state(session.functions.model(state), nnx.LoRAParam))
+    return _from_base(session, state, lambda name, leaf: name not in adapters)
 
-    def from_base(path: Any, leaf: jax.Array) -> jax.Array:
+
+def completed(session: Session, state: Any) -> Any:
+    """A restored state, with the parameters of the base where a checkpoint of adapters holds none.
+
+    Raises UsageError, naming the base, if it is missing or has changed.
+    """
+    if not any(is_abstract(leaf) for name, leaf in by_dotted_name(state).items() if name.startswith(MODEL)):
+        return state
+    return _from_base(session, state, lambda name, leaf: is_abstract(leaf))[0]
+
+
+def _from_base(session: Session, state: Any, wanted: Callable[[str, Any], bool]) -> tuple[Any, BaseRecord]:
+    """The state with the base's parameters in place of the model's wanted leaves, given by name, and which base that was."""
+    base, record = _load_base(session)
+
+    def from_base(path: Any, leaf: Any) -> Any:
         index, *names = path_names(path)
-        if index != "0" or tuple(names) in adapter_names:
+        if index != "0" or not wanted(".".join(names), leaf):
             return leaf
-        base_leaf = base_leaves.get(base_path(tuple(names)))
+        base_leaf = base.get(".".join(lora.base_path(tuple(names))))
         if base_leaf is None or base_leaf.shape != leaf.shape:
             base_has = "no such array" if base_leaf is None else f"shape {base_leaf.shape}"
             raise UsageError(
-                f"base={config.base} does not fit: {'.'.join(names)} has shape {leaf.shape} in this model and "
+                f"base={session.config.base} does not fit: {'.'.join(names)} has shape {leaf.shape} in this model and "
                 f"{base_has} in the base."
             )
         return jax.device_put(base_leaf, leaf.sharding)
 
-    return jax.tree_util.tree_map_with_path(from_base, state)
+    return jax.tree_util.tree_map_with_path(from_base, state), record
+
+
+def _load_base(session: Session) -> tuple[dict[str, jax.Array], BaseRecord]:
+    """The parameters of the base by dotted name, its own adapters merged: of its best checkpoint, or of that which is recorded.
+
+    Raises UsageError if there is no such run, or if it is not the recorded one.
+    """
+    config, recorded = session.config, session.run.base()
+    try:
+        run = Run.find(session.run.folder.parent, config.base)
+        base = dataclasses.replace(
+            run.config(),
+            mesh=config.mesh,  # that of this run, so that no device ever holds the whole base
+            fsdp=config.fsdp,
+            batch_size=config.batch_size,
+            grad_accumulation_steps=config.grad_accumulation_steps,
+        )
+        if bool(base.pieces) != bool(session.pieces):
+            raise UsageError(
+                f"base={config.base} was trained {'with' if base.pieces else 'without'} pieces; "
+                f"{'pass its workspace with --pieces' if base.pieces else 'omit --pieces'}."
+            )
+        base_session = open_session(run, base, session.pieces, log=ignore, quiet=True)
+        step, state = load_state(base_session, recorded and recorded.step)
+    except UsageError as error:
+        if recorded is None:
+            raise
+        raise UsageError(f"Run {session.run.folder} needs its base {config.base}. {error}") from error
+    record = BaseRecord(step, digest({name: leaf for name, leaf in by_dotted_name(state).items() if name[:2] == MODEL}))
+    if recorded not in (None, record):
+        raise UsageError(
+            f"The base {config.base} of run {session.run.folder} has changed. Put the former {run.folder} back, or start another "
+            "run with --run NAME."
+        )
+    model = base_session.functions.model(state)
+    if base.lora_rank:
+        model = lora.merge_adapters(model, *filter(None, [base_session.piece_by_name.get("merge")]))
+    return by_dotted_name(nnx.state(model)), record
 
 
 def load_state(session: Session, step: int | None = None) -> tuple[int, Any]:
@@ -239,12 +293,12 @@ def load_state(session: Session, step: int | None = None) -> tuple[int, Any]:
             hint = f"Existing steps: {', '.join(map(str, steps))}." if steps else "Train it first."
             raise UsageError(f"Run {session.run.folder} has no {missing}. {hint}")
         with jax.set_mesh(session.mesh):  # a run that starts from this one may have set another
-            restored = checkpointer.restore(chosen, session.functions.abstract_state, only="0.")
+            restored = checkpointer.restore(chosen, session.functions.abstract_state, only=MODEL)
     except ValueError as error:
         raise HarnessError(f"The checkpoint of step {chosen} of {session.run.folder} is corrupt: {error}.") from error
     finally:
         checkpointer.close()
-    return restored.step, restored.state
+    return restored.step, completed(session, restored.state)
 
 
 def sample_text(session: Session, model: Any) -> str:

@@ -8,6 +8,7 @@ dropout layers, are stored as their key data.
 """
 
 import contextlib
+import hashlib
 import logging
 import math
 import os
@@ -23,7 +24,7 @@ import orbax.checkpoint as ocp
 from orbax.checkpoint import checkpoint_managers as managers
 
 from harness.errors import HarnessError
-from harness.training.sharding import path_names
+from harness.training.sharding import by_dotted_name
 
 JSON_CHECKSUMS = "checksums"  # of older checkpoints
 
@@ -96,9 +97,9 @@ def set_aside(folder: Path, step: int) -> Path:
     return target
 
 
-def by_dotted_name(tree: Any) -> dict[str, Any]:
-    """The leaves of a state by dotted name."""
-    return {".".join(path_names(path)): leaf for path, leaf in jax.tree_util.tree_leaves_with_path(tree)}
+def is_abstract(leaf: Any) -> bool:
+    """Whether a leaf of a restored state was not restored."""
+    return isinstance(leaf, jax.ShapeDtypeStruct)
 
 
 def is_key(array: Any) -> bool:
@@ -141,11 +142,18 @@ def checksums(arrays: dict[str, jax.Array]) -> dict[str, jax.Array]:
     return jax.tree.map(checksum, arrays)
 
 
+def digest(arrays: dict[str, jax.Array]) -> str:
+    """A digest of named arrays, the same on any mesh."""
+    sums = jax.device_get(checksums({name: key_data(array) for name, array in arrays.items()}))
+    return hashlib.sha256(repr(sorted((name, int(value)) for name, value in sums.items())).encode()).hexdigest()[:16]
+
+
 class OrbaxCheckpointer:
     """Saves and restores the checkpoints of one run with Orbax."""
 
-    def __init__(self, folder: Path, *, keep: int = 2, read_only: bool = False):
-        self.folder = folder.absolute()
+    def __init__(self, folder: Path, *, keep: int = 2, read_only: bool = False, left_out: frozenset[str] = frozenset()):
+        """`left_out` are the dotted names of arrays that are not saved, and stay abstract when a state is restored."""
+        self.folder, self.left_out = folder.absolute(), left_out
         logging.getLogger("absl").setLevel(logging.CRITICAL)  # its errors are raised again as HarnessError
         options = ocp.CheckpointManagerOptions(
             preservation_policy=_Kept(keep),
@@ -168,7 +176,7 @@ class OrbaxCheckpointer:
 
         Raises HarnessError if this save cannot start or the previous one failed.
         """
-        arrays = {name: key_data(leaf) for name, leaf in by_dotted_name(state).items()}
+        arrays = {name: key_data(leaf) for name, leaf in by_dotted_name(state).items() if name not in self.left_out}
         sums = checksums(arrays)  # read in the background, like the arrays
         with self._save_errors():
             self._saving = step
@@ -196,7 +204,8 @@ class OrbaxCheckpointer:
         Raises ValueError, with a readable reason, if it cannot be read or a checksum does not match.
         """
         leaves = by_dotted_name(abstract)
-        wanted = {name: key_data(leaf) for name, leaf in leaves.items() if name.startswith(only)}
+        names = [name for name in leaves if name.startswith(only) and name not in self.left_out]
+        wanted = {name: key_data(leaves[name]) for name in names}
         try:
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore")

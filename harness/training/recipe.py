@@ -61,7 +61,7 @@ def default_recipe(config: Config, mesh: Mesh | None = None) -> Recipe:
 def default_model(config: Config, rngs: nnx.Rngs) -> nnx.Module:
     """The harness's own model, with adapters if `lora_rank` is set."""
     model = GPT(config.model, rngs)
-    return add_adapters(model, config.lora_rank, rngs) if config.lora_rank else model
+    return add_adapters(model, config.lora_rank, config.adapted, rngs) if config.lora_rank else model
 
 
 def default_loss_sum(config: Config, mesh: Mesh | None, model: Any, ids_BT, key) -> tuple[Array, Array]:

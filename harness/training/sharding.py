@@ -69,6 +69,11 @@ def path_names(path: tuple[Any, ...]) -> tuple[str, ...]:
     return tuple(name for name in names if name not in ("value", "raw_value"))
 
 
+def by_dotted_name(tree: Any) -> dict[str, Any]:
+    """The leaves of a state by dotted name."""
+    return {".".join(path_names(path)): leaf for path, leaf in jax.tree_util.tree_leaves_with_path(tree)}
+
+
 def default_rule(names: tuple[str, ...], shape: tuple[int, ...], mesh: Mesh, fsdp: bool) -> P:
     """The partition of one array. An axis that the mesh does not divide is replicated."""
     axes: list[str | None] = [None] * len(shape)

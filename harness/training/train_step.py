@@ -14,10 +14,11 @@ from jaxtyping import Array, Float, Int, PRNGKeyArray
 from harness.config import Config
 from harness.training.optimizer import skipped_updates
 from harness.training.recipe import Recipe, default_recipe
-from harness.training.sharding import shardings
+from harness.training.sharding import by_dotted_name, shardings
 
 # The NNX state of `(model, optimizer)`
 State = Any
+MODEL = "0."  # the beginning of the dotted names of the model
 
 
 class StepMetrics(NamedTuple):
@@ -35,6 +36,7 @@ class StepFunctions:
 
     graph: Any
     abstract_state: State  # shapes, dtypes and shardings
+    frozen: frozenset[str]  # dotted names of the parameters that training leaves as they are
     init: Callable[..., State]  # takes a seed, by default that of the config
     train_step: Callable[[State, Any], tuple[State, StepMetrics]]  # takes a batch of the recipe's loss
     eval_step: Callable[[State, Any], tuple[Float[Array, ""], Int[Array, ""]]]
@@ -48,6 +50,7 @@ def make_step_functions(config: Config, mesh: Mesh, recipe: Recipe | None = None
     """The step functions of a run on `mesh`, by the harness's own recipe or by another one."""
     recipe = recipe or default_recipe(config, mesh)
     graph, shapes = nnx.split(nnx.eval_shape(functools.partial(_new_model, recipe), jax.random.key(config.seed)))
+    frozen = nnx.state(nnx.merge(graph, shapes)[0], nnx.All(nnx.Param, nnx.Not(recipe.trained)))
     state_shardings = shardings(shapes, mesh, config.fsdp, recipe.sharding_rule)
     abstract_state = jax.tree.map(
         lambda leaf, place: jax.ShapeDtypeStruct(leaf.shape, leaf.dtype, sharding=place), shapes, state_shardings
@@ -64,6 +67,7 @@ def make_step_functions(config: Config, mesh: Mesh, recipe: Recipe | None = None
     return StepFunctions(
         graph,
         abstract_state,
+        frozenset(f"{MODEL}{name}" for name in by_dotted_name(frozen)),
         lambda seed=config.seed: init_sharded(jax.random.key(seed)),
         step,
         jax.jit(functools.partial(_eval_step, recipe, graph)),

@@ -25,6 +25,7 @@ from tests.conftest import ROOT
 from tests.harness.conftest import TINY
 
 GREEDY = Sampling(temperature=0.0, max_tokens=12)
+LORA: Any = {"base": "base", "lora_rank": 2, "lora_targets": "attn,mlp,embed"}
 
 
 def only(pieces: Pieces, *names: str) -> Pieces:
@@ -155,7 +156,7 @@ def test_fine_tuning_starts_from_the_base_and_trains_only_adapters(
     used = pieces if with_pieces else None
     base = trained(tmp_path / "base", course, used)
     _, before = load_state(base)
-    tuned = trained(tmp_path / "tuned", replace(course, base="base", lora_rank=2, learning_rate=1e-2), used)
+    tuned = trained(tmp_path / "tuned", replace(course, **LORA, learning_rate=1e-2), used)
     assert losses(tuned)[0] < losses(base)[0] - 0.5
     step, state = load_state(tuned, 6)
     model = tuned.functions.model(state)
