@@ -21,6 +21,7 @@ def main() -> None:
     Train             harness train                  (a few minutes on 2 cores)
     Generate a story  harness sample pocket
     Evaluate          harness eval pocket
+    Compare runs      harness compare pocket mine
     Use your code     harness train --run mine --pieces attempts
 
     Exit codes: 0 finished, or stopped with a checkpoint; 1 a piece is broken; 2 usage error; 3 internal error;

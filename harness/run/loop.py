@@ -24,6 +24,7 @@ from harness.run import charts
 from harness.run.folder import MetricsWriter
 from harness.run.hardware import flops_per_token, memory_bytes, peak_flops
 from harness.run.session import Log, Session, initial_state, sample_text
+from harness.run.trackers import require_installed, tracking
 from harness.training.checkpoint import Checkpointer, Restored, is_good, last_good_step
 from harness.training.sharding import put_batch
 from harness.training.train_step import StepMetrics
@@ -42,6 +43,7 @@ def train(session: Session, *, log: Log, quiet: bool = False, on_step: OnStep | 
     """
     run, config = session.run, session.config
     first_process = jax.process_index() == 0
+    require_installed(config)
     data = session.prepared  # before the folder is made: a run that cannot start leaves none
     with run.locked() if first_process else contextlib.nullcontext(), jax.set_mesh(session.mesh):
         # Before the config is written, for the same reason.
@@ -59,7 +61,8 @@ def train(session: Session, *, log: Log, quiet: bool = False, on_step: OnStep | 
             if restored is None and start is None:
                 start = initial_state(session)
             loop = _Loop(session, checkpointer, restored, start, log, quiet, on_step)
-            with contextlib.closing(loop):
+            trackers = tracking(run, config, log) if first_process else contextlib.nullcontext()
+            with contextlib.closing(loop), trackers:
                 return loop.run()
         finally:
             checkpointer.close()
@@ -196,6 +199,7 @@ class _Loop:
             "skipped": self.skipped,
             "tokens": self.tokens,
             "validation_loss": validation_loss,
+            "validation_bits_per_byte": self.session.bits_per_byte(validation_loss),
             "time": round(time.time(), 3),
             "tokens_per_s": round(tokens_per_s, 1),
             "mfu": round(tokens_per_s * self.token_flops / self.peak, 4),
