@@ -7,7 +7,7 @@ from pathlib import Path
 
 import click
 
-from commandline import files
+from commandline import files, terminal
 from harness.cli.options import open_run, prepare_jax, root_option, step_option
 from harness.errors import UsageError
 
@@ -121,6 +121,8 @@ def compare(run_names: tuple[str, ...], chart: Path | None, as_json: bool, root:
     runs = [Run.find(root, name) for name in run_names]
     comparison = compare_runs(runs)
     click.echo(json.dumps(comparison, indent=1) if as_json else table(comparison))
+    for note in () if as_json else comparison["notes"]:
+        terminal.echo(f"\n{note}")
     if chart is not None:
         units = {LOSS: "validation loss (nats per token)", BITS: "validation loss (bits per byte)"}
         key = BITS if "tokenizer" in comparison["settings"] else LOSS

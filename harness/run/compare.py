@@ -3,7 +3,7 @@
 import dataclasses
 import statistics
 from collections.abc import Iterator, Sequence
-from functools import partial
+from pathlib import Path
 from typing import Any
 
 import jax
@@ -17,15 +17,15 @@ LOSS, BITS = "validation_loss", "validation_bits_per_byte"
 LONGEST_VALUE = 40  # characters of a setting in a column
 
 Entry = dict[str, Any]
-LABELS = {
-    "parameters": "parameters",
-    "step": "last step",
-    "tokens": "tokens seen",
-    "seconds": "training time, s",
-    "tokens_per_s": "tokens/s, median",
-    "best_step": "best step",
-    LOSS: "  validation loss",
-    BITS: "  bits per byte",
+ROWS = {  # label and format of each figure
+    "parameters": ("parameters", ",d"),
+    "step": ("last step", ",d"),
+    "tokens": ("tokens seen", ",d"),
+    "seconds": ("training time, s", ",.1f"),
+    "tokens_per_s": ("tokens/s, median", ",.0f"),
+    "best_step": ("best step", ",d"),
+    LOSS: ("  validation loss", ".4f"),
+    BITS: ("  bits per byte", ".4f"),
 }
 
 
@@ -47,34 +47,32 @@ def compare(runs: Sequence[Run]) -> dict[str, Any]:
 
 
 def table(comparison: dict[str, Any]) -> str:
-    """The comparison as lines for a terminal."""
-    rows = [("", comparison["runs"])]
-    rows += [(name, values) for name, values in comparison["settings"].items()]
-    rows += [(LABELS[key], comparison[key]) for key in LABELS if key in comparison]
-    for key, text in (("at_step", "at step {:,}"), ("at_tokens", "at {:,} tokens")):
+    """The comparison, except for its notes, as lines for a terminal."""
+
+    def figures(record: dict[str, Any]) -> list[tuple[str, list[str]]]:
+        return [
+            (label, ["unknown" if value is None else format(value, form) for value in record[key]])
+            for key, (label, form) in ROWS.items()
+            if key in record
+        ]
+
+    names = [Path(folder).name for folder in comparison["runs"]]
+    settings = [(name, [_shortened(str(value)) for value in values]) for name, values in comparison["settings"].items()]
+    rows = [("", names), *settings, *figures(comparison)]
+    for key, title in (("at_step", "at step {:,}"), ("at_tokens", "at {:,} tokens")):
         if at := comparison[key]:
-            rows.append((text.format(at["at"]), [""] * len(comparison["runs"])))
-            rows += [(LABELS[name], at[name]) for name in (LOSS, BITS)]
-    texts = [(label, [_text(value) for value in values]) for label, values in rows]
-    first = max(len(label) for label, _ in texts)
-    widths = [max(map(len, column)) for column in zip(*(values for _, values in texts), strict=True)]
-    lines = [
+            rows += [(title.format(at["at"]), [""] * len(names)), *figures(at)]
+    first = max(len(label) for label, _ in rows)
+    widths = [max(map(len, column)) for column in zip(*(values for _, values in rows), strict=True)]
+    return "\n".join(
         "  ".join(
             [label.ljust(first), *(value.rjust(width) for value, width in zip(values, widths, strict=True))]
         ).rstrip()
-        for label, values in texts
-    ]
-    return "\n".join([*lines, *(f"\n{note}" for note in comparison["notes"])])
+        for label, values in rows
+    )
 
 
-def _text(value: Any) -> str:
-    if value is None:
-        return "unknown"
-    if isinstance(value, float):
-        return f"{value:,.0f}" if value >= 1000 else f"{value:.4g}" if value < 0.01 else f"{value:.4f}"
-    if isinstance(value, int) and not isinstance(value, bool):
-        return f"{value:,}"
-    text = str(value)
+def _shortened(text: str) -> str:
     return text if len(text) <= LONGEST_VALUE else f"...{text[3 - LONGEST_VALUE :]}"
 
 
@@ -110,7 +108,7 @@ def _parameters(config: Config) -> int | None:
     """The number of parameters; None for the models of pieces, which only their code knows."""
     if config.pieces:
         return None
-    model = nnx.eval_shape(partial(default_model, config, nnx.Rngs(0)))
+    model = nnx.eval_shape(lambda: default_model(config, nnx.Rngs(0)))
     return sum(leaf.size for leaf in jax.tree.leaves(nnx.state(model, nnx.Param)))
 
 

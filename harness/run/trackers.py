@@ -15,7 +15,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, Protocol, runtime_checkable
 
 from commandline import files
 from harness.config import Config
@@ -29,6 +29,7 @@ Entry = dict[str, Any]  # a line of metrics.jsonl
 Log = Callable[[str], None]
 
 
+@runtime_checkable
 class Tracker(Protocol):
     """Writes the metrics of a run somewhere. May raise any exception, which turns it off."""
 
