@@ -12,6 +12,7 @@ from typing import Any, ClassVar, Literal
 from harness.errors import UsageError
 from harness.settings import COUNT, NOT_NEGATIVE, SEEDS, Range, Settings, setting
 
+TRACKERS = ("csv", "tensorboard", "wandb")
 Rules = Iterable[tuple[bool, str]]  # whether the settings are consistent, and the sentence that says why they are not
 
 
@@ -151,6 +152,19 @@ class ReportConfig(Settings):
     sample_every: int = setting(
         0, "steps between samples; 0: with each validation loss", allowed=NOT_NEGATIVE, machine=True
     )
+    log: str = setting("", f"trackers besides metrics.jsonl: {', '.join(TRACKERS)}, separated by commas", machine=True)
+
+    def rules(self) -> Rules:
+        """Which trackers exist."""
+        yield (
+            set(self.trackers) <= set(TRACKERS),
+            f"log={self.log} is not valid; choose {', '.join(TRACKERS)}, or several separated by commas",
+        )
+
+    @property
+    def trackers(self) -> tuple[str, ...]:
+        """The names in `log`."""
+        return tuple(dict.fromkeys(name.strip() for name in self.log.split(",") if name.strip()))
 
 
 @dataclass(frozen=True)

@@ -22,6 +22,7 @@ def main() -> None:
     Generate a story  harness sample pocket
     Evaluate          harness eval pocket
     Fine-tune         harness finetune pocket --data mine.txt --lora 8
+    Compare runs      harness compare pocket mine
     Use your code     harness train --run mine --pieces attempts
 
     Exit codes: 0 finished, or stopped with a checkpoint; 1 a piece is broken; 2 usage error; 3 internal error;

@@ -1,10 +1,13 @@
-"""Commands for trained models: sample, playground, eval, export."""
+"""Commands for trained models: sample, playground, eval, compare, export."""
 
+import json
 import sys
+from functools import partial
 from pathlib import Path
 
 import click
 
+from commandline import files, terminal
 from harness.cli.options import open_run, prepare_jax, root_option, step_option
 from harness.errors import UsageError
 
@@ -73,7 +76,7 @@ def playground(run_name: str, root: Path) -> None:
 @step_option
 @root_option
 def evaluate(run_name: str, step: int | None, root: Path) -> None:
-    """Evaluate a run: loss and perplexity on all validation data.
+    """Evaluate a run: loss, perplexity and bits per byte on all validation data.
 
     Also prints the losses of a bigram and a unigram model.
     """
@@ -90,11 +93,44 @@ def evaluate(run_name: str, step: int | None, root: Path) -> None:
         loss = session.validate(state)
     validation = session.prepared.validation
     click.echo(f"Run {run_name}, step {step}, on {len(validation.ends):,} stories of {len(validation):,} tokens")
-    click.echo(f"  loss        {loss:.4f} nats per token")
-    click.echo(f"  perplexity  {math.exp(min(loss, 700)):.3f}")
+    click.echo(f"  loss           {loss:.4f} nats per token")
+    click.echo(f"  perplexity     {math.exp(min(loss, 700)):.3f}")
+    if (bits := session.bits_per_byte(loss)) is not None:
+        click.echo(f"  bits per byte  {bits:.4f}")
     if ngrams := session.ngrams:
-        click.echo(f"  bigram      {ngrams.bigram:.4f}")
-        click.echo(f"  unigram     {ngrams.unigram:.4f}")
+        click.echo(f"  bigram         {ngrams.bigram:.4f}")
+        click.echo(f"  unigram        {ngrams.unigram:.4f}")
+
+
+@click.command()
+@click.argument("run_names", metavar="RUN RUN...", nargs=-1, required=True)
+@click.option("--chart", type=click.Path(path_type=Path, dir_okay=False), metavar="FILE.png",
+              help="Draw the validation losses of all runs.")  # fmt: skip
+@click.option("--json", "as_json", is_flag=True, help="Print JSON instead of a table.")
+@root_option
+def compare(run_names: tuple[str, ...], chart: Path | None, as_json: bool, root: Path) -> None:
+    """Compare runs: settings that differ, speed, and validation losses.
+
+    Runs may still be in progress.
+    """
+    prepare_jax()
+    from harness.run import charts
+    from harness.run.compare import BITS, LOSS, table
+    from harness.run.compare import compare as compare_runs
+    from harness.run.folder import Run
+
+    if len(set(run_names)) < 2:
+        raise UsageError("compare needs two or more different runs.")
+    runs = [Run.find(root, name) for name in run_names]
+    comparison = compare_runs(runs)
+    click.echo(json.dumps(comparison, indent=1) if as_json else table(comparison))
+    for note in () if as_json else comparison["notes"]:
+        terminal.echo(f"\n{note}")
+    if chart is not None:
+        units = {LOSS: "validation loss (nats per token)", BITS: "validation loss (bits per byte)"}
+        key = BITS if "tokenizer" in comparison["settings"] else LOSS
+        metrics = {str(run.folder): run.metrics() for run in runs}
+        files.write(chart, partial(charts.comparison(metrics, key, units[key]).savefig, format="png", dpi=110))
 
 
 @click.command()

@@ -22,6 +22,11 @@ _MACHINE_OPTIONS = (
     ),
     click.option("--fsdp", is_flag=True, help="Shard parameters and moments over the D devices as well."),
     click.option(
+        "--log",
+        metavar="NAMES",
+        help="Trackers, separated by commas: csv, tensorboard, wandb. Example: csv,tensorboard.",
+    ),
+    click.option(
         "--set", "settings", multiple=True, metavar="KEY=VALUE", help="Any setting; see `harness settings`. Repeatable."
     ),
     click.option("--coordinator", metavar="HOST:PORT", help="Address of the first process, if there are several."),

@@ -64,7 +64,7 @@ def resume(
 ) -> None:  # fmt: skip
     """Resume a run with its own settings.
 
-    Only settings that do not affect the result can change, such as mesh and checkpoint_every.
+    Only settings that do not affect the result can change, such as mesh, checkpoint_every and log.
     """
     from harness.run.folder import Run
 

@@ -4,6 +4,7 @@ import base64
 import functools
 from pathlib import Path
 
+import numpy as np
 import tiktoken
 
 from commandline.spelling import nearest
@@ -36,6 +37,15 @@ def get_tokenizer(name: str) -> tiktoken.Encoding:
             ) from error
     close = nearest(name, TOKENIZERS)
     raise UsageError(f"There is no tokenizer {name!r}. Did you mean {close[0] if close else ' or '.join(TOKENIZERS)}?")
+
+
+def token_bytes(tokenizer: tiktoken.Encoding) -> np.ndarray:
+    """The length in bytes of each token's text, (V,) int64. End-of-text has no text, so its length is 0."""
+    lengths = np.zeros(tokenizer.n_vocab, np.int64)
+    for token in range(tokenizer.n_vocab):
+        if token != tokenizer.eot_token:
+            lengths[token] = len(tokenizer.decode_single_token_bytes(token))
+    return lengths
 
 
 def _ranks(path: Path) -> dict[bytes, int]:

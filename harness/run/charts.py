@@ -1,4 +1,4 @@
-"""The charts of a run: loss.png and lr.png, and reward.png of reinforcement learning."""
+"""The charts: loss.png and lr.png of a run, or reward.png of reinforcement learning, and the losses of several runs."""
 
 from functools import partial
 from pathlib import Path
@@ -28,6 +28,17 @@ def losses(metrics: list[dict[str, Any]], title: str, ngrams: NgramLoss | None) 
     if ngrams:
         axes.axhline(ngrams.unigram, label=f"unigram model, {ngrams.unigram:.2f}", color="0.5", linestyle=":")
         axes.axhline(ngrams.bigram, label=f"bigram model, {ngrams.bigram:.2f}", color="0.3", linestyle="--")
+    _scale_by_logarithm(axes)
+    axes.legend(frameon=False)
+    return axes.figure
+
+
+def comparison(runs: dict[str, list[dict[str, Any]]], key: str, label: str) -> Any:
+    """The validation losses `key` of several runs, from their metrics by name, over the steps. A matplotlib figure."""
+    axes = _axes("", f"{label}, log scale")
+    for name, metrics in runs.items():
+        validated = [entry for entry in metrics if entry.get(key) is not None]
+        axes.plot(_steps(validated), [entry[key] for entry in validated], "o-", label=name, linewidth=1.4, markersize=4)
     _scale_by_logarithm(axes)
     axes.legend(frameon=False)
     return axes.figure

@@ -129,6 +129,10 @@ class Run:
         """The complete lines of metrics.jsonl."""
         return list(_complete_lines(self.metrics_file))
 
+    def sample_file(self, step: int) -> Path:
+        """The file of the sample that is written after a step."""
+        return self.samples / f"{step:07}.txt"
+
     def truncate_metrics(self, last_step: int) -> None:
         """Removes the lines after `last_step`, and a line that is incomplete."""
         kept = [entry for entry in _complete_lines(self.metrics_file) if entry["step"] <= last_step]

@@ -25,6 +25,7 @@ from harness.run.folder import MetricsWriter
 from harness.run.hardware import flops_per_token, memory_bytes, peak_flops
 from harness.run.hooks import Aside, Hook, Hooks
 from harness.run.session import Log, Session, completed, initial_state, sample_text
+from harness.run.trackers import require_installed, tracking
 from harness.training.checkpoint import Checkpointer, Restored, is_good, last_good_step
 from harness.training.train_step import StepMetrics
 
@@ -42,6 +43,7 @@ def train(session: Session, *, log: Log, quiet: bool = False, on_step: OnStep | 
     """
     run, config = session.run, session.config
     first_process = jax.process_index() == 0
+    require_installed(config)
     data = session.prepared  # before the folder is made: a run that cannot start leaves none
     with run.locked() if first_process else contextlib.nullcontext(), jax.set_mesh(session.mesh):
         # Before the config is written, for the same reason.
@@ -63,7 +65,8 @@ def train(session: Session, *, log: Log, quiet: bool = False, on_step: OnStep | 
             elif start is None:
                 start, _ = initial_state(session)
             loop = _Loop(session, checkpointer, restored, start, log, quiet, on_step)
-            with contextlib.closing(loop):
+            trackers = tracking(run, config, log) if first_process else contextlib.nullcontext()
+            with contextlib.closing(loop), trackers:
                 return loop.run()
         finally:
             checkpointer.close()
@@ -213,6 +216,7 @@ class _Loop:
             "skipped": self.skipped,
             "tokens": self.tokens,
             "validation_loss": validation_loss,
+            "validation_bits_per_byte": self.session.bits_per_byte(validation_loss),
             **pending.more,
             "time": round(time.time(), 3),
             "tokens_per_s": round(tokens_per_s, 1),
@@ -276,7 +280,7 @@ class _Loop:
     def _sample(self) -> None:
         graph, parameters = nnx.split(self.session.functions.model(self.state))
         model = nnx.merge(graph, _copied(parameters))  # the next step reuses the memory of the state
-        file = self.session.run.samples / f"{self.step:07}.txt"
+        file = self.session.run.sample_file(self.step)
         self.aside.run("sample", lambda: replace(file, sample_text(self.session, model) + "\n"))
 
     def _say(self) -> None:

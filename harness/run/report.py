@@ -29,6 +29,8 @@ def report(session: Session) -> str:
     if best is not None:
         loss, best_loss = validated[-1]["validation_loss"], best["validation_loss"]
         rows.append(("validation loss", f"{loss:.4f} nats per token (best {best_loss:.4f}, step {best['step']})"))
+        if (bits := session.bits_per_byte(loss)) is not None:
+            rows.append(("  in bits per byte", f"{bits:.4f} (best {session.bits_per_byte(best_loss):.4f})"))
     if ngrams := session.ngrams:
         rows += [("  of a bigram model", f"{ngrams.bigram:.4f}"), ("  of a unigram model", f"{ngrams.unigram:.4f}")]
     charts = ", ".join(str(run.folder / name) for name in ("loss.png", "lr.png"))

@@ -2,6 +2,7 @@
 
 import dataclasses
 import functools
+import math
 import sys
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any
@@ -14,11 +15,11 @@ from jax.sharding import Mesh
 from jaxtyping import Int
 
 from harness.config import Config
-from harness.data.batches import Rows, Windows, check_data, make_windows, train_batches, validation_batches
+from harness.data.batches import PADDING, Rows, Windows, check_data, make_windows, train_batches, validation_batches
 from harness.data.ngrams import NgramLoss, ngram_loss
 from harness.data.sources import open_source
 from harness.data.token_files import Prepared, prepare
-from harness.data.tokenizer import get_tokenizer
+from harness.data.tokenizer import get_tokenizer, token_bytes
 from harness.errors import HarnessError, UsageError
 from harness.model import lora
 from harness.model.sampling import (
@@ -173,6 +174,25 @@ class Session:
         for loss, count in jax.device_get(sums):
             total, targets = total + float(loss), targets + int(count)
         return total / max(targets, 1)
+
+    @functools.cached_property
+    def _bytes_per_target(self) -> float:
+        """The mean number of UTF-8 bytes of the targets of `validate`. 0 where that is unknown or says nothing."""
+        tokenizer = get_tokenizer(self.config.tokenizer)
+        if self.config.objective != "next_token" or self.prepared.max_id >= tokenizer.n_vocab:
+            return 0.0  # a copied token takes no bits; the piece `tokenize` may make ids of its own
+        lengths = token_bytes(tokenizer)
+        batches = validation_batches(self.config, self.validation_windows)
+        targets = np.concatenate([rows[:, 1:][rows[:, 1:] != PADDING] for rows in batches])
+        return float(lengths[targets].mean())
+
+    def bits_per_byte(self, loss: float | None) -> float | None:
+        """A loss of `validate` in bits per UTF-8 byte of the text, which does not depend on the tokenizer.
+
+        The loss of end-of-text counts, its bytes do not: predicting where a story ends is part of the cost of its text. None if
+        there is no loss, or no number of bytes. Formula: Gao et al. 2020, "The Pile", section 3.
+        """
+        return loss / math.log(2) / self._bytes_per_target if loss is not None and self._bytes_per_target else None
 
 
 def open_session(run: Run, config: Config, pieces: Pieces | None, *, log: Log, quiet: bool = False) -> Session:

@@ -1,13 +1,14 @@
 """Fine-tuning: settings from the base, checkpoints that hold adapters alone, and what happens when the base is gone."""
 
-import json
 import shutil
+import warnings
 from dataclasses import replace
 from pathlib import Path
 
 import jax
 import jax.numpy as jnp
 import numpy as np
+import orbax.checkpoint as ocp
 import pytest
 
 from harness.cli.main import main
@@ -96,8 +97,9 @@ def test_the_base_determines_model_tokens_and_packing(base: Run) -> None:
 
 
 def test_checkpoints_hold_adapters_and_moments_alone(base: Run, tuned: Run) -> None:
-    (sums,) = (tuned.checkpoints / "6" / "checksums").glob("metadata")
-    names = json.loads(sums.read_text())
+    with ocp.PyTreeCheckpointer() as checkpointer, warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # without shardings, arrays are read onto the device that wrote them
+        names = set(checkpointer.restore(tuned.checkpoints / "6" / "sums"))
     arrays = [name for name in names if name.startswith("0.")]
     assert len(arrays) == 10  # 4 layers and the table, 2 factors each
     assert all(".change.lora_" in name for name in arrays)

@@ -1,0 +1,224 @@
+"""Trackers give back the curves of metrics.jsonl, through their own readers, and never stop a run."""
+
+import csv
+import importlib.util
+import json
+import re
+import subprocess
+import sys
+import threading
+import time
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from harness.config import Config
+from harness.errors import UsageError
+from harness.run import trackers
+from harness.run.folder import MetricsWriter, Run
+from harness.run.loop import train
+from harness.run.session import ignore, open_session
+from harness.run.trackers import tracking
+from tests.conftest import ROOT
+from tests.harness.conftest import TINY
+
+Entry = dict[str, Any]
+
+
+def entry(step: int) -> Entry:
+    """A line with numbers that neither float32 nor a few digits hold, and one that is missing at odd steps."""
+    return {
+        "step": step,
+        "loss": float(np.float32(7.3 / step)),
+        "validation_loss": 5 / step if step % 2 == 0 else None,
+        "gradient_norm": float("nan") if step == 3 else 0.1,
+        "time": 1e9 + step / 7,
+        "tokens_per_s": 1234.5,
+    }
+
+
+def write(run: Run, steps: range) -> None:
+    """Writes lines and samples as the training loop does."""
+    writer = MetricsWriter(run.metrics_file)
+    for step in steps:
+        writer.write(entry(step))
+        if step % 2 == 0:
+            run.sample_file(step).write_text(f"After {step} steps, a cat – or two.\n")
+    writer.close()
+
+
+@pytest.fixture
+def run(tmp_path: Path) -> Run:
+    """The folder of a run without metrics."""
+    run = Run(tmp_path / "r")
+    run.samples.mkdir(parents=True)
+    run.metrics_file.touch()
+    return run
+
+
+def assert_csv_equals(run: Run) -> None:
+    metrics = run.metrics()
+    with (run.folder / "metrics.csv").open(newline="") as file:
+        rows = list(csv.DictReader(file))
+    parsed = [{key: json.loads(value) if value else None for key, value in row.items()} for row in rows]
+    assert parsed == metrics
+
+
+def assert_tensorboard_equals(run: Run) -> None:
+    """TensorBoard's scalars are float32; its steps and times are exact."""
+    from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
+
+    board = EventAccumulator(str(run.folder / "tensorboard"), size_guidance={"scalars": 0, "tensors": 0}).Reload()
+    metrics = run.metrics()
+    curves = {key for line in metrics for key in line if line[key] is not None} - {"step", "time"}
+    assert set(board.Tags()["scalars"]) == curves
+    for key in curves:
+        written = [
+            (line["step"], line["time"], float(np.float32(line[key]))) for line in metrics if line[key] is not None
+        ]
+        assert [(point.step, point.wall_time, point.value) for point in board.Scalars(key)] == written
+    texts = [(point.step, point.tensor_proto.string_val[0].decode()) for point in board.Tensors("sample")]
+    assert texts == [
+        (line["step"], run.sample_file(line["step"]).read_text())
+        for line in metrics
+        if run.sample_file(line["step"]).exists()
+    ]
+    assert texts
+
+
+def test_the_curves_are_those_of_the_metrics_after_a_resume(run: Run) -> None:
+    config = replace(TINY, log="csv,tensorboard")
+    for last_step, steps in ((0, range(1, 9)), (5, range(6, 12))):  # the second execution resumes after step 5
+        run.truncate_metrics(last_step)
+        with tracking(run, config, pytest.fail):
+            write(run, steps)
+        assert_csv_equals(run)
+        assert_tensorboard_equals(run)
+    assert len(run.metrics()) == 11
+
+
+def test_a_tracker_that_is_turned_on_later_has_all_steps(run: Run) -> None:
+    write(run, range(1, 5))
+    lines = run.metrics_file.read_text().splitlines(keepends=True)
+    older = {key: value for key, value in json.loads(lines[0]).items() if key != "tokens_per_s"}
+    run.metrics_file.write_text(json.dumps(older) + "\n" + "".join(lines[1:]))
+    with tracking(run, replace(TINY, log="csv"), pytest.fail):
+        write(run, range(5, 7))
+    with (run.folder / "metrics.csv").open(newline="") as file:
+        rows = list(csv.DictReader(file))
+    assert [row["step"] for row in rows] == list("123456")
+    assert [row["tokens_per_s"] for row in rows] == ["", *["1234.5"] * 5], "a column that a newer version added"
+
+
+def test_points_appear_while_training(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(trackers, "POLL_SECONDS", 0.01)
+    with tracking(run, replace(TINY, log="csv"), pytest.fail):
+        write(run, range(1, 4))
+        deadline = time.monotonic() + 30
+        file = run.folder / "metrics.csv"
+        while not file.exists() or file.read_text().count("\n") < 4:
+            assert time.monotonic() < deadline
+            time.sleep(0.01)
+
+
+def test_a_tracker_that_fails_is_reported_once_and_others_continue(run: Run) -> None:
+    (run.folder / "metrics.csv").symlink_to("/dev/full")  # a disk without space
+    said: list[str] = []
+    with tracking(run, replace(TINY, log="csv,tensorboard"), said.append):
+        write(run, range(1, 9))
+    assert said == ["csv stopped: [Errno 28] No space left on device. Training and metrics.jsonl are not affected."]
+    assert_tensorboard_equals(run)
+
+
+def test_a_tracker_that_hangs_does_not_keep_the_run(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    hang = threading.Event()
+
+    class Hanging(trackers.CSV):
+        def metrics(self, entry: Entry) -> None:
+            hang.wait()
+
+    monkeypatch.setitem(trackers.TRACKERS, "csv", Hanging)
+    monkeypatch.setattr(trackers, "DRAIN_SECONDS", 0.1)
+    said: list[str] = []
+    with tracking(run, replace(TINY, log="csv"), said.append):
+        write(run, range(1, 3))
+    hang.set()
+    assert said == ["csv stopped: it did not finish within 0 seconds of the last step."]
+
+
+def test_wrong_names_and_missing_libraries_are_usage_errors(
+    tiny: Config, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with pytest.raises(UsageError, match="log=csv,tensorbord is not valid; choose csv, tensorboard, wandb, or several"):
+        tiny.with_settings({"log": "csv,tensorbord"})
+    resumed = replace(tiny, log="csv").with_machine_settings({"log": ""})
+    assert resumed.trackers == ()
+    run, find_spec = Run(tmp_path / "runs" / "a"), importlib.util.find_spec
+    monkeypatch.setattr(importlib.util, "find_spec", lambda name: None if name == "wandb" else find_spec(name))
+    session = open_session(run, replace(tiny, log="csv, wandb"), None, log=ignore, quiet=True)
+    with pytest.raises(UsageError, match=r"--log wandb needs a library: run .*'gpt-kata\[wandb\]'"):
+        train(session, log=ignore, quiet=True)
+    assert not run.folder.exists()
+
+
+def test_wandb_keeps_its_run_offline(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("WANDB_MODE", "offline")
+    for hook in ("exit", "excepthook"):  # wandb replaces them; later tests get them back
+        monkeypatch.setattr(sys, hook, getattr(sys, hook))
+    for last_step, steps in ((0, range(1, 4)), (2, range(3, 5))):
+        run.truncate_metrics(last_step)
+        with tracking(run, replace(TINY, log="wandb"), pytest.fail):
+            write(run, steps)
+    number = (run.folder / "wandb" / "id").read_text()
+    first, second = sorted(
+        (run.folder / "wandb").glob(f"offline-run-*/run-{number}.wandb"), key=lambda path: path.stat().st_mtime_ns
+    )
+    for file, last_step in ((first, 3), (second, 4)):  # each is complete, so the last one alone can be uploaded
+        content = file.read_bytes()
+        for step in range(1, last_step + 1):
+            assert repr(entry(step)["loss"]).encode() in content
+        times = {float(number) for number in re.findall(rb"1(?:\.\d+)?e\+09", content)}
+        assert times == {entry(step)["time"] for step in range(1, last_step + 1)}
+        assert b"After 2 steps, a cat" in content
+
+
+def test_a_training_has_the_curves_of_its_metrics(tiny: Config, tmp_path: Path) -> None:
+    run = Run(tmp_path / "runs" / "a")
+    session = open_session(run, replace(tiny, log="csv,tensorboard"), None, log=ignore, quiet=True)
+    said: list[str] = []
+    assert train(session, log=said.append, quiet=True)
+    assert len(run.metrics()) == tiny.steps
+    assert_csv_equals(run)
+    assert_tensorboard_equals(run)
+    assert not [sentence for sentence in said if "stopped" in sentence]
+
+
+def test_a_killed_run_has_the_curves_of_its_metrics(run: Run) -> None:
+    config, csv_file = replace(TINY, log="csv,tensorboard"), run.folder / "metrics.csv"
+    program = (
+        "from tests.harness.run.test_trackers import *\n"
+        f"run = Run(Path({str(run.folder)!r}))\n"
+        f"with tracking(run, replace(TINY, log={config.log!r}), print):\n"
+        "    for step in range(1, 100_000):\n"
+        "        write(run, range(step, step + 1))\n"
+        "        time.sleep(0.01)\n"
+    )
+    process = subprocess.Popen([sys.executable, "-c", program], cwd=ROOT)
+    deadline = time.monotonic() + 60
+    while process.poll() is None and time.monotonic() < deadline:
+        if csv_file.exists() and csv_file.read_bytes().count(b"\n") > 10:
+            break
+        time.sleep(0.01)
+    process.kill()
+    process.wait()
+    killed_at = len(run.metrics())
+    assert killed_at > 4
+    run.truncate_metrics(killed_at - 3)  # as a resume from the last checkpoint does
+    with tracking(run, config, pytest.fail):
+        write(run, range(killed_at - 2, killed_at + 4))
+    assert [line["step"] for line in run.metrics()] == [*range(1, killed_at + 4)]
+    assert_csv_equals(run)
+    assert_tensorboard_equals(run)
