@@ -3,7 +3,7 @@
 import click
 
 from commandline.commands import Commands
-from harness.cli import data, models, training
+from harness.cli import data, measure, models, training
 
 
 class Harness(Commands):
@@ -28,7 +28,7 @@ def main() -> None:
     """
 
 
-for module in (training, models, data):
+for module in (training, measure, models, data):
     for command in vars(module).values():
         if isinstance(command, click.Command):
             main.add_command(command)
