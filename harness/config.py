@@ -20,7 +20,7 @@ class DataConfig(Settings):
     """Which text, and how it becomes rows of tokens."""
 
     data: str = setting("pocket", "pocket, pocket:N for N stories, tinystories, or the path of a text or Parquet file")
-    tokenizer: str = setting("pocket-2k", "pocket-2k or gpt2")
+    tokenizer: str = setting("pocket-2k", "pocket-2k, gpt2, or the path of a .tiktoken file")
     packing: Literal["packed", "padded"] = setting("packed", "windows of one long stream, or one story per row")
     objective: Literal["next_token", "copy"] = setting("next_token", "predict the next token, or copy the input token")
     validation_fraction: float = setting(

@@ -34,14 +34,13 @@ def sample(
 ) -> None:  # fmt: skip
     """Continue a prompt with a trained model."""
     prepare_jax()
-    from harness.data.tokenizer import get_tokenizer
     from harness.model.sampling import PROMPTS, Sampling, encode_prompt, stream_text
     from harness.run.session import load_state
 
     sampling = Sampling(temperature, top_k, top_p, seed, max_tokens)
     session = open_run(root, run_name)
     _, state = load_state(session, step)
-    tokenizer = get_tokenizer(session.config.tokenizer)
+    tokenizer = session.tokenizer
     prompt = PROMPTS[session.config.objective] if prompt is None else prompt
     ids = encode_prompt(tokenizer, prompt)
     for index in range(number):

@@ -8,6 +8,7 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
+import tiktoken
 from flax import nnx
 from jax.sharding import Mesh
 
@@ -16,7 +17,6 @@ from harness.data.batches import Rows, Windows, check_data, make_windows, train_
 from harness.data.ngrams import NgramLoss, ngram_loss
 from harness.data.sources import open_source
 from harness.data.token_files import Prepared, prepare
-from harness.data.tokenizer import get_tokenizer
 from harness.errors import HarnessError, UsageError
 from harness.model.gpt import GPT
 from harness.model.lora import base_path
@@ -58,7 +58,8 @@ class Session:
 
         Raises UsageError if they do not fit the settings, or are not those that the run was trained on.
         """
-        config, tokenizer = self.config, get_tokenizer(self.config.tokenizer)
+        config, tokenizer = self.config, self.tokenizer
+        self.run.check_tokenizer(config.tokenizer)
         source = open_source(config.data, config.validation_fraction)
         # Other settings of the data are a difference of settings, which is reported as such.
         trained = self.run.config() if self.run.config_file.exists() else config
@@ -82,10 +83,15 @@ class Session:
         """The pieces by name; empty without a workspace."""
         return self.pieces.by_name if self.pieces else {}
 
+    @functools.cached_property
+    def tokenizer(self) -> tiktoken.Encoding:
+        """The tokenizer of the config. A run keeps a copy of one from a file."""
+        return self.run.tokenizer(self.config.tokenizer)
+
     @property
     def end_of_text(self) -> int:
         """The id of end-of-text."""
-        return get_tokenizer(self.config.tokenizer).eot_token
+        return self.tokenizer.eot_token
 
     @functools.cached_property
     def rows(self) -> Rows:
@@ -151,7 +157,7 @@ class Session:
 
 def open_session(run: Run, config: Config, pieces: Pieces | None, *, log: Log, quiet: bool = False) -> Session:
     """The session of a run. Raises UsageError if settings, devices or pieces do not fit together."""
-    tokenizer = get_tokenizer(config.tokenizer)
+    tokenizer = run.tokenizer(config.tokenizer)
     if not config.vocab_size:
         config = dataclasses.replace(config, vocab_size=tokenizer.n_vocab)
     if pieces is not None:
@@ -231,7 +237,7 @@ def load_state(session: Session, step: int | None = None) -> tuple[int, Any]:
 
 def sample_text(session: Session, state: Any) -> str:
     """The default prompt of the objective, and the model's continuation."""
-    tokenizer, prompt = get_tokenizer(session.config.tokenizer), PROMPTS[session.config.objective]
+    tokenizer, prompt = session.tokenizer, PROMPTS[session.config.objective]
     if session.config.objective == "copy":
         sampling = Sampling(temperature=0.0, max_tokens=8)
     else:
