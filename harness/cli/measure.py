@@ -1,4 +1,4 @@
-"""Commands that measure and write no run: profile."""
+"""Commands that measure and write no run: profile, find-lr."""
 
 import dataclasses
 import json
@@ -76,6 +76,50 @@ def profile(
         f"Open a trace at https://ui.perfetto.dev, or all of them with `tensorboard --logdir {folder}` "
         "(pip install tensorboard xprof)."
     )
+
+
+@click.command("find-lr")
+@click.option("--run", "run_name", metavar="RUN", help="An existing run whose settings to use.")
+@preset_option
+@click.option("--data", metavar="S", help="pocket, tinystories, or a text or Parquet file.")
+@click.option("--tokenizer", metavar="T", help="pocket-2k, gpt2, or a .tiktoken file.")
+@click.option(
+    "--pieces", "pieces_folder", type=click.Path(path_type=Path), metavar="DIR", help="A workspace; use its pieces."
+)
+@click.option("--steps", type=click.IntRange(20), default=200, show_default=True, help="Steps of the test.")
+@click.option(
+    "--to", "file", type=click.Path(path_type=Path, dir_okay=False), default="find-lr.png", show_default=True,
+    help="File of the chart; an existing one is replaced.",
+)  # fmt: skip
+@click.option("--quiet", is_flag=True, help="Show no progress.")
+@set_option
+@root_option
+def find_lr(
+    run_name: str | None, preset_name: str | None, pieces_folder: Path | None, steps: int, file: Path, quiet: bool,
+    settings: tuple[str, ...], root: Path, **flags: Any,
+) -> None:  # fmt: skip
+    """Find a learning rate: a range test from 1e-6 to 1.
+
+    Trains from the initial state with a rate that grows at each step, until the loss diverges. Suggests the rate at which the
+    loss falls fastest, and draws the losses. Writes no run.
+    """
+    prepare_jax()
+    from functools import partial
+
+    from commandline.files import write
+    from harness.run import charts
+    from harness.run.find_lr import range_test
+
+    session = open_to_measure(root, run_name, preset_name, typed_settings(settings, flags), pieces_folder)
+    test = range_test(session, steps, quiet=quiet)
+    click.echo(test.table())
+    figure = charts.range_test(test.rates, test.losses, test.smoothed, test.suggested, "learning-rate range test")
+    write(file, partial(figure.savefig, format="png", dpi=110))
+    end = f"The loss diverged at {test.rates[-1]:.1e}." if test.diverged else "The loss did not diverge."
+    terminal.echo(
+        f"{end} It falls fastest at {test.suggested:.1e}: try --set learning_rate={test.suggested:.1e} as the peak."
+    )
+    click.echo(f"Chart: {file}")
 
 
 def open_to_measure(
