@@ -143,6 +143,10 @@ class MachineConfig(Settings):
         0, "tokens whose logits exist at once; 0: chosen for the device", allowed=NOT_NEGATIVE, machine=True
     )
 
+    debug_nans: bool = setting(
+        False, "stop at the first loss or gradient that is not finite, and name the line; slow", machine=True
+    )
+
     def rules(self) -> Rules:
         """Raises UsageError for a mesh that is not one."""
         _ = self.mesh_shape

@@ -32,12 +32,12 @@ def data(source: str, tokenizer: str, validation_fraction: float) -> None:
     click.echo(f"Token files: {prepared.folder}")
 
 
-@click.group("tokenizer")
-def tokenizer_group() -> None:
+@click.group()
+def tokenizer() -> None:
     """Train tokenizers."""
 
 
-@tokenizer_group.command("train")
+@tokenizer.command("train")
 @click.argument("source")
 @click.option("--vocab", type=click.IntRange(257, 1 << 16), default=4096, show_default=True,
               help="Tokens, including the 256 bytes and <|endoftext|>.")  # fmt: skip
@@ -45,7 +45,7 @@ def tokenizer_group() -> None:
     "--to", "file", type=click.Path(path_type=Path, dir_okay=False), metavar="FILE",
     help="File to write; must end in .tiktoken. [default: SOURCE-VOCAB.tiktoken]",
 )  # fmt: skip
-def train_tokenizer(source: str, vocab: int, file: Path | None) -> None:
+def _train_tokenizer(source: str, vocab: int, file: Path | None) -> None:
     """Train a byte-pair tokenizer on a data set.
 
     SOURCE is pocket, tinystories, or a text or Parquet file. Use the tokenizer with `harness train --tokenizer FILE`.
@@ -77,11 +77,11 @@ def train_tokenizer(source: str, vocab: int, file: Path | None) -> None:
     click.echo(f"Bytes per token on {size:,} bytes of held-out text:")
     for name in (str(file), *TOKENIZERS):
         try:
-            tokenizer = get_tokenizer(name)
+            encoding = get_tokenizer(name)
         except HarnessError:  # GPT-2's, without a network
             continue
-        tokens = sum(map(len, tokenizer.encode_ordinary_batch(held_out)))
-        click.echo(f"  {name:<28}{tokenizer.n_vocab:>8,} tokens {size / max(tokens, 1):>6.2f}")
+        tokens = sum(map(len, encoding.encode_ordinary_batch(held_out)))
+        click.echo(f"  {name:<28}{encoding.n_vocab:>8,} tokens {size / max(tokens, 1):>6.2f}")
 
 
 @click.command()

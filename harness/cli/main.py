@@ -20,7 +20,9 @@ def main() -> None:
     \b
     Train             harness train                  (a few minutes on 2 cores)
     Generate a story  harness sample pocket
+    Chat              harness chat pocket
     Evaluate          harness eval pocket
+    Profile           harness profile pocket
     Use your code     harness train --run mine --pieces attempts
 
     Exit codes: 0 finished, or stopped with a checkpoint; 1 a piece is broken; 2 usage error; 3 internal error;
@@ -29,6 +31,6 @@ def main() -> None:
 
 
 for module in (training, measure, models, data):
-    for command in vars(module).values():
-        if isinstance(command, click.Command):
+    for name, command in vars(module).items():
+        if isinstance(command, click.Command) and not name.startswith("_"):  # a private one belongs to a group
             main.add_command(command)

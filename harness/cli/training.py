@@ -65,7 +65,7 @@ def resume(
 ) -> None:  # fmt: skip
     """Resume a run with its own settings.
 
-    Only settings that do not affect the result can change: remat, mesh, fsdp and loss_chunk.
+    Only settings that do not affect the result can change, such as mesh, fsdp and loss_chunk.
     """
     from harness.run.folder import Run
 

@@ -154,13 +154,10 @@ def _device_bytes(leaf: jax.ShapeDtypeStruct) -> int:
 
 def table(profiles: list[Profile]) -> str:
     """The profiles side by side, over several lines."""
+    totals = [sum(each.operations.values()) or 1 for each in profiles]
 
-    def row(name: str, values: list[str]) -> str:
-        return f"  {name:<54}" + "".join(f"{value:>16}" for value in values)
-
-    def times(name: str, seconds: list[float]) -> str:
-        totals = [sum(each.operations.values()) or 1 for each in profiles]
-        return row(name, [f"{s * 1e3:,.2f} ms{s / total:>6.1%}" for s, total in zip(seconds, totals, strict=True)])
+    def times(seconds: list[float]) -> list[str]:
+        return [f"{s * 1e3:,.2f} ms{s / total:>6.1%}" for s, total in zip(seconds, totals, strict=True)]
 
     memory = {
         "parameters": "parameters",
@@ -169,35 +166,37 @@ def table(profiles: list[Profile]) -> str:
         "gradients": "  of which gradients, at most",
         "total": "total",
     }
-    parts = [part for part in _in_order(profiles) if any(each.parts.get(part) for each in profiles)]
-    shares = {
-        operation: max(each.operations.get(operation, 0) / (sum(each.operations.values()) or 1) for each in profiles)
-        for each in profiles
-        for operation in each.operations
-    }
+    shares: dict[Operation, float] = collections.defaultdict(float)
+    for each, total in zip(profiles, totals, strict=True):
+        for operation, seconds in each.operations.items():
+            shares[operation] = max(shares[operation], seconds / total)
     top = sorted(shares, key=lambda operation: (-shares[operation], operation))[:TOP]
-    return "\n".join(
-        [
-            row("", [f"batch {each.batch_size}" for each in profiles]),
-            row("step", [f"{each.step * 1e3:,.2f} ms" for each in profiles]),
-            row("tokens/s", [f"{each.tokens_per_s:,.0f}" for each in profiles]),
-            row("model FLOP utilization", [f"{each.mfu:.1%}" for each in profiles]),
-            row("FLOPs per step, from the sizes of the model", [f"{each.flops:.3g}" for each in profiles]),
-            row("FLOPs per step, by XLA (loop bodies count once)", [f"{each.compiler_flops:.3g}" for each in profiles]),
-            "Memory of a device",
-            *(
-                row(words, [f"{each.memory[name] / 1e6:,.1f} MB" for each in profiles])
-                for name, words in memory.items()
-            ),
-            "Time by part of the model, summed over threads and devices",
-            *(times(part, [each.parts.get(part, 0) for each in profiles]) for part in parts),
-            f"The {counted(len(top), 'operation')} that take longest",
-            *(times(f"{o.part:<14}{o!s:<26}{o.line}", [each.operations.get(o, 0) for each in profiles]) for o in top),
-        ]
-    )
+    rows: list[tuple[str, list[str]]] = [
+        ("", [f"batch {each.batch_size}" for each in profiles]),
+        ("  step", [f"{each.step * 1e3:,.2f} ms" for each in profiles]),
+        ("  tokens/s", [f"{each.tokens_per_s:,.0f}" for each in profiles]),
+        ("  model FLOP utilization", [f"{each.mfu:.1%}" for each in profiles]),
+        ("  FLOPs per step, from the sizes of the model", [f"{each.flops:.3g}" for each in profiles]),
+        ("  FLOPs per step, by XLA (loop bodies count once)", [f"{each.compiler_flops:.3g}" for each in profiles]),
+        ("Memory of a device", []),
+        *(
+            (f"  {words}", [f"{each.memory[name] / 1e6:,.1f} MB" for each in profiles])
+            for name, words in memory.items()
+        ),
+        ("Time by part of the model, summed over threads and devices", []),
+        *((f"  {part}", times([each.parts.get(part, 0) for each in profiles])) for part in _in_order(profiles)),
+        (f"The {counted(len(top), 'operation')} that take longest", []),
+        *(
+            (f"  {each.part:<14} {each!s:<30} {each.line}", times([p.operations.get(each, 0) for p in profiles]))
+            for each in top
+        ),
+    ]
+    width = max(len(name) for name, values in rows if values)
+    return "\n".join(f"{name:<{width}}" + "".join(f"{value:>18}" for value in values) for name, values in rows)
 
 
 def _in_order(profiles: list[Profile]) -> list[str]:
     """The parts: those of the harness, then pieces, then the rest."""
     pieces = sorted({part for each in profiles for part in each.parts} - {*SCOPES, REST})
-    return [*SCOPES[:2], *pieces, *SCOPES[2:], REST]
+    parts = [*SCOPES[:2], *pieces, *SCOPES[2:], REST]
+    return [part for part in parts if any(each.parts.get(part) for each in profiles)]

@@ -33,6 +33,7 @@ from harness.pieces import assemble
 from harness.pieces.checkpoints import PieceCheckpointer
 from harness.pieces.load import Pieces, attribute_errors_to, check_config
 from harness.run.folder import Run
+from harness.run.nan_check import stop_at_nan
 from harness.training.checkpoint import Checkpointer, OrbaxCheckpointer, best_step
 from harness.training.sharding import make_mesh, path_names, put_batch
 from harness.training.train_step import StepFunctions, make_step_functions
@@ -174,6 +175,9 @@ def open_session(run: Run, config: Config, pieces: Pieces | None, *, log: Log, q
 
     with jax.set_mesh(mesh):
         functions = attribute_errors_to(pieces, make_functions)
+    if config.debug_nans:
+        train_step = stop_at_nan(functions, pieces.folder if pieces else None)
+        functions = dataclasses.replace(functions, train_step=train_step)
     return Session(run, config, mesh, functions, pieces, log, quiet)
 
 
