@@ -24,7 +24,7 @@ class DataConfig(Settings):
     """Which text, and how it becomes rows of tokens."""
 
     data: str = setting("pocket", "pocket, pocket:N for N stories, tinystories, or the path of a text or Parquet file")
-    tokenizer: str = setting("pocket-2k", "pocket-2k or gpt2")
+    tokenizer: str = setting("pocket-2k", "pocket-2k, gpt2, or the path of a .tiktoken file")
     packing: Literal["packed", "padded"] = setting("packed", "windows of one long stream, or one story per row")
     objective: Literal["next_token", "copy"] = setting("next_token", "predict the next token, or copy the input token")
     validation_fraction: float = setting(
@@ -177,6 +177,10 @@ class MachineConfig(Settings):
     fsdp: bool = setting(False, "shard parameters and moments along data as well", machine=True)
     loss_chunk: int = setting(
         0, "tokens whose logits exist at once; 0: chosen for the device", allowed=NOT_NEGATIVE, machine=True
+    )
+
+    debug_nans: bool = setting(
+        False, "stop at the first loss or gradient that is not finite, and name the line; slow", machine=True
     )
 
     def rules(self) -> Rules:

@@ -3,7 +3,7 @@
 import click
 
 from commandline.commands import Commands
-from harness.cli import data, models, training
+from harness.cli import data, measure, models, training
 
 
 class Harness(Commands):
@@ -20,9 +20,11 @@ def main() -> None:
     \b
     Train             harness train                  (a few minutes on 2 cores)
     Generate a story  harness sample pocket
+    Chat              harness chat pocket
     Evaluate          harness eval pocket
     Fine-tune         harness finetune pocket --data mine.txt --lora 8
     Compare runs      harness compare pocket mine
+    Profile           harness profile pocket
     Use your code     harness train --run mine --pieces attempts
 
     Exit codes: 0 finished, or stopped with a checkpoint; 1 a piece is broken; 2 usage error; 3 internal error;
@@ -30,7 +32,7 @@ def main() -> None:
     """
 
 
-for module in (training, models, data):
-    for command in vars(module).values():
-        if isinstance(command, click.Command):
+for module in (training, measure, models, data):
+    for name, command in vars(module).items():
+        if isinstance(command, click.Command) and not name.startswith("_"):  # a private one belongs to a group
             main.add_command(command)

@@ -1,9 +1,11 @@
-"""Commands for trained models: sample, playground, eval, compare, export."""
+"""Commands for trained models: sample, chat, playground, eval, compare, export."""
 
 import json
 import sys
+from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import click
 
@@ -11,24 +13,35 @@ from commandline import files, terminal
 from harness.cli.options import open_run, prepare_jax, root_option, step_option
 from harness.errors import UsageError
 
+_SAMPLING_OPTIONS = (
+    click.option("--temperature", type=float, default=0.8, show_default=True, help="0 is greedy."),
+    click.option(
+        "--top-k", type=int, default=0, show_default=True, help="Sample from the K most likely tokens; 0 for all."
+    ),
+    click.option(
+        "--top-p",
+        type=float,
+        default=0.95,
+        show_default=True,
+        help="Sample from the fewest tokens that sum to P; 1 for all.",
+    ),
+    click.option("--seed", type=int, default=0, show_default=True, help="Random seed."),
+    click.option("--max-tokens", type=int, default=512, show_default=True, help="Maximum length of a sample."),
+)
+
+
+def sampling_options(command: Any) -> Any:
+    """The options that say how tokens are chosen."""
+    for option in reversed(_SAMPLING_OPTIONS):
+        command = option(command)
+    return command
+
 
 @click.command()
 @click.argument("run_name", metavar="RUN")
 @click.option("--prompt", help="Beginning of the story. [default: Once upon a time, there was]")
-@click.option("--temperature", type=float, default=0.8, show_default=True, help="0 is greedy.")
-@click.option(
-    "--top-k", type=int, default=0, show_default=True, help="Sample from the K most likely tokens; 0 for all."
-)
-@click.option(
-    "--top-p",
-    type=float,
-    default=0.95,
-    show_default=True,
-    help="Sample from the fewest tokens that sum to P; 1 for all.",
-)
-@click.option("--seed", type=int, default=0, show_default=True, help="Random seed.")
+@sampling_options
 @click.option("-n", "number", type=click.IntRange(1), default=1, show_default=True, help="Number of samples.")
-@click.option("--max-tokens", type=int, default=512, show_default=True, help="Maximum length of a sample.")
 @step_option
 @root_option
 def sample(
@@ -37,19 +50,22 @@ def sample(
 ) -> None:  # fmt: skip
     """Continue a prompt with a trained model."""
     prepare_jax()
+    import numpy as np
 
-    from harness.data.tokenizer import get_tokenizer
     from harness.model.sampling import PROMPTS, Sampling, encode_prompt, stream_text
     from harness.run.session import load_state
 
     sampling = Sampling(temperature, top_k, top_p, seed, max_tokens)
     session = open_run(root, run_name)
     _, state = load_state(session, step)
-    tokenizer = get_tokenizer(session.config.tokenizer)
+    tokenizer = session.tokenizer
     prompt = PROMPTS[session.config.objective] if prompt is None else prompt
     ids = encode_prompt(tokenizer, prompt)
     model = session.functions.model(state)
-    samples = [session.tokens(model, ids, sampling)] if number == 1 else session.samples(model, ids, sampling, number)
+    if number == 1:
+        samples = [session.tokens(model, ids, sampling)]
+    else:
+        samples = session.samples(model, np.tile(np.array(ids, np.int32), (number, 1)), sampling)
     for index, tokens in enumerate(samples):
         if index:
             click.echo("\n" + "-" * 8)
@@ -58,6 +74,63 @@ def sample(
             click.echo(text, nl=False)
             sys.stdout.flush()
         click.echo()
+
+
+@click.command()
+@click.argument("run_name", metavar="RUN")
+@sampling_options
+@step_option
+@root_option
+def chat(
+    run_name: str, temperature: float, top_k: int, top_p: float, seed: int, max_tokens: int, step: int | None, root: Path,
+) -> None:  # fmt: skip
+    """Continue prompts that you type, one after another.
+
+    Ctrl-C stops a sample, Ctrl-D quits; /help lists the commands.
+    """
+    prepare_jax()
+    from commandline.progress import working
+    from harness.model.sampling import Sampling
+    from harness.run.chat import GREETING, Chat
+    from harness.run.session import load_state
+
+    sampling = Sampling(temperature, top_k, top_p, seed, max_tokens)
+    session = open_run(root, run_name)
+    _, state = load_state(session, step)
+    chat = Chat(session, state, sampling)
+    with working("compiling"):
+        chat.warm_up()
+    terminal.echo(GREETING)
+    for line in _typed_lines():
+        try:
+            for text in chat.answer(line):
+                click.echo(text, nl=False)
+                sys.stdout.flush()
+            if chat.ended:
+                return
+        except UsageError as error:
+            terminal.echo(str(error), err=True)
+            continue
+        except KeyboardInterrupt:
+            pass
+        click.echo()
+
+
+def _typed_lines() -> Iterator[str]:
+    """The lines of stdin, up to its end. A terminal has a prompt, a history and keys to edit; Ctrl-C clears its line."""
+    if not sys.stdin.isatty():
+        yield from (line.rstrip("\n") for line in sys.stdin)
+        return
+    from prompt_toolkit import PromptSession
+
+    prompt: PromptSession[str] = PromptSession()
+    while True:
+        try:
+            yield prompt.prompt("> ")
+        except KeyboardInterrupt:
+            continue
+        except EOFError:
+            return
 
 
 @click.command(hidden=True)

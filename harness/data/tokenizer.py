@@ -1,7 +1,8 @@
-"""Tokenizers as tiktoken encodings: GPT-2's, and `pocket-2k` with 2,048 tokens for the embedded stories."""
+"""Tokenizers as tiktoken encodings: GPT-2's, `pocket-2k` with 2,048 tokens for the embedded stories, and .tiktoken files."""
 
 import base64
 import functools
+import hashlib
 from pathlib import Path
 
 import numpy as np
@@ -14,19 +15,28 @@ END_OF_TEXT = "<|endoftext|>"
 POCKET_FILE = Path(__file__).with_name("pocket_2k.tiktoken")  # written by train_tokenizer.py
 SPLIT_PATTERN = r"'(?:[sdmt]|ll|ve|re)| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+"  # GPT-2's
 TOKENIZERS = ("pocket-2k", "gpt2")
+FILE_SUFFIX = ".tiktoken"
+
+
+def get_tokenizer(name: str) -> tiktoken.Encoding:
+    """The tokenizer called `name`, or that of a .tiktoken file, with end-of-text as its last token.
+
+    Raises UsageError if there is none of that name, or if the file is not a tokenizer, HarnessError if GPT-2's vocabulary
+    cannot be downloaded.
+    """
+    if not name.endswith(FILE_SUFFIX):
+        return _named(name)
+    try:
+        return _from_lines(Path(name).read_bytes())
+    except (OSError, ValueError) as error:
+        reason = error.strerror if isinstance(error, OSError) else error
+        raise UsageError(f"The tokenizer {name} cannot be read: {reason}.") from error
 
 
 @functools.cache
-def get_tokenizer(name: str) -> tiktoken.Encoding:
-    """The tokenizer called `name`.
-
-    Raises UsageError if there is none of that name, HarnessError if GPT-2's vocabulary cannot be downloaded.
-    """
+def _named(name: str) -> tiktoken.Encoding:
     if name == "pocket-2k":
-        ranks = _ranks(POCKET_FILE)
-        return tiktoken.Encoding(
-            name, pat_str=SPLIT_PATTERN, mergeable_ranks=ranks, special_tokens={END_OF_TEXT: len(ranks)}
-        )
+        return _encoding(name, _ranks(POCKET_FILE.read_bytes()))
     if name == "gpt2":
         try:
             return tiktoken.get_encoding("gpt2")
@@ -36,7 +46,10 @@ def get_tokenizer(name: str) -> tiktoken.Encoding:
                 "TIKTOKEN_CACHE_DIR to a folder that contains it, or use --tokenizer pocket-2k."
             ) from error
     close = nearest(name, TOKENIZERS)
-    raise UsageError(f"There is no tokenizer {name!r}. Did you mean {close[0] if close else ' or '.join(TOKENIZERS)}?")
+    raise UsageError(
+        f"There is no tokenizer {name!r}. Did you mean {close[0] if close else ' or '.join(TOKENIZERS)}? "
+        f"A file must end in {FILE_SUFFIX}; `harness tokenizer train` writes one."
+    )
 
 
 def token_bytes(tokenizer: tiktoken.Encoding) -> np.ndarray:
@@ -48,7 +61,33 @@ def token_bytes(tokenizer: tiktoken.Encoding) -> np.ndarray:
     return lengths
 
 
-def _ranks(path: Path) -> dict[bytes, int]:
-    """Reads a .tiktoken file: the rank of each token. (tiktoken's own loader caches a copy that can become stale.)"""
-    pairs = (line.split() for line in path.read_text("ascii").splitlines())
-    return {base64.b64decode(token): int(rank) for token, rank in pairs}
+@functools.cache
+def _from_lines(lines: bytes) -> tiktoken.Encoding:
+    """The tokenizer of a file. Its name is a digest, by which tokenized data is cached."""
+    ranks = _ranks(lines)
+    if sorted(ranks.values()) != list(range(len(ranks))):
+        raise ValueError("its ranks are not 0, 1, 2, ..., each with one token")
+    if not all(bytes([byte]) in ranks for byte in range(256)):
+        raise ValueError("some byte is not a token")
+    return _encoding(f"file-{hashlib.sha256(lines).hexdigest()[:12]}", ranks)
+
+
+def _encoding(name: str, ranks: dict[bytes, int]) -> tiktoken.Encoding:
+    return tiktoken.Encoding(
+        name, pat_str=SPLIT_PATTERN, mergeable_ranks=ranks, special_tokens={END_OF_TEXT: len(ranks)}
+    )
+
+
+def _ranks(lines: bytes) -> dict[bytes, int]:
+    """The rank of each token in a .tiktoken file. (tiktoken's own loader caches a copy that can become stale.)
+
+    Raises ValueError, naming the line, if it is not such a file.
+    """
+    ranks = {}
+    for number, line in enumerate(lines.splitlines(), 1):
+        try:
+            token, rank = line.split()
+            ranks[base64.b64decode(token, validate=True)] = int(rank)
+        except ValueError:
+            raise ValueError(f"line {number} is not a token in base 64 and its rank") from None
+    return ranks

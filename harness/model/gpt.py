@@ -54,6 +54,7 @@ class Attention(nnx.Module):
         self.qkv = nnx.LinearGeneral(config.d_model, (3, H, K), kernel_init=inner, dtype=dtype, rngs=rngs)
         self.out = nnx.LinearGeneral((H, K), config.d_model, axis=(-2, -1), kernel_init=outer, dtype=dtype, rngs=rngs)
 
+    @jax.named_scope("attention")
     def __call__(
         self, x_BTD: Float[Array, "B T D"], position: Int[Array, ""] | int = 0, cache: Cache | None = None, layer=0
     ) -> tuple[Float[Array, "B T D"], Cache | None]:
@@ -100,6 +101,7 @@ class Block(nnx.Module):
         self.activation = {"relu": jax.nn.relu, "gelu": jax.nn.gelu}[config.activation]
         self.dropout = nnx.Dropout(config.dropout)
 
+    @jax.named_scope("feed-forward")  # with the norms and the sums of the block
     def __call__(
         self, x_BTD: Float[Array, "B T D"], key: Key = None, position=0, cache: Cache | None = None, layer=0
     ) -> tuple[Float[Array, "B T D"], Cache | None]:

@@ -24,6 +24,7 @@ from harness.model.gpt import Head
 CHUNK = {"cpu": 128, "gpu": 4096, "tpu": 4096}
 
 
+@jax.named_scope("loss")
 def token_loss(
     x_BTD: Float[Array, "B T D"],
     targets_BT: Int[Array, "B T"],

@@ -80,6 +80,18 @@ def rewards(metrics: list[dict[str, Any]], title: str) -> Any:
     return figure
 
 
+def range_test(rates: Any, losses: Any, smoothed: Any, suggested: float, title: str) -> Any:
+    """The loss over the learning rate of a range test, both on logarithmic axes. A matplotlib figure."""
+    axes = _axes(title, "loss (nats per token, log scale)")
+    axes.set(xscale="log", xlabel="learning rate (log scale)")
+    axes.plot(rates, losses, label="loss", linewidth=0.8, alpha=0.7)
+    axes.plot(rates, smoothed, label="smoothed", linewidth=1.4)
+    axes.axvline(suggested, label=f"steepest descent, {suggested:.1e}", color="0.3", linestyle="--")
+    _scale_by_logarithm(axes)
+    axes.legend(frameon=False)
+    return axes.figure
+
+
 def _steps(metrics: list[dict[str, Any]]) -> list[int]:
     return [entry["step"] for entry in metrics]
 

@@ -9,8 +9,11 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, NamedTuple, TextIO
 
+import tiktoken
+
 from commandline import files
 from harness.config import Config
+from harness.data.tokenizer import FILE_SUFFIX, get_tokenizer
 from harness.errors import UsageError
 
 # Metrics that differ between executions. All others are determined by the config.
@@ -33,6 +36,7 @@ class Run:
         self.config_file = folder / "config.json"
         self.data_file = folder / "data.json"
         self.base_file = folder / "base.json"
+        self.tokenizer_file = folder / "tokenizer.tiktoken"  # a copy, if it is not one of the harness
         self.metrics_file = folder / "metrics.jsonl"
         self.baselines_file = folder / "baselines.json"
         self.checkpoints = folder / "checkpoints"
@@ -52,6 +56,22 @@ class Run:
     def config(self) -> Config:
         """The settings that the run was created with."""
         return Config.load(self.config_file)
+
+    def tokenizer(self, name: str) -> tiktoken.Encoding:
+        """The tokenizer of that name: the run's own copy of a file, if it has one."""
+        return get_tokenizer(str(self.tokenizer_file) if self.tokenizer_file.exists() else name)
+
+    def check_tokenizer(self, name: str) -> None:
+        """Raises UsageError if the file that the run's tokenizer was copied from has changed."""
+        if (
+            self.tokenizer_file.exists()
+            and Path(name).exists()
+            and get_tokenizer(name).name != self.tokenizer(name).name
+        ):
+            raise UsageError(
+                f"The tokenizer {name} has changed since the run {self.folder} was created. Put the former file back, remove "
+                "it to train with the run's copy, or start another run with --run NAME."
+            )
 
     def data_key(self) -> str:
         """The key of the data that the run was trained on; empty if it was not recorded. Raises UsageError for another file."""
@@ -110,6 +130,8 @@ class Run:
                 )
             return True
         self.checkpoints.mkdir(parents=True, exist_ok=True)
+        if config.tokenizer.endswith(FILE_SUFFIX):
+            files.replace(self.tokenizer_file, Path(config.tokenizer).read_bytes(), durable=True)
         files.replace(self.config_file, config.to_json(), durable=True)
         return False
 

@@ -21,7 +21,6 @@ import numpy as np
 from flax import nnx
 
 from commandline.errors import CommandError
-from harness.data.tokenizer import get_tokenizer
 from harness.errors import UsageError
 from harness.model.attention_maps import attention_maps
 from harness.model.sampling import PROMPTS, Sampling, distribution, encode_prompt
@@ -49,7 +48,7 @@ class Playground:
         self.session = session
         self.step, state = load_state(session)
         self.model: Any = session.functions.model(state)
-        self.tokenizer = get_tokenizer(session.config.tokenizer)
+        self.tokenizer = session.tokenizer
         self._graph, self._parameters = nnx.split(self.model)
         self._maps: tuple[list[int], list[np.ndarray]] = ([], [])
 

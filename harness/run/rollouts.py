@@ -12,7 +12,6 @@ from jaxtyping import Int
 from harness.config import Config
 from harness.data.batches import PADDING
 from harness.data.token_files import Tokens
-from harness.data.tokenizer import get_tokenizer
 from harness.model.sampling import Sampling
 from harness.pieces.load import attribute_errors_to
 from harness.run.feed import Batch
@@ -32,7 +31,7 @@ class RolloutFeed:
     def __init__(self, session: Any, base: Any, reward: Reward):
         self._session, self._reward = session, reward
         self._config: Config = session.config
-        self._tokenizer = get_tokenizer(self._config.tokenizer)
+        self._tokenizer = session.tokenizer
         self._base = nnx.state(base)
         self._update = 0
 

@@ -10,6 +10,7 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
+import tiktoken
 from flax import nnx
 from jax.sharding import Mesh
 from jaxtyping import Int
@@ -19,7 +20,7 @@ from harness.data.batches import PADDING, Rows, Windows, check_data, make_window
 from harness.data.ngrams import NgramLoss, ngram_loss
 from harness.data.sources import open_source
 from harness.data.token_files import Prepared, prepare
-from harness.data.tokenizer import get_tokenizer, token_bytes
+from harness.data.tokenizer import token_bytes
 from harness.errors import HarnessError, UsageError
 from harness.model import lora
 from harness.model.sampling import (
@@ -37,6 +38,7 @@ from harness.pieces.checkpoints import PieceCheckpointer
 from harness.pieces.load import Pieces, attribute_errors_to, check_config
 from harness.run.feed import DataFeed, Feed
 from harness.run.folder import BaseRecord, Run
+from harness.run.nan_check import stop_at_nan
 from harness.run.rewards import get_reward
 from harness.run.rollouts import RolloutFeed
 from harness.training.checkpoint import (
@@ -73,7 +75,8 @@ class Session:
 
         Raises UsageError if they do not fit the settings, or are not those that the run was trained on.
         """
-        config, tokenizer = self.config, get_tokenizer(self.config.tokenizer)
+        config, tokenizer = self.config, self.tokenizer
+        self.run.check_tokenizer(config.tokenizer)
         source = open_source(config.data, config.validation_fraction)
         # Other settings of the data are a difference of settings, which is reported as such.
         trained = self.run.config() if self.run.config_file.exists() else config
@@ -97,10 +100,15 @@ class Session:
         """The pieces by name; empty without a workspace."""
         return self.pieces.by_name if self.pieces else {}
 
+    @functools.cached_property
+    def tokenizer(self) -> tiktoken.Encoding:
+        """The tokenizer of the config. A run keeps a copy of one from a file."""
+        return self.run.tokenizer(self.config.tokenizer)
+
     @property
     def end_of_text(self) -> int:
         """The id of end-of-text."""
-        return get_tokenizer(self.config.tokenizer).eot_token
+        return self.tokenizer.eot_token
 
     @functools.cached_property
     def rows(self) -> Rows:
@@ -178,7 +186,7 @@ class Session:
     @functools.cached_property
     def _bytes_per_target(self) -> float:
         """The mean number of UTF-8 bytes of the targets of `validate`. 0 where that is unknown or says nothing."""
-        tokenizer = get_tokenizer(self.config.tokenizer)
+        tokenizer = self.tokenizer
         if self.config.objective != "next_token" or self.prepared.max_id >= tokenizer.n_vocab:
             return 0.0  # a copied token takes no bits; the piece `tokenize` may make ids of its own
         lengths = token_bytes(tokenizer)
@@ -197,7 +205,7 @@ class Session:
 
 def open_session(run: Run, config: Config, pieces: Pieces | None, *, log: Log, quiet: bool = False) -> Session:
     """The session of a run. Raises UsageError if settings, devices or pieces do not fit together."""
-    tokenizer = get_tokenizer(config.tokenizer)
+    tokenizer = run.tokenizer(config.tokenizer)
     if not config.vocab_size:
         config = dataclasses.replace(config, vocab_size=tokenizer.n_vocab)
     if pieces is not None:
@@ -214,6 +222,9 @@ def open_session(run: Run, config: Config, pieces: Pieces | None, *, log: Log, q
 
     with jax.set_mesh(mesh):
         functions = attribute_errors_to(pieces, make_functions)
+    if config.debug_nans:
+        train_step = stop_at_nan(functions, pieces.folder if pieces else None)
+        functions = dataclasses.replace(functions, train_step=train_step)
     return Session(run, config, mesh, functions, pieces, log, quiet)
 
 
@@ -323,7 +334,7 @@ def load_state(session: Session, step: int | None = None) -> tuple[int, Any]:
 
 def sample_text(session: Session, model: Any) -> str:
     """The default prompt of the objective, and the model's continuation."""
-    tokenizer, prompt = get_tokenizer(session.config.tokenizer), PROMPTS[session.config.objective]
+    tokenizer, prompt = session.tokenizer, PROMPTS[session.config.objective]
     if session.config.objective == "copy":
         sampling = Sampling(temperature=0.0, max_tokens=8)
     else:

@@ -88,7 +88,8 @@ def _train_step(
     key = None if dropout_seed is None else jax.random.fold_in(jax.random.key(dropout_seed), optimizer.step[...])
     loss, gradients, norm = recipe.gradients(recipe.loss_sum, model, batch, key)
     rate = _next_rate(recipe, optimizer)
-    optimizer.update(model, gradients)
+    with jax.named_scope("optimizer"):
+        optimizer.update(model, gradients)
     return nnx.state((model, optimizer)), StepMetrics(loss, rate, norm, skipped_updates(optimizer.opt_state))
 
 

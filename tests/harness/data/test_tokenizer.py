@@ -1,20 +1,27 @@
-"""The tokenizers, and the file of the shipped one."""
+"""The tokenizers, the file of the shipped one, and training."""
+
+from collections import Counter
+from itertools import islice, pairwise
+from pathlib import Path
 
 import pytest
 import tiktoken
 from hypothesis import given
 from hypothesis import strategies as st
 
-from harness.data.pocket import story
+from harness.data.pocket import stories, story
 from harness.data.tokenizer import END_OF_TEXT, POCKET_FILE, get_tokenizer
-from harness.data.train_tokenizer import encoding_lines
+from harness.data.train_tokenizer import STORIES, VOCABULARY, count_words, file_lines, merge, train
 from harness.errors import HarnessError, UsageError
+from tests.harness.conftest import STORIES as SHORT_STORIES
+from tests.harness.conftest import Harness
 
 POCKET = get_tokenizer("pocket-2k")
 
 
 def test_the_shipped_file_is_up_to_date() -> None:
-    assert POCKET_FILE.read_text("ascii") == "".join(encoding_lines()), "run python -m harness.train_tokenizer"
+    lines = file_lines(stories(STORIES), VOCABULARY)
+    assert POCKET_FILE.read_text("ascii") == "".join(lines), "run python -m harness.data.train_tokenizer"
 
 
 def test_pocket_has_2048_tokens_and_compresses_stories() -> None:
@@ -48,3 +55,57 @@ def test_without_a_network_the_error_for_gpt2_says_what_to_do(monkeypatch: pytes
     monkeypatch.setattr("tiktoken.registry.ENCODINGS", {})
     with pytest.raises(HarnessError, match="TIKTOKEN_CACHE_DIR"):
         get_tokenizer("gpt2")
+
+
+def trained_by_counting_again(counts: Counter[str], size: int) -> list[bytes]:
+    """Byte-pair encoding as its definition has it: all pairs are counted before each merge."""
+    words = [([bytes([byte]) for byte in word.encode()], count) for word, count in counts.items()]
+    tokens = [bytes([byte]) for byte in range(256)]
+    while len(tokens) < size:
+        pairs: Counter[tuple[bytes, bytes]] = Counter()
+        for word, count in words:
+            for pair in pairwise(word):
+                pairs[pair] += count
+        if not pairs:
+            break
+        best = min(pairs, key=lambda pair: (-pairs[pair], pair))
+        words = [(merge(word, best), count) for word, count in words]
+        if best[0] + best[1] not in tokens:
+            tokens.append(best[0] + best[1])
+    return tokens
+
+
+@given(st.lists(st.text("ab é", max_size=12), max_size=8))
+def test_training_gives_what_counting_again_gives(texts: list[str]) -> None:
+    counts = count_words(texts)
+    assert list(islice(train(counts), 290)) == trained_by_counting_again(counts, 290)
+
+
+def test_the_command_writes_a_tokenizer_once(harness: Harness, stories_file: Path, tmp_path: Path) -> None:
+    file = tmp_path / "own.tiktoken"
+    done = harness("tokenizer", "train", stories_file, "--vocab", 300, "--to", file)
+    assert done.code == 0, done.err
+    own = get_tokenizer(str(file))
+    assert (own.n_vocab, own.eot_token) == (300, 299)
+    assert own.decode(own.encode_ordinary("Ünknown words")) == "Ünknown words"
+    text = SHORT_STORIES.replace(END_OF_TEXT, " ")
+    assert len(own.encode_ordinary(text)) < len(text) / 2
+    again = harness("tokenizer", "train", stories_file, "--to", file)
+    assert (again.code, "already exists" in again.err) == (2, True)
+
+
+@pytest.mark.parametrize(
+    ("text", "sentence"),
+    [
+        (None, "No such file"),
+        ("aGk= 0\nnot base 64\n", "line 2 is not a token"),
+        ("aGk= 1\n", "its ranks are not 0, 1, 2"),
+        ("aGk= 0\n", "some byte is not a token"),
+    ],
+)
+def test_a_file_that_is_no_tokenizer_is_a_usage_error(text: str | None, sentence: str, tmp_path: Path) -> None:
+    file = tmp_path / "t.tiktoken"
+    if text is not None:
+        file.write_text(text)
+    with pytest.raises(UsageError, match=sentence):
+        get_tokenizer(str(file))

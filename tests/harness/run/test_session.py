@@ -13,6 +13,7 @@ import pytest
 from flax import nnx
 
 from harness.config import Config
+from harness.data.train_tokenizer import file_lines
 from harness.errors import HarnessError, PieceError, UsageError
 from harness.model.sampling import Sampling
 from harness.pieces import assemble
@@ -22,7 +23,7 @@ from harness.run.loop import train
 from harness.run.session import Session, ignore, load_state, open_session
 from harness.training.sharding import path_names
 from tests.conftest import ROOT
-from tests.harness.conftest import TINY
+from tests.harness.conftest import STORIES, TINY
 
 GREEDY = Sampling(temperature=0.0, max_tokens=12)
 LORA: Any = {"base": "base", "lora_rank": 2, "lora_targets": "attn,mlp,embed"}
@@ -232,3 +233,19 @@ def test_the_first_loss_that_is_not_finite_is_said_at_once(tiny: Config, tmp_pat
     with contextlib.suppress(HarnessError):
         train(session, log=messages.append, quiet=True)
     assert sum("the first one that is not finite" in message for message in messages) == 1
+
+
+def test_a_run_keeps_the_file_of_its_tokenizer(tiny: Config, tmp_path: Path) -> None:
+    file = tmp_path / "own.tiktoken"
+    file.write_text("".join(file_lines([STORIES], 300)))
+    config = replace(tiny, tokenizer=str(file), vocab_size=0, steps=3)
+    session = trained(tmp_path / "runs" / "r", config, None)
+    assert session.config.vocab_size == 300
+
+    file.write_text("".join(file_lines([STORIES], 290)))
+    with pytest.raises(UsageError, match="has changed since the run"):
+        _ = open_session(session.run, config, None, log=ignore).prepared
+    file.unlink()
+    again = open_session(session.run, session.run.config(), None, log=ignore)
+    assert again.prepared.key == session.prepared.key
+    assert max(again.tokens(load_state(again)[1], [5], GREEDY)) < 299
