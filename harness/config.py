@@ -36,12 +36,20 @@ class ModelConfig(Settings):
     context: int = setting(128, "tokens per row", allowed=COUNT)
     d_model: int = setting(128, "width of the residual stream", allowed=COUNT)
     num_heads: int = setting(4, "attention heads", allowed=COUNT)
+    num_kv_heads: int = setting(
+        0, "heads of keys and values, which groups of attention heads share; 0: num_heads", allowed=NOT_NEGATIVE
+    )
     d_ff: int = setting(512, "width of the feed-forward layer", allowed=COUNT)
     num_layers: int = setting(4, "transformer blocks", allowed=NOT_NEGATIVE)
-    norm: Literal["pre", "post", "none"] = setting("pre", "where LayerNorm is applied")
-    norm_epsilon: float = setting(1e-5, "epsilon of LayerNorm", allowed=NOT_NEGATIVE)
-    activation: Literal["relu", "gelu"] = setting("gelu", "activation of the feed-forward layer")
+    norm: Literal["pre", "post", "none"] = setting("pre", "where the norm is applied")
+    norm_kind: Literal["layernorm", "rmsnorm"] = setting("layernorm", "which norm")
+    norm_epsilon: float = setting(1e-5, "epsilon of the norm", allowed=NOT_NEGATIVE)
+    activation: Literal["relu", "gelu", "swiglu"] = setting(
+        "gelu", "activation of the feed-forward layer; swiglu adds a gate of the same width"
+    )
+    bias: bool = setting(True, "biases in linear layers and LayerNorm, except for the output head")
     positions: Literal["learned", "rope", "none"] = setting("learned", "position encoding")
+    rope_base: float = setting(10_000.0, "base of the wavelengths of positions=rope", allowed=Range(above=0))
     tied_head: bool = setting(True, "use the token embedding as the output head")
     head_bias: bool = setting(False, "add a bias to the output head")
     init: Literal["gpt2", "xavier"] = setting("gpt2", "initialization of the parameters")
@@ -56,6 +64,10 @@ class ModelConfig(Settings):
             f"num_heads={self.num_heads} does not divide d_model={self.d_model}",
         )
         yield (
+            self.num_heads % self.kv_heads == 0,
+            f"num_kv_heads={self.num_kv_heads} does not divide num_heads={self.num_heads}",
+        )
+        yield (
             self.positions != "rope" or self.head_width % 2 == 0,
             f"positions=rope needs an even head width; d_model / num_heads is {self.head_width}",
         )
@@ -64,6 +76,11 @@ class ModelConfig(Settings):
     def head_width(self) -> int:
         """The width of one attention head."""
         return self.d_model // self.num_heads
+
+    @property
+    def kv_heads(self) -> int:
+        """The heads of keys and values."""
+        return self.num_kv_heads or self.num_heads
 
 
 @dataclass(frozen=True)
@@ -185,7 +202,8 @@ class Config(MachineConfig, ReportConfig, OptimizerConfig, ModelConfig, DataConf
             "bs": "batch_size", "max_steps": "steps", "max_iters": "steps", "warmup_iters": "warmup_steps",
             "eval_interval": "eval_every", "save_every": "checkpoint_every", "save_steps": "checkpoint_every",
             "save_total_limit": "keep", "block_size": "context", "seq_len": "context", "n_layer": "num_layers",
-            "n_head": "num_heads", "n_embd": "d_model", "gradient_accumulation_steps": "grad_accumulation_steps",
+            "n_head": "num_heads", "n_kv_head": "num_kv_heads", "n_embd": "d_model",
+            "gradient_accumulation_steps": "grad_accumulation_steps",
         }
     )  # fmt: skip
 

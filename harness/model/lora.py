@@ -22,6 +22,12 @@ class LoRALinear(nnx.Module):
     def __call__(self, x: jax.Array) -> jax.Array:
         return self.base(x) + self.change(x)
 
+    def merged(self) -> nnx.Linear:
+        """The base layer with the change added to its kernel."""
+        kernel = self.base.kernel
+        kernel[...] = kernel[...] + self.change.lora_a[...] @ self.change.lora_b[...]
+        return self.base
+
 
 class LoRALinearGeneral(nnx.Module):
     """A linear layer over several axes, the last of its input, plus a low-rank change of the same matrix, initially zero."""
@@ -66,7 +72,7 @@ def add_adapters(model: nnx.Module, rank: int, rngs: nnx.Rngs, make: AdapterFact
     return model
 
 
-def merge_adapters(model: nnx.Module, merge: Callable[[Any], nnx.Linear]) -> nnx.Module:
+def merge_adapters(model: nnx.Module, merge: Callable[[Any], nnx.Linear] = LoRALinear.merged) -> nnx.Module:
     """Replaces each adapter of the model by one linear layer: of an `nnx.Linear` by `merge`, others by their own."""
     for module, name, value in _attributes(model):
         if isinstance(value, LoRALinearGeneral):
