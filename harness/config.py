@@ -12,6 +12,10 @@ from typing import Any, ClassVar, Literal
 from harness.errors import UsageError
 from harness.settings import COUNT, NOT_NEGATIVE, SEEDS, Range, Settings, setting
 
+HUGGING_FACE = (
+    "hf:"  # before the path of a folder in the format of Hugging Face, where a setting names a base or a tokenizer
+)
+
 Rules = Iterable[tuple[bool, str]]  # whether the settings are consistent, and the sentence that says why they are not
 
 
@@ -20,7 +24,7 @@ class DataConfig(Settings):
     """Which text, and how it becomes rows of tokens."""
 
     data: str = setting("pocket", "pocket, pocket:N for N stories, tinystories, or the path of a text or Parquet file")
-    tokenizer: str = setting("pocket-2k", "pocket-2k or gpt2")
+    tokenizer: str = setting("pocket-2k", "pocket-2k, gpt2, or hf:DIR for the tokenizer.json of a folder")
     packing: Literal["packed", "padded"] = setting("packed", "windows of one long stream, or one story per row")
     objective: Literal["next_token", "copy"] = setting("next_token", "predict the next token, or copy the input token")
     validation_fraction: float = setting(
@@ -87,7 +91,9 @@ class ModelConfig(Settings):
 class OptimizerConfig(Settings):
     """How the parameters are updated."""
 
-    base: str = setting("", "name or folder of a run whose best checkpoint training starts from")
+    base: str = setting(
+        "", "run whose best checkpoint training starts from, or hf:DIR for a model in Hugging Face's format"
+    )
     lora_rank: int = setting(0, "rank of LoRA adapters; 0: train all parameters", allowed=NOT_NEGATIVE)
     steps: int = setting(1000, "training steps in total", allowed=COUNT)
     schedule_steps: int = setting(

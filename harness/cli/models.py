@@ -96,25 +96,33 @@ def evaluate(run_name: str, step: int | None, root: Path) -> None:
 
 @click.command()
 @click.argument("run_name", metavar="RUN")
-@click.argument("folder", type=click.Path(path_type=Path, file_okay=False))
+@click.argument("folder", type=click.Path(path_type=Path, file_okay=False), required=False)
+@click.option("--to", metavar="DIR", type=click.Path(path_type=Path, file_okay=False), help="New folder for the model.")
 @step_option
 @root_option
-def export(run_name: str, folder: Path, step: int | None, root: Path) -> None:
-    """Write a run's model to FOLDER in Hugging Face GPT-2 format.
+def export(run_name: str, folder: Path | None, to: Path | None, step: int | None, root: Path) -> None:
+    """Write a run's model and tokenizer to a new folder that transformers loads.
 
-    Uses your export_gpt2 from problem 28.
+    The layout is that of GPT-2 (positions=learned), GPT-NeoX (rope) or Llama (rope and rmsnorm). Adapters are merged. A run
+    with pieces uses your export_gpt2 from problem 28 instead.
     """
     prepare_jax()
+    from commandline.files import new_folder
+    from harness.hugging_face.export import find_layout, write_model
     from harness.pieces.assemble import export_model
     from harness.run.session import load_state
 
-    if folder.exists() and any(folder.iterdir()):
-        raise UsageError(f"{folder} is not empty; choose a new folder.")
+    target = to or folder
+    if target is None or (to and folder):
+        raise UsageError(f"Name one folder to export to, as in `harness export {run_name} --to DIR`.")
     session = open_run(root, run_name)
-    if session.pieces is None:
-        raise UsageError(
-            f"Run {run_name} uses the harness's own model, which has no export. Train your MiniGPT with --pieces."
-        )
-    step, state = load_state(session, step)
-    export_model(session.config, session.pieces, session.functions.model(state), folder)
-    click.echo(f"Exported run {run_name}, step {step}, to {folder}.")
+    config, pieces = session.config, session.pieces
+    layout = "" if pieces else f" in {find_layout(config).title} layout"
+    with new_folder(target) as unfinished:
+        step, state = load_state(session, step)
+        model = session.functions.model(state)
+        if pieces:
+            export_model(config, pieces, model, unfinished)
+        else:
+            write_model(config, model, unfinished)
+    click.echo(f"Exported run {run_name}, step {step}, to {target}{layout}.")

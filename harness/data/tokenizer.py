@@ -1,4 +1,4 @@
-"""Tokenizers as tiktoken encodings: GPT-2's, and `pocket-2k` with 2,048 tokens for the embedded stories."""
+"""Tokenizers as tiktoken encodings: GPT-2's, `pocket-2k` with 2,048 tokens for the embedded stories, and tokenizer.json."""
 
 import base64
 import functools
@@ -7,20 +7,23 @@ from pathlib import Path
 import tiktoken
 
 from commandline.spelling import nearest
+from harness.config import HUGGING_FACE
+from harness.data.tokenizer_json import END_OF_TEXT, SPLIT_PATTERN, read_tokenizer
 from harness.errors import HarnessError, UsageError
 
-END_OF_TEXT = "<|endoftext|>"
 POCKET_FILE = Path(__file__).with_name("pocket_2k.tiktoken")  # written by train_tokenizer.py
-SPLIT_PATTERN = r"'(?:[sdmt]|ll|ve|re)| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+"  # GPT-2's
 TOKENIZERS = ("pocket-2k", "gpt2")
 
 
 @functools.cache
 def get_tokenizer(name: str) -> tiktoken.Encoding:
-    """The tokenizer called `name`.
+    """The tokenizer called `name`, or that of a folder with `hf:DIR`.
 
-    Raises UsageError if there is none of that name, HarnessError if GPT-2's vocabulary cannot be downloaded.
+    Raises UsageError if there is none of that name, or none in the folder that tiktoken could be; HarnessError if GPT-2's
+    vocabulary cannot be downloaded.
     """
+    if name.startswith(HUGGING_FACE):
+        return read_tokenizer(Path(name.removeprefix(HUGGING_FACE)))
     if name == "pocket-2k":
         ranks = _ranks(POCKET_FILE)
         return tiktoken.Encoding(

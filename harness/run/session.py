@@ -3,7 +3,8 @@
 import dataclasses
 import functools
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
 from typing import Any
 
 import jax
@@ -11,13 +12,14 @@ import jax.numpy as jnp
 from flax import nnx
 from jax.sharding import Mesh
 
-from harness.config import Config
+from harness.config import HUGGING_FACE, Config, ModelConfig
 from harness.data.batches import Rows, Windows, check_data, make_windows, train_batches, validation_batches
 from harness.data.ngrams import NgramLoss, ngram_loss
 from harness.data.sources import open_source
 from harness.data.token_files import Prepared, prepare
 from harness.data.tokenizer import get_tokenizer
 from harness.errors import HarnessError, UsageError
+from harness.hugging_face.load import read_config, read_parameters
 from harness.model.gpt import GPT
 from harness.model.lora import base_path
 from harness.model.sampling import (
@@ -172,22 +174,14 @@ def open_session(run: Run, config: Config, pieces: Pieces | None, *, log: Log, q
 
 
 def initial_state(session: Session) -> Any:
-    """The state at step 0: random, or for fine-tuning with the parameters of the base run's best checkpoint.
+    """The state at step 0: random, or for fine-tuning with the parameters of the base.
 
-    Raises UsageError if there is no such run, or if its model has other sizes.
+    Raises UsageError if there is no such base, or if its model has other settings.
     """
     config, state = session.config, session.functions.init()
     if not config.base:
         return state
-    run = Run.find(session.run.folder.parent, config.base)
-    base = dataclasses.replace(run.config(), mesh="1x1", fsdp=False)
-    if bool(base.pieces) != bool(session.pieces):
-        raise UsageError(
-            f"base={config.base} was trained {'with' if base.pieces else 'without'} pieces; "
-            f"{'pass its workspace with --pieces' if base.pieces else 'omit --pieces'}."
-        )
-    _, base_state = load_state(open_session(run, base, session.pieces, log=ignore, quiet=True))
-    base_leaves = {path_names(path)[1:]: leaf for path, leaf in jax.tree_util.tree_leaves_with_path(base_state)}
+    base = _folder_parameters(session) if config.base.startswith(HUGGING_FACE) else _run_parameters(session)
     adapters = nnx.state(session.functions.model(state), nnx.LoRAParam)
     adapter_names = {path_names(path) for path, _ in jax.tree_util.tree_leaves_with_path(adapters)}
 
@@ -195,7 +189,7 @@ def initial_state(session: Session) -> Any:
         index, *names = path_names(path)
         if index != "0" or tuple(names) in adapter_names:
             return leaf
-        base_leaf = base_leaves.get(base_path(tuple(names)))
+        base_leaf = base.get(base_path(tuple(names)))
         if base_leaf is None or base_leaf.shape != leaf.shape:
             base_has = "no such array" if base_leaf is None else f"shape {base_leaf.shape}"
             raise UsageError(
@@ -205,6 +199,43 @@ def initial_state(session: Session) -> Any:
         return jax.device_put(base_leaf, leaf.sharding)
 
     return jax.tree_util.tree_map_with_path(from_base, state)
+
+
+def _run_parameters(session: Session) -> Mapping[tuple[str, ...], Any]:
+    """The parameters of the best checkpoint of the base run, by path. Raises UsageError if there is no such run."""
+    config = session.config
+    run = Run.find(session.run.folder.parent, config.base)
+    base = dataclasses.replace(run.config(), mesh="1x1", fsdp=False)
+    if bool(base.pieces) != bool(session.pieces):
+        raise UsageError(
+            f"base={config.base} was trained {'with' if base.pieces else 'without'} pieces; "
+            f"{'pass its workspace with --pieces' if base.pieces else 'omit --pieces'}."
+        )
+    _, base_state = load_state(open_session(run, base, session.pieces, log=ignore, quiet=True))
+    return {path_names(path)[1:]: leaf for path, leaf in jax.tree_util.tree_leaves_with_path(base_state)}
+
+
+def _folder_parameters(session: Session) -> Mapping[tuple[str, ...], Any]:
+    """The parameters of the base in a folder in Hugging Face's format, by path.
+
+    Raises UsageError if the run has pieces, other settings of the model, or another tokenizer.
+    """
+    config, folder = session.config, Path(session.config.base.removeprefix(HUGGING_FACE))
+    if session.pieces:
+        raise UsageError(f"base={config.base} becomes the harness's own model; omit --pieces.")
+    settings = read_config(folder)
+    tokenizer = settings.pop("tokenizer", config.tokenizer)
+    base = ModelConfig(**settings)
+    same = [name for name in vars(base) if name not in ("init", "dropout", "dtype", "remat")]
+    if base.positions == "rope" and config.context < base.context:
+        same.remove("context")  # nothing depends on it
+    other = {name: getattr(base, name) for name in same if getattr(base, name) != getattr(config, name)}
+    if get_tokenizer(tokenizer).name != get_tokenizer(config.tokenizer).name:
+        other["tokenizer"] = tokenizer
+    if other:
+        needed = " ".join(f"--set {name}={value}" for name, value in other.items())
+        raise UsageError(f"The model of base={config.base} has other settings. Add {needed}.")
+    return {tuple(path.split(".")): parameter for path, parameter in read_parameters(folder).items()}
 
 
 def load_state(session: Session, step: int | None = None) -> tuple[int, Any]:

@@ -6,7 +6,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from harness.data.pocket import story
-from harness.data.tokenizer import END_OF_TEXT, POCKET_FILE, get_tokenizer
+from harness.data.tokenizer import POCKET_FILE, get_tokenizer
+from harness.data.tokenizer_json import END_OF_TEXT
 from harness.data.train_tokenizer import encoding_lines
 from harness.errors import HarnessError, UsageError
 
