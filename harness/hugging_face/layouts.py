@@ -135,11 +135,11 @@ def _rope_base(fields: Fields, rotated: float) -> float:
     kind = rope.get("rope_type", rope.get("type", "default"))
     if kind != "default":
         raise UsageError(f"Rope scaling ({kind}) is not supported; only default positions are.")
-    fields = {**fields, **rope}
-    rotated = fields.get("partial_rotary_factor", fields.get("rotary_pct", rotated))
-    if rotated != 1:
-        raise UsageError(f"Positions that rotate a part of each head ({rotated}) are not supported; only 1.0 is.")
-    return float(fields.get("rope_theta", fields.get("rotary_emb_base", 10_000.0)))
+    fields = {"rotary_pct": rotated, "rotary_emb_base": 10_000.0, **fields, **rope}
+    fields = {"partial_rotary_factor": fields["rotary_pct"], "rope_theta": fields["rotary_emb_base"], **fields}
+    if (fraction := fields["partial_rotary_factor"]) != 1:
+        raise UsageError(f"Positions that rotate a part of each head ({fraction}) are not supported; only 1.0 is.")
+    return float(fields["rope_theta"])
 
 
 _EMBED = (0, 1)

@@ -12,7 +12,7 @@ from harness.model.gpt import GPT
 
 def by_path(model: nnx.Module) -> dict[str, Any]:
     """The parameters of a model by their names, joined by dots. Those of the blocks are stacked over the layers."""
-    return {".".join(map(str, path)): leaf[...] for path, leaf in nnx.to_flat_state(nnx.state(model, nnx.Param))}
+    return {".".join(map(str, path)): leaf.get_value() for path, leaf in nnx.to_flat_state(nnx.state(model, nnx.Param))}
 
 
 def arrays(model: nnx.Module) -> dict[str, np.ndarray]:
