@@ -118,9 +118,9 @@ def export(run_name: str, folder: Path | None, to: Path | None, step: int | None
     session = open_run(root, run_name)
     config, pieces = session.config, session.pieces
     layout = "" if pieces else f" in {find_layout(config).title} layout"
+    step, state = load_state(session, step)
+    model = session.functions.model(state)
     with new_folder(target) as unfinished:
-        step, state = load_state(session, step)
-        model = session.functions.model(state)
         if pieces:
             export_model(config, pieces, model, unfinished)
         else:

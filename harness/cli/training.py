@@ -22,7 +22,7 @@ from harness.settings import typed_settings
     help="Settings to start from; see `harness presets`. [default: pocket]",
 )
 @click.option("--data", metavar="S", help="pocket, tinystories, or a text or Parquet file.")
-@click.option("--tokenizer", metavar="T", help="pocket-2k or gpt2.")
+@click.option("--tokenizer", metavar="T", help="pocket-2k, gpt2, or hf:DIR.")
 @click.option("--steps", type=int, metavar="N", help="Training steps in total.")
 @click.option(
     "--pieces",

@@ -53,7 +53,10 @@ def write_model(config: Config, model: nnx.Module, folder: Path) -> None:
 
 def _write_tokenizer(tokenizer: tiktoken.Encoding, context: int, folder: Path) -> None:
     names = {"bos_token": END_OF_TEXT, "eos_token": END_OF_TEXT}
-    settings = {"tokenizer_class": "PreTrainedTokenizerFast", "model_max_length": context, **names}
+    settings = {
+        "tokenizer_class": "PreTrainedTokenizerFast", "model_max_length": context, **names,
+        "model_input_names": ["input_ids", "attention_mask"],  # version 4 adds token_type_ids, which Llama does not take
+    }  # fmt: skip
     _write_json(folder / "tokenizer.json", to_json(tokenizer))
     _write_json(folder / "tokenizer_config.json", {**settings, "clean_up_tokenization_spaces": False})
     _write_json(folder / "special_tokens_map.json", names)
