@@ -1,9 +1,11 @@
-"""Files that are written whole or not at all, files that others wrote, and locks that end with their process."""
+"""Files and folders that are written whole or not at all, files that others wrote, and locks that end with their process."""
 
+import contextlib
 import os
+import shutil
 import stat
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from commandline.errors import UsageError
@@ -44,6 +46,29 @@ def replace(path: Path, content: Content, *, durable: bool = False) -> None:
     except BaseException:
         temporary.unlink(missing_ok=True)
         raise
+
+
+@contextlib.contextmanager
+def new_folder(folder: Path) -> Iterator[Path]:
+    """An empty folder that is moved to `folder` at the end, and removed if an error is raised.
+
+    Raises UsageError if `folder` exists and is not empty, or cannot be written.
+    """
+    try:
+        if folder.exists() and any(folder.iterdir()):
+            raise UsageError(f"{folder} is not empty; choose a new folder.")
+        folder.parent.mkdir(parents=True, exist_ok=True)
+        unfinished = Path(tempfile.mkdtemp(dir=folder.parent, prefix=".new-"))
+        try:
+            yield unfinished
+            unfinished.chmod(0o755)
+            if folder.exists():
+                folder.rmdir()  # Windows does not replace a folder
+            unfinished.rename(folder)
+        finally:
+            shutil.rmtree(unfinished, ignore_errors=True)
+    except OSError as error:
+        raise UsageError(f"{folder} cannot be written: {error.strerror}.") from error
 
 
 class NotRegularFileError(Exception):

@@ -13,6 +13,8 @@ from harness.errors import UsageError
 from harness.settings import COUNT, NOT_NEGATIVE, SEEDS, Range, Settings, setting
 
 TRACKERS = ("csv", "tensorboard", "wandb")
+# Before the path of a folder in the format of Hugging Face, where a setting names a base or a tokenizer
+HUGGING_FACE = "hf:"
 Rules = Iterable[tuple[bool, str]]  # whether the settings are consistent, and the sentence that says why they are not
 
 
@@ -24,7 +26,9 @@ class DataConfig(Settings):
     """Which text, and how it becomes rows of tokens."""
 
     data: str = setting("pocket", "pocket, pocket:N for N stories, tinystories, or the path of a text or Parquet file")
-    tokenizer: str = setting("pocket-2k", "pocket-2k, gpt2, or the path of a .tiktoken file")
+    tokenizer: str = setting(
+        "pocket-2k", "pocket-2k, gpt2, the path of a .tiktoken file, or hf:DIR for the tokenizer.json of a folder"
+    )
     packing: Literal["packed", "padded"] = setting("packed", "windows of one long stream, or one story per row")
     objective: Literal["next_token", "copy"] = setting("next_token", "predict the next token, or copy the input token")
     validation_fraction: float = setting(
@@ -40,12 +44,20 @@ class ModelConfig(Settings):
     context: int = setting(128, "tokens per row", allowed=COUNT)
     d_model: int = setting(128, "width of the residual stream", allowed=COUNT)
     num_heads: int = setting(4, "attention heads", allowed=COUNT)
+    num_kv_heads: int = setting(
+        0, "heads of keys and values, which groups of attention heads share; 0: num_heads", allowed=NOT_NEGATIVE
+    )
     d_ff: int = setting(512, "width of the feed-forward layer", allowed=COUNT)
     num_layers: int = setting(4, "transformer blocks", allowed=NOT_NEGATIVE)
-    norm: Literal["pre", "post", "none"] = setting("pre", "where LayerNorm is applied")
-    norm_epsilon: float = setting(1e-5, "epsilon of LayerNorm", allowed=NOT_NEGATIVE)
-    activation: Literal["relu", "gelu"] = setting("gelu", "activation of the feed-forward layer")
+    norm: Literal["pre", "post", "none"] = setting("pre", "where the norm is applied")
+    norm_kind: Literal["layernorm", "rmsnorm"] = setting("layernorm", "which norm")
+    norm_epsilon: float = setting(1e-5, "epsilon of the norm", allowed=NOT_NEGATIVE)
+    activation: Literal["relu", "gelu", "swiglu"] = setting(
+        "gelu", "activation of the feed-forward layer; swiglu adds a gate of the same width"
+    )
+    bias: bool = setting(True, "biases in linear layers and LayerNorm, except for the output head")
     positions: Literal["learned", "rope", "none"] = setting("learned", "position encoding")
+    rope_base: float = setting(10_000.0, "base of the wavelengths of positions=rope", allowed=Range(above=0))
     tied_head: bool = setting(True, "use the token embedding as the output head")
     head_bias: bool = setting(False, "add a bias to the output head")
     init: Literal["gpt2", "xavier"] = setting("gpt2", "initialization of the parameters")
@@ -60,6 +72,10 @@ class ModelConfig(Settings):
             f"num_heads={self.num_heads} does not divide d_model={self.d_model}",
         )
         yield (
+            self.num_heads % self.kv_heads == 0,
+            f"num_kv_heads={self.num_kv_heads} does not divide num_heads={self.num_heads}",
+        )
+        yield (
             self.positions != "rope" or self.head_width % 2 == 0,
             f"positions=rope needs an even head width; d_model / num_heads is {self.head_width}",
         )
@@ -69,12 +85,19 @@ class ModelConfig(Settings):
         """The width of one attention head."""
         return self.d_model // self.num_heads
 
+    @property
+    def kv_heads(self) -> int:
+        """The heads of keys and values."""
+        return self.num_kv_heads or self.num_heads
+
 
 @dataclass(frozen=True)
 class OptimizerConfig(Settings):
     """How the parameters are updated."""
 
-    base: str = setting("", "name or folder of a run whose best checkpoint training starts from")
+    base: str = setting(
+        "", "run whose best checkpoint training starts from, or hf:DIR for a model in Hugging Face's format"
+    )
     lora_rank: int = setting(0, "rank of LoRA adapters; 0: train all parameters", allowed=NOT_NEGATIVE)
     lora_targets: str = setting("attn,mlp", "parts of the model with adapters, of attn, mlp, embed and head")
     steps: int = setting(1000, "training steps in total", allowed=COUNT)
@@ -225,7 +248,8 @@ class Config(MachineConfig, ReportConfig, RewardConfig, OptimizerConfig, ModelCo
             "bs": "batch_size", "max_steps": "steps", "max_iters": "steps", "warmup_iters": "warmup_steps",
             "eval_interval": "eval_every", "save_every": "checkpoint_every", "save_steps": "checkpoint_every",
             "save_total_limit": "keep", "block_size": "context", "seq_len": "context", "n_layer": "num_layers",
-            "n_head": "num_heads", "n_embd": "d_model", "gradient_accumulation_steps": "grad_accumulation_steps",
+            "n_head": "num_heads", "n_kv_head": "num_kv_heads", "n_embd": "d_model",
+            "gradient_accumulation_steps": "grad_accumulation_steps",
         }
     )  # fmt: skip
 

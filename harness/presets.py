@@ -19,6 +19,14 @@ PRESETS: Mapping[str, tuple[str, dict[str, Any]]] = types.MappingProxyType(
                 weight_decay=0.01, eval_every=200,
             ),
         ),
+        "modern": (
+            "pocket with the blocks of Llama: RMSNorm, SwiGLU, grouped-query attention, no biases",
+            dict(
+                packing="padded", context=192, d_model=128, num_heads=4, num_kv_heads=2, d_ff=384, num_layers=2,
+                norm_kind="rmsnorm", activation="swiglu", bias=False, positions="rope", batch_size=8, steps=2400,
+                warmup_steps=50, learning_rate=5e-3, final_lr_fraction=0.1, weight_decay=0.01, eval_every=200,
+            ),
+        ),
         "tutorial": (
             "the model of the JAX tutorial: 4 blocks, post-LN, Adam at 1e-3",
             dict(

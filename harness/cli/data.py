@@ -14,7 +14,9 @@ from harness.settings import describe
 
 @click.command()
 @click.argument("source")
-@click.option("--tokenizer", default="pocket-2k", show_default=True, help="pocket-2k, gpt2, or a .tiktoken file.")
+@click.option(
+    "--tokenizer", default="pocket-2k", show_default=True, help="pocket-2k, gpt2, a .tiktoken file, or hf:DIR."
+)
 @click.option("--validation-fraction", type=click.FloatRange(0, 1, min_open=True, max_open=True), default=0.02,
               show_default=True, help="Fraction of the stories held out for validation.")  # fmt: skip
 def data(source: str, tokenizer: str, validation_fraction: float) -> None:

@@ -53,7 +53,7 @@ def sample(
     import numpy as np
 
     from harness.model.sampling import PROMPTS, Sampling, encode_prompt, stream_text
-    from harness.run.session import load_state
+    from harness.run.state import load_state
 
     sampling = Sampling(temperature, top_k, top_p, seed, max_tokens)
     session = open_run(root, run_name)
@@ -92,7 +92,7 @@ def chat(
     from commandline.progress import working
     from harness.model.sampling import Sampling
     from harness.run.chat import GREETING, Chat
-    from harness.run.session import load_state
+    from harness.run.state import load_state
 
     sampling = Sampling(temperature, top_k, top_p, seed, max_tokens)
     session = open_run(root, run_name)
@@ -158,7 +158,7 @@ def evaluate(run_name: str, step: int | None, root: Path) -> None:
 
     import jax
 
-    from harness.run.session import load_state
+    from harness.run.state import load_state
 
     session = open_run(root, run_name, eval_batches=0)
     step, state = load_state(session, step)
@@ -208,25 +208,33 @@ def compare(run_names: tuple[str, ...], chart: Path | None, as_json: bool, root:
 
 @click.command()
 @click.argument("run_name", metavar="RUN")
-@click.argument("folder", type=click.Path(path_type=Path, file_okay=False))
+@click.argument("folder", type=click.Path(path_type=Path, file_okay=False), required=False)
+@click.option("--to", metavar="DIR", type=click.Path(path_type=Path, file_okay=False), help="New folder for the model.")
 @step_option
 @root_option
-def export(run_name: str, folder: Path, step: int | None, root: Path) -> None:
-    """Write a run's model to FOLDER in Hugging Face GPT-2 format.
+def export(run_name: str, folder: Path | None, to: Path | None, step: int | None, root: Path) -> None:
+    """Write a run's model and tokenizer to a new folder that transformers loads.
 
-    Uses your export_gpt2 from problem 28.
+    The layout is that of GPT-2 (positions=learned), GPT-NeoX (rope) or Llama (rope and rmsnorm). Adapters are merged. A run
+    with pieces uses your export_gpt2 from problem 28 instead.
     """
     prepare_jax()
+    from commandline.files import new_folder
+    from harness.hugging_face.export import find_layout, write_model
     from harness.pieces.assemble import export_model
-    from harness.run.session import load_state
+    from harness.run.state import load_state
 
-    if folder.exists() and any(folder.iterdir()):
-        raise UsageError(f"{folder} is not empty; choose a new folder.")
+    target = to or folder
+    if target is None or (to and folder):
+        raise UsageError(f"Name one folder to export to, as in `harness export {run_name} --to DIR`.")
     session = open_run(root, run_name)
-    if session.pieces is None:
-        raise UsageError(
-            f"Run {run_name} uses the harness's own model, which has no export. Train your MiniGPT with --pieces."
-        )
+    config, pieces = session.config, session.pieces
+    layout = "" if pieces else f" in {find_layout(config).title} layout"
     step, state = load_state(session, step)
-    export_model(session.config, session.pieces, session.functions.model(state), folder)
-    click.echo(f"Exported run {run_name}, step {step}, to {folder}.")
+    model = session.functions.model(state)
+    with new_folder(target) as unfinished:
+        if pieces:
+            export_model(config, pieces, model, unfinished)
+        else:
+            write_model(config, session.tokenizer, model, unfinished)
+    click.echo(f"Exported run {run_name}, step {step}, to {target}{layout}.")

@@ -1,5 +1,6 @@
 """Commands that train: train, resume, finetune, rl."""
 
+import dataclasses
 import json
 from pathlib import Path
 from typing import Any
@@ -8,7 +9,7 @@ import click
 
 from commandline import terminal
 from harness.cli.options import Processes, join, machine_options, prepare_jax
-from harness.config import Config
+from harness.config import HUGGING_FACE, Config
 from harness.errors import UsageError
 from harness.presets import fine_tuning, preset, reinforcement
 from harness.settings import typed_settings
@@ -23,7 +24,7 @@ from harness.settings import typed_settings
     help="Settings to start from; see `harness presets`. [default: pocket]",
 )
 @click.option("--data", metavar="S", help="pocket, tinystories, or a text or Parquet file.")
-@click.option("--tokenizer", metavar="T", help="pocket-2k, gpt2, or a .tiktoken file.")
+@click.option("--tokenizer", metavar="T", help="pocket-2k, gpt2, a .tiktoken file, or hf:DIR.")
 @click.option("--steps", type=int, metavar="N", help="Training steps in total.")
 @click.option(
     "--pieces",
@@ -95,15 +96,22 @@ def finetune(
 ) -> None:  # fmt: skip
     """Fine-tune a trained model, or resume a run of this kind.
 
-    BASE is the name or folder of a run. It determines the model, the tokenizer and the packing. With --lora, checkpoints hold
-    only the adapters, so keep BASE.
+    BASE is the name or folder of a run, or hf:DIR for a model that transformers saved. It determines the model, the tokenizer
+    and the packing. With --lora, checkpoints hold only the adapters, so keep BASE.
     """
     from harness.run.folder import Run
 
-    base = Run.find(root, base_name)
+    if base_name.startswith(HUGGING_FACE):
+        from harness.hugging_face.load import read_config
+
+        base = Run(Path(base_name.removeprefix(HUGGING_FACE)))  # a folder without pieces
+        base_config = dataclasses.replace(Config(), preset="", **read_config(base.folder.resolve()))
+        spelled = f"{HUGGING_FACE}{base.folder.resolve()}"
+    else:
+        base = Run.find(root, base_name)
+        base_config, spelled = base.config(), _base_name(base, root)
     run = Run(root / _checked(name or f"{base.folder.resolve().name}-tuned"))
-    base_config = base.config()
-    config = fine_tuning(base_config, _base_name(base, root), typed_settings(settings, flags))
+    config = fine_tuning(base_config, spelled, typed_settings(settings, flags))
     pieces_folder = (run if run.config_file.exists() else base).pieces if base_config.pieces else None
     if session := _train(run, config, pieces_folder, Processes(coordinator, processes, process), quiet=quiet):
         _report(session)
@@ -162,7 +170,7 @@ def rl(
     _report(session, err=as_json)
     if as_json:
         from harness.run.report import reward_summary
-        from harness.run.session import initial_state
+        from harness.run.state import initial_state
 
         after = [entry["validation_loss"] for entry in session.run.metrics()][-1]
         before = session.validate(initial_state(session)[0])
@@ -196,7 +204,8 @@ def _report(session: Any, *, err: bool = False) -> None:
     import jax
 
     from harness.run.report import report
-    from harness.run.session import initial_state, load_state, sample_text
+    from harness.run.session import sample_text
+    from harness.run.state import initial_state, load_state
 
     click.echo(report(session), err=err)
     if jax.process_count() == 1:

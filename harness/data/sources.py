@@ -11,7 +11,7 @@ from pathlib import Path
 
 from harness.data import pocket, story_templates
 from harness.data.tinystories import fetch_tinystories
-from harness.data.tokenizer import END_OF_TEXT
+from harness.data.tokenizer_json import END_OF_TEXT
 from harness.errors import UsageError
 
 POCKET_STORIES = 60_000

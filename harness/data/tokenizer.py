@@ -1,4 +1,4 @@
-"""Tokenizers as tiktoken encodings: GPT-2's, `pocket-2k` with 2,048 tokens for the embedded stories, and .tiktoken files."""
+"""Tokenizers as tiktoken encodings: GPT-2's, `pocket-2k` for the embedded stories, .tiktoken files, and tokenizer.json."""
 
 import base64
 import functools
@@ -9,21 +9,23 @@ import numpy as np
 import tiktoken
 
 from commandline.spelling import nearest
+from harness.config import HUGGING_FACE
+from harness.data.tokenizer_json import END_OF_TEXT, SPLIT_PATTERN, read_tokenizer
 from harness.errors import HarnessError, UsageError
 
-END_OF_TEXT = "<|endoftext|>"
 POCKET_FILE = Path(__file__).with_name("pocket_2k.tiktoken")  # written by train_tokenizer.py
-SPLIT_PATTERN = r"'(?:[sdmt]|ll|ve|re)| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+"  # GPT-2's
 TOKENIZERS = ("pocket-2k", "gpt2")
 FILE_SUFFIX = ".tiktoken"
 
 
 def get_tokenizer(name: str) -> tiktoken.Encoding:
-    """The tokenizer called `name`, or that of a .tiktoken file, with end-of-text as its last token.
+    """The tokenizer called `name`, that of a .tiktoken file with end-of-text as its last token, or that of a folder as `hf:DIR`.
 
     Raises UsageError if there is none of that name, or if the file is not a tokenizer, HarnessError if GPT-2's vocabulary
     cannot be downloaded.
     """
+    if name.startswith(HUGGING_FACE):
+        return _from_folder(Path(name.removeprefix(HUGGING_FACE)))
     if not name.endswith(FILE_SUFFIX):
         return _named(name)
     try:
@@ -31,6 +33,9 @@ def get_tokenizer(name: str) -> tiktoken.Encoding:
     except (OSError, ValueError) as error:
         reason = error.strerror if isinstance(error, OSError) else error
         raise UsageError(f"The tokenizer {name} cannot be read: {reason}.") from error
+
+
+_from_folder = functools.cache(read_tokenizer)
 
 
 @functools.cache

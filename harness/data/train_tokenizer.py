@@ -16,7 +16,8 @@ import regex
 
 from commandline.files import write
 from harness.data.pocket import stories
-from harness.data.tokenizer import POCKET_FILE, SPLIT_PATTERN
+from harness.data.tokenizer import POCKET_FILE
+from harness.data.tokenizer_json import SPLIT_PATTERN
 
 VOCABULARY = 2048
 STORIES = 20_000

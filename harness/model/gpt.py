@@ -1,7 +1,7 @@
 """The GPT: one compiled block, scanned over the layers.
 
-Shapes: B batch, T positions, S positions in the cache, D model width, H heads, K head width, F feed-forward width, V
-vocabulary, L layers.
+Shapes: B batch, T positions, S positions in the cache, D model width, H heads, G heads of keys and values, K head width, F
+feed-forward width, V vocabulary, L layers.
 """
 
 import functools
@@ -23,36 +23,44 @@ ModuleFactory = Callable[[ModelConfig, nnx.Rngs], nnx.Module]
 class Cache(NamedTuple):
     """Keys and values of all earlier positions, for all layers."""
 
-    k_LBSHK: Float[Array, "L B S H K"]
-    v_LBSHK: Float[Array, "L B S H K"]
+    k_LBSGK: Float[Array, "L B S G K"]
+    v_LBSGK: Float[Array, "L B S G K"]
 
     @classmethod
     def empty(cls, config: ModelConfig, batch: int) -> "Cache":
         """A cache with room for `context` positions."""
         K = config.head_width
-        shape = (config.num_layers, batch, config.context, config.num_heads, K)
+        shape = (config.num_layers, batch, config.context, config.kv_heads, K)
         return cls(jnp.zeros(shape, config.dtype), jnp.zeros(shape, config.dtype))
 
 
-def rotate(x_BTHK: Float[Array, "B T H K"], positions_T: Int[Array, "T"]) -> Float[Array, "B T H K"]:
+def rotate(x_BTHK: Float[Array, "B T H K"], positions_T: Int[Array, "T"], base: float) -> Float[Array, "B T H K"]:
     """Rotary positions (Su et al. 2021): rotates pairs (i, i + K/2) by an angle proportional to the position."""
     half = x_BTHK.shape[-1] // 2
-    angles_TK = positions_T[:, None].astype(jnp.float32) / 10_000 ** (jnp.arange(half, dtype=jnp.float32) / half)[None]
+    angles_TK = positions_T[:, None].astype(jnp.float32) / base ** (jnp.arange(half, dtype=jnp.float32) / half)[None]
     cos, sin = (f(angles_TK)[None, :, None, :].astype(x_BTHK.dtype) for f in (jnp.cos, jnp.sin))
     a, b = jnp.split(x_BTHK, 2, axis=-1)
     return jnp.concatenate([a * cos - b * sin, a * sin + b * cos], axis=-1)
 
 
 class Attention(nnx.Module):
-    """Causal multi-head attention (Vaswani et al. 2017); `out` is the projection back into the residual stream."""
+    """Causal multi-head attention (Vaswani et al. 2017); `out` is the projection back into the residual stream.
+
+    With `num_kv_heads`, each head of keys and values serves a group of adjacent heads (Ainslie et al. 2023).
+    """
 
     def __init__(self, config: ModelConfig, rngs: nnx.Rngs):
-        H, K = config.num_heads, config.head_width
+        D, H, G, K = config.d_model, config.num_heads, config.kv_heads, config.head_width
         inner, outer = _kernel_inits(config)
-        dtype = jnp.dtype(config.dtype)
-        self.rope = config.positions == "rope"
-        self.qkv = nnx.LinearGeneral(config.d_model, (3, H, K), kernel_init=inner, dtype=dtype, rngs=rngs)
-        self.out = nnx.LinearGeneral((H, K), config.d_model, axis=(-2, -1), kernel_init=outer, dtype=dtype, rngs=rngs)
+        linear = functools.partial(nnx.LinearGeneral, use_bias=config.bias, dtype=jnp.dtype(config.dtype), rngs=rngs)
+        self.rope_base = config.rope_base if config.positions == "rope" else None
+        self.grouped, self.group_size = bool(config.num_kv_heads), H // G
+        if self.grouped:
+            self.q = linear(D, (H, K), kernel_init=inner)
+            self.kv = linear(D, (2, G, K), kernel_init=inner)
+        else:
+            self.qkv = linear(D, (3, H, K), kernel_init=inner)
+        self.out = linear((H, K), D, axis=(-2, -1), kernel_init=outer)
 
     @jax.named_scope("attention")
     def __call__(
@@ -63,42 +71,57 @@ class Attention(nnx.Module):
         With a cache, also attends to the earlier positions of `layer`, and returns the cache extended by these.
         """
         T = x_BTD.shape[1]
-        q_BTHK, k_BTHK, v_BTHK = jnp.moveaxis(self.qkv(x_BTD), 2, 0)
+        if self.grouped:
+            q_BTHK, (k_BTGK, v_BTGK) = self.q(x_BTD), jnp.moveaxis(self.kv(x_BTD), 2, 0)
+        else:
+            q_BTHK, k_BTGK, v_BTGK = jnp.moveaxis(self.qkv(x_BTD), 2, 0)
         positions_T = position + jnp.arange(T)
-        if self.rope:
-            q_BTHK, k_BTHK = rotate(q_BTHK, positions_T), rotate(k_BTHK, positions_T)
+        if self.rope_base is not None:
+            q_BTHK, k_BTGK = (rotate(x, positions_T, self.rope_base) for x in (q_BTHK, k_BTGK))
         if cache is None:
+            k_BTHK, v_BTHK = (jnp.repeat(x, self.group_size, axis=2) for x in (k_BTGK, v_BTGK))
             mixed_BTHK = causal_attention(q_BTHK, k_BTHK, v_BTHK)
         else:
             offset = (layer, 0, position, 0, 0)
             cache = Cache(
-                jax.lax.dynamic_update_slice(cache.k_LBSHK, k_BTHK[None], offset),
-                jax.lax.dynamic_update_slice(cache.v_LBSHK, v_BTHK[None], offset),
+                jax.lax.dynamic_update_slice(cache.k_LBSGK, k_BTGK[None], offset),
+                jax.lax.dynamic_update_slice(cache.v_LBSGK, v_BTGK[None], offset),
             )
-            mask_TS = jnp.arange(cache.k_LBSHK.shape[2])[None, :] <= positions_T[:, None]
+            mask_TS = jnp.arange(cache.k_LBSGK.shape[2])[None, :] <= positions_T[:, None]
             mixed_BTHK = jax.nn.dot_product_attention(
-                q_BTHK, cache.k_LBSHK[layer], cache.v_LBSHK[layer], mask=mask_TS[None, None]
+                q_BTHK, cache.k_LBSGK[layer], cache.v_LBSGK[layer], mask=mask_TS[None, None]
             )
         return self.out(mixed_BTHK), cache
+
+
+def make_norm(config: ModelConfig, rngs: nnx.Rngs) -> nnx.LayerNorm | nnx.RMSNorm:
+    """LayerNorm, or RMSNorm (Zhang and Sennrich 2019), which neither centers nor has a bias."""
+    D, epsilon, dtype = config.d_model, config.norm_epsilon, jnp.dtype(config.dtype)
+    if config.norm_kind == "rmsnorm":
+        return nnx.RMSNorm(D, epsilon=epsilon, dtype=dtype, rngs=rngs)
+    return nnx.LayerNorm(D, epsilon=epsilon, use_bias=config.bias, dtype=dtype, rngs=rngs)
 
 
 class Block(nnx.Module):
     """Attention and a feed-forward network, each added to the residual stream.
 
-    LayerNorm comes before each (`norm=pre`, as in GPT-2), after each sum (`post`), or nowhere (`none`).
+    The norm comes before each (`norm=pre`, as in GPT-2), after each sum (`post`), or nowhere (`none`). With
+    `activation=swiglu`, the hidden layer is `silu(gate(x)) * ff1(x)` (Shazeer 2020).
     """
 
     def __init__(self, config: ModelConfig, rngs: nnx.Rngs, make_attention: ModuleFactory = Attention):
+        D, F = config.d_model, config.d_ff
         inner, outer = _kernel_inits(config)
-        dtype = jnp.dtype(config.dtype)
+        linear = functools.partial(nnx.Linear, use_bias=config.bias, dtype=jnp.dtype(config.dtype), rngs=rngs)
         self.norm = config.norm
         if config.norm != "none":
-            self.ln1 = nnx.LayerNorm(config.d_model, epsilon=config.norm_epsilon, dtype=dtype, rngs=rngs)
-            self.ln2 = nnx.LayerNorm(config.d_model, epsilon=config.norm_epsilon, dtype=dtype, rngs=rngs)
+            self.ln1 = make_norm(config, rngs)
+            self.ln2 = make_norm(config, rngs)
         self.attn = make_attention(config, rngs)
-        self.ff1 = nnx.Linear(config.d_model, config.d_ff, kernel_init=inner, dtype=dtype, rngs=rngs)
-        self.ff2 = nnx.Linear(config.d_ff, config.d_model, kernel_init=outer, dtype=dtype, rngs=rngs)
-        self.activation = {"relu": jax.nn.relu, "gelu": jax.nn.gelu}[config.activation]
+        self.ff1 = linear(D, F, kernel_init=inner)
+        self.ff2 = linear(F, D, kernel_init=outer)
+        self.gate = linear(D, F, kernel_init=inner) if config.activation == "swiglu" else None
+        self.activation = {"relu": jax.nn.relu, "gelu": jax.nn.gelu, "swiglu": jax.nn.silu}[config.activation]
         self.dropout = nnx.Dropout(config.dropout)
 
     @jax.named_scope("feed-forward")  # with the norms and the sums of the block
@@ -110,7 +133,11 @@ class Block(nnx.Module):
         mixed_BTD, cache = self.attn(self.ln1(x_BTD) if self.norm == "pre" else x_BTD, position, cache, layer)
         x_BTD = x_BTD + self._drop(mixed_BTD, keys[0])
         x_BTD = self.ln1(x_BTD) if self.norm == "post" else x_BTD
-        hidden_BTF = self.activation(self.ff1(self.ln2(x_BTD) if self.norm == "pre" else x_BTD))
+        in_BTD = self.ln2(x_BTD) if self.norm == "pre" else x_BTD
+        if self.gate is None:
+            hidden_BTF = self.activation(self.ff1(in_BTD))
+        else:
+            hidden_BTF = self.activation(self.gate(in_BTD)) * self.ff1(in_BTD)
         x_BTD = x_BTD + self._drop(self.ff2(hidden_BTF), keys[1])
         return (self.ln2(x_BTD) if self.norm == "post" else x_BTD), cache
 
@@ -132,7 +159,7 @@ class Head(NamedTuple):
 
 
 class GPT(nnx.Module):
-    """Embeddings, `num_layers` blocks with stacked parameters, a final norm (pre-LN only), and a head."""
+    """Embeddings, `num_layers` blocks with stacked parameters, a final norm (`norm=pre` only), and a head."""
 
     def __init__(
         self,
@@ -150,8 +177,7 @@ class GPT(nnx.Module):
         learned = config.positions == "learned" and self.embed_override is None
         self.pos_embed = nnx.Param(table(rngs.params(), (config.context, D))) if learned else None
         self.blocks = stacked_blocks(config, rngs, make_block) if config.num_layers else None
-        norm = functools.partial(nnx.LayerNorm, epsilon=config.norm_epsilon, dtype=jnp.dtype(config.dtype))
-        self.ln_f = norm(D, rngs=rngs) if config.norm == "pre" else None
+        self.ln_f = make_norm(config, rngs) if config.norm == "pre" else None
         head_init = nnx.initializers.xavier_uniform() if config.init == "xavier" else table
         self.head = None if config.tied_head else nnx.Param(head_init(rngs.params(), (V, D)))
         self.head_bias = nnx.Param(jnp.zeros(V)) if config.head_bias else None

@@ -13,7 +13,8 @@ from flax import nnx
 from jax.sharding import Mesh, PartitionSpec
 
 from harness.config import Config
-from harness.data.tokenizer import END_OF_TEXT, get_tokenizer
+from harness.data.tokenizer import get_tokenizer
+from harness.data.tokenizer_json import END_OF_TEXT
 from harness.model.gpt import GPT
 from harness.pieces.adapt import PAD_ID, LoaderPosition
 

@@ -1,21 +1,20 @@
 """What a train step is fed with: batches of the data on the devices, and the state from which they go on."""
 
 import functools
-from typing import Any, NamedTuple, Protocol, runtime_checkable
+from typing import Any, Protocol, runtime_checkable
 
 import jax
 import jax.numpy as jnp
 
+from harness.data.batches import train_batches
+from harness.pieces.assemble import make_batches
 from harness.pieces.load import Pieces, attribute_errors_to
+from harness.run.rewards import get_reward
+from harness.run.rollouts import RolloutFeed
+from harness.run.session import Session
+from harness.run.state import initial_state
 from harness.training.sharding import put_batch
-
-
-class Batch(NamedTuple):
-    """The input of one train step."""
-
-    arrays: Any  # on the devices, as the recipe's loss takes them
-    targets: int | jax.Array  # in the rows of all processes, without padding
-    metrics: dict[str, float]  # what else the line of metrics says about this step
+from harness.training.train_step import Batch
 
 
 @runtime_checkable
@@ -59,3 +58,17 @@ class DataFeed:
 @jax.jit
 def _count_targets(ids_BT: jax.Array) -> jax.Array:
     return jnp.sum(ids_BT[:, 1:] >= 0)
+
+
+def open_feed(session: Session) -> Feed:
+    """The batches of this process: rollouts, or the data by the pieces `make_loader` and `shard_batch` if there are any."""
+    config, pieces = session.config, session.pieces
+    if config.reward:
+        base, _ = initial_state(session)
+        return RolloutFeed(session, session.functions.model(base), get_reward(config.reward))
+    process, processes = jax.process_index(), jax.process_count()
+    if pieces is None or "make_loader" not in pieces.by_name:
+        rows = train_batches(config, session.rows, process, processes)
+    else:
+        rows = make_batches(config, pieces, session.rows, process, processes)
+    return DataFeed(rows, session.mesh, pieces)

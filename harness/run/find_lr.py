@@ -13,7 +13,9 @@ from commandline.progress import progress
 from harness.errors import HarnessError
 from harness.pieces import assemble
 from harness.pieces.load import attribute_errors_to
-from harness.run.session import Session, initial_state
+from harness.run.feed import open_feed
+from harness.run.session import Session
+from harness.run.state import initial_state
 from harness.training.recipe import default_recipe
 from harness.training.train_step import make_step_functions
 
@@ -49,7 +51,7 @@ def range_test(session: Session, steps: int, *, quiet: bool = False) -> RangeTes
     Writes nothing. Raises HarnessError if the loss of the first step is not finite, PieceError if a piece fails.
     """
     session = _with_growing_rate(session, steps)
-    feed = session.feed()
+    feed = open_feed(session)
     losses: list[float] = []
     smoothed: list[float] = []
     with (

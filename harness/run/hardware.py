@@ -58,7 +58,8 @@ def flops_per_token(config: ModelConfig) -> float:
     Causal attention covers half of all pairs of positions (Kaplan et al. 2020, table 1, with the mask).
     """
     D, F, V, L = config.d_model, config.d_ff, config.vocab_size, config.num_layers
-    weights = L * (4 * D * D + 2 * D * F) + V * D
+    attention_weights = 2 * D * D + 2 * D * config.kv_heads * config.head_width
+    weights = L * (attention_weights + (3 if config.activation == "swiglu" else 2) * D * F) + V * D
     attention = L * 2 * config.context * D  # scores and mix: 2 products of 2 T D, halved by the mask
     return 6.0 * weights + 3.0 * attention
 

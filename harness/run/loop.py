@@ -21,10 +21,12 @@ from commandline.text import counted
 from harness.errors import HarnessError
 from harness.pieces.load import attribute_errors_to
 from harness.run import charts
+from harness.run.feed import open_feed
 from harness.run.folder import MetricsWriter
 from harness.run.hardware import flops_per_token, memory_bytes, peak_flops
 from harness.run.hooks import Aside, Hook, Hooks
-from harness.run.session import Log, Session, completed, initial_state, sample_text
+from harness.run.session import Log, Session, sample_text
+from harness.run.state import completed, initial_state
 from harness.run.trackers import require_installed, tracking
 from harness.training.checkpoint import Checkpointer, Restored, is_good, last_good_step
 from harness.training.train_step import StepMetrics
@@ -97,7 +99,7 @@ class _Loop:
         self.session, self.checkpointer, self.log, self.on_step = session, checkpointer, log, on_step
         self.quiet = quiet or on_step is not None
         config, run = session.config, session.run
-        self.feed = session.feed()
+        self.feed = open_feed(session)
         self.step = 0
         if restored is not None:
             self.step, self.state = restored.step, restored.state

@@ -25,7 +25,8 @@ from harness.errors import UsageError
 from harness.model.attention_maps import attention_maps
 from harness.model.sampling import PROMPTS, Sampling, distribution, encode_prompt
 from harness.pieces.load import attribute_errors_to
-from harness.run.session import Session, load_state
+from harness.run.session import Session
+from harness.run.state import load_state
 
 LIKELIEST = 10  # tokens that are named for each position
 MOST_TOKENS = 4096  # of a text

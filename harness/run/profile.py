@@ -14,6 +14,7 @@ from jax.profiler import ProfileData
 import harness
 from commandline.text import counted
 from harness.pieces.load import attribute_errors_to
+from harness.run.feed import open_feed
 from harness.run.hardware import flops_per_token, peak_flops
 from harness.run.program import REST, SCOPES, Operation, operations
 from harness.run.session import Session
@@ -58,7 +59,7 @@ def profile(session: Session, steps: int, folder: Path) -> Profile:
     Changes nothing in the run. Steps are timed before the trace starts, because tracing slows them down. Raises PieceError if
     a piece fails.
     """
-    config, feed = session.config, session.feed()
+    config, feed = session.config, open_feed(session)
     with jax.set_mesh(session.mesh):
         # A piece `train_step` jits itself; it is compiled as a part of this program.
         step = session.functions.train_step

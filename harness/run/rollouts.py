@@ -14,10 +14,11 @@ from harness.data.batches import PADDING
 from harness.data.token_files import Tokens
 from harness.model.sampling import Sampling
 from harness.pieces.load import attribute_errors_to
-from harness.run.feed import Batch
 from harness.run.rewards import Reward
+from harness.run.session import Session
 from harness.training.grpo import Rollouts, advantages, kl_estimate, scorer
 from harness.training.sharding import put_batch
+from harness.training.train_step import Batch
 
 RARE = 0.05  # the share of rewarded continuations below which training seldom finds any to learn from
 
@@ -28,7 +29,7 @@ class RolloutFeed:
     Everything that is random depends on the seed and the number of the update.
     """
 
-    def __init__(self, session: Any, base: Any, reward: Reward):
+    def __init__(self, session: Session, base: Any, reward: Reward):
         self._session, self._reward = session, reward
         self._config: Config = session.config
         self._tokenizer = session.tokenizer

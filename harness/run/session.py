@@ -11,18 +11,16 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import tiktoken
-from flax import nnx
 from jax.sharding import Mesh
 from jaxtyping import Int
 
 from harness.config import Config
-from harness.data.batches import PADDING, Rows, Windows, check_data, make_windows, train_batches, validation_batches
+from harness.data.batches import PADDING, Rows, Windows, check_data, make_windows, validation_batches
 from harness.data.ngrams import NgramLoss, ngram_loss
 from harness.data.sources import open_source
 from harness.data.token_files import Prepared, prepare
 from harness.data.tokenizer import token_bytes
-from harness.errors import HarnessError, UsageError
-from harness.model import lora
+from harness.errors import UsageError
 from harness.model.sampling import (
     PROMPTS,
     CachedDecoder,
@@ -36,23 +34,16 @@ from harness.model.sampling import (
 from harness.pieces import assemble
 from harness.pieces.checkpoints import PieceCheckpointer
 from harness.pieces.load import Pieces, attribute_errors_to, check_config
-from harness.run.feed import DataFeed, Feed
-from harness.run.folder import BaseRecord, Run
+from harness.run.folder import Run
 from harness.run.nan_check import stop_at_nan
-from harness.run.rewards import get_reward
-from harness.run.rollouts import RolloutFeed
 from harness.training.checkpoint import (
     Checkpointer,
     OrbaxCheckpointer,
-    best_step,
-    digest,
-    is_abstract,
-    last_good_step,
 )
 from harness.training.grpo import reinforced
 from harness.training.recipe import default_recipe
-from harness.training.sharding import by_dotted_name, make_mesh, path_names, put_batch
-from harness.training.train_step import MODEL, StepFunctions, make_step_functions
+from harness.training.sharding import make_mesh, put_batch
+from harness.training.train_step import StepFunctions, make_step_functions
 
 Log = Callable[[str], None]
 
@@ -128,17 +119,6 @@ class Session:
         if self.config.objective != "next_token":
             return None
         return ngram_loss(self.prepared.train, self.prepared.validation, self.config.vocab_size)
-
-    def feed(self) -> Feed:
-        """The batches of this process: rollouts, or the data by the pieces `make_loader` and `shard_batch` if there are any."""
-        if self.config.reward:
-            return RolloutFeed(self, self.functions.model(initial_state(self)[0]), get_reward(self.config.reward))
-        process, processes = jax.process_index(), jax.process_count()
-        if self.pieces is None or "make_loader" not in self.piece_by_name:
-            rows = train_batches(self.config, self.rows, process, processes)
-        else:
-            rows = assemble.make_batches(self.config, self.pieces, self.rows, process, processes)
-        return DataFeed(rows, self.mesh, self.pieces)
 
     def checkpointer(self, *, read_only: bool = False) -> Checkpointer:
         """Saves and restores the checkpoints of this run, with the pieces `save` and `resume` if there are any."""
@@ -226,110 +206,6 @@ def open_session(run: Run, config: Config, pieces: Pieces | None, *, log: Log, q
         train_step = stop_at_nan(functions, pieces.folder if pieces else None)
         functions = dataclasses.replace(functions, train_step=train_step)
     return Session(run, config, mesh, functions, pieces, log, quiet)
-
-
-def initial_state(session: Session) -> tuple[Any, BaseRecord | None]:
-    """The state at step 0: random, or for fine-tuning with the parameters of the base, and which base that was.
-
-    Raises UsageError if there is no such run, or if its model has other sizes.
-    """
-    state = session.functions.init()
-    if not session.config.base:
-        return state, None
-    adapters = by_dotted_name(nnx.state(session.functions.model(state), nnx.LoRAParam))
-    return _from_base(session, state, lambda name, leaf: name not in adapters)
-
-
-def completed(session: Session, state: Any) -> Any:
-    """A restored state, with the parameters of the base where a checkpoint of adapters holds none.
-
-    Raises UsageError, naming the base, if it is missing or has changed.
-    """
-    if not any(is_abstract(leaf) for name, leaf in by_dotted_name(state).items() if name.startswith(MODEL)):
-        return state
-    return _from_base(session, state, lambda name, leaf: is_abstract(leaf))[0]
-
-
-def _from_base(session: Session, state: Any, wanted: Callable[[str, Any], bool]) -> tuple[Any, BaseRecord]:
-    """The state with the base's parameters in place of the model's wanted leaves, given by name, and which base that was."""
-    base, record = _load_base(session)
-
-    def from_base(path: Any, leaf: Any) -> Any:
-        index, *names = path_names(path)
-        if index != "0" or not wanted(".".join(names), leaf):
-            return leaf
-        base_leaf = base.get(".".join(lora.base_path(tuple(names))))
-        if base_leaf is None or base_leaf.shape != leaf.shape:
-            base_has = "no such array" if base_leaf is None else f"shape {base_leaf.shape}"
-            raise UsageError(
-                f"base={session.config.base} does not fit: {'.'.join(names)} has shape {leaf.shape} in this model and "
-                f"{base_has} in the base."
-            )
-        return jax.device_put(base_leaf, leaf.sharding)
-
-    return jax.tree_util.tree_map_with_path(from_base, state), record
-
-
-def _load_base(session: Session) -> tuple[dict[str, jax.Array], BaseRecord]:
-    """The parameters of the base by dotted name, its own adapters merged: of its best checkpoint, or of that which is recorded.
-
-    Raises UsageError if there is no such run, or if it is not the recorded one.
-    """
-    config, recorded = session.config, session.run.base()
-    try:
-        run = Run.find(session.run.folder.parent, config.base)
-        base = dataclasses.replace(
-            run.config(),
-            mesh=config.mesh,  # that of this run, so that no device ever holds the whole base
-            fsdp=config.fsdp,
-            batch_size=config.batch_size,
-            grad_accumulation_steps=config.grad_accumulation_steps,
-        )
-        if bool(base.pieces) != bool(session.pieces):
-            raise UsageError(
-                f"base={config.base} was trained {'with' if base.pieces else 'without'} pieces; "
-                f"{'pass its workspace with --pieces' if base.pieces else 'omit --pieces'}."
-            )
-        base_session = open_session(run, base, session.pieces, log=ignore, quiet=True)
-        step, state = load_state(base_session, recorded and recorded.step)
-    except UsageError as error:
-        if recorded is None:
-            raise
-        raise UsageError(f"Run {session.run.folder} needs its base {config.base}. {error}") from error
-    record = BaseRecord(step, digest({name: leaf for name, leaf in by_dotted_name(state).items() if name[:2] == MODEL}))
-    if recorded not in (None, record):
-        raise UsageError(
-            f"The base {config.base} of run {session.run.folder} has changed. Put the former {run.folder} back, or start another "
-            "run with --run NAME."
-        )
-    model = base_session.functions.model(state)
-    if base.lora_rank:
-        model = lora.merge_adapters(model, *filter(None, [base_session.piece_by_name.get("merge")]))
-    return by_dotted_name(nnx.state(model)), record
-
-
-def load_state(session: Session, step: int | None = None) -> tuple[int, Any]:
-    """The step and the state of the best checkpoint, or of that at `step`. Optimizer arrays have shapes only.
-
-    Raises UsageError if there is no such checkpoint, HarnessError if it is corrupt.
-    """
-    checkpointer = session.checkpointer(read_only=True)
-    try:
-        steps = checkpointer.losses()
-        # Rewards are paid for in validation loss, so the last checkpoint of reinforcement learning is its best.
-        best = last_good_step if session.config.reward else best_step
-        chosen = best(steps) if step is None else step
-        if chosen is None or chosen not in steps:
-            missing = "checkpoint" if step is None else f"checkpoint of step {step}"
-            hint = f"Existing steps: {', '.join(map(str, steps))}." if steps else "Train it first."
-            raise UsageError(f"Run {session.run.folder} has no {missing}. {hint}")
-        with jax.set_mesh(session.mesh):  # a run that starts from this one may have set another
-            restored = checkpointer.restore(chosen, session.functions.abstract_state, only=MODEL)
-    except ValueError as error:
-        raise HarnessError(f"The checkpoint of step {chosen} of {session.run.folder} is corrupt: {error}.") from error
-    finally:
-        checkpointer.close()
-    return restored.step, completed(session, restored.state)
 
 
 def sample_text(session: Session, model: Any) -> str:

@@ -21,6 +21,14 @@ State = Any
 MODEL = "0."  # the beginning of the dotted names of the model
 
 
+class Batch(NamedTuple):
+    """The input of one train step."""
+
+    arrays: Any  # on the devices, as the recipe's loss takes them
+    targets: int | jax.Array  # in the rows of all processes, without padding
+    metrics: dict[str, float]  # what else the line of metrics says about this step
+
+
 class StepMetrics(NamedTuple):
     """Metrics of one step, still on the device."""
 

@@ -119,3 +119,25 @@ def test_a_lock_is_held_though_nobody_keeps_the_function_that_releases_it(tmp_pa
 def test_a_lock_that_cannot_be_created(tmp_path: Path):
     with pytest.raises(OSError, match=r"No such file or directory|Not a directory"):
         files.lock(Path("/proc/nothing/lock"))
+
+
+def test_a_new_folder_appears_when_it_is_complete(tmp_path: Path) -> None:
+    folder = tmp_path / "out"
+    with pytest.raises(ZeroDivisionError), files.new_folder(folder) as unfinished:
+        (unfinished / "a").write_text("half" * (1 // 0))
+    assert not any(tmp_path.iterdir())
+    folder.mkdir()  # an empty one is replaced
+    with files.new_folder(folder) as unfinished:
+        (unfinished / "a").write_text("whole")
+        assert not any(folder.iterdir())
+    assert [path.name for path in tmp_path.iterdir()] == ["out"]
+    assert (folder / "a").read_text() == "whole"
+    with pytest.raises(UsageError, match="out is not empty; choose a new folder"), files.new_folder(folder):
+        pass
+    (tmp_path / "file").write_text("")
+    with (
+        pytest.raises(UsageError, match="x cannot be written"),
+        files.new_folder(tmp_path / "file" / "x"),
+    ):
+        pass
+    assert (folder / "a").read_text() == "whole"

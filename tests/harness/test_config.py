@@ -40,6 +40,7 @@ def test_settings_are_parsed_by_their_type() -> None:
         ({"norm": "mid"}, "choose pre, post or none"),
         ({"tied_head": "perhaps"}, "write true or false"),
         ({"num_heads": "5"}, "num_heads=5 does not divide d_model=128"),
+        ({"num_heads": "6", "d_model": "48", "num_kv_heads": "4"}, "num_kv_heads=4 does not divide num_heads=6"),
         ({"num_heads": "0"}, "num_heads=0 is not valid; it must be at least 1"),
         ({"grad_accumulation_steps": "0"}, "grad_accumulation_steps=0 is not valid; it must be at least 1"),
         ({"batch_size": "-4"}, "must be at least 1"),

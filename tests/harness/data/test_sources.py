@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from pyarrow import parquet
 
 from harness.data.sources import _split, open_source, read_text
-from harness.data.tokenizer import END_OF_TEXT
+from harness.data.tokenizer_json import END_OF_TEXT
 from harness.errors import UsageError
 
 pytestmark = pytest.mark.fast

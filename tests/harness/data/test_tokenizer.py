@@ -10,7 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from harness.data.pocket import stories, story
-from harness.data.tokenizer import END_OF_TEXT, POCKET_FILE, get_tokenizer
+from harness.data.tokenizer import POCKET_FILE, get_tokenizer
+from harness.data.tokenizer_json import END_OF_TEXT
 from harness.data.train_tokenizer import STORIES, VOCABULARY, count_words, file_lines, merge, train
 from harness.errors import HarnessError, UsageError
 from tests.harness.conftest import STORIES as SHORT_STORIES

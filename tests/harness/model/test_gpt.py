@@ -25,6 +25,17 @@ VARIANTS = {
     ),
     "none, untied": replace(SMALL, norm="none", tied_head=False),
     "rope": replace(SMALL, positions="rope"),
+    "modern": replace(
+        SMALL,
+        d_model=32,
+        num_heads=4,
+        num_kv_heads=2,
+        norm_kind="rmsnorm",
+        activation="swiglu",
+        bias=False,
+        positions="rope",
+        rope_base=500.0,
+    ),
     "no positions": replace(SMALL, positions="none"),
     "no blocks": replace(SMALL, num_layers=0, norm="none", positions="none", tied_head=False),
 }
@@ -71,9 +82,9 @@ def test_one_story_gives_the_same_logits_as_in_a_batch(config: Config) -> None:
     np.testing.assert_allclose(model(IDS[1]), model(IDS)[1], rtol=1e-5, atol=1e-5)
 
 
-@pytest.mark.parametrize("name", ["pocket", "tutorial", "six-by-192", "a-to-a", "gpt2-small"])
+@pytest.mark.parametrize("name", ["pocket", "modern", "tutorial", "six-by-192", "a-to-a", "gpt2-small"])
 def test_the_initial_loss_is_the_log_of_the_vocabulary(name: str) -> None:
-    config = replace(preset(name), vocab_size=1000, context=32, d_model=48, num_heads=3, d_ff=64, dtype="float32")
+    config = replace(preset(name), vocab_size=1000, context=32, d_model=48, num_heads=4, d_ff=64, dtype="float32")
     logits = GPT(config, nnx.Rngs(0))(jax.random.randint(jax.random.key(0), (4, 32), 0, 1000))
     losses = -jax.nn.log_softmax(logits)[..., 7]
     # An untied Xavier head on normalized activations has the widest logits, with a standard deviation of about 1/3.

@@ -16,7 +16,8 @@ from harness.model.sampling import Sampling, encode_prompt, stream_text
 from harness.run.chat import GREETING, Chat
 from harness.run.folder import Run
 from harness.run.loop import train
-from harness.run.session import Session, ignore, load_state, open_session
+from harness.run.session import Session, ignore, open_session
+from harness.run.state import load_state
 from tests.harness.conftest import TINY, command
 
 GREEDY = Sampling(temperature=0.0, max_tokens=5)

@@ -1,8 +1,11 @@
-"""The table of peak rates."""
+"""The table of peak rates, and the FLOPs per token."""
+
+from dataclasses import replace
 
 import pytest
 
-from harness.run.hardware import PEAK_FLOPS, listed_flops
+from harness.config import ModelConfig
+from harness.run.hardware import PEAK_FLOPS, flops_per_token, listed_flops
 
 pytestmark = pytest.mark.fast
 
@@ -43,3 +46,11 @@ def test_float32_has_a_rate_of_its_own(device_kind: str, rate: float | None) -> 
 @pytest.mark.parametrize("device_kind", ["cpu", "NVIDIA L400", "NVIDIA A1000", "NVIDIA T400"])
 def test_other_devices_are_not_in_the_table(device_kind: str) -> None:
     assert listed_flops(device_kind) is None
+
+
+def test_flops_count_the_gate_and_the_shared_heads() -> None:
+    config = ModelConfig(vocab_size=100, context=10, d_model=8, num_heads=4, d_ff=16, num_layers=1)
+    flops = flops_per_token(config)
+    assert flops == 6 * (4 * 8 * 8 + 2 * 8 * 16 + 100 * 8) + 3 * 2 * 10 * 8
+    assert flops_per_token(replace(config, activation="swiglu")) == flops + 6 * 8 * 16
+    assert flops_per_token(replace(config, num_kv_heads=1)) == flops - 6 * 2 * 8 * (8 - 2)

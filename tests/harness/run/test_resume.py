@@ -10,7 +10,8 @@ from harness.errors import UsageError
 from harness.model.sampling import Sampling
 from harness.run.folder import Run
 from harness.run.loop import train
-from harness.run.session import ignore, load_state, open_session
+from harness.run.session import ignore, open_session
+from harness.run.state import load_state
 from tests.harness.conftest import Harness
 
 GREEDY = Sampling(temperature=0.0, max_tokens=4)

@@ -16,7 +16,8 @@ from harness.pieces.load import Pieces
 from harness.run.folder import MEASURED, Run
 from harness.run.loop import train
 from harness.run.rollouts import draw_prompts
-from harness.run.session import ignore, load_state, open_session
+from harness.run.session import ignore, open_session
+from harness.run.state import load_state
 from tests.harness.conftest import STORIES, TINY, Harness
 
 OPTIONS = ("--prompts", 2, "--group", 4, "--steps", 4, "--set", "eval_every=2", "--set", "prompt_tokens=3")

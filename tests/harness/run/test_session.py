@@ -18,9 +18,11 @@ from harness.errors import HarnessError, PieceError, UsageError
 from harness.model.sampling import Sampling
 from harness.pieces import assemble
 from harness.pieces.load import Pieces, load_pieces
+from harness.run.feed import open_feed
 from harness.run.folder import Run
 from harness.run.loop import train
-from harness.run.session import Session, ignore, load_state, open_session
+from harness.run.session import Session, ignore, open_session
+from harness.run.state import load_state
 from harness.training.sharding import path_names
 from tests.conftest import ROOT
 from tests.harness.conftest import STORIES, TINY
@@ -120,7 +122,7 @@ def test_partition_spec_and_fsdp_spec_replace_the_sharding_rule(
 ) -> None:
     config = replace(course, mesh="2x2", fsdp=fsdp)
     session = open_session(Run(tmp_path / "run"), config, pieces, log=ignore, quiet=True)
-    rows = session.feed().next(None).arrays
+    rows = open_feed(session).next(None).arrays
     assert rows.sharding.spec[0] == "data"
     specs = {
         ".".join(path_names(path)[-2:]): leaf.sharding.spec

@@ -15,6 +15,9 @@ from harness.training.train_step import StepFunctions, make_step_functions
 from tests.harness.conftest import TINY
 
 SMALL = replace(TINY, vocab_size=96, context=12, steps=20)
+MODERN = replace(
+    SMALL, num_heads=4, num_kv_heads=2, norm_kind="rmsnorm", activation="swiglu", bias=False, positions="rope"
+)
 
 
 def rows(seed: int = 0) -> np.ndarray:
@@ -56,6 +59,27 @@ def test_a_mesh_gives_the_losses_of_one_device(mesh: str, fsdp: bool, one_device
     losses, _, _ = run_steps(replace(SMALL, mesh=mesh, fsdp=fsdp))
     # The order of summation changes the last bits of float32, and Adam divides small gradients by small moments.
     np.testing.assert_allclose(losses, one_device, rtol=1e-4)
+
+
+@pytest.fixture(scope="module")
+def modern_on_one_device() -> list[float]:
+    """The losses of the modern block on one device."""
+    return run_steps(MODERN)[0]
+
+
+# Four devices along `model` split the attention heads, but not the two heads of keys and values, which are replicated.
+@pytest.mark.parametrize(("mesh", "fsdp"), [("4x2", True), ("2x4", False)])
+def test_a_mesh_gives_the_losses_of_one_device_with_grouped_heads(
+    mesh: str, fsdp: bool, modern_on_one_device: list[float]
+) -> None:
+    losses, _, state = run_steps(replace(MODERN, mesh=mesh, fsdp=fsdp))
+    np.testing.assert_allclose(losses, modern_on_one_device, rtol=1e-4)  # as above
+    specs = {
+        ".".join(path_names(path)[-2:]): leaf.sharding.spec for path, leaf in jax.tree_util.tree_leaves_with_path(state)
+    }
+    assert "model" in specs["q.kernel"]
+    assert "model" in specs["gate.kernel"]
+    assert ("model" in specs["kv.kernel"]) == (mesh == "4x2")
 
 
 @pytest.mark.parametrize("microbatches", [2, 8])

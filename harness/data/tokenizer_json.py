@@ -1,0 +1,169 @@
+"""Byte-level BPE as tokenizer.json, the format of Hugging Face's tokenizers: written from a tiktoken encoding, and read as one.
+
+In tiktoken, the rank of a token is its id, and two tokens merge into the one of the lowest rank. In tokenizer.json, a list of
+merges has this role. Both give the same ids if the merges are in the order of the ids that they result in and, for each token,
+contain the pair that its bytes end in: no other pair with these bytes occurs, because merging inside of a token ignores its
+neighbors.
+"""
+
+import base64
+import hashlib
+import json
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import tiktoken
+
+from harness.errors import UsageError
+
+END_OF_TEXT = "<|endoftext|>"
+SPLIT_PATTERN = r"'(?:[sdmt]|ll|ve|re)| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+"  # GPT-2's
+_TIKTOKEN_PATTERN = (
+    r"'(?:[sdmt]|ll|ve|re)| ?\p{L}++| ?\p{N}++| ?[^\s\p{L}\p{N}]++|\s++$|\s+(?!\S)|\s"  # of `gpt2`; equal
+)
+# SHA-256 of the .tiktoken files of tokenizers that have a name
+_NAMES = {
+    "306cd27f03c1a714eca7108e03d66b7dc042abe8c258b44c199a7ed9838dd930": "gpt2",  # r50k_base, by tiktoken_ext/openai_public.py
+    "afe4f1c94b9d70232deee84357dd4bdf418528c518cde58219f41b1e9aaee7fd": "pocket-2k",
+}
+
+Pair = tuple[bytes, bytes]
+
+
+def _characters() -> list[str]:
+    """The character that stands for each byte in a vocabulary: itself if it is printable, otherwise one above 255 (GPT-2)."""
+    printable = [byte for byte in range(256) if chr(byte).isprintable() and chr(byte) != " "]
+    others = iter(range(256, 512))
+    return [chr(byte) if byte in printable else chr(next(others)) for byte in range(256)]
+
+
+_CHARACTERS = _characters()
+_BYTES = {character: byte for byte, character in enumerate(_CHARACTERS)}
+
+
+def _spelled(token: bytes) -> str:
+    return "".join(_CHARACTERS[byte] for byte in token)
+
+
+def _unspelled(text: str) -> bytes:
+    return bytes(_BYTES[character] for character in text)
+
+
+def last_merge(token: bytes, ranks: dict[bytes, int]) -> Pair | None:
+    """The pair that merges into `token`, by the merges of lower rank; None if these do not lead to a pair."""
+    parts, rank = [token[i : i + 1] for i in range(len(token))], ranks[token]
+    while len(parts) > 2:
+        best, index = min((ranks.get(a + b, rank), i) for i, (a, b) in enumerate(pairwise(parts)))
+        if best >= rank:
+            return None
+        parts[index : index + 2] = [parts[index] + parts[index + 1]]
+    return (parts[0], parts[1])
+
+
+def to_json(tokenizer: tiktoken.Encoding) -> dict[str, Any]:
+    """The content of tokenizer.json for an encoding whose ranks are those of trained merges, as are all of the harness."""
+    tokens = tokenizer.token_byte_values()
+    ranks = dict(sorted(((token, tokenizer.encode_single_token(token)) for token in tokens), key=lambda item: item[1]))
+    merges = [last_merge(token, ranks) for token in ranks if len(token) > 1]
+    pattern: str = tokenizer._pat_str
+    byte_level = {"type": "ByteLevel", "add_prefix_space": False, "trim_offsets": True, "use_regex": True}
+    pre_tokenizer: dict[str, Any] = byte_level
+    if pattern not in (SPLIT_PATTERN, _TIKTOKEN_PATTERN):
+        split = {"type": "Split", "pattern": {"Regex": pattern}, "behavior": "Isolated", "invert": False}
+        pre_tokenizer = {"type": "Sequence", "pretokenizers": [split, {**byte_level, "use_regex": False}]}
+    special = {"single_word": False, "lstrip": False, "rstrip": False, "normalized": False, "special": True}
+    return {
+        "version": "1.0", "truncation": None, "padding": None, "normalizer": None, "pre_tokenizer": pre_tokenizer,
+        "post_processor": None, "decoder": byte_level,
+        "added_tokens": [
+            {"id": tokenizer.encode_single_token(text), "content": text, **special}
+            for text in sorted(tokenizer.special_tokens_set, key=tokenizer.encode_single_token)
+        ],
+        "model": {
+            "type": "BPE", "dropout": None, "unk_token": None, "continuing_subword_prefix": None,
+            "end_of_word_suffix": None, "fuse_unk": False, "byte_fallback": False, "ignore_merges": False,
+            "vocab": {_spelled(token): rank for token, rank in ranks.items()},
+            "merges": [[_spelled(pair[0]), _spelled(pair[1])] for pair in merges if pair],
+        },
+    }  # fmt: skip
+
+
+def read_tokenizer(folder: Path) -> tiktoken.Encoding:
+    """The encoding of a folder with tokenizer.json, named after its content: `pocket-2k`, `gpt2`, or `hf-` and a digest.
+
+    Raises UsageError for a folder without it, and for tokenizers that are not byte-level BPE or do more than that.
+    """
+    file = folder / "tokenizer.json"
+    try:
+        content = json.loads(file.read_text("utf-8"))
+        pattern, ranks, special = _pattern(content["pre_tokenizer"]), _ranks(content), _special(content, folder)
+    except OSError as error:
+        raise UsageError(f"{file} cannot be read: {error.strerror}.") from error
+    except _UnsupportedError as error:
+        raise UsageError(f"{file} is not supported: it {error}. Only byte-level BPE as in GPT-2 is.") from error
+    except (ValueError, TypeError, KeyError, AttributeError) as error:
+        raise UsageError(f"{file} is not a tokenizer ({type(error).__name__}: {error}).") from error
+    lines = "".join(f"{base64.b64encode(token).decode()} {rank}\n" for token, rank in ranks.items())
+    name = _NAMES.get(hashlib.sha256(lines.encode()).hexdigest())
+    if name is None or pattern != SPLIT_PATTERN or special != {END_OF_TEXT: len(ranks)}:
+        name = "hf-" + hashlib.sha256(f"{lines}{pattern}{sorted(special.items())}".encode()).hexdigest()[:12]
+    return tiktoken.Encoding(name, pat_str=pattern, mergeable_ranks=ranks, special_tokens=special)
+
+
+class _UnsupportedError(Exception):
+    """What a tokenizer does that tiktoken does not, as the predicate of a sentence."""
+
+
+def _ranks(content: dict[str, Any]) -> dict[bytes, int]:
+    """The ranks of the vocabulary, in order, after a check that its merges do what they do in tiktoken."""
+    model, added = content["model"], {token["content"] for token in content.get("added_tokens") or []}
+    if content.get("normalizer"):
+        raise _UnsupportedError("normalizes text")
+    try:
+        if model.get("type", "BPE") != "BPE":
+            raise _UnsupportedError("is not BPE")
+        ids = {_unspelled(text): rank for text, rank in model["vocab"].items() if text not in added}
+        pairs = (pair.split(" ") if isinstance(pair, str) else pair for pair in model["merges"])
+        merges = [(_unspelled(first), _unspelled(second)) for first, second in pairs]
+    except KeyError as error:
+        raise _UnsupportedError(f"has the character {error} in its vocabulary") from error
+    ranks = dict(sorted(ids.items(), key=lambda item: item[1]))
+    results = [ranks[first + second] for first, second in merges]
+    last = {last_merge(token, ranks) for token in ranks if len(token) > 1}
+    if results != sorted(results) or not last <= set(merges):
+        raise _UnsupportedError("merges tokens in another order than that of their ids")
+    if not all(bytes([byte]) in ranks for byte in range(256)):
+        raise _UnsupportedError("lacks some bytes")
+    return ranks
+
+
+def _pattern(pre_tokenizer: dict[str, Any] | None) -> str:
+    """The pattern that splits a text into words."""
+    steps = (pre_tokenizer or {}).get("pretokenizers", [pre_tokenizer])
+    *before, last = steps
+    if not last or last["type"] != "ByteLevel" or last.get("add_prefix_space", True):
+        raise _UnsupportedError("splits text in another way")
+    if not before and last.get("use_regex", True):
+        return SPLIT_PATTERN
+    splits = len(before) == 1 and before[0]["type"] == "Split" and "Regex" in before[0]["pattern"]
+    if not splits or last.get("use_regex", True) or before[0]["behavior"] != "Isolated" or before[0].get("invert"):
+        raise _UnsupportedError("splits text in another way")
+    return str(before[0]["pattern"]["Regex"])
+
+
+def _special(content: dict[str, Any], folder: Path) -> dict[str, int]:
+    """The special tokens. The one that ends a text is called `<|endoftext|>`, whatever `tokenizer_config.json` calls it."""
+    added = content.get("added_tokens") or []
+    if not all(token["special"] for token in added):
+        raise _UnsupportedError("adds tokens that are not special")
+    special = {str(token["content"]): int(token["id"]) for token in added}
+    config = folder / "tokenizer_config.json"
+    if END_OF_TEXT not in special and config.exists():
+        end = json.loads(config.read_text("utf-8")).get("eos_token")
+        end = end["content"] if isinstance(end, dict) else end
+        if end in special:
+            special[END_OF_TEXT] = special.pop(end)
+    if END_OF_TEXT not in special:
+        raise _UnsupportedError("has no token that ends a text (eos_token in tokenizer_config.json)")
+    return special

@@ -1,0 +1,299 @@
+"""The layouts: which settings each one has, what they are called in config.json, and how it stores each parameter."""
+
+import math
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from harness.config import ModelConfig
+from harness.errors import UsageError
+
+Fields = dict[str, Any]  # of config.json
+
+
+@dataclass(frozen=True)
+class Stored:
+    """How a parameter of one block, or one outside of the blocks, is stored.
+
+    Its axes are permuted to `axes`. The first `rows` of them become the rows of a matrix, the others its columns; without
+    `rows`, all become one axis. With several names, each index of the axis `split` is stored under a name of its own.
+    """
+
+    names: tuple[str, ...]
+    axes: tuple[int, ...] = (0,)
+    rows: int = 0
+    split: int = 0
+
+    def write(self, parameter: np.ndarray) -> dict[str, np.ndarray]:
+        """The tensors of a parameter."""
+        return {
+            name: np.ascontiguousarray(part.transpose(self.axes).reshape(self._shape(part.shape)))
+            for name, part in zip(self.names, self._parts(parameter), strict=True)
+        }
+
+    def read(self, tensors: Mapping[str, np.ndarray], shape: tuple[int, ...]) -> np.ndarray:
+        """The parameter of that shape. Raises UsageError for tensors of other shapes."""
+        parts = []
+        for name, part in zip(self.names, self._parts(np.empty(shape, bool)), strict=True):
+            if tensors[name].shape != self._shape(part.shape):
+                raise UsageError(
+                    f"The tensor {name} has shape {tensors[name].shape}; by config.json it is {self._shape(part.shape)}."
+                )
+            permuted = tensors[name].reshape([part.shape[axis] for axis in self.axes])
+            parts.append(permuted.transpose(np.argsort(self.axes)))
+        return np.stack(parts, self.split) if len(parts) > 1 else parts[0]
+
+    def _parts(self, parameter: np.ndarray) -> list[np.ndarray]:
+        return [parameter] if len(self.names) == 1 else list(np.moveaxis(parameter, self.split, 0))
+
+    def _shape(self, shape: tuple[int, ...]) -> tuple[int, ...]:
+        sizes = [shape[axis] for axis in self.axes]
+        return (math.prod(sizes[: self.rows]), math.prod(sizes[self.rows :])) if self.rows else (math.prod(sizes),)
+
+
+@dataclass(frozen=True)
+class Layout:
+    """A kind of model in transformers, and its counterpart here."""
+
+    title: str
+    model_type: str
+    architecture: str
+    has: Mapping[str, tuple[Any, ...]]  # the values that settings of the model may have
+    prefix: str  # of all names but the head's; files of a model without its head lack it
+    block: str  # the prefix of block {i}, after `prefix`
+    head: str
+    parameters: Mapping[str, Stored]  # outside of the blocks, by path
+    block_parameters: Mapping[str, Stored]  # in each block, by path
+    fields: Callable[[ModelConfig], Fields]  # config.json
+    settings: Callable[[Fields], dict[str, Any]]  # the settings in config.json
+    # Fields with one value that is supported, and the value that they have if they are missing.
+    fixed: Mapping[str, tuple[Any, Any]] = field(default_factory=dict)
+
+    def conflicts(self, config: ModelConfig) -> dict[str, tuple[Any, ...]]:
+        """The settings that this layout does not have, with the values that it has."""
+        return {name: values for name, values in self.has.items() if getattr(config, name) not in values}
+
+    def tensors(self, parameters: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
+        """The tensors by their full names, of parameters by path. Those of the blocks are stacked."""
+        tensors: dict[str, np.ndarray] = {}
+        for path, parameter in parameters.items():
+            for stored, index in self._places(path, len(parameter)):
+                tensors |= stored.write(parameter if index is None else parameter[index])
+        return tensors
+
+    def read(self, tensors: Mapping[str, np.ndarray], path: str, shape: tuple[int, ...]) -> np.ndarray:
+        """The parameter at `path`, of that shape. Raises KeyError for a missing tensor, UsageError for other shapes."""
+        places = self._places(path, shape[0])
+        if places[0][1] is None:
+            return places[0][0].read(tensors, shape)
+        return np.stack([stored.read(tensors, shape[1:]) for stored, _ in places])
+
+    def names(self, path: str, layers: int) -> list[str]:
+        """The full names of the tensors of the parameter at `path`."""
+        return [name for stored, _ in self._places(path, layers) for name in stored.names]
+
+    def _places(self, path: str, layers: int) -> list[tuple[Stored, int | None]]:
+        """How the parameter at `path` is stored, with full names: once, or for each block."""
+        if path == "head":
+            return [(Stored((self.head,), (0, 1), 1), None)]
+        if not path.startswith("blocks."):
+            return [(_named(self.parameters[path], self.prefix), None)]
+        stored = self.block_parameters[path.removeprefix("blocks.")]
+        return [(_named(stored, self.prefix + self.block.format(i=i)), i) for i in range(layers)]
+
+
+def _named(stored: Stored, prefix: str) -> Stored:
+    return Stored(tuple(prefix + name for name in stored.names), stored.axes, stored.rows, stored.split)
+
+
+def _vectors(**names: str) -> dict[str, Stored]:
+    """Norms and biases of one axis: `ln1="ln_1"` stores `ln1.scale` as `ln_1.weight` and `ln1.bias` as `ln_1.bias`."""
+    return {
+        f"{path.replace('__', '.')}.{kind}": Stored((f"{name}.{stored_kind}",))
+        for path, name in names.items()
+        for kind, stored_kind in (("scale", "weight"), ("bias", "bias"))
+    }
+
+
+_ACTIVATIONS = {"gelu_new": "gelu", "gelu_pytorch_tanh": "gelu", "relu": "relu"}  # `gelu` is the exact one
+
+
+def _activation(fields: Fields, name: str, known: Mapping[str, str]) -> str:
+    if fields[name] not in known:
+        raise UsageError(f"{name}={fields[name]} is not supported; only {', '.join(known)} are.")
+    return known[fields[name]]
+
+
+def _rope_base(fields: Fields, rotated: float) -> float:
+    """The base of the positions. `rotated` is the fraction of the head width that is rotated unless a field says otherwise.
+
+    Raises UsageError for scaled positions and for partial ones.
+    """
+    rope: Fields = fields.get("rope_parameters") or fields.get("rope_scaling") or {}
+    kind = rope.get("rope_type", rope.get("type", "default"))
+    if kind != "default":
+        raise UsageError(f"Rope scaling ({kind}) is not supported; only default positions are.")
+    fields = {"rotary_pct": rotated, "rotary_emb_base": 10_000.0, **fields, **rope}
+    fields = {"partial_rotary_factor": fields["rotary_pct"], "rope_theta": fields["rotary_emb_base"], **fields}
+    if (fraction := fields["partial_rotary_factor"]) != 1:
+        raise UsageError(f"Positions that rotate a part of each head ({fraction}) are not supported; only 1.0 is.")
+    return float(fields["rope_theta"])
+
+
+_EMBED = (0, 1)
+
+GPT2 = Layout(
+    title="GPT-2",
+    model_type="gpt2",
+    architecture="GPT2LMHeadModel",
+    has={
+        "positions": ("learned",), "norm": ("pre",), "norm_kind": ("layernorm",), "activation": ("gelu", "relu"),
+        "num_kv_heads": (0,), "bias": (True,), "head_bias": (False,),
+    },
+    prefix="transformer.",
+    block="h.{i}.",
+    head="lm_head.weight",
+    parameters={
+        "embed": Stored(("wte.weight",), _EMBED, 1),
+        "pos_embed": Stored(("wpe.weight",), _EMBED, 1),
+        **_vectors(ln_f="ln_f"),
+    },
+    # Its Conv1D stores (in, out), as Flax does, so nothing is transposed.
+    block_parameters={
+        **_vectors(ln1="ln_1", ln2="ln_2", attn__out="attn.c_proj", ff1="mlp.c_fc", ff2="mlp.c_proj"),
+        "attn.qkv.kernel": Stored(("attn.c_attn.weight",), (0, 1, 2, 3), 1),
+        "attn.qkv.bias": Stored(("attn.c_attn.bias",), (0, 1, 2)),
+        "attn.out.kernel": Stored(("attn.c_proj.weight",), (0, 1, 2), 2),
+        "ff1.kernel": Stored(("mlp.c_fc.weight",), (0, 1), 1),
+        "ff2.kernel": Stored(("mlp.c_proj.weight",), (0, 1), 1),
+    },
+    fields=lambda config: {
+        "n_positions": config.context, "n_embd": config.d_model, "n_layer": config.num_layers,
+        "n_head": config.num_heads, "n_inner": config.d_ff, "layer_norm_epsilon": config.norm_epsilon,
+        "activation_function": "gelu_new" if config.activation == "gelu" else config.activation,
+        "resid_pdrop": config.dropout, "embd_pdrop": config.dropout, "attn_pdrop": 0.0,
+    },
+    settings=lambda fields: {
+        "context": fields["n_positions"], "d_model": fields["n_embd"], "num_layers": fields["n_layer"],
+        "num_heads": fields["n_head"], "d_ff": fields.get("n_inner") or 4 * fields["n_embd"],
+        "norm_epsilon": fields.get("layer_norm_epsilon", 1e-5), "positions": "learned", "norm_kind": "layernorm",
+        "activation": _activation({"activation_function": "gelu_new", **fields}, "activation_function", _ACTIVATIONS),
+        "tied_head": fields.get("tie_word_embeddings", True),
+    },
+    fixed={"scale_attn_weights": (True, True), "scale_attn_by_inverse_layer_idx": (False, False)},
+)  # fmt: skip
+
+GPT_NEOX = Layout(
+    title="GPT-NeoX",
+    model_type="gpt_neox",
+    architecture="GPTNeoXForCausalLM",
+    has={
+        "positions": ("rope",), "norm": ("pre",), "norm_kind": ("layernorm",), "activation": ("gelu", "relu"),
+        "num_kv_heads": (0,), "bias": (True,), "head_bias": (False,),
+    },
+    prefix="gpt_neox.",
+    block="layers.{i}.",
+    head="embed_out.weight",
+    parameters={"embed": Stored(("embed_in.weight",), _EMBED, 1), **_vectors(ln_f="final_layer_norm")},
+    # Linear layers store (out, in), and the rows of q, k and v alternate from head to head.
+    block_parameters={
+        **_vectors(
+            ln1="input_layernorm", ln2="post_attention_layernorm", attn__out="attention.dense",
+            ff1="mlp.dense_h_to_4h", ff2="mlp.dense_4h_to_h",
+        ),
+        "attn.qkv.kernel": Stored(("attention.query_key_value.weight",), (2, 1, 3, 0), 3),
+        "attn.qkv.bias": Stored(("attention.query_key_value.bias",), (1, 0, 2)),
+        "attn.out.kernel": Stored(("attention.dense.weight",), (2, 0, 1), 1),
+        "ff1.kernel": Stored(("mlp.dense_h_to_4h.weight",), (1, 0), 1),
+        "ff2.kernel": Stored(("mlp.dense_4h_to_h.weight",), (1, 0), 1),
+    },
+    fields=lambda config: {
+        "max_position_embeddings": config.context, "hidden_size": config.d_model,
+        "num_hidden_layers": config.num_layers, "num_attention_heads": config.num_heads,
+        "intermediate_size": config.d_ff, "layer_norm_eps": config.norm_epsilon,
+        "hidden_act": "gelu_pytorch_tanh" if config.activation == "gelu" else config.activation,
+        "hidden_dropout": config.dropout, "attention_dropout": 0.0, "use_parallel_residual": False,
+        "attention_bias": True, "rotary_pct": 1.0, "rotary_emb_base": config.rope_base,
+        "rope_parameters": {
+            "rope_type": "default", "rope_theta": config.rope_base, "partial_rotary_factor": 1.0,
+        },
+    },
+    settings=lambda fields: {
+        "context": fields["max_position_embeddings"], "d_model": fields["hidden_size"],
+        "num_layers": fields["num_hidden_layers"], "num_heads": fields["num_attention_heads"],
+        "d_ff": fields["intermediate_size"], "norm_epsilon": fields.get("layer_norm_eps", 1e-5),
+        "positions": "rope", "rope_base": _rope_base(fields, 0.25), "norm_kind": "layernorm",
+        "activation": _activation({"hidden_act": "gelu", **fields}, "hidden_act", _ACTIVATIONS),
+        "tied_head": fields.get("tie_word_embeddings", False),
+    },
+    fixed={"use_parallel_residual": (False, True), "attention_bias": (True, True)},
+)  # fmt: skip
+
+
+def _llama_settings(fields: Fields) -> dict[str, Any]:
+    """Raises UsageError for heads of another width, and for biases in only some of the linear layers."""
+    D, H = fields["hidden_size"], fields["num_attention_heads"]
+    if (K := fields.get("head_dim") or D // H) != D / H:
+        raise UsageError(f"head_dim={K} is not supported; only hidden_size / num_attention_heads = {D / H:g} is.")
+    bias = fields.get("attention_bias", False)
+    if bias != fields.get("mlp_bias", False):
+        raise UsageError(f"attention_bias={bias} is not supported with another mlp_bias; they must be equal.")
+    G = fields.get("num_key_value_heads") or H
+    return {
+        "context": fields["max_position_embeddings"], "d_model": D, "num_layers": fields["num_hidden_layers"],
+        "num_heads": H, "num_kv_heads": 0 if G == H else G, "d_ff": fields["intermediate_size"],
+        "norm_epsilon": fields.get("rms_norm_eps", 1e-6), "positions": "rope", "rope_base": _rope_base(fields, 1.0),
+        "norm_kind": "rmsnorm", "bias": bias,
+        "activation": _activation(
+            {"hidden_act": "silu", **fields}, "hidden_act", {"silu": "swiglu", "swish": "swiglu"}
+        ),
+        "tied_head": fields.get("tie_word_embeddings", False),
+    }  # fmt: skip
+
+
+LLAMA = Layout(
+    title="Llama",
+    model_type="llama",
+    architecture="LlamaForCausalLM",
+    has={
+        "positions": ("rope",), "norm": ("pre",), "norm_kind": ("rmsnorm",), "activation": ("swiglu",),
+        "head_bias": (False,),
+    },
+    prefix="model.",
+    block="layers.{i}.",
+    head="lm_head.weight",
+    parameters={"embed": Stored(("embed_tokens.weight",), _EMBED, 1), **_vectors(ln_f="norm")},
+    block_parameters={
+        **_vectors(
+            ln1="input_layernorm", ln2="post_attention_layernorm", attn__out="self_attn.o_proj", ff1="mlp.up_proj",
+            ff2="mlp.down_proj", gate="mlp.gate_proj",
+        ),
+        "attn.qkv.kernel": Stored(
+            ("self_attn.q_proj.weight", "self_attn.k_proj.weight", "self_attn.v_proj.weight"), (1, 2, 0), 2, split=1
+        ),
+        "attn.qkv.bias": Stored(
+            ("self_attn.q_proj.bias", "self_attn.k_proj.bias", "self_attn.v_proj.bias"), (0, 1)
+        ),
+        "attn.q.kernel": Stored(("self_attn.q_proj.weight",), (1, 2, 0), 2),
+        "attn.q.bias": Stored(("self_attn.q_proj.bias",), (0, 1)),
+        "attn.kv.kernel": Stored(("self_attn.k_proj.weight", "self_attn.v_proj.weight"), (1, 2, 0), 2, split=1),
+        "attn.kv.bias": Stored(("self_attn.k_proj.bias", "self_attn.v_proj.bias"), (0, 1)),
+        "attn.out.kernel": Stored(("self_attn.o_proj.weight",), (2, 0, 1), 1),
+        "ff1.kernel": Stored(("mlp.up_proj.weight",), (1, 0), 1),
+        "ff2.kernel": Stored(("mlp.down_proj.weight",), (1, 0), 1),
+        "gate.kernel": Stored(("mlp.gate_proj.weight",), (1, 0), 1),
+    },
+    fields=lambda config: {
+        "max_position_embeddings": config.context, "hidden_size": config.d_model,
+        "num_hidden_layers": config.num_layers, "num_attention_heads": config.num_heads,
+        "num_key_value_heads": config.kv_heads, "head_dim": config.head_width, "intermediate_size": config.d_ff,
+        "rms_norm_eps": config.norm_epsilon, "hidden_act": "silu", "attention_dropout": 0.0,
+        "attention_bias": config.bias, "mlp_bias": config.bias, "rope_theta": config.rope_base,
+        "rope_parameters": {"rope_type": "default", "rope_theta": config.rope_base},
+    },
+    settings=_llama_settings,
+)  # fmt: skip
+
+LAYOUTS = (GPT2, GPT_NEOX, LLAMA)

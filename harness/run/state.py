@@ -1,0 +1,160 @@
+"""The state of a run: at its start, and from a checkpoint. It starts from random parameters, or from those of a base."""
+
+import dataclasses
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+from flax import nnx
+
+from harness.config import HUGGING_FACE, ModelConfig
+from harness.data.tokenizer import get_tokenizer
+from harness.errors import HarnessError, UsageError
+from harness.hugging_face.load import read_config, read_parameters
+from harness.model import lora
+from harness.run.folder import BaseRecord, Run
+from harness.run.session import Session, ignore, open_session
+from harness.training.checkpoint import best_step, digest, is_abstract, last_good_step
+from harness.training.sharding import by_dotted_name, path_names
+from harness.training.train_step import MODEL
+
+Parameters = dict[str, Any]  # arrays by dotted name
+
+
+def initial_state(session: Session) -> tuple[Any, BaseRecord | None]:
+    """The state at step 0: random, or for fine-tuning with the parameters of the base, and which base that was.
+
+    Raises UsageError if there is no such base, or if its model has other settings.
+    """
+    state = session.functions.init()
+    if not session.config.base:
+        return state, None
+    adapters = by_dotted_name(nnx.state(session.functions.model(state), nnx.LoRAParam))
+    return _from_base(session, state, lambda name, leaf: name not in adapters)
+
+
+def completed(session: Session, state: Any) -> Any:
+    """A restored state, with the parameters of the base where a checkpoint of adapters holds none.
+
+    Raises UsageError, naming the base, if it is missing or has changed.
+    """
+    if not any(is_abstract(leaf) for name, leaf in by_dotted_name(state).items() if name.startswith(MODEL)):
+        return state
+    return _from_base(session, state, lambda name, leaf: is_abstract(leaf))[0]
+
+
+def _from_base(session: Session, state: Any, wanted: Callable[[str, Any], bool]) -> tuple[Any, BaseRecord]:
+    """The state with the base's parameters in place of the model's wanted leaves, given by name, and which base that was."""
+    base, record = _load_base(session)
+
+    def from_base(path: Any, leaf: Any) -> Any:
+        index, *names = path_names(path)
+        if index != "0" or not wanted(".".join(names), leaf):
+            return leaf
+        base_leaf = base.get(".".join(lora.base_path(tuple(names))))
+        if base_leaf is None or base_leaf.shape != leaf.shape:
+            base_has = "no such array" if base_leaf is None else f"shape {base_leaf.shape}"
+            raise UsageError(
+                f"base={session.config.base} does not fit: {'.'.join(names)} has shape {leaf.shape} in this model and "
+                f"{base_has} in the base."
+            )
+        return jax.device_put(base_leaf, leaf.sharding)
+
+    return jax.tree_util.tree_map_with_path(from_base, state), record
+
+
+def _load_base(session: Session) -> tuple[Parameters, BaseRecord]:
+    """The parameters of the base, and which base that is.
+
+    Raises UsageError if there is no such base, or if it is not the recorded one.
+    """
+    name, recorded = session.config.base, session.run.base()
+    load = _load_folder if name.startswith(HUGGING_FACE) else _load_run
+    try:
+        parameters, record = load(session, recorded and recorded.step)
+    except UsageError as error:
+        if recorded is None:
+            raise
+        raise UsageError(f"Run {session.run.folder} needs its base {name}. {error}") from error
+    if recorded not in (None, record):
+        raise UsageError(
+            f"The base {name} of run {session.run.folder} has changed. Put the former one back, or start another run with "
+            "--run NAME."
+        )
+    return parameters, record
+
+
+def _load_run(session: Session, step: int | None) -> tuple[Parameters, BaseRecord]:
+    """The parameters of a run at a step, by default that of its best checkpoint, with its adapters merged."""
+    config = session.config
+    run = Run.find(session.run.folder.parent, config.base)
+    base = dataclasses.replace(
+        run.config(),
+        mesh=config.mesh,  # that of this run, so that no device ever holds the whole base
+        fsdp=config.fsdp,
+        batch_size=config.batch_size,
+        grad_accumulation_steps=config.grad_accumulation_steps,
+        reward="",  # whose rules on the batch need not hold
+    )
+    if bool(base.pieces) != bool(session.pieces):
+        raise UsageError(
+            f"base={config.base} was trained {'with' if base.pieces else 'without'} pieces; "
+            f"{'pass its workspace with --pieces' if base.pieces else 'omit --pieces'}."
+        )
+    base_session = open_session(run, base, session.pieces, log=ignore, quiet=True)
+    step, state = load_state(base_session, step)
+    record = BaseRecord(step, digest({name: leaf for name, leaf in by_dotted_name(state).items() if name[:2] == MODEL}))
+    model = base_session.functions.model(state)
+    if base.lora_rank:
+        model = lora.merge_adapters(model, *filter(None, [base_session.piece_by_name.get("merge")]))
+    return by_dotted_name(nnx.state(model)), record
+
+
+def _load_folder(session: Session, step: int | None) -> tuple[Parameters, BaseRecord]:
+    """The parameters of a folder in Hugging Face's format. It has one step only, 0.
+
+    Raises UsageError if the run has pieces, other settings of the model, or another tokenizer.
+    """
+    config, folder = session.config, Path(session.config.base.removeprefix(HUGGING_FACE))
+    if session.pieces:
+        raise UsageError(f"base={config.base} becomes the harness's own model; omit --pieces.")
+    settings = read_config(folder)
+    tokenizer = settings.pop("tokenizer", config.tokenizer)
+    base = ModelConfig(**settings)
+    same = [name for name in vars(base) if name not in ("init", "dropout", "dtype", "remat")]
+    if base.positions == "rope" and config.context < base.context:
+        same.remove("context")  # nothing depends on it
+    other = {name: getattr(base, name) for name in same if getattr(base, name) != getattr(config, name)}
+    if get_tokenizer(tokenizer).name != get_tokenizer(config.tokenizer).name:
+        other["tokenizer"] = tokenizer
+    if other:
+        needed = " ".join(f"--set {name}={value}" for name, value in other.items())
+        raise UsageError(f"The model of base={config.base} has other settings. Add {needed}.")
+    parameters = read_parameters(folder)
+    return parameters, BaseRecord(0, digest({name: jnp.asarray(array) for name, array in parameters.items()}))
+
+
+def load_state(session: Session, step: int | None = None) -> tuple[int, Any]:
+    """The step and the state of the best checkpoint, or of that at `step`. Optimizer arrays have shapes only.
+
+    Raises UsageError if there is no such checkpoint, HarnessError if it is corrupt.
+    """
+    checkpointer = session.checkpointer(read_only=True)
+    try:
+        steps = checkpointer.losses()
+        # Rewards are paid for in validation loss, so the last checkpoint of reinforcement learning is its best.
+        best = last_good_step if session.config.reward else best_step
+        chosen = best(steps) if step is None else step
+        if chosen is None or chosen not in steps:
+            missing = "checkpoint" if step is None else f"checkpoint of step {step}"
+            hint = f"Existing steps: {', '.join(map(str, steps))}." if steps else "Train it first."
+            raise UsageError(f"Run {session.run.folder} has no {missing}. {hint}")
+        with jax.set_mesh(session.mesh):  # a run that starts from this one may have set another
+            restored = checkpointer.restore(chosen, session.functions.abstract_state, only=MODEL)
+    except ValueError as error:
+        raise HarnessError(f"The checkpoint of step {chosen} of {session.run.folder} is corrupt: {error}.") from error
+    finally:
+        checkpointer.close()
+    return restored.step, completed(session, restored.state)

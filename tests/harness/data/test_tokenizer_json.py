@@ -1,0 +1,104 @@
+"""tokenizer.json: the same ids after a round trip, and refusals of what tiktoken does not do."""
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import tiktoken
+
+from harness.data.pocket import story
+from harness.data.tokenizer import get_tokenizer
+from harness.data.tokenizer_json import END_OF_TEXT, SPLIT_PATTERN, last_merge, to_json
+from harness.errors import UsageError
+
+POCKET = get_tokenizer("pocket-2k")
+DIGITS = r"\p{N}| ?\p{L}+| ?[^\s\p{L}\p{N}]+|\s+"
+
+
+def like_gpt2() -> tiktoken.Encoding:
+    """A tokenizer whose bytes have GPT-2's order, printable ones first, and other special tokens."""
+    order = [byte for byte in range(256) if chr(byte).isprintable() and chr(byte) != " "]
+    order += [byte for byte in range(256) if byte not in order]
+    ranks = {bytes([byte]): rank for rank, byte in enumerate(order)}
+    for word in (b" a", b"th", b" th", b"\xc3\xa9", b"\n\n", b" the"):
+        assert last_merge(word, {**ranks, word: len(ranks)})
+        ranks[word] = len(ranks)
+    special = {END_OF_TEXT: len(ranks) + 4, "<|other|>": len(ranks)}
+    return tiktoken.Encoding("other", pat_str=DIGITS, mergeable_ranks=ranks, special_tokens=special)
+
+
+def written(tokenizer: tiktoken.Encoding, folder: Path, change: Callable[[Any], Any] = lambda content: None) -> str:
+    """Writes tokenizer.json, and returns the name of the tokenizer in the folder."""
+    content = to_json(tokenizer)
+    change(content)
+    (folder / "tokenizer.json").write_text(json.dumps(content))
+    return f"hf:{folder}"
+
+
+def test_pocket_is_recognized(tmp_path: Path) -> None:
+    read = get_tokenizer(written(POCKET, tmp_path))
+    assert read.name == "pocket-2k"
+    text = f"{story(3)}{END_OF_TEXT}\n\n {story(4)} café's 42 ☃"
+    assert read.encode(text, allowed_special="all") == POCKET.encode(text, allowed_special="all")
+
+
+def test_other_tokenizers_are_named_after_their_content(tmp_path: Path) -> None:
+    original = like_gpt2()
+    read = get_tokenizer(written(original, tmp_path))
+    assert read.name.startswith("hf-")
+    assert (read.n_vocab, read.eot_token) == (original.n_vocab, original.eot_token)
+    text = f"the 2024 cafés<|other|> at a\n\nthat{END_OF_TEXT} \t end"
+    assert read.encode(text, allowed_special="all") == original.encode(text, allowed_special="all")
+    assert read.decode(read.encode(text, allowed_special="all")) == text
+
+
+def test_the_token_that_ends_a_text_may_have_another_name(tmp_path: Path) -> None:
+    def rename(content: dict[str, Any]) -> None:
+        content["added_tokens"][0]["content"] = "</s>"
+
+    name = written(POCKET, tmp_path, rename)
+    with pytest.raises(UsageError, match="has no token that ends a text"):
+        get_tokenizer(name)
+    for end in ("</s>", {"content": "</s>"}):
+        get_tokenizer.cache_clear()
+        (tmp_path / "tokenizer_config.json").write_text(json.dumps({"eos_token": end}))
+        assert get_tokenizer(name).eot_token == POCKET.eot_token
+
+
+def test_old_files_write_merges_as_text(tmp_path: Path) -> None:
+    def join(content: dict[str, Any]) -> None:
+        content["model"]["merges"] = [" ".join(pair) for pair in content["model"]["merges"]]
+
+    assert get_tokenizer(written(POCKET, tmp_path, join)).name == "pocket-2k"
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (lambda c: c["model"].update(type="Unigram"), "is not supported: it is not BPE"),
+        (lambda c: c.update(normalizer={"type": "NFC"}), "it normalizes text"),
+        (lambda c: c.update(pre_tokenizer={"type": "Metaspace"}), "it splits text in another way"),
+        (lambda c: c["pre_tokenizer"].update(add_prefix_space=True), "it splits text in another way"),
+        (lambda c: c["added_tokens"][0].update(special=False), "it adds tokens that are not special"),
+        (lambda c: c["model"]["merges"].reverse(), "merges tokens in another order"),
+        (lambda c: c["model"]["merges"].pop(), "merges tokens in another order"),
+        (lambda c: c["model"]["vocab"].update({"▁x": 5000}), "has the character '▁' in its vocabulary"),
+        (lambda c: c.pop("model"), r"is not a tokenizer \(KeyError"),
+    ],
+)
+def test_what_tiktoken_does_not_do_is_refused(change: Callable[[Any], Any], message: str, tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match=message):
+        get_tokenizer(written(POCKET, tmp_path, change))
+
+
+def test_a_folder_without_a_tokenizer(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match=r"tokenizer.json cannot be read: No such file"):
+        get_tokenizer(f"hf:{tmp_path}")
+
+
+def test_the_pattern_of_gpt2_is_that_of_byte_level(tmp_path: Path) -> None:
+    assert to_json(POCKET)["pre_tokenizer"]["use_regex"]
+    assert POCKET._pat_str == SPLIT_PATTERN
+    assert to_json(like_gpt2())["pre_tokenizer"]["pretokenizers"][0]["pattern"] == {"Regex": DIGITS}

@@ -1,0 +1,50 @@
+"""Models of each layout, with random parameters, so that no initial zeros or ones hide an error."""
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from flax import nnx
+
+from harness.config import Config
+from harness.data.tokenizer import get_tokenizer
+from harness.hugging_face.export import write_model
+from harness.model.gpt import GPT
+from harness.training.sharding import path_names
+from tests.harness.conftest import TINY
+
+_SMALL = replace(TINY, context=256, d_model=24, num_heads=2, d_ff=40, num_layers=2)
+_LLAMA = replace(_SMALL, num_heads=6, positions="rope", norm_kind="rmsnorm", activation="swiglu", bias=False)
+LAYOUTS = {
+    "GPT-2": _SMALL,
+    "GPT-2, untied, relu": replace(_SMALL, tied_head=False, activation="relu", norm_epsilon=1e-3),
+    "GPT-NeoX": replace(_SMALL, positions="rope", rope_base=500.0),
+    "GPT-NeoX, untied, relu": replace(_SMALL, positions="rope", tied_head=False, activation="relu", norm_epsilon=1e-3),
+    "Llama": replace(_LLAMA, num_kv_heads=2, rope_base=500.0),
+    "Llama, untied, biases": replace(_LLAMA, tied_head=False, bias=True, norm_epsilon=1e-3),
+}
+
+
+def filled(config: Config) -> GPT:
+    """A model whose parameters are large enough that each one changes the logits."""
+    model = nnx.eval_shape(lambda: GPT(config.model, nnx.Rngs(0)))
+    rng = np.random.default_rng(1)
+
+    def random(path: Any, leaf: Any) -> jax.Array:
+        # Activations and logits have a standard deviation of about one, with a width of 24.
+        around = 1.0 if path_names(path)[-1] == "scale" else 0.0
+        return jnp.asarray(rng.normal(around, 0.2, leaf.shape), leaf.dtype)
+
+    nnx.update(model, jax.tree_util.tree_map_with_path(random, nnx.state(model)))
+    return model
+
+
+def exported(config: Config, folder: Path) -> GPT:
+    """A filled model, written to a new folder."""
+    model = filled(config)
+    folder.mkdir()
+    write_model(config, get_tokenizer(config.tokenizer), model, folder)
+    return model
