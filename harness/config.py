@@ -41,6 +41,11 @@ class ModelConfig(Settings):
     """The model. A GPT stores this part."""
 
     vocab_size: int = setting(0, "rows of the embedding; 0: the size of the tokenizer", allowed=NOT_NEGATIVE)
+    vocab_multiple: int = setting(
+        128,
+        "the embedding and the head have a multiple of so many rows; those after the vocabulary are unused",
+        allowed=COUNT,
+    )
     context: int = setting(128, "tokens per row", allowed=COUNT)
     d_model: int = setting(128, "width of the residual stream", allowed=COUNT)
     num_heads: int = setting(4, "attention heads", allowed=COUNT)
@@ -86,6 +91,11 @@ class ModelConfig(Settings):
         return self.d_model // self.num_heads
 
     @property
+    def vocab_rows(self) -> int:
+        """The rows of the embedding and of the head."""
+        return -(-self.vocab_size // self.vocab_multiple) * self.vocab_multiple
+
+    @property
     def kv_heads(self) -> int:
         """The heads of keys and values."""
         return self.num_kv_heads or self.num_heads
@@ -114,6 +124,11 @@ class OptimizerConfig(Settings):
     weight_decay: float = setting(0.1, "weight decay of matrices", allowed=NOT_NEGATIVE)
     beta2: float = setting(0.95, "decay of Adam's second moment", allowed=Range(at_least=0, below=1))
     clip_norm: float = setting(1.0, "largest global norm of the gradients; 0: no clipping", allowed=NOT_NEGATIVE)
+    ema_decay: float = setting(
+        0.0,
+        "decay of an average of the parameters, which evaluation and sampling use; 0: none",
+        allowed=Range(at_least=0, below=1),
+    )
     seed: int = setting(0, "seed of the initialization, the data order and dropout", allowed=SEEDS)
 
     def rules(self) -> Rules:
@@ -267,6 +282,10 @@ class Config(MachineConfig, ReportConfig, RewardConfig, OptimizerConfig, ModelCo
             f"prompt_tokens={self.prompt_tokens} is not valid; it must be less than context={self.context}",
         )
         yield self.objective == "next_token", f"reward={self.reward} needs a model with objective=next_token"
+        yield (
+            self.ema_decay == 0,
+            "ema_decay is not valid with a reward, because the model that is trained tells the stories",
+        )
         yield self.dropout == 0, "dropout is not valid with a reward; --set dropout=0"
 
     @property
@@ -321,7 +340,7 @@ class Config(MachineConfig, ReportConfig, RewardConfig, OptimizerConfig, ModelCo
         Raises UsageError if the file is not such a record.
         """
         try:
-            settings: dict[str, Any] = {}
+            settings: dict[str, Any] = {"vocab_multiple": 1}  # of runs from before this setting
             for key, value in json.loads(path.read_text("utf-8")).items():
                 name, values = cls.renamed.get(key, (key, {}))
                 settings[name] = values.get(value, value) if values else value

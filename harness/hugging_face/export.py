@@ -43,7 +43,7 @@ def write_model(config: Config, tokenizer: tiktoken.Encoding, model: nnx.Module,
     }  # fmt: skip
     if config.lora_rank:
         model = merge_adapters(model)
-    save_file(layout.tensors(arrays(model)), folder / "model.safetensors", metadata={"format": "pt"})
+    save_file(layout.tensors(arrays(model, config.vocab_size)), folder / "model.safetensors", metadata={"format": "pt"})
     (folder / "model.safetensors").chmod(0o644)  # safetensors makes it readable by its owner only
     _write_json(folder / "config.json", fields)
     _write_json(folder / "generation_config.json", ends)

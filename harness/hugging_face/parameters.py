@@ -1,5 +1,6 @@
 """The parameters of a GPT by path, such as `blocks.attn.qkv.kernel`, as the tables of the layouts name them."""
 
+from dataclasses import replace
 from typing import Any
 
 import jax
@@ -9,18 +10,31 @@ from flax import nnx
 from harness.config import ModelConfig
 from harness.model.gpt import GPT
 
+OF_TOKENS = ("embed", "head", "head_bias")  # have one row per token
+
 
 def by_path(model: nnx.Module) -> dict[str, Any]:
     """The parameters of a model by their names, joined by dots. Those of the blocks are stacked over the layers."""
     return {".".join(map(str, path)): leaf.get_value() for path, leaf in nnx.to_flat_state(nnx.state(model, nnx.Param))}
 
 
-def arrays(model: nnx.Module) -> dict[str, np.ndarray]:
-    """The parameters in the memory of the host."""
-    return {path: np.asarray(leaf, np.float32) for path, leaf in jax.device_get(by_path(model)).items()}
+def arrays(model: nnx.Module, vocab_size: int) -> dict[str, np.ndarray]:
+    """The parameters in the memory of the host, without the rows after the vocabulary."""
+    host = {path: np.asarray(leaf, np.float32) for path, leaf in jax.device_get(by_path(model)).items()}
+    return host | {path: host[path][:vocab_size] for path in OF_TOKENS if path in host}
+
+
+def padded(parameters: dict[str, np.ndarray], rows: int) -> dict[str, np.ndarray]:
+    """The parameters with rows of zeros after the vocabulary, the reverse of what `arrays` leaves out."""
+
+    def pad(array: np.ndarray) -> np.ndarray:
+        return np.pad(array, [(0, max(rows - len(array), 0)), *[(0, 0)] * (array.ndim - 1)])
+
+    return parameters | {path: pad(parameters[path]) for path in OF_TOKENS if path in parameters}
 
 
 def shapes(config: ModelConfig) -> dict[str, tuple[int, ...]]:
-    """The shapes of the parameters of a GPT with these settings."""
-    abstract = nnx.eval_shape(lambda: GPT(config, nnx.Rngs(0)))
+    """The shapes of the parameters of a GPT with these settings, without the rows after the vocabulary."""
+    unpadded = replace(config, vocab_multiple=1)
+    abstract = nnx.eval_shape(lambda: GPT(unpadded, nnx.Rngs(0)))
     return {path: leaf.shape for path, leaf in by_path(abstract).items()}

@@ -6,6 +6,7 @@ feed-forward width, V vocabulary, L layers.
 
 import functools
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import jax
@@ -151,11 +152,22 @@ def stacked_blocks(config: ModelConfig, rngs: nnx.Rngs, make_block: ModuleFactor
     return nnx.split_rngs(splits=config.num_layers)(build)(rngs)
 
 
-class Head(NamedTuple):
-    """The output projection: `logits = x @ weight.T + bias`."""
+@functools.partial(jax.tree_util.register_dataclass, data_fields=["weight_VD", "bias_V"], meta_fields=["vocab_size"])
+@dataclass(frozen=True)
+class Head:
+    """The output projection: `logits = x @ weight.T + bias`. Rows from `vocab_size` on are padding."""
 
-    weight_VD: Float[Array, "V D"]
-    bias_V: Float[Array, "V"] | None
+    weight_VD: Any  # (V, D), or their shardings
+    bias_V: Any  # (V,), or None
+    vocab_size: int
+
+
+def project(x: Float[Array, "*N D"], head: Head) -> Float[Array, "*N V"]:
+    """The logits of inputs of the head, in float32, without the padding."""
+    logits = jnp.einsum("...d,vd->...v", x, head.weight_VD.astype(x.dtype), preferred_element_type=jnp.float32)
+    if head.bias_V is not None:
+        logits = logits + jnp.broadcast_to(head.bias_V, logits.shape)
+    return logits[..., : head.vocab_size]
 
 
 class GPT(nnx.Module):
@@ -168,7 +180,7 @@ class GPT(nnx.Module):
         make_block: ModuleFactory = Block,
         make_embed: ModuleFactory | None = None,  # of ids (B, T) -> (B, T, D), including positions
     ):
-        V, D = config.vocab_size, config.d_model
+        V, D = config.vocab_rows, config.d_model
         # As in GPT-2; otherwise as in flax.nnx.Embed, with vectors of length about one.
         table = nnx.initializers.normal(0.02 if config.init == "gpt2" else D**-0.5)
         self.config = config
@@ -191,7 +203,7 @@ class GPT(nnx.Module):
         """The weights of the head, tied or untied."""
         table = self.embed if self.embed_override is None else self.embed_override.table()
         weight = table if self.head is None else self.head
-        return Head(weight[...], None if self.head_bias is None else self.head_bias[...])
+        return Head(weight[...], None if self.head_bias is None else self.head_bias[...], self.config.vocab_size)
 
     def __call__(self, ids: Int[Array, "*B T"]) -> Float[Array, "*B T V"]:
         """Float32 logits of one story `(T,)` or of a batch `(B, T)`."""
@@ -200,9 +212,7 @@ class GPT(nnx.Module):
 
     def logits(self, x: Float[Array, "*N D"]) -> Float[Array, "*N V"]:
         """Float32 logits of inputs of the head."""
-        weight_VD, bias_V = self.output()
-        logits = jnp.einsum("...d,vd->...v", x, weight_VD.astype(x.dtype), preferred_element_type=jnp.float32)
-        return logits if bias_V is None else logits + jnp.broadcast_to(bias_V, logits.shape)
+        return project(x, self.output())
 
     def step(
         self, ids_BT: Int[Array, "B T"], position: Int[Array, ""], last: Int[Array, ""], cache: Cache

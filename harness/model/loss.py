@@ -9,7 +9,7 @@ before the rounding to bfloat16: once the model is nearly sure, what is left at 
 """
 
 import functools
-from typing import Any
+from dataclasses import replace
 
 import jax
 import jax.numpy as jnp
@@ -17,7 +17,7 @@ from jax.sharding import AbstractMesh, Mesh
 from jax.sharding import PartitionSpec as P
 from jaxtyping import Array, Float, Int
 
-from harness.model.gpt import Head
+from harness.model.gpt import Head, project
 
 # Tokens whose logits exist at once. On a CPU, small chunks stay in cache, but each one adds a pass over the head's gradient;
 # 128 was the fastest for V = 50,257 and D = 128 (benchmarks/train_throughput.py). GPUs and TPUs need large products.
@@ -60,8 +60,10 @@ _token_loss.defvjp(_forward, _backward)
 
 def _sharded(x_BTD, head, targets_BT, chunk, mesh, gradients):
     """The loss and its gradients `(x_BTD, Head)`. Each device computes its own tokens and its own rows of the head."""
+    padded = head.weight_VD.shape[0] > head.vocab_size
     if mesh is None:
-        return _local(x_BTD, targets_BT, head, chunk, gradients, lambda x: x, lambda x: x, lambda x: x, jnp.int32(0))
+        same = (lambda x: x,) * 3
+        return _local(x_BTD, targets_BT, head, chunk, gradients, padded, *same, jnp.int32(0))
     on_model = "model" if head.weight_VD.shape[0] % mesh.shape["model"] == 0 else None
 
     def over(axis, reduce):
@@ -71,18 +73,18 @@ def _sharded(x_BTD, head, targets_BT, chunk, mesh, gradients):
         rows = head.weight_VD.shape[0]
         first = jax.lax.axis_index("model") * rows if on_model else jnp.int32(0)
         sums = over("data", jax.lax.psum), over(on_model, jax.lax.psum), over(on_model, jax.lax.pmax)
-        return _local(x_BTD, targets_BT, head, chunk, gradients, *sums, first)
+        return _local(x_BTD, targets_BT, head, chunk, gradients, padded, *sums, first)
 
     x = P("data")
-    rows: Any = Head(P(on_model), None if head.bias_V is None else P(on_model))  # type: ignore[arg-type]
+    rows = replace(head, weight_VD=P(on_model), bias_V=None if head.bias_V is None else P(on_model))
     out = (P(), (x, rows)) if gradients else (P(), None)
     return jax.shard_map(local, mesh=mesh, in_specs=(x, x, rows), out_specs=out, check_vma=False)(
         x_BTD, targets_BT, head
     )
 
 
-def _local(x_BTD, targets_BT, head, chunk, gradients, sum_data, sum_model, max_model, first):
-    """The share of one device. `first` is the token id of its first row of the head."""
+def _local(x_BTD, targets_BT, head, chunk, gradients, padded, sum_data, sum_model, max_model, first):
+    """The share of one device. `first` is the token id of its first row of the head, which may be padding if `padded`."""
     B, T, D = x_BTD.shape
     N = B * T
     chunk = min(chunk, N)
@@ -101,6 +103,8 @@ def _local(x_BTD, targets_BT, head, chunk, gradients, sum_data, sum_model, max_m
         logits_CV = jnp.matmul(x_CD, weight_VD.T, preferred_element_type=jnp.float32)
         if head.bias_V is not None:
             logits_CV = logits_CV + head.bias_V[None]
+        if padded:
+            logits_CV = jnp.where(first + jnp.arange(V)[None] < head.vocab_size, logits_CV, -jnp.inf)
         max_C = max_model(logits_CV.max(-1))
         exps_CV = jnp.exp(logits_CV - max_C[:, None])
         total_C = sum_model(exps_CV.sum(-1))
@@ -115,7 +119,7 @@ def _local(x_BTD, targets_BT, head, chunk, gradients, sum_data, sum_model, max_m
         dx_CD = jnp.matmul(slopes_CV, weight_VD, preferred_element_type=jnp.float32) * scale_C[:, None]
         scaled_CD = (x_CD.astype(jnp.float32) * scale_C[:, None]).astype(x_CD.dtype)
         dweight_VD = sums[1].weight_VD + jnp.matmul(slopes_CV.T, scaled_CD, preferred_element_type=jnp.float32)
-        return (sums[0] + loss, Head(dweight_VD, dbias_V)), dx_CD
+        return (sums[0] + loss, replace(head, weight_VD=dweight_VD, bias_V=dbias_V)), dx_CD
 
     zero = jnp.float32(0)
     split = jax.tree.map(lambda a: a.reshape(chunks, chunk, *a.shape[1:]), (x_ND, row_N, counts_N))
@@ -143,12 +147,7 @@ def token_log_probabilities(
     @jax.checkpoint
     def one_chunk(inputs):
         x_BCD, targets_BC = inputs
-        logits_BCV = jnp.einsum(
-            "bcd,vd->bcv", x_BCD, head.weight_VD.astype(x_BCD.dtype), preferred_element_type=jnp.float32
-        )
-        if head.bias_V is not None:
-            logits_BCV = logits_BCV + head.bias_V[None, None]
-        all_BCV = jax.nn.log_softmax(logits_BCV)
+        all_BCV = jax.nn.log_softmax(project(x_BCD, head))
         chosen_BC1 = jnp.take_along_axis(all_BCV, jnp.maximum(targets_BC, 0)[..., None], axis=-1)
         return chosen_BC1[..., 0], -jnp.sum(jnp.exp(all_BCV) * all_BCV, axis=-1)
 

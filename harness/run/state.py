@@ -13,13 +13,14 @@ from harness.config import HUGGING_FACE, ModelConfig
 from harness.data.tokenizer import get_tokenizer
 from harness.errors import HarnessError, UsageError
 from harness.hugging_face.load import read_config, read_parameters
+from harness.hugging_face.parameters import padded
 from harness.model import lora
 from harness.run.folder import BaseRecord, Run
 from harness.run.session import Session, ignore, open_session
 from harness.training.checkpoint import best_step, digest, is_abstract, last_good_step
 from harness.training.sharding import by_dotted_name, path_names
-from harness.training.train_step import MODEL
 
+OPTIMIZER = "1"  # the index of the optimizer in a state; all else are models
 Parameters = dict[str, Any]  # arrays by dotted name
 
 
@@ -40,7 +41,11 @@ def completed(session: Session, state: Any) -> Any:
 
     Raises UsageError, naming the base, if it is missing or has changed.
     """
-    if not any(is_abstract(leaf) for name, leaf in by_dotted_name(state).items() if name.startswith(MODEL)):
+    if not any(
+        is_abstract(leaf)
+        for name, leaf in by_dotted_name(state).items()
+        if name.startswith(session.functions.evaluated)
+    ):
         return state
     return _from_base(session, state, lambda name, leaf: is_abstract(leaf))[0]
 
@@ -51,7 +56,7 @@ def _from_base(session: Session, state: Any, wanted: Callable[[str, Any], bool])
 
     def from_base(path: Any, leaf: Any) -> Any:
         index, *names = path_names(path)
-        if index != "0" or not wanted(".".join(names), leaf):
+        if index == OPTIMIZER or not wanted(".".join(names), leaf):
             return leaf
         base_leaf = base.get(".".join(lora.base_path(tuple(names))))
         if base_leaf is None or base_leaf.shape != leaf.shape:
@@ -105,7 +110,16 @@ def _load_run(session: Session, step: int | None) -> tuple[Parameters, BaseRecor
         )
     base_session = open_session(run, base, session.pieces, log=ignore, quiet=True)
     step, state = load_state(base_session, step)
-    record = BaseRecord(step, digest({name: leaf for name, leaf in by_dotted_name(state).items() if name[:2] == MODEL}))
+    record = BaseRecord(
+        step,
+        digest(
+            {
+                name: leaf
+                for name, leaf in by_dotted_name(state).items()
+                if name.startswith(base_session.functions.evaluated)
+            }
+        ),
+    )
     model = base_session.functions.model(state)
     if base.lora_rank:
         model = lora.merge_adapters(model, *filter(None, [base_session.piece_by_name.get("merge")]))
@@ -123,7 +137,7 @@ def _load_folder(session: Session, step: int | None) -> tuple[Parameters, BaseRe
     settings = read_config(folder)
     tokenizer = settings.pop("tokenizer", config.tokenizer)
     base = ModelConfig(**settings)
-    same = [name for name in vars(base) if name not in ("init", "dropout", "dtype", "remat")]
+    same = [name for name in vars(base) if name not in ("init", "dropout", "dtype", "remat", "vocab_multiple")]
     if base.positions == "rope" and config.context < base.context:
         same.remove("context")  # nothing depends on it
     other = {name: getattr(base, name) for name in same if getattr(base, name) != getattr(config, name)}
@@ -132,7 +146,7 @@ def _load_folder(session: Session, step: int | None) -> tuple[Parameters, BaseRe
     if other:
         needed = " ".join(f"--set {name}={value}" for name, value in other.items())
         raise UsageError(f"The model of base={config.base} has other settings. Add {needed}.")
-    parameters = read_parameters(folder)
+    parameters = padded(read_parameters(folder), config.vocab_rows)
     return parameters, BaseRecord(0, digest({name: jnp.asarray(array) for name, array in parameters.items()}))
 
 
@@ -152,7 +166,7 @@ def load_state(session: Session, step: int | None = None) -> tuple[int, Any]:
             hint = f"Existing steps: {', '.join(map(str, steps))}." if steps else "Train it first."
             raise UsageError(f"Run {session.run.folder} has no {missing}. {hint}")
         with jax.set_mesh(session.mesh):  # a run that starts from this one may have set another
-            restored = checkpointer.restore(chosen, session.functions.abstract_state, only=MODEL)
+            restored = checkpointer.restore(chosen, session.functions.abstract_state, only=session.functions.evaluated)
     except ValueError as error:
         raise HarnessError(f"The checkpoint of step {chosen} of {session.run.folder} is corrupt: {error}.") from error
     finally:

@@ -37,6 +37,7 @@ class Recipe:
     optimizer: optax.GradientTransformation
     learning_rate: optax.Schedule  # of each update, counting from 0 and without skipped ones
     trained: type[nnx.Variable] = nnx.Param
+    ema_decay: float = 0.0  # of the average of the parameters; 0: there is none
     sharding_rule: ShardingRule | None = None  # None: by the table of `training/sharding.py`
     train_step: Callable[..., Array] | None = (
         None  # (model, optimizer, rows, pad_id) -> loss, in place of the whole step
@@ -55,6 +56,7 @@ def default_recipe(config: Config, mesh: Mesh | None = None) -> Recipe:
         optimizer=make_optimizer(config),
         learning_rate=learning_rate(config),
         trained=trained,
+        ema_decay=config.ema_decay,
     )
 
 

@@ -16,9 +16,9 @@ from harness.training.optimizer import skipped_updates
 from harness.training.recipe import Recipe, default_recipe
 from harness.training.sharding import by_dotted_name, shardings
 
-# The NNX state of `(model, optimizer)`
+# The NNX state of `(model, optimizer)`, and of a model with the average of the parameters if the recipe has one
 State = Any
-MODEL = "0."  # the beginning of the dotted names of the model
+MODEL, AVERAGE = "0.", "2."  # the beginnings of the dotted names of the two models
 
 
 class Batch(NamedTuple):
@@ -40,7 +40,7 @@ class StepMetrics(NamedTuple):
 
 @dataclass(frozen=True)
 class StepFunctions:
-    """The functions of a run. `graph` is the static part of `(model, optimizer)`, the state is the rest."""
+    """The functions of a run. `graph` is the static part of the state."""
 
     graph: Any
     abstract_state: State  # shapes, dtypes and shardings
@@ -49,9 +49,11 @@ class StepFunctions:
     train_step: Callable[[State, Any], tuple[State, StepMetrics]]  # takes a batch of the recipe's loss
     eval_step: Callable[[State, Any], tuple[Float[Array, ""], Int[Array, ""]]]
 
+    evaluated: str = MODEL  # the beginning of the names of the model for evaluation and sampling
+
     def model(self, state: State) -> nnx.Module:
-        """The model with the parameters of `state`, for evaluation and sampling."""
-        return nnx.merge(self.graph, state)[0]
+        """The model for evaluation and sampling."""
+        return nnx.merge(self.graph, state)[int(self.evaluated[0])]
 
 
 def make_step_functions(config: Config, mesh: Mesh, recipe: Recipe | None = None) -> StepFunctions:
@@ -75,30 +77,44 @@ def make_step_functions(config: Config, mesh: Mesh, recipe: Recipe | None = None
     return StepFunctions(
         graph,
         abstract_state,
-        frozenset(f"{MODEL}{name}" for name in by_dotted_name(frozen)),
+        frozenset(f"{model}{name}" for name in by_dotted_name(frozen) for model in (MODEL, AVERAGE)),
         lambda seed=config.seed: init_sharded(jax.random.key(seed)),
         step,
         jax.jit(functools.partial(_eval_step, recipe, graph)),
+        AVERAGE if recipe.ema_decay else MODEL,
     )
 
 
-def _new_model(recipe: Recipe, key: PRNGKeyArray) -> tuple[nnx.Module, nnx.Optimizer]:
-    """A new model and its optimizer."""
+def _new_model(recipe: Recipe, key: PRNGKeyArray) -> tuple[Any, ...]:
+    """A new model, its optimizer, and a copy of the model for the average."""
     model = recipe.build(nnx.Rngs(key))
-    return model, nnx.Optimizer(model, recipe.optimizer, wrt=recipe.trained)
+    optimizer = nnx.Optimizer(model, recipe.optimizer, wrt=recipe.trained)
+    return (model, optimizer, nnx.clone(model)) if recipe.ema_decay else (model, optimizer)
 
 
 def _train_step(
     recipe: Recipe, graph: Any, dropout_seed: int | None, state: State, batch: Any
 ) -> tuple[State, StepMetrics]:
     """One update."""
-    model, optimizer = nnx.merge(graph, state)
+    model, optimizer, *average = nnx.merge(graph, state)
     key = None if dropout_seed is None else jax.random.fold_in(jax.random.key(dropout_seed), optimizer.step[...])
     loss, gradients, norm = recipe.gradients(recipe.loss_sum, model, batch, key)
     rate = _next_rate(recipe, optimizer)
     with jax.named_scope("optimizer"):
         optimizer.update(model, gradients)
-    return nnx.state((model, optimizer)), StepMetrics(loss, rate, norm, skipped_updates(optimizer.opt_state))
+        for averaged in average:
+            _update_average(recipe, averaged, model, optimizer.step[...])
+    return nnx.state((model, optimizer, *average)), StepMetrics(loss, rate, norm, skipped_updates(optimizer.opt_state))
+
+
+def _update_average(recipe: Recipe, averaged: nnx.Module, model: nnx.Module, step: Array) -> None:
+    """Moves the average towards the parameters. At first it moves faster, so that the random ones at the start do not weigh.
+
+    The rule is that of TensorFlow's ExponentialMovingAverage with num_updates.
+    """
+    decay = jnp.minimum(recipe.ema_decay, (1 + step) / (10 + step))
+    old, new = (nnx.state(each, recipe.trained) for each in (averaged, model))
+    nnx.update(averaged, jax.tree.map(lambda o, n: o + (1 - decay).astype(o.dtype) * (n - o), old, new))
 
 
 def _override_train_step(recipe: Recipe, graph: Any, state: State, ids_BT: Array) -> tuple[State, StepMetrics]:
@@ -113,7 +129,8 @@ def _override_train_step(recipe: Recipe, graph: Any, state: State, ids_BT: Array
 
 def _eval_step(recipe: Recipe, graph: Any, state: State, batch: Any) -> tuple[Array, Array]:
     """The sum of the validation losses of a batch, and the number of its targets."""
-    return recipe.validation_loss_sum(nnx.merge(graph, state)[0], batch, None)
+    model = nnx.merge(graph, state)[2 if recipe.ema_decay else 0]
+    return recipe.validation_loss_sum(model, batch, None)
 
 
 def _next_rate(recipe: Recipe, optimizer: nnx.Optimizer) -> Array:

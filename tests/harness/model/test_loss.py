@@ -15,12 +15,14 @@ from harness.model.loss import token_loss
 pytestmark = pytest.mark.usefixtures("strict_dtypes")
 
 
-def example(B: int, T: int, D: int, V: int, seed: int, bias: bool):
+def example(B: int, T: int, D: int, V: int, seed: int, bias: bool, padding: int = 0):
     rng = np.random.default_rng(seed)
     x = jnp.asarray(rng.normal(size=(B, T, D)), jnp.float32)
+    rows = V + padding
     head = Head(
-        jnp.asarray(rng.normal(size=(V, D)), jnp.float32),
-        jnp.asarray(rng.normal(size=V), jnp.float32) if bias else None,
+        jnp.asarray(rng.normal(size=(rows, D)), jnp.float32),
+        jnp.asarray(rng.normal(size=rows), jnp.float32) if bias else None,
+        V,
     )
     targets = jnp.asarray(rng.integers(-1, V, (B, T)), jnp.int32)
     return x, targets, head
@@ -29,6 +31,7 @@ def example(B: int, T: int, D: int, V: int, seed: int, bias: bool):
 def plain(x, targets, head):
     logits = jnp.einsum("btd,vd->btv", x, head.weight_VD)
     logits = logits if head.bias_V is None else logits + head.bias_V[None, None]
+    logits = logits[..., : head.vocab_size]
     losses = optax.softmax_cross_entropy_with_integer_labels(logits, jnp.maximum(targets, 0))
     return jnp.sum(losses * (targets >= 0).astype(jnp.float32))
 
@@ -47,9 +50,10 @@ def assert_same(a, b) -> None:
     st.integers(1, 30),
     st.integers(0, 99),
     st.booleans(),
+    st.integers(0, 9),
 )
-def test_loss_and_gradients_equal_the_plain_ones(B, T, D, V, chunk, seed, bias) -> None:
-    x, targets, head = example(B, T, D, V, seed, bias)
+def test_loss_and_gradients_equal_the_plain_ones(B, T, D, V, chunk, seed, bias, padding) -> None:
+    x, targets, head = example(B, T, D, V, seed, bias, padding)
     chunked = jax.jit(jax.value_and_grad(lambda x, head: 3.0 * token_loss(x, targets, head, chunk), (0, 1)))(x, head)
     assert_same(chunked, jax.value_and_grad(lambda x, head: 3.0 * plain(x, targets, head), (0, 1))(x, head))
     assert_same(token_loss(x, targets, head, chunk), plain(x, targets, head))
@@ -64,10 +68,10 @@ def test_bfloat16_gradients_are_exact_where_the_model_is_nearly_sure() -> None:
     x = (13.0 * weight_VD[targets]).astype(jnp.bfloat16)
 
     def gradients(loss, x):
-        return jax.grad(lambda x, weight: loss(x, targets, Head(weight, None)), (0, 1))(x, weight_VD)
+        return jax.grad(lambda x, weight: loss(x, targets, Head(weight, None, V)), (0, 1))(x, weight_VD)
 
     exact = gradients(plain, x.astype(jnp.float32))
-    assert float(plain(x.astype(jnp.float32), targets, Head(weight_VD, None))) / (B * T) < 2e-2
+    assert float(plain(x.astype(jnp.float32), targets, Head(weight_VD, None, V))) / (B * T) < 2e-2
     for got, wanted in zip(gradients(token_loss, x), exact, strict=True):
         error = jnp.linalg.norm((got.astype(jnp.float32) - wanted).ravel()) / jnp.linalg.norm(wanted.ravel())
         assert error < 0.01  # bfloat16 has 8 bits: each factor is rounded by at most 0.4%
@@ -88,9 +92,9 @@ def test_a_batch_of_padding_has_no_loss_and_no_gradient() -> None:
 
 
 @pytest.mark.parametrize("shape", [(4, 2), (8, 1), (2, 4)])
-@pytest.mark.parametrize("V", [64, 61])  # 61 rows cannot be split, so each device holds all of them
-def test_a_mesh_gives_the_same_loss_and_gradients(shape: tuple[int, int], V: int) -> None:
-    x, targets, head = example(8, 5, 6, V, 0, True)
+@pytest.mark.parametrize(("V", "padding"), [(64, 0), (61, 0), (41, 23)])  # 61 rows cannot be split: each device has all
+def test_a_mesh_gives_the_same_loss_and_gradients(shape: tuple[int, int], V: int, padding: int) -> None:
+    x, targets, head = example(8, 5, 6, V, 0, True, padding)
     mesh = jax.make_mesh(shape, ("data", "model"), axis_types=(AxisType.Auto,) * 2)
     with jax.set_mesh(mesh):
         chunked = jax.jit(jax.value_and_grad(lambda x, head: token_loss(x, targets, head, 3, mesh), (0, 1)))(x, head)

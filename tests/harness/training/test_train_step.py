@@ -10,7 +10,7 @@ from flax import nnx
 
 from harness.config import Config
 from harness.training.optimizer import learning_rate
-from harness.training.sharding import make_mesh, path_names, put_batch
+from harness.training.sharding import by_dotted_name, make_mesh, path_names, put_batch
 from harness.training.train_step import StepFunctions, make_step_functions
 from tests.harness.conftest import TINY
 
@@ -82,6 +82,17 @@ def test_a_mesh_gives_the_losses_of_one_device_with_grouped_heads(
     assert ("model" in specs["kv.kernel"]) == (mesh == "4x2")
 
 
+def test_a_vocabulary_that_does_not_divide_is_padded_and_sharded() -> None:
+    config = replace(SMALL, vocab_size=2045, mesh="1x4", tied_head=False, head_bias=True, num_heads=4)
+    functions = make_step_functions(config, make_mesh(config))
+    leaves = by_dotted_name(functions.abstract_state)
+    for name in ("0.embed", "0.head", "0.head_bias"):
+        assert leaves[name].shape[0] == 2048
+        assert leaves[name].sharding.spec[0] == "model"
+    model = functions.model(functions.init())
+    assert model(jnp.zeros((1, 4), jnp.int32)).shape == (1, 4, 2045)
+
+
 @pytest.mark.parametrize("microbatches", [2, 8])
 def test_microbatches_give_the_losses_of_the_whole_batch(microbatches: int, one_device: list[float]) -> None:
     losses, _, _ = run_steps(replace(SMALL, grad_accumulation_steps=microbatches))
@@ -101,6 +112,24 @@ def test_microbatches_take_the_memory_of_one() -> None:
     whole, parts, one = temporary(64, 1), temporary(64, 16), temporary(4, 1)
     assert parts < whole / 4
     assert parts < 2 * one  # and the sum of the gradients
+
+
+def test_evaluation_uses_the_average_of_the_parameters() -> None:
+    config = replace(SMALL, ema_decay=0.9)
+    mesh = make_mesh(config)
+    functions, plain = make_step_functions(config, mesh), make_step_functions(SMALL, mesh)
+    state, plain_state = functions.init(), plain.init()
+    expected = np.asarray(plain.model(plain_state).embed[...])
+    for step in range(1, 4):
+        batch = put_batch(rows(), mesh)
+        state, metrics = functions.train_step(state, batch)
+        plain_state, plain_metrics = plain.train_step(plain_state, batch)
+        assert metrics.loss == plain_metrics.loss  # the average does not affect the training
+        decay = min(0.9, (1 + step) / (10 + step))
+        expected = decay * expected + (1 - decay) * np.asarray(plain.model(plain_state).embed[...])
+    np.testing.assert_allclose(functions.model(state).embed[...], expected, rtol=1e-5, atol=1e-7)
+    losses = [float(each.eval_step(s, batch)[0]) for each, s in ((functions, state), (plain, plain_state))]
+    assert losses[0] != losses[1]
 
 
 def test_the_old_state_is_donated() -> None:
