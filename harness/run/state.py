@@ -110,16 +110,9 @@ def _load_run(session: Session, step: int | None) -> tuple[Parameters, BaseRecor
         )
     base_session = open_session(run, base, session.pieces, log=ignore, quiet=True)
     step, state = load_state(base_session, step)
-    record = BaseRecord(
-        step,
-        digest(
-            {
-                name: leaf
-                for name, leaf in by_dotted_name(state).items()
-                if name.startswith(base_session.functions.evaluated)
-            }
-        ),
-    )
+    prefix = base_session.functions.evaluated
+    leaves = {name: leaf for name, leaf in by_dotted_name(state).items() if name.startswith(prefix)}
+    record = BaseRecord(step, digest(leaves))
     model = base_session.functions.model(state)
     if base.lora_rank:
         model = lora.merge_adapters(model, *filter(None, [base_session.piece_by_name.get("merge")]))

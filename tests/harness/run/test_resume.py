@@ -93,3 +93,17 @@ def test_a_run_keeps_its_settings_on_another_machine(tiny: Config, tmp_path: Pat
     assert "learning_rate cannot change when a run is resumed. Only remat, " in refused.err
     assert "mesh, fsdp and loss_chunk can change" in refused.err
     assert "There is no run 'b'" in harness("resume", "b").err
+
+
+def test_an_average_of_the_parameters_is_resumed_and_used(tiny: Config, tmp_path: Path) -> None:
+    config = replace(tiny, ema_decay=0.9)
+    run = finish(tmp_path / "runs" / "a", config)
+    before = determined(run)
+    assert before != determined(finish(tmp_path / "runs" / "plain", tiny))  # the validation losses are its own
+    run.checkpoints.joinpath("6").rename(tmp_path / "away")
+    assert determined(finish(run.folder, config)) == before
+    session = open_session(run, config, None, log=ignore, quiet=True)
+    _, state = load_state(session)
+    assert list(session.tokens(session.functions.model(state), [1, 2], GREEDY))
+    tuned = finish(tmp_path / "runs" / "tuned", replace(tiny, base="a"))
+    assert tuned.base() is not None
