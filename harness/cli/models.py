@@ -97,7 +97,7 @@ def chat(
     sampling = Sampling(temperature, top_k, top_p, seed, max_tokens)
     session = open_run(root, run_name)
     _, state = load_state(session, step)
-    chat = Chat(session, state, sampling)
+    chat = Chat(session, session.functions.model(state), sampling)
     with working("compiling"):
         chat.warm_up()
     terminal.echo(GREETING)

@@ -27,8 +27,8 @@ _COMMANDS = (*_NUMBERS, "again", "help", "quit")
 class Chat:
     """Answers lines: beginnings of stories, and commands that start with a slash. Programs stay compiled between them."""
 
-    def __init__(self, session: Session, state: Any, sampling: Sampling):
-        self.session, self.state, self.sampling = session, state, sampling
+    def __init__(self, session: Session, model: Any, sampling: Sampling):
+        self.session, self.model, self.sampling = session, model, sampling
         self.ended = False
         self._prompt: str | None = None
         self._stories = 0  # with the current beginning
@@ -36,7 +36,7 @@ class Chat:
     def warm_up(self) -> None:
         """Compiles the programs for short prompts."""
         ids = encode_prompt(self.session.tokenizer, "Once")
-        list(islice(self.session.tokens(self.state, ids, self.sampling), 2))
+        list(islice(self.session.tokens(self.model, ids, self.sampling), 2))
 
     def answer(self, line: str) -> Iterator[str]:
         """The parts of the answer to a line, as they are generated. Raises UsageError for a command that is not valid."""
@@ -66,7 +66,7 @@ class Chat:
         ids = encode_prompt(self.session.tokenizer, self._prompt)
         yield self._prompt
         yield from stream_text(
-            self.session.tokenizer, self.session.tokens(self.state, ids, self.sampling, self._stories)
+            self.session.tokenizer, self.session.tokens(self.model, ids, self.sampling, self._stories)
         )
 
     def _changed(self, name: str, value: str) -> Sampling:

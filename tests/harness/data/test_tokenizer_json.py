@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 import tiktoken
 
+from harness.data import tokenizer
 from harness.data.pocket import story
 from harness.data.tokenizer import get_tokenizer
 from harness.data.tokenizer_json import END_OF_TEXT, SPLIT_PATTERN, last_merge, to_json
@@ -62,7 +63,7 @@ def test_the_token_that_ends_a_text_may_have_another_name(tmp_path: Path) -> Non
     with pytest.raises(UsageError, match="has no token that ends a text"):
         get_tokenizer(name)
     for end in ("</s>", {"content": "</s>"}):
-        get_tokenizer.cache_clear()
+        tokenizer._from_folder.cache_clear()
         (tmp_path / "tokenizer_config.json").write_text(json.dumps({"eos_token": end}))
         assert get_tokenizer(name).eot_token == POCKET.eot_token
 

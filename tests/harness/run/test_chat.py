@@ -33,10 +33,12 @@ def session(tiny: Config, tmp_path: Path) -> Session:
 
 def test_a_chat_continues_prompts_and_changes_settings(session: Session) -> None:
     state = load_state(session)[1]
-    chat = Chat(session, state, GREEDY)
+    chat = Chat(session, session.functions.model(state), GREEDY)
 
     def expected(prompt: str, sampling: Sampling, number: int = 0) -> str:
-        tokens = session.tokens(state, encode_prompt(session.tokenizer, prompt), sampling, number)
+        tokens = session.tokens(
+            session.functions.model(state), encode_prompt(session.tokenizer, prompt), sampling, number
+        )
         return prompt + "".join(stream_text(session.tokenizer, tokens))
 
     with pytest.raises(UsageError, match="no story yet"):

@@ -139,7 +139,7 @@ def test_a_base_that_is_gone_or_changed_is_refused(base: Run, tuned: Run, change
         message = "tuned needs its base base. There is no run 'base'"
     if change == "changed":
         finished(base, replace(config, seed=4))
-        message = "The base base of run .*tuned has changed. Put the former .*base back"
+        message = "The base base of run .*tuned has changed. Put the former one back"
     for use in (lambda: load_state(session_of(tuned)), lambda: finished(tuned)):
         with pytest.raises(UsageError, match=message):
             use()

@@ -250,4 +250,4 @@ def test_a_run_keeps_the_file_of_its_tokenizer(tiny: Config, tmp_path: Path) -> 
     file.unlink()
     again = open_session(session.run, session.run.config(), None, log=ignore)
     assert again.prepared.key == session.prepared.key
-    assert max(again.tokens(load_state(again)[1], [5], GREEDY)) < 299
+    assert max(again.tokens(again.functions.model(load_state(again)[1]), [5], GREEDY)) < 299
