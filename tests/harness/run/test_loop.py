@@ -229,6 +229,6 @@ def test_presets_and_settings_do_not_import_jax() -> None:
         "    except SystemExit: pass\nassert 'jax' not in sys.modules"
     )
     process = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
-    assert process.returncode == 0, done.stderr
+    assert process.returncode == 0, process.stderr
     assert "six-by-192" in process.stdout
     assert "batch_size=32: rows per step" in process.stdout
