@@ -145,7 +145,7 @@ def _with_batch_size(session: Any, batch_size: int) -> Any:
     """A session with another batch size."""
     from harness.run.session import open_session
 
-    config = dataclasses.replace(session.config, batch_size=batch_size, debug_nans=False)
+    config = dataclasses.replace(session.config, batch_size=batch_size, debug_nans=False, reward="")
     return open_session(session.run, config, session.pieces, log=session.log)
 
 

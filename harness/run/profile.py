@@ -139,11 +139,11 @@ def memory_by_part(session: Session, compiled: Any) -> dict[str, int]:
     trained = nnx.state(session.functions.model(state), nnx.LoRAParam if session.config.lora_rank else nnx.Param)
     temporaries = compiled.memory_analysis().temp_size_in_bytes
     return {
-        "parameters": sizes["0"],
+        "parameters": sizes["0"] + sizes["2"],  # and their average, if there is one
         "moments": sizes["1"],
         "temporaries": temporaries,
         "gradients": sum(map(_device_bytes, jax.tree.leaves(trained))),
-        "total": sizes["0"] + sizes["1"] + temporaries,
+        "total": sum(sizes.values()) + temporaries,
     }
 
 
