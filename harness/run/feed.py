@@ -9,7 +9,7 @@ import jax.numpy as jnp
 from harness.data.batches import train_batches
 from harness.pieces.assemble import make_batches
 from harness.pieces.load import Pieces, attribute_errors_to
-from harness.run.rewards import get_reward
+from harness.run.rewards import function_of_file, get_reward
 from harness.run.rollouts import RolloutFeed
 from harness.run.session import Session
 from harness.run.state import initial_state
@@ -65,7 +65,10 @@ def open_feed(session: Session) -> Feed:
     config, pieces = session.config, session.pieces
     if config.reward:
         base, _ = initial_state(session)
-        return RolloutFeed(session, session.functions.model(base), get_reward(config.reward))
+        reward = config.reward
+        if function := function_of_file(reward):
+            reward = f"{session.run.copy_of(function[0], session.run.reward_file)}:{function[1]}"
+        return RolloutFeed(session, session.functions.model(base), get_reward(reward))
     process, processes = jax.process_index(), jax.process_count()
     if pieces is None or "make_loader" not in pieces.by_name:
         rows = train_batches(config, session.rows, process, processes)

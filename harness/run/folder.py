@@ -15,6 +15,7 @@ from commandline import files
 from harness.config import Config
 from harness.data.tokenizer import FILE_SUFFIX, get_tokenizer
 from harness.errors import UsageError
+from harness.run.rewards import function_of_file
 
 # Metrics that differ between executions. All others are determined by the config.
 MEASURED = ("time", "tokens_per_s", "mfu", "memory")
@@ -37,6 +38,7 @@ class Run:
         self.data_file = folder / "data.json"
         self.base_file = folder / "base.json"
         self.tokenizer_file = folder / "tokenizer.tiktoken"  # a copy, if it is not one of the harness
+        self.reward_file = folder / "reward.py"  # a copy, if the reward is a function of a file
         self.metrics_file = folder / "metrics.jsonl"
         self.baselines_file = folder / "baselines.json"
         self.checkpoints = folder / "checkpoints"
@@ -61,17 +63,19 @@ class Run:
         """The tokenizer of that name: the run's own copy of a file, if it has one."""
         return get_tokenizer(str(self.tokenizer_file) if self.tokenizer_file.exists() else name)
 
-    def check_tokenizer(self, name: str) -> None:
-        """Raises UsageError if the file that the run's tokenizer was copied from has changed."""
-        if (
-            self.tokenizer_file.exists()
-            and Path(name).exists()
-            and get_tokenizer(name).name != self.tokenizer(name).name
-        ):
+    def copy_of(self, original: Path, copy: Path) -> Path:
+        """The original of a file that the run keeps a copy of; the copy if the original is gone.
+
+        Raises UsageError if the original has changed.
+        """
+        if not original.exists() and copy.exists():
+            return copy
+        if copy.exists() and original.read_bytes() != copy.read_bytes():
             raise UsageError(
-                f"The tokenizer {name} has changed since the run {self.folder} was created. Put the former file back, remove "
-                "it to train with the run's copy, or start another run with --run NAME."
+                f"{original} has changed since the run {self.folder} was created. Put the former file back, remove it to train "
+                "with the run's copy, or start another run with --run NAME."
             )
+        return original
 
     def data_key(self) -> str:
         """The key of the data that the run was trained on; empty if it was not recorded. Raises UsageError for another file."""
@@ -132,6 +136,8 @@ class Run:
         self.checkpoints.mkdir(parents=True, exist_ok=True)
         if config.tokenizer.endswith(FILE_SUFFIX):
             files.replace(self.tokenizer_file, Path(config.tokenizer).read_bytes(), durable=True)
+        if reward := function_of_file(config.reward):
+            files.replace(self.reward_file, reward[0].read_bytes(), durable=True)
         files.replace(self.config_file, config.to_json(), durable=True)
         return False
 

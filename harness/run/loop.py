@@ -25,6 +25,7 @@ from harness.run.feed import open_feed
 from harness.run.folder import MetricsWriter
 from harness.run.hardware import flops_per_token, memory_bytes, peak_flops
 from harness.run.hooks import Aside, Hook, Hooks
+from harness.run.rewards import get_reward
 from harness.run.session import Log, Session, sample_text
 from harness.run.state import completed, initial_state
 from harness.run.trackers import require_installed, tracking
@@ -47,6 +48,8 @@ def train(session: Session, *, log: Log, quiet: bool = False, on_step: OnStep | 
     first_process = jax.process_index() == 0
     require_installed(config)
     data = session.prepared  # before the folder is made: a run that cannot start leaves none
+    if config.reward and not run.config_file.exists():
+        get_reward(config.reward)  # the same
     with run.locked() if first_process else contextlib.nullcontext(), jax.set_mesh(session.mesh):
         # Before the config is written, for the same reason.
         start, base = (None, None) if run.config_file.exists() else initial_state(session)

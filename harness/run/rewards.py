@@ -25,10 +25,15 @@ def get_reward(spec: str) -> Reward:
         return lambda prompt, continuation, ended: float(ended and sentences(prompt + continuation) == int(argument))
     if spec == "ends":
         return lambda prompt, continuation, ended: float(ended)
-    file, _, name = spec.rpartition(":")
-    if file.endswith(".py") and name.isidentifier():
-        return _from_file(Path(file), name)
+    if function := function_of_file(spec):
+        return _from_file(*function)
     raise UsageError(f"--reward {spec} is not valid; write {FORMS}.")
+
+
+def function_of_file(spec: str) -> tuple[Path, str] | None:
+    """The file and the name of the function of a reward `FILE.py:FUNCTION`; None for another one."""
+    file, _, name = spec.rpartition(":")
+    return (Path(file), name) if file.endswith(".py") and name.isidentifier() else None
 
 
 def sentences(text: str) -> int:

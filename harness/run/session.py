@@ -5,6 +5,7 @@ import functools
 import math
 import sys
 from collections.abc import Callable, Iterable, Iterator
+from pathlib import Path
 from typing import Any
 
 import jax
@@ -19,7 +20,7 @@ from harness.data.batches import PADDING, Rows, Windows, check_data, make_window
 from harness.data.ngrams import NgramLoss, ngram_loss
 from harness.data.sources import open_source
 from harness.data.token_files import Prepared, prepare
-from harness.data.tokenizer import token_bytes
+from harness.data.tokenizer import FILE_SUFFIX, token_bytes
 from harness.errors import UsageError
 from harness.model.sampling import (
     PROMPTS,
@@ -67,7 +68,8 @@ class Session:
         Raises UsageError if they do not fit the settings, or are not those that the run was trained on.
         """
         config, tokenizer = self.config, self.tokenizer
-        self.run.check_tokenizer(config.tokenizer)
+        if config.tokenizer.endswith(FILE_SUFFIX):
+            self.run.copy_of(Path(config.tokenizer), self.run.tokenizer_file)
         source = open_source(config.data, config.validation_fraction)
         # Other settings of the data are a difference of settings, which is reported as such.
         trained = self.run.config() if self.run.config_file.exists() else config

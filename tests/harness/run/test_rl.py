@@ -102,6 +102,19 @@ def test_mistakes_are_one_sentence(
     result = harness("rl", *options, "--quiet")
     assert (result.code, "Traceback" in result.err) == (code, False)
     assert message in result.err
+    assert code == 1 or not (tmp_path / "runs" / "base-rl").exists()
+
+
+def test_the_file_of_a_reward_is_kept(base: Config, tmp_path: Path, harness: Harness) -> None:
+    file = tmp_path / "mine.py"
+    file.write_text("def score(prompt, continuation, ended):\n    return len(continuation)\n")
+    options = ("rl", "base", "--reward", "mine.py:score", *OPTIONS, "--quiet")
+    assert harness(*options).code == 0
+    file.write_text(file.read_text() + "\n")
+    refused = harness(*options)
+    assert (refused.code, "mine.py has changed since the run" in refused.err) == (2, True)
+    file.unlink()
+    assert harness(*options).code == 0
 
 
 def test_prompts_are_beginnings_of_stories_and_depend_on_the_update(base: Config, tmp_path: Path) -> None:
