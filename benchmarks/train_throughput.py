@@ -1,11 +1,15 @@
-"""Training throughput: the harness and the JAX tutorial's program, on the same shape and rows, with alternating steps.
+"""Training throughput: the harness and another program on the same shape and rows, with alternating steps.
 
-    python benchmarks/train_throughput.py [ROUNDS]
+    python benchmarks/train_throughput.py [tutorial | nanogpt] [ROUNDS]
 
-The shape: 4 blocks of width 128, feed-forward width 256, a vocabulary of 50,257, batches of 32 x 128 tokens. Each program
-runs in its own process and takes one step per request, so both run under the same load. The bars: at least 2 times the
-tutorial's tokens/s in at most a third of its memory. The limit is the measured FLOP rate of large matrix products, divided by
-the FLOPs per token.
+tutorial: the program of the JAX tutorial. 4 blocks of width 128, feed-forward width 256, a vocabulary of 50,257, batches of
+32 x 128 tokens. The bars: at least 2 times its tokens/s in at most a third of its memory.
+
+nanogpt: nanoGPT's choices in PyTorch, which must be installed, and its settings for a CPU. 4 blocks of width 128, a vocabulary of
+65, batches of 12 x 64 tokens. The bar: at least 1.4 times its tokens/s.
+
+Each program runs in its own process and takes some steps per request, so both run under the same load. The limit is the
+measured FLOP rate of large matrix products, divided by the FLOPs per token.
 """
 
 import dataclasses
@@ -15,111 +19,152 @@ import statistics
 import subprocess
 import sys
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
 
 ROOT = Path(__file__).resolve().parent.parent
-B, T, V = 32, 128, 50_257
 SEED = 0
+Step = Callable[[np.ndarray], float]  # one update on rows (B, T + 1); returns the loss
 
 
-def rows(step: int) -> np.ndarray:
-    """The batch of a step, (B, T + 1): ids from a Zipf distribution, like words."""
-    draws = np.random.default_rng((SEED, step)).zipf(1.2, (B, T + 1))
-    return (draws % V).astype(np.int32)
+@dataclasses.dataclass(frozen=True)
+class Shape:
+    """The sizes of a comparison, and how many steps are timed together."""
+
+    B: int
+    T: int
+    V: int
+    steps: int
+    faster: float  # the bars
+    memory: float | None = None
+
+    def rows(self, step: int) -> np.ndarray:
+        """The batch of a step, (B, T + 1): ids from a Zipf distribution, like words."""
+        draws = np.random.default_rng((SEED, step)).zipf(1.2, (self.B, self.T + 1))
+        return (draws % self.V).astype(np.int32)
 
 
-def tutorial():
-    """A function that runs one step of the tutorial's program and returns its loss."""
+SHAPES = {"tutorial": Shape(32, 128, 50_257, 1, 2, 0.33), "nanogpt": Shape(12, 64, 65, 25, 1.4)}
+
+
+def tutorial(shape: Shape) -> Step:
+    """The program of the JAX tutorial."""
     from benchmarks.baselines.tutorial import Tutorial
 
-    program = Tutorial(V, T, 128, 4, 256, 4)
+    program = Tutorial(shape.V, shape.T, 128, 4, 256, 4)
 
-    def step(number: int) -> float:
-        program.step(rows(number)[:, :-1].tolist())
+    def step(rows: np.ndarray) -> float:
+        program.step(rows[:, :-1].tolist())
         return program.wait()
 
     return step
 
 
-def harness():
-    """A function that runs one step of the harness and returns its loss."""
+def nanogpt(shape: Shape) -> Step:
+    """nanoGPT's choices in PyTorch."""
+    from benchmarks.baselines.nanogpt import NanoGPT
+
+    return NanoGPT(shape.V, shape.T, 128, 4, 4).step
+
+
+def settings(name: str):
+    """The harness's settings for a shape."""
+    from harness.presets import preset
+
+    shape = SHAPES[name]
+    config = dataclasses.replace(preset("tutorial"), vocab_size=shape.V, mesh="1x1")
+    if name == "nanogpt":
+        config = dataclasses.replace(
+            config, context=shape.T, batch_size=shape.B, d_ff=512, norm="pre", norm_epsilon=1e-5, activation="gelu",
+            bias=False, tied_head=True, head_bias=False, init="gpt2", dropout=0.0, weight_decay=0.1, beta2=0.99,
+            clip_norm=1.0,
+        )  # fmt: skip
+    return config
+
+
+def harness(name: str) -> Step:
+    """The harness."""
     import jax
 
-    from harness.presets import preset
     from harness.training.sharding import make_mesh, put_batch
     from harness.training.train_step import make_step_functions
 
-    config = dataclasses.replace(preset("tutorial"), vocab_size=V, mesh="1x1")
+    config = settings(name)
     mesh = make_mesh(config)
     functions = make_step_functions(config, mesh)
     state = functions.init()
 
-    def step(number: int) -> float:
+    def step(rows: np.ndarray) -> float:
         nonlocal state
-        state, metrics = functions.train_step(state, put_batch(rows(number), mesh))
+        state, metrics = functions.train_step(state, put_batch(rows, mesh))
         jax.block_until_ready(state)
         return float(metrics.loss)
 
     return step
 
 
-PROGRAMS = {"harness": harness, "tutorial": tutorial}
-
-
-def serve(name: str) -> None:
-    """Runs a step for each line on stdin. Prints its time, its loss and the peak memory as JSON."""
-    step = PROGRAMS[name]()
+def serve(program: str, name: str) -> None:
+    """Runs some steps for each line on stdin. Prints their time, the last loss and the peak memory as JSON."""
+    shape = SHAPES[name]
+    step = harness(name) if program == "harness" else {"tutorial": tutorial, "nanogpt": nanogpt}[name](shape)
     for number, _ in enumerate(sys.stdin):
+        batches = [shape.rows(number * shape.steps + index) for index in range(shape.steps)]
         started = time.perf_counter()
-        loss = step(number)
+        losses = [step(rows) for rows in batches]
         seconds = time.perf_counter() - started
         gigabytes = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1e6
-        print(json.dumps({"seconds": seconds, "loss": loss, "gigabytes": gigabytes}), flush=True)
+        print(json.dumps({"seconds": seconds, "loss": losses[-1], "gigabytes": gigabytes}), flush=True)
 
 
-def main(rounds: int) -> None:
-    """Runs `rounds` steps of both programs, alternately, and prints the comparison."""
+def main(name: str, rounds: int) -> None:
+    """Runs both programs `rounds` times, alternately, and prints the comparison."""
+    shape = SHAPES[name]
     children = {
-        name: subprocess.Popen([sys.executable, __file__, "--serve", name], stdin=subprocess.PIPE, stdout=subprocess.PIPE,
-                               text=True, cwd=ROOT, env={"PYTHONPATH": str(ROOT), "PATH": "/usr/bin:/bin"})
-        for name in PROGRAMS
+        program: subprocess.Popen([sys.executable, __file__, "--serve", program, name], stdin=subprocess.PIPE,
+                                  stdout=subprocess.PIPE, text=True, cwd=ROOT,
+                                  env={"PYTHONPATH": str(ROOT), "PATH": "/usr/bin:/bin"})
+        for program in ("harness", name)
     }  # fmt: skip
-    steps: dict[str, list[dict]] = {name: [] for name in PROGRAMS}
+    done: dict[str, list[dict]] = {program: [] for program in children}
     for number in range(rounds + 1):
-        for name, child in children.items():
+        for program, child in children.items():
             child.stdin.write("step\n")
             child.stdin.flush()
-            steps[name].append(json.loads(child.stdout.readline()))
+            done[program].append(json.loads(child.stdout.readline()))
             print(
-                f"{'compile' if number == 0 else f'step {number}':<10}{name:<10}{steps[name][-1]['seconds']:8.2f} s",
+                f"{'compile' if number == 0 else f'round {number}':<10}{program:<10}{done[program][-1]['seconds']:8.2f} s",
                 flush=True,
             )
     for child in children.values():
         child.stdin.close()
         child.wait()
 
-    from harness.presets import preset
     from harness.run.hardware import flops_per_token, peak_flops
 
-    flops = flops_per_token(dataclasses.replace(preset("tutorial"), vocab_size=V))
+    flops = flops_per_token(settings(name))
     limit = peak_flops("float32") / flops
-    speed = {name: B * T / statistics.median(step["seconds"] for step in done[1:]) for name, done in steps.items()}
-    memory = {name: done[-1]["gigabytes"] for name, done in steps.items()}
-    print(f"\n{'':<12}{'tokens/s':>10}{'of the limit':>14}{'first step':>12}{'memory':>10}{'loss':>8}")
-    for name, done in steps.items():
-        print(f"{name:<12}{speed[name]:>10,.0f}{speed[name] / limit:>14.1%}{done[0]['seconds']:>10.1f} s{memory[name]:>7.2f} GB"
-              f"{done[-1]['loss']:>8.3f}")  # fmt: skip
+    tokens = shape.B * shape.T * shape.steps
+    speed = {
+        program: tokens / statistics.median(each["seconds"] for each in rows[1:]) for program, rows in done.items()
+    }
+    memory = {program: rows[-1]["gigabytes"] for program, rows in done.items()}
+    print(f"\n{'':<12}{'tokens/s':>10}{'of the limit':>14}{'first':>12}{'memory':>10}{'loss':>8}")
+    for program, rows in done.items():
+        print(f"{program:<12}{speed[program]:>10,.0f}{speed[program] / limit:>14.1%}{rows[0]['seconds']:>10.1f} s"
+              f"{memory[program]:>7.2f} GB{rows[-1]['loss']:>8.3f}")  # fmt: skip
     print(
         f"limit       {limit:>10,.0f}  ({limit * flops / 1e9:,.0f} GFLOP/s in large products, {flops / 1e6:.1f} MFLOP per token)"
     )
-    print(f"ratio: {speed['harness'] / speed['tutorial']:.2f} times the tokens/s (bar: 2), "
-          f"{memory['harness'] / memory['tutorial']:.2f} of the memory (bar: 0.33)")  # fmt: skip
+    share = f", {memory['harness'] / memory[name]:.2f} of the memory (bar: {shape.memory})" if shape.memory else ""
+    print(f"ratio: {speed['harness'] / speed[name]:.2f} times the tokens/s (bar: {shape.faster}){share}")
 
 
 if __name__ == "__main__":
     if sys.argv[1:2] == ["--serve"]:
-        serve(sys.argv[2])
+        serve(*sys.argv[2:])
     else:
-        main(int(sys.argv[1]) if len(sys.argv) > 1 else 6)
+        words = [word for word in sys.argv[1:] if word in SHAPES]
+        numbers = [int(word) for word in sys.argv[1:] if word.isdecimal()]
+        main(*(words or ["tutorial"]), *(numbers or [6]))
