@@ -35,14 +35,14 @@ from harness.training.train_step import StepMetrics
 RUN_AHEAD = 2  # steps dispatched to the device before the metrics of the first are read
 MAX_SKIPPED_IN_A_ROW = 20
 
-OnStep = Callable[[int, str], None]
+OnStep = Callable[[int, dict[str, Any]], None]
 
 
 def train(session: Session, *, log: Log, quiet: bool = False, on_step: OnStep | None = None) -> bool:
     """Trains to the last step, from the latest checkpoint if there is one. Returns False if a signal stopped it earlier.
 
-    With `on_step`, calls it with the number of finished steps and a short status, instead of showing progress and writing
-    charts and samples. Raises HarnessError if the gradients of many steps in a row are not finite.
+    With `on_step`, calls it with the number of steps and the last line of metrics, instead of showing progress and writing charts
+    and samples. Raises HarnessError if the gradients of many steps in a row are not finite.
     """
     run, config = session.run, session.config
     first_process = jax.process_index() == 0
@@ -162,7 +162,7 @@ class _Loop:
                 if (finished := self.step - len(self.pending)) > recorded:
                     advance(finished - recorded, self.status)
                     if self.on_step:
-                        self.on_step(self.step, self.status)
+                        self.on_step(self.step, self.entries[-1])
                     recorded = finished
             if self.saved != self.step:
                 self._save()

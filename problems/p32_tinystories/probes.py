@@ -181,7 +181,7 @@ def resumed(subject: Subject, case: Case) -> Reading:
         config, offered = run.config(), _offered(subject)
         pieces = Pieces(Path(), by_name={name.split()[0]: offered[name.split()[0]] for name in config.pieces})
         session = open_session(run, config, pieces, log=_ignore, quiet=True)
-        train(session, log=_ignore, on_step=lambda step, note: None)
+        train(session, log=_ignore, on_step=lambda step, metrics: None)
         return Reading(_end(session))
 
 
@@ -332,9 +332,9 @@ def _reporter(subject: Subject, session: Session, what: str) -> Any:
     steps = session.config.steps
     often = max(steps // 10, 5)
 
-    def watch(step: int, note: str) -> None:
+    def watch(step: int, metrics: dict[str, Any]) -> None:
         if step % often == 0:
-            subject.say(step, steps, session.run.metrics()[-1]["loss"])
+            subject.say(step, steps, metrics["loss"])
 
     return watch
 

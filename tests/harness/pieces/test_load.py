@@ -23,7 +23,14 @@ from tests.harness.conftest import TINY, Harness
 
 # The settings that describe the course's model.
 COURSE = replace(
-    TINY, vocab_size=61, context=12, activation="relu", norm_epsilon=1e-6, num_layers=2, steps=20, dropout=0.0
+    TINY,
+    vocab_size=61,
+    vocab_multiple=1,
+    context=12,
+    activation="relu",
+    norm_epsilon=1e-6,
+    num_layers=2,
+    steps=20,
 )
 
 
