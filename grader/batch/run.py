@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
 from concurrent.futures.process import BrokenProcessPool
 from dataclasses import dataclass
+from typing import Any
 
 from commandline.errors import UsageError
 from commandline.problem_name import ProblemName
@@ -204,9 +205,12 @@ def _interrupted_later() -> Iterator[None]:
 
 
 def _stop(pool: ProcessPoolExecutor) -> None:
+    manager: Any = pool._executor_manager_thread  # a thread, or None
     for process in list((pool._processes or {}).values()):
         process.kill()
     pool.shutdown(wait=False, cancel_futures=True)
+    if manager is not None:
+        manager.join(timeout=5)  # otherwise the exit of Python may write to a pipe that this thread is closing
 
 
 def _not_run(problem: Problem, item: IntakeItem, *, attempted: bool) -> Record:
