@@ -68,7 +68,7 @@ def join(processes: Processes) -> None:
 
 
 def prepare_jax() -> None:
-    """Caches compiled programs, and hides JAX's own log."""
+    """Caches compiled programs, and hides what JAX and the storage of checkpoints print themselves."""
     import logging
 
     import jax
@@ -76,6 +76,7 @@ def prepare_jax() -> None:
     from commandline.folders import cache_folder
 
     logging.getLogger("jax").setLevel(logging.ERROR)
+    logging.getLogger("asyncio").setLevel(logging.CRITICAL)  # a failed save is reported in one sentence
     jax.config.update("jax_compilation_cache_dir", str(cache_folder("HARNESS_CACHE", "harness") / "programs"))
 
 
