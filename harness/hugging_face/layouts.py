@@ -143,14 +143,17 @@ def _rope_base(fields: Fields, rotated: float) -> float:
 
 
 _EMBED = (0, 1)
+_GPT_BLOCKS: Mapping[str, tuple[Any, ...]] = {
+    "norm": ("pre",), "norm_kind": ("layernorm",), "activation": ("gelu", "relu"), "num_kv_heads": (0,), "bias": (True,),
+    "head_bias": (False,),
+}  # fmt: skip
 
 GPT2 = Layout(
     title="GPT-2",
     model_type="gpt2",
     architecture="GPT2LMHeadModel",
     has={
-        "positions": ("learned",), "norm": ("pre",), "norm_kind": ("layernorm",), "activation": ("gelu", "relu"),
-        "num_kv_heads": (0,), "bias": (True,), "head_bias": (False,),
+        "positions": ("learned",), **_GPT_BLOCKS,
     },
     prefix="transformer.",
     block="h.{i}.",
@@ -190,8 +193,7 @@ GPT_NEOX = Layout(
     model_type="gpt_neox",
     architecture="GPTNeoXForCausalLM",
     has={
-        "positions": ("rope",), "norm": ("pre",), "norm_kind": ("layernorm",), "activation": ("gelu", "relu"),
-        "num_kv_heads": (0,), "bias": (True,), "head_bias": (False,),
+        "positions": ("rope",), **_GPT_BLOCKS,
     },
     prefix="gpt_neox.",
     block="layers.{i}.",

@@ -147,9 +147,7 @@ def token_log_probabilities(
     @jax.checkpoint
     def one_chunk(inputs):
         x_BCD, targets_BC = inputs
-        all_BCV = jax.nn.log_softmax(project(x_BCD, head))
-        chosen_BC1 = jnp.take_along_axis(all_BCV, jnp.maximum(targets_BC, 0)[..., None], axis=-1)
-        return chosen_BC1[..., 0], -jnp.sum(jnp.exp(all_BCV) * all_BCV, axis=-1)
+        return scores(project(x_BCD, head), targets_BC)
 
     def split(a: Array) -> Array:
         padded = jnp.pad(a, ((0, 0), (0, pad), *((0, 0),) * (a.ndim - 2)))
@@ -158,3 +156,12 @@ def token_log_probabilities(
     log_probabilities, entropies = jax.lax.map(one_chunk, (split(x_BTD), split(targets_BT)))
     join = lambda a_NBC: jnp.moveaxis(a_NBC, 0, 1).reshape(B, -1)[:, :T]  # noqa: E731
     return join(log_probabilities), join(entropies)
+
+
+def scores(
+    logits_BTV: Float[Array, "B T V"], targets_BT: Int[Array, "B T"]
+) -> tuple[Float[Array, "B T"], Float[Array, "B T"]]:
+    """The same log-probabilities and entropies, from all logits."""
+    all_BTV = jax.nn.log_softmax(logits_BTV)
+    chosen_BT1 = jnp.take_along_axis(all_BTV, jnp.maximum(targets_BT, 0)[..., None], axis=-1)
+    return chosen_BT1[..., 0], -jnp.sum(jnp.exp(all_BTV) * all_BTV, axis=-1)

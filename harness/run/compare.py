@@ -10,7 +10,7 @@ import jax
 from flax import nnx
 
 from harness.config import Config
-from harness.run.folder import Run
+from harness.run.folder import Run, training_seconds
 from harness.training.recipe import default_model
 
 LOSS, BITS = "validation_loss", "validation_bits_per_byte"
@@ -84,19 +84,15 @@ def _different_settings(configs: Sequence[Config]) -> dict[str, list[Any]]:
 
 
 def _progress(config: Config, metrics: list[Entry]) -> dict[str, Any]:
-    """How far one run has come. The time is that of its steps, without validations, checkpoints and interruptions."""
+    """How far one run has come."""
     last = metrics[-1] if metrics else {"step": 0, "tokens": 0}
-    tokens = [0, *(entry["tokens"] for entry in metrics)]
     speeds = [entry["tokens_per_s"] for entry in metrics]
-    seconds = sum(
-        (after - before) / speed for before, after, speed in zip(tokens, tokens[1:], speeds, strict=False) if speed
-    )
     best = min(_validated(metrics), key=lambda entry: entry[LOSS], default={})
     return {
         "parameters": _parameters(config),
         "step": last["step"],
         "tokens": last["tokens"],
-        "seconds": round(seconds, 1),
+        "seconds": training_seconds(metrics),
         "tokens_per_s": statistics.median(speeds) if speeds else None,
         "best_step": best.get("step"),
         LOSS: best.get(LOSS),

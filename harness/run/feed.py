@@ -1,4 +1,4 @@
-"""What a train step is fed with: batches of the data on the devices, and the state from which they go on."""
+"""The batches that train steps take, already on the devices. Their position is saved in checkpoints."""
 
 import functools
 from typing import Any, Protocol, runtime_checkable

@@ -11,12 +11,10 @@ import optax
 
 from commandline.progress import progress
 from harness.errors import HarnessError
-from harness.pieces import assemble
 from harness.pieces.load import attribute_errors_to
 from harness.run.feed import open_feed
-from harness.run.session import Session
+from harness.run.session import Session, make_recipe
 from harness.run.state import initial_state
-from harness.training.recipe import default_recipe
 from harness.training.train_step import make_step_functions
 
 LOWEST, HIGHEST = 1e-6, 1.0
@@ -83,9 +81,7 @@ def _with_growing_rate(session: Session, steps: int) -> Session:
     if pieces is not None:
         by_name = {name: piece for name, piece in pieces.by_name.items() if name != "warmup_cosine"}
         pieces = dataclasses.replace(pieces, by_name=by_name)
-    recipe = (
-        default_recipe(config, session.mesh) if pieces is None else assemble.recipe_from(config, session.mesh, pieces)
-    )
+    recipe = make_recipe(config, session.mesh, pieces)
     rates_N = jnp.asarray(_rates(steps), jnp.float32)
     optimizer = optax.chain(recipe.optimizer, optax.scale_by_schedule(lambda step: rates_N[step]))
     recipe = dataclasses.replace(recipe, optimizer=optimizer)

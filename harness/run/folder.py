@@ -167,6 +167,14 @@ class Run:
         files.replace(self.metrics_file, "".join(map(_line, kept)), durable=True)
 
 
+def training_seconds(metrics: list[dict[str, Any]]) -> float:
+    """The time of all steps, without validations, checkpoints and interruptions."""
+    tokens = [0, *(entry["tokens"] for entry in metrics)]
+    speeds = [entry["tokens_per_s"] for entry in metrics]
+    steps = zip(tokens, tokens[1:], speeds, strict=False)
+    return round(sum(((after - before) / speed for before, after, speed in steps if speed), 0.0), 1)
+
+
 class MetricsWriter:
     """Appends lines to metrics.jsonl, which readers see within `FLUSH_SECONDS`."""
 

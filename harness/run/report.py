@@ -1,10 +1,10 @@
 """The report at the end of a run: losses next to n-gram baselines, speed, memory, and where the charts are."""
 
 import math
-from typing import Any
 
 import numpy as np
 
+from harness.run.folder import training_seconds
 from harness.run.session import Session
 
 AVERAGED = 10  # updates at the beginning and at the end
@@ -66,12 +66,5 @@ def reward_summary(session: Session) -> dict[str, float]:
         "reward_first": float(np.mean([entry["reward"] for entry in first])),
         "reward_last": float(np.mean([entry["reward"] for entry in last])),
         "kl": float(np.mean([entry["kl"] for entry in last])),
-        "seconds": round(
-            sum((entry["tokens"] - before) / entry["tokens_per_s"] for entry, before in _steps(entries)), 1
-        ),
+        "seconds": training_seconds(entries),
     }
-
-
-def _steps(entries: list[dict[str, Any]]) -> list[tuple[dict[str, Any], int]]:
-    """Each entry with the number of tokens before it."""
-    return list(zip(entries, [0, *(entry["tokens"] for entry in entries)], strict=False))

@@ -87,14 +87,15 @@ class RolloutFeed:
         old_BT, base_BT, entropies_BT = attribute_errors_to(
             session.pieces, lambda: scorer(config, graph)(policy, self._base, rows)
         )
-        sampled, advantages_B = put(sampled_BT), put(advantages(rewards_GK).reshape(-1).astype(np.float32))
+        advantages_GK = advantages(rewards_GK)
+        sampled, advantages_B = put(sampled_BT), put(advantages_GK.reshape(-1).astype(np.float32))
         kl, entropy = _means(sampled, kl_estimate(old_BT, base_BT), entropies_BT)
         metrics = {
             "reward": float(rewards_GK.mean()),
             "kl": float(kl),
             "entropy": float(entropy),
             "length": float(np.mean([len(tokens) for tokens in continuations])),
-            "equal_groups": int((rewards_GK.std(axis=1) <= 1e-6).sum()),
+            "equal_groups": int((~advantages_GK.any(axis=1)).sum()),
         }
         return Batch(Rollouts(rows, sampled, old_BT, base_BT, advantages_B), int(sampled_BT.sum()), metrics)
 

@@ -42,7 +42,7 @@ from harness.training.checkpoint import (
     OrbaxCheckpointer,
 )
 from harness.training.grpo import reinforced
-from harness.training.recipe import default_recipe
+from harness.training.recipe import Recipe, default_recipe
 from harness.training.sharding import make_mesh, put_batch
 from harness.training.train_step import StepFunctions, make_step_functions
 
@@ -198,16 +198,20 @@ def open_session(run: Run, config: Config, pieces: Pieces | None, *, log: Log, q
         shape, make_piece_mesh = mesh.devices.shape, pieces.by_name["make_mesh"]
         mesh = attribute_errors_to(pieces, lambda: make_piece_mesh(*shape))
 
-    def make_functions() -> StepFunctions:
-        recipe = default_recipe(config, mesh) if pieces is None else assemble.recipe_from(config, mesh, pieces)
-        return make_step_functions(config, mesh, reinforced(config, recipe) if config.reward else recipe)
-
     with jax.set_mesh(mesh):
-        functions = attribute_errors_to(pieces, make_functions)
+        functions = attribute_errors_to(
+            pieces, lambda: make_step_functions(config, mesh, make_recipe(config, mesh, pieces))
+        )
     if config.debug_nans:
         train_step = stop_at_nan(functions, pieces.folder if pieces else None)
         functions = dataclasses.replace(functions, train_step=train_step)
     return Session(run, config, mesh, functions, pieces, log, quiet)
+
+
+def make_recipe(config: Config, mesh: Mesh, pieces: Pieces | None) -> Recipe:
+    """The recipe of a run: the harness's own, with the pieces if there are any, and with the loss of its reward if it has one."""
+    recipe = default_recipe(config, mesh) if pieces is None else assemble.recipe_from(config, mesh, pieces)
+    return reinforced(config, recipe) if config.reward else recipe
 
 
 def sample_text(session: Session, model: Any) -> str:

@@ -16,7 +16,7 @@ from jaxtyping import Array, Bool, Float, Int
 
 from harness.config import Config
 from harness.model.gpt import GPT
-from harness.model.loss import token_log_probabilities
+from harness.model.loss import scores, token_log_probabilities
 from harness.training.recipe import Recipe, mean_gradients
 
 
@@ -52,9 +52,7 @@ def log_probabilities(config: Config, model: Any, ids_BW: Int[Array, "B W"]) -> 
     if isinstance(model, GPT) and model.config.context == targets_BT.shape[1]:
         x_BTD = model.hidden(jnp.maximum(ids_BW[:, :-1], 0))
         return token_log_probabilities(x_BTD, targets_BT, model.output(), config.loss_chunk)
-    all_BTV = jax.nn.log_softmax(jax.vmap(model)(ids_BW)[:, :-1])  # pieces see whole rows
-    chosen_BT1 = jnp.take_along_axis(all_BTV, jnp.maximum(targets_BT, 0)[..., None], axis=-1)
-    return chosen_BT1[..., 0], -jnp.sum(jnp.exp(all_BTV) * all_BTV, axis=-1)
+    return scores(jax.vmap(model)(ids_BW)[:, :-1], targets_BT)  # pieces see whole rows
 
 
 def loss_sum(config: Config, model: Any, rollouts: Rollouts, key: Any) -> tuple[Array, Array]:

@@ -60,7 +60,7 @@ def test_transformers_loads_an_export_with_equal_logits_and_ids(name: str, tmp_p
 
 
 def saved(folder: Path, model: Any) -> Any:
-    """A model of transformers with random parameters, saved by itself."""
+    """A transformers model with random parameters, saved with its own `save_pretrained`."""
     with torch.no_grad():
         for parameter in model.parameters():
             parameter.add_(
