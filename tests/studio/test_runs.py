@@ -10,6 +10,9 @@ import pytest
 from playwright.sync_api import Browser, Page, expect
 
 from harness.presets import preset
+from harness.run.folder import Run
+from harness.run.loop import train
+from harness.run.session import ignore, open_session
 from tests.studio.conftest import Server, axe
 from tests.studio.test_guard import ask
 
@@ -42,7 +45,18 @@ def add_steps(folder: Path, first: int, last: int) -> None:
 
 @pytest.fixture(scope="module")
 def runs(studio: Server) -> Path:
-    return studio.folder / "runs"
+    """The studio's folder of runs. Each test makes those it needs: it may run alone, or in another process."""
+    folder = studio.folder / "runs"
+    folder.mkdir()
+    return folder
+
+
+@pytest.fixture(scope="module")
+def trained(runs: Path) -> str:
+    """The name of a run with a checkpoint."""
+    settings = preset("pocket").with_settings(TINY | {"steps": "2", "warmup_steps": "1"})
+    assert train(open_session(Run(runs / "trained"), settings, None, log=ignore, quiet=True), log=ignore, quiet=True)
+    return "trained"
 
 
 def test_from_the_first_run_to_its_tokens(page: Page, studio: Server, runs: Path):
@@ -64,13 +78,14 @@ def test_from_the_first_run_to_its_tokens(page: Page, studio: Server, runs: Path
 
     page.get_by_role("link", name="Playground").click()
     expect(page.locator(".token.given").last).to_have_attribute("aria-label", re.compile(r"was, .*%"))
-    page.locator("#max_tokens").fill("20")
+    page.locator("#max_tokens").fill("10")  # with the prompt, fewer than fit into the context
     page.get_by_role("button", name="Continue the prompt").click()
     expect(page.locator(".token:not(.given)").first).to_be_visible()
     expect(page.get_by_role("button", name="Write more")).to_be_visible()
     page.locator(".token").nth(3).focus()
     page.keyboard.press("ArrowRight")
     expect(page.locator(".token").nth(4)).to_be_focused()
+    page.locator("#top_p").fill("1")
     expect(page.locator("#likeliest button")).to_have_count(10)
     page.locator("#temperature").fill("0")
     expect(page.locator("#likeliest button")).to_have_count(1)
@@ -114,15 +129,19 @@ def test_text_of_a_run_is_only_text(page: Page, studio: Server, runs: Path):
 
 
 @pytest.mark.parametrize("theme", ["light", "dark"])
-def test_nothing_stands_in_the_way_of_a_screen_reader(browser: Browser, studio: Server, runs: Path, theme: str):
+def test_nothing_stands_in_the_way_of_a_screen_reader(
+    browser: Browser, studio: Server, runs: Path, trained: str, theme: str
+):
+    if not (runs / "read").exists():
+        write_run(runs, "read")
     with browser.new_context(bypass_csp=True, color_scheme=theme, viewport={"width": 390, "height": 844}) as context:
         page, found = context.new_page(), list[str]()
         page.goto(studio.address)
-        for path in ("/runs", "/runs/two?with=one", "/runs/tiny", "/runs/one/playground", "/runs/none"):
+        for path in ("/runs", f"/runs/read?with={trained}", f"/runs/{trained}", "/runs/read/playground", "/runs/none"):
             page.goto(studio.base + path)
             found += axe(page)
             assert page.evaluate("document.documentElement.scrollWidth") == 390, path
-        page.goto(f"{studio.base}/runs/tiny/playground")
+        page.goto(f"{studio.base}/runs/{trained}/playground")
         expect(page.locator("#attended")).to_contain_text("attends to")
         found += axe(page)
     assert found == []
@@ -152,13 +171,13 @@ def test_no_path_or_link_of_a_run_leads_out(studio: Server, runs: Path):
     assert ask(studio, "/runs").status == 200
 
 
-def test_only_a_page_of_the_studio_changes_runs(studio: Server, runs: Path):
+def test_only_a_page_of_the_studio_changes_runs(studio: Server, runs: Path, trained: str):
     new = {"name": "new", "preset": "pocket", "stories": "4000", "settings": {}, "with_pieces": False}
     for path, body in (
         ("/runs", new),
-        ("/runs/one/stop", {}),
-        ("/runs/one/resume", {}),
-        ("/runs/one/playground", SAMPLE),
+        (f"/runs/{trained}/stop", {}),
+        (f"/runs/{trained}/resume", {}),
+        (f"/runs/{trained}/playground", SAMPLE),
     ):
         assert ask(studio, path, "POST", body, Origin="http://evil.example").status == 403
         assert ask(studio, path, "POST", body, cookie="").status == 403
@@ -174,5 +193,5 @@ def test_only_a_page_of_the_studio_changes_runs(studio: Server, runs: Path):
         assert ask(studio, "/runs", "POST", new | change).status == 422, change
     assert ask(studio, "/runs", "POST", new | {"settings": {"data": "/etc/passwd"}}).status == 400
     for change in ({"page": "x"}, {"kind": "run"}, {"ids": [{}]}, {"temperature": "x"}, {"prompt": None}):
-        assert ask(studio, "/runs/tiny/playground", "POST", SAMPLE | change).status == 400, change
+        assert ask(studio, f"/runs/{trained}/playground", "POST", SAMPLE | change).status == 400, change
     assert not (runs / "new").exists()
