@@ -1,5 +1,7 @@
 """The GPT: one compiled block, scanned over the layers.
 
+Parameters carry the metadata that `training/sharding.py` reads: the axis that a mesh may split.
+
 Shapes: B batch, T positions, S positions in the cache, D model width, H heads, G heads of keys and values, K head width, F
 feed-forward width, V vocabulary, L layers.
 """
@@ -19,6 +21,12 @@ from harness.model.attention import causal_attention
 
 Key = PRNGKeyArray | None
 ModuleFactory = Callable[[ModelConfig, nnx.Rngs], nnx.Module]
+
+
+def split_over(kernel_axis: int, bias_axis: int | None = None) -> dict[str, Any]:
+    """Arguments of a linear layer: the axes of its kernel and bias, counted from the end, that a mesh may split."""
+    bias = {} if bias_axis is None else {"bias_metadata": {"model_axis": bias_axis}}
+    return {"kernel_metadata": {"model_axis": kernel_axis}} | bias
 
 
 class Cache(NamedTuple):
@@ -57,11 +65,11 @@ class Attention(nnx.Module):
         self.rope_base = config.rope_base if config.positions == "rope" else None
         self.grouped, self.group_size = bool(config.num_kv_heads), H // G
         if self.grouped:
-            self.q = linear(D, (H, K), kernel_init=inner)
-            self.kv = linear(D, (2, G, K), kernel_init=inner)
+            self.q = linear(D, (H, K), kernel_init=inner, **split_over(-2, -2))
+            self.kv = linear(D, (2, G, K), kernel_init=inner, **split_over(-2, -2))
         else:
-            self.qkv = linear(D, (3, H, K), kernel_init=inner)
-        self.out = linear((H, K), D, axis=(-2, -1), kernel_init=outer)
+            self.qkv = linear(D, (3, H, K), kernel_init=inner, **split_over(-2, -2))
+        self.out = linear((H, K), D, axis=(-2, -1), kernel_init=outer, **split_over(-3))
 
     @jax.named_scope("attention")
     def __call__(
@@ -119,9 +127,9 @@ class Block(nnx.Module):
             self.ln1 = make_norm(config, rngs)
             self.ln2 = make_norm(config, rngs)
         self.attn = make_attention(config, rngs)
-        self.ff1 = linear(D, F, kernel_init=inner)
-        self.ff2 = linear(F, D, kernel_init=outer)
-        self.gate = linear(D, F, kernel_init=inner) if config.activation == "swiglu" else None
+        self.ff1 = linear(D, F, kernel_init=inner, **split_over(-1, -1))
+        self.ff2 = linear(F, D, kernel_init=outer, **split_over(-2))
+        self.gate = linear(D, F, kernel_init=inner, **split_over(-1, -1)) if config.activation == "swiglu" else None
         self.activation = {"relu": jax.nn.relu, "gelu": jax.nn.gelu, "swiglu": jax.nn.silu}[config.activation]
         self.dropout = nnx.Dropout(config.dropout)
 
@@ -149,7 +157,10 @@ class Block(nnx.Module):
 def stacked_blocks(config: ModelConfig, rngs: nnx.Rngs, make_block: ModuleFactory) -> nnx.Module:
     """All blocks as one module whose parameters have a leading axis of size `num_layers`."""
     build = nnx.vmap(functools.partial(make_block, config), in_axes=(0,), out_axes=0)
-    return nnx.split_rngs(splits=config.num_layers)(build)(rngs)
+    blocks = nnx.split_rngs(splits=config.num_layers)(build)(rngs)
+    for parameter in jax.tree.leaves(nnx.state(blocks, nnx.Param), is_leaf=lambda leaf: isinstance(leaf, nnx.Variable)):
+        parameter.set_metadata(stacked=True)
+    return blocks
 
 
 @functools.partial(jax.tree_util.register_dataclass, data_fields=["weight_VD", "bias_V"], meta_fields=["vocab_size"])
@@ -185,14 +196,15 @@ class GPT(nnx.Module):
         table = nnx.initializers.normal(0.02 if config.init == "gpt2" else D**-0.5)
         self.config = config
         self.embed_override: Any = make_embed(config, rngs) if make_embed else None
-        self.embed: Any = None if self.embed_override is not None else nnx.Param(table(rngs.params(), (V, D)))
-        learned = config.positions == "learned" and self.embed_override is None
+        overridden = self.embed_override is not None
+        self.embed: Any = None if overridden else nnx.Param(table(rngs.params(), (V, D)), model_axis=-2)
+        learned = config.positions == "learned" and not overridden
         self.pos_embed = nnx.Param(table(rngs.params(), (config.context, D))) if learned else None
         self.blocks = stacked_blocks(config, rngs, make_block) if config.num_layers else None
         self.ln_f = make_norm(config, rngs) if config.norm == "pre" else None
         head_init = nnx.initializers.xavier_uniform() if config.init == "xavier" else table
-        self.head = None if config.tied_head else nnx.Param(head_init(rngs.params(), (V, D)))
-        self.head_bias = nnx.Param(jnp.zeros(V)) if config.head_bias else None
+        self.head = None if config.tied_head else nnx.Param(head_init(rngs.params(), (V, D)), model_axis=-2)
+        self.head_bias = nnx.Param(jnp.zeros(V), model_axis=-1) if config.head_bias else None
 
     def hidden(self, ids_BT: Int[Array, "B T"], key: Key = None) -> Float[Array, "B T D"]:
         """The input of the head at each position. A `key` enables dropout. Padding may be any valid id."""

@@ -73,6 +73,34 @@ def model_factory(config: Config, mini_gpt: Any) -> Callable[[nnx.Rngs], nnx.Mod
     return lambda rngs: mini_gpt(*sizes, max_T=config.context + 1, rngs=rngs)
 
 
+# The parameters of pieces by the names that the course gives them: the axis over `model`, as the harness's own have it in
+# their metadata
+MODEL_AXIS = {
+    "embed.embedding": -2,
+    "q_proj.kernel": -1,
+    "k_proj.kernel": -1,
+    "v_proj.kernel": -1,
+    "out_proj.kernel": -2,
+    "ff1.kernel": -1,
+    "ff1.bias": -1,
+    "ff2.kernel": -2,
+}
+
+
+def with_model_axes(build: Callable[[nnx.Rngs], nnx.Module]) -> Callable[[nnx.Rngs], nnx.Module]:
+    """Builds the same model, whose parameters say how a mesh splits them."""
+
+    def annotated(rngs: nnx.Rngs) -> nnx.Module:
+        model = build(rngs)
+        for path, parameter in nnx.to_flat_state(nnx.state(model, nnx.Param)):
+            axis = MODEL_AXIS.get(".".join(map(str, path[-2:])))
+            if axis is not None:
+                parameter.set_metadata(model_axis=axis)
+        return model
+
+    return annotated
+
+
 def batch_loss(config: Config, story_loss: Callable[[Array, Array, int], Array]) -> LossSum:
     """The loss of a batch from next_token_loss, a mean over one story, weighted by its number of targets."""
 

@@ -38,7 +38,7 @@ class Recipe:
     learning_rate: optax.Schedule  # of each update, counting from 0 and without skipped ones
     trained: type[nnx.Variable] = nnx.Param
     ema_decay: float = 0.0  # of the average of the parameters; 0: there is none
-    sharding_rule: ShardingRule | None = None  # None: by the table of `training/sharding.py`
+    sharding_rule: ShardingRule | None = None  # None: by the metadata of the parameters
     train_step: Callable[..., Array] | None = (
         None  # (model, optimizer, rows, pad_id) -> loss, in place of the whole step
     )

@@ -1,6 +1,7 @@
 """Shardings over a mesh of devices: the batch over `data`, the width of the layers over `model`.
 
-The rule goes by the name of the parameter. The optimizer's moments, whose paths end in the same names, are sharded alike.
+A parameter says in its metadata how it is sharded, where the model makes it: `model_axis` is the axis over `model`, counted from
+the end, and `stacked` says that axis 0 runs over the layers. The optimizer's moments inherit the metadata of their parameter.
 """
 
 import math
@@ -8,37 +9,12 @@ from collections.abc import Callable
 from typing import Any
 
 import jax
+from flax import nnx
 from jax.sharding import AxisType, Mesh, NamedSharding
 from jax.sharding import PartitionSpec as P
 
 from harness.config import Config
 from harness.errors import UsageError
-from harness.model.lora import base_path
-
-# Name -> the axis sharded over `model`, counted from the end. If two names match, the longer one applies.
-MODEL_AXIS = {
-    "embed": -2,
-    "head": -2,
-    "head_bias": -1,
-    "qkv.kernel": -2,
-    "qkv.bias": -2,
-    "q.kernel": -2,
-    "q.bias": -2,
-    "kv.kernel": -2,
-    "kv.bias": -2,
-    "out.kernel": -3,
-    "ff1.kernel": -1,
-    "ff1.bias": -1,
-    "gate.kernel": -1,
-    "gate.bias": -1,
-    "ff2.kernel": -2,
-    # the pieces of the course
-    "embed.embedding": -2,
-    "q_proj.kernel": -1,
-    "k_proj.kernel": -1,
-    "v_proj.kernel": -1,
-    "out_proj.kernel": -2,
-}
 
 
 def make_mesh(config: Config) -> Mesh:
@@ -80,17 +56,16 @@ def by_dotted_name(tree: Any) -> dict[str, Any]:
     return {".".join(path_names(path)): leaf for path, leaf in jax.tree_util.tree_leaves_with_path(tree)}
 
 
-def default_rule(names: tuple[str, ...], shape: tuple[int, ...], mesh: Mesh, fsdp: bool) -> P:
+def partition(
+    shape: tuple[int, ...], mesh: Mesh, fsdp: bool, model_axis: int | None = None, stacked: bool = False
+) -> P:
     """The partition of one array. An axis that the mesh does not divide is replicated."""
     axes: list[str | None] = [None] * len(shape)
-    names = base_path(names)
-    dotted = MODEL_AXIS.get(".".join(names[-2:]), MODEL_AXIS.get(names[-1] if names else ""))
-    if dotted is not None and len(shape) >= -dotted and shape[dotted] % mesh.shape["model"] == 0:
-        axes[dotted] = "model"
+    if model_axis is not None and len(shape) >= -model_axis and shape[model_axis] % mesh.shape["model"] == 0:
+        axes[model_axis] = "model"
     if fsdp and len(shape) >= 2:
-        free = [axis for axis in range(len(shape)) if axes[axis] is None and shape[axis] % mesh.shape["data"] == 0]
-        stacked = "blocks" in names and not any(name.isdecimal() for name in names)
-        free = [axis for axis in free if not (stacked and axis == 0)]  # the scan runs over axis 0
+        first = 1 if stacked else 0  # the scan runs over the layers
+        free = [axis for axis in range(first, len(shape)) if not axes[axis] and shape[axis] % mesh.shape["data"] == 0]
         if free:
             axes[max(free, key=lambda axis: shape[axis])] = "data"
     while axes and axes[-1] is None:
@@ -103,11 +78,17 @@ ShardingRule = Callable[[tuple[str, ...], tuple[int, ...], Mesh], P]
 
 
 def shardings(abstract: Any, mesh: Mesh, fsdp: bool, override: ShardingRule | None = None) -> Any:
-    """A NamedSharding for each array of an abstract tree of model and optimizer, by `default_rule` or by `override`."""
-    rule: ShardingRule = override or (lambda names, shape, mesh: default_rule(names, shape, mesh, fsdp))
-    return jax.tree_util.tree_map_with_path(
-        lambda path, leaf: NamedSharding(mesh, rule(path_names(path), leaf.shape, mesh)), abstract
-    )
+    """A NamedSharding for each array of an abstract state of model and optimizer: by its metadata, or by `override`."""
+
+    def sharding(path: tuple[Any, ...], variable: nnx.Variable) -> nnx.Variable:
+        if override is not None:
+            spec = override(path_names(path), variable.shape, mesh)
+        else:
+            metadata = variable.get_metadata()
+            spec = partition(variable.shape, mesh, fsdp, metadata.get("model_axis"), metadata.get("stacked", False))
+        return variable.replace(NamedSharding(mesh, spec))
+
+    return jax.tree_util.tree_map_with_path(sharding, abstract, is_leaf=lambda leaf: isinstance(leaf, nnx.Variable))
 
 
 def put_batch(rows: Any, mesh: Mesh) -> jax.Array:
