@@ -10,7 +10,7 @@ from collections.abc import Iterator
 
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Float
+from jaxtyping import Array, Float, Int
 
 SMALLEST_TILE = 64  # smaller products are slower than what they save
 MOST_TILES = 8  # the tiles are written out in the program
@@ -24,6 +24,21 @@ def causal_attention(
         return jax.nn.dot_product_attention(q_BTHK, k_BTHK, v_BTHK, is_causal=True, implementation="cudnn")
     heads_first = (a.swapaxes(1, 2) for a in (q_BTHK, k_BTHK, v_BTHK))
     return _attention(*heads_first).swapaxes(1, 2)
+
+
+def cached_attention(
+    q_BTHK: Float[Array, "B T H K"],
+    k_BGSK: Float[Array, "B G S K"],
+    v_BGSK: Float[Array, "B G S K"],
+    positions_T: Int[Array, "T"],
+) -> Float[Array, "B T H K"]:
+    """The attention of the queries at some positions to the keys up to them, which lie in the order of the products."""
+    B, T, H, K = q_BTHK.shape
+    q_BTGRK = q_BTHK.reshape(B, T, k_BGSK.shape[1], -1, K)  # R heads share the keys of a group
+    scores_BGRTS = jnp.einsum("btgrk,bgsk->bgrts", q_BTGRK, k_BGSK, preferred_element_type=jnp.float32) * K**-0.5
+    later_TS = jnp.arange(k_BGSK.shape[2])[None, :] > positions_T[:, None]
+    weights_BGRTS = jax.nn.softmax(jnp.where(later_TS, -jnp.inf, scores_BGRTS)).astype(v_BGSK.dtype)
+    return jnp.einsum("bgrts,bgsk->btgrk", weights_BGRTS, v_BGSK).reshape(B, T, H, K)
 
 
 def _cudnn_fits(q_BTHK: Array) -> bool:
@@ -77,6 +92,7 @@ def _forward(q: Array, k: Array, v: Array) -> tuple[Array, tuple[Array, ...]]:
 
 
 def _backward(residuals: tuple[Array, ...], dout_BHTK: Array) -> tuple[Array, ...]:
+    # Scores have the keys first here. Of the products below, XLA then has a fast one on a CPU for all but that of dq.
     q, k, v, out_BHTK, log_sum_BHT1 = residuals
     f32 = jnp.float32
     einsum = functools.partial(jnp.einsum, preferred_element_type=f32)
@@ -84,13 +100,17 @@ def _backward(residuals: tuple[Array, ...], dout_BHTK: Array) -> tuple[Array, ..
     dqs, dk, dv = [], jnp.zeros(k.shape, f32), jnp.zeros(v.shape, f32)
     for tile, seen in _tiles(q.shape[2]):
         q_tile, dout_tile = q[:, :, tile], dout_BHTK[:, :, tile]
-        weights_BHTS = jnp.exp(_scores(q_tile, k[:, :, seen]) - log_sum_BHT1[:, :, tile])
-        dv = dv.at[:, :, seen].add(einsum("bhts,bhtk->bhsk", weights_BHTS.astype(v.dtype), dout_tile))
-        dweights_BHTS = einsum("bhtk,bhsk->bhts", dout_tile, v[:, :, seen])
-        dscores_BHTS = weights_BHTS * (dweights_BHTS - shared_BHT1[:, :, tile]) * q.shape[-1] ** -0.5
-        dscores_BHTS = dscores_BHTS.astype(q.dtype)
-        dqs.append(einsum("bhts,bhsk->bhtk", dscores_BHTS, k[:, :, seen]))
-        dk = dk.at[:, :, seen].add(einsum("bhts,bhtk->bhsk", dscores_BHTS, q_tile))
+        log_sum_BH1T, shared_BH1T = (a[:, :, tile].swapaxes(2, 3) for a in (log_sum_BHT1, shared_BHT1))
+        S, T = seen.stop, tile.stop - tile.start
+        scores_BHST = einsum("bhsk,bhtk->bhst", k[:, :, seen], q_tile) * q.shape[-1] ** -0.5
+        later_ST = jnp.arange(S)[:, None] > S - T + jnp.arange(T)[None, :]
+        weights_BHST = jnp.exp(jnp.where(later_ST, -jnp.inf, scores_BHST) - log_sum_BH1T)
+        dv = dv.at[:, :, seen].add(einsum("bhst,bhtk->bhsk", weights_BHST.astype(v.dtype), dout_tile))
+        dweights_BHST = einsum("bhsk,bhtk->bhst", v[:, :, seen], dout_tile)
+        dscores_BHST = weights_BHST * (dweights_BHST - shared_BH1T) * q.shape[-1] ** -0.5
+        dscores_BHST = dscores_BHST.astype(q.dtype)
+        dqs.append(einsum("bhst,bhsk->bhtk", dscores_BHST, k[:, :, seen]))
+        dk = dk.at[:, :, seen].add(einsum("bhst,bhtk->bhsk", dscores_BHST, q_tile))
     return jnp.concatenate(dqs, axis=2).astype(q.dtype), dk.astype(k.dtype), dv.astype(v.dtype)
 
 

@@ -7,6 +7,7 @@ feed-forward width, V vocabulary, L layers.
 """
 
 import functools
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, NamedTuple
@@ -17,7 +18,9 @@ from flax import nnx
 from jaxtyping import Array, Float, Int, PRNGKeyArray
 
 from harness.config import ModelConfig
-from harness.model.attention import causal_attention
+from harness.model.attention import cached_attention, causal_attention
+
+MOST_UNROLLED = 8  # layers; the time to compile grows with their number
 
 Key = PRNGKeyArray | None
 ModuleFactory = Callable[[ModelConfig, nnx.Rngs], nnx.Module]
@@ -32,14 +35,14 @@ def split_over(kernel_axis: int, bias_axis: int | None = None) -> dict[str, Any]
 class Cache(NamedTuple):
     """Keys and values of all earlier positions, for all layers."""
 
-    k_LBSGK: Float[Array, "L B S G K"]
-    v_LBSGK: Float[Array, "L B S G K"]
+    k_LBGSK: Float[Array, "L B G S K"]
+    v_LBGSK: Float[Array, "L B G S K"]
 
     @classmethod
     def empty(cls, config: ModelConfig, batch: int) -> "Cache":
         """A cache with room for `context` positions."""
         K = config.head_width
-        shape = (config.num_layers, batch, config.context, config.kv_heads, K)
+        shape = (config.num_layers, batch, config.kv_heads, config.context, K)
         return cls(jnp.zeros(shape, config.dtype), jnp.zeros(shape, config.dtype))
 
 
@@ -47,9 +50,27 @@ def rotate(x_BTHK: Float[Array, "B T H K"], positions_T: Int[Array, "T"], base: 
     """Rotary positions (Su et al. 2021): rotates pairs (i, i + K/2) by an angle proportional to the position."""
     half = x_BTHK.shape[-1] // 2
     angles_TK = positions_T[:, None].astype(jnp.float32) / base ** (jnp.arange(half, dtype=jnp.float32) / half)[None]
-    cos, sin = (f(angles_TK)[None, :, None, :].astype(x_BTHK.dtype) for f in (jnp.cos, jnp.sin))
-    a, b = jnp.split(x_BTHK, 2, axis=-1)
-    return jnp.concatenate([a * cos - b * sin, a * sin + b * cos], axis=-1)
+    cos_THK, sin_THK = (f(angles_TK)[:, None, None, :].astype(x_BTHK.dtype) for f in (jnp.cos, jnp.sin))
+    pairs = x_BTHK.reshape(*x_BTHK.shape[:-1], 2, half)
+    turned = jnp.flip(pairs, -2) * jnp.concatenate([-sin_THK, sin_THK], axis=-2)[None]
+    return (pairs * cos_THK[None] + turned).reshape(x_BTHK.shape)
+
+
+class Projection(nnx.LinearGeneral):
+    """A linear layer over several axes, the last of its input or output, as one product of two matrices.
+
+    With more axes, XLA computes the gradient of the kernel from transposed copies, which takes longer than the product.
+    """
+
+    def __call__(self, inputs: Float[Array, "..."], out_sharding: Any = None) -> Float[Array, "..."]:
+        """The outputs `(*N, *out_features)` of inputs `(*N, *in_features)`."""
+        del out_sharding  # of the general layer
+        outer, outputs = inputs.shape[: inputs.ndim - len(self.in_features)], math.prod(self.out_features)
+        kernel = self.kernel[...].astype(self.dtype).reshape(-1, outputs)
+        out = inputs.astype(self.dtype).reshape(-1, len(kernel)) @ kernel
+        if self.bias is not None:
+            out = out + self.bias[...].astype(self.dtype).reshape(1, outputs)
+        return out.reshape(*outer, *self.out_features)
 
 
 class Attention(nnx.Module):
@@ -61,7 +82,7 @@ class Attention(nnx.Module):
     def __init__(self, config: ModelConfig, rngs: nnx.Rngs):
         D, H, G, K = config.d_model, config.num_heads, config.kv_heads, config.head_width
         inner, outer = _kernel_inits(config)
-        linear = functools.partial(nnx.LinearGeneral, use_bias=config.bias, dtype=jnp.dtype(config.dtype), rngs=rngs)
+        linear = functools.partial(Projection, use_bias=config.bias, dtype=jnp.dtype(config.dtype), rngs=rngs)
         self.rope_base = config.rope_base if config.positions == "rope" else None
         self.grouped, self.group_size = bool(config.num_kv_heads), H // G
         if self.grouped:
@@ -91,15 +112,12 @@ class Attention(nnx.Module):
             k_BTHK, v_BTHK = (jnp.repeat(x, self.group_size, axis=2) for x in (k_BTGK, v_BTGK))
             mixed_BTHK = causal_attention(q_BTHK, k_BTHK, v_BTHK)
         else:
-            offset = (layer, 0, position, 0, 0)
+            offset = (layer, 0, 0, position, 0)
             cache = Cache(
-                jax.lax.dynamic_update_slice(cache.k_LBSGK, k_BTGK[None], offset),
-                jax.lax.dynamic_update_slice(cache.v_LBSGK, v_BTGK[None], offset),
+                jax.lax.dynamic_update_slice(cache.k_LBGSK, k_BTGK.swapaxes(1, 2)[None], offset),
+                jax.lax.dynamic_update_slice(cache.v_LBGSK, v_BTGK.swapaxes(1, 2)[None], offset),
             )
-            mask_TS = jnp.arange(cache.k_LBSGK.shape[2])[None, :] <= positions_T[:, None]
-            mixed_BTHK = jax.nn.dot_product_attention(
-                q_BTHK, cache.k_LBSGK[layer], cache.v_LBSGK[layer], mask=mask_TS[None, None]
-            )
+            mixed_BTHK = cached_attention(q_BTHK, cache.k_LBGSK[layer], cache.v_LBGSK[layer], positions_T)
         return self.out(mixed_BTHK), cache
 
 
@@ -143,11 +161,10 @@ class Block(nnx.Module):
         x_BTD = x_BTD + self._drop(mixed_BTD, keys[0])
         x_BTD = self.ln1(x_BTD) if self.norm == "post" else x_BTD
         in_BTD = self.ln2(x_BTD) if self.norm == "pre" else x_BTD
-        if self.gate is None:
-            hidden_BTF = self.activation(self.ff1(in_BTD))
-        else:
-            hidden_BTF = self.activation(self.gate(in_BTD)) * self.ff1(in_BTD)
-        x_BTD = x_BTD + self._drop(self.ff2(hidden_BTF), keys[1])
+        in_ND = in_BTD.reshape(-1, in_BTD.shape[-1])  # matrices, for the reason given at `Projection`
+        hidden_NF = self.ff1(in_ND)
+        hidden_NF = self.activation(hidden_NF) if self.gate is None else self.activation(self.gate(in_ND)) * hidden_NF
+        x_BTD = x_BTD + self._drop(self.ff2(hidden_NF).reshape(x_BTD.shape), keys[1])
         return (self.ln2(x_BTD) if self.norm == "post" else x_BTD), cache
 
     def _drop(self, x: Array, key: Key) -> Array:
@@ -255,10 +272,17 @@ class GPT(nnx.Module):
                 index, parameters, key = inputs
                 return nnx.merge(graph, parameters)(x_BTD, key, position, cache, index), None
 
+            # On a CPU, a loop copies what it keeps for the backward pass.
+            few = (
+                cache is None
+                and config.num_layers <= MOST_UNROLLED
+                and jax.default_backend() == "cpu"
+                and not config.remat
+            )
             if config.remat:
                 layer = jax.checkpoint(layer, prevent_cse=False)  # inside a scan, XLA cannot undo the recomputation
             (x_BTD, cache), _ = jax.lax.scan(
-                layer, (x_BTD, cache), (jnp.arange(config.num_layers), parameters_L, keys_L)
+                layer, (x_BTD, cache), (jnp.arange(config.num_layers), parameters_L, keys_L), unroll=few
             )
         return (x_BTD if self.ln_f is None else self.ln_f(x_BTD)), cache
 

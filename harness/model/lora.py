@@ -7,6 +7,8 @@ from typing import Any
 import jax
 from flax import nnx
 
+from harness.model.gpt import Projection
+
 # (layer, rank, alpha, rngs) -> the module that replaces the layer and keeps it as `base`
 AdapterFactory = Callable[[nnx.Linear, int, float, nnx.Rngs], nnx.Module]
 
@@ -104,7 +106,7 @@ def merge_adapters(model: nnx.Module, merge: Callable[[Any], nnx.Linear] = LoRAL
 
 def _target(names: tuple[str, ...], value: Any) -> str | None:
     """The part of the model that a layer or a table at a path belongs to; None for all else."""
-    if type(value) in (nnx.Linear, nnx.LinearGeneral):
+    if type(value) in (nnx.Linear, nnx.LinearGeneral, Projection):
         return "attn" if "attn" in names else "head" if names[-1] == "head" else "mlp"
     if isinstance(value, nnx.Param):
         return {("embed",): "embed", ("embed", "embedding"): "embed", ("head",): "head"}.get(names[-2:])
