@@ -31,4 +31,5 @@ def test_every_command_works(tmp_path: Path):
     for name in [*re.findall(r"`([a-z]+\.(?:csv|html|sqlite))`", TEXT), "gradescope/ada.json"]:
         assert (tmp_path / "results" / name).exists(), name
     assert (tmp_path / "autograder.zip").exists()
-    assert (tmp_path / "assignment" / ".github" / "workflows" / "classroom.yml").exists()
+    assert (tmp_path / "assignment" / ".github" / "workflows" / "grade.yml").exists()
+    assert (tmp_path / "classroom" / "autograder.py").exists()

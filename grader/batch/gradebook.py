@@ -49,24 +49,7 @@ def write_canvas(records: Sequence[Record], folder: Path) -> Path:
     return path
 
 
-def write_nbgrader(records: Sequence[Record], folder: Path) -> Path:
-    """Writes nbgrader.csv: the columns of `nbgrader export`, a row for each learner and problem."""
-    header = (
-        "assignment", "duedate", "timestamp", "student_id", "last_name", "first_name", "email", "raw_score",
-        "late_submission_penalty", "score", "max_score",
-    )  # fmt: skip
-    rows = []
-    for record in records:
-        name, number = _identity(record.learner)
-        first, _, last = name.rpartition(" ")
-        score = float(record.score)
-        rows.append((record.problem, "", "", number or name, last, first, "", score, 0.0, score, float(record.points)))
-    path = folder / "nbgrader.csv"
-    write_csv(path, header, rows)
-    return path
-
-
-GRADEBOOKS = {"canvas": write_canvas, "nbgrader": write_nbgrader}
+GRADEBOOKS = {"canvas": write_canvas}
 
 
 def _identity(learner: str) -> tuple[str, str]:

@@ -204,12 +204,12 @@ def hint(folder: str | None, word: str, again: bool) -> None:
     for number, text in list(enumerate(hints, 1))[first:count]:
         click.echo(terminal.markdown(page.as_text(f"Hint {number} of {len(hints)}: {text}\n")))
     left = len(hints) - count
-    more = (
-        f"`grade hint {problem.label}` shows the next."
-        if left
-        else f"`grade solution {problem.label} --give-up` shows the answer."
-    )
-    terminal.echo(f"{counted(left, 'hint')} left. {more}")
+    more = ""
+    if left:
+        more = f" `grade hint {problem.label}` shows the next."
+    elif catalog.has_solution(problem):
+        more = f" `grade solution {problem.label} --give-up` shows the answer."
+    terminal.echo(f"{counted(left, 'hint')} left.{more}")
     if count > seen:
         space.folder.mkdir(parents=True, exist_ok=True)
         space.remember(problem, hints=count)
@@ -222,14 +222,13 @@ def hint(folder: str | None, word: str, again: bool) -> None:
 def solution(folder: str | None, word: str, give_up: bool) -> None:
     """Read the reference of problem NN, once you have passed it."""
     problem = catalog.find(word)
-    space = workspace.find(folder)
+    space, text = workspace.find(folder), catalog.solution_text(problem)
     passed = space.progress().get(problem.name, workspace.Progress()).verdict == "PASS"
     if not passed and not give_up:
         raise UsageError(
             f"You have not passed problem {problem.label} yet. `grade hint {problem.label}` helps; "
             f"`grade solution {problem.label} --give-up` shows the answer anyway."
         )
-    text = catalog.solution_path(problem).read_text(encoding="utf-8")
     if not passed:
         space.remember(problem, given_up=True)
     click.echo(text, nl=False)

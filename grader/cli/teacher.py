@@ -5,8 +5,8 @@ from pathlib import Path
 import click
 
 # The formats of `grader.report.formats` and `grader.batch.gradebook`, named here so that help need not import them.
-FORMATS = ("gradescope", "github", "junit", "json", "prairielearn", "text")
-GRADEBOOKS = ("canvas", "nbgrader")
+FORMATS = ("classroom50", "gradescope", "junit", "json", "prairielearn", "text")
+GRADEBOOKS = ("canvas",)
 
 
 @click.command()
@@ -116,14 +116,30 @@ def gradescope(archive: Path, problems: str, seed_file: Path | None) -> None:
 @click.argument("directory", type=click.Path(path_type=Path))
 @click.option("--problems", metavar="LIST", required=True, help="Problems to include, such as 01-08,12.")
 def github(directory: Path, problems: str) -> None:
-    """Create a GitHub Classroom assignment.
+    """Create a repository that grades itself on GitHub.
 
-    DIRECTORY becomes the template repository. It contains the learners' bundle and a workflow that grades it.
+    DIRECTORY gets the learners' bundle, and a workflow of GitHub Actions that grades it after each push.
     """
     from grader.course import catalog
     from grader.handout import export as export_
 
     for line in export_.github(directory, catalog.select(problems)):
+        click.echo(line)
+
+
+@export.command()
+@click.argument("directory", type=click.Path(path_type=Path))
+@click.option("--problems", metavar="LIST", required=True, help="Problems to include, such as 01-08,12.")
+def classroom50(directory: Path, problems: str) -> None:
+    """Create an autograder for Classroom 50.
+
+    DIRECTORY is the folder CLASSROOM/autograders/ASSIGNMENT of your classroom50 repository. Learners can read what is published
+    there, so it contains no solutions, and grades on the public cases.
+    """
+    from grader.course import catalog
+    from grader.handout import export as export_
+
+    for line in export_.classroom50(directory, catalog.select(problems)):
         click.echo(line)
 
 

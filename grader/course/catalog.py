@@ -162,6 +162,21 @@ def solution_path(problem: Problem) -> Path:
     return path
 
 
+def has_solution(problem: Problem) -> bool:
+    """Whether this copy of the course has the reference; a class's bundle does not."""
+    return (SOLUTIONS / f"{problem.name}.py").is_file()
+
+
+def solution_text(problem: Problem) -> str:
+    """The text of the reference, to read. Raises UsageError if this copy of the course has none."""
+    if not has_solution(problem):
+        raise UsageError(
+            f"This bundle was handed out to a class without the solution of problem {problem.label}. "
+            f"`grade hint {problem.label}` helps; ask your teacher for more."
+        )
+    return solution_path(problem).read_text(encoding="utf-8")
+
+
 _LONGEST_PARSED = 200_000  # characters; parsing a hostile file of that length takes about two seconds
 _IMPORT_LINE = re.compile(r"^[ \t]*(?:from[ \t]+(\w+)[ \t]+import\b|import[ \t]+([\w., \t]+))", re.MULTILINE)
 

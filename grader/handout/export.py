@@ -1,6 +1,8 @@
-"""Exports the grader to course systems that run it: a Gradescope autograder, a GitHub Classroom repository."""
+"""Exports the grader to course systems that run it: Gradescope, Classroom 50, and the workflows of GitHub."""
 
 import io
+import shutil
+import tarfile
 import tempfile
 import zipfile
 from collections.abc import Iterator, Sequence
@@ -10,54 +12,48 @@ from commandline import files
 from commandline.errors import UsageError
 from grader.course.seed import create_seed, read_seed
 from grader.course.workspace import Workspace
-from grader.handout import pack, project
+from grader.handout import autograder, pack, project
 from grader.paths import ROOT
 from grader.problem import Problem
 
 _PACKAGES = ("commandline", "grader", "harness", "problems", "solutions")
-_ROOT_FILES = (project.PROJECT_FILE, project.LICENSE, "README.md")
 
 _SETUP = """#!/usr/bin/env bash
-# Runs once, when Gradescope builds the image. The image's own Python may be too old for the course.
+# Runs once, as root, when Gradescope builds the image. Its own programs need the system's Python as it is, so everything is
+# installed in virtual environments. If the image's Python is too old for the course, uv downloads another.
 set -euo pipefail
+export DEBIAN_FRONTEND=noninteractive
 apt-get update
-apt-get install -y --no-install-recommends python3-pip
-python3 -m pip install uv
-uv venv --python 3.12 /autograder/venv
+apt-get install -y --no-install-recommends python3-venv
+python3 -m venv /autograder/tools
+/autograder/tools/bin/python -m pip install uv
+/autograder/tools/bin/uv venv --python '>=3.11' /autograder/venv
 cd /autograder/source/course
-uv pip install --python /autograder/venv/bin/python -e .
+/autograder/tools/bin/uv pip install --python /autograder/venv/bin/python -e .
 """
 
 # Gradescope runs it as root, in a container that may not create namespaces, so weak isolation is accepted; the report names it.
 _RUN = """#!/usr/bin/env bash
-# Runs for each submission.
-set -uo pipefail
+# Runs for each submission. After an internal error there are no results: Gradescope then says that the autograder failed, gives
+# no score, and shows this output to instructors.
+set -euo pipefail
 work=$(mktemp -d)
-mkdir -p "$work/class"
+trap 'rm -rf "$work"' EXIT
+mkdir "$work/class"
 cp -r /autograder/submission "$work/class/learner"
+touch "$work/class/learner/received"  # a learner without a file would be nobody
 /autograder/venv/bin/grade batch "$work/class" --out "$work/results" --problems {problems} \\
-    --seed-file /autograder/source/seed.txt --accept-isolation weak --jobs 1 --format gradescope > "$work/log" 2>&1
-if [ -f "$work/results/gradescope/learner.json" ]; then
-    cp "$work/results/gradescope/learner.json" /autograder/results/results.json
-else
-    # An internal error must not look like a grade.
-    /autograder/venv/bin/python -c 'import json, sys; print(json.dumps(
-        {{"score": 0, "output": "The autograder failed; please tell your teacher. " + sys.stdin.read()[-500:]}}))' \\
-        < "$work/log" > /autograder/results/results.json
-fi
-rm -rf "$work"
+    --seed-file /autograder/source/seed.txt --accept-isolation weak --jobs 1 --format gradescope
+cp "$work/results/gradescope/learner.json" /autograder/results/results.json
 """
 
-_WORKFLOW = """name: Autograding
+_WORKFLOW = """name: Grade
 on: [push, workflow_dispatch]
 permissions:
-  checks: write
-  actions: read
   contents: read
 jobs:
   grade:
     runs-on: ubuntu-latest
-    if: github.actor != 'github-classroom[bot]'
     steps:
       - uses: actions/checkout@v4
       - uses: actions/setup-python@v5
@@ -65,17 +61,19 @@ jobs:
           python-version: "3.12"
           cache: pip
           cache-dependency-path: pyproject.toml
-      - run: python -m pip install -e .
-{steps}
-      - uses: classroom-resources/autograding-grading-reporter@v1
-        env:
-{results}
-        with:
-          runners: {runners}
+      - id: install
+        run: python -m pip install -e .
+{steps}"""
+# A problem that does not pass fails its step, and the steps after it still run. Indented text is code in the summary.
+_STEP = """      - name: Problem {label}
+        if: ${{{{ !cancelled() && steps.install.outcome == 'success' }}}}
+        shell: bash
+        run: |
+          grade --workspace attempts problem {label} --format text |
+            tee /dev/stderr | sed 's/^/    /' >> "$GITHUB_STEP_SUMMARY"
 """
-_STEP = """      - id: {id}
-        continue-on-error: true
-        run: echo "result=$(grade --workspace attempts problem {label} --format github)" >> "$GITHUB_OUTPUT\""""
+
+CLASSROOM50_MOST_BYTES = 10 << 20  # its runner fetches no larger bundle
 
 
 def gradescope(archive: Path, problems: Sequence[Problem], seed_file: Path | None) -> None:
@@ -102,39 +100,55 @@ def gradescope(archive: Path, problems: Sequence[Problem], seed_file: Path | Non
 
 
 def github(directory: Path, problems: Sequence[Problem]) -> Iterator[str]:
-    """Writes the repository of an assignment: the learners' bundle, a workspace, and the workflow. Yields lines for the terminal.
+    """Writes a repository: the learners' bundle, a workspace, and a workflow that grades it. Yields lines for the terminal.
 
     Raises UsageError if the folder exists and is not empty, or cannot be written. It is created whole or not at all.
     """
-    workflow = Path(".github", "workflows", "classroom.yml")
+    workflow = Path(".github", "workflows", "grade.yml")
     with pack.new_folder(directory) as folder:
         yield from pack.fill(folder, problems)
         space = Workspace(folder / "attempts")
         for problem in problems:
             space.add(problem)
-        files.write(folder / workflow, _workflow(problems))
+        steps = "".join(_STEP.format(label=problem.label) for problem in problems)
+        files.write(folder / workflow, _WORKFLOW.format(steps=steps))
     yield str(directory / workflow)
 
 
-def _workflow(problems: Sequence[Problem]) -> str:
-    """The workflow that grades each problem in a step of its own."""
-    steps = {f"problem-{problem.label}": problem.label for problem in problems}
-    return _WORKFLOW.format(
-        steps="\n".join(_STEP.format(id=name, label=label) for name, label in steps.items()),
-        results="\n".join(
-            f"          {name.upper()}_RESULTS: ${{{{ steps.{name}.outputs.result }}}}" for name in steps
-        ),
-        runners=",".join(steps),
-    )
+def classroom50(directory: Path, problems: Sequence[Problem]) -> Iterator[str]:
+    """Writes the folder of an assignment's autograder in Classroom 50. Yields lines for the terminal.
+
+    Classroom 50 publishes the folder, so it holds the learners' bundle: no solutions, and no hidden cases.
+
+    Raises UsageError if the folder exists and is not empty, cannot be written, or is too large for Classroom 50. It is created
+    whole or not at all.
+    """
+    with pack.new_folder(directory) as folder:
+        course = folder / "course"
+        course.mkdir()
+        yield from pack.fill(course, problems)
+        shutil.copy(autograder.__file__, folder / "autograder.py")
+        size = _archived(folder)
+        if size > CLASSROOM50_MOST_BYTES:
+            raise UsageError(
+                f"The autograder of these problems has {size / (1 << 20):.1f} MiB; Classroom 50 takes at most "
+                f"{CLASSROOM50_MOST_BYTES >> 20}. Export fewer problems."
+            )
+    yield str(directory / "autograder.py")
+
+
+def _archived(folder: Path) -> int:
+    """The size of a folder as a compressed archive, in bytes."""
+    data = io.BytesIO()
+    with tarfile.open(fileobj=data, mode="w:gz") as archive:
+        archive.add(folder, ".")
+    return len(data.getvalue())
 
 
 def _course() -> Iterator[tuple[str, bytes]]:
     """The path and the content of each file of the course that a grader needs."""
-    if project.in_repository():
-        yield from ((name, (ROOT / name).read_bytes()) for name in _ROOT_FILES)
-    else:
-        yield project.PROJECT_FILE, project.project_file(_PACKAGES).encode()
-        yield project.LICENSE, project.license_text().encode()
+    yield project.PROJECT_FILE, project.project_file(_PACKAGES).encode()  # the repository's names more packages
+    yield project.LICENSE, project.license_text().encode()
     for package in _PACKAGES:
         for path in sorted((ROOT / package).rglob("*")):
             if path.is_file() and path.suffix != ".pyc":

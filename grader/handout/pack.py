@@ -7,6 +7,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from commandline.errors import UsageError
+from commandline.text import counted
 from grader.course import book
 from grader.handout import project
 from grader.judge import recorded
@@ -63,8 +64,8 @@ def fill(folder: Path, problems: Sequence[Problem]) -> Iterator[str]:
     for problem in problems:
         target = folder / "problems" / problem.name
         shutil.copytree(problem.folder, target, ignore=_LEFT_OUT)
-        count = recorded.record(problem, target)
-        yield f"{problem.name}  {count} recorded outputs"
+        outputs, misconceptions = recorded.record(problem, target)
+        yield f"{problem.name}  {counted(outputs, 'recorded output')}, {counted(misconceptions, 'misconception')}"
     if book.is_available():
         (folder / "docs").mkdir()
         for name in book.FILES:

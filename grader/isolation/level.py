@@ -9,6 +9,8 @@ from typing import Any
 
 # Without any one of these layers isolation is partial; without all of them it is weak.
 STRONG_LAYERS = ("namespaces", "landlock", "seccomp")
+# The test attacks of `confinement` that reach files outside the scratch folder.
+_SEALS = ("reads the course", "reads the solutions", "writes outside")
 
 
 class Level(StrEnum):
@@ -32,6 +34,11 @@ class Isolation:
     layers: tuple[str, ...] = ()
     missing: tuple[str, ...] = ()
     not_stopped: tuple[str, ...] = ()
+
+    @property
+    def sealed(self) -> bool:
+        """Whether a submission can neither read the course nor leave anything for a process that runs after it."""
+        return self.level.reaches(Level.PARTIAL) and not set(_SEALS) & set(self.not_stopped)
 
     @classmethod
     def measured(cls, layers: Sequence[str], not_stopped: Sequence[str]) -> Isolation:

@@ -16,6 +16,7 @@ from grader.judge.counterexample import MOST_LEAVES, Counterexample, Part, compa
 from grader.judge.diagnose import Diagnosis, Evidence, diagnose, tolerance_for
 from grader.judge.examiner import Examiner
 from grader.judge.fault import Finding
+from grader.judge.own_errors import own_errors
 from grader.judge.printed import without_logs
 from grader.judge.reference import Answers, cancel_all, prefetch
 from grader.judge.session import Failure, Outcome, Say, run_key
@@ -236,7 +237,12 @@ def grade(problem: Problem, submission: Submission, workers: Workers, options: G
         if options.reference is None:
             reference.close()
     earlier, fault_text, eager_stdout = None, explanation.fault, ""
-    first = _first_failure(explanation.results)
+    results, first = explanation.results, _first_failure(explanation.results)
+    if not options.show:
+        failures = {item.check.name: item.outcome.failure for item in comparison.evidence if item.outcome.failure}
+        failures |= {check.name: failure for check in problem.checks} if failure else {}
+        told = own_errors(problem, submission, workers, failures)
+        results = [replace(result, own_error=told.get(result.check.name, "")) for result in results]
     if first and options.show:
         fresh = partial(workers.worker, job)
         eager_stdout = eager.printed_numbers(stdout, problem, submission, first, fresh)
@@ -246,7 +252,7 @@ def grade(problem: Problem, submission: Submission, workers: Workers, options: G
     if first and options.grade_imports:
         earlier = _earlier_failure(problem, submission, workers, first.verdict, options)
     return Report(
-        problem, submission.filename, explanation.results, explanation.misconception, frames, stdout=without_logs(stdout),
+        problem, submission.filename, results, explanation.misconception, frames, stdout=without_logs(stdout),
         isolation=examiner.isolation, seconds=monotonic() - start, fault=fault_text, earlier=earlier,
         notes=submission.notes, remarks=comparison.remarks(),
         exited=examiner.worker.ended is not None and examiner.worker.ended.kind == "exit",

@@ -1,7 +1,14 @@
-"""The reference outputs in a learner's bundle: recorded on the public cases, so that the bundle needs no solutions."""
+"""The reference outputs in a learner's bundle: recorded on the public cases, so that the bundle needs no solutions.
 
+A problem's recordings are one archive: an entry for each request, one for each misconception that changes the outcome, and the
+misconceptions by name, without their edits to the reference.
+"""
+
+import json
+import zipfile
 from collections.abc import Iterable, Mapping
 from concurrent.futures import Future
+from dataclasses import replace
 from pathlib import Path
 
 from grader.course import cases, catalog
@@ -10,40 +17,60 @@ from grader.errors import CourseError
 from grader.isolation.sandbox import ForkServer, Workers
 from grader.judge import cache, fault
 from grader.judge.reference import Answers, Reference, frame_of
-from grader.judge.session import Outcome, outcome_of, probe_frame
-from grader.paths import SOLUTIONS
+from grader.judge.session import Outcome, outcome_of, probe_frame, run_key
 from grader.problem import Case, Check, Problem
-from grader.wire.channel import decode, encode
+from grader.wire.channel import LENGTHS, ChannelError, decode, encode
 
-OUTPUTS = "outputs"
+OUTPUTS = "outputs.zip"
+_MISCONCEPTIONS = "misconceptions.json"
 
 
 class Recorded:
-    """Recorded reference outputs of one problem. There are no misconceptions, and no outputs on smaller cases."""
+    """Recorded reference outputs of one problem, plain and with each misconception. There are none on smaller cases.
 
-    misconceptions: Mapping[str, Misconception] = {}
+    Raises CourseError if the recordings cannot be read.
+    """
+
     can_shrink = False
 
     def __init__(self, problem: Problem) -> None:
         self.problem = problem
+        try:
+            self._archive = zipfile.ZipFile(problem.folder / OUTPUTS)
+            rows = json.loads(self._archive.read(_MISCONCEPTIONS))
+        except (OSError, zipfile.BadZipFile, KeyError, ValueError) as error:
+            raise CourseError(
+                f"{problem.folder / OUTPUTS} cannot be read: {error}. Unpack your teacher's bundle again."
+            ) from None
+        self._recorded = set(self._archive.namelist())
+        self.misconceptions: Mapping[str, Misconception] = {
+            variant: Misconception(name, says, "", ()) for variant, name, says in rows
+        }
 
     def ask(self, check: Check, case: Case, variant: str = "") -> Future[Outcome]:
         """The outcome of a check's probe on a case, as a future. It raises CourseError if the outcome was not recorded."""
         answer: Future[Outcome] = Future()
+        plain = _entry(check, case)
+        entry = _entry(check, case, variant)
         try:
-            header, body = (_path(self.problem, check, case).with_suffix(end).read_bytes() for end in (".json", ".bin"))
-            answer.set_result(outcome_of(decode(header, body)))
-        except OSError:
+            # A misconception without an entry of its own changes nothing here.
+            data = self._archive.read(entry if entry in self._recorded else plain)
+            answer.set_result(_outcome(data))
+        except KeyError:
             answer.set_exception(
                 CourseError(
                     f"This bundle has no reference outputs for these cases of problem {self.problem.label}. It has those of the "
                     "default seed, as drawn by the version of hypothesis that its pyproject.toml pins."
                 )
             )
+        except (OSError, zipfile.BadZipFile, ChannelError) as error:
+            answer.set_exception(
+                CourseError(f"{self.problem.folder / OUTPUTS} is corrupt: {error}. Unpack your teacher's bundle again.")
+            )
         return answer
 
     def together(self, first: str, second: str) -> str | None:
-        """None, because there are no misconceptions."""
+        """None, because pairs of misconceptions are not recorded."""
         return None
 
     def cancel(self, check: Check, case: Case) -> None:
@@ -56,7 +83,8 @@ class Recorded:
         """Does nothing, because no outputs are kept in memory."""
 
     def close(self) -> None:
-        """Does nothing, because no worker is running."""
+        """Closes the archive."""
+        self._archive.close()
 
 
 def reference(problem: Problem, workers: Workers) -> Answers:
@@ -72,39 +100,57 @@ def check_gradable(problem: Problem) -> None:
 
 def is_gradable(problem: Problem) -> bool:
     """Whether the problem has recordings or a reference."""
-    return is_recorded(problem) or (SOLUTIONS / f"{problem.name}.py").is_file()
+    return is_recorded(problem) or catalog.has_solution(problem)
 
 
 def is_recorded(problem: Problem) -> bool:
     """Whether the problem has recordings."""
-    return (problem.folder / OUTPUTS).is_dir()
+    return (problem.folder / OUTPUTS).is_file()
 
 
-def record(problem: Problem, folder: Path) -> int:
-    """Records the reference outputs on all public cases in a problem's folder. Returns their number."""
+def record(problem: Problem, folder: Path) -> tuple[int, int]:
+    """Records outcomes on all public cases in a problem's folder. Returns the number of outcomes and of misconceptions."""
+    public_cases, fork_server = cases.draw_all(problem, 0), ForkServer()
+    reference = Reference(problem, fork_server)
+    ideas = reference.misconceptions
     modules = {entry.name for entry in problem.entries if entry.is_module}
-    requests = [(check, check.cases) for check in problem.checks]
-    for check in problem.checks:  # the judge asks for submodules when a module's numbers are wrong
-        entry = check.options.get("entry", "")
-        requests += [(fault.check(entry), check.cases)] if check.probe == "values" and entry in modules else []
-    public_cases = cases.draw_all(problem, 0)
-    fork_server = ForkServer()
-    reference, written = Reference(problem, fork_server), 0
-    (folder / OUTPUTS).mkdir()
+    requests = [(check, case) for check in problem.checks for case in public_cases[check.cases]]
+    submodules = [  # the judge asks for them when a module's numbers are wrong
+        (fault.check(check.options["entry"]), case)
+        for check, case in requests
+        if check.probe == "values" and check.options.get("entry") in modules
+    ]
     try:
-        for check, group in requests:
-            for case in public_cases[group]:
-                data = encode(frame_of(reference.ask(check, case).result()))
-                size = int.from_bytes(data[:4], "big")
-                path = folder / OUTPUTS / _path(problem, check, case).name
-                path.with_suffix(".json").write_bytes(data[12 : 12 + size])
-                path.with_suffix(".bin").write_bytes(data[12 + size :])
-                written += 1
+        plain = {_entry(*request): _recording(reference.ask(*request).result()) for request in [*requests, *submodules]}
+        written = dict(plain)
+        for variant in ideas:
+            for check, case in requests:
+                data = _recording(reference.ask(check, case, variant).result())
+                if data != plain[_entry(check, case)]:
+                    written[_entry(check, case, variant)] = data
     finally:
         reference.close()
         fork_server.close()
-    return written
+    names = [(variant, idea.name, idea.says) for variant, idea in ideas.items()]
+    with zipfile.ZipFile(folder / OUTPUTS, "w") as archive:
+        for name, data in {_MISCONCEPTIONS: json.dumps(names).encode(), **written}.items():
+            # A ZipInfo has no date, so equal recordings are equal files.
+            archive.writestr(zipfile.ZipInfo(name), data, zipfile.ZIP_DEFLATED)
+    return len(written), len({idea.name for idea in ideas.values()})
 
 
-def _path(problem: Problem, check: Check, case: Case) -> Path:
-    return problem.folder / OUTPUTS / cache.digest([encode(probe_frame("", check, case, "both"))])[:32]
+def _recording(outcome: Outcome) -> bytes:
+    """An outcome as bytes. Without the lines where it failed, which are the reference's."""
+    if outcome.failure:
+        outcome = replace(outcome, failure=replace(outcome.failure, frames=(), caret=""))
+    return encode(frame_of(outcome))
+
+
+def _outcome(data: bytes) -> Outcome:
+    """The outcome in a recording. Raises ChannelError."""
+    body = LENGTHS.size + int.from_bytes(data[:4], "big")
+    return outcome_of(decode(data[LENGTHS.size : body], data[body:]))
+
+
+def _entry(check: Check, case: Case, variant: str = "") -> str:
+    return cache.digest([run_key(check), encode(probe_frame(variant, check, case, "both"))])[:32]

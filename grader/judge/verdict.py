@@ -28,13 +28,17 @@ class Verdict(StrEnum):
 
 @dataclass(frozen=True)
 class CheckResult:
-    """The verdict on one check, and one sentence that says why it failed."""
+    """The verdict on one check, and one sentence that says why it failed.
+
+    On a secret case, `own_error` is what the learner may read of an error in their code; see `own_errors`.
+    """
 
     check: Check
     verdict: Verdict
     message: str = ""
     mismatch: Mismatch | None = None
     case: Case | None = None
+    own_error: str = ""
 
     @property
     def passed(self) -> bool:

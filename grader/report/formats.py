@@ -1,17 +1,22 @@
 """Reports in the formats of other systems. Each function takes the reports on one learner's files and returns a file's text."""
 
-import base64
 import json
+import os
 import re
 from collections.abc import Callable, Sequence
+from datetime import UTC, datetime
 from typing import Any
 from xml.etree import ElementTree
 
+from commandline.errors import UsageError
 from grader.course import catalog
 from grader.judge.verdict import Verdict
 from grader.report.json import CheckRow, MisconceptionRow, PublicReport, dumps, sentence
 
 Reports = Sequence[PublicReport]
+
+# What Classroom 50's runner tells an autograder of a submission.
+_CLASSROOM50 = ("CLASSROOM", "ASSIGNMENT", "OWNER", "SUBMISSION_TAG", "COMMIT_URL", "RELEASE_URL")
 
 
 def gradescope(reports: Reports) -> str:
@@ -68,28 +73,44 @@ def prairielearn(reports: Reports) -> str:
     )
 
 
-def github(reports: Reports) -> str:
-    """The `result` output of a GitHub Classroom grader: JSON in base64, on one line."""
-    result = {
-        "version": 1,
-        "status": "pass" if all(report.verdict is Verdict.PASS for report in reports) else "fail",
-        "max_score": sum(report.points for report in reports),
-        "tests": [
-            {
-                "name": _title(report, check),
-                "status": "pass" if check.passed else "fail",
-                "message": _explanation(report, check) or None,
-                "test_code": f"grade problem {_label(report)}",
-                "filename": "",
-                "line_no": 0,
-                "duration": 0,
-                "score": check.points if check.passed else 0,
-            }
-            for report in reports
-            for check in report.checks
-        ],
-    }
-    return base64.b64encode(json.dumps(result).encode()).decode() + "\n"
+def classroom50(reports: Reports) -> str:
+    """The result.json of a Classroom 50 autograder, as its wiki page Advanced-Autograding defines it (`classroom50/result/v1`).
+
+    Takes the submission's identity from the environment of its runner, which replaces `owner`, `assignment_type` and `datetime`
+    by its own. Raises UsageError outside of it.
+    """
+    missing = [name for name in _CLASSROOM50 if not os.environ.get(name)]
+    if missing:
+        raise UsageError(f"--format classroom50 runs in Classroom 50's runner, which sets {' and '.join(missing)}.")
+    commit = os.environ["COMMIT_URL"]
+    tests = [
+        {
+            "test-name": _title(report, check),
+            "passed": check.passed,
+            "score": check.points if check.passed else 0,
+            "max-score": check.points,
+            "output": _explanation(report, check),  # a field of our own, which it keeps
+        }
+        for report in reports
+        for check in report.checks
+    ]
+    return _json(
+        {
+            "schema": "classroom50/result/v1",
+            "classroom": os.environ["CLASSROOM"],
+            "assignment": os.environ["ASSIGNMENT"],
+            "assignment_type": os.environ.get("ASSIGNMENT_TYPE") or "individual",
+            "owner": os.environ["OWNER"],
+            "submission": os.environ["SUBMISSION_TAG"],
+            "commit": commit,
+            "release": os.environ["RELEASE_URL"],
+            "review": os.environ.get("REVIEW_URL") or commit,
+            "datetime": datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ"),
+            "score": sum(report.score for report in reports),
+            "max-score": sum(report.points for report in reports),
+            "tests": tests,
+        }
+    )
 
 
 def junit(reports: Reports) -> str:
@@ -125,15 +146,18 @@ def text(reports: Reports) -> str:
     lines = []
     for report in reports:
         lines += [_summary(report), ""]
+        said: set[str] = set()
         for check in report.checks:
             lines.append(f"  {'pass' if check.passed else check.verdict:8} {check.name}")
-            lines += [f"           {check.message}"] * bool(check.message)
+            message = "same cause as above" if "\n" in check.message and check.message in said else check.message
+            lines += [f"           {line}" for line in message.splitlines()]
+            said.add(check.message)
     return "\n".join(lines) + "\n"
 
 
 FORMATS: dict[str, tuple[str, Callable[[Reports], str]]] = {
+    "classroom50": ("json", classroom50),
     "gradescope": ("json", gradescope),
-    "github": ("txt", github),
     "junit": ("xml", junit),
     "json": ("jsonl", as_json),
     "prairielearn": ("json", prairielearn),

@@ -20,7 +20,10 @@ _SHOWN = 2000  # numbers; a larger array is shown as its dtype and shape
 
 @dataclass(frozen=True)
 class CheckRow:
-    """The result of one check. `kind` is the kind of its mismatch, if it has one."""
+    """The result of one check. `kind` is the kind of its mismatch, if it has one.
+
+    On a secret case, `own_error` is what the learner may read of an error in their code.
+    """
 
     name: str
     passed: bool
@@ -28,6 +31,7 @@ class CheckRow:
     message: str
     verdict: Verdict
     kind: str = ""
+    own_error: str = ""
 
 
 @dataclass(frozen=True)
@@ -81,7 +85,7 @@ class PublicReport:
             tuple(
                 CheckRow(
                     result.check.name, result.passed, result.check.points, result.message, result.verdict,
-                    result.mismatch.kind if result.mismatch else "",
+                    result.mismatch.kind if result.mismatch else "", result.own_error,
                 )
                 for result in report.checks
             ),

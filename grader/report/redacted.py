@@ -22,16 +22,16 @@ _VERDICTS = {
 
 
 def redacted(report: PublicReport) -> PublicReport:
-    """A report with the verdict of each check, the kind of its mismatch, and the misconception.
+    """A report with the verdict of each check, the kind of its mismatch, the learner's own errors, and the misconception.
 
-    Leaves out all numbers of a case and all text from the submission: it could hide inputs in the text or the type of an
-    exception, or print them. The report on a file that was never run is not changed.
+    Leaves out all numbers of a case and all text from the process that ran it: a submission could hide inputs in the text or
+    the type of an exception, or print them. The report on a file that was never run is not changed.
     """
     if not report.executed:
         return report
-    checks = tuple(replace(check, message=_message(check)) for check in report.checks)
+    checks = tuple(replace(check, message=_message(check), own_error="") for check in report.checks)
     return replace(report, checks=checks, counterexample=None, stdout="", eager_stdout="", part="", remarks=())
 
 
 def _message(check: CheckRow) -> str:
-    return "" if check.passed else _KINDS.get(check.kind) or _VERDICTS[check.verdict]
+    return "" if check.passed else check.own_error or _KINDS.get(check.kind) or _VERDICTS[check.verdict]

@@ -7,6 +7,7 @@ import click
 import numpy as np
 
 from commandline.terminal import PLAIN, wrap
+from grader.course import catalog
 from grader.judge.verdict import CheckResult, Report, Verdict
 from grader.problem import Case
 from grader.report.json import sentence
@@ -138,7 +139,8 @@ def next_step(report: Report) -> str:
         return f"fix {report.earlier.filename} first: `grade problem {report.earlier.problem.label}`."
     match report.verdict:
         case Verdict.PASS:
-            return f"`grade next` suggests a problem; `grade solution {label}` shows the reference."
+            more = f"; `grade solution {label}` shows the reference" if catalog.has_solution(report.problem) else ""
+            return f"`grade next` suggests a problem{more}."
         case Verdict.NOT_ATTEMPTED:
             return f"read the page with `grade show {label}`; `grade hint {label}` gives a nudge."
         case Verdict.FAIL:

@@ -38,13 +38,6 @@ def test_canvas(tmp_path: Path):
     ]
 
 
-def test_nbgrader(tmp_path: Path):
-    header, row = table(gradebook.write_nbgrader([record("Ada Lovelace (17)", 4)], tmp_path))
-    values = dict(zip(header, row, strict=True))
-    assert (values["assignment"], values["student_id"], values["first_name"]) == (NAME, "17", "Ada")
-    assert (values["last_name"], values["score"], values["max_score"]) == ("Lovelace", "4.0", f"{PROBLEM.points}.0")
-
-
 def test_the_names_of_reports_are_safe_and_different(tmp_path: Path):
     records = [record(learner, 0) for learner in ("../Ada", ".._ada", "Zoë", "...")]
     folder = gradebook.write_reports(records, tmp_path, "text")

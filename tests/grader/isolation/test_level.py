@@ -49,3 +49,19 @@ def test_levels_are_ordered():
 def test_an_unknown_level_is_refused():
     with pytest.raises(ValueError, match="total"):
         Isolation.decode({**without().encode(), "level": "total"})
+
+
+@pytest.mark.parametrize(
+    ("isolation", "sealed"),
+    [
+        (without(), True),
+        (without("namespaces"), True),
+        (Isolation.measured(LAYERS, ["opens a network socket"]), True),
+        (Isolation.measured(LAYERS, ["reads the course"]), False),
+        (Isolation.measured(LAYERS, ["writes outside"]), False),
+        (without(*STRONG_LAYERS), False),
+        (NOTHING_RUN, False),
+    ],
+)
+def test_whether_a_submission_can_reach_files(isolation: Isolation, sealed: bool):
+    assert isolation.sealed is sealed

@@ -1,6 +1,5 @@
 """Reports in the formats of other systems, each checked against its published definition."""
 
-import base64
 import json
 import re
 from pathlib import Path
@@ -65,14 +64,51 @@ def test_prairielearn(rendered):
     assert sum(test["points"] for test in result["tests"]) == 1
 
 
-def test_github(rendered):
-    line = rendered("github")
-    assert line.count("\n") == 1
-    result = json.loads(base64.b64decode(line))
-    assert (result["version"], result["status"], result["max_score"]) == (1, "fail", 6)
-    assert sum(test["score"] for test in result["tests"]) == 1
-    assert {test["status"] for test in result["tests"]} == {"pass", "fail"}
-    assert json.loads(base64.b64decode(rendered("github", GOOD)))["status"] == "pass"
+RUNNER = {
+    "CLASSROOM": "kata", "ASSIGNMENT": "part-1", "ASSIGNMENT_TYPE": "group", "OWNER": "ada",
+    "SUBMISSION_TAG": "submit/2026-06-01T14-32-05Z-a1b2c3d", "COMMIT_URL": "https://github.com/o/r/commit/a1b2c3d",
+    "RELEASE_URL": "https://github.com/o/r/releases/tag/submit", "REVIEW_URL": "https://github.com/o/r/compare/0...a1b2c3d",
+}  # fmt: skip
+
+
+def check_classroom50(result: dict[str, Any]) -> None:
+    """Raises AssertionError unless it is a `classroom50/result/v1`, by the rules of Classroom 50's runner and collector."""
+    assert result["schema"] == "classroom50/result/v1"
+    for key in ("classroom", "assignment", "owner", "commit", "release", "review"):
+        assert isinstance(result[key], str), key
+        assert result[key], key
+    assert result["assignment_type"] in ("individual", "group", "team")
+    assert result["submission"].startswith("submit/")
+    assert re.fullmatch(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ", result["datetime"])
+    for row in (result, *result["tests"]):
+        assert type(row["score"]) is type(row["max-score"]) is int
+        assert 0 <= row["score"] <= row["max-score"]
+    for test in result["tests"]:
+        assert isinstance(test["test-name"], str)
+        assert test["test-name"]
+        assert type(test["passed"]) is bool
+
+
+def test_classroom50(rendered, monkeypatch: pytest.MonkeyPatch):
+    for name, value in RUNNER.items():
+        monkeypatch.setenv(name, value)
+    result = json.loads(rendered("classroom50"))
+    check_classroom50(result)
+    assert (result["classroom"], result["assignment"], result["owner"]) == ("kata", "part-1", "ada")
+    assert (result["assignment_type"], result["review"]) == ("group", RUNNER["REVIEW_URL"])
+    assert (result["score"], result["max-score"]) == (1, 6)
+    assert [test["score"] for test in result["tests"] if test["passed"]] == [1]
+    assert f"Likely cause: {misconception_name('07', NO_SHIFT)}." in result["tests"][0]["output"]
+    monkeypatch.setenv("REVIEW_URL", "")
+    result = json.loads(rendered("classroom50", GOOD))
+    assert (result["score"], result["review"]) == (6, RUNNER["COMMIT_URL"])
+
+
+def test_classroom50_outside_of_its_runner(grade: Grade, tmp_path: Path):
+    (tmp_path / "mine.py").write_text(GOOD)
+    run = grade("problem", "07", "mine.py", "--format", "classroom50")
+    assert run.code == 2
+    assert "runs in Classroom 50's runner, which sets CLASSROOM and ASSIGNMENT" in run.err
 
 
 # From junit-10.xsd, the schema that Jenkins validates with: allowed child elements, optional attributes, required attributes.

@@ -1,6 +1,6 @@
 """Redacted reports: neither the grader's words nor the submission's carry a secret case out."""
 
-import base64
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -14,28 +14,29 @@ from grader.report.json import PublicReport, dumps
 from grader.report.redacted import redacted
 from tests.conftest import NO_SHIFT, ROOT, Grade, misconception_name
 from tests.grader.report.reports import report_of
+from tests.grader.report.test_formats import RUNNER
 
 WRONG = (ROOT / "solutions" / "p07_next_token_loss.py").read_text().replace("token_ids[1:]", "token_ids[:-1]")
-LEAKS = f"""{WRONG}
-_loss = next_token_loss
-def next_token_loss(logits, token_ids, pad_id):
-    print('LEAK', logits.shape)
-    raise type('LEAK', (Exception,), {{}})(f'LEAK {{logits.shape}}')
-"""
 
 
 @pytest.mark.parametrize("name", formats.FORMATS)
-def test_no_format_reveals_a_secret_case(name: str, grade: Grade, tmp_path: Path):
+def test_no_format_reveals_a_secret_case(name: str, grade: Grade, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    for variable, value in RUNNER.items():
+        monkeypatch.setenv(variable, value)
     (tmp_path / "seed.txt").write_text("secret")
-    for text in (WRONG, LEAKS):
-        (tmp_path / "mine.py").write_text(text)
-        run = grade("problem", "07", "mine.py", "--format", name, "--seed-file", "seed.txt")
-        assert run.code == 1, run.err
-        out = base64.b64decode(run.out).decode() if name == "github" else run.out
-        assert "LEAK" not in out + run.err
-        assert "expected" not in out
-        assert ("a number differs from the reference's" in out) == (text == WRONG)
-        assert (misconception_name("07", NO_SHIFT) in out) == (text == WRONG)
+    (tmp_path / "mine.py").write_text(WRONG)
+    run = grade("problem", "07", "mine.py", "--format", name, "--seed-file", "seed.txt")
+    assert run.code == 1, run.err
+    assert "expected" not in run.out
+    assert "a number differs from the reference's" in run.out
+    assert misconception_name("07", NO_SHIFT) in run.out
+
+
+def test_an_own_error_stands_for_the_message():
+    report = PublicReport.of(report_of(Verdict.ERROR, Verdict.PASS, isolation=Isolation(Level.STRICT)))
+    first, second = (replace(check, message="LEAK", own_error="mine") for check in report.checks)
+    public = redacted(replace(report, checks=(first, second)))
+    assert [(check.message, check.own_error) for check in public.checks] == [("mine", ""), ("", "")]
 
 
 def test_only_verdicts_kinds_and_the_misconception_are_left():
