@@ -6,6 +6,7 @@ misconceptions by name, without their edits to the reference.
 
 import json
 import zipfile
+import zlib
 from collections.abc import Iterable, Mapping
 from concurrent.futures import Future
 from dataclasses import replace
@@ -38,7 +39,7 @@ class Recorded:
         try:
             self._archive = zipfile.ZipFile(problem.folder / OUTPUTS)
             rows = json.loads(self._archive.read(_MISCONCEPTIONS))
-        except (OSError, zipfile.BadZipFile, KeyError, ValueError) as error:
+        except (OSError, zipfile.BadZipFile, zlib.error, KeyError, ValueError) as error:
             raise CourseError(
                 f"{problem.folder / OUTPUTS} cannot be read: {error}. Unpack your teacher's bundle again."
             ) from None
@@ -63,7 +64,7 @@ class Recorded:
                     "default seed, as drawn by the version of hypothesis that its pyproject.toml pins."
                 )
             )
-        except (OSError, zipfile.BadZipFile, ChannelError) as error:
+        except (OSError, zipfile.BadZipFile, zlib.error, ChannelError) as error:
             answer.set_exception(
                 CourseError(f"{self.problem.folder / OUTPUTS} is corrupt: {error}. Unpack your teacher's bundle again.")
             )

@@ -1,17 +1,25 @@
 """The learners' bundle: everything that they need, and nothing from the solutions."""
 
+import json
 import tomllib
+import zipfile
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from commandline.errors import UsageError
-from grader.course import catalog
+from grader.course import catalog, page
+from grader.course.cases import draw_all
 from grader.errors import CourseError
 from grader.handout import pack
-from grader.judge import recorded
-from tests.conftest import ROOT, Grade
+from grader.isolation.sandbox import ForkServer
+from grader.judge import judge, recorded
+from grader.judge.judge import GradeOptions
+from grader.judge.submission import Submission
+from grader.wire.channel import LENGTHS
+from tests.conftest import NO_SHIFT, ROOT, Grade, misconception_name
 
 SOLUTIONS = ROOT / "solutions"
 WRONG_MODULE = ("self.out_proj(", "1.5 * self.out_proj(")
@@ -26,18 +34,46 @@ def bundle(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
+def contents(bundle: Path) -> Iterator[tuple[Path, bytes]]:
+    """Each file of a bundle, and each entry of its archives, with its bytes."""
+    for path in bundle.rglob("*"):
+        if path.suffix == ".zip":
+            with zipfile.ZipFile(path) as archive:
+                yield from ((path / name, archive.read(name)) for name in archive.namelist())
+        elif path.is_file():
+            yield path, path.read_bytes()
+
+
 def test_it_has_nothing_from_the_solutions(bundle: Path):
-    texts = {path: path.read_bytes() for path in bundle.rglob("*") if path.is_file()}
+    """Neither the references nor the edits of misconceptions: of these only names and sentences are public."""
+    texts = dict(contents(bundle))
     assert not [path for path in texts if "solutions" in path.parts]
     assert not (bundle / "harness").exists(), "the trainer contains a GPT"
     course_files = [path for folder in ("problems", "grader", "commandline") for path in (ROOT / folder).rglob("*.*")]
     public = b"".join(path.read_bytes() for path in course_files if path.suffix in (".py", ".md"))
-    for solution in sorted(SOLUTIONS.glob("p*")):
-        lines = {line.strip().encode() for line in solution.read_text().splitlines() if len(line.strip()) > 40}
-        secret = [line for line in lines if line not in public]
-        for path, text in texts.items():
-            leaked = [line for line in secret if line in text]
-            assert not leaked, (path, leaked[:1])
+    secret: set[bytes] = set()
+    for problem in catalog.problems():
+        sources = [catalog.solution_text(problem)]
+        for misconception in catalog.misconceptions(problem):
+            sources += [misconception.find, *misconception.replace]
+        lines = {line.strip() for source in sources for line in source.splitlines()}
+        # As text, and as it would be in JSON.
+        secret |= {form.encode() for line in lines if len(line) > 30 for form in (line, json.dumps(line)[1:-1])}
+    secret = {line for line in secret if line not in public}
+    assert len(secret) > 1000
+    for path, text in texts.items():
+        leaked = [line for line in secret if line in text]
+        assert not leaked, (path, leaked[:1])
+
+
+def test_where_a_misconception_fails_in_the_reference_is_not_recorded(tmp_path: Path):
+    """The lines of a traceback are the reference's. Some misconceptions of problem 01 raise an exception."""
+    recorded.record(catalog.find("01"), tmp_path)
+    raised = [data for _, data in contents(tmp_path) if b'"kind": "raised"' in data]
+    assert raised
+    for data in raised:
+        fields = json.loads(data[LENGTHS.size : LENGTHS.size + int.from_bytes(data[:4], "big")])["fields"]
+        assert (fields["frames"], fields["caret"]) == ([], "")
 
 
 def test_a_correct_file_passes_in_it(bundle: Path, grade: Grade, tmp_path: Path):
@@ -62,7 +98,54 @@ def test_the_first_wrong_number_is_reported_in_it(bundle: Path, grade: Grade, tm
     assert run.code == 1
     for text in ("First difference: shifted by one", "expected  ", "Smallest failing case found:", "logits: float32"):
         assert text in run.out
-    assert "Likely cause" not in run.out, "that would need the misconceptions"
+    assert f"Likely cause: {misconception_name('07', NO_SHIFT)}" in run.out
+
+
+def test_misconceptions_are_named_in_it(bundle: Path):
+    """As with the course itself: every third one, to save time."""
+    problem = catalog.find("07")
+    packed, fork_server = replace(problem, folder=bundle / "problems" / problem.name), ForkServer()
+    answers = recorded.Recorded(packed)
+    try:
+        for misconception in catalog.misconceptions(problem)[::3]:
+            text = next(iter(misconception.variants(catalog.solution_text(problem)).values()))
+            submission = Submission("mine.py", {problem.name: text})
+            report = judge.grade(problem, submission, fork_server, GradeOptions(reference=answers, shrink=False))
+            assert report.misconception is not None, misconception.name
+            assert report.misconception.name == misconception.name
+            assert report.misconception.find == ""
+    finally:
+        answers.close()
+        fork_server.close()
+
+
+def test_equal_recordings_are_equal_files(bundle: Path, tmp_path: Path):
+    problem = catalog.find("07")
+    recorded.record(problem, tmp_path)
+    assert (tmp_path / "outputs.zip").read_bytes() == (bundle / "problems" / problem.name / "outputs.zip").read_bytes()
+
+
+@pytest.mark.parametrize("damage", ["header", "entry"])
+def test_damaged_recordings_are_an_error_of_the_bundle(bundle: Path, tmp_path: Path, damage: str):
+    problem = catalog.find("07")
+    data = bytearray((bundle / "problems" / problem.name / "outputs.zip").read_bytes())
+    if damage == "header":
+        data = data[: len(data) // 2]
+    else:  # all entries but the list of misconceptions, which comes first
+        middle = slice(len(data) // 3, len(data) // 2)
+        data[middle] = bytes(len(data[middle]))
+    (tmp_path / "outputs.zip").write_bytes(data)
+    packed = replace(problem, folder=tmp_path)
+
+    def read_all() -> None:
+        answers = recorded.Recorded(packed)
+        for check in problem.checks:
+            for case in draw_all(problem, 0)[check.cases]:
+                for variant in ("", *answers.misconceptions):
+                    answers.ask(check, case, variant).result()
+
+    with pytest.raises(CourseError, match=r"(cannot be read|is corrupt): .* Unpack your teacher's bundle again"):
+        read_all()
 
 
 def test_the_faulty_submodule_is_found_in_it(bundle: Path, grade: Grade, tmp_path: Path):
@@ -89,8 +172,17 @@ def test_other_seeds_and_solutions_are_not_in_it(bundle: Path, grade: Grade, tmp
     assert run.code == 3
     assert "no reference outputs for these cases of problem 07" in run.err
     run = grade("solution", "07", "--give-up", root=bundle)
-    assert run.code == 3
-    assert "is missing" in run.err
+    assert run.code == 2
+    assert "was handed out to a class without the solution of problem 07" in run.err
+
+
+def test_nothing_in_it_promises_a_solution(bundle: Path, grade: Grade, tmp_path: Path):
+    (tmp_path / "mine.py").write_text((SOLUTIONS / "p07_next_token_loss.py").read_text())
+    out = grade("problem", "07", "mine.py", root=bundle).out
+    for _ in page.hints(catalog.find("07")):
+        out += grade("hint", "07", root=bundle).out
+    assert "0 hints left." in out
+    assert "grade solution" not in out
 
 
 def test_its_project_file_names_its_packages(bundle: Path):
