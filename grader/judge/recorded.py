@@ -110,10 +110,13 @@ def is_recorded(problem: Problem) -> bool:
 
 
 def record(problem: Problem, folder: Path) -> tuple[int, int]:
-    """Records outcomes on all public cases in a problem's folder. Returns the number of outcomes and of misconceptions."""
+    """Records outcomes on all public cases in a problem's folder. Returns the number of outcomes and of misconceptions.
+
+    There are no misconceptions where each outcome is a training run of minutes.
+    """
     public_cases, fork_server = cases.draw_all(problem, 0), ForkServer()
     reference = Reference(problem, fork_server)
-    ideas = reference.misconceptions
+    ideas = {} if problem.long_runs else reference.misconceptions
     modules = {entry.name for entry in problem.entries if entry.is_module}
     requests = [(check, case) for check in problem.checks for case in public_cases[check.cases]]
     submodules = [  # the judge asks for them when a module's numbers are wrong
