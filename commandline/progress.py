@@ -26,7 +26,7 @@ def progress(
 
         console = Console(stderr=True)
         columns = (SpinnerColumn(), TextColumn("{task.description}"), BarColumn(), TextColumn("{task.completed:,.0f} " + unit),
-                   TextColumn("{task.fields[note]}"), TimeRemainingColumn())  # fmt: skip
+                   TextColumn("{task.fields[note]}", markup=False), TimeRemainingColumn())  # fmt: skip
         with Progress(*columns, console=console, transient=True, refresh_per_second=4) as bar:
             task = bar.add_task(title, total=total, completed=done, note="")
             yield lambda number=1, note="": bar.update(task, advance=number, note=note)

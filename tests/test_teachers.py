@@ -24,7 +24,7 @@ def test_every_command_works(tmp_path: Path):
     env = {**os.environ, "PATH": f"{binaries}:{os.environ['PATH']}"}
     done = subprocess.run(["bash", "-ec", commands], cwd=course, env=env, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stdout + done.stderr
-    with (tmp_path / "results" / "results.csv").open(encoding="utf-8", newline="") as file:
+    with (tmp_path / "results" / "results.csv").open(encoding="utf-8-sig", newline="") as file:
         rows = {(row["learner"], row["problem"][:3]): row for row in csv.DictReader(file)}
     assert rows["ada", "p01"]["verdict"] == "PASS"
     assert rows["bob", "p01"]["verdict"] == "NOT ATTEMPTED"

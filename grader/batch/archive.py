@@ -1,24 +1,30 @@
 """Reads the files of an untrusted folder or archive: regular files below a size limit. Nothing is unpacked to disk."""
 
+import functools
 import io
 import os
 import stat
+import struct
 import tarfile
 import zipfile
 import zlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 
 from commandline.errors import UsageError
 from commandline.files import NotRegularFileError, read_regular, require_regular, why_unreadable
+from commandline.text import one_line
 
 MOST_FILES = 50_000
 MOST_BYTES = 1 << 30  # of all files together, by their declared sizes
 LARGEST = 16 << 20  # of one file, by its declared size
+MOST_INNER_FILES = 10_000  # in all archives that one learner submitted
+MOST_INNER_BYTES = 256 << 20  # of these files together, by their declared sizes
 ARCHIVES = (".zip", ".tar", ".tar.gz", ".tgz", ".tar.xz", ".tar.bz2")
 _WANTED = (".py", ".ipynb", ".zip", ".yml")  # in a tar archive, which is read once, from front to back
 _JUNK = ("__MACOSX", "__pycache__")
+_ENTRY = b"PK\x01\x02"  # starts each entry in the directory of a zip archive
 
 
 class RefusedFileError(Exception):
@@ -30,16 +36,17 @@ class File:
     """A file, by its path relative to the top folder.
 
     `read` returns at most the given number of bytes or raises RefusedFileError. `refused` says why the file cannot be read, if
-    that is known without reading it.
+    that is known without reading it. `size` is the size that a zip archive declares.
     """
 
     path: PurePosixPath
     read: Callable[[int], bytes]
     refused: str = ""
+    size: int = 0
 
 
 def files(source: Path) -> list[File]:
-    """All files of a folder or an archive, sorted by path. A zip archive inside it counts as a folder of that name.
+    """All files of a folder or an archive, sorted by path. Archives inside it are not opened.
 
     Raises UsageError if the source does not exist or cannot be read at all.
     """
@@ -60,8 +67,41 @@ def files(source: Path) -> list[File]:
         raise UsageError(f"{source} {error}.") from None
     except (OSError, tarfile.TarError, EOFError, zlib.error) as error:
         raise UsageError(f"{source} cannot be read: {getattr(error, 'strerror', None) or error}.") from None
-    expanded = [inner for file in listed for inner in _expanded(file)]
-    return sorted((file for file in expanded if not _is_junk(file.path)), key=lambda file: file.path.parts)
+    return _sorted(listed)
+
+
+class Expansion:
+    """Opens the zip archives of one learner. The limits hold for all of them together."""
+
+    def __init__(self) -> None:
+        self._count = self._size = 0
+
+    def files(self, file: File) -> list[File]:
+        """The files in an archive, which counts as a folder of its name; any other file alone. An archive in it is not opened.
+
+        An archive that is damaged, or exceeds the limits, is returned as a refused file.
+        """
+        if file.refused or file.path.suffix.lower() != ".zip":
+            return [file]
+        try:
+            data = file.read(LARGEST + 1)
+            if len(data) > LARGEST:
+                raise RefusedFileError(f"is larger than {LARGEST >> 20} MiB")
+            self._check(data.count(_ENTRY), 0)  # first: each entry of its directory takes half a kilobyte of memory
+            inner = list(_zip_files(io.BytesIO(data), file.path.with_suffix("")))
+            size = sum(file.size for file in inner)
+            self._check(len(inner), size)
+        except RefusedFileError as error:
+            return [File(file.path, _no_bytes, str(error))]
+        self._count, self._size = self._count + len(inner), self._size + size
+        return _sorted(inner)
+
+    def _check(self, count: int, size: int) -> None:
+        _check_size(self._count + count, self._size + size, MOST_INNER_FILES, MOST_INNER_BYTES)
+
+
+def _sorted(listed: Iterable[File]) -> list[File]:
+    return sorted((file for file in listed if not _is_junk(file.path)), key=lambda file: file.path.parts)
 
 
 def _is_junk(path: PurePosixPath) -> bool:
@@ -72,7 +112,7 @@ def _folder_files(top: Path) -> Iterator[File]:
     for folder, subfolders, names in os.walk(top):
         for name in sorted([*names, *(name for name in subfolders if os.path.islink(os.path.join(folder, name)))]):
             path = Path(folder, name)
-            inside = PurePosixPath(path.relative_to(top).as_posix())
+            inside = PurePosixPath(one_line(path.relative_to(top).as_posix()))
             try:
                 require_regular(path.lstat())
             except NotRegularFileError as error:
@@ -91,7 +131,9 @@ def _read_disk(path: Path, size: int) -> bytes:
 def _zip_files(source: Path | io.BytesIO, inside: PurePosixPath) -> Iterator[File]:
     try:
         archive = zipfile.ZipFile(source)
-    except (zipfile.BadZipFile, NotImplementedError, ValueError) as error:
+    except UnicodeDecodeError:
+        raise RefusedFileError("is damaged: the name of a file in it is not valid UTF-8") from None
+    except (zipfile.BadZipFile, NotImplementedError, ValueError, OverflowError, struct.error) as error:
         raise RefusedFileError(f"is damaged: {error}") from None
     entries = [entry for entry in archive.infolist() if not entry.is_dir()]
     _check_size(len(entries), sum(entry.file_size for entry in entries if entry.file_size <= LARGEST))
@@ -103,7 +145,8 @@ def _zip_files(source: Path | io.BytesIO, inside: PurePosixPath) -> Iterator[Fil
             refused = "is encrypted"
         elif entry.file_size > LARGEST:
             refused = f"would be {entry.file_size >> 20:,} MiB unpacked; the limit is {LARGEST >> 20} MiB"
-        yield File(path, lambda size, entry=entry: _read_zip(archive, entry, size), refused)  # type: ignore[misc]
+        read = functools.partial(_read_zip, archive, entry)
+        yield File(path, read, refused, 0 if refused else entry.file_size)
 
 
 def _read_zip(archive: zipfile.ZipFile, entry: zipfile.ZipInfo, size: int) -> bytes:
@@ -133,37 +176,21 @@ def _tar_files(source: Path) -> Iterator[File]:
             yield File(path, lambda size, data=data: data[:size], refused)  # type: ignore[misc]
 
 
-def _check_size(count: int, size: int) -> None:
-    if count > MOST_FILES or size > MOST_BYTES:
+def _check_size(count: int, size: int, most_files: int = MOST_FILES, most_bytes: int = MOST_BYTES) -> None:
+    if count > most_files or size > most_bytes:
         raise RefusedFileError(
             f"is too large: {count:,} files with {size >> 20:,} MiB; "
-            f"the limits are {MOST_FILES:,} files and {MOST_BYTES >> 20:,} MiB"
+            f"the limits are {most_files:,} files and {most_bytes >> 20:,} MiB"
         )
 
 
 def _safe_path(inside: PurePosixPath, name: str) -> tuple[PurePosixPath, str]:
     """The path of an archive's file without parts that lead out of the archive, and why the file is refused if it had any."""
-    parts = PurePosixPath(name.replace("\\", "/")).parts
+    parts = PurePosixPath(one_line(name.replace("\\", "/"))).parts
     if ".." in parts or (parts and parts[0].endswith(("/", ":"))):
         safe = [part for part in parts if part != ".." and not part.endswith(("/", ":"))]
-        return inside.joinpath(*safe), "has a path that leads out of the archive"
-    return inside.joinpath(*parts), ""
-
-
-def _expanded(file: File) -> Iterator[File]:
-    """The file itself, or the files in it if it is a zip archive."""
-    if file.refused or file.path.suffix.lower() != ".zip":
-        yield file
-        return
-    try:
-        data = file.read(LARGEST + 1)
-        if len(data) > LARGEST:
-            raise RefusedFileError(f"is larger than {LARGEST >> 20} MiB")
-        inner = list(_zip_files(io.BytesIO(data), file.path.with_suffix("")))
-    except RefusedFileError as error:
-        yield File(file.path, _no_bytes, str(error))
-        return
-    yield from inner
+        return inside.joinpath(*safe or "-"), "has a path that leads out of the archive"
+    return inside.joinpath(*parts or "-"), ""
 
 
 def _no_bytes(size: int) -> bytes:

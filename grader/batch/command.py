@@ -1,22 +1,29 @@
 """`grade batch`: from the submissions of a class to tables, gradebooks and a summary."""
 
 import os
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 
-from commandline.errors import Interrupted, UsageError
+from commandline.errors import CommandError, Interrupted, UsageError
+from commandline.problem_name import ProblemName
 from commandline.progress import progress
+from commandline.spelling import nearest
 from commandline.text import counted
-from grader.batch import gradebook, intake, run, summary
-from grader.batch.store import Store
+from grader.batch import deadlines, gradebook, intake, roster, run, summary
+from grader.batch.deadlines import Deadlines, Settled
+from grader.batch.faults import Faults
+from grader.batch.intake import Intake
+from grader.batch.records import Person, Record, Regrade
+from grader.batch.store import Settle, Store
 from grader.course import catalog
 from grader.course.seed import create_seed, read_seed
 from grader.isolation import scratch
 from grader.isolation.level import Level
 from grader.judge import cache
 
-SEED = "seed.txt"
+SEED, LOG = "seed.txt", "internal-errors.log"
+MOST_SHOWN = 20  # unused files of one learner; unused.csv has all
 
 
 @dataclass(frozen=True)
@@ -26,7 +33,8 @@ class BatchOptions:
     `problems` is a list such as `01-08,12`; without it, all problems that have a submission are graded. `jobs` is the number
     of processes, `timeout` the limit in seconds for each submission, and `least` the lowest level of isolation that is
     accepted. `scheduler` is the address of a Dask cluster. `formats` are the gradebooks and reports to write in addition to
-    the tables.
+    the tables. `deadlines` and `roster` are files. Of several attempts the best one counts, or the last one unless `best`.
+    `regrade` names what to grade again, as LEARNER or LEARNER:NN, and `because` says why.
     """
 
     problems: str | None = None
@@ -36,30 +44,40 @@ class BatchOptions:
     least: Level = Level.STRICT
     scheduler: str | None = None
     formats: tuple[str, ...] = ()
+    deadlines: Path | None = None
+    roster: Path | None = None
+    best: bool = True
+    regrade: tuple[str, ...] = ()
+    because: str = ""
 
 
 def batch(submissions: Path, results: Path, options: BatchOptions) -> Iterator[str]:
     """Grades new and changed submissions, writes the results, and yields lines for the terminal. Raises CommandError."""
-    problems = catalog.select(options.problems) if options.problems else catalog.problems()
-    intake_ = intake.read(submissions, problems)
-    if not options.problems:
-        problems = [catalog.load(name) for name in intake.submitted_problems(intake_)]
-    if not problems:
-        raise UsageError(
-            f"No submission in {submissions} matches a problem; files must be named like {catalog.names()[0]}.py."
-        )
+    if bool(options.regrade) != bool(options.because.strip()):
+        raise UsageError("--regrade needs --because with the reason, and --because needs --regrade.")
+    rules = deadlines.read(options.deadlines) if options.deadlines else None
+    enrolled = roster.read(options.roster) if options.roster else None
+    faults = Faults(results / LOG)
+    intake_ = intake.read(submissions, catalog.select(options.problems) if options.problems else None, faults)
     yield (
-        f"{counted(len(intake_.learners), 'learner')} ({intake_.layout}), {counted(len(problems), 'problem')}, "
+        f"{counted(len(intake_.learners), 'learner')} ({intake_.layout}), {counted(len(intake_.problems), 'problem')}, "
         f"{counted(len(intake_.items), 'file')}."
     )
-    yield from (f"Note: {note}." for note in intake_.notes)
+    enrollment = roster.enroll(enrolled, intake_) if enrolled else None
+    people = enrollment.people if enrollment else _people(intake_)
+    notes = [*intake_.notes, *(enrollment.notes if enrollment else []), *_unmatched(rules, people)]
+    yield from (f"Note: {note}." for note in notes)
+    yield from _unused_lines(intake_)
+    to_regrade = [_regrade(word, people, intake_) for word in options.regrade]
     store = Store(results)
     try:
         seed_file = options.seed_file or results / SEED
         if options.seed_file is None:
             create_seed(seed_file)
         earlier = store.fact("environment")
-        plan = run.plan(intake_, problems, store, read_seed(seed_file), options.timeout, options.least)
+        _request(store, to_regrade, options.because)
+        requested = store.regrades()
+        plan = run.plan(intake_, store, read_seed(seed_file), options.timeout, options.least)
         if earlier and earlier != cache.environment():
             yield "Note: existing results are from a different version of the course or its packages and will be regraded."
         repeated = sum(map(len, plan.same.values()))
@@ -67,27 +85,127 @@ def batch(submissions: Path, results: Path, options: BatchOptions) -> Iterator[s
         how = f", of which {repeated} repeat the code of another" if repeated else ""
         yield f"To grade: {total}{how}. Unchanged: {plan.unchanged}. Missing or unreadable: {len(plan.settled)}."
         if options.scheduler:
-            graded = run.on_cluster(plan.tasks, options.scheduler)
+            graded = run.on_cluster(plan.tasks, options.scheduler, faults)
         else:
-            graded = run.here(plan.tasks, options.jobs or _cores())
+            graded = run.here(plan.tasks, options.jobs or _cores(), faults)
+        store.remember_intake(people, [(file.learner, file.file, file.reason) for file in intake_.unused])
         with progress("grading", unit="submissions", total=total) as advance:
             try:
-                run.carry_out(plan, store, graded, advance)
+                run.carry_out(plan, store, _settle(plan, people, rules, options.best), graded, advance, faults)
             except KeyboardInterrupt:
                 raise Interrupted(
-                    f"Interrupted with {len(store.keys())} of {len(plan.wanted)} results saved. Rerun the command to resume."
+                    f"Interrupted with {store.saved()} of {len(plan.wanted)} results saved. Rerun the command to resume."
                 ) from None
         records = store.records()
-        yield str(store.write_table())
+        yield from _regraded_lines(requested, store.regrades())
+        yield from map(str, store.write_tables())
         for name in options.formats:
-            write = gradebook.GRADEBOOKS.get(name)
-            yield str(write(records, results) if write else gradebook.write_reports(records, results, name))
-        summary_ = summary.summarize(records)
+            if name in gradebook.GRADEBOOKS:
+                yield from map(str, _gradebooks(name, records, people, results))
+            else:
+                yield str(gradebook.write_reports(records, results, name, faults))
+        if enrolled and enrollment:
+            for path, marked in _raw_and_adjusted(records, results, "gradebook"):
+                yield str(roster.write_gradebook(enrolled, enrollment, marked, intake_.problems, path))
+        summary_ = summary.summarize(records, store.unused())
         yield from map(str, summary.write_all(summary_, results))
         yield ", ".join(f"{count} {verdict}" for verdict, count in sorted(summary_.verdicts.items())) + "."
     finally:
         store.close()
         scratch.sweep()
+    if faults.count:
+        raise CommandError(
+            f"{counted(faults.count, 'internal error')} of the grader; {faults.log} has the tracebacks. Please report them. "
+            "All other results are complete. Rerun the command to grade these submissions again."
+        )
+
+
+def _people(intake_: Intake) -> list[Person]:
+    """The learners as the export identifies them. Canvas' export has its user ids."""
+    canvas = intake_.layout == "Canvas"
+    return [Person(name, intake_.ids[name], intake_.ids[name] if canvas else ()) for name in intake_.learners]
+
+
+def _names(person: Person) -> tuple[str, ...]:
+    """What a teacher may call a learner."""
+    return (person.learner, *person.ids, person.name)
+
+
+def _unmatched(rules: Deadlines | None, people: Sequence[Person]) -> Iterator[str]:
+    known = {name for person in people for name in _names(person)}
+    for name in rules.extensions if rules else ():
+        if name not in known:
+            yield f"the extension for {name!r} is for no learner of this class"
+
+
+def _unused_lines(intake_: Intake) -> Iterator[str]:
+    by_learner: dict[str, list[str]] = {}
+    for file in intake_.unused:
+        name = f"{file.learner}/{file.file}" if file.learner else file.file
+        by_learner.setdefault(file.learner, []).append(f"Not used: {name} {file.reason.rstrip('.')}.")
+    for learner, lines in by_learner.items():
+        yield from lines[:MOST_SHOWN]
+        if len(lines) > MOST_SHOWN:
+            yield f"Not used: {len(lines) - MOST_SHOWN:,} more of {learner}; unused.csv has all."
+
+
+def _settle(plan: run.Plan, people: Sequence[Person], rules: Deadlines | None, best: bool) -> Settle:
+    names = {person.learner: _names(person) for person in people}
+
+    def settle(learner: str, attempts: list[deadlines.Attempt]) -> Mapping[str, Settled]:
+        wanted = [attempt for attempt in attempts if (learner, attempt.problem) in plan.wanted]
+        return deadlines.settle(wanted, names.get(learner, (learner,)), rules, best=best)
+
+    return settle
+
+
+def _regrade(word: str, people: Sequence[Person], intake_: Intake) -> tuple[str, list[str]]:
+    """The learner and the problems that LEARNER or LEARNER:NN means. Raises UsageError."""
+    by_name = {name: person.learner for person in people for name in _names(person)}
+    names: list[str] = [problem.name for problem in intake_.problems]
+    learner, colon, number = word.rpartition(":")
+    if word not in by_name and colon:
+        problem = catalog.find(number)
+        if problem.name not in names:
+            raise UsageError(f"--regrade {word}: problem {problem.label} is not graded in this batch.")
+        names = [problem.name]
+    else:
+        learner = word
+    if learner not in by_name:
+        close = nearest(learner, by_name, 2)
+        hint = f" Did you mean {' or '.join(map(repr, close))}?" if close else ""
+        raise UsageError(f"--regrade {word}: there is no learner {learner!r} in this class.{hint}")
+    return by_name[learner], names
+
+
+def _request(store: Store, to_regrade: Sequence[tuple[str, list[str]]], because: str) -> None:
+    for learner, names in to_regrade:
+        if not sum([store.request_regrade(learner, name, because) for name in names]):
+            labels = ", ".join(ProblemName(name).label for name in names)
+            raise UsageError(f"{store.folder} has no submission of {learner!r} for problem {labels} to grade again.")
+
+
+def _regraded_lines(before: Sequence[Regrade], after: Sequence[Regrade]) -> Iterator[str]:
+    for old, new in zip(before, after, strict=True):
+        if old.verdict_after is None and new.verdict_after is not None:
+            change = f"{new.verdict_before}, {new.score_before} -> {new.verdict_after}, {new.score_after}"
+            yield f"Regraded {new.learner}, problem {ProblemName(new.problem).label}: {change} ({new.because})."
+
+
+def _gradebooks(name: str, records: Sequence[Record], people: Sequence[Person], folder: Path) -> Iterator[Path]:
+    by_name = {person.learner: person for person in people}
+    if name == "nbgrader":  # it has a column for either score
+        yield gradebook.write_nbgrader(records, by_name, folder / "nbgrader.csv")
+        return
+    for path, marked in _raw_and_adjusted(records, folder, name):
+        yield gradebook.GRADEBOOKS[name](marked, by_name, path)
+
+
+def _raw_and_adjusted(records: Sequence[Record], folder: Path, name: str) -> Iterator[tuple[Path, Sequence[Record]]]:
+    """The file with the marks and, if lateness has changed any, one with the raw scores."""
+    yield folder / f"{name}.csv", records
+    if any(record.mark != record.score for record in records):
+        yield folder / f"{name}-raw.csv", [replace(record, adjusted=None) for record in records]
 
 
 def _cores() -> int:

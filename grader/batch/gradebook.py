@@ -1,21 +1,25 @@
 """Scores in the formats of course systems: a file for each learner, or one gradebook for the class."""
 
-import re
 import unicodedata
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from commandline import files
-from grader.batch.store import Record, write_csv
+from commandline.errors import CommandError
+from grader.batch.faults import Faults
+from grader.batch.records import Person, Record
+from grader.batch.roster import assignment
+from grader.batch.tables import write_csv
 from grader.course import catalog
 from grader.report.formats import FORMATS, render
 from grader.report.redacted import redacted
 
-_WITH_ID = re.compile(r"(?P<name>.*) \((?P<id>[^()]+)\)")
 
+def write_reports(records: Sequence[Record], folder: Path, format_: str, faults: Faults) -> Path:
+    """Writes a redacted report for each learner to a folder named after the format. Returns the folder.
 
-def write_reports(records: Sequence[Record], folder: Path, format_: str) -> Path:
-    """Writes a redacted report for each learner to a folder named after the format. Returns the folder."""
+    A learner whose report cannot be written has none, and the error is logged.
+    """
     target = folder / format_
     target.mkdir(parents=True, exist_ok=True)
     by_learner: dict[str, list[Record]] = {}
@@ -27,35 +31,34 @@ def write_reports(records: Sequence[Record], folder: Path, format_: str) -> Path
         while name.casefold() in names:
             name += "_"
         names.add(name.casefold())
-        files.write(
-            target / f"{name}.{FORMATS[format_][0]}",
-            render([redacted(record.report) for record in own_records if record.report], format_),
-        )
+        try:
+            text = render([redacted(record.report) for record in own_records if record.report], format_)
+            files.write(target / f"{name}.{FORMATS[format_][0]}", text)
+        except CommandError:
+            raise
+        except Exception as error:  # whatever it is, the rest of the class gets its reports
+            faults.add(learner, error)
     return target
 
 
-def write_canvas(records: Sequence[Record], folder: Path) -> Path:
-    """Writes canvas.csv: a row for each learner, a column for each problem, and the "Points Possible" row."""
-    problems = sorted({record.problem for record in records})
-    titles = [f"{problem.label} {problem.title}" for problem in map(catalog.load, problems)]
-    points = [catalog.load(name).points for name in problems]
-    scores = {(record.learner, record.problem): record.score for record in records}
-    rows: list[Sequence[object]] = [("    Points Possible", "", "", "", "", *points)]
+def write_canvas(records: Sequence[Record], people: Mapping[str, Person], path: Path) -> Path:
+    """Writes a gradebook for Canvas: a row for each learner, a column for each problem, and the "Points Possible" row."""
+    problems = [catalog.load(name) for name in sorted({record.problem for record in records})]
+    marks = {(record.learner, record.problem): record.mark for record in records}
+    rows: list[Sequence[object]] = [("    Points Possible", "", "", "", "", *(problem.points for problem in problems))]
     for learner in sorted({record.learner for record in records}):
-        name, number = _identity(learner)
-        rows.append((name, number, "", "", "", *(scores.get((learner, problem), 0) for problem in problems)))
-    path = folder / "canvas.csv"
-    write_csv(path, ("Student", "ID", "SIS User ID", "SIS Login ID", "Section", *titles), rows)
+        person = people.get(learner, Person(learner))
+        number = "".join(person.canvas[:1])
+        # Without Canvas' own id, it finds a student by the other two, or by the name.
+        other = "" if number or person.ids == (learner,) else "".join(person.ids[:1])
+        login = other if "@" in other else ""
+        scores = (marks.get((learner, problem.name), 0) for problem in problems)
+        rows.append((person.name, number, other.removeprefix(login), login, "", *scores))
+    write_csv(path, ("Student", "ID", "SIS User ID", "SIS Login ID", "Section", *map(assignment, problems)), rows)
     return path
 
 
 GRADEBOOKS = {"canvas": write_canvas}
-
-
-def _identity(learner: str) -> tuple[str, str]:
-    """The learner's name, and the id that the intake appended to it."""
-    match = _WITH_ID.fullmatch(learner)
-    return (match["name"], match["id"]) if match else (learner, "")
 
 
 def _filename(learner: str) -> str:

@@ -1,33 +1,32 @@
 """Finds the submissions of a class: which learner, which problem, which file. Reads unmodified exports of course systems."""
 
-import re
+import contextlib
 import unicodedata
-from collections import Counter, defaultdict
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
-from functools import cache
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import datetime
 from pathlib import Path, PurePosixPath
-from typing import Any
 
-import yaml
-
-from commandline.errors import UsageError
-from grader.batch.archive import File, RefusedFileError, files
+from commandline.errors import CommandError, UsageError
+from commandline.problem_name import ProblemName
+from grader.batch import archive, exports, recognize
+from grader.batch.archive import File, RefusedFileError
+from grader.batch.exports import Learner, SubmittedFile
+from grader.batch.faults import Faults
+from grader.batch.recognize import SUFFIXES, Candidate, Choice, choose
 from grader.course import catalog
 from grader.judge import submission
-from grader.judge.submission import MAX_SIZE, Submission, UnreadableSubmissionError
+from grader.judge.submission import Submission, UnreadableSubmissionError
 from grader.problem import Problem
-
-_METADATA = "submission_metadata.yml"
-_CANVAS = re.compile(r"(?P<name>[^_]+)_(?:LATE_)?(?P<user>\d+)_(?P<submission>\d+)_(?P<file>.+)")
-_MOODLE = re.compile(r"(?P<name>.+?)_(?P<user>\d+)_assignsubmission_(?:file|onlinetext)_?(?P<file>.*)")
-_VERSION = re.compile(r"[ _-]?\((\d+)\)$|-(\d+)$")  # what browsers and Canvas append to a name that already exists
-_NUMBER = re.compile(r"p?(\d{1,2})(?:[^0-9].*)?$")
 
 
 @dataclass(frozen=True)
 class IntakeItem:
-    """One learner's work on one problem: a submission, or the reason why there is nothing to grade."""
+    """One learner's work on one problem: a submission, or the reason why there is nothing to grade.
+
+    `submitted` is the time of the export's stamp, and `late` its mark.
+    """
 
     learner: str
     problem: str
@@ -35,211 +34,208 @@ class IntakeItem:
     submission: Submission | None = None
     refused: str = ""
     notes: tuple[str, ...] = ()
+    submitted: datetime | None = None
+    late: bool = False
+
+
+@dataclass(frozen=True)
+class UnusedFile:
+    """A file that decides no result, and why. The reason is the rest of a sentence that begins with the file's name."""
+
+    learner: str
+    file: str
+    reason: str
 
 
 @dataclass
 class Intake:
-    """The submissions of a class. `layout` names the system whose layout was recognized; `notes` concern the whole class."""
+    """The submissions of a class.
+
+    `layout` names the system whose layout was recognized, `problems` are those to grade, and `notes` concern the whole class.
+    `ids` has what the export identifies each learner by.
+    """
 
     layout: str
     learners: list[str]
+    ids: dict[str, tuple[str, ...]]
+    problems: Sequence[Problem]
     items: list[IntakeItem]
+    unused: list[UnusedFile]
     notes: list[str] = field(default_factory=list)
 
 
-def read(source: Path, problems: Sequence[Problem]) -> Intake:
-    """Reads the submissions for these problems from a folder or an archive. Raises UsageError if there is no learner in it."""
-    listed = files(source)
-    layout, grouped, notes = _by_learner(listed if source.is_dir() else _without_top_folder(listed))
-    if not grouped:
+def read(source: Path, problems: Sequence[Problem] | None, faults: Faults) -> Intake:
+    """Reads the submissions for these problems from a folder or an archive.
+
+    Without `problems`, all that at least one learner submitted a file for, by its name; if none has such a name, by what the
+    files define. Raises UsageError if there is no learner or no submission.
+    """
+    export = exports.read(archive.files(source), archive=not source.is_dir())
+    if not export.learners:
         raise UsageError(
             f"{source} has no learners' folders. Give one folder per learner, or an export of Gradescope, Canvas or Moodle."
         )
-    learners = sorted(grouped)
-    items = [item for learner in learners for item in _learner_items(learner, grouped[learner], problems)]
+    problems = problems or _submitted(source, export.learners)
+    learners = sorted(export.learners)
+    intake = Intake(export.layout, learners, {}, problems, [], [], export.notes)
+    for file in export.loose:
+        intake.notes.append(f"{str(file.path)!r} is in no learner's folder and was skipped")
+        intake.unused.append(UnusedFile("", str(file.path), "is in no learner's folder"))
+    for name in learners:
+        intake.ids[name] = export.learners[name].ids
+        try:
+            items, unused = _LearnerFiles(name, _expanded(export.learners[name])).items(problems)
+        except CommandError:
+            raise
+        except Exception as error:  # whatever it is, the rest of the class is graded
+            reason = faults.add(name, error)
+            items, unused = [IntakeItem(name, problem.name, refused=reason) for problem in problems], []
+        intake.items += items
+        intake.unused += unused
     by_folded_name: dict[str, list[str]] = defaultdict(list)
-    for learner in learners:
-        by_folded_name[unicodedata.normalize("NFKC", learner).casefold().strip()].append(learner)
+    for name in learners:
+        by_folded_name[unicodedata.normalize("NFKC", name).casefold().strip()].append(name)
     for spellings in by_folded_name.values():
         if len(spellings) > 1:
-            notes.append(f"{' and '.join(map(repr, spellings))} may be the same learner")
-    return Intake(layout, learners, items, notes)
+            intake.notes.append(f"{' and '.join(map(repr, spellings))} may be the same learner")
+    return intake
 
 
-def submitted_problems(intake: Intake) -> list[str]:
-    """The names of the problems that at least one learner submitted something for."""
-    return sorted({item.problem for item in intake.items})
+def _expanded(learner: Learner) -> list[SubmittedFile]:
+    """The learner's files, by path. Those in an archive have the stamp of the archive."""
+    archives = archive.Expansion()
+    found = [replace(item, file=file) for item in learner.files for file in archives.files(item.file)]
+    return sorted(found, key=lambda item: item.file.path.parts)
 
 
-Grouped = dict[str, list[File]]
+def _submitted(source: Path, learners: Mapping[str, Learner]) -> list[Problem]:
+    """The problems that at least one learner submitted a file for. Raises UsageError if there is none.
 
-
-def _without_top_folder(listed: list[File]) -> list[File]:
-    """The files without the one folder that many archives put around everything: learners' folders or the files of an export."""
-    tops = {file.path.parts[0] for file in listed}
-    has_files = any(len(file.path.parts) == 2 for file in listed)
-    if len(tops) != 1 or min(len(file.path.parts) for file in listed) < 2 or (has_files and not _is_export(listed)):
-        return listed
-    return [_inside(file) for file in listed]
-
-
-def _is_export(listed: list[File]) -> bool:
-    return any(file.path.name == _METADATA or _CANVAS.fullmatch(file.path.name) for file in listed)
-
-
-def _by_learner(listed: list[File]) -> tuple[str, Grouped, list[str]]:
-    """The layout, the files of each learner, and notes."""
-    grouped: Grouped = defaultdict(list)
-    metadata = next((file for file in listed if str(file.path) == _METADATA), None)
-    if metadata:
-        names, notes = _gradescope_names(metadata)
-        for file in listed:
-            if len(file.path.parts) > 1:
-                grouped[names.get(file.path.parts[0], file.path.parts[0])].append(_inside(file))
-        return "Gradescope", grouped, notes
-    notes, layouts = [], set()
-    for file in listed:
-        first, has_folder = file.path.parts[0], len(file.path.parts) > 1
-        if match := _MOODLE.fullmatch(first):
-            layouts.add("Moodle")
-            key = f"{match['name']} ({match['user']})"
-            grouped[key].append(_inside(file) if has_folder else _renamed(file, match["file"]))
-        elif not has_folder and (match := _CANVAS.fullmatch(first)):
-            layouts.add("Canvas")
-            grouped[f"{match['name']} ({match['user']})"].append(_renamed(file, match["file"]))
-        elif (match := _CANVAS.fullmatch(first)) and match["file"]:  # an archive submitted to Canvas
-            layouts.add("Canvas")
-            grouped[f"{match['name']} ({match['user']})"].append(_inside(file))
-        elif has_folder:
-            layouts.add("folders")
-            grouped[first].append(_inside(file))
-        else:
-            notes.append(f"{first!r} is in no learner's folder and was skipped")
-    return " and ".join(sorted(layouts)), grouped, notes
-
-
-def _inside(file: File) -> File:
-    return File(PurePosixPath(*file.path.parts[1:]), file.read, file.refused)
-
-
-def _renamed(file: File, name: str) -> File:
-    return File(PurePosixPath(name or file.path.name), file.read, file.refused)
-
-
-def _gradescope_names(metadata: File) -> tuple[dict[str, str], list[str]]:
-    """The learners' names by folder, from each row of `:submitters:`, with the student id or email address if there is one."""
-    try:
-        rows = yaml.safe_load(metadata.read(MAX_SIZE << 4).decode("utf-8"))
-        names = {}
-        for folder, row in rows.items():
-            people = [_person(person) for person in row[":submitters"]]
-            names[str(folder)] = " and ".join(people) or str(folder)
-    except (RefusedFileError, yaml.YAMLError, UnicodeDecodeError, AttributeError, KeyError, TypeError, RecursionError):
-        return {}, [f"{_METADATA} cannot be read, so learners are named after their folders"]
-    counts = Counter(names.values())
-    return {folder: f"{name}, {folder}" if counts[name] > 1 else name for folder, name in names.items()}, []
-
-
-def _person(person: Mapping[str, Any]) -> str:
-    number = person.get(":sid") or person.get(":email")
-    name = str(person.get(":name") or number)
-    return f"{name} ({number})" if number and str(number) != name else name
-
-
-@dataclass(frozen=True)
-class _Candidate:
-    """A file that may be a learner's submission for `problem`. `exact` says whether its name is the course's."""
-
-    file: File
-    problem: str
-    exact: bool
-    version: int
-
-
-def _learner_items(learner: str, listed: list[File], problems: Iterable[Problem]) -> list[IntakeItem]:
-    """An item for each problem with a file.
-
-    If a file that matches no problem cannot be read, also an item for each problem without a file.
+    What files define counts only if no file of the class has the name of a problem: a helper is no submission.
     """
-    candidates: dict[str, list[_Candidate]] = defaultdict(list)
-    refused = []
-    for file in listed:
-        candidate = _candidate(file)
-        if candidate and file.path.suffix.lower() in (".py", ".ipynb"):
-            candidates[candidate.problem].append(candidate)
-        elif file.refused and not candidate:
-            refused.append(f"{file.path} {file.refused}")
-    chosen = {name: _choose(rivals) for name, rivals in candidates.items()}
-    modules = {name: file for name, (file, _) in chosen.items()}
-    items = []
-    for problem in problems:
-        if problem.name in chosen:
-            file_or_reason, notes = chosen[problem.name]
-            items.append(_item(learner, problem, file_or_reason, notes, modules))
-        elif refused:
-            items.append(IntakeItem(learner, problem.name, refused=f"no file for it can be read: {refused[0]}"))
-    return items
+    for recognized in (_named, recognize.by_definitions):
+        names: set[str] = set()
+        for learner in learners.values():
+            with contextlib.suppress(Exception):  # it is met again, and logged, when the learner's files are read
+                searched = [item for item in _expanded(learner) if _is_code(item)][: recognize.MOST_SEARCHED]
+                names |= set[str]().union(*map(recognized, searched))
+        if names:
+            return [catalog.load(name) for name in sorted(names)]
+    raise UsageError(f"No submission in {source} matches a problem; files must be named like {catalog.names()[0]}.py.")
 
 
-def _candidate(file: File) -> _Candidate | None:
-    """The problem that a file is for, by the file's name. None if it matches no problem."""
-    stem, version = file.path.stem, 0
-    if suffix := _VERSION.search(stem):
-        stem, version = stem[: suffix.start()], int(suffix[1] or suffix[2])
-    if problem := _problems_by_key().get(stem):
-        return _Candidate(file, problem, stem.startswith("p"), version)
-    number = _NUMBER.fullmatch(stem)
-    problem = _problems_by_key().get(f"{int(number[1]):02d}") if number else None
-    return _Candidate(file, problem, False, version) if problem else None
+def _named(item: SubmittedFile) -> set[str]:
+    candidate = recognize.by_name(item)
+    return {candidate.problem} if candidate else set()
 
 
-@cache
-def _problems_by_key() -> dict[str, str]:
-    """The names of the problems by name, slug and number. Cached: looked up for every file of a class."""
-    names = catalog.names()
-    return {key: name for name in names for key in (name, name.slug, name.label)}
+def _is_code(item: SubmittedFile) -> bool:
+    return item.file.path.suffix.lower() in SUFFIXES
 
 
-def _choose(candidates: list[_Candidate]) -> tuple[File | str, list[str]]:
-    """The file to grade, or the reason why there is none; and notes on the choice."""
-    best = [candidate for candidate in candidates if candidate.exact] or candidates
-    latest = max(candidate.version for candidate in best)
-    latest_files = [candidate.file for candidate in best if candidate.version == latest]
-    if len(latest_files) > 1:
-        return f"there are two files for it: {latest_files[0].path} and {latest_files[1].path}; submit one", []
-    path = latest_files[0].path
-    notes = [f"{path} was taken as the submission"] if not best[0].exact else []
-    notes += [f"{path} was graded, the latest of {len(best)} versions"] if len(best) > 1 else []
-    return latest_files[0], notes
+class _LearnerFiles:
+    """The files of one learner: which of them count for which problem, and why the others do not."""
 
+    def __init__(self, learner: str, listed: Sequence[SubmittedFile]) -> None:
+        self.learner = learner
+        self.listed = listed
+        self._chosen: dict[str, Choice] = {}
+        self._texts: dict[str, tuple[str, list[str]]] = {}
+        self._used: set[PurePosixPath] = set()
 
-def _item(
-    learner: str, problem: Problem, file: File | str, notes: list[str], modules: Mapping[str, File | str]
-) -> IntakeItem:
-    """The item of a file. A text instead of a file says why there is none to grade."""
-    if isinstance(file, str):
-        return IntakeItem(learner, problem.name, refused=file)
-    path = str(file.path)
+    def items(self, problems: Sequence[Problem]) -> tuple[list[IntakeItem], list[UnusedFile]]:
+        """An item for each problem with a file, and the files that are in none.
 
-    def beside(name: str) -> str | None:
-        other = modules.get(name)
-        if not isinstance(other, File):
-            return None
+        If a file that means no problem cannot be read, also an item for each problem without a file.
+        """
+        candidates: dict[str, list[Candidate]] = defaultdict(list)
+        others: list[SubmittedFile] = []
+        for item in self.listed:
+            candidate = recognize.by_name(item) if _is_code(item) else None
+            if candidate:
+                candidates[candidate.problem].append(candidate)
+            else:
+                others.append(item)
+        missing = {problem.name for problem in problems} - candidates.keys()
+        searched = [item for item in others if _is_code(item) and not item.file.refused][: recognize.MOST_SEARCHED]
+        for item in searched if missing else ():
+            for name in recognize.by_definitions(item) & missing:
+                candidates[name].append(Candidate(item, name))
+        self._chosen = {name: choose(rivals) for name, rivals in candidates.items()}
+        unreadable = next((f"{item.file.path} {item.file.refused}" for item in others if item.file.refused), None)
+        items = []
+        for problem in problems:
+            if choice := self._chosen.get(problem.name):
+                items.append(self._item(problem, choice))
+            elif unreadable:
+                reason = f"no file for it can be read: {unreadable}"
+                items.append(IntakeItem(self.learner, problem.name, refused=reason))
+        return items, [*self._unused(candidates, {problem.name for problem in problems}, searched)]
+
+    def _item(self, problem: Problem, choice: Choice) -> IntakeItem:
+        if choice.file is None:
+            return IntakeItem(self.learner, problem.name, refused=choice.refused)
+        path, stamp = choice.file.file.path, choice.file.stamp
+        self._used.add(path)
+        item = IntakeItem(
+            self.learner, problem.name, str(path), notes=choice.notes, submitted=stamp.time, late=stamp.late
+        )
         try:
-            return _text(catalog.load(name), other)[0]
+            text, reading_notes = self._text(problem, choice.file)
+            sources = catalog.with_imports(problem.name, text, self._beside)
+        except UnreadableSubmissionError as error:
+            return replace(item, refused=str(error))
+        return replace(item, submission=Submission(path.name, sources), notes=(*choice.notes, *reading_notes))
+
+    def _beside(self, name: str) -> str | None:
+        choice = self._chosen.get(name)
+        if choice is None or choice.file is None:
+            return None
+        self._used.add(choice.file.file.path)
+        try:
+            return self._text(catalog.load(name), choice.file)[0]
         except UnreadableSubmissionError as error:
             raise submission.unusable_import(str(error)) from None
 
-    try:
-        text, reading_notes = _text(problem, file)
-        sources = catalog.with_imports(problem.name, text, beside)
-    except UnreadableSubmissionError as error:
-        return IntakeItem(learner, problem.name, path, refused=str(error), notes=tuple(notes))
-    return IntakeItem(learner, problem.name, path, Submission(file.path.name, sources), notes=(*notes, *reading_notes))
+    def _text(self, problem: Problem, item: SubmittedFile) -> tuple[str, list[str]]:
+        """The Python text of a file, and notes on how it was read. Raises UnreadableSubmissionError.
+
+        Each is read once: all problems of a learner may import it.
+        """
+        if problem.name not in self._texts:
+            self._texts[problem.name] = _read(problem, item.file)
+        return self._texts[problem.name]
+
+    def _unused(
+        self, candidates: Mapping[str, list[Candidate]], graded: set[str], searched: Sequence[SubmittedFile]
+    ) -> Iterator[UnusedFile]:
+        """The files that are in no item, in order, each with the reason."""
+        meant = {c.submitted.file.path: c.problem for rivals in candidates.values() for c in rivals}
+        looked_into = {item.file.path for item in searched}
+        for item in self.listed:
+            path = item.file.path
+            if path in self._used:
+                continue
+            if item.file.refused:
+                reason = item.file.refused
+            elif problem := meant.get(path):
+                choice = self._chosen[problem]
+                if problem not in graded:
+                    reason = f"is for problem {ProblemName(problem).label}, which is not graded here"
+                else:
+                    reason = choice.refused or f"is not the submission for its problem: {choice.notes[-1]}"
+            elif path.suffix.lower() == ".zip":
+                reason = "is an archive inside an archive; submit the files themselves"
+            elif not _is_code(item):
+                reason = "is neither a .py file nor a notebook"
+            elif path in looked_into:
+                reason = "has no problem's name and defines nothing that is graded here"
+            else:
+                reason = "has no problem's name"
+            yield UnusedFile(self.learner, str(path), reason)
 
 
-def _text(problem: Problem, file: File) -> tuple[str, list[str]]:
-    """The Python text of a file, and notes on how it was read. Raises UnreadableSubmissionError."""
+def _read(problem: Problem, file: File) -> tuple[str, list[str]]:
     if file.refused:
         raise UnreadableSubmissionError(f"{file.path.name} {file.refused}.")
     try:

@@ -8,21 +8,24 @@ import sys
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
 from concurrent.futures.process import BrokenProcessPool
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from pathlib import PurePosixPath
 from typing import Any
 
-from commandline.errors import UsageError
+from commandline.errors import CommandError, UsageError
 from commandline.problem_name import ProblemName
 from grader.batch import tasks
+from grader.batch.faults import Faults
 from grader.batch.intake import Intake, IntakeItem
-from grader.batch.store import Record, Store
+from grader.batch.records import StoredAttempt
+from grader.batch.store import Settle, Store
 from grader.batch.tasks import Graded, Task
 from grader.course import catalog
 from grader.isolation.level import Level
 from grader.isolation.sandbox import ForkServer
 from grader.judge import cache, judge
+from grader.judge.submission import Submission
 from grader.judge.verdict import Verdict
-from grader.problem import Problem
 from grader.report.json import PublicReport
 
 _AHEAD = 2  # tasks handed to each process beyond the one it works on
@@ -31,80 +34,128 @@ _SHARING = 8
 
 
 Slot = tuple[str, str]  # learner, problem
+AttemptSlot = tuple[str, str, str]  # learner, problem, attempt
 
 
 @dataclass(frozen=True)
 class Plan:
     """The work of a batch.
 
-    `tasks` are the submissions to grade, `settled` the records that need no grading, and `unchanged` the number of stored
-    records that are still valid. `same` has, for a task, the others whose files hold the same code: its result is theirs, too.
-    `wanted` has every learner and problem, `items` what was submitted for them, and `keys` the hashes of what decides the
-    results.
+    `tasks` are the submissions to grade, `settled` the attempts that need no grading, and `unchanged` the number of stored
+    attempts that are still valid. `same` has, for a task, the others whose files hold the same code: its result is theirs, too.
+    `wanted` has every learner and problem, and `to_store` the attempts to grade, without their results.
     """
 
     tasks: list[Task]
-    settled: list[Record]
+    settled: list[StoredAttempt]
     unchanged: int
-    same: dict[Slot, list[Slot]]
+    same: dict[AttemptSlot, list[AttemptSlot]]
     wanted: set[Slot]
-    keys: dict[Slot, str]
-    items: dict[Slot, IntakeItem]
+    to_store: dict[AttemptSlot, StoredAttempt]
 
 
-def plan(
-    intake: Intake, problems: Sequence[Problem], store: Store, seed: int, timeout: float | None, least: Level
-) -> Plan:
-    """Compares the submissions of a class with the stored records."""
+def plan(intake: Intake, store: Store, seed: int, timeout: float | None, least: Level) -> Plan:
+    """Compares the submissions of a class, and the earlier ones that are stored, with the stored results."""
     items: dict[Slot, IntakeItem] = {(item.learner, item.problem): item for item in intake.items}
-    stored, keys = store.keys(), dict[Slot, str]()
-    to_grade, settled, unchanged = dict[str, Task](), list[Record](), 0
-    same: dict[Slot, list[Slot]] = {}
-    for problem in problems:
+    to_grade, settled, unchanged = dict[str, Task](), list[StoredAttempt](), 0
+    same: dict[AttemptSlot, list[AttemptSlot]] = {}
+    to_store: dict[AttemptSlot, StoredAttempt] = {}
+    for problem in intake.problems:
+        version = tasks.definition(problem.name)
         for learner in intake.learners:
-            slot: Slot = (learner, problem.name)
-            item = items.get(slot)
+            item = items.get((learner, problem.name))
+            attempts = {attempt.attempt: attempt for attempt in store.attempts(learner, problem.name)}
             if item is None or item.submission is None:
                 nothing = IntakeItem(learner, problem.name, refused="nothing was submitted")
-                settled.append(_not_run(problem, item or nothing, attempted=item is not None))
-                continue
-            name, sources = item.submission.filename, dict(item.submission.sources)
-            keys[slot] = tasks.key(problem, sources, name, seed, timeout)
-            if stored.get(slot) == keys[slot]:
-                unchanged += 1
-                continue
-            code = {module: tasks.without_comments(text) for module, text in sources.items()}
-            code_key = tasks.key(problem, code, name, seed, timeout)
-            if first := to_grade.get(code_key):
-                same.setdefault((first.learner, first.problem), []).append(slot)
-                continue
-            version = tasks.definition(problem.name)
-            to_grade[code_key] = Task(learner, problem.name, name, sources, seed, timeout, least, version)
-    wanted: set[Slot] = {(learner, problem.name) for learner in intake.learners for problem in problems}
-    return Plan(list(to_grade.values()), settled, unchanged, same, wanted, keys, items)
+                settled.append(_not_run(item or nothing, attempted=item is not None))
+            else:
+                current = _attempt(item, item.submission)
+                key = tasks.key(problem, current.sources, _name(current), seed, timeout)
+                equal = next((attempt for attempt in attempts.values() if attempt.key == key), None)
+                if current.attempt in attempts:
+                    store.make_newest(learner, problem.name, current.attempt)
+                elif equal:  # the same code, submitted at another time
+                    store.copy_result(equal, current)
+                    attempts[current.attempt] = replace(current, key=key)
+                else:
+                    attempts[current.attempt] = current
+            for attempt in attempts.values():
+                if not attempt.sources:
+                    continue  # it could not be read, and there is nothing to grade again
+                name, sources = _name(attempt), dict(attempt.sources)
+                key = tasks.key(problem, sources, name, seed, timeout)
+                if attempt.key == key:
+                    unchanged += 1
+                    continue
+                slot = (learner, problem.name, attempt.attempt)
+                to_store[slot] = replace(attempt, key=key)
+                code = {module: tasks.without_comments(text) for module, text in sources.items()}
+                code_key = tasks.key(problem, code, name, seed, timeout)
+                if first := to_grade.get(code_key):
+                    same.setdefault(_slot(first), []).append(slot)
+                else:
+                    to_grade[code_key] = Task(
+                        learner, problem.name, attempt.attempt, name, sources, seed, timeout, least, version
+                    )
+    wanted: set[Slot] = {(learner, problem.name) for learner in intake.learners for problem in intake.problems}
+    return Plan(list(to_grade.values()), settled, unchanged, same, wanted, to_store)
 
 
 def carry_out(
-    plan: Plan, store: Store, results: Iterator[tuple[Task, Graded | str]], advance: Callable[[int, str], None]
+    plan: Plan,
+    store: Store,
+    settle: Settle,
+    results: Iterator[tuple[Task, Graded | str]],
+    advance: Callable[[int, str], None],
+    faults: Faults,
 ) -> None:
-    """Stores the settled records, then each result as it arrives.
+    """Stores the settled attempts, then each result as it arrives.
 
-    The result of a submission that could not be graded is a text that says why.
+    The result of a submission that could not be graded is a text that says why. An error that storing a result raises becomes
+    that learner's result.
     """
     store.remember("environment", cache.environment())
-    store.keep_only(plan.wanted)
-    store.put(*plan.settled)
+    store.put(settle, *plan.settled)
+    store.settle(settle, sorted({learner for learner, _ in plan.wanted}))
     for task, graded in results:
-        slots = [(task.learner, task.problem), *plan.same.get((task.learner, task.problem), [])]
-        store.put(*(_of_task(graded, plan.items[slot], plan.keys[slot]) for slot in slots))
+        slots = [_slot(task), *plan.same.get(_slot(task), [])]
+        for slot in slots:
+            attempt = plan.to_store[slot]
+            try:
+                store.put(settle, _graded(attempt, graded))
+            except CommandError:
+                raise
+            except Exception as error:  # whatever it is, the rest of the class is graded
+                store.put(settle, _graded(attempt, faults.add(task.learner, error)))
         advance(len(slots), f"{task.learner}, {ProblemName(task.problem).label}")
 
 
-def here(to_grade: Sequence[Task], jobs: int) -> Iterator[tuple[Task, Graded | str]]:
+def _slot(task: Task) -> AttemptSlot:
+    return task.learner, task.problem, task.attempt
+
+
+def _attempt(item: IntakeItem, source: Submission | None) -> StoredAttempt:
+    """The attempt that an item is, without a result. What it is known by covers its text and its time."""
+    submitted = item.submitted.isoformat() if item.submitted else ""
+    sources = dict(source.sources) if source else {}
+    text = [part for pair in sorted(sources.items()) for part in pair] or [item.refused]
+    attempt = cache.digest([item.problem, item.file, submitted, str(item.late), *text])
+    return StoredAttempt(
+        item.learner, item.problem, attempt, "", item.file, "", 0, catalog.load(item.problem).points,
+        notes="; ".join(item.notes), sources=sources, submitted=submitted, marked_late=item.late,
+    )  # fmt: skip
+
+
+def _name(attempt: StoredAttempt) -> str:
+    """The name of an attempt's file in reports."""
+    return PurePosixPath(attempt.file).name
+
+
+def here(to_grade: Sequence[Task], jobs: int, faults: Faults) -> Iterator[tuple[Task, Graded | str]]:
     """Grades in `jobs` processes of this machine.
 
     If a process crashes, the submissions that were being graded are graded again one by one. A submission whose process
-    crashes twice gets a text instead of a result.
+    crashes twice gets a text instead of a result, and so does one whose grading raises an internal error.
     """
     pending, suspects = list(reversed(to_grade)), list[Task]()
     fork_server = ForkServer() if to_grade and jobs <= _SHARING else None
@@ -114,7 +165,7 @@ def here(to_grade: Sequence[Task], jobs: int) -> Iterator[tuple[Task, Graded | s
             queue = [suspects.pop()] if alone else pending
             running: dict[Future[Graded], Task] = {}
             try:
-                yield from _grade(queue, running, 1 if alone else jobs, fork_server)
+                yield from _grade(queue, running, 1 if alone else jobs, fork_server, faults)
             except BrokenProcessPool:
                 if alone:
                     (task,) = running.values()
@@ -127,8 +178,8 @@ def here(to_grade: Sequence[Task], jobs: int) -> Iterator[tuple[Task, Graded | s
 
 
 def _grade(
-    queue: list[Task], running: dict[Future[Graded], Task], jobs: int, fork_server: ForkServer | None
-) -> Iterator[tuple[Task, Graded]]:
+    queue: list[Task], running: dict[Future[Graded], Task], jobs: int, fork_server: ForkServer | None, faults: Faults
+) -> Iterator[tuple[Task, Graded | str]]:
     """Grades the tasks of a queue in a pool of processes. Those being graded stay in `running`. Raises BrokenProcessPool."""
     with _pool(jobs, fork_server) as pool:
         try:
@@ -139,7 +190,7 @@ def _grade(
                         running[pool.submit(tasks.grade, task)] = task
                 done, _ = wait(running, return_when=FIRST_COMPLETED)
                 for future in done:
-                    result = future.result()
+                    result = _result(future, running[future].learner, faults)
                     yield running.pop(future), result
         except BrokenProcessPool:
             raise
@@ -148,7 +199,17 @@ def _grade(
             raise
 
 
-def on_cluster(to_grade: Sequence[Task], address: str) -> Iterator[tuple[Task, Graded | str]]:
+def _result(future: Future[Graded], learner: str, faults: Faults) -> Graded | str:
+    """A result, or the sentence on an internal error. Raises CommandError, which concerns the class, and BrokenProcessPool."""
+    try:
+        return future.result()
+    except (CommandError, BrokenProcessPool):
+        raise
+    except Exception as error:
+        return faults.add(learner, error)
+
+
+def on_cluster(to_grade: Sequence[Task], address: str, faults: Faults) -> Iterator[tuple[Task, Graded | str]]:
     """Grades on the workers of a Dask cluster. If a worker dies, another one grades its submissions. Raises UsageError."""
     try:
         import distributed
@@ -167,7 +228,7 @@ def on_cluster(to_grade: Sequence[Task], address: str) -> Iterator[tuple[Task, G
             if isinstance(future.exception(), distributed.KilledWorker):
                 yield task, "the workers that graded it crashed; their machines may be out of memory"
             else:
-                yield task, future.result()
+                yield task, _result(future, task.learner, faults)
 
 
 def _pool(jobs: int, fork_server: ForkServer | None) -> ProcessPoolExecutor:
@@ -213,24 +274,24 @@ def _stop(pool: ProcessPoolExecutor) -> None:
         manager.join(timeout=5)  # otherwise the exit of Python may write to a pipe that this thread is closing
 
 
-def _not_run(problem: Problem, item: IntakeItem, *, attempted: bool) -> Record:
-    verdict = Verdict.ERROR if attempted else Verdict.NOT_ATTEMPTED
-    report = PublicReport.of(judge.refused(problem, item.file, verdict, item.refused))
-    return Record(
-        item.learner, problem.name, "", item.file, str(verdict), 0, problem.points, message=item.refused,
-        notes="; ".join(item.notes), report=report,
-    )  # fmt: skip
+def _not_run(item: IntakeItem, *, attempted: bool) -> StoredAttempt:
+    """The attempt whose file could not be read, or the lack of one."""
+    attempt = _attempt(item, None) if attempted else replace(_attempt(item, None), attempt="")
+    return _refused(attempt, Verdict.ERROR if attempted else Verdict.NOT_ATTEMPTED, item.refused)
 
 
-def _of_task(graded: Graded | str, item: IntakeItem, key: str) -> Record:
-    """The record of a graded file, or of one that could not be graded."""
+def _refused(attempt: StoredAttempt, verdict: Verdict, reason: str) -> StoredAttempt:
+    report = judge.refused(catalog.load(attempt.problem), attempt.file, verdict, reason)
+    return replace(attempt, key="", verdict=str(verdict), score=0, message=reason, report=PublicReport.of(report))
+
+
+def _graded(attempt: StoredAttempt, graded: Graded | str) -> StoredAttempt:
+    """The attempt with its result, or with the reason why it could not be graded."""
     if isinstance(graded, str):
-        refused = IntakeItem(item.learner, item.problem, item.file, refused=graded)
-        return _not_run(catalog.load(item.problem), refused, attempted=True)
+        return _refused(attempt, Verdict.ERROR, graded)
     report, failed = graded.report, graded.report.first_failure
-    return Record(
-        item.learner, item.problem, key, item.file, str(report.verdict), report.score, report.points,
+    return replace(
+        attempt, verdict=str(report.verdict), score=report.score, points=report.points,
         misconception=report.misconception.name if report.misconception else "",
-        message=f"{failed.name}: {failed.message}" if failed else "", notes="; ".join(item.notes),
-        source=item.submission.sources[item.problem] if item.submission else "", report=report,
+        message=f"{failed.name}: {failed.message}" if failed else "", report=report,
     )  # fmt: skip

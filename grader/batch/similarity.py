@@ -13,7 +13,7 @@ import tokenize
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
-from grader.batch.store import Record
+from grader.batch.records import Record
 from grader.course import catalog
 from grader.problem import Problem
 

@@ -1,56 +1,138 @@
 """The results of a batch: a record for each learner and problem, in SQLite and as CSV."""
 
 import contextlib
-import csv
-import io
 import json
 import sqlite3
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, fields
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import fields
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 from commandline import files
 from commandline.errors import UsageError
+from grader.batch.deadlines import Attempt, Settled
+from grader.batch.records import COLUMNS, Person, Record, Regrade, StoredAttempt
+from grader.batch.tables import write_csv
 from grader.report.json import PublicReport, dumps
 
-DATABASE, TABLE = "results.sqlite", "results.csv"
-SCHEMA = 1
-COLUMNS = ("learner", "problem", "file", "verdict", "score", "points", "misconception", "message", "notes")
+DATABASE, TABLE, UNUSED, REGRADES = "results.sqlite", "results.csv", "unused.csv", "regrades.csv"
+SCHEMA = 2
 
+_FACTS = "create table if not exists facts (name text primary key, value text not null);"
+# An attempt is one submission of a learner for a problem; none is ever deleted. `counted` says which of them counts.
 _TABLES = """
-create table if not exists facts (name text primary key, value text not null);
-create table if not exists records (
-    learner text not null, problem text not null, key text not null, file text not null, verdict text not null,
-    score integer not null, points integer not null, misconception text not null, message text not null,
-    notes text not null, source text not null, report text not null, primary key (learner, problem)
+create table if not exists attempts (
+    learner text not null, problem text not null, attempt text not null, number integer not null, key text not null,
+    file text not null, submitted text not null, marked_late integer not null, verdict text not null, score integer not null,
+    points integer not null, misconception text not null, message text not null, notes text not null, sources text not null,
+    report text not null, primary key (learner, problem, attempt)
+);
+create table if not exists counted (
+    learner text not null, problem text not null, attempt text not null, adjusted real not null, late text not null,
+    primary key (learner, problem)
+);
+create view if not exists records as
+    select attempts.*, counted.adjusted, counted.late,
+        (select count(*) from attempts a where (a.learner, a.problem) = (attempts.learner, attempts.problem) and a.attempt != '')
+            as attempts
+    from attempts join counted using (learner, problem, attempt);
+create table if not exists learners (learner text primary key, ids text not null, canvas text not null);
+create table if not exists unused (learner text not null, file text not null, reason text not null);
+create table if not exists regrades (
+    number integer primary key, at text not null, learner text not null, problem text not null, attempt text not null,
+    because text not null, verdict_before text not null, score_before integer not null, verdict_after text, score_after integer
 );
 """
 
 
-@dataclass(frozen=True)
-class Record:
-    """One learner's result for one problem. `key` is the hash of everything that decides it; `source` is the submitted text."""
-
-    learner: str
-    problem: str
-    key: str
-    file: str
-    verdict: str
-    score: int
-    points: int
-    misconception: str = ""
-    message: str = ""
-    notes: str = ""
-    source: str = ""
-    report: PublicReport | None = None
-
-    def row(self) -> list[str]:
-        return [_cell(getattr(self, name)) for name in COLUMNS]
+# Decides what counts among all attempts of a learner, by problem.
+Settle = Callable[[str, list[Attempt]], Mapping[str, Settled]]
+_SLOT = "learner = ? and problem = ?"
 
 
-class Store:
-    """A results folder. Each record is written whole or not at all. Only one batch at a time can open it.
+class Results:
+    """A results folder to read, also while a batch writes to it. Raises UsageError if it has no results of this version."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        if not (folder / DATABASE).is_file():
+            raise UsageError(f"There are no results in {folder}; `grade batch` writes them.")
+        try:
+            self._database = self._connected()
+            schema = self.fact("schema")
+        except sqlite3.Error as error:
+            raise self._not_ours(error) from None
+        if schema != str(SCHEMA):
+            raise self._other_version()
+
+    def _connected(self) -> sqlite3.Connection:
+        database = sqlite3.connect(f"{(self.folder / DATABASE).resolve().as_uri()}?mode=ro", uri=True)
+        database.row_factory = sqlite3.Row
+        return database
+
+    def _not_ours(self, error: sqlite3.Error) -> UsageError:
+        return UsageError(f"{self.folder / DATABASE} is not a `grade batch` results database: {error}.")
+
+    def _other_version(self) -> UsageError:
+        return UsageError(f"{self.folder} was created by a different version of the course; choose another folder.")
+
+    def close(self) -> None:
+        """Closes the database."""
+        self._database.close()
+
+    def fact(self, name: str) -> str | None:
+        """The stored value of that name, if there is one."""
+        row = self._database.execute("select value from facts where name = ?", [name]).fetchone()
+        return row[0] if row else None
+
+    def attempts(self, learner: str, problem: str) -> list[StoredAttempt]:
+        """The learner's submissions for a problem in the order of arrival, without their reports."""
+        names = [field.name for field in fields(StoredAttempt) if field.name != "report"]
+        rows = self._database.execute(
+            f"select {', '.join(names)} from attempts where {_SLOT} and attempt != '' order by number",
+            (learner, problem),
+        )
+        return [
+            StoredAttempt(
+                **{**dict(row), "sources": json.loads(row["sources"]), "marked_late": bool(row["marked_late"])}
+            )
+            for row in rows
+        ]
+
+    def saved(self) -> int:
+        """The number of results that count."""
+        return int(self._database.execute("select count(*) from counted").fetchone()[0])
+
+    def regrades(self) -> list[Regrade]:
+        """What was graded again, in order."""
+        names = ", ".join(field.name for field in fields(Regrade))
+        return [Regrade(*row) for row in self._database.execute(f"select {names} from regrades order by number")]
+
+    def people(self) -> dict[str, Person]:
+        """Who the learners are, by name."""
+        rows = self._database.execute("select learner, ids, canvas from learners")
+        return {name: Person(name, tuple(json.loads(ids)), tuple(json.loads(canvas))) for name, ids, canvas in rows}
+
+    def unused(self) -> list[tuple[str, str, str]]:
+        """The files that were not used: (learner, file, reason)."""
+        return [tuple(row) for row in self._database.execute("select learner, file, reason from unused")]
+
+    def records(self) -> list[Record]:
+        """What counts, by learner and problem."""
+        rows = self._database.execute("select * from records order by learner, problem")
+        names = {field.name for field in fields(Record)} - {"source", "report"}
+        return [
+            Record(
+                **{name: row[name] for name in names}, source=json.loads(row["sources"]).get(row["problem"], ""),
+                report=_decoded(row["report"]),
+            )
+            for row in rows
+        ]  # fmt: skip
+
+
+class Store(Results):
+    """A results folder to write. Each result is written whole or not at all. Only one batch at a time can open it.
 
     Raises UsageError if the folder or its database cannot be used.
     """
@@ -60,62 +142,158 @@ class Store:
         try:
             folder.mkdir(parents=True, exist_ok=True)
             self._unlock = _locked(folder)
-            self._database = sqlite3.connect(folder / DATABASE)
-            self._database.row_factory = sqlite3.Row
+            self._database = self._connected()
+            self._database.execute(_FACTS)
+            schema = self.fact("schema") or str(SCHEMA)
+            if schema != str(SCHEMA):
+                raise self._other_version()
             self._database.executescript(_TABLES)
         except FileExistsError:
             raise UsageError(f"{folder} is a file; choose a folder for the results.") from None
         except OSError as error:
             raise UsageError(f"{folder} cannot be written: {error.strerror}.") from None
         except sqlite3.Error as error:
-            raise UsageError(f"{folder / DATABASE} is not a `grade batch` results database: {error}.") from None
-        schema = self.fact("schema") or str(SCHEMA)
-        if schema != str(SCHEMA):
-            raise UsageError(f"{folder} was created by a different version of the course; choose another folder.")
+            raise self._not_ours(error) from None
         self.remember("schema", schema)
+
+    def _connected(self) -> sqlite3.Connection:
+        database = sqlite3.connect(self.folder / DATABASE)
+        database.row_factory = sqlite3.Row
+        return database
 
     def close(self) -> None:
         """Closes the database and unlocks the folder."""
-        self._database.close()
+        super().close()
         self._unlock()
-
-    def fact(self, name: str) -> str | None:
-        """The stored value of that name, if there is one."""
-        row = self._database.execute("select value from facts where name = ?", [name]).fetchone()
-        return row[0] if row else None
 
     def remember(self, name: str, value: str) -> None:
         """Stores a value by name, for this and later batches."""
         with self._writing():
             self._database.execute("insert or replace into facts values (?, ?)", [name, value])
 
-    def put(self, *records: Record) -> None:
-        """Writes records in one transaction. They replace earlier ones of the same learner and problem."""
-        rows = [{**vars(record), "report": dumps(record.report) if record.report else ""} for record in records]
-        names = ", ".join(f":{field.name}" for field in fields(Record))
+    def put(self, settle: Settle, *attempts: StoredAttempt) -> None:
+        """Writes attempts and what counts since then, in one transaction. They replace earlier results of the same attempts."""
         with self._writing():
-            self._database.executemany(f"insert or replace into records values ({names})", rows)  # noqa: S608  field names of Record
+            for attempt in attempts:
+                slot = (attempt.learner, attempt.problem)
+                known = self._database.execute(
+                    f"select number from attempts where {_SLOT} and attempt = ?", (*slot, attempt.attempt)
+                )
+                number = (known.fetchone() or self._next(*slot))[0]
+                report = dumps(attempt.report) if attempt.report else ""
+                row = {
+                    **vars(attempt),
+                    "number": number,
+                    "sources": json.dumps(dict(attempt.sources)),
+                    "report": report,
+                }
+                self._insert("attempts", **row)
+                self._database.execute(
+                    "update regrades set verdict_after = ?, score_after = ? "
+                    f"where {_SLOT} and attempt = ? and verdict_after is null",
+                    (attempt.verdict, attempt.score, *slot, attempt.attempt),
+                )
+            for learner in {attempt.learner for attempt in attempts}:
+                self._count(settle, learner)
 
-    def keys(self) -> dict[tuple[str, str], str]:
-        """The key of each record, by learner and problem."""
-        return {(a, b): c for a, b, c in self._database.execute("select learner, problem, key from records")}
+    def _next(self, learner: str, problem: str) -> tuple[int]:
+        query = f"select coalesce(max(number), 0) + 1 from attempts where {_SLOT}"
+        (number,) = self._database.execute(query, (learner, problem)).fetchone()
+        return (number,)
 
-    def keep_only(self, wanted: set[tuple[str, str]]) -> None:
-        """Deletes all records but those of the wanted learners and problems."""
-        unwanted = set(self.keys()) - wanted
+    def _insert(self, table: str, **values: Any) -> None:
+        """Writes a row. Text that is not Unicode, which SQLite refuses, is replaced."""
+        row = {name: _encodable(value) for name, value in values.items()}
+        names = ", ".join(row)
+        self._database.execute(
+            f"insert or replace into {table} ({names}) values ({', '.join(f':{name}' for name in row)})", row
+        )
+
+    def _count(self, settle: Settle, learner: str) -> None:
+        rows = self._database.execute(
+            "select problem, attempt, number, score, submitted, marked_late from attempts where learner = ?", [learner]
+        ).fetchall()
+        real = {row["problem"] for row in rows if row["attempt"]}
+        attempts = [
+            Attempt(
+                row["problem"], row["attempt"], row["number"], row["score"],
+                datetime.fromisoformat(row["submitted"]) if row["submitted"] else None, bool(row["marked_late"]),
+            )
+            for row in rows
+            if row["attempt"] or row["problem"] not in real
+        ]  # fmt: skip
+        self._database.execute("delete from counted where learner = ?", [learner])
+        for problem, settled in settle(learner, attempts).items():
+            self._insert(
+                "counted", learner=learner, problem=problem, attempt=settled.id, adjusted=settled.adjusted, late=settled.lateness
+            )  # fmt: skip
+
+    def settle(self, settle: Settle, learners: Iterable[str]) -> None:
+        """Decides anew what counts: for these learners, and for no others."""
         with self._writing():
-            self._database.executemany("delete from records where learner = ? and problem = ?", sorted(unwanted))
+            self._database.execute("delete from counted")
+            for learner in learners:
+                self._count(settle, learner)
 
-    def records(self) -> list[Record]:
-        """All records, by learner and problem."""
-        rows = self._database.execute("select * from records order by learner, problem")
-        return [Record(**{**dict(row), "report": _decoded(row["report"])}) for row in rows]
+    def copy_result(self, attempt: StoredAttempt, to: StoredAttempt) -> None:
+        """Writes an attempt with the result of another one that holds the same code and was submitted at another time."""
+        slot = (attempt.learner, attempt.problem)
+        query = f"select * from attempts where {_SLOT} and attempt = ?"
+        row = dict(self._database.execute(query, (*slot, attempt.attempt)).fetchone())
+        with self._writing():
+            other = {name: getattr(to, name) for name in ("attempt", "file", "notes", "submitted", "marked_late")}
+            self._insert("attempts", **{**row, **other, "number": self._next(*slot)[0]})
 
-    def write_table(self) -> Path:
-        """Writes all records to results.csv; returns its path."""
-        path = self.folder / TABLE
-        write_csv(path, COLUMNS, (record.row() for record in self.records()))
-        return path
+    def make_newest(self, learner: str, problem: str, attempt: str) -> None:
+        """Makes an attempt the last one that arrived for its problem."""
+        (number,) = self._next(learner, problem)
+        with self._writing():
+            self._database.execute(
+                f"update attempts set number = ? where {_SLOT} and attempt = ? and number < ?",
+                (number, learner, problem, attempt, number - 1),
+            )
+
+    def request_regrade(self, learner: str, problem: str, because: str) -> int:
+        """Makes the next batch grade a learner's submissions for a problem again, and records why.
+
+        Returns the number of submissions. Asking again before that is done changes nothing.
+        """
+        found = self.attempts(learner, problem)
+        with self._writing():
+            for attempt in found:
+                slot = (learner, problem, attempt.attempt)
+                query = f"select 1 from regrades where {_SLOT} and attempt = ? and verdict_after is null"
+                if self._database.execute(query, slot).fetchone():
+                    continue
+                self._insert(
+                    "regrades", at=datetime.now(UTC).isoformat(timespec="seconds"), learner=learner, problem=problem,
+                    attempt=attempt.attempt, because=because, verdict_before=attempt.verdict, score_before=attempt.score,
+                )  # fmt: skip
+                self._database.execute(f"update attempts set key = '' where {_SLOT} and attempt = ?", slot)
+        return len(found)
+
+    def remember_intake(self, people: Iterable[Person], unused: Iterable[tuple[str, str, str]]) -> None:
+        """Stores who the learners are, and which files were not used: (learner, file, reason)."""
+        with self._writing():
+            self._database.execute("delete from learners")
+            self._database.execute("delete from unused")
+            for person in people:
+                self._insert(
+                    "learners", learner=person.learner, ids=json.dumps(person.ids), canvas=json.dumps(person.canvas)
+                )
+            for learner, file, reason in unused:
+                self._insert("unused", learner=learner, file=file, reason=reason)
+
+    def write_tables(self) -> list[Path]:
+        """Writes results.csv, unused.csv and, if anything was graded again, regrades.csv; returns their paths."""
+        write_csv(self.folder / TABLE, COLUMNS, (record.row() for record in self.records()))
+        write_csv(self.folder / UNUSED, ("learner", "file", "reason"), self.unused())
+        paths = [self.folder / TABLE, self.folder / UNUSED]
+        if regrades := self.regrades():
+            names = [field.name for field in fields(Regrade)]
+            write_csv(self.folder / REGRADES, names, [list(vars(regrade).values()) for regrade in regrades])
+            paths.append(self.folder / REGRADES)
+        return paths
 
     @contextlib.contextmanager
     def _writing(self) -> Iterator[None]:
@@ -128,23 +306,12 @@ class Store:
             ) from None
 
 
-def write_csv(path: Path, header: Sequence[str], rows: Iterable[Sequence[Any]]) -> None:
-    """Writes a table, whole or not at all. Raises UsageError if it cannot be written."""
-    text = io.StringIO()
-    writer = csv.writer(text, lineterminator="\n")
-    writer.writerow(header)
-    writer.writerows([_cell(value) for value in row] for row in rows)
-    files.write(path, text.getvalue())
-
-
 def _decoded(text: str) -> PublicReport | None:
     return PublicReport.decode(json.loads(text)) if text else None
 
 
-def _cell(value: Any) -> str:
-    """The value as text that no spreadsheet interprets as a formula. Learners can choose the text of some values."""
-    text = str(value)
-    return f"'{text}" if text.startswith(("=", "+", "-", "@", "\t", "\r")) else text
+def _encodable(value: Any) -> Any:
+    return value.encode("utf-8", "replace").decode() if isinstance(value, str) else value
 
 
 def _locked(folder: Path) -> Callable[[], None]:

@@ -9,8 +9,9 @@ from pathlib import Path
 from commandline import files
 from commandline.text import counted
 from grader.batch import similarity
+from grader.batch.records import Record
 from grader.batch.similarity import Pair
-from grader.batch.store import Record, write_csv
+from grader.batch.tables import write_csv
 from grader.course import catalog
 from grader.problem import Problem
 
@@ -36,16 +37,17 @@ class ProblemSummary:
 
 @dataclass(frozen=True)
 class Summary:
-    """A class. `totals` are the points of each learner, out of `points`."""
+    """A class. `totals` are the points of each learner, out of `points`. `unused` are (learner, file, reason)."""
 
     problems: Sequence[ProblemSummary]
     totals: dict[str, int]
     points: int
     verdicts: Counter[str]
     duplicates: Sequence[Pair]
+    unused: Sequence[tuple[str, str, str]] = ()
 
 
-def summarize(records: Sequence[Record]) -> Summary:
+def summarize(records: Sequence[Record], unused: Sequence[tuple[str, str, str]] = ()) -> Summary:
     """The summary of these records."""
     by_problem: dict[str, list[Record]] = {}
     totals: Counter[str] = Counter()
@@ -66,7 +68,7 @@ def summarize(records: Sequence[Record]) -> Summary:
         duplicates += similarity.pairs(problem, group)
     points = sum(row.problem.points for row in rows)
     return Summary(
-        rows, dict(sorted(totals.items())), points, Counter(record.verdict for record in records), duplicates
+        rows, dict(sorted(totals.items())), points, Counter(record.verdict for record in records), duplicates, unused
     )
 
 
@@ -114,6 +116,8 @@ def page(summary: Summary) -> str:
         _table(("problem", "one", "other", "similarity"), [
             (_text(pair.problem), _text(pair.one), _text(pair.other), f"{pair.similarity:.0%}") for pair in summary.duplicates
         ]) or "<p>None.</p>",
+        "<h2>Files that were not used</h2>",
+        _table(("learner", "file", "reason"), [tuple(map(_text, row)) for row in summary.unused]) or "<p>None.</p>",
     ]  # fmt: skip
     return _PAGE.format(body="\n".join(parts))
 

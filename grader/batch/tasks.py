@@ -7,6 +7,7 @@ import socket
 import threading
 import time
 import tokenize
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import cache
 from typing import ClassVar
@@ -33,11 +34,13 @@ KEPT_REFERENCES = 2  # problems whose reference worker keeps running
 class Task:
     """One submission to grade, self-contained so that it can be sent to another machine.
 
-    `least` is the lowest level of isolation that is accepted, `version` the hash of the problem and the grader.
+    `attempt` tells it from the learner's other submissions for the problem. `least` is the lowest level of isolation that is
+    accepted, `version` the hash of the problem and the grader.
     """
 
     learner: str
     problem: str
+    attempt: str
     filename: str
     sources: dict[str, str]
     seed: int
@@ -71,7 +74,7 @@ def grade(task: Task) -> Graded:
         return _grader().grade(task)
 
 
-def key(problem: Problem, sources: dict[str, str], filename: str, seed: int, timeout: float | None) -> str:
+def key(problem: Problem, sources: Mapping[str, str], filename: str, seed: int, timeout: float | None) -> str:
     """A hash of everything that decides a result: the same key means the same verdict."""
     parts = [part for item in sorted(sources.items()) for part in item]
     return cache_.digest([definition(problem.name), filename, str(seed), str(timeout), *parts])

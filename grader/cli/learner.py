@@ -10,7 +10,7 @@ from commandline import terminal
 from commandline.commands import Commands
 from commandline.errors import CommandError, UsageError
 from commandline.text import counted
-from grader.cli import author, book, explore, progress, teacher, watch
+from grader.cli import author, book, explore, progress, results, teacher, watch
 from grader.cli.grading import graded
 from grader.course import catalog, workspace
 from grader.course.workspace import Workspace
@@ -256,6 +256,7 @@ for command in (
     *author.COMMANDS,
     *book.COMMANDS,
     *teacher.COMMANDS,
+    *results.COMMANDS,
 ):
     main.add_command(command)
 

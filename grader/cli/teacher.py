@@ -4,6 +4,8 @@ from pathlib import Path
 
 import click
 
+from commandline.text import printable
+
 # The formats of `grader.report.formats` and `grader.batch.gradebook`, named here so that help need not import them.
 FORMATS = ("classroom50", "gradescope", "junit", "json", "prairielearn", "text")
 GRADEBOOKS = ("canvas",)
@@ -43,6 +45,26 @@ GRADEBOOKS = ("canvas",)
     help="Also write the scores in the format of another system.",
 )
 @click.option("--scheduler", metavar="ADDRESS", help="Grade on a Dask cluster (tcp://HOST:PORT).")
+@click.option(
+    "--deadlines", type=click.Path(path_type=Path), help="YAML file with due dates and what a late submission costs."
+)
+@click.option(
+    "--keep",
+    type=click.Choice(["best", "last"]),
+    default="best",
+    show_default=True,
+    help="The attempt that counts where a learner submitted several times.",
+)
+@click.option(
+    "--roster", type=click.Path(path_type=Path), help="Gradebook exported from Canvas or Moodle, to get the marks."
+)
+@click.option(
+    "--regrade",
+    multiple=True,
+    metavar="LEARNER[:NN]",
+    help="Grade a learner's submissions again, of problem NN or all.",
+)
+@click.option("--because", default="", metavar="TEXT", help="The reason for --regrade, for the record.")
 def batch(
     submissions: Path,
     results: Path,
@@ -53,6 +75,11 @@ def batch(
     accept_isolation: str | None,
     formats: tuple[str, ...],
     scheduler: str | None,
+    deadlines: Path | None,
+    keep: str,
+    roster: Path | None,
+    regrade: tuple[str, ...],
+    because: str,
 ) -> None:
     """Grade a class.
 
@@ -64,10 +91,11 @@ def batch(
     from grader.isolation.level import Level
 
     options = command.BatchOptions(
-        problems, seed_file, jobs, timeout, Level(accept_isolation or Level.STRICT), scheduler, formats
-    )
+        problems, seed_file, jobs, timeout, Level(accept_isolation or Level.STRICT), scheduler, formats,
+        deadlines, roster, keep == "best", regrade, because,
+    )  # fmt: skip
     for line in command.batch(submissions, results, options):
-        click.echo(line)
+        click.echo(printable(line))
 
 
 @click.command()

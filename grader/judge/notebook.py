@@ -9,6 +9,8 @@ from grader.course import catalog
 
 TAG = "grade"
 MOST_CODE = 1 << 20  # characters in all code cells together
+MOST_CELLS = 2_000  # code cells; each is parsed
+_SURROGATE = re.compile("[\ud800-\udfff]")
 _PLAIN = (ast.Import, ast.ImportFrom, ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
 # `%magic`, `!command`, `?help` and `help?`. At the start of a statement none of them is Python.
 _MAGIC = re.compile(r"\s*(?:[%!?].*|[\w.*%]+\?\??\s*)", re.DOTALL)
@@ -27,8 +29,6 @@ def source(data: bytes, entries: list[str]) -> tuple[str, str]:
     and assign constants. Magics (`%magic`, `!command`, `help?`) and whole `%%` cells are left out. Raises NotebookError.
     """
     cells = _code_cells(data)
-    if sum(len(text) for text, _ in cells.values()) > MOST_CODE:
-        raise NotebookError(f"has more than {MOST_CODE >> 20} MiB of code, the size limit")
     texts = {number: _without_magics(text) for number, (text, _) in cells.items()}
     tagged = [number for number, (_, tags) in cells.items() if TAG in tags]
     graded = tagged or [number for number, text in texts.items() if text.strip() and _counts(text, entries)]
@@ -42,10 +42,15 @@ def source(data: bytes, entries: list[str]) -> tuple[str, str]:
     return "\n\n".join(texts[number] for number in graded) + "\n", note
 
 
+def code(data: bytes) -> str:
+    """The text of all code cells. Raises NotebookError."""
+    return "\n".join(text for text, _ in _code_cells(data).values())
+
+
 def _code_cells(data: bytes) -> dict[int, tuple[str, list[Any]]]:
-    """The text and the tags of each code cell, by its position among all cells, from 1."""
+    """The text and the tags of each code cell, by its position among all cells, from 1. Raises NotebookError."""
     try:
-        code_cells = {}
+        code_cells: dict[int, tuple[str, list[Any]]] = {}
         for number, cell in enumerate(json.loads(data)["cells"], 1):
             if cell["cell_type"] == "code":
                 text = cell["source"]
@@ -53,6 +58,14 @@ def _code_cells(data: bytes) -> dict[int, tuple[str, list[Any]]]:
                 code_cells[number] = (text, list(cell.get("metadata", {}).get("tags", [])))
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
         raise NotebookError("is not a readable notebook") from None
+    if len(code_cells) > MOST_CELLS:
+        raise NotebookError(f"has more than {MOST_CELLS:,} code cells, the limit")
+    if sum(len(text) for text, _ in code_cells.values()) > MOST_CODE:
+        raise NotebookError(f"has more than {MOST_CODE >> 20} MiB of code, the size limit")
+    if broken := [number for number, (text, _) in code_cells.items() if _SURROGATE.search(text)]:
+        raise NotebookError(
+            f"has half of a character (a lone surrogate) in cell {broken[0]}; no Python file can hold it"
+        )
     return code_cells
 
 

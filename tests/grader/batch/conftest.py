@@ -63,8 +63,13 @@ def seed(tmp_path: Path) -> Path:
 
 def rows(results: Path) -> dict[str, dict[str, str]]:
     """The rows of results.csv by learner."""
-    with (results / "results.csv").open(encoding="utf-8", newline="") as file:
-        return {row["learner"]: row for row in csv.DictReader(file)}
+    return {row["learner"]: row for row in table(results / "results.csv")}
+
+
+def table(path: Path) -> list[dict[str, str]]:
+    """The rows of a table that `grade batch` wrote."""
+    with path.open(encoding="utf-8-sig", newline="") as file:
+        return list(csv.DictReader(file))
 
 
 def stored(results: Path) -> int:

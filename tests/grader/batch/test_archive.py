@@ -7,7 +7,7 @@ import stat
 import struct
 import tarfile
 import zipfile
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 
 import pytest
 from hypothesis import given
@@ -24,6 +24,15 @@ pytestmark = pytest.mark.fast
 def refusals(source: Path) -> dict[str, str]:
     """The reason why each file is refused, by its first folder. Empty for a file that can be read."""
     return {file.path.parts[0]: refusal(file) for file in archive.files(source)}
+
+
+def opened(*archives: bytes) -> dict[str, str]:
+    """The reason why each file in a learner's archives is refused, by its path. Empty for a file that can be read."""
+    expansion = archive.Expansion()
+    listed = [
+        File(PurePosixPath(f"work{n}.zip"), lambda size, data=data: data[:size]) for n, data in enumerate(archives)
+    ]
+    return {str(file.path): refusal(file) for outer in listed for file in expansion.files(outer)}
 
 
 def refusal(file: File) -> str:
@@ -87,29 +96,60 @@ def test_a_link_in_an_archive(tmp_path: Path):
     assert "is not a regular file" in refusals(tmp_path / "all.tar")["ada"]
 
 
-def test_a_bomb_is_refused_by_its_size(submit: Submit, tmp_path: Path):
+def test_a_bomb_is_refused_by_its_size(tmp_path: Path):
     bomb = zipped(tmp_path / "bomb.zip", {f"{NAME}.py": b"#" * (20 << 20)})
     assert bomb.stat().st_size < 1 << 20
     too_large = "would be 20 MiB unpacked; the limit is 16 MiB"
-    assert refusals(submit("ada", bomb.read_bytes(), "work.zip")) == {"ada": too_large}
+    assert opened(bomb.read_bytes()) == {f"work0/{NAME}.py": too_large}
     lying = bytearray(bomb.read_bytes())
     place = lying.rindex(b"PK\x01\x02")
     lying[place + 24 : place + 28] = struct.pack("<I", 100)  # declares 100 bytes
-    (file,) = archive.files(submit("ada", bytes(lying), "work.zip"))
-    assert "is damaged" in refusal(file)
+    assert "is damaged" in opened(bytes(lying))[f"work0/{NAME}.py"]
     many = zipped(tmp_path / "many.zip", {f"{number}/{NAME}.py": b"" for number in range(archive.MOST_FILES + 1)})
     with pytest.raises(UsageError, match=r"too large: 50,001 files .* limits are 50,000 files and 1,024 MiB\.$"):
         archive.files(many)
 
 
-def test_damaged_archives(submit: Submit, tmp_path: Path):
+def test_the_limits_hold_for_all_archives_of_a_learner(tmp_path: Path):
+    few = zipped(
+        tmp_path / "few.zip", {f"{number}.py": b"" for number in range(archive.MOST_INNER_FILES // 2)}
+    ).read_bytes()
+    reasons = opened(few, few, few)
+    assert reasons["work1/7.py"] == ""
+    assert reasons["work2.zip"] == "is too large: 15,000 files with 0 MiB; the limits are 10,000 files and 256 MiB"
+    large = zipped(tmp_path / "large.zip", {f"{number}.py": b"#" * (15 << 20) for number in range(9)}).read_bytes()
+    reasons = opened(large, large)
+    assert reasons["work0/8.py"] == ""
+    assert reasons["work1.zip"] == "is too large: 18 files with 270 MiB; the limits are 10,000 files and 256 MiB"
+
+
+def test_an_archive_in_an_archive_is_not_opened(tmp_path: Path):
+    data = zipped(tmp_path / "0.zip", {f"{NAME}.py": GOOD}).read_bytes()
+    for number in range(1, 30):
+        data = zipped(tmp_path / f"{number}.zip", {"inner.zip": data}).read_bytes()
+    assert opened(data) == {"work0/inner.zip": ""}
+
+
+def test_names_that_are_not_text(tmp_path: Path):
+    """Control characters, half characters and undecodable bytes are escaped, so that all that follows can store and show them."""
+    os.mkdir(os.fsencode(tmp_path) + b"/class")
+    os.mkdir(os.fsencode(tmp_path) + b"/class/Zo\xeb \x1b[31m")
+    Path(os.fsdecode(os.fsencode(tmp_path) + b"/class/Zo\xeb \x1b[31m/p\xed\xa0\x80.py")).touch()
+    (file,) = archive.files(tmp_path / "class")
+    assert str(file.path) == "Zo\\xeb \\x1b[31m/p\\xed\\xa0\\x80.py"
+    data = zipped(tmp_path / "all.zip", {"p\u202e07\n.py": "", "Zo\u00eb.py": ""}).read_bytes()
+    assert set(opened(data)) == {"work0/p\\u202e07\\n.py", "work0/Zo\u00eb.py"}
+    assert "is not valid UTF-8" in opened(data.replace("\u00eb".encode(), b"\xff\xfe"))["work0.zip"]
+
+
+def test_damaged_archives(tmp_path: Path):
     whole = zipped(tmp_path / "all.zip", {f"ada/{NAME}.py": GOOD * 50}).read_bytes()
     (tmp_path / "damaged.zip").write_bytes(whole[:60] + bytes(40) + whole[100:])
     assert "is damaged" in refusals(tmp_path / "damaged.zip")["ada"]
     (tmp_path / "half.zip").write_bytes(whole[: len(whole) // 2])
     with pytest.raises(UsageError, match="neither a folder nor a readable zip"):
         archive.files(tmp_path / "half.zip")
-    assert "is damaged" in refusals(submit("ada", whole[: len(whole) // 2], "work.zip"))["ada"]
+    assert "is damaged" in opened(whole[: len(whole) // 2])["work0.zip"]
 
 
 @given(st.binary(max_size=300), st.integers(0, 400), st.integers(0, 400))
@@ -125,6 +165,7 @@ def test_noise_in_an_archive_raises_no_other_error(
     path.write_bytes(data)
     with contextlib.suppress(UsageError):
         refusals(path)
+    opened(bytes(data))
 
 
 def test_a_missing_source(tmp_path: Path):

@@ -1,12 +1,14 @@
 """Gradebooks and reports for course systems."""
 
 import csv
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from grader.batch import gradebook
-from grader.batch.store import Record
+from grader.batch.faults import Faults
+from grader.batch.records import Person, Record
 from grader.course import catalog
 from grader.judge import judge
 from grader.judge.verdict import Verdict
@@ -24,22 +26,33 @@ def record(learner: str, score: int) -> Record:
 
 
 def table(path: Path) -> list[list[str]]:
-    with path.open(encoding="utf-8", newline="") as file:
+    with path.open(encoding="utf-8-sig", newline="") as file:
         return list(csv.reader(file))
 
 
+PEOPLE = {
+    "Ada Lovelace (17)": Person("Ada Lovelace (17)", ("17",), ("17",)),
+    "Bob (b@x.org)": Person("Bob (b@x.org)", ("b@x.org",)),
+    "Eve (17)": Person("Eve (17)", ("Eve (17)",)),
+}
+
+
 def test_canvas(tmp_path: Path):
-    path = gradebook.write_canvas([record("Ada Lovelace (17)", 4), record("=cmd", 0)], tmp_path)
+    """Only an id that the export gives is one: a name can end in anybody's."""
+    records = [record("Ada Lovelace (17)", 4), record("=cmd", 0), record("Bob (b@x.org)", 3), record("Eve (17)", 6)]
+    path = gradebook.write_canvas(records, PEOPLE, tmp_path / "canvas.csv")
     assert table(path) == [
         ["Student", "ID", "SIS User ID", "SIS Login ID", "Section", f"{PROBLEM.label} {PROBLEM.title}"],
         ["    Points Possible", "", "", "", "", str(PROBLEM.points)],
         ["'=cmd", "", "", "", "", "0"],
         ["Ada Lovelace", "17", "", "", "", "4"],
+        ["Bob", "", "", "b@x.org", "", "3"],
+        ["Eve (17)", "", "", "", "", "6"],
     ]
 
 
 def test_the_names_of_reports_are_safe_and_different(tmp_path: Path):
     records = [record(learner, 0) for learner in ("../Ada", ".._ada", "Zoë", "...")]
-    folder = gradebook.write_reports(records, tmp_path, "text")
+    folder = gradebook.write_reports(records, tmp_path, "text", Faults(tmp_path / "log"))
     assert folder == tmp_path / "text"
     assert sorted(path.name for path in folder.iterdir()) == ["Zoë.txt", "_Ada.txt", "_ada_.txt", "learner.txt"]

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from grader.batch import similarity
-from grader.batch.store import Record
+from grader.batch.records import Record
 from grader.course import catalog
 from tests.grader.batch.conftest import GOOD, OWN, STUB
 

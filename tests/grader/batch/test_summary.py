@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from grader.batch import summary
-from grader.batch.store import Record
+from grader.batch.records import Record
 from grader.course import catalog
 from tests.grader.batch.conftest import NAME
 
@@ -34,7 +34,7 @@ def test_counts():
 def test_tables_and_page(tmp_path: Path):
     paths = summary.write_all(summary.summarize(RECORDS), tmp_path)
     assert [path.name for path in paths] == ["summary.csv", "misconceptions.csv", "similar.csv", "summary.html"]
-    with paths[1].open(encoding="utf-8", newline="") as file:
+    with paths[1].open(encoding="utf-8-sig", newline="") as file:
         assert list(csv.reader(file)) == [["problem", "misconception", "learners"], [NAME, "no shift", "2"]]
     page = paths[3].read_text(encoding="utf-8")
     for text in ("4 learners, 1 problem", "1 of 4", "no shift", "Near-duplicate submissions"):

@@ -1,0 +1,247 @@
+"""Deadlines: which attempt of a learner counts, how late it is, and what that costs. Scores are kept raw and adjusted.
+
+A learner's late days are spent in the order of the due dates, each only where it raises the score. Problems with the same due
+date share them: two late days pay for everything that is due on that date and at most two days late.
+"""
+
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, time, timedelta, tzinfo
+from fractions import Fraction
+from pathlib import Path
+from typing import Any
+from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
+
+import yaml
+
+from commandline.errors import UsageError
+from commandline.problem_name import ProblemName
+from commandline.text import counted
+from grader.course import catalog
+
+_DAY = timedelta(days=1)
+_UNITS = {"minute": timedelta(minutes=1), "hour": timedelta(hours=1), "day": _DAY, "week": timedelta(weeks=1)}
+_DURATION = re.compile(rf"(\d{{1,4}}) ({'|'.join(_UNITS)})s?")
+_PERCENT = re.compile(r"(\d{1,3}(?:\.\d{1,3})?) ?%")
+_KEYS = ("timezone", "due", "grace", "late_days", "penalty", "extensions")
+_EVERY = ""  # the key of what holds for all problems
+
+
+@dataclass(frozen=True)
+class Attempt:
+    """One submission of a learner for a problem, as far as it decides what counts.
+
+    `number` is the order of arrival. `submitted` is in UTC, or local to the course system if it has no zone; None if the export
+    does not say it. `late` is the export's own mark.
+    """
+
+    problem: str
+    id: str
+    number: int
+    score: int
+    submitted: datetime | None = None
+    late: bool = False
+
+
+@dataclass(frozen=True)
+class Settled:
+    """The attempt that counts for a problem, its score after the penalty, and a sentence on its lateness; empty if on time."""
+
+    id: str
+    adjusted: float
+    lateness: str
+
+
+@dataclass(frozen=True)
+class Deadlines:
+    """When problems are due, and what lateness costs.
+
+    `due` is by problem label; the key "" holds for all others. `penalty` is the share of the score that each late day costs.
+    `extensions` are by learner, then by problem label, where "" holds for all others.
+    """
+
+    timezone: tzinfo = UTC
+    due: Mapping[str, datetime] = field(default_factory=dict)
+    grace: timedelta = timedelta()
+    late_days: int = 0
+    penalty: Fraction = Fraction(0)
+    extensions: Mapping[str, Mapping[str, timedelta]] = field(default_factory=dict)
+
+    def extension(self, names: Iterable[str], problem: str) -> timedelta:
+        """The extension of a learner for a problem. `names` are the learner's name and ids; the longest one counts."""
+        label = ProblemName(problem).label
+        own = [self.extensions[name] for name in names if name in self.extensions]
+        return max((row.get(label, row.get(_EVERY, timedelta())) for row in own), default=timedelta())
+
+    def due_for(self, names: Iterable[str], problem: str) -> datetime | None:
+        """When a problem is due for a learner. None if it has no due date."""
+        due = self.due.get(ProblemName(problem).label, self.due.get(_EVERY))
+        return due and due + self.extension(names, problem)
+
+    def days_late(self, names: Sequence[str], attempt: Attempt) -> int:
+        """The late days of an attempt: each started day after the due date, unless it is within the grace period.
+
+        An attempt that the export marks as late, without a time, counts as one day late, unless the learner has an extension.
+        """
+        due = self.due_for(names, attempt.problem)
+        if due is None:
+            return 0
+        if attempt.submitted is None:
+            return int(attempt.late and not self.extension(names, attempt.problem))
+        submitted = attempt.submitted.replace(tzinfo=attempt.submitted.tzinfo or self.timezone)
+        late = submitted.astimezone(UTC) - due.astimezone(UTC)
+        return -(-late // _DAY) if late > max(self.grace, timedelta()) else 0
+
+    def adjusted(self, score: int, days: int) -> float:
+        """The score after the penalty for this many late days, in hundredths of a point, never below 0."""
+        return float(round(score * max(Fraction(0), 1 - days * self.penalty), 2))
+
+
+def settle(
+    attempts: Sequence[Attempt], names: Sequence[str], deadlines: Deadlines | None, *, best: bool
+) -> dict[str, Settled]:
+    """What counts for each problem of one learner: the best attempt after the penalty, or the last one.
+
+    `names` are the learner's name and ids.
+    """
+    by_problem: dict[str, list[Attempt]] = {}
+    for attempt in attempts:
+        by_problem.setdefault(attempt.problem, []).append(attempt)
+    if not best:
+        by_problem = {problem: [max(own, key=_order)] for problem, own in by_problem.items()}
+    rules = deadlines or Deadlines()
+    by_due: dict[datetime | None, list[list[Attempt]]] = {}
+    for problem, own in by_problem.items():
+        by_due.setdefault(rules.due_for(names, problem), []).append(own)
+    left, settled = rules.late_days, dict[str, Settled]()
+    for due in sorted(by_due, key=lambda due: (due is not None, due and due.timestamp())):
+        group = by_due[due]
+        days = {attempt.id: rules.days_late(names, attempt) for own in group for attempt in own}
+        # The fewest late days that give the highest total. More than an attempt's own change nothing.
+        totals = {
+            spent: sum(_value(rules, attempt, days, spent)[0] for attempt in _best(rules, group, days, spent))
+            for spent in {0, *days.values()}
+            if spent <= left
+        }
+        spent = max(totals, key=lambda spent: (totals[spent], -spent))
+        for attempt in _best(rules, group, days, spent):
+            adjusted, late = _value(rules, attempt, days, spent)[0], days[attempt.id]
+            settled[attempt.problem] = Settled(attempt.id, adjusted, _lateness(rules, attempt, late, min(spent, late)))
+        left -= spent
+    return settled
+
+
+def _order(attempt: Attempt) -> tuple[float, int]:
+    """The order in which a learner submitted."""
+    return (attempt.submitted.timestamp() if attempt.submitted else 0.0, attempt.number)
+
+
+def _best(rules: Deadlines, group: Sequence[Sequence[Attempt]], days: Mapping[str, int], spent: int) -> list[Attempt]:
+    """The best attempt for each problem of a group if this many late days are spent on it; of equal ones the newest."""
+    return [max(own, key=lambda attempt: (*_value(rules, attempt, days, spent), _order(attempt))) for own in group]
+
+
+def _value(rules: Deadlines, attempt: Attempt, days: Mapping[str, int], spent: int) -> tuple[float, int, int]:
+    late = days[attempt.id]
+    return rules.adjusted(attempt.score, max(0, late - spent)), attempt.score, -late
+
+
+def _lateness(rules: Deadlines, attempt: Attempt, late: int, spent: int) -> str:
+    if not late:
+        return "marked as late by the course system" if attempt.late and not rules.due else ""
+    parts = [f"{counted(late, 'day')} late"]
+    if attempt.submitted is None:
+        parts = ["marked as late by the course system, counted as 1 day"]
+    if spent:
+        parts.append(f"{counted(spent, 'late day')} spent")
+    if late > spent and rules.penalty:
+        parts.append(f"{min(Fraction(1), (late - spent) * rules.penalty):.0%} off")
+    return ", ".join(parts)
+
+
+def read(file: Path) -> Deadlines:
+    """The deadlines in a YAML file. Raises UsageError, which names the line or the key."""
+    try:
+        # Without a type for scalars: YAML 1.1 reads the id 0017 as 15 and 23:59 as 1439.
+        table = yaml.load(file.read_text(encoding="utf-8-sig"), yaml.BaseLoader)  # noqa: S506  it makes texts, lists and tables
+    except OSError as error:
+        raise UsageError(f"The deadlines {file} cannot be read: {error.strerror}.") from None
+    except (yaml.YAMLError, UnicodeDecodeError, RecursionError) as error:
+        raise UsageError(f"The deadlines {file} are not valid YAML: {' '.join(str(error).split())}.") from None
+    try:
+        return _deadlines(table)
+    except _InvalidError as error:
+        raise UsageError(f"{file}: {error}") from None
+
+
+class _InvalidError(Exception):
+    """A value is not valid. The message is a sentence."""
+
+
+def _deadlines(table: Any) -> Deadlines:
+    if not isinstance(table, dict) or "due" not in table:
+        raise _InvalidError("`due` is missing; write, for example, `due: 2026-11-02 23:59`.")
+    if unknown := sorted(set(table) - set(_KEYS)):
+        raise _InvalidError(f"`{unknown[0]}` is not a setting; the settings are {', '.join(_KEYS)}.")
+    try:
+        timezone = ZoneInfo(table.get("timezone", "UTC"))
+    except (ZoneInfoNotFoundError, ValueError, OSError, TypeError):
+        raise _InvalidError(f"timezone: {table['timezone']} is not a time zone, such as Europe/Berlin.") from None
+    extensions = table.get("extensions") or {}
+    if not isinstance(extensions, dict):
+        raise _InvalidError("extensions: write a line for each learner, such as `ada: 2 days`.")
+    return Deadlines(
+        timezone,
+        {label: _moment("due", text, timezone) for label, text in _by_problem("due", table["due"]).items()},
+        _duration("grace", table.get("grace", "0 days")),
+        _whole("late_days", table.get("late_days", "0")),
+        _percent("penalty", table.get("penalty", "0%")),
+        {
+            str(learner): {
+                label: _duration(f"extensions: {learner}", text)
+                for label, text in _by_problem(f"extensions: {learner}", value).items()
+            }
+            for learner, value in extensions.items()
+        },
+    )
+
+
+def _by_problem(key: str, value: Any) -> dict[str, Any]:
+    """The values by problem label, from one value for all problems or a table by problems, such as `01-03`."""
+    if not isinstance(value, dict):
+        return {_EVERY: value}
+    try:
+        return {problem.label: text for words, text in value.items() for problem in catalog.select(str(words))}
+    except UsageError as error:
+        raise _InvalidError(f"{key}: {error}") from None
+
+
+def _moment(key: str, value: Any, timezone: tzinfo) -> datetime:
+    try:
+        moment = datetime.fromisoformat(value)
+    except (TypeError, ValueError):
+        raise _InvalidError(f"{key}: {value} is not a time, such as 2026-11-02 23:59.") from None
+    if len(value.strip()) <= len("2026-11-02"):  # a date alone means all of that day
+        moment = datetime.combine(moment, time.max)
+    return moment if moment.tzinfo else moment.replace(tzinfo=timezone)
+
+
+def _duration(key: str, value: Any) -> timedelta:
+    match = _DURATION.fullmatch(value) if isinstance(value, str) else None
+    if not match:
+        raise _InvalidError(f"{key}: {value} is not a duration, such as 15 minutes, 12 hours or 2 days.")
+    return int(match[1]) * _UNITS[match[2]]
+
+
+def _whole(key: str, value: Any) -> int:
+    if not isinstance(value, str) or not re.fullmatch(r"\d{1,4}", value):
+        raise _InvalidError(f"{key}: {value} is not a whole number, such as 3.")
+    return int(value)
+
+
+def _percent(key: str, value: Any) -> Fraction:
+    match = _PERCENT.fullmatch(value) if isinstance(value, str) else None
+    if not match or Fraction(match[1]) > 100:
+        raise _InvalidError(f"{key}: {value} is not a percentage of the score for each late day, such as 10%.")
+    return Fraction(match[1]) / 100

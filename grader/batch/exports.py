@@ -1,0 +1,170 @@
+"""The layouts in which submissions arrive: one folder per learner, or an unmodified Gradescope, Canvas or Moodle export."""
+
+import re
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime
+from pathlib import PurePosixPath
+from typing import Any
+
+import yaml
+
+from commandline.text import one_line
+from grader.batch.archive import File, RefusedFileError
+from grader.judge.submission import MAX_SIZE
+
+_METADATA = "submission_metadata.yml"
+# Canvas: sortable name, `LATE`, user id, attachment id, file name (lib/content_zipper.rb of canvas-lms).
+_CANVAS = re.compile(r"(?P<name>.+?)_(?P<late>LATE_)?(?P<user>\d{1,18})_(?P<upload>\d{1,18})_(?P<file>.+)")
+_MOODLE = re.compile(r"(?P<name>.+?)_(?P<user>\d{1,18})_assignsubmission_(?:file|onlinetext)_?(?P<file>.*)")
+_LOADER = getattr(
+    yaml, "CSafeLoader", yaml.SafeLoader
+)  # the one in Python takes minutes for the metadata of a large class
+
+
+@dataclass(frozen=True)
+class Stamp:
+    """What an export says about when a file was submitted.
+
+    `time` is in UTC, or local to the course system if it has no zone. `late` is the system's own mark. `upload` grows with
+    each file that the system receives.
+    """
+
+    time: datetime | None = None
+    late: bool = False
+    upload: int = 0
+
+
+@dataclass(frozen=True)
+class SubmittedFile:
+    """A file of a learner, with the stamp of the export."""
+
+    file: File
+    stamp: Stamp = Stamp()
+
+
+@dataclass
+class Learner:
+    """A learner's files. `ids` are those that the export gives, without any text that the learner chose."""
+
+    ids: tuple[str, ...] = ()
+    files: list[SubmittedFile] = field(default_factory=list)
+
+
+@dataclass
+class Export:
+    """The learners by name. `layout` names the system, `notes` concern the class, `loose` are files of no learner."""
+
+    layout: str
+    learners: dict[str, Learner]
+    notes: list[str]
+    loose: list[File]
+
+
+def read(listed: list[File], *, archive: bool) -> Export:
+    """The files by learner. The one folder that many archives have around everything is left out if `archive`."""
+    if archive:
+        listed = _without_top_folder(listed)
+    metadata = next((file for file in listed if str(file.path) == _METADATA), None)
+    return _gradescope(listed, metadata) if metadata else _by_name(listed)
+
+
+def _without_top_folder(listed: list[File]) -> list[File]:
+    tops = {file.path.parts[0] for file in listed}
+    has_files = any(len(file.path.parts) == 2 and not _is_zip(file) for file in listed)
+    if len(tops) != 1 or min(len(file.path.parts) for file in listed) < 2 or (has_files and not _is_export(listed)):
+        return listed
+    return [_inside(file) for file in listed]
+
+
+def _is_export(listed: list[File]) -> bool:
+    return any(file.path.name == _METADATA or _CANVAS.fullmatch(file.path.name) for file in listed)
+
+
+def _is_zip(file: File) -> bool:
+    return file.path.suffix.lower() == ".zip"
+
+
+def _by_name(listed: list[File]) -> Export:
+    learners: dict[str, Learner] = {}
+    layouts, loose = set(), []
+    for file in listed:
+        first, has_folder = file.path.parts[0], len(file.path.parts) > 1
+        if match := _MOODLE.fullmatch(first):
+            layouts.add("Moodle")
+            learner = learners.setdefault(f"{match['name']} ({match['user']})", Learner((match["user"],)))
+            learner.files.append(SubmittedFile(_inside(file) if has_folder else _renamed(file, match["file"])))
+        elif match := _CANVAS.fullmatch(first):  # a folder of that name is an archive that the teacher has unpacked
+            layouts.add("Canvas")
+            learner = learners.setdefault(f"{match['name']} ({match['user']})", Learner((match["user"],)))
+            own = _inside(file) if has_folder else _renamed(file, match["file"])
+            learner.files.append(SubmittedFile(own, Stamp(None, bool(match["late"]), int(match["upload"]))))
+        elif has_folder or _is_zip(file) or (file.refused and not file.path.suffix):  # a link in place of a folder
+            layouts.add("folders")
+            name = first if has_folder else file.path.stem
+            learner = learners.setdefault(name, Learner((name,)))
+            learner.files.append(SubmittedFile(_inside(file) if has_folder else file))
+        else:
+            loose.append(file)
+    return Export(" and ".join(sorted(layouts)), learners, [], loose)
+
+
+def _inside(file: File) -> File:
+    return replace(file, path=PurePosixPath(*file.path.parts[1:]))
+
+
+def _renamed(file: File, name: str) -> File:
+    return replace(file, path=PurePosixPath(name or file.path.name))
+
+
+@dataclass(frozen=True)
+class _Submission:
+    """A row of Gradescope's metadata."""
+
+    name: str
+    ids: tuple[str, ...]
+    time: datetime | None
+
+
+def _gradescope(listed: list[File], metadata: File) -> Export:
+    """One learner for each group of `:submitters:`. Submissions of the same people, by their ids, are one learner's."""
+    try:
+        rows = yaml.load(metadata.read(MAX_SIZE << 4).decode("utf-8"), _LOADER)  # noqa: S506  a safe loader
+        submissions = {str(folder): _submission(str(folder), row) for folder, row in rows.items()}
+        notes = []
+    except (
+        RefusedFileError, yaml.YAMLError, UnicodeDecodeError, AttributeError, KeyError, TypeError, ValueError, RecursionError,
+    ):  # fmt: skip
+        submissions, notes = {}, [f"{_METADATA} cannot be read, so learners are named after their folders"]
+    people = Counter(name for name, _ in {(row.name, row.ids or folder) for folder, row in submissions.items()})
+    learners: dict[str, Learner] = {}
+    loose = []
+    for file in listed:
+        folder = file.path.parts[0]
+        if len(file.path.parts) == 1:
+            loose += [file] * (file is not metadata)
+            continue
+        row = submissions.get(folder, _Submission(folder, (), None))
+        name = f"{row.name}, {folder}" if people[row.name] > 1 else row.name
+        learner = learners.setdefault(name, Learner(row.ids))
+        learner.files.append(SubmittedFile(_inside(file), Stamp(row.time)))
+    return Export("Gradescope", learners, notes, loose)
+
+
+def _submission(folder: str, row: Mapping[str, Any]) -> _Submission:
+    people = [_person(person) for person in row[":submitters"]]
+    time = row.get(":created_at")
+    if isinstance(time, datetime):
+        time = time.replace(tzinfo=time.tzinfo or UTC).astimezone(UTC)
+    ids = tuple(number for _, number in people if number)
+    return _Submission(
+        " and ".join(text for text, _ in people) or folder, ids, time if isinstance(time, datetime) else None
+    )
+
+
+def _person(person: Mapping[str, Any]) -> tuple[str, str]:
+    """A person's name for reports, and the student id or email address."""
+    number = one_line(str(person.get(":sid") or person.get(":email") or ""))
+    name = one_line(str(person.get(":name") or number))
+    return (f"{name} ({number})" if number and number != name else name), number

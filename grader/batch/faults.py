@@ -1,0 +1,24 @@
+"""Internal errors that concern one learner: logged with their tracebacks and counted, so that the rest of a class goes on."""
+
+import traceback
+from datetime import UTC, datetime
+from pathlib import Path
+
+MESSAGE = "internal error of the grader (not your fault)"
+
+
+class Faults:
+    """The internal errors of a batch. `log` is the file that gets their tracebacks."""
+
+    def __init__(self, log: Path) -> None:
+        self.log = log
+        self.count = 0
+
+    def add(self, learner: str, error: BaseException) -> str:
+        """Logs an error that was raised while this learner's files were handled. Returns the sentence for the record."""
+        self.count += 1
+        text = "".join(traceback.format_exception(error))
+        self.log.parent.mkdir(parents=True, exist_ok=True)
+        with self.log.open("a", encoding="utf-8", errors="backslashreplace") as file:
+            file.write(f"{datetime.now(UTC).isoformat(timespec='seconds')} {learner}\n{text}\n")
+        return f"{MESSAGE}: {type(error).__name__}"

@@ -1,0 +1,251 @@
+"""`grade push canvas`: sends marks by the REST API of Canvas.
+
+It compares with the marks that Canvas has and sends only those that differ, so that the command can be repeated.
+https://developerdocs.instructure.com/services/canvas/resources/submissions ("Grade or comment on multiple submissions").
+"""
+
+import http.client
+import json
+import os
+import re
+import time
+import urllib.error
+import urllib.parse
+import urllib.request
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from commandline.errors import UsageError
+from commandline.text import counted
+from grader.batch.records import Person, Record
+from grader.batch.roster import assignment
+from grader.batch.store import Results
+from grader.course import catalog
+from grader.problem import Problem
+
+TOKEN = "CANVAS_TOKEN"  # noqa: S105  the name of a variable
+MOST_MARKS = 100  # in one request
+_MOST_BYTES = 64 << 20  # of one answer
+_SECONDS = 30.0  # for one answer
+_PATIENCE = 300.0  # seconds for Canvas to carry out one request
+_TRIES = 4
+_NEXT = re.compile(r'<([^<>]+)>;\s*rel="next"')
+_LOCAL = ("localhost", "127.0.0.1", "::1")
+
+
+@dataclass(frozen=True)
+class Target:
+    """Where the marks go: the address of a Canvas, the number of a course, and assignments as `NN=ID`."""
+
+    url: str
+    course: str
+    assignments: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Mark:
+    """A mark to send. `before` is the one in Canvas; None if there is none."""
+
+    learner: str
+    user: str
+    points: float
+    before: float | None
+
+
+def push(folder: Path, target: Target, *, send: bool) -> Iterator[str]:
+    """Yields what differs from Canvas, and sends it if `send`. Raises UsageError."""
+    stored = Results(folder)
+    try:
+        records, people = stored.records(), stored.people()
+    finally:
+        stored.close()
+    canvas = Canvas(target.url, os.environ.get(TOKEN, ""), target.course)
+    problems = [catalog.load(name) for name in sorted({record.problem for record in records})]
+    if not problems:
+        raise UsageError(f"{folder} has no results yet.")
+    assignments = _assignments(canvas, problems, target.assignments)
+    yield from (f"Note: {person.learner!r} has no Canvas id and is left out; `grade batch --roster` finds it."
+                for person in people.values() if not person.canvas)  # fmt: skip
+    total = 0
+    for problem in problems:
+        row = assignments[problem.name]
+        if row.get("points_possible") not in (None, problem.points):
+            yield f"Note: {row['name']!r} has {row['points_possible']:g} points in Canvas and {problem.points} here."
+        own = [record for record in records if record.problem == problem.name]
+        marks, notes = _differences(own, people, canvas.marks(row["id"]))
+        yield from (f"Note: {note}." for note in notes)
+        for mark in marks:
+            before = "none" if mark.before is None else f"{mark.before:g}"
+            yield f"{row['name']}, {mark.learner}: {before} -> {mark.points:g}"
+        total += len(marks)
+        if send:
+            for start in range(0, len(marks), MOST_MARKS):
+                canvas.send(row["id"], marks[start : start + MOST_MARKS])
+            left, _ = _differences(own, people, canvas.marks(row["id"])) if marks else ([], [])
+            if left:
+                raise UsageError(
+                    f"Canvas did not take {counted(len(left), 'mark')} of {row['name']!r}, such as that of {left[0].learner!r}."
+                )
+    if not total:
+        yield "Canvas has all marks."
+    elif send:
+        yield f"Sent {counted(total, 'mark')}."
+    else:
+        yield f"Nothing was sent. Add --send to send {counted(total, 'mark')}."
+
+
+def _assignments(canvas: "Canvas", problems: Sequence[Problem], words: Sequence[str]) -> dict[str, Mapping[str, Any]]:
+    """The assignment of each problem: the one that the user names, or the one of the problem's name. Raises UsageError."""
+    listed = canvas.assignments()
+    chosen: dict[str, str] = {}
+    for word in words:
+        label, _, number = word.partition("=")
+        if not number.strip().isdecimal():
+            raise UsageError(f"--assignment {word} is not valid; write NN=ID, such as 07=4711.")
+        chosen[catalog.find(label).name] = number.strip()
+    found: dict[str, Mapping[str, Any]] = {}
+    for problem in problems:
+        name = assignment(problem)
+        number = chosen.get(problem.name, "")
+        fitting = [row for row in listed if (str(row["id"]) == number if number else row["name"] == name)]
+        if len(fitting) != 1:
+            what = f"with the number {number}" if number else f"named {name!r}"
+            count = "two assignments" if fitting else "no assignment"
+            raise UsageError(
+                f"Course {canvas.course} has {count} {what}; create it, or name one with --assignment {problem.label}=ID."
+            )
+        found[problem.name] = fitting[0]
+    return found
+
+
+def _differences(
+    records: Sequence[Record], people: Mapping[str, Person], current: Mapping[str, "Current"]
+) -> tuple[list[Mark], list[str]]:
+    """The marks that Canvas does not have, and notes on those that cannot be sent."""
+    marks, notes = [], []
+    for record in records:
+        for user in people[record.learner].canvas if record.learner in people else ():
+            there = current.get(user)
+            if there is None:
+                notes.append(f"{record.learner!r} is not in the course and is left out")
+            elif there.excused:
+                notes.append(f"{record.learner!r} is excused in Canvas and is left out")
+            elif there.points is None or abs(there.points - record.mark) >= 0.005:  # Canvas shows hundredths
+                marks.append(Mark(record.learner, user, record.mark, there.points))
+    return marks, notes
+
+
+@dataclass(frozen=True)
+class Current:
+    """A mark in Canvas, before Canvas' own penalty for lateness."""
+
+    points: float | None
+    excused: bool
+
+
+class _NoRedirect(urllib.request.HTTPRedirectHandler):
+    """Follows no redirect: it would carry the token to another address."""
+
+    def redirect_request(self, *args: Any, **kwargs: Any) -> None:
+        return None
+
+
+class Canvas:
+    """The API of a Canvas for one course. All errors become UsageError; none shows the token."""
+
+    def __init__(self, url: str, token: str, course: str) -> None:
+        parts = urllib.parse.urlsplit(url)
+        if parts.scheme not in ("http", "https") or not parts.hostname:
+            raise UsageError(f"{url} is not the address of a Canvas; write, for example, https://canvas.example.edu.")
+        if parts.scheme == "http" and parts.hostname not in _LOCAL:
+            raise UsageError(f"{url} would show your token to the network; use https.")
+        if not course.isdecimal():
+            raise UsageError(f"--course {course} is not the number of a course, such as 4711 in /courses/4711.")
+        if not token.strip() or not token.strip().isprintable() or not token.strip().isascii():
+            raise UsageError(f"Set {TOKEN} to an access token of Canvas (Account, Settings, New Access Token).")
+        self.course = course
+        self._origin = f"{parts.scheme}://{parts.netloc}"
+        self._api = f"{self._origin}{parts.path.rstrip('/')}/api/v1"
+        self._token = token.strip()
+        self._opener = urllib.request.build_opener(_NoRedirect)
+
+    def assignments(self) -> list[Mapping[str, Any]]:
+        """The assignments of the course."""
+        return self._list(f"{self._api}/courses/{self.course}/assignments?per_page=100")
+
+    def marks(self, identity: object) -> dict[str, Current]:
+        """The marks of an assignment, by user id."""
+        rows = self._list(f"{self._assignment(identity)}/submissions?per_page=100")
+        return {str(row["user_id"]): Current(_entered(row), bool(row.get("excused"))) for row in rows}
+
+    def send(self, identity: object, marks: Sequence[Mark]) -> None:
+        """Sends marks of an assignment, and waits until Canvas has stored them."""
+        form = {f"grade_data[{mark.user}][posted_grade]": f"{mark.points:g}" for mark in marks}
+        job = self._request(f"{self._assignment(identity)}/submissions/update_grades", form)[0]
+        deadline = time.monotonic() + _PATIENCE
+        while (state := job.get("workflow_state")) != "completed":
+            if state == "failed" or time.monotonic() > deadline:
+                what = "failed to store the marks" if state == "failed" else "is still storing the marks"
+                raise UsageError(f"Canvas {what}; repeat the command later: it sends what is left.")
+            time.sleep(0.2 if state == "running" else 0.5)
+            job = self._request(f"{self._api}/progress/{int(job['id'])}")[0]
+
+    def _assignment(self, identity: object) -> str:
+        return f"{self._api}/courses/{self.course}/assignments/{identity}"
+
+    def _list(self, url: str) -> list[Mapping[str, Any]]:
+        rows: list[Mapping[str, Any]] = []
+        while url:
+            page, links = self._request(url)
+            if not isinstance(page, list):
+                raise self._unexpected()
+            rows += page
+            match = _NEXT.search(links)
+            url = match[1] if match else ""
+            if url and not url.startswith(f"{self._origin}/"):
+                raise self._unexpected()
+        return rows
+
+    def _request(self, url: str, form: Mapping[str, str] | None = None) -> tuple[Any, str]:
+        """The decoded answer, and its links. Repeats a request that Canvas puts off. Raises UsageError."""
+        data = urllib.parse.urlencode(form).encode() if form is not None else None
+        for attempt in range(_TRIES):
+            request = urllib.request.Request(url, data, {"Authorization": f"Bearer {self._token}"})  # noqa: S310  checked
+            try:
+                with self._opener.open(request, timeout=_SECONDS) as answer:
+                    return json.loads(answer.read(_MOST_BYTES)), answer.headers.get("Link", "")
+            except urllib.error.HTTPError as error:
+                put_off = error.code in (429, 502, 503, 504) or (
+                    error.code == 403 and b"Rate Limit" in error.read(1000)
+                )
+                if not put_off or attempt == _TRIES - 1:
+                    raise self._refused(error.code) from None
+                time.sleep(2**attempt)
+            except (OSError, http.client.HTTPException) as error:
+                reason = getattr(error, "reason", None) or error
+                raise UsageError(
+                    f"Canvas does not answer at {self._origin}: {reason}. Repeat the command later."
+                ) from None
+            except ValueError:
+                raise self._unexpected() from None
+        raise AssertionError("the last attempt returns or raises")
+
+    def _refused(self, code: int) -> UsageError:
+        reasons = {
+            401: f"does not accept the token in {TOKEN}; create a new one",
+            403: "does not allow you to do that; the token must be a teacher's",
+            404: f"has no course {self.course}, or the token may not see it",
+        }
+        return UsageError(
+            f"Canvas {reasons.get(code, f'refused the request (HTTP {code}); repeat the command later')}."
+        )
+
+    def _unexpected(self) -> UsageError:
+        return UsageError(f"{self._origin} does not answer like a Canvas; check --url.")
+
+
+def _entered(row: Mapping[str, Any]) -> float | None:
+    points = row.get("entered_score", row.get("score"))
+    return None if points is None else float(points)

@@ -1,0 +1,100 @@
+"""What a batch knows about each learner and problem: the records of its results."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from grader.report.json import PublicReport
+
+COLUMNS = (
+    "learner", "problem", "file", "verdict", "score", "adjusted", "points", "submitted", "late", "attempts", "misconception",
+    "message", "notes",
+)  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Record:
+    """One learner's result for one problem.
+
+    `key` is the hash of everything that decides it; `source` is the submitted text. `adjusted` is the score after a penalty for
+    lateness, `late` a sentence on the lateness, `submitted` the time in ISO format, and `attempts` the number of submissions.
+    """
+
+    learner: str
+    problem: str
+    key: str
+    file: str
+    verdict: str
+    score: int
+    points: int
+    misconception: str = ""
+    message: str = ""
+    notes: str = ""
+    source: str = ""
+    report: PublicReport | None = None
+    adjusted: float | None = None
+    late: str = ""
+    submitted: str = ""
+    attempts: int = 1
+
+    @property
+    def mark(self) -> float:
+        """The score that goes into a gradebook: adjusted if there is a penalty. A whole number is an int."""
+        mark = self.score if self.adjusted is None else self.adjusted
+        return int(mark) if mark == int(mark) else mark
+
+    def row(self) -> list[Any]:
+        return [self.mark if name == "adjusted" else getattr(self, name) for name in COLUMNS]
+
+
+@dataclass(frozen=True)
+class StoredAttempt:
+    """One submission of a learner for a problem, and its result.
+
+    `attempt` identifies it among the learner's submissions for the problem; it is empty where nothing was submitted. `key` is
+    empty if it has no result that can be kept. `sources` are the texts by module.
+    """
+
+    learner: str
+    problem: str
+    attempt: str
+    key: str
+    file: str
+    verdict: str
+    score: int
+    points: int
+    misconception: str = ""
+    message: str = ""
+    notes: str = ""
+    sources: Mapping[str, str] = field(default_factory=dict)
+    report: PublicReport | None = None
+    submitted: str = ""
+    marked_late: bool = False
+
+
+@dataclass(frozen=True)
+class Person:
+    """A learner, or a group, as an export or a roster identifies them. `canvas` are the user ids in Canvas, as far as known."""
+
+    learner: str
+    ids: tuple[str, ...] = ()
+    canvas: tuple[str, ...] = ()
+
+    @property
+    def name(self) -> str:
+        """The learner without the id behind the name."""
+        return self.learner.removesuffix(f" ({self.ids[0]})") if self.ids else self.learner
+
+
+@dataclass(frozen=True)
+class Regrade:
+    """What grading an attempt again has changed. The values after it are None until that is done."""
+
+    at: str
+    learner: str
+    problem: str
+    because: str
+    verdict_before: str
+    score_before: int
+    verdict_after: str | None
+    score_after: int | None

@@ -1,0 +1,58 @@
+"""The commands of `grade` on the results of a class: show them, and send the marks to a course system."""
+
+from pathlib import Path
+
+import click
+
+from commandline.text import printable
+
+
+@click.command()
+@click.argument("folder", metavar="RESULTS", type=click.Path(path_type=Path))
+@click.option("--learner", metavar="TEXT", help="Only learners whose name contains TEXT.")
+@click.option("--problem", "problems", metavar="LIST", help="Only these problems, such as 01-08,12.")
+@click.option("--verdict", metavar="TEXT", help="Only results with a verdict that contains TEXT, such as fail.")
+@click.option("--misconception", metavar="TEXT", help="Only results with a misconception that contains TEXT.")
+def results(
+    folder: Path, learner: str | None, problems: str | None, verdict: str | None, misconception: str | None
+) -> None:
+    """Show the results of a class.
+
+    RESULTS is the folder that `grade batch` writes to, also while it is writing. Files that were not used come first.
+    """
+    from grader.batch import listing
+
+    for line in listing.lines(folder, listing.Filter(learner, problems, verdict, misconception)):
+        click.echo(printable(line))
+
+
+@click.group()
+def push() -> None:
+    """Send the marks of a class to a course system."""
+
+
+@push.command()
+@click.argument("folder", metavar="RESULTS", type=click.Path(path_type=Path))
+@click.option("--url", required=True, envvar="CANVAS_URL", help="Your Canvas, such as https://canvas.example.edu.")
+@click.option("--course", required=True, metavar="ID", help="The course's number, from its address.")
+@click.option(
+    "--assignment",
+    "assignments",
+    multiple=True,
+    metavar="NN=ID",
+    help="The assignment of a problem [default: the one that is named like its column in canvas.csv].",
+)
+@click.option("--send", is_flag=True, help="Send the marks. Without it, nothing is changed.")
+def canvas(folder: Path, url: str, course: str, assignments: tuple[str, ...], send: bool) -> None:
+    """Send the marks to Canvas.
+
+    Shows the marks that differ from those in Canvas; with --send, sends them. Repeat the command after an interruption: it
+    sends what is left. Your access token is read from the variable CANVAS_TOKEN.
+    """
+    from grader.batch import push as push_
+
+    for line in push_.push(folder, push_.Target(url, course, assignments), send=send):
+        click.echo(printable(line))
+
+
+COMMANDS = (results, push)
