@@ -121,8 +121,7 @@ def settle(
         # The fewest late days that give the highest total. More than an attempt's own change nothing.
         totals = {
             spent: sum(_value(rules, attempt, days, spent)[0] for attempt in _best(rules, group, days, spent))
-            for spent in {0, *days.values()}
-            if spent <= left
+            for spent in {0, *(min(late, left) for late in days.values())}
         }
         spent = max(totals, key=lambda spent: (totals[spent], -spent))
         for attempt in _best(rules, group, days, spent):
@@ -156,7 +155,7 @@ def _lateness(rules: Deadlines, attempt: Attempt, late: int, spent: int) -> str:
     if spent:
         parts.append(f"{counted(spent, 'late day')} spent")
     if late > spent and rules.penalty:
-        parts.append(f"{min(Fraction(1), (late - spent) * rules.penalty):.0%} off")
+        parts.append(f"{float(min(Fraction(100), (late - spent) * rules.penalty * 100)):g}% off")
     return ", ".join(parts)
 
 

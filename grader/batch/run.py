@@ -41,9 +41,9 @@ AttemptSlot = tuple[str, str, str]  # learner, problem, attempt
 class Plan:
     """The work of a batch.
 
-    `tasks` are the submissions to grade, `settled` the attempts that need no grading, and `unchanged` the number of stored
-    attempts that are still valid. `same` has, for a task, the others whose files hold the same code: its result is theirs, too.
-    `wanted` has every learner and problem, and `to_store` the attempts to grade, without their results.
+    `tasks` are the submissions to grade, `settled` the attempts that need no grading, and `unchanged` the number of
+    submissions whose stored results are still valid. `same` has, for a task, the others whose files hold the same code: its
+    result is theirs, too. `wanted` has every learner and problem, and `to_store` the attempts to grade, without their results.
     """
 
     tasks: list[Task]
@@ -63,29 +63,22 @@ def plan(intake: Intake, store: Store, seed: int, timeout: float | None, least: 
     for problem in intake.problems:
         version = tasks.definition(problem.name)
         for learner in intake.learners:
-            item = items.get((learner, problem.name))
-            attempts = {attempt.attempt: attempt for attempt in store.attempts(learner, problem.name)}
+            item, attempts = items.get((learner, problem.name)), store.attempts(learner, problem.name)
+            latest = ""
             if item is None or item.submission is None:
                 nothing = IntakeItem(learner, problem.name, refused="nothing was submitted")
                 settled.append(_not_run(item or nothing, attempted=item is not None))
             else:
                 current = _attempt(item, item.submission)
                 key = tasks.key(problem, current.sources, _name(current), seed, timeout)
-                equal = next((attempt for attempt in attempts.values() if attempt.key == key), None)
-                if current.attempt in attempts:
-                    store.make_newest(learner, problem.name, current.attempt)
-                elif equal:  # the same code, submitted at another time
-                    store.copy_result(equal, current)
-                    attempts[current.attempt] = replace(current, key=key)
-                else:
-                    attempts[current.attempt] = current
-            for attempt in attempts.values():
+                attempts, latest = _with(store, attempts, current, key), current.attempt
+            for attempt in attempts:
                 if not attempt.sources:
                     continue  # it could not be read, and there is nothing to grade again
                 name, sources = _name(attempt), dict(attempt.sources)
                 key = tasks.key(problem, sources, name, seed, timeout)
                 if attempt.key == key:
-                    unchanged += 1
+                    unchanged += attempt.attempt == latest
                     continue
                 slot = (learner, problem.name, attempt.attempt)
                 to_store[slot] = replace(attempt, key=key)
@@ -99,6 +92,17 @@ def plan(intake: Intake, store: Store, seed: int, timeout: float | None, least: 
                     )
     wanted: set[Slot] = {(learner, problem.name) for learner in intake.learners for problem in intake.problems}
     return Plan(list(to_grade.values()), settled, unchanged, same, wanted, to_store)
+
+
+def _with(store: Store, attempts: list[StoredAttempt], current: StoredAttempt, key: str) -> list[StoredAttempt]:
+    """The stored attempts and the current one, which becomes the newest. The same code keeps its result at another time."""
+    if any(attempt.attempt == current.attempt for attempt in attempts):
+        store.make_newest(current.learner, current.problem, current.attempt)
+        return attempts
+    if equal := next((attempt for attempt in attempts if attempt.key == key), None):
+        store.copy_result(equal, current)
+        return [*attempts, replace(current, key=key)]
+    return [*attempts, current]
 
 
 def carry_out(

@@ -11,7 +11,7 @@ from commandline import files
 
 # The start of a formula, also in full width; at the start of a cell, or behind a character that some countries' spreadsheets
 # take for the end of a cell: they ignore the quotation marks of a table with commas.
-_FORMULA = re.compile(r"(^|[;\t\r\n|])([\s\ufeff\u200b]{0,9})(?=[=+\-@\uff1d\uff0b\uff0d\uff20])")
+_FORMULA = re.compile(r"(^|[;\t\r\n|])([^\S\t\r\n]|[\ufeff\u200b])*(?=[=+\-@\uff1d\uff0b\uff0d\uff20])")
 
 
 def write_csv(path: Path, header: Sequence[str], rows: Iterable[Sequence[Any]]) -> None:
@@ -31,4 +31,4 @@ def write_csv(path: Path, header: Sequence[str], rows: Iterable[Sequence[Any]]) 
 
 def _cell(value: Any) -> str:
     """The value as text that no spreadsheet interprets as a formula. Learners can choose the text of some values."""
-    return _FORMULA.sub(r"\1'\2", value) if isinstance(value, str) else "" if value is None else str(value)
+    return _FORMULA.sub(r"\g<0>'", value) if isinstance(value, str) else "" if value is None else str(value)

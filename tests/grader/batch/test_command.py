@@ -95,10 +95,10 @@ def test_files_with_the_same_code_are_graded_once(grade: Grade, submit: Submit, 
     assert run.code == 0, run.err
     assert "To grade: 7, of which 4 repeat the code of another." in run.out
     by_learner = rows(tmp_path / "results")
-    assert {name: row["score"] for name, row in table.items()} == {
-        name: "6" if "right" in name else "1" for name in table
+    assert {name: row["score"] for name, row in by_learner.items()} == {
+        name: "6" if "right" in name else "1" for name in by_learner
     }
-    assert table["wrong 0"]["message"] == table["wrong 2"]["message"] == table["other"]["message"]
+    assert by_learner["wrong 0"]["message"] == by_learner["wrong 2"]["message"] == by_learner["other"]["message"]
     again = grade("batch", folder, "--seed-file", seed, "--out", tmp_path / "results")
     assert "To grade: 0. Unchanged: 7." in again.out
 
@@ -133,9 +133,9 @@ def test_killed_and_resumed(submit: Submit, seed: Path, tmp_path: Path, monkeypa
     assert done.returncode == 0, done.stderr
     assert f"Unchanged: {counts[-1]}." in done.stdout
     by_learner = rows(out)
-    assert len(table) == 18
-    assert {row["score"] for name, row in table.items() if "right" in name} == {"6"}
-    assert {row["score"] for name, row in table.items() if "wrong" in name} == {"1"}
+    assert len(by_learner) == 18
+    assert {row["score"] for name, row in by_learner.items() if "right" in name} == {"6"}
+    assert {row["score"] for name, row in by_learner.items() if "wrong" in name} == {"1"}
     assert list(temporary.iterdir()) == []
 
 

@@ -1,0 +1,123 @@
+"""A Canvas on this machine: the part of its REST API that `grade push canvas` uses, for one course."""
+
+import json
+import re
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any
+from urllib.parse import parse_qsl, urlsplit
+
+TOKEN = "7~a-secret-token"
+COURSE = "4711"
+
+
+class Canvas(ThreadingHTTPServer):
+    """`marks` are by assignment, then user. `stored` counts how often each was written.
+
+    Lists have two rows a page. With `stops_after` set, it answers no more once so many marks were written, and sets `stopped`.
+    With `busy` set, so many requests are put off.
+    """
+
+    daemon_threads = True
+
+    def __init__(self) -> None:
+        super().__init__(("127.0.0.1", 0), _Handler)
+        self.url = f"http://127.0.0.1:{self.server_port}"
+        self.assignments: list[dict[str, Any]] = []
+        self.marks: dict[int, dict[str, float | None]] = {}
+        self.excused: set[str] = set()
+        self.stored: dict[tuple[int, str], int] = {}
+        self.jobs: dict[int, list[str]] = {}
+        self.posts = 0
+        self.stops_after: int | None = None
+        self.stopped = threading.Event()
+        self.busy = 0
+        self.refuses: set[str] = set()
+
+    def add(self, name: str, points: float, users: list[str]) -> int:
+        """Creates an assignment; returns its number."""
+        number = 100 + len(self.assignments)
+        self.assignments.append({"id": number, "name": name, "points_possible": points})
+        self.marks[number] = dict.fromkeys(users)
+        return number
+
+
+class _Handler(BaseHTTPRequestHandler):
+    server: Canvas
+
+    def do_GET(self) -> None:
+        path = urlsplit(self.path).path
+        if not self._allowed():
+            return
+        if path == f"/api/v1/courses/{COURSE}/assignments":
+            self._page(self.server.assignments)
+        elif match := re.fullmatch(rf"/api/v1/courses/{COURSE}/assignments/(\d+)/submissions", path):
+            self._page([
+                {"user_id": int(user), "score": mark, "entered_score": mark, "excused": user in self.server.excused}
+                for user, mark in self.server.marks[int(match[1])].items()
+            ])  # fmt: skip
+        elif match := re.fullmatch(r"/api/v1/progress/(\d+)", path):
+            states = self.server.jobs[int(match[1])]
+            self._answer({"id": int(match[1]), "workflow_state": states.pop(0) if len(states) > 1 else states[0]})
+        else:
+            self.send_error(404)
+
+    def do_POST(self) -> None:
+        form = dict(parse_qsl(self.rfile.read(int(self.headers["Content-Length"])).decode()))
+        match = re.fullmatch(rf"/api/v1/courses/{COURSE}/assignments/(\d+)/submissions/update_grades", self.path)
+        if not self._allowed() or not match:
+            return
+        self.server.posts += 1
+        number = int(match[1])
+        for name, value in form.items():
+            field = re.fullmatch(r"grade_data\[(\d+)\]\[posted_grade\]", name)
+            assert field, name
+            if sum(self.server.stored.values()) == self.server.stops_after:
+                self.server.stopped.set()
+                threading.Event().wait()
+            if field[1] not in self.server.refuses:
+                self.server.marks[number][field[1]] = float(value)
+            self.server.stored[number, field[1]] = self.server.stored.get((number, field[1]), 0) + 1
+        self.server.jobs[self.server.posts] = ["running", "completed"]
+        self._answer({"id": self.server.posts, "workflow_state": "queued"})
+
+    def _allowed(self) -> bool:
+        if self.headers["Authorization"] != f"Bearer {TOKEN}":
+            self.send_error(401)
+        elif self.server.busy:
+            self.server.busy -= 1
+            self.send_error(429)
+        else:
+            return True
+        return False
+
+    def _page(self, rows: list[Any]) -> None:
+        """Two rows, and a link to the next ones."""
+        parts = urlsplit(self.path)
+        page = int(dict(parse_qsl(parts.query)).get("page", 1))
+        more = f'<{self.server.url}{parts.path}?page={page + 1}>; rel="next"' if rows[2 * page :] else ""
+        self._answer(rows[2 * page - 2 : 2 * page], more)
+
+    def _answer(self, value: Any, link: str = "") -> None:
+        data = json.dumps(value).encode()
+        self.send_response(200)
+        self.send_header("Content-Length", str(len(data)))
+        if link:
+            self.send_header("Link", link)
+        self.end_headers()
+        self.wfile.write(data)
+
+    def log_message(self, *args: Any) -> None:
+        pass
+
+
+@contextmanager
+def running() -> Iterator[Canvas]:
+    with Canvas() as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        try:
+            yield server
+        finally:
+            server.shutdown()

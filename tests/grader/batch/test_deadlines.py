@@ -1,0 +1,168 @@
+"""Deadlines: what is late, what it costs, and which attempt counts."""
+
+from datetime import UTC, datetime, timedelta
+from fractions import Fraction
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from commandline.errors import UsageError
+from grader.batch import deadlines
+from grader.batch.deadlines import Attempt, Deadlines, Settled
+
+pytestmark = pytest.mark.fast
+
+P1, P2, P3 = "p01_token_embedding", "p02_causal_attention", "p03_causal_mha"
+DUE = datetime(2026, 11, 2, 23, 59, tzinfo=UTC)
+DAY = timedelta(days=1)
+FILE = """
+timezone: Europe/Berlin
+due:
+  01-02: 2026-11-02 23:59
+  03: 2026-11-09
+grace: 15 minutes
+late_days: 2
+penalty: 12.5%
+extensions:
+  ada: 2 days
+  0017: {03: 1 week}
+"""
+
+
+def attempt(days: float | None, score: int = 8, problem: str = P1, number: int = 1, late: bool = False) -> Attempt:
+    """An attempt so many days after DUE; without a time if None."""
+    submitted = None if days is None else DUE + days * DAY
+    return Attempt(problem, f"{problem} {number}", number, score, submitted, late)
+
+
+def settle(
+    *attempts: Attempt, best: bool = True, names: tuple[str, ...] = ("eve",), **rules: object
+) -> dict[str, Settled]:
+    return deadlines.settle(attempts, names, Deadlines(due={"": DUE}, **rules), best=best)  # type: ignore[arg-type]
+
+
+def test_a_file(tmp_path: Path):
+    path = tmp_path / "deadlines.yaml"
+    path.write_text(FILE)
+    rules = deadlines.read(path)
+    assert (rules.grace, rules.late_days, rules.penalty) == (timedelta(minutes=15), 2, Fraction(1, 8))
+    assert str(rules.due_for(["eve"], P1)) == "2026-11-02 23:59:00+01:00"
+    assert str(rules.due_for(["eve"], P3)) == "2026-11-09 23:59:59.999999+01:00"
+    assert rules.due_for(["eve"], "p07_next_token_loss") is None
+    assert rules.due_for(["Ada Lovelace (ada)", "ada"], P1) == rules.due_for(["eve"], P1) + 2 * DAY
+    assert rules.extension(["0017"], P3) == 7 * DAY
+    assert rules.extension(["0017"], P1) == rules.extension(["15"], P3) == timedelta()
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("", "`due` is missing"),
+        ("due: soon", "due: soon is not a time, such as 2026-11-02 23:59."),
+        ("due: 2026-11-02\ngrade: 3", "`grade` is not a setting; the settings are timezone, due, grace"),
+        ("due: 2026-11-02\ngrace: 15", "grace: 15 is not a duration, such as 15 minutes"),
+        ("due: 2026-11-02\nlate_days: -1", "late_days: -1 is not a whole number"),
+        ("due: 2026-11-02\npenalty: 0.1", "penalty: 0.1 is not a percentage"),
+        ("due: 2026-11-02\npenalty: 101%", "penalty: 101% is not a percentage"),
+        ("due: 2026-11-02\ntimezone: Berlin", "timezone: Berlin is not a time zone, such as Europe/Berlin."),
+        ("due: {99: 2026-11-02}", "due: There is no problem '99'."),
+        ("due: 2026-11-02\nextensions: ada", "extensions: write a line for each learner"),
+        ("due: 2026-11-02\nextensions: {ada: long}", "extensions: ada: long is not a duration"),
+        ("due: [", "are not valid YAML"),
+    ],
+)
+def test_files_that_are_not_valid(tmp_path: Path, text: str, message: str):
+    path = tmp_path / "deadlines.yaml"
+    path.write_text(text)
+    with pytest.raises(UsageError) as error:
+        deadlines.read(path)
+    assert message in str(error.value)
+    with pytest.raises(UsageError, match="cannot be read"):
+        deadlines.read(tmp_path / "nowhere.yaml")
+
+
+def test_lateness_and_its_price():
+    rules = dict(grace=timedelta(minutes=15), penalty=Fraction(1, 10))
+    for days, adjusted, late in [
+        (-3, 8, ""), (0.01, 8, ""), (0.02, 7.2, "1 day late, 10% off"), (1, 7.2, "1 day late, 10% off"),
+        (1.02, 6.4, "2 days late, 20% off"), (40, 0, "40 days late, 100% off"), (None, 8, ""),
+    ]:  # fmt: skip
+        assert settle(attempt(days), **rules)[P1] == Settled(f"{P1} 1", adjusted, late)
+    marked = attempt(None, late=True)
+    assert settle(marked, **rules)[P1].lateness == "marked as late by the course system, counted as 1 day, 10% off"
+    assert settle(marked, **rules, extensions={"eve": {"": DAY}})[P1].adjusted == 8
+    assert deadlines.settle([marked], ["eve"], None, best=True)[P1] == Settled(
+        f"{P1} 1", 8, "marked as late by the course system"
+    )
+    in_berlin = Attempt(P1, "x", 1, 8, (DUE + timedelta(minutes=30)).replace(tzinfo=None))
+    assert settle(in_berlin, timezone=deadlines.ZoneInfo("Europe/Berlin"))[P1].lateness == ""
+    assert settle(in_berlin, timezone=UTC)[P1].lateness == "1 day late"
+
+
+def test_late_days_are_shared_by_what_is_due_together_and_spent_where_they_count():
+    rules = dict(penalty=Fraction(1, 2), late_days=2)
+    both = settle(attempt(1.5), attempt(0.5, problem=P2), **rules)
+    assert both[P1] == Settled(f"{P1} 1", 8, "2 days late, 2 late days spent")
+    assert both[P2] == Settled(f"{P2} 1", 8, "1 day late, 1 late day spent")
+    later = Deadlines(due={"01": DUE, "02": DUE + 7 * DAY}, **rules)  # type: ignore[arg-type]
+    settled = deadlines.settle([attempt(1), attempt(9, problem=P2)], ["eve"], later, best=True)
+    assert settled[P1].adjusted == 8
+    assert settled[P2] == Settled(f"{P2} 1", 4, "2 days late, 1 late day spent, 50% off")
+    nothing = [attempt(1, score=0), attempt(9, problem=P2)]
+    assert deadlines.settle(nothing, ["eve"], later, best=True)[P2].adjusted == 8, "no late day is spent on 0 points"
+
+
+def test_a_worse_attempt_never_erases_a_better_one_unless_asked():
+    first, second = attempt(-1, score=8), attempt(0.5, score=9, number=2)
+    rules = dict(penalty=Fraction(1, 2))
+    assert settle(first, second, **rules)[P1] == Settled(first.id, 8, "")
+    assert settle(first, second, late_days=1, **rules)[P1] == Settled(second.id, 9, "1 day late, 1 late day spent")
+    assert settle(first, second, best=False, **rules)[P1].id == second.id
+    assert settle(attempt(None), attempt(None, number=2))[P1].id == f"{P1} 2", "of equal ones the newest"
+
+
+ATTEMPTS = st.lists(
+    st.builds(
+        attempt, st.none() | st.floats(-3, 9), st.integers(0, 10), st.sampled_from([P1, P2, P3]), st.integers(1, 3), st.booleans()
+    ),
+    max_size=6, unique_by=lambda attempt: attempt.id,
+)  # fmt: skip
+EXTENSION = st.dictionaries(st.just(""), st.timedeltas(timedelta(), 3 * DAY))
+RULES = st.fixed_dictionaries(
+    {
+        "due": st.dictionaries(st.sampled_from(["", "01", "02"]), st.just(DUE) | st.just(DUE + 2 * DAY)),
+        "grace": st.timedeltas(timedelta(), DAY), "late_days": st.integers(0, 4),
+        "penalty": st.fractions(0, 1, max_denominator=100),
+        "extensions": st.dictionaries(st.sampled_from(["eve", "bob"]), EXTENSION),
+    }
+)  # fmt: skip
+
+
+@given(ATTEMPTS, RULES)
+def test_what_holds_for_any_class(attempts: list[Attempt], rules: dict[str, object]):
+    own = Deadlines(**rules)  # type: ignore[arg-type]
+    best, last = (deadlines.settle(attempts, ["eve"], own, best=best) for best in (True, False))
+    by_id = {attempt.id: attempt for attempt in attempts}
+    assert best.keys() == last.keys() == {attempt.problem for attempt in attempts}
+    for settled in (best, last):
+        for problem, one in settled.items():
+            raw = by_id[one.id]
+            assert raw.problem == problem
+            assert 0 <= one.adjusted <= raw.score
+            if own.days_late(["eve"], raw) == 0:
+                assert one.adjusted == raw.score
+        spent = {own.due_for(["eve"], by_id[one.id].problem): 0 for one in settled.values()}
+        for problem, one in settled.items():
+            for part in one.lateness.split(", "):
+                if "spent" in part:
+                    due = own.due_for(["eve"], problem)
+                    spent[due] = max(spent[due], int(part.split()[0]))
+        assert sum(spent.values()) <= own.late_days
+    for problem, one in best.items():  # no attempt is worth more without late days
+        for other in attempts:
+            if other.problem == problem:
+                assert own.adjusted(other.score, own.days_late(["eve"], other)) <= one.adjusted
+    without = deadlines.settle(attempts, ["eve"], None, best=True)
+    assert all(one.adjusted <= without[problem].adjusted for problem, one in best.items())

@@ -1,0 +1,135 @@
+"""`grade push canvas`, with a Canvas on this machine."""
+
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from grader.batch import deadlines
+from grader.batch.records import Person, StoredAttempt
+from grader.batch.roster import assignment
+from grader.batch.store import Store
+from grader.course import catalog
+from tests.conftest import Grade, boot
+from tests.grader.batch import canvas
+from tests.grader.batch.canvas import COURSE, TOKEN, Canvas
+
+pytestmark = pytest.mark.fast
+
+PROBLEMS = [catalog.find("01"), catalog.find("07")]
+USERS = ["17", "18", "19"]
+NAMES = [assignment(problem) for problem in PROBLEMS]
+
+
+@pytest.fixture
+def server() -> Iterator[Canvas]:
+    with canvas.running() as running:
+        for problem, name in zip(PROBLEMS, NAMES, strict=True):
+            running.add(name, problem.points, USERS)
+        yield running
+
+
+@pytest.fixture
+def results(tmp_path: Path) -> Path:
+    """A class of three, and one learner without a Canvas id: all have 3 points for each problem."""
+    store = Store(tmp_path / "results")
+    people = [Person(f"learner {user}", (user,), (user,)) for user in USERS]
+    store.remember_intake([*people, Person("nobody")], [])
+    for learner in [*(person.learner for person in people), "nobody"]:
+        for problem in PROBLEMS:
+            attempt = StoredAttempt(learner, problem.name, "a", "k", "f.py", "FAIL", 3, problem.points)
+            store.put(lambda learner, own: deadlines.settle(own, [learner], None, best=True), attempt)
+    store.close()
+    return tmp_path / "results"
+
+
+def arguments(results: Path, server: Canvas, *more: object) -> tuple[object, ...]:
+    return ("push", "canvas", results, "--url", server.url, "--course", COURSE, *more)
+
+
+def test_nothing_is_sent_unless_asked_and_nothing_twice(grade: Grade, results: Path, server: Canvas):
+    server.marks[100]["17"] = 3.0
+    server.busy = 2
+    run = grade(*arguments(results, server), CANVAS_TOKEN=TOKEN)
+    assert run.code == 0, run.err
+    assert f"{NAMES[0]}, learner 18: none -> 3" in run.out
+    assert "Note: 'nobody' has no Canvas id" in run.out
+    assert run.out.endswith("Nothing was sent. Add --send to send 5 marks.\n")
+    assert server.posts == 0
+    run = grade(*arguments(results, server, "--send"), CANVAS_TOKEN=TOKEN)
+    assert run.out.endswith("Sent 5 marks.\n")
+    assert server.marks == {100: dict.fromkeys(USERS, 3.0), 101: dict.fromkeys(USERS, 3.0)}
+    assert (server.posts, server.stored.get((100, "17"))) == (2, None)
+    run = grade(*arguments(results, server, "--send"), CANVAS_TOKEN=TOKEN)
+    assert run.out.endswith("Canvas has all marks.\n")
+    assert server.posts == 2
+
+
+def test_killed_midway_and_repeated(grade: Grade, results: Path, server: Canvas, tmp_path: Path):
+    server.stops_after = 4
+    command = [sys.executable, "-c", boot(), *map(str, arguments(results, server, "--send"))]
+    process = subprocess.Popen(
+        command, cwd=tmp_path, env={**os.environ, "CANVAS_TOKEN": TOKEN}, stdout=subprocess.DEVNULL
+    )
+    assert server.stopped.wait(60)
+    process.kill()
+    process.wait()
+    server.stops_after = None
+    assert grade(*arguments(results, server, "--send"), CANVAS_TOKEN=TOKEN).out.endswith("Sent 2 marks.\n")
+    assert server.stored == {(number, user): 1 for number in (100, 101) for user in USERS}
+    assert server.marks == {100: dict.fromkeys(USERS, 3.0), 101: dict.fromkeys(USERS, 3.0)}
+
+
+def test_marks_that_are_not_ours_to_change(grade: Grade, results: Path, server: Canvas):
+    server.excused.add("18")
+    del server.marks[100]["19"], server.marks[101]["19"]
+    server.assignments[0]["points_possible"] = 100
+    server.add("Homework", PROBLEMS[1].points, USERS)
+    run = grade(*arguments(results, server, "--send", "--assignment", "07=102"), CANVAS_TOKEN=TOKEN)
+    for text in (
+        "'learner 18' is excused",
+        "'learner 19' is not in the course",
+        f"'{NAMES[0]}' has 100 points in Canvas",
+    ):
+        assert f"Note: {text}" in run.out
+    assert server.stored == {(100, "17"): 1, (102, "17"): 1, (102, "19"): 1}
+
+
+def test_a_canvas_that_takes_no_mark(grade: Grade, results: Path, server: Canvas):
+    server.refuses.add("18")
+    run = grade(*arguments(results, server, "--send"), CANVAS_TOKEN=TOKEN)
+    assert (run.code, "did not take 1 mark" in run.err, "'learner 18'" in run.err) == (2, True, True)
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"CANVAS_TOKEN": ""}, "Set CANVAS_TOKEN to an access token of Canvas"),
+        ({"CANVAS_TOKEN": "secret-wrong"}, "Canvas does not accept the token in CANVAS_TOKEN"),
+        ({"CANVAS_TOKEN": "secret\nX: y"}, "Set CANVAS_TOKEN"),
+        ({"--url": "http://canvas.example.edu"}, "would show your token to the network; use https"),
+        ({"--url": "canvas.example.edu"}, "is not the address of a Canvas"),
+        ({"--url": "http://127.0.0.1:1"}, "Canvas does not answer at http://127.0.0.1:1"),
+        ({"--course": "CS101"}, "--course CS101 is not the number of a course"),
+        ({"--course": "1"}, "Canvas has no course 1"),
+        ({"--assignment": "07"}, "--assignment 07 is not valid; write NN=ID"),
+        (
+            {"--assignment": "07=999"},
+            "has no assignment with the number 999; create it, or name one with --assignment 07=ID",
+        ),
+    ],
+)
+def test_errors_are_sentences_that_do_not_show_the_token(
+    grade: Grade, results: Path, server: Canvas, change: dict[str, str], message: str
+):
+    options = {"--url": server.url, "--course": COURSE, **{k: v for k, v in change.items() if k.startswith("--")}}
+    token = change.get("CANVAS_TOKEN", TOKEN)
+    run = grade("push", "canvas", results, *(word for pair in options.items() for word in pair), CANVAS_TOKEN=token)
+    assert run.code == 2
+    assert message in run.err
+    assert "Traceback" not in run.err
+    assert "secret" not in run.out + run.err
+    assert server.posts == 0

@@ -1,0 +1,129 @@
+"""Rosters: gradebooks as Canvas and Moodle export them, matched by id and given back with the marks."""
+
+from dataclasses import replace
+from datetime import datetime
+from pathlib import Path
+
+import pytest
+
+from commandline.errors import UsageError
+from grader.batch import intake, roster
+from grader.batch.faults import Faults
+from grader.batch.intake import Intake
+from grader.batch.records import Record
+from grader.course import catalog
+from tests.grader.batch.conftest import GOOD, NAME, table, zipped
+
+pytestmark = pytest.mark.fast
+
+PROBLEM = catalog.load(NAME)
+TITLE = f"{PROBLEM.label} {PROBLEM.title}"
+CANVAS = f"""Student,ID,SIS User ID,SIS Login ID,Section,Essay (11),{TITLE} (4711),Final Score
+,,,,,Manual Posting,,
+    Points Possible,,,,,10,6,(read only)
+"Lovelace, Ada",17,s17,ada@x.org,A,9,,81
+"Hopper, Grace",18,s18,grace@x.org,A,8,5,70
+"Test, Student",19,,19abc,A,,,
+"""
+MOODLE = """Identifier,"Full name","Email address",Status,Grade,"Maximum Grade","Last modified (submission)","Feedback comments"
+Participant 17,"Ada Lovelace",ada@x.org,Submitted,,100.00,"Friday, 20 November 2026, 10:05 AM",
+Participant 18,"Grace Hopper",grace@x.org,"No submission",-,100.00,-,
+"""
+
+
+def read(tmp_path: Path, text: str) -> roster.Roster:
+    path = tmp_path / "export.csv"
+    path.write_text(text, encoding="utf-8-sig")
+    return roster.read(path)
+
+
+def canvas_class(tmp_path: Path) -> Intake:
+    source = zipped(tmp_path / "s.zip", {f"lovelaceada_17_5001_{NAME}.py": GOOD, f"eve17_99_5002_{NAME}.py": GOOD})
+    return intake.read(source, [PROBLEM], Faults(tmp_path / "log"))
+
+
+def gradebook(tmp_path: Path, rows: roster.Roster, enrollment: roster.Enrollment, mark: float) -> list[dict[str, str]]:
+    (first,) = (
+        learner for place, learner in enrollment.learner_of.items() if "Ada" in "".join(rows.rows[place].values())
+    )
+    record = Record(first, NAME, "", "", "FAIL", 6, 6, adjusted=mark)
+    return table(roster.write_gradebook(rows, enrollment, [record], [PROBLEM], tmp_path / "gradebook.csv"))
+
+
+def test_canvas_gets_its_own_columns_back(tmp_path: Path):
+    rows, submissions = read(tmp_path, CANVAS), canvas_class(tmp_path)
+    enrollment = roster.enroll(rows, submissions)
+    assert submissions.learners == ["Hopper, Grace (18)", "Test, Student (19)", "eve17 (99)", "lovelaceada (17)"]
+    assert enrollment.notes == ["'eve17 (99)' is not in the roster"]
+    assert {person.learner: person.canvas for person in enrollment.people}["lovelaceada (17)"] == ("17",)
+    _, points, ada, grace, _ = gradebook(tmp_path, rows, enrollment, 5.5)
+    column = f"{TITLE} (4711)"
+    assert list(ada) == CANVAS.splitlines()[0].split(",")
+    assert (ada["Student"], ada["ID"], ada["Essay (11)"], ada[column]) == ("Lovelace, Ada", "17", "9", "5.5")
+    assert (grace[column], points[column], points["Final Score"]) == ("0", "6", "(read only)")
+
+
+def test_students_are_matched_by_any_of_their_ids_never_by_name(tmp_path: Path):
+    rows = read(tmp_path, CANVAS)
+    for name in ("S17", "ada@x.org", "17"):
+        folder = tmp_path / f"class {name}"
+        (folder / name).mkdir(parents=True)
+        (folder / name / "07.py").write_text(GOOD)
+        (folder / "Lovelace, Ada (18)").mkdir()
+        (folder / "Lovelace, Ada (18)" / "07.py").write_text(GOOD)
+        submissions = intake.read(folder, [PROBLEM], Faults(tmp_path / "log"))
+        enrollment = roster.enroll(rows, submissions)
+        assert enrollment.learner_of[2] == name
+        assert enrollment.notes == ["'Lovelace, Ada (18)' is not in the roster"]
+
+
+def test_a_moodle_worksheet_gets_the_grade_and_has_the_times(tmp_path: Path):
+    rows = read(tmp_path, MOODLE)
+    source = zipped(tmp_path / "s.zip", {f"Ada Lovelace_17_assignsubmission_file/{NAME}.py": GOOD})
+    submissions = intake.read(source, [PROBLEM], Faults(tmp_path / "log"))
+    enrollment = roster.enroll(rows, submissions)
+    assert submissions.learners == ["Ada Lovelace (17)", "Grace Hopper (18)"]
+    assert submissions.items[0].submitted == datetime(2026, 11, 20, 10, 5)
+    ada, grace = gradebook(tmp_path, rows, enrollment, 4.5)
+    assert (ada["Grade"], ada["Maximum Grade"], ada["Status"], ada[TITLE]) == ("75.00", "100.00", "Submitted", "4.5")
+    assert (grace["Grade"], grace["Identifier"], grace["Full name"]) == ("0.00", "Participant 18", "Grace Hopper")
+    german = read(tmp_path, MOODLE.replace("Friday, 20 November 2026, 10:05 AM", "Freitag, 20. November 2026, 10:05"))
+    assert (
+        "are not in English" in roster.enroll(german, intake.read(source, [PROBLEM], Faults(tmp_path / "log"))).notes[0]
+    )
+
+
+def test_a_group_gives_its_mark_to_each_member(tmp_path: Path):
+    metadata = "submission_1:\n  :submitters:\n  - :name: Ada\n    :sid: s17\n  - :name: Grace\n    :sid: s18\n"
+    source = zipped(tmp_path / "s.zip", {"submission_metadata.yml": metadata, f"submission_1/{NAME}.py": GOOD})
+    submissions = intake.read(source, [PROBLEM], Faults(tmp_path / "log"))
+    enrollment = roster.enroll(read(tmp_path, CANVAS), submissions)
+    assert enrollment.learner_of[2] == enrollment.learner_of[3] == "Ada (s17) and Grace (s18)"
+    assert {person.learner: person.canvas for person in enrollment.people}["Ada (s17) and Grace (s18)"] == ("17", "18")
+
+
+def test_canvas_skips_no_column_of_ours():
+    for title, column in {
+        "Final Scores": "07 final scores", "The Current Grade": "07 The current grade", "Attention (2)": "07 Attention [2]"
+    }.items():  # fmt: skip
+        assert roster.assignment(replace(PROBLEM, title=title)) == column
+    assert roster.assignment(PROBLEM) == TITLE
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("a,b\n1,2\n", "is no export of a gradebook: it needs the columns Student and ID"),
+        ("", "is no export of a gradebook"),
+        ("Student,ID,ID\n", "has two columns named 'ID'"),
+        ('Student,ID\n"' + "x" * 200_000, "is not a CSV file"),
+    ],
+)
+def test_files_that_are_no_rosters(tmp_path: Path, text: str, message: str):
+    with pytest.raises(UsageError, match=message):
+        read(tmp_path, text)
+    with pytest.raises(UsageError, match="cannot be read"):
+        roster.read(tmp_path / "nowhere.csv")
+    (tmp_path / "latin.csv").write_bytes(b"Student,ID\nZo\xeb,1\n")
+    with pytest.raises(UsageError, match="is not UTF-8 text"):
+        roster.read(tmp_path / "latin.csv")
