@@ -52,7 +52,7 @@ def arguments(results: Path, server: Canvas, *more: object) -> tuple[object, ...
 
 def test_nothing_is_sent_unless_asked_and_nothing_twice(grade: Grade, results: Path, server: Canvas):
     server.marks[100]["17"] = 3.0
-    server.busy = 2
+    server.busy = 1
     run = grade(*arguments(results, server), CANVAS_TOKEN=TOKEN)
     assert run.code == 0, run.err
     assert f"{NAMES[0]}, learner 18: none -> 3" in run.out

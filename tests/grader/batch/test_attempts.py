@@ -1,0 +1,149 @@
+"""Several attempts, deadlines, grading again, rosters: a class over some weeks, as a teacher runs it."""
+
+import sqlite3
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+
+from grader.course import catalog
+from tests.conftest import Grade
+from tests.grader.batch.conftest import GOOD, NAME, WRONG, rows, table, zipped
+
+PROBLEM = catalog.load(NAME)
+TITLE = f"{PROBLEM.label} {PROBLEM.title}"
+DEADLINES = (
+    "due: 2026-11-02 23:59\ngrace: 10 minutes\nlate_days: 1\npenalty: 25%\nextensions: {s18: 1 week, nobody: 1 day}\n"
+)
+ROSTER = "Student,ID,SIS User ID,Section\nAda,7,s17,A\nBob,8,s18,A\nCleo,9,s19,A\n"
+
+
+def export(path: Path, *submissions: tuple[str, str, str]) -> Path:
+    """A Gradescope export of (student id, time, text)."""
+    metadata, files = "", {}
+    for number, (student, time, text) in enumerate(submissions):
+        name = {"s17": "Ada", "s18": "Bob"}[student]
+        metadata += (
+            f"submission_{number}:\n  :submitters:\n  - :name: {name}\n    :sid: {student}\n  :created_at: {time} Z\n"
+        )
+        files[f"export/submission_{number}/loss.py"] = text
+    return zipped(path, {"export/submission_metadata.yml": metadata, **files})
+
+
+def results(out: Path) -> dict[str, tuple[str, ...]]:
+    return {name: (row["verdict"], row["score"], row["adjusted"], row["late"]) for name, row in rows(out).items()}
+
+
+def test_a_class_over_some_weeks(grade: Grade, seed: Path, tmp_path: Path):
+    out, rules, students = tmp_path / "results", tmp_path / "deadlines.yaml", tmp_path / "roster.csv"
+    rules.write_text(DEADLINES)
+    students.write_text(ROSTER)
+    options = ("--out", out, "--problems", "07", "--seed-file", seed, "--deadlines", rules, "--roster", students)
+    late, on_time = "2026-11-04 10:00:00", "2026-11-02 12:00:00"
+    first = export(tmp_path / "1.zip", ("s17", on_time, WRONG), ("s17", late, GOOD), ("s18", late, GOOD))
+    run = grade("batch", first, *options, "--format", "canvas")
+    assert run.code == 0, run.err
+    assert "Note: the extension for 'nobody' is for no learner of this class." in run.out
+    assert results(out) == {
+        "Ada (s17)": ("PASS", "6", "4.5", "2 days late, 1 late day spent, 25% off"),
+        "Bob (s18)": ("PASS", "6", "6", ""),
+        "Cleo (9)": ("NOT ATTEMPTED", "0", "0", ""),
+    }
+    assert "loss.py was graded, the latest of 2 versions by the export's time stamps" in rows(out)["Ada (s17)"]["notes"]
+    assert rows(out)["Ada (s17)"]["submitted"] == "2026-11-04T10:00:00+00:00"
+    for name, mark in {
+        "gradebook.csv": "4.5",
+        "gradebook-raw.csv": "6",
+        "canvas.csv": "4.5",
+        "canvas-raw.csv": "6",
+    }.items():
+        assert mark in {row[TITLE] for row in table(out / name) if row["ID"] == "7"}
+    with closing(sqlite3.connect(out / "results.sqlite")) as database:
+        assert database.execute("select score, adjusted from records where learner like 'Ada%'").fetchone() == (6, 4.5)
+
+    # A worse attempt never erases a better one, unless asked. Both stay in the database.
+    second = export(tmp_path / "2.zip", ("s17", late, GOOD), ("s18", "2026-11-05 10:00:00", WRONG))
+    run = grade("batch", second, *options)
+    assert "To grade: 1. Unchanged: 1." in run.out
+    assert results(out)["Bob (s18)"] == ("PASS", "6", "6", "")
+    assert rows(out)["Bob (s18)"]["attempts"] == "2"
+    run = grade("batch", second, *options, "--keep", "last")
+    assert "To grade: 0. Unchanged: 2." in run.out
+    assert results(out)["Bob (s18)"] == ("FAIL", "1", "1", "")
+    assert results(out)["Ada (s17)"][:3] == ("PASS", "6", "4.5")
+
+    # Graded again, with a record. The same command without the deadlines changes no raw score.
+    run = grade(
+        "batch",
+        second,
+        "--out",
+        out,
+        "--problems",
+        "07",
+        "--seed-file",
+        seed,
+        "--regrade",
+        "s18:07",
+        "--because",
+        "he asked",
+    )
+    assert run.code == 0, run.err
+    assert "To grade: 2. Unchanged: 1." in run.out
+    assert "Regraded Bob (s18), problem 07: FAIL, 1 -> FAIL, 1 (he asked)." in run.out
+    assert results(out)["Ada (s17)"] == ("PASS", "6", "6", "")
+    assert "Cleo (9)" not in results(out)
+    assert {(row["because"], row["verdict_before"], row["verdict_after"]) for row in table(out / "regrades.csv")} == {
+        ("he asked", "PASS", "PASS"), ("he asked", "FAIL", "FAIL"),
+    }  # fmt: skip
+    run = grade(
+        "batch",
+        second,
+        "--out",
+        out,
+        "--problems",
+        "07",
+        "--seed-file",
+        seed,
+        "--regrade",
+        "Bab (s18)",
+        "--because",
+        "x",
+    )
+    assert (run.code, "there is no learner 'Bab (s18)' in this class. Did you mean 'Bob (s18)'" in run.err) == (2, True)
+
+    for filters, count in {
+        (): 2,
+        ("--learner", "ada"): 1,
+        ("--verdict", "pass"): 2,
+        ("--problem", "07", "--learner", "BOB"): 1,
+    }.items():
+        run = grade("results", out, *filters)
+        assert run.code == 0, run.err
+        assert len([line for line in run.out.splitlines() if f"  {PROBLEM.label}  " in line]) == count
+    assert "Regraded 20" in run.out
+    assert run.out.endswith("1 learner: 1 PASS; 6 of 6 points.\n")
+    run = grade("results", out, "--misconception", "no such idea")
+    assert (run.code, run.err.count("\n")) == (2, 1)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (["--regrade", "ada"], "--regrade needs --because"),
+        (["--because", "why"], "--because needs --regrade"),
+        (["--regrade", "ada:08", "--because", "x"], "problem 08 is not graded in this batch"),
+        (["--regrade", "bob", "--because", "x"], "has no submission of 'bob' for problem 07 to grade again"),
+        (["--deadlines", "nowhere"], "The deadlines nowhere cannot be read"),
+        (["--roster", "nowhere"], "The roster nowhere cannot be read"),
+    ],
+)
+def test_usage_errors(grade: Grade, tmp_path: Path, options: list[str], message: str):
+    for learner, name in {"ada": "07.py", "bob": "notes.txt"}.items():
+        (tmp_path / "class" / learner).mkdir(parents=True)
+        (tmp_path / "class" / learner / name).write_bytes(b"\0")
+    run = grade("batch", "class", "--out", "r", *options)
+    assert run.code == 2
+    assert message in run.err
+    assert "Traceback" not in run.err
+    for command in (("results", "nowhere"), ("results", "class")):
+        assert "There are no results in" in grade(*command).err
