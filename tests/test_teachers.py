@@ -1,12 +1,15 @@
 """Runs all commands of docs/teachers.md in order."""
 
-import csv
 import os
 import re
 import subprocess
 from pathlib import Path
 
+from grader.batch.roster import assignment
+from grader.course import catalog
 from tests.conftest import ROOT, write_program
+from tests.grader.batch import canvas
+from tests.grader.batch.conftest import table
 
 TEXT = (ROOT / "docs" / "teachers.md").read_text()
 
@@ -22,12 +25,26 @@ def test_every_command_works(tmp_path: Path):
     for name in ("solutions", "problems"):
         (course / name).symlink_to(ROOT / name)
     env = {**os.environ, "PATH": f"{binaries}:{os.environ['PATH']}"}
-    done = subprocess.run(["bash", "-ec", commands], cwd=course, env=env, capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stdout + done.stderr
-    with (tmp_path / "results" / "results.csv").open(encoding="utf-8-sig", newline="") as file:
-        rows = {(row["learner"], row["problem"][:3]): row for row in csv.DictReader(file)}
+    with canvas.running() as server:
+        for label in ("01", "02", "03"):
+            server.add(assignment(catalog.find(label)), catalog.find(label).points, ["17", "18", "19"])
+        server.token = re.search("CANVAS_TOKEN=(.+)", commands)[1]
+        commands = commands.replace("https://canvas.example.edu", server.url)
+        done = subprocess.run(
+            ["bash", "-ec", commands], cwd=course, env=env, capture_output=True, text=True, check=False
+        )
+        assert done.returncode == 0, done.stdout + done.stderr
+        points = catalog.find("01").points
+        assert server.marks == {100: {"17": points, "18": 0, "19": 0}} | {
+            n: dict.fromkeys(["17", "18", "19"], 0) for n in (101, 102)
+        }
+    rows = {(row["learner"], row["problem"][:3]): row for row in table(tmp_path / "results" / "results.csv")}
     assert rows["ada", "p01"]["verdict"] == "PASS"
     assert rows["bob", "p01"]["verdict"] == "NOT ATTEMPTED"
+    assert rows["Hopper, Grace (19)", "p01"]["message"] == "nothing was submitted"
+    gradebook = table(tmp_path / "results" / "gradebook.csv")
+    assert [row[assignment(catalog.find("01"))] for row in gradebook] == [str(points), str(points), "0", "0"]
+    assert [row["because"] for row in table(tmp_path / "results" / "regrades.csv")] == ["the machine was busy"]
     for name in [*re.findall(r"`([a-z]+\.(?:csv|html|sqlite))`", TEXT), "gradescope/ada.json"]:
         assert (tmp_path / "results" / name).exists(), name
     assert (tmp_path / "autograder.zip").exists()

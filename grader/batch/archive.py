@@ -130,9 +130,10 @@ def _read_disk(path: Path, size: int) -> bytes:
 
 def _zip_files(source: Path | io.BytesIO, inside: PurePosixPath) -> Iterator[File]:
     try:
-        archive = zipfile.ZipFile(source)
-    except UnicodeDecodeError:
-        raise RefusedFileError("is damaged: the name of a file in it is not valid UTF-8") from None
+        try:
+            archive = zipfile.ZipFile(source)
+        except UnicodeDecodeError:
+            archive = zipfile.ZipFile(_with_other_names(source))
     except (zipfile.BadZipFile, NotImplementedError, ValueError, OverflowError, struct.error) as error:
         raise RefusedFileError(f"is damaged: {error}") from None
     entries = [entry for entry in archive.infolist() if not entry.is_dir()]
@@ -147,6 +148,26 @@ def _zip_files(source: Path | io.BytesIO, inside: PurePosixPath) -> Iterator[Fil
             refused = f"would be {entry.file_size >> 20:,} MiB unpacked; the limit is {LARGEST >> 20} MiB"
         read = functools.partial(_read_zip, archive, entry)
         yield File(path, read, refused, 0 if refused else entry.file_size)
+
+
+def _with_other_names(source: Path | io.BytesIO) -> io.BytesIO:
+    """A copy of a zip archive in which names that are not UTF-8, as they claim to be, are marked as the older code page 437.
+
+    Raises RefusedFileError if it is too large to copy.
+    """
+    if isinstance(source, Path) and source.stat().st_size > MOST_BYTES:
+        raise RefusedFileError("has the name of a file that is not valid UTF-8, and is too large to be repaired")
+    data = bytearray(source.read_bytes() if isinstance(source, Path) else source.getvalue())
+    end = data.rfind(b"PK\x05\x06")
+    place = end - int.from_bytes(data[end + 12 : end + 16], "little")  # of the directory
+    while data.startswith(_ENTRY, place):
+        name, extra, comment = struct.unpack_from("<HHH", data, place + 28)
+        try:
+            data[place + 46 : place + 46 + name].decode()
+        except UnicodeDecodeError:
+            data[place + 9] &= ~0x08
+        place += 46 + name + extra + comment
+    return io.BytesIO(data)
 
 
 def _read_zip(archive: zipfile.ZipFile, entry: zipfile.ZipInfo, size: int) -> bytes:

@@ -194,9 +194,6 @@ def _regraded_lines(before: Sequence[Regrade], after: Sequence[Regrade]) -> Iter
 
 def _gradebooks(name: str, records: Sequence[Record], people: Sequence[Person], folder: Path) -> Iterator[Path]:
     by_name = {person.learner: person for person in people}
-    if name == "nbgrader":  # it has a column for either score
-        yield gradebook.write_nbgrader(records, by_name, folder / "nbgrader.csv")
-        return
     for path, marked in _raw_and_adjusted(records, folder, name):
         yield gradebook.GRADEBOOKS[name](marked, by_name, path)
 

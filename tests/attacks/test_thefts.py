@@ -30,7 +30,9 @@ def test_a_theft_is_stopped(batch: BatchGrader, name: str, without: str, monkeyp
     attack, problem = ATTACKS[name], catalog.find("02")
     text = attack.text({"CACHE": str(cache.folder())})
     version = tasks.definition(problem.name)
-    task = Task("a thief", problem.name, "", "attack.py", {problem.name: text}, SEED, attack.timeout, Level.WEAK, version)
+    task = Task(
+        "a thief", problem.name, "", "attack.py", {problem.name: text}, SEED, attack.timeout, Level.WEAK, version
+    )
     report = batch.grade(task).report
     assert "RAN" in report.stdout
     assert "GOT" not in report.stdout

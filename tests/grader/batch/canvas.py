@@ -17,7 +17,8 @@ class Canvas(ThreadingHTTPServer):
     """`marks` are by assignment, then user. `stored` counts how often each was written.
 
     Lists have two rows a page. With `stops_after` set, it answers no more once so many marks were written, and sets `stopped`.
-    With `busy` set, so many requests are put off.
+    With `busy` set, so many requests are put off. `refuses` are users whose marks are dropped. With `moved_to` or `links_to` set,
+    it redirects, or links the next page, to another server. `requests` counts all.
     """
 
     daemon_threads = True
@@ -25,6 +26,7 @@ class Canvas(ThreadingHTTPServer):
     def __init__(self) -> None:
         super().__init__(("127.0.0.1", 0), _Handler)
         self.url = f"http://127.0.0.1:{self.server_port}"
+        self.token = TOKEN
         self.assignments: list[dict[str, Any]] = []
         self.marks: dict[int, dict[str, float | None]] = {}
         self.excused: set[str] = set()
@@ -35,6 +37,8 @@ class Canvas(ThreadingHTTPServer):
         self.stopped = threading.Event()
         self.busy = 0
         self.refuses: set[str] = set()
+        self.moved_to = self.links_to = ""
+        self.requests = 0
 
     def add(self, name: str, points: float, users: list[str]) -> int:
         """Creates an assignment; returns its number."""
@@ -84,7 +88,12 @@ class _Handler(BaseHTTPRequestHandler):
         self._answer({"id": self.server.posts, "workflow_state": "queued"})
 
     def _allowed(self) -> bool:
-        if self.headers["Authorization"] != f"Bearer {TOKEN}":
+        self.server.requests += 1
+        if self.server.moved_to:
+            self.send_response(302)
+            self.send_header("Location", f"{self.server.moved_to}{self.path}")
+            self.end_headers()
+        elif self.headers["Authorization"] != f"Bearer {self.server.token}":
             self.send_error(401)
         elif self.server.busy:
             self.server.busy -= 1
@@ -97,7 +106,8 @@ class _Handler(BaseHTTPRequestHandler):
         """Two rows, and a link to the next ones."""
         parts = urlsplit(self.path)
         page = int(dict(parse_qsl(parts.query)).get("page", 1))
-        more = f'<{self.server.url}{parts.path}?page={page + 1}>; rel="next"' if rows[2 * page :] else ""
+        address = f"{self.server.links_to or self.server.url}{parts.path}?page={page + 1}"
+        more = f'<{address}>; rel="next"' if rows[2 * page :] or self.server.links_to else ""
         self._answer(rows[2 * page - 2 : 2 * page], more)
 
     def _answer(self, value: Any, link: str = "") -> None:

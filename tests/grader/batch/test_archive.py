@@ -139,7 +139,10 @@ def test_names_that_are_not_text(tmp_path: Path):
     assert str(file.path) == "Zo\\xeb \\x1b[31m/p\\xed\\xa0\\x80.py"
     data = zipped(tmp_path / "all.zip", {"p\u202e07\n.py": "", "Zo\u00eb.py": ""}).read_bytes()
     assert set(opened(data)) == {"work0/p\\u202e07\\n.py", "work0/Zo\u00eb.py"}
-    assert "is not valid UTF-8" in opened(data.replace("\u00eb".encode(), b"\xff\xfe"))["work0.zip"]
+    mislabeled = data.replace("ë".encode(), b"\xff\xfe")
+    assert set(opened(mislabeled)) == {"work0/p\\u202e07\\n.py", "work0/Zo\xa0■.py"}
+    (tmp_path / "mislabeled.zip").write_bytes(mislabeled)
+    assert [refusal(file) for file in archive.files(tmp_path / "mislabeled.zip")] == ["", ""]
 
 
 def test_damaged_archives(tmp_path: Path):

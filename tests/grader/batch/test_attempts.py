@@ -6,9 +6,13 @@ from pathlib import Path
 
 import pytest
 
+from commandline.errors import UsageError
+from grader.batch import command, listing
+from grader.batch.command import BatchOptions
+from grader.batch.listing import Filter
 from grader.course import catalog
 from tests.conftest import Grade
-from tests.grader.batch.conftest import GOOD, NAME, WRONG, rows, table, zipped
+from tests.grader.batch.conftest import GOOD, NAME, WRONG, Submit, rows, table, zipped
 
 PROBLEM = catalog.load(NAME)
 TITLE = f"{PROBLEM.label} {PROBLEM.title}"
@@ -95,55 +99,34 @@ def test_a_class_over_some_weeks(grade: Grade, seed: Path, tmp_path: Path):
     assert {(row["because"], row["verdict_before"], row["verdict_after"]) for row in table(out / "regrades.csv")} == {
         ("he asked", "PASS", "PASS"), ("he asked", "FAIL", "FAIL"),
     }  # fmt: skip
-    run = grade(
-        "batch",
-        second,
-        "--out",
-        out,
-        "--problems",
-        "07",
-        "--seed-file",
-        seed,
-        "--regrade",
-        "Bab (s18)",
-        "--because",
-        "x",
-    )
-    assert (run.code, "there is no learner 'Bab (s18)' in this class. Did you mean 'Bob (s18)'" in run.err) == (2, True)
-
-    for filters, count in {
-        (): 2,
-        ("--learner", "ada"): 1,
-        ("--verdict", "pass"): 2,
-        ("--problem", "07", "--learner", "BOB"): 1,
-    }.items():
-        run = grade("results", out, *filters)
-        assert run.code == 0, run.err
-        assert len([line for line in run.out.splitlines() if f"  {PROBLEM.label}  " in line]) == count
+    run = grade("results", out, "--learner", "BOB", "--problem", "07")
+    assert run.code == 0, run.err
     assert "Regraded 20" in run.out
     assert run.out.endswith("1 learner: 1 PASS; 6 of 6 points.\n")
-    run = grade("results", out, "--misconception", "no such idea")
-    assert (run.code, run.err.count("\n")) == (2, 1)
+    for filter_, count in [(Filter(), 2), (Filter(verdict="pass"), 2), (Filter(learner="ada"), 1)]:
+        shown = list(listing.lines(out, filter_))
+        assert len([line for line in shown if f"  {PROBLEM.label}  " in line]) == count
+    with pytest.raises(UsageError, match="No result in .* matches"):
+        list(listing.lines(out, Filter(misconception="no such idea")))
 
 
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        (["--regrade", "ada"], "--regrade needs --because"),
-        (["--because", "why"], "--because needs --regrade"),
-        (["--regrade", "ada:08", "--because", "x"], "problem 08 is not graded in this batch"),
-        (["--regrade", "bob", "--because", "x"], "has no submission of 'bob' for problem 07 to grade again"),
-        (["--deadlines", "nowhere"], "The deadlines nowhere cannot be read"),
-        (["--roster", "nowhere"], "The roster nowhere cannot be read"),
+        (BatchOptions(regrade=("ada",)), "--regrade needs --because"),
+        (BatchOptions(because="why"), "--because needs --regrade"),
+        (BatchOptions(regrade=("ada:08",), because="x"), "problem 08 is not graded in this batch"),
+        (BatchOptions(regrade=("bab",), because="x"), "there is no learner 'bab' in this class. Did you mean 'bob'?"),
+        (BatchOptions(regrade=("bob",), because="x"), "has no submission of 'bob' for problem 07 to grade again"),
+        (BatchOptions(deadlines=Path("nowhere")), "The deadlines nowhere cannot be read"),
+        (BatchOptions(roster=Path("nowhere")), "The roster nowhere cannot be read"),
     ],
 )
-def test_usage_errors(grade: Grade, tmp_path: Path, options: list[str], message: str):
-    for learner, name in {"ada": "07.py", "bob": "notes.txt"}.items():
-        (tmp_path / "class" / learner).mkdir(parents=True)
-        (tmp_path / "class" / learner / name).write_bytes(b"\0")
-    run = grade("batch", "class", "--out", "r", *options)
-    assert run.code == 2
-    assert message in run.err
-    assert "Traceback" not in run.err
-    for command in (("results", "nowhere"), ("results", "class")):
-        assert "There are no results in" in grade(*command).err
+def test_usage_errors(submit: Submit, tmp_path: Path, options: BatchOptions, message: str):
+    submit("ada", b"\0", "07.py")
+    folder = submit("bob", b"", "notes.txt")
+    with pytest.raises(UsageError) as error:
+        list(command.batch(folder, tmp_path / "results", options))
+    assert message in str(error.value)
+    with pytest.raises(UsageError, match="There are no results in"):
+        list(listing.lines(folder, Filter()))

@@ -1,7 +1,6 @@
 """Gradebooks and reports for course systems."""
 
 import csv
-from dataclasses import replace
 from pathlib import Path
 
 import pytest

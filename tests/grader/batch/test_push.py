@@ -4,11 +4,15 @@ import os
 import subprocess
 import sys
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from grader.batch import deadlines
+from commandline.errors import UsageError
+from grader.batch import deadlines, push
+from grader.batch.push import Target
 from grader.batch.records import Person, StoredAttempt
 from grader.batch.roster import assignment
 from grader.batch.store import Store
@@ -107,29 +111,39 @@ def test_a_canvas_that_takes_no_mark(grade: Grade, results: Path, server: Canvas
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"CANVAS_TOKEN": ""}, "Set CANVAS_TOKEN to an access token of Canvas"),
-        ({"CANVAS_TOKEN": "secret-wrong"}, "Canvas does not accept the token in CANVAS_TOKEN"),
-        ({"CANVAS_TOKEN": "secret\nX: y"}, "Set CANVAS_TOKEN"),
-        ({"--url": "http://canvas.example.edu"}, "would show your token to the network; use https"),
-        ({"--url": "canvas.example.edu"}, "is not the address of a Canvas"),
-        ({"--url": "http://127.0.0.1:1"}, "Canvas does not answer at http://127.0.0.1:1"),
-        ({"--course": "CS101"}, "--course CS101 is not the number of a course"),
-        ({"--course": "1"}, "Canvas has no course 1"),
-        ({"--assignment": "07"}, "--assignment 07 is not valid; write NN=ID"),
+        ({"token": ""}, "Set CANVAS_TOKEN to an access token of Canvas"),
+        ({"token": "secret-wrong"}, "Canvas does not accept the token in CANVAS_TOKEN"),
+        ({"token": "secret\nX: y"}, "Set CANVAS_TOKEN"),
+        ({"url": "http://canvas.example.edu"}, "would show your token to the network; use https"),
+        ({"url": "canvas.example.edu"}, "is not the address of a Canvas"),
+        ({"url": "http://127.0.0.1:1"}, "Canvas does not answer at http://127.0.0.1:1"),
+        ({"course": "CS101"}, "--course CS101 is not the number of a course"),
+        ({"course": "1"}, "Canvas has no course 1"),
+        ({"assignments": ("07",)}, "--assignment 07 is not valid; write NN=ID"),
         (
-            {"--assignment": "07=999"},
+            {"assignments": ("07=999",)},
             "has no assignment with the number 999; create it, or name one with --assignment 07=ID",
         ),
     ],
 )
 def test_errors_are_sentences_that_do_not_show_the_token(
-    grade: Grade, results: Path, server: Canvas, change: dict[str, str], message: str
+    results: Path, server: Canvas, change: dict[str, Any], message: str, monkeypatch: pytest.MonkeyPatch
 ):
-    options = {"--url": server.url, "--course": COURSE, **{k: v for k, v in change.items() if k.startswith("--")}}
-    token = change.get("CANVAS_TOKEN", TOKEN)
-    run = grade("push", "canvas", results, *(word for pair in options.items() for word in pair), CANVAS_TOKEN=token)
-    assert run.code == 2
-    assert message in run.err
-    assert "Traceback" not in run.err
-    assert "secret" not in run.out + run.err
+    monkeypatch.setenv("CANVAS_TOKEN", change.pop("token", TOKEN))
+    with pytest.raises(UsageError) as error:
+        list(push.push(results, replace(Target(server.url, COURSE), **change), send=True))
+    assert message in str(error.value)
+    assert "secret" not in str(error.value)
     assert server.posts == 0
+
+
+def test_no_redirect_gets_the_token(results: Path, server: Canvas, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setenv("CANVAS_TOKEN", TOKEN)
+    with canvas.running() as other:
+        server.moved_to = other.url
+        with pytest.raises(UsageError, match="refused the request"):
+            list(push.push(results, Target(server.url, COURSE), send=True))
+        server.moved_to, server.links_to = "", other.url
+        with pytest.raises(UsageError, match="does not answer like a Canvas"):
+            list(push.push(results, Target(server.url, COURSE), send=True))
+        assert other.requests == 0
