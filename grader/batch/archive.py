@@ -134,7 +134,7 @@ def _zip_files(source: Path | io.BytesIO, inside: PurePosixPath) -> Iterator[Fil
             archive = zipfile.ZipFile(source)
         except UnicodeDecodeError:
             archive = zipfile.ZipFile(_with_other_names(source))
-    except (zipfile.BadZipFile, NotImplementedError, ValueError, OverflowError, struct.error) as error:
+    except (zipfile.BadZipFile, NotImplementedError, ValueError, OverflowError, IndexError, struct.error) as error:
         raise RefusedFileError(f"is damaged: {error}") from None
     entries = [entry for entry in archive.infolist() if not entry.is_dir()]
     _check_size(len(entries), sum(entry.file_size for entry in entries if entry.file_size <= LARGEST))
@@ -159,13 +159,17 @@ def _with_other_names(source: Path | io.BytesIO) -> io.BytesIO:
         raise RefusedFileError("has the name of a file that is not valid UTF-8, and is too large to be repaired")
     data = bytearray(source.read_bytes() if isinstance(source, Path) else source.getvalue())
     end = data.rfind(b"PK\x05\x06")
-    place = end - int.from_bytes(data[end + 12 : end + 16], "little")  # of the directory
+    size, start = struct.unpack_from("<LL", data, end + 12) if end >= 0 else (0, 0)  # of the directory
+    place = end - size
+    before = place - start  # bytes before the archive
     while data.startswith(_ENTRY, place):
         name, extra, comment = struct.unpack_from("<HHH", data, place + 28)
+        (header,) = struct.unpack_from("<L", data, place + 42)
         try:
             data[place + 46 : place + 46 + name].decode()
         except UnicodeDecodeError:
             data[place + 9] &= ~0x08
+            data[before + header + 7] &= ~0x08
         place += 46 + name + extra + comment
     return io.BytesIO(data)
 

@@ -217,9 +217,9 @@ class Canvas:
                 with self._opener.open(request, timeout=_SECONDS) as answer:
                     return json.loads(answer.read(_MOST_BYTES)), answer.headers.get("Link", "")
             except urllib.error.HTTPError as error:
-                put_off = error.code in (429, 502, 503, 504) or (
-                    error.code == 403 and b"Rate Limit" in error.read(1000)
-                )
+                with error:
+                    limited = error.code == 403 and b"Rate Limit" in error.read(1000)
+                put_off = limited or error.code in (429, 502, 503, 504)
                 if not put_off or attempt == _TRIES - 1:
                     raise self._refused(error.code) from None
                 time.sleep(2**attempt)

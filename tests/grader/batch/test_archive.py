@@ -110,17 +110,17 @@ def test_a_bomb_is_refused_by_its_size(tmp_path: Path):
         archive.files(many)
 
 
-def test_the_limits_hold_for_all_archives_of_a_learner(tmp_path: Path):
-    few = zipped(
-        tmp_path / "few.zip", {f"{number}.py": b"" for number in range(archive.MOST_INNER_FILES // 2)}
-    ).read_bytes()
+def test_the_limits_hold_for_all_archives_of_a_learner(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(archive, "MOST_INNER_FILES", 10)
+    few = zipped(tmp_path / "few.zip", {f"{number}.py": b"" for number in range(5)}).read_bytes()
     reasons = opened(few, few, few)
-    assert reasons["work1/7.py"] == ""
-    assert reasons["work2.zip"] == "is too large: 15,000 files with 0 MiB; the limits are 10,000 files and 256 MiB"
-    large = zipped(tmp_path / "large.zip", {f"{number}.py": b"#" * (15 << 20) for number in range(9)}).read_bytes()
+    assert reasons["work1/4.py"] == ""
+    assert reasons["work2.zip"] == "is too large: 15 files with 0 MiB; the limits are 10 files and 256 MiB"
+    monkeypatch.setattr(archive, "MOST_INNER_BYTES", 3 << 20)
+    large = zipped(tmp_path / "large.zip", {f"{number}.py": b"#" * (1 << 20) for number in range(2)}).read_bytes()
     reasons = opened(large, large)
-    assert reasons["work0/8.py"] == ""
-    assert reasons["work1.zip"] == "is too large: 18 files with 270 MiB; the limits are 10,000 files and 256 MiB"
+    assert reasons["work0/1.py"] == ""
+    assert reasons["work1.zip"] == "is too large: 4 files with 4 MiB; the limits are 10 files and 3 MiB"
 
 
 def test_an_archive_in_an_archive_is_not_opened(tmp_path: Path):
