@@ -157,8 +157,9 @@ class _LearnerFiles:
             else:
                 others.append(item)
         missing = {problem.name for problem in problems} - candidates.keys()
-        searched = [item for item in others if _is_code(item) and not item.file.refused][: recognize.MOST_SEARCHED]
-        for item in searched if missing else ():
+        code = [item for item in others if _is_code(item) and not item.file.refused]
+        searched = code[: recognize.MOST_SEARCHED] if missing else []
+        for item in searched:
             for name in recognize.by_definitions(item) & missing:
                 candidates[name].append(Candidate(item, name))
         self._chosen = {name: choose(rivals) for name, rivals in candidates.items()}
@@ -223,7 +224,7 @@ class _LearnerFiles:
                 if problem not in graded:
                     reason = f"is for problem {ProblemName(problem).label}, which is not graded here"
                 else:
-                    reason = choice.refused or f"is not the submission for its problem: {choice.notes[-1]}"
+                    reason = f"is not the submission for its problem: {choice.refused or choice.notes[-1]}"
             elif path.suffix.lower() == ".zip":
                 reason = "is an archive inside an archive; submit the files themselves"
             elif not _is_code(item):

@@ -1,6 +1,7 @@
 """The submissions of a class, as course systems export them and as people really send them."""
 
 import tarfile
+from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
@@ -84,6 +85,20 @@ submission_102:
         "Gradescope",
         ["Ada Lovelace (17)", "Bob (bob@example.org) and Cleo"],
     )
+    assert submissions.ids == {"Ada Lovelace (17)": ("17",), "Bob (bob@example.org) and Cleo": ("bob@example.org",)}
+    assert [item.submitted for item in submissions.items] == [datetime(2026, 11, 1, 10, tzinfo=UTC), None]
+
+
+def test_gradescope_submissions_of_the_same_person_are_one_learners(tmp_path: Path):
+    row = "submission_{}:\n  :submitters:\n  - :name: {}\n    :sid: '{}'\n  :created_at: 2026-11-0{} 10:00:00 Z\n"
+    people = [("Ada", "17", 2), ("Ada", "17", 1), ("Ada", "18", 1), ("Eve (17)", "", 1), ("Eve (17)", "", 1)]
+    files = {f"export/submission_{n}/{NAME}.py": f"x = {n}\n" for n in range(len(people))}
+    metadata = "".join(row.format(n, *person) for n, person in enumerate(people))
+    submissions = read(zipped(tmp_path / "e.zip", {"export/submission_metadata.yml": metadata, **files}))
+    assert {item.learner: item.submission.sources[NAME] for item in submissions.items} == {
+        "Ada (17)": "x = 0\n", "Ada (18)": "x = 2\n", "Eve (17), submission_3": "x = 3\n", "Eve (17), submission_4": "x = 4\n",
+    }  # fmt: skip
+    assert submissions.ids["Eve (17), submission_3"] == (), "a name is no id"
 
 
 def test_canvas(tmp_path: Path):
@@ -95,7 +110,9 @@ def test_canvas(tmp_path: Path):
     submissions = read(source)
     assert (submissions.layout, submissions.learners) == ("Canvas", ["bobson (18)", "lovelaceada (17)"])
     assert [item.submission.sources[NAME] for item in submissions.items] == [GOOD, GOOD]
-    assert "the latest of 2 versions" in submissions.items[1].notes[0]
+    assert "the latest of 2 versions by the order of uploads" in submissions.items[1].notes[0]
+    assert [item.late for item in submissions.items] == [True, False]
+    assert submissions.ids == {"bobson (18)": ("18",), "lovelaceada (17)": ("17",)}
 
 
 @pytest.mark.parametrize(
@@ -123,6 +140,37 @@ def test_two_files_for_one_problem(submit: Submit):
     submit("ada", name=f"one/{NAME}.py")
     item = only(read(submit("ada", name=f"two/{NAME}.py")))
     assert item.refused == f"there are two files for it: one/{NAME}.py and two/{NAME}.py; submit one"
+
+
+def test_files_that_are_not_used_are_listed_with_the_reason(submit: Submit):
+    inner = zipped(submit("ada").parent / "inner.zip", {f"{NAME}.py": GOOD}).read_bytes()
+    for name, content in {
+        "07 (1).py": GOOD, "notes.txt": "", "plan.py": "x = 1\n", "p08_train_step.py": "", "work.zip": "x",
+        "p03_causal_mha.py": "",
+    }.items():  # fmt: skip
+        submit("ada", content, name)
+    submit("ada", "from p03_causal_mha import x\n" + GOOD)
+    submit("bob", zipped(submit("bob").parent / "outer.zip", {"inner.zip": inner}).read_bytes(), "all.zip")
+    submissions = read(submit("bob"))
+    assert {f"{file.learner}/{file.file}": file.reason for file in submissions.unused} == {
+        "ada/07 (1).py": f"is not the submission for its problem: {NAME}.py was graded, the latest of 2 versions by its name",
+        "ada/notes.txt": "is neither a .py file nor a notebook",
+        "ada/plan.py": "has no problem's name",
+        "ada/p08_train_step.py": "is for problem 08, which is not graded here",
+        "ada/work.zip": "is damaged: File is not a zip file",
+        "bob/all/inner.zip": "is an archive inside an archive; submit the files themselves",
+    }  # fmt: skip
+
+
+def test_what_a_file_defines_counts_where_no_name_does(submit: Submit):
+    """Problems are found by names first: a helper that somebody calls `generate` is no submission for problem 29."""
+    faults = Faults(submit("ada", "def generate(): ...\n" + GOOD, "mine.py").parent / "log")
+    alone = intake.read(submit("ada", "", "notes.txt"), None, faults)
+    assert [problem.label for problem in alone.problems] == ["07", "29"]
+    beside = intake.read(submit("bob", GOOD, "7.py"), None, faults)
+    assert [problem.label for problem in beside.problems] == ["07"]
+    assert [(item.learner, item.file) for item in beside.items] == [("ada", "mine.py"), ("bob", "7.py")]
+    assert beside.items[0].notes == ("mine.py was taken as the submission",)
 
 
 @pytest.mark.parametrize(
