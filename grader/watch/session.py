@@ -53,6 +53,7 @@ class WatchSession:
         self.space, self.state = space, State(problem)
         self._resident, self._changed, self._poll = resident, changed, poll
         self._names = {str(problem.name)}
+        self._graded: dict[str, tuple[int, int]] = {}  # the stamps of the files that were graded last
         self._closed, self._wanted, self._changing = threading.Event(), threading.Event(), threading.Lock()
 
     def start(self) -> None:
@@ -133,17 +134,29 @@ class WatchSession:
                 self._show(self.state.problem, lambda state: replace(state, error=reason))
 
     def _watch_folder(self, *, poll: bool) -> None:
-        for _ in watchfiles.watch(
+        for changes in watchfiles.watch(
             self.space.folder, watch_filter=lambda change, path: Path(path).stem in self._names and path.endswith(".py"),
-            debounce=DEBOUNCE, step=QUIET, stop_event=self._closed, rust_timeout=1000, yield_on_timeout=False,
+            debounce=DEBOUNCE, step=QUIET, stop_event=self._closed, rust_timeout=1000, yield_on_timeout=True,
             force_polling=poll or None, poll_delay_ms=POLL, recursive=False, raise_interrupt=False,
         ):  # fmt: skip
-            self.grade()
+            # Looking misses a second save in the same second, and one before the first look.
+            if changes or self._stamps() != self._graded:
+                self.grade()
+
+    def _stamps(self) -> dict[str, tuple[int, int]]:
+        """The time of modification and the size of each file that is watched."""
+        stamps = {}
+        for name in self._names:
+            with contextlib.suppress(OSError):
+                status = (self.space.folder / f"{name}.py").stat()
+                stamps[name] = (status.st_mtime_ns, status.st_size)
+        return stamps
 
     def _grade_when_wanted(self) -> None:
         while self._wanted.wait() and not self._closed.is_set():
             self._wanted.clear()
             problem = self.state.problem
+            self._graded = self._stamps()
             self._show(problem, lambda state: State(state.problem, grading=True, report=state.report))
             try:
                 done = State(problem, report=self._report(problem))
@@ -176,7 +189,10 @@ class WatchSession:
         except submission_.UnreadableSubmissionError as error:
             report = judge.refused(problem, file.name, Verdict.ERROR, str(error))
         else:
-            self._names = {str(problem.name), *source.sources}
+            names = {str(problem.name), *source.sources}
+            if names != self._names:
+                self._names = names
+                self._graded = {name: self._graded.get(name, stamp) for name, stamp in self._stamps().items()}
             report = self._resident.grade(problem, source, GradeOptions(say=note, on_check=add))
         self.space.remember(problem, verdict=str(report.verdict), score=report.score, digest=digest)
         return report
