@@ -1,4 +1,4 @@
-"""Internal errors that concern one learner: logged with their tracebacks and counted, so that the rest of a class goes on."""
+"""Logs and counts internal errors that affect a single learner, so that the rest of the class is still graded."""
 
 import traceback
 from datetime import UTC, datetime

@@ -43,7 +43,7 @@ class Filter:
 
 
 def lines(folder: Path, filter_: Filter) -> Iterator[str]:
-    """The lines to print. Raises UsageError if there are no results, or none that match."""
+    """The lines to print. Raises UsageError if nothing has been graded yet, or if no result matches."""
     stored = Results(folder)
     try:
         records, unused, regrades = stored.records(), stored.unused(), stored.regrades()

@@ -57,7 +57,7 @@ class Results:
     def __init__(self, folder: Path) -> None:
         self.folder = folder
         if not (folder / DATABASE).is_file():
-            raise UsageError(f"There are no results in {folder}; `grade batch` writes them.")
+            raise UsageError(f"{folder} contains no results; run `grade batch` first.")
         try:
             self._database = self._connected()
             schema = self.fact("schema")
@@ -229,7 +229,7 @@ class Store(Results):
             )  # fmt: skip
 
     def settle(self, settle: Settle, learners: Iterable[str]) -> None:
-        """Decides anew what counts: for these learners, and for no others."""
+        """Decides again which attempts count, for these learners only."""
         with self._writing():
             self._database.execute("delete from counted")
             for learner in learners:

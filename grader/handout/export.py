@@ -34,8 +34,8 @@ cd /autograder/source/course
 
 # Gradescope runs it as root, in a container that may not create namespaces, so weak isolation is accepted; the report names it.
 _RUN = """#!/usr/bin/env bash
-# Runs for each submission. After an internal error there are no results: Gradescope then says that the autograder failed, gives
-# no score, and shows this output to instructors.
+# Runs for each submission. If the grader itself fails, this writes no results. Gradescope then reports that the autograder
+# failed, gives no score, and shows this output to instructors.
 set -euo pipefail
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT

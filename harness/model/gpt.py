@@ -174,10 +174,14 @@ class Block(nnx.Module):
 def stacked_blocks(config: ModelConfig, rngs: nnx.Rngs, make_block: ModuleFactory) -> nnx.Module:
     """All blocks as one module whose parameters have a leading axis of size `num_layers`."""
     build = nnx.vmap(functools.partial(make_block, config), in_axes=(0,), out_axes=0)
-    blocks = nnx.split_rngs(splits=config.num_layers)(build)(rngs)
-    for parameter in jax.tree.leaves(nnx.state(blocks, nnx.Param), is_leaf=lambda leaf: isinstance(leaf, nnx.Variable)):
+    return mark_stacked(nnx.split_rngs(splits=config.num_layers)(build)(rngs))
+
+
+def mark_stacked(module: nnx.Module) -> nnx.Module:
+    """The module, whose parameters now say that their leading axis runs over the layers."""
+    for _, parameter in nnx.to_flat_state(nnx.state(module, nnx.Param)):
         parameter.set_metadata(stacked=True)
-    return blocks
+    return module
 
 
 @functools.partial(jax.tree_util.register_dataclass, data_fields=["weight_VD", "bias_V"], meta_fields=["vocab_size"])

@@ -7,7 +7,7 @@ from typing import Any
 import jax
 from flax import nnx
 
-from harness.model.gpt import Projection
+from harness.model.gpt import Projection, mark_stacked
 
 # (layer, rank, alpha, rngs) -> the module that replaces the layer and keeps it as `base`
 AdapterFactory = Callable[[nnx.Linear, int, float, nnx.Rngs], nnx.Module]
@@ -90,7 +90,7 @@ def add_adapters(
             setattr(module, names[-1], adapter(value, rngs))
         else:
             split = nnx.split_rngs(splits=value.kernel.shape[0])
-            setattr(module, names[-1], split(nnx.vmap(adapter, in_axes=(0, 0)))(value, rngs))
+            setattr(module, names[-1], mark_stacked(split(nnx.vmap(adapter, in_axes=(0, 0)))(value, rngs)))
     return model
 
 

@@ -22,7 +22,6 @@ from harness.model.gpt import Head, project
 # Tokens whose logits exist at once. On a CPU, small chunks stay in cache, but each one adds a pass over the head's gradient;
 # 128 was the fastest for V = 50,257 and D = 128 (benchmarks/train_throughput.py). GPUs and TPUs need large products.
 CHUNK = {"cpu": 128, "gpu": 4096, "tpu": 4096}
-FEWEST_LOGITS = 1 << 17  # of a chunk; a small vocabulary needs no chunks
 
 
 @jax.named_scope("loss")
@@ -37,11 +36,7 @@ def token_loss(
 
     On a mesh, `x` and the targets are sharded over `data`. The head is sharded over `model` if that divides its rows.
     """
-    import os
-
-    chunk = chunk or max(
-        CHUNK.get(jax.default_backend(), 4096), int(os.environ.get("CH", "0")) // head.weight_VD.shape[0]
-    )
+    chunk = chunk or CHUNK.get(jax.default_backend(), 4096)
     return _token_loss(x_BTD, head, targets_BT, chunk, mesh if mesh is not None and mesh.size > 1 else None)
 
 

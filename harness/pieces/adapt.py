@@ -73,8 +73,8 @@ def model_factory(config: Config, mini_gpt: Any) -> Callable[[nnx.Rngs], nnx.Mod
     return lambda rngs: mini_gpt(*sizes, max_T=config.context + 1, rngs=rngs)
 
 
-# The parameters of pieces by the names that the course gives them: the axis over `model`, as the harness's own have it in
-# their metadata
+# The axis over `model` of the parameters of pieces, by the names that the course gives them. The harness's own parameters have it
+# in their metadata.
 MODEL_AXIS = {
     "embed.embedding": -2,
     "q_proj.kernel": -1,
@@ -87,7 +87,7 @@ MODEL_AXIS = {
 }
 
 
-def with_model_axes(build: Callable[[nnx.Rngs], nnx.Module]) -> Callable[[nnx.Rngs], nnx.Module]:
+def with_axes(build: Callable[[nnx.Rngs], nnx.Module]) -> Callable[[nnx.Rngs], nnx.Module]:
     """Builds the same model, whose parameters say how a mesh splits them."""
 
     def annotated(rngs: nnx.Rngs) -> nnx.Module:
@@ -96,6 +96,8 @@ def with_model_axes(build: Callable[[nnx.Rngs], nnx.Module]) -> Callable[[nnx.Rn
             axis = MODEL_AXIS.get(".".join(map(str, path[-2:])))
             if axis is not None:
                 parameter.set_metadata(model_axis=axis)
+            if "blocks" in path and not any(str(name).isdecimal() for name in path):  # one module for all layers
+                parameter.set_metadata(stacked=True)
         return model
 
     return annotated

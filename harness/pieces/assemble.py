@@ -63,7 +63,7 @@ def recipe_from(config: Config, mesh: Mesh, pieces: Pieces) -> Recipe:
 
 def model_builder(config: Config, pieces: Pieces) -> Callable[[nnx.Rngs], nnx.Module]:
     """Builds MiniGPT, or the harness's GPT with the pieces as submodules; with adapters if `lora_rank` is set."""
-    build = adapt.with_model_axes(pieces.adapted("MiniGPT", config) or _gpt_builder(config, pieces))
+    build = adapt.with_axes(pieces.adapted("MiniGPT", config) or _gpt_builder(config, pieces))
     if not config.lora_rank:
         return build
     make_adapter = pieces.adapted("LoRALinear", config) or lora.LoRALinear

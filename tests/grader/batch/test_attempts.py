@@ -128,5 +128,5 @@ def test_usage_errors(submit: Submit, tmp_path: Path, options: BatchOptions, mes
     with pytest.raises(UsageError) as error:
         list(command.batch(folder, tmp_path / "results", options))
     assert message in str(error.value)
-    with pytest.raises(UsageError, match="There are no results in"):
+    with pytest.raises(UsageError, match="contains no results"):
         list(listing.lines(folder, Filter()))
