@@ -29,7 +29,6 @@ import numpy as np
 from timing import ROOT, seconds
 
 from grader.course import cases, catalog
-from grader.paths import SOLUTIONS
 from grader.problem import Problem
 
 CLASS = 120  # submissions
@@ -99,7 +98,7 @@ def _pass_or_fail(command: list[str], **env: str) -> None:
 
 def _snapshot(problem: Problem, top: Path) -> Path:
     """Stores the expected values of the snapshot test: the cases, and the reference's losses and gradients on them."""
-    sys.path.insert(0, str(SOLUTIONS))
+    sys.path.insert(0, str(ROOT / "solutions"))
     from p07_next_token_loss import next_token_loss
 
     stored: dict[str, np.ndarray] = {}

@@ -22,7 +22,6 @@ import psutil
 from timing import ROOT
 
 from grader.course import catalog
-from grader.paths import STYLES
 
 sys.path.insert(0, str(ROOT))
 
@@ -57,10 +56,7 @@ def generated() -> list[Expected]:
     for problem in PROBLEMS:
         source = catalog.solution_path(problem).read_text()
         submissions.append(Expected(source, problem.name, ("PASS",)))
-        submissions += [
-            Expected(path.read_text(), problem.name, ("PASS",))
-            for path in sorted(STYLES.glob(f"{problem.name[:3]}_*.py"))
-        ]
+        submissions += [Expected(path.read_text(), problem.name, ("PASS",)) for path in catalog.styles(problem)]
         submissions.append(Expected(catalog.stub_text(problem), problem.name, ("NOT ATTEMPTED",)))
         for idea in catalog.misconceptions(problem):
             for text in idea.variants(source).values():

@@ -1,5 +1,6 @@
 """Draws the problems' drawings: `python docs/draw.py` makes each problems/NAME/drawing.svg from docs/drawings/NAME.txt.
 
+`python docs/draw.py DIR` does so in the folder of another course.
 A source has one command a line; positions are those of centers, in pixels, and ` | ` separates lines of text:
 
     size 480x300                              the picture
@@ -27,7 +28,6 @@ from itertools import pairwise
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
-SOURCES = ROOT / "docs" / "drawings"
 ACCENT = "var(--drawing-accent, #16847a)"
 WARNING = "var(--drawing-warning, #c2452d)"
 SANS = "system-ui, -apple-system, 'Segoe UI', Roboto, 'Noto Sans', 'DejaVu Sans', sans-serif"
@@ -308,11 +308,11 @@ def render(name: str, source: str) -> str:
 
 
 def main() -> None:
-    failed = False
-    for source in sorted(SOURCES.glob("*.txt")):
+    failed, course = False, Path(sys.argv[1]) if len(sys.argv) > 1 else ROOT
+    for source in sorted((course / "docs" / "drawings").glob("*.txt")):
         try:
             svg = render(source.stem, source.read_text(encoding="utf-8"))
-            (ROOT / "problems" / source.stem / "drawing.svg").write_text(svg, encoding="utf-8")
+            (course / "problems" / source.stem / "drawing.svg").write_text(svg, encoding="utf-8")
         except DrawingError as error:
             print(f"draw: {error}", file=sys.stderr)
             failed = True

@@ -10,6 +10,8 @@ from latex2mathml.converter import convert
 from mkdocs.structure.files import File, Files
 
 from grader.course import catalog, page
+from grader.course.selection import selected
+from grader.paths import ROOT
 from grader.problem import Problem
 
 # Pages about the course itself. A learners' bundle may leave some of them out.
@@ -23,21 +25,44 @@ ABOUT = {
 
 
 def on_config(config: Any) -> Any:
-    """The navigation: home, the parts of the course, how it works."""
+    """The title, and the navigation: home, the parts of the course, how it works."""
+    config.site_name = selected().title
     parts: dict[str, list[dict[str, str]]] = {}
     for problem in catalog.problems():
         entry = {f"{problem.label} · {problem.title}": f"{problem.name}.md"}
         parts.setdefault(catalog.part_of(problem), []).append(entry)
     about = [{title: file} for title, file in ABOUT.items() if (Path(config.docs_dir) / file).is_file()]
-    config.nav = [{"Home": "index.md"}, *({part: pages} for part, pages in parts.items()), {"How it works": about}]
+    config.nav = [{"Home": "index.md"}, *({part: pages} for part, pages in parts.items())]
+    config.nav += [{"How it works": about}] * _is_shipped()
     return config
 
 
 def on_files(files: Files, config: Any) -> Files:
-    """Adds a page for each problem."""
+    """Adds a page for each problem. A course of a teacher's own has its own home page, and no pages about the grader."""
+    for file in [] if _is_shipped() else [*files.documentation_pages()]:
+        files.remove(file)
+    if files.get_file_from_path("index.md") is None:
+        files.append(File.generated(config, "index.md", content=_home()))
     for problem in catalog.problems():
         files.append(File.generated(config, f"{problem.name}.md", content=book_page(problem)))
     return files
+
+
+def _is_shipped() -> bool:
+    return selected().root == ROOT
+
+
+def _home() -> str:
+    """The home page of another course: its `docs/index.md`, else its parts and problems."""
+    own = selected().root / "docs" / "index.md"
+    if own.is_file():
+        return own.read_text(encoding="utf-8")
+    lines = [f"# {selected().title}"]
+    for problem in catalog.problems():
+        if (part := f"## {catalog.part_of(problem)}") not in lines:
+            lines += ["", part, ""]
+        lines.append(f"- [{problem.label} · {problem.title}]({problem.name}.md)")
+    return "\n".join(lines) + "\n"
 
 
 def book_page(problem: Problem) -> str:

@@ -4,7 +4,9 @@ from commandline.errors import CommandError
 
 
 class CourseError(CommandError):
-    """A problem of the course itself is unsound: its author must repair it."""
+    """A course is unsound: its author must repair the file that the message names."""
+
+    exit_code = 2
 
 
 class WorkerStartError(CommandError):

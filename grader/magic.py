@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from commandline.errors import CommandError, UsageError
-from grader.course import catalog, page, workspace
+from grader.course import catalog, page, selection, workspace
 from grader.course.workspace import Progress
 from grader.judge import recorded
 from grader.judge import submission as submission_
@@ -22,7 +22,8 @@ from grader.resident.resident import Resident
 
 
 def load_ipython_extension(ipython: Any) -> None:
-    """Registers the magics."""
+    """Registers the magics. The course is that of the workspace, unless GRADE_COURSE names another."""
+    selection.select(None, workspace.find(None).course)
     ipython.register_magic_function(_friendly(grade), "cell", "grade")
     ipython.register_magic_function(_friendly(hint), "line", "grade_hint")
     ipython.register_magic_function(_friendly(show), "line", "grade_page")

@@ -162,7 +162,8 @@ class Check:
 
 @dataclass(frozen=True)
 class Problem:
-    """The definition of a problem: `PROBLEM` in `problems/pNN_slug/problem.py`. `grader.course.catalog` fills in `folder`.
+    """The definition of a problem: `PROBLEM` in `problems/pNN_slug/problem.py`. `grader.course.catalog` fills in `folder` and
+    `name`, the problem's name in the selected course. Its number there may not be that of the folder.
 
     `builds_on` holds the numbers of the problems whose entries or ideas this one uses. `timeout` is in seconds. `long_runs`
     means that its probes run so long that XLA should optimize their programs instead of compiling fast. `mesh` are the numbers of
@@ -179,10 +180,12 @@ class Problem:
     timeout: float = 30.0
     long_runs: bool = False
     folder: Path = Path()
+    name: ProblemName = field(default_factory=ProblemName)
 
     @property
-    def name(self) -> ProblemName:
-        return ProblemName(self.folder.name)
+    def home(self) -> Path:
+        """The folder of the course that the problem's files belong to: another one than the selected, if it is included."""
+        return self.folder.parent.parent
 
     @property
     def number(self) -> int:

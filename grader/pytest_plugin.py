@@ -10,7 +10,8 @@ import pytest
 
 from commandline import files
 from commandline.errors import UsageError
-from grader.course import catalog
+from grader.course import catalog, selection
+from grader.course.workspace import Workspace
 from grader.judge.verdict import CheckResult, Report, Verdict
 from grader.problem import Problem
 
@@ -31,6 +32,8 @@ def pytest_configure(config: pytest.Config) -> None:
     workspace = config.getoption("--workspace")
     if workspace and not Path(workspace).is_dir():
         raise pytest.UsageError(f"There is no workspace {workspace}; `grade start` creates one.")
+    if workspace:
+        selection.select(None, Workspace(Path(workspace)).course)
     if workspace and config.args_source != pytest.Config.ArgsSource.ARGS:
         config.args = [workspace]
 

@@ -15,7 +15,7 @@ from typing import Any
 import click
 import numpy as np
 
-from grader.course import catalog
+from grader.course import catalog, selection
 from grader.judge.counterexample import Counterexample, compared
 from grader.judge.session import Mode, in_stages, measured, outcome_of
 from grader.problem import PROGRAM, Case, Problem
@@ -61,7 +61,7 @@ class Check:
         from grader.worker.main import Sources, WorkerState, prepare
         from grader.worker.subject import Subject
 
-        state = WorkerState(prepare(self.problem.name), Sources(), lambda step, steps, loss: None)
+        state = WorkerState(prepare(self.problem.name, self.problem.folder), Sources(), lambda step, steps, loss: None)
         state.subjects[""] = Subject(self.problem, vars(submission))
         measures = measured(self.problem, self.check)
         values = {key: np.asarray(value) if hasattr(value, "dtype") else value for key, value in case.items()}
@@ -100,8 +100,9 @@ class Check:
             click.echo(full.arrays(Counterexample(Case({}), leaves)))
 
 
-def check(number: str, name: str) -> Check:
-    """The check of that name of a problem."""
+def check(number: str, name: str, course: str = "") -> Check:
+    """The check of that name of a problem of a course, the one that the grader comes with unless another is named."""
+    selection.select(course or selection.SHIPPED, "")
     problem = catalog.find(number)
     return Check(problem, next(item for item in problem.checks if item.name == name))
 

@@ -13,6 +13,7 @@ from typing import Any
 
 from commandline.errors import CommandError
 from grader.course import cases, catalog, page, scaffold
+from grader.course.course import FORGERIES, STYLES
 from grader.errors import CourseError
 from grader.isolation.sandbox import ForkServer
 from grader.judge import judge, submission
@@ -22,7 +23,6 @@ from grader.judge.reference import Reference
 from grader.judge.session import Outcome, run_key
 from grader.judge.submission import Submission
 from grader.judge.verdict import Report, Verdict
-from grader.paths import FORGERIES, SOLUTIONS, STYLES
 from grader.problem import Case, Check, Problem
 
 FEWEST_HINTS = 3
@@ -160,8 +160,11 @@ def _verify_definition(problem: Problem, row: Row) -> None:
     }.items():
         row.complaints += [f"two {kind}s are called {name!r}" for name, count in Counter(names).items() if count > 1]
     for other in catalog.problems():
-        if other.name != problem.name and problem.number == other.number:
-            row.complaints.append(f"{other.name} has the same number")
+        if other.name != problem.name and (other.home, other.folder.name[:3]) == (
+            problem.home,
+            problem.folder.name[:3],
+        ):
+            row.complaints.append(f"{other.folder} has the same number as {problem.folder.name}")
     defined = {node.name for node in ast.parse(catalog.stub_text(problem)).body if hasattr(node, "name")}
     row.complaints += [f"the stub does not define `{e.name}`" for e in problem.entries if e.name not in defined]
     if problem.points < 1:
@@ -265,11 +268,13 @@ def _verify_correct_programs(problem: Problem, reference: Reference, row: Row) -
     row.seeds = _passes(
         problem, reference, submission.reference(problem), row, range(1, row.asked + 1), "the reference"
     )
-    styles = sorted(STYLES.glob(f"p{problem.label}_*.py"))
-    if STYLES.is_dir() and len(styles) < FEWEST_STYLES:
-        row.complaints.append(f"{STYLES} has fewer than {FEWEST_STYLES} correct programs in other styles")
+    styles = catalog.styles(problem)
+    if (problem.home / STYLES).is_dir() and len(styles) < FEWEST_STYLES:
+        row.complaints.append(
+            f"{problem.home / STYLES} has fewer than {FEWEST_STYLES} correct programs in other styles"
+        )
     for path in styles:
-        sources = catalog.with_imports(problem.name, path.read_text(encoding="utf-8"), catalog.in_folder(SOLUTIONS))
+        sources = catalog.with_imports(problem.name, catalog.text_of(problem, path), catalog.references(problem))
         _passes(problem, reference, Submission(path.name, sources), row, range(min(row.asked, 4) + 1), path.name)
     for margin in row.margins:
         if not margin.wide_enough:
@@ -308,11 +313,11 @@ def _verify_forgeries(problem: Problem, reference: Reference, row: Row) -> None:
     """Each check of a program, a process or a file has a forgery, and no forgery gets the points of a check that it forges."""
     claims = [check for check in problem.checks if check.is_claim]
     forged: dict[str, list[bool]] = {}
-    for path in sorted(FORGERIES.glob(f"p{problem.label}_*.py")):
+    for path in catalog.forgeries(problem):
         names = forges(path)
         needed = {*names, *(check.agrees_with for check in problem.checks if check.name in names)}
         few = replace(problem, checks=tuple(check for check in problem.checks if check.name in needed))
-        report = _grade(few, Submission(path.name, {problem.name: path.read_text(encoding="utf-8")}), reference)
+        report = _grade(few, Submission(path.name, {problem.name: catalog.text_of(problem, path)}), reference)
         for result in (result for result in report.checks if result.check.name in names):
             forged.setdefault(result.check.name, []).append(not result.passed)
             if result.passed:
@@ -325,7 +330,7 @@ def _verify_forgeries(problem: Problem, reference: Reference, row: Row) -> None:
 
     row.claims = len(claims)
     row.forged = sum(bool(lost(check)) and all(lost(check)) for check in claims)
-    if FORGERIES.is_dir():
+    if (problem.home / FORGERIES).is_dir():
         row.complaints += [f"no forgery of the check {check.name!r}" for check in claims if not lost(check)]
 
 

@@ -48,9 +48,7 @@ class Pair:
 
 def pairs(problem: Problem, records: Iterable[Record]) -> list[Pair]:
     """The pairs of learners whose files for a problem are near duplicates, the most similar first."""
-    common = sequences(catalog.stub_text(problem)) | sequences(
-        catalog.solution_path(problem).read_text(encoding="utf-8")
-    )
+    common = sequences(catalog.stub_text(problem)) | sequences(catalog.solution_text(problem))
     candidates = [(record.learner, sequences(record.source) - common) for record in records if record.source]
     candidates = [(learner, own) for learner, own in candidates if len(own) >= FEWEST]
     similar = []

@@ -103,7 +103,7 @@ def definition(name: str) -> str:
     """A hash of a problem and of the grader: definition, probes, reference, misconceptions and code."""
     problem = catalog.load(name)
     definition_files = [path.read_bytes() for path in sorted(problem.folder.glob("*.py")) if path.name != "stub.py"]
-    misconceptions = catalog.solution_path(problem).with_suffix(".toml").read_bytes()
+    misconceptions = catalog.text_of(problem, catalog.solution_path(problem).with_suffix(".toml"))
     references = [part for item in sorted(catalog.reference_sources(problem).items()) for part in item]
     return cache_.digest([cache_.environment(), *definition_files, misconceptions, *references])
 

@@ -8,7 +8,7 @@ import click
 from commandline import terminal
 from commandline.text import counted
 from grader.course import catalog
-from grader.paths import ROOT
+from grader.course.selection import selected
 
 
 @click.command()
@@ -52,7 +52,7 @@ def verify(problems: tuple[str, ...], jobs: int | None, seeds: int, as_json: boo
 @click.argument("slug")
 @click.option("--title", help="Title of the problem [default: the words of SLUG].")
 def new(slug: str, title: str | None) -> None:
-    """Create a problem.
+    """Create a problem in the selected course.
 
     SLUG is a name such as demo, which gets the next free number, or a number and a name such as 98_demo. The new files make up
     a complete small problem. Each has TODO comments for what is still to write, and `grade verify` lists them.
@@ -61,11 +61,12 @@ def new(slug: str, title: str | None) -> None:
 
     name, paths = scaffold.create(slug, title)
     for path in paths:
-        click.echo(f"new   {path.relative_to(ROOT)}")
+        click.echo(f"new   {path.relative_to(selected().root)}")
     click.echo()
     terminal.echo(
         f"Next: replace the TODOs in these files. `grade verify {name.label}` checks the problem and lists the TODOs left; "
-        f"`grade problem {name.label} solutions/{name}.py` grades the reference."
+        f"`grade problem {name.label} solutions/{name}.py` grades the reference. List its slug in course.toml to give "
+        "it a place."
     )
 
 

@@ -9,14 +9,13 @@ from dataclasses import dataclass
 from importlib.metadata import PackageNotFoundError, version
 
 from grader.course import catalog
+from grader.course.selection import selected
 from grader.course.workspace import Workspace
 from grader.errors import WorkerStartError
-from grader.isolation.job import Job
 from grader.isolation.level import Isolation, Level
 from grader.isolation.sandbox import ForkServer
-from grader.judge import cache, recorded
+from grader.judge import cache, recorded, submission
 from grader.judge.session import Session
-from grader.paths import PROBLEMS
 
 # What to do about each missing layer of isolation.
 REMEDIES = {
@@ -72,7 +71,8 @@ def _devices() -> Finding:
 def _isolation() -> Finding:
     """The isolation as a worker measures it, in the same way as for a submission."""
     fork_server = ForkServer()
-    session = Session(catalog.problems()[0], fork_server.worker(Job(catalog.names()[0])), 60)
+    problem = catalog.problems()[0]
+    session = Session(problem, fork_server.worker(submission.job(problem)), 60)
     try:
         session.begin()
     except WorkerStartError as error:
@@ -107,11 +107,11 @@ def _cache() -> Finding:
 
 def _course() -> Finding:
     count = len(catalog.names())
-    missing = [problem.name for problem in catalog.problems() if not recorded.is_gradable(problem)]
+    missing = [problem for problem in catalog.problems() if not recorded.is_gradable(problem)]
     if missing:
         state = f"{count} problems, {len(missing)} without a reference"
-        return Finding("course", state, False, f"Restore solutions/{missing[0]}.py.")
-    return Finding("course", f"{count} problems in {PROBLEMS}")
+        return Finding("course", state, False, f"Restore solutions/{missing[0].folder.name}.py.")
+    return Finding("course", f"{count} problems in {selected().root}")
 
 
 def _workspace(space: Workspace) -> Finding:

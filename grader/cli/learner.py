@@ -10,9 +10,9 @@ from commandline import terminal
 from commandline.commands import Commands
 from commandline.errors import CommandError, UsageError
 from commandline.text import counted
-from grader.cli import author, book, explore, progress, results, teacher, watch
+from grader.cli import author, book, course, explore, progress, results, teacher, watch
 from grader.cli.grading import graded
-from grader.course import catalog, workspace
+from grader.course import catalog, selection, workspace
 from grader.course.workspace import Workspace
 
 
@@ -25,9 +25,14 @@ class Grade(Commands):
 
 @click.group(cls=Grade, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 80})
 @click.option("--workspace", "folder", metavar="DIR", help="Your workspace [default: the nearest one, or attempts].")
+@click.option(
+    "--course",
+    metavar="DIR|NAME",
+    help="The course: a folder, or an installed one [default: $GRADE_COURSE, or that of your workspace].",
+)
 @click.version_option(package_name="gpt-kata", prog_name="grade")
 @click.pass_context
-def main(ctx: click.Context, folder: str | None) -> None:
+def main(ctx: click.Context, folder: str | None, course: str | None) -> None:
     """Learn to build a GPT in JAX and Flax NNX, one graded problem at a time.
 
     \b
@@ -40,6 +45,8 @@ def main(ctx: click.Context, folder: str | None) -> None:
     Ctrl-C.
     """
     ctx.obj = folder
+    if ctx.invoked_subcommand != "course":  # which works where the selected one cannot be used
+        selection.select(course, workspace.find(folder).course)
 
 
 @main.command()
@@ -207,7 +214,7 @@ def hint(folder: str | None, word: str, again: bool) -> None:
     more = ""
     if left:
         more = f" `grade hint {problem.label}` shows the next."
-    elif catalog.has_solution(problem):
+    elif catalog.shows_solution(problem):
         more = f" `grade solution {problem.label} --give-up` shows the answer."
     terminal.echo(f"{counted(left, 'hint')} left.{more}")
     if count > seen:
@@ -222,7 +229,7 @@ def hint(folder: str | None, word: str, again: bool) -> None:
 def solution(folder: str | None, word: str, give_up: bool) -> None:
     """Read the reference of problem NN, once you have passed it."""
     problem = catalog.find(word)
-    space, text = workspace.find(folder), catalog.solution_text(problem)
+    space, text = workspace.find(folder), catalog.solution_for_learners(problem)
     passed = space.progress().get(problem.name, workspace.Progress()).verdict == "PASS"
     if not passed and not give_up:
         raise UsageError(
@@ -255,6 +262,7 @@ for command in (
     *explore.COMMANDS,
     *author.COMMANDS,
     *book.COMMANDS,
+    *course.COMMANDS,
     *teacher.COMMANDS,
     *results.COMMANDS,
 ):

@@ -8,8 +8,10 @@ from pathlib import Path
 
 from commandline.errors import UsageError
 from commandline.folders import cache_folder
+from grader.course import selection
+from grader.course.course import FILE
 from grader.errors import CourseError
-from grader.paths import PROBLEMS, ROOT
+from grader.paths import ROOT
 
 _CONFIG = ROOT / "mkdocs.yml"
 # What a learners' bundle needs for the book: no pages about the grader itself.
@@ -26,10 +28,11 @@ def cached() -> Path:
     """The folder of the book of these very pages in the user's cache. It does not exist before the book is built."""
     total = hashlib.sha256()
     documents = (path for path in (ROOT / "docs").rglob("*") if path.is_file() and path.parent.name != "__pycache__")
-    pages = (path for pattern in _SOURCES for path in PROBLEMS.glob(f"*/{pattern}"))
-    for path in sorted([_CONFIG, *documents, *pages]):
+    course = selection.selected()
+    pages = (path for pattern in _SOURCES for listed in course.problems for path in listed.folder.glob(pattern))
+    for path in [*sorted([_CONFIG, *documents]), course.root / FILE, *pages]:
         data = path.read_bytes()
-        total.update(f"{path.relative_to(ROOT).as_posix()} {len(data)}\n".encode() + data)
+        total.update(f"{path.parent.name}/{path.name} {len(data)}\n".encode() + data)
     return cache_folder("GRADE_CACHE") / "book" / total.hexdigest()[:16]
 
 

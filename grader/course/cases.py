@@ -18,6 +18,7 @@ from hypothesis import strategies as st
 from hypothesis.errors import HypothesisWarning, NoSuchExample
 from hypothesis.internal.conjecture import providers
 
+from grader.errors import CourseError
 from grader.problem import Case, Problem
 
 # Hypothesis also draws the numbers that occur in the code of loaded modules, and caches them in the folder `.hypothesis`. It has
@@ -35,7 +36,8 @@ _QUIET = hypothesis.settings(
 def draw(problem: Problem, group: str, seed: int) -> list[Case]:
     """The cases of one family, simplest first. The same seed gives the same cases.
 
-    There are at most `draws` of them, and fewer if the sizes have few combinations.
+    There are at most `draws` of them, and fewer if the sizes have few combinations. Raises CourseError if the problem's own
+    code fails.
     """
     drawn: list[Case] = []
 
@@ -44,9 +46,13 @@ def draw(problem: Problem, group: str, seed: int) -> list[Case]:
     def collect(case: Case) -> None:
         drawn.append(case)
 
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", HypothesisWarning)
-        hypothesis.seed(seed)(collect)()
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", HypothesisWarning)
+            hypothesis.seed(seed)(collect)()
+    except Exception as error:
+        path = problem.folder / "problem.py"
+        raise CourseError(f"{path} cannot draw its {group!r}: {type(error).__name__}: {error}") from error
     return drawn
 
 

@@ -1,4 +1,4 @@
-"""Finds problems by number, slug or path, and the files of each problem: page, stub, reference, misconceptions."""
+"""Finds the selected course's problems by number, slug or path, and the files of each: page, stub, reference, misconceptions."""
 
 import ast
 import importlib.util
@@ -14,20 +14,11 @@ from pathlib import Path
 from commandline.errors import UsageError
 from commandline.problem_name import ProblemName
 from commandline.spelling import nearest
+from grader.course import selection
+from grader.course.course import FILE, FORGERIES, STYLES, Course
+from grader.course.selection import selected
 from grader.errors import CourseError
-from grader.paths import PROBLEMS, SOLUTIONS
 from grader.problem import Problem
-
-# The parts of the course: first number, last number, title.
-PARTS = (
-    (1, 7, "I. A GPT, piece by piece"),
-    (8, 14, "II. Training it"),
-    (15, 16, "III. Feeding it"),
-    (17, 24, "IV. Scaling it"),
-    (25, 28, "V. Keeping it"),
-    (29, 31, "VI. Using it"),
-    (32, 32, "VII. Capstone"),
-)
 
 
 @dataclass(frozen=True)
@@ -50,27 +41,58 @@ class Misconception:
 
 def part_of(problem: Problem) -> str:
     """The title of the part of the course that the problem belongs to."""
-    return next((title for first, last, title in PARTS if first <= problem.number <= last), "Beyond the course")
+    return selected().by_name[problem.name].part
 
 
 def names() -> list[ProblemName]:
     """The names of all problems, in order."""
-    return sorted(ProblemName(path.parent.name) for path in PROBLEMS.glob("p[0-9][0-9]_*/problem.py"))
+    return [listed.name for listed in selected().problems]
+
+
+def load(name: str) -> Problem:
+    """The problem with that exact name. Raises CourseError if there is none, or if its definition is broken."""
+    return _loaded(selected(), name)
+
+
+def forget() -> None:
+    """Reads the course and its problems again when they are next asked for."""
+    selection.forget()
+    _loaded.cache_clear()
 
 
 @cache
-def load(name: str) -> Problem:
-    """The problem with that exact name. Raises CourseError if its definition is broken."""
-    folder = PROBLEMS / name
+def _loaded(course: Course, name: str) -> Problem:
+    listed = course.by_name.get(name)
+    if listed is None:
+        raise CourseError(f"The course in {course.root} has no problem {name}.")
+    problem = defined(listed.folder, listed.name)
+    for check in problem.checks:
+        if check.cases not in problem.cases:
+            raise CourseError(
+                f"{listed.folder / 'problem.py'}: the check {check.name!r} uses cases that are not defined: {check.cases!r}."
+            )
+    here = (course.number_of(f"{number:02}", listed.home) for number in problem.builds_on)
+    problem = replace(problem, builds_on=tuple(int(number) for number in here if number))
+    factor, rest = divmod(listed.points or problem.points, problem.points or 1)
+    if rest or not factor:
+        raise CourseError(
+            f"{course.root / FILE}: the points of {listed.name.slug} must be a multiple of {problem.points}, the points of its "
+            "checks."
+        )
+    return replace(problem, checks=tuple(replace(check, points=check.points * factor) for check in problem.checks))
+
+
+def defined(folder: Path, name: ProblemName) -> Problem:
+    """The problem that `problem.py` in a folder defines, under its name in a course. Raises CourseError if it is broken."""
     problem = getattr(_module(folder / "problem.py"), "PROBLEM", None)
     if not isinstance(problem, Problem):
         raise CourseError(f"{folder / 'problem.py'} must define PROBLEM = Problem(...).")
-    return replace(problem, folder=folder)
+    return replace(problem, folder=folder, name=name)
 
 
-def probes_module(name: str) -> object | None:
-    """The problem's own `probes.py`, imported; None if it has none. Only workers call this: it imports JAX."""
-    path = PROBLEMS / name / "probes.py"
+def probes_module(folder: Path) -> object | None:
+    """The `probes.py` in a problem's folder, imported; None if there is none. Only workers call this: it imports JAX."""
+    path = folder / "probes.py"
     return _module(path) if path.is_file() else None
 
 
@@ -82,7 +104,7 @@ def _module(path: Path) -> object:
     sys.modules[spec.name] = module
     try:
         spec.loader.exec_module(module)
-    except Exception as error:
+    except (Exception, SystemExit) as error:
         raise CourseError(f"{path} cannot be imported: {type(error).__name__}: {error}") from error
     return module
 
@@ -139,42 +161,72 @@ def select(words: str) -> list[Problem]:
 
 def page_text(problem: Problem) -> str:
     """The text of the problem's page. Raises CourseError if it is missing."""
-    return _text(problem.folder / "page.md")
+    return text_of(problem, problem.folder / "page.md")
 
 
 def stub_text(problem: Problem) -> str:
     """The text of the problem's stub. Raises CourseError if it is missing."""
-    return _text(problem.folder / "stub.py")
-
-
-def _text(path: Path) -> str:
-    try:
-        return path.read_text(encoding="utf-8")
-    except OSError as error:
-        raise CourseError(f"{path} cannot be read: {error.strerror}.") from None
-
-
-def solution_path(problem: Problem) -> Path:
-    """The path of the reference. Raises CourseError if it is missing, as in a learner's bundle."""
-    path = SOLUTIONS / f"{problem.name}.py"
-    if not path.is_file():
-        raise CourseError(f"Problem {problem.label} cannot be graded here: its reference {path} is missing.")
-    return path
-
-
-def has_solution(problem: Problem) -> bool:
-    """Whether this copy of the course has the reference; a class's bundle does not."""
-    return (SOLUTIONS / f"{problem.name}.py").is_file()
+    return text_of(problem, problem.folder / "stub.py")
 
 
 def solution_text(problem: Problem) -> str:
-    """The text of the reference, to read. Raises UsageError if this copy of the course has none."""
+    """The text of the reference. Raises CourseError if it is missing, as in a learner's bundle."""
+    return text_of(problem, solution_path(problem))
+
+
+def solution_for_learners(problem: Problem) -> str:
+    """The text of the reference. Raises UsageError if the course is private, or if this copy of it has none."""
+    if selected().private:
+        raise UsageError(
+            f"The course {selected().title!r} is private: it shows its solutions to nobody. Ask your teacher."
+        )
     if not has_solution(problem):
         raise UsageError(
             f"This bundle was handed out to a class without the solution of problem {problem.label}. "
             f"`grade hint {problem.label}` helps; ask your teacher for more."
         )
-    return solution_path(problem).read_text(encoding="utf-8")
+    return solution_text(problem)
+
+
+def shows_solution(problem: Problem) -> bool:
+    """Whether learners can read the reference: a class's bundle has none, and a private course shows none."""
+    return has_solution(problem) and not selected().private
+
+
+def text_of(problem: Problem, path: Path) -> str:
+    """The text of a file of a problem, with the names and numbers of the selected course. Raises CourseError."""
+    try:
+        return selected().renamed(path.read_text(encoding="utf-8"), problem.home)
+    except OSError as error:
+        raise CourseError(f"{path} cannot be read: {error.strerror}.") from None
+    except UnicodeDecodeError:
+        raise CourseError(f"{path} is not UTF-8 text.") from None
+
+
+def solution_path(problem: Problem) -> Path:
+    """The path of the reference. Raises CourseError if it is missing, as in a learner's bundle."""
+    path = _solution_file(problem)
+    if not path.is_file():
+        raise CourseError(f"Problem {problem.label} cannot be graded here: its reference {path} is missing.")
+    return path
+
+
+def _solution_file(problem: Problem) -> Path:
+    return problem.home / "solutions" / f"{problem.folder.name}.py"
+
+
+def styles(problem: Problem) -> list[Path]:
+    """Correct programs in other styles than the reference."""
+    return _beside(problem, STYLES)
+
+
+def forgeries(problem: Problem) -> list[Path]:
+    """Programs that claim work which they do not do."""
+    return _beside(problem, FORGERIES)
+
+
+def _beside(problem: Problem, folder: str) -> list[Path]:
+    return sorted((problem.home / folder).glob(f"{problem.folder.name[:3]}_*.py"))
 
 
 _LONGEST_PARSED = 200_000  # characters; parsing a hostile file of that length takes about two seconds
@@ -228,31 +280,37 @@ def with_imports(name: str, text: str, beside: Callable[[str], str | None]) -> M
     return sources
 
 
-def in_folder(folder: Path) -> Callable[[str], str | None]:
-    """A function that reads the modules of a folder of the course's own, for `with_imports`."""
+def references(problem: Problem) -> Callable[[str], str | None]:
+    """A function that reads references: of the selected course, or from the folder of this problem's. For `with_imports`."""
 
     def beside(name: str) -> str | None:
-        path = folder / f"{name}.py"
-        return path.read_text(encoding="utf-8") if path.is_file() else None
+        if name in selected().by_name:
+            other = load(name)
+            return solution_text(other) if has_solution(other) else None
+        path = problem.home / "solutions" / f"{name}.py"
+        return text_of(problem, path) if path.is_file() else None
 
     return beside
 
 
+def has_solution(problem: Problem) -> bool:
+    """Whether the reference is there: a learner's bundle has none."""
+    return _solution_file(problem).is_file()
+
+
 def reference_sources(problem: Problem) -> Mapping[str, str]:
     """The sources of the reference and of the modules that it imports, by module name."""
-    path = solution_path(problem)
-    return with_imports(problem.name, path.read_text(encoding="utf-8"), in_folder(path.parent))
+    return with_imports(problem.name, solution_text(problem), references(problem))
 
 
 def misconceptions(problem: Problem) -> list[Misconception]:
     """The problem's misconceptions, in order. Raises CourseError if their file or one of their edits is broken."""
-    path = SOLUTIONS / f"{problem.name}.toml"
-    source = solution_path(problem).read_text(encoding="utf-8")
+    source = solution_text(problem)
+    path = solution_path(problem).with_suffix(".toml")
     try:
-        table = tomllib.loads(path.read_text(encoding="utf-8"))
-        rows = table.get("misconception", [])
+        rows = tomllib.loads(text_of(problem, path)).get("misconception", [])
         misconceptions = [Misconception(**{**row, "replace": _forms(row["replace"])}) for row in rows]
-    except (OSError, tomllib.TOMLDecodeError, TypeError, KeyError) as error:
+    except (tomllib.TOMLDecodeError, TypeError, KeyError) as error:
         raise CourseError(f"{path} cannot be read: {error}") from error
     for misconception in misconceptions:
         if (count := source.count(misconception.find)) != 1:

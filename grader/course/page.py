@@ -3,7 +3,7 @@
 import re
 
 from grader.course import formulas
-from grader.course.catalog import page_text
+from grader.course.catalog import page_text, text_of
 from grader.problem import Problem
 
 SECTIONS = (
@@ -47,7 +47,7 @@ def for_browser(problem: Problem) -> str:
     text, drawing = without_hints(problem), problem.folder / "drawing.svg"
     if not drawing.is_file():
         return text
-    figure = f'<figure class="drawing" tabindex="0">\n{drawing.read_text(encoding="utf-8")}</figure>'
+    figure = f'<figure class="drawing" tabindex="0">\n{text_of(problem, drawing)}</figure>'
     return re.sub(r"^```text\n.*?^```$", lambda _: figure, text, count=1, flags=re.MULTILINE | re.DOTALL)
 
 

@@ -7,7 +7,6 @@ TODO, so that `grade verify` has nothing else to complain about.
 import json
 import keyword
 import re
-from collections.abc import Iterable
 from pathlib import Path
 from string import Template
 
@@ -15,7 +14,8 @@ from commandline import files
 from commandline.errors import UsageError
 from commandline.problem_name import ProblemName
 from grader.course import catalog
-from grader.paths import PROBLEMS, ROOT, SOLUTIONS, STYLES
+from grader.course.course import STYLES
+from grader.course.selection import selected
 from grader.problem import Problem
 
 LONGEST_TITLE = 44  # characters: the column of `grade list`
@@ -30,46 +30,49 @@ def create(word: str, title: str | None = None) -> tuple[ProblemName, list[Path]
     `word` is a slug, which gets the next free number, or a number and a slug. Raises UsageError if one of them is taken or not
     valid, or if a file exists; then nothing is written.
     """
-    if not STYLES.is_dir():
-        raise UsageError(f"{STYLES} is missing. Problems are written in a clone of the course; run this command there.")
+    root = selected().root
+    if not (root / STYLES).is_dir():
+        raise UsageError(
+            f"{root / STYLES} is missing. Problems are written where the course has its tests, such as in a clone."
+        )
     name = _name(word)
-    values = {
-        "label": name.label,
-        "name": name,
-        "slug": name.slug,
-        "title": _title(name.slug.replace("_", " ").capitalize() if title is None else title),
-    }
-    values["quoted_title"] = json.dumps(values["title"], ensure_ascii=False)
-    texts = {
-        ROOT / Template(path).substitute(values): Template(text).substitute(values) for path, text in _FILES.items()
-    }
+    title = _title(name.slug.replace("_", " ").capitalize() if title is None else title)
+    texts = {root / path: text for path, text in texts_of(name, title).items()}
     try:
         for path, text in texts.items():
             files.write(path, text)
     except BaseException:
         for path in texts:
             path.unlink(missing_ok=True)
-        if (PROBLEMS / name).is_dir():
-            (PROBLEMS / name).rmdir()
+        if (root / "problems" / name).is_dir():
+            (root / "problems" / name).rmdir()
         raise
+    catalog.forget()
     return name, list(texts)
+
+
+def texts_of(name: ProblemName, title: str) -> dict[str, str]:
+    """The texts of a problem's files, by path below the course's folder."""
+    values = {"label": name.label, "name": name, "slug": name.slug, "title": title,
+              "quoted_title": json.dumps(title, ensure_ascii=False)}  # fmt: skip
+    return {Template(path).substitute(values): Template(text).substitute(values) for path, text in _FILES.items()}
 
 
 def open_items(problem: Problem) -> list[str]:
     """What is still to write: a line for each TODO in the problem's files."""
     items = []
-    for path in _source_files(problem.name):
+    for path in _source_files(problem):
         for number, line in enumerate(path.read_text(encoding="utf-8", errors="replace").splitlines(), 1):
             if match := _TODO.search(line):
                 items.append(f"{path.name}, line {number}: still to write: {match[1].rstrip()}")
     return items
 
 
-def _source_files(name: ProblemName) -> list[Path]:
+def _source_files(problem: Problem) -> list[Path]:
     """The text files of a problem that an author writes."""
-    own = sorted(path for path in (PROBLEMS / name).glob("*") if path.suffix in (".md", ".py"))
-    solution = [path for path in (SOLUTIONS / f"{name}.py", SOLUTIONS / f"{name}.toml") if path.is_file()]
-    return [*own, *solution, *sorted(STYLES.glob(f"p{name.label}_*.py"))]
+    own = sorted(path for path in problem.folder.glob("*") if path.suffix in (".md", ".py"))
+    solution = sorted(problem.home.glob(f"solutions/{problem.folder.name}.*"))
+    return [*own, *solution, *catalog.styles(problem)]
 
 
 def _name(word: str) -> ProblemName:
@@ -98,10 +101,12 @@ def _name(word: str) -> ProblemName:
 
 
 def _used() -> dict[int, str]:
-    """A path for each number that is taken, relative to the course."""
-    existing: Iterable[Path] = (path for folder in (STYLES, SOLUTIONS, PROBLEMS) for path in folder.iterdir())
+    """A name or path for each number that is taken, relative to the course."""
+    root = selected().root
+    existing = (path for folder in (STYLES, "solutions", "problems") for path in (root / folder).glob("*"))
     numbered = ((_NUMBERED.match(path.name), path) for path in existing)
-    return {int(match[1]): path.relative_to(ROOT).as_posix() for match, path in numbered if match}
+    taken = {int(match[1]): path.relative_to(root).as_posix() for match, path in numbered if match}
+    return {listed.name.number: str(listed.name) for listed in selected().problems} | taken
 
 
 def _title(title: str) -> str:

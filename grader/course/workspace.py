@@ -15,7 +15,8 @@ from typing import Any, NamedTuple
 
 from commandline import files
 from commandline.errors import UsageError
-from grader.course import catalog, page
+from grader.course import catalog, page, selection
+from grader.paths import ROOT
 from grader.problem import Problem
 
 PROGRESS = ".progress.json"
@@ -92,7 +93,8 @@ class Workspace:
             if present != text:
                 files.write(target, text)
             digests[problem.name] = _digest(text)
-        self._write(self.progress(), digests)
+        course = selection.selected().root
+        self._write(self.progress(), digests, "" if course == ROOT else selection.name_of(course))
         return created, kept
 
     def add(self, problem: Problem) -> Path | None:
@@ -114,6 +116,12 @@ class Workspace:
         except OSError as error:
             raise UsageError(f"{target} cannot be written: {error.strerror}.") from None
         return target
+
+    @property
+    def course(self) -> str:
+        """The course that the workspace was started with: the name of an installed one, or a path. Empty for the shipped one."""
+        named = self._stored().get("course")
+        return named if isinstance(named, str) and named.isprintable() else ""
 
     def progress(self) -> dict[str, Progress]:
         """Progress by problem name. A damaged file counts as missing."""
@@ -142,7 +150,7 @@ class Workspace:
                 }
             facts |= last
         progress[problem.name] = Progress(**{**vars(before), **facts})
-        self._write(progress, self._page_digests())
+        self._write(progress, self._page_digests(), self.course)
 
     def digest(self, problem: Problem) -> str:
         """A hash of the problem's file and of the course modules in the folder that it imports. Empty if there is no file."""
@@ -217,9 +225,10 @@ class Workspace:
             return {}
         return stored if isinstance(stored, dict) else {}
 
-    def _write(self, progress: Mapping[str, Progress], page_digests: Mapping[str, str]) -> None:
+    def _write(self, progress: Mapping[str, Progress], page_digests: Mapping[str, str], course: str) -> None:
         rows = {name: vars(row) for name, row in progress.items()}
-        text = json.dumps({"pages": page_digests, "problems": rows, "schema": 1}, indent=1, sort_keys=True)
+        named = {"course": course} if course else {}
+        text = json.dumps({"pages": page_digests, "problems": rows, "schema": 1, **named}, indent=1, sort_keys=True)
         files.write(self.folder / PROGRESS, text + "\n")
 
 

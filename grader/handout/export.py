@@ -10,7 +10,9 @@ from pathlib import Path
 
 from commandline import files
 from commandline.errors import UsageError
+from grader.course.course import FILE
 from grader.course.seed import create_seed, read_seed
+from grader.course.selection import selected
 from grader.course.workspace import Workspace
 from grader.handout import autograder, pack, project
 from grader.paths import ROOT
@@ -42,7 +44,7 @@ trap 'rm -rf "$work"' EXIT
 mkdir "$work/class"
 cp -r /autograder/submission "$work/class/learner"
 touch "$work/class/learner/received"  # a learner without a file would be nobody
-/autograder/venv/bin/grade batch "$work/class" --out "$work/results" --problems {problems} \\
+/autograder/venv/bin/grade {course}batch "$work/class" --out "$work/results" --problems {problems} \\
     --seed-file /autograder/source/seed.txt --accept-isolation weak --jobs 1 --format gradescope
 cp "$work/results/gradescope/learner.json" /autograder/results/results.json
 """
@@ -92,10 +94,14 @@ def gradescope(archive: Path, problems: Sequence[Problem], seed_file: Path | Non
         with zipfile.ZipFile(data, "w", zipfile.ZIP_DEFLATED) as autograder:
             _add_script(autograder, "setup.sh", _SETUP)
             labels = ",".join(problem.label for problem in problems)
-            _add_script(autograder, "run_autograder", _RUN.format(problems=labels))
+            own = [] if selected().root == ROOT else [*_files(selected().root, ("problems", "solutions", FILE))]
+            choice = "--course /autograder/source/own " if own else ""
+            _add_script(autograder, "run_autograder", _RUN.format(problems=labels, course=choice))
             autograder.writestr("seed.txt", file.read_bytes())
             for name, content in _course():
                 autograder.writestr(f"course/{name}", content)
+            for name, content in own:
+                autograder.writestr(f"own/{name}", content)
     files.write(archive, data.getvalue())
 
 
@@ -149,10 +155,14 @@ def _course() -> Iterator[tuple[str, bytes]]:
     """The path and the content of each file of the course that a grader needs."""
     yield project.PROJECT_FILE, project.project_file(_PACKAGES).encode()  # the repository's names more packages
     yield project.LICENSE, project.license_text().encode()
-    for package in _PACKAGES:
-        for path in sorted((ROOT / package).rglob("*")):
-            if path.is_file() and path.suffix != ".pyc":
-                yield path.relative_to(ROOT).as_posix(), path.read_bytes()
+    yield from _files(ROOT, (*_PACKAGES, FILE))
+
+
+def _files(root: Path, names: Sequence[str]) -> Iterator[tuple[str, bytes]]:
+    """The path and the content of files, and of each file in folders, below a root folder."""
+    for path in (path for name in names for path in (root / name, *sorted((root / name).rglob("*")))):
+        if path.is_file() and path.suffix != ".pyc":
+            yield path.relative_to(root).as_posix(), path.read_bytes()
 
 
 def _add_script(archive: zipfile.ZipFile, name: str, text: str) -> None:

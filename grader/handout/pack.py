@@ -1,20 +1,25 @@
 """The learners' bundle: pages, stubs, definitions and the grader, with the references' outputs but without the references."""
 
+import re
 import shutil
 import tempfile
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
+import tomli_w
+
 from commandline.errors import UsageError
 from commandline.text import counted
-from grader.course import book
+from grader.course import book, catalog, course
+from grader.course.selection import selected
 from grader.handout import project
 from grader.judge import recorded
 from grader.paths import ROOT
 from grader.problem import Problem
 
 PACKAGES = ("commandline", "grader")
+_BUILDS_ON = re.compile(r"\bbuilds_on=\([\d, ]*\)")
 _LEFT_OUT = shutil.ignore_patterns("__pycache__", "*.pyc", recorded.OUTPUTS)
 
 
@@ -63,20 +68,34 @@ def fill(folder: Path, problems: Sequence[Problem]) -> Iterator[str]:
     shutil.copy(ROOT / "problems" / "__init__.py", folder / "problems")
     for problem in problems:
         target = folder / "problems" / problem.name
-        shutil.copytree(problem.folder, target, ignore=_LEFT_OUT)
+        _copy(problem, target)
         outputs, misconceptions = recorded.record(problem, target)
         yield f"{problem.name}  {counted(outputs, 'recorded output')}, {counted(misconceptions, 'misconception')}"
     if book.is_available():
         (folder / "docs").mkdir()
         for name in book.FILES:
             shutil.copy(ROOT / name, folder / name)
+        if (home := selected().root / "docs" / "index.md").is_file():
+            shutil.copy(home, folder / "docs")
+        else:
+            (folder / "docs" / "index.md").unlink()
     first = problems[0]
     for name, text in {
         project.PROJECT_FILE: project.project_file([*packages, "problems"]),
         project.LICENSE: project.license_text(),
-        "README.md": _README.format(label=first.label, name=first.name),
+        course.FILE: tomli_w.dumps(course.as_toml(selected(), [problem.name for problem in problems])),
+        "README.md": _README.format(title=selected().title, label=first.label, name=first.name),
     }.items():
         (folder / name).write_text(text, encoding="utf-8")
+
+
+def _copy(problem: Problem, target: Path) -> None:
+    """Copies the folder of a problem, with the names and numbers that the course gives its problems."""
+    shutil.copytree(problem.folder, target, ignore=_LEFT_OUT)
+    for path in target.iterdir():
+        if path.suffix in (".py", ".md", ".svg"):
+            text = catalog.text_of(problem, problem.folder / path.name)
+            path.write_text(_BUILDS_ON.sub(f"builds_on={problem.builds_on}", text), encoding="utf-8")
 
 
 def _probes(problem: Problem) -> str:
@@ -84,7 +103,7 @@ def _probes(problem: Problem) -> str:
     return path.read_text(encoding="utf-8") if path.is_file() else ""
 
 
-_README = """# GPT Kata: exercises
+_README = """# {title}: exercises
 
 Requires Python 3.11+ and pip. Install once, from this folder:
 

@@ -46,7 +46,7 @@ def confine(launch: Launch, *, namespaced: bool) -> Isolation:
     sys.path[:] = [entry for entry in sys.path if Path(entry or ".").resolve() != ROOT]
     sys.path_importer_cache.clear()
     if "landlock" not in launch.without and landlock.version():
-        landlock.restrict(readable(), writable(launch, namespaced=namespaced))
+        landlock.restrict(readable(launch.job.hidden), writable(launch, namespaced=namespaced))
         layers.append("landlock")
     if sys.platform == "linux":
         namespaces.drop_capabilities()
@@ -54,16 +54,16 @@ def confine(launch: Launch, *, namespaced: bool) -> Isolation:
         if "seccomp" not in launch.without and seccomp.available():
             seccomp.restrict()
             layers.append("seccomp")
-    return Isolation.measured(layers, _successful_attacks(launch.judge))
+    return Isolation.measured(layers, _successful_attacks(launch))
 
 
-def readable() -> list[Path]:
-    """The paths that Python, JAX and XLA read while they run. The course is not among them."""
-    return [*_system_files(), *(Path("/proc", name) for name in _PROC)]
+def readable(hidden: tuple[Path, ...]) -> list[Path]:
+    """The paths that Python, JAX and XLA read while they run, without the hidden folders. The grader is not among them."""
+    return [*_system_files(hidden), *(Path("/proc", name) for name in _PROC)]
 
 
 @cache
-def _system_files() -> list[Path]:
+def _system_files(hidden: tuple[Path, ...]) -> list[Path]:
     system = [
         "/usr/lib",
         "/usr/lib64",
@@ -78,16 +78,19 @@ def _system_files() -> list[Path]:
     python = {path for path in python if path.exists()}
     python |= {path.resolve() for path in python}
     tops = [path for path in python if not any(other in path.parents for other in python)]
-    return [Path(path) for path in system] + [path for top in tops for path in _without(top, ROOT / "solutions")]
+    paths = [*map(Path, system), *tops]
+    for folder in hidden:
+        paths = [path for top in paths for path in _without(top, folder)]
+    return paths
 
 
 # Not all of /proc: without namespaces, root could read the environment of every process there, including the judge's.
 _PROC = ("self", "cpuinfo", "meminfo", "stat", "filesystems", "sys/vm", "sys/kernel")
 
 
-def root_files() -> list[Path]:
+def root_files(hidden: tuple[Path, ...]) -> list[Path]:
     """The paths of the system that a worker's root folder contains."""
-    return [*_system_files(), Path("/dev/null"), Path("/dev/full")]
+    return [*_system_files(hidden), Path("/dev/null"), Path("/dev/full")]
 
 
 def writable(launch: Launch, *, namespaced: bool) -> list[Path]:
@@ -101,11 +104,19 @@ def writable(launch: Launch, *, namespaced: bool) -> list[Path]:
 
 def _without(folder: Path, hidden: Path) -> list[Path]:
     """Paths that together cover `folder` except `hidden`, because a Landlock rule can only allow."""
-    if folder == hidden:
+    real = folder.resolve()  # a rule for a symbolic link would allow what it points to
+    if real == hidden:
         return []
-    if folder not in hidden.parents or not hidden.exists():
+    if real not in hidden.parents or not hidden.exists():
         return [folder]
-    return [path for child in folder.iterdir() for path in _without(child, hidden)]
+    return [path for child in real.iterdir() for path in _without(child, hidden)]
+
+
+def _can_list(folder: Path) -> bool:
+    try:
+        return bool(os.listdir(folder))
+    except OSError:
+        return False
 
 
 def _become_other_user(number: int) -> bool:
@@ -153,8 +164,9 @@ def _tasks() -> int:
     return count
 
 
-def _successful_attacks(judge: int) -> list[str]:
-    """Tries small attacks on the system and on the judge, given by its process id; returns those that succeed."""
+def _successful_attacks(launch: Launch) -> list[str]:
+    """Tries small attacks on the system, on the course and on the judge; returns those that succeed."""
+    judge = launch.judge  # its process id
 
     def read_environment() -> None:
         if judge > 3:  # in a new process namespace, the first ids belong to this worker
@@ -166,6 +178,10 @@ def _successful_attacks(judge: int) -> list[str]:
         if judge <= 3:
             raise PermissionError
         os.kill(judge, 0)
+
+    def read_solutions() -> None:
+        if not any(map(_can_list, launch.job.hidden)):
+            raise PermissionError
 
     def write_outside() -> None:
         path = ROOT / f".probe-{os.getpid()}"
@@ -182,7 +198,7 @@ def _successful_attacks(judge: int) -> list[str]:
 
     attacks: dict[str, Callable[[], object]] = {
         "reads the course": (ROOT / "grader" / "problem.py").read_bytes,
-        "reads the solutions": lambda: os.listdir(ROOT / "solutions"),
+        "reads the solutions": read_solutions,
         "writes outside": write_outside,
         "reads the judge's environment": read_environment,
         "sends signals to the judge": signal_judge,

@@ -21,13 +21,16 @@ class Limits:
 class Job:
     """The work that a worker is started for.
 
-    XLA optimizes the programs of `long_runs`.
+    `folder` is that of the problem's definition. XLA optimizes the programs of `long_runs`. No process that runs a submission
+    can read the folders that are `hidden`.
     """
 
     problem: str
+    folder: Path
     devices: int = 1
     long_runs: bool = False
     limits: Limits = field(default_factory=Limits)
+    hidden: tuple[Path, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -51,7 +54,7 @@ class Launch:
     def encode(self) -> dict[str, Any]:
         """The message as JSON values."""
         return {
-            "job": asdict(self.job),
+            "job": {**asdict(self.job), "folder": str(self.job.folder), "hidden": [str(path) for path in self.job.hidden]},
             "scratch": str(self.scratch), "judge": self.judge, "without": sorted(self.without),
             "cgroup_files": [str(path) for path in self.cgroup_files], "controllers": list(self.controllers),
             "number": self.number, "spare": self.spare,
@@ -62,7 +65,10 @@ class Launch:
         """The message from JSON values. Raises KeyError or TypeError on anything that `encode` did not make."""
         job = fields["job"]
         return cls(
-            Job(**{**job, "limits": Limits(**job["limits"])}),
+            Job(**{
+                **job, "folder": Path(job["folder"]), "limits": Limits(**job["limits"]),
+                "hidden": tuple(map(Path, job["hidden"])),
+            }),
             Path(fields["scratch"]), fields["judge"], frozenset(fields["without"]),
             tuple(map(Path, fields["cgroup_files"])), tuple(fields["controllers"]), fields["number"],
             fields["spare"],

@@ -9,12 +9,11 @@ from typing import Protocol
 
 from grader.course import catalog
 from grader.errors import CourseError
-from grader.isolation.job import Job, Limits
+from grader.isolation.job import Limits
 from grader.isolation.sandbox import Workers
 from grader.judge import cache
 from grader.judge.session import Failure, Outcome, Session, in_stages, measured, outcome_of, probe_frame, run_key
-from grader.judge.submission import Submission, reference
-from grader.paths import SOLUTIONS
+from grader.judge.submission import Submission, job, reference
 from grader.problem import Case, Check, Problem
 from grader.wire.channel import Frame, encode
 
@@ -121,7 +120,7 @@ class Reference:
         def run() -> list[str]:
             self._load("")
             # A page may import earlier problems.
-            imported = catalog.with_imports("page", page.replace(">>> ", ""), catalog.in_folder(SOLUTIONS))
+            imported = catalog.with_imports("page", page.replace(">>> ", ""), catalog.references(self.problem))
             sources = {name: text for name, text in imported.items() if name != "page"} | dict(self._plain.sources)
             failure = self._require_session().load("page", Submission(self._plain.filename, sources))
             reports = failure or self._require_session().examples(page)
@@ -212,8 +211,7 @@ class Reference:
         if self._closed:
             return Outcome(failure=Failure("exit", message="the reference worker is closed"))
         if self._session is None:
-            job = Job(self.problem.name, self.problem.devices, self.problem.long_runs, LIMITS)
-            self._session = Session(self.problem, self._workers.worker(job), SECONDS)
+            self._session = Session(self.problem, self._workers.worker(job(self.problem, LIMITS)), SECONDS)
         if self._loaded:
             self._session.restart_clock()
         if variant not in self._loaded:

@@ -12,7 +12,8 @@ import numpy as np
 
 from commandline.problem_name import ProblemName
 from commandline.text import printable
-from grader.errors import WorkerStartError
+from grader.course.selection import selected
+from grader.errors import CourseError, WorkerStartError
 from grader.isolation.level import NOTHING_RUN, Isolation
 from grader.isolation.sandbox import WorkerProcess
 from grader.judge.submission import Submission
@@ -27,7 +28,7 @@ Say = Callable[[str], None]
 Mode = Literal["trace", "run", "both", "eager", "until_nan"]
 Stage = Literal["saves", "probes", "restores", "reads"]
 MOST_PROGRESS = 1000  # lines of progress before an answer
-_COURSE_FILES = (str(ROOT / "grader"), str(ROOT / "problems"), "site-packages")
+_UNSOUND = f"{CourseError.__module__}.{CourseError.__name__}: "  # how a traceback of it ends
 MOST_STEPS = 1_000_000
 EXIT_SECONDS = 5.0  # for a process to exit after it closed its channel
 START_SECONDS = 120.0  # for a worker to import JAX from a cold, busy disk
@@ -121,13 +122,16 @@ class Session:
     _deadline: float = field(default=0.0)
 
     def begin(self) -> None:
-        """Waits until the worker is ready. Its own imports do not count toward the time limit. Raises WorkerStartError."""
+        """Waits until the worker is ready. Its own imports do not count toward the time limit. Raises WorkerStartError, and
+        CourseError if the problem's own code cannot be imported there."""
         if self._deadline:
             return
         self._deadline = monotonic() + START_SECONDS
         ready = self._exchange(None, "ready")
         if isinstance(ready, Failure):
             reason = (self.worker.close().strip() or ready.sentence()).splitlines()[-1]
+            if reason.startswith(_UNSOUND):  # nothing but the course's own code has run
+                raise CourseError(reason.removeprefix(_UNSOUND))
             raise WorkerStartError(
                 f"The worker of problem {self.problem.label} did not start: {reason}. `grade doctor` checks this machine."
             )
@@ -315,10 +319,12 @@ def failure_from(fields: dict[str, Any]) -> Failure:
 
 def _without_course_files(message: str) -> str:
     """A message of JAX without the sentences that name files of the course or of packages, where the error is not."""
-    if not any(folder in message for folder in _COURSE_FILES):
+    folders = [str(path) for path in (ROOT / "grader", ROOT / "problems", selected().root / "problems")]
+    folders.append("site-packages")
+    if not any(folder in message for folder in folders):
         return message
     sentences = re.split(r"(?<=[.!?])\s+", message)
-    return " ".join(sentence for sentence in sentences if not any(folder in sentence for folder in _COURSE_FILES))
+    return " ".join(sentence for sentence in sentences if not any(folder in sentence for folder in folders))
 
 
 def _progress(fields: dict[str, Any]) -> str:

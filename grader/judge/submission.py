@@ -6,8 +6,8 @@ from pathlib import Path
 
 from commandline import files
 from commandline.errors import UsageError
-from grader.course import catalog
-from grader.isolation.job import Job
+from grader.course import catalog, selection
+from grader.isolation.job import Job, Limits
 from grader.judge import notebook
 from grader.problem import Problem
 
@@ -101,6 +101,7 @@ def reference(problem: Problem) -> Submission:
     return Submission(f"{problem.name}.py", catalog.reference_sources(problem))
 
 
-def job(problem: Problem) -> Job:
-    """The job of a submission's worker, and of its witness."""
-    return Job(problem.name, problem.devices, problem.long_runs)
+def job(problem: Problem, limits: Limits | None = None) -> Job:
+    """The job of a worker for a problem: of a submission, its witness or the reference."""
+    hidden = selection.secret_folders()
+    return Job(problem.name, problem.folder, problem.devices, problem.long_runs, limits or Limits(), hidden)

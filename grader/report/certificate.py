@@ -7,6 +7,7 @@ from string import Template
 
 from commandline.text import counted
 from grader.course import catalog
+from grader.course.selection import selected
 from grader.course.workspace import Progress, Workspace
 from grader.problem import Problem
 
@@ -62,7 +63,7 @@ def render(space: Workspace, name: str) -> str:
     count, all_ = counted(len(passed), "problem"), len(catalog.problems())
     return _PAGE.substitute(
         mark=_MARK,
-        title=escape(f"GPT Kata: {name}" if name else "GPT Kata"),
+        title=escape(": ".join(filter(None, [selected().title, name]))),
         summary=f"{count} of {all_} passed, {points} of {possible} points.",
         tables="\n".join(_tables(passed, space, progress)),
     )

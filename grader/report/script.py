@@ -7,8 +7,10 @@ from typing import Any
 
 import numpy as np
 
+from grader.course import selection
 from grader.judge.counterexample import Counterexample
 from grader.judge.verdict import Report
+from grader.paths import ROOT
 from grader.problem import Case, Check, Entry, Problem
 from grader.wire.compare import Values
 
@@ -99,7 +101,7 @@ class Script:
             *case,
             *["expected = {", *expected, "}"] * bool(expected),
             "",
-            f"check = tryout.check({problem.label!r}, {tried.check.name!r})",
+            f"check = tryout.check({', '.join(map(repr, [problem.label, tried.check.name, *_course()]))})",
             *self._call(entry),
             f"check.show({'expected' if expected else '{}'}, got)",
         ]  # fmt: skip
@@ -146,6 +148,12 @@ class Script:
         else:
             text += ", "
         return f"jnp.array({text}dtype={str(value.dtype)!r})"
+
+
+def _course() -> list[str]:
+    """The course of the script, if it is not the one that the grader comes with."""
+    root = selection.selected().root
+    return [] if root == ROOT else [selection.name_of(root)]
 
 
 def is_unchanged(text: str) -> bool:

@@ -139,7 +139,7 @@ def next_step(report: Report) -> str:
         return f"fix {report.earlier.filename} first: `grade problem {report.earlier.problem.label}`."
     match report.verdict:
         case Verdict.PASS:
-            more = f"; `grade solution {label}` shows the reference" if catalog.has_solution(report.problem) else ""
+            more = f"; `grade solution {label}` shows the reference" if catalog.shows_solution(report.problem) else ""
             return f"`grade next` suggests a problem{more}."
         case Verdict.NOT_ATTEMPTED:
             return f"read the page with `grade show {label}`; `grade hint {label}` gives a nudge."

@@ -119,7 +119,7 @@ class Resident:
                 return
             self._problems = now
             self._stop()
-            catalog.load.cache_clear()
+            catalog.forget()
             self._fork_server = ForkServer()
             self._spares = Spares(self._fork_server)
 

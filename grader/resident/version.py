@@ -6,8 +6,10 @@ import sysconfig
 from collections.abc import Iterable
 from pathlib import Path
 
+from grader.course.course import FILE
+from grader.course.selection import selected
 from grader.judge import cache
-from grader.paths import PROBLEMS, ROOT, SOLUTIONS
+from grader.paths import ROOT
 
 _CODE = ("commandline", "grader", "harness")
 
@@ -19,8 +21,11 @@ def of_code() -> str:
 
 
 def of_problems() -> str:
-    """A hash that changes with any problem or solution. Reads no file."""
-    return _of_files([*sorted(PROBLEMS.glob("*/*.py")), *sorted(SOLUTIONS.glob("*.*"))])
+    """A hash that changes with any problem or solution of the selected course. Reads no file."""
+    files = list[Path]()
+    for home in sorted({selected().root, *(listed.home for listed in selected().problems)}):
+        files += [home / FILE, *sorted(home.glob("problems/*/*.py")), *sorted(home.glob("solutions/*.*"))]
+    return _of_files(files)
 
 
 def fingerprint() -> str:
@@ -29,7 +34,7 @@ def fingerprint() -> str:
     They run the same course with the same packages, Python and environment, and see the same files and processes.
     """
     views = [os.readlink(f"/proc/self/ns/{name}") for name in ("mnt", "pid", "user", "net")]
-    place = [str(ROOT), sys.executable, os.environ.get("LD_LIBRARY_PATH", "")]
+    place = [str(ROOT), str(selected().root), sys.executable, os.environ.get("LD_LIBRARY_PATH", "")]
     return cache.digest([cache.environment(), *place, *views])
 
 

@@ -19,6 +19,7 @@ import traceback
 import warnings
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from pathlib import Path
 from types import ModuleType
 from typing import Any
 
@@ -100,19 +101,19 @@ class ProblemRuntime:
 
 
 @functools.cache
-def prepare(name: str) -> ProblemRuntime:
+def prepare(name: str, folder: Path) -> ProblemRuntime:
     """Imports a problem and its probes. Creates no array, so this process can still be forked afterwards."""
-    module = catalog.probes_module(name)
+    module = catalog.probes_module(folder)
     by_name = {**probes.GENERIC, **getattr(module, "PROBES", {})}
     readers, measures, inputs = (getattr(module, name, {}) for name in ("READERS", "MEASURES", "INPUTS"))
-    return ProblemRuntime(catalog.load(name), by_name, readers, measures, inputs)
+    return ProblemRuntime(catalog.defined(folder, ProblemName(name)), by_name, readers, measures, inputs)
 
 
 def main() -> None:
     """Runs a worker that was not forked: that of a reference, or any worker on a system without fork."""
     sock = inherited()
     launch = Launch.decode(receive(sock).fields)
-    runtime = prepare(launch.job.problem)
+    runtime = prepare(launch.job.problem, launch.job.folder)
     settle()
     work(sock, launch, runtime, namespaced=False)
 

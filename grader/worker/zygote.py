@@ -34,7 +34,6 @@ def main() -> None:
     """Forks until the judge hangs up."""
     control = inherited()
     signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # children are reaped automatically
-    root_files()  # computed once, for all children
     before_fork()
     while True:
         data, files, _, _ = socket.recv_fds(control, 1 << 16, 3)
@@ -42,13 +41,14 @@ def main() -> None:
             os._exit(0)
         try:
             launch = Launch.decode(json.loads(data))
-            runtime = worker.prepare(launch.job.problem)
+            runtime = worker.prepare(launch.job.problem, launch.job.folder)
+            root_files(launch.job.hidden)  # computed once, for all children
             worker.settle()
             if len(os.listdir("/proc/self/task")) > 1:  # such as those of an initialized JAX
                 raise RuntimeError(
                     f"importing the probes of {launch.job.problem} started threads, so the zygote cannot fork"
                 )
-            can_enter = "namespaces" not in launch.without and _can_enter_namespaces()
+            can_enter = "namespaces" not in launch.without and _can_enter_namespaces(launch.job.hidden)
         except Exception:
             os.write(files[1], traceback.format_exc().encode())
         else:
@@ -59,7 +59,7 @@ def main() -> None:
 
 
 @cache
-def _can_enter_namespaces() -> bool:
+def _can_enter_namespaces(hidden: tuple[Path, ...]) -> bool:
     """Whether this system allows namespaces and a new root folder. Tried once, in a separate process."""
 
     def attempt() -> int:
@@ -68,7 +68,7 @@ def _can_enter_namespaces() -> bool:
             return 1
         child = os.fork()
         if not child:
-            _end_with(lambda: namespaces.enter_root(Path.cwd(), root_files(), 1 << 20), quiet=True)
+            _end_with(lambda: namespaces.enter_root(Path.cwd(), root_files(hidden), 1 << 20), quiet=True)
         return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
 
     signal.signal(signal.SIGCHLD, signal.SIG_DFL)
@@ -121,7 +121,7 @@ def _supervise(launch: Launch, runtime: worker.ProblemRuntime, files: list[int],
 def _first(launch: Launch, runtime: worker.ProblemRuntime) -> int:
     """The first process of the new namespaces. When it ends, the kernel kills all others in them."""
     job = launch.job
-    namespaces.enter_root(launch.scratch, root_files(), job.limits.file_size)
+    namespaces.enter_root(launch.scratch, root_files(job.hidden), job.limits.file_size)
     child = os.fork()
     if not child:
         _end_with(lambda: _work(launch, runtime, namespaced=True))

@@ -117,7 +117,7 @@ def reference(request: Request) -> Response:
     progress = _progress(studio, problem)
     if progress.verdict != "PASS" and not progress.given_up:
         raise HTTPException(403, f"You have not passed problem {problem.label} yet.")
-    return JSONResponse({"text": catalog.solution_text(problem)})
+    return JSONResponse({"text": catalog.solution_for_learners(problem)})
 
 
 def active(request: Request) -> Response:

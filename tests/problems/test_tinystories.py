@@ -89,7 +89,7 @@ def own(piece: Any) -> Any:
 )
 def test_invalid_pieces_and_settings(pieces: object, settings: object, sentence: str):
     problem = catalog.load("p32_tinystories")
-    probes: Any = catalog.probes_module(problem.name)
+    probes: Any = catalog.probes_module(problem.folder)
     subject = Subject(problem, {"pieces": lambda: pieces, "settings": lambda: settings})
     case = cases.draw_all(problem, 0)["short"][0]
     with pytest.raises(BadOutputError, match=re.escape(sentence)):

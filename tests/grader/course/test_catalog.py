@@ -1,6 +1,7 @@
 """The catalog: problems are found by whatever a person would type, and sources are followed through their imports."""
 
 import time
+from dataclasses import replace
 
 import pytest
 
@@ -115,11 +116,11 @@ def test_an_import_after_a_comma_is_found_by_the_command(grade: Grade, tmp_path)
     assert report["verdict"] == "PASS", report["checks"]
 
 
-def test_the_edit_of_a_misconception_must_occur_exactly_once(monkeypatch, tmp_path):
-    problem = catalog.find("07")
-    monkeypatch.setattr(catalog, "SOLUTIONS", tmp_path)
-    (tmp_path / "p07_next_token_loss.py").write_text("a = 1\na = 1\n")
-    (tmp_path / "p07_next_token_loss.toml").write_text(
+def test_the_edit_of_a_misconception_must_occur_exactly_once(tmp_path):
+    problem = replace(catalog.find("07"), folder=tmp_path / "problems" / "p07_next_token_loss")
+    (tmp_path / "solutions").mkdir()
+    (tmp_path / "solutions" / "p07_next_token_loss.py").write_text("a = 1\na = 1\n")
+    (tmp_path / "solutions" / "p07_next_token_loss.toml").write_text(
         '[[misconception]]\nname = "n"\nsays = "s"\nfind = "a = 1"\nreplace = "a = 2"\n'
     )
     with pytest.raises(CourseError, match="must occur exactly once in the reference; it occurs 2 times"):

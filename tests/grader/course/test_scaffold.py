@@ -9,7 +9,8 @@ import pytest
 
 from commandline import files
 from commandline.errors import UsageError
-from grader.course import catalog, page, scaffold
+from grader.course import catalog, page, scaffold, selection
+from grader.course.course import STYLES
 from tests.conftest import ROOT
 
 pytestmark = pytest.mark.fast
@@ -17,26 +18,20 @@ pytestmark = pytest.mark.fast
 
 @pytest.fixture
 def course(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
-    """A course with problem 01 and nothing else."""
-    for name, folder in {
-        "ROOT": tmp_path,
-        "PROBLEMS": tmp_path / "problems",
-        "SOLUTIONS": tmp_path / "solutions",
-        "STYLES": tmp_path / "tests" / "problems" / "styles",
-    }.items():
-        monkeypatch.setattr(scaffold, name, folder)
-        folder.mkdir(parents=True, exist_ok=True)
-    monkeypatch.setattr(catalog, "PROBLEMS", tmp_path / "problems")
-    monkeypatch.setattr(catalog, "SOLUTIONS", tmp_path / "solutions")
-    catalog.load.cache_clear()
+    """A course with problem 01 and nothing else, selected."""
+    for folder in ("problems", "solutions", STYLES):
+        (tmp_path / folder).mkdir(parents=True)
+    (tmp_path / "course.toml").write_text('title = "Small"\n')
+    monkeypatch.setenv(selection.VARIABLE, str(tmp_path))
     add(tmp_path, "p01_first")
     yield tmp_path
-    catalog.load.cache_clear()
+    catalog.forget()
 
 
 def add(course: Path, name: str) -> None:
     (course / "problems" / name).mkdir()
     (course / "problems" / name / "problem.py").touch()
+    catalog.forget()
 
 
 def test_seven_files(course: Path):
@@ -141,9 +136,9 @@ def test_an_error_leaves_nothing(course: Path, monkeypatch: pytest.MonkeyPatch):
     assert sorted(course.rglob("*")) == before
 
 
-def test_an_installed_course_has_no_place_for_problems(course: Path, monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(scaffold, "STYLES", course / "nowhere")
-    with pytest.raises(UsageError, match="run this command there"):
+def test_an_installed_course_has_no_place_for_problems(course: Path):
+    (course / STYLES).rmdir()
+    with pytest.raises(UsageError, match="where the course has its tests, such as in a clone"):
         scaffold.create("demo")
 
 

@@ -11,10 +11,11 @@ from tests.conftest import ROOT
 
 @pytest.fixture
 def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A site-packages folder as a non-editable installation leaves it: the packages and their metadata."""
+    """A site-packages folder as a non-editable installation leaves it: the packages, course.toml and the metadata."""
     folder = tmp_path_factory.mktemp("install") / "site-packages"
     for package in ("commandline", "grader", "harness", "problems", "solutions"):
         shutil.copytree(ROOT / package, folder / package, ignore=shutil.ignore_patterns("__pycache__"))
+    shutil.copy(ROOT / "course.toml", folder)
     installed = distribution("gpt-kata")
     metadata = folder / f"gpt_kata-{installed.version}.dist-info"
     (metadata / "licenses").mkdir(parents=True)

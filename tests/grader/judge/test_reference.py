@@ -28,7 +28,7 @@ def test_corrupt_outputs_are_computed_again(grade: Grade, tmp_path):
     assert grade("problem", "07", SOLUTION, "--json", GRADE_CACHE=str(cache)).json["verdict"] == "PASS"
 
 
-def test_an_unsound_problem_is_an_internal_error(grade: Grade, tmp_path):
+def test_an_unsound_problem_is_named(grade: Grade, tmp_path):
     copy = tmp_path / "course"
     shutil.copytree(ROOT, copy, ignore=shutil.ignore_patterns(".git", ".venv", "tests", "__pycache__"))
     good = (copy / "solutions" / "p07_next_token_loss.py").read_text()
@@ -36,16 +36,16 @@ def test_an_unsound_problem_is_an_internal_error(grade: Grade, tmp_path):
         good.replace("    losses = ", "    1 / 0\n    losses = ")
     )
     run = grade("problem", "07", SOLUTION, root=copy)
-    assert run.code == 3
+    assert run.code == 2
     assert run.err.startswith("grade: The reference of problem 07 fails: ZeroDivisionError")
     (copy / "problems" / "p07_next_token_loss" / "problem.py").write_text("PROBLEM = 3 +")
     run = grade("problem", "07", SOLUTION, root=copy)
-    assert run.code == 3
+    assert run.code == 2
     assert "cannot be imported: SyntaxError" in run.err
     assert "Traceback" not in run.err
     (copy / "problems" / "p01_token_embedding" / "page.md").unlink()
     run = grade("show", "01", root=copy)
-    assert run.code == 3
+    assert run.code == 2
     assert "page.md cannot be read" in run.err
 
 

@@ -1,11 +1,13 @@
 """Forked workers: their exit code reaches the judge unchanged, and they inherit no descriptor but their own."""
 
+import shutil
 from collections.abc import Callable, Iterator
+from pathlib import Path
 
 import pytest
 
 from grader.course import catalog
-from grader.errors import WorkerStartError
+from grader.errors import CourseError, WorkerStartError
 from grader.isolation.job import Job
 from grader.isolation.sandbox import WITHOUT, ForkServer
 from grader.judge.judge import GradeOptions, grade
@@ -93,9 +95,26 @@ def test_a_crash_near_the_memory_limit(grade_with: GradeText):
     assert report.checks[0].message == "it crashed (signal 11), probably out of memory (limit 2048 MiB)"
 
 
-def test_a_worker_that_does_not_start_is_an_internal_error(fork_server: ForkServer):
-    """Its probes cannot be imported. No code of a submission has run."""
-    session = Session(catalog.load(NAME), fork_server.worker(Job("p99_missing")), 60)
-    with pytest.raises(WorkerStartError, match=r"The worker of problem 07 did not start: .*p99_missing") as caught:
+def test_a_worker_that_does_not_start_is_an_internal_error(fork_server: ForkServer, tmp_path: Path):
+    """Its probes start a thread. No code of a submission has run."""
+    worker = fork_server.worker(
+        _job(tmp_path, "import threading, time\nthreading.Thread(target=time.sleep, args=[9]).start()")
+    )
+    session = Session(catalog.load(NAME), worker, 60)
+    with pytest.raises(WorkerStartError, match=r"The worker of problem 07 did not start: .*started threads") as caught:
         session.load("", Submission("mine.py", {NAME: SOLUTION}))
     assert caught.value.exit_code == 3
+
+
+def test_probes_that_cannot_be_imported_are_their_authors_error(fork_server: ForkServer, tmp_path: Path):
+    session = Session(catalog.load(NAME), fork_server.worker(_job(tmp_path, "PROBES = {")), 60)
+    with pytest.raises(CourseError, match=r"^/.*probes\.py cannot be imported: SyntaxError") as caught:
+        session.load("", Submission("mine.py", {NAME: SOLUTION}))
+    assert caught.value.exit_code == 2
+
+
+def _job(folder: Path, probes: str) -> Job:
+    """The job of a problem with these probes."""
+    shutil.copy(catalog.load(NAME).folder / "problem.py", folder)
+    (folder / "probes.py").write_text(probes)
+    return Job(NAME, folder)
