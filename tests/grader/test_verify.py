@@ -24,6 +24,7 @@ def copy(tmp_path: Path) -> Path:
         shutil.copytree(ROOT / package, course / package, ignore=shutil.ignore_patterns("__pycache__"))
     shutil.copytree(ROOT / "problems" / NAME, course / "problems" / NAME, ignore=shutil.ignore_patterns("__pycache__"))
     (course / "solutions").mkdir()
+    (course / "course.toml").write_text('title = "One problem"\n')
     shutil.copy(ROOT / SOLUTION, course / SOLUTION)
     parts = (ROOT / MISCONCEPTIONS).read_text().split("[[misconception]]")
     (course / MISCONCEPTIONS).write_text("[[misconception]]".join(parts[:3]))

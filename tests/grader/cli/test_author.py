@@ -16,6 +16,7 @@ def course(tmp_path: Path) -> Path:
         shutil.copytree(ROOT / package, folder / package, ignore=shutil.ignore_patterns("__pycache__"))
     shutil.copytree(ROOT / "problems" / "p04_layer_norm", folder / "problems" / "p04_layer_norm")
     (folder / "solutions").mkdir()
+    (folder / "course.toml").write_text('title = "One problem"\n')
     for suffix in ("py", "toml"):
         shutil.copy(ROOT / "solutions" / f"p04_layer_norm.{suffix}", folder / "solutions")
     (folder / "tests" / "problems" / "styles").mkdir(parents=True)

@@ -1,0 +1,23 @@
+"""Problem 01: moving average."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from grader.checks import jit, output_and_gradient
+from grader.problem import Cases, Entry, Problem
+
+
+def signal(sizes: Mapping[str, int], rng: Any) -> dict[str, Any]:
+    """A signal of T rows, and a window of W rows. In some cases the window is longer than the signal."""
+    return {"x": rng.standard_normal((sizes["T"], sizes["D"])).astype("float32"), "window": sizes["W"]}
+
+
+PROBLEM = Problem(
+    title="Moving average",
+    entries=(Entry("moving_average", ("x", "window")),),
+    cases={"cases": Cases(signal, {"T": (3, 7), "D": (2, 5), "W": (2, 4)}, draws=4)},
+    checks=(
+        *output_and_gradient("moving_average", wrt=["x"], points=(3, 1)),
+        jit("moving_average", points=1),
+    ),
+)
