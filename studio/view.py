@@ -10,6 +10,8 @@ from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import HTMLResponse
 
+from grader.course.selection import selected
+
 THEMES = ("light", "dark")
 
 _TEMPLATES = Environment(
@@ -25,6 +27,7 @@ def render(request: Request, template: str, values: Mapping[str, Any], status: i
         "theme": theme if theme in THEMES else "",
         "nonce": request.scope["nonce"],
         "path": request.url.path,
+        "course": selected().title,
     }
     return HTMLResponse(_TEMPLATES.get_template(template).render(shared | dict(values)), status)
 

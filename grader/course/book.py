@@ -48,7 +48,7 @@ def build(folder: Path) -> None:
     try:
         folder.parent.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryDirectory(dir=folder.parent, prefix=".new-") as temporary:
-            site = Path(temporary) / "book"
+            site = Path(temporary).resolve() / "book"  # mkdocs takes a relative path from the folder of its settings
             config = load_config(str(_CONFIG), site_dir=str(site), strict=True)
             config.plugins.on_startup(command="build", dirty=False)
             mkdocs_build.build(config)

@@ -14,6 +14,7 @@ from tests.conftest import ROOT, Grade
 
 EXAMPLE = ROOT / "docs" / "examples" / "smoothing"
 NAME = "p01_moving_average"
+STYLE = EXAMPLE / "tests" / "problems" / "styles" / "p01_row_by_row.py"
 
 
 @pytest.fixture
@@ -105,7 +106,7 @@ def test_a_course_that_is_not_there(grade: Grade, tmp_path: Path):
         (f"problems/{NAME}/stub.py", None, "problem 01", f"problems/{NAME}/stub.py cannot be read: No such file"),
         (f"problems/{NAME}/probes.py", "def f(:", "problem 01", f"problems/{NAME}/probes.py cannot be imported: SyntaxError"),
         (f"solutions/{NAME}.py", None, "problem 01", f"its reference SIGNALS/solutions/{NAME}.py is missing"),
-        (f"solutions/{NAME}.py", "+moving_average(1, 2)", "problem 01", "of problem 01 fails: TypeError"),
+        (f"solutions/{NAME}.py", "+moving_average(1, 2)", f"problem 01 {STYLE}", "of problem 01 fails: TypeError"),
         (f"solutions/{NAME}.toml", "[[misconception", "problem 01", f"solutions/{NAME}.toml cannot be read"),
         ("course.toml", "title", "list", "course.toml is not valid TOML"),
     ],
@@ -187,11 +188,7 @@ def test_a_class_a_bundle_and_a_plugin(grade: Grade, signals: Path, tmp_path: Pa
     packed = grade("--course", signals, "pack", "bundle", "--problems", "02")
     assert packed.code == 0, packed.err
     bundle = tmp_path / "bundle"
-    assert not [
-        path
-        for path in bundle.rglob("*")
-        if "inside.sum(axis" in path.read_text("utf-8", "replace") and path.suffix == ".py"
-    ]
+    assert not [path for path in bundle.rglob("*.py") if "inside.sum(axis" in path.read_text(encoding="utf-8")]
     graded = grade("problem", "02", ada / "02.py", root=bundle)
     assert graded.code == 0, graded.out + graded.err
     assert "Mixed" in grade("course", "list", root=bundle).out

@@ -1,5 +1,6 @@
 """`course.toml`: the order, the numbers and the names of problems, and the sentence about each mistake in it."""
 
+import runpy
 import shutil
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -128,6 +129,15 @@ def test_a_mistake_is_one_sentence_that_names_the_file(select: Select, toml: str
         catalog.problems()
     assert str(caught.value).startswith(f"{folder / 'course.toml'}")
     assert caught.value.exit_code == 2
+
+
+def test_the_drawings_of_the_example_are_made_from_their_sources():
+    render = runpy.run_path(str(ROOT / "docs" / "draw.py"))["render"]
+    sources = sorted((EXAMPLE / "docs" / "drawings").glob("*.txt"))
+    assert [source.stem for source in sources] == [folder.name for folder in course.problem_folders(EXAMPLE)]
+    for source in sources:
+        drawing = EXAMPLE / "problems" / source.stem / "drawing.svg"
+        assert render(source.stem, source.read_text(encoding="utf-8")) == drawing.read_text(encoding="utf-8")
 
 
 def test_two_folders_with_one_slug(select: Select):
