@@ -221,6 +221,7 @@ def moving_average(x, window):
 def in_prefix() -> Iterator[Path]:
     """A folder below Python's own, which workers can otherwise read."""
     with tempfile.TemporaryDirectory(dir=sys.prefix) as folder:
+        Path(folder).chmod(0o755)  # a worker may be another user
         yield Path(folder)
 
 

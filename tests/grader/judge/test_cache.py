@@ -23,6 +23,7 @@ def course(tmp_path: Path) -> Path:
     copy = tmp_path / "course"
     for package in (*PACKAGES, "problems", "solutions"):
         shutil.copytree(ROOT / package, copy / package, ignore=shutil.ignore_patterns("__pycache__"))
+    shutil.copy(ROOT / "course.toml", copy)
     return copy
 
 
