@@ -23,7 +23,7 @@ from grader.resident.resident import Resident
 
 def load_ipython_extension(ipython: Any) -> None:
     """Registers the magics. The course is that of the workspace, unless GRADE_COURSE names another."""
-    selection.select(None, workspace.find(None).course)
+    _friendly(lambda: selection.select(None, workspace.find(None).course))()
     ipython.register_magic_function(_friendly(grade), "cell", "grade")
     ipython.register_magic_function(_friendly(hint), "line", "grade_hint")
     ipython.register_magic_function(_friendly(show), "line", "grade_page")

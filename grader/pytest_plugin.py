@@ -33,7 +33,10 @@ def pytest_configure(config: pytest.Config) -> None:
     if workspace and not Path(workspace).is_dir():
         raise pytest.UsageError(f"There is no workspace {workspace}; `grade start` creates one.")
     if workspace:
-        selection.select(None, Workspace(Path(workspace)).course)
+        try:
+            selection.select(None, Workspace(Path(workspace)).course)
+        except UsageError as error:
+            raise pytest.UsageError(str(error)) from None
     if workspace and config.args_source != pytest.Config.ArgsSource.ARGS:
         config.args = [workspace]
 
