@@ -78,7 +78,6 @@ name = "$name"
 version = "0.1.0"
 description = $title
 requires-python = ">=3.11"
-dependencies = ["gpt-kata"]
 classifiers = ["Private :: Do Not Upload"]  # package indexes refuse it; remove this line to publish
 
 [project.entry-points."gpt_kata.courses"]
