@@ -201,6 +201,16 @@ def test_a_class_a_bundle_and_a_plugin(grade: Grade, signals: Path, tmp_path: Pa
     assert "3 passed" in done.stdout, done.stdout
 
 
+def test_the_book_of_a_course(grade: Grade, signals: Path, tmp_path: Path):
+    run = grade("--course", signals, "book", "--no-browser", "--out", "book")  # a relative path
+    assert run.code == 0, run.err
+    home = (tmp_path / "book" / "index.html").read_text(encoding="utf-8")
+    assert "<title>Smoothing signals</title>" in home
+    assert "02 · Exponential average" in home
+    assert "For teachers" not in home
+    assert "<svg" in (tmp_path / "book" / f"{NAME}.html").read_text(encoding="utf-8")
+
+
 THIEF = """
 import os
 
