@@ -167,7 +167,8 @@ class Problem:
 
     `builds_on` holds the numbers of the problems whose entries or ideas this one uses. `timeout` is in seconds. `long_runs`
     means that its probes run so long that XLA should optimize their programs instead of compiling fast. `mesh` are the numbers of
-    devices along the axes `data` and `model` of the mesh on which placements are measured.
+    devices along the axes `data` and `model` of the mesh on which placements are measured. `forbids` are the dotted names of
+    functions and classes that the problem asks to write: a submission must not reach them when it runs.
     """
 
     title: str
@@ -179,6 +180,7 @@ class Problem:
     mesh: tuple[int, ...] = ()
     timeout: float = 30.0
     long_runs: bool = False
+    forbids: tuple[str, ...] = ()
     folder: Path = Path()
     name: ProblemName = field(default_factory=ProblemName)
 

@@ -36,13 +36,14 @@ START_SECONDS = 120.0  # for a worker to import JAX from a cold, busy disk
 _KINDS = {
     "not_implemented": Verdict.NOT_ATTEMPTED,
     "bad_output": Verdict.FAIL,
+    "forbidden": Verdict.FAIL,
     "memory": Verdict.MEMORY,
     "timeout": Verdict.TIMEOUT,
 }
 # The kinds of failure that a worker can report. The others are the judge's own.
 _WORKER_KINDS = frozenset(
-    "not_implemented syntax missing_import raised tracer plain_container bad_output bad_entry memory processes exit "
-    "refused".split()
+    "not_implemented syntax missing_import raised tracer plain_container bad_output bad_entry forbidden memory processes "
+    "exit refused".split()
 )
 
 

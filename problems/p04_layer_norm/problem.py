@@ -38,6 +38,7 @@ SIZES = {"T": (3, 5), "D": (4, 6, 7)}
 
 PROBLEM = Problem(
     title="Layer normalization, by hand",
+    forbids=("flax.nnx.LayerNorm", "jax.nn.standardize"),
     entries=(Entry(NORM, ("x", "scale", "bias", "epsilon")),),
     cases={
         "cases": Cases(ordinary, SIZES),

@@ -41,6 +41,7 @@ def of_step(case: Case, wrong: Difference) -> str:
 PROBLEM = Problem(
     title="AdamW",
     builds_on=(8,),
+    forbids=("optax.adamw", "optax.adam", "optax.scale_by_adam"),
     entries=(Entry("adamw", ("learning_rate", "b1", "b2", "epsilon", "weight_decay")),),
     cases={"cases": Cases(gradients, {"D": (3, 4), "F": (2, 5)}, draws=2, show=shown)},
     checks=(

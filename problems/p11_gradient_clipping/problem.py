@@ -46,6 +46,7 @@ SIZES = {"D": (2, 3), "F": (3, 4)}
 PROBLEM = Problem(
     title="Gradient clipping",
     builds_on=(8,),
+    forbids=("optax.clip_by_global_norm",),
     entries=(Entry("clip_by_global_norm", ("gradients", "max_norm")),),
     cases={
         "long": Cases(partial(tree, 0.3), SIZES, show=nested),
