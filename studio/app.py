@@ -1,8 +1,10 @@
 """The application: the pages, the files that they use, and an error for everything else."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import AbstractAsyncContextManager
 from pathlib import Path
+from types import ModuleType
+from typing import Any
 
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
@@ -15,22 +17,22 @@ from starlette.staticfiles import StaticFiles
 from commandline.errors import CommandError, UsageError
 from grader.report import html
 from studio.guard import Guard
-from studio.pages import course_map, playground, problem, run
-from studio.studio import Studio
+from studio.pages import class_results, course_map, playground, problem, run
 from studio.view import render
 
 # Each page is a module with `routes`, and templates of its own.
-PAGES = (course_map, problem, run, playground)
+LEARNER = (course_map, problem, run, playground)
+CLASS = (class_results,)
 _STATIC = Path(__file__).parent / "static"
 
 Lifespan = Callable[[Starlette], AbstractAsyncContextManager[None]]
 
 
-def application(studio: Studio, token: str, port: int, lifespan: Lifespan) -> Starlette:
-    """The studio as an ASGI application."""
+def application(studio: Any, pages: Sequence[ModuleType], token: str, port: int, lifespan: Lifespan) -> Starlette:
+    """The studio as an ASGI application. `studio` is what its pages share."""
     app = Starlette(
         routes=[
-            *(route for page in PAGES for route in page.routes),
+            *(route for page in pages for route in page.routes),
             Route("/report.css", _report_style),
             Mount("/static", StaticFiles(directory=_STATIC)),
         ],

@@ -17,8 +17,15 @@ import click
     show_default=True,
     help="Directory of all runs of the harness.",
 )
+@click.option(
+    "--class",
+    "results",
+    type=click.Path(path_type=Path, file_okay=False),
+    metavar="RESULTS",
+    help="Show the results of a class that `grade batch` writes to RESULTS, also while it runs.",
+)
 @click.pass_obj
-def web(folder: str | None, port: int, no_browser: bool, runs: Path) -> None:
+def web(folder: str | None, port: int, no_browser: bool, runs: Path, results: Path | None) -> None:
     """Open the studio: read, write and grade in your browser.
 
     It grades each time you save, in the browser or in any other editor. Nothing leaves this machine. Ctrl-C ends it,
@@ -27,4 +34,7 @@ def web(folder: str | None, port: int, no_browser: bool, runs: Path) -> None:
     from grader.course import workspace
     from studio import server
 
-    server.serve(workspace.find(folder), runs, port, opens_browser=not no_browser)
+    if results:
+        server.serve_class(results, port, opens_browser=not no_browser)
+    else:
+        server.serve(workspace.find(folder), runs, port, opens_browser=not no_browser)

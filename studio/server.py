@@ -5,9 +5,9 @@ import os
 import secrets
 import socket
 import webbrowser
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from pathlib import Path
-from types import FrameType
+from types import FrameType, ModuleType
 
 import click
 import uvicorn
@@ -17,7 +17,8 @@ from commandline import files
 from commandline.errors import UsageError
 from commandline.folders import cache_folder
 from grader.course.workspace import Workspace
-from studio.app import application
+from studio import app
+from studio.class_results import ClassResults
 from studio.studio import Studio
 
 HOST = "127.0.0.1"
@@ -27,7 +28,15 @@ _CONNECTIONS = 128
 def serve(space: Workspace, runs: Path, port: int, *, opens_browser: bool) -> None:
     """Serves the studio until Ctrl-C. Creates the workspace if it does not exist. `runs` is the folder of the harness's runs."""
     space.start()
-    studio = Studio(space, runs)
+    _serve(Studio(space, runs), app.LEARNER, port, opens_browser=opens_browser)
+
+
+def serve_class(results: Path, port: int, *, opens_browser: bool) -> None:
+    """Serves the results of a class until Ctrl-C. Raises UsageError if the folder has none."""
+    _serve(ClassResults(results), app.CLASS, port, opens_browser=opens_browser)
+
+
+def _serve(studio: Studio | ClassResults, pages: Sequence[ModuleType], port: int, *, opens_browser: bool) -> None:
     with _listen(port) as sock:
         port, token = sock.getsockname()[1], _token()
         address = f"http://{HOST}:{port}/?token={token}"
@@ -40,10 +49,9 @@ def serve(space: Workspace, runs: Path, port: int, *, opens_browser: bool) -> No
                     webbrowser.open(address)
                 yield
 
-        app = application(studio, token, port, lifespan)
         config = uvicorn.Config(
-            app, log_level="critical", access_log=False, server_header=False, limit_concurrency=_CONNECTIONS,
-            timeout_graceful_shutdown=2, ws="none",
+            app.application(studio, pages, token, port, lifespan), log_level="critical", access_log=False,
+            server_header=False, limit_concurrency=_CONNECTIONS, timeout_graceful_shutdown=2, ws="none",
         )  # fmt: skip
         _Server(config, studio).run(sockets=[sock])
 
@@ -51,7 +59,7 @@ def serve(space: Workspace, runs: Path, port: int, *, opens_browser: bool) -> No
 class _Server(uvicorn.Server):
     """Ends the streams of events first: they would keep their connections open."""
 
-    def __init__(self, config: uvicorn.Config, studio: Studio) -> None:
+    def __init__(self, config: uvicorn.Config, studio: Studio | ClassResults) -> None:
         super().__init__(config)
         self._studio = studio
 

@@ -10,12 +10,13 @@ from commandline.problem_name import ProblemName
 from commandline.progress import progress
 from commandline.spelling import nearest
 from commandline.text import counted
-from grader.batch import deadlines, gradebook, intake, roster, run, summary
+from grader.batch import class_page, deadlines, feedback, gradebook, intake, roster, run, summary
 from grader.batch.deadlines import Deadlines, Settled
 from grader.batch.faults import Faults
 from grader.batch.intake import Intake
 from grader.batch.records import Person, Record, Regrade
 from grader.batch.store import Settle, Store
+from grader.batch.tasks import Graded, Task
 from grader.course import catalog
 from grader.course.seed import create_seed, read_seed
 from grader.isolation import scratch
@@ -34,7 +35,8 @@ class BatchOptions:
     of processes, `timeout` the limit in seconds for each submission, and `least` the lowest level of isolation that is
     accepted. `scheduler` is the address of a Dask cluster. `formats` are the gradebooks and reports to write in addition to
     the tables. `deadlines` and `roster` are files. Of several attempts the best one counts, or the last one unless `best`.
-    `regrade` names what to grade again, as LEARNER or LEARNER:NN, and `because` says why.
+    `regrade` names what to grade again, as LEARNER or LEARNER:NN, and `because` says why. `feedback` is a folder for a page for
+    each learner, which has the failing cases if `show_cases` is set.
     """
 
     problems: str | None = None
@@ -49,12 +51,16 @@ class BatchOptions:
     best: bool = True
     regrade: tuple[str, ...] = ()
     because: str = ""
+    feedback: Path | None = None
+    show_cases: bool = False
 
 
 def batch(submissions: Path, results: Path, options: BatchOptions) -> Iterator[str]:
     """Grades new and changed submissions, writes the results, and yields lines for the terminal. Raises CommandError."""
     if bool(options.regrade) != bool(options.because.strip()):
         raise UsageError("--regrade needs --because with the reason, and --because needs --regrade.")
+    if options.show_cases and not options.feedback:
+        raise UsageError("--show-cases needs --feedback with the folder for the pages.")
     rules = deadlines.read(options.deadlines) if options.deadlines else None
     enrolled = roster.read(options.roster) if options.roster else None
     faults = Faults(results / LOG)
@@ -84,10 +90,7 @@ def batch(submissions: Path, results: Path, options: BatchOptions) -> Iterator[s
         total = len(plan.tasks) + repeated
         how = f", of which {repeated} repeat the code of another" if repeated else ""
         yield f"To grade: {total}{how}. Unchanged: {plan.unchanged}. Missing or unreadable: {len(plan.settled)}."
-        if options.scheduler:
-            graded = run.on_cluster(plan.tasks, options.scheduler, faults)
-        else:
-            graded = run.here(plan.tasks, options.jobs or _cores(), faults)
+        graded = _grade(plan.tasks, options, faults)
         store.remember_intake(people, [(file.learner, file.file, file.reason) for file in intake_.unused])
         with progress("grading", unit="submissions", total=total) as advance:
             try:
@@ -107,8 +110,16 @@ def batch(submissions: Path, results: Path, options: BatchOptions) -> Iterator[s
         if enrolled and enrollment:
             for path, marked in _raw_and_adjusted(records, results, "gradebook"):
                 yield str(roster.write_gradebook(enrolled, enrollment, marked, intake_.problems, path))
-        summary_ = summary.summarize(records, store.unused())
-        yield from map(str, summary.write_all(summary_, results))
+        summary_ = summary.of(store)
+        yield from map(str, summary.write_all(summary_, class_page.document(summary_), results))
+        if options.feedback:
+            articles = dict[tuple[str, str], str]()
+            if options.show_cases:
+                to_explain = feedback.tasks(store, read_seed(seed_file), options.timeout, options.least)
+                explained = _grade(to_explain, options, faults)
+                with progress("explaining", unit="failures", total=len(to_explain)) as advance:
+                    articles = feedback.articles(explained, records, advance)
+            yield str(feedback.write(summary_, articles, options.feedback, faults))
         yield ", ".join(f"{count} {verdict}" for verdict, count in sorted(summary_.verdicts.items())) + "."
     finally:
         store.close()
@@ -118,6 +129,13 @@ def batch(submissions: Path, results: Path, options: BatchOptions) -> Iterator[s
             f"{counted(faults.count, 'internal error')} of the grader; {faults.log} has the tracebacks. Please report them. "
             "All other results are complete. Rerun the command to grade these submissions again."
         )
+
+
+def _grade(to_grade: Sequence[Task], options: BatchOptions, faults: Faults) -> Iterator[tuple[Task, Graded | str]]:
+    """Grades on the cluster if there is one, else on this machine."""
+    if options.scheduler:
+        return run.on_cluster(to_grade, options.scheduler, faults)
+    return run.here(to_grade, options.jobs or _cores(), faults)
 
 
 def _people(intake_: Intake) -> list[Person]:

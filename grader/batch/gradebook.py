@@ -1,13 +1,13 @@
 """Scores in the formats of course systems: a file for each learner, or one gradebook for the class."""
 
 import unicodedata
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
 from commandline import files
 from commandline.errors import CommandError
 from grader.batch.faults import Faults
-from grader.batch.records import Person, Record
+from grader.batch.records import Person, Record, by_learner
 from grader.batch.roster import assignment
 from grader.batch.tables import write_csv
 from grader.course import catalog
@@ -22,18 +22,11 @@ def write_reports(records: Sequence[Record], folder: Path, format_: str, faults:
     """
     target = folder / format_
     target.mkdir(parents=True, exist_ok=True)
-    by_learner: dict[str, list[Record]] = {}
-    for record in records:
-        by_learner.setdefault(record.learner, []).append(record)
-    names: set[str] = set()
-    for learner, own_records in by_learner.items():
-        name = _filename(learner)
-        while name.casefold() in names:
-            name += "_"
-        names.add(name.casefold())
+    names = filenames({record.learner for record in records})
+    for learner, own_records in by_learner(records).items():
         try:
             text = render([redacted(record.report) for record in own_records if record.report], format_)
-            files.write(target / f"{name}.{FORMATS[format_][0]}", text)
+            files.write(target / f"{names[learner]}.{FORMATS[format_][0]}", text)
         except CommandError:
             raise
         except Exception as error:  # whatever it is, the rest of the class gets its reports
@@ -61,8 +54,16 @@ def write_canvas(records: Sequence[Record], people: Mapping[str, Person], path: 
 GRADEBOOKS = {"canvas": write_canvas}
 
 
-def _filename(learner: str) -> str:
-    """A file name that is valid on any file system and contains no path."""
-    text = unicodedata.normalize("NFC", learner)
-    safe = "".join(c if c.isalnum() or c in " -_()@+." else "_" for c in text).strip(" .")
-    return safe[:100] or "learner"
+def filenames(learners: Iterable[str]) -> dict[str, str]:
+    """A file name without an extension for each learner, which is valid on any file system and contains no path."""
+    names: dict[str, str] = {}
+    taken: set[str] = set()
+    for learner in sorted(learners):
+        text = unicodedata.normalize("NFC", learner)
+        safe = "".join(c if c.isalnum() or c in " -_()@+." else "_" for c in text).strip(" .")
+        name = safe[:100] or "learner"
+        while name.casefold() in taken:
+            name += "_"
+        taken.add(name.casefold())
+        names[learner] = name
+    return names

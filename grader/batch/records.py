@@ -1,6 +1,6 @@
 """What a batch knows about each learner and problem: the records of its results."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -17,7 +17,8 @@ class Record:
     """One learner's result for one problem.
 
     `key` is the hash of everything that decides it; `source` is the submitted text. `adjusted` is the score after a penalty for
-    lateness, `late` a sentence on the lateness, `submitted` the time in ISO format, and `attempts` the number of submissions.
+    lateness, `late` a sentence on the lateness, `submitted` the time in ISO format, and `attempts` the number of submissions, of
+    which `attempt` identifies the one that counts.
     """
 
     learner: str
@@ -36,6 +37,11 @@ class Record:
     late: str = ""
     submitted: str = ""
     attempts: int = 1
+    attempt: str = ""
+
+    @property
+    def is_handed_in(self) -> bool:
+        return self.attempts > 0
 
     @property
     def mark(self) -> float:
@@ -45,6 +51,14 @@ class Record:
 
     def row(self) -> list[Any]:
         return [self.mark if name == "adjusted" else getattr(self, name) for name in COLUMNS]
+
+
+def by_learner(records: Iterable[Record]) -> dict[str, list[Record]]:
+    """The records of each learner, in order."""
+    grouped: dict[str, list[Record]] = {}
+    for record in records:
+        grouped.setdefault(record.learner, []).append(record)
+    return grouped
 
 
 @dataclass(frozen=True)

@@ -36,6 +36,10 @@ _STRING_STARTS = _types("FSTRING_START", "TSTRING_START")
 _STRING_ENDS = _types("FSTRING_END", "TSTRING_END")
 
 
+Place = tuple[int, int]  # line from 1, column from 0
+Sequences = set[tuple[str, ...]]
+
+
 @dataclass(frozen=True)
 class Pair:
     """Two learners with near-duplicate files for a problem. `similarity` is between 0 and 1."""
@@ -46,10 +50,18 @@ class Pair:
     similarity: float
 
 
+@dataclass(frozen=True)
+class Piece:
+    """A part of a file, and whether its sequences of tokens are in the other file, too."""
+
+    text: str
+    shared: bool
+
+
 def pairs(problem: Problem, records: Iterable[Record]) -> list[Pair]:
     """The pairs of learners whose files for a problem are near duplicates, the most similar first."""
-    common = sequences(catalog.stub_text(problem)) | sequences(catalog.solution_text(problem))
-    candidates = [(record.learner, sequences(record.source) - common) for record in records if record.source]
+    given = _given(problem)
+    candidates = [(record.learner, sequences(record.source) - given) for record in records if record.source]
     candidates = [(learner, own) for learner, own in candidates if len(own) >= FEWEST]
     similar = []
     for (one, first), (other, second) in itertools.combinations(candidates, 2):
@@ -61,32 +73,73 @@ def pairs(problem: Problem, records: Iterable[Record]) -> list[Pair]:
     return sorted(similar, key=lambda pair: (-pair.similarity, pair.one, pair.other))
 
 
-def sequences(text: str) -> set[tuple[str, ...]]:
+def compared(problem: Problem, one: str, other: str) -> tuple[list[Piece], list[Piece]]:
+    """Two files in pieces that show what they share, without what they share with the stub or the reference."""
+    shared = (sequences(one) & sequences(other)) - _given(problem)
+    return _pieces(one, shared), _pieces(other, shared)
+
+
+def sequences(text: str) -> Sequences:
     """The sequences of LENGTH tokens of a Python text, up to its first syntax error."""
-    tokens: list[str] = []
+    return set(_sequences([kind for kind, _, _ in _tokens(text)]))
+
+
+def reduced(tokens: Iterable[tokenize.TokenInfo]) -> Iterator[tuple[str, Place, Place]]:
+    """The tokens without layout, with all names, all numbers and all strings alike, and where each starts and ends.
+
+    An f-string is one string.
+    """
+    depth, start = 0, (0, 0)  # of nested f-strings
+    for token in tokens:
+        if token.type in _STRING_STARTS:
+            start = start if depth else token.start
+            depth += 1
+        elif token.type in _STRING_ENDS:
+            depth -= 1
+            if not depth:
+                yield "STRING", start, token.end
+        elif depth or token.type in _LAYOUT:
+            continue
+        elif token.type == tokenize.NAME:
+            yield token.string if keyword.iskeyword(token.string) else "name", token.start, token.end
+        elif token.type in (tokenize.NUMBER, tokenize.STRING):
+            yield tokenize.tok_name[token.type], token.start, token.end
+        else:
+            yield token.string, token.start, token.end
+
+
+def _given(problem: Problem) -> Sequences:
+    """The sequences that learners share because they were given them, or because the solution needs them."""
+    return sequences(catalog.stub_text(problem)) | sequences(catalog.solution_text(problem))
+
+
+def _tokens(text: str) -> list[tuple[str, Place, Place]]:
+    tokens: list[tuple[str, Place, Place]] = []
     try:
         for token in reduced(itertools.islice(tokenize.generate_tokens(io.StringIO(text).readline), _MOST_TOKENS)):
             tokens.append(token)
     except (tokenize.TokenError, SyntaxError):
         pass  # the tokens before the error count
-    return {tuple(tokens[start : start + LENGTH]) for start in range(len(tokens) - LENGTH + 1)}
+    return tokens
 
 
-def reduced(tokens: Iterable[tokenize.TokenInfo]) -> Iterator[str]:
-    """The tokens without layout, with all names, all numbers and all strings alike. An f-string is one string."""
-    depth = 0  # of nested f-strings
-    for token in tokens:
-        if token.type in _STRING_STARTS:
-            if not depth:
-                yield "STRING"
-            depth += 1
-        elif token.type in _STRING_ENDS:
-            depth -= 1
-        elif depth or token.type in _LAYOUT:
-            continue
-        elif token.type == tokenize.NAME:
-            yield token.string if keyword.iskeyword(token.string) else "name"
-        elif token.type in (tokenize.NUMBER, tokenize.STRING):
-            yield tokenize.tok_name[token.type]
-        else:
-            yield token.string
+def _sequences(kinds: list[str]) -> list[tuple[str, ...]]:
+    """The sequence that begins at each token, as far as there are LENGTH tokens."""
+    return [tuple(kinds[start : start + LENGTH]) for start in range(len(kinds) - LENGTH + 1)]
+
+
+def _pieces(text: str, shared: Sequences) -> list[Piece]:
+    tokens = _tokens(text)
+    found = [start for start, one in enumerate(_sequences([kind for kind, _, _ in tokens])) if one in shared]
+    marked = sorted({place for start in found for place in range(start, start + LENGTH)})
+    line_starts = [0, *itertools.accumulate(len(line) + 1 for line in text.split("\n"))]
+    pieces, end = list[Piece](), 0
+    for _, run in itertools.groupby(enumerate(marked), lambda item: item[1] - item[0]):
+        places = [place for _, place in run]
+        first, last = (
+            min(len(text), line_starts[line - 1] + column)
+            for line, column in (tokens[places[0]][1], tokens[places[-1]][2])
+        )
+        pieces += [Piece(text[end:first], shared=False), Piece(text[first:last], shared=True)]
+        end = max(end, last)
+    return [piece for piece in [*pieces, Piece(text[end:], shared=False)] if piece.text]

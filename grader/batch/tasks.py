@@ -24,6 +24,7 @@ from grader.judge.reference import Reference
 from grader.judge.submission import Submission
 from grader.judge.verdict import Report, Verdict
 from grader.problem import Problem
+from grader.report import html
 from grader.report.json import PublicReport
 
 CONTROL_EVERY = 50  # submissions, after which the reference must pass again
@@ -35,7 +36,7 @@ class Task:
     """One submission to grade, self-contained so that it can be sent to another machine.
 
     `attempt` tells it from the learner's other submissions for the problem. `least` is the lowest level of isolation that is
-    accepted, `version` the hash of the problem and the grader.
+    accepted, `version` the hash of the problem and the grader. `explain` asks for a report that shows the smallest failing case.
     """
 
     learner: str
@@ -47,15 +48,17 @@ class Task:
     timeout: float | None
     least: Level
     version: str
+    explain: bool = False
 
 
 @dataclass(frozen=True)
 class Graded:
-    """The result of a Task."""
+    """The result of a Task. `article` is the whole report as HTML if the task asked to explain."""
 
     learner: str
     problem: str
     report: PublicReport
+    article: str = ""
 
 
 class EnvironmentMismatchError(CommandError):
@@ -141,7 +144,8 @@ class BatchGrader:
         report = self._run(problem, source, task)
         if report.exited:  # a single exit may be the machine's fault
             report = self._run(problem, source, task)
-        return Graded(task.learner, task.problem, PublicReport.of(report))
+        article = html.render(report, is_final=True) if task.explain else ""
+        return Graded(task.learner, task.problem, PublicReport.of(report), article)
 
     def _control(self, problem: Problem, task: Task) -> None:
         """Checks that the reference, graded as a submission, passes with enough isolation."""
@@ -149,7 +153,7 @@ class BatchGrader:
         if count >= CONTROL_EVERY:
             source = submission.reference(problem)
             # The problem's own time limit: a busy machine must not stop the batch.
-            report = self._run(problem, source, replace(task, timeout=None))
+            report = self._run(problem, source, replace(task, timeout=None, explain=False))
             if report.verdict is not Verdict.PASS:
                 failed = report.first_failure
                 raise CourseError(
@@ -167,7 +171,7 @@ class BatchGrader:
     def _run(self, problem: Problem, source: Submission, task: Task) -> Report:
         options = GradeOptions(
             seed=task.seed, timeout=task.timeout, reference=self._reference(problem),
-            cases=_cases(problem.name, task.seed), grade_imports=False, shrink=False, show=False,
+            cases=_cases(problem.name, task.seed), grade_imports=False, shrink=task.explain, show=task.explain,
         )  # fmt: skip
         return judge.grade(problem, source, self.fork_server, options)
 

@@ -65,6 +65,12 @@ GRADEBOOKS = ("canvas",)
     help="Grade a learner's submissions again, of problem NN or all.",
 )
 @click.option("--because", default="", metavar="TEXT", help="The reason for --regrade, for the record.")
+@click.option(
+    "--feedback", type=click.Path(path_type=Path), metavar="DIR", help="Also write a web page for each learner to DIR."
+)
+@click.option(
+    "--show-cases", is_flag=True, help="With --feedback: show the secret cases that fail, as small as possible."
+)
 def batch(
     submissions: Path,
     results: Path,
@@ -80,6 +86,8 @@ def batch(
     roster: Path | None,
     regrade: tuple[str, ...],
     because: str,
+    feedback: Path | None,
+    show_cases: bool,
 ) -> None:
     """Grade a class.
 
@@ -92,7 +100,7 @@ def batch(
 
     options = command.BatchOptions(
         problems, seed_file, jobs, timeout, Level(accept_isolation or Level.STRICT), scheduler, formats,
-        deadlines, roster, keep == "best", regrade, because,
+        deadlines, roster, keep == "best", regrade, because, feedback, show_cases,
     )  # fmt: skip
     for line in command.batch(submissions, results, options):
         click.echo(printable(line))

@@ -1,5 +1,7 @@
 """The report as HTML, for the studio, notebooks and files: arrays as heat maps, self-contained, readable without scripts."""
 
+import base64
+import hashlib
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -12,6 +14,7 @@ import jinja2
 import numpy as np
 from markupsafe import Markup, escape
 
+from commandline.text import counted
 from grader.judge.counterexample import ComparedLeaf, Counterexample, Part
 from grader.judge.verdict import CheckResult, Report, Verdict
 from grader.problem import EXACT
@@ -81,18 +84,28 @@ class Branch:
 def document(report: Report) -> str:
     """A whole page with the report, which needs no other file."""
     title = f"Problem {report.problem.label}, {report.problem.title}: {report.verdict}"
-    template = _templates().get_template("html_document.jinja")
-    return template.render(title=title, style=STYLE, article=render(report))
+    return page(title, "GPT Kata", render(report))
 
 
-def render(report: Report) -> str:
-    """The report as one `<article class="verdict">`, to be shown with STYLE. All text in it is escaped."""
+def page(title: str, heading: str, body: str, style: str = STYLE, script: str = "") -> str:
+    """A whole page around HTML. A browser that opens it loads no other file, and runs no script but this one."""
+    script_hash = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode() if script else ""
+    return environment().get_template("html_document.jinja").render(
+        title=title, heading=heading, style=style, body=body, script=script, script_hash=script_hash
+    )  # fmt: skip
+
+
+def render(report: Report, *, is_final: bool = False) -> str:
+    """The report as one `<article class="verdict">`, to be shown with STYLE. All text in it is escaped.
+
+    A final report has no next step.
+    """
     problem, shown = report.problem, report.counterexample
     failed = report.first_failure if report.verdict is not Verdict.NOT_ATTEMPTED else None
     mismatch = failed.mismatch if failed else None
     leaves = shown.leaves if shown and mismatch else ()
     texts, arrays = _inputs(report, failed)
-    return _templates().get_template("html.jinja").render(
+    return environment().get_template("html.jinja").render(
         report=report, problem=problem, failed=failed, mismatch=mismatch, shown=shown,
         verdicts=[(result, _VERDICTS.get(result.verdict, result.verdict.lower()), said) for result, said in _said(report)],
         notes=[sentence(note) for note in (*report.notes, *report.remarks)],
@@ -101,7 +114,7 @@ def render(report: Report) -> str:
         wrong=_drawings([leaf for leaf in leaves if leaf.mismatch], shown, failed),
         right=_drawings([leaf for leaf in leaves if not leaf.mismatch], shown, failed),
         idea=_idea(leaves), texts=texts, arrays=arrays, frames=list(_frames(report.frames)),
-        tree=_tree(shown.tree, "") if shown else [], next_step=next_step(report),
+        tree=_tree(shown.tree, "") if shown else [], next_step="" if is_final else next_step(report),
         advice=failed.check.advice if failed and mismatch and not report.misconception and not report.fault else "",
         signatures=[entry.signature() for entry in problem.entries], printed=_last(report.stdout),
         printed_eagerly=_last(report.eager_stdout),
@@ -212,16 +225,17 @@ def _tree(parts: Sequence[Part], outer: str) -> list[Branch]:
     ]  # fmt: skip
 
 
-def _code(text: Any) -> Markup:
+def code(text: Any) -> Markup:
     """A sentence, escaped, with what stands in backquotes as code."""
     return Markup(re.sub(r"`([^`]+)`", r"<code>\1</code>", str(escape(text))))  # noqa: S704  escaped
 
 
 @cache
-def _templates() -> jinja2.Environment:
-    environment = jinja2.Environment(
-        loader=jinja2.FileSystemLoader(_HERE), autoescape=True, trim_blocks=True, lstrip_blocks=True,
+def environment(folder: Path = _HERE) -> jinja2.Environment:
+    """The templates of a folder. What they show is escaped; a name that is missing is an error."""
+    templates = jinja2.Environment(
+        loader=jinja2.FileSystemLoader(folder), autoescape=True, trim_blocks=True, lstrip_blocks=True,
         undefined=jinja2.StrictUndefined,
     )  # fmt: skip
-    environment.filters |= {"code": _code, "sentence": sentence}
-    return environment
+    templates.filters |= {"code": code, "sentence": sentence, "counted": counted}
+    return templates

@@ -10,6 +10,8 @@ from typing import Any
 import numpy as np
 
 from commandline.problem_name import ProblemName
+from grader.course import catalog
+from grader.course.catalog import Misconception
 from grader.isolation.level import NOTHING_RUN
 from grader.judge.verdict import CheckResult, Report, Verdict
 from grader.problem import Case
@@ -103,6 +105,21 @@ class PublicReport:
         """The report on a request that was refused, such as a missing file."""
         return cls(
             problem, Verdict.ERROR, 0, 0, (CheckRow("request", False, 0, message, Verdict.ERROR),), executed=False
+        )  # fmt: skip
+
+    def report(self, filename: str) -> Report:
+        """The report that this is the public form of, without arrays, lines of code and its imports' reports.
+
+        Raises CommandError if the course has no such problem.
+        """
+        problem = catalog.load(str(self.problem))
+        checks = {check.name: check for check in problem.checks}
+        return Report(
+            problem, filename,
+            [CheckResult(checks[row.name], row.verdict, row.message) for row in self.checks if row.name in checks],
+            Misconception(self.misconception.name, self.misconception.says, "", ()) if self.misconception else None,
+            notes=self.notes, stdout=self.stdout, seconds=self.seconds, fault=self.part, remarks=self.remarks,
+            eager_stdout=self.eager_stdout,
         )  # fmt: skip
 
     @property

@@ -27,8 +27,8 @@ expect.set_options(timeout=SECONDS * 1000)
 class Server:
     """`grade web` in a folder of its own."""
 
-    def __init__(self, folder: Path, **env: str) -> None:
-        self.env = env
+    def __init__(self, folder: Path, *arguments: str, **env: str) -> None:
+        self.arguments, self.env = arguments, env
         self.folder, self.workspace = folder, folder / "attempts"
         with socket.socket() as sock:
             sock.bind(("127.0.0.1", 0))
@@ -36,7 +36,7 @@ class Server:
         self.start()
 
     def start(self) -> None:
-        command = [sys.executable, "-c", boot(ROOT), "web", "--no-browser", "--port", str(self.port)]
+        command = [sys.executable, "-c", boot(ROOT), "web", "--no-browser", "--port", str(self.port), *self.arguments]
         env = {**os.environ, "GRADE_STUDIO": str(self.folder / "secret"), **self.env}
         self.process = subprocess.Popen(
             command, cwd=self.folder, env=env, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True

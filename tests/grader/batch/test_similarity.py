@@ -63,13 +63,13 @@ NESTED = [
 def test_a_nested_f_string_of_python_3_12_is_one_string(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(similarity, "_STRING_STARTS", {FSTRING_TYPES["FSTRING_START"]})
     monkeypatch.setattr(similarity, "_STRING_ENDS", {FSTRING_TYPES["FSTRING_END"]})
-    assert list(similarity.reduced(token(*row) for row in NESTED)) == ["STRING", "+", "name"]
+    assert [kind for kind, *_ in similarity.reduced(token(*row) for row in NESTED)] == ["STRING", "+", "name"]
 
 
 @pytest.mark.parametrize("string", ['"a"', 'f"a{x}b"', "f\"a{f'{x}'}b\"", 'rf"""{x!r:>{width}}"""'])
 def test_an_f_string_is_one_string_on_this_python(string: str):
     tokens = tokenize.generate_tokens(io.StringIO(f"{string} + y").readline)
-    assert list(similarity.reduced(tokens)) == ["STRING", "+", "name"]
+    assert [kind for kind, *_ in similarity.reduced(tokens)] == ["STRING", "+", "name"]
 
 
 def test_other_text_in_f_strings_is_the_same():

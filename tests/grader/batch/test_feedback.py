@@ -1,0 +1,61 @@
+"""The pages of feedback: what a learner reads, with the secret cases and without them."""
+
+from pathlib import Path
+
+import html5lib
+import pytest
+
+from commandline.errors import UsageError
+from grader.batch import command
+from grader.batch.command import BatchOptions
+from tests.grader.batch.conftest import GOOD, NAME, WRONG, Submit
+
+BROKEN = "import jax\n\n\ndef next_token_loss(logits, token_ids, pad_id=-1):\n    raise ValueError(f'{logits}')\n"
+
+
+@pytest.fixture
+def handed_in(submit: Submit) -> Path:
+    submit("Ada", GOOD)
+    submit("<b>Eve", WRONG, "final copy.txt")
+    submit("<b>Eve", WRONG)
+    return submit("Zoë", BROKEN)
+
+
+def feedback(handed_in: Path, tmp_path: Path, *, show_cases: bool) -> dict[str, str]:
+    """The pages by file name, each parsed strictly."""
+    folder = tmp_path / "feedback"
+    options = BatchOptions(feedback=folder, show_cases=show_cases)
+    assert str(folder) in list(command.batch(handed_in, tmp_path / "results", options))
+    pages = {path.name: path.read_text(encoding="utf-8") for path in folder.iterdir()}
+    for page in pages.values():
+        html5lib.HTMLParser(strict=True, namespaceHTMLElements=False).parse(page)
+        assert "<script" not in page
+        assert "<b>Eve" not in page
+    return pages
+
+
+def test_with_and_without_the_secret_cases(handed_in: Path, tmp_path: Path):
+    concealed = feedback(handed_in, tmp_path, show_cases=False)
+    assert sorted(concealed) == ["Ada.html", "Zoë.html", "_b_Eve.html"]
+    eve = concealed["_b_Eve.html"]
+    for text in ("Results of &lt;b&gt;Eve", "targets not shifted", "a number differs", "Not used: final copy.txt"):
+        assert text in eve
+    for text in ("expected", "Smallest failing case", 'class="grid', "Next:"):
+        assert text not in eve
+    assert "ValueError" in concealed["Zoë.html"]
+    assert "[[" not in concealed["Zoë.html"], "the exception's text holds a case"
+    assert "PASS" in concealed["Ada.html"]
+
+    shown = feedback(handed_in, tmp_path, show_cases=True)
+    for text in ("targets not shifted", "Smallest failing case found", 'class="grid', "expected"):
+        assert text in shown["_b_Eve.html"]
+    assert shown["Ada.html"] == concealed["Ada.html"]
+    assert f"{NAME}.py, line 5" in shown["Zoë.html"]
+
+
+def test_usage_errors(handed_in: Path, tmp_path: Path):
+    with pytest.raises(UsageError, match="--show-cases needs --feedback"):
+        list(command.batch(handed_in, tmp_path / "results", BatchOptions(show_cases=True)))
+    (tmp_path / "file").write_text("")
+    with pytest.raises(UsageError, match="is a file; choose a folder for the feedback"):
+        list(command.batch(handed_in, tmp_path / "results", BatchOptions(feedback=tmp_path / "file")))
