@@ -16,13 +16,18 @@ from starlette.staticfiles import StaticFiles
 
 from commandline.errors import CommandError, UsageError
 from grader.report import html
+from studio import harness_process
 from studio.guard import Guard
-from studio.pages import class_results, course_map, playground, problem, run
+from studio.pages import class_results, course_map, problem
 from studio.view import render
 
 # Each page is a module with `routes`, and templates of its own.
-LEARNER = (course_map, problem, run, playground)
+LEARNER: tuple[ModuleType, ...] = (course_map, problem)
 CLASS = (class_results,)
+if harness_process.IS_INSTALLED:
+    from studio.pages import playground, run
+
+    LEARNER += (run, playground)
 _STATIC = Path(__file__).parent / "static"
 
 Lifespan = Callable[[Starlette], AbstractAsyncContextManager[None]]

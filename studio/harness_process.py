@@ -9,6 +9,7 @@ from typing import IO, Any
 
 from grader.paths import ROOT
 
+IS_INSTALLED = (ROOT / "harness").is_dir()  # a learners' bundle may lack it
 _PATIENCE = 60.0  # seconds for the step that is being compiled or computed, and for a checkpoint
 
 

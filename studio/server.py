@@ -17,7 +17,7 @@ from commandline import files
 from commandline.errors import UsageError
 from commandline.folders import cache_folder
 from grader.course.workspace import Workspace
-from studio import app
+from studio import app, harness_process
 from studio.class_results import ClassResults
 from studio.studio import Studio
 
@@ -28,7 +28,12 @@ _CONNECTIONS = 128
 def serve(space: Workspace, runs: Path, port: int, *, opens_browser: bool) -> None:
     """Serves the studio until Ctrl-C. Creates the workspace if it does not exist. `runs` is the folder of the harness's runs."""
     space.start()
-    _serve(Studio(space, runs), app.LEARNER, port, opens_browser=opens_browser)
+    studio = Studio(space)
+    if harness_process.IS_INSTALLED:
+        from studio.training_studio import TrainingStudio
+
+        studio = TrainingStudio(space, runs)
+    _serve(studio, app.LEARNER, port, opens_browser=opens_browser)
 
 
 def serve_class(results: Path, port: int, *, opens_browser: bool) -> None:

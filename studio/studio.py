@@ -1,10 +1,11 @@
-"""The state behind the studio's pages: the workspace, its history, the runs, what works in the background, and the events."""
+"""The state behind the studio's pages: the workspace, its history, what works in the background, and the events."""
 
 import asyncio
 import contextlib
 import threading
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable, Coroutine
 from pathlib import Path
+from typing import Any
 
 from watchfiles import awatch
 
@@ -18,33 +19,26 @@ from studio import attempt_files
 from studio.events import Events
 from studio.grading import Grading
 from studio.history import History
-from studio.playground import Playgrounds
-from studio.run_folders import RunFolders
-from studio.training import Trainings
 
 _DEBOUNCE, _STEP = 200, 50  # milliseconds; an editor may write a file in several steps
-_TICK = 1.0  # seconds between two looks at the folders of runs
 
 
 class Studio:
     """Everything that the pages share. `running` starts and ends what works in the background."""
 
-    def __init__(self, space: Workspace, runs: Path) -> None:
+    def __init__(self, space: Workspace) -> None:
         self.space = space
         self.events = Events()
         self.history = History(space.folder)
         self.grading = Grading(space, self.history, self.events)
-        self.runs = RunFolders(runs)
-        self.trainings = Trainings(self.runs.root, self.events)
-        self.playgrounds = Playgrounds(self.runs.root, self.events)
         self._saving = threading.Lock()
 
     @contextlib.asynccontextmanager
     async def running(self) -> AsyncIterator[None]:
-        """Delivers events and watches the workspace until the end of the context. Then ends all processes."""
+        """Delivers events and works in the background until the end of the context. Then ends all processes."""
         self.events.open()
         stop = asyncio.Event()
-        tasks = [asyncio.create_task(self._watch(stop)), asyncio.create_task(self._follow_runs())]
+        tasks = [asyncio.create_task(work) for work in self._background(stop)]
         try:
             yield
         finally:
@@ -53,10 +47,16 @@ class Studio:
             for task in tasks:
                 task.cancel()
             await asyncio.gather(*tasks, return_exceptions=True)
-            await asyncio.gather(
-                *map(asyncio.to_thread, (self.grading.close, self.trainings.close, self.playgrounds.close))
-            )
+            await asyncio.gather(*map(asyncio.to_thread, self._closers()))
             self.history.close()
+
+    def _background(self, stop: asyncio.Event) -> list[Coroutine[Any, Any, None]]:
+        """What runs while the studio does."""
+        return [self._watch(stop)]
+
+    def _closers(self) -> list[Callable[[], None]]:
+        """What ends the processes that the studio has started."""
+        return [self.grading.close]
 
     def save(self, problem: Problem, text: str, base: str) -> attempt_files.AttemptFile:
         """Writes the learner's file, keeps its text and grades it. Raises ConflictError and UsageError."""
@@ -77,19 +77,6 @@ class Studio:
                     names = {Path(path).stem for _, path in batch if path.endswith(".py")}
                     await asyncio.to_thread(self._changed, names & set(catalog.names()))
                 return
-
-    async def _follow_runs(self) -> None:
-        """Tells the pages of runs when a folder has changed. Frees the memory of models that nobody asks anymore."""
-        seen = dict[str, object]()
-        while True:
-            await asyncio.sleep(_TICK)
-            open_runs = {topic.removeprefix("run ") for topic in self.events.topics() if topic.startswith("run ")}
-            before, seen = seen, {}
-            for name in open_runs:
-                seen[name] = await asyncio.to_thread(self.runs.signature, name)
-                if before.get(name) != seen[name]:  # so a page is told once more a moment after it opened
-                    self.events.publish(f"run {name}", "changed")
-            await asyncio.to_thread(self.playgrounds.tidy)
 
     def _changed(self, names: set[str]) -> None:
         for name in names:

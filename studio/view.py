@@ -11,6 +11,7 @@ from starlette.requests import Request
 from starlette.responses import HTMLResponse
 
 from grader.course.selection import selected
+from studio import harness_process
 
 THEMES = ("light", "dark")
 
@@ -28,6 +29,7 @@ def render(request: Request, template: str, values: Mapping[str, Any], status: i
         "nonce": request.scope["nonce"],
         "path": request.url.path,
         "course": selected().title,
+        "has_runs": harness_process.IS_INSTALLED,
     }
     return HTMLResponse(_TEMPLATES.get_template(template).render(shared | dict(values)), status)
 

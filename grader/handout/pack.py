@@ -18,9 +18,10 @@ from grader.judge import recorded
 from grader.paths import ROOT
 from grader.problem import Problem
 
-PACKAGES = ("commandline", "grader")
+PACKAGES = ("commandline", "grader", "studio")
 _BUILDS_ON = re.compile(r"\bbuilds_on=\([\d, ]*\)")
-_LEFT_OUT = shutil.ignore_patterns("__pycache__", "*.pyc", recorded.OUTPUTS)
+# Not what the editor of the studio is made from.
+_LEFT_OUT = shutil.ignore_patterns("__pycache__", "*.pyc", "editor", recorded.OUTPUTS)
 
 
 def pack(directory: Path, problems: Sequence[Problem]) -> Iterator[str]:
@@ -118,6 +119,7 @@ Then:
 .venv/bin/grade show {label}          # read the page
 .venv/bin/grade problem {label}       # grade attempts/{name}.py
 .venv/bin/grade hint {label}          # hints, one at a time
+.venv/bin/grade web              # or all of it in your browser
 ```
 
 Your file is graded on public examples, for which this folder has the reference's outputs. Your teacher grades it on other cases.

@@ -13,6 +13,7 @@ from grader.paths import ROOT
 
 DISTRIBUTION = "gpt-kata"
 PROJECT_FILE = "pyproject.toml"
+COMMANDS = "gpt_kata.commands"  # the group of entry points of commands outside of the grader
 LICENSE = "LICENSE"
 BUILD_SYSTEM = {"requires": ["uv_build>=0.8,<1"], "build-backend": "uv_build"}
 _EXTRA = re.compile(r";.*\bextra\s*==")
@@ -20,13 +21,14 @@ _EXTRA = re.compile(r";.*\bextra\s*==")
 
 @dataclass(frozen=True)
 class Metadata:
-    """The metadata that a copy of the course takes over. `scripts` and `plugins` map names to entry points."""
+    """The metadata that a copy of the course takes over. `scripts`, `plugins` and `commands` map names to entry points."""
 
     version: str
     requires_python: str
     dependencies: Sequence[str]
     scripts: Mapping[str, str]
     plugins: Mapping[str, str]
+    commands: Mapping[str, str]
 
 
 def in_repository() -> bool:
@@ -40,15 +42,16 @@ def metadata() -> Metadata:
         project = tomllib.loads((ROOT / PROJECT_FILE).read_text(encoding="utf-8"))["project"]
         return Metadata(
             project["version"], project["requires-python"], project["dependencies"], project["scripts"],
-            project["entry-points"]["pytest11"],
+            project["entry-points"]["pytest11"], project["entry-points"].get(COMMANDS, {}),
         )  # fmt: skip
     installed = _installed()
-    groups: dict[str, dict[str, str]] = {"console_scripts": {}, "pytest11": {}}
+    groups: dict[str, dict[str, str]] = {"console_scripts": {}, "pytest11": {}, COMMANDS: {}}
     for entry in installed.entry_points:
         groups.setdefault(entry.group, {})[entry.name] = entry.value
     dependencies = [requirement for requirement in installed.requires or [] if not _EXTRA.search(requirement)]
     return Metadata(
-        installed.version, installed.metadata["Requires-Python"], dependencies, groups["console_scripts"], groups["pytest11"]
+        installed.version, installed.metadata["Requires-Python"], dependencies, groups["console_scripts"],
+        groups["pytest11"], groups[COMMANDS],
     )  # fmt: skip
 
 
@@ -66,11 +69,16 @@ def project_file(packages: Sequence[str]) -> str:
             "version": course.version,
             "requires-python": course.requires_python,
             "dependencies": [pin if name.startswith("hypothesis") else name for name in course.dependencies],
-            "scripts": {name: entry for name, entry in course.scripts.items() if entry.split(".")[0] in packages},
-            "entry-points": {"pytest11": course.plugins},
+            "scripts": _of(course.scripts, packages),
+            "entry-points": {"pytest11": course.plugins, COMMANDS: _of(course.commands, packages)},
         },
         "tool": {"uv": {"build-backend": {"module-root": "", "module-name": sorted(packages)}}},
     })  # fmt: skip
+
+
+def _of(entries: Mapping[str, str], packages: Sequence[str]) -> dict[str, str]:
+    """The entry points that lead to these packages."""
+    return {name: entry for name, entry in entries.items() if entry.split(".")[0] in packages}
 
 
 def license_text() -> str:

@@ -13,7 +13,7 @@ from starlette.routing import Route
 from commandline.errors import CommandError
 from studio.playground import topic
 from studio.run_folders import RunState
-from studio.studio import Studio
+from studio.training_studio import TrainingStudio
 from studio.view import read_json, render
 
 _PROMPT = "Once upon a time, there was"
@@ -73,15 +73,15 @@ def _checked(body: dict[str, Any]) -> dict[str, Any]:
     return request
 
 
-def _of(request: Request) -> tuple[Studio, RunState]:
-    studio: Studio = request.app.state.studio
+def _of(request: Request) -> tuple[TrainingStudio, RunState]:
+    studio: TrainingStudio = request.app.state.studio
     name = request.path_params["name"]
     if not studio.runs.has(name):
         raise HTTPException(404)
     return studio, studio.runs.state(name)
 
 
-def _trained(studio: Studio) -> list[str]:
+def _trained(studio: TrainingStudio) -> list[str]:
     """The runs that can be sampled."""
     names = list[str]()
     for name in studio.runs.names():

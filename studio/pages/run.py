@@ -21,8 +21,8 @@ from harness.presets import PRESETS, preset
 from harness.settings import typed_settings
 from studio.chart import Chart, Line, Point, draw
 from studio.run_folders import RunState
-from studio.studio import Studio
 from studio.training import Training, topic
+from studio.training_studio import TrainingStudio
 from studio.view import fragment, read_json, render
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,63}")
@@ -79,7 +79,7 @@ class Status:
 
 def all_runs(request: Request) -> Response:
     """All runs, and how to start one."""
-    studio: Studio = request.app.state.studio
+    studio: TrainingStudio = request.app.state.studio
     values = {
         "presets": _presets(),
         "first_settings": _FIRST_SETTINGS,
@@ -99,18 +99,18 @@ def all_runs_now(request: Request) -> Response:
 
 async def all_events(request: Request) -> Response:
     """Tells when a run has changed."""
-    studio: Studio = request.app.state.studio
+    studio: TrainingStudio = request.app.state.studio
     return studio.events.stream(topic(""), ("changed", {}))
 
 
 async def start(request: Request) -> Response:
     """Starts a new run."""
-    studio: Studio = request.app.state.studio
+    studio: TrainingStudio = request.app.state.studio
     body = await read_json(request, name=str, preset=str, stories=str, settings=dict, with_pieces=bool)
     return JSONResponse(await run_in_threadpool(_start, studio, body), 201)
 
 
-def _start(studio: Studio, body: dict[str, Any]) -> dict[str, str]:
+def _start(studio: TrainingStudio, body: dict[str, Any]) -> dict[str, str]:
     name, typed = body["name"], body["settings"]
     if not _NAME.fullmatch(name):
         raise UsageError("The name of a run has letters, digits, - and _, and begins with a letter or a digit.")
@@ -174,22 +174,22 @@ def stop(request: Request) -> Response:
     return Response(status_code=202)
 
 
-def _of(request: Request) -> tuple[Studio, Status]:
+def _of(request: Request) -> tuple[TrainingStudio, Status]:
     """The studio and the run that the path names. Raises 404 if there is none."""
-    studio: Studio = request.app.state.studio
+    studio: TrainingStudio = request.app.state.studio
     status = _status(studio, request.path_params["name"])
     if status is None:
         raise HTTPException(404)
     return studio, status
 
 
-def _status(studio: Studio, name: str) -> Status | None:
+def _status(studio: TrainingStudio, name: str) -> Status | None:
     training = studio.trainings.get(name)
     state = studio.runs.state(name) if studio.runs.has(name) else None
     return Status(name, state, training) if state or (training and training.config) else None
 
 
-def _list_values(studio: Studio) -> dict[str, Any]:
+def _list_values(studio: TrainingStudio) -> dict[str, Any]:
     """The readable runs, and why the others are not."""
     statuses, broken = list[Status](), list[str]()
     for name in studio.runs.names():
@@ -266,7 +266,7 @@ def _presets() -> dict[str, Config]:
     }
 
 
-def _free_name(studio: Studio) -> str:
+def _free_name(studio: TrainingStudio) -> str:
     names = set(studio.runs.names())
     return next(
         name for name in ("pocket", *(f"pocket-{number}" for number in range(2, len(names) + 3))) if name not in names

@@ -27,8 +27,8 @@ expect.set_options(timeout=SECONDS * 1000)
 class Server:
     """`grade web` in a folder of its own."""
 
-    def __init__(self, folder: Path, *arguments: str, **env: str) -> None:
-        self.arguments, self.env = arguments, env
+    def __init__(self, folder: Path, *arguments: str, root: Path = ROOT, **env: str) -> None:
+        self.root, self.arguments, self.env = root, arguments, env
         self.folder, self.workspace = folder, folder / "attempts"
         with socket.socket() as sock:
             sock.bind(("127.0.0.1", 0))
@@ -36,7 +36,16 @@ class Server:
         self.start()
 
     def start(self) -> None:
-        command = [sys.executable, "-c", boot(ROOT), "web", "--no-browser", "--port", str(self.port), *self.arguments]
+        command = [
+            sys.executable,
+            "-c",
+            boot(self.root),
+            "web",
+            "--no-browser",
+            "--port",
+            str(self.port),
+            *self.arguments,
+        ]
         env = {**os.environ, "GRADE_STUDIO": str(self.folder / "secret"), **self.env}
         self.process = subprocess.Popen(
             command, cwd=self.folder, env=env, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
@@ -45,6 +54,7 @@ class Server:
         self.address = self.process.stdout.readline().strip()
         assert "/?token=" in self.address, self.process.communicate()[1]
         self.base, self.token = self.address.split("/?token=")
+        self.port = int(self.base.rpartition(":")[2])  # another one if a process took the port in between
 
     def stop(self, says: str = "") -> None:
         """Ctrl-C, after which nothing is left."""

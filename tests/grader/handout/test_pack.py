@@ -49,7 +49,9 @@ def test_it_has_nothing_from_the_solutions(bundle: Path):
     texts = dict(contents(bundle))
     assert not [path for path in texts if "solutions" in path.parts]
     assert not (bundle / "harness").exists(), "the trainer contains a GPT"
-    course_files = [path for folder in ("problems", "grader", "commandline") for path in (ROOT / folder).rglob("*.*")]
+    course_files = [
+        path for folder in ("problems", "grader", "commandline", "studio") for path in (ROOT / folder).rglob("*.*")
+    ]
     public = b"".join(path.read_bytes() for path in course_files if path.suffix in (".py", ".md"))
     secret: set[bytes] = set()
     for problem in catalog.problems():
@@ -187,7 +189,7 @@ def test_nothing_in_it_promises_a_solution(bundle: Path, grade: Grade, tmp_path:
 
 def test_its_project_file_names_its_packages(bundle: Path):
     project = tomllib.loads((bundle / "pyproject.toml").read_text())
-    assert project["tool"]["uv"]["build-backend"]["module-name"] == ["commandline", "grader", "problems"]
+    assert project["tool"]["uv"]["build-backend"]["module-name"] == ["commandline", "grader", "problems", "studio"]
     assert list(project["project"]["scripts"]) == ["grade"]
     assert any(name.startswith("hypothesis==") for name in project["project"]["dependencies"])
     for package in project["tool"]["uv"]["build-backend"]["module-name"]:

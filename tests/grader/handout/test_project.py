@@ -47,8 +47,10 @@ def test_in_the_repository():
         name for name in REPOSITORY["project"]["dependencies"] if not name.startswith("hypothesis")
     }
     assert table["project"]["scripts"] == {"grade": "grader.__main__:main"}
-    # The studio is not in the bundle, so neither is its command.
-    assert table["project"]["entry-points"] == {"pytest11": REPOSITORY["project"]["entry-points"]["pytest11"]}
+    points = REPOSITORY["project"]["entry-points"]
+    assert table["project"]["entry-points"] == {"pytest11": points["pytest11"], project.COMMANDS: {}}
+    with_studio = tomllib.loads(project.project_file(["grader", "studio"]))
+    assert with_studio["project"]["entry-points"] == points
     assert table["tool"]["uv"]["build-backend"] == {"module-root": "", "module-name": ["commandline", "grader"]}
     assert "harness" in tomllib.loads(project.project_file(["grader", "harness"]))["project"]["scripts"]
 
