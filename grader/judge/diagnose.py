@@ -17,6 +17,10 @@ LOOSEST = 0.1  # statistics have wider tolerances, within which many ideas would
 MOST_PAIRS = 12
 
 
+# Failures that no edit of the reference has, so that none needs to be run.
+NO_IDEA = frozenset("syntax missing_import processes exit refused protocol".split())
+
+
 @dataclass(frozen=True, eq=False)
 class Evidence:
     """The outcome of one check on one case, and whether it was wrong."""
@@ -47,6 +51,8 @@ def diagnose(reference: Answers, evidence: Sequence[Evidence], most_pairs: int =
     evidence, then the nearest, then the first listed. If none explains everything, pairs of misconceptions are tried.
     """
     failures = [item for item in evidence if item.wrong]
+    if (failure := failures[0].outcome.failure) and failure.kind in NO_IDEA:
+        return None
     first, others = failures[0], failures[1:] + [item for item in evidence if not item.wrong]
     # An idea that does not give the first difference costs one run only.
     asked = _asked(reference, first)
