@@ -14,6 +14,7 @@ from grader.batch import similarity
 from grader.batch.records import Record, Regrade
 from grader.batch.similarity import Pair, Piece
 from grader.batch.summary import ProblemSummary, Summary
+from grader.course.selection import selected
 from grader.judge.verdict import Verdict
 from grader.report import html
 
@@ -79,7 +80,7 @@ class Beside:
 def document(summary: Summary) -> str:
     """The whole page, which needs no other file. It can be read without its script, which sorts and filters."""
     title = f"{counted(len(summary.records), 'learner')}, {counted(len(summary.problems), 'problem')}"
-    return html.page(title, "GPT Kata: results of a class", render(summary), STYLE, SCRIPT)
+    return html.page(title, f"{selected().title}: results of a class", render(summary), STYLE, SCRIPT)
 
 
 def render(summary: Summary) -> str:

@@ -15,6 +15,7 @@ from grader.batch.records import Record
 from grader.batch.store import Results
 from grader.batch.summary import Summary
 from grader.batch.tasks import Graded, Task, definition
+from grader.course.selection import selected
 from grader.isolation.level import Level
 from grader.judge.verdict import Verdict
 from grader.report import html
@@ -87,7 +88,7 @@ def page(learner: str, records: Sequence[Record], summary: Summary, explained: M
             explained.get((learner, record.problem)) or _article(record) for record in records if record.is_handed_in
         ],
     )  # fmt: skip
-    return html.page(f"Results of {learner}", "GPT Kata", body)
+    return html.page(f"Results of {learner}", selected().title, body)
 
 
 def _article(record: Record) -> str:

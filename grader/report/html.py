@@ -15,6 +15,7 @@ import numpy as np
 from markupsafe import Markup, escape
 
 from commandline.text import counted
+from grader.course.selection import selected
 from grader.judge.counterexample import ComparedLeaf, Counterexample, Part
 from grader.judge.verdict import CheckResult, Report, Verdict
 from grader.problem import EXACT
@@ -84,7 +85,7 @@ class Branch:
 def document(report: Report) -> str:
     """A whole page with the report, which needs no other file."""
     title = f"Problem {report.problem.label}, {report.problem.title}: {report.verdict}"
-    return page(title, "GPT Kata", render(report))
+    return page(title, selected().title, render(report))
 
 
 def page(title: str, heading: str, body: str, style: str = STYLE, script: str = "") -> str:

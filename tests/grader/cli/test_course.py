@@ -178,8 +178,12 @@ def test_a_class_a_bundle_and_a_plugin(grade: Grade, signals: Path, tmp_path: Pa
     ada.mkdir(parents=True)
     shutil.copy(ROOT / "solutions" / "p04_layer_norm.py", ada / "p01_layer_norm.py")
     shutil.copy(signals / "solutions" / f"{NAME}.py", ada / "02.py")
-    batch = grade("--course", signals, "batch", "class", "--out", "results")
+    batch = grade("--course", signals, "batch", "class", "--out", "results", "--feedback", "feedback")
     assert batch.code == 0, batch.err
+    assert "Mixed: results of a class" in (tmp_path / "results" / "summary.html").read_text()
+    feedback = (tmp_path / "feedback" / "ada.html").read_text()
+    assert "<h1>Mixed</h1>" in feedback
+    assert "15 of 15" in feedback
     rows = (tmp_path / "results" / "results.csv").read_text()
     assert "p01_layer_norm" in rows
     assert "p02_moving_average" in rows
