@@ -12,7 +12,7 @@ import numpy as np
 
 from grader.problem import PROGRAM, Case
 from grader.wire.program import Program
-from grader.worker import stablehlo
+from grader.worker import stablehlo, work
 
 _BYTES = {"pred": 1, "s8": 1, "u8": 1, "bf16": 2, "f16": 2, "s32": 4, "u32": 4, "f32": 4, "s64": 8, "f64": 8}
 
@@ -82,16 +82,28 @@ def _multiplications(compiled: Compiled) -> Any:
     return np.float64(compiled.executable.cost_analysis().get("flops", 0.0))
 
 
+def _work(compiled: Compiled) -> Any:
+    """The floating-point multiplications of one run, with loops and branches as they are taken."""
+    return np.int64(work.multiplications(compiled.parsed))
+
+
+def _largest_array(compiled: Compiled) -> Any:
+    """The number of elements of the largest array that an operation returns in the program as it was traced."""
+    results = (value for operation in stablehlo.operations(compiled.parsed) for value in operation.results)
+    return np.int64(max((math.prod(stablehlo.shape(value)) for value in results), default=0))
+
+
 def _held_bytes(compiled: Compiled) -> Any:
     """The bytes of the inputs and of gathered arrays on each device."""
-    gathered = sum(size for kind, size, _ in _collectives(compiled) if kind == "all-gather")
+    gathered = sum(_size(arrays) for kind, arrays, _ in collectives(compiled) if kind == "all-gather")
     return _bytes_on_device(compiled) + np.int64(gathered)
 
 
 def _exchanged_bytes(compiled: Compiled) -> Any:
     """The bytes that collectives produce on each device, if they join devices at different places along the mesh's last axis."""
     others = compiled.mesh[-1]
-    return np.int64(sum(size for _, size, groups in _collectives(compiled) if np.ptp(groups % others, axis=1).any()))
+    joining = (arrays for _, arrays, groups in collectives(compiled) if np.ptp(groups % others, axis=1).any())
+    return np.int64(sum(map(_size, joining)))
 
 
 _COLLECTIVE = re.compile(
@@ -100,12 +112,19 @@ _COLLECTIVE = re.compile(
 )
 
 
-def _collectives(compiled: Compiled) -> Iterator[tuple[str, int, Any]]:
-    """The kind of each collective, the bytes that it produces on each device, and the groups of devices that take part."""
+def collectives(compiled: Compiled) -> Iterator[tuple[str, list[tuple[int, int]], Any]]:
+    """The kind of each collective, the elements and the bytes of each array that it produces on a device, and the groups of
+    devices that take part. One inside a loop occurs once."""
     for results, kind, rest in _COLLECTIVE.findall(compiled.text):
-        arrays = re.findall(r"(\w+)\[([\d,]*)\]", results)
-        size = sum(_BYTES.get(dtype, 4) * math.prod(int(n) for n in shape.split(",") if n) for dtype, shape in arrays)
-        yield kind, size, _groups(rest, len(compiled.devices))
+        arrays = []
+        for dtype, shape in re.findall(r"(\w+)\[([\d,]*)\]", results):
+            elements = math.prod(int(n) for n in shape.split(",") if n)
+            arrays.append((elements, _BYTES.get(dtype, 4) * elements))
+        yield kind, arrays, _groups(rest, len(compiled.devices))
+
+
+def _size(arrays: Sequence[tuple[int, int]]) -> int:
+    return sum(size for _, size in arrays)
 
 
 def _groups(text: str, devices: int) -> Any:
@@ -185,6 +204,8 @@ MEASURES: Mapping[str, Callable[[Compiled], Any]] = {
     "operations": _operations,
     "products": _products,
     "flops": _multiplications,
+    "work": _work,
+    "largest_array": _largest_array,
     "held_bytes": _held_bytes,
     "exchanged_bytes": _exchanged_bytes,
     "placed": _placed,

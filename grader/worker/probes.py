@@ -53,7 +53,7 @@ def values(
         raise
     except Exception as error:
         # The output alone may still be right.
-        note = f"no gradient: jax.grad raised {type(error.__cause__ or error).__name__}, so it could not be trained"
+        note = f"no gradient: jax.grad raised {_raised(error)}, so it could not be trained"
         reading = subject.run(forward, case, parameters, arrays, given, notes=[note])
         size = sum(arrays[key].size for key in wrt) if isinstance(wrt, list) else MAX_DIFFERENCES + 1
         if not subject.eager or not is_tracing_error(error) or size > MAX_DIFFERENCES:
@@ -241,6 +241,12 @@ def cotangent(path: str, like: Any) -> np.ndarray[Any, Any]:
     seed = int.from_bytes(hashlib.sha256(f"cotangent:{path}".encode()).digest()[:8], "big")
     normal: np.ndarray[Any, Any] = np.random.default_rng(seed).standard_normal(shape).astype(jnp.result_type(like))
     return normal
+
+
+def _raised(error: Exception) -> str:
+    """The name of an exception, or of its cause, unless that is only JAX's note on the place."""
+    cause = error.__cause__
+    return type(error if cause is None or type(cause).__name__.startswith("JaxStackTrace") else cause).__name__
 
 
 def _is_float(leaf: Any) -> bool:

@@ -15,8 +15,9 @@ import numpy as np
 from jax._src import core, sharding_impls
 from jax._src.export import _export
 from jax._src.interpreters import mlir
-from jax._src.lib import _jax, xla_client  # type: ignore[attr-defined]
-from jax._src.lib.mlir import ir, passmanager  # type: ignore[attr-defined]
+from jax._src.lib import _jax, lapack, xla_client  # type: ignore[attr-defined]
+from jax._src.lib.mlir import ir as ir  # type: ignore[attr-defined]
+from jax._src.lib.mlir import passmanager  # type: ignore[attr-defined]
 from jax._src.lib.mlir.dialects import hlo  # type: ignore[attr-defined]
 
 _MAIN = "main"
@@ -133,6 +134,11 @@ def compiled(module: bytes, devices: Sequence[Any]) -> Any:
     options.device_assignment = xla_client.DeviceAssignment.create(ids)
     backend: Any = jax.extend.backend.get_backend()
     return backend.compile_and_load(module, xla_client.DeviceList(tuple(devices)), options)
+
+
+def prepare_linear_algebra() -> None:
+    """Loads LAPACK. JAX does so when it lowers a decomposition; without it, XLA calls one at address 0."""
+    lapack.prepare_lapack_call("gesdd_ffi", np.float32)  # type: ignore[no-untyped-call]
 
 
 def shardings(parts: Sequence[Any], devices: Sequence[Any]) -> list[Any]:

@@ -88,6 +88,8 @@ class Witness:
         given = [(item.shape, stablehlo.element_type(jnp.dtype(item.dtype))) for item in program.inputs]
         if stablehlo.parameters(parsed) != given:  # XLA would read such an array as if it fitted
             raise RefusedProgramError("its program does not take the arrays that it names")
+        if b"lapack_" in program.module:
+            stablehlo.prepare_linear_algebra()
         devices = devices[: program.devices]
         return Compiled(program, stablehlo.compiled(program.module, devices), devices, self.mesh, parsed)
 

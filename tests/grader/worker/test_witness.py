@@ -113,6 +113,16 @@ def test_inputs_that_do_not_exist_or_do_not_fit(fork_server: ForkServer):
         assert ask(fork_server, [program])[0].failure, program.inputs
 
 
+def test_a_decomposition_runs_in_a_process_that_has_lowered_none(fork_server: ForkServer):
+    def main(x: jax.Array) -> jax.Array:
+        return jnp.linalg.svd(jnp.diag(x), compute_uv=False)
+
+    exported = export.export(jax.jit(main), platforms=["cpu"])(jax.ShapeDtypeStruct((3,), jnp.float32))
+    [outcome] = ask(fork_server, [Program(exported.mlir_module_serialized, honest().inputs, ["output"])])
+    assert not outcome.failure, outcome.failure
+    np.testing.assert_allclose(outcome.leaves[0].values, [2, 1, 0], atol=1e-6)
+
+
 def test_mutated_programs_end_one_witness_at_most(fork_server: ForkServer):
     """Whatever XLA does with them, the outcome is a failure or numbers, in time, and the next witness is right."""
     rng = random.Random(SEED)
