@@ -63,13 +63,16 @@ def next_(folder: str | None) -> None:
         terminal.echo("You have passed every problem of the course. `grade certificate` writes a record of it.")
         return
     row, standing = space.progress().get(problem.name, workspace.Progress()), space.standing(problem)
-    terminal.echo(f"Next: problem {problem.label}, {problem.title} ({catalog.part_of(problem)}).")
+    terminal.echo(f"Next: problem {problem.label}, {problem.title}, of the part {catalog.part_of(problem)}.")
     if row.verdict == "PASS":
         terminal.echo(
             f"You passed it before, and it is {standing.state} now: {standing.points} of {problem.points} points."
         )
     elif row.verdict not in ("", "NOT ATTEMPTED"):
         terminal.echo(f"You have started it: {row.score} of {problem.points} points.")
+    required = [each for each in catalog.problems() if not catalog.is_optional(each)]
+    if catalog.is_optional(problem) and required:
+        terminal.echo(f"This part is optional: you can start with problem {required[0].label} instead.")
     if before := catalog.builds_on(problem):
         terminal.echo(f"It builds on {_titles(before)}.")
     if after := catalog.needed_for(problem):

@@ -40,8 +40,14 @@ class Misconception:
 
 
 def part_of(problem: Problem) -> str:
-    """The title of the part of the course that the problem belongs to."""
-    return selected().by_name[problem.name].part
+    """The title of the part of the course that the problem belongs to, as learners read it."""
+    listed = selected().by_name[problem.name]
+    return f"{listed.part} (optional)" if listed.optional else listed.part
+
+
+def is_optional(problem: Problem) -> bool:
+    """Whether learners may leave out the part of the course that the problem belongs to."""
+    return selected().by_name[problem.name].optional
 
 
 def names() -> list[ProblemName]:

@@ -25,12 +25,16 @@ _NUMBER = re.compile(r"(^# |\b[Pp]roblem )(\d\d)\b", re.MULTILINE)
 
 @dataclass(frozen=True)
 class Listed:
-    """A problem in a course: its name there, its part, the folder of its files, and its points if the course sets them."""
+    """A problem in a course: its name there, its part, the folder of its files, and its points if the course sets them.
+
+    An `optional` one belongs to a part that learners may leave out.
+    """
 
     name: ProblemName
     part: str
     folder: Path
     points: int = 0
+    optional: bool = False
 
     @property
     def home(self) -> Path:
@@ -86,9 +90,7 @@ def read(root: Path) -> Course:
     """The course in a folder. Raises CourseError, which names the file, if its `course.toml` is not sound."""
     table = _table(root)
     _known_keys(root, table, ("title", "private", "part"), "")
-    private = table.get("private", False)
-    if not isinstance(private, bool):
-        raise _unsound(root, "`private` must be true or false")
+    private = _flag(root, table, "private", "")
     return Course(root, _title(root, table, ""), private, tuple(_problems(root, table)))
 
 
@@ -104,11 +106,12 @@ def problem_folders(root: Path) -> list[Path]:
 
 def as_toml(course: Course, names: Iterable[str]) -> dict[str, Any]:
     """The table of a `course.toml` with a selection of a course's problems, which keep their numbers."""
-    parts: dict[str, list[str | dict[str, Any]]] = {}
+    parts: dict[str, dict[str, Any]] = {}
     for listed in (course.by_name[name] for name in names):
         row = {"problem": str(listed.name), "points": listed.points} if listed.points else str(listed.name)
-        parts.setdefault(listed.part, []).append(row)
-    rows = [{"title": title, "problems": problems} for title, problems in parts.items()]
+        optional = {"optional": True} if listed.optional else {}
+        parts.setdefault(listed.part, {"title": listed.part, **optional, "problems": []})["problems"].append(row)
+    rows = list(parts.values())
     return {"title": course.title, "private": course.private, "part": rows}
 
 
@@ -132,23 +135,28 @@ def _problems(root: Path, table: Mapping[str, Any]) -> Iterator[Listed]:
         if other := own.get(name.slug):
             raise CourseError(f"{folder} and {other.name} have the same slug; rename one of them.")
         own[name.slug] = folder
-    taken, last = set[str](), 0
+    taken, numbers, last = set[str](), set[int](), 0
     for place, part in enumerate(parts, 1):
         where = f"part {place}"
-        _known_keys(root, part, ("title", "problems"), where)
-        title, rows = _title(root, part, where), part.get("problems")
+        _known_keys(root, part, ("title", "optional", "problems"), where)
+        title, rows, optional = _title(root, part, where), part.get("problems"), _flag(root, part, "optional", where)
         if not isinstance(rows, list):
             raise _unsound(root, f"{where} must list its `problems`")
-        for row in rows:
+        for place_in_part, row in enumerate(rows):
             name, folder, points = _row(root, row, own, where)
             if name.slug in taken:
                 raise _unsound(root, f"{name.slug} is listed twice")
             number = name.number or last + 1
-            if not last < number <= HIGHEST:
-                raise _unsound(root, f"{name} must have a number from {last + 1} to {HIGHEST}")
+            lowest = 1 if place_in_part == 0 and name.number else last + 1  # a part may begin at any number
+            if not lowest <= number <= HIGHEST:
+                raise _unsound(root, f"{name} must have a number from {lowest} to {HIGHEST}")
+            if number in numbers:
+                raise _unsound(root, f"{name} would have the number {number:02}, which another problem has")
             taken.add(name.slug)
+            numbers.add(number)
             last = number
-            yield Listed(ProblemName(f"p{number:02}_{name.slug}"), title, folder, points)
+            yield Listed(ProblemName(f"p{number:02}_{name.slug}"), title, folder, points, optional)
+    last = max(numbers, default=0)
     for slug, folder in own.items():
         if slug not in taken and (folder / "problem.py").is_file():
             last = max(last + 1, ProblemName(folder.name).number)
@@ -190,6 +198,13 @@ def _row(root: Path, row: Any, own: Mapping[str, Path], where: str) -> tuple[Pro
             root, f"{where} includes {word!r}, which GPT Kata does not have{_similar(word, shipped.by_slug)}"
         )
     return name if ProblemName.parse(word) else ProblemName(f"p00_{found.name.slug}"), found.folder, points
+
+
+def _flag(root: Path, table: Mapping[str, Any], key: str, where: str) -> bool:
+    value = table.get(key, False)
+    if not isinstance(value, bool):
+        raise _unsound(root, f"`{key}`{where and f' of {where}'} must be true or false")
+    return value
 
 
 def _title(root: Path, table: Mapping[str, Any], where: str) -> str:

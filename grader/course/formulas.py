@@ -9,7 +9,8 @@ from collections import deque
 
 _TOKEN = re.compile(r"\\[a-zA-Z]+|\\.|\s+|[^\\\s]")
 _SYMBOLS = {"sum": "Σ", "nabla": "∇", "cdot": "·", "times": "×", "ne": "≠", "le": "≤", "ge": "≥", "top": "⊤", "in": "∈",
-            "infty": "∞", "approx": "≈", "to": "→", "left": "", "right": "", "qquad": "\0", ",": " "}  # fmt: skip
+            "infty": "∞", "approx": "≈", "to": "→", "left": "", "right": "", "qquad": "\0",
+            ",": " "}  # fmt: skip
 _ACCENTS = {"bar": "\N{COMBINING MACRON}", "hat": "\N{COMBINING CIRCUMFLEX ACCENT}", "tilde": "\N{COMBINING TILDE}"}
 _UPRIGHT = {"text", "operatorname"}
 _SUPERSCRIPTS = dict(zip("0123456789+-=nijkT⊤", "⁰¹²³⁴⁵⁶⁷⁸⁹⁺⁻⁼ⁿⁱʲᵏᵀᵀ", strict=True))

@@ -178,11 +178,17 @@ class Workspace:
         return self._standing(problem, self.progress())
 
     def next_problem(self, after: Problem | None = None) -> Problem | None:
-        """The first problem after this one that is not passed, else the first of all; None if all others are."""
-        number = after.number if after else 0
-        progress, others = self.progress(), [each for each in catalog.problems() if each.number != number]
-        in_turn = sorted(others, key=lambda each: (each.number < number, each.number))
-        return next((each for each in in_turn if not self._standing(each, progress).passed), None)
+        """The first problem after this one that is not passed, else the first of all; None if all others are.
+
+        Once a problem of another part is passed, those of an optional part come last.
+        """
+        problems, progress = catalog.problems(), self.progress()
+        passed = {each.name for each in problems if self._standing(each, progress).passed}
+        place = [each.name for each in problems].index(after.name) if after else -1
+        in_turn = [each for each in problems[place + 1 :] + problems[: max(place, 0)] if each.name not in passed]
+        if any(each.name in passed and not catalog.is_optional(each) for each in problems):
+            in_turn.sort(key=catalog.is_optional)
+        return next(iter(in_turn), None)
 
     def _standing(self, problem: Problem, progress: Mapping[str, Progress]) -> Standing:
         row = progress.get(problem.name, Progress())

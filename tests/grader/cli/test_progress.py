@@ -50,7 +50,8 @@ def test_list_finds_nothing(grade: Grade):
 
 
 def test_next_names_what_broke(grade: Grade, space: Workspace):
-    for problem in catalog.problems()[:2]:
+    for number in ("01", "02"):
+        problem = catalog.find(number)
         space.add(problem)
         space.remember(problem, verdict="PASS", score=problem.points)
     out = grade("next").out

@@ -8,8 +8,9 @@ from pathlib import Path
 import pytest
 
 from grader.course import catalog, course, selection
+from grader.course.workspace import Workspace
 from grader.errors import CourseError
-from tests.conftest import ROOT
+from tests.conftest import ROOT, Grade
 
 pytestmark = pytest.mark.fast
 
@@ -39,7 +40,9 @@ def one_part(problems: str) -> str:
 
 def test_the_shipped_course_lists_every_problem():
     shipped = course.read(ROOT)
-    assert [listed.name for listed in shipped.problems] == [folder.name for folder in course.problem_folders(ROOT)]
+    assert sorted(listed.name for listed in shipped.problems) == [
+        folder.name for folder in course.problem_folders(ROOT)
+    ]
     assert course.BEYOND not in [listed.part for listed in shipped.problems]
 
 
@@ -52,6 +55,39 @@ def test_numbers_are_places_in_the_file(select: Select):
     assert "from p02_moving_average import" in catalog.page_text(second)
     assert "pages/p02_moving_average.md" in catalog.stub_text(second)
     assert (first.builds_on, second.builds_on) == ((2,), ())
+
+
+OPTIONAL = """title = "Signals"
+[[part]]
+title = "Warm-up"
+optional = true
+problems = ["exponential_average"]
+[[part]]
+title = "All"
+problems = ["moving_average"]
+"""
+
+
+def test_an_optional_part_comes_last_once_another_problem_is_passed(select: Select, tmp_path: Path, grade: Grade):
+    folder = select(OPTIONAL)
+    first, second = catalog.problems()
+    space = Workspace(tmp_path / "attempts")
+    suggestion = grade("--course", folder, "next").out
+    assert "Next: problem 01, Exponential average, of the part Warm-up (optional)." in suggestion
+    assert "you can start with problem 02" in suggestion
+    assert [space.next_problem(), space.next_problem(first), space.next_problem(second)] == [first, second, first]
+    space.add(second)
+    shutil.copyfile(folder / "solutions" / "p01_moving_average.py", space.file(second))
+    space.remember(second, verdict="PASS", score=second.points)
+    assert space.next_problem() == first, "the only one that is left"
+    assert course.as_toml(course.read(folder), catalog.names())["part"][0]["optional"] is True
+
+
+@pytest.mark.parametrize("value", ['"yes"', "1"])
+def test_optional_is_true_or_false(select: Select, value: str):
+    folder = select(OPTIONAL.replace("true", value))
+    with pytest.raises(CourseError, match="`optional` of part 1 must be true or false"):
+        course.read(folder)
 
 
 def test_a_number_can_be_fixed(select: Select):
@@ -80,6 +116,14 @@ def test_problems_of_the_shipped_course_are_included(select: Select):
 def test_prose_about_a_problem_elsewhere_says_where(select: Select):
     select(one_part('{ include = "causal_mha" }'))
     assert "attention of problem 02 of GPT Kata" in catalog.page_text(catalog.find("causal_mha"))
+
+
+def test_a_part_may_begin_at_any_number(select: Select):
+    select(
+        one_part('"p33_moving_average"')
+        + '[[part]]\ntitle = "II"\nproblems = ["p01_exponential_average", { include = 4 }]'
+    )
+    assert catalog.names()[:3] == ["p33_moving_average", "p01_exponential_average", "p02_layer_norm"]
 
 
 def test_points(select: Select):
@@ -120,6 +164,10 @@ def test_points_that_the_checks_cannot_have(select: Select):
         (
             one_part('"p09_moving_average", "p03_exponential_average"'),
             "p03_exponential_average must have a number from 10",
+        ),
+        (
+            one_part('"p09_moving_average"') + '[[part]]\ntitle = "II"\nproblems = ["p09_exponential_average"]',
+            "p09_exponential_average would have the number 09, which another problem has",
         ),
     ],
 )

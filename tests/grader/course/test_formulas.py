@@ -20,6 +20,18 @@ PAGES = {
     "23": "operations per token = 3 · 2 (V D + L (4 D² + 2 T D + 2 D F))",
     "29": "pᵢ = e^(logitᵢ / temperature) / (Σⱼ e^(logitⱼ / temperature))",
     "31": "y = x W + bias + (α / r) x a b",
+    "37": "θᵢ = position · base^(-2i/K)",
+    "38": "y = scale · x / √(mean(x²) + ε)",
+    "41": "gelu(x) = (x / 2) (1 + tanh(√(2 / π) (x + 0.044715 x³)))",
+    "43": "dv = Pᵀ dO    dS = P · (dO vᵀ - delta)",
+    "44": "dx = r (dn - n · mean(dn · n))    dweight = Σₜ gₜ · nₜ",
+    "45": "(s_f / 2) Σ_d |x_td| + (sₜ / 2) Σ_d |Ŵ_df|",
+    "46": "Δ p = -rate (0.2 √max(A, B) · orthogonalize(m) + decay · p)",
+    "48": "balance = E Σₑ fₑ Pₑ",
+    "49": "o = (e^(m₁ - m) s₁ + e^(m₂ - m) s₂)\n    / (e^(m₁ - m) l₁ + e^(m₂ - m) l₂),    m = max(m₁, m₂)",
+    "50": "loss = -ln σ(β (gain(chosen) - gain(rejected)))    gain(y) = ln π(y) - ln r(y)",
+    "51": "loss = (1 / N) Σᵢ Σₜ (β (e^(dᵢₜ) - dᵢₜ - 1) - gainᵢₜ)",
+    "52": "residual(x) = max(p(x) - q(x), 0) / (Σ_y max(p(y) - q(y), 0))",
 }
 
 
