@@ -1,0 +1,88 @@
+"""The probe of problem 33: a module's variables, its output, and a variable that changes in place. Runs in workers."""
+
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+from flax import nnx
+from flax.errors import TraceContextError
+
+from grader.problem import Case
+from grader.worker.probes import cotangent
+from grader.worker.pytrees import BadOutputError, described, named
+from grader.worker.subject import Arrays, Reading, Subject
+from grader.worker.tracing import given
+
+NAME = "StoryScorer"
+OTHERS = nnx.Not(nnx.Param)
+
+
+def using(subject: Subject, case: Case) -> Reading:
+    """The module's other variables, its output and gradient with a given mean, what `observe` does, and a second model."""
+    make = subject.constructor(NAME, case)
+
+    def scorer(parameters: Any, mean: jax.Array) -> Any:
+        model = make()
+        nnx.update(model, parameters)
+        _set_mean(model, mean)
+        return model
+
+    def scores(model: Any, x: jax.Array) -> Arrays:
+        return named(model(x), "")
+
+    def program(parameters: Any, mean: jax.Array, x: jax.Array, stories: jax.Array) -> Arrays:
+        def projected(parameters: Any) -> tuple[Any, Arrays]:
+            outputs = scores(scorer(parameters, mean), x)
+            return sum(jnp.sum(cotangent(path, leaf) * leaf) for path, leaf in outputs.items()), outputs
+
+        slopes, outputs = jax.grad(projected, has_aux=True)(parameters)
+        first, second = make(), make()
+        start = named(nnx.state(first, OTHERS), "buffers")
+        nnx.update(first, parameters)
+        held = _set_mean(first, mean)
+        for story in stories:
+            returned = first.observe(story)
+            if returned is not None:
+                raise BadOutputError(f"`observe` returned {described(returned)}; it must return None")
+            _variable(first, "after `observe`")
+        return {
+            **start,
+            **{f"output.{path}": leaf for path, leaf in outputs.items()},
+            **named(slopes, "gradient"),
+            **named(nnx.state(first), "observed"),
+            "observed.mean_held_before": held[...],
+            **{f"observed.output.{path}": leaf for path, leaf in scores(first, x).items()},
+            **{
+                f"other.{path}": leaf
+                for path, leaf in named(nnx.state(second), "").items()
+                if path in ("mean", "scale")
+            },
+        }
+
+    _graphdef, parameters, _rest = subject.build(NAME, case)
+    return subject.run(program, case, parameters, *(given(case, name) for name in ("mean", "x", "stories")))
+
+
+def _set_mean(model: Any, mean: jax.Array) -> nnx.Variable[Any]:
+    """Sets the model's `mean`. Raises BadOutputError if it was not created with the model."""
+    variable = _variable(model, "at first")
+    try:
+        variable[...] = mean
+    except TraceContextError:
+        raise BadOutputError("`mean` was not created in `__init__`, so all models share it") from None
+    return variable
+
+
+def _variable(model: Any, when: str) -> nnx.Variable[Any]:
+    """The variable `mean`. Raises BadOutputError if it is none."""
+    if not hasattr(model, "mean"):
+        raise BadOutputError("the module has no attribute `mean`")
+    if not isinstance(model.mean, nnx.Variable):
+        raise BadOutputError(f"`mean` is {described(model.mean)} {when}; it must be an nnx.Variable")
+    if not hasattr(model, "observe"):
+        raise BadOutputError("the module has no method `observe`")
+    variable: nnx.Variable[Any] = model.mean
+    return variable
+
+
+PROBES = {"using": using}
