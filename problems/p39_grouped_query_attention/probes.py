@@ -1,0 +1,81 @@
+"""Probes of problem 39: the output under a given mask, and the output of each step with a cache. Run in workers."""
+
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+from flax import nnx
+
+from grader.problem import Case
+from grader.worker.pytrees import BadOutputError, described, named
+from grader.worker.subject import Arrays, BadEntryError, Reading, Subject, check_arguments
+from grader.worker.tracing import given
+
+
+def with_mask(subject: Subject, case: Case) -> Reading:
+    """The output with a mask other than the causal one."""
+    graphdef, parameters, rest = subject.build("GQA", case)
+
+    def program(parameters: Any, x: Any, mask: Any) -> Arrays:
+        module = nnx.merge(graphdef, parameters, rest)
+        check_arguments(module, "GQA(...)(x, mask)", x, mask)
+        return named(module(x, mask), "output")
+
+    return subject.run(program, case, parameters, given(case, "x"), given(case, "mask"))
+
+
+def decoding(subject: Subject, case: Case) -> Reading:
+    """The output of each step.
+
+    The steps are one loop, so whatever a step leaves for the next is carried by the loop.
+    """
+    graphdef, parameters, rest = subject.build("GQA", case)
+
+    def method(parameters: Any, name: str, call: str, *args: Any) -> Any:
+        target = getattr(nnx.merge(graphdef, parameters, rest), name, None)
+        if target is None:
+            raise BadEntryError(f"`GQA` has no method `{name}`; write `{call}`, as the page says")
+        check_arguments(target, call, *args)
+        return target(*args)
+
+    def step(parameters: Any, cache: Any, x_D: Any) -> Any:
+        result = method(parameters, "decode_step", "decode_step(cache, x)", cache, x_D)
+        if not (isinstance(result, tuple | list) and len(result) == 2):
+            raise BadOutputError(f"`decode_step` returned {described(result)}; it must return the pair (out, cache)")
+        if jnp.shape(result[0]) != x_D.shape:
+            raise BadOutputError(
+                f"`decode_step` returned {jnp.shape(result[0])} for x {x_D.shape}; the shapes must be equal"
+            )
+        return tuple(result)
+
+    def program(parameters: Any, x_TD: Any) -> Arrays:
+        cache = method(parameters, "empty_cache", "empty_cache(context)", len(x_TD))
+        cache = jax.tree.map(jnp.asarray, cache)
+        if subject.eager:
+            rows = []
+            for x_D in x_TD:
+                out, cache = step(parameters, cache, x_D)
+                rows.append(out)
+            return {"output": jnp.stack(rows)}
+        _check_carried(jax.eval_shape(step, parameters, cache, x_TD[0])[1], cache)
+        return {"output": jax.lax.scan(lambda cache, x_D: step(parameters, cache, x_D)[::-1], cache, x_TD)[1]}
+
+    return subject.run(program, case, parameters, given(case, "x"))
+
+
+def _check_carried(new: Any, old: Any) -> None:
+    """Raises BadOutputError if a step returns a cache of another form, because it would be compiled again for every position."""
+    if jax.tree.structure(new) != jax.tree.structure(old):
+        raise BadOutputError("`decode_step` returned a cache of another structure than it was given")
+    before = dict(jax.tree_util.tree_flatten_with_path(old)[0])
+    for path, leaf in jax.tree_util.tree_flatten_with_path(new)[0]:
+        was = before[path]
+        if (leaf.shape, leaf.dtype) != (was.shape, was.dtype):
+            name = jax.tree_util.keystr(path)
+            raise BadOutputError(
+                f"`decode_step` changed the cache{name} from {was.dtype}{list(was.shape)} to {leaf.dtype}{list(leaf.shape)}, so "
+                "it would be compiled again for every position; write into a cache of fixed size"
+            )
+
+
+PROBES = {"with_mask": with_mask, "decoding": decoding}

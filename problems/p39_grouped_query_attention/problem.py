@@ -1,0 +1,67 @@
+"""Problem 39: grouped-query attention."""
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from grader.checks import causality, output_and_gradient, parameters
+from grader.problem import Cases, Check, Entry, Problem, Tolerance
+
+GQA = "GQA"
+
+
+def activations(sizes: Mapping[str, int], rng: Any) -> dict[str, Any]:
+    """Activations (T, D) for G heads of keys and values, each of which serves R heads of queries."""
+    H, T = sizes["G"] * sizes["R"], sizes["T"]
+    D = H * sizes["K"]
+    return {
+        "d_model": D,
+        "num_heads": H,
+        "num_kv_heads": sizes["G"],
+        "rope_base": 100.0,
+        "x": rng.standard_normal((T, D)).astype("float32"),
+    }
+
+
+def masked(sizes: Mapping[str, int], rng: Any) -> dict[str, Any]:
+    """Also a causal mask that hides about half of the earlier positions."""
+    T = sizes["T"]
+    mask = np.tril(rng.random((T, T)) < 0.5) | np.eye(T, dtype=bool)
+    mask[-1, 0], mask[-1, 1] = True, False  # unlike in any mask of a window
+    return {**activations(sizes, rng), "mask": mask}
+
+
+# The sums of one position may be taken in another order than those of all positions together.
+STEP = Tolerance(rtol=1e-4, atol=1e-4)
+# The outputs are a part of the measured bytes. With the inputs as a cache, the smallest wrong one, they are a third more.
+BYTES = Tolerance(rtol=0.1, atol=64, room=3)
+SIZES = {"T": (5, 7), "G": (2,), "R": (3,), "K": (4,)}
+
+PROBLEM = Problem(
+    title="Grouped-query attention",
+    builds_on=(3, 30, 37),
+    entries=(Entry(GQA, ("x",), construct=("d_model", "num_heads", "num_kv_heads", "rope_base")),),
+    cases={
+        "cases": Cases(activations, SIZES, draws=2),
+        "masked": Cases(masked, SIZES, draws=1),
+        "long": Cases(activations, {"T": (48,), "G": (2,), "R": (4,), "K": (4,)}, draws=1),
+    },
+    checks=(
+        parameters(GQA, points=1),
+        *output_and_gradient(GQA, wrt="parameters", points=(3, 1)),
+        causality(GQA, argument="x", points=1),
+        Check("another mask", 1, "with_mask", leaves="output", cases="masked"),
+        Check("steps with a cache", 2, "decoding", leaves="output", tolerance=STEP),
+        Check(
+            "one compilation", 1, "decoding", leaves="output", tolerance=STEP, traced=True,
+            advice="The step cannot be compiled once for all positions. Keep the position in the cache, as an array.",
+        ),
+        Check(
+            "size of the cache", 2, "decoding", leaves="program.carried_bytes", cases="long", compare="at_most",
+            tolerance=BYTES, values_tolerance=STEP,
+            advice="The value counts the bytes of the cache and of the outputs. The cache must hold the num_kv_heads heads of "
+            "keys and values only. Repeat them for the heads of queries when you read them.",
+        ),
+    ),
+)  # fmt: skip

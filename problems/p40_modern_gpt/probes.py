@@ -1,0 +1,40 @@
+"""The probe of problem 40: which tokens each output depends on. Runs in workers."""
+
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+from flax import nnx
+
+from grader.problem import Case
+from grader.worker.pytrees import BadOutputError, named
+from grader.worker.subject import Arrays, Reading, Subject
+from grader.worker.tracing import given
+
+
+def reach(subject: Subject, case: Case) -> Reading:
+    """The dependence of outputs on tokens, (T, T): 1 at (t, s) if another token s changes any bit of output t.
+
+    Also the output, because a program that sees the right tokens may still compute something else from them.
+    """
+    graphdef, parameters, rest = subject.build("ModernGPT", case)
+    V: Any = case.values["vocab_size"]
+
+    def program(parameters: Any, token_ids: Any) -> Arrays:
+        T = len(token_ids)
+
+        def logits(s: Any) -> Any:
+            out = nnx.merge(graphdef, parameters, rest)(jnp.where(jnp.arange(T) == s, (token_ids + 1) % V, token_ids))
+            if jnp.shape(out)[:1] != (T,):
+                raise BadOutputError("the output's first axis must be time, like the input's")
+            return jnp.asarray(out).reshape(T, -1)
+
+        # One loop computes them all, also the unchanged ones (s = T), because another program could round differently.
+        rows = jnp.stack([logits(s) for s in range(T + 1)]) if subject.eager else jax.lax.map(logits, jnp.arange(T + 1))
+        depends = jnp.any(rows[:T] != rows[T:], axis=-1).T.astype(jnp.int32)
+        return {"reach.depends": depends, **named(nnx.merge(graphdef, parameters, rest)(token_ids), "reach.output")}
+
+    return subject.run(program, case, parameters, given(case, "token_ids"))
+
+
+PROBES = {"reach": reach}

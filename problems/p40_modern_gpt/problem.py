@@ -1,0 +1,66 @@
+"""Problem 40: a modern GPT, with a sliding window."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from grader.checks import YES, jit, output_and_gradient, parameters
+from grader.problem import Cases, Check, Entry, Problem, Tolerance
+
+MODEL = "ModernGPT"
+
+
+def story(sizes: Mapping[str, int], rng: Any) -> dict[str, Any]:
+    """A story of several windows, for a model in which only layer 1 of 3 sees all of it."""
+    V, H = sizes["V"], sizes["G"] * sizes["R"]
+    return {
+        "vocab_size": V,
+        "d_model": H * sizes["K"],
+        "num_heads": H,
+        "num_kv_heads": sizes["G"],
+        "d_ff": sizes["F"],
+        "num_layers": sizes["L"],
+        "window": sizes["W"],
+        "full_every": sizes["n"],
+        "rope_base": 100.0,
+        "norm_epsilon": 0.05,
+        "token_ids": rng.integers(0, V, sizes["T"]).astype("int32"),
+    }
+
+
+# Each of the three blocks amplifies the rounding errors of the one before: correct programs differ by 7e-6 in a gradient.
+DEEP = Tolerance(rtol=1e-4, atol=1e-4)
+SIZES = (
+    "vocab_size",
+    "d_model",
+    "num_heads",
+    "num_kv_heads",
+    "d_ff",
+    "num_layers",
+    "window",
+    "full_every",
+    "rope_base",
+    "norm_epsilon",
+)
+# One shape for most cases: problems 37 to 39 vary the shapes of the parts, and each shape of this model is slow to trace.
+SHAPE = {"T": (8,), "V": (9,), "G": (2,), "R": (3,), "K": (4,), "F": (10,), "L": (3,), "W": (3,), "n": (2,)}
+
+PROBLEM = Problem(
+    title="A modern GPT",
+    builds_on=(6, 37, 38, 39),
+    entries=(Entry(MODEL, ("token_ids",), construct=SIZES),),
+    cases={
+        "cases": Cases(story, SHAPE, draws=2),
+        # No layer is full.
+        "local": Cases(story, {**SHAPE, "T": (7,), "L": (2,), "n": (3,)}, draws=1),
+    },
+    checks=(
+        parameters(MODEL, points=2),
+        *output_and_gradient(MODEL, wrt="parameters", points=(3, 1), tolerance=DEEP),
+        Check(
+            "what each position sees", 3, "reach", leaves="reach", cases="local", tolerance=DEEP, words=YES,
+            advice="Row t of `depends` shows which tokens influence the logits of position t through two layers with a window "
+            "of 3: those of the positions t-4 to t, because each layer reaches 2 further back. `output` are the logits.",
+        ),
+        jit(MODEL, points=1),
+    ),
+)  # fmt: skip
