@@ -1,0 +1,92 @@
+"""Probes of problem 41: a model that has been loaded, files with a fault, and logits of small embeddings. Run in workers."""
+
+from typing import Any
+
+import numpy as np
+from flax import nnx
+
+from grader.problem import Case
+from grader.worker.pytrees import filled, named
+from grader.worker.subject import Arrays, Reading, Subject, eager
+from grader.worker.toy_models import ToyGPT
+from grader.worker.tracing import given
+
+MISSING = ("wpe.weight", "h.0.attn.c_attn.bias", "h.0.ln_2.bias", "h.0.mlp.c_proj.weight", "ln_f.weight")
+
+
+def tensors_of(case: Case, prefix: str = "") -> Arrays:
+    """The arrays of a GPT-2 by their names."""
+    values = case.values
+    V, T, D, F, L = (int(values[k]) for k in ("vocab_size", "context", "d_model", "d_ff", "num_layers"))  # type: ignore[arg-type]
+    layers = {"attn.c_attn": (D, 3 * D), "attn.c_proj": (D, D), "mlp.c_fc": (D, F), "mlp.c_proj": (F, D)}
+    shapes: dict[str, tuple[int, ...]] = {"wte.weight": (V, D), "wpe.weight": (T, D)}
+    for i in range(L):
+        shapes |= {f"h.{i}.{name}.weight": shape for name, shape in layers.items()}
+        shapes |= {f"h.{i}.{name}.bias": shape[-1:] for name, shape in layers.items()}
+        shapes |= {f"h.{i}.{name}.{kind}": (D,) for name in ("ln_1", "ln_2") for kind in ("weight", "bias")}
+    shapes |= {"ln_f.weight": (D,), "ln_f.bias": (D,)}
+    return {prefix + name: filled(name, shape, np.float32, case.seed) for name, shape in shapes.items()}
+
+
+def load(subject: Subject, case: Case, tensors: Arrays, model: Any) -> None:
+    """Calls the entry."""
+    subject.call("load_gpt2", tensors, model)
+
+
+@eager
+def loading(subject: Subject, case: Case, *, prefix: str, others: bool = False) -> Reading:
+    """The parameters of a model that has been loaded. `others` adds arrays that are no parameters."""
+    tensors, model = tensors_of(case, prefix), ToyGPT.of(case)
+    if others:
+        T = int(case.values["context"])  # type: ignore[arg-type]
+        for i in range(len(model.blocks)):
+            tensors[f"h.{i}.attn.bias"] = np.tril(np.ones((1, 1, T, T), np.float32))
+            tensors[f"h.{i}.attn.masked_bias"] = np.float32(-1e4)
+        tensors["lm_head.weight"] = tensors["wte.weight"] + 1
+    load(subject, case, tensors, model)
+    return Reading(named(nnx.state(model, nnx.Param), "parameters"))
+
+
+def faint(subject: Subject, case: Case) -> Reading:
+    """The logits of a model with embeddings so small that the epsilon of a norm matters. The head has the same embeddings."""
+    graphdef, parameters, rest = subject.build("GPT2", case)
+
+    def program(parameters: Any, token_ids: Any) -> Arrays:
+        model: Any = nnx.merge(graphdef, parameters, rest)
+        for embedding in (model.embed.embedding, model.pos_embed):
+            embedding[...] = embedding[...] * 0.01
+        return {name: leaf * 100 for name, leaf in named(model(token_ids), "logits").items()}
+
+    return subject.run(program, case, parameters, given(case, "token_ids"))
+
+
+@eager
+def failing(subject: Subject, case: Case) -> Reading:
+    """For each fault, whether the right error was raised: numbers of `RAISED`."""
+
+    model = ToyGPT.of(case)
+
+    def raised(kind: type[Exception], tensors: Arrays) -> np.int32:
+        try:
+            load(subject, case, tensors, model)
+        except kind:
+            return np.int32(1)
+        except NotImplementedError:
+            raise
+        except Exception:
+            return np.int32(2)
+        return np.int32(0)
+
+    whole = tensors_of(case)
+    load(subject, case, whole, model)  # so that one that always raises gets no point
+    found = {f"missing.{name}": raised(KeyError, {k: x for k, x in whole.items() if k != name}) for name in MISSING}
+    wider = {
+        "wpe.weight": np.concatenate([whole["wpe.weight"]] * 2),
+        "h.0.mlp.c_fc.weight": whole["h.0.mlp.c_fc.weight"][:, :-1],
+        "h.0.ln_1.bias": whole["h.0.ln_1.bias"][:1],
+    }
+    found |= {f"shape.{name}": raised(ValueError, {**whole, name: array}) for name, array in wider.items()}
+    return Reading(dict(found))
+
+
+PROBES = {"loading": loading, "faint": faint, "failing": failing}

@@ -1,0 +1,51 @@
+"""Problem 41: GPT-2's arrays in the format of Hugging Face, loaded into a MiniGPT with a GELU."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from grader.checks import exact, output_and_gradient, parameters
+from grader.problem import Cases, Check, Entry, Problem, Tolerance
+
+MODEL = "GPT2"
+SIZES = ("vocab_size", "d_model", "num_heads", "d_ff", "num_layers", "max_T")
+
+
+def gpt(sizes: Mapping[str, int], rng: Any) -> dict[str, Any]:
+    """The sizes of a small GPT, and token ids (T,) to run it on."""
+    V, H = sizes["V"], sizes["H"]
+    return {
+        "vocab_size": V,
+        "d_model": 4 * H,
+        "num_heads": H,
+        "d_ff": sizes["F"],
+        "num_layers": sizes["L"],
+        "max_T": 7,
+        "context": 7,  # the same, as the grader's own model calls it
+        "token_ids": rng.integers(0, V, 5).astype("int32"),
+    }
+
+
+# Correct gradients differ by up to 4e-6 through two layers, more than a tenth of the usual tolerance. The exact GELU changes
+# them by 9e-4.
+GELU = Tolerance(rtol=5e-5, atol=5e-5)
+RAISED = {0: "no error", 1: "the right error", 2: "another error"}
+
+PROBLEM = Problem(
+    title="Load GPT-2",
+    builds_on=(3, 6, 28),
+    entries=(Entry(MODEL, ("token_ids",), construct=SIZES), Entry("load_gpt2", ("tensors", "model"))),
+    cases={"cases": Cases(gpt, {"V": (11,), "H": (3,), "F": (14,), "L": (2,)}, draws=1)},
+    checks=(
+        parameters(MODEL, points=1),
+        *output_and_gradient(MODEL, wrt="parameters", points=(2, 1), names=("logits", "gradient"), tolerance=GELU),
+        Check("logits of small embeddings", 2, "faint", leaves="logits", tolerance=GELU),
+        exact("every array in its place", 3, "loading", "parameters", options={"prefix": "transformer."}),
+        exact("names without `transformer.`", 1, "loading", "parameters", options={"prefix": ""}),
+        exact("other arrays ignored", 1, "loading", "parameters", options={"prefix": "", "others": True}),
+        exact("missing arrays", 1, "failing", "missing", words=RAISED, advice="Raise `KeyError` for each array that is missing."),
+        exact(
+            "arrays of other shapes", 1, "failing", "shape", words=RAISED,
+            advice="Compare the shapes before you assign, and raise `ValueError`.",
+        ),
+    ),
+)  # fmt: skip

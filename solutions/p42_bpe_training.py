@@ -1,0 +1,58 @@
+"""Problem 42, reference: train a byte-level BPE tokenizer."""
+
+import re
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from itertools import pairwise
+
+import regex
+import tiktoken
+
+PATTERN = r"""'(?:[sdmt]|ll|ve|re)| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+"""
+Word = tuple[bytes, ...]
+Pair = tuple[bytes, bytes]
+
+
+def count_words(text: str, special_tokens: Sequence[str]) -> Mapping[bytes, int]:
+    """How often each word occurs between special tokens."""
+    parts = re.split("|".join(map(re.escape, special_tokens)), text) if special_tokens else [text]
+    return Counter(word.encode() for part in parts for word in regex.findall(PATTERN, part))
+
+
+def merged(word: Word, pair: Pair) -> Word:
+    """A word with every occurrence of a pair as one token, from left to right."""
+    tokens: list[bytes] = []
+    place = 0
+    while place < len(word):
+        if word[place : place + 2] == pair:
+            tokens.append(pair[0] + pair[1])
+            place += 2
+        else:
+            tokens.append(word[place])
+            place += 1
+    return tuple(tokens)
+
+
+def train_bpe(word_counts: Mapping[bytes, int], num_merges: int) -> list[Pair]:
+    """Byte-pair encoding (Sennrich, Haddow and Birch 2016) of bytes (Radford et al. 2019)."""
+    words = {tuple(bytes([byte]) for byte in word): count for word, count in word_counts.items()}
+    merges: list[Pair] = []
+    for _ in range(num_merges):
+        totals = Counter[Pair]()
+        for word, count in words.items():
+            for pair in pairwise(word):
+                totals[pair] += count
+        best = max(totals, key=lambda pair: (totals[pair], pair), default=None)
+        if best is None or totals[best] < 2:
+            break
+        merges.append(best)
+        words = {merged(word, best): count for word, count in words.items()}
+    return merges
+
+
+def make_encoding(merges: Sequence[Pair], special_tokens: Sequence[str]) -> tiktoken.Encoding:
+    """The ids of bytes, then of merges, then of special tokens."""
+    ranks = {bytes([byte]): byte for byte in range(256)}
+    ranks |= {left + right: 256 + number for number, (left, right) in enumerate(merges)}
+    special = {token: 256 + len(merges) + number for number, token in enumerate(special_tokens)}
+    return tiktoken.Encoding("trained", pat_str=PATTERN, mergeable_ranks=ranks, special_tokens=special)
