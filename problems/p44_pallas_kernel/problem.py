@@ -1,0 +1,70 @@
+"""Problem 44: RMSNorm as a Pallas kernel."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from grader.checks import exact, output
+from grader.problem import Case, Cases, Check, Difference, Entry, Problem, Tolerance
+
+NORM = "rms_norm"
+GRADIENT = {"entry": NORM, "wrt": ["x", "weight"]}
+
+
+def rows(sizes: Mapping[str, int], rng: Any) -> dict[str, Any]:
+    """Rows of very different sizes, so that epsilon matters in some of them."""
+    T, D = sizes["T"], sizes["D"]
+    x = rng.standard_normal((T, D)) * 10.0 ** rng.integers(-2, 2, (T, 1))
+    return {
+        "x": x.astype("float32"),
+        "weight": (1 + rng.standard_normal(D) / 2).astype("float32"),
+        "epsilon": 1e-3,
+        "block": sizes["C"],
+        "d_out": rng.standard_normal((T, D)).astype("float32"),
+    }
+
+
+# Twice as many numbers as in a block of the reference. Arithmetic on all rows at once takes seven times as many or more.
+BLOCK = Tolerance(rtol=1.0, atol=0.0, room=3)
+
+
+def largest(case: Case, difference: Difference) -> str:
+    if difference.path.startswith(("output", "gradient")):
+        return ""
+    T, D = case.values["x"].shape  # type: ignore[union-attr]
+    where = "outside of kernels" if difference.path.endswith("outside") else "in a kernel"
+    return (
+        f"with T = {T}, D = {D} and C = {case.values['block']}, there is arithmetic {where} on an array of {difference.got} "
+        f"numbers; {difference.expected} are allowed"
+    )
+
+
+PROBLEM = Problem(
+    title="A Pallas kernel",
+    builds_on=(4, 43),
+    entries=(Entry(NORM, ("x", "weight", "epsilon", "block")),),
+    cases={
+        "cases": Cases(rows, {"T": (12,), "D": (5, 7), "C": (4, 3)}, draws=1),
+        "ragged": Cases(rows, {"T": (11, 10), "D": (6,), "C": (4,)}, draws=1),
+        "short": Cases(rows, {"T": (3,), "D": (5,), "C": (8, 4)}, draws=1),
+        "large": Cases(rows, {"T": (123, 115), "D": (12,), "C": (16,)}, draws=1),
+        "tpu": Cases(rows, {"T": (43, 45), "D": (12,), "C": (8,)}, draws=1),
+    },
+    checks=(
+        output(NORM, points=2),
+        Check("gradient", 2, "values", GRADIENT, "gradient"),
+        Check("last block hangs over", 1, "values", GRADIENT, "output", "ragged"),
+        Check("last block hangs over, gradient", 2, "values", GRADIENT, "gradient", "ragged"),
+        output(NORM, points=1, name="block larger than T", cases="short"),
+        Check(
+            "one block at a time", 2, "passes", leaves="program.arithmetic", cases="large", compare="at_most", tolerance=BLOCK,
+            in_words=largest,
+            advice="Whole arrays are multiplied, divided or summed outside of a kernel, or the kernel has all rows as one "
+            "block. Leave everything to the kernels, forward and backward, and let a `pl.BlockSpec` give them C rows at a time.",
+        ),
+        exact(
+            "a kernel for an accelerator", 2, "for_tpu", "tpu", cases="tpu", read=True,
+            advice="JAX lowered the same code for a TPU. `has_a_kernel` is 1 if the program calls a Pallas kernel that "
+            "multiplies, and `operations_outside` is the number of arithmetic operations outside of kernels.",
+        ),
+    ),
+)  # fmt: skip

@@ -1,0 +1,70 @@
+"""Problem 45: weights in int8, an integer matrix product, and a bound on its error."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from grader.checks import exact
+from grader.problem import Cases, Check, Entry, Problem
+
+
+def rounded_clearly(rng: Any, channels: int, length: int, zeros: int = 0) -> Any:
+    """Numbers (channels, length) whose codes are far from a tie, so that rounding errors decide none.
+
+    The first `zeros` channels are 0. The scales of the channels differ by up to
+    a factor of 30. The largest number of a channel is positive or negative in turn.
+    """
+    codes = rng.integers(-126, 127, (channels, length)) + rng.uniform(-0.4, 0.4, (channels, length))
+    codes = codes.clip(-126, 126)
+    codes[range(channels), rng.integers(0, length, channels)] = [127 * (-1) ** channel for channel in range(channels)]
+    scale = 0.01 * 30 ** rng.permutation(
+        rng.uniform(0, 0.2, channels) + [channel / channels for channel in range(channels)]
+    )
+    codes[:zeros] = 0
+    return (scale[:, None] * codes).astype("float32")
+
+
+def kernels(sizes: Mapping[str, int], rng: Any) -> dict[str, Any]:
+    return {"kernel": rounded_clearly(rng, sizes["F"], sizes["D"], sizes.get("zeros", 0)).T.copy()}
+
+
+def products(sizes: Mapping[str, int], rng: Any) -> dict[str, Any]:
+    T, D, F = sizes["T"], sizes["D"], sizes["F"]
+    return {
+        "x": rounded_clearly(rng, T, D, sizes.get("zeros", 0)),
+        "codes": rng.integers(-127, 128, (D, F)).astype("int8"),
+        "scale": (0.01 * 10 ** rng.uniform(-0.5, 0.5, F)).astype("float32"),
+    }
+
+
+KERNEL = {"D": (3, 5), "F": (4, 7)}
+PRODUCT = {"T": (5, 6), "D": (12,), "F": (14,)}
+
+PROBLEM = Problem(
+    title="Weights in int8",
+    builds_on=(6, 19, 23),
+    entries=(
+        Entry("quantize", ("kernel",)),
+        Entry("int8_matmul", ("x", "codes", "scale")),
+        Entry("error_bound", ("x", "codes", "scale")),
+    ),
+    cases={
+        "kernels": Cases(kernels, KERNEL, draws=2),
+        "column of zeros": Cases(kernels, {"D": (3,), "F": (4,), "zeros": (1, 2)}, draws=1),
+        "products": Cases(products, PRODUCT, draws=2),
+        "row of zeros": Cases(products, {"T": (5,), "D": (12,), "F": (14,), "zeros": (1, 2)}, draws=1),
+    },
+    checks=(
+        Check("scale of each column", 1, "quantizing", leaves="scale", cases="kernels"),
+        exact("codes", 2, "quantizing", "codes", cases="kernels"),
+        Check("column of zeros", 1, "quantizing", cases="column of zeros"),
+        Check("product", 2, "multiplying", leaves="y", cases="products"),
+        Check("row of zeros", 1, "multiplying", leaves="y", cases="row of zeros"),
+        exact(
+            "product of int8 numbers", 2, "multiplying", "program.products", cases="products",
+            words={0: "none", 1: "one or more"},
+            advice="`int8` are products with two int8 operands and an int32 result; `other` are all others. Give "
+            "`jax.lax.dot` two int8 arrays and `preferred_element_type=jnp.int32`, and multiply by the scales afterwards.",
+        ),
+        Check("error bound", 2, "bounding", leaves="bound", cases="products"),
+    ),
+)  # fmt: skip

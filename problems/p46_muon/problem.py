@@ -1,0 +1,97 @@
+"""Problem 46: Muon for hidden kernels, another optimizer for the rest."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from grader.checks import output
+from grader.problem import Cases, Check, Entry, Problem, Tolerance
+
+STEPS = 4
+ENTRIES = {"orthogonalize": ("matrix", "steps"), "muon": ("learning_rate", "beta", "weight_decay", "rest")}
+
+
+def matrices(sizes: Mapping[str, int], rng: Any) -> dict[str, Any]:
+    """A matrix with singular values from 1 to 6, or one of zeros."""
+    A, B = sizes["A"], sizes["B"]
+    smaller = min(A, B)
+    left, right = (orthonormal(rng.standard_normal((size, smaller))) for size in (A, B))
+    values = rng.uniform(1, 6, smaller) * sizes.get("scale", 1)
+    return {"matrix": ((left * values) @ right.T).astype("float32"), "steps": sizes["steps"]}
+
+
+def orthonormal(matrix: Any) -> Any:
+    """Orthonormal columns with the span of a matrix's columns, by Gram and Schmidt."""
+    columns: list[Any] = []
+    for column in matrix.T:
+        for _ in range(2):
+            column = column - sum((other * (other @ column) for other in columns), 0 * column)
+        columns.append(column / (column @ column) ** 0.5)
+    return sum(
+        (column[:, None] * [number == place for place in range(len(columns))] for number, column in enumerate(columns)),
+        0 * matrix,
+    )
+
+
+def gradients(sizes: Mapping[str, int], rng: Any) -> dict[str, Any]:
+    """Gradients of a few steps for two kernels of one block, a bias, the embeddings and the head. Each step has another scale."""
+    V, T, D, F = sizes["V"], sizes["T"], sizes["D"], sizes["F"]
+    shapes = {"embedding": (V, D), "pos_embed": (T, D), "ff1": (D, F), "bias": (F,), "ff2": (F, D), "head": (D, V)}
+    scale = 10.0 ** rng.uniform(-1, 1, STEPS)
+    leaves = {
+        name: (scale.reshape(STEPS, *[1] * len(shape)) * rng.standard_normal((STEPS, *shape))).astype("float32")
+        for name, shape in shapes.items()
+    }
+    return {**leaves, "learning_rate": 0.1, "beta": 0.8, "weight_decay": 0.3}
+
+
+def shown(values: Mapping[str, Any]) -> dict[str, Any]:
+    """The shapes of the gradients, which are many random numbers."""
+    shapes = ", ".join(f"{key} {list(value.shape[1:])}" for key, value in values.items() if hasattr(value, "shape"))
+    return {
+        f"gradients of steps 0 to {STEPS - 1}": shapes,
+        **{k: v for k, v in values.items() if not hasattr(v, "shape")},
+    }
+
+
+# Newton-Schulz multiplies a small singular value by up to 3.4 in each step, and its rounding error, too: by 480 in five steps.
+# Correct programs differ by 1e-6 to 1e-5 here.
+NEWTON = Tolerance(rtol=1e-4, atol=1e-4)
+# Products may be grouped in other ways: three products of (A, B) matrices a step take half as many operations again. Products
+# of the larger side take 47 times as many here.
+WORK = Tolerance(rtol=1.5, atol=0.0, room=2)
+# Counters may differ. Two more arrays for each kernel are 448 bytes of about 4,700.
+BYTES = Tolerance(rtol=0.02, atol=64, room=2)
+
+PROBLEM = Problem(
+    title="Muon",
+    builds_on=(9,),
+    forbids=("optax.contrib.muon", "optax.contrib.scale_by_muon"),
+    entries=tuple(Entry(name, arguments) for name, arguments in ENTRIES.items()),
+    cases={
+        "wide": Cases(matrices, {"A": (3,), "B": (5,), "steps": (1, 5)}, draws=2),
+        "tall": Cases(matrices, {"A": (7,), "B": (4,), "steps": (5,)}, draws=1),
+        "zeros": Cases(matrices, {"A": (3,), "B": (5,), "steps": (5,), "scale": (0,)}, draws=1),
+        "very tall": Cases(matrices, {"A": (96, 88), "B": (8, 7), "steps": (5,)}, draws=1),
+        "steps": Cases(gradients, {"V": (11,), "T": (6,), "D": (4,), "F": (7,)}, draws=2, show=shown),
+    },
+    checks=(
+        output("orthogonalize", points=2, name="wide matrix", cases="wide", tolerance=NEWTON),
+        output("orthogonalize", points=1, name="tall matrix", cases="tall", tolerance=NEWTON),
+        output("orthogonalize", points=1, name="matrix of zeros", cases="zeros", tolerance=NEWTON),
+        Check(
+            "work of a tall matrix", 1, "values", {"entry": "orthogonalize"}, "program.flops", cases="very tall",
+            compare="at_most", tolerance=WORK, values_tolerance=NEWTON,
+            advice="A matrix with more rows than columns must be transposed first, so that X Xᵀ has the smaller side.",
+        ),
+        Check("kernels: first update", 1, "updating", leaves="first", cases="steps", tolerance=NEWTON),
+        Check("kernels: all updates", 2, "updating", leaves="kernels", cases="steps", tolerance=NEWTON),
+        Check("all other leaves", 2, "updating", leaves="others", cases="steps"),
+        Check(
+            "memory of the state", 1, "updating", leaves="program.carried_bytes", cases="steps", compare="at_most",
+            tolerance=BYTES, values_tolerance=NEWTON,
+            advice="The state holds more than one array for each kernel, or arrays of `rest` for kernels. `optax.partition` "
+            "gives each transformation its own leaves only.",
+        ),
+        Check("inside nnx.Optimizer", 1, "optimizing", leaves="parameters", cases="steps", tolerance=NEWTON),
+    ),
+)  # fmt: skip

@@ -1,0 +1,77 @@
+"""The references of the part "Close to the machine" agree with independent oracles."""
+
+import sys
+
+import jax
+import numpy as np
+import pytest
+from flax import nnx
+
+from tests.conftest import ROOT
+
+
+@pytest.fixture(autouse=True)
+def references_importable(monkeypatch):
+    monkeypatch.setattr(sys, "path", [str(ROOT / "solutions"), *sys.path])
+
+
+def close(left, right):
+    np.testing.assert_allclose(left, right, rtol=1e-5, atol=1e-5)
+
+
+@pytest.mark.parametrize(("T", "block"), [(12, 4), (11, 4), (5, 8)])
+def test_flash_attention_equals_attention_of_jax(T: int, block: int):
+    from p43_flash_attention import flash_attention
+
+    q, k, v, cotangent = jax.random.normal(jax.random.key(0), (4, T, 6))
+
+    def oracle(q, k, v):
+        return jax.nn.dot_product_attention(q[:, None], k[:, None], v[:, None], is_causal=True)[:, 0]
+
+    out, slopes = jax.vjp(lambda q, k, v: flash_attention(q, k, v, block), q, k, v)
+    expected, expected_slopes = jax.vjp(oracle, q, k, v)
+    close(out, expected)
+    for slope, expected_slope in zip(slopes(cotangent), expected_slopes(cotangent), strict=True):
+        close(slope, expected_slope)
+
+
+@pytest.mark.parametrize("capacity", [3, 40])
+def test_a_mixture_of_experts_equals_a_loop_over_its_choices(capacity: int):
+    from p48_mixture_of_experts import MixtureOfExperts
+
+    layer = MixtureOfExperts(6, 8, 5, 2, capacity, rngs=nnx.Rngs(0))
+    x = np.random.default_rng(0).standard_normal((20, 6)).astype("float32")
+    scores = x @ np.asarray(layer.router.kernel[...])
+    odds = np.exp(scores) / np.exp(scores).sum(axis=1, keepdims=True)
+    expected, used, share = np.zeros_like(x), np.zeros(5, int), np.zeros(5)
+    for t, row in enumerate(odds):
+        best = np.argsort(-row)[:2]
+        for e in best:
+            share[e] += 1 / 40
+            if used[e] < capacity:
+                y = np.maximum(x[t] @ np.asarray(layer.w_in[e]), 0) @ np.asarray(layer.w_out[e])
+                expected[t] += row[e] / row[best].sum() * y
+            used[e] += 1
+    out, balance = layer(x)
+    assert (used.max() > capacity) == (capacity == 3)
+    close(out, expected)
+    close(balance, 5 * np.sum(share * odds.mean(axis=0)))
+
+
+@pytest.mark.parametrize(("T", "block"), [(12, 4), (11, 4), (3, 8)])
+def test_the_kernel_equals_the_norm_of_flax(T: int, block: int):
+    from p44_pallas_kernel import rms_norm
+
+    x, cotangent = jax.random.normal(jax.random.key(0), (2, T, 6))
+    weight = jax.random.normal(jax.random.key(1), (6,))
+
+    def oracle(x, weight):
+        norm = nnx.RMSNorm(6, epsilon=1e-3, rngs=nnx.Rngs(0))
+        norm.scale[...] = weight
+        return norm(x)
+
+    out, slopes = jax.vjp(lambda x, weight: rms_norm(x, weight, 1e-3, block), x, weight)
+    expected, expected_slopes = jax.vjp(oracle, x, weight)
+    close(out, expected)
+    for slope, expected_slope in zip(slopes(cotangent), expected_slopes(cotangent), strict=True):
+        close(slope, expected_slope)
