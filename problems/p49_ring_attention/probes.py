@@ -1,0 +1,76 @@
+"""Probes of problem 49: attention on a ring of eight CPU devices. Run in workers."""
+
+from dataclasses import replace
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax.sharding import NamedSharding, PartitionSpec
+
+from grader.problem import Case
+from grader.worker.measures import Compiled, collectives
+from grader.worker.placement import mesh_of
+from grader.worker.probes import cotangent
+from grader.worker.pytrees import BadOutputError, named
+from grader.worker.subject import Arrays, Reading, Subject
+from grader.worker.tracing import Given, given
+
+DEVICES = 8
+
+
+def attention(subject: Subject, case: Case) -> Reading:
+    """The output, and the gradient of a random projection of it with respect to queries, keys and values."""
+
+    def program(arrays: Arrays) -> Arrays:
+        def projected(arrays: Arrays) -> tuple[Any, Any]:
+            output = _called(subject, arrays)
+            return jnp.sum(cotangent("output", output) * output), output
+
+        slopes, output = jax.grad(projected, has_aux=True)(arrays)
+        both: Arrays = named(output, "output") | named(slopes, "gradient")
+        return both
+
+    return subject.run(program, case, _placed(case))
+
+
+def forward(subject: Subject, case: Case) -> Reading:
+    """The output."""
+    return subject.run(lambda arrays: named(_called(subject, arrays), "output"), case, _placed(case))
+
+
+def _placed(case: Case) -> dict[str, Given]:
+    sharding = NamedSharding(mesh_of(DEVICES, axes=("context",)), PartitionSpec("context", None))
+    return {name: replace(given(case, name), sharding=sharding) for name in ("q", "k", "v")}
+
+
+def _called(subject: Subject, arrays: Arrays) -> Any:
+    """Calls the entry. JAX's error on a loop whose state begins to vary is long, and names the learner's variables."""
+    mesh = mesh_of(DEVICES, axes=("context",))
+    try:
+        return subject.call("ring_attention", *arrays.values(), mesh, returns=(jax.Array, "one jax.Array"))
+    except TypeError as error:
+        if "varying" not in str(error):
+            raise
+        raise BadOutputError(
+            "the state of the loop is equal on all devices before it, and varies after a turn: let the first state vary with "
+            '`jax.lax.pcast(state, "context", to="varying")`, or pass `check_vma=False` to `shard_map`'
+        ).with_traceback(error.__traceback__) from None
+
+
+def exchanged(compiled: Compiled, case: Case) -> dict[str, Any]:
+    """The number of collectives of each other kind than a permutation, and how far around the ring the longest of these sends."""
+    found = dict.fromkeys(("all_gather", "all_reduce", "reduce_scatter", "all_to_all", "collective_broadcast"), 0)
+    hops = 0
+    for kind, _, groups in collectives(compiled):
+        name = kind.replace("-", "_").removeprefix("ragged_")
+        if name == "collective_permute":
+            away = (groups[:, -1] - groups[:, 0]) % DEVICES
+            hops = max(hops, int(np.minimum(away, DEVICES - away).max()))
+        else:
+            found[name] += 1
+    return {name: np.int64(count) for name, count in {**found, "hops": hops}.items()}
+
+
+PROBES = {"attention": attention, "forward": forward}
+MEASURES = {"exchanged": exchanged}

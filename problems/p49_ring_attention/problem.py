@@ -1,0 +1,66 @@
+"""Problem 49: attention whose keys and values travel around a ring of devices."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from grader.checks import exact
+from grader.problem import Case, Cases, Check, Difference, Entry, Problem, Tolerance
+
+
+def normal(sizes: Mapping[str, int], rng: Any) -> dict[str, Any]:
+    """Unit-normal queries, keys and values."""
+    return {name: rng.standard_normal((sizes["T"], sizes["K"])).astype("float32") for name in ("q", "k", "v")}
+
+
+def large(sizes: Mapping[str, int], rng: Any) -> dict[str, Any]:
+    """Scores whose exponential overflows in float32. The largest of query 0 is hidden from it, and the visible one is low."""
+    values = normal(sizes, rng)
+    values["q"][0], values["k"][0], values["k"][-1] = 1, -1, 1
+    return {**values, "q": values["q"] * 100, "k": values["k"] * 100}
+
+
+def in_words(_: Case, wrong: Difference) -> str:
+    """What the devices exchange."""
+    measure, _dot, kind = wrong.path.removeprefix("program.").partition(".")
+    if measure != "exchanged":
+        return f"`{wrong.path}` is {wrong.got}, expected {wrong.expected}; a program is measured only if its values are right"
+    if kind == "hops":
+        return f"a `ppermute` sends blocks over {wrong.got} devices of the ring, expected {wrong.expected}"
+    return f"the compiled program contains {wrong.got} `{kind}`, expected {wrong.expected}"
+
+
+# Neighboring float32 numbers near 10,000 are 0.001 apart, so the scores themselves, and with them the weights, are that rough.
+SATURATED = Tolerance(rtol=2e-3, atol=2e-3)
+# Measured: programs with a loop of JAX need up to 1.5 times the memory of the reference. A Python loop, which XLA runs with all
+# blocks in memory, needs 3.4 times as much, and whole scores 7 times.
+BLOCK = Tolerance(rtol=1.0, atol=0.0, room=2)
+
+PROBLEM = Problem(
+    title="Ring attention",
+    builds_on=(2, 47),
+    entries=(Entry("ring_attention", ("q", "k", "v", "mesh")),),
+    cases={
+        "cases": Cases(normal, {"T": (24,), "K": (5,)}, draws=1),
+        "large": Cases(large, {"T": (24,), "K": (5,)}, draws=1),  # as above: one program for both
+        "long": Cases(normal, {"T": (256, 240), "K": (16,)}, draws=1),
+    },
+    checks=(
+        Check("output", 2, "attention", leaves="output"),
+        Check("gradient", 2, "attention", leaves="gradient"),
+        Check("large scores stay finite", 1, "attention", leaves="output", cases="large", tolerance=SATURATED),
+        exact(
+            "blocks sent to neighbors only", 2, "forward", "program.exchanged", cases="long", in_words=in_words,
+            advice="Only `ppermute` may move keys and values, from each device to a neighbor. A collective that you did not "
+            'write comes from `in_specs` or `out_specs` other than `P("context", None)`.',
+        ),
+        Check(
+            "memory of one block", 2, "forward", leaves="program.temporary_bytes", cases="long", compare="at_most",
+            tolerance=BLOCK,
+            advice="A device holds the keys, the values or the scores of several blocks at once. Attend to one block in each "
+            "turn of a `jax.lax.scan` or `jax.lax.fori_loop`, merge it into the running softmax, and send it on.",
+        ),
+    ),
+    devices=8,
+    mesh=(8,),
+    timeout=60.0,
+)  # fmt: skip

@@ -1,0 +1,67 @@
+"""The references of the problems on collectives agree with programs on one device, and with JAX's own attention."""
+
+import sys
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import optax
+import pytest
+from jax.sharding import AxisType
+
+from tests.conftest import ROOT
+
+jax.config.update("jax_num_cpu_devices", 8)  # for this process, which has not used JAX yet
+
+
+@pytest.fixture(autouse=True)
+def references_importable(monkeypatch):
+    monkeypatch.setattr(sys, "path", [str(ROOT / "solutions"), *sys.path])
+
+
+def mesh(axis: str) -> jax.sharding.Mesh:
+    return jax.make_mesh((8,), (axis,), axis_types=(AxisType.Auto,))
+
+
+def close(left, right):
+    jax.tree.map(lambda a, b: np.testing.assert_allclose(a, b, rtol=1e-4, atol=1e-5), left, right)
+
+
+def normal(*shape: int) -> jax.Array:
+    return jnp.asarray(np.random.default_rng(sum(shape)).standard_normal(shape), jnp.float32)
+
+
+@pytest.mark.parametrize("name", ["tensor_parallel_mlp", "sequence_parallel_mlp"])
+def test_a_parallel_mlp_equals_the_plain_one(name):
+    import p47_collectives
+
+    arrays = normal(8, 5), normal(5, 16), normal(16), normal(16, 5), normal(5)
+    x, w1, b1, w2, b2 = arrays
+    close(getattr(p47_collectives, name)(*arrays, mesh("model")), jax.nn.relu(x @ w1 + b1) @ w2 + b2)
+
+
+def test_a_data_parallel_gradient_equals_that_of_the_mean():
+    from p47_collectives import data_parallel_gradient
+
+    logits, ids = {"table": normal(7, 7)}, jnp.arange(24).reshape(8, 3) % 7
+
+    def losses(parameters, ids):
+        return optax.softmax_cross_entropy_with_integer_labels(parameters["table"][ids], ids)
+
+    got = data_parallel_gradient(lambda p, ids: (losses(p, ids).sum(), jnp.int32(ids.size)), logits, ids, mesh("data"))
+    close(got, jax.value_and_grad(lambda p: losses(p, ids).mean())(logits))
+
+
+def test_ring_attention_equals_that_of_jax_with_its_gradient():
+    from p49_ring_attention import ring_attention
+
+    q, k, v, slope = normal(24, 5), normal(24, 5) * 2, normal(24, 5) - 1, normal(5)
+
+    def oracle(q, k, v):
+        return jax.nn.dot_product_attention(q[:, None], k[:, None], v[:, None], is_causal=True)[:, 0]
+
+    def both(attention):
+        return jax.value_and_grad(lambda *arrays: jnp.sum(attention(*arrays) @ slope), (0, 1, 2))(q, k, v)
+
+    close(ring_attention(q, k, v, mesh("context")), oracle(q, k, v))
+    close(both(lambda q, k, v: ring_attention(q, k, v, mesh("context"))), both(oracle))
