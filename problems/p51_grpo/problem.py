@@ -1,0 +1,103 @@
+"""Problem 51: group-relative policy optimization."""
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from grader.checks import output
+from grader.problem import Cases, Check, Entry, Problem
+
+ADVANTAGES, LOSS = "group_advantages", "grpo_loss"
+NEAR, FAR = 0.08, 0.6  # log-ratios inside and outside of the clipping range
+CLIP = 0.2
+
+
+def rewards(sizes: Mapping[str, int], rng: Any) -> dict[str, Any]:
+    """Rewards of groups whose means and spreads differ."""
+    P, C = sizes["P"], sizes["C"]
+    spread = rng.uniform(0.5, 1.5, (P, 1)) * (1 + np.arange(P)[:, None])
+    return {"rewards": (rng.standard_normal((P, 1)) + spread * rng.standard_normal((P, C))).astype("float32")}
+
+
+def equal(sizes: Mapping[str, int], rng: Any) -> dict[str, Any]:
+    """Groups of equal rewards, each but one with a mean that float32 does not hold exactly, and one group with a winner."""
+    P, C = sizes["P"], sizes["C"]
+    table = np.repeat(rng.choice(_inexact(C), (P, 1)), C, axis=1)
+    table[0] = 0
+    table[-1, rng.integers(C)] += 1
+    return {"rewards": table.astype("float32")}
+
+
+def _inexact(C: int) -> Any:
+    """Rewards whose sum over C, in sequence, divided by C is another number in float32."""
+    candidates = np.linspace(0.05, 3.0, 400, dtype=np.float32)
+    means = np.cumsum(np.repeat(candidates[:, None], C, axis=1), axis=1, dtype=np.float32)[:, -1] / np.float32(C)
+    return candidates[means != candidates]
+
+
+def rollouts(sizes: Mapping[str, int], rng: Any, padding: float = 1.0) -> dict[str, Any]:
+    """Continuations of different lengths. Each has log-ratios inside, below and above the clipping range."""
+    B, T = sizes["B"], sizes["T"]
+    lengths = rng.permutation(np.linspace(4, T - 2, B).astype(int))
+    start = rng.integers(1, 3, B)
+    places = np.arange(T)
+    sampled = (places >= start[:, None]) & (places < (start + lengths)[:, None])
+    sizes_of_ratio = rng.choice([-FAR, -NEAR, NEAR, FAR], (B, T))
+    for row, first in enumerate(start):
+        sizes_of_ratio[row, first : first + 4] = rng.permutation([-FAR, -NEAR, NEAR, FAR])
+    ratio = sizes_of_ratio * rng.uniform(0.7, 1.3, (B, T))
+    old = -rng.uniform(0.7, 3.0, (B, T))
+    new = old + ratio
+    base = new + rng.choice([-1, 1], (B, T)) * rng.uniform(0.2, 0.9, (B, T))
+    anything = padding * rng.standard_normal((3, B, T))
+    new, old, base = np.where(sampled, (new, old, base), anything).astype("float32")
+    advantages = rng.uniform(0.4, 1.6, B) * rng.permutation(np.where(np.arange(B) % 2, 1, -1))
+    return {
+        "new": new,
+        "old": old,
+        "base": base,
+        "sampled": sampled,
+        "advantages": advantages.astype("float32"),
+        "clip_ratio": CLIP,
+        "kl_weight": 0.4,
+    }
+
+
+def wild(sizes: Mapping[str, int], rng: Any) -> dict[str, Any]:
+    """Padding with numbers so far apart that the exponential of their difference is infinite."""
+    values = rollouts(sizes, rng)
+    sign = rng.choice([-1, 1], values["new"].shape) * np.float32(300)
+    for key, factor in {"new": sign, "old": -sign, "base": -sign}.items():
+        values[key] = np.where(values["sampled"], values[key], factor).astype("float32")
+    return values
+
+
+OPTIONS = {"entry": LOSS, "wrt": ["new"]}
+SIZES = {"B": (3, 4), "T": (8, 11)}
+
+PROBLEM = Problem(
+    title="GRPO",
+    builds_on=(7, 29),
+    entries=(
+        Entry(ADVANTAGES, ("rewards",)),
+        Entry(LOSS, ("new", "old", "base", "sampled", "advantages", "clip_ratio", "kl_weight")),
+    ),
+    cases={
+        "groups": Cases(rewards, {"P": (2, 3), "C": (5, 7)}, draws=2),
+        "equal": Cases(equal, {"P": (8,), "C": (7,)}, draws=1),
+        "rollouts": Cases(rollouts, SIZES, draws=2),
+        "wild": Cases(wild, SIZES, draws=1),
+    },
+    checks=(
+        output(ADVANTAGES, points=2, name="advantages", cases="groups"),
+        output(ADVANTAGES, points=1, name="a group of equal rewards teaches nothing", cases="equal"),
+        Check("loss", 3, "values", OPTIONS, "output", cases="rollouts"),
+        Check("gradient", 2, "values", OPTIONS, "gradient", cases="rollouts"),
+        Check(
+            "padding can hold anything", 1, "values", OPTIONS, cases="wild",
+            advice="Where `sampled` is False, the exponentials overflow. Replace the differences by 0 there *before* the "
+            "exponential: a mask after it comes too late, because infinity times 0 is NaN.",
+        ),
+    ),
+)  # fmt: skip

@@ -1,0 +1,138 @@
+"""Problem 52: speculative decoding, which accepts and rejects drafted tokens so that the target's distribution is kept."""
+
+from collections.abc import Mapping
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+from grader.checks import exact, output
+from grader.problem import Case, Cases, Check, Difference, Entry, Problem
+
+ACCEPTANCE, RESIDUAL, STEP = "acceptance_probabilities", "residual_distribution", "speculative_step"
+SIZES = {"N": (3, 4), "V": (5, 7)}
+APART = 0.01  # how far the number that draws a token is from where the result changes: far more than rounding
+GRID = np.linspace(0.02, 0.98, 97)
+
+
+def distributions(rows: int, V: int, rng: Any) -> Any:
+    """Random distributions, (rows, V), with no probability near 0."""
+    weights = rng.uniform(0.3, 3.0, (rows, V)) ** 1.5
+    return weights / weights.sum(axis=1, keepdims=True)
+
+
+def drafts(sizes: Mapping[str, int], rng: Any) -> dict[str, Any]:
+    """Distributions of both models and drafted tokens, one of which the draft overrates and one of which it underrates."""
+    N, V = sizes["N"], sizes["V"]
+    target, draft = distributions(N + 1, V, rng), distributions(N, V, rng)
+    drafted = rng.integers(0, V, N)
+    drafted[0] = np.argmin(target[0] / draft[0])
+    drafted[1] = np.argmax(target[1] / draft[1])
+    return {
+        "target": target.astype("float32"),
+        "draft": draft.astype("float32"),
+        "drafted": drafted.astype("int32"),
+    }
+
+
+def impossible(sizes: Mapping[str, int], rng: Any) -> dict[str, Any]:
+    """Tokens that the target never writes, as after top-k, and one that both models write surely."""
+    values = drafts(sizes, rng)
+    target, draft, drafted = values["target"], values["draft"], values["drafted"]
+    target[0, drafted[0]] = 0
+    target[0] /= target[0].sum()
+    target[1] = draft[1] = np.eye(sizes["V"])[drafted[1]]
+    return values
+
+
+def one_position(sizes: Mapping[str, int], rng: Any) -> dict[str, Any]:
+    """The distributions of one position."""
+    target, draft = distributions(2, sizes["V"], rng).astype("float32")
+    return {"target_row": target, "draft_row": draft}
+
+
+def equal(sizes: Mapping[str, int], rng: Any) -> dict[str, Any]:
+    """Two models that agree at one position."""
+    values = one_position(sizes, rng)
+    return {**values, "draft_row": values["target_row"].copy()}
+
+
+def steps(accepted: str, sizes: Mapping[str, int], rng: Any) -> dict[str, Any]:
+    """Drafts with uniform numbers that accept none, one or all of the drafted tokens.
+
+    After a rejection, all later tokens would be accepted. The last number draws another token from the right distribution than
+    from those that are wrong.
+    """
+    N = sizes["N"]
+    count = {"none": 0, "some": 1, "all": N}[accepted]
+    while True:
+        values = drafts(sizes, rng)
+        target, draft, drafted = values["target"].astype(float), values["draft"].astype(float), values["drafted"]
+        if count < N:
+            drafted[count] = np.argmin(target[count] / draft[count])
+        accept = np.minimum(1, target[np.arange(N), drafted] / draft[np.arange(N), drafted])
+        uniforms = accept * rng.uniform(0.1, 0.9, N)
+        missing = np.maximum(target[:N] - draft, 0)
+        residual = missing / missing.sum(axis=1, keepdims=True)
+        if count < N:
+            uniforms[count] = accept[count] + (1 - accept[count]) * rng.uniform(0.2, 0.8)
+            right, wrong = residual[count], [target[count], draft[count], abs(target[count] - draft[count]) / 2,
+                                             missing[count], residual[count + 1], target[N]]  # fmt: skip
+        else:
+            right, wrong = target[N], [draft[N - 1], residual[N - 1], target[N - 1]]
+        again = uniforms[count] if count < N else 0.0
+        last = next((u for u in rng.permutation(GRID) if _tells(u, again, right, wrong)), None)
+        if last is not None and accept.min() > 0.1 and (count == N or accept[count] < 0.8):
+            return {**values, "uniforms": np.append(uniforms, last).astype("float32")}
+
+
+def _tells(u: float, again: float, right: Any, wrong: Any) -> bool:
+    """Whether `u` is far from all limits and draws a token from `right` that no mistake gives: `again` in place of `u`, the first
+    or the most likely token, one of the distributions `wrong`.
+    """
+    ends = np.cumsum([right, *wrong], axis=1)
+    token, *others = np.argmax(ends > u, axis=1)
+    others += [0, np.argmax(right), np.argmax(ends[0] > again)]
+    return token not in others and abs(ends - u).min() > APART
+
+
+def in_words(case: Case, wrong: Difference) -> str:
+    """The wrong part of the pair, by its name on the page."""
+    name = "tokens" if wrong.path == "output.0" else "count"
+    place = f"[{wrong.index[0]}]" if wrong.index else ""
+    return f"`{name}{place}` is {wrong.got}, expected {wrong.expected}"
+
+
+ARGUMENTS = ("target", "draft", "drafted")
+
+PROBLEM = Problem(
+    title="Speculative decoding",
+    builds_on=(29, 30),
+    entries=(
+        Entry(ACCEPTANCE, ARGUMENTS),
+        Entry(RESIDUAL, ("target_row", "draft_row")),
+        Entry(STEP, (*ARGUMENTS, "uniforms")),
+    ),
+    cases={
+        "drafts": Cases(drafts, SIZES, draws=2),
+        "impossible": Cases(impossible, SIZES, draws=1),
+        "one position": Cases(one_position, {"V": (5, 7)}, draws=2),
+        "equal": Cases(equal, {"V": (5,)}, draws=1),
+        "none": Cases(partial(steps, "none"), SIZES, draws=2),
+        "some": Cases(partial(steps, "some"), SIZES, draws=2),
+        "all": Cases(partial(steps, "all"), SIZES, draws=2),
+    },
+    checks=(
+        output(ACCEPTANCE, points=2, name="acceptance probabilities", cases="drafts"),
+        output(ACCEPTANCE, points=1, name="impossible and certain tokens", cases="impossible"),
+        output(RESIDUAL, points=2, name="residual distribution", cases="one position"),
+        output(RESIDUAL, points=1, name="residual of equal distributions", cases="equal"),
+        Check(
+            "first token has the target's distribution", 1, "first_token", leaves="law", cases="one position",
+            advice="`law` is the distribution of the first emitted token, over all tokens that the draft could propose.",
+        ),
+        exact("first token rejected", 2, "values", "output", options={"entry": STEP}, in_words=in_words, cases="none"),
+        exact("some tokens accepted", 2, "values", "output", options={"entry": STEP}, in_words=in_words, cases="some"),
+        exact("all tokens accepted", 2, "values", "output", options={"entry": STEP}, in_words=in_words, cases="all"),
+    ),
+)  # fmt: skip
