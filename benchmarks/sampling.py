@@ -9,19 +9,17 @@ window is rerun as a plain program would, without what the `harness` command set
 import dataclasses
 import json
 import statistics
-import subprocess
 import sys
 import time
-from pathlib import Path
 
 from flax import nnx
+from timing import alternately
 
 from harness.memory import keep_freed_memory
 from harness.model.gpt import GPT
 from harness.model.sampling import CachedDecoder, Sampling, WindowDecoder, generate
 from harness.presets import preset
 
-ROOT = Path(__file__).resolve().parent.parent
 NEW = 128
 PROMPT = list(range(100, 108))
 
@@ -41,26 +39,13 @@ def serve(name: str) -> None:
 
 def main(rounds: int) -> None:
     """Runs both decoders `rounds` times, alternately, and prints their speed. Their tokens must be equal."""
-    children = {
-        name: subprocess.Popen([sys.executable, __file__, "--serve", name], stdin=subprocess.PIPE,
-                               stdout=subprocess.PIPE, text=True, cwd=ROOT,
-                               env={"PYTHONPATH": str(ROOT), "PATH": "/usr/bin:/bin"})
-        for name in ("cached", "window")
-    }  # fmt: skip
-    times: dict[str, list[float]] = {name: [] for name in children}
-    for number in range(rounds + 1):
-        tokens = []
-        for name, child in children.items():
-            child.stdin.write("sample\n")
-            child.stdin.flush()
-            sample = json.loads(child.stdout.readline())
-            tokens.append(sample["tokens"])
-            if number:  # the first round compiles
-                times[name].append(sample["seconds"])
-        assert tokens[0] == tokens[1]
-    for child in children.values():
-        child.stdin.close()
-        child.wait()
+    times: dict[str, list[float]] = {"cached": [], "window": []}
+    tokens = []
+    for number, name, sample in alternately({name: [__file__, "--serve", name] for name in times}, rounds + 1):
+        tokens.append(sample["tokens"])
+        if number:  # the first round compiles
+            times[name].append(sample["seconds"])
+    assert all(each == tokens[0] for each in tokens)
     speed = {name: NEW / statistics.median(elapsed) for name, elapsed in times.items()}
     for name, value in speed.items():
         print(f"{name:<8}{value:>10,.1f} tokens/s")

@@ -1,10 +1,13 @@
-"""Times whole commands, for the other benchmarks."""
+"""Times whole commands, and parts of programs that run alternately, for the other benchmarks."""
 
+import json
 import os
 import subprocess
 import sys
 import time
+from collections.abc import Iterator, Mapping
 from pathlib import Path
+from typing import Any
 
 ROOT = Path(__file__).resolve().parent.parent
 
@@ -17,3 +20,23 @@ def seconds(command: list[str], **env: str) -> float:
     if done.returncode:
         sys.exit(f"{command} failed:\n{done.stdout}{done.stderr}")
     return elapsed
+
+
+def alternately(programs: Mapping[str, list[str]], rounds: int) -> Iterator[tuple[int, str, dict[str, Any]]]:
+    """Asks each Python program in turn for a result, `rounds` times, so that all run under the same load.
+
+    A program prints one line of JSON for each line on its stdin. Yields the round, the program's name and its result.
+    """
+    children = {
+        name: subprocess.Popen([sys.executable, *arguments], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
+                               cwd=ROOT, env={"PYTHONPATH": str(ROOT), "PATH": "/usr/bin:/bin"})
+        for name, arguments in programs.items()
+    }  # fmt: skip
+    for number in range(rounds):
+        for name, child in children.items():
+            child.stdin.write("next\n")
+            child.stdin.flush()
+            yield number, name, json.loads(child.stdout.readline())
+    for child in children.values():
+        child.stdin.close()
+        child.wait()

@@ -16,17 +16,15 @@ import dataclasses
 import json
 import resource
 import statistics
-import subprocess
 import sys
 import time
 from collections.abc import Callable
-from pathlib import Path
 
 import numpy as np
+from timing import alternately
 
 from harness.memory import keep_freed_memory
 
-ROOT = Path(__file__).resolve().parent.parent
 SEED = 0
 Step = Callable[[np.ndarray], Callable[[], float]]  # starts an update on rows (B, T + 1); the result waits for its loss
 
@@ -131,25 +129,12 @@ def serve(program: str, name: str) -> None:
 def main(name: str, rounds: int) -> None:
     """Runs both programs `rounds` times, alternately, and prints the comparison."""
     shape = SHAPES[name]
-    children = {
-        program: subprocess.Popen([sys.executable, __file__, "--serve", program, name], stdin=subprocess.PIPE,
-                                  stdout=subprocess.PIPE, text=True, cwd=ROOT,
-                                  env={"PYTHONPATH": str(ROOT), "PATH": "/usr/bin:/bin"})
-        for program in ("harness", name)
-    }  # fmt: skip
-    done: dict[str, list[dict]] = {program: [] for program in children}
-    for number in range(rounds + 1):
-        for program, child in children.items():
-            child.stdin.write("step\n")
-            child.stdin.flush()
-            done[program].append(json.loads(child.stdout.readline()))
-            print(
-                f"{'compile' if number == 0 else f'round {number}':<10}{program:<10}{done[program][-1]['seconds']:8.2f} s",
-                flush=True,
-            )
-    for child in children.values():
-        child.stdin.close()
-        child.wait()
+    done: dict[str, list[dict]] = {"harness": [], name: []}
+    programs = {program: [__file__, "--serve", program, name] for program in done}
+    for number, program, result in alternately(programs, rounds + 1):
+        done[program].append(result)
+        label = f"round {number}" if number else "compile"
+        print(f"{label:<10}{program:<10}{result['seconds']:8.2f} s", flush=True)
 
     from harness.run.hardware import flops_per_token, peak_flops
 

@@ -116,6 +116,9 @@ class OptimizerConfig(Settings):
     )
     batch_size: int = setting(32, "rows per step", allowed=COUNT)
     grad_accumulation_steps: int = setting(1, "microbatches per step", allowed=COUNT)
+    optimizer: Literal["adamw", "muon"] = setting(
+        "adamw", "muon: Muon for the kernels of the layers, and AdamW for the other parameters"
+    )
     learning_rate: float = setting(1e-3, "peak learning rate", allowed=NOT_NEGATIVE)
     warmup_steps: int = setting(0, "steps of linear warm-up", allowed=NOT_NEGATIVE)
     final_lr_fraction: float = setting(
@@ -144,6 +147,10 @@ class OptimizerConfig(Settings):
         yield (
             set(self.lora_targets.split(",")) <= set(LORA_TARGETS),
             f"lora_targets={self.lora_targets} is not valid; write some of {','.join(LORA_TARGETS)}",
+        )
+        yield (
+            not (self.lora_rank and self.optimizer == "muon"),
+            "optimizer=muon is not valid with lora_rank, because adapters have no kernels; use optimizer=adamw",
         )
         yield (
             self.warmup_steps < self.steps,

@@ -70,6 +70,7 @@ def join(processes: Processes) -> None:
 def prepare_jax() -> None:
     """Caches compiled programs, and hides what JAX and the storage of checkpoints print themselves."""
     import logging
+    import warnings
 
     import jax
 
@@ -77,6 +78,8 @@ def prepare_jax() -> None:
 
     logging.getLogger("jax").setLevel(logging.ERROR)
     logging.getLogger("asyncio").setLevel(logging.CRITICAL)  # a failed save is reported in one sentence
+    # Without a cache, programs are compiled again.
+    warnings.filterwarnings("ignore", "Error (reading|writing) persistent compilation cache")
     jax.config.update("jax_compilation_cache_dir", str(cache_folder("HARNESS_CACHE", "harness") / "programs"))
 
 

@@ -1,5 +1,6 @@
 """Tokens on disk: memory-mapped uint16 files, written once for each source and tokenizer."""
 
+import contextlib
 import itertools
 import json
 import os
@@ -77,17 +78,19 @@ def prepare(
     name = f"{source.key}-{tokenizer.name}{key}-{FORMAT}"
     folder = cache_folder("HARNESS_CACHE", "harness") / "tokens" / name
     if not folder.exists():
-        folder.parent.mkdir(parents=True, exist_ok=True)
-        unfinished = Path(tempfile.mkdtemp(prefix=f".{folder.name}-", dir=folder.parent))
         try:
-            _write(source, tokenizer, tokenize, unfinished, quiet)
-            _publish(unfinished, folder)
+            folder.parent.mkdir(parents=True, exist_ok=True)
+            unfinished = Path(tempfile.mkdtemp(prefix=f".{folder.name}-", dir=folder.parent))
+            try:
+                _write(source, tokenizer, tokenize, unfinished, quiet)
+                _publish(unfinished, folder)
+            finally:
+                shutil.rmtree(unfinished, ignore_errors=True)
         except OSError as error:
             raise HarnessError(
-                f"The tokens of {source.name} could not be written to {folder.parent}: {error.strerror or error}."
+                f"The tokens of {source.name} could not be written to {folder.parent}: {error.strerror or error}. "
+                "Make room or change its permissions, or choose another directory with HARNESS_CACHE."
             ) from error
-        finally:
-            shutil.rmtree(unfinished, ignore_errors=True)
     meta = json.loads((folder / "meta.json").read_text())
     train, validation = (_open(folder, split) for split in SPLITS)
     return Prepared(source.name, source.key, folder, train, validation, meta["max_id"])
@@ -144,17 +147,15 @@ def _write(source: Source, tokenizer: tiktoken.Encoding, tokenize: Tokenize | No
         )
     writers = [_Writer(folder, split) for split in SPLITS]
     max_id = tokenizer.eot_token
-    try:
-        with progress(f"tokenizing {source.name}", unit="stories", quiet=quiet) as advance:
-            for labels, encoded in _encode(source, tokenizer, tokenize):
-                for in_validation, ids in zip(labels, encoded, strict=True):
-                    story = np.array(ids, np.uint16)
-                    max_id = max(max_id, int(story.max()))
-                    writers[in_validation].add(story)
-                advance(len(encoded))
-    finally:
+    with contextlib.ExitStack() as files, progress(f"tokenizing {source.name}", unit="stories", quiet=quiet) as advance:
         for writer in writers:
-            writer.finish_file()
+            files.callback(writer.finish_file)
+        for labels, encoded in _encode(source, tokenizer, tokenize):
+            for in_validation, ids in zip(labels, encoded, strict=True):
+                story = np.array(ids, np.uint16)
+                max_id = max(max_id, int(story.max()))
+                writers[in_validation].add(story)
+            advance(len(encoded))
     train, validation = writers
     if not train.ends and not validation.ends:
         raise UsageError(f"{source.name} contains no stories.")

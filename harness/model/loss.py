@@ -19,9 +19,9 @@ from jaxtyping import Array, Float, Int
 
 from harness.model.gpt import Head, project
 
-# Tokens whose logits exist at once. On a CPU, small chunks stay in cache, but each one adds a pass over the head's gradient;
-# 128 was the fastest for V = 50,257 and D = 128 (benchmarks/train_throughput.py). GPUs and TPUs need large products.
-CHUNK = {"cpu": 128, "gpu": 4096, "tpu": 4096}
+# Tokens whose logits exist at once. On a CPU, each chunk adds a pass over the head's gradient, and larger ones take more memory:
+# for V = 50,257 and D = 128, 256 takes 6% longer than 512 (benchmarks/train_throughput.py). GPUs and TPUs need large products.
+CHUNK = {"cpu": 256, "gpu": 4096, "tpu": 4096}
 
 
 @jax.named_scope("loss")
@@ -97,14 +97,17 @@ def _local(x_BTD, targets_BT, head, chunk, gradients, padded, sum_data, sum_mode
     V = head.weight_VD.shape[0]
     row_N = jnp.where((targets_N >= first) & (targets_N < first + V), targets_N - first, V)
     weight_VD = head.weight_VD.astype(x_ND.dtype)
+    bias_V = head.bias_V
+    if padded:
+        bias_V = jnp.where(
+            first + jnp.arange(V) < head.vocab_size, jnp.zeros(V) if bias_V is None else bias_V, -jnp.inf
+        )
 
     def one_chunk(sums, inputs):
         x_CD, row_C, counts_C = inputs
         logits_CV = jnp.matmul(x_CD, weight_VD.T, preferred_element_type=jnp.float32)
-        if head.bias_V is not None:
-            logits_CV = logits_CV + head.bias_V[None]
-        if padded:
-            logits_CV = jnp.where(first + jnp.arange(V)[None] < head.vocab_size, logits_CV, -jnp.inf)
+        if bias_V is not None:
+            logits_CV = logits_CV + bias_V[None]
         max_C = max_model(logits_CV.max(-1))
         exps_CV = jnp.exp(logits_CV - max_C[:, None])
         total_C = sum_model(exps_CV.sum(-1))
@@ -113,20 +116,24 @@ def _local(x_BTD, targets_BT, head, chunk, gradients, padded, sum_data, sum_mode
         if not gradients:
             return sums + loss, None
         scale_C = counts_C / total_C
-        slopes_CV = exps_CV - jnp.where(jnp.arange(V)[None] == row_C[:, None], total_C[:, None], 0.0)
-        dbias_V = None if head.bias_V is None else sums[1].bias_V + scale_C @ slopes_CV
+        slopes_CV = jnp.where(jnp.arange(V)[None] == row_C[:, None], exps_CV - total_C[:, None], exps_CV)
+        loss_sum, dweight_DV, dbias_V = sums
+        dbias_V = None if dbias_V is None else dbias_V + scale_C @ slopes_CV
         slopes_CV = slopes_CV.astype(x_CD.dtype)
         dx_CD = jnp.matmul(slopes_CV, weight_VD, preferred_element_type=jnp.float32) * scale_C[:, None]
         scaled_CD = (x_CD.astype(jnp.float32) * scale_C[:, None]).astype(x_CD.dtype)
-        dweight_VD = sums[1].weight_VD + jnp.matmul(slopes_CV.T, scaled_CD, preferred_element_type=jnp.float32)
-        return (sums[0] + loss, replace(head, weight_VD=dweight_VD, bias_V=dbias_V)), dx_CD
+        # Transposing the slopes, or their product, in each chunk would take longer than transposing the sum.
+        dweight_DV = dweight_DV + jnp.matmul(scaled_CD.T, slopes_CV, preferred_element_type=jnp.float32)
+        return (loss_sum + loss, dweight_DV, dbias_V), dx_CD
 
     zero = jnp.float32(0)
     split = jax.tree.map(lambda a: a.reshape(chunks, chunk, *a.shape[1:]), (x_ND, row_N, counts_N))
     if not gradients:
         loss, _ = jax.lax.scan(one_chunk, zero, split)
         return sum_data(loss), None
-    (loss, dhead), dx = jax.lax.scan(one_chunk, (zero, jax.tree.map(jnp.zeros_like, head)), split)
+    zeros = zero, jnp.zeros_like(head.weight_VD.T), jax.tree.map(jnp.zeros_like, head.bias_V)
+    (loss, dweight_DV, dbias_V), dx = jax.lax.scan(one_chunk, zeros, split)
+    dhead = replace(head, weight_VD=dweight_DV.T, bias_V=dbias_V)
     dx_BTD = sum_model(dx.reshape(-1, D))[:N].reshape(B, T, D).astype(x_BTD.dtype)
     return sum_data(loss), (dx_BTD, jax.tree.map(sum_data, dhead))
 

@@ -17,6 +17,7 @@ from jaxtyping import Array, PRNGKeyArray
 from harness.config import Config
 from harness.model.gpt import ModuleFactory
 from harness.model.sampling import ChooseToken, Sampling
+from harness.training.grpo import Rollouts, log_probabilities
 from harness.training.recipe import Gradients, LossSum
 from harness.training.sharding import ShardingRule
 
@@ -112,6 +113,22 @@ def batch_loss(config: Config, story_loss: Callable[[Array, Array, int], Array])
         losses_B = jax.vmap(lambda logits, ids: story_loss(logits, ids, PAD_ID))(logits_BTV, ids_BT)
         counts_B = jnp.sum(ids_BT[:, 1:] != PAD_ID, axis=1)
         return jnp.sum(losses_B * counts_B.astype(losses_B.dtype)), jnp.sum(counts_B)
+
+    return loss_sum
+
+
+def rollout_loss(config: Config, grpo_loss: Callable[..., Array]) -> LossSum:
+    """The loss of rollouts from grpo_loss, a mean over all sampled tokens."""
+
+    def loss_sum(model: nnx.Module, rollouts: Rollouts, key: Any) -> tuple[Array, Array]:
+        del key  # no dropout: the ratio compares two runs of one function
+        new_BT, _ = log_probabilities(config, model, rollouts.ids_BW)
+        mean = grpo_loss(
+            new_BT, rollouts.old_BT, rollouts.base_BT, rollouts.sampled_BT, rollouts.advantages_B, config.clip_ratio,
+            config.kl_weight,
+        )  # fmt: skip
+        count = jnp.sum(rollouts.sampled_BT)
+        return mean * count.astype(mean.dtype), count
 
     return loss_sum
 

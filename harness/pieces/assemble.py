@@ -51,6 +51,7 @@ def recipe_from(config: Config, mesh: Mesh, pieces: Pieces) -> Recipe:
             config,
             rate=rate,
             adamw=adamw and adamw(1.0, 0.9, config.beta2, 1e-8, config.weight_decay),
+            muon=pieces.adapted("muon", config),
             # accumulated_gradients already clips the accumulated gradients.
             clip=_no_clip if gradients else pieces.adapted("clip_by_global_norm", config),
             guard=pieces.adapted("finite_guard", config),

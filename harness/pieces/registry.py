@@ -4,6 +4,8 @@ from collections.abc import Callable, Collection
 from dataclasses import dataclass
 from typing import Any
 
+import optax
+
 from harness.config import Config
 from harness.pieces import adapt, smoke_tests
 from harness.pieces.smoke_tests import IDS, D, F, H, L, T, V, X
@@ -107,6 +109,20 @@ PIECES: dict[str, PieceSpec] = {
         requires=("merge",),
         used_if=lambda config: config.lora_rank > 0,
         used_when="if lora_rank is more than 0",
+    ),
+    "grpo_loss": PieceSpec(
+        "p51_grpo",
+        smoke_tests.run_grpo_loss,
+        adapter=adapt.rollout_loss,
+        used_if=lambda config: bool(config.reward),
+        used_when="by `harness rl`",
+    ),
+    "muon": PieceSpec(
+        "p46_muon",
+        lambda p, _: smoke_tests.run_optimizer("muon", p(1e-3, 0.95, 0.1, optax.adamw(1e-3))),
+        requires=("MiniGPT",),  # the harness's GPT stacks the kernels of all layers, so they have more than two axes
+        used_if=lambda config: config.optimizer == "muon",
+        used_when="with optimizer=muon",
     ),
 }
 # The module that defines each name, including those that are only required by another piece.

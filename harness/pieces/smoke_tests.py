@@ -208,6 +208,14 @@ def run_lora(lora: Any, merge: Any) -> None:
     _check_output("merge", merge(layer)(x), (T, F), f"float32[{T}, {D}]")
 
 
+def run_grpo_loss(loss: Any) -> None:
+    """Two rows, of which one ends early, under jit."""
+    log_p = jnp.full((2, T), -1.0)
+    sampled = jnp.arange(T)[None] < jnp.array([[T], [T - 2]])
+    value = jax.jit(loss, static_argnums=(5, 6))(log_p, log_p - 0.1, log_p, sampled, jnp.array([1.0, -1.0]), 0.2, 0.1)
+    _check_output("grpo_loss", value, (), f"log-probabilities of shape (2, {T})")
+
+
 def run_export(export: Any, mini_gpt: Any) -> None:
     with tempfile.TemporaryDirectory() as folder:
         export(mini_gpt(V, D, H, F, L, max_T=T, rngs=nnx.Rngs(0)), H, folder)

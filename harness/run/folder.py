@@ -144,8 +144,13 @@ class Run:
     @contextlib.contextmanager
     def locked(self) -> Iterator[None]:
         """Keeps a second process from training the same run. Raises UsageError if another process already does."""
-        self.folder.mkdir(parents=True, exist_ok=True)
-        unlock = files.lock(self.folder / ".lock")
+        try:
+            self.folder.mkdir(parents=True, exist_ok=True)
+            unlock = files.lock(self.folder / ".lock")
+        except OSError as error:
+            raise UsageError(
+                f"Run {self.folder} cannot be written: {error.strerror or error}. Choose another directory with --runs."
+            ) from error
         if unlock is None:
             raise UsageError(f"Another process is training the run {self.folder}.")
         try:

@@ -211,7 +211,9 @@ def open_session(run: Run, config: Config, pieces: Pieces | None, *, log: Log, q
 def make_recipe(config: Config, mesh: Mesh, pieces: Pieces | None) -> Recipe:
     """The recipe of a run: the harness's own, with the pieces if there are any, and with the loss of its reward if it has one."""
     recipe = default_recipe(config, mesh) if pieces is None else assemble.recipe_from(config, mesh, pieces)
-    return reinforced(config, recipe) if config.reward else recipe
+    if not config.reward:
+        return recipe
+    return reinforced(config, recipe, None if pieces is None else pieces.adapted("grpo_loss", config))
 
 
 def sample_text(session: Session, model: Any) -> str:

@@ -12,6 +12,7 @@ import hashlib
 import logging
 import math
 import os
+import sys
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
@@ -155,6 +156,7 @@ class OrbaxCheckpointer:
         """`left_out` are the dotted names of arrays that are not saved, and stay abstract when a state is restored."""
         self.folder, self.left_out = folder.absolute(), left_out
         logging.getLogger("absl").setLevel(logging.CRITICAL)  # its errors are raised again as HarnessError
+        sys.unraisablehook = _report_unraisable
         options = ocp.CheckpointManagerOptions(
             preservation_policy=_Kept(keep),
             best_fn=_minus_loss,  # required for metrics to be written
@@ -267,6 +269,15 @@ class OrbaxCheckpointer:
                 f"The checkpoint of step {previous or self._saving} could not be saved in {self.folder}: "
                 f"{_first_line(error)}. {intact} Free some disk space, then rerun the command to resume."
             ) from error
+
+
+_report_others = sys.unraisablehook
+
+
+def _report_unraisable(unraisable: Any) -> None:
+    """Ignores the errors of writes that TensorStore still reports to Orbax's event loop after the first one has closed it."""
+    if str(unraisable.exc_value) != "Event loop is closed":
+        _report_others(unraisable)
 
 
 class _Kept(managers.PreservationPolicy):  # type: ignore[misc]

@@ -17,7 +17,7 @@ from jaxtyping import Array, Bool, Float, Int
 from harness.config import Config
 from harness.model.gpt import GPT
 from harness.model.loss import scores, token_log_probabilities
-from harness.training.recipe import Recipe, mean_gradients
+from harness.training.recipe import LossSum, Recipe, mean_gradients
 
 
 class Rollouts(NamedTuple):
@@ -67,10 +67,12 @@ def loss_sum(config: Config, model: Any, rollouts: Rollouts, key: Any) -> tuple[
     return jnp.sum(jnp.where(rollouts.sampled_BT, losses_BT, 0.0)), jnp.sum(rollouts.sampled_BT)
 
 
-def reinforced(config: Config, recipe: Recipe) -> Recipe:
-    """The recipe with this loss, which is computed from `Rollouts`. Validation keeps its own."""
+def reinforced(config: Config, recipe: Recipe, rollout_loss: LossSum | None = None) -> Recipe:
+    """The recipe with this loss, or with `rollout_loss`: both are computed from `Rollouts`. Validation keeps its own."""
     gradients = functools.partial(mean_gradients, microbatches=config.grad_accumulation_steps, trained=recipe.trained)
-    return replace(recipe, loss_sum=functools.partial(loss_sum, config), gradients=gradients, train_step=None)
+    return replace(
+        recipe, loss_sum=rollout_loss or functools.partial(loss_sum, config), gradients=gradients, train_step=None
+    )
 
 
 @functools.lru_cache(maxsize=2)

@@ -1,17 +1,31 @@
-"""The optimizer: AdamW with warm-up, cosine decay, clipping and a non-finite guard, of parts of optax."""
+"""The optimizer: AdamW or Muon with warm-up, cosine decay, clipping and a non-finite guard, of parts of optax."""
 
+import math
 from collections.abc import Callable
+from typing import Any
 
 import jax
 import jax.numpy as jnp
 import optax
+import optax.contrib
+from flax import nnx
 from jaxtyping import PyTree
 
 from harness.config import OptimizerConfig
 from harness.training.sharding import path_names
 
+MUON_BETA = 0.95
+# The axes of a kernel that are a matrix, counted from the end, where they are not the last two. All axes before them are layers,
+# or q, k and v, each of which is a matrix of its own.
+MUON_AXES = {
+    "qkv": optax.contrib.MuonDimensionNumbers(-4, (-2, -1)),
+    "kv": optax.contrib.MuonDimensionNumbers(-4, (-2, -1)),
+    "q": optax.contrib.MuonDimensionNumbers(-3, (-2, -1)),
+    "out": optax.contrib.MuonDimensionNumbers((-3, -2), -1),
+}
 NOT_DECAYED = ("bias", "scale", "head_bias")
 Clip = Callable[[PyTree, float], tuple[PyTree, jax.Array]]
+MuonPiece = Callable[[float, float, float, optax.GradientTransformation], optax.GradientTransformation]
 Guard = Callable[[optax.GradientTransformation], optax.GradientTransformation]
 
 
@@ -39,19 +53,80 @@ def decayed(parameters: PyTree) -> PyTree:
     )
 
 
+def muon_axes(parameters: PyTree) -> PyTree:
+    """The axes of each kernel that Muon updates; None for all other parameters, such as embeddings, head, biases and scales."""
+
+    def axes(path: tuple[Any, ...], leaf: jax.Array) -> optax.contrib.MuonDimensionNumbers | None:
+        names = path_names(path)
+        if names[-1] != "kernel" or "head" in names:
+            return None
+        return MUON_AXES.get(names[-2], optax.contrib.MuonDimensionNumbers(-2, -1))
+
+    return jax.tree_util.tree_map_with_path(axes, parameters)
+
+
+def with_muon(weight_decay: float, rest: optax.GradientTransformation) -> optax.GradientTransformation:
+    """Muon (Jordan et al. 2024) with a rate of 1 for kernels, `rest` for the others.
+
+    Updates have the size of AdamW's (Liu et al. 2025), so that both have the same learning rate. The same as problem 46.
+    """
+
+    def scaled(updates: PyTree, _: PyTree) -> PyTree:
+        """Each update times 0.2 and the root of the larger side of its matrix."""
+
+        def scale(update: jax.Array, axes: optax.contrib.MuonDimensionNumbers) -> jax.Array:
+            sides = [
+                math.prod(update.shape[axis] for axis in (side if isinstance(side, tuple) else (side,)))
+                for side in axes
+            ]
+            return 0.2 * max(sides) ** 0.5 * update
+
+        return jax.tree.map(scale, updates, muon_axes(updates))
+
+    kernels = optax.chain(
+        optax.contrib.scale_by_muon(beta=MUON_BETA, nesterov=False, weight_dimension_numbers=muon_axes),
+        optax.stateless(scaled),
+        optax.add_decayed_weights(weight_decay),
+        optax.scale(-1.0),
+    )
+
+    def labels(parameters: PyTree) -> PyTree:
+        return jax.tree.map(lambda leaf, axes: "rest" if axes is None else "kernel", parameters, muon_axes(parameters))
+
+    return optax.partition({"kernel": kernels, "rest": rest}, labels)
+
+
+def without_empty_variables(inner: optax.GradientTransformation) -> optax.GradientTransformation:
+    """The same, whose first state has no variables without an array, which `optax.partition` leaves where it masks parameters.
+
+    `nnx.eval_shape` on a mesh fails at such a variable.
+    """
+
+    def unwrap(value: Any) -> Any:
+        masked = isinstance(value, nnx.Variable) and not jax.tree.leaves(value)
+        return optax.MaskedNode() if masked else value
+
+    def init(parameters: PyTree) -> PyTree:
+        return jax.tree.map(unwrap, inner.init(parameters), is_leaf=lambda value: isinstance(value, nnx.Variable))
+
+    return optax.GradientTransformation(init, inner.update)
+
+
 def make_optimizer(
     config: OptimizerConfig,
     *,
     rate: optax.Schedule | None = None,
     adamw: optax.GradientTransformation | None = None,
+    muon: MuonPiece | None = None,
     clip: Clip | None = None,
     guard: Guard | None = None,
 ) -> optax.GradientTransformation:
-    """Clips by the global norm, then applies AdamW (Loshchilov and Hutter 2019).
+    """Clips by the global norm, then applies AdamW (Loshchilov and Hutter 2019), or Muon to kernels and AdamW to the rest.
 
     A non-finite gradient skips the whole update and leaves the optimizer's state, including its count, unchanged.
 
-    `adamw` replaces AdamW; its rate is 1, and the schedule scales its updates, which include the minus sign and the decay.
+    `adamw` replaces AdamW; its rate is 1, and the schedule scales its updates, which include the minus sign and the decay. `muon`
+    makes Muon, also with a rate of 1, from the transformation of the other parameters.
     """
     rate = rate or learning_rate(config)
     if not config.clip_norm:
@@ -60,7 +135,11 @@ def make_optimizer(
         clipping = optax.clip_by_global_norm(config.clip_norm)
     else:
         clipping = optax.stateless(lambda gradients, _: clip(gradients, config.clip_norm)[0])
-    if adamw is None:
+    if config.optimizer == "muon":
+        rest = adamw or optax.adamw(1.0, b2=config.beta2, weight_decay=config.weight_decay, mask=decayed)
+        own = muon(1.0, MUON_BETA, config.weight_decay, rest) if muon else with_muon(config.weight_decay, rest)
+        update = optax.chain(without_empty_variables(own), optax.scale_by_schedule(rate))
+    elif adamw is None:
         update = optax.adamw(rate, b2=config.beta2, weight_decay=config.weight_decay, mask=decayed)
     else:
         update = optax.chain(adamw, optax.scale_by_schedule(rate))

@@ -51,6 +51,10 @@ def test_settings_are_parsed_by_their_type() -> None:
         ({"learning_rate": "nan"}, "learning_rate=nan is not valid"),
         ({"learning_rate": "inf"}, "learning_rate=inf is not valid"),
         ({"warmup_steps": "5000"}, "warmup_steps=5000 is not valid; it must be less than steps=2400"),
+        (
+            {"lora_rank": "2", "base": "run", "optimizer": "muon"},
+            "optimizer=muon is not valid with lora_rank, because adapters have no kernels; use optimizer=adamw",
+        ),
         ({"weight_decay": "-1"}, "weight_decay=-1.0 is not valid; it must be at least 0"),
         ({"validation_fraction": "1"}, "more than 0 and less than 1"),
         ({"seed": "-1"}, "seed=-1 is not valid; it must be at least 0 and less than 4,294,967,296"),

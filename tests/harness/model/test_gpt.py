@@ -87,8 +87,9 @@ def test_the_initial_loss_is_the_log_of_the_vocabulary(name: str) -> None:
     config = replace(preset(name), vocab_size=1000, context=32, d_model=48, num_heads=4, d_ff=64, dtype="float32")
     logits = GPT(config, nnx.Rngs(0))(jax.random.randint(jax.random.key(0), (4, 32), 0, 1000))
     losses = -jax.nn.log_softmax(logits)[..., 7]
-    # An untied Xavier head on normalized activations has the widest logits, with a standard deviation of about 1/3.
-    assert abs(losses.mean() / math.log(1000) - 1) < (0.1 if name == "tutorial" else 0.02)
+    # On normalized activations, an untied Xavier head has logits with a standard deviation of about 1/3. Vectors of length one
+    # that are also the embedding have one of 1, and a token's own logit is larger.
+    assert abs(losses.mean() / math.log(1000) - 1) < {"tutorial": 0.1, "modern": 0.2}.get(name, 0.02)
 
 
 def test_the_program_does_not_grow_with_depth() -> None:

@@ -63,12 +63,14 @@ def course_parameters(state: dict, config: Config) -> dict:
     }
 
 
-def test_reference_pieces_train_to_the_same_losses_from_the_same_parameters(pieces: Pieces) -> None:
+@pytest.mark.parametrize("optimizer", ["adamw", "muon"])
+def test_reference_pieces_train_to_the_same_losses_from_the_same_parameters(pieces: Pieces, optimizer: str) -> None:
+    config = replace(COURSE, optimizer=optimizer)
     rng = np.random.default_rng(0)
     batches = [rng.integers(0, 61, (8, 13)).astype(np.int32) for _ in range(6)]
     batches[1][2, 7:] = -1
-    mesh = make_mesh(COURSE)
-    own = make_step_functions(COURSE, mesh)
+    mesh = make_mesh(config)
+    own = make_step_functions(config, mesh)
     state = own.init()
     start = nnx.to_pure_dict(nnx.state(own.model(state)))
     start = jax.tree.map(jnp.array, start)
@@ -76,12 +78,12 @@ def test_reference_pieces_train_to_the_same_losses_from_the_same_parameters(piec
     assert set(pieces.by_name) == set(MODULES)
     # The AdamW of the course also decays biases and norms.
     pieces.by_name = {name: piece for name, piece in pieces.by_name.items() if name not in ("train_step", "adamw")}
-    mesh, with_pieces = functions_with(pieces, COURSE)
-    model, optimizer = nnx.merge(with_pieces.graph, with_pieces.init())
+    mesh, with_pieces = functions_with(pieces, config)
+    model, piece_optimizer = nnx.merge(with_pieces.graph, with_pieces.init())
     parameters = nnx.state(model)
-    nnx.replace_by_pure_dict(parameters, course_parameters(start, COURSE))
+    nnx.replace_by_pure_dict(parameters, course_parameters(start, config))
     nnx.update(model, parameters)
-    piece_state = nnx.state((model, optimizer))
+    piece_state = nnx.state((model, piece_optimizer))
 
     losses: list[tuple[float, float]] = []
     for batch in batches:
@@ -109,6 +111,26 @@ def test_any_subset_of_pieces_trains(pieces: Pieces, names: tuple[str, ...]) -> 
     loss, count = functions.eval_step(state, ids)
     assert int(count) == 8 * 12
     assert float(loss) / 96 < losses[-1]
+
+
+def test_muon_is_used_for_the_kernels_of_minigpt_and_only_if_the_config_says_so(pieces: Pieces) -> None:
+    config = replace(COURSE, optimizer="muon")
+    assert pieces.adapted("muon", COURSE) is None
+    called = []
+    piece = pieces.by_name["muon"]
+    pieces.by_name = {
+        "MiniGPT": pieces.by_name["MiniGPT"],
+        "muon": lambda *args: called.append(args[:3]) or piece(*args),
+    }
+    mesh, functions = functions_with(pieces, config)
+    assert called == [(1.0, 0.95, config.weight_decay)]
+    state = functions.init()
+    ids = put_batch(np.random.default_rng(0).integers(0, 61, (8, 13)).astype(np.int32), mesh)
+    losses = []
+    for _ in range(6):
+        state, metrics = functions.train_step(state, ids)
+        losses.append(float(metrics.loss))
+    assert losses[-1] < losses[0] - 0.05
 
 
 def test_accumulated_gradients_give_the_losses_of_whole_batches(pieces: Pieces) -> None:
@@ -150,7 +172,7 @@ def test_stubs_are_not_pieces_and_the_description_says_so(workspace: Path) -> No
         (workspace / f"{problem}.py").unlink()
     pieces = load_pieces(workspace)
     stubs, removed = {"GPTBlock", "MiniGPT", "train_step"}, {"next_token_loss", "shard_batch", "fsdp_spec"}
-    unusable = {"partition_spec", "export_gpt2", "decode_step", "empty_cache"}
+    unusable = {"partition_spec", "export_gpt2", "decode_step", "empty_cache", "muon"}
     assert set(MODULES) - set(pieces.by_name) == stubs | removed | unusable
     lines = "\n".join(pieces.describe())
     assert "CausalMHA: yours" in lines

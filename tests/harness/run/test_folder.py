@@ -58,6 +58,12 @@ def test_two_processes_do_not_train_the_same_run(tmp_path: Path) -> None:
         pass
 
 
+def test_a_run_in_a_folder_that_cannot_be_written(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    with pytest.raises(UsageError, match=r"cannot be written: .*\. Choose another directory with --runs"):
+        Run(tmp_path / "file" / "r").locked().__enter__()
+
+
 def test_a_run_whose_checkpoints_are_gone_is_not_started_over(tmp_path: Path) -> None:
     run = Run(tmp_path / "r")
     run.create_or_check(TINY)

@@ -7,12 +7,13 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import optax
+import optax.contrib
 import pytest
 from flax import nnx
 
 from harness.model.gpt import GPT
-from harness.training.optimizer import decayed, learning_rate, make_optimizer, skipped_updates
-from harness.training.sharding import path_names
+from harness.training.optimizer import decayed, learning_rate, make_optimizer, muon_axes, skipped_updates
+from harness.training.sharding import make_mesh, path_names
 from tests.harness.conftest import TINY
 
 pytestmark = pytest.mark.fast
@@ -45,6 +46,55 @@ def test_matrices_decay_and_stacked_biases_do_not() -> None:
         "blocks.attn.out.bias", "blocks.attn.qkv.bias", "blocks.ff1.bias", "blocks.ff2.bias", "blocks.ln1.bias",
         "blocks.ln1.scale", "blocks.ln2.bias", "blocks.ln2.scale", "head_bias", "ln_f.bias", "ln_f.scale",
     }  # fmt: skip
+
+
+@pytest.mark.parametrize("settings", [{}, {"num_kv_heads": 1, "activation": "swiglu", "tied_head": False}])
+def test_muon_orthogonalizes_each_matrix_of_a_block_and_nothing_else(settings) -> None:
+    config = replace(CONFIG, optimizer="muon", weight_decay=0.0, clip_norm=0.0, warmup_steps=0, **settings)
+    parameters = nnx.as_pure(nnx.state(GPT(config, nnx.Rngs(0)), nnx.Param))  # as nnx.Optimizer gives them to an update
+    rng = np.random.default_rng(0)
+    gradients = jax.tree.map(lambda leaf: jnp.asarray(rng.normal(size=leaf.shape), jnp.float32), parameters)
+    optimizer = make_optimizer(config, rate=lambda step: 1.0)
+    updates, _ = jax.jit(optimizer.update)(gradients, optimizer.init(parameters), parameters)
+    axes = {
+        path_names(path): leaf
+        for path, leaf in jax.tree_util.tree_leaves_with_path(muon_axes(parameters), is_leaf=_axes)
+    }
+    assert {names[-2] for names in axes} == {*(("q", "kv", "gate") if settings else ("qkv",)), "out", "ff1", "ff2"}
+    for path, leaf in jax.tree_util.tree_leaves_with_path(updates):
+        size = float(jnp.sqrt(jnp.mean(leaf**2)))
+        if path_names(path) in axes:
+            assert 0.14 < size < 0.23  # singular values from 0.68 to 1.14, and 0.2 at 1
+        else:
+            assert math.isclose(size, 1, rel_tol=1e-2)  # Adam's first step
+    D, K = config.d_model, config.head_width
+    name = ("blocks", "attn", "q") if settings else ("blocks", "attn", "qkv")
+    first = next(leaf for path, leaf in jax.tree_util.tree_leaves_with_path(updates) if path_names(path)[:-1] == name
+                 and path_names(path)[-1] == "kernel")[0]  # fmt: skip
+    query = (first if settings else first[:, 0]).reshape(D, config.num_heads * K)
+    values = jnp.linalg.svd(query / (0.2 * D**0.5))[1]
+    assert jnp.all((values > 0.4) & (values < 1.2))
+
+
+def test_the_state_of_muon_can_be_made_abstractly_on_a_mesh() -> None:
+    config = replace(CONFIG, optimizer="muon")
+
+    def make() -> nnx.Optimizer:
+        return nnx.Optimizer(GPT(config, nnx.Rngs(0)), make_optimizer(config), wrt=nnx.Param)
+
+    with jax.set_mesh(make_mesh(config)):
+        state = nnx.state(nnx.eval_shape(make))
+    sizes = [leaf.size for leaf in jax.tree.leaves(state)]
+    parameters = nnx.state(nnx.eval_shape(lambda: GPT(config, nnx.Rngs(0))), nnx.Param)
+    kernels = [leaf.size for path, leaf in jax.tree_util.tree_leaves_with_path(parameters) if "kernel" in str(path)]
+    everything = sum(leaf.size for leaf in jax.tree.leaves(parameters))
+    assert (
+        2 * everything - sum(kernels) <= sum(sizes) <= 2 * everything - sum(kernels) + 20
+    )  # one moment for each kernel
+
+
+def _axes(value) -> bool:
+    return isinstance(value, optax.contrib.MuonDimensionNumbers)
 
 
 def update(config, gradients):

@@ -145,12 +145,13 @@ def specs(config: Config) -> dict[str, jax.Array]:
     return {".".join(path_names(path)): leaf for path, leaf in jax.tree_util.tree_leaves_with_path(state)}
 
 
-def test_parameters_and_moments_are_sharded_over_the_mesh() -> None:
-    leaves = specs(replace(SMALL, mesh="4x2"))
+@pytest.mark.parametrize(("optimizer", "moments"), [("adamw", 2), ("muon", 1)])
+def test_parameters_and_moments_are_sharded_over_the_mesh(optimizer: str, moments: int) -> None:
+    leaves = specs(replace(SMALL, mesh="4x2", optimizer=optimizer))
     for name, leaf in leaves.items():
         if name.endswith(("ff1.kernel", "qkv.kernel", "ff2.kernel", "out.kernel", ".embed")):
             assert leaf.addressable_shards[0].data.nbytes * 2 == leaf.nbytes, name
-    assert sum(name.endswith("ff1.kernel") for name in leaves) == 3, "the parameter and both moments"
+    assert sum(name.endswith("ff1.kernel") for name in leaves) == 1 + moments
 
 
 def test_fsdp_shards_moments_as_well() -> None:
