@@ -27,7 +27,7 @@ def shown(command: list[str], cwd: Path, **env: str) -> str:
     """The first command in the output of `COMMAND next`."""
     clean = {name: value for name, value in os.environ.items() if name != "UV_RUN_RECURSION_DEPTH"}
     done = subprocess.run([*command, "next"], cwd=cwd, env={**clean, **env}, capture_output=True, text=True, check=True)
-    match = re.search("`([^`]+) show 01`", done.stdout)
+    match = re.search(r"`([^`]+) show \d\d`", done.stdout)
     assert match, done.stdout
     return match[1]
 

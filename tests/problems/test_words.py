@@ -20,11 +20,17 @@ pytestmark = pytest.mark.fast
         ("10", "warm-up", "rate.warmup", (2,), "7", "the rate at step 2 is 7, expected 3"),
         ("10", "cosine", "rate.cosine", (1,), "7", "the rate at step 5 is 7, expected 3"),
         ("10", "after decay_steps", "rate.after", (1,), "7", "the rate at step 13 is 7, expected 3"),
+        ("52", "some tokens accepted", "output.0", (1,), "0", "`tokens[1]` is 0, expected 3"),
+        ("52", "some tokens accepted", "output.1", (), "0", "`count` is 0, expected 3"),
         ("16", "each example once per epoch", "times_seen", (1, 5), "0", "row 5 is read 0 times in epoch 1, expected 3"),
         ("16", "resumes at the right batch", "resumed.at_batch", (3,), "7",
          "after a resume with the state of batch 6, the next batch is batch 7, expected batch 3"),
         ("16", "resumes at the right batch", "resumed.continues", (1,), "0",
          "after a resume with the state of batch 1, a later batch is not the one that follows"),
+        ("47", "tensor-parallel collectives", "exchanged.all_reduce", (), "7",
+         "in the compiled program, `psum` produces 7 bytes on each device, expected 3"),
+        ("47", "tensor-parallel collectives", "output", (), "7",
+         "`output` is 7, expected 3; a program is measured only if its values are right"),
     ],
 )  # fmt: skip
 def test_a_wrong_value_in_the_words_of_the_problem(number, check, path, index, got, sentence):
