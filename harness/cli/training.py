@@ -191,7 +191,7 @@ def _train(run: Any, config: Config, pieces_folder: Path | None, processes: Proc
         pieces_folder = run.pieces
     if pieces_folder is not None:
         pieces = load_pieces(pieces_folder)
-        for line in pieces.describe():
+        for line in pieces.describe(config):
             log_to_stderr(f"  {line}")
     quiet = quiet or processes.index > 0
     session = open_session(run, config, pieces, log=log_to_stderr, quiet=quiet)

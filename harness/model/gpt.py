@@ -24,6 +24,7 @@ MOST_UNROLLED = 8  # layers; the time to compile grows with their number
 
 Key = PRNGKeyArray | None
 ModuleFactory = Callable[[ModelConfig, nnx.Rngs], nnx.Module]
+Rotate = Callable[[Array, Array, float], Array]  # compared by identity in a jitted function: one object for a model
 
 
 def split_over(kernel_axis: int, bias_axis: int | None = None) -> dict[str, Any]:
@@ -79,11 +80,11 @@ class Attention(nnx.Module):
     With `num_kv_heads`, each head of keys and values serves a group of adjacent heads (Ainslie et al. 2023).
     """
 
-    def __init__(self, config: ModelConfig, rngs: nnx.Rngs):
+    def __init__(self, config: ModelConfig, rngs: nnx.Rngs, rotate: Rotate = rotate):
         D, H, G, K = config.d_model, config.num_heads, config.kv_heads, config.head_width
         inner, outer = _kernel_inits(config)
         linear = functools.partial(Projection, use_bias=config.bias, dtype=jnp.dtype(config.dtype), rngs=rngs)
-        self.rope_base = config.rope_base if config.positions == "rope" else None
+        self.rope_base, self.rotate = (config.rope_base if config.positions == "rope" else None), rotate
         self.grouped, self.group_size = bool(config.num_kv_heads), H // G
         if self.grouped:
             self.q = linear(D, (H, K), kernel_init=inner, **split_over(-2, -2))
@@ -107,7 +108,7 @@ class Attention(nnx.Module):
             q_BTHK, k_BTGK, v_BTGK = jnp.moveaxis(self.qkv(x_BTD), 2, 0)
         positions_T = position + jnp.arange(T)
         if self.rope_base is not None:
-            q_BTHK, k_BTGK = (rotate(x, positions_T, self.rope_base) for x in (q_BTHK, k_BTGK))
+            q_BTHK, k_BTGK = (self.rotate(x, positions_T, self.rope_base) for x in (q_BTHK, k_BTGK))
         if cache is None:
             k_BTHK, v_BTHK = (jnp.repeat(x, self.group_size, axis=2) for x in (k_BTGK, v_BTGK))
             mixed_BTHK = causal_attention(q_BTHK, k_BTHK, v_BTHK)
@@ -136,20 +137,30 @@ class Block(nnx.Module):
     `activation=swiglu`, the hidden layer is `silu(gate(x)) * ff1(x)` (Shazeer 2020).
     """
 
-    def __init__(self, config: ModelConfig, rngs: nnx.Rngs, make_attention: ModuleFactory = Attention):
-        D, F = config.d_model, config.d_ff
-        inner, outer = _kernel_inits(config)
-        linear = functools.partial(nnx.Linear, use_bias=config.bias, dtype=jnp.dtype(config.dtype), rngs=rngs)
+    def __init__(
+        self,
+        config: ModelConfig,
+        rngs: nnx.Rngs,
+        make_attention: ModuleFactory = Attention,
+        make_norm: ModuleFactory = make_norm,
+        make_feed_forward: ModuleFactory | None = None,  # of rows (N, D) -> (N, D)
+    ):
         self.norm = config.norm
         if config.norm != "none":
             self.ln1 = make_norm(config, rngs)
             self.ln2 = make_norm(config, rngs)
         self.attn = make_attention(config, rngs)
+        self.dropout = nnx.Dropout(config.dropout)
+        self.feed_forward_override: Any = make_feed_forward(config, rngs) if make_feed_forward else None
+        if self.feed_forward_override is not None:
+            return
+        D, F = config.d_model, config.d_ff
+        inner, outer = _kernel_inits(config)
+        linear = functools.partial(nnx.Linear, use_bias=config.bias, dtype=jnp.dtype(config.dtype), rngs=rngs)
         self.ff1 = linear(D, F, kernel_init=inner, **split_over(-1, -1))
         self.ff2 = linear(F, D, kernel_init=outer, **split_over(-2))
         self.gate = linear(D, F, kernel_init=inner, **split_over(-1, -1)) if config.activation == "swiglu" else None
         self.activation = {"relu": jax.nn.relu, "gelu": jax.nn.gelu, "swiglu": jax.nn.silu}[config.activation]
-        self.dropout = nnx.Dropout(config.dropout)
 
     @jax.named_scope("feed-forward")  # with the norms and the sums of the block
     def __call__(
@@ -162,10 +173,14 @@ class Block(nnx.Module):
         x_BTD = self.ln1(x_BTD) if self.norm == "post" else x_BTD
         in_BTD = self.ln2(x_BTD) if self.norm == "pre" else x_BTD
         in_ND = in_BTD.reshape(-1, in_BTD.shape[-1])  # matrices, for the reason given at `Projection`
+        out_ND = self._feed_forward(in_ND) if self.feed_forward_override is None else self.feed_forward_override(in_ND)
+        x_BTD = x_BTD + self._drop(out_ND.reshape(x_BTD.shape), keys[1])
+        return (self.ln2(x_BTD) if self.norm == "post" else x_BTD), cache
+
+    def _feed_forward(self, in_ND: Float[Array, "N D"]) -> Float[Array, "N D"]:
         hidden_NF = self.ff1(in_ND)
         hidden_NF = self.activation(hidden_NF) if self.gate is None else self.activation(self.gate(in_ND)) * hidden_NF
-        x_BTD = x_BTD + self._drop(self.ff2(hidden_NF).reshape(x_BTD.shape), keys[1])
-        return (self.ln2(x_BTD) if self.norm == "post" else x_BTD), cache
+        return self.ff2(hidden_NF)
 
     def _drop(self, x: Array, key: Key) -> Array:
         return x if key is None else self.dropout(x, deterministic=False, rngs=key)
@@ -211,6 +226,7 @@ class GPT(nnx.Module):
         rngs: nnx.Rngs,
         make_block: ModuleFactory = Block,
         make_embed: ModuleFactory | None = None,  # of ids (B, T) -> (B, T, D), including positions
+        make_norm: ModuleFactory = make_norm,
     ):
         V, D = config.vocab_rows, config.d_model
         # As in GPT-2; otherwise as in flax.nnx.Embed, with vectors of length about one.

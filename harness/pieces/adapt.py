@@ -15,7 +15,7 @@ from flax import nnx
 from jaxtyping import Array, PRNGKeyArray
 
 from harness.config import Config
-from harness.model.gpt import ModuleFactory
+from harness.model.gpt import ModuleFactory, Rotate
 from harness.model.sampling import ChooseToken, Sampling
 from harness.training.grpo import Rollouts, log_probabilities
 from harness.training.recipe import Gradients, LossSum
@@ -32,6 +32,16 @@ class Batched(nnx.Module):
 
     def __call__(self, x: Array, *_: Any) -> tuple[Array, None]:
         return jax.vmap(self.piece)(x), None
+
+
+class BatchedNorm(nnx.Module):
+    """A norm for one story, as the batched submodule that the harness's GPT expects."""
+
+    def __init__(self, piece: nnx.Module):
+        self.piece = piece
+
+    def __call__(self, x_BTD: Array) -> Array:
+        return jax.vmap(self.piece)(x_BTD)
 
 
 class BatchedEmbed(nnx.Module):
@@ -74,6 +84,41 @@ def model_factory(config: Config, mini_gpt: Any) -> Callable[[nnx.Rngs], nnx.Mod
     return lambda rngs: mini_gpt(*sizes, max_T=config.context + 1, rngs=rngs)
 
 
+@functools.cache  # the harness's GPT compares the function
+def _batched_rope(rope: Any) -> Rotate:
+    return lambda x_BTHK, positions_T, base: jax.vmap(lambda x_THK: rope(x_THK, positions_T, base))(x_BTHK)
+
+
+def rotation(config: Config, rope: Any) -> Rotate:
+    """rope as the rotary positions of the harness's GPT."""
+    return _batched_rope(rope)
+
+
+def norm_factory(config: Config, norm: Any) -> ModuleFactory:
+    """RMSNorm as the norm of the harness's GPT."""
+    return lambda config, rngs: BatchedNorm(norm(config.d_model, config.norm_epsilon, rngs=rngs))
+
+
+def feed_forward_factory(config: Config, swiglu: Any) -> ModuleFactory:
+    """SwiGLU as the feed-forward network of the harness's GPT."""
+    return lambda config, rngs: swiglu(config.d_model, config.d_ff, rngs=rngs)
+
+
+def grouped_attention_factory(config: Config, attention: Any) -> ModuleFactory:
+    """GQA as the attention of the harness's GPT."""
+    return lambda config, rngs: Batched(
+        attention(config.d_model, config.num_heads, config.kv_heads, config.rope_base, rngs=rngs)
+    )
+
+
+def modern_model_factory(config: Config, modern_gpt: Any) -> Callable[[nnx.Rngs], nnx.Module]:
+    """ModernGPT as the model of a run. Every layer sees all positions, as in the harness's GPT."""
+    sizes = (config.vocab_size, config.d_model, config.num_heads, config.kv_heads, config.d_ff, config.num_layers)
+    window = {"window": config.context + 1, "full_every": 1}
+    norms = {"rope_base": config.rope_base, "norm_epsilon": config.norm_epsilon}
+    return lambda rngs: modern_gpt(*sizes, **window, **norms, rngs=rngs)
+
+
 # The axis over `model` of the parameters of pieces, by the names that the course gives them. The harness's own parameters have it
 # in their metadata.
 MODEL_AXIS = {
@@ -85,6 +130,9 @@ MODEL_AXIS = {
     "ff1.kernel": -1,
     "ff1.bias": -1,
     "ff2.kernel": -2,
+    "gate_proj.kernel": -1,
+    "up_proj.kernel": -1,
+    "down_proj.kernel": -2,
 }
 
 

@@ -20,7 +20,8 @@ from harness.data.batches import PADDING, Rows
 from harness.data.token_files import Tokens
 from harness.errors import UsageError
 from harness.model import lora
-from harness.model.gpt import GPT, Block
+from harness.model.gpt import GPT, Attention, Block
+from harness.model.gpt import make_norm as default_norm
 from harness.model.sampling import ChooseToken, Sampling, WindowDecoder, choose_token, generate
 from harness.pieces import adapt
 from harness.pieces.load import Pieces, attribute_errors_to
@@ -63,8 +64,9 @@ def recipe_from(config: Config, mesh: Mesh, pieces: Pieces) -> Recipe:
 
 
 def model_builder(config: Config, pieces: Pieces) -> Callable[[nnx.Rngs], nnx.Module]:
-    """Builds MiniGPT, or the harness's GPT with the pieces as submodules; with adapters if `lora_rank` is set."""
-    build = adapt.with_axes(pieces.adapted("MiniGPT", config) or _gpt_builder(config, pieces))
+    """Builds MiniGPT or ModernGPT, or the harness's GPT with pieces as submodules; with adapters if `lora_rank` is set."""
+    model = pieces.adapted("MiniGPT", config) or pieces.adapted("ModernGPT", config) or _gpt_builder(config, pieces)
+    build = adapt.with_axes(model)
     if not config.lora_rank:
         return build
     make_adapter = pieces.adapted("LoRALinear", config) or lora.LoRALinear
@@ -72,13 +74,22 @@ def model_builder(config: Config, pieces: Pieces) -> Callable[[nnx.Rngs], nnx.Mo
 
 
 def _gpt_builder(config: Config, pieces: Pieces) -> Callable[[nnx.Rngs], nnx.Module]:
-    """Builds the harness's GPT with the embedding, attention and block of the pieces."""
+    """Builds the harness's GPT with the parts of the pieces, or the block of problem 05."""
     config = replace(config, context=config.context + 1)
-    attention, block = pieces.adapted("CausalMHA", config), pieces.adapted("GPTBlock", config)
-    make_block = block or (functools.partial(Block, make_attention=attention) if attention else Block)
+    rope = pieces.adapted("rope", config)
+    parts = {
+        "make_attention": pieces.adapted("GQA", config)
+        or pieces.adapted("CausalMHA", config)
+        or (rope and functools.partial(Attention, rotate=rope)),
+        "make_norm": pieces.adapted("RMSNorm", config),
+        "make_feed_forward": pieces.adapted("SwiGLU", config),
+    }
+    given = {name: part for name, part in parts.items() if part is not None}
+    block, make_norm = pieces.adapted("GPTBlock", config), given.get("make_norm", default_norm)
+    make_block = block or functools.partial(Block, **given)
     # Pieces initialize like Flax layers. Next to GPT-2's small embeddings, their output would hide the token.
-    model = replace(config.model, init="xavier") if attention or block else config.model
-    return lambda rngs: GPT(model, rngs, make_block, pieces.adapted("TokenAndPositionEmbed", config))
+    model = replace(config.model, init="xavier") if block or given else config.model
+    return lambda rngs: GPT(model, rngs, make_block, pieces.adapted("TokenAndPositionEmbed", config), make_norm)
 
 
 def _sharding_rule(config: Config, pieces: Pieces) -> ShardingRule | None:
@@ -86,8 +97,6 @@ def _sharding_rule(config: Config, pieces: Pieces) -> ShardingRule | None:
     partition_spec: Any = pieces.adapted("partition_spec", config)
     if partition_spec is None:
         return pieces.adapted("fsdp_spec", config)
-    if "MiniGPT" not in pieces.by_name:
-        return None
     model = nnx.eval_shape(lambda: model_builder(config, pieces)(nnx.Rngs(0)))
     parameters = {path_names(path) for path, _ in jax.tree_util.tree_leaves_with_path(nnx.state(model))}
 
@@ -138,7 +147,7 @@ def generate_tokens(
     """
     distribution = pieces.by_name.get("sampling_distribution")
     choose = adapt.token_chooser(distribution) if distribution else choose_token
-    if "decode_step" in pieces.by_name:
+    if pieces.uses("decode_step", config):
         cached = _PieceDecoder(pieces, model, sampling, config.context, choose)
         return _attribute_each(pieces, generate(cached, ids, sampling, end, number))
     if "generate" not in pieces.by_name:
@@ -199,8 +208,10 @@ def export_model(config: Config, pieces: Pieces, model: Any, folder: Path) -> No
 
     Raises UsageError if the workspace lacks a piece that this needs.
     """
-    if "export_gpt2" not in pieces.by_name:
-        raise UsageError("The run's pieces do not include both `export_gpt2` (problem 28) and `MiniGPT` (problem 06).")
+    if not pieces.uses("export_gpt2", config):
+        raise UsageError(
+            "The run does not use both `export_gpt2` (problem 28) and `MiniGPT` (problem 06), which it exports."
+        )
     if config.lora_rank:
         if "merge" not in pieces.by_name:
             raise UsageError("Merging the run's adapters needs the piece `merge` (problem 31), which is missing.")

@@ -20,7 +20,6 @@ from harness.pieces.registry import MODULES, PIECES
 from harness.pieces.smoke_tests import SmokeTestError
 
 COURSE_MODULES = sorted(set(MODULES.values()))
-SUBMODULES = ("TokenAndPositionEmbed", "CausalMHA", "GPTBlock")  # not used if there is a MiniGPT
 
 
 @dataclass
@@ -33,29 +32,37 @@ class Pieces:
     stubs: list[str] = field(default_factory=list)  # those that are not filled in
     digest: str = ""  # of all files
 
+    def uses(self, name: str, config: Config) -> bool:
+        """Whether a run with this config calls the piece: it is there, and so are those that it needs."""
+        spec = PIECES.get(name)
+        if name not in self.by_name or spec is None:
+            return name in self.by_name
+        together = all(self.uses(other, config) for other in spec.requires)
+        return spec.used_if(config) and together and (not spec.one_of or any(self.uses(o, config) for o in spec.one_of))
+
     def adapted(self, name: str, config: Config) -> Any:
         """The piece behind the harness's interface, or None if it is missing or this config does not use it."""
-        spec = PIECES[name]
-        if name not in self.by_name or not spec.used_if(config):
-            return None
-        return spec.adapter(config, self.by_name[name])
+        return PIECES[name].adapter(config, self.by_name[name]) if self.uses(name, config) else None
 
     def names(self) -> tuple[str, ...]:
         """Each piece with the digest of the files, for the config: a run is not resumed with different pieces."""
         return tuple(f"{name} {self.digest}" for name in self.by_name)
 
-    def describe(self) -> list[str]:
-        """One line per piece: whether it is used, and why not."""
+    def describe(self, config: Config) -> list[str]:
+        """One line per piece: whether a run with this config uses it, and why not."""
         lines = []
-        mini_gpt = self.by_name.get("MiniGPT")
         for name, spec in PIECES.items():
+            model = self.by_name[spec.part_of] if spec.part_of and self.uses(spec.part_of, config) else None
             if name not in self.by_name:
                 lines.append(f"{name}: built-in ({self._why_not(name)})")
-            elif mini_gpt is not None and name in SUBMODULES:
-                used = self.by_name[name] in _reachable_values(sys.modules[mini_gpt.__module__])
-                lines.append(
-                    f"{name}: {'yours, through MiniGPT' if used else 'not used: your MiniGPT does not import it'}"
-                )
+            elif not self.uses(name, config):
+                unused = [other for other in spec.requires if not self.uses(other, config)]
+                needs = f"it needs your {unused[0]}, which this run does not use" if unused else ""
+                lines.append(f"{name}: not used ({needs or f'it is used {spec.used_when}'})")
+            elif model is not None:
+                used = self.by_name[name] in _reachable_values(sys.modules[model.__module__])
+                through = f"yours, through {spec.part_of}"
+                lines.append(f"{name}: {through if used else f'not used: your {spec.part_of} does not import it'}")
             else:
                 when = f" ({spec.used_when})" if spec.used_when else ""
                 lines.append(f"{name}: yours, {self.folder / f'{spec.module}.py'}{when}")

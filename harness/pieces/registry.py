@@ -8,11 +8,24 @@ import optax
 
 from harness.config import Config
 from harness.pieces import adapt, smoke_tests
-from harness.pieces.smoke_tests import IDS, D, F, H, L, T, V, X
+from harness.pieces.smoke_tests import IDS, D, F, G, H, L, T, V, X
+
+MODERN, NOT_MODERN = "if the model is that of the preset modern", "unless the model is that of the preset modern"
 
 
 def _always(config: Config) -> bool:
     return True
+
+
+def _is_modern(config: Config) -> bool:
+    """Whether the settings describe the model of problem 40, with layers that all see every position."""
+    kinds = (config.norm, config.norm_kind, config.activation, config.positions)
+    plain = config.tied_head and not config.bias and not config.head_bias
+    return kinds == ("pre", "rmsnorm", "swiglu", "rope") and plain
+
+
+def _is_not_modern(config: Config) -> bool:
+    return not _is_modern(config)
 
 
 def _no_rule(config: Config, names: Collection[str]) -> str:
@@ -31,9 +44,11 @@ class PieceSpec:
     module: str  # the problem's module, which defines the piece
     smoke_test: Callable[..., None]  # called with the piece and those that it requires; raises if the piece is broken
     requires: tuple[str, ...] = ()  # other pieces without which this one is not used
+    part_of: str = ""  # a model, which brings its own parts: with it, this is not used on its own
+    one_of: tuple[str, ...] = ()  # of these pieces, one must be used, too
     adapter: Callable[[Config, Any], Any] = adapt.as_is  # to the interface that the harness calls
     used_if: Callable[[Config], bool] = _always
-    used_when: str = ""  # `used_if` in words, for the user
+    used_when: str = ""  # `used_if` and `one_of` in words, for the user
     config_rule: Callable[[Config, Collection[str]], str] = _no_rule  # why this config and these pieces conflict, or ""
 
 
@@ -42,21 +57,32 @@ PIECES: dict[str, PieceSpec] = {
         "p01_token_embedding",
         lambda p: smoke_tests.run_module("TokenAndPositionEmbed", lambda r: p(V, T, D, rngs=r), IDS, (T, D)),
         adapter=adapt.embed_factory,
+        used_if=_is_not_modern,
+        used_when=NOT_MODERN,
+        part_of="MiniGPT",
     ),
     "CausalMHA": PieceSpec(
         "p03_causal_mha",
         lambda p: smoke_tests.run_module("CausalMHA", lambda r: p(D, H, rngs=r), X, (T, D)),
         adapter=adapt.attention_factory,
+        used_if=_is_not_modern,
+        used_when=NOT_MODERN,
+        part_of="MiniGPT",
     ),
     "GPTBlock": PieceSpec(
         "p05_gpt_block",
         lambda p: smoke_tests.run_module("GPTBlock", lambda r: p(D, H, F, rngs=r), X, (T, D)),
         adapter=adapt.block_factory,
+        used_if=_is_not_modern,
+        used_when=NOT_MODERN,
+        part_of="MiniGPT",
     ),
     "MiniGPT": PieceSpec(
         "p06_mini_gpt",
         lambda p: smoke_tests.run_module("MiniGPT", lambda r: p(V, D, H, F, L, max_T=T, rngs=r), IDS, (T, V)),
         adapter=adapt.model_factory,
+        used_if=_is_not_modern,
+        used_when=NOT_MODERN,
     ),
     "next_token_loss": PieceSpec("p07_next_token_loss", smoke_tests.run_loss, adapter=adapt.batch_loss),
     "train_step": PieceSpec(
@@ -117,12 +143,56 @@ PIECES: dict[str, PieceSpec] = {
         used_if=lambda config: bool(config.reward),
         used_when="by `harness rl`",
     ),
+    "rope": PieceSpec(
+        "p37_rope",
+        smoke_tests.run_rope,
+        adapter=adapt.rotation,
+        used_if=_is_modern,
+        used_when=MODERN,
+        part_of="ModernGPT",
+    ),
+    "RMSNorm": PieceSpec(
+        "p38_rms_norm_swiglu",
+        lambda p: smoke_tests.run_module("RMSNorm", lambda r: p(D, 1e-6, rngs=r), X, (T, D)),
+        adapter=adapt.norm_factory,
+        used_if=_is_modern,
+        used_when=MODERN,
+        part_of="ModernGPT",
+    ),
+    "SwiGLU": PieceSpec(
+        "p38_rms_norm_swiglu",
+        lambda p: smoke_tests.run_module("SwiGLU", lambda r: p(D, F, rngs=r), X, (T, D)),
+        adapter=adapt.feed_forward_factory,
+        used_if=_is_modern,
+        used_when=MODERN,
+        part_of="ModernGPT",
+    ),
+    "GQA": PieceSpec(
+        "p39_grouped_query_attention",
+        lambda p: smoke_tests.run_module("GQA", lambda r: p(D, 2 * H, G, 1e4, rngs=r), X, (T, D)),
+        adapter=adapt.grouped_attention_factory,
+        used_if=_is_modern,
+        used_when=MODERN,
+        part_of="ModernGPT",
+    ),
+    "ModernGPT": PieceSpec(
+        "p40_modern_gpt",
+        lambda p: smoke_tests.run_module(
+            "ModernGPT", lambda r: p(V, D, 2 * H, G, F, L, T, 1, 1e4, 1e-6, rngs=r), IDS, (T, V)
+        ),
+        adapter=adapt.modern_model_factory,
+        used_if=_is_modern,
+        used_when=MODERN,
+    ),
     "muon": PieceSpec(
         "p46_muon",
-        lambda p, _: smoke_tests.run_optimizer("muon", p(1e-3, 0.95, 0.1, optax.adamw(1e-3))),
-        requires=("MiniGPT",),  # the harness's GPT stacks the kernels of all layers, so they have more than two axes
+        lambda p: smoke_tests.run_optimizer("muon", p(1e-3, 0.95, 0.1, optax.adamw(1e-3))),
+        one_of=(
+            "MiniGPT",
+            "ModernGPT",
+        ),  # the harness's GPT stacks the kernels of all layers: they have more than two axes
         used_if=lambda config: config.optimizer == "muon",
-        used_when="with optimizer=muon",
+        used_when="with optimizer=muon and your MiniGPT or ModernGPT",
     ),
 }
 # The module that defines each name, including those that are only required by another piece.

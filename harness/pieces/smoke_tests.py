@@ -18,7 +18,7 @@ from harness.data.tokenizer_json import END_OF_TEXT
 from harness.model.gpt import GPT
 from harness.pieces.adapt import PAD_ID, LoaderPosition
 
-V, T, D, H, F, L = 11, 5, 12, 3, 14, 2
+V, T, D, H, G, F, L = 11, 5, 12, 3, 3, 14, 2
 IDS = np.array([3, 1, 4, 1, 5], np.int32)
 X = np.random.default_rng(0).normal(size=(T, D)).astype(np.float32)
 PARAMETERS = {"kernel": np.ones((2, 3), np.float32), "bias": np.zeros(3, np.float32)}
@@ -53,6 +53,12 @@ def run_module(name: str, make: Callable[[Any], Any], given: Any, shape: tuple[i
     batch = jnp.stack([given, given])
     traced = jax.jit(lambda p, b: jax.vmap(nnx.merge(graph, p))(b))(parameters, batch)
     _check_output(name, traced, (2, *shape), f"a batch of {description}, under jit and vmap")
+
+
+def run_rope(rope: Any) -> None:
+    given = jnp.asarray(X).reshape(T, H, D // H)
+    rotated = jax.jit(rope, static_argnums=2)(given, jnp.arange(T), 1e4)
+    _check_output("rope", rotated, given.shape, f"float32[{T}, {H}, {D // H}]")
 
 
 def run_loss(loss: Any) -> None:

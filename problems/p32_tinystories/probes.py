@@ -277,7 +277,7 @@ def _tried(subject: Subject) -> Pieces:
     if "tried" not in subject.memo:
         try:
             pieces = check_pieces(_offered(subject), Path())
-            used = [name for name in pieces.by_name if name in PIECES and PIECES[name].used_if(Config())]
+            used = [name for name in pieces.by_name if name in PIECES and pieces.uses(name, Config())]
             if not any(_is_own(pieces.by_name[name]) for name in used):
                 raise BadOutputError(
                     "`pieces` gives no finished piece of your own that this run uses; define at least one in a file of the "

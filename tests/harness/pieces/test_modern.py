@@ -1,0 +1,124 @@
+"""The pieces of problems 37 to 40: with the model of the preset modern, they train like the harness's own code."""
+
+from dataclasses import replace
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from flax import nnx
+
+from harness.config import Config
+from harness.model.sampling import Sampling
+from harness.pieces.assemble import generate_tokens, recipe_from
+from harness.pieces.load import Pieces
+from harness.presets import preset
+from harness.training.sharding import make_mesh, put_batch
+from harness.training.train_step import make_step_functions
+from tests.harness.conftest import TINY
+
+SIZES = {name: getattr(TINY, name) for name in ("data", "batch_size", "steps", "mesh")}
+MODERN = replace(
+    preset("modern"), **SIZES, vocab_size=61, vocab_multiple=1, context=12, d_model=16, d_ff=24, optimizer="adamw",
+    learning_rate=1e-2, warmup_steps=2,
+)  # fmt: skip
+PARTS = ("rope", "RMSNorm", "SwiGLU", "GQA")
+
+
+@pytest.fixture
+def strict_ranks() -> None:
+    """Learners may broadcast; the harness's own code may not."""
+
+
+def functions_with(pieces: Pieces, config: Config):
+    mesh = make_mesh(config)
+    return mesh, make_step_functions(config, mesh, recipe_from(config, mesh, pieces))
+
+
+def some_ids(batches: int) -> list[np.ndarray]:
+    rng = np.random.default_rng(0)
+    return [rng.integers(0, 61, (8, 13)).astype(np.int32) for _ in range(batches)]
+
+
+def modern_parameters(state: dict, config: Config) -> dict:
+    """The harness's parameters under the course's names."""
+    D, blocks = config.d_model, []
+    for layer in range(config.num_layers):
+        own = jax.tree.map(lambda leaf, layer=layer: leaf[layer], state["blocks"])
+        keys, values = jnp.moveaxis(own["attn"]["kv"]["kernel"], 1, 0)
+        kernels = {"q_proj": own["attn"]["q"]["kernel"], "k_proj": keys, "v_proj": values}
+        attention = {name: {"kernel": kernel.reshape(D, -1)} for name, kernel in kernels.items()}
+        attention["out_proj"] = {"kernel": own["attn"]["out"]["kernel"].reshape(-1, D)}
+        feed_forward = {"gate_proj": own["gate"], "up_proj": own["ff1"], "down_proj": own["ff2"]}
+        blocks.append({"norm1": own["ln1"], "norm2": own["ln2"], "attn": attention, "ff": feed_forward})
+    return {"embed": {"embedding": state["embed"]}, "blocks": dict(enumerate(blocks)), "norm_f": state["ln_f"]}
+
+
+@pytest.mark.parametrize("optimizer", ["adamw", "muon"])
+def test_the_reference_trains_to_the_same_losses_from_the_same_parameters(pieces: Pieces, optimizer: str) -> None:
+    config = replace(MODERN, optimizer=optimizer)
+    mesh = make_mesh(config)
+    own = make_step_functions(config, mesh)
+    state = own.init()
+    start = jax.tree.map(jnp.array, nnx.to_pure_dict(nnx.state(own.model(state))))
+
+    # The AdamW of the course also decays biases and norms.
+    pieces.by_name = {name: piece for name, piece in pieces.by_name.items() if name not in ("train_step", "adamw")}
+    mesh, with_pieces = functions_with(pieces, config)
+    model, piece_optimizer = nnx.merge(with_pieces.graph, with_pieces.init())
+    assert type(model).__name__ == "ModernGPT"
+    parameters = nnx.state(model)
+    nnx.replace_by_pure_dict(parameters, modern_parameters(start, config))
+    nnx.update(model, parameters)
+    piece_state = nnx.state((model, piece_optimizer))
+
+    losses: list[tuple[float, float]] = []
+    for batch in some_ids(6):
+        state, own_metrics = own.train_step(state, put_batch(batch, mesh))
+        piece_state, metrics = with_pieces.train_step(piece_state, put_batch(batch, mesh))
+        losses.append((float(own_metrics.loss), float(metrics.loss)))
+    # The order of summation differs, and Adam's first steps amplify differences of tiny gradients.
+    np.testing.assert_allclose(*zip(*losses, strict=True), rtol=1e-4)
+
+
+@pytest.mark.parametrize(
+    "names", [*((name,) for name in PARTS), PARTS, (*PARTS, "CausalMHA", "MiniGPT", "muon"), ("ModernGPT", "muon")]
+)
+def test_any_of_them_trains(pieces: Pieces, names: tuple[str, ...]) -> None:
+    called = []
+    for name in names:
+        piece = pieces.by_name[name]
+        pieces.by_name[name] = lambda *a, name=name, piece=piece, **k: called.append(name) or piece(*a, **k)
+    pieces.by_name = {name: pieces.by_name[name] for name in names}
+    mesh, functions = functions_with(pieces, replace(MODERN, optimizer="muon" if "muon" in names else "adamw"))
+    state, ids = functions.init(), put_batch(some_ids(1)[0], mesh)
+    losses = []
+    for _ in range(6):
+        state, metrics = functions.train_step(state, ids)
+        losses.append(float(metrics.loss))
+    assert losses[-1] < losses[0] - 0.05
+    # The parts of the first model are not used, GQA brings its own positions, and Muon is for models made of pieces.
+    unused = {"CausalMHA", "MiniGPT", "muon", "rope"} if "MiniGPT" in names else {"rope"} if names == PARTS else set()
+    assert set(called) == set(names) - unused
+
+
+def test_what_is_used_depends_on_the_settings(pieces: Pieces) -> None:
+    lines = pieces.describe(MODERN)
+    for name in PARTS:
+        assert f"{name}: yours, through ModernGPT" in lines
+    assert "MiniGPT: not used (it is used unless the model is that of the preset modern)" in lines
+    assert "decode_step: not used (it needs your MiniGPT, which this run does not use)" in lines
+    assert "muon: not used (it is used with optimizer=muon and your MiniGPT or ModernGPT)" in lines
+    lines = pieces.describe(replace(MODERN, bias=True))
+    assert "ModernGPT: not used (it is used if the model is that of the preset modern)" in lines
+    assert "CausalMHA: yours, through MiniGPT" in lines
+
+
+def test_it_generates_without_the_cache_of_minigpt(pieces: Pieces) -> None:
+    _, functions = functions_with(pieces, MODERN)
+    model = functions.model(functions.init())
+    sampling = Sampling(temperature=0.0, max_tokens=3)
+    tokens = list(generate_tokens(MODERN, pieces, model, [3, 1, 4], sampling, 60, 0))
+    logits = model(jnp.array([3, 1, 4]))
+    assert tokens[0] == int(jnp.argmax(logits[-1]))
+    assert len(tokens) == 3
