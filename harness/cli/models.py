@@ -1,6 +1,7 @@
 """Commands for trained models: sample, chat, playground, eval, compare, export."""
 
 import json
+import signal
 import sys
 from collections.abc import Iterator
 from functools import partial
@@ -92,6 +93,7 @@ def chat(
     from commandline.progress import working
     from harness.model.sampling import Sampling
     from harness.run.chat import GREETING, Chat
+    from harness.run.signals import noted
     from harness.run.state import load_state
 
     sampling = Sampling(temperature, top_k, top_p, seed, max_tokens)
@@ -103,9 +105,12 @@ def chat(
     terminal.echo(GREETING)
     for line in _typed_lines():
         try:
-            for text in chat.answer(line):
-                click.echo(text, nl=False)
-                sys.stdout.flush()
+            with noted(signal.SIGINT) as interrupted:
+                for text in chat.answer(line):
+                    click.echo(text, nl=False)
+                    sys.stdout.flush()
+                    if interrupted:
+                        break
             if chat.ended:
                 return
         except UsageError as error:

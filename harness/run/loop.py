@@ -27,6 +27,7 @@ from harness.run.hardware import flops_per_token, memory_bytes, peak_flops
 from harness.run.hooks import Aside, Hook, Hooks
 from harness.run.rewards import get_reward
 from harness.run.session import Log, Session, sample_text
+from harness.run.signals import noted
 from harness.run.state import completed, initial_state
 from harness.run.trackers import require_installed, tracking
 from harness.training.checkpoint import Checkpointer, Restored, is_good, last_good_step
@@ -318,19 +319,8 @@ def _stop_signals() -> Iterator[list[int]]:
 
     One of several processes is terminated at once, because the others would wait forever for one that left the loop.
     """
-    received: list[int] = []
     if jax.process_count() > 1:
-        yield received
+        yield []
         return
-
-    def stop(number: int, frame: Any) -> None:
-        if received:
-            raise KeyboardInterrupt
-        received.append(number)
-
-    previous = {number: signal.signal(number, stop) for number in (signal.SIGINT, signal.SIGTERM)}
-    try:
+    with noted(signal.SIGINT, signal.SIGTERM) as received:
         yield received
-    finally:
-        for number, handler in previous.items():
-            signal.signal(number, handler)
