@@ -70,9 +70,8 @@ def next_(folder: str | None) -> None:
         )
     elif row.verdict not in ("", "NOT ATTEMPTED"):
         terminal.echo(f"You have started it: {row.score} of {problem.points} points.")
-    required = [each for each in catalog.problems() if not catalog.is_optional(each)]
-    if catalog.is_optional(problem) and required:
-        terminal.echo(f"This part is optional: you can start with problem {required[0].label} instead.")
+    if instead := space.instead_of(problem):
+        terminal.echo(f"This part is optional: you can start with problem {instead.label} instead.")
     if before := catalog.builds_on(problem):
         terminal.echo(f"It builds on {_titles(before)}.")
     if after := catalog.needed_for(problem):

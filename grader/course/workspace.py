@@ -190,6 +190,14 @@ class Workspace:
             in_turn.sort(key=catalog.is_optional)
         return next(iter(in_turn), None)
 
+    def instead_of(self, problem: Problem) -> Problem | None:
+        """Where a learner who leaves out the optional part of this problem goes on; None if they cannot leave it out."""
+        if not catalog.is_optional(problem):
+            return None
+        progress = self.progress()
+        required = (each for each in catalog.problems() if not catalog.is_optional(each))
+        return next((each for each in required if not self._standing(each, progress).passed), None)
+
     def _standing(self, problem: Problem, progress: Mapping[str, Progress]) -> Standing:
         row = progress.get(problem.name, Progress())
         last, points = (row.last_verdict, row.last_score) if row.last_verdict else (row.verdict, row.score)

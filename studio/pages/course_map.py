@@ -49,9 +49,11 @@ def course_map(request: Request) -> Response:
     parts: dict[str, list[Node]] = {}
     for node in nodes:
         parts.setdefault(catalog.part_of(node.problem), []).append(node)
+    following = next((node for node in nodes if node.is_next), None)
     values = {
         "parts": parts,
-        "next": next((node for node in nodes if node.is_next), None),
+        "next": following,
+        "instead": studio.space.instead_of(following.problem) if following else None,
         "columns": max(map(len, parts.values())),
         "edges": _edges({node.problem.number: node for node in nodes}),
         "facts": _facts(studio, nodes),

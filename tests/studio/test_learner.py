@@ -165,7 +165,7 @@ def test_keys_are_enough(page: Page, studio: Server):
     page.keyboard.press("Escape")
     page.keyboard.press("Tab")
     expect(editor(page)).not_to_be_focused()
-    page.get_by_role("tab", name="p01_token_embedding.py").focus()
+    page.get_by_role("tab", name="p33_modules_and_params.py").focus()
     page.keyboard.press("ArrowRight")
     expect(page.get_by_role("tab", name="History")).to_be_focused()
     expect(page.locator("#panel-history")).to_be_visible()

@@ -59,6 +59,7 @@ def test_an_edit_of_a_problem_restarts_the_fork_server(runtime_folder):
 
     others = zygotes()
     with Resident() as resident:
+        resident.grade(PROBLEM, submission(RIGHT))  # a fork server that has just been started has another command line
         before = zygotes() - others
         os.utime(PROBLEM.folder / "problem.py")
         assert resident.grade(PROBLEM, submission(RIGHT)).verdict is Verdict.PASS

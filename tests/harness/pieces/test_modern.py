@@ -25,11 +25,6 @@ MODERN = replace(
 PARTS = ("rope", "RMSNorm", "SwiGLU", "GQA")
 
 
-@pytest.fixture
-def strict_ranks() -> None:
-    """Learners may broadcast; the harness's own code may not."""
-
-
 def functions_with(pieces: Pieces, config: Config):
     mesh = make_mesh(config)
     return mesh, make_step_functions(config, mesh, recipe_from(config, mesh, pieces))
