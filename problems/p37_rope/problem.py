@@ -38,12 +38,12 @@ def cached(sizes: Mapping[str, int], rng: Any) -> dict[str, Any]:
 
 
 def far(sizes: Mapping[str, int], rng: Any) -> dict[str, Any]:
-    """Positions that bfloat16, which has 8 bits, cannot represent."""
+    """Positions that bfloat16, with 8 significant bits, cannot represent."""
     positions = 257 + 2 * rng.choice(100, sizes["T"], replace=False)
     return {**halves(sizes, rng), "positions": positions.astype("int32"), "base": 10_000.0}
 
 
-# The result has 8 bits, and a program may round each product to that. Angles in bfloat16 are off by half a radian and more.
+# The result has 8 significant bits, and a program may round each product to that. Angles in bfloat16 are off by half a radian and more.
 BFLOAT16 = Tolerance(rtol=0.04, atol=0.04, room=2)
 SIZES = {"T": (4, 5), "H": (3, 2), "K": (6, 8)}
 

@@ -30,7 +30,7 @@ def hidden(sizes: Mapping[str, int], rng: Any) -> dict[str, Any]:
 
 # XLA may compute the division by a root as an approximate reciprocal root, with errors of about 1e-5.
 ROOT = Tolerance(rtol=1e-4, atol=1e-4)
-# A correct program rounds to the 8 bits of bfloat16 once or twice, by up to 0.4% each.
+# A correct program rounds to the 8 significant bits of bfloat16 once or twice, by up to 0.4% each.
 BFLOAT16 = Tolerance(rtol=0.02, atol=0.02, room=2)
 SIZES = {"T": (3, 5), "D": (4, 6, 7)}
 

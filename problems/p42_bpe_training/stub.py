@@ -10,7 +10,7 @@ PATTERN = r"""'(?:[sdmt]|ll|ve|re)| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S
 
 
 def count_words(text: str, special_tokens: Sequence[str]) -> Mapping[bytes, int]:
-    """How often each word occurs, as bytes. Special tokens separate texts and are no words."""
+    """How often each word occurs, as bytes. Special tokens separate texts and are not words."""
     raise NotImplementedError
 
 
