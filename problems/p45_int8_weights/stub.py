@@ -16,5 +16,5 @@ def int8_matmul(x: Float[Array, "T D"], codes: Int8[Array, "D F"], scale: Float[
 
 
 def error_bound(x: Float[Array, "T D"], codes: Int8[Array, "D F"], scale: Float[Array, "F"]) -> Float[Array, "T F"]:
-    """The largest possible difference between `int8_matmul` and the product with the original kernel, (T, F)."""
+    """An upper bound on the difference between `int8_matmul` and the product with the original kernel, (T, F)."""
     raise NotImplementedError
