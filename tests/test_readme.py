@@ -19,7 +19,7 @@ def test_the_first_command_prints_the_output_shown(grade: Grade):
 
 def test_the_command_for_the_tests_is_the_one_that_ci_runs():
     commands = [line for line in TEXT.splitlines() if "-m pytest -q" in line]
-    assert commands[0].endswith(".venv/bin/python -m pytest -q -n 2 --dist worksteal")
+    assert commands[0].endswith(".venv/bin/python -m pytest -q -n 3 --dist worksteal")
     assert "grep -m1 -- '-m pytest -q' README.md" in (ROOT / ".ci" / "run").read_text()
 
 
