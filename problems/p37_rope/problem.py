@@ -43,7 +43,8 @@ def far(sizes: Mapping[str, int], rng: Any) -> dict[str, Any]:
     return {**halves(sizes, rng), "positions": positions.astype("int32"), "base": 10_000.0}
 
 
-# The result has 8 significant bits, and a program may round each product to that. Angles in bfloat16 are off by half a radian and more.
+# The result has 8 significant bits, and a program may round each product to that. Angles in bfloat16 are off by half a radian or
+# more.
 BFLOAT16 = Tolerance(rtol=0.04, atol=0.04, room=2)
 SIZES = {"T": (4, 5), "H": (3, 2), "K": (6, 8)}
 
