@@ -136,7 +136,7 @@ def grade(tmp_path: Path) -> Grade:
             env={**os.environ, **env},
             capture_output=True,
             text=True,
-            timeout=300,
+            timeout=900,  # only stops what hangs
             check=False,
         )
         return Run(completed.returncode, completed.stdout, completed.stderr)
