@@ -24,8 +24,8 @@ PRESETS: Mapping[str, tuple[str, dict[str, Any]]] = types.MappingProxyType(
             dict(
                 packing="padded", context=192, d_model=128, num_heads=4, num_kv_heads=2, d_ff=384, num_layers=2,
                 norm_kind="rmsnorm", activation="swiglu", bias=False, positions="rope", init="xavier", optimizer="muon",
-                batch_size=8, steps=2400, warmup_steps=50, learning_rate=5e-3, final_lr_fraction=0.1, weight_decay=0.01,
-                eval_every=200,
+                batch_size=8, steps=1900, warmup_steps=50, learning_rate=5e-3, final_lr_fraction=0.02, weight_decay=0.01,
+                eval_every=190,
             ),
         ),
         "tutorial": (
