@@ -45,13 +45,14 @@ def using(subject: Subject, case: Case) -> Reading:
             if returned is not None:
                 raise BadOutputError(f"`observe` returned {described(returned)}; it must return None")
             _variable(first, "after `observe`")
+        observed_outputs = scores(first, x)  # before the state is read: a call changes nothing
         return {
             **start,
             **{f"output.{path}": leaf for path, leaf in outputs.items()},
             **named(slopes, "gradient"),
             **named(nnx.state(first), "observed"),
             "observed.mean_held_before": held[...],
-            **{f"observed.output.{path}": leaf for path, leaf in scores(first, x).items()},
+            **{f"observed.output.{path}": leaf for path, leaf in observed_outputs.items()},
             **{
                 f"other.{path}": leaf
                 for path, leaf in named(nnx.state(second), "").items()

@@ -37,7 +37,8 @@ PROBLEM = Problem(
         Check(
             "observe", 2, "using", leaves="observed",
             advice="`observe` changes the numbers in `mean`, in place, and nothing else: `self.mean[...] = ...`. "
-            "`mean_held_before` is read from the variable that was `mean` before the calls.",
+            "`mean_held_before` is read from the variable that was `mean` before the calls. The module is called last, and "
+            "must leave `mean` alone.",
         ),
         Check(
             "two models share nothing", 1, "using", leaves="other",
