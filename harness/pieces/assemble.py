@@ -87,8 +87,12 @@ def _gpt_builder(config: Config, pieces: Pieces) -> Callable[[nnx.Rngs], nnx.Mod
     given = {name: part for name, part in parts.items() if part is not None}
     block, make_norm = pieces.adapted("GPTBlock", config), given.get("make_norm", default_norm)
     make_block = block or functools.partial(Block, **given)
-    # Pieces initialize like Flax layers. Next to GPT-2's small embeddings, their output would hide the token.
-    model = replace(config.model, init="xavier") if block or given else config.model
+    model = config.model
+    if block or given:
+        # Pieces initialize like Flax layers. Next to GPT-2's small embeddings, their output would hide the token.
+        model = replace(model, init="xavier")
+    if model.positions == "rope" and (block or pieces.uses("CausalMHA", config)):
+        model = replace(model, positions="learned")  # these pieces do not rotate
     return lambda rngs: GPT(model, rngs, make_block, pieces.adapted("TokenAndPositionEmbed", config), make_norm)
 
 

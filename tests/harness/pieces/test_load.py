@@ -13,7 +13,7 @@ from flax import nnx
 
 from harness.config import Config
 from harness.errors import PieceError, UsageError
-from harness.pieces.assemble import make_batches, recipe_from
+from harness.pieces.assemble import make_batches, model_builder, recipe_from
 from harness.pieces.load import Pieces, load_pieces
 from harness.pieces.registry import MODULES
 from harness.training.sharding import make_mesh, put_batch
@@ -111,6 +111,14 @@ def test_any_subset_of_pieces_trains(pieces: Pieces, names: tuple[str, ...]) -> 
     loss, count = functions.eval_step(state, ids)
     assert int(count) == 8 * 12
     assert float(loss) / 96 < losses[-1]
+
+
+@pytest.mark.parametrize("name", ["CausalMHA", "GPTBlock"])
+def test_attention_that_does_not_rotate_gets_learned_positions(pieces: Pieces, name: str) -> None:
+    pieces.by_name = {name: pieces.by_name[name]}
+    model = model_builder(replace(COURSE, positions="rope"), pieces)(nnx.Rngs(0))
+    once, moved = model(jnp.array([3, 1, 4])), model(jnp.array([1, 3, 4]))
+    assert not np.allclose(once[-1], moved[-1], atol=1e-3), "the order of the tokens matters"
 
 
 def test_muon_is_used_for_the_kernels_of_minigpt_and_only_if_the_config_says_so(pieces: Pieces) -> None:
