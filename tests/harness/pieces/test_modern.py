@@ -21,7 +21,7 @@ from tests.harness.conftest import TINY
 SIZES = {name: getattr(TINY, name) for name in ("data", "batch_size", "steps", "mesh")}
 MODERN = replace(
     preset("modern"), **SIZES, vocab_size=61, vocab_multiple=1, context=12, d_model=16, d_ff=24, optimizer="adamw",
-    learning_rate=1e-2, warmup_steps=2,
+    learning_rate=1e-2, warmup_steps=2, final_lr_fraction=0.1,  # where the schedule of problem 10 ends
 )  # fmt: skip
 PARTS = ("rope", "RMSNorm", "SwiGLU", "GQA")
 
