@@ -191,7 +191,7 @@ class Workspace:
         return next(iter(in_turn), None)
 
     def instead_of(self, problem: Problem) -> Problem | None:
-        """Where a learner who leaves out the optional part of this problem goes on; None if they cannot leave it out."""
+        """The first required problem that is not passed, if this one is optional; otherwise None."""
         if not catalog.is_optional(problem):
             return None
         progress = self.progress()

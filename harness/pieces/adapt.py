@@ -25,7 +25,17 @@ PAD_ID = -1
 
 
 class Batched(nnx.Module):
-    """A block or attention for one story, as the batched submodule that the harness's GPT expects."""
+    """A piece for one story, as a submodule for a batch."""
+
+    def __init__(self, piece: Any):
+        self.piece = piece
+
+    def __call__(self, x: Array) -> Array:
+        return jax.vmap(self.piece)(x)
+
+
+class BatchedLayer(nnx.Module):
+    """A block or attention for one story, as the harness's GPT calls it: without the cache that it returns."""
 
     def __init__(self, piece: nnx.Module):
         self.piece = piece
@@ -34,24 +44,8 @@ class Batched(nnx.Module):
         return jax.vmap(self.piece)(x), None
 
 
-class BatchedNorm(nnx.Module):
-    """A norm for one story, as the batched submodule that the harness's GPT expects."""
-
-    def __init__(self, piece: nnx.Module):
-        self.piece = piece
-
-    def __call__(self, x_BTD: Array) -> Array:
-        return jax.vmap(self.piece)(x_BTD)
-
-
-class BatchedEmbed(nnx.Module):
-    """An embedding of one story, as the batched submodule that the harness's GPT expects."""
-
-    def __init__(self, piece: Any):
-        self.piece = piece
-
-    def __call__(self, ids_BT: Array) -> Array:
-        return jax.vmap(self.piece)(ids_BT)
+class BatchedEmbed(Batched):
+    """An embedding of one story, as a submodule for a batch."""
 
     def table(self) -> nnx.Param:
         """The token vectors for a tied head: those of the piece's `embed`, an `nnx.Embed`."""
@@ -70,12 +64,12 @@ def embed_factory(config: Config, embed: Any) -> ModuleFactory:
 
 def attention_factory(config: Config, attention: Any) -> ModuleFactory:
     """CausalMHA as the attention of the harness's GPT."""
-    return lambda config, rngs: Batched(attention(config.d_model, config.num_heads, rngs=rngs))
+    return lambda config, rngs: BatchedLayer(attention(config.d_model, config.num_heads, rngs=rngs))
 
 
 def block_factory(config: Config, block: Any) -> ModuleFactory:
     """GPTBlock as the block of the harness's GPT."""
-    return lambda config, rngs: Batched(block(config.d_model, config.num_heads, config.d_ff, rngs=rngs))
+    return lambda config, rngs: BatchedLayer(block(config.d_model, config.num_heads, config.d_ff, rngs=rngs))
 
 
 def model_factory(config: Config, mini_gpt: Any) -> Callable[[nnx.Rngs], nnx.Module]:
@@ -96,7 +90,7 @@ def rotation(config: Config, rope: Any) -> Rotate:
 
 def norm_factory(config: Config, norm: Any) -> ModuleFactory:
     """RMSNorm as the norm of the harness's GPT."""
-    return lambda config, rngs: BatchedNorm(norm(config.d_model, config.norm_epsilon, rngs=rngs))
+    return lambda config, rngs: Batched(norm(config.d_model, config.norm_epsilon, rngs=rngs))
 
 
 def feed_forward_factory(config: Config, swiglu: Any) -> ModuleFactory:
@@ -106,7 +100,7 @@ def feed_forward_factory(config: Config, swiglu: Any) -> ModuleFactory:
 
 def grouped_attention_factory(config: Config, attention: Any) -> ModuleFactory:
     """GQA as the attention of the harness's GPT."""
-    return lambda config, rngs: Batched(
+    return lambda config, rngs: BatchedLayer(
         attention(config.d_model, config.num_heads, config.kv_heads, config.rope_base, rngs=rngs)
     )
 

@@ -34,11 +34,14 @@ class Pieces:
 
     def uses(self, name: str, config: Config) -> bool:
         """Whether a run with this config calls the piece: it is there, and so are those that it needs."""
-        spec = PIECES.get(name)
-        if name not in self.by_name or spec is None:
-            return name in self.by_name
+        if name not in self.by_name:
+            return False
+        if name not in PIECES:  # such as `save`, which only another piece needs
+            return True
+        spec = PIECES[name]
         together = all(self.uses(other, config) for other in spec.requires)
-        return spec.used_if(config) and together and (not spec.one_of or any(self.uses(o, config) for o in spec.one_of))
+        beside = not spec.one_of or any(self.uses(other, config) for other in spec.one_of)
+        return spec.used_if(config) and together and beside
 
     def adapted(self, name: str, config: Config) -> Any:
         """The piece behind the harness's interface, or None if it is missing or this config does not use it."""

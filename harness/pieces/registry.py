@@ -1,5 +1,6 @@
 """The pieces that the harness accepts. One `PieceSpec` says all that is specific to a piece; adding a piece adds a row."""
 
+import functools
 from collections.abc import Callable, Collection
 from dataclasses import dataclass
 from typing import Any
@@ -9,8 +10,6 @@ import optax
 from harness.config import Config
 from harness.pieces import adapt, smoke_tests
 from harness.pieces.smoke_tests import IDS, D, F, G, H, L, T, V, X
-
-MODERN, NOT_MODERN = "if the model is that of the preset modern", "unless the model is that of the preset modern"
 
 
 def _always(config: Config) -> bool:
@@ -52,37 +51,35 @@ class PieceSpec:
     config_rule: Callable[[Config, Collection[str]], str] = _no_rule  # why this config and these pieces conflict, or ""
 
 
+# The pieces of problems 01 to 06, and those of 37 to 40: the settings choose between the two models.
+_first_model = functools.partial(
+    PieceSpec, used_if=_is_not_modern, used_when="unless the model is that of the preset modern"
+)
+_modern_model = functools.partial(PieceSpec, used_if=_is_modern, used_when="if the model is that of the preset modern")
+
 PIECES: dict[str, PieceSpec] = {
-    "TokenAndPositionEmbed": PieceSpec(
+    "TokenAndPositionEmbed": _first_model(
         "p01_token_embedding",
         lambda p: smoke_tests.run_module("TokenAndPositionEmbed", lambda r: p(V, T, D, rngs=r), IDS, (T, D)),
         adapter=adapt.embed_factory,
-        used_if=_is_not_modern,
-        used_when=NOT_MODERN,
         part_of="MiniGPT",
     ),
-    "CausalMHA": PieceSpec(
+    "CausalMHA": _first_model(
         "p03_causal_mha",
         lambda p: smoke_tests.run_module("CausalMHA", lambda r: p(D, H, rngs=r), X, (T, D)),
         adapter=adapt.attention_factory,
-        used_if=_is_not_modern,
-        used_when=NOT_MODERN,
         part_of="MiniGPT",
     ),
-    "GPTBlock": PieceSpec(
+    "GPTBlock": _first_model(
         "p05_gpt_block",
         lambda p: smoke_tests.run_module("GPTBlock", lambda r: p(D, H, F, rngs=r), X, (T, D)),
         adapter=adapt.block_factory,
-        used_if=_is_not_modern,
-        used_when=NOT_MODERN,
         part_of="MiniGPT",
     ),
-    "MiniGPT": PieceSpec(
+    "MiniGPT": _first_model(
         "p06_mini_gpt",
         lambda p: smoke_tests.run_module("MiniGPT", lambda r: p(V, D, H, F, L, max_T=T, rngs=r), IDS, (T, V)),
         adapter=adapt.model_factory,
-        used_if=_is_not_modern,
-        used_when=NOT_MODERN,
     ),
     "next_token_loss": PieceSpec("p07_next_token_loss", smoke_tests.run_loss, adapter=adapt.batch_loss),
     "train_step": PieceSpec(
@@ -143,46 +140,36 @@ PIECES: dict[str, PieceSpec] = {
         used_if=lambda config: bool(config.reward),
         used_when="by `harness rl`",
     ),
-    "rope": PieceSpec(
+    "rope": _modern_model(
         "p37_rope",
         smoke_tests.run_rope,
         adapter=adapt.rotation,
-        used_if=_is_modern,
-        used_when=MODERN,
         part_of="ModernGPT",
     ),
-    "RMSNorm": PieceSpec(
+    "RMSNorm": _modern_model(
         "p38_rms_norm_swiglu",
         lambda p: smoke_tests.run_module("RMSNorm", lambda r: p(D, 1e-6, rngs=r), X, (T, D)),
         adapter=adapt.norm_factory,
-        used_if=_is_modern,
-        used_when=MODERN,
         part_of="ModernGPT",
     ),
-    "SwiGLU": PieceSpec(
+    "SwiGLU": _modern_model(
         "p38_rms_norm_swiglu",
         lambda p: smoke_tests.run_module("SwiGLU", lambda r: p(D, F, rngs=r), X, (T, D)),
         adapter=adapt.feed_forward_factory,
-        used_if=_is_modern,
-        used_when=MODERN,
         part_of="ModernGPT",
     ),
-    "GQA": PieceSpec(
+    "GQA": _modern_model(
         "p39_grouped_query_attention",
         lambda p: smoke_tests.run_module("GQA", lambda r: p(D, 2 * H, G, 1e4, rngs=r), X, (T, D)),
         adapter=adapt.grouped_attention_factory,
-        used_if=_is_modern,
-        used_when=MODERN,
         part_of="ModernGPT",
     ),
-    "ModernGPT": PieceSpec(
+    "ModernGPT": _modern_model(
         "p40_modern_gpt",
         lambda p: smoke_tests.run_module(
             "ModernGPT", lambda r: p(V, D, 2 * H, G, F, L, T, 1, 1e4, 1e-6, rngs=r), IDS, (T, V)
         ),
         adapter=adapt.modern_model_factory,
-        used_if=_is_modern,
-        used_when=MODERN,
     ),
     "muon": PieceSpec(
         "p46_muon",
