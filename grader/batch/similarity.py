@@ -9,6 +9,7 @@ their sets: the size of the intersection over that of the union.
 import io
 import itertools
 import keyword
+import re
 import tokenize
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
@@ -116,11 +117,17 @@ def _given(problem: Problem) -> Sequences:
 def _tokens(text: str) -> list[tuple[str, Place, Place]]:
     tokens: list[tuple[str, Place, Place]] = []
     try:
-        for token in reduced(itertools.islice(tokenize.generate_tokens(io.StringIO(text).readline), _MOST_TOKENS)):
+        lines = io.StringIO(_readable(text))
+        for token in reduced(itertools.islice(tokenize.generate_tokens(lines.readline), _MOST_TOKENS)):
             tokens.append(token)
     except (tokenize.TokenError, SyntaxError):
         pass  # the tokens before the error count
     return tokens
+
+
+def _readable(text: str) -> str:
+    """A text of the same length without what Python 3.12's `tokenize` fails on: null, and carriage returns that end a line."""
+    return re.sub(r"\r(?!\n)", "\n", text).replace("\0", " ")
 
 
 def _sequences(kinds: list[str]) -> list[tuple[str, ...]]:
@@ -132,7 +139,7 @@ def _pieces(text: str, shared: Sequences) -> list[Piece]:
     tokens = _tokens(text)
     found = [start for start, one in enumerate(_sequences([kind for kind, _, _ in tokens])) if one in shared]
     marked = sorted({place for start in found for place in range(start, start + LENGTH)})
-    line_starts = [0, *itertools.accumulate(len(line) + 1 for line in text.split("\n"))]
+    line_starts = [0, *itertools.accumulate(len(line) + 1 for line in _readable(text).split("\n"))]
     pieces, end = list[Piece](), 0
     for _, run in itertools.groupby(enumerate(marked), lambda item: item[1] - item[0]):
         places = [place for _, place in run]

@@ -89,7 +89,7 @@ def without_comments(text: str) -> str:
     Files that are equal then get equal reports: no report shows such a line, and the numbers of all other lines stay.
     """
     lines = text.split("\n")
-    if "\r" in text.replace("\r\n", ""):  # alone, it ends a line for Python but not for `tokenize`
+    if "\r" in text.replace("\r\n", "") or "\0" in text:  # some versions of `tokenize` fail on these
         return text
     try:
         for token in tokenize.generate_tokens(io.StringIO(text).readline):

@@ -42,6 +42,9 @@ SHORT_INTERVAL, LONG_INTERVAL, SHORT_INTERVAL_LASTS = 0.1, 0.5, 5.0
 # Layers to leave out, for tests of what the others stop: namespaces, landlock, seccomp, cgroup, user.
 WITHOUT = "GRADE_WITHOUT"
 
+# Flax's own settings, which a learner may have set for all programs: a submission runs in the mode that its author uses.
+FLAX_MODES = ("NNX_GRAPH_MODE", "NNX_GRAPH_UPDATES")
+
 
 class _Process(Protocol):
     """The part of `subprocess.Popen` that is used here."""
@@ -320,7 +323,7 @@ import_module(sys.argv[3]).main()
 
 
 def _environment(home: str) -> dict[str, str]:
-    kept = {name: os.environ[name] for name in ("LD_LIBRARY_PATH", "SYSTEMROOT") if name in os.environ}
+    kept = {name: os.environ[name] for name in ("LD_LIBRARY_PATH", "SYSTEMROOT", *FLAX_MODES) if name in os.environ}
     return {
         **kept,
         "USERPROFILE" if sys.platform == "win32" else "HOME": home,

@@ -2,6 +2,7 @@
 
 import contextlib
 import hashlib
+import os
 import platform
 import sys
 import tempfile
@@ -12,6 +13,7 @@ from pathlib import Path
 
 from commandline import files
 from commandline.folders import cache_folder
+from grader.isolation.sandbox import FLAX_MODES
 from grader.paths import ROOT
 from grader.wire.channel import ChannelError, Frame, decode, encode
 
@@ -48,12 +50,13 @@ def digest(parts: Iterable[str | bytes]) -> str:
 
 @cache
 def environment() -> str:
-    """A hash of the versions, the platform and the course's own code: they decide a verdict beside sources and cases."""
+    """A hash of what decides a verdict beside sources and cases: versions, Flax's mode, platform, the course's own code."""
     versions = []
     for package in _PACKAGES:
         with contextlib.suppress(PackageNotFoundError):
             versions.append(f"{package} {version(package)}")
-    return digest([*versions, platform.machine(), sys.platform, *own_code(ROOT)])
+    modes = [f"{name}={os.environ.get(name)}" for name in FLAX_MODES]
+    return digest([*versions, *modes, platform.machine(), sys.platform, *own_code(ROOT)])
 
 
 def own_code(root: Path) -> Iterable[bytes]:

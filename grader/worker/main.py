@@ -47,11 +47,15 @@ from grader.worker.witness import RefusedProgramError, Witness
 
 MAX_MESSAGE = 1000
 
-# Programs are tiny, so they should compile fast rather than run fast. All workers use the same flags.
-QUICK_TO_COMPILE = "--xla_backend_optimization_level=0 --xla_llvm_disable_expensive_passes=true"
-# Halves the compile time again. XLA aborts on a flag that it does not know, so only tested versions get these.
-if jaxlib.version.__version__.startswith("0.10."):
-    QUICK_TO_COMPILE += " --xla_cpu_use_fusion_emitters=false --xla_cpu_parallel_codegen_split_count=1"
+# Programs are tiny, so they should compile fast rather than run fast. All workers use the same flags. Without the newer
+# emitters for fusions, compiling takes a third of the time; XLA ignores an extra option that it does not know.
+QUICK_TO_COMPILE = (
+    "--xla_backend_optimization_level=0 --xla_llvm_disable_expensive_passes=true"
+    " --xla_backend_extra_options=xla_cpu_disable_new_fusion_emitters"
+)
+# Saves another quarter. XLA aborts on a flag that it does not know, so only tested versions get this one.
+if jaxlib.version.__version__.startswith(("0.10.", "0.11.")):
+    QUICK_TO_COMPILE += " --xla_cpu_parallel_codegen_split_count=1"
 
 # Flax's message about an attribute that holds arrays or modules in a plain container, where Flax does not find them.
 PLAIN_CONTAINER = re.compile(

@@ -78,8 +78,7 @@ def training(subject: Subject, case: Case) -> Reading:
 
         @nnx.jit
         def step(model: Stack, optimizer: nnx.Optimizer) -> None:
-            wrt = nnx.DiffState(0, optimizer.wrt)
-            optimizer.update(model, nnx.grad(lambda model: jnp.mean((model(x) - 0.5) ** 2), argnums=wrt)(model))
+            optimizer.update(model, nnx.grad(lambda model: jnp.mean((model(x) - 0.5) ** 2))(model))
 
         for _ in range(3):
             step(model, optimizer)
