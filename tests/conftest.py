@@ -7,7 +7,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -17,6 +17,8 @@ import pytest
 from hypothesis import settings
 
 from grader.course import catalog
+from grader.isolation.sandbox import ForkServer
+from grader.resident.server import Server
 
 settings.register_profile("course", deadline=None)  # a first call compiles
 settings.load_profile("course")
@@ -125,15 +127,31 @@ def wrong(tmp_path: Path) -> Path:
     return path
 
 
+@pytest.fixture(scope="session")
+def lender(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """The runtime folder of a program that lends its fork server, as watch mode does, so that JAX is imported once."""
+    folder = str(tmp_path_factory.mktemp("lender"))
+    fork_server = ForkServer()
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("XDG_RUNTIME_DIR", folder)
+        server = Server(lambda lend: lend(fork_server))
+    yield folder
+    server.close()
+    fork_server.close()
+
+
 @pytest.fixture
-def grade(tmp_path: Path) -> Grade:
-    """A function that runs `grade ARGS` as a process, in an empty folder or in `cwd`."""
+def grade(tmp_path: Path, lender: str) -> Grade:
+    """A function that runs `grade ARGS` as a process, in an empty folder or in `cwd`.
+
+    It borrows a fork server; with `XDG_RUNTIME_DIR=""` it starts its own.
+    """
 
     def run(*args: object, cwd: Path = tmp_path, root: Path = ROOT, **env: str) -> Run:
         completed = subprocess.run(
             [sys.executable, "-c", boot(root), *map(str, args)],
             cwd=cwd,
-            env={**os.environ, **env},
+            env={**os.environ, "XDG_RUNTIME_DIR": lender, **env},
             capture_output=True,
             text=True,
             timeout=900,  # only stops what hangs
