@@ -23,7 +23,7 @@ def shard_batch(token_ids: Int[Array, "B T"], mesh: Mesh) -> Int[Array, "B T"]:
     return jax.device_put(token_ids, NamedSharding(mesh, PartitionSpec("data", None)))
 
 
-@nnx.jit(donate_argnames=("model", "optimizer"))
+@nnx.jit(donate_argnums=(0, 1))
 def sharded_train_step(
     model: nnx.Module, optimizer: nnx.Optimizer, token_ids: Int[Array, "B T"], pad_id: int
 ) -> Float[Array, ""]:

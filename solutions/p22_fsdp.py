@@ -28,7 +28,7 @@ def create_sharded(
     return model, optimizer
 
 
-@nnx.jit(donate_argnames=("model", "optimizer"))
+@nnx.jit(donate_argnums=(0, 1))
 def fsdp_step(
     model: nnx.Module, optimizer: nnx.Optimizer, token_ids: Int[Array, "B T"], pad_id: int
 ) -> Float[Array, ""]:

@@ -32,7 +32,7 @@ ROOT = Path(__file__).resolve().parent.parent
 LONG = (
     "test_sound[p32",
     "killed_at_ten",
-    "walk_through_the_course[30]",
+    "every_reference",
     "test_tinystories.py",
     "test_a_to_a",
     "two_processes",
@@ -147,14 +147,14 @@ def grade(tmp_path: Path, lender: str) -> Grade:
     It borrows a fork server; with `XDG_RUNTIME_DIR=""` it starts its own.
     """
 
-    def run(*args: object, cwd: Path = tmp_path, root: Path = ROOT, **env: str) -> Run:
+    def run(*args: object, cwd: Path = tmp_path, root: Path = ROOT, timeout: float = 900, **env: str) -> Run:
         completed = subprocess.run(
             [sys.executable, "-c", boot(root), *map(str, args)],
             cwd=cwd,
             env={**os.environ, "XDG_RUNTIME_DIR": lender, **env},
             capture_output=True,
             text=True,
-            timeout=900,  # only stops what hangs
+            timeout=timeout,  # only stops what hangs
             check=False,
         )
         return Run(completed.returncode, completed.stdout, completed.stderr)

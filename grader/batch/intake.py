@@ -113,11 +113,11 @@ def _submitted(source: Path, learners: Mapping[str, Learner]) -> list[Problem]:
 
     What files define counts only if no file of the class has the name of a problem: a helper is no submission.
     """
-    for recognized in (_named, recognize.by_definitions):
+    for recognized, most in ((_named, None), (recognize.by_definitions, recognize.MOST_SEARCHED)):
         names: set[str] = set()
         for learner in learners.values():
             with contextlib.suppress(Exception):  # it is met again, and logged, when the learner's files are read
-                searched = [item for item in _expanded(learner) if _is_code(item)][: recognize.MOST_SEARCHED]
+                searched = [item for item in _expanded(learner) if _is_code(item)][:most]
                 names |= set[str]().union(*map(recognized, searched))
         if names:
             return [catalog.load(name) for name in sorted(names)]

@@ -173,6 +173,15 @@ def test_what_a_file_defines_counts_where_no_name_does(submit: Submit):
     assert beside.items[0].notes == ("mine.py was taken as the submission",)
 
 
+def test_a_whole_course_of_one_learner(submit: Submit, tmp_path: Path):
+    """The limit on files that are searched for definitions is none on files with the name of a problem."""
+    for name in catalog.names():
+        folder = submit("ada", GOOD, f"{name}.py")
+    intake_ = intake.read(folder, None, Faults(tmp_path / "log"))
+    assert [item.problem for item in intake_.items] == sorted(catalog.names())
+    assert intake_.unused == []
+
+
 @pytest.mark.parametrize(
     ("data", "message"),
     [
