@@ -27,6 +27,9 @@ try:
 except ImportError:  # Windows has no such limits; the layers named then do not claim them
     resource = None  # type: ignore[assignment]
 
+# The course's own code. Of a course that was installed normally, it lies among the packages that a submission may import.
+_CODE = tuple(ROOT / name for name in ("commandline", "grader", "harness", "studio"))
+
 _HIGHEST_USER, _USERS = 60_000, 5_000  # a worker's user id is one of the `_USERS` ids up to the highest
 
 
@@ -43,7 +46,8 @@ def confine(launch: Launch, *, namespaced: bool) -> Isolation:
         layers.append("limits")
     layers += [f"{controller} group" for controller in launch.controllers]
     layers += ["scratch in memory"] * (namespaced or launch.scratch.is_relative_to(scratch.MEMORY))
-    sys.path[:] = [entry for entry in sys.path if Path(entry or ".").resolve() != ROOT]
+    if ROOT != Path(sysconfig.get_path("purelib")).resolve():
+        sys.path[:] = [entry for entry in sys.path if Path(entry or ".").resolve() != ROOT]
     sys.path_importer_cache.clear()
     if "landlock" not in launch.without and landlock.version():
         landlock.restrict(readable(launch.job.hidden), writable(launch, namespaced=namespaced))
@@ -79,7 +83,7 @@ def _system_files(hidden: tuple[Path, ...]) -> list[Path]:
     python |= {path.resolve() for path in python}
     tops = [path for path in python if not any(other in path.parents for other in python)]
     paths = [*map(Path, system), *tops]
-    for folder in hidden:
+    for folder in (*_CODE, *hidden):
         paths = [path for top in paths for path in _without(top, folder)]
     return paths
 

@@ -2,6 +2,7 @@
 
 import functools
 import hashlib
+import importlib.util
 import io
 import itertools
 from collections.abc import Callable, Iterator
@@ -47,6 +48,7 @@ def open_source(spec: str, validation_fraction: float) -> Source:
         count = _pocket_count(spec)
         return Source(spec, _key(pocket_version(), count, fraction), lambda: label(pocket.stories(count)))
     if spec == "tinystories":
+        _require_parquet(spec)
         files = fetch_tinystories()
         return Source(
             "tinystories",
@@ -60,9 +62,12 @@ def open_source(spec: str, validation_fraction: float) -> Source:
         )
     if path.is_dir():
         raise UsageError(f"{spec} is a folder. --data takes one text or Parquet file.")
+    read = read_text
+    if path.suffix == ".parquet":
+        _require_parquet(spec)
+        read = read_parquet
     with path.open("rb") as file:
         digest = hashlib.file_digest(file, "sha256").hexdigest()
-    read = read_parquet if path.suffix == ".parquet" else read_text
     return Source(path.name, _key(digest, path.suffix, fraction), lambda: label(read(path)))
 
 
@@ -126,6 +131,12 @@ def _split(file: io.BufferedIOBase, separator: bytes, read_bytes: int) -> Iterat
             yield offset, part
             offset += len(part) + len(separator)
     yield offset, rest
+
+
+def _require_parquet(spec: str) -> None:
+    """Raises UsageError if the library that reads Parquet is missing. It takes 176 MB, so it is not installed by default."""
+    if importlib.util.find_spec("pyarrow") is None:
+        raise UsageError(f"--data {spec} needs a library for Parquet: run python3 -m pip install 'gpt-kata[parquet]'.")
 
 
 def read_parquet(path: Path) -> Iterator[str]:

@@ -1,0 +1,148 @@
+"""The wheel, built from the sdist and installed normally: what it offers works without the repository."""
+
+import contextlib
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+import sysconfig
+import tarfile
+import urllib.request
+import venv
+import zipfile
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from grader.course import catalog
+from tests.conftest import ROOT
+
+Command = Callable[..., subprocess.CompletedProcess[str]]
+
+
+@pytest.fixture(scope="module")
+def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with the sdist, and the wheel that uv builds from it."""
+    folder = tmp_path_factory.mktemp("dist")
+    command = [sys.executable, "-m", "uv", "build", "--offline", "--out-dir", str(folder), str(ROOT)]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    return folder
+
+
+@pytest.fixture(scope="module")
+def installed(built: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The programs of an environment that has the wheel and the packages of this one. Nothing is downloaded: they are linked."""
+    home = tmp_path_factory.mktemp("bare") / "venv"
+    venv.create(home, symlinks=True)
+    packages = next(home.glob("lib/*/site-packages"))
+    shutil.copytree(
+        sysconfig.get_path("purelib"), packages, copy_function=_link, dirs_exist_ok=True,
+        ignore=shutil.ignore_patterns("gpt_kata*", "*.pth"),
+    )  # fmt: skip
+    wheel = next(built.glob("*.whl"))
+    uv = [sys.executable, "-m", "uv", "pip", "install", "--offline", "--no-deps", "--quiet", "--python", str(home)]
+    subprocess.run([*uv, str(wheel)], check=True)
+    return home / "bin"
+
+
+def _link(source: str, target: str) -> None:
+    try:
+        os.link(source, target)
+    except OSError:  # another disk
+        shutil.copyfile(source, target)
+
+
+@pytest.fixture
+def command(installed: Path, tmp_path: Path) -> Command:
+    """Runs a program of the environment in an empty folder, with no way to the repository."""
+
+    def run(program: str, *args: object) -> subprocess.CompletedProcess[str]:
+        return subprocess.run(
+            [installed / program, *map(str, args)], cwd=tmp_path, capture_output=True, text=True, check=False
+        )
+
+    return run
+
+
+def test_neither_holds_tests_or_what_only_the_other_needs(built: Path):
+    with zipfile.ZipFile(next(built.glob("*.whl"))) as wheel, tarfile.open(next(built.glob("*.tar.gz"))) as sdist:
+        packed = wheel.namelist()
+        source = [name.partition("/")[2] for name in sdist.getnames()]
+    assert not [
+        name for name in [*packed, *source] if re.search(r"(^|/)(tests|node_modules|__pycache__|\.venv)/", name)
+    ]
+    for name in catalog.names():
+        for part in (
+            f"problems/{name}/page.md",
+            f"problems/{name}/stub.py",
+            f"solutions/{name}.py",
+            f"solutions/{name}.toml",
+        ):
+            assert part in packed
+            assert part in source
+    assert any(name.endswith(".data/purelib/course.toml") for name in packed)
+
+
+def test_a_learner(command: Command, tmp_path: Path):
+    assert command("grade", "start").returncode == 0
+    stub = command("grade", "problem", "07")
+    assert (stub.returncode, "NOT ATTEMPTED" in stub.stdout) == (1, True), stub.stderr
+    shutil.copy(ROOT / "docs" / "examples" / "p07_looks_back.py", tmp_path)
+    wrong = command("grade", "problem", "07", "p07_looks_back.py", "--json")
+    assert json.loads(wrong.stdout)["misconception"]["name"] == "targets shifted the wrong way"
+    solution = command("grade", "solution", "07", "--give-up")
+    (tmp_path / "attempts" / "p07_next_token_loss.py").write_text(f"import tiktoken\n{solution.stdout}")
+    right = command("grade", "problem", "07")
+    assert (right.returncode, "PASS" in right.stdout) == (0, True), right.stdout + right.stderr
+
+
+def test_a_teacher(command: Command, tmp_path: Path):
+    (tmp_path / "class" / "ada").mkdir(parents=True)
+    shutil.copy(ROOT / "solutions" / "p07_next_token_loss.py", tmp_path / "class" / "ada")
+    graded = command("grade", "batch", "class", "--out", "results")
+    assert graded.stdout.splitlines()[-1] == "1 PASS.", graded.stderr
+    packed = command("grade", "pack", "bundle", "--problems", "01")
+    assert packed.returncode == 0, packed.stderr
+    assert (tmp_path / "bundle" / "problems" / "p01_token_embedding" / "page.md").is_file()
+    assert not (tmp_path / "bundle" / "solutions" / "p01_token_embedding.py").exists()
+
+
+def test_training(command: Command, tmp_path: Path):
+    small = (
+        "--data",
+        "pocket:200",
+        "--steps",
+        "2",
+        "--set",
+        "d_model=16",
+        "--set",
+        "d_ff=16",
+        "--set",
+        "num_layers=1",
+        "--set",
+        "context=16",
+    )
+    trained = command("harness", "train", *small)
+    assert trained.returncode == 0, trained.stderr
+    assert command("harness", "sample", "pocket", "--max-tokens", "3").returncode == 0
+    exported = command("harness", "export", "pocket", "--to", "model")
+    assert exported.returncode == 0, exported.stderr
+    assert (tmp_path / "model" / "model.safetensors").is_file()
+
+
+def test_the_studio(installed: Path, tmp_path: Path):
+    subprocess.run([installed / "grade", "start"], cwd=tmp_path, capture_output=True, check=True)
+    command = [installed / "grade", "web", "--no-browser"]
+    with subprocess.Popen(command, cwd=tmp_path, stdout=subprocess.PIPE, text=True) as serving:
+        try:
+            assert serving.stdout
+            address = next(found[0] for line in serving.stdout if (found := re.search(r"http://\S+", line)))
+            browser = urllib.request.build_opener(urllib.request.HTTPCookieProcessor())
+            with contextlib.closing(browser.open(address)) as page:
+                assert "Token and position embedding" in page.read().decode()
+        finally:
+            serving.terminate()
