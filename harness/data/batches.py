@@ -13,6 +13,7 @@ from harness.data.token_files import Prepared, Tokens
 from harness.errors import UsageError
 
 PADDING = -1  # never a token id; a padding target has no loss, and the logits of a padding input are ignored
+EPOCHS = 1 << 31  # more than any run; Grain cannot count the batches of endless epochs if a batch has one row
 
 
 @dataclass(frozen=True)
@@ -93,7 +94,7 @@ def train_batches(config: Config, rows: Rows, process: int = 0, processes: int =
     """
     if config.batch_size % processes:
         raise UsageError(f"A batch of {config.batch_size} rows cannot be split evenly over {processes} processes.")
-    source = grain.MapDataset.source(rows).seed(config.seed).shuffle().repeat()
+    source = grain.MapDataset.source(rows).seed(config.seed).shuffle().repeat(EPOCHS)
     batches = source[process::processes].batch(config.batch_size // processes)
     return iter(batches.to_iter_dataset(grain.ReadOptions(num_threads=2, prefetch_buffer_size=8)))
 

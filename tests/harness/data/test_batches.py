@@ -70,6 +70,14 @@ def test_each_epoch_has_every_window_once_in_a_new_order(packing: str) -> None:
     assert epochs[0] != epochs[1]
 
 
+def test_a_batch_may_have_one_row() -> None:
+    config = replace(config_of(), batch_size=1)
+    windows = make_windows(config, tokens_of([23, 7]))
+    batches = train_batches(config, windows)
+    first = Counter(tuple(row) for _ in range(len(windows)) for row in next(batches).tolist())
+    assert set(first.values()) == {1}
+
+
 @settings(max_examples=10)
 @given(st.integers(0, 40), st.integers(0, 5))
 def test_a_restored_state_continues_the_same_sequence(taken: int, seed: int) -> None:
