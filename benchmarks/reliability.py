@@ -29,7 +29,8 @@ GRADE = [sys.executable, "-P", "-m", "grader"]
 
 HEADER = """# Reliability
 
-`python benchmarks/reliability.py` makes these tables. It ran on Linux {kernel} with Python {python}, {cores} cores and {memory:.0f} GiB.
+`python benchmarks/reliability.py` makes these tables. It ran on
+Linux {kernel} with Python {python}, {cores} cores and {memory:.0f} GiB.
 
 ## Bad conditions
 
@@ -152,7 +153,7 @@ def load() -> dict[str, int]:
         with contextlib.suppress(psutil.NoSuchProcess):
             memory += process.memory_full_info().pss
             descriptors += process.num_fds()
-    folders = [Path("/dev/shm"), Path(tempfile.gettempdir())]  # noqa: S108
+    folders = [Path("/dev/shm"), Path(tempfile.gettempdir())]
     return {
         "memory": memory >> 20, "descriptors": descriptors, "processes": len(tree),
         "scratch": sum(1 for folder in folders for _ in folder.glob("grade-*")),
