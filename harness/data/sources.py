@@ -62,12 +62,11 @@ def open_source(spec: str, validation_fraction: float) -> Source:
         )
     if path.is_dir():
         raise UsageError(f"{spec} is a folder. --data takes one text or Parquet file.")
-    read = read_text
     if path.suffix == ".parquet":
         _require_parquet(spec)
-        read = read_parquet
     with path.open("rb") as file:
         digest = hashlib.file_digest(file, "sha256").hexdigest()
+    read = read_parquet if path.suffix == ".parquet" else read_text
     return Source(path.name, _key(digest, path.suffix, fraction), lambda: label(read(path)))
 
 

@@ -50,6 +50,18 @@ def test_parquet_stories_come_from_the_text_column(tmp_path: Path) -> None:
     assert [text for _, text in open_source(str(tmp_path / "a.parquet"), 0.5).read()] == ["One.", "Two."]
 
 
+@pytest.mark.parametrize("spec", ["tinystories", "a.parquet"])
+def test_parquet_needs_a_library_that_not_everybody_has(
+    spec: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It is missed before anything is downloaded."""
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "a.parquet").touch()
+    monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
+    with pytest.raises(UsageError, match=r"needs a library for Parquet.*gpt-kata\[parquet\]"):
+        open_source(spec, 0.5)
+
+
 @pytest.mark.parametrize(
     ("make", "message"),
     [
