@@ -78,6 +78,7 @@ def add_adapters(
 ) -> nnx.Module:
     """Replaces each layer and table in the `targets` by an adapter, including the stacked layers of the blocks."""
 
+    # Stacked layers are cloned: in NNX's tree mode, `nnx.vmap` may not return what it was given.
     def adapter(value: Any, rngs: nnx.Rngs) -> nnx.Module:
         if type(value) is nnx.Linear:
             return make(value, rank, float(rank), rngs)
@@ -90,7 +91,8 @@ def add_adapters(
             setattr(module, names[-1], adapter(value, rngs))
         else:
             split = nnx.split_rngs(splits=value.kernel.shape[0])
-            setattr(module, names[-1], mark_stacked(split(nnx.vmap(adapter, in_axes=(0, 0)))(value, rngs)))
+            build = nnx.vmap(lambda layer, rngs: adapter(nnx.clone(layer), rngs), in_axes=(0, 0))
+            setattr(module, names[-1], mark_stacked(split(build)(value, rngs)))
     return model
 
 
@@ -100,7 +102,8 @@ def merge_adapters(model: nnx.Module, merge: Callable[[Any], nnx.Linear] = LoRAL
         if isinstance(value, LoRALinearGeneral | LoRATable):
             setattr(module, names[-1], value.merged())
         elif isinstance(value, nnx.Module) and isinstance(base := getattr(value, "base", None), nnx.Linear):
-            setattr(module, names[-1], (merge if base.kernel.ndim == _axes(base) else nnx.vmap(merge))(value))
+            stacked = nnx.vmap(lambda layer: merge(nnx.clone(layer)))
+            setattr(module, names[-1], (merge if base.kernel.ndim == _axes(base) else stacked)(value))
     return model
 
 
