@@ -46,11 +46,13 @@ def confine(launch: Launch, *, namespaced: bool) -> Isolation:
         layers.append("limits")
     layers += [f"{controller} group" for controller in launch.controllers]
     layers += ["scratch in memory"] * (namespaced or launch.scratch.is_relative_to(scratch.MEMORY))
-    if ROOT != Path(sysconfig.get_path("purelib")).resolve():
+    # Imports list the packages' folder. Of a course that was installed normally, the names of its files can be listed there too.
+    packages = Path(sysconfig.get_path("purelib")).resolve()
+    if packages != ROOT:
         sys.path[:] = [entry for entry in sys.path if Path(entry or ".").resolve() != ROOT]
     sys.path_importer_cache.clear()
     if "landlock" not in launch.without and landlock.version():
-        landlock.restrict(readable(launch.job.hidden), writable(launch, namespaced=namespaced))
+        landlock.restrict(readable(launch.job.hidden), writable(launch, namespaced=namespaced), [packages])
         layers.append("landlock")
     if sys.platform == "linux":
         namespaces.drop_capabilities()
@@ -116,11 +118,13 @@ def _without(folder: Path, hidden: Path) -> list[Path]:
     return [path for child in real.iterdir() for path in _without(child, hidden)]
 
 
-def _can_list(folder: Path) -> bool:
-    try:
-        return bool(os.listdir(folder))
-    except OSError:
-        return False
+def _can_read(folder: Path) -> bool:
+    """Whether any file below a folder can be read."""
+    for path in folder.rglob("*.*"):
+        with contextlib.suppress(OSError):
+            path.open("rb").close()
+            return True
+    return False
 
 
 def _become_other_user(number: int) -> bool:
@@ -184,7 +188,7 @@ def _successful_attacks(launch: Launch) -> list[str]:
         os.kill(judge, 0)
 
     def read_solutions() -> None:
-        if not any(map(_can_list, launch.job.hidden)):
+        if not any(map(_can_read, launch.job.hidden)):
             raise PermissionError
 
     def write_outside() -> None:

@@ -31,8 +31,10 @@ def version() -> int:
     return max(0, int(libc().syscall(_CREATE_RULESET, None, 0, _VERSION_FLAG)))
 
 
-def restrict(readable: Iterable[Path], writable: Iterable[Path]) -> int:
+def restrict(readable: Iterable[Path], writable: Iterable[Path], listed: Iterable[Path] = ()) -> int:
     """Denies this process all file access except reading below `readable`, and everything but execution below `writable`.
+
+    Below `listed`, names of files may be read, but not files.
 
     Paths that do not exist are skipped. Returns the interface version used. Raises OSError if the kernel refuses.
     """
@@ -46,6 +48,8 @@ def restrict(readable: Iterable[Path], writable: Iterable[Path]) -> int:
     try:
         for path in readable:
             _allow(ruleset, path, _READ_FILE | _READ_DIR)
+        for path in listed:
+            _allow(ruleset, path, _READ_DIR)
         for path in writable:
             _allow(ruleset, path, rights & ~_EXECUTE)
         no_new_privileges()
