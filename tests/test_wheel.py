@@ -7,15 +7,17 @@ import re
 import shutil
 import subprocess
 import sys
-import sysconfig
 import tarfile
 import urllib.request
 import venv
 import zipfile
 from collections.abc import Callable
+from importlib import metadata
 from pathlib import Path
+from typing import Any
 
 import pytest
+from packaging.requirements import Requirement
 
 from grader.course import catalog
 from tests.conftest import ROOT
@@ -35,21 +37,37 @@ def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def installed(built: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The programs of an environment that has the wheel and the packages of this one. Nothing is downloaded: they are linked."""
+    """The programs of an environment that has the wheel and what it requires, linked from this one: nothing is downloaded."""
     home = tmp_path_factory.mktemp("bare") / "venv"
     venv.create(home, symlinks=True)
     packages = next(home.glob("lib/*/site-packages"))
-    shutil.copytree(
-        sysconfig.get_path("purelib"), packages, copy_function=_link, dirs_exist_ok=True,
-        ignore=shutil.ignore_patterns("gpt_kata*", "*.pth"),
-    )  # fmt: skip
+    for name in _required("gpt-kata"):
+        package = metadata.distribution(name)
+        for file in package.files or []:
+            if ".." not in file.parts and not (packages / file).exists():
+                (packages / file).parent.mkdir(parents=True, exist_ok=True)
+                _link(package.locate_file(file), packages / file)
     wheel = next(built.glob("*.whl"))
     uv = [sys.executable, "-m", "uv", "pip", "install", "--offline", "--no-deps", "--quiet", "--python", str(home)]
     subprocess.run([*uv, str(wheel)], check=True)
     return home / "bin"
 
 
-def _link(source: str, target: str) -> None:
+def _required(package: str) -> set[str]:
+    """The packages that a package requires without its extras, and those that they require."""
+    found: set[str] = set()
+    wanted = [Requirement(package)]
+    while wanted:
+        wish = wanted.pop()
+        for needed in map(Requirement, metadata.requires(wish.name) or []):
+            applies = not needed.marker or any(needed.marker.evaluate({"extra": extra}) for extra in ("", *wish.extras))
+            if applies and (needed.name not in found or needed.extras):
+                found.add(needed.name)
+                wanted.append(needed)
+    return found
+
+
+def _link(source: Any, target: Path) -> None:
     try:
         os.link(source, target)
     except OSError:  # another disk
