@@ -205,16 +205,16 @@ def _report(session: Any, *, err: bool = False) -> None:
 
     from harness.run.report import report
     from harness.run.session import sample_text
-    from harness.run.state import initial_state, load_state
+    from harness.run.state import best_sample, initial_state
 
     click.echo(report(session), err=err)
     if jax.process_count() == 1:
-        step, state = load_state(session)
-        samples = {f"A sample from the best checkpoint (step {step})": state}
+        step, sample = best_sample(session)
+        samples = {f"A sample from the best checkpoint (step {step})": sample}
         if session.config.reward:
-            base = session.config.base
-            samples = {f"A sample from {base}, before": initial_state(session)[0], f"After {step} updates": state}
-        for title, sampled in samples.items():
-            click.echo(f"\n{title}:\n\n{sample_text(session, session.functions.model(sampled))}", err=err)
+            before = sample_text(session, session.functions.model(initial_state(session)[0]))
+            samples = {f"A sample from {session.config.base}, before": before, f"After {step} updates": sample}
+        for title, text in samples.items():
+            click.echo(f"\n{title}:\n\n{text}", err=err)
     click.echo(err=err)
     terminal.echo(f"More samples: `harness sample {session.run.folder.name}`", err=err)

@@ -199,13 +199,21 @@ def open_session(run: Run, config: Config, pieces: Pieces | None, *, log: Log, q
         mesh = attribute_errors_to(pieces, lambda: make_piece_mesh(*shape))
 
     with jax.set_mesh(mesh):
-        functions = attribute_errors_to(
-            pieces, lambda: make_step_functions(config, mesh, make_recipe(config, mesh, pieces))
-        )
+        if pieces is None:
+            functions = _own_functions(dataclasses.replace(config, data=Config.data), mesh)  # whatever the data are
+        else:
+            recipe = functools.partial(make_recipe, config, mesh, pieces)
+            functions = attribute_errors_to(pieces, lambda: make_step_functions(config, mesh, recipe()))
     if config.debug_nans:
         train_step = stop_at_nan(functions, pieces.folder if pieces else None)
         functions = dataclasses.replace(functions, train_step=train_step)
     return Session(run, config, mesh, functions, pieces, log, quiet)
+
+
+@functools.lru_cache(maxsize=8)
+def _own_functions(config: Config, mesh: Mesh) -> StepFunctions:
+    """The step functions without pieces. Sessions with the same settings share what JAX has traced and compiled."""
+    return make_step_functions(config, mesh, make_recipe(config, mesh, None))
 
 
 def make_recipe(config: Config, mesh: Mesh, pieces: Pieces | None) -> Recipe:

@@ -16,8 +16,8 @@ from harness.hugging_face.load import read_config, read_parameters
 from harness.hugging_face.parameters import padded
 from harness.model import lora
 from harness.run.folder import BaseRecord, Run
-from harness.run.session import Session, ignore, open_session
-from harness.training.checkpoint import best_step, digest, is_abstract, last_good_step
+from harness.run.session import Session, ignore, open_session, sample_text
+from harness.training.checkpoint import Checkpointer, best_step, digest, is_abstract, last_good_step
 from harness.training.sharding import by_dotted_name, path_names
 
 OPTIMIZER = "1"  # the index of the optimizer in a state; all else are models
@@ -150,14 +150,7 @@ def load_state(session: Session, step: int | None = None) -> tuple[int, Any]:
     """
     checkpointer = session.checkpointer(read_only=True)
     try:
-        steps = checkpointer.losses()
-        # Rewards are paid for in validation loss, so the last checkpoint of reinforcement learning is its best.
-        best = last_good_step if session.config.reward else best_step
-        chosen = best(steps) if step is None else step
-        if chosen is None or chosen not in steps:
-            missing = "checkpoint" if step is None else f"checkpoint of step {step}"
-            hint = f"Existing steps: {', '.join(map(str, steps))}." if steps else "Train it first."
-            raise UsageError(f"Run {session.run.folder} has no {missing}. {hint}")
+        chosen = _chosen(session, checkpointer, step)
         with jax.set_mesh(session.mesh):  # a run that starts from this one may have set another
             restored = checkpointer.restore(chosen, session.functions.abstract_state, only=session.functions.evaluated)
     except ValueError as error:
@@ -165,3 +158,33 @@ def load_state(session: Session, step: int | None = None) -> tuple[int, Any]:
     finally:
         checkpointer.close()
     return restored.step, completed(session, restored.state)
+
+
+def best_sample(session: Session) -> tuple[int, str]:
+    """The step of the best checkpoint, and its sample, which training has written unless samples have an interval of their own.
+
+    Raises UsageError if there is no checkpoint, HarnessError if it is corrupt.
+    """
+    checkpointer = session.checkpointer(read_only=True)
+    try:
+        step = _chosen(session, checkpointer, None)
+    finally:
+        checkpointer.close()
+    written = session.run.sample_file(step)
+    if written.is_file():
+        return step, written.read_bytes().decode().removesuffix("\n")
+    _, state = load_state(session, step)
+    return step, sample_text(session, session.functions.model(state))
+
+
+def _chosen(session: Session, checkpointer: Checkpointer, step: int | None) -> int:
+    """The step itself, or that of the best checkpoint. Raises UsageError if there is no such checkpoint."""
+    steps = checkpointer.losses()
+    # Rewards are paid for in validation loss, so the last checkpoint of reinforcement learning is its best.
+    best = last_good_step if session.config.reward else best_step
+    chosen = best(steps) if step is None else step
+    if chosen is None or chosen not in steps:
+        missing = "checkpoint" if step is None else f"checkpoint of step {step}"
+        hint = f"Existing steps: {', '.join(map(str, steps))}." if steps else "Train it first."
+        raise UsageError(f"Run {session.run.folder} has no {missing}. {hint}")
+    return chosen

@@ -95,6 +95,19 @@ def harness(tmp_path: Path) -> Harness:
     return run
 
 
+@pytest.fixture
+def charts_and_samples() -> None:
+    """Runs of this process draw charts and sample, as others do."""
+
+
+@pytest.fixture(autouse=True)
+def quick_hooks(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Runs of this process draw no charts, and their samples are empty: both take longer than a few steps of a tiny model."""
+    if "charts_and_samples" not in request.fixturenames:
+        monkeypatch.setattr("harness.run.loop.charts.draw", lambda *arguments: None)
+        monkeypatch.setattr("harness.run.loop.sample_text", lambda *arguments: "")
+
+
 @pytest.fixture(autouse=True)
 def strict_ranks() -> Iterator[None]:
     """Implicit rank promotion raises an error."""

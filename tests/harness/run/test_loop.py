@@ -21,7 +21,7 @@ from tests.harness.conftest import STORIES, Harness, command
 
 SETTINGS = ["--set", "context=16", "--set", "d_model=16", "--set", "num_heads=2", "--set", "d_ff=24", "--set", "num_layers=2",
             "--set", "batch_size=8", "--set", "eval_every=4", "--set", "eval_batches=2", "--set", "dropout=0.1",
-            "--quiet"]  # fmt: skip
+            "--set", "chart_every=120", "--set", "sample_every=120", "--quiet"]  # fmt: skip
 STEPS = 120
 
 

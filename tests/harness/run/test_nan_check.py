@@ -27,9 +27,9 @@ def next_token_loss(logits_TV, tokens_T, *rest):
 
 def test_a_nan_is_found_in_the_model(tiny: Config, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("harness.model.gpt.jax.nn.gelu", lambda x: jnp.sqrt(x - 100))
-    session = open_session(
-        Run(tmp_path / "r"), replace(tiny, num_layers=1, debug_nans=True), None, log=ignore, quiet=True
-    )
+    # Sessions with the same settings share their compiled functions: the seed is of this test only.
+    config = replace(tiny, num_layers=1, seed=29, debug_nans=True)
+    session = open_session(Run(tmp_path / "r"), config, None, log=ignore, quiet=True)
     with pytest.raises(
         HarnessError, match=r"Step 1 .* its loss is nan\. .* sqrt in harness/model/gpt.py, line \d+ \(Block"
     ) as error:
