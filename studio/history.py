@@ -1,5 +1,6 @@
 """The texts that a learner has saved, with their verdicts, and the time spent: a small SQLite file in the workspace."""
 
+import contextlib
 import datetime
 import sqlite3
 import threading
@@ -46,10 +47,13 @@ class History:
             raise UsageError(f"{path} is a symbolic link; replace it with a copy of the file.")
         self._lock = threading.Lock()
         try:
-            self._db = sqlite3.connect(path, check_same_thread=False, isolation_level=None)
-            self._db.execute("pragma journal_mode = wal")
-            self._db.execute("pragma synchronous = normal")
-            self._db.executescript(_SCHEMA)
+            with contextlib.ExitStack() as undo:
+                self._db = sqlite3.connect(path, check_same_thread=False, isolation_level=None)
+                undo.callback(self._db.close)
+                self._db.execute("pragma journal_mode = wal")
+                self._db.execute("pragma synchronous = normal")
+                self._db.executescript(_SCHEMA)
+                undo.pop_all()
         except sqlite3.DatabaseError as error:
             raise UsageError(f"{path} is not the studio's history ({error}); move it away.") from None
 

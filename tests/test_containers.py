@@ -25,6 +25,9 @@ def test_the_image_has_what_its_installation_needs():
     names = {name for words in copied for name in words}
     assert not [name for name in names if not (ROOT / name).exists()]
     assert names >= set(PROJECT["tool"]["uv"]["build-backend"]["module-name"])
+    data = {ROOT / folder for folder in PROJECT["tool"]["uv"]["build-backend"]["data"].values()}
+    needed = {path.resolve() for folder in data for path in (folder, *folder.iterdir())}  # some are links
+    assert {str(path.relative_to(ROOT)) for path in needed} <= names
     assert names >= {"pyproject.toml", PROJECT["project"]["readme"], *PROJECT["project"]["license-files"]}
     extras = re.findall(r"\.\[(\w+)\]", CONTAINERFILE)
     assert extras

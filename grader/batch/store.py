@@ -58,13 +58,16 @@ class Results:
         self.folder = folder
         if not (folder / DATABASE).is_file():
             raise UsageError(f"{folder} contains no results; run `grade batch` first.")
-        try:
-            self._database = self._connected()
-            schema = self.fact("schema")
-        except sqlite3.Error as error:
-            raise self._not_ours(error) from None
-        if schema != str(SCHEMA):
-            raise self._other_version()
+        with contextlib.ExitStack() as undo:
+            try:
+                self._database = self._connected()
+                undo.callback(self._database.close)
+                schema = self.fact("schema")
+            except sqlite3.Error as error:
+                raise self._not_ours(error) from None
+            if schema != str(SCHEMA):
+                raise self._other_version()
+            undo.pop_all()
 
     def _connected(self) -> sqlite3.Connection:
         database = sqlite3.connect(f"{(self.folder / DATABASE).resolve().as_uri()}?mode=ro", uri=True)
@@ -72,7 +75,14 @@ class Results:
         return database
 
     def _not_ours(self, error: sqlite3.Error) -> UsageError:
+        if getattr(error, "sqlite_errorcode", None) == sqlite3.SQLITE_FULL:
+            return self._no_space(error)
         return UsageError(f"{self.folder / DATABASE} is not a `grade batch` results database: {error}.")
+
+    def _no_space(self, error: sqlite3.Error) -> UsageError:
+        return UsageError(
+            f"{self.folder / DATABASE} cannot be written: {error}. Free some disk space, then rerun the command to resume."
+        )
 
     def _other_version(self) -> UsageError:
         return UsageError(f"{self.folder} was created by a different version of the course; choose another folder.")
@@ -139,22 +149,26 @@ class Store(Results):
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
-        try:
-            folder.mkdir(parents=True, exist_ok=True)
-            self._unlock = _locked(folder)
-            self._database = self._connected()
-            self._database.execute(_FACTS)
-            schema = self.fact("schema") or str(SCHEMA)
-            if schema != str(SCHEMA):
-                raise self._other_version()
-            self._database.executescript(_TABLES)
-        except FileExistsError:
-            raise UsageError(f"{folder} is a file; choose a folder for the results.") from None
-        except OSError as error:
-            raise UsageError(f"{folder} cannot be written: {error.strerror}.") from None
-        except sqlite3.Error as error:
-            raise self._not_ours(error) from None
-        self.remember("schema", schema)
+        with contextlib.ExitStack() as undo:
+            try:
+                folder.mkdir(parents=True, exist_ok=True)
+                self._unlock = _locked(folder)
+                undo.callback(self._unlock)
+                self._database = self._connected()
+                undo.callback(self._database.close)
+                self._database.execute(_FACTS)
+                schema = self.fact("schema") or str(SCHEMA)
+                if schema != str(SCHEMA):
+                    raise self._other_version()
+                self._database.executescript(_TABLES)
+            except FileExistsError:
+                raise UsageError(f"{folder} is a file; choose a folder for the results.") from None
+            except OSError as error:
+                raise UsageError(f"{folder} cannot be written: {error.strerror}.") from None
+            except sqlite3.Error as error:
+                raise self._not_ours(error) from None
+            self.remember("schema", schema)
+            undo.pop_all()
 
     def _connected(self) -> sqlite3.Connection:
         database = sqlite3.connect(self.folder / DATABASE)
@@ -301,9 +315,7 @@ class Store(Results):
             with self._database:
                 yield
         except sqlite3.Error as error:
-            raise UsageError(
-                f"{self.folder / DATABASE} cannot be written: {error}. Free some disk space, then rerun the command to resume."
-            ) from None
+            raise self._no_space(error) from None
 
 
 def _decoded(text: str) -> PublicReport | None:

@@ -48,8 +48,8 @@ class Windows:
 
     def __getitem__(self, index: int) -> Int32[np.ndarray, "W"]:
         ids = self.tokens[self.starts[index] : self.stops[index]].astype(np.int32)
-        if ids.max(initial=0) >= self.vocab_size:
-            raise UsageError(f"Token id {ids.max()} is outside the vocabulary of {self.vocab_size}.")
+        if (highest := int(np.max(ids, initial=0))) >= self.vocab_size:
+            raise UsageError(f"Token id {highest} is outside the vocabulary of {self.vocab_size}.")
         return np.pad(ids, (0, self.context + 1 - len(ids)), constant_values=PADDING)
 
 

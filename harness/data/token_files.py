@@ -153,7 +153,7 @@ def _write(source: Source, tokenizer: tiktoken.Encoding, tokenize: Tokenize | No
         for labels, encoded in _encode(source, tokenizer, tokenize):
             for in_validation, ids in zip(labels, encoded, strict=True):
                 story = np.array(ids, np.uint16)
-                max_id = max(max_id, int(story.max()))
+                max_id = max(max_id, int(np.max(story)))
                 writers[in_validation].add(story)
             advance(len(encoded))
     train, validation = writers

@@ -28,7 +28,9 @@ def test_texts_are_kept_with_their_verdicts(tmp_path: Path):
     assert kept.text("p01", first) == "x = 1\n"
     assert kept.text("p01", other) is None
     kept.close()
-    assert History(tmp_path).text("p02", other) == "x = 1\n"
+    again = History(tmp_path)
+    assert again.text("p02", other) == "x = 1\n"
+    again.close()
 
 
 def test_the_oldest_are_forgotten(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
@@ -37,6 +39,7 @@ def test_the_oldest_are_forgotten(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     for number in range(6):
         kept.keep("p01", str(number))
     assert [kept.text("p01", attempt.id) for attempt in kept.attempts("p01")] == ["5", "4", "3"]
+    kept.close()
 
 
 def test_days_in_a_row(tmp_path: Path):
