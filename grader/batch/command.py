@@ -13,7 +13,7 @@ from commandline.text import counted
 from grader.batch import class_page, deadlines, feedback, gradebook, intake, roster, run, summary
 from grader.batch.deadlines import Deadlines, Settled
 from grader.batch.faults import Faults
-from grader.batch.intake import Intake
+from grader.batch.intake import NOT_GRADED, Intake
 from grader.batch.records import Person, Record, Regrade
 from grader.batch.store import Settle, Store
 from grader.batch.tasks import Graded, Task
@@ -61,6 +61,9 @@ def batch(submissions: Path, results: Path, options: BatchOptions) -> Iterator[s
         raise UsageError("--regrade needs --because with the reason, and --because needs --regrade.")
     if options.show_cases and not options.feedback:
         raise UsageError("--show-cases needs --feedback with the folder for the pages.")
+    if options.problems is not None and not options.problems.strip():
+        raise UsageError("--problems is empty; name problems such as 01-03, or leave the option out.")
+    _require_apart(submissions, results)
     rules = deadlines.read(options.deadlines) if options.deadlines else None
     enrolled = roster.read(options.roster) if options.roster else None
     faults = Faults(results / LOG)
@@ -69,17 +72,25 @@ def batch(submissions: Path, results: Path, options: BatchOptions) -> Iterator[s
         f"{counted(len(intake_.learners), 'learner')} ({intake_.layout}), {counted(len(intake_.problems), 'problem')}, "
         f"{counted(len(intake_.items), 'file')}."
     )
-    enrollment = roster.enroll(enrolled, intake_) if enrolled else None
-    people = enrollment.people if enrollment else _people(intake_)
-    notes = [*intake_.notes, *(enrollment.notes if enrollment else []), *_unmatched(rules, people)]
-    yield from (f"Note: {note}." for note in notes)
-    yield from _unused_lines(intake_)
-    to_regrade = [_regrade(word, people, intake_) for word in options.regrade]
     store = Store(results)
     try:
+        kept = [*_keep_earlier(intake_, store)]
+        enrollment = roster.enroll(enrolled, intake_) if enrolled else None
+        people = enrollment.people if enrollment else _people(intake_)
+        notes = [
+            *intake_.notes,
+            *kept,
+            *(enrollment.notes if enrollment else []),
+            *_without_effect(rules, people, intake_),
+        ]
+        yield from (f"Note: {note}." for note in notes)
+        yield from _unused_lines(intake_)
+        to_regrade = [_regrade(word, people, intake_) for word in options.regrade]
         seed_file = options.seed_file or results / SEED
         if options.seed_file is None:
             create_seed(seed_file)
+        yield f"The hidden cases are drawn with the seed in {seed_file}."
+        yield from _other_seed(store, read_seed(seed_file))
         earlier = store.fact("environment")
         _request(store, to_regrade, options.because)
         requested = store.regrades()
@@ -149,7 +160,47 @@ def _names(person: Person) -> tuple[str, ...]:
     return (person.learner, *person.ids, person.name)
 
 
-def _unmatched(rules: Deadlines | None, people: Sequence[Person]) -> Iterator[str]:
+def _require_apart(submissions: Path, results: Path) -> None:
+    """Raises UsageError if one of the two folders is in the other: results would be taken for submissions."""
+    one, other = submissions.resolve(), results.resolve()
+    if submissions.is_dir() and (one == other or one in other.parents or other in one.parents):
+        raise UsageError(
+            f"{results} and {submissions} are in one another; choose a folder beside {submissions} for the results."
+        )
+
+
+def _keep_earlier(intake_: Intake, store: Store) -> Iterator[str]:
+    """Adds the learners whose submissions are stored but who are not in this export, and yields what a teacher should know."""
+    submitters, people = store.submitters(), store.people()
+    absent = sorted(submitters.keys() - set(intake_.learners))
+    for learner in absent:
+        intake_.ids[learner] = people.get(learner, Person(learner, (learner,))).ids
+    intake_.learners += absent
+    intake_.learners.sort()
+    if absent:
+        named = ", ".join(absent[:MOST_SHOWN]) + ("" if len(absent) <= MOST_SHOWN else ", ...")
+        yield (
+            f"{counted(len(absent), 'learner')} with earlier submissions in {store.folder} {'is' if len(absent) == 1 else 'are'} "
+            f"not among these submissions, and the earlier ones count: {named}"
+        )
+    others = set[str]().union(*submitters.values()) - {problem.name for problem in intake_.problems}
+    if others:
+        labels = ", ".join(sorted(ProblemName(name).label for name in others))
+        yield f"the tables have only the problems that are graded now, not the stored results of {labels}"
+
+
+def _other_seed(store: Store, seed: int) -> Iterator[str]:
+    """Remembers by a hash which seed the results have, and says so if it was another one."""
+    fingerprint, earlier = cache.digest([str(seed)]), store.fact("seed")
+    store.remember("seed", fingerprint)
+    if earlier not in (None, fingerprint):
+        yield "Note: existing results are from another seed and will be regraded."
+
+
+def _without_effect(rules: Deadlines | None, people: Sequence[Person], intake_: Intake) -> Iterator[str]:
+    """What the deadlines say that changes nothing."""
+    if rules and not any(item.submitted or item.late for item in intake_.items):
+        yield "these submissions have no times, so none is late"
     known = {name for person in people for name in _names(person)}
     for name in rules.extensions if rules else ():
         if name not in known:
@@ -158,13 +209,19 @@ def _unmatched(rules: Deadlines | None, people: Sequence[Person]) -> Iterator[st
 
 def _unused_lines(intake_: Intake) -> Iterator[str]:
     by_learner: dict[str, list[str]] = {}
+    other_problems = 0
     for file in intake_.unused:
+        if file.reason.endswith(NOT_GRADED):
+            other_problems += 1
+            continue
         name = f"{file.learner}/{file.file}" if file.learner else file.file
         by_learner.setdefault(file.learner, []).append(f"Not used: {name} {file.reason.rstrip('.')}.")
     for learner, lines in by_learner.items():
         yield from lines[:MOST_SHOWN]
         if len(lines) > MOST_SHOWN:
             yield f"Not used: {len(lines) - MOST_SHOWN:,} more of {learner}; unused.csv has all."
+    if other_problems:
+        yield f"Not used: {counted(other_problems, 'file')} for problems that are not graded now; unused.csv has all."
 
 
 def _settle(plan: run.Plan, people: Sequence[Person], rules: Deadlines | None, best: bool) -> Settle:

@@ -14,6 +14,7 @@ from commandline.text import one_line
 from grader.batch.archive import File, RefusedFileError
 from grader.judge.submission import MAX_SIZE
 
+FOLDERS = "folders"  # the layout of one folder per learner
 _METADATA = "submission_metadata.yml"
 # Canvas: sortable name, `LATE`, user id, attachment id, file name (lib/content_zipper.rb of canvas-lms).
 _CANVAS = re.compile(r"(?P<name>.+?)_(?P<late>LATE_)?(?P<user>\d{1,18})_(?P<upload>\d{1,18})_(?P<file>.+)")
@@ -101,7 +102,7 @@ def _by_name(listed: list[File]) -> Export:
             own = _inside(file) if has_folder else _renamed(file, match["file"])
             learner.files.append(SubmittedFile(own, Stamp(None, bool(match["late"]), int(match["upload"]))))
         elif has_folder or _is_zip(file) or (file.refused and not file.path.suffix):  # a link in place of a folder
-            layouts.add("folders")
+            layouts.add(FOLDERS)
             name = first if has_folder else file.path.stem
             learner = learners.setdefault(name, Learner((name,)))
             learner.files.append(SubmittedFile(_inside(file) if has_folder else file))

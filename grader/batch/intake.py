@@ -20,6 +20,8 @@ from grader.judge import submission
 from grader.judge.submission import Submission, UnreadableSubmissionError
 from grader.problem import Problem
 
+NOT_GRADED = "which is not graded here"  # the end of the reason why a file for another problem is not used
+
 
 @dataclass(frozen=True)
 class IntakeItem:
@@ -75,11 +77,19 @@ def read(source: Path, problems: Sequence[Problem] | None, faults: Faults) -> In
         raise UsageError(
             f"{source} has no learners' folders. Give one folder per learner, or an export of Gradescope, Canvas or Moodle."
         )
+    if export.layout == exports.FOLDERS and source.is_dir():
+        for folder in sorted(source.iterdir()):
+            if (
+                folder.is_dir()
+                and not folder.is_symlink()
+                and not folder.name.startswith(".")
+                and not any(folder.iterdir())
+            ):
+                export.learners.setdefault(folder.name, Learner((folder.name,)))  # who has submitted nothing
     problems = problems or _submitted(source, export.learners)
     learners = sorted(export.learners)
     intake = Intake(export.layout, learners, {}, problems, [], [], export.notes)
     for file in export.loose:
-        intake.notes.append(f"{str(file.path)!r} is in no learner's folder and was skipped")
         intake.unused.append(UnusedFile("", str(file.path), "is in no learner's folder"))
     for name in learners:
         intake.ids[name] = export.learners[name].ids
@@ -222,7 +232,7 @@ class _LearnerFiles:
             elif problem := meant.get(path):
                 choice = self._chosen[problem]
                 if problem not in graded:
-                    reason = f"is for problem {ProblemName(problem).label}, which is not graded here"
+                    reason = f"is for problem {ProblemName(problem).label}, {NOT_GRADED}"
                 else:
                     reason = f"is not the submission for its problem: {choice.refused or choice.notes[-1]}"
             elif path.suffix.lower() == ".zip":

@@ -62,10 +62,13 @@ def choose(candidates: Sequence[Candidate]) -> Choice:
     notes: tuple[str, ...] = () if latest[0].exact else (f"{path} was taken as the submission",)
     if len(candidates) > 1:
         place = next(place for place in range(len(best)) if len({rank[place] for rank in ranks}) > 1)
-        how = ("by the export's time stamps", "by the order of uploads", "by its name", "by the number in its name")[
-            place
-        ]
-        notes += (f"{path} was graded, the latest of {len(candidates)} versions {how}",)
+        why = (
+            f"the latest of {len(candidates)} versions by the export's time stamps",
+            f"the latest of {len(candidates)} versions by the order of uploads",
+            f"the one of {len(candidates)} files with the problem's exact name",
+            f"the latest of {len(candidates)} versions by the number in its name",
+        )[place]
+        notes += (f"{path} was graded, {why}",)
     return Choice(latest[0].submitted, notes=notes)
 
 

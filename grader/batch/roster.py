@@ -81,7 +81,22 @@ def read(file: Path) -> Roster:
         twice = next(column for column in columns if columns.count(column) > 1)
         raise UsageError(f"The roster {file} has two columns named {twice!r}; rename one of them.")
     padded = [[*row, *[""] * len(columns)][: len(columns)] for row in table[1:]]
-    return Roster(system, columns, [dict(zip(columns, row, strict=True)) for row in padded])
+    roster = Roster(system, columns, [dict(zip(columns, row, strict=True)) for row in padded])
+    _require_different_students(file, roster)
+    return roster
+
+
+def _require_different_students(file: Path, roster: Roster) -> None:
+    """Raises UsageError if two rows have the same id in the first column that identifies students."""
+    column = next(column for column in _IDS[roster.system] if column in roster.columns)
+    names: dict[str, str] = {}
+    for row in roster.rows:
+        number = row[column].strip()
+        if number and number in names:
+            raise UsageError(
+                f"The roster {file} has the {column} {number} twice, for {names[number]} and {roster.name(row)}; correct one."
+            )
+        names[number] = roster.name(row) if any(roster.ids(row)) else ""
 
 
 @dataclass(frozen=True)
@@ -126,6 +141,12 @@ def enroll(roster: Roster, intake: Intake) -> Enrollment:
     canvas: dict[str, list[str]] = defaultdict(list)
     for place, learner in learner_of.items() if roster.system == "Canvas" else ():
         canvas[learner] += filter(None, [roster.ids(roster.rows[place])[0]])
+    for place, learner in learner_of.items():  # the roster may know more ids, which deadlines may use
+        known = intake.ids[learner]
+        intake.ids[learner] = (
+            *known,
+            *(number for number in roster.ids(roster.rows[place]) if number and number not in known),
+        )
     people = [Person(learner, intake.ids[learner], tuple(canvas[learner])) for learner in intake.learners]
     return Enrollment(people, learner_of, notes)
 

@@ -16,7 +16,7 @@ from commandline.errors import CommandError, UsageError
 from commandline.problem_name import ProblemName
 from grader.batch import tasks
 from grader.batch.faults import Faults
-from grader.batch.intake import Intake, IntakeItem
+from grader.batch.intake import NOT_GRADED, Intake, IntakeItem
 from grader.batch.records import StoredAttempt
 from grader.batch.store import Settle, Store
 from grader.batch.tasks import Graded, Task
@@ -66,7 +66,7 @@ def plan(intake: Intake, store: Store, seed: int, timeout: float | None, least: 
             item, attempts = items.get((learner, problem.name)), store.attempts(learner, problem.name)
             latest = ""
             if item is None or item.submission is None:
-                nothing = IntakeItem(learner, problem.name, refused="nothing was submitted")
+                nothing = IntakeItem(learner, problem.name, refused=_nothing(intake, learner))
                 settled.append(_not_run(item or nothing, attempted=item is not None))
             else:
                 current = _attempt(item, item.submission)
@@ -92,6 +92,12 @@ def plan(intake: Intake, store: Store, seed: int, timeout: float | None, least: 
                     )
     wanted: set[Slot] = {(learner, problem.name) for learner in intake.learners for problem in intake.problems}
     return Plan(list(to_grade.values()), settled, unchanged, same, wanted, to_store)
+
+
+def _nothing(intake: Intake, learner: str) -> str:
+    """Why there is no file of a learner for a problem."""
+    others = [file for file in intake.unused if file.learner == learner and not file.reason.endswith(NOT_GRADED)]
+    return f"no file for it: {others[0].file} {others[0].reason}" if others else "nothing was submitted"
 
 
 def _with(store: Store, attempts: list[StoredAttempt], current: StoredAttempt, key: str) -> list[StoredAttempt]:

@@ -124,6 +124,15 @@ class Results:
         rows = self._database.execute("select learner, ids, canvas from learners")
         return {name: Person(name, tuple(json.loads(ids)), tuple(json.loads(canvas))) for name, ids, canvas in rows}
 
+    def submitters(self) -> dict[str, set[str]]:
+        """The learners with a stored submission, and the problems that they have one for."""
+        found: dict[str, set[str]] = {}
+        for learner, problem in self._database.execute(
+            "select distinct learner, problem from attempts where attempt != ''"
+        ):
+            found.setdefault(learner, set()).add(problem)
+        return found
+
     def unused(self) -> list[tuple[str, str, str]]:
         """The files that were not used: (learner, file, reason)."""
         return [tuple(row) for row in self._database.execute("select learner, file, reason from unused")]

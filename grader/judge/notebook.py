@@ -36,7 +36,9 @@ def source(data: bytes, entries: list[str]) -> tuple[str, str]:
         names = " or ".join(f"`{name}`" for name in entries)
         raise NotebookError(f"has no cell that defines {names}; tag the cells to grade with `{TAG}`")
     kind = f"tagged `{TAG}`" if tagged else "with definitions"
-    note = f"of the notebook's {len(cells)} code cells, those {kind} are graded: {', '.join(map(str, graded))}"
+    places = ", ".join(map(str, graded))
+    taken = f"cell {places}, {kind}, is graded" if len(graded) == 1 else f"cells {places}, {kind}, are graded"
+    note = f"of the notebook's {len(cells)} code cells, {taken}"
     if any(texts[number] != cells[number][0] for number in cells):
         note += "; lines with magics are left out"
     return "\n\n".join(texts[number] for number in graded) + "\n", note

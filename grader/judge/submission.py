@@ -1,5 +1,6 @@
 """A learner's file: its text, and the course modules that it imports from the same folder."""
 
+import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,6 +14,10 @@ from grader.problem import Problem
 
 MAX_SIZE = 1 << 20
 MAX_NOTEBOOK = 8 << 20
+# PEP 263: a comment in the first two lines. Of all encodings, only those of old editors.
+_DECLARED = re.compile(
+    rb"(?:[ \t\f]*(?:#[^\n]*)?\n)?[ \t\f]*#[^\n]*?coding[:=][ \t]*(latin-?1|iso-8859-15?|cp1252)\b", re.IGNORECASE
+)
 
 
 class UnreadableSubmissionError(Exception):
@@ -93,7 +98,10 @@ def text(problem: Problem, name: str, data: bytes) -> tuple[str, list[str]]:
     try:
         return data.decode("utf-8-sig"), []
     except UnicodeDecodeError as error:
-        raise UnreadableSubmissionError(f"{name} is not UTF-8 text (offset {error.start}); save it as UTF-8.") from None
+        if encoding := _DECLARED.match(data):
+            return data.decode(encoding[1].decode(), "replace"), []
+        line = data.count(b"\n", 0, error.start) + 1
+        raise UnreadableSubmissionError(f"{name} is not UTF-8 text (line {line}); save it as UTF-8.") from None
 
 
 def reference(problem: Problem) -> Submission:

@@ -110,9 +110,38 @@ def test_a_class_over_some_weeks(grade: Grade, seed: Path, tmp_path: Path):
         list(listing.lines(out, Filter(misconception="no such idea")))
 
 
+def test_an_export_of_a_part_of_the_class_takes_nothing_from_the_others(submit: Submit, tmp_path: Path):
+    out, folder = tmp_path / "results", submit("ada")
+    submit("bob", b"\0", "07.py")
+    (folder / "cleo").mkdir()
+    lines = list(command.batch(folder, out, BatchOptions(jobs=1)))
+    assert f"The hidden cases are drawn with the seed in {out / 'seed.txt'}." in lines
+    assert results(out)["cleo"] == ("NOT ATTEMPTED", "0", "0", "")
+    (folder / "ada" / f"{NAME}.py").unlink()
+    (folder / "ada").rmdir()
+    (tmp_path / "other").write_text("another seed")
+    students, rules = tmp_path / "roster.csv", tmp_path / "deadlines.yaml"
+    students.write_text("Student,ID,SIS Login ID\nLovelace,ada,al\nBabbage,bob,bb\n")
+    rules.write_text("due: 2026-11-02\nextensions: {al: 1 week}\n")
+    options = BatchOptions(jobs=1, roster=students, deadlines=rules)
+    lines = list(command.batch(folder, out, options))
+    assert "Note: these submissions have no times, so none is late." in lines
+    assert not [line for line in lines if "the extension for" in line]
+    (note,) = (line for line in lines if "the earlier ones count" in line)
+    assert note.startswith("Note: 1 learner with earlier submissions in")
+    assert note.endswith("count: ada.")
+    assert results(out)["ada"] == ("PASS", "6", "6", "")
+    assert [row[TITLE] for row in table(out / "gradebook.csv")] == ["6", "0"]
+    submit("bob", b"\0", "08.py")
+    lines = list(command.batch(folder, out, BatchOptions(jobs=1, problems="08", seed_file=tmp_path / "other")))
+    assert any("not the stored results of 07." in line for line in lines)
+    assert "Note: existing results are from another seed and will be regraded." in lines
+
+
 @pytest.mark.parametrize(
     ("options", "message"),
     [
+        (BatchOptions(problems=" "), "--problems is empty"),
         (BatchOptions(regrade=("ada",)), "--regrade needs --because"),
         (BatchOptions(because="why"), "--because needs --regrade"),
         (BatchOptions(regrade=("ada:08",), because="x"), "problem 08 is not graded in this batch"),

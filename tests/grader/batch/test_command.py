@@ -22,6 +22,8 @@ BOOT = boot()
 MISCONCEPTIONS = catalog.misconceptions(catalog.load(NAME))
 NO_SHIFT = next(idea.name for idea in MISCONCEPTIONS if WRONG in idea.variants(GOOD).values())
 
+NO_FILE = "no file for it: notes.txt is neither a .py file nor a notebook"
+
 # In a background job of a shell, these tests and all processes that they start would ignore SIGINT.
 ENABLE_SIGINT = "import signal; signal.signal(signal.SIGINT, signal.default_int_handler); "
 
@@ -38,14 +40,14 @@ def test_a_class_is_graded_and_graded_again(grade: Grade, school_class: Path, se
         "copy of Zoë": ("FAIL", "1"), "loops": ("TIMEOUT", "0"), "nothing": ("NOT ATTEMPTED", "0"), "broken": ("ERROR", "0"),
     }  # fmt: skip
     assert results["Zoë"]["misconception"] == NO_SHIFT
-    assert results["nothing"]["message"] == "nothing was submitted"
+    assert results["nothing"]["message"] == NO_FILE
     assert "binary file" in results["broken"]["message"]
     assert "the process exited" in results["quits"]["message"]
     assert [list(row.values()) for row in table(out / "similar.csv")] == [[NAME, "Zoë", "copy of Zoë", "1.000"]]
     # A report on a file that never ran also has all checks and points, and says why.
     for learner, message in {
         "broken": "binary file",
-        "nothing": "nothing was submitted",
+        "nothing": NO_FILE,
         "Zoë": "a number differs from the reference's",
     }.items():
         tests = json.loads((out / "gradescope" / f"{learner}.json").read_text())["tests"]
@@ -179,6 +181,8 @@ def test_weaker_isolation_is_refused_unless_accepted(grade: Grade, submit: Submi
         (["class", "--out", "r", "--seed-file", "nowhere"], "The seed file nowhere cannot be read"),
         (["class", "--out", "r", "--seed-file", "empty"], "is empty"),
         (["class", "--out", "empty"], "is a file; choose a folder for the results"),
+        (["class", "--out", "class/results"], "are in one another; choose a folder beside"),
+        (["class", "--out", "."], "are in one another; choose a folder beside"),
         (["class", "--out", "other"], "is not a `grade batch` results database"),
         (
             ["class", "--out", "r", "--scheduler", "tcp://127.0.0.1:1"],

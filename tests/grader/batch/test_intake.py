@@ -153,7 +153,8 @@ def test_files_that_are_not_used_are_listed_with_the_reason(submit: Submit):
     submit("bob", zipped(submit("bob").parent / "outer.zip", {"inner.zip": inner}).read_bytes(), "all.zip")
     submissions = read(submit("bob"))
     assert {f"{file.learner}/{file.file}": file.reason for file in submissions.unused} == {
-        "ada/07 (1).py": f"is not the submission for its problem: {NAME}.py was graded, the latest of 2 versions by its name",
+        "ada/07 (1).py": f"is not the submission for its problem: {NAME}.py was graded, "
+        "the one of 2 files with the problem's exact name",
         "ada/notes.txt": "is neither a .py file nor a notebook",
         "ada/plan.py": "has no problem's name",
         "ada/p08_train_step.py": "is for problem 08, which is not graded here",

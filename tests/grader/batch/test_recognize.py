@@ -90,17 +90,30 @@ def chosen(*files: SubmittedFile) -> recognize.Choice:
 
 
 def test_the_newest_counts_and_it_says_by_what():
+    latest = "the latest of 2 versions by"
     monday, friday = datetime(2026, 11, 2, tzinfo=UTC), datetime(2026, 11, 6, tzinfo=UTC)
     exact = "p07_next_token_loss.py"
     for older, newer, how in [
-        (submitted(exact, stamp=Stamp(monday)), submitted("7.py", stamp=Stamp(friday)), "by the export's time stamps"),
-        (submitted(exact, stamp=Stamp(upload=1)), submitted("7.py", stamp=Stamp(upload=2)), "by the order of uploads"),
-        (submitted("07 (3).py"), submitted(exact), "by its name"),
-        (submitted("07 (9).py"), submitted("07 (10).py"), "by the number in its name"),
+        (
+            submitted(exact, stamp=Stamp(monday)),
+            submitted("7.py", stamp=Stamp(friday)),
+            f"{latest} the export's time stamps",
+        ),
+        (
+            submitted(exact, stamp=Stamp(upload=1)),
+            submitted("7.py", stamp=Stamp(upload=2)),
+            f"{latest} the order of uploads",
+        ),
+        (
+            submitted("07 (3).py"),
+            submitted(exact),
+            "the one of 2 files with the problem's exact name",
+        ),
+        (submitted("07 (9).py"), submitted("07 (10).py"), f"{latest} the number in its name"),
     ]:
         choice = chosen(older, newer)
         assert choice.file == newer
-        assert choice.notes[-1] == f"{newer.file.path} was graded, the latest of 2 versions {how}"
+        assert choice.notes[-1] == f"{newer.file.path} was graded, {how}"
         assert chosen(newer, older).file == newer
     assert (
         chosen(submitted("a/7.py"), submitted("b/7.py")).refused

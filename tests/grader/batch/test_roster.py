@@ -115,6 +115,7 @@ def test_canvas_skips_no_column_of_ours():
     [
         ("a,b\n1,2\n", "is no export of a gradebook: it needs the columns Student and ID"),
         ("", "is no export of a gradebook"),
+        ("Student,ID\nAda,7\nBob,8\nZoe,7\n", r"has the ID 7 twice, for Ada \(7\) and Zoe \(7\); correct one"),
         ("Student,ID,ID\n", "has two columns named 'ID'"),
         ('Student,ID\n"' + "x" * 200_000, "is not a CSV file"),
     ],

@@ -57,7 +57,7 @@ TRAPS: dict[str, tuple[str, bytes, str, str]] = {
     "raises half a character": (PY, b'raise ValueError("\\ud800\\x1b[31m[/b]\\x00" * 9)', "ERROR", "ValueError"),
     "not UTF-8": (PY, b"# caf\xe9\n" + GOOD.encode(), "ERROR", "is not UTF-8"),
     "bomb": ("work.zip", zip_of(p07__py=b"#" * (20 << 20)), "ERROR", "would be 20 MiB unpacked"),
-    "zip in zip": ("work.zip", zip_of(inner__zip=zip_of(p07__py=GOOD.encode())), "NOT ATTEMPTED", "nothing was submitted"),
+    "zip in zip": ("work.zip", zip_of(inner__zip=zip_of(p07__py=GOOD.encode())), "NOT ATTEMPTED", "an archive inside an archive"),
     "honest zip": ("work.zip", zip_of(p07__py=GOOD.encode(), notes__txt=b""), "PASS", ""),
 }  # fmt: skip
 

@@ -39,7 +39,7 @@ class Bad:
 
 FILES = {
     "binary": Bad(bytes(range(256)), "ERROR", "is a binary file"),
-    "not utf-8": Bad(b"# caf\xe9\n", "ERROR", "not UTF-8 text (offset 5)"),
+    "not utf-8": Bad(b"# caf\xe9\n", "ERROR", "not UTF-8 text (line 1)"),
     "empty": Bad("", "ERROR", "the file is empty: was it saved?"),
     "another name": Bad(
         "def loss_of(x): return x", "ERROR", "`next_token_loss` is not defined: write it at the top level"

@@ -32,7 +32,7 @@ def test_cells_with_definitions_count_and_magics_are_left_out():
     )
     assert text.split() == ["import", "jax", "T", "=", "3", "def", "f(x):", "return", "x"]
     assert note == (
-        "of the notebook's 4 code cells, those with definitions are graded: 2, 3; lines with magics are left out"
+        "of the notebook's 4 code cells, cells 2, 3, with definitions, are graded; lines with magics are left out"
     )
 
 
@@ -40,7 +40,7 @@ def test_tagged_cells_count_alone():
     text, note = notebook.source(notebook_of("def f(): return 1", "def f(): return 2", tags={0: ["grade"]}), ["f"])
     assert "return 1" in text
     assert "return 2" not in text
-    assert note == "of the notebook's 2 code cells, those tagged `grade` are graded: 2"
+    assert note == "of the notebook's 2 code cells, cell 2, tagged `grade`, is graded"
 
 
 PYTHON = {
@@ -127,4 +127,4 @@ def test_a_notebook_is_graded(grade: Grade, tmp_path):
     (tmp_path / "mine.ipynb").write_bytes(notebook_of("%matplotlib inline\n" + GOOD, "next_token_loss(1 / 0)"))
     run = grade("problem", "07", "mine.ipynb")
     assert run.code == 0, run.out + run.err
-    assert "Of the notebook's 2 code cells, those with definitions are graded: 2;" in run.out
+    assert "Of the notebook's 2 code cells, cell 2, with definitions, is graded;" in run.out

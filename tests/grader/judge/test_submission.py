@@ -31,10 +31,19 @@ def test_a_byte_order_mark_is_removed(tmp_path):
 
 
 @pytest.mark.parametrize(
+    "declared", [b"# -*- coding: latin-1 -*-\n", b"#!/usr/bin/python\n# vim: set fileencoding=cp1252 :\n"]
+)
+def test_a_declared_encoding_is_used(tmp_path, declared):
+    (tmp_path / "x.py").write_bytes(declared + b"x = 'caf\xe9'\n")
+    assert submission.read(PROBLEM, tmp_path / "x.py").sources[PROBLEM.name].endswith("x = 'caf\u00e9'\n")
+
+
+@pytest.mark.parametrize(
     ("data", "says"),
     [
         (b"a\0b", "is a binary file, not Python text .zero byte at offset 1"),
-        (b"# caf\xe9", "is not UTF-8 text .offset 5"),
+        (b"x = 1\n# caf\xe9", "is not UTF-8 text .line 2"),
+        (b"# coding: utf-7\n# caf\xe9", "is not UTF-8 text .line 2"),
         (b"#" * (2 << 20), "is larger than 1 MiB, the size limit"),
     ],
 )
