@@ -1,5 +1,6 @@
 """How to type a command of the course again, as this process was started."""
 
+import importlib.util
 import os
 import re
 import shlex
@@ -18,7 +19,7 @@ def command(program: str) -> str:
     """
     started = Path(sys.argv[0])
     if started.name == "__main__.py" and started.parent.name in PROGRAMS.values():
-        return f"{_python()} -m {PROGRAMS[program]}"
+        return f"{python()} -m {PROGRAMS[program]}"
     if started.stem not in PROGRAMS:  # imported by another program
         return program
     if "UV_RUN_RECURSION_DEPTH" in os.environ:  # uv changes PATH for this process only
@@ -33,7 +34,16 @@ def as_typed(text: str) -> str:
     return _COMMAND.sub(lambda match: f"`{command(match[1])}", text)
 
 
-def _python() -> str:
+def install(*packages: str) -> str:
+    """What to type to install packages where this process runs. An environment that uv made has no pip of its own."""
+    wanted = shlex.join(packages)
+    if importlib.util.find_spec("pip") is None:
+        return f"uv pip install --python {shlex.quote(_shorter(Path(sys.executable)))} {wanted}"
+    return f"{python()} -m pip install {wanted}"
+
+
+def python() -> str:
+    """What to type for the Python that runs this process."""
     for name in ("python", "python3"):
         if _is_found(name, Path(sys.executable)):
             return name

@@ -17,7 +17,7 @@ from grader.judge import recorded
 from grader.judge import submission as submission_
 from grader.judge.judge import GradeOptions
 from grader.judge.submission import Submission
-from grader.report import html
+from grader.report import html, terminal
 from grader.resident.resident import Resident
 
 
@@ -41,7 +41,7 @@ def grade(line: str, cell: str) -> None:
     except submission_.UnreadableSubmissionError as error:
         raise UsageError(str(error)) from None
     report = _resident().grade(problem, Submission("cell.py", sources), GradeOptions())
-    _display(f"<style>{html.STYLE}</style>{html.render(report)}", "html", f"{report.verdict}, {report.score} points")
+    _display(f"<style>{html.STYLE}</style>{html.render(report)}", "html", terminal.render(report, advises=False))
 
 
 def hint(line: str) -> None:

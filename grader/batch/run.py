@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 from pathlib import PurePosixPath
 from typing import Any
 
+from commandline import invocation
 from commandline.errors import CommandError, UsageError
 from commandline.problem_name import ProblemName
 from grader.batch import tasks
@@ -225,7 +226,7 @@ def on_cluster(to_grade: Sequence[Task], address: str, faults: Faults) -> Iterat
         import distributed
     except ImportError:
         raise UsageError(
-            "--scheduler needs Dask: run python3 -m pip install 'gpt-kata[cluster]' here and on the cluster."
+            f"--scheduler needs Dask: run `{invocation.install('distributed')}` here and on the cluster."
         ) from None
     try:
         client = distributed.Client(address, timeout=10)

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from importlib.metadata import PackageNotFoundError, version
 
+from commandline import invocation
 from grader.course import catalog
 from grader.course.selection import selected
 from grader.course.workspace import Workspace
@@ -48,7 +49,7 @@ def examine(space: Workspace) -> Iterator[Finding]:
         try:
             yield Finding(package, version(package))
         except PackageNotFoundError:
-            remedy = "Reinstall the course: python3 -m pip install -e ."
+            remedy = f"Reinstall the course: `{invocation.install(package)}`."
             yield Finding(package, "is not installed", False, remedy, serious=True)
     yield _devices()
     yield _isolation()

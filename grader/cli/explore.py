@@ -1,7 +1,6 @@
 """The commands of `grade` that hand a failing case to the learner: as a script, and in a Python session."""
 
 import os
-import shutil
 import signal
 import subprocess
 import sys
@@ -11,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from commandline import files, terminal
+from commandline import files, invocation, terminal
 from commandline.errors import UsageError
 from grader.cli.grading import graded
 from grader.course import catalog, workspace
@@ -52,7 +51,7 @@ def try_(folder: str | None, word: str, file: Path | None, seed: int) -> None:
     files.write(path, text)
     click.echo(f"new   {path}: {_described(tried)}")
     click.echo()
-    python = _python()
+    python = invocation.python()
     terminal.echo(f"Run it with `{python} {path}`, or debug it with `{python} -m pdb {path}`.")
 
 
@@ -96,18 +95,9 @@ from flax import nnx
 case, expected = tryout.saved({data!r})
 print({described!r} + ".")
 print("case:     " + ", ".join(case))
-print("expected: " + (", ".join(expected) or "nothing, because no case fails"))
+print("expected: " + (", ".join(expected) or "nothing, because there is no failing case"))
 print("Your file: import {module}. Also imported: jax, jnp, np, nnx. Devices: " + str(jax.device_count()) + ".")
 """
-
-
-def _python() -> str:
-    """The command that starts this Python."""
-    found = shutil.which("python")
-    if found and Path(found).parent == Path(sys.executable).parent:
-        return "python"
-    here, there = Path.cwd(), Path(sys.executable)
-    return str(there.relative_to(here) if there.is_relative_to(here) else there)
 
 
 def _file(folder: str | None, word: str, file: Path | None) -> tuple[Any, Path]:
@@ -133,7 +123,7 @@ def _described(tried: "Tried") -> str:
     what = (
         "the smallest case that was found to fail"
         if tried.failed
-        else "no case fails by its numbers; this is the first case of"
+        else "no failing case, because the file is not complete or no number is wrong; this is the first case of"
     )
     return f"{what} the check {tried.check.name!r}"
 

@@ -173,6 +173,8 @@ def problem_(
             space.remember(problem, verdict=str(report.verdict), score=report.score, digest=digest)
         except UsageError as error:  # the verdict is valid anyway
             terminal.echo(f"grade: could not save your progress: {error}", err=True)
+    elif report.verdict == "PASS" and not machine_readable:
+        terminal.echo(f"Not recorded: your progress is about {space.file(problem)}.", err=True)
     sys.stdout.flush()
     sys.stderr.flush()
     # All work is done; a normal interpreter shutdown would only take time.

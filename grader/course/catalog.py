@@ -142,6 +142,10 @@ def find(word: str) -> Problem:
     for name in known:
         if text in (name, name.slug) or number == name.number:
             return load(name)
+    if prefixed := re.match(r"p?(\d{1,2})_", text):  # the beginning of a name
+        for name in known:
+            if name.number == int(prefixed[1]) and name.slug.startswith(text[prefixed.end() :]):
+                return load(name)
     if number is not None:
         distance = {name.label: abs(name.number - number) for name in known}
         close = sorted(distance, key=lambda label: distance[label])[:3]

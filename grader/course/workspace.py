@@ -247,13 +247,18 @@ class Workspace:
 
 
 def find(folder: str | None) -> Workspace:
-    """The workspace: the given folder, else the current one or the nearest one above it that has progress, else `attempts`."""
+    """The workspace: the given folder, else the current one or the nearest one above it that has progress, else `attempts`.
+
+    Below the course's own folder, that is its `attempts` if it has progress.
+    """
     if folder:
         return Workspace(Path(folder))
     here = Path.cwd()
     for candidate in (here, *here.parents):
         if (candidate / PROGRESS).is_file():
             return Workspace(candidate)
+    if ROOT in here.parents and (ROOT / DEFAULT / PROGRESS).is_file():
+        return Workspace(ROOT / DEFAULT)
     return Workspace(Path(DEFAULT))
 
 

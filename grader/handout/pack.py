@@ -109,7 +109,7 @@ _README = """# {title}: exercises
 Requires Python 3.11+ and pip. Install once, from this folder:
 
 ```sh
-python3 -m venv --without-pip .venv && python3 -m pip --python .venv install -q -e .
+python3 -m venv .venv && .venv/bin/pip install -e .
 ```
 
 Then:

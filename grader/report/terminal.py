@@ -144,6 +144,10 @@ def next_step(report: Report) -> str:
         case Verdict.NOT_ATTEMPTED:
             return f"read the page with `grade show {label}`; `grade hint {label}` gives a nudge."
         case Verdict.FAIL:
-            return f"fix the first difference, then grade again; `grade hint {label}` gives a nudge."
+            shown = report.first_failure and report.first_failure.mismatch
+            what = "first difference" if shown else "first check that does not pass"
+            return f"fix the {what}, then grade again; `grade hint {label}` gives a nudge."
+        case Verdict.TIMEOUT:
+            return f"make it end, then grade again; `grade hint {label}` gives a nudge."
         case _:
-            return f"fix the error, then grade again; `grade show {label}` has the exact signature."
+            return f"fix the error, then grade again; `grade show {label}` has the signatures."

@@ -7,7 +7,7 @@ from typing import Any
 
 import click
 
-from commandline import terminal
+from commandline import invocation, terminal
 from harness.cli.options import prepare_jax, root_option
 from harness.errors import UsageError
 from harness.presets import preset
@@ -73,8 +73,8 @@ def profile(
     for each in profiles:
         click.echo(f"Trace of batch {each.batch_size}: {each.trace}")
     terminal.echo(
-        f"Open a trace at https://ui.perfetto.dev, or all of them with `tensorboard --logdir {folder}` "
-        "(pip install tensorboard xprof)."
+        f"Open a trace at https://ui.perfetto.dev, or all of them with `tensorboard --logdir {folder}`, after "
+        f"`{invocation.install('tensorboard', 'xprof')}`."
     )
 
 

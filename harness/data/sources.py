@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 from pathlib import Path
 
+from commandline import invocation
 from harness.data import pocket, story_templates
 from harness.data.tinystories import fetch_tinystories
 from harness.data.tokenizer_json import END_OF_TEXT
@@ -135,7 +136,7 @@ def _split(file: io.BufferedIOBase, separator: bytes, read_bytes: int) -> Iterat
 def _require_parquet(spec: str) -> None:
     """Raises UsageError if the library that reads Parquet is missing. It takes 176 MB, so it is not installed by default."""
     if importlib.util.find_spec("pyarrow") is None:
-        raise UsageError(f"--data {spec} needs a library for Parquet: run python3 -m pip install 'gpt-kata[parquet]'.")
+        raise UsageError(f"--data {spec} needs a library for Parquet: run `{invocation.install('pyarrow')}`.")
 
 
 def read_parquet(path: Path) -> Iterator[str]:

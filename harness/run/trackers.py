@@ -17,7 +17,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, Protocol, runtime_checkable
 
-from commandline import files
+from commandline import files, invocation
 from harness.config import Config
 from harness.errors import HarnessError, UsageError
 from harness.run.folder import Run
@@ -51,7 +51,7 @@ def require_installed(config: Config) -> None:
     for name in config.trackers:
         # A folder called `wandb` in the working directory is found as a namespace, which has no origin.
         if name != "csv" and getattr(importlib.util.find_spec(name), "origin", None) is None:
-            raise UsageError(f"--log {name} needs a library: run python3 -m pip install 'gpt-kata[{name}]'.")
+            raise UsageError(f"--log {name} needs a library: run `{invocation.install(name)}`.")
 
 
 @contextlib.contextmanager

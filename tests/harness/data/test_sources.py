@@ -58,7 +58,7 @@ def test_parquet_needs_a_library_that_not_everybody_has(
     monkeypatch.chdir(tmp_path)
     (tmp_path / "a.parquet").touch()
     monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
-    with pytest.raises(UsageError, match=r"needs a library for Parquet.*gpt-kata\[parquet\]"):
+    with pytest.raises(UsageError, match=r"needs a library for Parquet.*pip install .*pyarrow"):
         open_source(spec, 0.5)
 
 
