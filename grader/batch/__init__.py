@@ -1,5 +1,4 @@
 """Grades a class: takes files in, grades them, stores and summarizes the results.
 
-Called by cli.
 Imports judge, report, course and isolation; never JAX.
 """

@@ -1,5 +1,4 @@
 """Hands the course out: the learners' bundle, and autograders for course systems.
 
-Called by cli.
 Imports judge and course; never JAX.
 """

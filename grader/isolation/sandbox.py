@@ -222,7 +222,7 @@ class ForkedProcess:
 
 
 class ForkServer:
-    """The judge's handle on the zygote, the process that the workers of submissions are forked from.
+    """The judge's handle on the zygote, the process that workers are forked from.
 
     The zygote starts to import at once. If it dies, it is restarted. On a system where forking is not safe, each worker is a
     new process instead. `control` is the connection to the zygote; None without one. That of another process of the same user may

@@ -1,4 +1,4 @@
 """`grade watch`: grades a file at every save and shows the verdict.
 
-Called by cli. Imports resident, report and course; never JAX and never worker.
+Imports resident, report and course; never JAX and never worker.
 """

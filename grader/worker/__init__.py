@@ -1,4 +1,6 @@
-"""Runs the learner's code: loads a file, runs probes on it, and sends numbers. The only room that imports JAX.
+"""Runs the learner's code: loads a file, traces its probes, and sends programs, files and short text.
+
+The only room that imports JAX.
 
 Started as a process by isolation. Imported by the probes of problems.
 Imports course, wire and isolation; never judge.

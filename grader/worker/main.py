@@ -1,6 +1,7 @@
 """The program that every worker runs: imports a file and runs probes on it.
 
-It exchanges frames with the judge on descriptor 3. It sends only numbers and short text; the judge decides what they mean.
+It exchanges frames with the judge on descriptor 3. A submission's worker sends programs, files and short text, but no results.
+The judge decides what they mean.
 """
 
 import contextlib
@@ -116,7 +117,7 @@ def prepare(name: str, folder: Path) -> ProblemRuntime:
 
 
 def main() -> None:
-    """Runs a worker that was not forked: that of a reference, or any worker on a system without fork."""
+    """Runs a worker that was not forked, on a system where forking is not safe."""
     sock = inherited()
     launch = Launch.decode(receive(sock).fields)
     runtime = prepare(launch.job.problem, launch.job.folder)
