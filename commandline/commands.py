@@ -44,6 +44,8 @@ class Commands(click.Group):
             return super().resolve_command(ctx, args)
         except click.UsageError as error:
             close = nearest(args[0], self.list_commands(ctx), 2)
+            if "problem" in self.commands and re.fullmatch(r"p?\d{1,2}|.*\.py", args[0]):
+                close = [f"problem {args[0]}"]
             hint = f" Did you mean {' or '.join(f'`{self.program} {name}`' for name in close)}?" if close else ""
             raise click.UsageError(as_typed(f"There is no command {args[0]!r}.{hint}"), ctx) from error
 

@@ -84,6 +84,7 @@ def fill(folder: Path, problems: Sequence[Problem]) -> Iterator[str]:
     for name, text in {
         project.PROJECT_FILE: project.project_file([*packages, "problems"]),
         project.LICENSE: project.license_text(),
+        ".gitignore": ".venv/\n__pycache__/\n",
         course.FILE: tomli_w.dumps(course.as_toml(selected(), [problem.name for problem in problems])),
         "README.md": _README.format(title=selected().title, label=first.label, name=first.name),
     }.items():
@@ -106,7 +107,7 @@ def _probes(problem: Problem) -> str:
 
 _README = """# {title}: exercises
 
-Requires Python 3.11+ and pip. Install once, from this folder:
+Requires Linux, macOS or WSL with Python 3.11 or later, about 1 GB of disk, and two minutes to install. Once, from this folder:
 
 ```sh
 python3 -m venv .venv && .venv/bin/pip install -e .
@@ -115,7 +116,7 @@ python3 -m venv .venv && .venv/bin/pip install -e .
 Then:
 
 ```sh
-.venv/bin/grade start            # creates attempts/: a file to fill in for every problem, and the pages
+.venv/bin/grade start            # adds to attempts/ what is missing: a file to fill in for every problem, and the pages
 .venv/bin/grade show {label}          # read the page
 .venv/bin/grade problem {label}       # grade attempts/{name}.py
 .venv/bin/grade hint {label}          # hints, one at a time
@@ -123,4 +124,5 @@ Then:
 ```
 
 Your file is graded on public examples, for which this folder has the reference's outputs. Your teacher grades it on other cases.
+Hand in the files of the problems as they are called in `attempts/`, such as `{name}.py`.
 """

@@ -174,8 +174,8 @@ def _agreement(leaf: ComparedLeaf) -> str:
         return ""
     size = leaf.got.values.size
     if leaf.idea_agrees == size:
-        return "Your numbers are this idea's numbers."
-    return f"{leaf.idea_agrees} of your {size} numbers are this idea's numbers."
+        return "This idea gives exactly your numbers."
+    return f"This idea gives {leaf.idea_agrees} of your {size} numbers."
 
 
 def _idea(leaves: Sequence[ComparedLeaf]) -> str:

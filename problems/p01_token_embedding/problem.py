@@ -50,7 +50,7 @@ SIZES = {"T": (5, 7), "spare": (2, 3), "V": (7, 11), "D": (4, 6)}
 LENGTHS: dict[str, Any] = {
     "cases": "lengths",
     "tolerance": EXACT,
-    "words": {0: "a returned value", 1: "ValueError", 2: "another exception"},
+    "words": {0: "a returned value", 1: "ValueError", 2: "an exception of another kind"},
     "in_words": happened,
 }
 
@@ -67,8 +67,8 @@ PROBLEM = Problem(
         ),
         Check(
             "a story longer than max_T raises", 1, "lengths", {"entry": EMBED}, "raises", **LENGTHS,
-            advice="JAX clamps an out-of-range index instead of raising an error, so a story that is too long silently "
-            "gets wrong positions. Compare T with max_T and raise ValueError.",
+            advice="Compare T with max_T before anything else, and raise ValueError. Nobody else does: JAX clamps an index "
+            "that is out of range, so a story that is too long may get wrong positions without a word.",
         ),
     ),
 )  # fmt: skip

@@ -27,6 +27,8 @@ def rates(subject: Subject, case: Case) -> Reading:
             if not (subject.eager and is_tracing_error(error)):
                 raise
             curve = jnp.stack([jnp.asarray(schedule(step)) for step in range(len(steps))])
+        if curve is None:
+            raise BadOutputError("the schedule returned None; is a `return` missing?")
         if curve.shape != steps.shape:
             raise BadOutputError(f"the schedule returned an array of shape {curve.shape[1:]}; it must return a scalar")
         return {"rate.warmup": curve[: warmup + 1], "rate.cosine": curve[warmup : end + 1], "rate.after": curve[end:]}

@@ -47,7 +47,7 @@ def test_from_a_wrong_idea_to_a_pass(problem: Page, studio: Server):
     assert studio.file(NAME).read_text() == WRONG
     expect(page.locator("#advice")).to_contain_text(misconception_name("07", NO_SHIFT))
     expect(page.locator("#checks .failed")).to_have_count(4)
-    expect(page.locator("#report")).to_contain_text("Your numbers are this idea's numbers")
+    expect(page.locator("#report")).to_contain_text("This idea gives exactly your numbers")
     expect(page.locator("#report table.grid").first).to_be_attached()
     for check in page.locator("#checks li").all():  # without scrolling
         expect(check).to_be_in_viewport(ratio=1)
@@ -89,7 +89,7 @@ def test_another_editor_saves(problem: Page, studio: Server):
     mine = page.locator(".cm-merge-b .cm-content")
     expect(mine).to_contain_text("# here: if True")
     expect(page.locator(".cm-merge-a .cm-content")).to_contain_text("# from elsewhere")
-    page.get_by_role("button", name="Use the right side").click()
+    page.get_by_role("button", name="Keep mine").click()
     expect(page.locator("#saved")).to_have_text("saved")
     assert "# here: if True" in file.read_text()
 
@@ -119,7 +119,7 @@ def test_two_tabs_do_not_overwrite_each_other(problem: Page, studio: Server):
     problem.keyboard.press("Control+s")
     expect(other.locator("#conflict")).to_be_visible()
     assert "# one" in studio.file(NAME).read_text()
-    other.get_by_role("button", name="Use the file").click()
+    other.get_by_role("button", name="Take the file").click()
     expect(editor(other)).to_contain_text("# one")
     other.keyboard.press("Control+z")
     expect(editor(other)).to_contain_text("# two")

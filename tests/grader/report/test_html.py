@@ -73,9 +73,9 @@ def test_the_misconception_beside_the_learners_numbers():
     idea = Misconception("doubled", "Do not double.", "a", ("b",))
     same = failing({"output": MATRIX[:1]}, {"output": 2 * MATRIX[:1]}, {"output": 2 * MATRIX[:1]}, misconception=idea)
     assert [cell.text for cell in cells(parsed(same), "This idea")] == ["2", "4", "6"]
-    assert "Your numbers are this idea&#39;s numbers." in html.render(same)
+    assert "This idea gives exactly your numbers." in html.render(same)
     other = failing({"output": MATRIX[:1]}, {"output": 2 * MATRIX[:1]}, {"output": MATRIX[:1] + 1}, misconception=idea)
-    assert "1 of your 3 numbers are this idea&#39;s numbers." in html.render(other)
+    assert "This idea gives 1 of your 3 numbers." in html.render(other)
 
 
 def test_integers_and_trees_are_tables():
