@@ -1,11 +1,13 @@
 """Grades the learner's files in the background, one at a time, and publishes what comes back."""
 
+import contextlib
 import queue
 import threading
 from typing import Any
 
 from commandline.errors import CommandError
 from grader.course.workspace import Workspace
+from grader.errors import SupersededError
 from grader.isolation import scratch
 from grader.judge import judge, submission
 from grader.judge.verdict import CheckResult, Report, Verdict
@@ -39,12 +41,14 @@ class Grading:
         self._thread.start()
 
     def request(self, problem: Problem) -> None:
-        """Grades the problem's file soon."""
+        """Grades the problem's file soon. Ends the grading of a former text, which has no verdict."""
         with self._lock:
-            if problem.name in self._waiting:
-                return
+            is_new = problem.name not in self._waiting
             self._waiting.add(problem.name)
-        self._queue.put(problem)
+        if is_new:
+            self._queue.put(problem)
+        with contextlib.suppress(CommandError, submission.UnreadableSubmissionError):
+            self._resident.supersede(problem, submission.read(problem, self._space.file(problem)))
 
     def state(self, problem: Problem) -> list[tuple[str, dict[str, Any]]]:
         """The events that tell a page what it would know if it had been open before."""
@@ -80,6 +84,8 @@ class Grading:
             self._events.publish(problem.name, "grading")
             try:
                 verdict = self._grade(problem)
+            except SupersededError:
+                continue
             except Exception as error:  # whatever went wrong, the learner can save again
                 verdict = {"failed": str(error) or type(error).__name__}
             with self._lock:

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from typing import Self
 
 from grader.course import cases, catalog
-from grader.errors import ClosedError, CourseError
+from grader.errors import ClosedError, CourseError, SupersededError
 from grader.isolation.sandbox import ForkServer
 from grader.judge import judge, recorded
 from grader.judge import submission as submission_
@@ -69,7 +69,8 @@ class Resident:
         self._kept: dict[str, _Kept] = {}
         self._passed: set[str] = set()  # the versions of imported modules that pass
         self._graded = ""  # the name of the latest problem
-        self._closed = False
+        self._closed = self._superseded = False
+        self._running: tuple[str, Submission] | None = None  # what is being graded, and the name of its problem
         self._grading, self._changing = threading.Lock(), threading.RLock()
         self._background = ThreadPoolExecutor(1, thread_name_prefix="resident")
         self._server = Server(self._share)
@@ -88,8 +89,8 @@ class Resident:
     def grade(self, problem: Problem, submission: Submission, options: GradeOptions | None = None) -> Report:
         """Grades a submission as `judge.grade` does, with the problem as it is on disk now.
 
-        Raises CourseError if the problem is unsound, NewCodeError if this program must be started again, and
-        ClosedError if `close` was called meanwhile.
+        Raises CourseError if the problem is unsound, NewCodeError if this program must be started again,
+        SupersededError if `supersede` ended it, and ClosedError if `close` was called meanwhile.
         """
         options = options or GradeOptions()
         with self._grading:
@@ -101,14 +102,28 @@ class Resident:
             if len(self._passed) > KEPT_IMPORTS:
                 self._passed.clear()
             options = replace(options, reference=kept.reference, cases=kept.drawn(options.seed), passed=self._passed)
+            with self._changing:
+                self._superseded, self._running = False, (problem.name, submission)
+                self._spares.resume()
             try:
                 report = judge.grade(kept.problem, submission, self._spares, options)
             finally:
+                with self._changing:
+                    self._running = None
                 if self._closed:  # the report would be about killed workers
                     raise ClosedError
                 kept.forget()
                 self.prepare(kept.problem)
+                if self._superseded:
+                    raise SupersededError
             return report
+
+    def supersede(self, problem: Problem, submission: Submission) -> None:
+        """Ends the grading of another text for the same problem, if one is running. It raises SupersededError."""
+        with self._changing:
+            if self._running and self._running[0] == problem.name and self._running[1] != submission:
+                self._superseded = True
+                self._spares.end()
 
     def refresh(self) -> None:
         """Restarts everything if a problem or a solution has changed. Raises NewCodeError if code has."""

@@ -16,13 +16,13 @@ class Spares:
         self._job: Job | None = None
         self._ready: deque[WorkerProcess] = deque()
         self._used: list[WorkerProcess] = []
-        self._closed = False
+        self._closed = self._ended = False
         self._lock = threading.Lock()
 
     def worker(self, job: Job) -> WorkerProcess:
-        """A spare worker, or a new one if there is none for this job. Raises ClosedError."""
+        """A spare worker, or a new one if there is none for this job. Raises ClosedError, also between `end` and `resume`."""
         with self._lock:
-            if self._closed:
+            if self._closed or self._ended:
                 raise ClosedError
             if job == self._job and self._ready:
                 worker = self._ready.popleft()
@@ -45,6 +45,19 @@ class Spares:
                 self._ready.append(self._fork_server.worker(job, spare=True))
         for worker in former:
             worker.close()
+
+    def end(self) -> None:
+        """Ends the workers in use, and hands out none until `resume`."""
+        with self._lock:
+            self._ended = True
+            used = list(self._used)
+        for worker in used:
+            worker.close()
+
+    def resume(self) -> None:
+        """Hands out workers again."""
+        with self._lock:
+            self._ended = False
 
     def close(self) -> None:
         """Ends all workers, those in use included."""

@@ -12,7 +12,7 @@ import watchfiles
 from commandline.errors import CommandError, UsageError
 from grader.course import catalog, page
 from grader.course.workspace import Progress, Workspace
-from grader.errors import ClosedError
+from grader.errors import ClosedError, SupersededError
 from grader.judge import judge, recorded
 from grader.judge import submission as submission_
 from grader.judge.judge import GradeOptions
@@ -142,6 +142,9 @@ class WatchSession:
             # Looking misses a second save in the same second, and one before the first look.
             if changes or self._stamps() != self._graded:
                 self.grade()
+                problem = self.state.problem
+                with contextlib.suppress(CommandError, submission_.UnreadableSubmissionError):
+                    self._resident.supersede(problem, submission_.read(problem, self.space.file(problem)))
 
     def _stamps(self) -> dict[str, tuple[int, int]]:
         """The time of modification and the size of each file that is watched."""
@@ -162,6 +165,8 @@ class WatchSession:
                 done = State(problem, report=self._report(problem))
             except ClosedError:
                 return
+            except SupersededError:
+                continue
             except NewCodeError:
                 done = State(problem, outdated=True)
             except CommandError as error:

@@ -8,7 +8,7 @@ import psutil
 import pytest
 
 from grader.course import catalog
-from grader.errors import ClosedError
+from grader.errors import ClosedError, SupersededError
 from grader.isolation.sandbox import ForkServer
 from grader.judge import judge
 from grader.judge.judge import GradeOptions
@@ -50,6 +50,30 @@ def test_a_worker_serves_one_submission(resident):
     """Nothing that a submission leaves in its process is there for the next one."""
     leaves = f"import builtins\nassert not hasattr(builtins, 'seen')\nbuiltins.seen = True\n{RIGHT}"
     assert [resident.grade(PROBLEM, submission(leaves)).verdict for _ in range(2)] == [Verdict.PASS, Verdict.PASS]
+
+
+def test_a_newer_text_ends_the_grading_of_the_former_one(resident):
+    endless, ended, began = submission("while True: pass\n"), [], time.monotonic()
+
+    def grade() -> None:
+        try:
+            ended.append(resident.grade(PROBLEM, endless, GradeOptions(timeout=60)))
+        except SupersededError as error:
+            ended.append(error)
+
+    thread = threading.Thread(target=grade)
+    thread.start()
+    while not resident._running:
+        time.sleep(0.01)
+    resident.supersede(PROBLEM, endless)  # the same text, saved again
+    resident.supersede(catalog.find("05"), submission(RIGHT))
+    assert thread.is_alive()
+    while thread.is_alive():  # it may not have begun to run the file
+        resident.supersede(PROBLEM, submission(RIGHT))
+        thread.join(0.2)
+    assert isinstance(ended[0], SupersededError)
+    assert time.monotonic() - began < 50
+    assert resident.grade(PROBLEM, submission(RIGHT)).verdict is Verdict.PASS
 
 
 def test_an_edit_of_a_problem_restarts_the_fork_server(runtime_folder):

@@ -8,6 +8,7 @@ import pytest
 from commandline.errors import UsageError
 from grader.course import catalog
 from grader.course.workspace import Workspace
+from grader.errors import SupersededError
 from grader.judge.verdict import CheckResult, Report, Verdict
 from grader.watch.session import WatchSession
 
@@ -19,6 +20,10 @@ class Counting:
 
     def __init__(self) -> None:
         self.graded: list[tuple[str, str]] = []
+        self.newer: list[str] = []
+
+    def supersede(self, problem, submission):
+        self.newer.append(submission.sources[problem.name])
 
     def grade(self, problem, submission, options):
         self.graded.append((str(problem.name), submission.sources[problem.name]))
@@ -83,6 +88,26 @@ def test_it_stays_on_a_problem_until_told(session):
     assert following.label == "07"
     session.open(following)
     assert graded(session, 2)[-1][0] == following.name
+
+
+def test_a_save_ends_the_grading_of_the_former_text(session):
+    graded(session, 1)
+    entered, superseded = threading.Event(), threading.Event()
+    grade = session._resident.grade
+
+    def endless(problem, submission, options):
+        entered.set()
+        assert superseded.wait(10)
+        session._resident.grade = grade
+        raise SupersededError
+
+    session._resident.grade = endless
+    session._resident.supersede = lambda problem, submission: superseded.set() if entered.is_set() else None
+    session.grade()
+    assert entered.wait(10)
+    session.file.write_text("# newer\n")
+    assert graded(session, 2)[-1][1] == "# newer\n"
+    assert session.state.report
 
 
 def test_a_grading_that_ends_late_is_not_shown_for_another_problem(session):
