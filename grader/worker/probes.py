@@ -54,6 +54,8 @@ def values(
     except Exception as error:
         # The output alone may still be right.
         note = f"no gradient: jax.grad raised {_raised(error)}, so it could not be trained"
+        if is_tracing_error(error):
+            note += "; training needs jax.numpy where this uses NumPy or Python's numbers"
         reading = subject.run(forward, case, parameters, arrays, given, notes=[note])
         size = sum(arrays[key].size for key in wrt) if isinstance(wrt, list) else MAX_DIFFERENCES + 1
         if not subject.eager or not is_tracing_error(error) or size > MAX_DIFFERENCES:

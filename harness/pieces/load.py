@@ -13,6 +13,8 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
+import jax
+
 from commandline.problem_name import ProblemName
 from harness.config import Config
 from harness.errors import HarnessError, PieceError, UsageError
@@ -168,8 +170,16 @@ def _attempt(name: str, file: Path, work: Callable[[], Any], *, allow_stub: bool
         line = frames[-1].lineno if frames else getattr(error, "lineno", None)
         where = f"{Path(frames[-1].filename).name if frames else file.name}{f', line {line}' if line else ''}"
         raise PieceError(
-            f"{name} of {file} failed: {_one_line(error)} ({where}). `grade problem {ProblemName(file.stem).label}` says more."
+            f"{name} of {file} failed: {_one_line(error)} ({where}). {_advice(error, ProblemName(file.stem))}"
         ) from error
+
+
+def _advice(error: BaseException, problem: ProblemName) -> str:
+    if isinstance(
+        error, jax.errors.JAXTypeError
+    ):  # its verdict may be PASS: a grader can do without traces, a trainer cannot
+        return "Training traces it: compute with jax.numpy, not with NumPy or Python's numbers."
+    return f"`grade problem {problem.label}` says more."
 
 
 def attribute_errors_to(pieces: Pieces | None, work: Callable[[], Any]) -> Any:
