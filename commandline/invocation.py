@@ -9,6 +9,7 @@ import sys
 from pathlib import Path
 
 PROGRAMS = {"grade": "grader", "harness": "harness"}  # each command, and its package
+_options: dict[str, list[str]] = {}
 _COMMAND = re.compile(rf"`({'|'.join(PROGRAMS)})(?=[ `])")
 
 
@@ -31,7 +32,17 @@ def command(program: str) -> str:
 
 def as_typed(text: str) -> str:
     """The text with each command in backticks, such as `grade list`, as the reader can type it."""
-    return _COMMAND.sub(lambda match: f"`{command(match[1])}", text)
+
+    def typed(match: re.Match[str]) -> str:
+        has_options = text.startswith(" --", match.end())
+        return " ".join(["`" + command(match[1]), *(() if has_options else _options.get(match[1], ()))])
+
+    return _COMMAND.sub(typed, text)
+
+
+def keep_options(program: str, **options: str | None) -> None:
+    """Makes `as_typed` repeat options before the command, which say what the commands of this process are about."""
+    _options[program] = [word for name, value in options.items() if value for word in (f"--{name}", shlex.quote(value))]
 
 
 def install(*packages: str) -> str:

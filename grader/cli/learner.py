@@ -6,7 +6,7 @@ from pathlib import Path
 
 import click
 
-from commandline import terminal
+from commandline import invocation, terminal
 from commandline.commands import Commands
 from commandline.errors import CommandError, UsageError
 from commandline.text import counted
@@ -45,6 +45,7 @@ def main(ctx: click.Context, folder: str | None, course: str | None) -> None:
     Ctrl-C.
     """
     ctx.obj = folder
+    invocation.keep_options("grade", workspace=folder, course=course)
     if ctx.invoked_subcommand != "course":  # which works where the selected one cannot be used
         selection.select(course, workspace.find(folder).course)
 
@@ -69,6 +70,8 @@ def start(folder: str | None, directory: str | None) -> None:
             f"kept  {path}: you may have edited it. To get the new page, delete it and run `grade start` again.",
             indent=6,
         )
+    if workspace.find(None).folder.resolve() != space.folder.resolve():
+        invocation.keep_options("grade", workspace=str(space.folder))  # which knows its course
     first = catalog.problems()[0]
     label = first.label
     click.echo()
@@ -168,6 +171,7 @@ def problem_(
         from grader.report.html import document
 
         files.write(html, document(report))
+        terminal.echo(f"new   {html}", err=True)
     if file.resolve() == space.file(problem).resolve():
         try:
             space.remember(problem, verdict=str(report.verdict), score=report.score, digest=digest)
