@@ -24,6 +24,7 @@ MOST_UNROLLED = 8  # layers; the time to compile grows with their number
 
 Key = PRNGKeyArray | None
 ModuleFactory = Callable[[ModelConfig, nnx.Rngs], nnx.Module]
+ACTIVATIONS = {"relu": jax.nn.relu, "gelu": jax.nn.gelu, "swiglu": jax.nn.silu}  # those that config.py allows
 Rotate = Callable[[Array, Array, float], Array]  # compared by identity in a jitted function: one object for a model
 
 
@@ -160,7 +161,7 @@ class Block(nnx.Module):
         self.ff1 = linear(D, F, kernel_init=inner, **split_over(-1, -1))
         self.ff2 = linear(F, D, kernel_init=outer, **split_over(-2))
         self.gate = linear(D, F, kernel_init=inner, **split_over(-1, -1)) if config.activation == "swiglu" else None
-        self.activation = {"relu": jax.nn.relu, "gelu": jax.nn.gelu, "swiglu": jax.nn.silu}[config.activation]
+        self.activation = ACTIVATIONS[config.activation]
 
     @jax.named_scope("feed-forward")  # with the norms and the sums of the block
     def __call__(
