@@ -128,8 +128,8 @@ def _can_read(folder: Path) -> bool:
 
 
 def _become_other_user(number: int) -> bool:
-    """Becomes another user if this process is root's. Only in a root folder of its own, where every file is world-readable."""
-    if os.geteuid() != 0:
+    """Becomes another user if this process is root's. Only in a root folder of its own, and if any user can read Python there."""
+    if os.geteuid() != 0 or not _is_for_all():
         return False
     user = _HIGHEST_USER - number % _USERS  # no other running worker has it
     try:
@@ -140,6 +140,14 @@ def _become_other_user(number: int) -> bool:
         return False
     prctl(DUMPABLE, 1)  # a change of user clears it, and with it the right to read /proc/self
     return True
+
+
+def _is_for_all() -> bool:
+    """Whether any user can read this Python and its packages. An environment in a private folder is root's alone."""
+    folders = (sys.prefix, sys.base_prefix, sysconfig.get_path("purelib"), sysconfig.get_path("stdlib"))
+    files = (os.__file__, getattr(sys.modules.get("jax"), "__file__", None) or os.__file__)
+    wanted = [(folder, 0o005) for folder in folders] + [(file, 0o004) for file in files]
+    return all(os.stat(path).st_mode & bits == bits for path, bits in wanted)
 
 
 def _limit(limits: Limits, other_user: bool) -> None:
