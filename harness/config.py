@@ -122,7 +122,7 @@ class OptimizerConfig(Settings):
     learning_rate: float = setting(1e-3, "peak learning rate", allowed=NOT_NEGATIVE)
     warmup_steps: int = setting(0, "steps of linear warm-up", allowed=NOT_NEGATIVE)
     final_lr_fraction: float = setting(
-        1.0, "fraction of the peak at which the cosine ends; 1: constant", allowed=NOT_NEGATIVE
+        1.0, "fraction of the peak at which the cosine ends; 1: constant", allowed=Range(at_least=0, at_most=1)
     )
     weight_decay: float = setting(0.1, "weight decay of matrices", allowed=NOT_NEGATIVE)
     beta2: float = setting(0.95, "decay of Adam's second moment", allowed=Range(at_least=0, below=1))

@@ -16,15 +16,17 @@ class Range:
     """The finite numbers that a setting may take."""
 
     at_least: int | float = -math.inf
+    at_most: int | float = math.inf
     above: int | float = -math.inf
     below: int | float = math.inf
 
     def __contains__(self, value: int | float) -> bool:
-        return math.isfinite(value) and self.at_least <= value and self.above < value < self.below
+        return math.isfinite(value) and self.at_least <= value <= self.at_most and self.above < value < self.below
 
     def __str__(self) -> str:
         bounds = [
             ("at least", self.at_least),
+            ("at most", self.at_most),
             ("more than", self.above),
             ("less than", self.below),
         ]

@@ -14,6 +14,7 @@ from grader.batch.gradebook import filenames
 from grader.batch.records import Record
 from grader.batch.store import Results
 from grader.batch.summary import Summary
+from grader.batch.tables import write_csv
 from grader.batch.tasks import Graded, Task, definition
 from grader.course.selection import selected
 from grader.isolation.level import Level
@@ -23,6 +24,7 @@ from grader.report.redacted import redacted
 
 _EXPLAINED = (Verdict.FAIL, Verdict.ERROR)  # nothing more can be said of a file that ran out of time or memory
 
+INDEX = "index.csv"  # whose page is which: names of files leave out some characters
 Slot = tuple[str, str]  # learner, problem
 
 
@@ -67,6 +69,7 @@ def write(summary: Summary, explained: Mapping[Slot, str], folder: Path, faults:
     except FileExistsError:
         raise UsageError(f"{folder} is a file; choose a folder for the feedback.") from None
     names = filenames(summary.records)
+    write_csv(folder / INDEX, ("learner", "page"), [(learner, f"{names[learner]}.html") for learner in sorted(names)])
     for learner, records in summary.records.items():
         try:
             files.write(folder / f"{names[learner]}.html", page(learner, records, summary, explained))

@@ -160,7 +160,7 @@ class Store(Results):
         self.folder = folder
         with contextlib.ExitStack() as undo:
             try:
-                folder.mkdir(parents=True, exist_ok=True)
+                folder.mkdir(0o700, parents=True, exist_ok=True)  # it holds marks, and numbers of secret cases
                 self._unlock = _locked(folder)
                 undo.callback(self._unlock)
                 self._database = self._connected()

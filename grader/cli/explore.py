@@ -95,7 +95,7 @@ from flax import nnx
 case, expected = tryout.saved({data!r})
 print({described!r} + ".")
 print("case:     " + ", ".join(case))
-print("expected: " + (", ".join(expected) or "nothing, because there is no failing case"))
+print("expected: " + (", ".join(expected) or "nothing, because no case fails"))
 print("Your file: import {module}. Also imported: jax, jnp, np, nnx. Devices: " + str(jax.device_count()) + ".")
 """
 
@@ -123,7 +123,7 @@ def _described(tried: "Tried") -> str:
     what = (
         "the smallest case that was found to fail"
         if tried.failed
-        else "no failing case, because the file is not complete or no number is wrong; this is the first case of"
+        else "no case fails by its numbers, or the file is not complete; this is the first case of"
     )
     return f"{what} the check {tried.check.name!r}"
 

@@ -148,7 +148,7 @@ def find(word: str) -> Problem:
                 return load(name)
     if number is not None:
         distance = {name.label: abs(name.number - number) for name in known}
-        close = sorted(distance, key=lambda label: distance[label])[:3]
+        close = sorted(distance, key=lambda label: distance[label])[:1]
     else:
         by_slug = {name.slug: name for name in known}
         close = [f"{by_slug[slug].label} {slug}" for slug in nearest(text.lstrip("p0123456789_"), by_slug, 3)]
@@ -162,6 +162,10 @@ def select(words: str) -> list[Problem]:
     chosen: set[ProblemName] = set()
     for word in words.split(","):
         first, dash, last = word.strip().partition("-")
+        if dash and not last:
+            raise UsageError(
+                f"The range {word.strip()!r} has no end; write {first}-{names()[-1].label} for all from there."
+            )
         low, high = find(first), find(last if dash else first)
         if high.number < low.number:
             raise UsageError(f"The range {word.strip()!r} is backwards; write {last.strip()}-{first.strip()} instead.")

@@ -78,7 +78,8 @@ class Failure:
             case "missing_import" if ProblemName.parse(message):
                 return f"{message}.py is not in the same folder; solve that problem first, or define what this file needs{where}"
             case "missing_import":
-                return f"module `{message}` is not available; the course uses only jax, flax, optax, orbax and numpy{where}"
+                what = "only jax, flax, optax, orbax, numpy and the files of other problems can be imported"
+                return f"module `{message}` is not available; {what}{where}"
             case "raised":
                 return f"{self.type}: {' '.join(message.split())}{where}"
             case "tracer":

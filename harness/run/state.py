@@ -44,7 +44,7 @@ def completed(session: Session, state: Any) -> Any:
     if not any(
         is_abstract(leaf)
         for name, leaf in by_dotted_name(state).items()
-        if name.startswith(session.functions.evaluated)
+        if name.startswith(session.functions.evaluated_names)
     ):
         return state
     return _from_base(session, state, lambda name, leaf: is_abstract(leaf))[0]
@@ -110,7 +110,7 @@ def _load_run(session: Session, step: int | None) -> tuple[Parameters, BaseRecor
         )
     base_session = open_session(run, base, session.pieces, log=ignore, quiet=True)
     step, state = load_state(base_session, step)
-    prefix = base_session.functions.evaluated
+    prefix = base_session.functions.evaluated_names
     leaves = {name: leaf for name, leaf in by_dotted_name(state).items() if name.startswith(prefix)}
     record = BaseRecord(step, digest(leaves))
     model = base_session.functions.model(state)
@@ -152,7 +152,9 @@ def load_state(session: Session, step: int | None = None) -> tuple[int, Any]:
     try:
         chosen = _chosen(session, checkpointer, step)
         with jax.set_mesh(session.mesh):  # a run that starts from this one may have set another
-            restored = checkpointer.restore(chosen, session.functions.abstract_state, only=session.functions.evaluated)
+            restored = checkpointer.restore(
+                chosen, session.functions.abstract_state, only=session.functions.evaluated_names
+            )
     except ValueError as error:
         raise HarnessError(f"The checkpoint of step {chosen} of {session.run.folder} is corrupt: {error}.") from error
     finally:

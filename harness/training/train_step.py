@@ -18,7 +18,7 @@ from harness.training.sharding import by_dotted_name, shardings
 
 # The NNX state of `(model, optimizer)`, and of a model with the average of the parameters if the recipe has one
 State = Any
-MODEL, AVERAGE = "0.", "2."  # the beginnings of the dotted names of the two models
+MODEL, AVERAGE = 0, 2  # the places of the two models in the state
 
 
 class Batch(NamedTuple):
@@ -49,11 +49,16 @@ class StepFunctions:
     train_step: Callable[[State, Any], tuple[State, StepMetrics]]  # takes a batch of the recipe's loss
     eval_step: Callable[[State, Any], tuple[Float[Array, ""], Int[Array, ""]]]
 
-    evaluated: str = MODEL  # the beginning of the names of the model for evaluation and sampling
+    evaluated: int = MODEL  # the place of the model for evaluation and sampling
+
+    @property
+    def evaluated_names(self) -> str:
+        """The beginning of the dotted names of that model's arrays."""
+        return f"{self.evaluated}."
 
     def model(self, state: State) -> nnx.Module:
         """The model for evaluation and sampling."""
-        return nnx.merge(self.graph, state)[int(self.evaluated[0])]
+        return nnx.merge(self.graph, state)[self.evaluated]
 
 
 def make_step_functions(config: Config, mesh: Mesh, recipe: Recipe | None = None) -> StepFunctions:
@@ -77,7 +82,7 @@ def make_step_functions(config: Config, mesh: Mesh, recipe: Recipe | None = None
     return StepFunctions(
         graph,
         abstract_state,
-        frozenset(f"{model}{name}" for name in by_dotted_name(frozen) for model in (MODEL, AVERAGE)),
+        frozenset(f"{model}.{name}" for name in by_dotted_name(frozen) for model in (MODEL, AVERAGE)),
         lambda seed=config.seed: init_sharded(jax.random.key(seed)),
         step,
         jax.jit(functools.partial(_eval_step, recipe, graph)),
@@ -129,7 +134,7 @@ def _override_train_step(recipe: Recipe, graph: Any, state: State, ids_BT: Array
 
 def _eval_step(recipe: Recipe, graph: Any, state: State, batch: Any) -> tuple[Array, Array]:
     """The sum of the validation losses of a batch, and the number of its targets."""
-    model = nnx.merge(graph, state)[2 if recipe.ema_decay else 0]
+    model = nnx.merge(graph, state)[AVERAGE if recipe.ema_decay else MODEL]
     return recipe.validation_loss_sum(model, batch, None)
 
 
