@@ -6,10 +6,11 @@ import tarfile
 import tempfile
 import zipfile
 from collections.abc import Iterator, Sequence
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 
 from commandline import files
 from commandline.errors import UsageError
+from grader.course import catalog
 from grader.course.course import FILE
 from grader.course.seed import create_seed, read_seed
 from grader.course.selection import selected
@@ -98,7 +99,7 @@ def gradescope(archive: Path, problems: Sequence[Problem], seed_file: Path | Non
             choice = "--course /autograder/source/own " if own else ""
             _add_script(autograder, "run_autograder", _RUN.format(problems=labels, course=choice))
             autograder.writestr("seed.txt", file.read_bytes())
-            for name, content in _course():
+            for name, content in _course(problems):
                 autograder.writestr(f"course/{name}", content)
             for name, content in own:
                 autograder.writestr(f"own/{name}", content)
@@ -151,11 +152,22 @@ def _archived(folder: Path) -> int:
     return len(data.getvalue())
 
 
-def _course() -> Iterator[tuple[str, bytes]]:
-    """The path and the content of each file of the course that a grader needs."""
+def _course(problems: Sequence[Problem]) -> Iterator[tuple[str, bytes]]:
+    """The path and the content of each file of the course that a grader of these problems needs.
+
+    Of GPT Kata's solutions, only theirs and those that they import. A course of its own may include any of them.
+    """
     yield project.PROJECT_FILE, project.project_file(_PACKAGES).encode()  # the repository's names more packages
     yield project.LICENSE, project.license_text().encode()
-    yield from _files(ROOT, (*_PACKAGES, FILE))
+    needed = {name for problem in problems for name in catalog.reference_sources(problem)}
+    unneeded = {catalog.solution_path(problem).stem for problem in catalog.problems() if problem.name not in needed}
+    for path, content in _files(ROOT, (*_PACKAGES, FILE)):
+        if (
+            selected().root != ROOT
+            or PurePosixPath(path).parent.name != "solutions"
+            or PurePosixPath(path).stem not in unneeded
+        ):
+            yield path, content
 
 
 def _files(root: Path, names: Sequence[str]) -> Iterator[tuple[str, bytes]]:

@@ -8,7 +8,7 @@ import pytest
 from commandline.errors import UsageError
 from grader.batch import command
 from grader.batch.command import BatchOptions
-from tests.grader.batch.conftest import GOOD, NAME, WRONG, Submit
+from tests.grader.batch.conftest import GOOD, NAME, WRONG, Submit, table
 
 BROKEN = "import jax\n\n\ndef next_token_loss(logits, token_ids, pad_id=-1):\n    raise ValueError(f'{logits}')\n"
 
@@ -26,7 +26,7 @@ def feedback(handed_in: Path, tmp_path: Path, *, show_cases: bool) -> dict[str, 
     folder = tmp_path / "feedback"
     options = BatchOptions(feedback=folder, show_cases=show_cases)
     assert str(folder) in list(command.batch(handed_in, tmp_path / "results", options))
-    pages = {path.name: path.read_text(encoding="utf-8") for path in folder.iterdir()}
+    pages = {path.name: path.read_text(encoding="utf-8") for path in folder.glob("*.html")}
     for page in pages.values():
         html5lib.HTMLParser(strict=True, namespaceHTMLElements=False).parse(page)
         assert "<script" not in page
@@ -37,6 +37,8 @@ def feedback(handed_in: Path, tmp_path: Path, *, show_cases: bool) -> dict[str, 
 def test_with_and_without_the_secret_cases(handed_in: Path, tmp_path: Path):
     concealed = feedback(handed_in, tmp_path, show_cases=False)
     assert sorted(concealed) == ["Ada.html", "Zoë.html", "_b_Eve.html"]
+    pages = {row["learner"]: row["page"] for row in table(tmp_path / "feedback" / "index.csv")}
+    assert pages["<b>Eve"] == "_b_Eve.html"
     eve = concealed["_b_Eve.html"]
     for text in ("Results of &lt;b&gt;Eve", "targets not shifted", "a number differs", "Not used: final copy.txt"):
         assert text in eve

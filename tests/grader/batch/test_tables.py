@@ -36,6 +36,9 @@ def test_no_cell_is_a_formula_whatever_separates_the_cells(cell: str):
     ((name, kept),) = list(csv.reader(io.StringIO(text.removeprefix("\ufeff"), newline="")))[1:]
     assert name == "ada"
     assert kept.replace("'", "") == cell.replace("'", "")
+    if cell == "-":  # which no spreadsheet takes for a formula, and Moodle writes for nothing
+        assert kept == cell
+        return
     assert not kept.lstrip(" \t\r\n\ufeff\u200b").startswith(tuple(STARTS))
     for separator in ";\t|":  # in some countries, cells end there, and quotation marks within a cell are text
         for line in re.split("[\r\n]", text):
