@@ -47,7 +47,7 @@ def test_every_command_works(tmp_path: Path):
     assert [row["because"] for row in table(tmp_path / "results" / "regrades.csv")] == ["the machine was busy"]
     for name in [*re.findall(r"`([a-z]+\.(?:csv|html|sqlite))`", TEXT), "gradescope/ada.json"]:
         assert (tmp_path / "results" / name).exists(), name
-    assert sorted(path.name for path in (tmp_path / "feedback").iterdir()) == ["ada.html", "bob.html"]
+    assert sorted(path.name for path in (tmp_path / "feedback").iterdir()) == ["ada.html", "bob.html", "index.csv"]
     assert (tmp_path / "autograder.zip").exists()
     assert (tmp_path / "assignment" / ".github" / "workflows" / "grade.yml").exists()
     assert (tmp_path / "classroom" / "autograder.py").exists()

@@ -73,19 +73,14 @@ def read(source: Path, problems: Sequence[Problem] | None, faults: Faults) -> In
     files define. Raises UsageError if there is no learner or no submission.
     """
     export = exports.read(archive.files(source), archive=not source.is_dir())
+    if source.is_dir() and export.layout in ("", exports.FOLDERS):
+        export = replace(export, layout=exports.FOLDERS)
+        for name in _empty_folders(source):
+            export.learners.setdefault(name, Learner((name,)))  # who has submitted nothing
     if not export.learners:
         raise UsageError(
             f"{source} has no learners' folders. Give one folder per learner, or an export of Gradescope, Canvas or Moodle."
         )
-    if export.layout == exports.FOLDERS and source.is_dir():
-        for folder in sorted(source.iterdir()):
-            if (
-                folder.is_dir()
-                and not folder.is_symlink()
-                and not folder.name.startswith(".")
-                and not any(folder.iterdir())
-            ):
-                export.learners.setdefault(folder.name, Learner((folder.name,)))  # who has submitted nothing
     problems = problems or _submitted(source, export.learners)
     learners = sorted(export.learners)
     intake = Intake(export.layout, learners, {}, problems, [], [], export.notes)
@@ -109,6 +104,12 @@ def read(source: Path, problems: Sequence[Problem] | None, faults: Faults) -> In
         if len(spellings) > 1:
             intake.notes.append(f"{' and '.join(map(repr, spellings))} may be the same learner")
     return intake
+
+
+def _empty_folders(source: Path) -> list[str]:
+    """The names of the folders in which there is nothing at all."""
+    folders = (path for path in source.iterdir() if path.is_dir() and not path.is_symlink() and path.name[0] != ".")
+    return [folder.name for folder in folders if not any(folder.iterdir())]
 
 
 def _expanded(learner: Learner) -> list[SubmittedFile]:

@@ -44,7 +44,6 @@ work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 mkdir "$work/class"
 cp -r /autograder/submission "$work/class/learner"
-touch "$work/class/learner/received"  # a learner without a file would be nobody
 /autograder/venv/bin/grade {course}batch "$work/class" --out "$work/results" --problems {problems} \\
     --seed-file /autograder/source/seed.txt --accept-isolation weak --jobs 1 --format gradescope
 cp "$work/results/gradescope/learner.json" /autograder/results/results.json

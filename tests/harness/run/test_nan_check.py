@@ -8,6 +8,7 @@ import pytest
 
 from harness.config import Config
 from harness.errors import HarnessError
+from harness.model import gpt
 from harness.pieces.load import load_pieces
 from harness.run.folder import Run
 from harness.run.loop import train
@@ -26,7 +27,7 @@ def next_token_loss(logits_TV, tokens_T, *rest):
 
 
 def test_a_nan_is_found_in_the_model(tiny: Config, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("harness.model.gpt.jax.nn.gelu", lambda x: jnp.sqrt(x - 100))
+    monkeypatch.setitem(gpt.ACTIVATIONS, "gelu", lambda x: jnp.sqrt(x - 100))
     # Sessions with the same settings share their compiled functions: the seed is of this test only.
     config = replace(tiny, num_layers=1, seed=29, debug_nans=True)
     session = open_session(Run(tmp_path / "r"), config, None, log=ignore, quiet=True)
