@@ -68,6 +68,7 @@ def test_sound(names: list[str], grade: Grade):
 
 
 @pytest.mark.versions
+@pytest.mark.thorough  # `.ci/run` grades them twice, on other versions
 def test_every_reference_passes(grade: Grade, tmp_path: Path):
     """In the versions of JAX and Flax and the mode of NNX that the tests run in. The capstone's takes as long as all others."""
     problems = [problem for problem in catalog.problems() if not problem.long_runs]

@@ -128,7 +128,7 @@ def test_text_of_a_run_is_only_text(page: Page, studio: Server, runs: Path):
     assert page.locator("main img").count() == 0
 
 
-@pytest.mark.parametrize("theme", ["light", "dark"])
+@pytest.mark.parametrize("theme", ["light", pytest.param("dark", marks=pytest.mark.thorough)])
 def test_nothing_stands_in_the_way_of_a_screen_reader(
     browser: Browser, studio: Server, runs: Path, trained: str, theme: str
 ):

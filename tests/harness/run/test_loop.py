@@ -123,6 +123,7 @@ def test_a_signal_saves_a_checkpoint_and_the_run_resumes_exactly(
     assert_same_run(uninterrupted, run_to_the_end(stories_file, root))
 
 
+@pytest.mark.thorough
 def test_two_processes_train_like_one(stories_file: Path, tmp_path: Path) -> None:
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
@@ -149,6 +150,7 @@ def test_two_processes_train_like_one(stories_file: Path, tmp_path: Path) -> Non
     np.testing.assert_allclose(*losses, rtol=1e-3)  # another order of summation, over 24 steps of Adam
 
 
+@pytest.mark.thorough
 def test_a_to_a_learns_to_copy(harness: Harness, tmp_path: Path) -> None:
     result = harness("train", "--preset", "a-to-a", "--data", "pocket:3000", "--quiet")
     assert result.code == 0, result.err
