@@ -13,7 +13,7 @@ from commandline.text import counted
 from grader.batch import class_page, deadlines, feedback, gradebook, intake, roster, run, summary
 from grader.batch.deadlines import Deadlines, Settled
 from grader.batch.faults import Faults
-from grader.batch.intake import NOT_GRADED, Intake
+from grader.batch.intake import Intake
 from grader.batch.records import Person, Record, Regrade
 from grader.batch.store import Settle, Store
 from grader.batch.tasks import Graded, Task
@@ -90,11 +90,12 @@ def batch(submissions: Path, results: Path, options: BatchOptions) -> Iterator[s
         if options.seed_file is None:
             create_seed(seed_file)
         yield f"The hidden cases are drawn with the seed in {seed_file}."
-        yield from _other_seed(store, read_seed(seed_file))
+        seed = read_seed(seed_file)
+        yield from _other_seed(store, seed)
         earlier = store.fact("environment")
         _request(store, to_regrade, options.because)
         requested = store.regrades()
-        plan = run.plan(intake_, store, read_seed(seed_file), options.timeout, options.least)
+        plan = run.plan(intake_, store, seed, options.timeout, options.least)
         if earlier and earlier != cache.environment():
             yield "Note: existing results are from a different version of the course or its packages and will be regraded."
         repeated = sum(map(len, plan.same.values()))
@@ -126,7 +127,7 @@ def batch(submissions: Path, results: Path, options: BatchOptions) -> Iterator[s
         if options.feedback:
             articles = dict[tuple[str, str], str]()
             if options.show_cases:
-                to_explain = feedback.tasks(store, read_seed(seed_file), options.timeout, options.least)
+                to_explain = feedback.tasks(store, seed, options.timeout, options.least)
                 explained = _grade(to_explain, options, faults)
                 with progress("explaining", unit="failures", total=len(to_explain)) as advance:
                     articles = feedback.articles(explained, records, advance)
@@ -211,7 +212,7 @@ def _unused_lines(intake_: Intake) -> Iterator[str]:
     by_learner: dict[str, list[str]] = {}
     other_problems = 0
     for file in intake_.unused:
-        if file.reason.endswith(NOT_GRADED):
+        if file.is_for_another_problem:
             other_problems += 1
             continue
         name = f"{file.learner}/{file.file}" if file.learner else file.file

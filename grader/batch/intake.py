@@ -20,7 +20,7 @@ from grader.judge import submission
 from grader.judge.submission import Submission, UnreadableSubmissionError
 from grader.problem import Problem
 
-NOT_GRADED = "which is not graded here"  # the end of the reason why a file for another problem is not used
+_NOT_GRADED = "which is not graded here"  # the end of the reason why a file for another problem is not used
 
 
 @dataclass(frozen=True)
@@ -47,6 +47,11 @@ class UnusedFile:
     learner: str
     file: str
     reason: str
+
+    @property
+    def is_for_another_problem(self) -> bool:
+        """Whether the file is for a problem that is not graded now."""
+        return self.reason.endswith(_NOT_GRADED)
 
 
 @dataclass
@@ -233,7 +238,7 @@ class _LearnerFiles:
             elif problem := meant.get(path):
                 choice = self._chosen[problem]
                 if problem not in graded:
-                    reason = f"is for problem {ProblemName(problem).label}, {NOT_GRADED}"
+                    reason = f"is for problem {ProblemName(problem).label}, {_NOT_GRADED}"
                 else:
                     reason = f"is not the submission for its problem: {choice.refused or choice.notes[-1]}"
             elif path.suffix.lower() == ".zip":

@@ -17,7 +17,7 @@ from commandline.errors import CommandError, UsageError
 from commandline.problem_name import ProblemName
 from grader.batch import tasks
 from grader.batch.faults import Faults
-from grader.batch.intake import NOT_GRADED, Intake, IntakeItem
+from grader.batch.intake import Intake, IntakeItem
 from grader.batch.records import StoredAttempt
 from grader.batch.store import Settle, Store
 from grader.batch.tasks import Graded, Task
@@ -97,7 +97,7 @@ def plan(intake: Intake, store: Store, seed: int, timeout: float | None, least: 
 
 def _nothing(intake: Intake, learner: str) -> str:
     """Why there is no file of a learner for a problem."""
-    others = [file for file in intake.unused if file.learner == learner and not file.reason.endswith(NOT_GRADED)]
+    others = [file for file in intake.unused if file.learner == learner and not file.is_for_another_problem]
     return f"no file for it: {others[0].file} {others[0].reason}" if others else "nothing was submitted"
 
 

@@ -6,7 +6,7 @@ import tarfile
 import tempfile
 import zipfile
 from collections.abc import Iterator, Sequence
-from pathlib import Path, PurePosixPath
+from pathlib import Path
 
 from commandline import files
 from commandline.errors import UsageError
@@ -159,14 +159,13 @@ def _course(problems: Sequence[Problem]) -> Iterator[tuple[str, bytes]]:
     yield project.PROJECT_FILE, project.project_file(_PACKAGES).encode()  # the repository's names more packages
     yield project.LICENSE, project.license_text().encode()
     needed = {name for problem in problems for name in catalog.reference_sources(problem)}
-    unneeded = {catalog.solution_path(problem).stem for problem in catalog.problems() if problem.name not in needed}
-    for path, content in _files(ROOT, (*_PACKAGES, FILE)):
-        if (
-            selected().root != ROOT
-            or PurePosixPath(path).parent.name != "solutions"
-            or PurePosixPath(path).stem not in unneeded
-        ):
-            yield path, content
+    others = (
+        [problem for problem in catalog.problems() if problem.name not in needed] if selected().root == ROOT else []
+    )
+    left_out = {
+        f"solutions/{catalog.solution_path(other).stem}{suffix}" for other in others for suffix in (".py", ".toml")
+    }
+    yield from (file for file in _files(ROOT, (*_PACKAGES, FILE)) if file[0] not in left_out)
 
 
 def _files(root: Path, names: Sequence[str]) -> Iterator[tuple[str, bytes]]:

@@ -175,9 +175,8 @@ def _attempt(name: str, file: Path, work: Callable[[], Any], *, allow_stub: bool
 
 
 def _advice(error: BaseException, problem: ProblemName) -> str:
-    if isinstance(
-        error, jax.errors.JAXTypeError
-    ):  # its verdict may be PASS: a grader can do without traces, a trainer cannot
+    # Its verdict may be PASS: a grader can do without traces, a trainer cannot.
+    if isinstance(error, jax.errors.JAXTypeError):
         return "Training traces it: compute with jax.numpy, not with NumPy or Python's numbers."
     return f"`grade problem {problem.label}` says more."
 

@@ -68,7 +68,7 @@ def test_a_newer_text_ends_the_grading_of_the_former_one(resident):
     resident.supersede(PROBLEM, endless)  # the same text, saved again
     resident.supersede(catalog.find("05"), submission(RIGHT))
     assert thread.is_alive()
-    while thread.is_alive():  # it may not have begun to run the file
+    while thread.is_alive():  # once more, in case it had only just begun
         resident.supersede(PROBLEM, submission(RIGHT))
         thread.join(0.2)
     assert isinstance(ended[0], SupersededError)
