@@ -1,19 +1,23 @@
 """What happens in bad conditions and after many gradings. Writes the tables of docs/reliability.md.
 
-    python benchmarks/reliability.py [GRADINGS]
+    python benchmarks/reliability.py [GRADINGS] [--move-clock]
 
-GRADINGS, by default 2,000, is the number of gradings in one resident judge (watch mode and the studio have one) and in one batch.
-Needs root, for namespaces and control groups of its own, and takes about half an hour.
+GRADINGS, by default 2,000, is the number of gradings in one watch mode, in one studio and in one batch. With --move-clock, the
+clock of the whole machine jumps by an hour, and back a second later. Needs root, for namespaces and control groups of its own,
+and takes about an hour.
 """
 
+import argparse
 import contextlib
 import json
 import os
+import pty
 import resource
 import signal
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -22,9 +26,17 @@ import psutil
 
 ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT))
+
+from grader.course import catalog  # noqa: E402
+from grader.course.workspace import Progress, Workspace  # noqa: E402
+from grader.isolation.cgroup import Group  # noqa: E402
+
 PAGE = ROOT / "docs" / "reliability.md"
 WRONG = ROOT / "docs" / "examples" / "p07_looks_back.py"
+PROBLEM = catalog.find("07")
 SECONDS_STOPPED = 60
+JUMP = 3600.0  # seconds
+LONGEST = 120.0  # seconds to wait for a verdict
 GRADE = [sys.executable, "-P", "-m", "grader"]
 
 HEADER = """# Reliability
@@ -42,8 +54,8 @@ In each, `grade problem 07` grades the sample attempt of the README. Its report 
 SOAK = """
 ## Many gradings
 
-{count:,} gradings of problem 07, of files that all differ, one after the other. The figures are those of all processes together
-after the first {warm} and after the last.
+{count:,} gradings of problem 07 in each, of files that all differ, wrong and right ones in turn. Watch mode has a terminal, and
+the studio no browser. The figures are those of all processes together after the first {warm} and after the last.
 
 | where | memory | file descriptors | processes | scratch folders | control groups |
 |---|---|---|---|---|---|
@@ -81,40 +93,50 @@ def in_namespace(script: str) -> tuple[str, ...]:
     return ("unshare", "--mount", "sh", "-ec", f'{script}; exec "$@"', "sh")
 
 
-def stopped_for_a_minute(usual: object) -> str:
-    """Stops all processes of a grading in the middle, as a suspended laptop does."""
+def disturbed(disturb: Callable[[psutil.Process], None], usual: object) -> str:
+    """What happens to a grading that is disturbed in the middle."""
     grading = subprocess.Popen(
         [*GRADE, "problem", "07", str(WRONG), "--json"], env={**os.environ, "PYTHONPATH": str(ROOT)},
         stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
     )  # fmt: skip
     time.sleep(0.8)
-    tree = [psutil.Process(grading.pid), *psutil.Process(grading.pid).children(recursive=True)]
+    disturb(psutil.Process(grading.pid))
+    out, error = grading.communicate()
+    return outcome(subprocess.CompletedProcess([], grading.returncode, out, error), usual)
+
+
+def stop_for_a_minute(grading: psutil.Process) -> None:
+    """Stops all processes of a grading, as a suspended laptop does."""
+    tree = [grading, *grading.children(recursive=True)]
     for sent in (signal.SIGSTOP, signal.SIGCONT):
         for process in tree:
             with contextlib.suppress(psutil.NoSuchProcess):
                 process.send_signal(sent)
         if sent == signal.SIGSTOP:
             time.sleep(SECONDS_STOPPED)
-    out, error = grading.communicate()
-    return outcome(subprocess.CompletedProcess([], grading.returncode, out, error), usual)
+
+
+def move_clock(_: psutil.Process) -> None:
+    """Sets the machine's clock forward, and back."""
+    for jump in (JUMP, -JUMP):
+        time.clock_settime(time.CLOCK_REALTIME, time.time() + jump)
+        time.sleep(1)
 
 
 @contextlib.contextmanager
 def memory_limit(size: int) -> Iterator[tuple[str, ...]]:
-    """A command line that runs a command in a control group with this much memory and no swap."""
-    group = Path("/sys/fs/cgroup") / f"gpt-kata-reliability-{os.getpid()}"
-    group.mkdir()
+    """A command line that runs a command in a control group with this much memory. Raises OSError if there can be none."""
+    group = Group(size, tasks=100_000)
     try:
-        (group / "memory.max").write_text(str(size))
-        with contextlib.suppress(OSError):
-            (group / "memory.swap.max").write_text("0")
-        yield ("sh", "-ec", f'echo $$ > {group}/cgroup.procs; exec "$@"', "sh")
+        if "memory" not in group.controllers:
+            raise OSError("no control group for memory can be created")
+        joins = "; ".join(f"echo 0 > {file}" for file in group.join_files())
+        yield ("sh", "-ec", f'{joins}; exec "$@"', "sh")
     finally:
-        with contextlib.suppress(OSError):
-            group.rmdir()
+        group.remove()
 
 
-def conditions() -> Iterator[tuple[str, str]]:
+def conditions(*, clock: bool) -> Iterator[tuple[str, str]]:
     """Each bad condition, and what happened."""
     usual = essence(graded().stdout)
     yield "one core", outcome(graded(("taskset", "-c", "0")), usual)
@@ -142,12 +164,14 @@ def conditions() -> Iterator[tuple[str, str]]:
     yield "`LANG=C`", outcome(graded(LANG="C", LC_ALL="C", PYTHONUTF8="0", PYTHONCOERCECLOCALE="0"), usual)
     yield "a console with code page 1252", outcome(graded(PYTHONIOENCODING="cp1252"), usual)
     yield "50 file descriptors", outcome(graded(("sh", "-c", 'ulimit -n 50; exec "$@"', "sh")), usual)
-    yield f"all processes stopped for {SECONDS_STOPPED} seconds", stopped_for_a_minute(usual)
+    yield f"all processes stopped for {SECONDS_STOPPED} seconds", disturbed(stop_for_a_minute, usual)
+    if clock:
+        yield "the clock jumps by an hour, and back", disturbed(move_clock, usual)
 
 
-def load() -> dict[str, int]:
-    """What this process and all below it hold."""
-    tree = [psutil.Process(), *psutil.Process().children(recursive=True)]
+def load(program: psutil.Process) -> dict[str, int]:
+    """What a process and all below it hold."""
+    tree = [program, *program.children(recursive=True)]
     memory = descriptors = 0
     for process in tree:
         with contextlib.suppress(psutil.NoSuchProcess):
@@ -167,21 +191,57 @@ def row(where: str, before: dict[str, int], after: dict[str, int]) -> str:
     return f"| {where} | {' | '.join(cells)} |\n"
 
 
-def in_a_resident(count: int, warm: int) -> str:
-    """Many gradings by one resident judge."""
-    from grader.course import catalog
-    from grader.judge.submission import Submission
-    from grader.resident.resident import Resident
-
-    problem, text = catalog.find("07"), WRONG.read_text()
+def in_a_program(where: str, *arguments: str, count: int, warm: int) -> str:
+    """Many saves of a file in the workspace of watch mode or of a studio, which has a terminal of its own."""
+    texts = {"FAIL": WRONG.read_text(), "PASS": catalog.solution_text(PROBLEM)}
     before: dict[str, int] = {}
-    with Resident() as resident:
+    with tempfile.TemporaryDirectory() as folder:
+        space = Workspace(Path(folder, "attempts"))
+        space.folder.mkdir()
+        terminal, its_end = pty.openpty()
+        program = psutil.Popen(
+            [*GRADE, *arguments],
+            cwd=folder,
+            env={**os.environ, "PYTHONPATH": str(ROOT), "GRADE_STUDIO": f"{folder}/studio", "TERM": "xterm"},
+            stdin=its_end, stdout=its_end, stderr=its_end, start_new_session=True,
+        )  # fmt: skip
+        threading.Thread(target=drain, args=(terminal,), daemon=True).start()
+        while not has_verdict(space, "PASS", seconds=1):  # until it looks at the folder
+            save(space, texts["PASS"])
         for number in range(count):
-            report = resident.grade(problem, Submission(WRONG.name, {problem.name: f"{text}\nx = {number}\n"}))
-            assert report.score == 1, report
+            expected = "PASS" if number % 2 else "FAIL"
+            save(space, f"{texts[expected]}\nx = {number}\n")
+            assert has_verdict(space, expected, LONGEST), f"{where}: no verdict on save {number}"
             if number + 1 == warm:
-                before = load()
-        return row("a resident judge (watch mode, the studio)", before, load())
+                before = load(program)
+        line = row(where, before, load(program))
+        program.send_signal(signal.SIGINT)
+        program.wait()
+    return line
+
+
+def save(space: Workspace, text: str) -> None:
+    """Replaces the learner's file at once, as careful editors do."""
+    saved = space.folder / "saved"
+    saved.write_text(text)
+    saved.replace(space.file(PROBLEM))
+
+
+def has_verdict(space: Workspace, verdict: str, seconds: float) -> bool:
+    """Waits until the last verdict in the progress is this one. Returns whether it is within these seconds."""
+    end = time.monotonic() + seconds
+    while time.monotonic() < end:
+        if space.progress().get(PROBLEM.name, Progress()).last_verdict == verdict:
+            return True
+        time.sleep(0.01)
+    return False
+
+
+def drain(terminal: int) -> None:
+    """Reads what a program shows, to its end."""
+    with contextlib.suppress(OSError):
+        while os.read(terminal, 1 << 16):
+            pass
 
 
 def in_a_batch(count: int, warm: int) -> str:
@@ -204,32 +264,40 @@ def in_a_batch(count: int, warm: int) -> str:
             assert batch.stderr
             for line in batch.stderr:
                 if line.startswith("grading: "):
-                    latest = load()
+                    latest = load(psutil.Process(batch.pid))
                     done = int(line.split()[1].replace(",", ""))
                     before = before or (latest if done >= warm else {})
         assert batch.returncode == 0
         return row("a batch", before, latest)
 
 
-def main(count: int = 2000) -> None:
+def main() -> None:
     """Writes the page."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("gradings", nargs="?", type=int, default=2000)
+    parser.add_argument("--move-clock", action="store_true")
+    chosen = parser.parse_args()
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     memory = psutil.virtual_memory().total / 2**30
     text = HEADER.format(
         kernel=os.uname().release.split("-")[0], python=sys.version.split()[0], cores=os.cpu_count(), memory=memory
     )
-    for condition, happened in conditions():
+    for condition, happened in conditions(clock=chosen.move_clock):
         print(f"{condition}: {happened}", flush=True)
         text += f"| {condition} | {happened} |\n"
-    warm = max(10, count // 20)
+    count, warm = chosen.gradings, max(10, chosen.gradings // 20)
     text += SOAK.format(count=count, warm=warm)
-    soaks: list[Callable[[int, int], str]] = [in_a_resident, in_a_batch]
+    soaks: list[Callable[[], str]] = [
+        lambda: in_a_program("watch mode", "watch", "07", count=count, warm=warm),
+        lambda: in_a_program("the studio", "web", "--no-browser", count=count, warm=warm),
+        lambda: in_a_batch(count, warm),
+    ]
     for soak in soaks:
-        line = soak(count, warm)
-        print(line, end="", flush=True)
+        start, line = time.monotonic(), soak()
+        print(f"{line}({time.monotonic() - start:.0f} s)", flush=True)
         text += line
     PAGE.write_text(text)
 
 
 if __name__ == "__main__":
-    main(*map(int, sys.argv[1:2]))
+    main()

@@ -11,6 +11,8 @@ from pathlib import Path
 from time import monotonic
 from typing import Any
 
+import numpy as np
+
 from commandline.errors import CommandError
 from grader.course import cases, catalog, page, scaffold
 from grader.course.course import FORGERIES, STYLES
@@ -23,7 +25,9 @@ from grader.judge.reference import Reference
 from grader.judge.session import Outcome, run_key
 from grader.judge.submission import Submission
 from grader.judge.verdict import Report, Verdict
+from grader.margins import Margin, can_fail, measure_correct, measure_wrong
 from grader.problem import Case, Check, Problem
+from grader.wire.compare import select
 
 FEWEST_HINTS = 3
 FEWEST_STYLES = 2
@@ -34,24 +38,6 @@ HEADER = "".join(
     for title, width in {"": 5, "problem": 28, "stub": 6, "reference": 11, "seeds": 7, "rejected": 10, "named": 8, "forged": 8,
                          "page": 6, " seconds": 8}.items()
 )  # fmt: skip
-
-
-@dataclass
-class Margin:
-    """The safety margin of one check's tolerance. Errors are in units of the tolerance.
-
-    `right` is the largest error of a correct program, and `wrong` the smallest error of a wrong one. `room` is the factor by
-    which they must stay away from 1.
-    """
-
-    check: str
-    room: float
-    right: float = 0.0
-    wrong: float = float("inf")
-
-    @property
-    def wide_enough(self) -> bool:
-        return self.right * self.room <= 1 and self.wrong >= self.room
 
 
 @dataclass
@@ -138,7 +124,8 @@ def verify_one(name: str, seeds: int = 20) -> Row:
         reference = Reference(problem, _fork_server())
         try:
             for verify_part in (
-                _verify_page, _verify_verdicts, _verify_misconceptions, _verify_correct_programs, _verify_forgeries,
+                _verify_page, _verify_verdicts, _verify_checks, _verify_misconceptions, _verify_correct_programs,
+                _verify_forgeries,
             ):  # fmt: skip
                 try:
                     verify_part(problem, reference, row)
@@ -208,6 +195,24 @@ def _verify_verdicts(problem: Problem, reference: Reference, row: Row) -> None:
         row.complaints.append(f"the verdict on the reference is {right.verdict}: {_reason(right)}")
 
 
+def _verify_checks(problem: Problem, reference: Reference, row: Row) -> None:
+    """Each check compares something, the reference's numbers are not NaN, and numbers that are far off fail."""
+    for check in problem.checks:
+        outcomes = [reference.ask(check, case).result() for case in _cases(problem.name, 0)[check.cases]]
+        leaves = [leaf for outcome in outcomes for leaf in select(outcome.leaves, check.leaves)]
+        numbers = [leaf for leaf in leaves if leaf.values.size]
+        if not leaves:
+            names = ", ".join(f"`{leaf.path}`" for leaf in outcomes[0].leaves[:4])
+            row.complaints.append(f"the check {check.name!r} compares nothing: `{check.leaves}` is not among {names}")
+        row.complaints += [
+            f"`{leaf.path}` of the reference is NaN, so that a NaN passes the check {check.name!r}"
+            for leaf in numbers
+            if leaf.values.dtype.kind in "fc" and np.isnan(leaf.values).any()
+        ][:1]
+        if numbers and not any(can_fail(leaf, check) for leaf in numbers):
+            row.complaints.append(f"every number passes the check {check.name!r}: its tolerance is too large")
+
+
 def _verify_misconceptions(problem: Problem, reference: Reference, row: Row) -> None:
     """Each form of each misconception is rejected and identified with seed 0, and rejected with every other seed."""
     row.margins = [Margin(check.name, check.tolerance.room) for check in problem.checks]
@@ -229,7 +234,7 @@ def _verify_misconceptions(problem: Problem, reference: Reference, row: Row) -> 
         if named is not misconception:
             name = repr(named.name) if named else "nothing"
             row.complaints.append(f"{variant!r} is identified as {name}: {first.check.name}: {first.message}")
-        _measure_wrong(row.margins, comparison)
+        measure_wrong(row.margins, comparison)
         reference.keep = False
         seeds = range(1, row.asked + 1)
         accepting = [seed for seed in seeds if _accepts(problem, reference, variant, seed, first.check)]
@@ -303,7 +308,7 @@ def _passes(
             passed += not wrong
             if wrong:
                 row.complaints.append(f"{name} fails with seed {seed}: {wrong[0].check.name}: {wrong[0].message}")
-            _measure_correct(row.margins, comparison)
+            measure_correct(row.margins, comparison)
     finally:
         examiner.close()
     return passed
@@ -345,30 +350,6 @@ def forges(path: Path) -> tuple[str, ...]:
     }
     names: tuple[str, ...] = ast.literal_eval(values["LOSES"])
     return names
-
-
-def _errors(comparison: Comparison, margins: list[Margin]) -> list[tuple[float, Margin, bool]]:
-    """The error of each outcome, the margin of its check, and whether the check rejected it.
-
-    Leaves out failures, and outcomes with a gradient by finite differences.
-    """
-    by_check = dict(zip([id(check) for check in comparison.problem.checks], margins, strict=True))
-    items = [item for item in comparison.evidence if not (item.outcome.failure or item.outcome.numeric)]
-    return [(comparison.error(item), by_check[id(item.check)], item.wrong) for item in items]
-
-
-def _measure_correct(margins: list[Margin], comparison: Comparison) -> None:
-    for error, margin, _ in _errors(comparison, margins):
-        margin.right = max(margin.right, error)
-
-
-def _measure_wrong(margins: list[Margin], comparison: Comparison) -> None:
-    """Counts only the largest error: other checks may reject the misconception narrowly, since one clear rejection is enough."""
-    errors = _errors(comparison, margins)
-    rejected = [(error, margin) for error, margin, wrong in errors if wrong]
-    if rejected and len(errors) == len(comparison.evidence):
-        error, margin = max(rejected, key=lambda pair: pair[0])
-        margin.wrong = min(margin.wrong, error)
 
 
 @functools.cache

@@ -6,8 +6,8 @@ import re
 import sys
 import tomllib
 import warnings
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, fields, replace
 from functools import cache
 from pathlib import Path
 
@@ -93,7 +93,27 @@ def defined(folder: Path, name: ProblemName) -> Problem:
     problem = getattr(_module(folder / "problem.py"), "PROBLEM", None)
     if not isinstance(problem, Problem):
         raise CourseError(f"{folder / 'problem.py'} must define PROBLEM = Problem(...).")
+    if mistake := next(_mistakes(problem), None):
+        raise CourseError(f"{folder / 'problem.py'}: {mistake}.")
     return replace(problem, folder=folder, name=name)
+
+
+def _mistakes(problem: Problem) -> Iterator[str]:
+    """What the definition names but does not define: entries, their arguments, cases, other checks."""
+    entries = {entry.name: entry for entry in problem.entries}
+    for check in problem.checks:
+        options, entry = check.options, entries.get(check.options.get("entry", ""))
+        wrt = options.get("wrt")
+        arguments = [*(wrt if isinstance(wrt, list) else ()), *([options["argument"]] if "argument" in options else ())]
+        for kind, names, known in (
+            ("cases", [check.cases], list(problem.cases)),
+            ("check", [check.agrees_with] if check.agrees_with else [], [other.name for other in problem.checks]),
+            ("entry", [options["entry"]] if "entry" in options else [], list(entries)),
+            ("argument", arguments if entry else [], list(entry.arguments) if entry else []),
+        ):
+            for name in names:
+                if name not in known:
+                    yield f"the check {check.name!r} names the {kind} {name!r}; there is only {', '.join(map(repr, known))}"
 
 
 def probes_module(folder: Path) -> object | None:
@@ -323,9 +343,13 @@ def misconceptions(problem: Problem) -> list[Misconception]:
     path = solution_path(problem).with_suffix(".toml")
     try:
         rows = tomllib.loads(text_of(problem, path)).get("misconception", [])
-        misconceptions = [Misconception(**{**row, "replace": _forms(row["replace"])}) for row in rows]
-    except (tomllib.TOMLDecodeError, TypeError, KeyError) as error:
+    except tomllib.TOMLDecodeError as error:
         raise CourseError(f"{path} cannot be read: {error}") from error
+    keys = [item.name for item in fields(Misconception)]
+    for number, row in enumerate(rows, 1):
+        if set(row) != set(keys):
+            raise CourseError(f"{path}: misconception {number} must have {', '.join(keys)}; it has {', '.join(row)}.")
+    misconceptions = [Misconception(**{**row, "replace": _forms(row["replace"])}) for row in rows]
     for misconception in misconceptions:
         if (count := source.count(misconception.find)) != 1:
             raise CourseError(

@@ -130,6 +130,7 @@ class Screen:
         moves = {Keys.Up: -1, Keys.Down: 1}
 
         @keys.add(Keys.ControlC)
+        @keys.add(Keys.SIGINT)
         def _(event: KeyPressEvent) -> None:
             event.app.exit(exception=KeyboardInterrupt())
 

@@ -7,6 +7,7 @@ import pytest
 
 from grader import verify
 from grader.course import catalog
+from grader.margins import Margin
 from tests.conftest import ROOT, Grade
 
 NAME = "p04_layer_norm"
@@ -50,14 +51,27 @@ def copy(tmp_path: Path) -> Path:
         ),
         (MISCONCEPTIONS, SECOND.replace[0], FIRST.replace[0], f"{SECOND.name!r} is identified as {FIRST.name!r}"),
         (MISCONCEPTIONS, SECOND.replace[0], "    mean = no_such_name", f"{SECOND.name!r} is broken: NameError"),
-        (MISCONCEPTIONS, "find = ", "fnd = ", "cannot be read"),
+        (MISCONCEPTIONS, "find = ", "fnd = ", "misconception 1 must have name, says, find, replace; it has"),
+        (
+            DEFINITION,
+            "checks=(",
+            "checks=(__import__('grader.checks').checks.exact('none', 1, 'values', 'out', options={'entry': NORM}),",
+            "the check 'none' compares nothing: `out` is not among `output`",
+        ),
+        (
+            DEFINITION,
+            'cases="distant", tolerance=ROOT',
+            'cases="distant", tolerance=Tolerance(0.0, 1e9)',
+            "every number passes the check 'rows far from zero'",
+        ),
+        (SOLUTION, "    mean = ", "    x = x.at[0, 0].set(jnp.nan)\n    mean = ", "of the reference is NaN"),
     ],
 )
 def test_a_defect_is_reported(file, old, new, complaint, copy: Path, grade: Grade):
     text = (copy / file).read_text()
     assert old in text
     (copy / file).write_text(text.replace(old, new, 1))
-    run = grade("verify", "--json", "--seeds", 1, root=copy)
+    run = grade("verify", "--json", "--seeds", 0, root=copy)
     (row,) = run.json["problems"]
     assert run.code == 1
     assert any(complaint in text for text in row["complaints"]), row["complaints"]
@@ -69,7 +83,7 @@ def test_a_misconception_below_every_tolerance(copy: Path, grade: Grade):
             '\n[[misconception]]\nname = "epsilon a little larger"\nsays = "It is."\n'
             'find = "variance + epsilon"\nreplace = "variance + 1.000001 * epsilon"\n'
         )
-    run = grade("verify", "--json", "--seeds", 1, root=copy)
+    run = grade("verify", "--json", "--seeds", 0, root=copy)
     assert run.code == 1
     assert run.json["problems"][0]["complaints"] == ["'epsilon a little larger' is not rejected"]
 
@@ -85,5 +99,5 @@ def test_a_misconception_below_every_tolerance(copy: Path, grade: Grade):
     ],
 )
 def test_a_margin_needs_room_on_both_sides(right: float, wrong: float, mark: str):
-    row = verify.Row(NAME, margins=[verify.Margin("output", 10.0, right, wrong)])
+    row = verify.Row(NAME, margins=[Margin("output", 10.0, right, wrong)])
     assert verify.margins_table([row]).splitlines()[-1].startswith(f"{mark:5}{NAME}")

@@ -130,3 +130,21 @@ def test_the_edit_of_a_misconception_must_occur_exactly_once(tmp_path):
 def test_every_number_is_used_once():
     numbers = [problem.number for problem in catalog.problems()]
     assert len(set(numbers)) == len(numbers)
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "said"),
+    [
+        ('wrt=["x"', 'wrt=["y"', "names the argument 'y'; there is only 'x', 'scale', 'bias', 'epsilon'."),
+        ('cases="faint"', 'cases="fain"', "names the cases 'fain'; there is only 'cases', 'faint', 'distant'."),
+        ("output(NORM", 'output("norm"', "names the entry 'norm'; there is only 'layer_norm'."),
+    ],
+)
+def test_a_definition_that_names_what_is_not_there_is_refused(old, new, said, tmp_path):
+    text = (catalog.find("04").folder / "problem.py").read_text()
+    assert old in text
+    (tmp_path / "problem.py").write_text(text.replace(old, new, 1))
+    with pytest.raises(CourseError) as raised:
+        catalog.defined(tmp_path, catalog.find("04").name)
+    assert str(raised.value).startswith(f"{tmp_path / 'problem.py'}: the check ")
+    assert str(raised.value).endswith(said)

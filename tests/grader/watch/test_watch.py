@@ -69,13 +69,13 @@ def test_a_session(tmp_path):
     assert 'hints": 1' in (folder / ".progress.json").read_text()
 
 
-@pytest.mark.parametrize(("end", "code"), [("ctrl-c", 130), ("terminate", 128 + signal.SIGTERM)])
+@pytest.mark.parametrize(("end", "code"), [("key", 130), (signal.SIGINT, 130), (signal.SIGTERM, 128 + signal.SIGTERM)])
 def test_the_terminal_is_restored_however_it_ends(end, code, tmp_path):
     """Also while a file hangs. NO_COLOR is respected."""
     (tmp_path / f"{NAME}.py").write_text("while True:\n    pass\n")
     with Terminal("--workspace", tmp_path, "watch", "04", columns=80, NO_COLOR="1") as terminal:
         terminal.wait_for("grading...")
-        terminal.type("\x03") if end == "ctrl-c" else terminal.process.terminate()
+        terminal.type("\x03") if end == "key" else terminal.process.send_signal(end)
         assert terminal.exit_code() == code
         assert terminal.raw.count(LEAVES_THE_SCREEN) == 1
         assert not COLORS.search(terminal.raw)
