@@ -1,6 +1,7 @@
 """Fixtures of all tests: the command line as a real process, and a cache folder for the test run."""
 
 import contextlib
+import gc
 import json
 import os
 import signal
@@ -26,16 +27,18 @@ settings.load_profile("course")
 # A test run in the background of a script ignores Ctrl-C, and so would every process that a test starts.
 signal.signal(signal.SIGINT, signal.default_int_handler)
 
+# A process of the tests holds millions of objects, most of them traced programs that JAX keeps. To look for garbage among them as
+# often as Python does by default takes a twentieth of the time of all tests.
+gc.set_threshold(10_000, 50, 100)
+
 ROOT = Path(__file__).resolve().parent.parent
 
 # Parts of the names of tests that take a minute or more. They run first, so that no core is idle at the end.
 LONG = (
     "test_sound[p32",
-    "killed_at_ten",
+    "killed_at_random",
     "every_reference",
     "test_tinystories.py",
-    "test_a_to_a",
-    "two_processes",
 )
 
 

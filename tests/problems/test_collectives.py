@@ -37,7 +37,8 @@ def test_a_parallel_mlp_equals_the_plain_one(name):
 
     arrays = normal(8, 5), normal(5, 16), normal(16), normal(16, 5), normal(5)
     x, w1, b1, w2, b2 = arrays
-    close(getattr(p47_collectives, name)(*arrays, mesh("model")), jax.nn.relu(x @ w1 + b1) @ w2 + b2)
+    parallel = getattr(p47_collectives, name)
+    close(jax.jit(lambda *arrays: parallel(*arrays, mesh("model")))(*arrays), jax.nn.relu(x @ w1 + b1) @ w2 + b2)
 
 
 def test_a_data_parallel_gradient_equals_that_of_the_mean():
@@ -48,8 +49,11 @@ def test_a_data_parallel_gradient_equals_that_of_the_mean():
     def losses(parameters, ids):
         return optax.softmax_cross_entropy_with_integer_labels(parameters["table"][ids], ids)
 
-    got = data_parallel_gradient(lambda p, ids: (losses(p, ids).sum(), jnp.int32(ids.size)), logits, ids, mesh("data"))
-    close(got, jax.value_and_grad(lambda p: losses(p, ids).mean())(logits))
+    def loss_sum(parameters, ids):
+        return losses(parameters, ids).sum(), jnp.int32(ids.size)
+
+    got = jax.jit(lambda p, ids: data_parallel_gradient(loss_sum, p, ids, mesh("data")))(logits, ids)
+    close(got, jax.jit(jax.value_and_grad(lambda p: losses(p, ids).mean()))(logits))
 
 
 def test_ring_attention_equals_that_of_jax_with_its_gradient():
@@ -61,7 +65,10 @@ def test_ring_attention_equals_that_of_jax_with_its_gradient():
         return jax.nn.dot_product_attention(q[:, None], k[:, None], v[:, None], is_causal=True)[:, 0]
 
     def both(attention):
-        return jax.value_and_grad(lambda *arrays: jnp.sum(attention(*arrays) @ slope), (0, 1, 2))(q, k, v)
+        return jax.jit(jax.value_and_grad(lambda *arrays: jnp.sum(attention(*arrays) @ slope), (0, 1, 2)))(q, k, v)
 
-    close(ring_attention(q, k, v, mesh("context")), oracle(q, k, v))
-    close(both(lambda q, k, v: ring_attention(q, k, v, mesh("context"))), both(oracle))
+    def ring(q, k, v):
+        return ring_attention(q, k, v, mesh("context"))
+
+    close(jax.jit(ring)(q, k, v), jax.jit(oracle)(q, k, v))
+    close(both(ring), both(oracle))

@@ -144,7 +144,7 @@ def test_attention_and_its_gradients_equal_those_of_jax_nn(length: int) -> None:
     q, k, v, weights = jax.random.normal(jax.random.key(0), (4, 2, length, 3, 8))
 
     def of(attention):
-        return jax.value_and_grad(lambda *qkv: jnp.sum(attention(*qkv) * weights), argnums=(0, 1, 2))(q, k, v)
+        return jax.jit(jax.value_and_grad(lambda *qkv: jnp.sum(attention(*qkv) * weights), argnums=(0, 1, 2)))(q, k, v)
 
     own = of(causal_attention)
     reference = of(lambda q, k, v: jax.nn.dot_product_attention(q, k, v, is_causal=True))

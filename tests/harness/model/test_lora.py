@@ -89,7 +89,7 @@ def test_every_adapter_learns_and_no_base_does() -> None:
             model: Any = nnx.merge(graph, trained, rest)
             return token_loss(model.hidden(IDS), IDS + 1, model.output())
 
-        return jax.grad(loss)(trained)
+        return jax.jit(jax.grad(loss))(trained)
 
     nnx.update(model, jax.tree.map(lambda leaf, slope: leaf - slope, nnx.state(model, nnx.LoRAParam), gradients()))
     assert all(jnp.any(slope != 0) for slope in jax.tree.leaves(gradients()))

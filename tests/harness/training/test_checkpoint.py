@@ -31,7 +31,7 @@ pytestmark = [
 ]
 
 
-@pytest.fixture(autouse=True)
+@pytest.fixture(autouse=True, scope="module")
 def collect_garbage() -> Iterator[None]:
     """Collects such resources here, so that their warnings do not fail another test."""
     yield
