@@ -54,8 +54,9 @@ In each, `grade problem 07` grades the sample attempt of the README. Its report 
 SOAK = """
 ## Many gradings
 
-{count:,} gradings of problem 07 in each, of files that all differ: in a batch wrong ones, else wrong and right ones in turn. Watch
-mode has a terminal, and the studio no browser. The figures are those of all processes together after the first {warm} and after the last.
+{count:,} gradings of problem 07 in each, of files that all differ: in a batch wrong ones, else wrong and right ones in turn.
+Watch mode has a terminal, and the studio no browser. The figures are those of all processes together after the first {warm} and
+after the last.
 
 | where | memory | file descriptors | processes | scratch folders | control groups |
 |---|---|---|---|---|---|
