@@ -118,5 +118,5 @@ def _course() -> Finding:
 def _workspace(space: Workspace) -> Finding:
     if not space.folder.is_dir():
         return Finding("workspace", f"{space.folder} does not exist yet", True, "`grade start` creates it.")
-    passed = sum(row.verdict == "PASS" for row in space.progress().values())
+    passed = sum(standing.passed for standing in space.standings().values())
     return Finding("workspace", f"{space.folder.resolve()}, {passed} passed")

@@ -1,5 +1,8 @@
 """The `harness` command. Each subcommand calls the other modules and prints the result."""
 
+import re
+from typing import Any
+
 import click
 
 from commandline.commands import Commands
@@ -10,6 +13,15 @@ class Harness(Commands):
     """The commands of `harness`."""
 
     program = "harness"
+
+    def invoke(self, ctx: click.Context) -> Any:
+        try:
+            return super().invoke(ctx)
+        except click.UsageError as error:
+            has_set = error.ctx and any("--set" in option.opts for option in error.ctx.command.params)
+            if has_set and (words := re.findall(r"\w+=[^\s)]+", error.message)) and "extra argument" in error.message:
+                error.message += f". A setting needs --set before it: {' '.join(f'--set {word}' for word in words)}"
+            raise
 
 
 @click.group(cls=Harness, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 80})

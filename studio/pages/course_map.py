@@ -104,9 +104,12 @@ def _path(start: Node, end: Node) -> str:
 def _facts(studio: Studio, nodes: list[Node]) -> list[str]:
     """How far the learner is, in a few words each."""
     passed = sum(node.standing.passed for node in nodes)
+    points, best, possible = (
+        sum(each) for each in zip(*((node.standing.points, node.best, node.problem.points) for node in nodes), strict=True)
+    )
     facts = [
         f"{passed} of {counted(len(nodes), 'problem')} passed",
-        f"{sum(node.best for node in nodes)} of {sum(node.problem.points for node in nodes)} points",
+        f"{points} of {possible} points{f', {best} at best' if best > points else ''}",
     ]
     if streak := studio.history.streak():
         facts.append(f"{counted(streak, 'day')} in a row")

@@ -33,6 +33,7 @@ def test_list_shows_points_now_and_best(grade: Grade, space: Workspace):
     assert f" 2 of  {HEADS.points}  broken (best {HEADS.points})" in out
     assert "07  Next-token loss                           6 of  6  passed" in out
     assert f"8 of {sum(p.points for p in catalog.problems())} points, {6 + HEADS.points} at best." in out
+    assert "attempts, 1 passed" in grade("doctor").out
 
 
 @pytest.mark.parametrize(

@@ -184,6 +184,7 @@ def test_usage_errors(harness: Harness, stories_file: Path, tmp_path: Path) -> N
     assert_error(harness("train", "--preset", "pockets"), 2, "Did you mean pocket?")
     assert_error(harness("train", "--data", "nowhere.txt"), 2, "There is no file nowhere.txt")
     assert_error(harness("train", "--set", "steps"), 2, "KEY=VALUE")
+    assert_error(harness("train", "steps=40", "lr=1"), 2, "needs --set before it: --set steps=40 --set lr=1")
     assert_error(harness("train", "--steps", 0), 2, "steps=0 is not valid; it must be at least 1")
     assert_error(harness("train", "--set", "seed=-1"), 2, "seed=-1 is not valid")
     assert_error(harness("train", "--set", "accumulate=2"), 2, "write grad_accumulation_steps=2")
