@@ -25,12 +25,14 @@ from grader.wire.compare import Leaf
 from grader.wire.program import CASE, FILE, SAVED
 
 Say = Callable[[str], None]
+Frames = tuple[tuple[str, int, str, str], ...]  # file, line, function and code of each
 Mode = Literal["trace", "run", "both", "eager", "until_nan"]
 Stage = Literal["saves", "probes", "restores", "reads"]
 MOST_PROGRESS = 1000  # lines of progress before an answer
 _UNSOUND = f"{CourseError.__module__}.{CourseError.__name__}: "  # how a traceback of it ends
 MOST_STEPS = 1_000_000
 EXIT_SECONDS = 5.0  # for a process to exit after it closed its channel
+GRACE_SECONDS = 1.0  # for a worker whose time is up to say where its file was
 START_SECONDS = 120.0  # for a worker to import JAX from a cold, busy disk
 
 _KINDS = {
@@ -42,8 +44,8 @@ _KINDS = {
 }
 # The kinds of failure that a worker can report. The others are the judge's own.
 _WORKER_KINDS = frozenset(
-    "not_implemented syntax missing_import raised tracer plain_container bad_output bad_entry forbidden memory processes "
-    "exit refused".split()
+    "not_implemented syntax missing_import raised tracer plain_container bad_output bad_entry forbidden memory timeout "
+    "processes exit refused".split()
 )
 
 
@@ -54,7 +56,7 @@ class Failure:
     kind: str
     type: str = ""
     message: str = ""
-    frames: tuple[tuple[str, int, str, str], ...] = ()
+    frames: Frames = ()
     caret: str = ""
 
     @property
@@ -169,31 +171,37 @@ class Session:
         if self.ended:
             return self.ended
         try:
-            self.worker.sock.settimeout(max(0.01, self._deadline - monotonic()))
+            left = max(0.01, self._deadline - monotonic())
+            self.worker.sock.settimeout(left)
             if frame:
-                send(self.worker.sock, frame)
+                send(self.worker.sock, replace(frame, fields={**frame.fields, "within": left}))
             answer = self._answer()
             if answer.kind in expected:
                 return answer
             if answer.kind != "raised":
                 raise ChannelError("the answer has the wrong kind")
             failure = failure_from(answer.fields)
-            if failure.kind == "memory":
-                self.ended = failure  # another request would fill the memory again
+            if failure.kind == "timeout":
+                failure = self._timeout(failure.frames)
+            if failure.kind in ("memory", "timeout"):
+                self.ended = failure  # another request would fill the memory again, or use up the time
             return failure
         except DeadlineExceededError:
-            message = f"no result within {self.seconds:g} s; is there an infinite loop? `--timeout` allows more time"
-            self.ended = Failure("timeout", message=message)
+            self.ended = self._timeout()
         except ChannelClosedError:
             self.ended = self._death()
         except ChannelError as error:
             self.ended = Failure("protocol", message=f"its result is malformed: {error}")
         return self.ended
 
+    def _timeout(self, frames: Frames = ()) -> Failure:
+        message = f"no result within {self.seconds:g} s; is there an infinite loop? `--timeout` allows more time"
+        return Failure("timeout", message=message, frames=frames)
+
     def _answer(self) -> Frame:
         """The next frame other than progress, which goes to `say`."""
         for _ in range(MOST_PROGRESS):
-            answer = receive(self.worker.sock, self._deadline)
+            answer = receive(self.worker.sock, self._deadline + GRACE_SECONDS)
             if answer.kind != "progress" or not self.problem.long_runs:
                 return answer
             self.say(_progress(answer.fields))

@@ -91,7 +91,7 @@ def _earlier(width: int, report: Report) -> Iterator[str]:
 def _first_failure(width: int, report: Report, failed: CheckResult) -> Iterator[str]:
     mismatch, case = failed.mismatch, failed.case
     if report.frames:
-        yield from ["", "Your code, where it failed:", *(f"  {line}" for line in report.frames.splitlines())]
+        yield from ["", "Your code, where it stopped:", *(f"  {line}" for line in report.frames.splitlines())]
     if mismatch:
         yield from ["", f"First difference: {failed.check.name}"]
         yield from _mismatch(width, mismatch)

@@ -14,11 +14,12 @@ import json
 import linecache
 import os
 import re
+import signal
 import socket
 import sys
 import traceback
 import warnings
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from types import ModuleType
@@ -168,7 +169,8 @@ def _serve(sock: socket.socket, runtime: ProblemRuntime, say: Say) -> None:
         except ChannelError:
             return
         try:
-            answer = state.answer(request)
+            with _time_limit(request.fields["within"]):
+                answer = state.answer(request)
         except BaseException as error:  # a submission may raise anything, SystemExit included
             reserve.clear()
             answer = Frame("raised", _describe(error, set(sources.filenames.values())))
@@ -178,6 +180,29 @@ def _serve(sock: socket.socket, runtime: ProblemRuntime, say: Say) -> None:
             send(sock, answer)
         except ChannelError as error:
             send(sock, Frame("raised", {"kind": "bad_output", "type": "", "message": str(error), "frames": []}))
+
+
+class OutOfTimeError(BaseException):
+    """The time for a request is up. Raised in the middle of whatever runs, so that its traceback says where that was."""
+
+
+@contextlib.contextmanager
+def _time_limit(seconds: float) -> Iterator[None]:
+    """Raises OutOfTimeError after this time, where the system has timers. The judge ends a process that ignores it."""
+
+    def stop(*_: Any) -> None:
+        raise OutOfTimeError
+
+    if not hasattr(signal, "setitimer"):
+        yield
+        return
+    signal.signal(signal.SIGALRM, stop)
+    signal.setitimer(signal.ITIMER_REAL, seconds)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGALRM, signal.SIG_IGN)
+        signal.setitimer(signal.ITIMER_REAL, 0)
 
 
 @dataclass
@@ -280,7 +305,9 @@ def _describe(error: BaseException, files: set[str]) -> dict[str, Any]:
         frames = [[error.filename or "", error.lineno or 0, "", (error.text or "").rstrip("\n")[:200]]]
         caret = " " * max(0, (error.offset or 1) - 1) + "^"
         return {"kind": kind, "type": type(error).__name__, "message": message, "frames": frames, "caret": caret[:200]}
-    if isinstance(error, NotImplementedError):
+    if isinstance(error, OutOfTimeError):
+        kind = "timeout"
+    elif isinstance(error, NotImplementedError):
         kind = "not_implemented"
     elif isinstance(error, MemoryError) or "RESOURCE_EXHAUSTED" in message or "Out of memory" in message:
         kind, message = "memory", f"ran out of memory: {message or 'an allocation failed'}"

@@ -19,9 +19,11 @@ class Harness(Commands):
             return super().invoke(ctx)
         except click.UsageError as error:
             has_set = error.ctx and any("--set" in option.opts for option in error.ctx.command.params)
-            if has_set and (words := re.findall(r"\w+=[^\s)]+", error.message)) and "extra argument" in error.message:
-                error.message += f". A setting needs --set before it: {' '.join(f'--set {word}' for word in words)}"
-            raise
+            words = re.findall(r"\w+=[^\s)]+", error.message) if has_set and "extra argument" in error.message else []
+            if not words:
+                raise
+            hint = f"A setting needs --set before it: {' '.join(f'--set {word}' for word in words)}"
+            raise click.UsageError(f"{error.message}. {hint}", error.ctx) from error
 
 
 @click.group(cls=Harness, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 80})

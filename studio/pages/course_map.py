@@ -105,7 +105,8 @@ def _facts(studio: Studio, nodes: list[Node]) -> list[str]:
     """How far the learner is, in a few words each."""
     passed = sum(node.standing.passed for node in nodes)
     points, best, possible = (
-        sum(each) for each in zip(*((node.standing.points, node.best, node.problem.points) for node in nodes), strict=True)
+        sum(each)
+        for each in zip(*((node.standing.points, node.best, node.problem.points) for node in nodes), strict=True)
     )
     facts = [
         f"{passed} of {counted(len(nodes), 'problem')} passed",
