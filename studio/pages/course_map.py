@@ -104,10 +104,9 @@ def _path(start: Node, end: Node) -> str:
 def _facts(studio: Studio, nodes: list[Node]) -> list[str]:
     """How far the learner is, in a few words each."""
     passed = sum(node.standing.passed for node in nodes)
-    points, best, possible = (
-        sum(each)
-        for each in zip(*((node.standing.points, node.best, node.problem.points) for node in nodes), strict=True)
-    )
+    points = sum(node.standing.points for node in nodes)
+    best = sum(node.best for node in nodes)
+    possible = sum(node.problem.points for node in nodes)
     facts = [
         f"{passed} of {counted(len(nodes), 'problem')} passed",
         f"{points} of {possible} points{f', {best} at best' if best > points else ''}",

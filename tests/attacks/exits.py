@@ -55,11 +55,7 @@ ATTACKS = {
         timeout=3,
     ),
     "half a frame": Attack(
-        # What the worker sends when its time is up continues the frame.
-        FRAME + in_call("ran()", "os.write(3, READING[:20])", "time.sleep(100)"),
-        ("ERROR",),
-        "is malformed",
-        timeout=2,
+        FRAME + in_call("ran()", "os.write(3, READING[:20])", "time.sleep(100)"), ("TIMEOUT",), "no result", timeout=2
     ),
     "half a frame, then exit": Attack(
         FRAME + in_call("ran()", "os.write(3, READING[:20])", "os._exit(0)"), ("ERROR",), "the process exited (code 0)"
