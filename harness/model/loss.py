@@ -104,7 +104,7 @@ def _local(x_BTD, targets_BT, head, chunk, gradients, padded, sum_data, sum_mode
         )
 
     def one_chunk(sums, inputs):
-        x_CD, row_C, counts_C = inputs
+        x_CD, xT_DC, row_C, counts_C = inputs
         logits_CV = jnp.matmul(x_CD, weight_VD.T, preferred_element_type=jnp.float32)
         if bias_V is not None:
             logits_CV = logits_CV + bias_V[None]
@@ -121,13 +121,15 @@ def _local(x_BTD, targets_BT, head, chunk, gradients, padded, sum_data, sum_mode
         dbias_V = None if dbias_V is None else dbias_V + scale_C @ slopes_CV
         slopes_CV = slopes_CV.astype(x_CD.dtype)
         dx_CD = jnp.matmul(slopes_CV, weight_VD, preferred_element_type=jnp.float32) * scale_C[:, None]
-        scaled_CD = (x_CD.astype(jnp.float32) * scale_C[:, None]).astype(x_CD.dtype)
+        scaled_DC = (xT_DC.astype(jnp.float32) * scale_C[None]).astype(x_CD.dtype)
         # Transposing the slopes, or their product, in each chunk would take longer than transposing the sum.
-        dweight_DV = dweight_DV + jnp.matmul(scaled_CD.T, slopes_CV, preferred_element_type=jnp.float32)
+        dweight_DV = dweight_DV + jnp.matmul(scaled_DC, slopes_CV, preferred_element_type=jnp.float32)
         return (loss_sum + loss, dweight_DV, dbias_V), dx_CD
 
     zero = jnp.float32(0)
-    split = jax.tree.map(lambda a: a.reshape(chunks, chunk, *a.shape[1:]), (x_ND, row_N, counts_N))
+    x_GCD, row_GC, counts_GC = (a.reshape(chunks, chunk, *a.shape[1:]) for a in (x_ND, row_N, counts_N))
+    # XLA's fast product of matrices on a CPU needs the first one as it is, not transposed.
+    split = x_GCD, x_GCD.swapaxes(1, 2), row_GC, counts_GC
     if not gradients:
         loss, _ = jax.lax.scan(one_chunk, zero, split)
         return sum_data(loss), None
