@@ -12,10 +12,8 @@ import optax
 from flax import nnx
 from jax.sharding import Mesh, PartitionSpec
 
-from harness.config import Config
 from harness.data.tokenizer import get_tokenizer
 from harness.data.tokenizer_json import END_OF_TEXT
-from harness.model.gpt import GPT
 from harness.pieces.adapt import PAD_ID, LoaderPosition
 
 V, T, D, H, G, F, L = 11, 5, 12, 3, 3, 14, 2
@@ -32,27 +30,61 @@ class SmokeTestError(Exception):
         self.piece = piece
 
 
-def _check_output(name: str, value: Any, shape: tuple[int, ...], given: str) -> Any:
-    """Returns `value`. Raises SmokeTestError if it is not a finite float array of this shape."""
+def _check_shape(name: str, value: Any, shape: tuple[int, ...], given: str) -> Any:
+    """Returns `value`, which may be traced. Raises SmokeTestError if it is not a float array of this shape."""
     if not isinstance(value, jax.Array | np.ndarray):
         got = f"{value!r:.60}" if value is None or isinstance(value, str | float | int) else f"a {type(value).__name__}"
     elif value.shape != shape or not jnp.issubdtype(value.dtype, jnp.floating):
         got = f"{value.dtype}{list(value.shape)}"
-    elif not jnp.isfinite(value).all():
-        got = "numbers that are not finite"
     else:
         return value
-    raise SmokeTestError(name, f"returned {got} for {given}; it must return finite floats of shape {shape}.")
+    raise _wrong_output(name, got, given, shape)
+
+
+def _check_output(name: str, value: Any, shape: tuple[int, ...], given: str) -> Any:
+    """Returns `value`. Raises SmokeTestError if it is not a finite float array of this shape."""
+    if not np.isfinite(_check_shape(name, value, shape, given)).all():
+        raise _wrong_output(name, "numbers that are not finite", given, shape)
+    return value
+
+
+def _wrong_output(name: str, got: str, given: str, shape: tuple[int, ...]) -> SmokeTestError:
+    return SmokeTestError(name, f"returned {got} for {given}; it must return finite floats of shape {shape}.")
+
+
+def filled(make: Callable[[], Any]) -> Any:
+    """The module that `make` returns, with numbers in its parameters that take no random draws: these take long to compile."""
+    parts: Any = nnx.split(nnx.eval_shape(make), nnx.Param, ...)
+    graph, parameters, others = parts
+    if jax.tree.leaves(others):  # such as the streams of dropout
+        return make()
+    rng = np.random.default_rng(0)
+    numbers = jax.tree.map(lambda leaf: jnp.asarray(rng.normal(0, 0.1, leaf.shape).astype(leaf.dtype)), parameters)
+    return nnx.merge(graph, numbers, others)
 
 
 def run_module(name: str, make: Callable[[Any], Any], given: Any, shape: tuple[int, ...]) -> None:
-    """Calls a module eagerly, then under jit and vmap."""
-    description = f"{given.dtype}{list(given.shape)}"
-    _check_output(name, make(nnx.Rngs(0))(given), shape, description)
-    graph, parameters = nnx.split(make(nnx.Rngs(0)))
-    batch = jnp.stack([given, given])
-    traced = jax.jit(lambda p, b: jax.vmap(nnx.merge(graph, p))(b))(parameters, batch)
-    _check_output(name, traced, (2, *shape), f"a batch of {description}, under jit and vmap")
+    """Calls a module for one example and for a batch, in one program: op by op takes many times as long."""
+    one = f"{given.dtype}{list(given.shape)}"
+    batch = f"a batch of {one}, under vmap"
+
+    def made() -> Any:
+        module = make(nnx.Rngs(0))
+        if not isinstance(module, nnx.Module):
+            raise SmokeTestError(name, f"is a {type(module).__name__}, which is not an nnx.Module.")
+        return module
+
+    graph, parameters = nnx.split(filled(made))
+
+    def outputs(parameters: Any, x: Any) -> tuple[Any, Any]:
+        module = nnx.merge(graph, parameters)
+        single = _check_shape(name, module(x), shape, one)
+        several = jax.vmap(nnx.merge(graph, parameters))(jnp.stack([x, x]))
+        return single, _check_shape(name, several, (2, *shape), batch)
+
+    single, several = jax.jit(outputs)(parameters, given)
+    _check_output(name, single, shape, one)
+    _check_output(name, several, (2, *shape), batch)
 
 
 def run_rope(rope: Any) -> None:
@@ -69,14 +101,12 @@ def run_loss(loss: Any) -> None:
 
 
 def run_train_step(step: Any) -> None:
-    """One step must change a parameter."""
-    config = Config(vocab_size=V, context=T, d_model=D, num_heads=H, d_ff=F, num_layers=L)
-    model = GPT(config, nnx.Rngs(0))
+    """One step must change a parameter. The model is a table of the next token's logits, which compiles quickly."""
+    model = nnx.Embed(V, V, rngs=nnx.Rngs(0))
     optimizer = nnx.Optimizer(model, optax.adam(1e-2), wrt=nnx.Param)
-    before = jax.tree.map(np.asarray, nnx.state(model))
+    before = np.asarray(model.embedding[...])
     _check_output("train_step", step(model, optimizer, jnp.ones((2, T), int), PAD_ID), (), f"ids of shape (2, {T})")
-    after = jax.tree.map(np.asarray, nnx.state(model))
-    if all(np.array_equal(a, b) for a, b in zip(jax.tree.leaves(before), jax.tree.leaves(after), strict=True)):
+    if np.array_equal(before, model.embedding[...]):
         raise SmokeTestError("train_step", "did not change any parameter.")
 
 
@@ -183,7 +213,8 @@ def run_resume(resume: Any, save: Any) -> None:
 
 
 def run_distribution(distribution: Any) -> None:
-    _check_output("sampling_distribution", distribution(jnp.arange(float(V)), 0.8, 0, 0.9), (V,), f"{V} logits")
+    probabilities = jax.jit(lambda logits: distribution(logits, 0.8, 0, 0.9))(jnp.arange(float(V)))
+    _check_output("sampling_distribution", probabilities, (V,), f"{V} logits")
 
 
 def run_generate(generate: Any) -> None:
@@ -196,12 +227,15 @@ def run_generate(generate: Any) -> None:
 
 
 def run_decode_step(step: Any, empty_cache: Any, mini_gpt: Any) -> None:
-    model = mini_gpt(V, D, H, F, L, max_T=T, rngs=nnx.Rngs(0))
-    cache, rows = empty_cache(model, T), []
+    """One token after another must give the logits of the whole."""
+    graph, parameters = nnx.split(_filled_gpt(mini_gpt))
+    cache, rows = empty_cache(nnx.merge(graph, parameters), T), []
+    traced = jax.jit(lambda parameters, cache, token: step(nnx.merge(graph, parameters), cache, token))
     for token in IDS:
-        logits, cache = step(model, cache, jnp.int32(token))
+        logits, cache = traced(parameters, cache, jnp.int32(token))
         rows.append(_check_output("decode_step", logits, (V,), "one token"))
-    if not np.allclose(np.stack(rows), model(jnp.asarray(IDS)), rtol=1e-3, atol=1e-3):
+    expected = jax.jit(lambda parameters, ids: nnx.merge(graph, parameters)(ids))(parameters, IDS)
+    if not np.allclose(np.stack(rows), expected, rtol=1e-3, atol=1e-3):
         raise SmokeTestError("decode_step", "returned logits that differ from those of MiniGPT for the same ids.")
 
 
@@ -224,9 +258,13 @@ def run_grpo_loss(loss: Any) -> None:
 
 def run_export(export: Any, mini_gpt: Any) -> None:
     with tempfile.TemporaryDirectory() as folder:
-        export(mini_gpt(V, D, H, F, L, max_T=T, rngs=nnx.Rngs(0)), H, folder)
+        export(_filled_gpt(mini_gpt), H, folder)
         if missing := [file for file in ("model.safetensors", "config.json") if not Path(folder, file).exists()]:
             raise SmokeTestError("export_gpt2", f"did not write {missing[0]}.")
+
+
+def _filled_gpt(mini_gpt: Any) -> Any:
+    return filled(lambda: mini_gpt(V, D, H, F, L, max_T=T, rngs=nnx.Rngs(0)))
 
 
 def one_device() -> Mesh:
