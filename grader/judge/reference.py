@@ -35,6 +35,7 @@ class Answers(Protocol):
     @property
     def can_shrink(self) -> bool: ...
     def ask(self, check: Check, case: Case, variant: str = "") -> Future[Outcome]: ...
+    def is_known(self, check: Check, case: Case) -> bool: ...
     def together(self, first: str, second: str) -> str | None: ...
     def cancel(self, check: Check, case: Case) -> None: ...
     def start(self) -> None: ...
@@ -92,6 +93,11 @@ class Reference:
             self._waiting.append(asked)
             self._thread.submit(self._answer_next)
         return self._answers[key]
+
+    def is_known(self, check: Check, case: Case) -> bool:
+        """Whether an output has been computed, now or for an earlier submission."""
+        answer = self._answers.get(("", run_key(check), case))
+        return (answer is not None and answer.done()) or cache.has(self._cache_key(check, case, ""))
 
     def together(self, first: str, second: str) -> str | None:
         """A new variant with the edits of two variants; None if their edits overlap."""

@@ -1,5 +1,6 @@
 """The two processes of a submission: its worker sees no array of a case, and equal programs are run once."""
 
+import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -92,6 +93,13 @@ def test_equal_programs_are_run_once(graded, fork_server: ForkServer, monkeypatc
     monkeypatch.setattr(fork_server, "worker", counting)
     assert graded(RIGHT).verdict is Verdict.PASS
     assert len(started) == 3, "a reference, a worker and a witness"
+    read = cache.read
+
+    def slow(key: str) -> Frame | None:
+        time.sleep(0.3)
+        return read(key)
+
+    monkeypatch.setattr(cache, "read", slow)  # as on a busy machine: the file has been loaded before
     assert graded(RENAMED).verdict is Verdict.PASS
     assert len(started) == 4, "a worker only"
 
