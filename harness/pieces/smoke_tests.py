@@ -79,8 +79,7 @@ def run_module(name: str, make: Callable[[Any], Any], given: Any, shape: tuple[i
     def outputs(parameters: Any, x: Any) -> tuple[Any, Any]:
         module = nnx.merge(graph, parameters)
         single = _check_shape(name, module(x), shape, one)
-        several = jax.vmap(nnx.merge(graph, parameters))(jnp.stack([x, x]))
-        return single, _check_shape(name, several, (2, *shape), batch)
+        return single, _check_shape(name, jax.vmap(module)(jnp.stack([x, x])), (2, *shape), batch)
 
     single, several = jax.jit(outputs)(parameters, given)
     _check_output(name, single, shape, one)
