@@ -48,7 +48,7 @@ FILES = {
         "x = 1\ndef next_token_loss(logits)\n    pass\n", "ERROR", "SyntaxError: expected ':' (bad.py, line 2)"
     ),
     "deeply nested": Bad("x = " + "(" * 5000 + ")" * 5000, "ERROR", "SyntaxError"),
-    "missing import": Bad("import torch\n" + GOOD, "ERROR", "module `torch` is not available"),
+    "missing import": Bad("import no_such_framework\n" + GOOD, "ERROR", "module `no_such_framework` is not available"),
     "missing earlier problem": Bad(
         "from p03_causal_mha import CausalMHA\n" + GOOD, "ERROR", "p03_causal_mha.py is not in the same folder"
     ),
