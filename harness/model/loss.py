@@ -128,8 +128,9 @@ def _local(x_BTD, targets_BT, head, chunk, gradients, padded, sum_data, sum_mode
 
     zero = jnp.float32(0)
     x_GCD, row_GC, counts_GC = (a.reshape(chunks, chunk, *a.shape[1:]) for a in (x_ND, row_N, counts_N))
-    # XLA's fast product of matrices on a CPU needs the first one as it is, not transposed.
-    split = x_GCD, x_GCD.swapaxes(1, 2), row_GC, counts_GC
+    # For the head's gradient: XLA's fast product of matrices on a CPU needs the first one as it is, not transposed.
+    xT_GDC = x_GCD.swapaxes(1, 2) if gradients else None
+    split = x_GCD, xT_GDC, row_GC, counts_GC
     if not gradients:
         loss, _ = jax.lax.scan(one_chunk, zero, split)
         return sum_data(loss), None

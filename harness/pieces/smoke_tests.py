@@ -227,8 +227,9 @@ def run_generate(generate: Any) -> None:
 
 def run_decode_step(step: Any, empty_cache: Any, mini_gpt: Any) -> None:
     """One token after another must give the logits of the whole."""
-    graph, parameters = nnx.split(_filled_gpt(mini_gpt))
-    cache, rows = empty_cache(nnx.merge(graph, parameters), T), []
+    model = _filled_gpt(mini_gpt)
+    graph, parameters = nnx.split(model)
+    cache, rows = empty_cache(model, T), []
     traced = jax.jit(lambda parameters, cache, token: step(nnx.merge(graph, parameters), cache, token))
     for token in IDS:
         logits, cache = traced(parameters, cache, jnp.int32(token))
