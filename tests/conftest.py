@@ -113,10 +113,12 @@ def write_program(path: Path, root: Path = ROOT) -> None:
 
 @pytest.fixture(scope="session", autouse=True)
 def cache_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The cache folder that all test processes share. The user's own cache is not touched."""
+    """The cache folder that all test processes share. The user's own caches are not touched."""
     base = tmp_path_factory.getbasetemp()
-    folder = (base.parent if "PYTEST_XDIST_WORKER" in os.environ else base) / "cache"
+    shared = base.parent if "PYTEST_XDIST_WORKER" in os.environ else base
+    folder = shared / "cache"
     os.environ["GRADE_CACHE"] = str(folder)
+    os.environ["HARNESS_CACHE"] = str(shared / "harness-cache")
     os.environ["XDG_RUNTIME_DIR"] = str(tmp_path_factory.mktemp("run"))  # no fork server of somebody's watch mode
     return folder
 

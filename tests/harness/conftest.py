@@ -3,7 +3,6 @@
 import importlib
 import os
 import shutil
-import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from dataclasses import replace
@@ -28,6 +27,7 @@ from harness.config import Config
 from harness.pieces.load import Pieces, load_pieces
 from harness.pieces.registry import MODULES
 from tests.conftest import ROOT, Run
+from tests.harness.forked import run_forked
 
 TINY = Config(
     data="pocket", tokenizer="pocket-2k", context=16, d_model=16, num_heads=2, d_ff=24, num_layers=3, vocab_size=2048,
@@ -41,19 +41,15 @@ Harness = Callable[..., Run]
 
 
 @pytest.fixture(scope="session", autouse=True)
-def harness_cache(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """One cache for all test processes, separate from the user's."""
-    base = tmp_path_factory.getbasetemp()
-    folder = (base.parent if "PYTEST_XDIST_WORKER" in os.environ else base) / "harness-cache"
-    os.environ["HARNESS_CACHE"] = str(folder)
+def compiled_programs(cache_folder: Path, tmp_path_factory: pytest.TempPathFactory) -> None:
+    """Keeps compiled programs. A program that takes less time to compile would take as long to write and to read."""
     # For the processes that tests start, most of which compile the same small programs.
-    os.environ["JAX_COMPILATION_CACHE_DIR"] = str(folder / "programs")
+    os.environ["JAX_COMPILATION_CACHE_DIR"] = str(Path(os.environ["HARNESS_CACHE"]) / "programs")
     os.environ["JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS"] = "0.05"
     # For this process, which compiles the same programs repeatedly. Not shared, because JAX does not write entries atomically.
-    jax.config.update("jax_compilation_cache_dir", str(base / "programs"))
-    jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.0)
+    jax.config.update("jax_compilation_cache_dir", str(tmp_path_factory.getbasetemp() / "programs"))
+    jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.05)
     reset_cache()
-    return folder
 
 
 @pytest.fixture
@@ -77,20 +73,14 @@ def command(*args: object) -> list[str]:
 
 
 @pytest.fixture
-def harness(tmp_path: Path) -> Harness:
+def harness(tmp_path: Path, tmp_path_factory: pytest.TempPathFactory) -> Harness:
     """Runs `harness ARGS` as a process in an empty folder."""
 
     def run(*args: object, timeout: float = 300, **env: str) -> Run:
-        process = subprocess.run(
-            command(*args),
-            cwd=tmp_path,
-            env={**os.environ, **env},
-            capture_output=True,
-            text=True,
-            timeout=timeout,
-            check=False,
-        )
-        return Run(process.returncode, process.stdout, process.stderr)
+        outputs = tmp_path_factory.mktemp("outputs")
+        out, err = outputs / "out", outputs / "err"
+        code = run_forked([*map(str, args)], tmp_path, (out, err), timeout, **env)
+        return Run(code, out.read_text(), err.read_text())
 
     return run
 

@@ -17,6 +17,7 @@ from tests.studio.conftest import Server, axe
 from tests.studio.test_guard import ask
 
 TINY = {"steps": "100000", "d_model": "16", "num_layers": "1", "d_ff": "16", "context": "16", "eval_every": "100"}
+STORIES = "4000"  # the fewest that the studio offers
 HTML = "<img src=x onerror=alert(1)>"
 SAMPLE = {"page": "0" * 16, "kind": "read", "prompt": "Once", "ids": None}
 
@@ -54,7 +55,7 @@ def runs(studio: Server) -> Path:
 @pytest.fixture(scope="module")
 def trained(runs: Path) -> str:
     """The name of a run with a checkpoint."""
-    settings = preset("pocket").with_settings(TINY | {"steps": "2", "warmup_steps": "1"})
+    settings = preset("pocket").with_settings(TINY | {"steps": "2", "warmup_steps": "1", "data": f"pocket:{STORIES}"})
     assert train(open_session(Run(runs / "trained"), settings, None, log=ignore, quiet=True), log=ignore, quiet=True)
     return "trained"
 
@@ -64,6 +65,7 @@ def test_from_the_first_run_to_its_tokens(page: Page, studio: Server, runs: Path
     expect(page.get_by_text("There is no run yet")).to_be_visible()
     assert axe(page) == []
     page.get_by_label("Name").fill("tiny")
+    page.get_by_label("Stories").select_option(STORIES)
     page.locator("summary").click()
     for name, value in TINY.items():
         page.locator(f"[name={name}]").fill(value)

@@ -18,9 +18,10 @@ import pytest
 from harness.run.folder import MEASURED
 from tests.conftest import Run
 from tests.harness.conftest import STORIES, Harness, command
+from tests.harness.forked import run_forked
 
 SETTINGS = ["--set", "context=16", "--set", "d_model=16", "--set", "num_heads=2", "--set", "d_ff=24", "--set", "num_layers=2",
-            "--set", "batch_size=8", "--set", "eval_every=4", "--set", "eval_batches=2", "--set", "dropout=0.1",
+            "--set", "batch_size=8", "--set", "eval_every=8", "--set", "eval_batches=2", "--set", "dropout=0.1",
             "--set", "chart_every=120", "--set", "sample_every=120", "--quiet"]  # fmt: skip
 STEPS = 120
 
@@ -49,12 +50,14 @@ def assert_same_run(one: Path, other: Path, step: int = STEPS) -> None:
 
 
 def arguments(file: Path, root: Path, *more: object) -> list[str]:
-    return command("train", "--run", "r", "--runs", root, "--data", file, "--steps", STEPS, *SETTINGS, *more)
+    values = ("train", "--run", "r", "--runs", root, "--data", file, "--steps", STEPS, *SETTINGS, *more)
+    return [*map(str, values)]
 
 
 def run_to_the_end(file: Path, root: Path) -> Path:
-    process = subprocess.run(arguments(file, root), capture_output=True, text=True, check=False)
-    assert process.returncode == 0, process.stderr
+    output = root.with_suffix(".output")
+    code = run_forked(arguments(file, root), root.parent, (output, output))
+    assert code == 0, output.read_text()
     return root / "r"
 
 
@@ -85,8 +88,10 @@ def test_a_run_killed_at_random_moments_ends_the_same(
         return metrics.read_bytes().count(b"\n") if metrics.exists() else 0
 
     for kill in range(kills):
-        process = subprocess.Popen(arguments(stories_file, root), stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-        # Kills some processes while they start, and most soon after the first step; each saves every four steps.
+        process = subprocess.Popen(
+            command(*arguments(stories_file, root)), stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
+        )
+        # Kills some processes while they start, and most soon after the first step; each saves every eight steps.
         if kill % 3 == 2:
             time.sleep(rng.uniform(0.5, 3))
         else:
@@ -107,8 +112,8 @@ def test_a_signal_saves_a_checkpoint_and_the_run_resumes_exactly(
 ) -> None:
     root = tmp_path / "stopped"
     process = subprocess.Popen(
-        arguments(stories_file, root), stderr=subprocess.PIPE, text=True, stdout=subprocess.DEVNULL,
-    )  # fmt: skip
+        command(*arguments(stories_file, root)), stderr=subprocess.PIPE, text=True, stdout=subprocess.DEVNULL
+    )
     metrics = root / "r" / "metrics.jsonl"
     while not (metrics.exists() and metrics.read_bytes().count(b"\n") >= 5):
         assert process.poll() is None
@@ -135,7 +140,7 @@ def test_two_processes_train_like_one(stories_file: Path, tmp_path: Path) -> Non
     env = {**os.environ, "JAX_NUM_CPU_DEVICES": "2"}
     processes = [
         subprocess.Popen(
-            arguments(stories_file, tmp_path / "two", *common, "--process", index),
+            command(*arguments(stories_file, tmp_path / "two", *common, "--process", index)),
             env=env,
             stderr=subprocess.PIPE,
             text=True,
@@ -144,7 +149,9 @@ def test_two_processes_train_like_one(stories_file: Path, tmp_path: Path) -> Non
     ]
     errors = [process.communicate(timeout=240)[1] for process in processes]
     assert [process.returncode for process in processes] == [0, 0], errors
-    one = subprocess.run(arguments(stories_file, tmp_path / "one", *settings), capture_output=True, check=False)
+    one = subprocess.run(
+        command(*arguments(stories_file, tmp_path / "one", *settings)), capture_output=True, check=False
+    )
     assert one.returncode == 0
     losses = [[line["loss"] for line in computed(tmp_path / name / "r")] for name in ("one", "two")]
     assert len(losses[0]) == steps
