@@ -18,6 +18,7 @@ from grader.judge.submission import Submission
 from grader.judge.verdict import Report
 from grader.problem import Problem
 from grader.resident import version
+from grader.resident.ahead import Ahead
 from grader.resident.server import Server
 from grader.resident.spares import Spares
 
@@ -66,6 +67,7 @@ class Resident:
         self._code, self._problems = version.of_code(), version.of_problems()
         self._fork_server = ForkServer()
         self._spares = Spares(self._fork_server)
+        self._ahead = Ahead()
         self._kept: dict[str, _Kept] = {}
         self._passed: set[str] = set()  # the versions of imported modules that pass
         self._graded = ""  # the name of the latest problem
@@ -103,6 +105,7 @@ class Resident:
                 self._passed.clear()
             options = replace(options, reference=kept.reference, cases=kept.drawn(options.seed), passed=self._passed)
             with self._changing:
+                self._ahead.stop()
                 self._superseded, self._running = False, (problem.name, submission)
                 self._spares.resume()
             try:
@@ -149,6 +152,7 @@ class Resident:
             pass
 
     def _stop(self) -> None:
+        self._ahead.stop()
         self._spares.close()
         self._fork_server.close()
         for kept in self._kept.values():
@@ -171,8 +175,10 @@ class Resident:
         with suppress(CourseError), self._changing:  # the grading itself reports it
             kept = self._keep(name)
             self._spares.fill(submission_.job(kept.problem), SPARES)
-            kept.drawn(0)
             kept.reference.start()
+            drawn = kept.drawn(0)
+            if not self._running:
+                self._ahead.start(kept.problem, kept.reference, drawn)
 
     def _share(self, send: Callable[[ForkServer], None]) -> None:
         """Calls `send` with the fork server, unless it would run old code."""

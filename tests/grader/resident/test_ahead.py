@@ -1,0 +1,78 @@
+"""Misconceptions that are run before a wrong attempt needs them."""
+
+import threading
+import time
+
+import pytest
+
+from grader.course import catalog
+from grader.judge.reference import Reference
+from grader.judge.submission import Submission
+from grader.problem import Case, Check
+from grader.resident import ahead
+from grader.resident.resident import Resident
+from tests.conftest import NO_SHIFT, misconception_name
+
+PROBLEM = catalog.find("07")
+RIGHT = catalog.reference_sources(PROBLEM)[PROBLEM.name]
+WRONG = Submission(f"{PROBLEM.name}.py", {PROBLEM.name: RIGHT.replace("token_ids[1:]", "token_ids[:-1]")})
+
+
+def running() -> list[threading.Thread]:
+    return [thread for thread in threading.enumerate() if thread.name == "ahead"]
+
+
+@pytest.fixture
+def asked(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """The variants whose outputs were computed, not read from the cache."""
+    asked, load = list[str](), Reference._load
+
+    def recorded(reference: Reference, variant: str) -> object:
+        asked.append(variant)
+        return load(reference, variant)
+
+    monkeypatch.setattr(Reference, "_load", recorded)
+    return asked
+
+
+def test_the_first_wrong_attempt_finds_its_likely_cause_in_the_cache(
+    runtime_folder: None, tmp_path, asked: list[str], monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setenv("GRADE_CACHE", str(tmp_path / "cache"))
+    monkeypatch.setattr(ahead, "QUIET", 0.0)
+    with Resident() as resident:
+        resident.prepare(PROBLEM)
+        deadline = time.monotonic() + 120
+        while not running():
+            assert time.monotonic() < deadline
+            time.sleep(0.01)
+        for thread in running():
+            thread.join(120)
+        assert {*asked} == {"", *Reference(PROBLEM, resident._fork_server).misconceptions}
+        monkeypatch.setattr(ahead, "QUIET", 120.0)
+        asked.clear()
+        report = resident.grade(PROBLEM, WRONG)
+    assert report.misconception is not None
+    assert report.misconception.name == misconception_name("07", NO_SHIFT)
+    assert not any(asked), "a misconception was run again"
+
+
+def test_nothing_is_asked_during_a_grading_and_after_the_end(runtime_folder: None, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(ahead, "QUIET", 0.0)
+    asked, ask = list[bool](), Reference.ask
+
+    def recorded(reference: Reference, check: Check, case: Case, variant: str = "") -> object:
+        if threading.current_thread().name == "ahead":
+            asked.append(resident._running is None and not resident._closed)
+        return ask(reference, check, case, variant)
+
+    monkeypatch.setattr(Reference, "ask", recorded)
+    with Resident() as resident:
+        resident.prepare(PROBLEM)
+        for _ in range(3):
+            resident.grade(PROBLEM, WRONG)
+    for thread in running():
+        thread.join(10)
+    assert not running()
+    assert asked
+    assert all(asked)
