@@ -18,8 +18,12 @@ RIGHT = catalog.reference_sources(PROBLEM)[PROBLEM.name]
 WRONG = Submission(f"{PROBLEM.name}.py", {PROBLEM.name: RIGHT.replace("token_ids[1:]", "token_ids[:-1]")})
 
 
-def running() -> list[threading.Thread]:
-    return [thread for thread in threading.enumerate() if thread.name == "ahead"]
+def wait_until(running: bool) -> None:
+    """Waits until the thread runs, or has ended."""
+    deadline = time.monotonic() + 120
+    while any(thread.name == "ahead" for thread in threading.enumerate()) is not running:
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
 
 
 @pytest.fixture
@@ -42,12 +46,8 @@ def test_the_first_wrong_attempt_finds_its_likely_cause_in_the_cache(
     monkeypatch.setattr(ahead, "QUIET", 0.0)
     with Resident() as resident:
         resident.prepare(PROBLEM)
-        deadline = time.monotonic() + 120
-        while not running():
-            assert time.monotonic() < deadline
-            time.sleep(0.01)
-        for thread in running():
-            thread.join(120)
+        wait_until(running=True)
+        wait_until(running=False)
         assert {*asked} == {"", *Reference(PROBLEM, resident._fork_server).misconceptions}
         monkeypatch.setattr(ahead, "QUIET", 120.0)
         asked.clear()
@@ -63,7 +63,7 @@ def test_nothing_is_asked_during_a_grading_and_after_the_end(runtime_folder: Non
 
     def recorded(reference: Reference, check: Check, case: Case, variant: str = "") -> object:
         if threading.current_thread().name == "ahead":
-            asked.append(resident._running is None and not resident._closed)
+            asked.append(resident._running is None)
         return ask(reference, check, case, variant)
 
     monkeypatch.setattr(Reference, "ask", recorded)
@@ -71,8 +71,6 @@ def test_nothing_is_asked_during_a_grading_and_after_the_end(runtime_folder: Non
         resident.prepare(PROBLEM)
         for _ in range(3):
             resident.grade(PROBLEM, WRONG)
-    for thread in running():
-        thread.join(10)
-    assert not running()
+    wait_until(running=False)
     assert asked
     assert all(asked)
