@@ -166,9 +166,10 @@ class Problem:
     `name`, the problem's name in the selected course. Its number there may not be that of the folder.
 
     `builds_on` holds the numbers of the problems whose entries or ideas this one uses. `timeout` is in seconds. `long_runs`
-    means that its probes run so long that XLA should optimize their programs instead of compiling fast. `mesh` are the numbers of
-    devices along the axes `data` and `model` of the mesh on which placements are measured. `forbids` are the dotted names of
-    functions and classes that the problem asks to write: a submission must not reach them when it runs.
+    means that its probes train, for seconds or minutes: they report progress, and a failure is explained with as few more runs as
+    possible. `mesh` are the numbers of devices along the axes `data` and `model` of the mesh on which placements are measured.
+    `forbids` are the dotted names of functions and classes that the problem asks to write: a submission must not reach them when
+    it runs.
     """
 
     title: str

@@ -21,14 +21,12 @@ class Limits:
 class Job:
     """The work that a worker is started for.
 
-    `folder` is that of the problem's definition. XLA optimizes the programs of `long_runs`. No process that runs a submission
-    can read the folders that are `hidden`.
+    `folder` is that of the problem's definition. No process that runs a submission can read the folders that are `hidden`.
     """
 
     problem: str
     folder: Path
     devices: int = 1
-    long_runs: bool = False
     limits: Limits = field(default_factory=Limits)
     hidden: tuple[Path, ...] = ()
 

@@ -129,8 +129,8 @@ class Examiner:
         this = cache.digest([encode(Frame("program", leaves=program.leaves))])
         others = [digest for digest in self._history if digest != this]
         self._history[this] = None
-        flags = f"{self.job.long_runs} {self.job.devices}"
-        key = cache.digest(["witness", cache.environment(), *self._definition, flags, *others, encode(frame)])
+        devices = str(self.job.devices)
+        key = cache.digest(["witness", cache.environment(), *self._definition, devices, *others, encode(frame)])
         stored = cache.read(key)
         outcome = outcome_of(stored) if stored else self._by_witness(frame)
         if not stored and self._witness and not self._witness.ended:

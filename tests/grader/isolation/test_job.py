@@ -11,7 +11,7 @@ pytestmark = pytest.mark.fast
 
 SMALLEST = Launch(Job("p01_token_embedding", Path("/course/problems/p01_token_embedding")), Path("/scratch"), judge=7)
 LARGEST = Launch(
-    Job("p21_sharded_train_step", Path("/a"), 8, True, Limits(memory=1 << 30), (Path("/course/solutions"),)),
+    Job("p21_sharded_train_step", Path("/a"), 8, Limits(memory=1 << 30), (Path("/course/solutions"),)),
     Path("/scratch"), 7, frozenset({"seccomp", "user"}), (Path("/sys/fs/cgroup/a/cgroup.procs"),), ("memory", "pids"), 5,
 )  # fmt: skip
 
