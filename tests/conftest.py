@@ -20,6 +20,7 @@ from hypothesis import settings
 from grader.course import catalog
 from grader.isolation.sandbox import ForkServer
 from grader.resident.server import Server
+from tests.forked import ROOT, Preloaded
 
 settings.register_profile("course", deadline=None)  # a first call compiles
 settings.load_profile("course")
@@ -30,8 +31,6 @@ signal.signal(signal.SIGINT, signal.default_int_handler)
 # A process of the tests holds millions of objects, most of them traced programs that JAX keeps. To look for garbage among them as
 # often as Python does by default takes a twentieth of the time of all tests.
 gc.set_threshold(10_000, 50, 100)
-
-ROOT = Path(__file__).resolve().parent.parent
 
 # Parts of the names of tests that take a minute or more. They run first, so that no core is idle at the end. Of the capstone's,
 # only one does: it leaves reference outputs, which are training runs, in the cache for the others.
@@ -145,14 +144,25 @@ def lender(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     fork_server.close()
 
 
+@pytest.fixture(scope="session")
+def preloaded_grade() -> Iterator[Preloaded]:
+    """The process that `grade` is forked from."""
+    preloaded = Preloaded("grader.cli.learner", "grader.judge.recorded", "grader.report.terminal", "grader.report.json")
+    yield preloaded
+    preloaded.close()
+
+
 @pytest.fixture
-def grade(tmp_path: Path, lender: str) -> Grade:
+def grade(tmp_path: Path, lender: str, preloaded_grade: Preloaded) -> Grade:
     """A function that runs `grade ARGS` as a process, in an empty folder or in `cwd`.
 
     It borrows a fork server; with `XDG_RUNTIME_DIR=""` it starts its own.
     """
 
     def run(*args: object, cwd: Path = tmp_path, root: Path = ROOT, timeout: float = 900, **env: str) -> Run:
+        if root == ROOT and not env:
+            environment = os.environ | {"XDG_RUNTIME_DIR": lender}
+            return Run(*preloaded_grade.run([*map(str, args)], cwd, environment, timeout))
         completed = subprocess.run(
             [sys.executable, "-c", boot(root), *map(str, args)],
             cwd=cwd,

@@ -27,7 +27,7 @@ from harness.config import Config
 from harness.pieces.load import Pieces, load_pieces
 from harness.pieces.registry import MODULES
 from tests.conftest import ROOT, Run
-from tests.harness.forked import run_forked
+from tests.forked import Preloaded
 
 TINY = Config(
     data="pocket", tokenizer="pocket-2k", context=16, d_model=16, num_heads=2, d_ff=24, num_layers=3, vocab_size=2048,
@@ -72,15 +72,20 @@ def command(*args: object) -> list[str]:
     return [sys.executable, "-W", "error", "-c", boot, *map(str, args)]
 
 
+@pytest.fixture(scope="session")
+def preloaded_harness() -> Iterator[Preloaded]:
+    """The process that `harness` is forked from."""
+    preloaded = Preloaded("harness.cli.main", "harness.run.loop", "harness.pieces.load")
+    yield preloaded
+    preloaded.close()
+
+
 @pytest.fixture
-def harness(tmp_path: Path, tmp_path_factory: pytest.TempPathFactory) -> Harness:
+def harness(tmp_path: Path, preloaded_harness: Preloaded) -> Harness:
     """Runs `harness ARGS` as a process in an empty folder."""
 
-    def run(*args: object, timeout: float = 300, **env: str) -> Run:
-        outputs = tmp_path_factory.mktemp("outputs")
-        out, err = outputs / "out", outputs / "err"
-        code = run_forked([*map(str, args)], tmp_path, (out, err), timeout, **env)
-        return Run(code, out.read_text(), err.read_text())
+    def run(*args: object, timeout: float = 300) -> Run:
+        return Run(*preloaded_harness.run([*map(str, args)], tmp_path, dict(os.environ), timeout))
 
     return run
 

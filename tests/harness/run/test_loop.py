@@ -17,8 +17,8 @@ import pytest
 
 from harness.run.folder import MEASURED
 from tests.conftest import Run
+from tests.forked import Preloaded
 from tests.harness.conftest import STORIES, Harness, command
-from tests.harness.forked import run_forked
 
 SETTINGS = ["--set", "context=16", "--set", "d_model=16", "--set", "num_heads=2", "--set", "d_ff=24", "--set", "num_layers=2",
             "--set", "batch_size=8", "--set", "eval_every=8", "--set", "eval_batches=2", "--set", "dropout=0.1",
@@ -54,15 +54,14 @@ def arguments(file: Path, root: Path, *more: object) -> list[str]:
     return [*map(str, values)]
 
 
-def run_to_the_end(file: Path, root: Path) -> Path:
-    output = root.with_suffix(".output")
-    code = run_forked(arguments(file, root), root.parent, (output, output))
-    assert code == 0, output.read_text()
+def run_to_the_end(preloaded: Preloaded, file: Path, root: Path) -> Path:
+    code, _, err = preloaded.run(arguments(file, root), root.parent, dict(os.environ), 300)
+    assert code == 0, err
     return root / "r"
 
 
 @pytest.fixture(scope="module")
-def uninterrupted(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def uninterrupted(tmp_path_factory: pytest.TempPathFactory, preloaded_harness: Preloaded) -> Path:
     """The uninterrupted run, trained once for all test processes."""
     base = tmp_path_factory.getbasetemp()
     folder = (base.parent if "PYTEST_XDIST_WORKER" in os.environ else base) / "uninterrupted"
@@ -71,14 +70,14 @@ def uninterrupted(tmp_path_factory: pytest.TempPathFactory) -> Path:
         fcntl.flock(lock, fcntl.LOCK_EX)
         if not (folder / "done").exists():
             (folder / "stories.txt").write_text(STORIES)
-            run_to_the_end(folder / "stories.txt", folder)
+            run_to_the_end(preloaded_harness, folder / "stories.txt", folder)
             (folder / "done").touch()
     return folder / "r"
 
 
 @pytest.mark.parametrize("kills", [4, pytest.param(10, marks=pytest.mark.thorough)])
 def test_a_run_killed_at_random_moments_ends_the_same(
-    kills: int, stories_file: Path, tmp_path: Path, uninterrupted: Path
+    kills: int, stories_file: Path, tmp_path: Path, uninterrupted: Path, preloaded_harness: Preloaded
 ) -> None:
     root = tmp_path / "killed"
     rng = random.Random(7)
@@ -102,13 +101,13 @@ def test_a_run_killed_at_random_moments_ends_the_same(
         process.kill()
         process.wait()
     assert 0 < lines() < STEPS
-    killed = run_to_the_end(stories_file, root)
+    killed = run_to_the_end(preloaded_harness, stories_file, root)
     assert_same_run(uninterrupted, killed)
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_a_signal_saves_a_checkpoint_and_the_run_resumes_exactly(
-    stories_file: Path, tmp_path: Path, number: int, uninterrupted: Path
+    stories_file: Path, tmp_path: Path, number: int, uninterrupted: Path, preloaded_harness: Preloaded
 ) -> None:
     root = tmp_path / "stopped"
     process = subprocess.Popen(
@@ -126,7 +125,7 @@ def test_a_signal_saves_a_checkpoint_and_the_run_resumes_exactly(
     last = computed(root / "r")[-1]["step"]
     assert 5 <= last < STEPS
     assert (root / "r" / "checkpoints" / str(last)).is_dir()
-    assert_same_run(uninterrupted, run_to_the_end(stories_file, root))
+    assert_same_run(uninterrupted, run_to_the_end(preloaded_harness, stories_file, root))
 
 
 @pytest.mark.thorough

@@ -1,5 +1,7 @@
 """Resuming a run requires its data and its settings. Using a trained model requires neither the data nor the same machine."""
 
+import os
+import subprocess
 from dataclasses import replace
 from pathlib import Path
 
@@ -13,6 +15,7 @@ from harness.run.loop import train
 from harness.run.session import ignore, open_session
 from harness.run.state import load_state
 from tests.harness.conftest import Harness
+from tests.harness.conftest import command as command_line
 
 GREEDY = Sampling(temperature=0.0, max_tokens=4)
 DETERMINED = ("step", "loss", "learning_rate", "gradient_norm", "skipped", "tokens", "validation_loss")
@@ -83,9 +86,16 @@ def test_a_run_keeps_its_settings_on_another_machine(tiny: Config, tmp_path: Pat
     before = [entry["loss"] for entry in run.metrics()]
     for command in (("resume", "a", "--mesh", "2x1"), ("train", "--run", "a", "--mesh", "1x2")):
         run.checkpoints.joinpath("6").rename(tmp_path / f"away {command[0]}")
-        result = harness(*command, "--quiet", JAX_NUM_CPU_DEVICES="2")
-        assert result.code == 0, result.err
-        assert "resuming at step 3 of 6" in result.err
+        result = subprocess.run(
+            command_line(*command, "--quiet"),
+            cwd=tmp_path,
+            env=os.environ | {"JAX_NUM_CPU_DEVICES": "2"},
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        assert result.returncode == 0, result.stderr
+        assert "resuming at step 3 of 6" in result.stderr
         assert [entry["loss"] for entry in run.metrics()] == pytest.approx(before, rel=1e-4)
     assert run.config() == tiny
     refused = harness("resume", "a", "--set", "learning_rate=1")
