@@ -44,14 +44,15 @@ class Preloaded:
             server.stdin.write(json.dumps([arguments, str(folder), env, [*map(str, paths)]]) + "\n")
             server.stdin.flush()
             if not select.select([server.stdout], [], [], timeout)[0]:
+                self.close()
                 raise TimeoutError(f"{arguments} runs for more than {timeout} s")
             return int(server.stdout.readline()), *(path.read_text() for path in paths)
 
     def close(self) -> None:
-        """Ends the process, and a command that is still running."""
+        """Ends the process."""
         if self._server is not None:
             with self._server as server:
-                server.terminate()
+                server.kill()
             self._server = None
 
 
