@@ -94,10 +94,20 @@ def test_reference_pieces_train_to_the_same_losses_from_the_same_parameters(piec
     np.testing.assert_allclose(*zip(*losses, strict=True), rtol=1e-4)
 
 
-@pytest.mark.parametrize("names", [("TokenAndPositionEmbed",), ("CausalMHA",), ("GPTBlock",), ("next_token_loss",),
-("train_step",),
-                                   ("adamw", "warmup_cosine", "clip_by_global_norm", "finite_guard"),
-                                   ("TokenAndPositionEmbed", "GPTBlock", "next_token_loss"), tuple(MODULES)])  # fmt: skip
+@pytest.mark.parametrize(
+    "names",
+    [
+        ("CausalMHA",),
+        ("train_step",),
+        ("adamw", "warmup_cosine", "clip_by_global_norm", "finite_guard"),
+        ("TokenAndPositionEmbed", "GPTBlock", "next_token_loss"),
+        tuple(MODULES),
+        *(
+            pytest.param((name,), marks=pytest.mark.thorough)
+            for name in ("TokenAndPositionEmbed", "GPTBlock", "next_token_loss")
+        ),
+    ],
+)
 def test_any_subset_of_pieces_trains(pieces: Pieces, names: tuple[str, ...]) -> None:
     pieces.by_name = {name: pieces.by_name[name] for name in names}
     mesh, functions = functions_with(pieces, COURSE)

@@ -78,7 +78,13 @@ def test_the_reference_trains_to_the_same_losses_from_the_same_parameters(pieces
 
 
 @pytest.mark.parametrize(
-    "names", [*((name,) for name in PARTS), PARTS, (*PARTS, "CausalMHA", "MiniGPT", "muon"), ("ModernGPT", "muon")]
+    "names",
+    [
+        *(pytest.param((name,), marks=pytest.mark.thorough) for name in PARTS),
+        PARTS,
+        (*PARTS, "CausalMHA", "MiniGPT", "muon"),
+        ("ModernGPT", "muon"),
+    ],
 )
 def test_any_of_them_trains(pieces: Pieces, names: tuple[str, ...]) -> None:
     called = []

@@ -128,6 +128,7 @@ def test_prompts_are_beginnings_of_stories_and_depend_on_the_update(base: Config
     assert {tuple(row) for row in first} <= beginnings
 
 
+@pytest.mark.thorough  # tests/harness/pieces/test_grpo.py does it with one piece
 def test_a_model_of_pieces_is_reinforced(base: Config, pieces: Pieces, tmp_path: Path) -> None:
     run = Run(tmp_path / "runs" / "mine")
     assert train(open_session(run, base, pieces, log=ignore, quiet=True), log=ignore, quiet=True)
