@@ -4,7 +4,6 @@ Otherwise, the first wrong attempt at a problem waits some seconds for its likel
 """
 
 import threading
-from collections.abc import Iterator
 from concurrent.futures import CancelledError
 
 from grader.judge.judge import CasesByGroup
@@ -28,7 +27,7 @@ class Ahead:
         if problem.long_runs:
             return
         self._stopped = threading.Event()
-        arguments = (reference, [*_first_cases(problem, cases)], self._stopped)
+        arguments = (reference, _first_cases(problem, cases), self._stopped)
         threading.Thread(target=self._run, args=arguments, name="ahead", daemon=True).start()
 
     def stop(self) -> None:
@@ -50,8 +49,9 @@ class Ahead:
                     return  # the reference was closed
 
 
-def _first_cases(problem: Problem, cases: CasesByGroup) -> Iterator[tuple[Check, Case]]:
+def _first_cases(problem: Problem, cases: CasesByGroup) -> list[tuple[Check, Case]]:
     """The first case of each check, once for checks that share a run. Most wrong attempts fail there."""
-    checks = {run_key(check): check for check in reversed(problem.checks)}
-    for check in reversed(checks.values()):
-        yield check, cases[check.cases][0]
+    checks: dict[str, Check] = {}
+    for check in problem.checks:
+        checks.setdefault(run_key(check), check)
+    return [(check, cases[check.cases][0]) for check in checks.values()]
