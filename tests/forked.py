@@ -10,6 +10,7 @@ import signal
 import subprocess
 import sys
 import tempfile
+import warnings
 from importlib import import_module
 from pathlib import Path
 
@@ -17,10 +18,13 @@ ROOT = Path(__file__).resolve().parent.parent
 
 
 class Preloaded:
-    """A process that has imported `modules`. Each command is the `main` of the first, in a fork of it. Used by one thread."""
+    """A process that has imported `modules`. Each command is the `main` of the first, in a fork of it. Used by one thread.
 
-    def __init__(self, *modules: str) -> None:
-        self._modules = modules
+    `flags` are those of Python.
+    """
+
+    def __init__(self, *modules: str, flags: tuple[str, ...] = ()) -> None:
+        self._command = [sys.executable, *flags, __file__, *modules]
         self._server: subprocess.Popen[str] | None = None
 
     def run(self, arguments: list[str], folder: Path, env: dict[str, str], timeout: float) -> tuple[int, str, str]:
@@ -30,7 +34,7 @@ class Preloaded:
         """
         if self._server is None:
             self._server = subprocess.Popen(
-                [sys.executable, __file__, *self._modules],
+                self._command,
                 env=env,
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
@@ -63,7 +67,9 @@ def _serve(modules: list[str]) -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     requests, answers = os.fdopen(os.dup(0)), os.fdopen(os.dup(1), "w", buffering=1)
     for line in requests:
-        child = os.fork()
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # about threads, which only libraries have
+            child = os.fork()
         if not child:
             requests.close()
             answers.close()

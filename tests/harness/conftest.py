@@ -77,7 +77,7 @@ def command(*args: object) -> list[str]:
 @pytest.fixture(scope="session")
 def preloaded_harness() -> Iterator[Preloaded]:
     """The process that `harness` is forked from."""
-    preloaded = Preloaded("harness.cli.main", "harness.run.loop", "harness.pieces.load")
+    preloaded = Preloaded("harness.cli.main", "harness.run.loop", "harness.pieces.load", flags=("-W", "error"))
     yield preloaded
     preloaded.close()
 
