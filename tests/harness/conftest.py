@@ -32,7 +32,7 @@ from tests.conftest import ROOT, Run
 from tests.forked import Preloaded
 
 TINY = Config(
-    data="pocket", tokenizer="pocket-2k", context=16, d_model=16, num_heads=2, d_ff=24, num_layers=3, vocab_size=2048,
+    data="pocket", tokenizer="pocket-2k", context=16, d_model=16, num_heads=2, d_ff=24, num_layers=2, vocab_size=2048,
     batch_size=8,
     steps=6, eval_every=3, eval_batches=2, learning_rate=1e-2, warmup_steps=2, mesh="1x1",
 )  # fmt: skip

@@ -39,9 +39,9 @@ def test_a_finished_run_and_one_in_progress(tmp_path: Path) -> None:
     one = make_run(tmp_path / "one", TINY, 6)
     other = make_run(tmp_path / "other", replace(TINY, num_layers=1, learning_rate=3e-3), 4, tokens=50, first=3.0)
     comparison = compare([one, other])
-    assert comparison["settings"] == {"num_layers": [3, 1], "learning_rate": [1e-2, 3e-3]}
+    assert comparison["settings"] == {"num_layers": [2, 1], "learning_rate": [1e-2, 3e-3]}
     block = 4 * (16 * 16) + 2 * (16 * 24)  # of the weights of matrices; the rest is biases and norms
-    assert 2 * block < comparison["parameters"][0] - comparison["parameters"][1] < 2.2 * block
+    assert block < comparison["parameters"][0] - comparison["parameters"][1] < 1.1 * block
     assert (comparison["step"], comparison["tokens"]) == ([6, 4], [600, 200])
     assert (comparison["seconds"], comparison["tokens_per_s"]) == ([12.0, 4.0], [50.0, 50.0])
     assert (comparison["best_step"], comparison["validation_loss"]) == ([6, 3], [2.0, 2.0])
