@@ -132,16 +132,22 @@ def wrong(tmp_path: Path) -> Path:
 
 
 @pytest.fixture(scope="session")
-def lender(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    """The runtime folder of a program that lends its fork server, as watch mode does, so that JAX is imported once."""
+def fork_server() -> Iterator[ForkServer]:
+    """One fork server for all tests of this process, so that JAX is imported once."""
+    server = ForkServer()
+    yield server
+    server.close()
+
+
+@pytest.fixture(scope="session")
+def lender(tmp_path_factory: pytest.TempPathFactory, fork_server: ForkServer) -> Iterator[str]:
+    """The runtime folder of a program that lends the fork server, as watch mode does."""
     folder = str(tmp_path_factory.mktemp("lender"))
-    fork_server = ForkServer()
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("XDG_RUNTIME_DIR", folder)
         server = Server(lambda lend: lend(fork_server))
     yield folder
     server.close()
-    fork_server.close()
 
 
 @pytest.fixture(scope="session")

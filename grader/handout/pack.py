@@ -4,7 +4,7 @@ import re
 import shutil
 import tempfile
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from pathlib import Path
 
 import tomli_w
@@ -14,6 +14,7 @@ from commandline.text import counted
 from grader.course import book, catalog, course
 from grader.course.selection import selected
 from grader.handout import project
+from grader.isolation.sandbox import ForkServer
 from grader.judge import recorded
 from grader.paths import ROOT
 from grader.problem import Problem
@@ -67,11 +68,12 @@ def fill(folder: Path, problems: Sequence[Problem]) -> Iterator[str]:
         shutil.copytree(ROOT / package, folder / package, ignore=_LEFT_OUT)
     (folder / "problems").mkdir()
     shutil.copy(ROOT / "problems" / "__init__.py", folder / "problems")
-    for problem in problems:
-        target = folder / "problems" / problem.name
-        _copy(problem, target)
-        outputs, misconceptions = recorded.record(problem, target)
-        yield f"{problem.name}  {counted(outputs, 'recorded output')}, {counted(misconceptions, 'misconception')}"
+    with closing(ForkServer()) as fork_server:
+        for problem in problems:
+            target = folder / "problems" / problem.name
+            _copy(problem, target)
+            outputs, misconceptions = recorded.record(problem, target, fork_server)
+            yield f"{problem.name}  {counted(outputs, 'recorded output')}, {counted(misconceptions, 'misconception')}"
     if book.is_available():
         (folder / "docs").mkdir()
         for name in book.FILES:

@@ -15,7 +15,7 @@ from pathlib import Path
 from grader.course import cases, catalog
 from grader.course.catalog import Misconception
 from grader.errors import CourseError
-from grader.isolation.sandbox import ForkServer, Workers
+from grader.isolation.sandbox import Workers
 from grader.judge import cache, fault
 from grader.judge.reference import Answers, Reference, frame_of
 from grader.judge.session import Outcome, outcome_of, probe_frame, run_key
@@ -113,13 +113,12 @@ def is_recorded(problem: Problem) -> bool:
     return (problem.folder / OUTPUTS).is_file()
 
 
-def record(problem: Problem, folder: Path) -> tuple[int, int]:
+def record(problem: Problem, folder: Path, workers: Workers) -> tuple[int, int]:
     """Records outcomes on all public cases in a problem's folder. Returns the number of outcomes and of misconceptions.
 
     There are no misconceptions where each outcome is a training run of minutes.
     """
-    public_cases, fork_server = cases.draw_all(problem, 0), ForkServer()
-    reference = Reference(problem, fork_server)
+    public_cases, reference = cases.draw_all(problem, 0), Reference(problem, workers)
     ideas = {} if problem.long_runs else reference.misconceptions
     modules = {entry.name for entry in problem.entries if entry.is_module}
     requests = [(check, case) for check in problem.checks for case in public_cases[check.cases]]
@@ -138,7 +137,6 @@ def record(problem: Problem, folder: Path) -> tuple[int, int]:
                     written[_entry(check, case, variant)] = data
     finally:
         reference.close()
-        fork_server.close()
     names = [(variant, idea.name, idea.says) for variant, idea in ideas.items()]
     with zipfile.ZipFile(folder / OUTPUTS, "w") as archive:
         for name, data in {_MISCONCEPTIONS: json.dumps(names).encode(), **written}.items():

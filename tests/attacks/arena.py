@@ -28,14 +28,17 @@ SEED = 987654321
 
 @dataclass
 class Arena:
-    """A fork server and a reference, shared by all attacks, as in a batch."""
+    """A fork server and a reference, shared by all attacks, as in a batch.
+
+    What an attack starts is told from the reference's worker by its fork server: that of the reference is another one, `apart`.
+    """
 
     folder: Path
+    apart: ForkServer
 
     def __post_init__(self) -> None:
         self.problem = catalog.find("07")
         self.fork_server = ForkServer()
-        self.apart = ForkServer()  # what an attack starts is told from the reference's worker by its fork server
         self.reference = Reference(self.problem, self.apart)
         self.cases = {seed: cases.draw_all(self.problem, seed) for seed in (0, SEED)}
         self.tcp = socket.create_server(("127.0.0.1", 0))
@@ -117,7 +120,6 @@ class Arena:
     def close(self) -> None:
         self.fork_server.close()
         self.reference.close()
-        self.apart.close()
         for sock in self.sockets():
             sock.close()
 

@@ -10,6 +10,7 @@ lost, such as in a FOLDER that contains a clone of the course and is the only wr
         TMPDIR=FOLDER setpriv --bounding-set=-all --no-new-privs python -m tests.attacks.levels namespaces,landlock,seccomp'
 """
 
+import contextlib
 import json
 import os
 import sys
@@ -17,6 +18,7 @@ import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 
+from grader.isolation.sandbox import ForkServer
 from tests.attacks.arena import FAMILIES, Arena, outcome
 from tests.conftest import ROOT
 
@@ -50,8 +52,8 @@ def measure(levels: Sequence[str]) -> Results:
 
     Only the first two words of each way are kept, because the rest depends on the machine.
     """
-    with tempfile.TemporaryDirectory() as folder:
-        arena = Arena(Path(folder))
+    with tempfile.TemporaryDirectory() as folder, contextlib.closing(ForkServer()) as apart:
+        arena = Arena(Path(folder), apart)
         try:
             return {
                 without: {

@@ -1,7 +1,6 @@
 """Every attack ends with an honest verdict, in bounded time, and changes neither anything outside nor the next submission."""
 
 import time
-from collections.abc import Iterator
 
 import pytest
 
@@ -9,13 +8,6 @@ from tests.attacks.arena import FAMILIES, Arena, outcome
 
 LEAVES_THINGS_BEHIND = ("poison",)
 ATTACKS = [(family, name) for family, attacks in FAMILIES.items() for name in attacks]
-
-
-@pytest.fixture(scope="module")
-def arena(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Arena]:
-    arena = Arena(tmp_path_factory.mktemp("arena"))
-    yield arena
-    arena.close()
 
 
 def test_there_are_enough_attacks():

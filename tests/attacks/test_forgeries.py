@@ -5,7 +5,7 @@ A forgery is a plain submission. Its docstring says what it forges and how, and 
 
 import ast
 import dataclasses
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
@@ -90,13 +90,6 @@ CLAIMS: Mapping[str, tuple[str, ...]] = {
 def label(path: Path) -> str:
     """The number of the problem that a forgery is for, with two digits."""
     return path.name[1:3]
-
-
-@pytest.fixture(scope="module")
-def fork_server() -> Iterator[ForkServer]:
-    server = ForkServer()
-    yield server
-    server.close()
 
 
 # `grade verify` grades the forgeries, and `test_sound` runs it on every other problem.

@@ -1,7 +1,6 @@
 """The table of docs/security.md shows the measured results, and a sample of attacks still gives them."""
 
 import json
-from collections.abc import Iterator
 
 import pytest
 
@@ -10,13 +9,6 @@ from tests.attacks.arena import FAMILIES, Arena, outcome
 
 RESULTS = json.loads(levels.RESULTS.read_text())
 SAMPLE = 24  # every 24th attack runs again, and all that got through
-
-
-@pytest.fixture(scope="module")
-def arena(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Arena]:
-    arena = Arena(tmp_path_factory.mktemp("arena"))
-    yield arena
-    arena.close()
 
 
 def test_the_table_is_up_to_date():

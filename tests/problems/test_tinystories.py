@@ -158,11 +158,10 @@ def pieces():
 
 
 @pytest.mark.parametrize("text", [LIAR, FORGER], ids=["liar", "forger"])
-def test_only_programs_earn_points_for_losses(text: str, tmp_path: Path):
+def test_only_programs_earn_points_for_losses(text: str, fork_server: ForkServer):
     problem = catalog.load("p32_tinystories")
     submission = Submission("p32_tinystories.py", {problem.name: text + GOOD})
     checks = [check for check in problem.checks if check.name in ("loss after a short run", "validation loss")]
-    fork_server = ForkServer()
     reference = recorded.reference(problem, fork_server)
     examiner = Examiner(problem, fork_server, job(problem), problem.timeout)
     try:
@@ -172,7 +171,6 @@ def test_only_programs_earn_points_for_losses(text: str, tmp_path: Path):
     finally:
         examiner.close()
         reference.close()
-        fork_server.close()
 
 
 def test_forged_progress_is_cut_off(grade: Grade, tmp_path: Path):

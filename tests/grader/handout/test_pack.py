@@ -68,9 +68,9 @@ def test_it_has_nothing_from_the_solutions(bundle: Path):
         assert not leaked, (path, leaked[:1])
 
 
-def test_where_a_misconception_fails_in_the_reference_is_not_recorded(tmp_path: Path):
+def test_where_a_misconception_fails_in_the_reference_is_not_recorded(tmp_path: Path, fork_server: ForkServer):
     """The lines of a traceback are the reference's. Some misconceptions of problem 01 raise an exception."""
-    recorded.record(catalog.find("01"), tmp_path)
+    recorded.record(catalog.find("01"), tmp_path, fork_server)
     raised = [data for _, data in contents(tmp_path) if b'"kind": "raised"' in data]
     assert raised
     for data in raised:
@@ -103,10 +103,10 @@ def test_the_first_wrong_number_is_reported_in_it(bundle: Path, grade: Grade, tm
     assert f"Likely cause: {misconception_name('07', NO_SHIFT)}" in run.out
 
 
-def test_misconceptions_are_named_in_it(bundle: Path):
+def test_misconceptions_are_named_in_it(bundle: Path, fork_server: ForkServer):
     """As with the course itself: every third one, to save time."""
     problem = catalog.find("07")
-    packed, fork_server = replace(problem, folder=bundle / "problems" / problem.name), ForkServer()
+    packed = replace(problem, folder=bundle / "problems" / problem.name)
     answers = recorded.Recorded(packed)
     try:
         for misconception in catalog.misconceptions(problem)[::3]:
@@ -118,12 +118,11 @@ def test_misconceptions_are_named_in_it(bundle: Path):
             assert report.misconception.find == ""
     finally:
         answers.close()
-        fork_server.close()
 
 
-def test_equal_recordings_are_equal_files(bundle: Path, tmp_path: Path):
+def test_equal_recordings_are_equal_files(bundle: Path, tmp_path: Path, fork_server: ForkServer):
     problem = catalog.find("07")
-    recorded.record(problem, tmp_path)
+    recorded.record(problem, tmp_path, fork_server)
     assert (tmp_path / "outputs.zip").read_bytes() == (bundle / "problems" / problem.name / "outputs.zip").read_bytes()
 
 

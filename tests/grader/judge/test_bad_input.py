@@ -186,9 +186,9 @@ BY_COMMAND = (
 
 
 @pytest.fixture(scope="module")
-def judged() -> Iterator[Callable[[Path, float], dict[str, Any]]]:
+def judged(fork_server: ForkServer) -> Iterator[Callable[[Path, float], dict[str, Any]]]:
     """A function that grades a file as the command does, without the time to start a process."""
-    problem, fork_server = catalog.find("07"), ForkServer()
+    problem = catalog.find("07")
     reference, public_cases = Reference(problem, fork_server), cases.draw_all(problem, 0)
 
     def grade(path: Path, timeout: float) -> dict[str, Any]:
@@ -201,7 +201,6 @@ def judged() -> Iterator[Callable[[Path, float], dict[str, Any]]]:
 
     yield grade
     reference.close()
-    fork_server.close()
 
 
 @pytest.mark.parametrize("name", FILES)

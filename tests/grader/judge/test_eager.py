@@ -9,16 +9,13 @@ from tests.conftest import NO_SHIFT, ROOT
 NAME = "p07_next_token_loss"
 
 
-def test_only_a_case_that_may_be_shown_is_kept_or_run_again():
+def test_only_a_case_that_may_be_shown_is_kept_or_run_again(fork_server: ForkServer):
     text = (ROOT / "solutions" / f"{NAME}.py").read_text().replace("token_ids[1:]", "token_ids[:-1]")
     text = text.replace("return jnp.sum", "print('tokens', token_ids)\n    return jnp.sum")
-    submission, fork_server = Submission("mine.py", {NAME: text}), ForkServer()
-    try:
-        shown, secret = (
-            grade(catalog.load(NAME), submission, fork_server, GradeOptions(show=show)) for show in (True, False)
-        )
-    finally:
-        fork_server.close()
+    submission = Submission("mine.py", {NAME: text})
+    shown, secret = (
+        grade(catalog.load(NAME), submission, fork_server, GradeOptions(show=show)) for show in (True, False)
+    )
     assert shown.misconception == secret.misconception
     assert NO_SHIFT in str(shown.misconception.replace)
     assert shown.eager_stdout.strip() == "tokens [3 0 4 3]"
@@ -28,14 +25,10 @@ def test_only_a_case_that_may_be_shown_is_kept_or_run_again():
     assert "Tracer" in secret.stdout
 
 
-def test_nothing_is_judged_by_the_values_of_a_parameter_with_another_name():
+def test_nothing_is_judged_by_the_values_of_a_parameter_with_another_name(fork_server: ForkServer):
     name = "p01_token_embedding"
     text = (ROOT / "solutions" / f"{name}.py").read_text().replace("self.pos_embed", "self.wpe")
-    fork_server = ForkServer()
-    try:
-        report = grade(catalog.load(name), Submission("mine.py", {name: text}), fork_server)
-    finally:
-        fork_server.close()
+    report = grade(catalog.load(name), Submission("mine.py", {name: text}), fork_server)
     first, *others = [result for result in report.checks if not result.passed]
     assert "; you have `wpe` instead" in first.message
     assert others

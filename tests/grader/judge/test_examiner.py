@@ -34,17 +34,15 @@ UNTRACEABLE = RIGHT.replace("    targets =", "    float(logits[0, 0])\n    targe
 
 
 @pytest.fixture
-def fork_server(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[ForkServer]:
+def empty_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     monkeypatch.setenv("GRADE_CACHE", str(tmp_path / "cache"))
     cache._usable.cache_clear()
-    server = ForkServer()
-    yield server
-    server.close()
+    yield
     cache._usable.cache_clear()
 
 
 @pytest.fixture
-def graded(fork_server: ForkServer) -> Callable[[str], Report]:
+def graded(empty_cache: None, fork_server: ForkServer) -> Callable[[str], Report]:
     problem = catalog.find("07")
 
     def graded(text: str) -> Report:

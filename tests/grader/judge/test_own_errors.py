@@ -110,7 +110,9 @@ def test_an_endless_loop_is_not_run_again(grade: Grade, tmp_path: Path):
 
 
 @pytest.mark.parametrize("sealed", [True, False])
-def test_a_process_that_can_read_the_course_may_name_a_line_only(monkeypatch: pytest.MonkeyPatch, sealed: bool):
+def test_a_process_that_can_read_the_course_may_name_a_line_only(
+    monkeypatch: pytest.MonkeyPatch, fork_server: ForkServer, sealed: bool
+):
     """With what it reads, an exception could carry a solution out."""
     monkeypatch.setattr(Isolation, "sealed", sealed)
     texts = {
@@ -118,26 +120,18 @@ def test_a_process_that_can_read_the_course_may_name_a_line_only(monkeypatch: py
         "SyntaxError: LEAK (mine.py, line 1)": "raise SyntaxError('LEAK', ('mine.py', 1, 1, ''))\n",
         "SyntaxError: LEAK (mine.py, line 9999)": "raise SyntaxError('LEAK', ('mine.py', 9999, 1, ''))\n",
     }
-    fork_server = ForkServer()
-    try:
-        for sentence, text in texts.items():
-            submission = Submission("mine.py", {NAME: text})
-            report = grade(PROBLEM, submission, fork_server, GradeOptions(show=False))
-            told = report.checks[0].own_error
-            if sealed:
-                assert told.startswith(sentence)
-            else:
-                expected = f"it raised {sentence.replace(': LEAK', '')}".replace(" (mine.py, line 9999)", "")
-                assert told == expected
-    finally:
-        fork_server.close()
+    for sentence, text in texts.items():
+        submission = Submission("mine.py", {NAME: text})
+        report = grade(PROBLEM, submission, fork_server, GradeOptions(show=False))
+        told = report.checks[0].own_error
+        if sealed:
+            assert told.startswith(sentence)
+        else:
+            expected = f"it raised {sentence.replace(': LEAK', '')}".replace(" (mine.py, line 9999)", "")
+            assert told == expected
 
 
-def test_where_the_case_is_shown_nothing_is_run_again():
-    fork_server = ForkServer()
-    try:
-        submission = Submission("mine.py", {NAME: f"{ENTRY}\n    raise ValueError\n"})
-        report = grade(PROBLEM, submission, fork_server, GradeOptions())
-    finally:
-        fork_server.close()
+def test_where_the_case_is_shown_nothing_is_run_again(fork_server: ForkServer):
+    submission = Submission("mine.py", {NAME: f"{ENTRY}\n    raise ValueError\n"})
+    report = grade(PROBLEM, submission, fork_server, GradeOptions())
     assert {check.own_error for check in report.checks} == {""}

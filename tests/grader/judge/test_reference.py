@@ -50,13 +50,6 @@ def test_an_unsound_problem_is_named(grade: Grade, tmp_path):
 
 
 @pytest.fixture
-def fork_server() -> Iterator[ForkServer]:
-    server = ForkServer()
-    yield server
-    server.close()
-
-
-@pytest.fixture
 def busy(tmp_path) -> Iterator[Callable[[str], Popen[str]]]:
     """Starts a process that claims an entry of the cache and never computes it."""
     started: list[Popen[str]] = []

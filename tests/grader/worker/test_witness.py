@@ -1,7 +1,6 @@
 """The witness: it refuses programs that call into the process, and a program that crashes it harms nobody else."""
 
 import random
-from collections.abc import Iterator
 
 import jax
 import jax.numpy as jnp
@@ -51,13 +50,6 @@ def honest() -> Program:
 
 CASE = Case({"x": np.arange(3, dtype=np.float32)}, seed=5)
 EXPECTED = np.cumsum(np.sin(np.arange(3, dtype=np.float32)))
-
-
-@pytest.fixture(scope="module")
-def fork_server() -> Iterator[ForkServer]:
-    server = ForkServer()
-    yield server
-    server.close()
 
 
 def ask(fork_server: ForkServer, programs: list[Program], seconds: float = 60) -> list[Outcome]:
