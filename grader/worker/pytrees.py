@@ -12,6 +12,7 @@ from flax import nnx
 from grader.wire.compare import Leaf
 
 MAX_VALUES = 1 << 22  # of one array of an output
+MAX_ARRAYS = 1024  # of one output: each takes milliseconds to trace and compile, and no problem needs nearly as many
 _NUMBERS = (bool, int, float, complex)
 
 
@@ -20,12 +21,17 @@ class BadOutputError(Exception):
 
 
 def named(tree: Any, prefix: str) -> dict[str, Any]:
-    """The arrays of `tree` by dotted path below `prefix`. Raises BadOutputError if a leaf is not an array or a number."""
+    """The arrays of `tree` by dotted path below `prefix`.
+
+    Raises BadOutputError if a leaf is not an array or a number, or if there are far too many.
+    """
     if tree is None:
         raise BadOutputError("returned None: is a `return` missing?")
     if isinstance(tree, nnx.Module):
         tree = nnx.state(tree)
     leaves, _ = jax.tree_util.tree_flatten_with_path(tree)
+    if len(leaves) > MAX_ARRAYS:
+        raise BadOutputError(f"returned {len(leaves)} arrays, far more than any expected output")
     return {_join(prefix, path): _array(leaf) for path, leaf in leaves}
 
 

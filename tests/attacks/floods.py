@@ -12,7 +12,7 @@ ATTACKS = {
         ("FAIL", "ERROR", "MEMORY"),
     ),
     "ten thousand leaves": Attack(
-        "import numpy as np\n" + in_call("ran()", "return [np.float32(0)] * 10_000"), timeout=60
+        "import numpy as np\n" + in_call("ran()", "return [np.float32(0)] * 10_000"), message="far more"
     ),
     "a deep tree": Attack(
         in_call("ran()", "tree = 0.0", "for _ in range(100_000): tree = (tree,)", "return tree"),

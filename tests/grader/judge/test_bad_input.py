@@ -106,6 +106,7 @@ FILES = {
         "returned an A, not an array",
     ),
     "giant result": Bad(body("return jnp.zeros(1 << 27)"), "FAIL", "far larger"),
+    "thousands of results": Bad(body("return list(range(3000))"), "FAIL", "far more"),
     "100 MB of output": Bad(
         body("import sys", "for _ in range(100): sys.stdout.write('x' * 1000000)", "return 0.0"), "FAIL"
     ),

@@ -75,7 +75,7 @@ def uninterrupted(tmp_path_factory: pytest.TempPathFactory, preloaded_harness: P
     return folder / "r"
 
 
-@pytest.mark.parametrize("kills", [4, pytest.param(10, marks=pytest.mark.thorough)])
+@pytest.mark.parametrize("kills", [3, pytest.param(10, marks=pytest.mark.thorough)])
 def test_a_run_killed_at_random_moments_ends_the_same(
     kills: int, stories_file: Path, tmp_path: Path, uninterrupted: Path, preloaded_harness: Preloaded
 ) -> None:
