@@ -229,6 +229,8 @@ def _verify_misconceptions(problem: Problem, reference: Reference, row: Row) -> 
         row.complaints += [
             f"{variant!r} is broken: {failure.sentence()}" for failure in failures[:1] if failure.type in BROKEN
         ]
+        if failures and not misconception.raises:
+            row.complaints.append(f"{variant!r} needs `raises = true`: {failures[0].sentence()}")
         named = comparison.misconception()
         row.named += named is misconception
         if named is not misconception:

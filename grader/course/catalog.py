@@ -7,7 +7,7 @@ import sys
 import tomllib
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, fields, replace
+from dataclasses import MISSING, dataclass, fields, replace
 from functools import cache
 from pathlib import Path
 
@@ -25,13 +25,15 @@ from grader.problem import Problem
 class Misconception:
     """A common wrong idea, as an edit to the reference: `find` is replaced by `replace`. `says` tells the learner what to do.
 
-    If programs that share the idea give different numbers, `replace` has a form for each.
+    If programs that share the idea give different numbers, `replace` has a form for each. `raises` says that a form does not
+    return: only such ideas are run when a submission does not return either.
     """
 
     name: str
     says: str
     find: str
     replace: Sequence[str]
+    raises: bool = False
 
     def variants(self, source: str) -> dict[str, str]:
         """The reference with the edit applied, one variant for each form, by name."""
@@ -345,9 +347,9 @@ def misconceptions(problem: Problem) -> list[Misconception]:
         rows = tomllib.loads(text_of(problem, path)).get("misconception", [])
     except tomllib.TOMLDecodeError as error:
         raise CourseError(f"{path} cannot be read: {error}") from error
-    keys = [item.name for item in fields(Misconception)]
+    keys = [item.name for item in fields(Misconception) if item.default is MISSING]
     for number, row in enumerate(rows, 1):
-        if set(row) != set(keys):
+        if set(row) - {"raises"} != set(keys) or row.get("raises", True) is not True:
             raise CourseError(f"{path}: misconception {number} must have {', '.join(keys)}; it has {', '.join(row)}.")
     misconceptions = [Misconception(**{**row, "replace": _forms(row["replace"])}) for row in rows]
     for misconception in misconceptions:

@@ -80,10 +80,12 @@ def diagnose(reference: Answers, evidence: Sequence[Evidence], most_pairs: int =
 
 
 def _asked(reference: Answers, item: Evidence) -> Sequence[str]:
-    """All variants, after they have been asked for, so that their answers are computed one after another."""
-    for variant in reference.misconceptions:
+    """The variants that may explain an outcome, after all have been asked for, so that they are computed one after another."""
+    ideas = reference.misconceptions
+    asked = [variant for variant in ideas if ideas[variant].raises or not item.outcome.failure]
+    for variant in asked:
         reference.ask(item.check, item.case, variant)
-    return list(reference.misconceptions)
+    return asked
 
 
 def _shares_run(item: Evidence, other: Evidence) -> bool:

@@ -45,7 +45,7 @@ class Recorded:
             ) from None
         self._recorded = set(self._archive.namelist())
         self.misconceptions: Mapping[str, Misconception] = {
-            variant: Misconception(name, says, "", ()) for variant, name, says in rows
+            variant: Misconception(name, says, "", (), raises=True) for variant, name, says in rows
         }
 
     def ask(self, check: Check, case: Case, variant: str = "") -> Future[Outcome]:

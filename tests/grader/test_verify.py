@@ -51,6 +51,12 @@ def copy(tmp_path: Path) -> Path:
         ),
         (MISCONCEPTIONS, SECOND.replace[0], FIRST.replace[0], f"{SECOND.name!r} is identified as {FIRST.name!r}"),
         (MISCONCEPTIONS, SECOND.replace[0], "    mean = no_such_name", f"{SECOND.name!r} is broken: NameError"),
+        (
+            MISCONCEPTIONS,
+            SECOND.replace[0],
+            "    mean = x.reshape(-1, 7, 7)",
+            f"{SECOND.name!r} needs `raises = true`: TypeError",
+        ),
         (MISCONCEPTIONS, "find = ", "fnd = ", "misconception 1 must have name, says, find, replace; it has"),
         (
             DEFINITION,

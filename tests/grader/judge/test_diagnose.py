@@ -1,10 +1,19 @@
 """Which misconceptions a failure is attributed to, if any. `grade verify` checks all of them."""
 
+from concurrent.futures import Future
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from grader.course import catalog
+from grader.isolation.sandbox import ForkServer
+from grader.judge import judge
+from grader.judge.judge import GradeOptions
+from grader.judge.reference import Reference
+from grader.judge.session import Outcome
+from grader.judge.submission import Submission
+from grader.problem import Case, Check
 from tests.conftest import ROOT, Grade, misconception_name
 
 LOSS = (ROOT / "solutions" / "p07_next_token_loss.py").read_text()
@@ -41,6 +50,29 @@ def test_a_misconception_is_identified_by_its_exception(grade: Grade, tmp_path):
     report = grade("problem", "06", "mine.py", "--json").json
     assert report["verdict"] == "ERROR"
     assert report["misconception"]["name"] == misconception_name("06", "self.blocks = [GPTBlock")
+
+
+def test_after_an_exception_only_ideas_that_raise_are_run(fork_server: ForkServer):
+    """Most exceptions are nobody's idea, and to compile all ideas would take seconds."""
+    problem = catalog.find("01")
+    reference, asked = Reference(problem, fork_server), set[str]()
+    ask = reference.ask
+
+    def noted(check: Check, case: Case, variant: str = "") -> Future[Outcome]:
+        asked.add(variant)
+        return ask(check, case, variant)
+
+    reference.ask = noted
+    sources = dict(reference.submission().sources)
+    sources[problem.name] = sources[problem.name].replace("self.pos_embed[:T]", "self.pos_embed[: 1 // 0]")
+    try:
+        report = judge.grade(problem, Submission("mine.py", sources), fork_server, GradeOptions(reference=reference))
+    finally:
+        reference.close()
+    assert "ZeroDivisionError" in report.first_failure.message
+    raising = {variant for variant, idea in reference.misconceptions.items() if idea.raises}
+    assert asked == {""} | raising
+    assert 0 < len(raising) < len(reference.misconceptions)
 
 
 def test_an_error_that_is_not_a_misconception(graded):
