@@ -349,8 +349,12 @@ def misconceptions(problem: Problem) -> list[Misconception]:
         raise CourseError(f"{path} cannot be read: {error}") from error
     keys = [item.name for item in fields(Misconception) if item.default is MISSING]
     for number, row in enumerate(rows, 1):
-        if set(row) - {"raises"} != set(keys) or row.get("raises", True) is not True:
-            raise CourseError(f"{path}: misconception {number} must have {', '.join(keys)}; it has {', '.join(row)}.")
+        if set(row) - {"raises"} != set(keys):
+            raise CourseError(
+                f"{path}: misconception {number} must have {', '.join(keys)}, and can have raises; it has {', '.join(row)}."
+            )
+        if not isinstance(row.get("raises", False), bool):
+            raise CourseError(f"{path}: `raises` of misconception {number} must be true or false.")
     misconceptions = [Misconception(**{**row, "replace": _forms(row["replace"])}) for row in rows]
     for misconception in misconceptions:
         if (count := source.count(misconception.find)) != 1:

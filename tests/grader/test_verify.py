@@ -57,7 +57,7 @@ def copy(tmp_path: Path) -> Path:
             "    mean = x.reshape(-1, 7, 7)",
             f"{SECOND.name!r} needs `raises = true`: TypeError",
         ),
-        (MISCONCEPTIONS, "find = ", "fnd = ", "misconception 1 must have name, says, find, replace; it has"),
+        (MISCONCEPTIONS, "find = ", "fnd = ", "must have name, says, find, replace, and can have raises; it has"),
         (
             DEFINITION,
             "checks=(",
