@@ -225,12 +225,11 @@ def _verify_misconceptions(problem: Problem, reference: Reference, row: Row) -> 
         if first is None:
             row.complaints.append(f"{variant!r} is not rejected")
             continue
-        failures = [item.outcome.failure for item in comparison.evidence if item.outcome.failure]
-        row.complaints += [
-            f"{variant!r} is broken: {failure.sentence()}" for failure in failures[:1] if failure.type in BROKEN
-        ]
-        if failures and not misconception.raises:
-            row.complaints.append(f"{variant!r} needs `raises = true`: {failures[0].sentence()}")
+        failure = next((item.outcome.failure for item in comparison.evidence if item.outcome.failure), None)
+        if failure and failure.type in BROKEN:
+            row.complaints.append(f"{variant!r} is broken: {failure.sentence()}")
+        elif failure and not misconception.raises:
+            row.complaints.append(f"{variant!r} needs `raises = true`: {failure.sentence()}")
         named = comparison.misconception()
         row.named += named is misconception
         if named is not misconception:

@@ -25,8 +25,8 @@ from grader.problem import Problem
 class Misconception:
     """A common wrong idea, as an edit to the reference: `find` is replaced by `replace`. `says` tells the learner what to do.
 
-    If programs that share the idea give different numbers, `replace` has a form for each. `raises` says that a form does not
-    return: only such ideas are run when a submission does not return either.
+    If programs that share the idea give different numbers, `replace` has a form for each. `raises` means that a form raises an
+    exception or returns something other than an array. When a submission does so, only these misconceptions are run.
     """
 
     name: str

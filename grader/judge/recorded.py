@@ -44,6 +44,7 @@ class Recorded:
                 f"{problem.folder / OUTPUTS} cannot be read: {error}. Unpack your teacher's bundle again."
             ) from None
         self._recorded = set(self._archive.namelist())
+        # Which of them raise is not recorded: to ask for all takes no time here.
         self.misconceptions: Mapping[str, Misconception] = {
             variant: Misconception(name, says, "", (), raises=True) for variant, name, says in rows
         }

@@ -57,7 +57,13 @@ def copy(tmp_path: Path) -> Path:
             "    mean = x.reshape(-1, 7, 7)",
             f"{SECOND.name!r} needs `raises = true`: TypeError",
         ),
-        (MISCONCEPTIONS, "find = ", "fnd = ", "must have name, says, find, replace, and can have raises; it has"),
+        (
+            MISCONCEPTIONS,
+            "find = ",
+            "fnd = ",
+            "misconception 1 must have name, says, find, replace, and can have raises; it has",
+        ),
+        (MISCONCEPTIONS, "find = ", "raises = 'no'\nfind = ", "`raises` of misconception 1 must be true or false"),
         (
             DEFINITION,
             "checks=(",

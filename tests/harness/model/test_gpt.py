@@ -103,9 +103,10 @@ def test_the_program_does_not_grow_with_depth() -> None:
 
 
 def test_layers_do_not_share_weights() -> None:
-    kernel = GPT(SMALL, nnx.Rngs(0)).blocks.ff1.kernel[...]
-    assert kernel.shape == (2, 16, 24)
+    kernel = GPT(replace(SMALL, num_layers=3), nnx.Rngs(0)).blocks.ff1.kernel[...]
+    assert kernel.shape == (3, 16, 24)
     assert (kernel[0] != kernel[1]).any()
+    assert (kernel[1] != kernel[2]).any()
 
 
 def test_remat_does_not_change_gradients() -> None:
