@@ -28,6 +28,10 @@ settings.load_profile("course")
 # A test run in the background of a script ignores Ctrl-C, and so would every process that a test starts.
 signal.signal(signal.SIGINT, signal.default_int_handler)
 
+# Where an environment forbids bytecode files, each of the hundreds of processes would compile the project's modules again.
+os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+sys.dont_write_bytecode = False
+
 # A process of the tests holds millions of objects, most of them traced programs that JAX keeps. To look for garbage among them as
 # often as Python does by default takes a twentieth of the time of all tests.
 gc.set_threshold(10_000, 50, 100)

@@ -1,10 +1,10 @@
-"""A tree of processes: its members, its memory, and how to kill it."""
+"""A tree of processes: its members, their memory, and how to kill it."""
 
 import contextlib
 import os
 import signal
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from time import monotonic, sleep
 
@@ -18,41 +18,19 @@ class Tree:
     root: int
 
     def members(self) -> list[psutil.Process]:
-        """The living descendants, without the root."""
-        try:
-            return list(psutil.Process(self.root).children(recursive=True))
-        except psutil.Error:
-            return []
-
-    def largest_data(self) -> int:
-        """The largest data segment of a descendant, in bytes, whether it is resident or not; 0 where the system does not say."""
-        sizes = [0]
-        for process in self.members():
-            with contextlib.suppress(psutil.Error):
-                sizes.append(getattr(process.memory_info(), "data", 0))
-        return max(sizes)
-
-    def uses_more_than(self, memory: int) -> bool:
-        """Whether the root and its descendants together use more than `memory` bytes. Shared memory counts once."""
-
-        def total(measure: Callable[[psutil.Process], int]) -> int:
-            size = 0
-            for process in processes:
-                with contextlib.suppress(psutil.Error):
-                    size += measure(process)
-            return size
-
-        processes = [*self.members(), *_process(self.root)]
-        # Resident size counts a shared page once per process. The exact figure takes ten times as long to get.
-        if total(lambda process: process.memory_info().rss) <= memory:
-            return False
-        return not psutil.LINUX or total(lambda process: process.memory_full_info().pss) > memory
+        """The living processes, the root first."""
+        if not _LISTS_CHILDREN:
+            return [member for root in _process(self.root) for member in (root, *_descendants(root))]
+        found = [self.root]
+        for process in found:  # which grows
+            found += _children(process)
+        return [member for process in found for member in _process(process)]
 
     def kill(self) -> None:
         """Kills every process. A tree that forks while it is being killed needs several passes. The root is killed last,
         because its descendants are found through it."""
         end = monotonic() + 5
-        while [process for process in self.members() if _kill(process)] and monotonic() < end:
+        while any([_kill(each) for each in self.members() if each.pid != self.root]) and monotonic() < end:
             sleep(0.01)
         if sys.platform == "win32":
             for root in _process(self.root):
@@ -60,6 +38,47 @@ class Tree:
             return
         with contextlib.suppress(ProcessLookupError, PermissionError):
             os.killpg(self.root, signal.SIGKILL)
+
+
+def largest_data(processes: Sequence[psutil.Process]) -> int:
+    """The largest data segment of a process, in bytes, whether it is resident or not; 0 where the system does not say."""
+    return max(_measured(processes, lambda process: getattr(process.memory_info(), "data", 0)), default=0)
+
+
+def use_more_than(memory: int, processes: Sequence[psutil.Process]) -> bool:
+    """Whether processes together use more than `memory` bytes. Shared memory counts once."""
+    # Resident size counts a shared page once per process. The exact figure takes ten times as long to get.
+    if sum(_measured(processes, lambda process: process.memory_info().rss)) <= memory:
+        return False
+    return not psutil.LINUX or sum(_measured(processes, lambda process: process.memory_full_info().pss)) > memory
+
+
+def _measured(processes: Sequence[psutil.Process], measure: Callable[[psutil.Process], int]) -> Iterator[int]:
+    for process in processes:
+        with contextlib.suppress(psutil.Error):
+            yield measure(process)
+
+
+# Linux lists the children of each thread. Elsewhere they are found among all processes of the machine, which takes long if
+# there are many.
+_LISTS_CHILDREN = os.path.exists(f"/proc/self/task/{os.getpid()}/children")
+
+
+def _children(pid: int) -> list[int]:
+    """The process ids of a process's children, on Linux."""
+    found = list[int]()
+    with contextlib.suppress(OSError):  # it has ended
+        for thread in os.scandir(f"/proc/{pid}/task"):
+            with contextlib.suppress(OSError), open(f"{thread.path}/children", encoding="ascii") as file:
+                found += map(int, file.read().split())
+    return found
+
+
+def _descendants(process: psutil.Process) -> list[psutil.Process]:
+    try:
+        return list(process.children(recursive=True))
+    except psutil.Error:
+        return []
 
 
 def _process(pid: int) -> list[psutil.Process]:

@@ -34,7 +34,7 @@ KEPT_OUTPUT = 64 << 10
 THREADS = 128  # for the threads of Python, of XLA (up to eight devices) and of Orbax
 IMPORTS = 1 << 30  # bytes, for Python, JAX and their threads
 SHARED = b"zygote"  # the message that carries a connection to the zygote
-SUPERVISORS = 2  # the grader's own processes in a worker's tree
+OWN_PROCESSES = 3  # the supervisor, the first process of the namespaces, and the worker
 END_SECONDS = 5.0  # for a killed tree to disappear
 # Seconds between two measurements of a tree, and for how long the short interval is used. Each measurement costs milliseconds.
 SHORT_INTERVAL, LONG_INTERVAL, SHORT_INTERVAL_LASTS = 0.1, 0.5, 5.0
@@ -156,12 +156,17 @@ class WorkerProcess:
 
     def _watch(self) -> None:
         """Enforces the limits on the whole tree, which the kernel enforces for one process at a time."""
+        from grader.isolation.processes import largest_data, use_more_than
+
         tree, start = self._tree(), monotonic()
         while not self._done.wait(SHORT_INTERVAL if monotonic() - start < SHORT_INTERVAL_LASTS else LONG_INTERVAL):
-            self.came_near_memory_limit |= tree.largest_data() > self.limits.memory // 4 * 3
-            if len(tree.members()) > self.limits.processes + SUPERVISORS:
+            members = tree.members()
+            self.came_near_memory_limit |= largest_data(members) > self.limits.memory // 4 * 3
+            if len(members) > self.limits.processes + OWN_PROCESSES:
                 self.killed_for = f"it started more than {self.limits.processes} processes"
-            elif tree.uses_more_than(IMPORTS + self.limits.memory) or (self._group and self._group.ran_out_of_memory()):
+            elif use_more_than(IMPORTS + self.limits.memory, members) or (
+                self._group and self._group.ran_out_of_memory()
+            ):
                 self.killed_for = self._too_much_memory()
             if self.killed_for:
                 tree.kill()
