@@ -30,7 +30,7 @@ class Tree:
         """Kills every process. A tree that forks while it is being killed needs several passes. The root is killed last,
         because its descendants are found through it."""
         end = monotonic() + 5
-        while any([_kill(each) for each in self.members() if each.pid != self.root]) and monotonic() < end:
+        while sum(_kill(each) for each in self.members() if each.pid != self.root) and monotonic() < end:
             sleep(0.01)
         if sys.platform == "win32":
             for root in _process(self.root):
