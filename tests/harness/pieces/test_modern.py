@@ -50,7 +50,7 @@ def modern_parameters(state: dict, config: Config) -> dict:
     return {"embed": {"embedding": state["embed"]}, "blocks": dict(enumerate(blocks)), "norm_f": state["ln_f"]}
 
 
-@pytest.mark.parametrize("optimizer", ["adamw", "muon"])
+@pytest.mark.parametrize("optimizer", ["adamw", pytest.param("muon", marks=pytest.mark.thorough)])
 def test_the_reference_trains_to_the_same_losses_from_the_same_parameters(pieces: Pieces, optimizer: str) -> None:
     config = replace(MODERN, optimizer=optimizer)
     mesh = make_mesh(config)

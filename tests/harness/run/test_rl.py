@@ -78,13 +78,6 @@ def test_a_run_says_what_it_did_and_resumes_exactly(base: Config, tmp_path: Path
         np.testing.assert_array_equal(a, b)
 
 
-def test_a_rare_reward_is_reported_before_training(base: Config, harness: Harness) -> None:
-    result = harness("rl", "base", "--reward", "word:xylophone", *OPTIONS, "--quiet")
-    assert result.code == 0
-    assert "0 of the first 8 continuations are rewarded. Below 5%" in result.err
-    assert "groups of equal rewards     8, which teach nothing" in result.out
-
-
 @pytest.mark.parametrize(
     ("options", "code", "message"),
     [
@@ -105,11 +98,16 @@ def test_mistakes_are_one_sentence(
     assert code == 1 or not (tmp_path / "runs" / "base-rl").exists()
 
 
-def test_the_file_of_a_reward_is_kept(base: Config, tmp_path: Path, harness: Harness) -> None:
+def test_a_rare_reward_is_reported_before_training_and_its_file_is_kept(
+    base: Config, tmp_path: Path, harness: Harness
+) -> None:
     file = tmp_path / "mine.py"
-    file.write_text("def score(prompt, continuation, ended):\n    return len(continuation)\n")
+    file.write_text("def score(prompt, continuation, ended):\n    return 'xylophone' in continuation\n")
     options = ("rl", "base", "--reward", "mine.py:score", *OPTIONS, "--quiet")
-    assert harness(*options).code == 0
+    result = harness(*options)
+    assert result.code == 0
+    assert "0 of the first 8 continuations are rewarded. Below 5%" in result.err
+    assert "groups of equal rewards     8, which teach nothing" in result.out
     file.write_text(file.read_text() + "\n")
     refused = harness(*options)
     assert (refused.code, "mine.py has changed since the run" in refused.err) == (2, True)

@@ -49,6 +49,16 @@ def trained(folder: Path, config: Config, pieces: Pieces | None) -> Session:
     return session
 
 
+def resumed_from_step_3(session: Session) -> Session:
+    """A copy of a finished run, as if it had been killed after step 4, and trained to the end again."""
+    folder = session.run.folder.parent / "killed"
+    shutil.copytree(session.run.folder, folder)
+    shutil.rmtree(Run(folder).checkpoints / "6")
+    lines = Run(folder).metrics_file.read_text().splitlines(keepends=True)
+    Run(folder).metrics_file.write_text("".join(lines[:4]))
+    return trained(folder, session.config, session.pieces)
+
+
 def losses(session: Session) -> list[float]:
     return [entry["loss"] for entry in session.run.metrics()]
 
@@ -57,13 +67,7 @@ def test_a_run_with_all_pieces_resumes_exactly_and_is_exported(pieces: Pieces, c
     session = trained(tmp_path / "runs" / "whole", course, pieces)
     assert [*session.checkpointer().losses()] == [3, 6]
 
-    # As if the run had been killed after step 4.
-    run = Run(tmp_path / "runs" / "killed")
-    killed = trained(run.folder, course, pieces)
-    killed.checkpointer().folder.joinpath("6").rename(tmp_path / "away")
-    resumed = open_session(run, course, pieces, log=ignore, quiet=True)
-    assert train(resumed, log=ignore, quiet=True)
-    assert losses(resumed) == losses(session)
+    assert losses(resumed_from_step_3(session)) == losses(session)
 
     step, state = load_state(session)
     tokens = list(session.tokens(session.functions.model(state), [5, 6, 7], GREEDY))
@@ -83,11 +87,7 @@ def test_a_piece_with_dropout_trains_and_resumes(course: Config, tmp_path: Path,
     pieces = load_pieces(workspace)
     assert list(pieces.by_name) == ["GPTBlock"]
     session = trained(tmp_path / "runs" / "whole", course, pieces)
-    killed = trained(tmp_path / "runs" / "killed", course, pieces)
-    shutil.rmtree(killed.run.checkpoints / "6")
-    resumed = open_session(killed.run, course, pieces, log=ignore, quiet=True)
-    assert train(resumed, log=ignore, quiet=True)
-    assert losses(resumed) == losses(session)
+    assert losses(resumed_from_step_3(session)) == losses(session)
     step, state = load_state(session)
     assert len(list(session.tokens(session.functions.model(state), [5, 6, 7], GREEDY))) <= GREEDY.max_tokens
     assert step in (3, 6)
@@ -173,16 +173,16 @@ def test_fine_tuning_starts_from_the_base_and_trains_only_adapters(
         assert (tmp_path / "merged" / "model.safetensors").exists()
 
 
-@pytest.mark.parametrize(
-    ("changes", "message"),
-    [({"base": "base", "d_model": 32}, "does not fit"), ({"base": "nobody"}, "There is no run 'nobody'")],
-)
-def test_a_base_that_does_not_fit_is_a_usage_error(course: Config, tmp_path: Path, changes: dict, message: str) -> None:
+def test_a_base_that_does_not_fit_is_a_usage_error(course: Config, tmp_path: Path) -> None:
     trained(tmp_path / "base", course, None)
-    session = open_session(Run(tmp_path / "tuned"), replace(course, **changes), None, log=ignore, quiet=True)
-    with pytest.raises(UsageError, match=message):
-        train(session, log=ignore, quiet=True)
-    assert not session.run.config_file.exists()
+    for changes, message in (
+        ({"base": "base", "d_model": 32}, "does not fit"),
+        ({"base": "nobody"}, "no run 'nobody'"),
+    ):
+        session = open_session(Run(tmp_path / "tuned"), replace(course, **changes), None, log=ignore, quiet=True)
+        with pytest.raises(UsageError, match=message):
+            train(session, log=ignore, quiet=True)
+        assert not session.run.config_file.exists()
 
 
 def test_adapters_are_sharded_like_the_layers_they_change(course: Config, tmp_path: Path) -> None:
