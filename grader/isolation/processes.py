@@ -19,7 +19,7 @@ class Tree:
 
     def members(self) -> list[psutil.Process]:
         """The living processes, the root first."""
-        if not _LISTS_CHILDREN:
+        if not LISTS_CHILDREN:
             return [member for root in _process(self.root) for member in (root, *_descendants(root))]
         found = [self.root]
         for process in found:  # which grows
@@ -61,7 +61,7 @@ def _measured(processes: Sequence[psutil.Process], measure: Callable[[psutil.Pro
 
 # Linux lists the children of each thread. Elsewhere they are found among all processes of the machine, which takes long if
 # there are many.
-_LISTS_CHILDREN = os.path.exists(f"/proc/self/task/{os.getpid()}/children")
+LISTS_CHILDREN = os.path.exists(f"/proc/self/task/{os.getpid()}/children")
 
 
 def _children(pid: int) -> list[int]:
