@@ -47,6 +47,7 @@ LONG = (
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     items.sort(key=lambda item: not any(part in item.nodeid for part in LONG))
+    gc.freeze()  # what has been imported is not garbage
 
 
 @dataclass(frozen=True)

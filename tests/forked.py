@@ -3,6 +3,7 @@
 The process runs this file alone, so that it imports nothing of the tests.
 """
 
+import gc
 import json
 import os
 import select
@@ -64,6 +65,7 @@ def _serve(modules: list[str]) -> None:
     """Forks a process for each line of stdin, and answers with its exit code."""
     sys.path[0] = str(ROOT)
     command, *_ = [import_module(module) for module in modules]
+    gc.freeze()  # no command looks for garbage among what is imported
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     requests, answers = os.fdopen(os.dup(0)), os.fdopen(os.dup(1), "w", buffering=1)
     for line in requests:
