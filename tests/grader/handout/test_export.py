@@ -147,9 +147,9 @@ def test_the_workflow_of_github(grade: Grade, tmp_path: Path):
 
 @pytest.fixture(scope="module")
 def classroom50(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The folder of an autograder for problems 01 and 07."""
+    """The folder of an autograder for problems 07 and 15."""
     folder = tmp_path_factory.mktemp("classroom50") / "autograder"
-    assert list(export.classroom50(folder, catalog.select("01,07")))[-1] == str(folder / "autograder.py")
+    assert list(export.classroom50(folder, catalog.select("07,15")))[-1] == str(folder / "autograder.py")
     return folder
 
 
@@ -176,14 +176,14 @@ def test_classroom50_grades_a_checkout(classroom50: Path, tmp_path: Path):
     checkout = tmp_path / "checkout"
     (checkout / "attempts").mkdir(parents=True)
     (checkout / "attempts" / f"{NAME}.py").write_text(GOOD.replace("token_ids[1:]", "token_ids[:-1]"))
-    (checkout / "attempts" / "p01_token_embedding.py").symlink_to("/etc/passwd")
+    (checkout / "attempts" / "p15_tokenize_and_pack.py").symlink_to("/etc/passwd")
     (checkout / "grader").mkdir()
     (checkout / "grader" / "__init__.py").write_text("raise SystemExit('the grader of the checkout')")
     before = sorted(checkout.rglob("*"))
     run_in_classroom50(classroom50, checkout)
     result = json.loads((checkout / "result.json").read_text())
     check_classroom50(result)
-    problems = catalog.select("01,07")
+    problems = catalog.select("07,15")
     assert (result["score"], result["max-score"]) == (1, sum(problem.points for problem in problems))
     assert len(result["tests"]) == sum(len(problem.checks) for problem in problems)
     body = (checkout / "release-body.md").read_text()

@@ -22,13 +22,13 @@ from grader.wire.channel import LENGTHS
 from tests.conftest import NO_SHIFT, ROOT, Grade, misconception_name
 
 SOLUTIONS = ROOT / "solutions"
-WRONG_MODULE = ("self.out_proj(", "1.5 * self.out_proj(")
+WRONG_MODULE = ("self.gate_proj(x))", "1.5 * self.gate_proj(x))")
 
 
 @pytest.fixture(scope="module")
 def bundle(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("pack") / "bundle"
-    lines = list(pack.pack(folder, [catalog.find("03"), catalog.find("07")]))
+    lines = list(pack.pack(folder, [catalog.find("07"), catalog.find("38")]))
     assert lines[-1] == f"{folder}: 2 problems, without their solutions"
     assert list(folder.parent.iterdir()) == [folder]
     return folder
@@ -88,8 +88,8 @@ def test_its_pages_make_a_book(bundle: Path, grade: Grade, tmp_path: Path):
     run = grade("book", "--no-browser", "--out", str(tmp_path / "book"), root=bundle)
     assert run.code == 0, run.out + run.err
     assert {path.name for path in (tmp_path / "book").glob("p*.html")} == {
-        "p03_causal_mha.html",
         "p07_next_token_loss.html",
+        "p38_rms_norm_swiglu.html",
     }
 
 
@@ -150,19 +150,19 @@ def test_damaged_recordings_are_an_error_of_the_bundle(bundle: Path, tmp_path: P
 
 
 def test_the_faulty_submodule_is_found_in_it(bundle: Path, grade: Grade, tmp_path: Path):
-    good = (SOLUTIONS / "p03_causal_mha.py").read_text()
+    good = (SOLUTIONS / "p38_rms_norm_swiglu.py").read_text()
     assert WRONG_MODULE[0] in good
     (tmp_path / "mine.py").write_text(good.replace(*WRONG_MODULE))
-    run = grade("problem", "03", "mine.py", root=bundle)
+    run = grade("problem", "38", "mine.py", root=bundle)
     assert run.code == 1
-    assert "First difference: output" in run.out
-    assert "out_proj" in run.out
+    assert "First difference: SwiGLU" in run.out
+    assert "Inside it, `gate_proj` and `up_proj` are right." in run.out
 
 
 def test_a_workspace_is_created_in_it(bundle: Path, grade: Grade, tmp_path: Path):
     run = grade("start", root=bundle)
     assert run.code == 0
-    assert (tmp_path / "attempts" / "p03_causal_mha.py").exists()
+    assert (tmp_path / "attempts" / "p38_rms_norm_swiglu.py").exists()
     assert grade("problem", "07", root=bundle).code == 1
     assert "2 problems" in grade("doctor", root=bundle).out
 

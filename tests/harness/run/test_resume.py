@@ -81,22 +81,30 @@ def test_added_steps_follow_the_schedule(tiny: Config, tmp_path: Path, harness: 
     assert "only more can be added" in harness("resume", "a", "--steps", 5).err
 
 
-def test_a_run_keeps_its_settings_on_another_machine(tiny: Config, tmp_path: Path, harness: Harness) -> None:
+@pytest.mark.parametrize(
+    "command",
+    [
+        ("resume", "a", "--mesh", "2x1"),
+        pytest.param(("train", "--run", "a", "--mesh", "1x2"), marks=pytest.mark.thorough),
+    ],
+)
+def test_a_run_keeps_its_settings_on_another_machine(
+    command: tuple[str, ...], tiny: Config, tmp_path: Path, harness: Harness
+) -> None:
     run = finish(tmp_path / "runs" / "a", tiny)
     before = [entry["loss"] for entry in run.metrics()]
-    for command in (("resume", "a", "--mesh", "2x1"), ("train", "--run", "a", "--mesh", "1x2")):
-        run.checkpoints.joinpath("6").rename(tmp_path / f"away {command[0]}")
-        result = subprocess.run(
-            command_line(*command, "--quiet"),
-            cwd=tmp_path,
-            env=os.environ | {"JAX_NUM_CPU_DEVICES": "2"},
-            capture_output=True,
-            text=True,
-            check=False,
-        )
-        assert result.returncode == 0, result.stderr
-        assert "resuming at step 3 of 6" in result.stderr
-        assert [entry["loss"] for entry in run.metrics()] == pytest.approx(before, rel=1e-4)
+    run.checkpoints.joinpath("6").rename(tmp_path / "away")
+    result = subprocess.run(
+        command_line(*command, "--quiet"),
+        cwd=tmp_path,
+        env=os.environ | {"JAX_NUM_CPU_DEVICES": "2"},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert result.returncode == 0, result.stderr
+    assert "resuming at step 3 of 6" in result.stderr
+    assert [entry["loss"] for entry in run.metrics()] == pytest.approx(before, rel=1e-4)
     assert run.config() == tiny
     refused = harness("resume", "a", "--set", "learning_rate=1")
     assert refused.code == 2

@@ -152,7 +152,7 @@ def test_broken_save_and_resume_are_piece_errors(pieces: Pieces, course: Config,
         load_state(session)
 
 
-@pytest.mark.parametrize("with_pieces", [False, True])
+@pytest.mark.parametrize("with_pieces", [True, pytest.param(False, marks=pytest.mark.thorough)])
 def test_fine_tuning_starts_from_the_base_and_trains_only_adapters(
     pieces: Pieces, course: Config, tmp_path: Path, with_pieces: bool
 ) -> None:
