@@ -19,12 +19,15 @@ class Tree:
 
     def members(self) -> list[psutil.Process]:
         """The living processes, the root first."""
-        if not LISTS_CHILDREN:
-            return [member for root in _process(self.root) for member in (root, *_descendants(root))]
-        found = [self.root]
-        for process in found:  # which grows
-            found += _children(process)
-        return [member for process in found for member in _process(process)]
+        if LISTS_CHILDREN:
+            found = [self.root]
+            for process in found:  # which grows
+                found += _children(process)
+            return [member for process in found for member in _process(process)]
+        with contextlib.suppress(psutil.Error):
+            root = psutil.Process(self.root)
+            return [root, *root.children(recursive=True)]
+        return []
 
     def kill(self) -> None:
         """Kills every process. A tree that forks while it is being killed needs several passes. The root is killed last,
@@ -72,13 +75,6 @@ def _children(pid: int) -> list[int]:
             with contextlib.suppress(OSError), open(f"{thread.path}/children", encoding="ascii") as file:
                 found += map(int, file.read().split())
     return found
-
-
-def _descendants(process: psutil.Process) -> list[psutil.Process]:
-    try:
-        return list(process.children(recursive=True))
-    except psutil.Error:
-        return []
 
 
 def _process(pid: int) -> list[psutil.Process]:

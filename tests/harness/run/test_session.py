@@ -51,12 +51,11 @@ def trained(folder: Path, config: Config, pieces: Pieces | None) -> Session:
 
 def resumed_from_step_3(session: Session) -> Session:
     """A copy of a finished run, as if it had been killed after step 4, and trained to the end again."""
-    folder = session.run.folder.parent / "killed"
-    shutil.copytree(session.run.folder, folder)
-    shutil.rmtree(Run(folder).checkpoints / "6")
-    lines = Run(folder).metrics_file.read_text().splitlines(keepends=True)
-    Run(folder).metrics_file.write_text("".join(lines[:4]))
-    return trained(folder, session.config, session.pieces)
+    run = Run(session.run.folder.parent / "killed")
+    shutil.copytree(session.run.folder, run.folder)
+    shutil.rmtree(run.checkpoints / "6")
+    run.truncate_metrics(4)
+    return trained(run.folder, session.config, session.pieces)
 
 
 def losses(session: Session) -> list[float]:
@@ -177,7 +176,7 @@ def test_a_base_that_does_not_fit_is_a_usage_error(course: Config, tmp_path: Pat
     trained(tmp_path / "base", course, None)
     for changes, message in (
         ({"base": "base", "d_model": 32}, "does not fit"),
-        ({"base": "nobody"}, "no run 'nobody'"),
+        ({"base": "nobody"}, "There is no run 'nobody'"),
     ):
         session = open_session(Run(tmp_path / "tuned"), replace(course, **changes), None, log=ignore, quiet=True)
         with pytest.raises(UsageError, match=message):
