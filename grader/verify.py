@@ -2,7 +2,6 @@
 
 import ast
 import functools
-import os
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ProcessPoolExecutor
@@ -13,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from commandline.cores import usable_cores
 from commandline.errors import CommandError
 from grader.course import cases, catalog, page, scaffold
 from grader.course.course import FORGERIES, STYLES
@@ -106,7 +106,7 @@ def verify(problems: Iterable[Problem], jobs: int | None = None, seeds: int = 20
     Each is verified in a process of a pool, because a judge adopts the orphans of its submissions.
     """
     chosen = list(problems)
-    with ProcessPoolExecutor(min(jobs or os.cpu_count() or 1, len(chosen) or 1), max_tasks_per_child=None) as pool:
+    with ProcessPoolExecutor(min(jobs or usable_cores(), len(chosen) or 1), max_tasks_per_child=None) as pool:
         # The longest first, so that it does not run alone at the end.
         longest_first = sorted(chosen, key=lambda problem: not problem.long_runs)
         rows = {problem.name: pool.submit(verify_one, problem.name, seeds) for problem in longest_first}

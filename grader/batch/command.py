@@ -1,10 +1,10 @@
 """`grade batch`: from the submissions of a class to tables, gradebooks and a summary."""
 
-import os
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from commandline.cores import usable_cores
 from commandline.errors import CommandError, Interrupted, UsageError
 from commandline.problem_name import ProblemName
 from commandline.progress import progress
@@ -147,7 +147,7 @@ def _grade(to_grade: Sequence[Task], options: BatchOptions, faults: Faults) -> I
     """Grades on the cluster if there is one, else on this machine."""
     if options.scheduler:
         return run.on_cluster(to_grade, options.scheduler, faults)
-    return run.here(to_grade, options.jobs or _cores(), faults)
+    return run.here(to_grade, options.jobs or usable_cores(), faults)
 
 
 def _people(intake_: Intake) -> list[Person]:
@@ -279,7 +279,3 @@ def _raw_and_adjusted(records: Sequence[Record], folder: Path, name: str) -> Ite
     yield folder / f"{name}.csv", records
     if any(record.mark != record.score for record in records):
         yield folder / f"{name}-raw.csv", [replace(record, adjusted=None) for record in records]
-
-
-def _cores() -> int:
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1

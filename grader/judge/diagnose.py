@@ -1,8 +1,8 @@
 """Finds the misconception, or the two, that reproduce the learner's numbers and contradict none of the checks that passed."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from itertools import combinations
+from itertools import combinations, islice
 
 import numpy as np
 
@@ -89,6 +89,14 @@ def _asked(reference: Answers, item: Evidence) -> Sequence[str]:
     return asked
 
 
+def _in_turn(reference: Answers, asked: Sequence[tuple[Evidence, str]]) -> Iterator[tuple[Evidence, str]]:
+    """Each of these, while the reference computes the next ones: as many as it computes at once."""
+    for number, current in enumerate(asked):
+        for item, variant in asked[number : number + reference.at_once]:
+            reference.ask(item.check, item.case, variant)
+        yield current
+
+
 def _shares_run(item: Evidence, other: Evidence) -> bool:
     return item.case is other.case and run_key(item.check) == run_key(other.check)
 
@@ -118,7 +126,7 @@ def _fits(
             wrong = _wrong(reference, first, first.outcome)
             # Names of unexpected leaves are the submission's own words: they do not belong in a report on secret cases.
             words = [f"`{path}`" if wrong[path].kind != "unexpected" else _quoted(first) for path in remaining]
-        for item in others:
+        for item, _ in _in_turn(reference, [(item, variant) for item in others]):
             unexplained = _unexplained(reference, item, variant, loosely=True)
             if unexplained is None:
                 break
@@ -230,28 +238,21 @@ def _pair(
     pairs = [pair for pair in combinations(alone, 2) if ideas[pair[0]] is not ideas[pair[1]] and known in ("", *pair)]
     plain = reference.ask(first.check, first.case).result()
     gaps = {pair: _gap(plain, alone[pair[0]], alone[pair[1]], first.outcome) for pair in pairs}
-    tried, found = 0, dict[tuple[str, str], list[str]]()
-    for pair in sorted(pairs, key=gaps.__getitem__):
-        if tried == most:
-            break
-        together = reference.together(*pair)
-        if together is None:
-            continue
-        tried += 1
+    possible = ((reference.together(*pair), pair) for pair in sorted(pairs, key=gaps.__getitem__))
+    tried = dict(islice(((together, pair) for together, pair in possible if together), most))
+    found: dict[str, list[str]] = {}
+    for _, together in _in_turn(reference, [(first, together) for together in tried]):
         if all(_unexplained(reference, item, together) == [] for item in explained):
-            fits = _fits(reference, first, others, [together])
-            if together in fits:
-                found[pair] = fits[together]
-                if not found[pair]:
-                    break  # nothing is left to explain
+            found |= _fits(reference, first, others, [together])
+            if found.get(together) == []:
+                break  # nothing is left to explain
     if not found:
         return None
-    best = min(found, key=lambda pair: len(found[pair]))
-    one, other = (ideas[name] for name in best)
+    best = min(found, key=lambda together: len(found[together]))
+    one, other = (ideas[name] for name in tried[best])
     third = f" They explain the first difference; {found[best][0]} is another." if found[best] else ""
     says = f"Two ideas together give these numbers. {one.says} {other.says}{third}"
-    together = reference.together(*best)
-    return Diagnosis(Misconception(f"{one.name}, and {other.name}", says, "", ()), together or "")
+    return Diagnosis(Misconception(f"{one.name}, and {other.name}", says, "", ()), best)
 
 
 def _gap(plain: Outcome, one: Outcome, other: Outcome, got: Outcome) -> float:

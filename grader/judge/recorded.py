@@ -12,6 +12,7 @@ from concurrent.futures import Future
 from dataclasses import replace
 from pathlib import Path
 
+from commandline.cores import usable_cores
 from grader.course import cases, catalog
 from grader.course.catalog import Misconception
 from grader.errors import CourseError
@@ -22,6 +23,8 @@ from grader.judge.session import Outcome, outcome_of, probe_frame, run_key
 from grader.problem import Case, Check, Problem
 from grader.wire.channel import LENGTHS, ChannelError, decode, encode
 
+# Reference outputs that are computed at once where nothing else is being graded. Each has a worker, of 50 to 250 MiB.
+AT_ONCE = min(4, usable_cores())
 OUTPUTS = "outputs.zip"
 _MISCONCEPTIONS = "misconceptions.json"
 
@@ -33,6 +36,7 @@ class Recorded:
     """
 
     can_shrink = False
+    at_once = 1
 
     def __init__(self, problem: Problem) -> None:
         self.problem = problem
@@ -94,8 +98,8 @@ class Recorded:
 
 
 def reference(problem: Problem, workers: Workers) -> Answers:
-    """The recordings of a problem, or else its reference. Raises CourseError if it has neither."""
-    return Recorded(problem) if is_recorded(problem) else Reference(problem, workers)
+    """The recordings of a problem, or else its reference, for one grading at a time. Raises CourseError if it has neither."""
+    return Recorded(problem) if is_recorded(problem) else Reference(problem, workers, at_once=AT_ONCE)
 
 
 def check_gradable(problem: Problem) -> None:
@@ -119,7 +123,7 @@ def record(problem: Problem, folder: Path, workers: Workers) -> tuple[int, int]:
 
     There are no misconceptions where each outcome is a training run of minutes.
     """
-    public_cases, reference = cases.draw_all(problem, 0), Reference(problem, workers)
+    public_cases, reference = cases.draw_all(problem, 0), Reference(problem, workers, at_once=AT_ONCE)
     ideas = {} if problem.long_runs else reference.misconceptions
     modules = {entry.name for entry in problem.entries if entry.is_module}
     requests = [(check, case) for check in problem.checks for case in public_cases[check.cases]]
@@ -131,6 +135,9 @@ def record(problem: Problem, folder: Path, workers: Workers) -> tuple[int, int]:
     try:
         plain = {_entry(*request): _recording(reference.ask(*request).result()) for request in [*requests, *submodules]}
         written = dict(plain)
+        for variant in ideas:
+            for check, case in requests:
+                reference.ask(check, case, variant)
         for variant in ideas:
             for check, case in requests:
                 data = _recording(reference.ask(check, case, variant).result())

@@ -1,9 +1,10 @@
 """Reference outputs: the outcomes of the reference, plain or with a misconception, on a case. Cached on disk."""
 
-from collections import deque
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import suppress
 from dataclasses import dataclass, field
+from threading import Lock
 from time import monotonic, sleep
 from typing import Protocol
 
@@ -27,8 +28,10 @@ class Answers(Protocol):
     """A source of reference outputs: the reference itself, or recordings of its outputs.
 
     `misconceptions` are by variant: the name under which `ask` runs the reference with that misconception. `together` returns
-    the variant with two of them, or None if both edit the same place.
+    the variant with two of them, or None if both edit the same place. `at_once` is how many outputs it computes at a time.
     """
+
+    at_once: int
 
     @property
     def misconceptions(self) -> Mapping[str, catalog.Misconception]: ...
@@ -54,18 +57,67 @@ class _Asked:
     future: Future[Outcome] = field(default_factory=Future)
 
 
+class ReferenceWorker:
+    """A worker for variants of the reference, started when there is one to load, and the thread that talks to it."""
+
+    def __init__(self, problem: Problem, workers: Workers) -> None:
+        self.loaded: dict[str, Outcome | None] = {}
+        self.busy = False
+        self.thread = ThreadPoolExecutor(1, thread_name_prefix="reference")
+        self._problem, self._workers = problem, workers
+        self._session: Session | None = None
+        self._closed = False
+
+    @property
+    def session(self) -> Session:
+        """The connection to the worker, once a variant has been loaded."""
+        assert self._session is not None  # noqa: S101  load made it
+        return self._session
+
+    def load(self, variant: str, submission: Submission) -> Outcome | None:
+        """Loads a variant, unless it is loaded. Returns the outcome of all its probes if that fails."""
+        if self._session and self._session.ended:
+            self.end()  # a misconception may crash the process
+        if self._closed:
+            return Outcome(failure=Failure("exit", message="the reference worker is closed"))
+        if self._session is None:
+            self._session = Session(self._problem, self._workers.worker(job(self._problem, LIMITS)), SECONDS)
+        if self.loaded:
+            self._session.restart_clock()
+        if variant not in self.loaded:
+            failure = self._session.load(variant, submission)
+            self.loaded[variant] = Outcome(failure=failure) if failure else None
+        return self.loaded[variant]
+
+    def end(self) -> None:
+        """Ends the worker, until a variant is to be loaded. For its own thread."""
+        if self._session:
+            self._session.worker.close()
+            self._session, self.loaded = None, {}
+
+    def close(self) -> None:
+        """Kills the worker at once, for good."""
+        self._closed = True
+        if self._session:
+            self._session.worker.close()  # the thread that waits for its answer fails at once
+        self.thread.shutdown(cancel_futures=True)
+        if self._session:
+            self._session.worker.close()
+
+
 class Reference:
-    """Reference outputs of one problem. A worker is started when an output is not in the cache, and one thread talks to it.
+    """Reference outputs of one problem. A worker is started when an output is not in the cache.
 
     Processes that need the same outputs at the same time, as in a batch, divide them: what another one is computing comes last.
-    While `keep` is false, new outputs are not written to the cache.
+    With `at_once` workers, misconceptions are divided among these, too. While `keep` is false, new outputs are not written to
+    the cache.
     """
 
     can_shrink = True
 
-    def __init__(self, problem: Problem, workers: Workers) -> None:
+    def __init__(self, problem: Problem, workers: Workers, at_once: int = 1) -> None:
         self.problem = problem
-        self._workers = workers
+        self.at_once = at_once
         self._plain = reference(problem)
         source = self._plain.sources[problem.name]
         # Each form of each misconception is a variant of the reference; "" is the reference itself.
@@ -75,13 +127,12 @@ class Reference:
             for variant, text in misconception.variants(source).items():
                 self._variants[variant], self.misconceptions[variant] = text, misconception
         self._definition = definition(problem)
-        self._session: Session | None = None
         self.keep = True
         self._closed = False
-        self._loaded: dict[str, Outcome | None] = {}
-        self._thread = ThreadPoolExecutor(1, thread_name_prefix="reference")
+        self._workers = [ReferenceWorker(problem, workers) for _ in range(at_once)]
         self._answers: dict[tuple[str, str, Case], Future[Outcome]] = {}
-        self._waiting: deque[_Asked] = deque()
+        self._waiting: list[_Asked] = []
+        self._choosing = Lock()
         self._shares = True  # until it has waited in vain
 
     def ask(self, check: Check, case: Case, variant: str = "") -> Future[Outcome]:
@@ -91,7 +142,8 @@ class Reference:
             asked = _Asked(check, case, variant, self._cache_key(check, case, variant))
             self._answers[key] = asked.future
             self._waiting.append(asked)
-            self._thread.submit(self._answer_next)
+            for worker in self._workers:
+                worker.thread.submit(self._answer_next, worker)
         return self._answers[key]
 
     def is_known(self, check: Check, case: Case) -> bool:
@@ -122,17 +174,18 @@ class Reference:
 
     def examples(self, page: str) -> list[str]:
         """A report on each of the page's examples that is false."""
+        worker = self._workers[0]
 
         def run() -> list[str]:
-            self._load("")
+            worker.load("", self._plain)
             # A page may import earlier problems.
             imported = catalog.with_imports("page", page.replace(">>> ", ""), catalog.references(self.problem))
             sources = {name: text for name, text in imported.items() if name != "page"} | dict(self._plain.sources)
-            failure = self._require_session().load("page", Submission(self._plain.filename, sources))
-            reports = failure or self._require_session().examples(page)
+            failure = worker.session.load("page", Submission(self._plain.filename, sources))
+            reports = failure or worker.session.examples(page)
             return reports if isinstance(reports, list) else [reports.sentence()]
 
-        return self._thread.submit(run).result()
+        return worker.thread.submit(run).result()
 
     def submission(self, variant: str = "") -> Submission:
         """The reference, or a variant of it, as a submission."""
@@ -141,23 +194,27 @@ class Reference:
 
     def start(self) -> None:
         """Starts the worker now, so that an output that is not in the cache need not wait for its imports."""
-        self._thread.submit(self._load, "")
+        first = self._workers[0]
+        first.thread.submit(first.load, "", self._plain)
 
     def forget(self, cases: Iterable[Case]) -> None:
-        """Drops the outputs in memory that are not of these cases: smaller cases are made again for every submission."""
+        """Drops the outputs in memory that are not of these cases: smaller cases are made again for every submission.
+
+        Ends all workers but the first, too: others are needed only for many misconceptions.
+        """
         kept = set(cases)
         self._answers = {key: answer for key, answer in self._answers.items() if key[2] in kept or not answer.done()}
+        with suppress(RuntimeError):  # it is being closed
+            for worker in self._workers[1:]:
+                worker.thread.submit(worker.end)
 
     def close(self) -> None:
-        """Kills the worker and cancels what is still to be computed."""
+        """Kills the workers and cancels what is still to be computed."""
         self._closed = True
-        if self._session:
-            self._session.worker.close()  # the thread that waits for its answer fails at once
-        self._thread.shutdown(cancel_futures=True)
+        for worker in self._workers:
+            worker.close()
         for asked in self._waiting:
             asked.future.cancel()
-        if self._session:
-            self._session.worker.close()
 
     def _cache_key(self, check: Check, case: Case, variant: str) -> str:
         how = [check.saved_by, str(check.read)]
@@ -165,69 +222,64 @@ class Reference:
         parts = (part for item in sorted(self.submission(variant).sources.items()) for part in item)
         return cache.digest([cache.environment(), *self._definition, *parts, *how, encode(frame)])
 
-    def _answer_next(self) -> None:
+    def _answer_next(self, worker: ReferenceWorker) -> None:
         """Answers a request that no other process is working on; any if there is none. Variants that it has traced come first."""
         start = monotonic()
         while True:
-            for asked in sorted(self._waiting, key=lambda asked: asked.variant not in self._loaded):
-                if self._answered(asked):
-                    self._waiting.remove(asked)
-                    return
+            with self._choosing:
+                chosen = self._choose(worker)
+            if chosen:
+                break
+            if not self._waiting or worker is not self._workers[0]:
+                return
             sleep(WAIT_INTERVAL)
             self._shares = monotonic() - start < WAIT_SECONDS
-
-    def _answered(self, asked: _Asked) -> bool:
-        """Answers a request, unless another process is working on it and shares what it computes."""
-        release = cache.claim(asked.key) if self._shares else None
-        if self._shares and release is None and not cache.has(asked.key):
-            return False
+        asked, release = chosen
         try:
             if asked.future.set_running_or_notify_cancel():
-                asked.future.set_result(self._answer(asked))
+                outcome = self._answer(asked, worker)
+                worker.busy = False  # before anyone hears of it, and asks for more
+                asked.future.set_result(outcome)
         except BaseException as error:
             asked.future.set_exception(error)
         finally:
-            if release:
-                release()
-        return True
+            worker.busy = False
+            release()
 
-    def _answer(self, asked: _Asked) -> Outcome:
+    def _choose(self, worker: ReferenceWorker) -> tuple[_Asked, Callable[[], None]] | None:
+        """A request that no other process is working on and sharing, taken from those that wait, and what ends the work on it.
+
+        All workers but the first take only misconceptions, of which another is waiting or being computed.
+        """
+        first = self._workers[0]
+        possible = [asked for asked in self._waiting if worker is first or asked.variant]
+        if worker is not first and len(possible) < 2 and not first.busy:
+            return None
+        for asked in sorted(possible, key=lambda asked: asked.variant not in worker.loaded):
+            release = cache.claim(asked.key) if self._shares else None
+            if release or not self._shares or cache.has(asked.key):
+                self._waiting.remove(asked)
+                worker.busy = True
+                return asked, release or (lambda: None)
+        return None
+
+    def _answer(self, asked: _Asked, worker: ReferenceWorker) -> Outcome:
         check, case, variant = asked.check, asked.case, asked.variant
         cached = cache.read(asked.key)
         if cached:
             return outcome_of(cached)
-        measures, failed = measured(self.problem, check), self._load(variant)
+        measures, failed = measured(self.problem, check), worker.load(variant, self.submission(variant))
         outcome = failed or in_stages(
             check, case, "both", measures,
-            lambda stage, frame: self._require_session().run(_with_variant(frame, variant)),
+            lambda stage, frame: worker.session.run(_with_variant(frame, variant)),
         )  # fmt: skip
         if self._closed:
             return outcome
         if not variant and outcome.failure:
             raise CourseError(f"The reference of problem {self.problem.label} fails: {outcome.failure.sentence()}")
-        if self.keep and not self._require_session().ended:
+        if self.keep and not worker.session.ended:
             cache.write(asked.key, frame_of(outcome))
         return outcome
-
-    def _load(self, variant: str) -> Outcome | None:
-        if self._session and self._session.ended:
-            # A misconception may crash the process. The next one needs a new process.
-            self._session.worker.close()
-            self._session, self._loaded = None, {}
-        if self._closed:
-            return Outcome(failure=Failure("exit", message="the reference worker is closed"))
-        if self._session is None:
-            self._session = Session(self.problem, self._workers.worker(job(self.problem, LIMITS)), SECONDS)
-        if self._loaded:
-            self._session.restart_clock()
-        if variant not in self._loaded:
-            failure = self._session.load(variant, self.submission(variant))
-            self._loaded[variant] = Outcome(failure=failure) if failure else None
-        return self._loaded[variant]
-
-    def _require_session(self) -> Session:
-        assert self._session is not None  # noqa: S101  _load made it
-        return self._session
 
 
 def definition(problem: Problem) -> list[str]:

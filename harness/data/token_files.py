@@ -14,6 +14,7 @@ from typing import Any, BinaryIO
 import numpy as np
 import tiktoken
 
+from commandline.cores import usable_cores
 from commandline.folders import cache_folder
 from commandline.progress import progress
 from harness.data.sources import Source
@@ -178,5 +179,5 @@ def _encode(
         if tokenize:
             yield labels, [tokenize(text, tokenizer) for text in texts]
         else:
-            encoded = tokenizer.encode_ordinary_batch(list(texts), num_threads=os.cpu_count() or 1)
+            encoded = tokenizer.encode_ordinary_batch(list(texts), num_threads=usable_cores())
             yield labels, [[*ids, tokenizer.eot_token] for ids in encoded]

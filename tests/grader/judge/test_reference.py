@@ -3,14 +3,17 @@
 import shutil
 import sys
 from collections.abc import Callable, Iterator
+from concurrent.futures import FIRST_COMPLETED, wait
 from subprocess import PIPE, Popen
 
 import pytest
 
 from grader.course import cases, catalog
-from grader.isolation.sandbox import ForkServer
+from grader.isolation.job import Job
+from grader.isolation.sandbox import ForkServer, WorkerProcess
 from grader.judge import cache
-from grader.judge.reference import Reference
+from grader.judge.reference import Reference, frame_of
+from grader.wire.channel import encode
 from tests.conftest import ROOT, Grade
 
 SOLUTION = ROOT / "solutions" / "p07_next_token_loss.py"
@@ -92,3 +95,63 @@ def test_what_another_process_computes_comes_last_and_is_not_waited_for_in_vain(
     assert all(future.result().leaves for future in futures)
     reference.close()
     assert done == [1, 0]
+
+
+class Counted:
+    """A source of workers that counts them."""
+
+    def __init__(self, fork_server: ForkServer) -> None:
+        self.started = 0
+        self._fork_server = fork_server
+
+    def worker(self, job: Job) -> WorkerProcess:
+        self.started += 1
+        return self._fork_server.worker(job)
+
+
+def test_misconceptions_are_divided_among_workers(fork_server: ForkServer, tmp_path, monkeypatch: pytest.MonkeyPatch):
+    problem = catalog.find("01")
+    check = problem.checks[0]
+    case = cases.draw_all(problem, 0)[check.cases][0]
+    outputs = []
+    for at_once in (1, 2):
+        monkeypatch.setenv("GRADE_CACHE", str(tmp_path / str(at_once)))
+        workers = Counted(fork_server)
+        reference = Reference(problem, workers, at_once)
+        plain = reference.ask(check, case).result()
+        assert workers.started == 1
+        answers = [reference.ask(check, case, variant) for variant in reference.misconceptions]
+        outputs.append([encode(frame_of(outcome)) for outcome in (plain, *(answer.result() for answer in answers))])
+        reference.close()
+        assert workers.started == at_once
+    assert len(outputs[0]) > 4
+    assert outputs[0] == outputs[1]
+
+
+def test_a_second_worker_is_started_only_for_several_misconceptions(
+    fork_server: ForkServer, tmp_path, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setenv("GRADE_CACHE", str(tmp_path))
+    problem, workers = catalog.find("01"), Counted(fork_server)
+    check = problem.checks[0]
+    reference = Reference(problem, workers, at_once=2)
+    drawn = cases.draw_all(problem, 0)[check.cases]
+    wait([reference.ask(check, case) for case in drawn])
+    for variant in list(reference.misconceptions)[:3]:  # one after another, as they are run ahead
+        reference.ask(check, drawn[0], variant).result()
+    reference.close()
+    assert workers.started == 1
+
+
+def test_a_reference_is_closed_while_its_workers_work(
+    fork_server: ForkServer, tmp_path, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setenv("GRADE_CACHE", str(tmp_path))
+    problem = catalog.find("06")
+    check = problem.checks[0]
+    case = cases.draw_all(problem, 0)[check.cases][0]
+    reference = Reference(problem, fork_server, at_once=2)
+    answers = [reference.ask(check, case, variant) for variant in reference.misconceptions]
+    wait(answers, return_when=FIRST_COMPLETED)
+    reference.close()
+    assert all(answer.done() for answer in answers)

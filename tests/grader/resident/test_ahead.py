@@ -6,7 +6,7 @@ import time
 import pytest
 
 from grader.course import catalog
-from grader.judge.reference import Reference
+from grader.judge.reference import Reference, ReferenceWorker
 from grader.judge.submission import Submission
 from grader.problem import Case, Check
 from grader.resident import ahead
@@ -29,13 +29,13 @@ def wait_until(running: bool) -> None:
 @pytest.fixture
 def asked(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """The variants whose outputs were computed, not read from the cache."""
-    asked, load = list[str](), Reference._load
+    asked, load = list[str](), ReferenceWorker.load
 
-    def recorded(reference: Reference, variant: str) -> object:
+    def recorded(worker: ReferenceWorker, variant: str, submission: Submission) -> object:
         asked.append(variant)
-        return load(reference, variant)
+        return load(worker, variant, submission)
 
-    monkeypatch.setattr(Reference, "_load", recorded)
+    monkeypatch.setattr(ReferenceWorker, "load", recorded)
     return asked
 
 
