@@ -77,7 +77,9 @@ def start(folder: str | None, directory: str | None) -> None:
     click.echo()
     terminal.echo(f"Next: read `grade show {label}`, fill in {space.file(first)}, grade with `grade problem {label}`.")
     if instead := space.instead_of(first):
-        terminal.echo(f"Problem {label} is of an optional part: you can start with problem {instead.label} instead.")
+        terminal.echo(
+            f"Problem {label} belongs to an optional part: you can start with problem {instead.label} instead."
+        )
 
 
 @main.command(name="problem")

@@ -63,7 +63,7 @@ def next_(folder: str | None) -> None:
         terminal.echo("You have passed every problem of the course. `grade certificate` writes a record of it.")
         return
     row, standing = space.progress().get(problem.name, workspace.Progress()), space.standing(problem)
-    terminal.echo(f"Next: problem {problem.label}, {problem.title}, of the part {catalog.part_of(problem)}.")
+    terminal.echo(f"Next: problem {problem.label}, {problem.title}, in “{catalog.part_of(problem)}”.")
     if row.verdict == "PASS":
         terminal.echo(
             f"You passed it before, and it is {standing.state} now: {standing.points} of {problem.points} points."

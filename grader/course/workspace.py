@@ -180,13 +180,14 @@ class Workspace:
     def next_problem(self, after: Problem | None = None) -> Problem | None:
         """The first problem after this one that is not passed, else the first of all; None if all others are.
 
-        Once a problem of another part is passed, those of an optional part come last.
+        Once a problem of another part is attempted, those of an optional part come last.
         """
         problems, progress = catalog.problems(), self.progress()
         passed = {each.name for each in problems if self._standing(each, progress).passed}
         place = [each.name for each in problems].index(after.name) if after else -1
         in_turn = [each for each in problems[place + 1 :] + problems[: max(place, 0)] if each.name not in passed]
-        if any(each.name in passed and not catalog.is_optional(each) for each in problems):
+        attempted = {name for name, row in progress.items() if row.verdict not in ("", "NOT ATTEMPTED")}
+        if any(each.name in attempted and not catalog.is_optional(each) for each in problems):
             in_turn.sort(key=catalog.is_optional)
         return next(iter(in_turn), None)
 

@@ -68,15 +68,19 @@ problems = ["moving_average"]
 """
 
 
-def test_an_optional_part_comes_last_once_another_problem_is_passed(select: Select, tmp_path: Path, grade: Grade):
+def test_an_optional_part_comes_last_once_another_problem_is_attempted(select: Select, tmp_path: Path, grade: Grade):
     folder = select(OPTIONAL)
     first, second = catalog.problems()
     space = Workspace(tmp_path / "attempts")
     suggestion = grade("--course", folder, "next").out
-    assert "Next: problem 01, Exponential average, of the part Warm-up (optional)." in suggestion
+    assert "Next: problem 01, Exponential average, in “Warm-up (optional)”." in suggestion
     assert "you can start with problem 02" in suggestion
     assert [space.next_problem(), space.next_problem(first), space.next_problem(second)] == [first, second, first]
     space.add(second)
+    space.remember(second, verdict="NOT ATTEMPTED", score=0)
+    assert space.next_problem() == first
+    space.remember(second, verdict="FAIL", score=0)
+    assert space.next_problem() == second, "they have left the optional part out"
     shutil.copyfile(folder / "solutions" / "p01_moving_average.py", space.file(second))
     space.remember(second, verdict="PASS", score=second.points)
     assert space.next_problem() == first, "the only one that is left"
