@@ -2,6 +2,7 @@
 
 import shutil
 import sys
+import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import FIRST_COMPLETED, wait
 from subprocess import PIPE, Popen
@@ -98,15 +99,15 @@ def test_what_another_process_computes_comes_last_and_is_not_waited_for_in_vain(
 
 
 class Counted:
-    """A source of workers that counts them."""
+    """A source of workers that keeps all that it started."""
 
     def __init__(self, fork_server: ForkServer) -> None:
-        self.started = 0
+        self.started: list[WorkerProcess] = []
         self._fork_server = fork_server
 
     def worker(self, job: Job) -> WorkerProcess:
-        self.started += 1
-        return self._fork_server.worker(job)
+        self.started.append(self._fork_server.worker(job))
+        return self.started[-1]
 
 
 def test_misconceptions_are_divided_among_workers(fork_server: ForkServer, tmp_path, monkeypatch: pytest.MonkeyPatch):
@@ -119,13 +120,35 @@ def test_misconceptions_are_divided_among_workers(fork_server: ForkServer, tmp_p
         workers = Counted(fork_server)
         reference = Reference(problem, workers, at_once)
         plain = reference.ask(check, case).result()
-        assert workers.started == 1
+        assert len(workers.started) == 1
         answers = [reference.ask(check, case, variant) for variant in reference.misconceptions]
         outputs.append([encode(frame_of(outcome)) for outcome in (plain, *(answer.result() for answer in answers))])
         reference.close()
-        assert workers.started == at_once
+        assert len(workers.started) == at_once
+        assert all(worker.closed for worker in workers.started)
     assert len(outputs[0]) > 4
     assert outputs[0] == outputs[1]
+
+
+def test_all_workers_but_the_first_end_when_a_grading_does(
+    fork_server: ForkServer, tmp_path, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setenv("GRADE_CACHE", str(tmp_path))
+    problem, workers = catalog.find("01"), Counted(fork_server)
+    check = problem.checks[0]
+    first, second = cases.draw_all(problem, 0)[check.cases][:2]
+    reference = Reference(problem, workers, at_once=3)
+    for number, case in enumerate((first, second)):
+        wait([reference.ask(check, case, variant) for variant in reference.misconceptions])
+        reference.forget([first])
+        wait([reference.ask(check, case, variant) for variant in reference.misconceptions])
+        others = workers.started[1:]
+        assert len(others) == 2 * (number + 1)
+        deadline = time.monotonic() + 10
+        while not all(worker.closed for worker in others) and time.monotonic() < deadline:
+            time.sleep(0.01)
+        assert [worker.closed for worker in workers.started] == [False, *[True] * len(others)]
+    reference.close()
 
 
 def test_a_second_worker_is_started_only_for_several_misconceptions(
@@ -140,7 +163,7 @@ def test_a_second_worker_is_started_only_for_several_misconceptions(
     for variant in list(reference.misconceptions)[:3]:  # one after another, as they are run ahead
         reference.ask(check, drawn[0], variant).result()
     reference.close()
-    assert workers.started == 1
+    assert len(workers.started) == 1
 
 
 def test_a_reference_is_closed_while_its_workers_work(
