@@ -13,7 +13,6 @@ pytest  One pytest per file, one per core at a time. It imports JAX, calls the s
 otter   `otter run` on a submission that doubles a number, if otter-grader is installed.
 """
 
-import os
 import shutil
 import statistics
 import sys
@@ -28,6 +27,7 @@ import jax.numpy as jnp
 import numpy as np
 from timing import ROOT, seconds
 
+from commandline.cores import usable_cores
 from grader.course import cases, catalog
 from grader.problem import Problem
 
@@ -41,7 +41,7 @@ def main() -> None:
     problem = catalog.find("07")
     source = catalog.solution_path(problem).read_text()
     texts = [source] + [text for idea in catalog.misconceptions(problem) for text in idea.variants(source).values()]
-    cores = len(os.sched_getaffinity(0))
+    cores = usable_cores()
     rates: dict[str, list[float]] = {}
     with tempfile.TemporaryDirectory() as folder:
         top = Path(folder)

@@ -68,7 +68,7 @@ def next_(folder: str | None) -> None:
         terminal.echo(
             f"You passed it before, and it is {standing.state} now: {standing.points} of {problem.points} points."
         )
-    elif row.verdict not in ("", "NOT ATTEMPTED"):
+    elif row.attempted:
         terminal.echo(f"You have started it: {row.score} of {problem.points} points.")
     if instead := space.instead_of(problem):
         terminal.echo(f"This part is optional: you can start with problem {instead.label} instead.")

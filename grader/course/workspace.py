@@ -43,6 +43,11 @@ class Progress:
     passed_at: str = ""
     versions: str = ""
 
+    @property
+    def attempted(self) -> bool:
+        """Whether a file with more than the stub has been graded."""
+        return self.verdict not in ("", "NOT ATTEMPTED")
+
     @classmethod
     def decode(cls, row: Any) -> "Progress":
         """The progress in a row of the file. A damaged row or value counts as missing."""
@@ -186,7 +191,7 @@ class Workspace:
         passed = {each.name for each in problems if self._standing(each, progress).passed}
         place = [each.name for each in problems].index(after.name) if after else -1
         in_turn = [each for each in problems[place + 1 :] + problems[: max(place, 0)] if each.name not in passed]
-        attempted = {name for name, row in progress.items() if row.verdict not in ("", "NOT ATTEMPTED")}
+        attempted = {name for name, row in progress.items() if row.attempted}
         if any(each.name in attempted and not catalog.is_optional(each) for each in problems):
             in_turn.sort(key=catalog.is_optional)
         return next(iter(in_turn), None)

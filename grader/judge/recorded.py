@@ -135,14 +135,12 @@ def record(problem: Problem, folder: Path, workers: Workers) -> tuple[int, int]:
     try:
         plain = {_entry(*request): _recording(reference.ask(*request).result()) for request in [*requests, *submodules]}
         written = dict(plain)
-        for variant in ideas:
-            for check, case in requests:
-                reference.ask(check, case, variant)
-        for variant in ideas:
-            for check, case in requests:
-                data = _recording(reference.ask(check, case, variant).result())
-                if data != plain[_entry(check, case)]:
-                    written[_entry(check, case, variant)] = data
+        # All are asked for before the first is waited for, so that the workers divide them.
+        asked = [(variant, request, reference.ask(*request, variant)) for variant in ideas for request in requests]
+        for variant, request, answer in asked:
+            data = _recording(answer.result())
+            if data != plain[_entry(*request)]:
+                written[_entry(*request, variant)] = data
     finally:
         reference.close()
     names = [(variant, idea.name, idea.says) for variant, idea in ideas.items()]

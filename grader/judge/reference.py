@@ -142,7 +142,7 @@ class Reference:
             asked = _Asked(check, case, variant, self._cache_key(check, case, variant))
             self._answers[key] = asked.future
             self._waiting.append(asked)
-            for worker in self._workers:
+            for worker in self._workers if variant else self._workers[:1]:
                 worker.thread.submit(self._answer_next, worker)
         return self._answers[key]
 
