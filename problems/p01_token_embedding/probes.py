@@ -10,7 +10,7 @@ from grader.worker.pytrees import named
 from grader.worker.subject import Arrays, Reading, Subject
 from grader.worker.tracing import is_tracing_error
 
-RETURNED, RAISED_VALUE_ERROR, RAISED_ANOTHER = range(3)
+RETURNED, RAISED_VALUE_ERROR, RAISED_ANOTHER, RAISED_ASSERTION_ERROR = range(4)
 
 
 def lengths(subject: Subject, case: Case, *, entry: str) -> Reading:
@@ -45,7 +45,8 @@ def _outcome(call: Callable[[], Any]) -> tuple[int, Any]:
     except Exception as error:
         if is_tracing_error(error):
             raise
-        return RAISED_VALUE_ERROR if isinstance(error, ValueError) else RAISED_ANOTHER, None
+        kinds = {ValueError: RAISED_VALUE_ERROR, AssertionError: RAISED_ASSERTION_ERROR}
+        return next((code for kind, code in kinds.items() if isinstance(error, kind)), RAISED_ANOTHER), None
 
 
 PROBES = {"lengths": lengths}
