@@ -46,7 +46,7 @@ PROBLEM = Problem(
             tolerance=BYTES, values_tolerance=LOGITS,
         ),
         Check(
-            "work of one step", 2, "decoding", leaves="program.flops", cases="long", compare="at_most", tolerance=WORK,
+            "work of one step", 2, "decoding", leaves="program.work", cases="long", compare="at_most", tolerance=WORK,
             values_tolerance=LOGITS,
             advice="One step does the work of many positions. Run only the new token through the layers; the cache holds "
             "the keys and values of the others.",

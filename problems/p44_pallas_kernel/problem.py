@@ -23,8 +23,9 @@ def rows(sizes: Mapping[str, int], rng: Any) -> dict[str, Any]:
     }
 
 
-# Twice as many numbers as in a block of the reference. Arithmetic on all rows at once takes seven times as many or more.
-BLOCK = Tolerance(rtol=1.0, atol=0.0, room=3)
+# A block of the reference has 192 numbers, and its arithmetic outside of kernels takes fewer. Twice as many are allowed.
+# Arithmetic on all rows at once takes seven times as many or more.
+BLOCK = Tolerance(rtol=1.0, atol=192, room=3)
 
 
 def largest(case: Case, difference: Difference) -> str:
@@ -56,7 +57,8 @@ PROBLEM = Problem(
         Check("last block hangs over, gradient", 2, "values", GRADIENT, "gradient", "ragged"),
         output(NORM, points=1, name="block larger than T", cases="short"),
         Check(
-            "one block at a time", 2, "passes", leaves="program.arithmetic", cases="large", compare="at_most", tolerance=BLOCK,
+            "one block at a time", 2, "passes", leaves="program.largest_operand", cases="large", compare="at_most",
+            tolerance=BLOCK,
             in_words=largest,
             advice="Whole arrays are multiplied, divided or summed outside of a kernel, or the kernel has all rows as one "
             "block. Leave everything to the kernels, forward and backward, and let a `pl.BlockSpec` give them C rows at a time.",

@@ -79,7 +79,7 @@ PROBLEM = Problem(
         output("orthogonalize", points=1, name="tall matrix", cases="tall", tolerance=NEWTON),
         output("orthogonalize", points=1, name="matrix of zeros", cases="zeros", tolerance=NEWTON),
         Check(
-            "work of a tall matrix", 1, "values", {"entry": "orthogonalize"}, "program.flops", cases="very tall",
+            "work of a tall matrix", 1, "values", {"entry": "orthogonalize"}, "program.work", cases="very tall",
             compare="at_most", tolerance=WORK, values_tolerance=NEWTON,
             advice="A matrix with more rows than columns must be transposed first, so that X Xᵀ has the smaller side.",
         ),
