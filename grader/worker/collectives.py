@@ -101,7 +101,9 @@ def _parts(text: str, rates: Mapping[str, Sequence[Fraction]]) -> tuple[dict[str
 def _with_rates(
     line: str, called: list[tuple[str, str]], rates: Mapping[str, Sequence[Fraction]]
 ) -> Iterator[tuple[str, Fraction | None]]:
-    counter = re.search(rf"\b({NAME}\d+)\"", line)
+    counter = re.search(
+        rf'metadata=\{{op_name="(?:[^"\\]*/)?({NAME}\d+)"', line
+    )  # no quoted text of a submission matches
     counted = rates.get(counter[1]) if counter else None
     known = re.search(r'"known_trip_count":\{"n":"(\d+)"\}', line)
     turns = counted[0] if counted else Fraction(int(known[1])) if known else None

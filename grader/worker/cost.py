@@ -140,13 +140,17 @@ def _custom_call(operation: Any, functions: Functions) -> int:
     return _matrices(operation.operands[0], LINEAR_ALGEBRA[routine[1]]) if routine else 0
 
 
+WITH_A_BODY: Mapping[str, Callable[[Any, Functions], int]] = {
+    "stablehlo.reduce": _reduce, "stablehlo.all_reduce": _reduce, "stablehlo.reduce_scatter": _reduce,
+    "stablehlo.reduce_window": _reduce_window, "stablehlo.select_and_scatter": _select_and_scatter,
+    "stablehlo.scatter": _scatter, "stablehlo.sort": _sort, "stablehlo.map": _map,
+}  # fmt: skip
 TABLE: Mapping[str, Callable[[Any, Functions], int]] = {
     **dict.fromkeys(MOVES, _nothing),
     **dict.fromkeys(BY_ELEMENT, _by_element),
-    "dot": _product, "dot_general": _product, "convolution": _convolution,
-    "reduce": _reduce, "all_reduce": _reduce, "reduce_scatter": _reduce, "reduce_window": _reduce_window,
-    "select_and_scatter": _select_and_scatter, "scatter": _scatter, "sort": _sort, "map": _map,
-    "fft": _fft, "cholesky": _cholesky, "triangular_solve": _triangular_solve, "custom_call": _custom_call,
+    **{name.removeprefix("stablehlo."): function for name, function in WITH_A_BODY.items()},
+    "dot": _product, "dot_general": _product, "convolution": _convolution, "fft": _fft, "cholesky": _cholesky,
+    "triangular_solve": _triangular_solve, "custom_call": _custom_call,
 }  # fmt: skip
 
 

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from grader.worker import stablehlo
+from grader.worker import cost, stablehlo
 from grader.worker.stablehlo import ir
 
 LOOP = "stablehlo.while"
@@ -69,6 +69,8 @@ def runs(module: Any, counters: Sequence[int]) -> Iterator[Run]:
                     yield from inside(branch, int(counters[first[operation] + number]))
             elif operation.name == MANUAL:
                 yield from inside(blocks[0], count)
+            elif blocks and operation.name not in cost.WITH_A_BODY:
+                raise UncountableError(f"`{operation.name}` contains other operations")
 
     for name in stablehlo.callers_first(functions):
         for run in inside(functions[name].regions[0].blocks[0], times[name]):

@@ -22,7 +22,7 @@ from grader.worker.pytrees import FILLS
 # flow. Those that communicate with a host, or whose shapes are dynamic, are not in it.
 OPERATIONS = frozenset("""
     builtin.module builtin.unrealized_conversion_cast sdy.mesh sdy.sharding_constraint sdy.manual_computation sdy.return
-    sdy.reshard sdy.sharding_group sdy.propagation_barrier sdy.named_computation
+    sdy.reshard sdy.sharding_group sdy.propagation_barrier
     """.split())  # fmt: skip
 LARGEST = 1 << 28  # elements of the arguments of a program, together
 
