@@ -94,8 +94,13 @@ def _reduce(operation: Any, functions: Functions) -> int:
 
 
 def _reduce_window(operation: Any, functions: Functions) -> int:
-    window = math.prod(ir.DenseI64ArrayAttr(operation.attributes["window_dimensions"]))
-    return _elements(operation.results[0]) * window * _body(operation, 0, functions)
+    before, after = (stablehlo.shape(value) for value in (operation.operands[0], operation.results[0]))
+    total = math.prod(after) * _body(operation, 0, functions)
+    for axis, size in enumerate(ir.DenseI64ArrayAttr(operation.attributes["window_dimensions"])):
+        # A window as long as its axis is cumulative, as in `jnp.cumsum`: XLA makes a scan of it, with log2(n) additions a number.
+        cumulative = 1 < size == before[axis] == after[axis]
+        total *= math.ceil(math.log2(size)) if cumulative else size
+    return total
 
 
 def _select_and_scatter(operation: Any, functions: Functions) -> int:

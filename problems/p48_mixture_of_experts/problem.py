@@ -31,10 +31,10 @@ WORK = Tolerance(rtol=0.6, atol=0.0, room=3)
 ARRAYS = Tolerance(rtol=1.5, atol=0.0, room=3)
 
 
-def multiplications(case: Case, difference: Difference) -> str:
+def work(case: Case, difference: Difference) -> str:
     if difference.path.startswith(("output", "gradient")):
         return ""
-    return f"the forward pass multiplies {difference.got} times; {difference.expected} are allowed"
+    return f"the forward pass executes {difference.got} scalar operations; {difference.expected} are allowed"
 
 
 def array(case: Case, difference: Difference) -> str:
@@ -64,7 +64,7 @@ PROBLEM = Problem(
         ),
         Check(
             "only the chosen experts run", 2, "values", {"entry": MOE}, "program.work", "large", "at_most", WORK,
-            in_words=multiplications,
+            in_words=work,
             advice="Collect the tokens of each expert in an array of shape (E, C, D), and multiply that. It has about T · k rows "
             "in all, and not T · E.",
         ),
