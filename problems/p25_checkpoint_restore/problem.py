@@ -38,7 +38,7 @@ PROBLEM = Problem(
         ),
         exact(
             "another width refused", 1, "refused", "raises", saved_by="saving", words={0: "a result", 1: "an exception"},
-            advice="Restore into the abstract state from `nnx.eval_shape(make)`: Orbax then compares the shapes.",
+            advice="Restore with `StandardCheckpointer` into the abstract state from `nnx.eval_shape(make)`: it compares the shapes.",
         ),
     ),
     timeout=60.0,
