@@ -112,7 +112,8 @@ def _plan(case: Case) -> tuple[int, int, tuple[int, ...]]:
     """The batch size, the steps of an epoch, and the steps at which the state is saved."""
     rows, shards, B = np.shape(case.values["rows"])[0], int(case.values["num_shards"]), int(case.values["batch_size"])  # type: ignore[arg-type]
     steps = rows // shards // B
-    return B, steps, (0, 1, steps - 1, steps, steps + 1)  # at the start, within an epoch, before and after its last batch
+    # At the start, within an epoch, before and after its last batch, and within the next epoch.
+    return B, steps, (0, 1, steps - 1, steps, steps + 1)
 
 
 def _mixed(order: Any, B: int) -> bool:
