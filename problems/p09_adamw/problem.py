@@ -7,7 +7,7 @@ from grader.checks import compiled_once
 from grader.problem import Case, Cases, Check, Difference, Entry, Problem
 
 STEPS = 5
-TREE = ("kernel", "bias", "temperature")
+PATHS = {"kernel": "blocks.0.kernel", "bias": "blocks.0.bias", "temperature": "temperature"}
 
 
 def gradients(sizes: Mapping[str, int], rng: Any) -> dict[str, Any]:
@@ -28,8 +28,8 @@ def gradients(sizes: Mapping[str, int], rng: Any) -> dict[str, Any]:
 
 def shown(values: Mapping[str, Any]) -> dict[str, Any]:
     """The shapes of the gradients, which are many random numbers."""
-    shapes = ", ".join(f"{key} {list(values[key].shape[1:])}" for key in TREE)
-    return {f"gradients of steps 0 to {STEPS - 1}": shapes, **{k: v for k, v in values.items() if k not in TREE}}
+    shapes = ", ".join(f"{path} {list(values[key].shape[1:])}" for key, path in PATHS.items())
+    return {f"gradients of steps 0 to {STEPS - 1}": shapes, **{k: v for k, v in values.items() if k not in PATHS}}
 
 
 def of_step(case: Case, wrong: Difference) -> str:
