@@ -5,16 +5,19 @@ from functools import partial
 from typing import Any
 
 from grader.checks import YES, exact, output
-from grader.problem import Cases, Entry, Problem, Tolerance
+from grader.problem import Case, Cases, Difference, Entry, Problem, Tolerance
 
 DISTRIBUTION = "sampling_distribution"
 
 
-def logits(temperature: float, top_k: int, top_p: float, sizes: Mapping[str, int], rng: Any) -> dict[str, Any]:
-    """Logits whose probabilities are far apart, so that rounding does not decide which token crosses p."""
+def logits(
+    temperature: float, top_k: int | None, top_p: float, least: float, sizes: Mapping[str, int], rng: Any
+) -> dict[str, Any]:
+    """Logits whose probabilities are far apart, so that rounding does not decide which token crosses p. top_k None is V."""
     V = sizes["V"]
-    spaced = rng.permutation(V) * 0.45 + rng.uniform(-0.1, 0.1, V)
-    return {"logits": spaced.astype("float32"), "temperature": temperature, "top_k": top_k, "top_p": top_p}
+    spaced = least + rng.permutation(V) * 0.45 + rng.uniform(-0.1, 0.1, V)
+    k = V if top_k is None else top_k
+    return {"logits": spaced.astype("float32"), "temperature": temperature, "top_k": k, "top_p": top_p}
 
 
 def prompt(length: str, temperature: float, sizes: Mapping[str, int], rng: Any) -> dict[str, Any]:
@@ -32,11 +35,24 @@ def prompt(length: str, temperature: float, sizes: Mapping[str, int], rng: Any) 
     }
 
 
-def filtered(*how: Any) -> Cases:
-    """Cases of `sampling_distribution` with this temperature, top_k and top_p."""
-    return Cases(partial(logits, *how), {"V": (6, 9)}, draws=2)
+def in_words(_: Case, wrong: Difference) -> str:
+    """Words for what a draw or a text depends on."""
+    if wrong.path.endswith("depends_on_key"):
+        return "at temperature 0, another key gives another text; the most likely token must be certain"
+    if wrong.path == "frequencies.draws":
+        return "not judged yet: frequencies say nothing until the check “use of the random key” passes"
+    if wrong.path.startswith("frequencies.outside_"):
+        return f"with `{wrong.path.removeprefix('frequencies.outside_')}`, {wrong.got} of the drawn tokens have probability 0"
+    return ""
 
 
+def filtered(temperature: float, top_k: int | None, top_p: float, least: float = 0.0) -> Cases:
+    """Cases of `sampling_distribution` with these settings."""
+    return Cases(partial(logits, temperature, top_k, top_p, least), {"V": (6, 9)}, draws=2)
+
+
+# Logits of up to 150 lose 1e-5 to rounding, and so do their exponentials. Probabilities go down to 1e-16, but not to 0.
+TINY = Tolerance(rtol=5e-4, atol=1e-20)
 # The frequencies of a token in two runs of 600 draws differ by less than 0.15, except with negligible probability: it is five
 # standard deviations of the difference. At temperature 0.6 the most likely token has a probability near 0.5, so that drawing from
 # a flatter distribution shows.
@@ -56,6 +72,8 @@ PROBLEM = Problem(
     cases={
         "temperature": filtered(0.6, 0, 1.0),
         "greedy": filtered(0.0, 0, 1.0),
+        # The least probabilities are lost in a cumulative sum, and the exponentials of the logits overflow.
+        "low": filtered(0.1, None, 1.0, 10.0),
         "top-k": filtered(1.0, 3, 1.0),
         "top-p": filtered(1.0, 0, 0.6),
         "all": filtered(1.7, 4, 0.7),
@@ -66,12 +84,13 @@ PROBLEM = Problem(
     checks=(
         output(DISTRIBUTION, points=1, name="temperature", cases="temperature"),
         output(DISTRIBUTION, points=1, name="temperature 0 is greedy", cases="greedy"),
+        output(DISTRIBUTION, points=1, name="low temperature, all tokens kept", cases="low", tolerance=TINY),
         output(DISTRIBUTION, points=1, name="top-k", cases="top-k"),
         output(DISTRIBUTION, points=1, name="top-p", cases="top-p"),
         output(DISTRIBUTION, points=1, name="temperature, top-k and top-p", cases="all"),
-        exact("greedy text", 2, "generating", "text", cases="short"),
-        exact("prompt longer than the context", 1, "generating", "text", cases="long"),
-        exact("end before the stop token", 1, "generating", "stopped", cases="short"),
+        exact("greedy text", 2, "generating", "text", cases="short", in_words=in_words),
+        exact("prompt longer than the context", 1, "generating", "text", cases="long", in_words=in_words),
+        exact("end before the stop token", 1, "generating", "stopped", cases="short", in_words=in_words),
         # Before the frequencies: which tokens a misused key draws depends on the key, but that it is misused does not.
         exact(
             "use of the random key", 1, "drawing", "key", saved_by="first_drawing", read=True, cases="random", words=YES,
@@ -79,7 +98,7 @@ PROBLEM = Problem(
         ),
         exact(
             "frequencies of drawn tokens", 1, "drawing", "frequencies", saved_by="first_drawing", read=True, cases="random",
-            tolerance=DRAWN,
+            tolerance=DRAWN, in_words=in_words,
         ),
     ),
     timeout=60.0,
