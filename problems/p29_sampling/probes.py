@@ -106,7 +106,7 @@ def read(arrays: Arrays, folder: Path | None, case: Case) -> Reading:
             "frequencies": np.bincount(counted.ravel(), minlength=V).astype(np.float32) / ranks.size,
         }
         | {
-            f"frequencies.outside_{name}": np.int32(np.sum(found >= kept[name]) if independent else 0)
+            f"frequencies.outside_{name}": np.int32(independent and np.any(found >= kept[name]))
             for name, found in of_filtered.items()
         }
     )

@@ -1,6 +1,6 @@
 """Problem 29: temperature, top-k and top-p, and a sampling loop."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from functools import partial
 from typing import Any
 
@@ -10,14 +10,19 @@ from grader.problem import Case, Cases, Difference, Entry, Problem, Tolerance
 DISTRIBUTION = "sampling_distribution"
 
 
-def logits(
-    temperature: float, top_k: int | None, top_p: float, least: float, sizes: Mapping[str, int], rng: Any
-) -> dict[str, Any]:
-    """Logits whose probabilities are far apart, so that rounding does not decide which token crosses p. top_k None is V."""
+def logits(temperature: float, top_k: int, top_p: float, sizes: Mapping[str, int], rng: Any) -> dict[str, Any]:
+    """Logits whose probabilities are far apart, so that rounding does not decide which token crosses p."""
     V = sizes["V"]
-    spaced = least + rng.permutation(V) * 0.45 + rng.uniform(-0.1, 0.1, V)
-    k = V if top_k is None else top_k
-    return {"logits": spaced.astype("float32"), "temperature": temperature, "top_k": k, "top_p": top_p}
+    spaced = rng.permutation(V) * 0.45 + rng.uniform(-0.1, 0.1, V)
+    return {"logits": spaced.astype("float32"), "temperature": temperature, "top_k": top_k, "top_p": top_p}
+
+
+def sure(sizes: Mapping[str, int], rng: Any) -> dict[str, Any]:
+    """Logits so large that their exponentials overflow, one of which is so far ahead that in float32 its probability is 1."""
+    values = logits(0.1, sizes["V"], 1.0, sizes, rng)
+    large = 10 + values["logits"] / 3
+    large[large.argmax()] += 1.8
+    return {**values, "logits": large}
 
 
 def prompt(length: str, temperature: float, sizes: Mapping[str, int], rng: Any) -> dict[str, Any]:
@@ -42,15 +47,13 @@ def in_words(_: Case, wrong: Difference) -> str:
     if wrong.path == "frequencies.draws":
         return "not judged yet: frequencies say nothing until the check “use of the random key” passes"
     if wrong.path.startswith("frequencies.outside_"):
-        return f"with `{wrong.path.removeprefix('frequencies.outside_')}`, {wrong.got} of the drawn tokens have probability 0"
+        return f"tokens are drawn that `{wrong.path.removeprefix('frequencies.outside_')}` excludes"
     return ""
 
 
-def filtered(
-    temperature: float, top_k: int | None, top_p: float, least: float = 0.0, sizes: Sequence[int] = (6, 9)
-) -> Cases:
-    """Cases of `sampling_distribution` with these settings."""
-    return Cases(partial(logits, temperature, top_k, top_p, least), {"V": sizes}, draws=2)
+def filtered(*how: Any) -> Cases:
+    """Cases of `sampling_distribution` with this temperature, top_k and top_p."""
+    return Cases(partial(logits, *how), {"V": (6, 9)}, draws=2)
 
 
 # Logits of up to 150 lose 1e-5 to rounding, and so do their exponentials. Probabilities go down to 1e-13: float64 adds them to 1.
@@ -74,8 +77,7 @@ PROBLEM = Problem(
     cases={
         "temperature": filtered(0.6, 0, 1.0),
         "greedy": filtered(0.0, 0, 1.0),
-        # The least probabilities are lost in a cumulative sum, and the exponentials of the logits overflow.
-        "low": filtered(0.1, None, 1.0, 10.0, (6, 7)),
+        "low": Cases(sure, {"V": (6, 7)}, draws=2),
         "top-k": filtered(1.0, 3, 1.0),
         "top-p": filtered(1.0, 0, 0.6),
         "all": filtered(1.7, 4, 0.7),

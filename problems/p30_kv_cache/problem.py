@@ -15,7 +15,7 @@ def gpt(sizes: Mapping[str, int], rng: Any) -> dict[str, Any]:
         "num_heads": H,
         "d_ff": sizes["F"],
         "num_layers": sizes["L"],
-        "max_T": 2 * T,
+        "max_T": 3 * T,
         "context": T,
         "token_ids": rng.integers(0, V, T).astype("int32"),
     }

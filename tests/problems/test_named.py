@@ -11,7 +11,7 @@ STYLES = ROOT / "tests" / "problems" / "styles"
 @pytest.mark.parametrize(
     ("style", "old", "new", "idea"),
     [
-        ("p29_numpy", "jax.random.uniform(key, (num_tokens,))", "jax.random.uniform(jax.random.PRNGKey(0))[None].repeat(999)",
+        ("p29_numpy", "jax.random.uniform(key, (num_tokens,))", "[jax.random.uniform(jax.random.key(0))] * num_tokens",
          "the same key for every token"),
         ("p29_sorted_logits", "int(jax.random.choice(jax.random.fold_in(key, len(out)), p.size, p=p))",
          "int(jax.random.categorical(jax.random.fold_in(key, len(out)), p))", "probabilities given to `categorical` as logits"),
