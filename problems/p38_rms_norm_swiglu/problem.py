@@ -17,9 +17,11 @@ def ordinary(sizes: Mapping[str, int], rng: Any) -> dict[str, Any]:
 
 
 def faint(sizes: Mapping[str, int], rng: Any) -> dict[str, Any]:
-    """Rows whose mean square is near epsilon. There, epsilon under the root and epsilon after it give different results."""
+    """Rows whose mean square is near epsilon, and a row of zeros. There, epsilon under the root and after it differ."""
     values = ordinary(sizes, rng)
-    return {**values, "x": (0.003 * rng.standard_normal(values["x"].shape)).astype("float32"), "epsilon": 3e-5}
+    x = (0.003 * rng.standard_normal(values["x"].shape)).astype("float32")
+    x[-1] = 0
+    return {**values, "x": x, "epsilon": 3e-5}
 
 
 def hidden(sizes: Mapping[str, int], rng: Any) -> dict[str, Any]:
