@@ -20,6 +20,7 @@ UNKNOWN = 1 << 62  # the count of a program whose loops depend on numbers that a
 
 Array = Any  # of NumPy; None stands for numbers that are not known
 Values = dict[int, Array]
+Cost = Callable[[Any], int]  # of one operation
 
 
 class UnknownError(Exception):
@@ -41,7 +42,7 @@ class Step:
 
 @dataclass(frozen=True, eq=False)
 class Block:
-    """A list of steps. `cost` is the multiplications of those that are not control flow."""
+    """A list of steps. `cost` is that of those that are not control flow."""
 
     arguments: tuple[int, ...]
     steps: Sequence[Step]
@@ -51,16 +52,16 @@ class Block:
 
 @dataclass
 class Count:
-    """A run of a module's functions: `multiplications` so far."""
+    """A run of a module's functions: its `cost` so far."""
 
     functions: Mapping[str, Block]
-    multiplications: int = 0
+    cost: int = 0
     steps: int = field(default=0)
 
     def run(self, block: Block, arguments: Sequence[Array], values: Values) -> list[Array]:
         """Runs a block with these arguments. `values` are those of the enclosing blocks."""
         values.update(zip(block.arguments, arguments, strict=True))
-        self.multiplications += block.cost
+        self.cost += block.cost
         self.steps += 1 + len(block.steps)
         if self.steps > MOST_STEPS:
             raise UnknownError
@@ -95,18 +96,23 @@ class Count:
 
 def multiplications(module: Any) -> int:
     """The floating-point multiplications and divisions of one run of a parsed module, those in matrix products included."""
+    return total(module, _multiplications)
+
+
+def total(module: Any, cost: Cost) -> int:
+    """The sum of the costs of the operations of one run of a parsed module; UNKNOWN if it cannot be known."""
     symbols = {}
     for operation in module.body.operations:
         if operation.operation.name == "func.func":
             numbers: dict[Any, int] = {}
-            symbols[_text(operation.attributes["sym_name"])] = _block(operation.regions[0].blocks[0], numbers)
+            symbols[_text(operation.attributes["sym_name"])] = _block(operation.regions[0].blocks[0], numbers, cost)
     count = Count(symbols)
     main = symbols["main"]
     try:
         count.run(main, [None] * len(main.arguments), {})
     except UnknownError:
         return UNKNOWN
-    return count.multiplications
+    return count.cost
 
 
 def _known(value: Array) -> Array:
@@ -116,14 +122,14 @@ def _known(value: Array) -> Array:
 
 
 def _does_work(step: Step, functions: Mapping[str, Block]) -> bool:
-    """Whether a step multiplies at all. If not, its turns need not be known."""
+    """Whether a step costs anything. If not, its turns need not be known."""
     return any(
         block.cost or any(_does_work(inner, functions) for inner in block.steps if inner.control)
         for block in (*step.blocks, *((functions[step.callee],) if step.callee else ()))
     )
 
 
-def _block(block: Any, numbers: dict[Any, int]) -> Block:
+def _block(block: Any, numbers: dict[Any, int], cost_of: Cost) -> Block:
     arguments = tuple(numbers.setdefault(value, len(numbers)) for value in block.arguments)
     steps, cost, returns = list[Step](), 0, tuple[int, ...]()
     for view in block.operations:
@@ -133,10 +139,10 @@ def _block(block: Any, numbers: dict[Any, int]) -> Block:
             returns = takes
             break
         gives = tuple(numbers.setdefault(value, len(numbers)) for value in operation.results)
-        cost += _cost(operation)
+        cost += cost_of(operation)
         kind = operation.name.partition(".")[2]
         if kind in ("while", "case", "if"):
-            blocks = tuple(_block(region.blocks[0], numbers) for region in operation.regions)
+            blocks = tuple(_block(region.blocks[0], numbers, cost_of) for region in operation.regions)
             steps.append(Step(takes, gives, control=kind, blocks=blocks))
         elif kind in ("call", "composite"):
             callee = _text(operation.attributes["callee" if kind == "call" else "decomposition"])
@@ -148,8 +154,15 @@ def _block(block: Any, numbers: dict[Any, int]) -> Block:
     return Block(arguments, steps, returns, cost)
 
 
-def _cost(operation: Any) -> int:
+def _multiplications(operation: Any) -> int:
     """The multiplications of one operation."""
+    if operation.name in ("stablehlo.multiply", "stablehlo.divide") and not _is_integer(operation.results[0]):
+        return math.prod(stablehlo.shape(operation.results[0]))
+    return pairs(operation)
+
+
+def pairs(operation: Any) -> int:
+    """The pairs of numbers that a matrix product or a convolution multiplies; 0 for other operations."""
     name = operation.name.removeprefix("stablehlo.")
     if name == "dot_general":
         left, right, result = (stablehlo.shape(v) for v in (*operation.operands, operation.results[0]))
@@ -160,8 +173,6 @@ def _cost(operation: Any) -> int:
     if name == "convolution":
         left, right = (stablehlo.shape(value) for value in operation.operands)
         return math.prod(stablehlo.shape(operation.results[0])) * math.prod(right)
-    if name in ("multiply", "divide") and not _is_integer(operation.results[0]):
-        return math.prod(stablehlo.shape(operation.results[0]))
     return 0
 
 

@@ -1,16 +1,22 @@
 """Probes of problem 45: a quantized kernel, a product and its error bound. Run in workers."""
 
-from collections.abc import Iterator
+import math
 from typing import Any
 
 import numpy as np
 
 from grader.problem import Case
-from grader.worker import stablehlo
+from grader.worker import stablehlo, work
 from grader.worker.measures import Compiled
 from grader.worker.pytrees import BadOutputError, named
 from grader.worker.subject import Arrays, Reading, Subject
 from grader.worker.tracing import given
+
+# Operations that move numbers, choose among them or name them, and the control flow around operations.
+FREE = frozenset(
+    "constant iota reshape broadcast_in_dim transpose reverse slice dynamic_slice dynamic_update_slice concatenate pad gather "
+    "select compare convert bitcast_convert optimization_barrier while case if func.call composite".split()
+)
 
 
 def quantizing(subject: Subject, case: Case) -> Reading:
@@ -43,39 +49,32 @@ def _called(subject: Subject, case: Case, entry: str, name: str) -> Reading:
 
 
 def products(compiled: Compiled, case: Case) -> dict[str, Any]:
-    """Whether the program has products of two int8 operands with an int32 result (`int8`), and any others (`other`).
+    """Whether products of two int8 operands with an int32 result multiply all T * D * F pairs of codes (`int8`), and whether all
+    other arithmetic takes at least half as many operations (`other`).
 
-    A product can also be written as multiplications and a sum. They multiply T * D * F pairs of numbers, the scales far fewer.
+    A product of T * D * F pairs has at least as many terms to add, in whatever operations it is written. Quantizing x and scaling
+    the sums takes a few operations for each number of x and of the result, and a tenth of T * D * F in all.
     """
     (T, D), F = np.shape(case.values["x"]), np.shape(case.values["scale"])[0]  # type: ignore[misc]
-    found = {"int8": 0, "other": 0}
-    multiplied = 0
-    for operation, depth in _with_depth(compiled.parsed):
-        if operation.name in ("stablehlo.dot_general", "stablehlo.dot", "stablehlo.convolution"):
-            kinds = stablehlo.dtypes([*operation.operands, operation.results[0]])
-            found["int8" if kinds == ["i8", "i8", "i32"] else "other"] = 1
-        if operation.name == "stablehlo.multiply":
-            # The number of turns of a loop is at most about F, the largest of the sizes.
-            multiplied += int(np.prod(stablehlo.shape(operation.results[0]))) * F**depth
-    if multiplied >= T * D * F:
-        found["other"] = 1
-    return {name: np.int32(flag) for name, flag in found.items()}
+    multiplied, others = work.total(compiled.parsed, _int8_pairs), work.total(compiled.parsed, _other_operations)
+    return {"int8": np.int32(multiplied >= T * D * F), "other": np.int32(others >= T * D * F / 2)}
 
 
-def _with_depth(module: Any) -> Iterator[tuple[Any, int]]:
-    """Every operation that the program runs, and the number of loops around it. A function counts where it is called."""
-    functions = {op.attributes["sym_name"].value: op for op in module.body.operations if "sym_name" in op.attributes}
+def _int8_pairs(operation: Any) -> int:
+    """The pairs of int8 numbers that an operation multiplies and adds in int32."""
+    pairs = work.pairs(operation)
+    kinds = stablehlo.dtypes([*operation.operands, operation.results[0]]) if pairs else []
+    return pairs if kinds == ["i8", "i8", "i32"] else 0
 
-    def inside(operation: Any, depth: int) -> Iterator[tuple[Any, int]]:
-        for inner in (
-            op.operation for region in operation.regions for block in region.blocks for op in block.operations
-        ):
-            yield inner, depth
-            yield from inside(inner, depth + (inner.name == "stablehlo.while"))
-            if inner.name == "func.call":
-                yield from inside(functions[inner.attributes["callee"].value].operation, depth)
 
-    yield from inside(functions["main"].operation, 0)
+def _other_operations(operation: Any) -> int:
+    """The operations on numbers of any other kind. A number of 64 bits counts as four: it may hold two of 32."""
+    if operation.name.removeprefix("stablehlo.") in FREE or _int8_pairs(operation):
+        return 0
+    arrays = [*operation.operands, *operation.results]
+    largest = max((math.prod(stablehlo.shape(array)) for array in arrays), default=0)
+    wide = any(kind in ("i64", "ui64", "f64") or kind.startswith("complex") for kind in stablehlo.dtypes(arrays))
+    return max(largest, work.pairs(operation)) * (4 if wide else 1)
 
 
 PROBES = {"quantizing": quantizing, "multiplying": multiplying, "bounding": bounding}
