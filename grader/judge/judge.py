@@ -112,7 +112,7 @@ class Comparison:
             return CheckResult(check, outcome.failure.verdict, outcome.failure.sentence(), case=shown)
         if (check.traced or check.measures) and not outcome.traced:
             return CheckResult(check, Verdict.FAIL, _untraced(check, outcome.notes), case=case)
-        mismatch = difference(check, expected.result(), outcome)
+        mismatch = difference(check, case, expected.result(), outcome)
         if mismatch is None and not self._agrees(check, case, outcome):
             message = f"it returns another output here than for the check {check.agrees_with!r}, so this says nothing about it"
             return CheckResult(check, Verdict.FAIL, message, case=case)
@@ -366,7 +366,7 @@ def _earlier_failure(
     return None
 
 
-def difference(check: Check, expected: Outcome, got: Outcome) -> Mismatch | None:
+def difference(check: Check, case: Case, expected: Outcome, got: Outcome) -> Mismatch | None:
     """The first mismatch in the leaves that a check compares, with coded numbers as words.
 
     A measure counts only for a program that returns the right values: their first mismatch comes before it.
@@ -381,8 +381,8 @@ def difference(check: Check, expected: Outcome, got: Outcome) -> Mismatch | None
     if mismatch and check.measures:
         mismatch = replace(mismatch, path=mismatch.path.removeprefix(PROGRAM))
     if mismatch and mismatch.kind == "value" and check.words:
-        words = {str(number): word for number, word in check.words.items()}
-        want, have = (words.get(text, text) for text in (mismatch.expected, mismatch.got))
+        words, numbers = check.words_for(case), (mismatch.expected, mismatch.got)
+        want, have = (words.get(int(text), text) if text.lstrip("-").isdigit() else text for text in numbers)
         return replace(mismatch, expected=want, got=have, off_by=None)
     return mismatch
 

@@ -1,4 +1,4 @@
-"""The finished sums are scaled by matrix products and `einsum`; the codes of x are clipped; the bound is one einsum for each part."""
+"""The finished sums are scaled by a matrix product and by `einsum`; the bound is one `einsum` for each part."""
 
 import jax.numpy as jnp
 
