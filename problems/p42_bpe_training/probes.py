@@ -11,6 +11,7 @@ from grader.worker.pytrees import BadOutputError, described
 from grader.worker.subject import Reading, Subject, eager
 
 WORDS = 80  # places of words that are compared; no text of a case has as many different words
+MOST = 999  # the largest count that is compared; all others are far too large
 NOT_THERE, NO_MORE = -1, -2  # a token that does not occur in the case, and a place after the last
 
 
@@ -24,12 +25,11 @@ def counting(subject: Subject, case: Case) -> Reading:
             raise BadOutputError(f"`count_words` returned {described(word)} as a word; a word must be bytes")
         if not isinstance(count, int | np.integer):
             raise BadOutputError(f"`count_words` returned {described(count)} as a count; it must be an int")
-    # A count of four digits is far too large.
-    numbers = sorted(_place(text, (word,), min(max(int(count), 0), 999)) for word, count in counts.items())
+    numbers = sorted(_place(text, (word,), min(max(int(count), 0), MOST)) for word, count in counts.items())
     numbers = (numbers + [NO_MORE] * WORDS)[:WORDS]
     found = {f"counts.{place:02}": np.int64(number) for place, number in enumerate(numbers)}
     empty = subject.call("count_words", "", special, returns=kind)
-    return Reading({**found, "counts.of_an_empty_text": np.int64(len(empty))})
+    return Reading({**found, "counts.of_an_empty_text": np.int64(min(len(empty), MOST))})
 
 
 @eager
@@ -50,7 +50,7 @@ def training(subject: Subject, case: Case) -> Reading:
         for number in range(asked):
             code = _place(text, tuple(merges[number])) if number < len(merges) else NO_MORE
             found[f"merges.of_{asked}.{number:02}"] = np.int64(code)
-        found[f"merges.of_{asked}.further"] = np.int64(max(0, len(merges) - asked))
+        found[f"merges.of_{asked}.further"] = np.int64(min(max(0, len(merges) - asked), MOST))
     return Reading(found)
 
 
