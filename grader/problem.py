@@ -125,8 +125,9 @@ class Check:
     The leaves at or below `leaves` are compared. Those that begin with `program.` are measures of the compiled program; such a
     check also needs the right values from that very program, up to `values_tolerance`. `traced` says that code that cannot be
     traced fails: only a program counts, and the worker gets no number of a case's arrays. Checks with the same probe, options
-    and cases share one run. `words` maps the numbers of a coded leaf to words for the report, and `advice` says what a failure
-    usually means. `in_words` returns a sentence on a wrong value of a case, for leaves whose names and indices say little.
+    and cases share one run. `words` maps the numbers of a coded leaf to words for the report, or returns that mapping for a case.
+    `advice` says what a failure usually means. `in_words` returns a sentence on a wrong value of a case, for leaves whose names
+    and indices say little.
 
     `agrees_with` names a check on the same cases: the leaves `output` of both probes must agree, because a property of one
     program says nothing about another. `saved_by` names a probe that runs first, in another process: the check's own probe
@@ -143,7 +144,7 @@ class Check:
     cases: str = "cases"
     compare: Compare = "close"
     tolerance: Tolerance = FLOAT32
-    words: Mapping[int, str] = field(default_factory=dict)
+    words: Mapping[int, str] | Callable[[Case], Mapping[int, str]] = field(default_factory=dict)
     advice: str = ""
     in_words: Callable[[Case, Difference], str] | None = None
     traced: bool = False
@@ -151,6 +152,10 @@ class Check:
     saved_by: str = ""
     read: bool = False
     values_tolerance: Tolerance = FLOAT32
+
+    def words_for(self, case: Case) -> Mapping[int, str]:
+        """The meanings of the numbers of a coded leaf in a case."""
+        return self.words(case) if callable(self.words) else self.words
 
     @property
     def is_claim(self) -> bool:

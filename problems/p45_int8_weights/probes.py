@@ -40,11 +40,11 @@ def _called(subject: Subject, case: Case, entry: str, name: str) -> Reading:
 
 
 def products(execution: Execution) -> dict[str, Any]:
-    """Whether the program computes the product of int8 numbers with an int32 result (`int8`), and whether its other
-    operations together would suffice for another product (`other`).
+    """Whether products of two int8 operands with an int32 result multiply all T * D * F pairs of codes (`int8`), and whether all
+    other arithmetic takes a quarter as many operations as these (`other`).
 
-    A product takes T * D * F multiplications and almost as many additions, however it is written. Quantizing x and scaling the
-    finished sums take far fewer.
+    A product takes T * D * F multiplications and almost as many additions, in whatever operations it is written. Quantizing x and
+    scaling the sums take a few operations for each number of x and of the result, and a tenth of T * D * F in all.
     """
     (T, D), F = np.shape(execution.case.values["x"]), np.shape(execution.case.values["scale"])[0]  # type: ignore[misc]
     int8 = other = 0
@@ -55,7 +55,7 @@ def products(execution: Execution) -> dict[str, Any]:
             int8 += total
         else:
             other += total
-    return {"int8": np.int32(int8 >= 2 * T * D * F), "other": np.int32(other >= 2 * T * D * F - T * F)}
+    return {"int8": np.int32(int8 >= 2 * T * D * F), "other": np.int32(other >= T * D * F / 2)}
 
 
 PROBES = {"quantizing": quantizing, "multiplying": multiplying, "bounding": bounding}

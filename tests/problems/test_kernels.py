@@ -1,12 +1,15 @@
 """The references of the part "Close to the machine" agree with independent oracles."""
 
 import sys
+from collections import Counter
+from itertools import islice
 
 import jax
 import numpy as np
 import pytest
 from flax import nnx
 
+from harness.data.train_tokenizer import train
 from tests.conftest import ROOT
 
 
@@ -35,6 +38,17 @@ def test_flash_attention_equals_attention_of_jax(T: int, block: int):
     got = jax.jit(lambda: with_gradients(lambda q, k, v: flash_attention(q, k, v, block)))()
     for array, expected in zip(got, jax.jit(lambda: with_gradients(oracle))(), strict=True):
         close(array, expected)
+
+
+def test_problem_42_and_the_harness_train_the_same_tokenizer():
+    from p42_bpe_training import train_bpe
+
+    counts = Counter({"abc": 3, "adx": 3, "ab": 6, "dx": 5, "aaaaa": 4, " low": 7, "low": 5, " lower": 2, "naïve": 2})
+    merges = train_bpe({word.encode(): count for word, count in counts.items()}, 40)
+    assert merges.index((b"ab", b"c")) < merges.index(
+        (b"a", b"dx")
+    )  # a tie, which the joined bytes would break otherwise
+    assert list(islice(train(counts), 256, 256 + len(merges))) == [left + right for left, right in merges]
 
 
 @pytest.mark.parametrize("capacity", [3, 40])

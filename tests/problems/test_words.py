@@ -6,7 +6,7 @@ import re
 import pytest
 
 from grader.course import cases, catalog
-from grader.problem import Difference
+from grader.problem import Case, Difference
 
 pytestmark = pytest.mark.fast
 
@@ -40,6 +40,18 @@ pytestmark = pytest.mark.fast
          "after a resume with the state of batch 6, the next batch is batch 7, expected batch 3"),
         ("16", "resumes at the right batch", "resumed.continues", (1,), "0",
          "after a resume with the state of batch 1, a later batch is not the one that follows"),
+        ("42", "words and their counts", "counts.00", (), "missing",
+         "in the order of their first places in the text, word 0 is missing, expected 3"),
+        ("42", "no special tokens", "counts.of_an_empty_text", (), "1",
+         "the dictionary of an empty text has the length 1, expected 0"),
+        ("42", "ties", "merges.of_6.02", (), "missing", "merge 2 is missing, expected 3"),
+        ("42", "no pair left", "merges.of_0.further", (), "1", "with num_merges = 0, the length of the list is 1"),
+        ("42", "ids", "encoding.n_vocab", (), "7", "the encoding has 7 ids (`n_vocab`), expected 3"),
+        ("42", "ids", "encoding.round_trip", (), "0", "decoding the ids does not give the text again"),
+        ("45", "product of int8 numbers", "program.products.int8", (), "0",
+         "with T · D · F = 524,288 pairs of codes, products of two int8 operands with an int32 result multiply fewer"),
+        ("45", "product of int8 numbers", "program.products.other", (), "1",
+         "besides products of int8 numbers, the program takes at least half of T · D · F = 524,288 operations"),
         ("47", "tensor-parallel collectives", "exchanged.all_reduce", (), "7",
          "in the compiled program, `psum` produces 7 bytes on each device, expected 3"),
         ("47", "tensor-parallel collectives", "output", (), "7",
@@ -51,6 +63,18 @@ def test_a_wrong_value_in_the_words_of_the_problem(number, check, path, index, g
     (check,) = (item for item in problem.checks if item.name == check)
     case = cases.draw(problem, check.cases, 0)[0]
     assert check.in_words(case, Difference(path, index, "3", got)) == sentence
+
+
+def test_a_merge_and_a_word_are_shown_as_the_bytes_that_a_learner_compares():
+    """As a number, 2 is the place, 1 and 3 the lengths of the left part and of the pair."""
+    case = Case({"words": "so low", "text": "so low, low"})
+    merge, word = (
+        next(c for c in catalog.find("42").checks if c.name == name).words_for(case)
+        for name in ("ties", "no special tokens")
+    )
+    assert merge[3_001_003_000] == "(b'l', b'ow')"
+    assert word[2_004_004_002] == "b' low', 2 times"
+    assert (merge[-1], merge[-2], word[0]) == ("one that does not occur in the case", "missing", "0")
 
 
 @pytest.mark.parametrize("number", ["09", "11", "16"])
