@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 Compare = Literal["close", "at_most"]
 UNCHECKED = "unchecked."  # the prefix of leaves that no check compares: they help to tell misconceptions apart
 PROGRAM = "program."  # the prefix of leaves that a witness measures of a compiled program
+OUTPUT = "output."  # the prefix of parts of an entry's output
 
 
 @dataclass(frozen=True)
@@ -63,14 +64,16 @@ class Entry:
 
     A function is called with the case's values named in `arguments`, in that order. Numbers stay Python numbers, and arrays
     are traced. A module is constructed from the values named in `construct` and `rngs=`, then called with `arguments`. Where
-    the page leaves a module's constructor open, `made_by` is the function entry that constructs the module to grade. Files that
-    use the entry's former name, `formerly`, are still graded.
+    the page leaves a module's constructor open, `made_by` is the function entry that constructs the module to grade. `returns`
+    are the names of the parts of a returned tuple, as on the page. Files that use the entry's former name, `formerly`, are still
+    graded.
     """
 
     name: str
     arguments: tuple[str, ...]
     construct: tuple[str, ...] | None = None
     made_by: Entry | None = None
+    returns: tuple[str, ...] = ()
     formerly: str = ""
 
     @property

@@ -18,10 +18,10 @@ import numpy as np
 from grader.course import catalog, selection
 from grader.judge.counterexample import Counterexample, compared
 from grader.judge.session import Mode, in_stages, measured, outcome_of
-from grader.problem import PROGRAM, Case, Problem
+from grader.problem import Case, Problem
 from grader.problem import Check as ProblemCheck
 from grader.report import full
-from grader.wire.compare import Leaf
+from grader.wire.compare import Leaf, on_page, select, values
 
 CASE, EXPECTED = "case.", "expected."
 
@@ -42,11 +42,12 @@ def fill(module: Any, seed: int) -> None:
     fill_module(module, seed)
 
 
-def output(returned: Any) -> dict[str, Any]:
-    """The arrays that an entry returned, by the names that reports use."""
+def output(returned: Any, *names: str) -> dict[str, Any]:
+    """The arrays that an entry returned, by path. `names` are those of the parts of a tuple."""
     from grader.worker.pytrees import named
+    from grader.worker.subject import parts
 
-    return named(returned, "output")
+    return named(parts(returned, names, "the entry"), "output")
 
 
 @dataclass(frozen=True)
@@ -79,19 +80,18 @@ class Check:
 
     def show(self, expected: Mapping[str, Any], got: Mapping[str, Any]) -> None:
         """Prints what came back beside what was expected, leaf by leaf."""
-        check = self.check
-        if check.measures:  # a report names a measure without its prefix, or shows the values instead
-            got = {path.removeprefix(PROGRAM): x for path, x in got.items()}
-            got = {path: x for path, x in got.items() if path in expected} or got
-            check = replace(check, leaves="")
-        sides = [
+        want, have = (
             [Leaf(path, str(np.asarray(x).dtype), np.asarray(x)) for path, x in side.items()]
             for side in (expected, got)
-        ]
-        leaves = compared(check, None, [*sides, []], check.tolerance)
+        )
+        if chosen := select(have, self.check.leaves):
+            # The report of a measure shows the values instead, where these are wrong.
+            have = chosen if not expected or {on_page(leaf.path) for leaf in chosen} & {*expected} else values(have)
+        have = [replace(leaf, path=on_page(leaf.path)) for leaf in have]
+        leaves = compared(replace(self.check, leaves=""), None, [want, have, []], self.check.tolerance)
         for leaf in leaves:
-            if not expected:
-                click.echo(f"{leaf.path}: {leaf.got}\n{np.asarray(got[leaf.path])}")
+            if leaf.got and not expected:
+                click.echo(f"{leaf.path}: {leaf.got}\n{leaf.got.values}")
             elif leaf.mismatch:
                 click.echo(leaf.mismatch.sentence())
             else:

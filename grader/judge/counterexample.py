@@ -6,8 +6,8 @@ from typing import Literal
 
 import numpy as np
 
-from grader.problem import PROGRAM, Case, Check, Tolerance
-from grader.wire.compare import SAME, Index, Leaf, Mismatch, Values, errors, mismatches, select, values
+from grader.problem import Case, Check, Tolerance
+from grader.wire.compare import SAME, Index, Leaf, Mismatch, Values, errors, mismatches, on_page, select, values
 
 MOST_LEAVES = 200
 MOST_VALUES = 1 << 14  # of one leaf; a larger one is cut to a window around its first wrong value
@@ -17,7 +17,7 @@ _NOTHING = Leaf("", "", np.zeros(()))
 
 @dataclass(frozen=True, eq=False)
 class ComparedLeaf:
-    """One leaf of a check: the expected array, the submission's, and that of the named misconception.
+    """One leaf of a check, by its name on the page: the expected array, the submission's, and that of the named misconception.
 
     A side is None where the leaf does not exist. `mismatch` is None if the leaf is right. `wrong` marks the values outside of
     the tolerance; it is None if the two arrays cannot be compared value by value. `start` is the index of the first value that
@@ -115,7 +115,7 @@ def compared(
         shape, wrong = (want or have or _NOTHING).shape, None
         if want is not None and have is not None and (difference is None or difference.kind == "value"):
             wrong = np.asarray(errors(want, have, tolerance, check.compare) > 1)
-        leaf = ComparedLeaf(path, want, have, idea.get(path), difference, wrong, (0,) * len(shape), shape)
+        leaf = ComparedLeaf(on_page(path), want, have, idea.get(path), difference, wrong, (0,) * len(shape), shape)
         leaves.append(leaf.window([WIDEST] * len(shape)) if np.prod(shape) > MOST_VALUES else leaf)
     return leaves
 
@@ -123,6 +123,6 @@ def compared(
 def _selected(check: Check, mismatch: Mismatch | None, leaves: Sequence[Leaf]) -> list[Leaf]:
     """The leaves that the check compared. Measures are compared only where the values are right."""
     selected = select(leaves, check.leaves)
-    if check.measures and mismatch and PROGRAM + mismatch.path not in {leaf.path for leaf in selected}:
+    if check.measures and mismatch and mismatch.path not in {leaf.path for leaf in selected}:
         return values(leaves)
-    return [replace(leaf, path=leaf.path.removeprefix(PROGRAM)) for leaf in selected]
+    return selected

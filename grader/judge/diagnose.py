@@ -10,7 +10,7 @@ from grader.course.catalog import Misconception
 from grader.judge.reference import Answers
 from grader.judge.session import Outcome, run_key
 from grader.problem import NUMERIC, Case, Check, Tolerance
-from grader.wire.compare import SAME, Leaf, Mismatch, compare, mismatches, select, values
+from grader.wire.compare import SAME, Leaf, Mismatch, compare, mismatches, on_page, select, values
 
 LOOSEST = 0.1  # statistics have wider tolerances, within which many ideas would agree
 # Each pair costs a compilation, and where no pair fits, all are tried. Of 84 random pairs that are found, in problems 01 to 28
@@ -125,7 +125,7 @@ def _fits(
         if remaining := _unexplained(reference, first, variant, loosely=loosely):
             wrong = _wrong(reference, first, first.outcome)
             # Names of unexpected leaves are the submission's own words: they do not belong in a report on secret cases.
-            words = [f"`{path}`" if wrong[path].kind != "unexpected" else _quoted(first) for path in remaining]
+            words = [f"`{on_page(path)}`" if wrong[path].kind != "unexpected" else _quoted(first) for path in remaining]
         for item, _ in _in_turn(reference, [(item, variant) for item in others]):
             unexplained = _unexplained(reference, item, variant, loosely=True)
             if unexplained is None:

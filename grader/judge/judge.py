@@ -22,8 +22,8 @@ from grader.judge.reference import Answers, cancel_all, prefetch
 from grader.judge.session import Failure, Outcome, Say, run_key
 from grader.judge.submission import Submission
 from grader.judge.verdict import CheckResult, Report, Verdict
-from grader.problem import PROGRAM, Case, Check, Difference, Problem
-from grader.wire.compare import Mismatch, compare, error, select, values
+from grader.problem import Case, Check, Difference, Problem
+from grader.wire.compare import Mismatch, compare, error, on_page, select, values
 from grader.wire.relation import relation, right_part
 
 SHRINK_SECONDS = 1.5
@@ -119,7 +119,7 @@ class Comparison:
         if mismatch is None:
             return CheckResult(check, Verdict.PASS, case=case)
         if check.in_words and mismatch.kind == "value":
-            wrong = Difference(mismatch.path, mismatch.index or (), mismatch.expected, mismatch.got)
+            wrong = Difference(mismatch.name, mismatch.index or (), mismatch.expected, mismatch.got)
             mismatch = replace(mismatch, words=check.in_words(case, wrong))
         return CheckResult(check, Verdict.FAIL, mismatch.sentence(), mismatch, case)
 
@@ -210,7 +210,9 @@ class Comparison:
         ]
         for path in sorted(paths, key=lambda path: path != mismatch.path):
             if sentence := relation(want[path], have[path], check.tolerance, case.sizes):
-                return sentence if path == mismatch.path else f"In `{path}`: {sentence[0].lower()}{sentence[1:]}"
+                return (
+                    sentence if path == mismatch.path else f"In `{on_page(path)}`: {sentence[0].lower()}{sentence[1:]}"
+                )
         if mismatch.words or mismatch.path not in paths:
             return ""
         return right_part(want[mismatch.path], have[mismatch.path], check.tolerance)
@@ -322,9 +324,9 @@ def _without_consequences(results: list[CheckResult], first: CheckResult) -> lis
     mismatch = first.mismatch
     if not mismatch or mismatch.kind not in ("missing", "unexpected") or first.check.probe != "parameters":
         return results
-    message = f"not judged yet: parameters are filled by name, so first give `{mismatch.path}` the name on the page"
+    message = f"not judged yet: parameters are filled by name, so first give `{mismatch.name}` the name on the page"
     if mismatch.kind == "unexpected":
-        message = f"not judged yet: parameters are filled by name, so first remove `{mismatch.path}`"
+        message = f"not judged yet: parameters are filled by name, so first remove `{mismatch.name}`"
     return [
         result
         if result.passed or result is first or not result.mismatch
@@ -378,8 +380,6 @@ def difference(check: Check, expected: Outcome, got: Outcome) -> Mismatch | None
         first = expected_leaves[0]
         return Mismatch("missing", first.path, str(first), "nothing")
     mismatch = compare(expected_leaves, got_leaves, tolerance_for(check, got), check.compare)
-    if mismatch and check.measures:
-        mismatch = replace(mismatch, path=mismatch.path.removeprefix(PROGRAM))
     if mismatch and mismatch.kind == "value" and check.words:
         words = {str(number): word for number, word in check.words.items()}
         want, have = (words.get(text, text) for text in (mismatch.expected, mismatch.got))

@@ -164,7 +164,7 @@ def _counterexample(failed: CheckResult | None) -> dict[str, Any] | None:
     mismatch = failed.mismatch
     return {
         "inputs": inputs(failed.case),
-        "leaf": mismatch.path,
+        "leaf": mismatch.name,
         "index": list(mismatch.index) if mismatch.index is not None else None,
         "expected": _number(mismatch.expected),
         "got": _number(mismatch.got),

@@ -119,14 +119,14 @@ class Script:
         seed = self.tried.case.seed
         if entry is None:
             return [f"got = check.run(submission, case, seed={seed})"]
-        arguments = ", ".join(entry.arguments)
+        arguments, names = ", ".join(entry.arguments), "".join(f", {name!r}" for name in entry.returns)
         if not entry.is_module:
-            return [f"got = tryout.output({entry.name}({arguments}))"]
+            return [f"got = tryout.output({entry.name}({arguments}){names})"]
         hyper = ", ".join([*(entry.construct or ()), f"rngs=nnx.Rngs({seed})"])
         return [
             f"module = {entry.name}({hyper})",
             f"tryout.fill(module, seed={seed})  # by name, with the values that it is graded with",
-            f"got = tryout.output(module({arguments}))",
+            f"got = tryout.output(module({arguments}){names})",
         ]
 
     def _literal(self, key: str, value: Any) -> str:

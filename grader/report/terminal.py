@@ -113,8 +113,7 @@ def _mismatch(width: int, mismatch: Mismatch) -> Iterator[str]:
     if mismatch.words:
         yield from wrap(sentence(mismatch.words), width, 2)
         return
-    where = f"{mismatch.path}{list(mismatch.index)}" if mismatch.index else mismatch.path
-    rows = [("leaf", where), ("expected", mismatch.expected), ("got", mismatch.got)]
+    rows = [("leaf", mismatch.place), ("expected", mismatch.expected), ("got", mismatch.got)]
     if mismatch.off_by is not None:
         rows.append(("off by", f"{mismatch.off_by:.3g}"))
     yield from (line for name, value in rows for line in wrap(value, width, 12, first=f"  {name:9} "))

@@ -11,7 +11,7 @@ from typing import Any, Literal
 import numpy as np
 
 from commandline.spelling import nearest
-from grader.problem import PROGRAM, UNCHECKED, Compare, Tolerance
+from grader.problem import OUTPUT, PROGRAM, UNCHECKED, Compare, Tolerance
 
 Values = np.ndarray[Any, Any]
 Index = tuple[int, ...]
@@ -41,6 +41,12 @@ class Leaf:
         return f"{self.dtype}{list(self.shape)}" if self.shape else f"{self.dtype} scalar"
 
 
+def on_page(path: str) -> str:
+    """The name of a leaf in a report, which is that of the page: `balance` for `output.balance`, `work` for `program.work`."""
+    head, dot, part = path.removeprefix(PROGRAM).rpartition(OUTPUT)
+    return head + part if dot and (not head or head.endswith(".")) else path.removeprefix(PROGRAM)
+
+
 @dataclass(frozen=True)
 class Mismatch:
     """The first difference between two flat vectors, as a report shows it."""
@@ -56,23 +62,32 @@ class Mismatch:
     hint: str = ""
     words: str = ""
 
+    @property
+    def name(self) -> str:
+        """The name of the leaf in a report."""
+        return on_page(self.path)
+
+    @property
+    def place(self) -> str:
+        """The leaf and the index in it, as `tokens[2]`."""
+        return f"{self.name}{list(self.index)}" if self.index else self.name
+
     def sentence(self) -> str:
         """The difference in one line: the problem's own words, if it has some."""
         if self.words:
             return self.words
         match self.kind:
             case "missing":
-                return f"`{self.path}` is missing (expected {self.expected}){self.hint}"
+                return f"`{self.name}` is missing (expected {self.expected}){self.hint}"
             case "unexpected":
-                return f"`{self.path}` is unexpected (got {self.got}){self.hint}"
+                return f"`{self.name}` is unexpected (got {self.got}){self.hint}"
             case "shape":
-                return f"`{self.path}` has shape {self.got}, expected {self.expected}{self.hint}"
+                return f"`{self.name}` has shape {self.got}, expected {self.expected}{self.hint}"
             case "dtype":
-                return f"`{self.path}` is {self.got}, expected {self.expected}"
+                return f"`{self.name}` is {self.got}, expected {self.expected}"
             case "value":
-                where = f"{self.path}{list(self.index)}" if self.index else self.path
                 share = f"; {self.wrong} of {self.total} values differ" if (self.total or 0) > 1 else ""
-                return f"`{where}` is {self.got}, expected {self.expected}{share}"
+                return f"`{self.place}` is {self.got}, expected {self.expected}{share}"
 
 
 def values(leaves: Iterable[Leaf]) -> list[Leaf]:
@@ -119,10 +134,10 @@ def _instead(leaf: Leaf, missing: Sequence[Leaf], unexpected: Sequence[Leaf]) ->
     others = [other for other in missing if not other.path.endswith(f".{leaf.path}")]
     rivals = [other.path for other in others if other.shape == leaf.shape][:_MOST_NAMES]
     if len(alike) == len(rivals) == 1:
-        return f"; you have `{alike[0]}` instead"
+        return f"; you have `{on_page(alike[0])}` instead"
     similar = nearest(leaf.path, alike[:_MOST_NAMES])
     if similar and nearest(similar[0], rivals) == [leaf.path]:
-        return f"; you have `{similar[0]}` instead"
+        return f"; you have `{on_page(similar[0])}` instead"
     return ""
 
 

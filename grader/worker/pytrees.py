@@ -58,12 +58,14 @@ def _array(leaf: Any) -> Any:
 
 
 def described(value: Any) -> str:
-    """A description of a value for use in a sentence: `None`, `an array of shape (2, 3)`, `a list`."""
+    """A description of a value for use in a sentence: `None`, `an array of shape (2, 3)`, `a list`, `a tuple of 3`."""
     if value is None:
         return "None"
     if isinstance(value, jax.Array) or type(value) is np.ndarray:
         return f"an array of shape {tuple(value.shape)}"
     name = "class" if isinstance(value, type) else type(value).__name__
+    if type(value) is tuple:
+        name += f" of {len(value)}"
     return f"{'an' if name[0].lower() in 'aeiou' else 'a'} {name}"
 
 

@@ -2,6 +2,7 @@
 
 import contextlib
 import inspect
+from collections import OrderedDict
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -93,6 +94,8 @@ class Subject:
         target = self.attribute(name)
         check_arguments(target, self.problem.entry(name).signature(), *args)
         result = target(*args)
+        if self.problem.entry(name).returns:
+            return tuple(parts(result, self.problem.entry(name).returns, name).values())
         if returns and not isinstance(result, returns[0]):
             raise BadOutputError(f"`{name}` returned {described(result)}; it must return {returns[1]}")
         return result
@@ -108,8 +111,8 @@ class Subject:
     def bind(self, name: str, case: Case) -> tuple[Callable[[Any, Arrays], Any], Any, Arrays]:
         """Returns `call, parameters, arrays`, such that `call(parameters, arrays)` runs the entry on the case.
 
-        A module is built abstractly, and its parameters are to be filled by name. A function has no parameters. Parameters and
-        arrays are trees of `Given`.
+        `call` returns the parts of a tuple by name. A module is built abstractly, and its parameters are to be filled by name. A
+        function has no parameters. Parameters and arrays are trees of `Given`.
         """
         entry = self.problem.entry(name)
         arrays: Arrays = {key: given(case, key) for key in entry.arguments if is_array(case.values[key])}
@@ -120,9 +123,13 @@ class Subject:
         target = self.attribute(name)
         if not entry.is_module:
             check_arguments(target, entry.signature(), *arguments({}))
-            return lambda _, values: target(*arguments(values)), {}, arrays
+            return lambda _, values: parts(target(*arguments(values)), entry.returns, name), {}, arrays
         graphdef, parameters, rest = self.build(name, case)
-        return lambda p, values: nnx.merge(graphdef, p, rest)(*arguments(values)), parameters, arrays
+
+        def call(p: Any, values: Arrays) -> Any:
+            return parts(nnx.merge(graphdef, p, rest)(*arguments(values)), entry.returns, name)
+
+        return call, parameters, arrays
 
     def build(self, name: str, case: Case) -> tuple[Any, Any, Any]:
         """The graph of the module entry, its parameters as `Given`, and its other state.
@@ -185,6 +192,18 @@ class Subject:
             raise BadEntryError(f"`{entry.name}` does not construct a `{cls.__name__}`")
 
         return make
+
+
+def parts(result: Any, names: Sequence[str], entry: str) -> Any:
+    """The parts of a tuple that `entry` returned by their names, in this order; the result itself if there are no names.
+
+    Raises BadOutputError if it is not a tuple of that length.
+    """
+    if not names:
+        return result
+    if not isinstance(result, tuple | list) or len(result) != len(names):
+        raise BadOutputError(f"`{entry}` returned {described(result)}; it must return the tuple ({', '.join(names)})")
+    return OrderedDict(zip(names, result, strict=True))
 
 
 def check_arguments(target: Any, call: str, *args: Any, **kwargs: Any) -> None:

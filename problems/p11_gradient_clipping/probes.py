@@ -3,7 +3,7 @@
 from typing import Any
 
 from grader.problem import Case
-from grader.worker.pytrees import BadOutputError, named
+from grader.worker.pytrees import named
 from grader.worker.subject import Arrays, Reading, Subject
 from grader.worker.tracing import given
 
@@ -13,10 +13,7 @@ def clipping(subject: Subject, case: Case) -> Reading:
     embedding, kernel, bias, scale = (given(case, key) for key in ("embedding", "kernel", "bias", "scale"))
 
     def program(gradients: Any) -> Arrays:
-        result = subject.call("clip_by_global_norm", gradients, case.values["max_norm"])
-        if not (isinstance(result, tuple | list) and len(result) == 2):
-            raise BadOutputError("`clip_by_global_norm` must return the pair (clipped, norm)")
-        clipped, norm = result
+        clipped, norm = subject.call("clip_by_global_norm", gradients, case.values["max_norm"])
         return {**named(norm, "norm"), **named(clipped, "clipped")}
 
     return subject.run(

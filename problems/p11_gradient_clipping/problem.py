@@ -47,7 +47,7 @@ PROBLEM = Problem(
     title="Gradient clipping",
     builds_on=(8,),
     forbids=("optax.clip_by_global_norm",),
-    entries=(Entry("clip_by_global_norm", ("gradients", "max_norm")),),
+    entries=(Entry("clip_by_global_norm", ("gradients", "max_norm"), returns=("clipped", "norm")),),
     cases={
         "long": Cases(partial(tree, 0.3), SIZES, show=nested),
         "short": Cases(partial(tree, 4.0), SIZES, draws=1, show=nested),

@@ -7,7 +7,7 @@ import jax.numpy as jnp
 import optax
 
 from grader.problem import Case
-from grader.worker.pytrees import BadOutputError, named
+from grader.worker.pytrees import named
 from grader.worker.subject import Arrays, Reading, Subject, to_fill
 from grader.worker.tracing import given
 
@@ -28,10 +28,7 @@ def accumulating(subject: Subject, case: Case) -> Reading:
 
     def program(parameters: Any, token_ids: Any) -> Arrays:
         sizes = (values["microbatches"], values["max_norm"])
-        result = subject.call("accumulated_gradients", loss_sum, parameters, token_ids, *sizes)
-        if not (isinstance(result, tuple | list) and len(result) == 3):
-            raise BadOutputError("`accumulated_gradients` must return the triple (loss, gradients, norm)")
-        loss, gradients, norm = result
+        loss, gradients, norm = subject.call("accumulated_gradients", loss_sum, parameters, token_ids, *sizes)
         return {**named(loss, "loss"), **named(gradients, "gradients"), **named(norm, "norm")}
 
     parameters = {key: to_fill(key, shape, "float32") for key, shape in shapes.items()}

@@ -27,7 +27,12 @@ def stories(sizes: Mapping[str, int], rng: Any) -> dict[str, Any]:
 PROBLEM = Problem(
     title="Gradient accumulation",
     builds_on=(7, 11),
-    entries=(Entry("accumulated_gradients", ("loss_sum", "parameters", "token_ids", "microbatches", "max_norm")),),
+    entries=(
+        Entry(
+            "accumulated_gradients", ("loss_sum", "parameters", "token_ids", "microbatches", "max_norm"),
+            returns=("loss", "gradients", "norm"),
+        ),
+    ),
     cases={
         "cases": Cases(stories, {"k": (2, 3), "b": (2, 3), "T": (4, 5), "V": (6,), "F": (3, 5)}),
         # Far more microbatches than rows in each, so that taking one for the other shows in the memory.

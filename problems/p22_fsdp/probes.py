@@ -75,8 +75,7 @@ def _created(subject: Subject, case: Case, *, drawn: bool, then: Callable[[Any],
         return made
 
     created = subject.call("create_sharded", make, mesh_of(8))
-    kinds = [type(part) for part in created] if isinstance(created, tuple | list) else []
-    if kinds != [ToyLM, nnx.Optimizer]:
+    if [type(part) for part in created] != [ToyLM, nnx.Optimizer]:
         raise BadOutputError("`create_sharded` must return the pair (model, optimizer)")
     return created
 

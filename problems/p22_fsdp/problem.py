@@ -33,7 +33,7 @@ PROBLEM = Problem(
     builds_on=(8, 21),
     entries=(
         Entry("fsdp_spec", ("shape", "devices")),
-        Entry("create_sharded", ("make", "mesh")),
+        Entry("create_sharded", ("make", "mesh"), returns=("model", "optimizer")),
         Entry("fsdp_step", ("model", "optimizer", "token_ids", "pad_id")),
     ),
     cases={"cases": Cases(batches, {"V": (17, 19), "T": (6,), "D": (16,), "F": (48, 40)}, draws=1)},

@@ -78,10 +78,10 @@ def _make(case: Case, width: str = "d_model") -> Callable[[], Any]:
 def _restore(subject: Subject, make: Callable[[], Any]) -> tuple[Any, Any]:
     if subject.received is None:
         raise BadOutputError("`save` left no file")
-    pair = subject.call("restore", str(subject.received / CHECKPOINT), make)
-    if not (isinstance(pair, tuple | list) and len(pair) == 2 and isinstance(pair[1], nnx.Optimizer)):
-        raise BadOutputError(f"`restore` must return (model, optimizer); yours returned {described(pair)}")
-    return pair[0], pair[1]
+    model, optimizer = subject.call("restore", str(subject.received / CHECKPOINT), make)
+    if not isinstance(optimizer, nnx.Optimizer):
+        raise BadOutputError(f"`restore` returned {described(optimizer)} in place of the optimizer")
+    return model, optimizer
 
 
 def _next_loss(model: ToyLM, optimizer: nnx.Optimizer, token_ids: jax.Array) -> jax.Array:

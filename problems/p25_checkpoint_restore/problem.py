@@ -24,7 +24,7 @@ RESTORED: Any = {"options": {"make_runs": True}, "saved_by": "saving"}
 PROBLEM = Problem(
     title="Checkpoint and restore",
     builds_on=(8,),
-    entries=(Entry("save", ("path", "model", "optimizer")), Entry("restore", ("path", "make"))),
+    entries=(Entry("save", ("path", "model", "optimizer")), Entry("restore", ("path", "make"), returns=("model", "optimizer"))),
     cases={"cases": Cases(widths, {"V": (7,), "D": (4, 6), "F": (5,)}, draws=1)},
     # A restore copies numbers, so every comparison is exact.
     checks=(

@@ -37,12 +37,9 @@ def resumed(subject: Subject, case: Case) -> Reading:
     if subject.received is None:
         raise BadOutputError("`save` left no file")
     path = str(subject.received / CHECKPOINT)
-    objects = subject.call("resume", path, lambda: (*_make(case)(), nnx.Rngs(noise=1, dropout=2)), _loader(case))
-    if not (isinstance(objects, tuple | list) and len(objects) == 4):
-        raise BadOutputError(
-            f"`resume` must return (model, optimizer, rngs, loader); yours returned {described(objects)}"
-        )
-    model, optimizer, rngs, loader = objects
+    model, optimizer, rngs, loader = subject.call(
+        "resume", path, lambda: (*_make(case)(), nnx.Rngs(noise=1, dropout=2)), _loader(case)
+    )
     kinds = ((model, ToyLM), (optimizer, nnx.Optimizer), (rngs, nnx.Rngs), (loader, Stories))
     for value, kind in kinds:
         if not isinstance(value, kind):

@@ -23,7 +23,7 @@ PROBLEM = Problem(
     builds_on=(16, 25),
     entries=(
         Entry("save", ("path", "model", "optimizer", "rngs", "loader")),
-        Entry("resume", ("path", "make", "make_loader")),
+        Entry("resume", ("path", "make", "make_loader"), returns=("model", "optimizer", "rngs", "loader")),
     ),
     cases={"cases": Cases(run, {"V": (7,), "D": (4, 6), "B": (3, 4)}, draws=1)},
     # Both processes run the grader's own steps on the grader's own model, so every number equals the reference's, bit for bit.

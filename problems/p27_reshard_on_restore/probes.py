@@ -47,10 +47,10 @@ def restored(subject: Subject, case: Case, *, large: bool) -> Reading:
     for shape in ((2, 2), (1, 1)):
         mesh, name = mesh_of(*shape), "{}x{}".format(*shape)
         with _never_whole(subject, case, mesh) if large else contextlib.nullcontext():
-            pair = subject.call("restore_on", path, make, mesh)
-        if not (isinstance(pair, tuple | list) and len(pair) == 2 and isinstance(pair[0], ToyLM)):
-            raise BadOutputError(f"`restore_on` must return (model, optimizer); yours returned {described(pair)}")
-        nodes = {"model": pair[0], "optimizer": pair[1]}
+            model, optimizer = subject.call("restore_on", path, make, mesh)
+        if not isinstance(model, ToyLM):
+            raise BadOutputError(f"`restore_on` returned {described(model)} in place of the model")
+        nodes = {"model": model, "optimizer": optimizer}
         for kind, node in nodes.items():
             arrays |= jax.tree.map(np.asarray, named(nnx.state(node), f"values.{kind}.{name}"))
             arrays |= places(node, f"placed.{kind}.{name}", mesh)

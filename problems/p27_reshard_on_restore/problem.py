@@ -17,7 +17,10 @@ RESTORED: Any = {"options": {"large": False}, "saved_by": "saving"}
 PROBLEM = Problem(
     title="Restore onto another mesh",
     builds_on=(21, 25),
-    entries=(Entry("save", ("path", "model", "optimizer")), Entry("restore_on", ("path", "make", "mesh"))),
+    entries=(
+        Entry("save", ("path", "model", "optimizer")),
+        Entry("restore_on", ("path", "make", "mesh"), returns=("model", "optimizer")),
+    ),
     cases={"cases": Cases(widths, {"V": (11, 9), "D": (8, 12), "F": (10, 6)}, draws=1)},
     # A restore copies numbers, so every comparison is exact.
     checks=(

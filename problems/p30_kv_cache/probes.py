@@ -21,12 +21,10 @@ def decoding(subject: Subject, case: Case) -> Reading:
     graphdef, state, token_ids = *ToyGPT.abstract(case), given(case, "token_ids")
 
     def step(state: Any, cache: Any, token_id: Any) -> Any:
-        result = subject.call("decode_step", nnx.merge(graphdef, state), cache, token_id)
-        if not (isinstance(result, tuple | list) and len(result) == 2):
-            raise BadOutputError("`decode_step` must return the pair (logits, cache)")
-        if result[0] is None or jnp.ndim(result[0]) != 1:
-            raise BadOutputError(f"`decode_step` returned logits of shape {jnp.shape(result[0])}; they must be (V,)")
-        return tuple(result)
+        logits, cache = subject.call("decode_step", nnx.merge(graphdef, state), cache, token_id)
+        if logits is None or jnp.ndim(logits) != 1:
+            raise BadOutputError(f"`decode_step` returned logits of shape {jnp.shape(logits)}; they must be (V,)")
+        return logits, cache
 
     def program(state: Any, token_ids: Any) -> Arrays:
         cache = subject.call("empty_cache", nnx.merge(graphdef, state), case.values["context"])

@@ -29,7 +29,10 @@ BYTES = Tolerance(rtol=0.1, atol=64)
 PROBLEM = Problem(
     title="The KV cache",
     builds_on=(6, 29),
-    entries=(Entry("empty_cache", ("model", "context")), Entry("decode_step", ("model", "cache", "token_id"))),
+    entries=(
+        Entry("empty_cache", ("model", "context")),
+        Entry("decode_step", ("model", "cache", "token_id"), returns=("logits", "cache")),
+    ),
     cases={
         "cases": Cases(gpt, {"T": (5, 6), "V": (11, 13), "H": (2, 3), "K": (4,), "F": (10,), "L": (2, 3)}, draws=2),
         "long": Cases(gpt, {"T": (64, 56, 60), "V": (16,), "H": (2,), "K": (8,), "F": (32,), "L": (2,)}, draws=1),

@@ -8,7 +8,7 @@ import numpy as np
 from grader.problem import Case
 from grader.worker import stablehlo
 from grader.worker.measures import Compiled
-from grader.worker.pytrees import BadOutputError, named
+from grader.worker.pytrees import named
 from grader.worker.subject import Arrays, Reading, Subject
 from grader.worker.tracing import given
 
@@ -17,10 +17,8 @@ def quantizing(subject: Subject, case: Case) -> Reading:
     """The codes and the scale of each column."""
 
     def program(kernel: Any) -> Arrays:
-        result = subject.call("quantize", kernel)
-        if not (isinstance(result, tuple | list) and len(result) == 2):
-            raise BadOutputError("`quantize` must return the pair (codes, scale)")
-        return {**named(result[0], "codes"), **named(result[1], "scale")}
+        codes, scale = subject.call("quantize", kernel)
+        return {**named(codes, "codes"), **named(scale, "scale")}
 
     return subject.run(program, case, given(case, "kernel"))
 

@@ -43,7 +43,7 @@ PROBLEM = Problem(
     title="Weights in int8",
     builds_on=(6, 19, 23),
     entries=(
-        Entry("quantize", ("kernel",)),
+        Entry("quantize", ("kernel",), returns=("codes", "scale")),
         Entry("int8_matmul", ("x", "codes", "scale")),
         Entry("error_bound", ("x", "codes", "scale")),
     ),

@@ -84,10 +84,8 @@ def training(subject: Subject, case: Case) -> Reading:
         return jnp.sum(losses * real), jnp.sum(real)
 
     def program(parameters: Any, token_ids: Any) -> Arrays:
-        result = _called(subject, "data_parallel_gradient", loss_sum, parameters, token_ids, mesh)
-        if not (isinstance(result, tuple | list) and len(result) == 2):
-            raise BadOutputError("`data_parallel_gradient` must return the pair (loss, gradients)")
-        return {**named(result[0], "loss"), **named(result[1], "gradients")}
+        loss, gradients = _called(subject, "data_parallel_gradient", loss_sum, parameters, token_ids, mesh)
+        return {**named(loss, "loss"), **named(gradients, "gradients")}
 
     parameters = {key: _placed(to_fill(key, shape, "float32"), mesh, P()) for key, shape in shapes.items()}
     return subject.run(program, case, parameters, _placed(given(case, "token_ids"), mesh, P("data", None)))

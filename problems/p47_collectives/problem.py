@@ -64,7 +64,7 @@ PROBLEM = Problem(
     entries=(
         Entry(TP, (*ARRAYS, "mesh")),
         Entry(SP, (*ARRAYS, "mesh")),
-        Entry(DP, ("loss_sum", "parameters", "token_ids", "mesh")),
+        Entry(DP, ("loss_sum", "parameters", "token_ids", "mesh"), returns=("loss", "gradients")),
     ),
     cases={
         "cases": Cases(layer, {"T": (16, 24), "D": (5,), "F": (40,)}, draws=1),

@@ -54,7 +54,9 @@ PROBLEM = Problem(
     title="A mixture of experts",
     builds_on=(5, 6),
     entries=(
-        Entry(MOE, ("x",), construct=("d_model", "d_ff", "num_experts", "top_k", "capacity")),
+        Entry(
+            MOE, ("x",), construct=("d_model", "d_ff", "num_experts", "top_k", "capacity"), returns=("out", "balance")
+        ),
     ),
     cases={
         "cases": Cases(tokens, {"T": (5, 7), "D": (6,), "F": (8,), "E": (4,), "k": (2,), "C": (9,)}, draws=1),
@@ -64,8 +66,8 @@ PROBLEM = Problem(
     },
     checks=(
         parameters(MOE, points=1),
-        Check("output", 2, "values", VALUES, "output.0"),
-        Check("balance loss", 1, "values", VALUES, "output.1"),
+        Check("output", 2, "values", VALUES, "output.out"),
+        Check("balance loss", 1, "values", VALUES, "output.balance"),
         Check("gradient", 2, "values", VALUES, "gradient"),
         *output_and_gradient(
             MOE, wrt="parameters", points=(2, 1), cases="full", names=("full experts", "full experts, gradient")

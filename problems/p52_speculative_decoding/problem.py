@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from grader.checks import exact, output
-from grader.problem import Case, Cases, Check, Difference, Entry, Problem
+from grader.problem import Cases, Check, Entry, Problem
 
 ACCEPTANCE, RESIDUAL, STEP = "acceptance_probabilities", "residual_distribution", "speculative_step"
 SIZES = {"N": (3, 4), "V": (5, 7)}
@@ -133,13 +133,6 @@ def _tells(u: float, again: float, right: Any, wrong: Any) -> bool:
     return token not in others and abs(ends - u).min() > APART
 
 
-def in_words(case: Case, wrong: Difference) -> str:
-    """The wrong part of the pair, by its name on the page."""
-    name = "tokens" if wrong.path == "output.0" else "count"
-    place = f"[{wrong.index[0]}]" if wrong.index else ""
-    return f"`{name}{place}` is {wrong.got}, expected {wrong.expected}"
-
-
 ARGUMENTS = ("target", "draft", "drafted")
 
 PROBLEM = Problem(
@@ -148,7 +141,7 @@ PROBLEM = Problem(
     entries=(
         Entry(ACCEPTANCE, ARGUMENTS),
         Entry(RESIDUAL, ("target_row", "draft_row")),
-        Entry(STEP, (*ARGUMENTS, "uniforms")),
+        Entry(STEP, (*ARGUMENTS, "uniforms"), returns=("tokens", "count")),
     ),
     cases={
         "drafts": Cases(drafts, SIZES, draws=2),
@@ -170,10 +163,10 @@ PROBLEM = Problem(
             "first token has the target's distribution", 1, "first_token", leaves="law", cases="one position",
             advice="`law` is the distribution of the first emitted token, over all tokens that the draft could propose.",
         ),
-        exact("first token rejected", 2, "values", "output", options={"entry": STEP}, in_words=in_words, cases="none"),
-        exact("some tokens accepted", 2, "values", "output", options={"entry": STEP}, in_words=in_words, cases="some"),
-        exact("all tokens accepted", 2, "values", "output", options={"entry": STEP}, in_words=in_words, cases="all"),
-        exact("uniform numbers of 0", 1, "values", "output", options={"entry": STEP}, in_words=in_words, cases="smallest"),
-        exact("largest uniform number", 1, "values", "output", options={"entry": STEP}, in_words=in_words, cases="largest"),
+        exact("first token rejected", 2, "values", "output", options={"entry": STEP}, cases="none"),
+        exact("some tokens accepted", 2, "values", "output", options={"entry": STEP}, cases="some"),
+        exact("all tokens accepted", 2, "values", "output", options={"entry": STEP}, cases="all"),
+        exact("uniform numbers of 0", 1, "values", "output", options={"entry": STEP}, cases="smallest"),
+        exact("largest uniform number", 1, "values", "output", options={"entry": STEP}, cases="largest"),
     ),
 )  # fmt: skip

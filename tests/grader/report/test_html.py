@@ -83,7 +83,7 @@ def test_integers_and_trees_are_tables():
     tree = parsed(failing({"output.ids": ids, "output.n": n}, {"output.ids": ids[::-1], "output.n": n}))
     assert [cell.text for cell in cells(tree, "Expected")] == ["3", "1", "2", "0"]
     rows = [[cell.text for cell in row] for row in tree.iter("tr")]
-    assert ["output.ids", "int32[2, 2]", "int32[2, 2]", "4 of 4 differ"] in rows
+    assert ["ids", "int32[2, 2]", "int32[2, 2]", "4 of 4 differ"] in rows
     assert ["output.n", "7", "7", "right"] in rows
     renamed = parsed(failing({"output.bias": ids}, {"output.b": ids}))
     rows = [[cell.text for cell in row] for row in renamed.iter("tr")]

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
 from grader.problem import EXACT, FLOAT32, Tolerance
-from grader.wire.compare import Leaf, compare, select
+from grader.wire.compare import Leaf, compare, on_page, select
 
 pytestmark = pytest.mark.fast
 
@@ -102,3 +102,17 @@ def test_select_returns_a_leaf_or_all_leaves_below_a_path():
     leaves = [leaf("output", 1), leaf("output.0", 1), leaf("outputs", 1), leaf("gradient.x", 1)]
     assert [selected.path for selected in select(leaves, "output")] == ["output", "output.0"]
     assert select(leaves, "") == leaves
+
+
+@pytest.mark.parametrize(
+    ("path", "name"),
+    [("output", "output"), ("output.balance", "balance"), ("first.output.balance", "first.balance"),
+     ("program.work", "work"), ("program.exchanged.all_reduce", "exchanged.all_reduce"), ("gradient.output", "gradient.output"),
+     ("my_output.balance", "my_output.balance")],
+)  # fmt: skip
+def test_a_report_names_leaves_as_the_page_does(path, name):
+    assert on_page(path) == name
+    found = compare([leaf(path, [1, 2])], [leaf(path, [1, 3])], EXACT)
+    assert found.sentence() == f"`{name}[1]` is 3, expected 2; 1 of 2 values differ"
+    missing = compare([leaf(path, 1)], [leaf("program.other", 1)], EXACT)
+    assert missing.sentence() == f"`{name}` is missing (expected float32 scalar); you have `other` instead"
