@@ -84,7 +84,10 @@ def operations_in_words(case: Case, difference: Difference) -> str:
     if not difference.path.startswith("program."):
         return ""
     shape = case.values["matrix"].shape  # type: ignore[union-attr]
-    return f"for a matrix of shape {shape}, the program executes {difference.got} scalar operations; {difference.expected} are allowed"
+    return (
+        f"for a matrix of shape {shape}, the program executes {difference.got} scalar operations; {difference.expected} are "
+        "allowed"
+    )
 
 
 PROBLEM = Problem(
