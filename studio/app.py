@@ -40,7 +40,7 @@ def application(studio: Any, pages: Sequence[ModuleType], keys: Keys, port: int,
         routes=[
             *(route for page in pages for route in page.routes),
             Route("/report.css", _report_style),
-            Mount("/static", StaticFiles(directory=_STATIC)),
+            Mount("/static", _StaticFiles(directory=_STATIC)),
         ],
         middleware=[Middleware(Guard, keys=keys, port=port)],
         exception_handlers={HTTPException: _http_error, CommandError: _command_error, Exception: _internal_error},
@@ -48,6 +48,15 @@ def application(studio: Any, pages: Sequence[ModuleType], keys: Keys, port: int,
     )
     app.state.studio = studio
     return app
+
+
+class _StaticFiles(StaticFiles):
+    """Files that hold nothing of the learner's. A browser may keep them, and asks whether they have changed."""
+
+    def file_response(self, *args: Any, **kwargs: Any) -> Response:
+        response = super().file_response(*args, **kwargs)
+        response.headers["Cache-Control"] = "no-cache"
+        return response
 
 
 def _report_style(_: Request) -> Response:

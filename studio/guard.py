@@ -24,7 +24,8 @@ _SAFE_METHODS = ("GET", "HEAD")
 _LONGEST_PROOF = 1000  # bytes of a body
 
 HEADERS = {
-    "Cache-Control": "no-cache",
+    # A page holds the renewal key, and a program that has the port later could ask the browser for what it has stored.
+    "Cache-Control": "no-store",
     "Cross-Origin-Opener-Policy": "same-origin",
     "Cross-Origin-Resource-Policy": "same-origin",
     "Permissions-Policy": "camera=(), geolocation=(), microphone=()",
@@ -78,7 +79,7 @@ class Guard:
     async def _answer(self, scope: Scope, headers: Headers, receive: Receive) -> Response | None:
         """The answer to a request that the application must not see."""
         if "content-length" in headers and "transfer-encoding" in headers:
-            return _refused("A body has either a length or an encoding.", 400)
+            return _refused("A body has either a length or an encoding.", 400, Connection="close")
         host = headers.get("host", "")
         if host not in self._hosts:
             return _refused("This server answers only to its own name.", 421)
@@ -111,7 +112,7 @@ class Guard:
         target = escape(f"{self._keys.path}/{scope['path'].lstrip('/')}" + (f"?{urlencode(query)}" if query else ""))
         refresh = f'<meta http-equiv="refresh" content="0; url={target}">'
         text = f'<!doctype html>{refresh}<link rel="icon" href="data:,"><a href="{target}">The studio</a>'
-        return self._with_cookie(HTMLResponse(text, headers={"Cache-Control": "no-store"}))
+        return self._with_cookie(HTMLResponse(text))
 
     def _challenge(self) -> Response:
         return JSONResponse({"challenge": self._keys.challenge})
@@ -139,8 +140,8 @@ class Guard:
         return any(name == _COOKIE and matches(value, self._keys.cookie) for name, _, value in cookies)
 
 
-def _refused(words: str, status: int) -> Response:
-    return PlainTextResponse(f"{words}\n", status, {"Connection": "close"})
+def _refused(words: str, status: int, **headers: str) -> Response:
+    return PlainTextResponse(f"{words}\n", status, headers)
 
 
 def _bounded(receive: Receive) -> Receive:

@@ -87,7 +87,6 @@ def all_runs(request: Request) -> Response:
         "helps": {field.name: field.metadata.get("help", "") for field in dataclasses.fields(Config)},
         "stories": _STORIES,
         "free_name": _free_name(studio),
-        "root": studio.runs.root,
     }
     return render(request, "runs.html", values | _list_values(studio))
 

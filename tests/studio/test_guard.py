@@ -188,6 +188,8 @@ def test_every_answer_tells_the_browser_to_be_strict(studio: Server):
         assert answer.headers["x-content-type-options"] == "nosniff"
         assert answer.headers["cross-origin-resource-policy"] == "same-origin"
         assert answer.headers["server"] is None
+        is_static = path.startswith("/static") and cookie is None
+        assert answer.headers["cache-control"] == ("no-cache" if is_static else "no-store")
 
 
 def test_the_reference_is_for_those_who_have_passed(studio: Server):

