@@ -156,14 +156,15 @@ def _placed(compiled: Compiled) -> dict[str, Any]:
     before = zip(inputs, compiled.shardings("parameter"), said, strict=True)
     after = zip(outputs, compiled.output_shapes, compiled.shardings("output"), strict=True)
     return {
-        f"inputs.{item.name}": _place(item.shape, sharding, compiled)
+        f"inputs.{item.name}": place(item.shape, sharding, compiled)
         if sure
         else np.full(len(item.shape), -1, np.int32)
         for item, sharding, sure in before
-    } | {f"outputs.{name}": _place(shape, sharding, compiled) for name, shape, sharding in after}
+    } | {f"outputs.{name}": place(shape, sharding, compiled) for name, shape, sharding in after}
 
 
-def _place(shape: tuple[int, ...], sharding: Any, compiled: Compiled) -> Any:
+def place(shape: tuple[int, ...], sharding: Any, compiled: Compiled) -> Any:
+    """For each axis of an array, the mesh axes over which it is split, as numbers of `grader.checks.PLACES`."""
     mesh = compiled.mesh
     if len(compiled.devices) != math.prod(mesh):
         return np.full(len(shape), -1, np.int32)
