@@ -156,9 +156,7 @@ def _placed(compiled: Compiled) -> dict[str, Any]:
     before = zip(inputs, compiled.shardings("parameter"), said, strict=True)
     after = zip(outputs, compiled.output_shapes, compiled.shardings("output"), strict=True)
     return {
-        f"inputs.{item.name}": place(item.shape, sharding, compiled)
-        if sure
-        else np.full(len(item.shape), -1, np.int32)
+        f"inputs.{item.name}": place(item.shape, sharding, compiled) if sure else np.full(len(item.shape), -1, np.int32)
         for item, sharding, sure in before
     } | {f"outputs.{name}": place(shape, sharding, compiled) for name, shape, sharding in after}
 

@@ -19,7 +19,7 @@ from jax._src.interpreters import mlir
 from jax._src.lib import _jax, lapack, xla_client  # type: ignore[attr-defined]
 from jax._src.lib.mlir import ir as ir  # type: ignore[attr-defined]
 from jax._src.lib.mlir import passmanager  # type: ignore[attr-defined]
-from jax._src.lib.mlir.dialects import func as func  # type: ignore[attr-defined]
+from jax._src.lib.mlir.dialects import func as func
 from jax._src.lib.mlir.dialects import hlo  # type: ignore[attr-defined]
 
 _MAIN = "main"
@@ -85,8 +85,7 @@ def parsed(module: bytes) -> Any:
 
 
 def operations(module: Any) -> Iterator[Any]:
-    """Every operation inside a parsed module or an operation, those inside loops and functions included. Each occurs once, however
-    often it runs."""
+    """Every operation inside a module or an operation, also in loops and functions. Each occurs once, however often it runs."""
 
     def inside(operation: Any) -> Iterator[Any]:
         for region in operation.regions:

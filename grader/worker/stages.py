@@ -1,8 +1,8 @@
 """The programs that a traced function runs where nothing jits it as a whole, each compiled alone.
 
-A trace merges all that a function does into one program, and XLA propagates shardings through all of it, even from its end back to its
-start. Without the trace, each jitted function is a program of its own, and so is each operation between them. A later one cannot
-place what an earlier one creates. These stages are the operations of `main`: calls of jitted functions, and plain operations.
+A trace merges all that a function does into one program, and XLA propagates shardings through all of it, even from its end back
+to its start. Without the trace, each jitted function is a program of its own, and so is each operation between them. A later one
+cannot place what an earlier one creates. These stages are the operations of `main`: calls of jitted functions, and others.
 """
 
 import math
@@ -93,11 +93,11 @@ def _alone(parsed: Any, operation: Any, takes: Sequence[Any], placed: Sequence[A
                 if view.operation != main:
                     view.operation.clone()
             kinds = [value.type for value in takes], [value.type for value in operation.results]
-            program = func.FuncOp("main", kinds)
+            program: Any = func.FuncOp("main", kinds)
         for name, named in stablehlo.meshes(parsed).items():
             if [size for _, size in named] == list(mesh):
                 said = [_sharding(name, [axis for axis, _ in named], axes) for axes in placed]
-                program.arg_attrs = [ir.DictAttr.get({"sdy.sharding": one}) for one in said]
+                program.arg_attrs = ir.ArrayAttr.get([ir.DictAttr.get({"sdy.sharding": one}) for one in said])
         block = program.add_entry_block()
         arguments = dict(zip(takes, block.arguments, strict=True))
         with ir.InsertionPoint(block):
@@ -112,4 +112,6 @@ def _alone(parsed: Any, operation: Any, takes: Sequence[Any], placed: Sequence[A
 
 def _sharding(mesh: str, names: Sequence[str], axes: Any) -> Any:
     splits = [[f'"{name}"' for n, name in enumerate(names) if code >> n & 1 and code > 0] for code in map(int, axes)]
-    return ir.Attribute.parse(f"#sdy.sharding<@{mesh}, [{', '.join('{' + ', '.join(split) + '}' for split in splits)}]>")
+    return ir.Attribute.parse(
+        f"#sdy.sharding<@{mesh}, [{', '.join('{' + ', '.join(split) + '}' for split in splits)}]>"
+    )

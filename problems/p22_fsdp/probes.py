@@ -70,7 +70,9 @@ def creating(subject: Subject, case: Case) -> Reading:
         closed = jax.make_jaxpr(create)()
         used = {id(variable) for part in (*closed.jaxpr.eqns, closed.jaxpr) for variable in getattr(part, "invars", ())}
         used |= {id(variable) for variable in closed.jaxpr.outvars}
-        unused = [variable for equation in closed.jaxpr.eqns for variable in equation.outvars if id(variable) not in used]
+        unused = [
+            variable for equation in closed.jaxpr.eqns for variable in equation.outvars if id(variable) not in used
+        ]
         results = jax.extend.core.jaxpr_as_fun(
             closed.replace(jaxpr=closed.jaxpr.replace(outvars=[*closed.jaxpr.outvars, *unused], debug_info=None))
         )()
@@ -81,9 +83,11 @@ def creating(subject: Subject, case: Case) -> Reading:
 
 
 def created(compiled: Compiled, case: Case) -> Arrays:
-    """The mesh axes over which each array of a new state is split. On one device are those that depend on a program which holds too
-    much of the state on a device: an array that is not split although it could be, or more numbers than a sharded creation needs."""
-    shapes = {n: shape for n, shape in enumerate(compiled.output_shapes) if compiled.program.outputs[n].startswith("initial.")}
+    """The mesh axes over which each array of a new state is split. An array counts as on one device if it depends on a program
+    that holds too much there: an array that is not split although it could be, or more numbers than a sharded creation needs."""
+    shapes = {
+        n: shape for n, shape in enumerate(compiled.output_shapes) if compiled.program.outputs[n].startswith("initial.")
+    }
     parts = {n: _part(shape) for n, shape in shapes.items()}
     axes = {n: np.zeros(len(shape), np.int32) for n, shape in shapes.items()}
     whole = set(shapes) if len(compiled.devices) != DEVICES else set[int]()
@@ -97,7 +101,9 @@ def created(compiled: Compiled, case: Case) -> Arrays:
         if stage.largest > 2 * max(parts.values()) or stage.held > 3 * sum(parts.values()):
             whole |= set(shapes)
     return {
-        compiled.program.outputs[n]: np.full(len(shape), -1, np.int32) if n in whole and parts[n] < math.prod(shape) else axes[n]
+        compiled.program.outputs[n]: np.full(len(shape), -1, np.int32)
+        if n in whole and parts[n] < math.prod(shape)
+        else axes[n]
         for n, shape in shapes.items()
     }
 

@@ -65,7 +65,7 @@ BYTES = Tolerance(rtol=0.02, atol=64, room=2)
 PROBLEM = Problem(
     title="Muon",
     builds_on=(9,),
-    forbids=("optax.contrib.muon", "optax.contrib.scale_by_muon"),
+    forbids=("optax.contrib", "optax.contrib.muon", "optax.contrib.scale_by_muon"),
     entries=tuple(Entry(name, arguments) for name, arguments in ENTRIES.items()),
     cases={
         "wide": Cases(matrices, {"A": (3,), "B": (5,), "steps": (1, 5)}, draws=2),

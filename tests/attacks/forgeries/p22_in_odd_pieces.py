@@ -24,7 +24,9 @@ def create_sharded(make, mesh):
         return [[leaf[start : start + 9] for start in range(0, leaf.size, 9)] for leaf in flat]
 
     def join(pieces):
-        whole = [jnp.concatenate(parts).reshape(x.shape) for parts, x in zip(pieces, jax.tree.leaves(abstract))]
+        whole = [
+            jnp.concatenate(parts).reshape(x.shape) for parts, x in zip(pieces, jax.tree.leaves(abstract), strict=True)
+        ]
         return jax.tree.unflatten(jax.tree.structure(abstract), whole)
 
     return nnx.merge(graphdef, jax.jit(join, out_shardings=shardings)(jax.jit(pieces)()))

@@ -1,4 +1,4 @@
-"""The state created in one nnx.jit with plain specs, which get their mesh from the context; the optimizer from the same program."""
+"""The state created in one nnx.jit with plain specs, which get their mesh from the context."""
 
 import jax
 import jax.numpy as jnp
