@@ -180,14 +180,15 @@ def _placed(execution: Execution) -> dict[str, Any]:
     before = zip(inputs, execution.compiled.shardings("parameter"), said, strict=True)
     after = zip(outputs, execution.compiled.output_shapes, execution.compiled.shardings("output"), strict=True)
     return {
-        f"inputs.{item.name}": _place(item.shape, sharding, execution.compiled)
+        f"inputs.{item.name}": place(item.shape, sharding, execution.compiled)
         if sure
         else np.full(len(item.shape), -1, np.int32)
         for item, sharding, sure in before
-    } | {f"outputs.{name}": _place(shape, sharding, execution.compiled) for name, shape, sharding in after}
+    } | {f"outputs.{name}": place(shape, sharding, execution.compiled) for name, shape, sharding in after}
 
 
-def _place(shape: tuple[int, ...], sharding: Any, compiled: Compiled) -> Any:
+def place(shape: tuple[int, ...], sharding: Any, compiled: Compiled) -> Any:
+    """For each axis of an array, the mesh axes over which it is split, as numbers of `grader.checks.PLACES`."""
     mesh = compiled.mesh
     if len(compiled.devices) != math.prod(mesh):
         return np.full(len(shape), -1, np.int32)

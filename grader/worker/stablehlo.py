@@ -6,6 +6,7 @@ JAX exports programs by a public interface, but compiles them by one that would 
 import contextlib
 import functools
 import graphlib
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 from unittest.mock import patch
@@ -19,6 +20,7 @@ from jax._src.interpreters import mlir
 from jax._src.lib import _jax, lapack, xla_client  # type: ignore[attr-defined]
 from jax._src.lib.mlir import ir as ir  # type: ignore[attr-defined]
 from jax._src.lib.mlir import passmanager  # type: ignore[attr-defined]
+from jax._src.lib.mlir.dialects import func as func
 from jax._src.lib.mlir.dialects import hlo  # type: ignore[attr-defined]
 
 _MAIN = "main"
@@ -94,8 +96,7 @@ def parsed(module: bytes) -> Any:
 
 
 def operations(module: Any) -> Iterator[Any]:
-    """Every operation of a parsed module, those inside loops and functions included. Each occurs once, however often it runs."""
-
+    """Every operation of a module, also in loops and functions. Each occurs once, however often it runs."""
     yield from inside(module.operation)
 
 
@@ -158,6 +159,23 @@ def result_shapes(module: Any) -> list[tuple[int, ...]]:
 
 def _type_of_main(module: Any) -> Any:
     return ir.FunctionType(ir.TypeAttr(ir.SymbolTable(module.operation)[_MAIN].attributes["function_type"]).value)
+
+
+def meshes(module: Any) -> dict[str, list[tuple[str, int]]]:
+    """The names and sizes of the axes of each mesh that a parsed module names."""
+    found = {}
+    for view in module.body.operations:
+        if view.operation.name == "sdy.mesh":
+            axes = re.findall(r'"(\w+)"=(\d+)', str(view.operation.attributes["mesh"]))
+            found[str(ir.StringAttr(view.operation.attributes["sym_name"]).value)] = [
+                (name, int(size)) for name, size in axes
+            ]
+    return found
+
+
+def main_block(module: Any) -> Any:
+    """The block of operations that a parsed module runs."""
+    return ir.SymbolTable(module.operation)[_MAIN].regions[0].blocks[0]
 
 
 def element_type(dtype: Any) -> str:

@@ -1,6 +1,7 @@
 """Traces a submission's code into a program, without any number of a case."""
 
 import contextlib
+import math
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
@@ -123,7 +124,16 @@ def trace(program: Callable[..., dict[str, Any]], *args: Any) -> Program:
     kept = [flat[index] for index in exported.module_kept_var_idx]
     inputs = [Input(leaf.source, leaf.name, leaf.shape, str(jnp.dtype(leaf.dtype))) for leaf in kept]
     arrays = {leaf.name: leaf.value for leaf in kept if leaf.source == "sent"}
-    return Program(exported.mlir_module_serialized, inputs, names, exported.nr_devices, sent=to_leaves(arrays))
+    module = exported.mlir_module_serialized
+    return Program(module, inputs, names, _devices(exported.nr_devices, module), sent=to_leaves(arrays))
+
+
+def _devices(known: int, module: bytes) -> int:
+    """The number of devices that a program runs on. JAX knows only those of arrays, not those of a mesh that was set."""
+    if known > 1 or b"mesh" not in module:
+        return known
+    sizes = [[size for _, size in axes] for axes in stablehlo.meshes(stablehlo.parsed(module)).values()]
+    return max([known, *map(math.prod, sizes)])
 
 
 @contextlib.contextmanager

@@ -43,7 +43,16 @@ SIZES = {"T": (3, 5), "D": (4, 6, 7)}
 
 PROBLEM = Problem(
     title="Layer normalization, by hand",
-    forbids=("flax.nnx.LayerNorm", "jax.nn.standardize"),
+    forbids=(
+        "flax.nnx.BatchNorm",
+        "flax.nnx.GroupNorm",
+        "flax.nnx.InstanceNorm",
+        "flax.nnx.LayerNorm",
+        "flax.nnx.RMSNorm",
+        "flax.nnx.nn",
+        "flax.linen",
+        "jax.nn.standardize",
+    ),
     entries=(Entry(NORM, ("x", "scale", "bias", "epsilon")),),
     cases={
         "cases": Cases(ordinary, SIZES),

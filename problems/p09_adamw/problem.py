@@ -41,7 +41,16 @@ def of_step(case: Case, wrong: Difference) -> str:
 PROBLEM = Problem(
     title="AdamW",
     builds_on=(8,),
-    forbids=("optax.adamw", "optax.adam", "optax.scale_by_adam"),
+    # Types, and parts of a transformation that know nothing of Adam's moments.
+    forbids=("optax", "optax.adamw", "optax.adam", "optax.scale_by_adam"),
+    allows=tuple(
+        f"optax.{name}" for name in """
+        EmptyState GradientTransformation GradientTransformationExtraArgs OptState Params ScalarOrSchedule ScaleByAdamState
+        Schedule TransformInitFn TransformUpdateExtraArgsFn TransformUpdateFn Updates add_decayed_weights apply_updates chain
+        global_norm identity safe_increment safe_int32_increment scale scale_by_learning_rate scale_by_schedule stateless
+        stateless_with_tree_map tree tree_utils with_extra_args_support
+        """.split()
+    ),
     entries=(Entry("adamw", ("learning_rate", "b1", "b2", "epsilon", "weight_decay")),),
     cases={"cases": Cases(gradients, {"D": (3, 4), "F": (2, 5)}, draws=2, show=shown)},
     checks=(

@@ -60,7 +60,12 @@ SIZES = {"D": (2, 3), "F": (3, 4)}
 PROBLEM = Problem(
     title="Gradient clipping",
     builds_on=(8,),
-    forbids=("optax.clip_by_global_norm",),
+    forbids=(
+        "optax.clip_by_global_norm",
+        "optax.per_example_global_norm_clip",
+        "optax.projections",
+        "optax.contrib",
+    ),
     entries=(Entry("clip_by_global_norm", ("gradients", "max_norm"), returns=("clipped", "norm")),),
     cases={
         "long": Cases(partial(tree, 0.3), SIZES, show=nested),

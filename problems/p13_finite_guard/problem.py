@@ -61,7 +61,7 @@ SIZES = {"V": (3, 4), "D": (2, 5)}
 PROBLEM = Problem(
     title="A guard against non-finite updates",
     builds_on=(9,),
-    forbids=("optax.apply_if_finite",),
+    forbids=("optax.apply_if_finite", "optax.skip_not_finite", "optax.MultiSteps", "optax.contrib"),
     entries=(Entry("finite_guard", ("inner",)), Entry("first_nonfinite", ("tree",))),
     cases={
         "good": Cases(partial(gradients, ()), SIZES, draws=1),
@@ -83,7 +83,7 @@ PROBLEM = Problem(
             in_words=of_step,
         ),
         Check(
-            "first bad leaf", 2, "searching", leaves="first_bad_leaf", cases="trees", tolerance=EXACT,
+            "first bad leaf", 2, "searching", calls=("first_nonfinite",), leaves="first_bad_leaf", cases="trees", tolerance=EXACT,
             words={-1: "None", -2: "a path that is not in the tree", 0: "['blocks'][0]['attn']", 1: "['blocks'][0]['ff']",
                    2: "['blocks'][1]['attn']", 3: "['blocks'][1]['ff']", 4: "['head']"},
         ),

@@ -17,7 +17,7 @@ NAME = "Dropout"
 
 
 class Drop(nnx.Dropout):
-    """Flax's dropout, written again, because a submission must not reach that."""
+    """Dropout that draws from a stream of its own."""
 
     def __init__(self, seed: int, *, deterministic: bool = False) -> None:
         self.deterministic, self.rngs = deterministic, nnx.Rngs(seed).fork()

@@ -39,7 +39,10 @@ SIZES = {"T": (3, 5), "D": (4, 6, 7)}
 PROBLEM = Problem(
     title="RMSNorm and SwiGLU",
     builds_on=(4, 5),
-    forbids=("flax.nnx.RMSNorm",),
+    forbids=(
+        "flax.nnx.BatchNorm", "flax.nnx.GroupNorm", "flax.nnx.InstanceNorm", "flax.nnx.LayerNorm", "flax.nnx.RMSNorm",
+        "flax.nnx.nn", "flax.linen", "jax.nn.standardize",
+    ),
     entries=(
         Entry(NORM, ("x",), construct=("d_model", "epsilon")),
         Entry(MLP, ("x",), construct=("d_model", "d_ff")),

@@ -93,7 +93,7 @@ def operations_in_words(case: Case, difference: Difference) -> str:
 PROBLEM = Problem(
     title="Muon",
     builds_on=(9,),
-    forbids=("optax.contrib.muon", "optax.contrib.scale_by_muon"),
+    forbids=("optax.contrib", "optax.contrib.muon", "optax.contrib.scale_by_muon"),
     entries=tuple(Entry(name, arguments) for name, arguments in ENTRIES.items()),
     cases={
         "wide": Cases(matrices, {"A": (3,), "B": (5,), "steps": (1, 5)}, draws=2),
