@@ -37,7 +37,7 @@ pytestmark = pytest.mark.fast
         ("29", "greedy text", "text", (1,), "7", ""),
         ("16", "each example once per epoch", "times_seen", (1, 5), "0", "row 5 is read 0 times in epoch 1, expected 3"),
         ("16", "resumes at the right batch", "resumed.at_batch", (3,), "7",
-         "after a resume with the state of batch 6, the next batch is batch 7, expected batch 3"),
+         "after a resume with the state of batch 5, the next batch is batch 7, expected batch 3"),
         ("16", "resumes at the right batch", "resumed.continues", (1,), "0",
          "after a resume with the state of batch 1, a later batch is not the one that follows"),
         ("42", "words and their counts", "counts.00", (), "missing",
