@@ -75,13 +75,13 @@ def step_by_step(case: Case, difference: Difference) -> str:
 
 
 def bytes_in_words(case: Case, difference: Difference) -> str:
-    if difference.path != "program.carried_bytes":
+    if difference.path != "carried_bytes":
         return step_by_step(case, difference)
     return f"parameters and state take {difference.got} bytes; {difference.expected} are allowed"
 
 
 def operations_in_words(case: Case, difference: Difference) -> str:
-    if not difference.path.startswith("program."):
+    if difference.path != "work":
         return ""
     shape = case.values["matrix"].shape  # type: ignore[union-attr]
     return (
