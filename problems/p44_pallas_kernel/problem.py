@@ -38,6 +38,12 @@ def largest(case: Case, difference: Difference) -> str:
     )
 
 
+def for_tpu(case: Case, difference: Difference) -> str:
+    if difference.path == "tpu.has_a_kernel":
+        return "the program for a TPU has no kernel that multiplies"
+    return f"the program for a TPU has arithmetic outside of kernels: {difference.got} operations, expected none"
+
+
 PROBLEM = Problem(
     title="A Pallas kernel",
     builds_on=(4, 43),
@@ -62,9 +68,8 @@ PROBLEM = Problem(
             "block. Leave everything to the kernels, forward and backward, and let a `pl.BlockSpec` give them C rows at a time.",
         ),
         exact(
-            "a kernel for an accelerator", 2, "for_tpu", "tpu", cases="tpu", read=True,
-            advice="JAX lowered the same code for a TPU. `has_a_kernel` is 1 if the program calls a Pallas kernel that "
-            "multiplies, and `operations_outside` is the number of arithmetic operations outside of kernels.",
+            "a kernel for an accelerator", 2, "for_tpu", "tpu", cases="tpu", read=True, in_words=for_tpu,
+            advice="JAX lowered the same code for a TPU. All arithmetic must be in Pallas kernels.",
         ),
     ),
 )  # fmt: skip
