@@ -63,7 +63,7 @@ PROBLEM = Problem(
     cases={
         "cases": Cases(normal, {"T": (12,), "K": (5,), "C": (3,)}, draws=1),
         "ragged": Cases(normal, {"T": (11, 7), "K": (3,), "C": (4, 5)}, draws=1),
-        "short": Cases(normal, {"T": (5,), "K": (3,), "C": (8, 7)}, draws=1),
+        "short": Cases(normal, {"T": (1, 5, 6, 4), "K": (3,), "C": (8, 7)}, draws=2),
         "overflow": Cases(large, {"T": (12,), "K": (5,), "C": (3,)}, draws=1),  # the program of "cases"
         "large": Cases(normal, {"T": (330, 325, 341), "K": (8,), "C": (32,)}, draws=1),
     },

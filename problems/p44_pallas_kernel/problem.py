@@ -51,7 +51,7 @@ PROBLEM = Problem(
     cases={
         "cases": Cases(rows, {"T": (12,), "D": (5, 7), "C": (4, 3)}, draws=1),
         "ragged": Cases(rows, {"T": (11, 10), "D": (6,), "C": (4,)}, draws=1),
-        "short": Cases(rows, {"T": (3,), "D": (5,), "C": (8, 4)}, draws=1),
+        "short": Cases(rows, {"T": (1, 3, 2), "D": (5,), "C": (8, 4)}, draws=2),
         "large": Cases(rows, {"T": (123, 115), "D": (12,), "C": (16,)}, draws=1),
         "tpu": Cases(rows, {"T": (43, 45), "D": (12,), "C": (8,)}, draws=1),
     },
