@@ -133,7 +133,8 @@ class Check:
     program says nothing about another. `saved_by` names a probe that runs first, in another process: the check's own probe
     then gets nothing but the files that it left. `read` says that a process without the submission's code turns the probe's
     arrays and files into the leaves to compare, with the function of the same name in READERS of `probes.py`. It also gets the
-    arrays of the probe that ran first, as `saved:NAME`.
+    arrays of the probe that ran first, as `saved:NAME`. `calls` are the entries that the probe calls, if they are not all and the
+    options name none.
     """
 
     name: str
@@ -152,6 +153,7 @@ class Check:
     saved_by: str = ""
     read: bool = False
     values_tolerance: Tolerance = FLOAT32
+    calls: tuple[str, ...] = ()
 
     def words_for(self, case: Case) -> Mapping[int, str]:
         """The meanings of the numbers of a coded leaf in a case."""
@@ -176,8 +178,8 @@ class Problem:
     `builds_on` holds the numbers of the problems whose entries or ideas this one uses. `timeout` is in seconds. `long_runs`
     means that its probes train, for seconds or minutes: they report progress, and a failure is explained with as few more runs as
     possible. `mesh` are the numbers of devices along the axes `data` and `model` of the mesh on which placements are measured.
-    `forbids` are the dotted names of functions and classes that the problem asks to write: a submission must not reach them when
-    it runs.
+    `forbids` are the dotted names of functions, classes and modules of libraries that the problem asks to write: the text of a
+    submission must not use them, nor what is below them. `allows` are the exceptions.
     """
 
     title: str
@@ -190,6 +192,7 @@ class Problem:
     timeout: float = 30.0
     long_runs: bool = False
     forbids: tuple[str, ...] = ()
+    allows: tuple[str, ...] = ()
     folder: Path = Path()
     name: ProblemName = field(default_factory=ProblemName)
 

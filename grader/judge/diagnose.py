@@ -24,12 +24,13 @@ NO_IDEA = frozenset("syntax missing_import processes exit refused protocol".spli
 
 @dataclass(frozen=True, eq=False)
 class Evidence:
-    """The outcome of one check on one case, and whether it was wrong."""
+    """The outcome of one check on one case, whether it was wrong, and whether the check could be judged."""
 
     check: Check
     case: Case
     outcome: Outcome
     wrong: bool
+    judged: bool = True
 
 
 def tolerance_for(check: Check, got: Outcome) -> Tolerance:
@@ -76,8 +77,26 @@ def diagnose(reference: Answers, evidence: Sequence[Evidence], most_pairs: int =
     if len(tied) > 1:
         best = max(tied, key=lambda name: (_agreement(reference, evidence, name), -_distance(reference, first, name)))
     found = reference.misconceptions[best]
-    second = f" This explains the first difference; {fits[best][0]} is a second." if fits[best] else ""
-    return Diagnosis(replace(found, says=found.says + second) if second else found, best)
+    if second := _independent(fits[best]):
+        found = replace(found, says=f"{found.says} This explains the first difference; {second} is a second.")
+    return Diagnosis(found, best)
+
+
+@dataclass(frozen=True)
+class Unexplained:
+    """A difference that a variant does not explain, in words.
+
+    `independent` says that it is another fault: the check was judged, and the variant is right there, so the difference is not a
+    consequence of the variant's idea.
+    """
+
+    words: str
+    independent: bool
+
+
+def _independent(differences: Iterable[Unexplained]) -> str:
+    """The first independent difference in words; empty if there is none."""
+    return next((difference.words for difference in differences if difference.independent), "")
 
 
 def _asked(reference: Answers, item: Evidence) -> Sequence[str]:
@@ -117,22 +136,26 @@ def _explains_first(reference: Answers, first: Evidence, variant: str, *, loosel
 
 def _fits(
     reference: Answers, first: Evidence, others: Sequence[Evidence], possible: Iterable[str], *, loosely: bool = False
-) -> dict[str, list[str]]:
-    """The variants that contradict none of the evidence, each with the differences that it does not explain, as words."""
-    fits: dict[str, list[str]] = {}
+) -> dict[str, list[Unexplained]]:
+    """The variants that contradict none of the evidence, each with the differences that it does not explain."""
+    fits: dict[str, list[Unexplained]] = {}
     for variant in possible:
-        words = []
+        found = []
         if remaining := _unexplained(reference, first, variant, loosely=loosely):
-            wrong = _wrong(reference, first, first.outcome)
+            wrong, ideas = _wrong(reference, first, first.outcome), _wrong_of(reference, first, variant)
             # Names of unexpected leaves are the submission's own words: they do not belong in a report on secret cases.
-            words = [f"`{on_page(path)}`" if wrong[path].kind != "unexpected" else _quoted(first) for path in remaining]
+            named = {
+                path: f"`{on_page(path)}`" if wrong[path].kind != "unexpected" else _quoted(first) for path in remaining
+            }
+            found = [Unexplained(words, first.judged and path not in ideas) for path, words in named.items()]
         for item, _ in _in_turn(reference, [(item, variant) for item in others]):
             unexplained = _unexplained(reference, item, variant, loosely=True)
             if unexplained is None:
                 break
-            words += [_quoted(item)] if unexplained and not _identical_failures(item.outcome, first.outcome) else []
+            if unexplained and not _identical_failures(item.outcome, first.outcome):
+                found.append(Unexplained(_quoted(item), item.judged and not _wrong_of(reference, item, variant)))
         else:
-            fits[variant] = words
+            fits[variant] = found
     return fits
 
 
@@ -169,6 +192,12 @@ def _wrong(reference: Answers, item: Evidence, outcome: Outcome) -> dict[str, Mi
         want, have = (select(side.leaves, check.leaves) for side in (expected, outcome))
         found = list(mismatches(want, have, tolerance_for(check, outcome), check.compare))
     return {mismatch.path: mismatch for mismatch in found}
+
+
+def _wrong_of(reference: Answers, item: Evidence, variant: str) -> dict[str, Mismatch]:
+    """The leaves of a check at which a variant differs from the reference."""
+    answer = reference.ask(item.check, item.case, variant).result()
+    return {} if answer.failure else _wrong(reference, item, answer)
 
 
 def _same_at(path: str, item: Evidence, answer: Outcome, *, loosely: bool) -> bool:
@@ -240,7 +269,7 @@ def _pair(
     gaps = {pair: _gap(plain, alone[pair[0]], alone[pair[1]], first.outcome) for pair in pairs}
     possible = ((reference.together(*pair), pair) for pair in sorted(pairs, key=gaps.__getitem__))
     tried = dict(islice(((together, pair) for together, pair in possible if together), most))
-    found: dict[str, list[str]] = {}
+    found: dict[str, list[Unexplained]] = {}
     for _, together in _in_turn(reference, [(first, together) for together in tried]):
         if all(_unexplained(reference, item, together) == [] for item in explained):
             found |= _fits(reference, first, others, [together])
@@ -250,8 +279,13 @@ def _pair(
         return None
     best = min(found, key=lambda together: len(found[together]))
     one, other = (ideas[name] for name in tried[best])
-    third = f" They explain the first difference; {found[best][0]} is another." if found[best] else ""
-    says = f"Two ideas together give these numbers. {one.says} {other.says}{third}"
+    if one.name.startswith(other.name):
+        return Diagnosis(other, best)
+    if other.name.startswith(one.name):
+        return Diagnosis(one, best)
+    says = one.says if one.says == other.says else f"Two ideas together give these numbers. {one.says} {other.says}"
+    if third := _independent(found[best]):
+        says += f" They explain the first difference; {third} is another."
     return Diagnosis(Misconception(f"{one.name}, and {other.name}", says, "", ()), best)
 
 

@@ -9,7 +9,7 @@ from grader.course import cases as cases_
 from grader.course import catalog
 from grader.course.catalog import Misconception
 from grader.isolation.sandbox import Workers
-from grader.judge import eager, fault, recorded
+from grader.judge import eager, fault, recorded, unjudged
 from grader.judge import submission as submission_
 from grader.judge.cache import digest
 from grader.judge.counterexample import MOST_LEAVES, Counterexample, Part, compared
@@ -21,6 +21,7 @@ from grader.judge.printed import without_logs
 from grader.judge.reference import Answers, cancel_all, prefetch
 from grader.judge.session import Failure, Outcome, Say, run_key
 from grader.judge.submission import Submission
+from grader.judge.unjudged import not_judged, without_consequences
 from grader.judge.verdict import CheckResult, Report, Verdict
 from grader.problem import Case, Check, Difference, Problem
 from grader.wire.compare import Mismatch, compare, error, on_page, select, values
@@ -110,12 +111,15 @@ class Comparison:
             self.reference.cancel(check, case)
             shown = None if outcome.failure.kind == "bad_entry" else case  # a missing name is missing in all cases
             return CheckResult(check, outcome.failure.verdict, outcome.failure.sentence(), case=shown)
-        if (check.traced or check.measures) and not outcome.traced:
-            return CheckResult(check, Verdict.FAIL, _untraced(check, outcome.notes), case=case)
+        if check.measures and not outcome.traced:
+            return not_judged(check, case, unjudged.traceable(outcome.notes))
+        if check.traced and not outcome.traced:
+            return CheckResult(check, Verdict.FAIL, _untraced(outcome.notes), case=case)
+        if check.measures and (values_differ := _wrong_values(check, expected.result(), outcome)):
+            return not_judged(check, case, unjudged.RIGHT_VALUES, values_differ)
         mismatch = difference(check, case, expected.result(), outcome)
         if mismatch is None and not self._agrees(check, case, outcome):
-            message = f"it returns another output here than for the check {check.agrees_with!r}, so this says nothing about it"
-            return CheckResult(check, Verdict.FAIL, message, case=case)
+            return not_judged(check, case, unjudged.same_output(check.agrees_with))
         if mismatch is None:
             return CheckResult(check, Verdict.PASS, case=case)
         if check.in_words and mismatch.kind == "value":
@@ -135,7 +139,7 @@ class Comparison:
         """The result of one check on all its cases, up to the first case that fails."""
         for case in self.cases[check.cases]:
             result = self._result(check, case)
-            self.evidence.append(Evidence(check, case, self.outcome(check, case), not result.passed))
+            self.evidence.append(Evidence(check, case, self.outcome(check, case), not result.passed, result.judged))
             if not result.passed:
                 break
         return result
@@ -303,6 +307,8 @@ def _explain(
     if first is None or first.verdict is Verdict.NOT_ATTEMPTED:
         return Explanation(results)
     options.say("looking for the misconception")
+    unclear = {result.check.name for result in without_consequences(results, first) if not result.judged}
+    comparison.evidence = [replace(item, judged=item.check.name not in unclear) for item in comparison.evidence]
     found = comparison.diagnosis()
     misconception = found.misconception if found else None
     if failure:
@@ -316,23 +322,7 @@ def _explain(
     shown = None
     if options.show:
         shown = comparison.counterexample(smallest, found.variant if found else "", faulty.tree, first.case)
-    return Explanation(_without_consequences(results, smallest), misconception, faulty.text, shown)
-
-
-def _without_consequences(results: list[CheckResult], first: CheckResult) -> list[CheckResult]:
-    """The results without the differences that follow from a wrong name of a parameter: parameters are filled by name."""
-    mismatch = first.mismatch
-    if not mismatch or mismatch.kind not in ("missing", "unexpected") or first.check.probe != "parameters":
-        return results
-    message = f"not judged yet: parameters are filled by name, so first give `{mismatch.name}` the name on the page"
-    if mismatch.kind == "unexpected":
-        message = f"not judged yet: parameters are filled by name, so first remove `{mismatch.name}`"
-    return [
-        result
-        if result.passed or result is first or not result.mismatch
-        else replace(result, message=message, mismatch=None)
-        for result in results
-    ]
+    return Explanation(without_consequences(results, smallest), misconception, faulty.text, shown)
 
 
 def _first_failure(results: Sequence[CheckResult]) -> CheckResult | None:
@@ -369,12 +359,7 @@ def _earlier_failure(
 
 
 def difference(check: Check, case: Case, expected: Outcome, got: Outcome) -> Mismatch | None:
-    """The first mismatch in the leaves that a check compares, with coded numbers as words.
-
-    A measure counts only for a program that returns the right values: their first mismatch comes before it.
-    """
-    if check.measures and (wrong := compare(values(expected.leaves), values(got.leaves), check.values_tolerance)):
-        return replace(wrong, hint=f"{wrong.hint}; the program that is measured must return the right values")
+    """The first mismatch in the leaves that a check compares, with coded numbers as words."""
     expected_leaves, got_leaves = select(expected.leaves, check.leaves), select(got.leaves, check.leaves)
     if expected_leaves and not got_leaves:
         first = expected_leaves[0]
@@ -387,8 +372,13 @@ def difference(check: Check, case: Case, expected: Outcome, got: Outcome) -> Mis
     return mismatch
 
 
-def _untraced(check: Check, notes: Sequence[str]) -> str:
-    what = "there is no program to measure" if check.measures else "it must be traceable by jax.jit"
+def _wrong_values(check: Check, expected: Outcome, got: Outcome) -> Mismatch | None:
+    """The first wrong value of a program that is to be measured: a measure counts only for one that returns the right values."""
+    return compare(values(expected.leaves), values(got.leaves), check.values_tolerance)
+
+
+def _untraced(notes: Sequence[str]) -> str:
+    what = "it must be traceable by jax.jit"
     return f"{what} ({'; '.join(notes)})" if notes else what
 
 

@@ -30,7 +30,8 @@ class Verdict(StrEnum):
 class CheckResult:
     """The verdict on one check, and one sentence that says why it failed.
 
-    On a secret case, `own_error` is what the learner may read of an error in their code; see `own_errors`.
+    `judged` is false if something else must be right first; see `unjudged`. On a secret case, `own_error` is what the learner
+    may read of an error in their code; see `own_errors`.
     """
 
     check: Check
@@ -39,6 +40,7 @@ class CheckResult:
     mismatch: Mismatch | None = None
     case: Case | None = None
     own_error: str = ""
+    judged: bool = True
 
     @property
     def passed(self) -> bool:

@@ -8,6 +8,7 @@ import numpy as np
 
 from commandline.terminal import PLAIN, wrap
 from grader.course import catalog
+from grader.judge.unjudged import NOT_JUDGED
 from grader.judge.verdict import CheckResult, Report, Verdict
 from grader.problem import Case
 from grader.report.json import sentence
@@ -45,7 +46,8 @@ def _lines(report: Report, width: int) -> Iterator[str]:
     yield ""
     said: set[str] = set()
     for result in report.checks:
-        yield from _check(width, result, "same cause as above" if result.message in said else result.message)
+        repeated = result.message in said and not result.message.startswith(NOT_JUDGED)
+        yield from _check(width, result, "same cause as above" if repeated else result.message)
         said |= {result.message} if result.message else set()
     failed = report.first_failure
     if report.verdict is Verdict.NOT_ATTEMPTED:

@@ -68,11 +68,6 @@ def step(
     return subject.run(program, case, states, token_ids)
 
 
-def places(node: Any, prefix: str, mesh: Mesh) -> dict[str, np.ndarray[Any, Any]]:
-    """The `place` of every array of a module or an optimizer, by path."""
-    return {path: place(leaf, mesh) for path, leaf in named(nnx.state(node), prefix).items()}
-
-
 def place(array: jax.Array, mesh: Mesh) -> np.ndarray[Any, Any]:
     """For each axis of the array, the mesh axes over which it is split, as a number of `grader.checks.PLACES`.
 
@@ -80,6 +75,8 @@ def place(array: jax.Array, mesh: Mesh) -> np.ndarray[Any, Any]:
     """
     sharding = array.sharding
     if not isinstance(sharding, NamedSharding) or sharding.mesh.shape_tuple != mesh.shape_tuple:
+        return np.full(array.ndim, -1, np.int32)
+    if sharding.device_set != set(mesh.devices.flat):
         return np.full(array.ndim, -1, np.int32)
     return coded(tuple(sharding.spec), array.ndim)
 
@@ -89,12 +86,3 @@ def coded(axes: Sequence[Any], ndim: int) -> np.ndarray[Any, Any]:
     parts = [*axes, *[None] * ndim][:ndim]
     names = [() if part is None else part if isinstance(part, tuple) else (part,) for part in parts]
     return np.array([sum({"data": 1, "model": 2}.get(name, -1) for name in part) for part in names], np.int32)
-
-
-def bytes_on_device(nodes: tuple[Any, ...], mesh: Mesh) -> np.ndarray[Any, Any]:
-    """The bytes that the arrays of these modules occupy on each device of the mesh."""
-    sizes = dict.fromkeys((device.id for device in mesh.devices.flat), 0)
-    for leaf in jax.tree.leaves([nnx.state(node) for node in nodes]):
-        for shard in leaf.addressable_shards:
-            sizes[shard.device.id] += shard.data.nbytes
-    return np.array(list(sizes.values()), np.int32)

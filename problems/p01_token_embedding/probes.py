@@ -10,7 +10,8 @@ from grader.worker.pytrees import named
 from grader.worker.subject import Arrays, Reading, Subject
 from grader.worker.tracing import is_tracing_error
 
-RETURNED, RAISED_VALUE_ERROR, RAISED_ANOTHER = range(3)
+RETURNED, RAISED_ANOTHER = 0, 1
+RAISED = {ValueError: 2, AssertionError: 3, IndexError: 4, TypeError: 5}
 
 
 def lengths(subject: Subject, case: Case, *, entry: str) -> Reading:
@@ -45,7 +46,7 @@ def _outcome(call: Callable[[], Any]) -> tuple[int, Any]:
     except Exception as error:
         if is_tracing_error(error):
             raise
-        return RAISED_VALUE_ERROR if isinstance(error, ValueError) else RAISED_ANOTHER, None
+        return next((code for kind, code in RAISED.items() if isinstance(error, kind)), RAISED_ANOTHER), None
 
 
 PROBES = {"lengths": lengths}

@@ -37,8 +37,6 @@ def products(sizes: Mapping[str, int], rng: Any) -> dict[str, Any]:
 
 
 def operations(case: Case, difference: Difference) -> str:
-    if not difference.path.startswith("products."):
-        return ""
     T, D = case.values["x"].shape  # type: ignore[union-attr]
     pairs = f"T · D · F = {T * D * len(case.values['scale']):,}"  # type: ignore[arg-type]
     if difference.path.endswith("int8"):

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from grader.checks import output_and_gradient, parameters
-from grader.problem import Case, Cases, Check, Difference, Entry, Problem, Tolerance
+from grader.problem import PROGRAM, Case, Cases, Check, Difference, Entry, Problem, Tolerance
 
 MOE = "MixtureOfExperts"
 VALUES = {"entry": MOE, "wrt": "parameters"}
@@ -24,6 +24,13 @@ def tokens(sizes: Mapping[str, int], rng: Any) -> dict[str, Any]:
     }
 
 
+def full(sizes: Mapping[str, int], rng: Any) -> dict[str, Any]:
+    """More choices than places. One token is 0, so its probabilities are equal."""
+    values = tokens(sizes, rng)
+    values["x"][1] = 0
+    return values
+
+
 # The experts' part is four fifths of the reference's work. All experts for all tokens take more than five times its work.
 WORK = Tolerance(rtol=0.6, atol=0.0, room=3)
 # The reference's largest array, the hidden one of all places, has E · C · F numbers. Arrays over all pairs of tokens and experts
@@ -31,14 +38,14 @@ WORK = Tolerance(rtol=0.6, atol=0.0, room=3)
 ARRAYS = Tolerance(rtol=1.5, atol=0.0, room=3)
 
 
-def multiplications(case: Case, difference: Difference) -> str:
-    if difference.path.startswith(("output", "gradient")):
+def work(case: Case, difference: Difference) -> str:
+    if not difference.path.startswith(PROGRAM):
         return ""
-    return f"the forward pass multiplies {difference.got} times; {difference.expected} are allowed"
+    return f"the forward pass executes {difference.got} scalar operations; {difference.expected} are allowed"
 
 
 def array(case: Case, difference: Difference) -> str:
-    if difference.path.startswith(("output", "gradient")):
+    if not difference.path.startswith(PROGRAM):
         return ""
     return f"the largest array of the forward pass has {difference.got} numbers; {difference.expected} are allowed"
 
@@ -53,7 +60,8 @@ PROBLEM = Problem(
     ),
     cases={
         "cases": Cases(tokens, {"T": (5, 7), "D": (6,), "F": (8,), "E": (4,), "k": (2,), "C": (9,)}, draws=1),
-        "full": Cases(tokens, {"T": (11, 13), "D": (6,), "F": (8,), "E": (5,), "k": (3,), "C": (4,)}, draws=1),
+        "full": Cases(full, {"T": (11, 13), "D": (6,), "F": (8,), "E": (5,), "k": (3,), "C": (4,)}, draws=1),
+        "smallest": Cases(tokens, {"T": (5,), "D": (6,), "F": (8,), "E": (7,), "k": (1,), "C": (1,)}, draws=1),
         "large": Cases(tokens, {"T": (128, 123), "D": (16,), "F": (17,), "E": (15,), "k": (2,), "C": (20,)}, draws=1),
     },
     checks=(
@@ -64,9 +72,10 @@ PROBLEM = Problem(
         *output_and_gradient(
             MOE, wrt="parameters", points=(2, 1), cases="full", names=("full experts", "full experts, gradient")
         ),
+        Check("one choice and one place", 1, "values", VALUES, "output", "smallest"),
         Check(
             "only the chosen experts run", 2, "values", {"entry": MOE}, "program.work", "large", "at_most", WORK,
-            in_words=multiplications,
+            in_words=work,
             advice="Collect the tokens of each expert in an array of shape (E, C, D), and multiply that. It has about T · k rows "
             "in all, and not T · E.",
         ),

@@ -87,14 +87,13 @@ def all_runs(request: Request) -> Response:
         "helps": {field.name: field.metadata.get("help", "") for field in dataclasses.fields(Config)},
         "stories": _STORIES,
         "free_name": _free_name(studio),
-        "root": studio.runs.root,
     }
     return render(request, "runs.html", values | _list_values(studio))
 
 
 def all_runs_now(request: Request) -> Response:
     """The list alone."""
-    return HTMLResponse(fragment("runs_list.html", _list_values(request.app.state.studio)))
+    return HTMLResponse(fragment(request, "runs_list.html", _list_values(request.app.state.studio)))
 
 
 async def all_events(request: Request) -> Response:
@@ -150,7 +149,7 @@ def live(request: Request) -> Response:
     """What changes while a run trains: the state with the charts, and the samples."""
     studio, status = _of(request)
     samples = [dataclasses.asdict(sample) for sample in studio.runs.samples(status.name)]
-    return JSONResponse({"html": fragment("run_live.html", _live_values(request)), "samples": samples})
+    return JSONResponse({"html": fragment(request, "run_live.html", _live_values(request)), "samples": samples})
 
 
 async def run_events(request: Request) -> Response:

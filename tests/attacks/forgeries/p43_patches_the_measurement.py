@@ -13,7 +13,7 @@ LOSES = (
 )
 
 for module in list(sys.modules.values()):
-    for name in ("_temporary_bytes", "_largest_array", "_work", "multiplications"):
+    for name in ("_temporary_bytes", "_largest_array", "_work", "_largest_operand"):
         if hasattr(module, name):
             setattr(module, name, lambda *program: 0)
 

@@ -1,0 +1,57 @@
+"""Checks that could not be judged, because something else must be right first. The report says so in the same words everywhere.
+
+Such a check shows no numbers, unless it is the first failure, and is never called a second fault.
+"""
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from grader.judge.verdict import CheckResult, Verdict
+from grader.problem import Case, Check
+from grader.wire.compare import Mismatch
+
+NOT_JUDGED = "not judged yet: "
+RIGHT_VALUES = "the program must first return the right values"
+
+
+def not_judged(check: Check, case: Case, condition: str, mismatch: Mismatch | None = None) -> CheckResult:
+    """The result of a check that waits for a condition. `mismatch` is the difference to fix first, if it is known."""
+    return CheckResult(check, Verdict.FAIL, NOT_JUDGED + condition, mismatch, case, judged=False)
+
+
+def traceable(notes: Sequence[str]) -> str:
+    """The condition that there must be a program to measure. `notes` say why there is none."""
+    reasons = f" ({'; '.join(notes)})" if notes else ""
+    return f"the code must first be traceable by jax.jit{reasons}"
+
+
+def same_output(agrees_with: str) -> str:
+    """The condition that an entry must not notice that it is being checked."""
+    return f"the output must first be the same here as in the check {agrees_with!r}"
+
+
+def without_consequences(results: Sequence[CheckResult], first: CheckResult) -> list[CheckResult]:
+    """The results without what follows from the first failure: numbers of checks that could not be judged.
+
+    Parameters are filled by name, so a wrong name spoils all values.
+    """
+    misnamed = _misnamed(first)
+
+    def judged(result: CheckResult) -> CheckResult:
+        if result is first or not result.mismatch:
+            return result
+        if misnamed and not result.passed:
+            return not_judged(result.check, result.case, misnamed) if result.case else result
+        return result if result.judged else replace(result, mismatch=None)
+
+    return [judged(result) for result in results]
+
+
+def _misnamed(first: CheckResult) -> str:
+    """What must be done first, if parameters have wrong names."""
+    mismatch = first.mismatch
+    if not mismatch or mismatch.kind not in ("missing", "unexpected") or first.check.probe != "parameters":
+        return ""
+    if mismatch.kind == "unexpected":
+        return f"parameters are filled by name, so first remove `{mismatch.name}`"
+    return f"parameters are filled by name, so first give `{mismatch.name}` the name on the page"
