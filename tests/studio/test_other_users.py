@@ -218,7 +218,7 @@ def test_who_takes_the_port_in_between_learns_nothing(page: Page, studio: Server
             other.wait_for("/renewal")
         expect(page.locator("#offline")).to_be_visible()
         again = page.context.new_page()
-        again.goto(f"{studio.base}/problems/07")
+        again.goto(studio.origin)
         other.wait_for("/found")
         again.close()
     renewal_keys = (studio.folder / "secret" / f"renewal-{port}").read_text().split()
