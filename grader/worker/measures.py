@@ -149,16 +149,21 @@ def _groups(text: str, devices: int) -> Any:
 def _placed(compiled: Compiled) -> dict[str, Any]:
     """For each axis of each input and output, the mesh axes over which it is split, as numbers of `grader.checks.PLACES`.
 
-    What counts is which device holds which slice. An input for which a program on several devices names no place is on one.
+    What counts is which device holds which slice. An input for which a program on several devices names no place is on one, also
+    where it is an output.
     """
     inputs, outputs = compiled.program.inputs, compiled.program.outputs
     said = stablehlo.places_said(compiled.parsed)
     before = zip(inputs, compiled.shardings("parameter"), said, strict=True)
-    after = zip(outputs, compiled.output_shapes, compiled.shardings("output"), strict=True)
+    moved = [number < 0 or said[number] for number in stablehlo.handed_through(compiled.parsed)]
+    after = zip(outputs, compiled.output_shapes, compiled.shardings("output"), moved, strict=True)
     return {
         f"inputs.{item.name}": place(item.shape, sharding, compiled) if sure else np.full(len(item.shape), -1, np.int32)
         for item, sharding, sure in before
-    } | {f"outputs.{name}": place(shape, sharding, compiled) for name, shape, sharding in after}
+    } | {
+        f"outputs.{name}": place(shape, sharding, compiled) if sure else np.full(len(shape), -1, np.int32)
+        for name, shape, sharding, sure in after
+    }
 
 
 def place(shape: tuple[int, ...], sharding: Any, compiled: Compiled) -> Any:
@@ -179,6 +184,13 @@ def _bytes_on_device(compiled: Compiled) -> Any:
     inputs = zip(compiled.program.inputs, compiled.shardings("parameter"), strict=True)
     sizes = [math.prod(s.shard_shape(item.shape)) * jax.numpy.dtype(item.dtype).itemsize for item, s in inputs]
     return np.int64(sum(sizes))
+
+
+def _bytes_of_outputs(compiled: Compiled) -> Any:
+    """The bytes of the outputs that each device holds."""
+    widths = stablehlo.result_widths(compiled.parsed)
+    outputs = zip(compiled.output_shapes, compiled.shardings("output"), widths, strict=True)
+    return np.int64(sum(math.prod(sharding.shard_shape(shape)) * width for shape, sharding, width in outputs))
 
 
 def _donated(compiled: Compiled) -> dict[str, Any]:
@@ -209,6 +221,7 @@ MEASURES: Mapping[str, Callable[[Compiled], Any]] = {
     "exchanged_bytes": _exchanged_bytes,
     "placed": _placed,
     "bytes_on_device": _bytes_on_device,
+    "bytes_of_outputs": _bytes_of_outputs,
     "donated": _donated,
     "carried_bytes": _carried_bytes,
 }

@@ -1,10 +1,7 @@
-"""Forges every sharding: nothing is sharded, and the functions that read shardings are replaced by ones that say it is."""
-
-import sys
+"""Forges every sharding: nothing is moved, so every device holds everything."""
 
 import jax
 import jax.numpy as jnp
-import numpy as np
 import optax
 from flax import nnx
 
@@ -15,25 +12,6 @@ LOSES = (
 
 def place(array, mesh):
     return np.array([1, 0])
-
-
-def places(node, prefix, mesh):
-    leaves = named(nnx.state(node), prefix).items()
-    return {
-        path: np.array([2 * (axis == leaf.ndim - 1) for axis in range(leaf.ndim)], np.int32) for path, leaf in leaves
-    }
-
-
-def bytes_on_device(nodes, mesh):
-    return np.full(
-        8, sum(x.nbytes // (2 if x.ndim else 1) for x in jax.tree.leaves([nnx.state(node) for node in nodes]))
-    )
-
-
-for module in list(sys.modules.values()):
-    if hasattr(module, "bytes_on_device") and hasattr(module, "place"):
-        for function in (place, places, bytes_on_device):
-            getattr(module, function.__name__).__code__ = function.__code__
 
 
 def shard_state(node, mesh):
