@@ -10,10 +10,6 @@ LOSES = (
 )  # fmt: skip
 
 
-def place(array, mesh):
-    return np.array([1, 0])
-
-
 def shard_state(node, mesh):
     pass
 
