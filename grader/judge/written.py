@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
 
+from commandline.text import printable
 from grader.judge.session import Failure
 from grader.judge.submission import Submission
 from grader.problem import Check, Problem
@@ -52,7 +53,8 @@ FRAMES = frozenset(
     f"{kind}_{part}" for kind in ("f", "tb", "gi", "cr", "ag")
     for part in ("back", "builtins", "code", "frame", "globals", "locals", "next")
 ) | {"mro"}  # fmt: skip
-UNSEEN = "and the grader cannot see what is called there; this problem asks you to write {asked} yourself"
+ASKED = "{asked}"
+UNSEEN = f"and the grader cannot see what is called there; this problem asks you to write {ASKED} yourself"
 ELSEWHERE = 'a comparison belongs under `if __name__ == "__main__":`'
 
 
@@ -95,25 +97,27 @@ class _File:
             for name, dotted in file.renamed(node).items():
                 file._bind(name, dotted)
         file.literal = _literal(tree)
+        is_script = not any(_binds_name(node) for node in ast.walk(tree))
         for statement in tree.body:
-            file._add(statement)
+            file._add(statement, is_script)
         return file
 
     def _bind(self, name: str, dotted: str) -> None:
         """Two imports under one name leave open which is meant, so nothing in a library has that name."""
         self.imported[name] = dotted if self.imported.get(name, dotted) == dotted else f"{name} (imported twice)"
 
-    def _add(self, statement: ast.stmt) -> None:
+    def _add(self, statement: ast.stmt, is_script: bool) -> None:
         if isinstance(statement, ast.FunctionDef | ast.AsyncFunctionDef):
             self.defined.setdefault(statement.name, []).append(statement)
-            self.runs += [*statement.decorator_list, *filter(None, ast.iter_child_nodes(statement.args))]
+            self.runs += [*statement.decorator_list, *ast.iter_child_nodes(statement.args)]
+            self.runs += [statement.returns] if statement.returns else []
         elif isinstance(statement, ast.ClassDef):
             self.defined.setdefault(statement.name, []).append(statement)
             inside = [part for part in statement.body if not isinstance(part, ast.FunctionDef | ast.AsyncFunctionDef)]
             self.runs += [*statement.decorator_list, *statement.bases, *statement.keywords, *inside]
-        elif not (
-            isinstance(statement, ast.If) and ast.unparse(statement.test).replace('"', "'") == "__name__ == '__main__'"
-        ):
+        elif is_script and isinstance(statement, ast.If) and ast.unparse(statement.test) == "__name__ == '__main__'":
+            self.runs += statement.orelse
+        else:
             self.runs.append(statement)
 
     def renamed(self, node: ast.AST) -> dict[str, str]:
@@ -136,7 +140,7 @@ class _File:
             and len(node.args) > 1
         ):
             base, name = self.dotted(node.args[0]), node.args[1]
-            if base and isinstance(name, ast.Constant) and isinstance(name.value, str):
+            if base and isinstance(name, ast.Constant) and isinstance(name.value, str) and name.value.isidentifier():
                 return f"{base}.{name.value}"
         return ""
 
@@ -148,10 +152,11 @@ def refusal(problem: Problem, submission: Submission, check: Check) -> Failure |
     entry = check.options.get("entry")
     names = (str(entry),) if entry else check.calls or tuple(one.name for one in problem.entries)
     try:
-        reader = _Reader(problem, submission)
-    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        return _Reader(problem, submission).follow(names)
+    except (SyntaxError, ValueError):
         return None  # Python refuses it, too
-    return reader.follow(names)
+    except (RecursionError, MemoryError):  # Python may have more room for it
+        return Failure("forbidden", message="it is nested too deeply for the grader to read what it calls")
 
 
 @dataclass
@@ -175,6 +180,7 @@ class _Reader:
         for file in self.files.values():
             for node in file.runs:
                 self._reach(file, node)
+            self._reach_name(file, "__getattr__")  # Python calls it for a name that the file does not define
         for name in names:
             self._reach_name(self.files[self.problem.name], name)
         while self.waiting:
@@ -182,13 +188,10 @@ class _Reader:
             try:
                 self._read(file, node)
             except _RefusedError as error:
-                line = int(getattr(error.node, "lineno", 0))
-                message = str(error).format(asked=" and ".join(f"`{name}`" for name in names))
-                return Failure(
-                    "forbidden", message=message, frames=((file.filename, line, "", file.lines[line - 1].strip()),)
-                )
-            except RecursionError:
-                return Failure("forbidden", message="it is nested too deeply for the grader to read what it calls")
+                line = int(getattr(error.node, "lineno", 1))
+                message = str(error).replace(ASKED, " and ".join(f"`{name}`" for name in names))
+                code = printable(file.lines[line - 1].strip())[:200]
+                return Failure("forbidden", message=printable(message), frames=((file.filename, line, "", code),))
         return None
 
     def _reach(self, file: _File, node: ast.AST) -> None:
@@ -298,6 +301,14 @@ def _literal(tree: ast.AST) -> set[str]:
         elif isinstance(node, ast.arg):
             names.add(node.arg)
     return set(targets.values()) - names - FRAMES
+
+
+def _binds_name(node: ast.AST) -> bool:
+    """Whether a node gives `__name__` another value: then what is below `if __name__ == "__main__":` may run."""
+    bound = [getattr(node, field, None) for field in ("name", "asname", "rest")]
+    if isinstance(node, ast.Name):
+        bound = [node.id] if not isinstance(node.ctx, ast.Load) else []
+    return "__name__" in [*bound, *(node.names if isinstance(node, ast.Global) else ())]
 
 
 def _is_dunder(name: str) -> bool:

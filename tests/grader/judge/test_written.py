@@ -100,6 +100,10 @@ def test_what_does_the_work_is_refused_by_its_name(number: str, text: str, name:
         (f"import p99_made\n{NORM}return p99_made.norm(x)", "p99_made.norm"),
         (f"import jax.numpy as n\n{NORM}return n.mean(x)\ndef unused():\n    import math as n", "n (imported twice).mean"),
         (f"from jax.numpy import mean as f\ndef f(x):\n    return eval('x')\n{NORM}return f(x)", "eval"),
+        (f"if __name__ == '__main__':\n    pass\nelse:\n    eval('x')\n{NORM}return x", "eval"),
+        (f"__name__ = '__main__'\nif __name__ == '__main__':\n    eval('x')\n{NORM}return x", "eval"),
+        (f"def __getattr__(name):\n    return eval(name)\n{NORM}return x", "eval"),
+        (f"def f() -> eval('x'):\n    pass\n{NORM}return x", "eval"),
         (f"{NORM}return __builtins__['eval']('x')", "__builtins__"),
         (f"import numpy as np\n{NORM}return np.load('file', allow_pickle=True)", "numpy.load"),
     ],
@@ -150,6 +154,12 @@ def test_attributes_with_names_of_a_list_are_allowed():
     text = f"{text}\n        {loop}\n    def __call__(self, x):\n        {call}\n"
     assert refused("38", text) == ""
     assert "`getattr` with a computed name" in refused("38", text.replace("['gate', 'up']", "['gate', '__dict__']"))
+
+
+@pytest.mark.fast
+def test_what_is_nested_too_deeply_is_refused():
+    deep = "a" + ".b" * 5000
+    assert "nested too deeply" in refused("04", f"{NORM}return x\ny = {deep}")
 
 
 @pytest.mark.fast
