@@ -9,7 +9,7 @@ from flax import nnx
 from jax.sharding import AxisType, Mesh, NamedSharding, PartitionSpec
 
 from grader.problem import Case
-from grader.worker.placement import as_inputs, coded, mesh_of, put
+from grader.worker.placement import as_inputs, coded, mesh_of, moved, put
 from grader.worker.pytrees import BadOutputError
 from grader.worker.subject import Arrays, Reading, Subject
 from grader.worker.toy_models import ToyGPT, gpt_logits
@@ -42,6 +42,17 @@ def specs(subject: Subject, case: Case) -> Reading:
     return subject.run(lambda: arrays, case)
 
 
+def placing(subject: Subject, case: Case) -> Reading:
+    """The parameters of a model that `place` moves, in a program of its own."""
+    mesh = mesh_of(4, 2)
+    model: Any = ToyGPT.of(case)
+
+    def program(state: Any) -> Arrays:
+        return moved(subject, "place", model, state, mesh, "model")
+
+    return subject.run(program, case, as_inputs(model, "model", None))
+
+
 def forward(subject: Subject, case: Case) -> Reading:
     """The logits of a model that `place` placed, for a batch that is split over `data`."""
     mesh = mesh_of(4, 2)
@@ -56,4 +67,4 @@ def forward(subject: Subject, case: Case) -> Reading:
     return subject.run(program, case, as_inputs(model, "model", mesh), token_ids)
 
 
-PROBES = {"meshes": meshes, "specs": specs, "forward": forward}
+PROBES = {"meshes": meshes, "specs": specs, "placing": placing, "forward": forward}

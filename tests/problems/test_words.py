@@ -61,7 +61,6 @@ pytestmark = pytest.mark.fast
          "the program for a TPU has arithmetic outside of kernels: 7 operations, expected none"),
         ("46", "kernels: all updates", "kernels.ff1.kernel", (2, 0, 1), "7",
          "the update of `ff1.kernel[0, 1]` at step 2 is 7, expected 3"),
-        ("46", "memory of the state", "carried_bytes", (), "7", "parameters and state take 7 bytes; 3 are allowed"),
         ("46", "work of a tall matrix", "work", (), "7",
          "for a matrix of shape (96, 8), the program executes 7 scalar operations; 3 are allowed"),
         ("47", "tensor-parallel collectives", "exchanged.all_reduce", (), "7",
