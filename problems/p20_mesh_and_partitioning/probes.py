@@ -29,16 +29,20 @@ def meshes(subject: Subject, case: Case) -> Reading:
 
 
 def specs(subject: Subject, case: Case) -> Reading:
-    """The spec that `partition_spec` returns for each parameter, as numbers. Raises BadOutputError if one is too long."""
-    mesh, arrays = mesh_of(4, 2), {}
-    for parts, parameter in nnx.to_flat_state(ToyGPT.abstract(case)[1]):
-        path, shape = ".".join(map(str, parts)), parameter.get_raw_value().shape
-        spec = subject.call("partition_spec", path, shape, mesh, returns=(PartitionSpec, "a PartitionSpec"))
-        if len(spec) > len(shape):
-            raise BadOutputError(
-                f"`partition_spec` returned {spec} for the shape {shape}; it must not have more entries than the shape"
-            )
-        arrays[f"spec.{path}"] = coded(tuple(spec), len(shape))
+    """The spec that `partition_spec` returns for each parameter on two meshes, as numbers.
+
+    Raises BadOutputError if a spec is too long.
+    """
+    arrays = {}
+    for prefix, mesh in (("spec", mesh_of(4, 2)), ("spec.on_2x4", mesh_of(2, 4))):
+        for parts, parameter in nnx.to_flat_state(ToyGPT.abstract(case)[1]):
+            path, shape = ".".join(map(str, parts)), parameter.get_raw_value().shape
+            spec = subject.call("partition_spec", path, shape, mesh, returns=(PartitionSpec, "a PartitionSpec"))
+            if len(spec) > len(shape):
+                raise BadOutputError(
+                    f"`partition_spec` returned {spec} for the shape {shape}; it must not have more entries than the shape"
+                )
+            arrays[f"{prefix}.{path}"] = coded(tuple(spec), len(shape))
     return subject.run(lambda: arrays, case)
 
 
