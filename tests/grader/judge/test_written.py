@@ -1,13 +1,14 @@
 """What a problem asks to write: the text of a submission must call nothing that does it, and must not hide what it calls."""
 
 from collections.abc import Mapping
+from pathlib import Path
 
 import pytest
 
 from grader.course import catalog
 from grader.judge import written
 from grader.judge.submission import Submission
-from tests.conftest import ROOT
+from tests.conftest import ROOT, Grade
 
 NORM = "def layer_norm(x, scale, bias, epsilon):\n    "
 MODULE = "nnx.LayerNorm(4, rngs=nnx.Rngs(0))(x)"
@@ -167,3 +168,12 @@ def test_only_the_checks_that_use_it_are_lost():
     text = "import optax\ndef finite_guard(inner):\n    return optax.apply_if_finite(inner, 9)\ndef first_nonfinite(t):\n    pass"
     lost = [bool(refused("13", text, check=number)) for number in range(7)]
     assert lost == [True] * 6 + [False]
+
+
+def test_a_report_names_the_line_of_a_helper(grade: Grade, tmp_path: Path):
+    (tmp_path / "p08_train_step.py").write_text("import optax\n\ndef helper(*args):\n    return optax.adamw(*args)\n")
+    (tmp_path / "p09_adamw.py").write_text(f"from p08_train_step import helper\n{ADAM}return helper(*args)\n")
+    run = grade("problem", "09", "p09_adamw.py", "--json", cwd=tmp_path)
+    assert (run.code, run.json["score"]) == (1, 0)
+    assert "it uses `optax.adamw`, which this problem asks you to write" in run.json["checks"][0]["message"]
+    assert "(p08_train_step.py, line 4)" in run.json["checks"][0]["message"]
