@@ -83,7 +83,8 @@ def _drawn(
 def read(arrays: Arrays, folder: Path | None, case: Case) -> Reading:
     """What depends on the key, and how often the token of each rank was drawn.
 
-    Frequencies are counted only where every token is an independent draw: otherwise they say no more than the key does.
+    Frequencies are counted only where every text is complete and every token an independent draw: otherwise they say no more
+    than the stop token or the key does.
     """
     V, texts, first = int(case.values["vocab_size"]), arrays["texts"], arrays["saved:text"]  # type: ignore[arg-type]
     ranks = np.stack([_ranks(case, i)[np.clip(text, 0, V - 1)] for i, text in enumerate(texts)])
@@ -98,10 +99,12 @@ def read(arrays: Arrays, folder: Path | None, case: Case) -> Reading:
         "always_the_most_likely": not ranks.any(),
     }
     independent = key["same_key_same_text"] and key["other_key_other_text"] and key["tokens_differ"]
-    counted = ranks if independent else ranks[:0]
+    ended = bool(np.any(texts < 0))
+    counted = ranks if independent and not ended else ranks[:0]
     return Reading(
         {f"key.{name}": np.int32(value) for name, value in key.items()}
         | {
+            "frequencies.ended_early": np.int32(ended),
             "frequencies.draws": np.int32(counted.size),
             "frequencies": np.bincount(counted.ravel(), minlength=V).astype(np.float32) / ranks.size,
         }

@@ -44,6 +44,8 @@ def in_words(_: Case, wrong: Difference) -> str:
     """Words for what a draw or a text depends on."""
     if wrong.path.endswith("depends_on_key"):
         return "at temperature 0, another key gives another text; the most likely token must be certain"
+    if wrong.path == "frequencies.ended_early":
+        return "a text has fewer than `num_tokens` tokens, although its stop token is not in the vocabulary"
     if wrong.path == "frequencies.draws":
         return "not judged yet: frequencies say nothing until the check “use of the random key” passes"
     if wrong.path.startswith("frequencies.outside_"):

@@ -64,3 +64,13 @@ def test_independent_draws_are_counted_by_rank():
     ranks = np.resize(np.arange(V), probes.LENGTH)
     np.testing.assert_allclose(found["frequencies"], np.bincount(ranks) / len(ranks), rtol=1e-6)
     assert (found["frequencies.outside_top_k"], found["frequencies.outside_top_p"]) == (1, 1)
+
+
+def test_a_text_that_ends_early_is_noted_and_not_counted():
+    rng = np.random.default_rng(0)
+
+    def ended(turn, n):
+        return np.where(np.arange(n) < n - 1, np.arange(n) % V, -1)
+
+    found = read(ended, rng.integers(0, V, probes.FEW))
+    assert (found["frequencies.ended_early"], found["frequencies.draws"]) == (1, 0)

@@ -30,6 +30,8 @@ pytestmark = pytest.mark.fast
          "the inner mean of `z_bias[0]` after all steps is 7, expected 3"),
         ("29", "greedy text", "text.depends_on_key", (), "1",
          "at temperature 0, another key gives another text; the most likely token must be certain"),
+        ("29", "frequencies of drawn tokens", "frequencies.ended_early", (), "1",
+         "a text has fewer than `num_tokens` tokens, although its stop token is not in the vocabulary"),
         ("29", "frequencies of drawn tokens", "frequencies.draws", (), "0",
          "not judged yet: frequencies say nothing until the check “use of the random key” passes"),
         ("29", "frequencies of drawn tokens", "frequencies.outside_top_k", (), "1",
