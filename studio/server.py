@@ -72,12 +72,8 @@ class _Server(uvicorn.Server):
 
 
 def _open_browser(door: Path | None) -> None:
-    if door:
-        webbrowser.open(door.as_uri())
-    else:
-        click.echo(
-            "The browser was not opened: this folder cannot hold a private file. Open the address above.", err=True
-        )
+    if not (door and webbrowser.open(door.as_uri())):
+        click.echo("No browser was opened. Open the address above.", err=True)
 
 
 @contextlib.contextmanager

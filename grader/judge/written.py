@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
 
-from commandline.problem_name import ProblemName
+from commandline.text import printable
 from grader.judge.session import Failure
 from grader.judge.submission import Submission
 from grader.problem import Check, Problem
@@ -19,35 +19,42 @@ from grader.problem import Check, Problem
 # JAX and its relatives, and modules of the standard library that import, evaluate and look up nothing by a text.
 LIBRARIES = frozenset(
     """
-    jax flax optax numpy orbax grain chex einops jaxtyping beartype ml_dtypes tiktoken regex typing_extensions __future__ abc
+    jax flax optax numpy orbax grain chex einops jaxtyping ml_dtypes tiktoken regex typing_extensions __future__ abc
     cmath collections contextlib copy dataclasses datetime decimal enum fractions functools itertools json logging math numbers
     operator os pathlib pprint random re statistics string textwrap time types typing warnings
     """.split()
 )
-# The parts of them that do, and older libraries with the functions of newer ones.
-HIDING = tuple(
+# Parts of them that do, and older libraries with the functions of newer ones.
+HIDING = frozenset(
     """
-    operator.attrgetter operator.methodcaller types.FunctionType types.CodeType types.ModuleType typing.get_type_hints
-    typing.ForwardRef typing_extensions.get_type_hints os.system os.popen numpy.load numpy.ctypeslib numpy.lib.format
-    numpy.lib.npyio jax.numpy.load jax.export jax.extend jax.example_libraries jax.experimental.pallas.ops
+    os.system os.popen types.ModuleType logging.config numpy.load numpy.f2py numpy.lib.format numpy.lib.npyio jax.numpy.load
+    jax.export jax.extend jax.example_libraries jax.experimental.pallas.ops
+    """.split()
+)
+# Names of such parts, in whatever module they are found.
+HIDING_NAMES = frozenset(
+    """
+    CodeType ForwardRef Formatter FunctionType attrgetter ctypeslib get_type_hints import_module install_import_hook jaxtyped
+    methodcaller rundocs runstring singledispatch singledispatchmethod
     """.split()
 )
 # Modules that libraries import, and so have as attributes.
-INSIDE = frozenset("builtins ctypes flax functools gc importlib inspect jax jnp np optax os pickle sys types".split())
-BUILTINS = frozenset(
-    "__builtins__ __import__ __loader__ __spec__ breakpoint compile eval exec getattr globals locals vars".split()
+INSIDE = frozenset(
+    "builtins ctypes flax functools gc importlib inspect jax jnp np operator optax os pickle sys types".split()
 )
+BUILTINS = frozenset("breakpoint compile eval exec getattr globals locals vars".split())
 # Attributes that begin with two underscores and lead to no other code.
 PLAIN = frozenset(
     f"__{name}__"
     for name in "add call class contains doc enter eq exit getitem init iter len matmul mul name next post_init qualname repr "
-    "setattr setitem str sub".split()
+    "setattr setitem str sub file".split()
 )
 FRAMES = frozenset(
     f"{kind}_{part}" for kind in ("f", "tb", "gi", "cr", "ag")
     for part in ("back", "builtins", "code", "frame", "globals", "locals", "next")
 ) | {"mro"}  # fmt: skip
-UNSEEN = "and the grader cannot see what is called there; this problem asks you to write {asked} yourself"
+ASKED = "{asked}"
+UNSEEN = f"and the grader cannot see what is called there; this problem asks you to write {ASKED} yourself"
 ELSEWHERE = 'a comparison belongs under `if __name__ == "__main__":`'
 
 
@@ -70,6 +77,7 @@ class _File:
     defined: dict[str, list[ast.stmt]] = field(default_factory=dict)
     runs: list[ast.AST] = field(default_factory=list)
     stars: list[str] = field(default_factory=list)
+    literal: set[str] = field(default_factory=set)  # variables whose only values are texts that stand in the file
 
     @classmethod
     def parsed(cls, name: str, filename: str, text: str) -> "_File":
@@ -78,28 +86,38 @@ class _File:
         file = cls(name, filename, text.splitlines())
         for node in ast.walk(tree):
             if isinstance(node, ast.Import):
-                file.imported |= {a.asname or a.name.partition(".")[0]: a.name if a.asname else a.name.partition(".")[0]
-                                  for a in node.names}  # fmt: skip
+                for one in node.names:
+                    top = one.name.partition(".")[0]
+                    file._bind(one.asname or top, one.name if one.asname else top)
             elif isinstance(node, ast.ImportFrom):
-                file.imported |= {a.asname or a.name: f"{node.module}.{a.name}" for a in node.names if a.name != "*"}
-                file.stars += [node.module or "" for a in node.names if a.name == "*"]
+                for one in node.names:
+                    file._bind(one.asname or one.name, f"{node.module}.{one.name}")
+                file.stars += [node.module or "" for one in node.names if one.name == "*"]
         for node in ast.walk(tree):
-            file.imported |= file.renamed(node)
+            for name, dotted in file.renamed(node).items():
+                file._bind(name, dotted)
+        file.literal = _literal(tree)
+        is_script = not any(_binds_name(node) for node in ast.walk(tree))
         for statement in tree.body:
-            file._add(statement)
+            file._add(statement, is_script)
         return file
 
-    def _add(self, statement: ast.stmt) -> None:
+    def _bind(self, name: str, dotted: str) -> None:
+        """Two imports under one name leave open which is meant, so nothing in a library has that name."""
+        self.imported[name] = dotted if self.imported.get(name, dotted) == dotted else f"{name} (imported twice)"
+
+    def _add(self, statement: ast.stmt, is_script: bool) -> None:
         if isinstance(statement, ast.FunctionDef | ast.AsyncFunctionDef):
             self.defined.setdefault(statement.name, []).append(statement)
-            self.runs += [*statement.decorator_list, *filter(None, ast.iter_child_nodes(statement.args))]
+            self.runs += [*statement.decorator_list, *ast.iter_child_nodes(statement.args)]
+            self.runs += [statement.returns] if statement.returns else []
         elif isinstance(statement, ast.ClassDef):
             self.defined.setdefault(statement.name, []).append(statement)
             inside = [part for part in statement.body if not isinstance(part, ast.FunctionDef | ast.AsyncFunctionDef)]
             self.runs += [*statement.decorator_list, *statement.bases, *statement.keywords, *inside]
-        elif not (
-            isinstance(statement, ast.If) and ast.unparse(statement.test).replace('"', "'") == "__name__ == '__main__'"
-        ):
+        elif is_script and isinstance(statement, ast.If) and ast.unparse(statement.test) == "__name__ == '__main__'":
+            self.runs += statement.orelse
+        else:
             self.runs.append(statement)
 
     def renamed(self, node: ast.AST) -> dict[str, str]:
@@ -122,7 +140,7 @@ class _File:
             and len(node.args) > 1
         ):
             base, name = self.dotted(node.args[0]), node.args[1]
-            if base and isinstance(name, ast.Constant) and isinstance(name.value, str):
+            if base and isinstance(name, ast.Constant) and isinstance(name.value, str) and name.value.isidentifier():
                 return f"{base}.{name.value}"
         return ""
 
@@ -134,10 +152,11 @@ def refusal(problem: Problem, submission: Submission, check: Check) -> Failure |
     entry = check.options.get("entry")
     names = (str(entry),) if entry else check.calls or tuple(one.name for one in problem.entries)
     try:
-        reader = _Reader(problem, submission)
-    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        return _Reader(problem, submission).follow(names)
+    except (SyntaxError, ValueError):
         return None  # Python refuses it, too
-    return reader.follow(names)
+    except (RecursionError, MemoryError):  # Python may have more room for it
+        return Failure("forbidden", message="it is nested too deeply for the grader to read what it calls")
 
 
 @dataclass
@@ -161,6 +180,7 @@ class _Reader:
         for file in self.files.values():
             for node in file.runs:
                 self._reach(file, node)
+            self._reach_name(file, "__getattr__")  # Python calls it for a name that the file does not define
         for name in names:
             self._reach_name(self.files[self.problem.name], name)
         while self.waiting:
@@ -168,13 +188,10 @@ class _Reader:
             try:
                 self._read(file, node)
             except _RefusedError as error:
-                line = int(getattr(error.node, "lineno", 0))
-                message = str(error).format(asked=" and ".join(f"`{name}`" for name in names))
-                return Failure(
-                    "forbidden", message=message, frames=((file.filename, line, "", file.lines[line - 1].strip()),)
-                )
-            except RecursionError:
-                return Failure("forbidden", message="it is nested too deeply for the grader to read what it calls")
+                line = int(getattr(error.node, "lineno", 1))
+                message = str(error).replace(ASKED, " and ".join(f"`{name}`" for name in names))
+                code = printable(file.lines[line - 1].strip())[:200]
+                return Failure("forbidden", message=printable(message), frames=((file.filename, line, "", code),))
         return None
 
     def _reach(self, file: _File, node: ast.AST) -> None:
@@ -196,6 +213,8 @@ class _Reader:
         if dotted := file.dotted(node):
             if isinstance(node, ast.Attribute) and not isinstance(node.ctx, ast.Load):
                 raise _RefusedError(node, f"it changes `{dotted}`, {UNSEEN}")
+            base = next(one for one in ast.walk(node) if isinstance(one, ast.Name) and one.id in file.imported)
+            self._reach_name(file, base.id)  # the file may define it, too
             if not (isinstance(node, ast.Name) and not isinstance(node.ctx, ast.Load)):
                 self._follow(node, dotted)
             return
@@ -205,7 +224,7 @@ class _Reader:
             ):
                 raise _RefusedError(node, f"it imports all names of `{module}`, {UNSEEN}")
             case ast.Name(id=name):
-                if name in BUILTINS:
+                if name in BUILTINS or (_is_dunder(name) and name not in PLAIN):
                     raise _RefusedError(node, f"it uses `{name}`, {UNSEEN}")
                 self._reach_name(file, name)
             case ast.Attribute(attr=name):
@@ -213,7 +232,7 @@ class _Reader:
             case ast.Call(func=ast.Name(id="getattr"), args=[owner, name, *more]):
                 if isinstance(name, ast.Constant) and isinstance(name.value, str):
                     _plain(node, name.value)
-                elif not (isinstance(owner, ast.Name) and owner.id == "self"):
+                elif not (isinstance(name, ast.Name) and name.id in file.literal):
                     raise _RefusedError(node, f"it uses `getattr` with a computed name, {UNSEEN}")
                 for one in (owner, name, *more):
                     self._read(file, one)
@@ -234,7 +253,7 @@ class _Reader:
             if imported := other.imported.get(rest[0]):
                 self._follow(node, ".".join([imported, *rest[1:]]))
             self._reach_name(other, rest[0])
-        elif not ProblemName.parse(top) and (reason := self._fault(dotted)):
+        elif reason := self._fault(dotted):
             raise _RefusedError(node, reason)
 
     def _fault(self, dotted: str) -> str:
@@ -242,8 +261,9 @@ class _Reader:
         top, *rest = dotted.split(".")
         ways = [".".join([top, *rest[:number]]) for number in range(len(rest) + 1)]
         private = any(part.startswith("_") and part not in PLAIN for part in rest)
+        hiding = HIDING.intersection(ways) or HIDING_NAMES.intersection(rest)
         inside = INSIDE.intersection(rest[1:] if ways[1:2] in (["jax.numpy"], ["flax.nnx"]) else rest)
-        if top not in LIBRARIES or private or inside or any(way in HIDING for way in ways):
+        if top not in LIBRARIES or private or inside or hiding:
             return f"it reaches `{dotted}`, {UNSEEN}"
         ruled = [way for way in ways if way in self.problem.forbids or way in self.problem.allows]
         # A library may have a function under several names, and so may another library.
@@ -261,8 +281,38 @@ class _Reader:
 
 def _plain(node: ast.AST, name: str) -> None:
     """Raises _RefusedError if an attribute of this name leads to other code."""
-    if name in FRAMES or (name.startswith("__") and name.endswith("__") and name not in PLAIN):
+    if name in FRAMES or (_is_dunder(name) and name not in PLAIN):
         raise _RefusedError(node, f"it reaches `{name}`, {UNSEEN}")
+
+
+def _literal(tree: ast.AST) -> set[str]:
+    """The variables that only loops over plain texts bind, as in `for name in ("gate", "up")`."""
+    targets, names = dict[int, str](), set[str]()
+    for node in ast.walk(tree):
+        if isinstance(node, ast.For | ast.comprehension) and isinstance(node.target, ast.Name):
+            texts = [
+                part.value if isinstance(part, ast.Constant) else "" for part in getattr(node.iter, "elts", [node.iter])
+            ]
+            if all(isinstance(text, str) and text.isidentifier() and not text.startswith("_") for text in texts):
+                targets[id(node.target)] = node.target.id
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store) and id(node) not in targets:
+            names.add(node.id)
+        elif isinstance(node, ast.arg):
+            names.add(node.arg)
+    return set(targets.values()) - names - FRAMES
+
+
+def _binds_name(node: ast.AST) -> bool:
+    """Whether a node gives `__name__` another value: then what is below `if __name__ == "__main__":` may run."""
+    bound = [getattr(node, field, None) for field in ("name", "asname", "rest")]
+    if isinstance(node, ast.Name):
+        bound = [node.id] if not isinstance(node.ctx, ast.Load) else []
+    return "__name__" in [*bound, *(node.names if isinstance(node, ast.Global) else ())]
+
+
+def _is_dunder(name: str) -> bool:
+    return name.startswith("__") and name.endswith("__")
 
 
 @cache

@@ -173,18 +173,22 @@ def _exchanged_bytes(execution: Execution) -> Any:
 def _placed(execution: Execution) -> dict[str, Any]:
     """For each axis of each input and output, the mesh axes over which it is split, as numbers of `grader.checks.PLACES`.
 
-    What counts is which device holds which slice. An input for which a program on several devices names no place is on one.
+    What counts is which device holds which slice. An input for which a program on several devices names no place is on one, also
+    where it is an output.
     """
-    inputs, outputs = execution.compiled.program.inputs, execution.compiled.program.outputs
-    said = stablehlo.places_said(execution.compiled.parsed)
-    before = zip(inputs, execution.compiled.shardings("parameter"), said, strict=True)
-    after = zip(outputs, execution.compiled.output_shapes, execution.compiled.shardings("output"), strict=True)
+    compiled = execution.compiled
+    inputs, outputs = compiled.program.inputs, compiled.program.outputs
+    said = stablehlo.places_said(compiled.parsed)
+    before = zip(inputs, compiled.shardings("parameter"), said, strict=True)
+    moved = [number < 0 or said[number] for number in stablehlo.handed_through(compiled.parsed)]
+    after = zip(outputs, compiled.output_shapes, compiled.shardings("output"), moved, strict=True)
     return {
-        f"inputs.{item.name}": place(item.shape, sharding, execution.compiled)
-        if sure
-        else np.full(len(item.shape), -1, np.int32)
+        f"inputs.{item.name}": place(item.shape, sharding, compiled) if sure else np.full(len(item.shape), -1, np.int32)
         for item, sharding, sure in before
-    } | {f"outputs.{name}": place(shape, sharding, execution.compiled) for name, shape, sharding in after}
+    } | {
+        f"outputs.{name}": place(shape, sharding, compiled) if sure else np.full(len(shape), -1, np.int32)
+        for name, shape, sharding, sure in after
+    }
 
 
 def place(shape: tuple[int, ...], sharding: Any, compiled: Compiled) -> Any:
@@ -205,6 +209,13 @@ def _bytes_on_device(execution: Execution) -> Any:
     inputs = zip(execution.compiled.program.inputs, execution.compiled.shardings("parameter"), strict=True)
     sizes = [math.prod(s.shard_shape(item.shape)) * jax.numpy.dtype(item.dtype).itemsize for item, s in inputs]
     return np.int64(sum(sizes))
+
+
+def _bytes_of_outputs(execution: Execution) -> Any:
+    """The bytes of the outputs that each device holds."""
+    widths = stablehlo.result_widths(execution.compiled.parsed)
+    outputs = zip(execution.compiled.output_shapes, execution.compiled.shardings("output"), widths, strict=True)
+    return np.int64(sum(math.prod(sharding.shard_shape(shape)) * width for shape, sharding, width in outputs))
 
 
 def _donated(execution: Execution) -> dict[str, Any]:
@@ -236,6 +247,7 @@ MEASURES: Mapping[str, Callable[[Execution], Any]] = {
     "exchanged_bytes": _exchanged_bytes,
     "placed": _placed,
     "bytes_on_device": _bytes_on_device,
+    "bytes_of_outputs": _bytes_of_outputs,
     "donated": _donated,
     "carried_bytes": _carried_bytes,
 }

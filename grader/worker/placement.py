@@ -10,6 +10,7 @@ from flax import nnx
 from jax.sharding import AxisType, Mesh, NamedSharding
 
 from grader.problem import Case
+from grader.worker import stablehlo
 from grader.worker.pytrees import BadOutputError, described, named
 from grader.worker.subject import Arrays, Reading, Subject
 from grader.worker.tracing import Given
@@ -33,13 +34,25 @@ def put(subject: Subject, entry: str, node: nnx.Module, mesh: Mesh) -> None:
             )
 
 
-def as_inputs(node: nnx.Module, name: str, mesh: Mesh, source: Literal["filled", "positive"] = "filled") -> Any:
-    """The state of a module as inputs of a program, with the shardings of its arrays. Their names begin with `name`."""
+def moved(subject: Subject, entry: str, node: nnx.Module, state: Any, mesh: Mesh, name: str) -> Arrays:
+    """The arrays of a module after `entry` has placed them, in a program that takes them as `state`, all on one device."""
+    traced = nnx.merge(nnx.graphdef(node), state)
+    with stablehlo.placements_are_traced():
+        subject.call(entry, traced, mesh)
+    return named(nnx.state(traced), name)
+
+
+def as_inputs(node: nnx.Module, name: str, mesh: Mesh | None, source: Literal["filled", "positive"] = "filled") -> Any:
+    """The state of a module as inputs of a program, with the shardings of its arrays on a mesh, if there is one.
+
+    Their names begin with `name`.
+    """
     flat = []
     for path, variable in nnx.to_flat_state(nnx.state(node)):
         array = variable.get_raw_value()
         full = ".".join([name, *map(str, path)])
-        flat.append((path, variable.replace(like(Given(source, full, array.shape, array.dtype), array, mesh))))
+        given = Given(source, full, array.shape, array.dtype)
+        flat.append((path, variable.replace(like(given, array, mesh) if mesh else given)))
     return nnx.from_flat_state(flat)
 
 

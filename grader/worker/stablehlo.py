@@ -14,7 +14,7 @@ from unittest.mock import patch
 import jax
 import jax.extend
 import numpy as np
-from jax._src import core, sharding_impls
+from jax._src import core, dispatch, sharding_impls
 from jax._src.export import _export
 from jax._src.interpreters import mlir
 from jax._src.lib import _jax, lapack, xla_client  # type: ignore[attr-defined]
@@ -36,6 +36,24 @@ def meshes_can_be_set() -> Iterator[None]:
             original(self, mesh)
 
     with patch.object(jax.set_mesh, "__init__", init):
+        yield
+
+
+@contextlib.contextmanager
+def placements_are_traced() -> Iterator[None]:
+    """Inside the context, a traced `jax.device_put` places its result in the program. Under jit, JAX drops it."""
+    original: Any = dispatch.device_put_p.bind
+
+    place: Any = jax.lax.with_sharding_constraint
+
+    def bind(*arrays: Any, devices: Sequence[Any], **more: Any) -> list[Any]:
+        moved = original(*arrays, devices=devices, **more)
+        return [
+            place(x, where) if isinstance(where, jax.sharding.NamedSharding) else x
+            for x, where in zip(moved, devices, strict=True)
+        ]
+
+    with patch.object(dispatch.device_put_p, "bind", bind):
         yield
 
 
@@ -152,9 +170,23 @@ def places_said(module: Any) -> list[bool]:
     return ["sdy.sharding" in ir.DictAttr(one) for one in ir.ArrayAttr(attributes["arg_attrs"])]
 
 
+def handed_through(module: Any) -> list[int]:
+    """For each output of a parsed module, the number of the parameter that it is, unchanged; -1 if it is computed."""
+    block = main_block(module)
+    *_, last = block.operations
+    parameters = {value: number for number, value in enumerate(block.arguments)}
+    return [parameters.get(value, -1) for value in last.operation.operands]
+
+
 def result_shapes(module: Any) -> list[tuple[int, ...]]:
     """The shapes of the outputs of a parsed module."""
     return [tuple(ir.RankedTensorType(kind).shape) for kind in _type_of_main(module).results]
+
+
+def result_widths(module: Any) -> list[int]:
+    """The bytes of an element of each output of a parsed module."""
+    kinds = [ir.RankedTensorType(kind).element_type for kind in _type_of_main(module).results]
+    return [max(1, int(getattr(kind, "width", 8)) // 8) for kind in kinds]
 
 
 def _type_of_main(module: Any) -> Any:

@@ -54,9 +54,9 @@ PROBLEM = Problem(
     entries=(Entry(LOSS, ("logits", "token_ids", "pad_id")),),
     cases={
         "plain": Cases(plain, SIZES),
-        "padded": Cases(padded, SIZES),
+        "padded": Cases(padded, SIZES, draws=2),
         "large": Cases(large, SIZES, draws=1),
-        "empty": Cases(empty, {"T": (4, 1), "V": (5, 11), "real": (1, 0)}),
+        "empty": Cases(empty, {"T": (4, 1), "V": (5, 11), "real": (1, 0)}, draws=2),
     },
     checks=(
         *output_and_gradient(LOSS, wrt=["logits"], points=(1, 1), names=("shifted by one", "gradient"), cases="plain"),

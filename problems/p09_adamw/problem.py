@@ -48,7 +48,8 @@ PROBLEM = Problem(
         EmptyState GradientTransformation GradientTransformationExtraArgs OptState Params ScalarOrSchedule ScaleByAdamState
         Schedule TransformInitFn TransformUpdateExtraArgsFn TransformUpdateFn Updates add_decayed_weights apply_updates chain
         global_norm identity safe_increment safe_int32_increment scale scale_by_learning_rate scale_by_schedule stateless
-        stateless_with_tree_map tree tree_utils with_extra_args_support
+        MaskedNode bias_correction numerics
+        stateless_with_tree_map tree tree_utils update_moment update_moment_per_elem_norm with_extra_args_support
         """.split()
     ),
     entries=(Entry("adamw", ("learning_rate", "b1", "b2", "epsilon", "weight_decay")),),

@@ -16,7 +16,7 @@ AFTER = 6  # steps after the end of the decay whose rates are compared, the last
 
 
 def rates(subject: Subject, case: Case) -> Reading:
-    """The rates of the warm-up, the cosine and the steps after it. The last step is a Python number; the others are traced."""
+    """The rates of the warm-up, the cosine and the steps after it. The last step is a Python integer; the others are traced."""
     warmup, end = _steps(case)
 
     def program() -> Arrays:

@@ -26,7 +26,7 @@ def at_step(case: Case, wrong: Difference) -> str:
 PROBLEM = Problem(
     title="A learning-rate schedule",
     builds_on=(9,),
-    forbids=("optax",),
+    forbids=("optax", "flax.training"),
     allows=("optax.Schedule", "optax.ScalarOrSchedule"),
     entries=(Entry("warmup_cosine", ("peak", "warmup_steps", "decay_steps")),),
     cases={

@@ -12,13 +12,13 @@ WORDS = "the cat sat on a mat and Zoë said: hello, little ☂ one day they foun
 def stories(sizes: Mapping[str, int], rng: Any) -> dict[str, Any]:
     """A file in the format of TinyStories: markers on lines of their own, some of them with nothing in between.
 
-    Spaces and tabs surround the stories, too.
+    Other white space surrounds the stories, too: spaces, tabs, carriage returns and no-break spaces.
     """
     parts = []
     for number in range(sizes["stories"]):
         words = rng.choice(WORDS, rng.integers(3, 9))
         parts.append("\n\n".join([" ".join(words[:4]), " ".join(words[4:])]) + ".\n")
-        parts[-1] = [" {}", "{} ", "\t{}\t"][number % 3].format(parts[-1])
+        parts[-1] = [" {}\r", "{}\u00a0", "\t{}\t"][number % 3].format(parts[-1])
         if number % 2:
             parts.append(" \n")
     return {"text": f"{END}\n".join(parts) + [f"{END}\n", ""][sizes["open"]]}

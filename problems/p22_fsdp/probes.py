@@ -13,6 +13,7 @@ from flax import nnx
 from jax.sharding import NamedSharding, PartitionSpec
 
 from grader.problem import Case
+from grader.worker import stablehlo
 from grader.worker.measures import Execution
 from grader.worker.placement import mesh_of, step
 from grader.worker.pytrees import BadOutputError, named
@@ -61,7 +62,8 @@ def creating(subject: Subject, case: Case) -> Reading:
             if trace_of(*jax.tree.leaves(nnx.state(made))) is outside:
                 raise BadOutputError("`make` ran outside jit, where it creates every array whole on one device")
 
-        model, optimizer = _created(subject, case, drawn=True, then=then)
+        with stablehlo.placements_are_traced():
+            model, optimizer = _created(subject, case, drawn=True, then=then)
         state.update(named(nnx.state(model), "initial.model") | named(nnx.state(optimizer), "initial.optimizer"))
         return list(state.values())
 

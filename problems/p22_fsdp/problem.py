@@ -49,9 +49,9 @@ PROBLEM = Problem(
         exact("sharded axis", 2, "specs", "spec", cases="shapes", words=PLACES),
         Check("loss equals one device's", 1, "training", leaves="loss", tolerance=SAME_LOSS),
         Check("new state equals one device's", 1, "training", leaves="state"),
-        measure("model sharding", "training", "placed.inputs.model", words=PLACES),
-        measure("optimizer sharding", "training", "placed.inputs.optimizer", words=PLACES),
-        measure("bytes per device", "training", "bytes_on_device"),
+        measure("model sharding", "creating", "placed.outputs.initial.model", words=PLACES),
+        measure("optimizer sharding", "creating", "placed.outputs.initial.optimizer", words=PLACES),
+        measure("bytes per device", "creating", "bytes_of_outputs"),
         Check("initial values equal make()'s", 1, "creating", leaves="initial"),
         measure(
             "initialized sharded", "creating", "created", words={**PLACES, -1: "whole on a device"},

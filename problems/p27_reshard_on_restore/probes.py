@@ -90,18 +90,19 @@ def _asked_of_orbax() -> Iterator[list[tuple[str, str, jax.Array]]]:
 def repeated(arrays: Mapping[str, Any], files: Path | None, case: Case) -> Reading:
     """The restored values as they were sent, and where Orbax puts the arrays if this process asks the same of it."""
     found = {path: value for path, value in arrays.items() if path.split(".")[0] in ("values", "placed")}
-    expected = dict(zip(KINDS, (named(nnx.state(node), "") for node in _saved(case)), strict=True))
+    model, optimizer = (named(nnx.state(node), kind) for kind, node in zip(KINDS, _saved(case), strict=True))
+    expected = model | optimizer
     for name, mesh in _meshes().items():
         read = _read(files, _requests(arrays, name, mesh))
         sizes = dict.fromkeys(mesh.devices.flat, 0)
-        for kind, path, leaf in (
-            (kind, path, leaf) for kind, leaves in expected.items() for path, leaf in leaves.items()
-        ):
+        for path, leaf in expected.items():
+            kind, _, rest = path.partition(".")
             same = [array for array in read if array.dtype == leaf.dtype and np.array_equal(array, leaf)]
-            found[f"placed.{kind}.{name}.read.{path}"] = (
-                place(same[-1], mesh) if same else np.full(leaf.ndim, -1, np.int32)
-            )
-            found[f"in_parts.{kind}.{name}.{path}"] = np.int32(_held(same, mesh))
+            axes = place(same[-1], mesh) if same else np.full(leaf.ndim, -1, np.int32)
+            found |= {
+                f"placed.{kind}.{name}.read.{rest}": axes,
+                f"in_parts.{kind}.{name}.{rest}": np.int32(_held(same, mesh)),
+            }
             for shard in same[-1].addressable_shards if same else ():
                 sizes[shard.device] = sizes.get(shard.device, 0) + shard.data.nbytes
         found[f"bytes_on_device.{name}"] = np.array([sizes[device] for device in mesh.devices.flat], np.int32)

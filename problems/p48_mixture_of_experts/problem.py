@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from grader.checks import output_and_gradient, parameters
-from grader.problem import PROGRAM, Case, Cases, Check, Difference, Entry, Problem, Tolerance
+from grader.problem import Case, Cases, Check, Difference, Entry, Problem, Tolerance
 
 MOE = "MixtureOfExperts"
 VALUES = {"entry": MOE, "wrt": "parameters"}
@@ -31,7 +31,14 @@ def full(sizes: Mapping[str, int], rng: Any) -> dict[str, Any]:
     return values
 
 
-# The experts' part is four fifths of the reference's work. All experts for all tokens take more than five times its work.
+def smallest(sizes: Mapping[str, int], rng: Any) -> dict[str, Any]:
+    """More experts than tokens. The first two tokens choose the same one, because they have the same direction."""
+    values = tokens(sizes, rng)
+    values["x"][1] = 2 * values["x"][0]
+    return values
+
+
+# The experts' part is two thirds of the reference's work. All experts for all tokens take more than four times its work.
 WORK = Tolerance(rtol=0.6, atol=0.0, room=3)
 # The reference's largest array, the hidden one of all places, has E · C · F numbers. Arrays over all pairs of tokens and experts
 # have nearly six times as many or more.
@@ -39,13 +46,13 @@ ARRAYS = Tolerance(rtol=1.5, atol=0.0, room=3)
 
 
 def work(case: Case, difference: Difference) -> str:
-    if not difference.path.startswith(PROGRAM):
+    if difference.path not in ("work", "largest_array"):
         return ""
     return f"the forward pass executes {difference.got} scalar operations; {difference.expected} are allowed"
 
 
 def array(case: Case, difference: Difference) -> str:
-    if not difference.path.startswith(PROGRAM):
+    if difference.path not in ("work", "largest_array"):
         return ""
     return f"the largest array of the forward pass has {difference.got} numbers; {difference.expected} are allowed"
 
@@ -61,7 +68,7 @@ PROBLEM = Problem(
     cases={
         "cases": Cases(tokens, {"T": (5, 7), "D": (6,), "F": (8,), "E": (4,), "k": (2,), "C": (9,)}, draws=1),
         "full": Cases(full, {"T": (11, 13), "D": (6,), "F": (8,), "E": (5,), "k": (3,), "C": (4,)}, draws=1),
-        "smallest": Cases(tokens, {"T": (5,), "D": (6,), "F": (8,), "E": (7,), "k": (1,), "C": (1,)}, draws=1),
+        "smallest": Cases(smallest, {"T": (5,), "D": (6,), "F": (8,), "E": (7,), "k": (1,), "C": (1,)}, draws=1),
         "large": Cases(tokens, {"T": (128, 123), "D": (16,), "F": (17,), "E": (15,), "k": (2,), "C": (20,)}, draws=1),
     },
     checks=(

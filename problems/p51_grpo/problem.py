@@ -65,13 +65,16 @@ def rollouts(sizes: Mapping[str, int], rng: Any, padding: float = 1.0) -> dict[s
 
 
 def wild(sizes: Mapping[str, int], rng: Any) -> dict[str, Any]:
-    """Padding with numbers so far apart that the exponential of their difference is infinite. One row is nothing else."""
+    """Padding with numbers so far apart that the exponential of their difference is infinite. One row is nothing else.
+
+    The KL term has no weight: 0 times infinity is NaN.
+    """
     values = rollouts(sizes, rng)
     values["sampled"][0] = False
     sign = rng.choice([-1, 1], values["new"].shape) * np.float32(300)
     for key, factor in {"new": sign, "old": -sign, "base": -sign}.items():
         values[key] = np.where(values["sampled"], values[key], factor).astype("float32")
-    return values
+    return {**values, "kl_weight": 0.0}
 
 
 def empty(sizes: Mapping[str, int], rng: Any) -> dict[str, Any]:

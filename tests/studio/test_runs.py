@@ -194,7 +194,8 @@ def test_only_a_page_of_the_studio_changes_runs(studio: Server, runs: Path, trai
         {"stories": "/etc/passwd"},
     ):
         assert ask(studio, "/runs", "POST", new | change).status == 422, change
-    assert ask(studio, "/runs", "POST", new | {"settings": {"data": "/etc/passwd"}}).status == 400
+    for settings in ({"data": "/etc/passwd"}, {"steps": "9" * 5000}, {"steps": 1}):
+        assert ask(studio, "/runs", "POST", new | {"settings": settings}).status == 400
     for change in (
         {"page": "x"},
         {"kind": "run"},

@@ -7,6 +7,7 @@ import pytest
 
 from grader.course import catalog, promises
 from grader.errors import CourseError
+from grader.problem import Problem
 
 pytestmark = pytest.mark.fast
 
@@ -130,3 +131,9 @@ def test_every_fault_of_an_entry(tmp_path: Path):
         "a `pitfall` of 'n' must begin one pitfall of the page; it begins 2: A",
         "a `pitfall` of 'n' must begin one pitfall of the page; it begins 0: B",
     ]
+
+
+@pytest.mark.parametrize("problem", catalog.problems(), ids=lambda problem: problem.label)
+def test_every_page_is_covered(problem: Problem):
+    """Each pitfall is a misconception, and each promise has an entry; `grade verify` proves that the checks keep it."""
+    assert [*promises.faults(problem, promises.promises(problem)), *promises.pitfall_faults(problem)] == []

@@ -93,6 +93,18 @@ def test_what_does_the_work_is_refused_by_its_name(number: str, text: str, name:
         (f"from unittest.mock import patch\n{NORM}return patch('flax.nnx.LayerNorm')", "unittest.mock.patch"),
         (f"import dataclasses\n{NORM}return dataclasses.sys.modules['flax']", "dataclasses.sys.modules"),
         (f"from flax.nnx import *\n{NORM}return LayerNorm(4)(x)", "flax.nnx"),
+        (f"import string\nfrom flax import nnx\n{NORM}return string.Formatter().get_field('0.__init__', (nnx.Linear,), {{}})",
+         "string.Formatter"),
+        (f"import typing\n{NORM}return typing.operator.attrgetter('a')", "typing.operator.attrgetter"),
+        (f"from flax import nnx\ndef get(x, name):\n    return getattr(x, name)\n{NORM}return get(nnx.Linear, 'y')", "getattr"),
+        (f"import p99_made\n{NORM}return p99_made.norm(x)", "p99_made.norm"),
+        (f"import jax.numpy as n\n{NORM}return n.mean(x)\ndef unused():\n    import math as n", "n (imported twice).mean"),
+        (f"from jax.numpy import mean as f\ndef f(x):\n    return eval('x')\n{NORM}return f(x)", "eval"),
+        (f"if __name__ == '__main__':\n    pass\nelse:\n    eval('x')\n{NORM}return x", "eval"),
+        (f"__name__ = '__main__'\nif __name__ == '__main__':\n    eval('x')\n{NORM}return x", "eval"),
+        (f"def __getattr__(name):\n    return eval(name)\n{NORM}return x", "eval"),
+        (f"def f() -> eval('x'):\n    pass\n{NORM}return x", "eval"),
+        (f"{NORM}return __builtins__['eval']('x')", "__builtins__"),
         (f"import numpy as np\n{NORM}return np.load('file', allow_pickle=True)", "numpy.load"),
     ],
 )  # fmt: skip
@@ -123,16 +135,31 @@ def test_the_names_are_followed_into_other_files():
     "more",
     [
         "def test_it():\n    return nnx.LayerNorm(4, rngs=nnx.Rngs(0))",
-        "class Mine(nnx.Module):\n    def call(self, name):\n        return getattr(self, name), setattr(self, name, nnx.Linear)",
+        "import torch, sys",
         "class Check:\n    def run(self):\n        return nnx.LayerNorm",
         "if __name__ == '__main__':\n    import sys\n    print(nnx.LayerNorm, sys.modules, eval('1'))",
         "nn = jax.nn\nprint(nn.relu(1.0), getattr(jnp, 'mean'), hasattr(nnx, 'LayerNorm'))",
-        "import torch",
     ],
 )
 def test_comparisons_and_plain_python_are_allowed(more: str):
     head = "import jax\nimport jax.numpy as jnp\nfrom flax import nnx\n"
     assert refused("04", f"{head}{NORM}return jnp.mean(x)\n{more}\n") == ""
+
+
+@pytest.mark.fast
+def test_attributes_with_names_of_a_list_are_allowed():
+    loop = "for name in ('gate', 'up'):\n            setattr(self, name, nnx.Linear(4, 4, rngs=rngs))"
+    call = "return sum(getattr(self, name)(x) for name in ['gate', 'up'])"
+    text = "from flax import nnx\nclass RMSNorm(nnx.Module):\n    def __init__(self, rngs):\n        super().__init__()"
+    text = f"{text}\n        {loop}\n    def __call__(self, x):\n        {call}\n"
+    assert refused("38", text) == ""
+    assert "`getattr` with a computed name" in refused("38", text.replace("['gate', 'up']", "['gate', '__dict__']"))
+
+
+@pytest.mark.fast
+def test_what_is_nested_too_deeply_is_refused():
+    deep = "a" + ".b" * 5000
+    assert "nested too deeply" in refused("04", f"{NORM}return x\ny = {deep}")
 
 
 @pytest.mark.fast
