@@ -41,7 +41,7 @@ def operations(case: Case, difference: Difference) -> str:
     pairs = f"T · D · F = {T * D * len(case.values['scale']):,}"  # type: ignore[arg-type]
     if difference.path.endswith("int8"):
         return f"with {pairs} pairs of codes, products of two int8 operands with an int32 result multiply fewer"
-    return f"besides products of int8 numbers, the program takes at least half of {pairs} operations"
+    return f"besides products of int8 numbers, the program takes at least {pairs} operations"
 
 
 KERNEL = {"D": (3, 5), "F": (4, 7)}

@@ -57,7 +57,7 @@ pytestmark = pytest.mark.fast
         ("45", "product of int8 numbers", "products.int8", (), "0",
          "with T · D · F = 524,288 pairs of codes, products of two int8 operands with an int32 result multiply fewer"),
         ("45", "product of int8 numbers", "products.other", (), "1",
-         "besides products of int8 numbers, the program takes at least half of T · D · F = 524,288 operations"),
+         "besides products of int8 numbers, the program takes at least T · D · F = 524,288 operations"),
         ("44", "a kernel for an accelerator", "tpu.has_a_kernel", (), "0", "the program for a TPU has no kernel that multiplies"),
         ("44", "a kernel for an accelerator", "tpu.operations_outside", (), "7",
          "the program for a TPU has arithmetic outside of kernels: 7 operations, expected none"),
