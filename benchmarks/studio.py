@@ -13,8 +13,10 @@ import subprocess
 import sys
 import tempfile
 import time
+import urllib.request
 from collections.abc import Iterator
 from contextlib import contextmanager
+from http.cookiejar import CookieJar
 from pathlib import Path
 from typing import Any
 
@@ -30,14 +32,17 @@ class Client:
     """A page of the studio, without a browser."""
 
     def __init__(self, address: str) -> None:
-        base, self.token = address.split("/?token=")
-        self.origin, self.port = base, int(base.rsplit(":", 1)[1])
-        self.headers = {"Cookie": f"studio_{self.port}={self.token}", "Origin": base}
+        origin = address.split("/?token=")[0]
+        self.port = int(origin.rsplit(":", 1)[1])
+        jar = CookieJar()
+        urllib.request.build_opener(urllib.request.HTTPCookieProcessor(jar)).open(address).close()
+        (cookie,) = jar
+        self.root, self.headers = cookie.path, {"Cookie": f"{cookie.name}={cookie.value}", "Origin": origin}
 
     def ask(self, path: str, method: str = "GET", body: Any = None) -> bytes:
         connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=120)
         data = None if body is None else json.dumps(body)
-        connection.request(method, path, data, self.headers)
+        connection.request(method, self.root + path, data, self.headers)
         answer = connection.getresponse()
         text = answer.read()
         connection.close()
@@ -56,7 +61,7 @@ class Client:
     def events(self, number: int) -> Iterator[Iterator[str]]:
         """The kinds of events of a problem, as they come."""
         connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=120)
-        connection.request("GET", f"/problems/{number:02}/events", headers=self.headers)
+        connection.request("GET", f"{self.root}/problems/{number:02}/events", headers=self.headers)
         lines = iter(connection.getresponse().readline, b"")
         yield (line.split()[1].decode() for line in lines if line.startswith(b"event:"))
         connection.close()

@@ -125,14 +125,16 @@ class Check:
     The leaves at or below `leaves` are compared. Those that begin with `program.` are measures of the compiled program; such a
     check also needs the right values from that very program, up to `values_tolerance`. `traced` says that code that cannot be
     traced fails: only a program counts, and the worker gets no number of a case's arrays. Checks with the same probe, options
-    and cases share one run. `words` maps the numbers of a coded leaf to words for the report, and `advice` says what a failure
-    usually means. `in_words` returns a sentence on a wrong value of a case, for leaves whose names and indices say little.
+    and cases share one run. `words` maps the numbers of a coded leaf to words for the report, or returns that mapping for a case.
+    `advice` says what a failure usually means. `in_words` returns a sentence on a wrong value of a case, for leaves whose names
+    and indices say little.
 
     `agrees_with` names a check on the same cases: the leaves `output` of both probes must agree, because a property of one
     program says nothing about another. `saved_by` names a probe that runs first, in another process: the check's own probe
     then gets nothing but the files that it left. `read` says that a process without the submission's code turns the probe's
     arrays and files into the leaves to compare, with the function of the same name in READERS of `probes.py`. It also gets the
-    arrays of the probe that ran first, as `saved:NAME`.
+    arrays of the probe that ran first, as `saved:NAME`. `calls` are the entries that the probe calls, if they are not all and the
+    options name none.
     """
 
     name: str
@@ -143,7 +145,7 @@ class Check:
     cases: str = "cases"
     compare: Compare = "close"
     tolerance: Tolerance = FLOAT32
-    words: Mapping[int, str] = field(default_factory=dict)
+    words: Mapping[int, str] | Callable[[Case], Mapping[int, str]] = field(default_factory=dict)
     advice: str = ""
     in_words: Callable[[Case, Difference], str] | None = None
     traced: bool = False
@@ -151,6 +153,11 @@ class Check:
     saved_by: str = ""
     read: bool = False
     values_tolerance: Tolerance = FLOAT32
+    calls: tuple[str, ...] = ()
+
+    def words_for(self, case: Case) -> Mapping[int, str]:
+        """The meanings of the numbers of a coded leaf in a case."""
+        return self.words(case) if callable(self.words) else self.words
 
     @property
     def is_claim(self) -> bool:
@@ -171,8 +178,8 @@ class Problem:
     `builds_on` holds the numbers of the problems whose entries or ideas this one uses. `timeout` is in seconds. `long_runs`
     means that its probes train, for seconds or minutes: they report progress, and a failure is explained with as few more runs as
     possible. `mesh` are the numbers of devices along the axes `data` and `model` of the mesh on which placements are measured.
-    `forbids` are the dotted names of functions and classes that the problem asks to write: a submission must not reach them when
-    it runs.
+    `forbids` are the dotted names of functions, classes and modules of libraries that the problem asks to write: the text of a
+    submission must not use them, nor what is below them. `allows` are the exceptions.
     """
 
     title: str
@@ -185,6 +192,7 @@ class Problem:
     timeout: float = 30.0
     long_runs: bool = False
     forbids: tuple[str, ...] = ()
+    allows: tuple[str, ...] = ()
     folder: Path = Path()
     name: ProblemName = field(default_factory=ProblemName)
 

@@ -5,16 +5,15 @@ import functools
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ProcessPoolExecutor
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import replace
 from pathlib import Path
 from time import monotonic
-from typing import Any
 
 import numpy as np
 
 from commandline.cores import usable_cores
 from commandline.errors import CommandError
-from grader.course import cases, catalog, page, scaffold
+from grader.course import cases, catalog, page, promises, scaffold
 from grader.course.course import FORGERIES, STYLES
 from grader.errors import CourseError
 from grader.isolation.sandbox import ForkServer
@@ -27,77 +26,13 @@ from grader.judge.submission import Submission
 from grader.judge.verdict import Report, Verdict
 from grader.margins import Margin, can_fail, measure_correct, measure_wrong
 from grader.problem import Case, Check, Problem
+from grader.soundness import Row
 from grader.wire.compare import select
 
 FEWEST_HINTS = 3
 FEWEST_STYLES = 2
 BROKEN = ("NameError", "SyntaxError", "IndentationError", "TabError")  # an idea ends in one only by an author's mistake
 SECONDS = 3600.0  # for all seeds together; this limit only stops an author's mistakes
-HEADER = "".join(
-    f"{title:{width}}"
-    for title, width in {"": 5, "problem": 28, "stub": 6, "reference": 11, "seeds": 7, "rejected": 10, "named": 8, "forged": 8,
-                         "page": 6, " seconds": 8}.items()
-)  # fmt: skip
-
-
-@dataclass
-class Row:
-    """The result for one problem: its line of the table, and a complaint about each defect.
-
-    `seeds` counts the seeds with which the reference passes, of the `asked` ones. `ideas` counts the variants of the reference
-    with a misconception, and `rejected` and `named` those that the checks reject and that are identified correctly. `claims`
-    counts the checks of a program, a process or a file, and `forged` those with forgeries, all of which lose their points.
-    """
-
-    problem: str
-    stub: bool = False
-    score: int = 0
-    points: int = 0
-    seeds: int = 0
-    asked: int = 0
-    ideas: int = 0
-    rejected: int = 0
-    named: int = 0
-    claims: int = 0
-    forged: int = 0
-    page: bool = False
-    seconds: float = 0.0
-    margins: list[Margin] = field(default_factory=list)
-    complaints: list[str] = field(default_factory=list)
-
-    def line(self) -> str:
-        return (
-            f"{_mark(not self.complaints)}{self.problem:28}{'ok' if self.stub else 'no':6}{f'{self.score}/{self.points}':11}"
-            f"{f'{self.seeds}/{self.asked}':7}{f'{self.rejected}/{self.ideas}':10}{f'{self.named}/{self.ideas}':8}"
-            f"{f'{self.forged}/{self.claims}':8}{'ok' if self.page else 'no':6}{self.seconds:8.1f}"
-        )
-
-    def encode(self) -> dict[str, Any]:
-        """The result as JSON values."""
-        margins = [{**asdict(margin), "wrong": _finite(margin.wrong)} for margin in self.margins]
-        return {**asdict(self), "margins": margins}
-
-
-def margins_table(rows: Iterable[Row]) -> str:
-    """A table of the margins of all tolerances, one line for each check."""
-    lines = [
-        "\nErrors in units of the tolerance: those of correct programs must be far below 1, those of wrong ones far above.",
-        f"{'':5}{'problem':28}{'check':40}{'correct':>10}{'wrong':>10}",
-    ]
-    for row in rows:
-        for margin in row.margins:
-            wrong = "-" if margin.wrong == float("inf") else f"{margin.wrong:.2g}"
-            mark = _mark(margin.wide_enough)
-            lines.append(f"{mark}{row.problem:28}{margin.check[:39]:40}{margin.right:10.2g}{wrong:>10}")
-    return "\n".join(lines)
-
-
-def _mark(sound: bool) -> str:
-    return f"{'ok' if sound else 'FAIL':5}"
-
-
-def _finite(value: float) -> float | None:
-    return None if value == float("inf") else value
 
 
 def verify(problems: Iterable[Problem], jobs: int | None = None, seeds: int = 20) -> Iterator[Row]:
@@ -124,8 +59,8 @@ def verify_one(name: str, seeds: int = 20) -> Row:
         reference = Reference(problem, _fork_server())
         try:
             for verify_part in (
-                _verify_page, _verify_verdicts, _verify_checks, _verify_misconceptions, _verify_correct_programs,
-                _verify_forgeries,
+                _verify_page, _verify_verdicts, _verify_checks, _verify_misconceptions, _verify_pitfalls, _verify_promises,
+                _verify_correct_programs, _verify_forgeries,
             ):  # fmt: skip
                 try:
                     verify_part(problem, reference, row)
@@ -245,6 +180,38 @@ def _verify_misconceptions(problem: Problem, reference: Reference, row: Row) -> 
             row.complaints.append(
                 f"{variant!r} is not rejected with seed {accepting[0]} ({len(accepting)} of {row.asked} seeds)"
             )
+
+
+def _verify_pitfalls(problem: Problem, reference: Reference, row: Row) -> None:
+    """Each pitfall of the page is a misconception."""
+    found, misconceptions = promises.pitfalls(problem), catalog.misconceptions(problem)
+    row.pitfalls = len(found)
+    row.covered = sum(bool(promises.of_pitfall(bullet, misconceptions)) for bullet in found)
+    row.complaints += promises.pitfall_faults(problem)
+
+
+def _verify_promises(problem: Problem, reference: Reference, row: Row) -> None:
+    """Each promise of the page has a check, which rejects a form of the misconception that breaks it."""
+    row.promises, found = promises.promises(problem), promises.promising(problem)
+    row.promised = len(found)
+    row.complaints += promises.faults(problem, row.promises)
+    checks = {check.name: check for check in problem.checks}
+    unseen = set()
+    for entry in row.promises:
+        check = checks.get(entry.check)
+        forms = [variant for variant, item in reference.misconceptions.items() if item.name == entry.broken_by]
+        if check and forms and not any(_rejects(problem, reference, form, check) for form in forms):
+            unseen.add(entry.page)
+            row.complaints.append(
+                f"the check {entry.check!r} does not reject {entry.broken_by!r}, so it does not see the promise: {entry.page}"
+            )
+    row.kept = sum(promises.covered(sentence, row.promises) and sentence not in unseen for sentence in found)
+
+
+def _rejects(problem: Problem, reference: Reference, variant: str, check: Check) -> bool:
+    """Whether one check rejects a variant of the reference with seed 0."""
+    comparison = _comparison(problem, reference, functools.partial(_ask, reference, variant), 0)
+    return not comparison.judge(check).passed
 
 
 def _comparison(

@@ -18,7 +18,8 @@ def sampling_distribution(logits: Float[Array, "V"], temperature: float, top_k: 
         odds = odds / jnp.sum(odds)
     order = jnp.argsort(-odds)
     before = jnp.cumsum(odds[order]) - odds[order]
-    kept = jnp.zeros(len(odds), bool).at[order].set(before < top_p)
+    keeps = (before < top_p) | (top_p == 1)  # a cumulative sum rounds to 1 before the last tokens
+    kept = jnp.zeros(len(odds), bool).at[order].set(keeps)
     odds = jnp.where(kept, odds, 0)
     return odds / jnp.sum(odds)
 

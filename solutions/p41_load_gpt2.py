@@ -55,6 +55,10 @@ def assign(parameter: nnx.Param, name: str, array: np.ndarray) -> None:
 def load_gpt2(tensors: Mapping[str, np.ndarray], model: Any) -> None:
     """Copies the arrays of GPT2LMHeadModel or GPT2Model into a MiniGPT."""
     tensors = {name.removeprefix("transformer."): x for name, x in tensors.items()}
+    if any(name.startswith(f"h.{len(model.blocks)}.") for name in tensors):
+        raise ValueError(f"the file has more layers than the model, {len(model.blocks)}")
+    if "lm_head.weight" in tensors and not np.array_equal(tensors["lm_head.weight"], tensors["wte.weight"]):
+        raise ValueError("lm_head.weight differs from wte.weight, but the model's head is tied")
 
     def layer(target: Any, name: str) -> None:
         weight = target.scale if isinstance(target, nnx.LayerNorm) else target.kernel

@@ -35,6 +35,9 @@ def ring_attention(
     devices = mesh.shape["context"]
     ring = [(device, (device + 1) % devices) for device in range(devices)]
 
+    def origin(device, turns):
+        return (device - turns) % devices  # where the block began that a device holds after some turns
+
     def on_one_device(q_tK, k_tK, v_tK):
         here, t = jax.lax.axis_index("context"), q_tK.shape[0]
         rows_t = here * t + jnp.arange(t)
@@ -42,7 +45,7 @@ def ring_attention(
         def turn(state, step):
             done, block = state
             block = jax.lax.ppermute(block, "context", ring)
-            columns_s = (here - step) % devices * t + jnp.arange(t)
+            columns_s = origin(here, step) * t + jnp.arange(t)
             return (merge(done, attend(q_tK, *block, columns_s <= rows_t[:, None])), block), None
 
         own = attend(q_tK, k_tK, v_tK, jnp.tril(jnp.ones((t, t), bool)))

@@ -18,6 +18,7 @@ from commandline.errors import CommandError, UsageError
 from grader.report import html
 from studio import harness_process
 from studio.guard import Guard
+from studio.keys import Keys
 from studio.pages import class_results, course_map, problem
 from studio.view import render
 
@@ -33,20 +34,29 @@ _STATIC = Path(__file__).parent / "static"
 Lifespan = Callable[[Starlette], AbstractAsyncContextManager[None]]
 
 
-def application(studio: Any, pages: Sequence[ModuleType], token: str, port: int, lifespan: Lifespan) -> Starlette:
+def application(studio: Any, pages: Sequence[ModuleType], keys: Keys, port: int, lifespan: Lifespan) -> Starlette:
     """The studio as an ASGI application. `studio` is what its pages share."""
     app = Starlette(
         routes=[
             *(route for page in pages for route in page.routes),
             Route("/report.css", _report_style),
-            Mount("/static", StaticFiles(directory=_STATIC)),
+            Mount("/static", _StaticFiles(directory=_STATIC)),
         ],
-        middleware=[Middleware(Guard, token=token, port=port)],
+        middleware=[Middleware(Guard, keys=keys, port=port)],
         exception_handlers={HTTPException: _http_error, CommandError: _command_error, Exception: _internal_error},
         lifespan=lifespan,
     )
     app.state.studio = studio
     return app
+
+
+class _StaticFiles(StaticFiles):
+    """Files that hold nothing of the learner's. A browser may keep them, and asks whether they have changed."""
+
+    def file_response(self, *args: Any, **kwargs: Any) -> Response:
+        response = super().file_response(*args, **kwargs)
+        response.headers["Cache-Control"] = "no-cache"
+        return response
 
 
 def _report_style(_: Request) -> Response:

@@ -25,7 +25,8 @@ def _fence(
     token = tokens[index]
     language = token.info.strip()
     if language == "math":
-        return "\n".join(f"<p>{convert(line, display='block')}</p>" for line in token.content.strip().splitlines())
+        formulas = (convert(line, display="block") for line in token.content.strip().splitlines())
+        return "\n".join(f'<p class="formula" tabindex="0">{formula}</p>' for formula in formulas)
     if language == "python":
         lexer = PythonConsoleLexer() if token.content.startswith(">>>") else PythonLexer()
         code = highlight(token.content, lexer, HtmlFormatter(nowrap=True))

@@ -1,11 +1,8 @@
 """Runs the studio on this machine: finds a port, prints the address, and ends everything that it started."""
 
 import contextlib
-import os
-import secrets
-import socket
 import webbrowser
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Iterator, Sequence
 from pathlib import Path
 from types import FrameType, ModuleType
 
@@ -13,16 +10,13 @@ import click
 import uvicorn
 from starlette.applications import Starlette
 
-from commandline import files
-from commandline.errors import UsageError
-from commandline.folders import cache_folder
 from grader.course.workspace import Workspace
-from studio import app, harness_process
+from studio import app, harness_process, keys, ports
 from studio.class_results import ClassResults
+from studio.connections import BACKLOG, Connection
 from studio.studio import Studio
 
-HOST = "127.0.0.1"
-_CONNECTIONS = 128
+DOOR = ".studio.html"
 
 
 def serve(space: Workspace, runs: Path, port: int, *, opens_browser: bool) -> None:
@@ -33,32 +27,36 @@ def serve(space: Workspace, runs: Path, port: int, *, opens_browser: bool) -> No
         from studio.training_studio import TrainingStudio
 
         studio = TrainingStudio(space, runs)
-    _serve(studio, app.LEARNER, port, opens_browser=opens_browser)
+    _serve(studio, app.LEARNER, space.folder, port, opens_browser=opens_browser)
 
 
 def serve_class(results: Path, port: int, *, opens_browser: bool) -> None:
     """Serves the results of a class until Ctrl-C. Raises UsageError if the folder has none."""
-    _serve(ClassResults(results), app.CLASS, port, opens_browser=opens_browser)
+    _serve(ClassResults(results), app.CLASS, results, port, opens_browser=opens_browser)
 
 
-def _serve(studio: Studio | ClassResults, pages: Sequence[ModuleType], port: int, *, opens_browser: bool) -> None:
-    with _listen(port) as sock:
-        port, token = sock.getsockname()[1], _token()
-        address = f"http://{HOST}:{port}/?token={token}"
+def _serve(
+    studio: Studio | ClassResults, pages: Sequence[ModuleType], folder: Path, port: int, *, opens_browser: bool
+) -> None:
+    with contextlib.ExitStack() as at_the_end:
+        sockets = [at_the_end.enter_context(sock) for sock in ports.listen(port)]
+        port = sockets[0].getsockname()[1]
+        own = keys.new(port)
+        address = f"http://{ports.HOST}:{port}/?token={own.token}"
 
         @contextlib.asynccontextmanager
         async def lifespan(_: Starlette) -> AsyncIterator[None]:
             async with studio.running():
                 click.echo(address)
                 if opens_browser:
-                    webbrowser.open(address)
+                    _open_browser(at_the_end.enter_context(_door(folder, address)))
                 yield
 
         config = uvicorn.Config(
-            app.application(studio, pages, token, port, lifespan), log_level="critical", access_log=False,
-            server_header=False, limit_concurrency=_CONNECTIONS, timeout_graceful_shutdown=2, ws="none",
+            app.application(studio, pages, own, port, lifespan), log_level="critical", access_log=False,
+            server_header=False, http=Connection, backlog=BACKLOG, timeout_graceful_shutdown=2, ws="none",
         )  # fmt: skip
-        _Server(config, studio).run(sockets=[sock])
+        _Server(config, studio).run(sockets=sockets)
 
 
 class _Server(uvicorn.Server):
@@ -73,36 +71,25 @@ class _Server(uvicorn.Server):
         super().handle_exit(sig, frame)
 
 
-def _listen(port: int) -> socket.socket:
-    """A socket on this port, or on another one if it is taken. Only this machine can reach it."""
-    for number in (port, 0):
-        sock = socket.socket()
-        if os.name == "posix":  # elsewhere the option would let two programs share a port
-            sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+def _open_browser(door: Path | None) -> None:
+    if not (door and webbrowser.open(door.as_uri())):
+        click.echo("No browser was opened. Open the address above.", err=True)
+
+
+@contextlib.contextmanager
+def _door(folder: Path, address: str) -> Iterator[Path | None]:
+    """A file that leads a browser to the address, or None if the folder cannot hold one that only this user can read.
+
+    Other users can read the command line of a browser, so the address must not be in it.
+    """
+    path = folder.absolute() / DOOR
+    try:
+        keys.write_private(path, f'<!doctype html><meta http-equiv="refresh" content="0; url={address}">')
+    except OSError:
+        yield None
+        return
+    try:
+        yield path
+    finally:
         with contextlib.suppress(OSError):
-            sock.bind((HOST, number))
-            sock.listen()
-            return sock
-        sock.close()
-    raise UsageError(f"No port of {HOST} is free.")
-
-
-def _token() -> str:
-    """The secret of this user's studios. It is kept, so that a page which is open survives a restart."""
-    path = cache_folder("GRADE_STUDIO", "studio") / "token"
-    with contextlib.suppress(OSError, files.NotRegularFileError):
-        if not path.stat().st_mode & 0o077 or os.name != "posix":
-            token = files.read_regular(path, 64).decode("ascii", "replace")
-            if len(token) == 43:
-                return token
-    token = secrets.token_urlsafe(32)
-    with contextlib.suppress(OSError):  # without a cache folder, each start has its own
-        path.parent.mkdir(parents=True, exist_ok=True)
-        _write_private(path, token)
-    return token
-
-
-def _write_private(path: Path, text: str) -> None:
-    path.unlink(missing_ok=True)
-    with os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w") as file:
-        file.write(text)
+            path.unlink()

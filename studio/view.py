@@ -27,16 +27,18 @@ def render(request: Request, template: str, values: Mapping[str, Any], status: i
     shared = {
         "theme": theme if theme in THEMES else "",
         "nonce": request.scope["nonce"],
-        "path": request.url.path,
+        "renewal": request.scope["renewal"],
+        "root": request.scope["root_path"],
+        "path": request.url.path.removeprefix(request.scope["root_path"]),
         "course": selected().title,
         "has_runs": harness_process.IS_INSTALLED,
     }
     return HTMLResponse(_TEMPLATES.get_template(template).render(shared | dict(values)), status)
 
 
-def fragment(template: str, values: Mapping[str, Any]) -> str:
+def fragment(request: Request, template: str, values: Mapping[str, Any]) -> str:
     """A part of a page, to replace that part while the page is open."""
-    return _TEMPLATES.get_template(template).render(dict(values))
+    return _TEMPLATES.get_template(template).render({"root": request.scope["root_path"], **values})
 
 
 async def read_json(request: Request, **kinds: type) -> dict[str, Any]:

@@ -8,10 +8,12 @@ import shutil
 import subprocess
 import sys
 import tarfile
+import urllib.parse
 import urllib.request
 import venv
 import zipfile
 from collections.abc import Callable
+from http.cookiejar import CookieJar
 from importlib import metadata
 from pathlib import Path
 from typing import Any
@@ -159,8 +161,11 @@ def test_the_studio(installed: Path, tmp_path: Path):
         try:
             assert serving.stdout
             address = next(found[0] for line in serving.stdout if (found := re.search(r"http://\S+", line)))
-            browser = urllib.request.build_opener(urllib.request.HTTPCookieProcessor())
-            with contextlib.closing(browser.open(address)) as page:
+            jar = CookieJar()
+            browser = urllib.request.build_opener(urllib.request.HTTPCookieProcessor(jar))
+            browser.open(address).close()
+            (cookie,) = jar
+            with contextlib.closing(browser.open(urllib.parse.urljoin(address, f"{cookie.path}/"))) as page:
                 assert "Token and position embedding" in page.read().decode()
         finally:
             serving.terminate()

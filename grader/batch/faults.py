@@ -19,6 +19,7 @@ class Faults:
         self.count += 1
         text = "".join(traceback.format_exception(error))
         self.log.parent.mkdir(parents=True, exist_ok=True)
+        self.log.touch(0o600)  # a traceback may hold numbers of secret cases
         with self.log.open("a", encoding="utf-8", errors="backslashreplace") as file:
             file.write(f"{datetime.now(UTC).isoformat(timespec='seconds')} {learner}\n{text}\n")
         return f"{MESSAGE}: {type(error).__name__}"

@@ -12,11 +12,10 @@ from grader.batch.roster import assignment
 from grader.batch.tables import write_csv
 from grader.course import catalog
 from grader.report.formats import FORMATS, render
-from grader.report.redacted import redacted
 
 
 def write_reports(records: Sequence[Record], folder: Path, format_: str, faults: Faults) -> Path:
-    """Writes a redacted report for each learner to a folder named after the format. Returns the folder.
+    """Writes a report for each learner to a folder named after the format. Returns the folder.
 
     A learner whose report cannot be written has none, and the error is logged.
     """
@@ -25,7 +24,7 @@ def write_reports(records: Sequence[Record], folder: Path, format_: str, faults:
     names = filenames({record.learner for record in records})
     for learner, own_records in by_learner(records).items():
         try:
-            text = render([redacted(record.report) for record in own_records if record.report], format_)
+            text = render([record.report for record in own_records if record.report], format_)
             files.write(target / f"{names[learner]}.{FORMATS[format_][0]}", text)
         except CommandError:
             raise

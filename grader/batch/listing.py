@@ -46,7 +46,7 @@ def lines(folder: Path, filter_: Filter) -> Iterator[str]:
     """The lines to print. Raises UsageError if nothing has been graded yet, or if no result matches."""
     stored = Results(folder)
     try:
-        records, unused, regrades = stored.records(), stored.unused(), stored.regrades()
+        records, unused, regrades = stored.private_records(), stored.unused(), stored.regrades()
     finally:
         stored.close()
     chosen = filter_.chosen(records)
@@ -82,7 +82,7 @@ def _record_lines(record: Record, width: int) -> Iterator[str]:
         row += f", {counted(record.attempts, 'attempt')}"
     yield row
     columns = terminal.width()
-    for text in (record.late, record.misconception or record.message, record.notes):
+    for text in (record.late, record.misconception, record.message, record.notes):
         if text:
             yield from terminal.wrap(" ".join(text.split()), columns, indent=4)
 

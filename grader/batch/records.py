@@ -1,10 +1,11 @@
 """What a batch knows about each learner and problem: the records of its results."""
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from grader.report.json import PublicReport
+from grader.report.redacted import redacted
 
 COLUMNS = (
     "learner", "problem", "file", "verdict", "score", "adjusted", "points", "submitted", "late", "attempts", "misconception",
@@ -48,6 +49,14 @@ class Record:
         """The score that goes into a gradebook: adjusted if there is a penalty. A whole number is an int."""
         mark = self.score if self.adjusted is None else self.adjusted
         return int(mark) if mark == int(mark) else mark
+
+    def redacted(self) -> "Record":
+        """The record as a table or a page may show it: the process of a submission that has run could have put numbers of secret
+        cases into any text."""
+        if self.report is None or not self.report.executed:
+            return self
+        report = redacted(self.report)
+        return replace(self, report=report, message=report.summary())
 
     def row(self) -> list[Any]:
         return [self.mark if name == "adjusted" else getattr(self, name) for name in COLUMNS]

@@ -300,9 +300,9 @@ def _graded(attempt: StoredAttempt, graded: Graded | str) -> StoredAttempt:
     """The attempt with its result, or with the reason why it could not be graded."""
     if isinstance(graded, str):
         return _refused(attempt, Verdict.ERROR, graded)
-    report, failed = graded.report, graded.report.first_failure
+    report = graded.report
     return replace(
         attempt, verdict=str(report.verdict), score=report.score, points=report.points,
         misconception=report.misconception.name if report.misconception else "",
-        message=f"{failed.name}: {failed.message}" if failed else "", report=report,
+        message=report.summary(), report=report,
     )  # fmt: skip

@@ -138,7 +138,11 @@ class Results:
         return [tuple(row) for row in self._database.execute("select learner, file, reason from unused")]
 
     def records(self) -> list[Record]:
-        """What counts, by learner and problem."""
+        """What counts, by learner and problem, without anything that a secret case could be known by."""
+        return [record.redacted() for record in self.private_records()]
+
+    def private_records(self) -> list[Record]:
+        """The same with the numbers of secret cases, and text of the processes that ran them. For the teacher only."""
         rows = self._database.execute("select * from records order by learner, problem")
         names = {field.name for field in fields(Record)} - {"source", "report"}
         return [
@@ -180,7 +184,11 @@ class Store(Results):
             undo.pop_all()
 
     def _connected(self) -> sqlite3.Connection:
-        database = sqlite3.connect(self.folder / DATABASE)
+        path = self.folder / DATABASE
+        path.touch(0o600)  # also in a folder that others can read
+        with contextlib.suppress(PermissionError):  # it belongs to another teacher
+            path.chmod(0o600)
+        database = sqlite3.connect(path)
         database.row_factory = sqlite3.Row
         return database
 

@@ -17,15 +17,18 @@ from grader.course.selection import selected
 @click.option(
     "--seeds", type=click.IntRange(0, 1000), default=20, show_default=True, help="Number of other seeds to try."
 )
+@click.option("--promises", is_flag=True, help="List the promises of the pages, each with its check.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object on stdout and nothing else.")
-def verify(problems: tuple[str, ...], jobs: int | None, seeds: int, as_json: bool) -> None:
+def verify(problems: tuple[str, ...], jobs: int | None, seeds: int, promises: bool, as_json: bool) -> None:
     """Check that problems are sound.
 
     The stub must be NOT ATTEMPTED and the reference must pass. Every misconception must be rejected and correctly identified.
     The page must have all its sections and true examples, and no file may have a TODO left. With other seeds, the reference
     must still pass and every misconception must still be rejected. Every tolerance needs a safety margin on both sides.
-    Exits 1 if anything falls short.
+    Every pitfall of the page must be a misconception, and every promise of the page must have a check that rejects a program
+    that breaks it. Exits 1 if anything falls short.
     """
+    from grader import soundness
     from grader import verify as verify_
 
     chosen = [catalog.find(word) for word in problems] or catalog.problems()
@@ -34,7 +37,7 @@ def verify(problems: tuple[str, ...], jobs: int | None, seeds: int, as_json: boo
         rows.append(row)
         if not as_json:
             if len(rows) == 1:
-                click.echo(verify_.HEADER)
+                click.echo(soundness.HEADER)
             click.echo(row.line())
             for complaint in row.complaints:
                 click.echo(f"      {complaint}")
@@ -42,7 +45,9 @@ def verify(problems: tuple[str, ...], jobs: int | None, seeds: int, as_json: boo
     if as_json:
         click.echo(json.dumps({"schema": 1, "sound": sound, "problems": [row.encode() for row in rows]}))
     else:
-        click.echo(verify_.margins_table(rows))
+        click.echo(soundness.margins_table(rows))
+        if promises:
+            click.echo(soundness.promises_list(rows))
         short = sum(bool(row.complaints) for row in rows)
         click.echo(f"\n{counted(len(rows), 'problem')}, {'all sound' if sound else f'{short} not sound'}.")
     sys.exit(0 if sound else 1)

@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import MISSING, dataclass, fields, replace
 from functools import cache
 from pathlib import Path
+from typing import Any
 
 from commandline.errors import UsageError
 from commandline.problem_name import ProblemName
@@ -27,6 +28,7 @@ class Misconception:
 
     If programs that share the idea give different numbers, `replace` has a form for each. `raises` means that a form raises an
     exception or returns something other than an array. When a submission does so, only these misconceptions are run.
+    `pitfall` holds the beginnings of the page's pitfalls that it is about.
     """
 
     name: str
@@ -34,6 +36,7 @@ class Misconception:
     find: str
     replace: Sequence[str]
     raises: bool = False
+    pitfall: Sequence[str] = ()
 
     def variants(self, source: str) -> dict[str, str]:
         """The reference with the edit applied, one variant for each form, by name."""
@@ -339,23 +342,37 @@ def reference_sources(problem: Problem) -> Mapping[str, str]:
     return with_imports(problem.name, solution_text(problem), references(problem))
 
 
+def misconceptions_file(problem: Problem) -> dict[str, list[dict[str, Any]]]:
+    """The tables of the file with the problem's misconceptions and promises. Raises CourseError if it is broken."""
+    path = solution_path(problem).with_suffix(".toml")
+    try:
+        tables = tomllib.loads(text_of(problem, path))
+    except tomllib.TOMLDecodeError as error:
+        raise CourseError(f"{path} cannot be read: {error}") from error
+    for name, rows in tables.items():
+        if name not in ("misconception", "promise") or not isinstance(rows, list):
+            raise CourseError(f"{path} can have only [[misconception]] and [[promise]]; it has {name!r}.")
+    return tables
+
+
 def misconceptions(problem: Problem) -> list[Misconception]:
     """The problem's misconceptions, in order. Raises CourseError if their file or one of their edits is broken."""
     source = solution_text(problem)
     path = solution_path(problem).with_suffix(".toml")
-    try:
-        rows = tomllib.loads(text_of(problem, path)).get("misconception", [])
-    except tomllib.TOMLDecodeError as error:
-        raise CourseError(f"{path} cannot be read: {error}") from error
+    rows = misconceptions_file(problem).get("misconception", [])
     keys = [item.name for item in fields(Misconception) if item.default is MISSING]
     for number, row in enumerate(rows, 1):
-        if set(row) - {"raises"} != set(keys):
+        if set(row) - {"raises", "pitfall"} != set(keys):
             raise CourseError(
-                f"{path}: misconception {number} must have {', '.join(keys)}, and can have raises; it has {', '.join(row)}."
+                f"{path}: misconception {number} must have {', '.join(keys)}, and can have raises and pitfall; it has "
+                f"{', '.join(row)}."
             )
         if not isinstance(row.get("raises", False), bool):
             raise CourseError(f"{path}: `raises` of misconception {number} must be true or false.")
-    misconceptions = [Misconception(**{**row, "replace": _forms(row["replace"])}) for row in rows]
+    misconceptions = [
+        Misconception(**{**row, "replace": _strings(row["replace"]), "pitfall": _strings(row.get("pitfall", ()))})
+        for row in rows
+    ]
     for misconception in misconceptions:
         if (count := source.count(misconception.find)) != 1:
             raise CourseError(
@@ -364,5 +381,5 @@ def misconceptions(problem: Problem) -> list[Misconception]:
     return misconceptions
 
 
-def _forms(replace: str | list[str]) -> tuple[str, ...]:
-    return (replace,) if isinstance(replace, str) else tuple(replace)
+def _strings(value: str | Sequence[str]) -> tuple[str, ...]:
+    return (value,) if isinstance(value, str) else tuple(value)

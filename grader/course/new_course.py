@@ -16,7 +16,6 @@ _EXAMPLE, _EXAMPLE_TITLE = ProblemName("p01_double_and_add"), "Double and add on
 _WRITTEN = {
     "why this matters": "What does a problem of this course look like? This one is complete and small. Read it, then replace it.",
     "the ideas": "**Element by element.** Arithmetic on an array applies to each of its numbers, so the shape stays the same.",
-    "the pitfalls": "Adding one before doubling. Then the one is doubled, too.",
     "the problem": "Double each number of the array and add one.",
     "the first hint": "Which comes first, doubling or adding?",
     "the second hint": "Multiply the whole array by 2. No loop is needed.",

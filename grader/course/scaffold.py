@@ -144,7 +144,9 @@ TODO: the worked sketch: the whole computation with small numbers
 
 ## Pitfalls
 
-- TODO: the pitfalls: what goes wrong, and how it shows
+- The one is added before doubling. Then it is doubled, too.
+
+TODO: the pitfalls: what goes wrong, and how it shows; each is a misconception
 
 ## The problem
 
@@ -156,7 +158,7 @@ TODO: the problem: what to write, and what may be used
 
 ## Inputs
 
-- `x`: float32, (T, D).
+- `x`: float32, (T, D). Its numbers may be negative.
 
 TODO: the inputs: dtype, shape and meaning of each argument
 
@@ -233,10 +235,22 @@ def $slug(x: Float[Array, "T D"]) -> Float[Array, "T D"]:
     return 2 * x + 1
 '''
 
-_MISCONCEPTIONS = """# TODO: the misconceptions: wrong ideas that people really have, each as an edit to the reference
+_MISCONCEPTIONS = """# TODO: the promises of the page, each with the check that sees it broken
+[[promise]]
+page = 'Its numbers may be negative.'
+check = 'output'
+broken_by = 'sign ignored'
+
+# TODO: the misconceptions: wrong ideas that people really have, each as an edit to the reference
+[[misconception]]
+name = 'sign ignored'
+says = 'The absolute value of x is doubled. Keep the sign of x.'
+find = '2 * x + 1'
+replace = '2 * abs(x) + 1'
 
 [[misconception]]
 name = 'added before doubling'
+pitfall = 'The one is added before doubling.'
 says = 'The one is added first, so it is doubled too. Double x, then add.'
 find = '2 * x + 1'
 replace = '2 * (x + 1)'

@@ -10,7 +10,7 @@ from typing import Any
 from grader.isolation.job import Job
 from grader.isolation.level import Isolation
 from grader.isolation.sandbox import Workers
-from grader.judge import cache
+from grader.judge import cache, written
 from grader.judge.reference import definition, frame_of
 from grader.judge.session import (
     Failure,
@@ -29,7 +29,7 @@ from grader.judge.session import (
 from grader.judge.submission import Submission
 from grader.problem import Case, Check, Problem
 from grader.wire.channel import Frame, encode
-from grader.wire.program import request
+from grader.wire.program import FILE, request
 
 
 @dataclass
@@ -43,6 +43,7 @@ class Examiner:
     say: Say = lambda text: None
     _witness: Session | None = None
     _history: dict[str, None] = field(default_factory=dict)
+    _refusals: dict[str, Failure | None] = field(default_factory=dict)
     _saved: dict[Any, Outcome] = field(default_factory=dict)
     _programs: dict[Any, Frame | Failure] = field(default_factory=dict)
 
@@ -66,6 +67,10 @@ class Examiner:
 
     def probe(self, check: Check, case: Case) -> Outcome:
         """The outcome of a check's probe on a case."""
+        if check.name not in self._refusals:
+            self._refusals[check.name] = written.refusal(self.problem, self.submission, check)
+        if refusal := self._refusals[check.name]:
+            return Outcome(failure=refusal)
         return in_stages(check, case, "run", (), lambda stage, frame: self._ask(stage, frame, check, case))
 
     def close(self) -> str:
@@ -82,13 +87,17 @@ class Examiner:
             return self._saved[key]
         if stage == "restores":
             return self._in_fresh_process(frame)
-        return self._by_witness(frame) if stage == "reads" else self._probe(frame, check, case)
+        if stage == "reads":
+            holds_files = any(leaf.path.startswith(FILE) for leaf in frame.leaves)
+            return self._in_fresh_process(frame, load=False) if holds_files else self._by_witness(frame)
+        return self._probe(frame, check, case)
 
-    def _in_fresh_process(self, frame: Frame) -> Outcome:
-        """The outcome of a request to a process that has loaded the submission and has seen nothing else."""
+    def _in_fresh_process(self, frame: Frame, *, load: bool = True) -> Outcome:
+        """The outcome of a request to a process that has seen nothing else, but has loaded the submission if `load` says so."""
         fresh = Session(self.problem, self.fork_server.worker(self.job), self.seconds, self.say)
         try:
-            failure = fresh.load("", self.submission)
+            fresh.begin()
+            failure = fresh.load("", self.submission) if load else None
             return Outcome(failure=failure) if failure else replace(fresh.run(frame), traced=False)
         finally:
             fresh.worker.close()

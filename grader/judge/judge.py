@@ -117,7 +117,7 @@ class Comparison:
             return CheckResult(check, Verdict.FAIL, _untraced(outcome.notes), case=case)
         if check.measures and (values_differ := _wrong_values(check, expected.result(), outcome)):
             return not_judged(check, case, unjudged.RIGHT_VALUES, values_differ)
-        mismatch = difference(check, expected.result(), outcome)
+        mismatch = difference(check, case, expected.result(), outcome)
         if mismatch is None and not self._agrees(check, case, outcome):
             return not_judged(check, case, unjudged.same_output(check.agrees_with))
         if mismatch is None:
@@ -358,7 +358,7 @@ def _earlier_failure(
     return None
 
 
-def difference(check: Check, expected: Outcome, got: Outcome) -> Mismatch | None:
+def difference(check: Check, case: Case, expected: Outcome, got: Outcome) -> Mismatch | None:
     """The first mismatch in the leaves that a check compares, with coded numbers as words."""
     expected_leaves, got_leaves = select(expected.leaves, check.leaves), select(got.leaves, check.leaves)
     if expected_leaves and not got_leaves:
@@ -366,8 +366,8 @@ def difference(check: Check, expected: Outcome, got: Outcome) -> Mismatch | None
         return Mismatch("missing", first.path, str(first), "nothing")
     mismatch = compare(expected_leaves, got_leaves, tolerance_for(check, got), check.compare)
     if mismatch and mismatch.kind == "value" and check.words:
-        words = {str(number): word for number, word in check.words.items()}
-        want, have = (words.get(text, text) for text in (mismatch.expected, mismatch.got))
+        words, numbers = check.words_for(case), (mismatch.expected, mismatch.got)
+        want, have = (words.get(int(text), text) if text.lstrip("-").isdigit() else text for text in numbers)
         return replace(mismatch, expected=want, got=have, off_by=None)
     return mismatch
 

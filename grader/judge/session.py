@@ -44,7 +44,7 @@ _KINDS = {
 }
 # The kinds of failure that a worker can report. The others are the judge's own.
 _WORKER_KINDS = frozenset(
-    "not_implemented syntax missing_import raised tracer plain_container bad_output bad_entry forbidden memory timeout "
+    "not_implemented syntax missing_import raised tracer plain_container bad_output bad_entry memory timeout "
     "processes exit refused".split()
 )
 
@@ -272,7 +272,7 @@ def in_stages(
     check: Check, case: Case, mode: Mode, measures: Sequence[str], ask: Callable[[Stage, Frame], Outcome]
 ) -> Outcome:
     """The outcome of a check's probe on a case, with what runs before and after it. `ask` sends a request to a process."""
-    frame, kept = probe_frame("", check, case, mode, measures), list[Leaf]()
+    frame, kept, files = probe_frame("", check, case, mode, measures), list[Leaf](), list[Leaf]()
     if check.saved_by:
         saved = ask("saves", probe_frame("", replace(check, probe=check.saved_by, options={}), case, "run"))
         if saved.failure:
@@ -286,6 +286,8 @@ def in_stages(
     if check.read and not outcome.failure:
         # A worker names its leaves as it likes: none may pass for an array of the case or of the other process.
         own = [leaf for leaf in outcome.leaves if not leaf.path.startswith((CASE, SAVED))]
+        if not any(leaf.path.startswith(FILE) for leaf in own):
+            own += files  # as the first process left them
         return replace(ask("reads", read_frame(check, case, [*own, *kept])), traced=outcome.traced)
     return outcome
 

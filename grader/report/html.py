@@ -110,7 +110,7 @@ def render(report: Report, *, is_final: bool = False) -> str:
         report=report, problem=problem, failed=failed, mismatch=mismatch, shown=shown,
         verdicts=[(result, _VERDICTS.get(result.verdict, result.verdict.lower()), said) for result, said in _said(report)],
         notes=[sentence(note) for note in (*report.notes, *report.remarks)],
-        rows=[_row(leaf, failed.check.words if failed else {}) for leaf in leaves[:MOST_ROWS]],
+        rows=[_row(leaf, _words(failed)) for leaf in leaves[:MOST_ROWS]],
         more_rows=max(0, len(leaves) - MOST_ROWS) + (shown.left_out if shown else 0),
         wrong=_drawings([leaf for leaf in leaves if leaf.mismatch], shown, failed),
         right=_drawings([leaf for leaf in leaves if not leaf.mismatch], shown, failed),
@@ -138,6 +138,11 @@ def _said(report: Report) -> Iterator[tuple[CheckResult, str]]:
         said |= {message} if message else set()
 
 
+def _words(failed: CheckResult | None) -> Mapping[int, str]:
+    """The meanings of the numbers of a coded leaf."""
+    return failed.check.words_for(failed.case) if failed and failed.case else {}
+
+
 def _row(leaf: ComparedLeaf, words: Mapping[int, str]) -> Row:
     def text(side: Leaf | None) -> str:
         if side is None:
@@ -152,7 +157,9 @@ def _row(leaf: ComparedLeaf, words: Mapping[int, str]) -> Row:
         status = mismatch.kind if mismatch.kind != "value" else "differs"
         if mismatch.kind == "value" and (mismatch.total or 0) > 1:
             status = f"{mismatch.wrong} of {mismatch.total} differ"
-    expected = mismatch.expected if mismatch and mismatch.kind == "value" and not leaf.shape else text(leaf.expected)
+    # A bound, or a number that is 0 up to rounding, is shown as the mismatch has it; a coded number as its meaning.
+    bare = mismatch and mismatch.kind == "value" and not leaf.shape and not words
+    expected = mismatch.expected if mismatch and bare else text(leaf.expected)
     return Row(leaf.path, expected, text(leaf.got), text(leaf.idea) if leaf.idea else "", status)
 
 
@@ -161,7 +168,7 @@ def _drawings(
 ) -> list[Drawing]:
     """The figures of the first leaves that are arrays of the right shape."""
     drawn = [leaf for leaf in leaves if leaf.wrong is not None and leaf.shape and leaf.wrong.size]
-    tolerance, words = (shown.tolerance if shown else None) or EXACT, failed.check.words if failed else {}
+    tolerance, words = (shown.tolerance if shown else None) or EXACT, _words(failed)
     return [
         Drawing(leaf.path, str(leaf.expected), _agreement(leaf), figure(leaf, tolerance, words))
         for leaf in drawn[:MOST_FIGURES]

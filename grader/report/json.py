@@ -127,6 +127,11 @@ class PublicReport:
         """The first check that did not pass."""
         return next((check for check in self.checks if not check.passed), None)
 
+    def summary(self) -> str:
+        """The first check that did not pass, with the first line of its message. Empty if all passed."""
+        failed = self.first_failure
+        return f"{failed.name}: {failed.message}".partition("\n")[0] if failed else ""
+
     def encode(self) -> dict[str, Any]:
         """The report as JSON values."""
         return {"schema": SCHEMA, **asdict(self)}

@@ -41,7 +41,7 @@ from grader.isolation.sandbox import inherited
 from grader.problem import Case, Problem
 from grader.wire.channel import ChannelError, Frame, receive, send
 from grader.wire.program import CASE, FILE, decode
-from grader.worker import forbidden, probes
+from grader.worker import probes
 from grader.worker.files import packed, unpacked
 from grader.worker.pytrees import BadOutputError, to_leaves
 from grader.worker.remedies import remedy
@@ -116,7 +116,6 @@ def prepare(name: str, folder: Path) -> ProblemRuntime:
     module = catalog.probes_module(folder)
     by_name = {**probes.GENERIC, **getattr(module, "PROBES", {})}
     problem = catalog.defined(folder, ProblemName(name))
-    forbidden.guard(problem.forbids)
     readers, measures, inputs = (getattr(module, name, {}) for name in ("READERS", "MEASURES", "INPUTS"))
     return ProblemRuntime(problem, by_name, readers, measures, inputs)
 
@@ -250,8 +249,7 @@ class WorkerState:
             return self._run_program(request)
         if request.kind == "read":
             return self._read(request)
-        with forbidden.enforced(problem.forbids, self.sources.filenames):
-            return self._probe(request)
+        return self._probe(request)
 
     def _probe(self, request: Frame) -> Frame:
         """Traces a probe's program, or runs the probe on the numbers of a case, or does both (for references only)."""
@@ -339,8 +337,6 @@ def _describe(error: BaseException, files: set[str]) -> dict[str, Any]:
         kind = "refused"
     elif isinstance(error, BadEntryError):
         kind = "bad_entry"
-    elif isinstance(error, forbidden.ForbiddenCallError):
-        kind = "forbidden"
     elif isinstance(error, ModuleNotFoundError):
         kind = "missing_import"
         message = str(error.name or message)

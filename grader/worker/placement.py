@@ -10,6 +10,7 @@ from flax import nnx
 from jax.sharding import AxisType, Mesh, NamedSharding
 
 from grader.problem import Case
+from grader.worker import stablehlo
 from grader.worker.pytrees import BadOutputError, described, named
 from grader.worker.subject import Arrays, Reading, Subject
 from grader.worker.tracing import Given
@@ -33,13 +34,25 @@ def put(subject: Subject, entry: str, node: nnx.Module, mesh: Mesh) -> None:
             )
 
 
-def as_inputs(node: nnx.Module, name: str, mesh: Mesh, source: Literal["filled", "positive"] = "filled") -> Any:
-    """The state of a module as inputs of a program, with the shardings of its arrays. Their names begin with `name`."""
+def moved(subject: Subject, entry: str, node: nnx.Module, state: Any, mesh: Mesh, name: str) -> Arrays:
+    """The arrays of a module after `entry` has placed them, in a program that takes them as `state`, all on one device."""
+    traced = nnx.merge(nnx.graphdef(node), state)
+    with stablehlo.placements_are_traced():
+        subject.call(entry, traced, mesh)
+    return named(nnx.state(traced), name)
+
+
+def as_inputs(node: nnx.Module, name: str, mesh: Mesh | None, source: Literal["filled", "positive"] = "filled") -> Any:
+    """The state of a module as inputs of a program, with the shardings of its arrays on a mesh, if there is one.
+
+    Their names begin with `name`.
+    """
     flat = []
     for path, variable in nnx.to_flat_state(nnx.state(node)):
         array = variable.get_raw_value()
         full = ".".join([name, *map(str, path)])
-        flat.append((path, variable.replace(like(Given(source, full, array.shape, array.dtype), array, mesh))))
+        given = Given(source, full, array.shape, array.dtype)
+        flat.append((path, variable.replace(like(given, array, mesh) if mesh else given)))
     return nnx.from_flat_state(flat)
 
 
@@ -68,11 +81,6 @@ def step(
     return subject.run(program, case, states, token_ids)
 
 
-def places(node: Any, prefix: str, mesh: Mesh) -> dict[str, np.ndarray[Any, Any]]:
-    """The `place` of every array of a module or an optimizer, by path."""
-    return {path: place(leaf, mesh) for path, leaf in named(nnx.state(node), prefix).items()}
-
-
 def place(array: jax.Array, mesh: Mesh) -> np.ndarray[Any, Any]:
     """For each axis of the array, the mesh axes over which it is split, as a number of `grader.checks.PLACES`.
 
@@ -80,6 +88,8 @@ def place(array: jax.Array, mesh: Mesh) -> np.ndarray[Any, Any]:
     """
     sharding = array.sharding
     if not isinstance(sharding, NamedSharding) or sharding.mesh.shape_tuple != mesh.shape_tuple:
+        return np.full(array.ndim, -1, np.int32)
+    if sharding.device_set != set(mesh.devices.flat):
         return np.full(array.ndim, -1, np.int32)
     return coded(tuple(sharding.spec), array.ndim)
 
@@ -89,12 +99,3 @@ def coded(axes: Sequence[Any], ndim: int) -> np.ndarray[Any, Any]:
     parts = [*axes, *[None] * ndim][:ndim]
     names = [() if part is None else part if isinstance(part, tuple) else (part,) for part in parts]
     return np.array([sum({"data": 1, "model": 2}.get(name, -1) for name in part) for part in names], np.int32)
-
-
-def bytes_on_device(nodes: tuple[Any, ...], mesh: Mesh) -> np.ndarray[Any, Any]:
-    """The bytes that the arrays of these modules occupy on each device of the mesh."""
-    sizes = dict.fromkeys((device.id for device in mesh.devices.flat), 0)
-    for leaf in jax.tree.leaves([nnx.state(node) for node in nodes]):
-        for shard in leaf.addressable_shards:
-            sizes[shard.device.id] += shard.data.nbytes
-    return np.array(list(sizes.values()), np.int32)

@@ -5,19 +5,22 @@ JAX exports programs by a public interface, but compiles them by one that would 
 
 import contextlib
 import functools
-from collections.abc import Iterator, Sequence
+import graphlib
+import re
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 from unittest.mock import patch
 
 import jax
 import jax.extend
 import numpy as np
-from jax._src import core, sharding_impls
+from jax._src import core, dispatch, sharding_impls
 from jax._src.export import _export
 from jax._src.interpreters import mlir
 from jax._src.lib import _jax, lapack, xla_client  # type: ignore[attr-defined]
 from jax._src.lib.mlir import ir as ir  # type: ignore[attr-defined]
 from jax._src.lib.mlir import passmanager  # type: ignore[attr-defined]
+from jax._src.lib.mlir.dialects import func as func
 from jax._src.lib.mlir.dialects import hlo  # type: ignore[attr-defined]
 
 _MAIN = "main"
@@ -33,6 +36,24 @@ def meshes_can_be_set() -> Iterator[None]:
             original(self, mesh)
 
     with patch.object(jax.set_mesh, "__init__", init):
+        yield
+
+
+@contextlib.contextmanager
+def placements_are_traced() -> Iterator[None]:
+    """Inside the context, a traced `jax.device_put` places its result in the program. Under jit, JAX drops it."""
+    original: Any = dispatch.device_put_p.bind
+
+    place: Any = jax.lax.with_sharding_constraint
+
+    def bind(*arrays: Any, devices: Sequence[Any], **more: Any) -> list[Any]:
+        moved = original(*arrays, devices=devices, **more)
+        return [
+            place(x, where) if isinstance(where, jax.sharding.NamedSharding) else x
+            for x, where in zip(moved, devices, strict=True)
+        ]
+
+    with patch.object(dispatch.device_put_p, "bind", bind):
         yield
 
 
@@ -62,7 +83,7 @@ def exporting() -> Iterator[None]:
 
 def _canonical(module: Any) -> bytes:
     with module.context:
-        passmanager.PassManager.parse("builtin.module(strip-debuginfo)").run(module.operation)
+        strip_locations(module)
         symbols = ir.SymbolTable(module.operation)
         functions = [op for op in module.body.operations if op.operation.name == "func.func"]
         for number, function in enumerate(functions):
@@ -71,9 +92,19 @@ def _canonical(module: Any) -> bytes:
                 symbols.replace_all_symbol_uses(name, str(number), module.operation)
                 symbols.set_symbol_name(function, str(number))
         module.operation.attributes["sym_name"] = ir.StringAttr.get("program")
-        version = hlo.get_version_from_compatibility_requirement(hlo.StablehloCompatibilityRequirement.WEEK_4)
-        serialized: bytes = _jax.mlir.serialize_portable_artifact(module, version, True)
-        return serialized
+        return serialized(module)
+
+
+def strip_locations(module: Any) -> None:
+    """Removes the places in source files from a module, whose context is entered."""
+    passmanager.PassManager.parse("builtin.module(strip-debuginfo)").run(module.operation)
+
+
+def serialized(module: Any) -> bytes:
+    """A module as portable bytecode."""
+    version = hlo.get_version_from_compatibility_requirement(hlo.StablehloCompatibilityRequirement.WEEK_4)
+    data: bytes = _jax.mlir.serialize_portable_artifact(module, version, True)
+    return data
 
 
 def parsed(module: bytes) -> Any:
@@ -83,16 +114,46 @@ def parsed(module: bytes) -> Any:
 
 
 def operations(module: Any) -> Iterator[Any]:
-    """Every operation of a parsed module, those inside loops and functions included. Each occurs once, however often it runs."""
-
-    def inside(operation: Any) -> Iterator[Any]:
-        for region in operation.regions:
-            for block in region.blocks:
-                for inner in block.operations:
-                    yield inner.operation
-                    yield from inside(inner.operation)
-
+    """Every operation of a module, also in loops and functions. Each occurs once, however often it runs."""
     yield from inside(module.operation)
+
+
+def inside(operation: Any) -> Iterator[Any]:
+    """Every operation in the regions of another one, with those inside them."""
+    for region in operation.regions:
+        for block in region.blocks:
+            yield from inside_block(block)
+
+
+def inside_block(block: Any) -> Iterator[Any]:
+    """Every operation of a block, with those inside them."""
+    for view in block.operations:
+        yield view.operation
+        yield from inside(view.operation)
+
+
+def functions(module: Any) -> dict[str, Any]:
+    """The functions of a parsed module by name."""
+    return {
+        ir.StringAttr(view.operation.attributes["sym_name"]).value: view.operation
+        for view in module.body.operations
+        if view.operation.name == "func.func"
+    }
+
+
+def callee(operation: Any) -> str:
+    """The name of the function that an operation calls; empty for any other operation."""
+    attribute = {"func.call": "callee", "stablehlo.composite": "decomposition"}.get(operation.name)
+    return str(ir.FlatSymbolRefAttr(operation.attributes[attribute]).value) if attribute else ""
+
+
+def callers_first(functions: Mapping[str, Any]) -> list[str]:
+    """The names of functions, each after all functions that call it. Raises ValueError if one calls itself."""
+    graph = {name: {callee(inner) for inner in inside(function)} - {""} for name, function in functions.items()}
+    try:
+        return list(graphlib.TopologicalSorter(graph).static_order())[::-1]
+    except graphlib.CycleError:
+        raise ValueError("a function of the program calls itself") from None
 
 
 def parameters(module: Any) -> list[tuple[tuple[int, ...], str]]:
@@ -109,13 +170,44 @@ def places_said(module: Any) -> list[bool]:
     return ["sdy.sharding" in ir.DictAttr(one) for one in ir.ArrayAttr(attributes["arg_attrs"])]
 
 
+def handed_through(module: Any) -> list[int]:
+    """For each output of a parsed module, the number of the parameter that it is, unchanged; -1 if it is computed."""
+    block = main_block(module)
+    *_, last = block.operations
+    parameters = {value: number for number, value in enumerate(block.arguments)}
+    return [parameters.get(value, -1) for value in last.operation.operands]
+
+
 def result_shapes(module: Any) -> list[tuple[int, ...]]:
     """The shapes of the outputs of a parsed module."""
     return [tuple(ir.RankedTensorType(kind).shape) for kind in _type_of_main(module).results]
 
 
+def result_widths(module: Any) -> list[int]:
+    """The bytes of an element of each output of a parsed module."""
+    kinds = [ir.RankedTensorType(kind).element_type for kind in _type_of_main(module).results]
+    return [max(1, int(getattr(kind, "width", 8)) // 8) for kind in kinds]
+
+
 def _type_of_main(module: Any) -> Any:
     return ir.FunctionType(ir.TypeAttr(ir.SymbolTable(module.operation)[_MAIN].attributes["function_type"]).value)
+
+
+def meshes(module: Any) -> dict[str, list[tuple[str, int]]]:
+    """The names and sizes of the axes of each mesh that a parsed module names."""
+    found = {}
+    for view in module.body.operations:
+        if view.operation.name == "sdy.mesh":
+            axes = re.findall(r'"(\w+)"=(\d+)', str(view.operation.attributes["mesh"]))
+            found[str(ir.StringAttr(view.operation.attributes["sym_name"]).value)] = [
+                (name, int(size)) for name, size in axes
+            ]
+    return found
+
+
+def main_block(module: Any) -> Any:
+    """The block of operations that a parsed module runs."""
+    return ir.SymbolTable(module.operation)[_MAIN].regions[0].blocks[0]
 
 
 def element_type(dtype: Any) -> str:
@@ -159,6 +251,16 @@ def dtypes(values: Any) -> list[str]:
 def shape(value: Any) -> tuple[int, ...]:
     """The shape of a value."""
     return tuple(ir.RankedTensorType(value.type).shape)
+
+
+def contracted_axes(product: Any) -> list[int]:
+    """The axes of the left operand of a `dot_general` that the product sums over."""
+    return list(hlo.DotDimensionNumbers(product.attributes["dot_dimension_numbers"]).lhs_contracting_dimensions)
+
+
+def output_features_axis(convolution: Any) -> int:
+    """The axis of a convolution's kernel that holds its output features."""
+    return int(hlo.ConvDimensionNumbers(convolution.attributes["dimension_numbers"]).kernel_output_feature_dimension)
 
 
 def batch_axes(product: Any) -> int:

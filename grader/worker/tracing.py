@@ -1,8 +1,11 @@
 """Traces a submission's code into a program, without any number of a case."""
 
 import contextlib
+import math
+from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from types import TracebackType
 from typing import Any
 from unittest.mock import patch
 
@@ -10,6 +13,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import export
+from jax.interpreters.partial_eval import dce_jaxpr
 
 from grader.problem import Case
 from grader.wire.program import Input, Program, Source
@@ -121,7 +125,16 @@ def trace(program: Callable[..., dict[str, Any]], *args: Any) -> Program:
     kept = [flat[index] for index in exported.module_kept_var_idx]
     inputs = [Input(leaf.source, leaf.name, leaf.shape, str(jnp.dtype(leaf.dtype))) for leaf in kept]
     arrays = {leaf.name: leaf.value for leaf in kept if leaf.source == "sent"}
-    return Program(exported.mlir_module_serialized, inputs, names, exported.nr_devices, sent=to_leaves(arrays))
+    module = exported.mlir_module_serialized
+    return Program(module, inputs, names, _devices(exported.nr_devices, module), sent=to_leaves(arrays))
+
+
+def _devices(known: int, module: bytes) -> int:
+    """The number of devices that a program runs on. JAX knows only those of arrays, not those of a mesh that was set."""
+    if known > 1 or b"mesh" not in module:
+        return known
+    sizes = [[size for _, size in axes] for axes in stablehlo.meshes(stablehlo.parsed(module)).values()]
+    return max([known, *map(math.prod, sizes)])
 
 
 @contextlib.contextmanager
@@ -143,14 +156,21 @@ def _as_outside_jit(arrays: Sequence[Any], specs: Sequence[Any]) -> Iterator[Non
 def _donated(jaxpr: Any, names: Sequence[str]) -> tuple[int, ...]:
     """The inputs that a jitted function donates. A donation inside a trace has no effect, so the whole program donates them.
 
-    Raises BadOutputError if one of them is an output. `names` are those of the outputs.
+    Raises BadOutputError where code outside a trace would fail: if one of them is an output, or if a deleted array is used again.
+    `names` are those of the outputs.
     """
-    donated = {
-        id(variable)
-        for equation in jaxpr.eqns
-        for variable, given_up in zip(equation.invars, equation.params.get("donated_invars", ()), strict=False)
-        if given_up
-    }
+    donated, deleted = set[int](), set[int]()
+    for equation in jaxpr.eqns:
+        arguments = [id(variable) for variable in equation.invars]
+        reused = _reused(equation)
+        if deleted.intersection(arguments) or any(arguments.count(variable) > 1 for variable in reused):
+            raise BadOutputError(
+                "donated buffers are used again: a jitted function deletes the arrays that it donates, so JAX raises an error "
+                "where they are used later; use the arrays that the function returns, or do not donate"
+            ).with_traceback(_traceback(equation))
+        given_up = equation.params.get("donated_invars", ())
+        donated |= {variable for variable, given in zip(arguments, given_up, strict=False) if given}
+        deleted |= reused
     for name, variable in zip(names, jaxpr.outvars, strict=True):
         if id(variable) in donated:
             raise BadOutputError(f"`{name}` is still the old array, which a jitted function deleted: it was donated")
@@ -161,6 +181,30 @@ def untraceable(error: Exception) -> str:
     """The reason why code cannot be traced, and what to do about it."""
     clause = remedy(error)
     return f"jax.jit cannot trace it ({type(error).__name__})" + f"; {clause}" * bool(clause)
+
+
+def _reused(equation: Any) -> set[int]:
+    """The donated arguments whose memory a jitted function uses for a result. JAX deletes these only: it keeps arguments that
+    the function does not need, and those that have the shape and dtype of no result."""
+    given_up = equation.params.get("donated_invars", ())
+    if not any(given_up):
+        return set()
+    inner = equation.params["jaxpr"].jaxpr
+    _, needed = dce_jaxpr(inner, [True] * len(inner.outvars))
+    results = Counter((variable.aval.shape, variable.aval.dtype) for variable in inner.outvars)
+    reused = set()
+    for variable, given, used in zip(equation.invars, given_up, needed, strict=True):
+        kind = (variable.aval.shape, variable.aval.dtype)
+        if given and used and results[kind]:
+            results[kind] -= 1
+            reused.add(id(variable))
+    return reused
+
+
+def _traceback(equation: Any) -> TracebackType | None:
+    """The place in the code that made an equation."""
+    traceback = equation.source_info.traceback
+    return traceback.as_python_traceback() if traceback else None
 
 
 def is_tracing_error(error: BaseException | None) -> bool:

@@ -13,7 +13,8 @@ from harness.config import HUGGING_FACE
 from harness.data.tokenizer_json import END_OF_TEXT, SPLIT_PATTERN, read_tokenizer
 from harness.errors import HarnessError, UsageError
 
-POCKET_FILE = Path(__file__).with_name("pocket_2k.tiktoken")  # written by train_tokenizer.py
+# Trained on the embedded stories when ties went to the smallest pair. It stays as it is: runs and token files depend on its ids.
+POCKET_FILE = Path(__file__).with_name("pocket_2k.tiktoken")
 TOKENIZERS = ("pocket-2k", "gpt2")
 FILE_SUFFIX = ".tiktoken"
 

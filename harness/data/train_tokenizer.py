@@ -1,7 +1,5 @@
 """Trains tokenizers: byte-pair encoding (Gage 1994; Sennrich et al. 2016) with GPT-2's pattern.
 
-    python -m harness.data.train_tokenizer    writes pocket_2k.tiktoken again
-
 Merges are counted per distinct word, not per occurrence. After each merge, only the words that contain it are counted again.
 """
 
@@ -9,19 +7,26 @@ import base64
 import heapq
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
 from itertools import islice, pairwise
 from operator import itemgetter
 
 import regex
 
-from commandline.files import write
-from harness.data.pocket import stories
-from harness.data.tokenizer import POCKET_FILE
 from harness.data.tokenizer_json import SPLIT_PATTERN
 
-VOCABULARY = 2048
-STORIES = 20_000
 Pair = tuple[bytes, bytes]
+
+
+@dataclass(frozen=True, slots=True)
+class Candidate:
+    """A pair and how often it occurs. The smallest is merged first: the most frequent one, and the greatest pair among equals."""
+
+    number: int
+    pair: Pair
+
+    def __lt__(self, other: "Candidate") -> bool:
+        return (self.number, self.pair) > (other.number, other.pair)
 
 
 def count_words(texts: Iterable[str]) -> Counter[str]:
@@ -50,11 +55,11 @@ def merge(word: list[bytes], pair: Pair) -> list[bytes]:
 def train(counts: Counter[str]) -> Iterator[bytes]:
     """All tokens in order of rank: all bytes, then repeatedly the most frequent pair, until each word is one token.
 
-    Of equally frequent pairs, the lexicographically smaller one is merged.
+    Of equally frequent pairs, the greatest is merged, as in problem 42. No two merges give the same token: the bytes between two
+    ends of tokens are merged in the same way in every word.
     """
     tokens = [bytes([byte]) for byte in range(256)]
     yield from tokens
-    known = set(tokens)
     words = [[tokens[byte] for byte in word.encode()] for word in counts]
     occurrences = list(counts.values())
     frequency: Counter[Pair] = Counter()
@@ -64,11 +69,12 @@ def train(counts: Counter[str]) -> Iterator[bytes]:
             frequency[pair] += occurrences[index]
             places[pair].add(index)
     # An entry is valid as long as its number is the pair's frequency.
-    heap = [(-number, pair) for pair, number in frequency.items()]
+    heap = [Candidate(number, pair) for pair, number in frequency.items()]
     heapq.heapify(heap)
     while heap:
-        number, best = heapq.heappop(heap)
-        if -number != frequency[best] or not number:
+        candidate = heapq.heappop(heap)
+        best = candidate.pair
+        if candidate.number != frequency[best] or not candidate.number:
             continue
         changed: set[Pair] = set()
         for index in places.pop(best):
@@ -82,18 +88,11 @@ def train(counts: Counter[str]) -> Iterator[bytes]:
                 changed.add(pair)
             words[index] = merged
         for pair in changed:
-            heapq.heappush(heap, (-frequency[pair], pair))
-        token = best[0] + best[1]
-        if token not in known:  # `ab` + `c` is the same token as `a` + `bc`
-            known.add(token)
-            yield token
+            heapq.heappush(heap, Candidate(frequency[pair], pair))
+        yield best[0] + best[1]
 
 
 def file_lines(texts: Iterable[str], size: int) -> list[str]:
     """The lines of a .tiktoken file: each token in base 64, and its rank. Up to `size` tokens with end-of-text, the last id."""
     tokens = islice(train(count_words(texts)), size - 1)
     return [f"{base64.b64encode(token).decode()} {rank}\n" for rank, token in enumerate(tokens)]
-
-
-if __name__ == "__main__":
-    write(POCKET_FILE, "".join(file_lines(stories(STORIES), VOCABULARY)))

@@ -10,7 +10,8 @@ from grader.worker.pytrees import named
 from grader.worker.subject import Arrays, Reading, Subject
 from grader.worker.tracing import is_tracing_error
 
-RETURNED, RAISED_VALUE_ERROR, RAISED_ANOTHER, RAISED_ASSERTION_ERROR = range(4)
+RETURNED, RAISED_ANOTHER = 0, 1
+RAISED = {ValueError: 2, AssertionError: 3, IndexError: 4, TypeError: 5}
 
 
 def lengths(subject: Subject, case: Case, *, entry: str) -> Reading:
@@ -45,8 +46,7 @@ def _outcome(call: Callable[[], Any]) -> tuple[int, Any]:
     except Exception as error:
         if is_tracing_error(error):
             raise
-        kinds = {ValueError: RAISED_VALUE_ERROR, AssertionError: RAISED_ASSERTION_ERROR}
-        return next((code for kind, code in kinds.items() if isinstance(error, kind)), RAISED_ANOTHER), None
+        return next((code for kind, code in RAISED.items() if isinstance(error, kind)), RAISED_ANOTHER), None
 
 
 PROBES = {"lengths": lengths}

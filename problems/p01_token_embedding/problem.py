@@ -50,9 +50,12 @@ SIZES = {"T": (5, 7), "spare": (2, 3), "V": (7, 11), "D": (4, 6)}
 LENGTHS: dict[str, Any] = {
     "cases": "lengths",
     "tolerance": EXACT,
-    "words": {0: "a returned value", 1: "ValueError", 2: "an exception of another kind", 3: "AssertionError"},
+    "words": {
+        0: "a returned value", 1: "an exception of another kind",
+        2: "ValueError", 3: "AssertionError", 4: "IndexError", 5: "TypeError",
+    },
     "in_words": happened,
-}
+}  # fmt: skip
 
 PROBLEM = Problem(
     title="Token and position embedding",

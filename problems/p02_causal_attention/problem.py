@@ -10,9 +10,9 @@ ATTENTION = "causal_attention"
 
 
 def normal(sizes: Mapping[str, int], rng: Any) -> dict[str, Any]:
-    """Unit-normal queries, keys and values. Query 2 is zero: scores that are exactly 0 are not hidden scores."""
+    """Unit-normal queries, keys and values. Query 2 and key 1 are zero: scores that are exactly 0 are not hidden scores."""
     values = {name: rng.standard_normal((sizes["T"], sizes["K"])).astype("float32") for name in ("q", "k", "v")}
-    values["q"][2] = 0
+    values["q"][2] = values["k"][1] = 0
     return values
 
 

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from grader.checks import causality, output_and_gradient, parameters
-from grader.problem import Cases, Entry, Problem
+from grader.problem import Cases, Check, Entry, Problem
 
 MHA = "CausalMHA"
 
@@ -15,14 +15,25 @@ def activations(sizes: Mapping[str, int], rng: Any) -> dict[str, Any]:
     return {"d_model": D, "num_heads": sizes["H"], "x": rng.standard_normal((sizes["T"], D)).astype("float32")}
 
 
+def zeros(sizes: Mapping[str, int], rng: Any) -> dict[str, Any]:
+    """Activations with a row of zeros. Without biases, its query and its key are zero, and so are all scores of both."""
+    values = activations(sizes, rng)
+    values["x"][1] = 0
+    return values
+
+
 PROBLEM = Problem(
     title="Causal multi-head attention",
     builds_on=(2,),
     entries=(Entry(MHA, ("x",), construct=("d_model", "num_heads")),),
-    cases={"cases": Cases(activations, {"T": (4, 5, 7), "H": (2, 3), "K": (4, 5)}, draws=2)},
+    cases={
+        "cases": Cases(activations, {"T": (4, 5, 7), "H": (2, 3), "K": (4, 5)}, draws=2),
+        "zeros": Cases(zeros, {"T": (4, 5), "H": (2, 3), "K": (4, 5)}, draws=1),
+    },
     checks=(
         parameters(MHA, points=1),
         *output_and_gradient(MHA, wrt="parameters", points=(2, 1)),
         causality(MHA, argument="x", points=2),
+        Check("scores of exactly 0", 1, "without_biases", {"entry": MHA}, "output", cases="zeros"),
     ),
 )  # fmt: skip

@@ -10,16 +10,18 @@ LOSS = "next_token_loss"
 SIZES = {"T": (4, 6, 9), "V": (5, 11)}
 
 
-def story(sizes: Mapping[str, int], rng: Any, real: int, scale: float = 1.0) -> dict[str, Any]:
-    """Random logits and a story of `real` tokens, right-padded with a token that is neither the first nor the last.
+def story(
+    sizes: Mapping[str, int], rng: Any, real: int, *, scale: float = 1.0, pad_id: int | None = None
+) -> dict[str, Any]:
+    """Random logits and a story of `real` tokens, right-padded with a token that is neither the first nor the last by default.
 
     Token 0 and the last token of the vocabulary are targets, so that no program can take them for padding.
     """
     T, V = sizes["T"], sizes["V"]
-    pad_id = int(rng.integers(1, V - 1))
+    pad_id = int(rng.integers(1, V - 1)) if pad_id is None else pad_id
     token_ids = rng.integers(0, V - 1, T).astype("int32")
     token_ids[token_ids >= pad_id] += 1
-    token_ids[1:3] = rng.permutation([0, V - 1])
+    token_ids[1:3] = rng.permutation([0, V - 1])[: T - 1]
     token_ids[real:] = pad_id
     logits = (scale * rng.standard_normal((T, V))).astype("float32")
     return {"logits": logits, "token_ids": token_ids, "pad_id": pad_id}
@@ -43,8 +45,8 @@ def large(sizes: Mapping[str, int], rng: Any) -> dict[str, Any]:
 
 
 def empty(sizes: Mapping[str, int], rng: Any) -> dict[str, Any]:
-    """A story of nothing but padding."""
-    return story(sizes, rng, real=0)
+    """A story without targets: at most one real token. The padding is the first token of the vocabulary or the last."""
+    return story(sizes, rng, sizes["real"], pad_id=0 if sizes["real"] else sizes["V"] - 1)
 
 
 PROBLEM = Problem(
@@ -52,9 +54,9 @@ PROBLEM = Problem(
     entries=(Entry(LOSS, ("logits", "token_ids", "pad_id")),),
     cases={
         "plain": Cases(plain, SIZES),
-        "padded": Cases(padded, SIZES),
+        "padded": Cases(padded, SIZES, draws=2),
         "large": Cases(large, SIZES, draws=1),
-        "empty": Cases(empty, SIZES, draws=1),
+        "empty": Cases(empty, {"T": (4, 1), "V": (5, 11), "real": (1, 0)}, draws=2),
     },
     checks=(
         *output_and_gradient(LOSS, wrt=["logits"], points=(1, 1), names=("shifted by one", "gradient"), cases="plain"),

@@ -10,10 +10,13 @@ STEPS = 4
 
 
 def batches(sizes: Mapping[str, int], rng: Any) -> dict[str, Any]:
-    """Four batches of right-padded stories, and the sizes of the grader's small model."""
+    """Four batches of right-padded stories, and the sizes of the grader's small model.
+
+    In the first batch, one story has no padding and another no target.
+    """
     V, B, T = sizes["V"], sizes["B"], sizes["T"]
     token_ids = rng.integers(0, V - 1, (STEPS, B, T)).astype("int32")
-    for row, real in enumerate(rng.integers(2, T, STEPS * B)):
+    for row, real in enumerate([T, 1, *rng.integers(2, T, STEPS * B - 2)]):
         token_ids.reshape(-1, T)[row, real:] = V - 1
     return {
         "token_ids": token_ids,

@@ -1,5 +1,6 @@
 """Probes of problem 09: the updates of an optimizer, called directly, compiled, and inside nnx.Optimizer. Runs in workers."""
 
+from collections.abc import Mapping
 from typing import Any
 
 import jax
@@ -10,7 +11,7 @@ from flax import nnx
 from grader.problem import Case
 from grader.worker.pytrees import BadOutputError, named
 from grader.worker.subject import Arrays, Reading, Subject, to_fill
-from grader.worker.tracing import Given, given
+from grader.worker.tracing import given
 
 HYPER = ("learning_rate", "b1", "b2", "epsilon", "weight_decay")
 TREE = ("kernel", "bias", "temperature")
@@ -19,14 +20,14 @@ TREE = ("kernel", "bias", "temperature")
 def updates(subject: Subject, case: Case) -> Reading:
     """The updates of five steps, called directly and compiled. Each of the two applies its own updates to the parameters."""
 
-    def program(start: Arrays, gradients: Arrays) -> Arrays:
+    def program(start: Any, gradients: Arrays) -> Arrays:
         arrays: Arrays = {}
         for way in ("update", "compiled"):
             tx = _transformation(subject, case)
             update: Any = jax.jit(tx.update) if way == "compiled" else tx.update
             parameters, state = start, tx.init(start)
             for i in range(len(gradients["bias"])):
-                result = update({key: gradients[key][i] for key in TREE}, state, parameters)
+                result = update(_nested({key: gradients[key][i] for key in TREE}), state, parameters)
                 if not (isinstance(result, tuple) and len(result) == 2):
                     raise BadOutputError("`update` must return the pair (updates, new state)")
                 moves, state = result
@@ -34,7 +35,8 @@ def updates(subject: Subject, case: Case) -> Reading:
                 parameters = optax.apply_updates(parameters, moves)
         return arrays
 
-    return subject.run(program, case, _parameters(case), {key: given(case, key) for key in TREE})
+    parameters = {key: to_fill(key, given(case, key).shape[1:], "float32") for key in TREE}
+    return subject.run(program, case, _nested(parameters), {key: given(case, key) for key in TREE})
 
 
 def optimizing(subject: Subject, case: Case) -> Reading:
@@ -63,8 +65,9 @@ def _transformation(subject: Subject, case: Case) -> optax.GradientTransformatio
     return tx
 
 
-def _parameters(case: Case) -> dict[str, Given]:
-    return {key: to_fill(key, given(case, key).shape[1:], "float32") for key in TREE}
+def _nested(leaves: Mapping[str, Any]) -> dict[str, Any]:
+    """The tree that the submission gets: a dictionary with a list of dictionaries in it, and a scalar."""
+    return {"blocks": [{"kernel": leaves["kernel"], "bias": leaves["bias"]}], "temperature": leaves["temperature"]}
 
 
 PROBES = {"updates": updates, "optimizing": optimizing}

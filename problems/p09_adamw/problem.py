@@ -7,7 +7,7 @@ from grader.checks import compiled_once
 from grader.problem import Case, Cases, Check, Difference, Entry, Problem
 
 STEPS = 5
-TREE = ("kernel", "bias", "temperature")
+PATHS = {"kernel": "blocks.0.kernel", "bias": "blocks.0.bias", "temperature": "temperature"}
 
 
 def gradients(sizes: Mapping[str, int], rng: Any) -> dict[str, Any]:
@@ -28,8 +28,8 @@ def gradients(sizes: Mapping[str, int], rng: Any) -> dict[str, Any]:
 
 def shown(values: Mapping[str, Any]) -> dict[str, Any]:
     """The shapes of the gradients, which are many random numbers."""
-    shapes = ", ".join(f"{key} {list(values[key].shape[1:])}" for key in TREE)
-    return {f"gradients of steps 0 to {STEPS - 1}": shapes, **{k: v for k, v in values.items() if k not in TREE}}
+    shapes = ", ".join(f"{path} {list(values[key].shape[1:])}" for key, path in PATHS.items())
+    return {f"gradients of steps 0 to {STEPS - 1}": shapes, **{k: v for k, v in values.items() if k not in PATHS}}
 
 
 def of_step(case: Case, wrong: Difference) -> str:
@@ -41,7 +41,17 @@ def of_step(case: Case, wrong: Difference) -> str:
 PROBLEM = Problem(
     title="AdamW",
     builds_on=(8,),
-    forbids=("optax.adamw", "optax.adam", "optax.scale_by_adam"),
+    # Types, and parts of a transformation that know nothing of Adam's moments.
+    forbids=("optax", "optax.adamw", "optax.adam", "optax.scale_by_adam"),
+    allows=tuple(
+        f"optax.{name}" for name in """
+        EmptyState GradientTransformation GradientTransformationExtraArgs OptState Params ScalarOrSchedule ScaleByAdamState
+        Schedule TransformInitFn TransformUpdateExtraArgsFn TransformUpdateFn Updates add_decayed_weights apply_updates chain
+        global_norm identity safe_increment safe_int32_increment scale scale_by_learning_rate scale_by_schedule stateless
+        MaskedNode bias_correction numerics
+        stateless_with_tree_map tree tree_utils update_moment update_moment_per_elem_norm with_extra_args_support
+        """.split()
+    ),
     entries=(Entry("adamw", ("learning_rate", "b1", "b2", "epsilon", "weight_decay")),),
     cases={"cases": Cases(gradients, {"D": (3, 4), "F": (2, 5)}, draws=2, show=shown)},
     checks=(

@@ -12,11 +12,11 @@ from grader.worker.pytrees import BadOutputError
 from grader.worker.subject import Arrays, Reading, Subject
 from grader.worker.tracing import is_tracing_error
 
-AFTER = 6  # steps compared after the end of the decay
+AFTER = 6  # steps after the end of the decay whose rates are compared, the last one apart
 
 
 def rates(subject: Subject, case: Case) -> Reading:
-    """The rates of the warm-up, the cosine and the steps after it."""
+    """The rates of the warm-up, the cosine and the steps after it. The last step is a Python integer; the others are traced."""
     warmup, end = _steps(case)
 
     def program() -> Arrays:
@@ -31,7 +31,8 @@ def rates(subject: Subject, case: Case) -> Reading:
             raise BadOutputError("the schedule returned None; is a `return` missing?")
         if curve.shape != steps.shape:
             raise BadOutputError(f"the schedule returned an array of shape {curve.shape[1:]}; it must return a scalar")
-        return {"rate.warmup": curve[: warmup + 1], "rate.cosine": curve[warmup : end + 1], "rate.after": curve[end:]}
+        after = jnp.append(curve[end:], jnp.asarray(schedule(end + AFTER)))
+        return {"rate.warmup": curve[: warmup + 1], "rate.cosine": curve[warmup : end + 1], "rate.after": after}
 
     return subject.run(program, case)
 

@@ -26,12 +26,8 @@ def at_step(case: Case, wrong: Difference) -> str:
 PROBLEM = Problem(
     title="A learning-rate schedule",
     builds_on=(9,),
-    forbids=tuple(
-        f"optax.{name}" for name in (
-            "warmup_cosine_decay_schedule", "cosine_decay_schedule", "linear_schedule", "polynomial_schedule",
-            "join_schedules", "piecewise_interpolate_schedule",
-        )
-    ),
+    forbids=("optax", "flax.training"),
+    allows=("optax.Schedule", "optax.ScalarOrSchedule"),
     entries=(Entry("warmup_cosine", ("peak", "warmup_steps", "decay_steps")),),
     cases={
         "cases": Cases(run, {"warmup": (4, 7, 1), "cosine": (8, 13)}),

@@ -23,6 +23,20 @@ def tree(share: float, sizes: Mapping[str, int], rng: Any) -> dict[str, Any]:
     return {**scaled, "max_norm": MAX_NORM}
 
 
+def exact(sizes: Mapping[str, int], rng: Any) -> dict[str, Any]:
+    """Leaves whose global norm, and the norm of each, has no rounding error: whole numbers of 1/128, with whole norms.
+
+    x / 41 * 41 is not x in float32 for 1, 8 and 16. A small number added to this norm shows.
+    """
+    values = tree(1.0, sizes, rng)
+    numbers = {"embedding": [16] * 4, "kernel": [8] * 4, "bias": [20], "scale": [1]}  # 32² + 16² + 20² + 1² = 41²
+    for key, some in numbers.items():
+        leaf = values[key].reshape(-1)
+        leaf[:] = 0
+        leaf[rng.choice(leaf.size, len(some), replace=False)] = some * rng.choice([-1, 1], len(some)) / 128
+    return {**values, "max_norm": 41 / 128}
+
+
 def zeros(sizes: Mapping[str, int], rng: Any) -> dict[str, Any]:
     """The leaves of `tree`, all zero."""
     values = tree(1.0, sizes, rng)
@@ -46,11 +60,17 @@ SIZES = {"D": (2, 3), "F": (3, 4)}
 PROBLEM = Problem(
     title="Gradient clipping",
     builds_on=(8,),
-    forbids=("optax.clip_by_global_norm",),
+    forbids=(
+        "optax.clip_by_global_norm",
+        "optax.per_example_global_norm_clip",
+        "optax.projections",
+        "optax.contrib",
+    ),
     entries=(Entry("clip_by_global_norm", ("gradients", "max_norm"), returns=("clipped", "norm")),),
     cases={
         "long": Cases(partial(tree, 0.3), SIZES, show=nested),
         "short": Cases(partial(tree, 4.0), SIZES, draws=1, show=nested),
+        "exact": Cases(exact, SIZES, draws=1, show=nested),
         "zero": Cases(zeros, {"D": (2,), "F": (3,)}, draws=1, show=nested),
     },
     checks=(
@@ -58,6 +78,9 @@ PROBLEM = Problem(
         Check("long gradients shortened", 2, "clipping", leaves="clipped", cases="long"),
         # A factor of 1 changes no bit.
         Check("short gradients unchanged", 1, "clipping", leaves="clipped", cases="short", tolerance=EXACT),
+        Check(
+            "gradient of exactly max_norm unchanged", 1, "clipping", leaves="clipped", cases="exact", tolerance=EXACT
+        ),
         Check("gradient of zeros", 1, "clipping", cases="zero", tolerance=EXACT),
     ),
 )

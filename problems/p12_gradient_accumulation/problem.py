@@ -1,28 +1,34 @@
 """Problem 12: gradient accumulation, a large batch in the memory of a small one."""
 
 from collections.abc import Mapping
+from functools import partial
 from typing import Any
 
 from grader.checks import memory
 from grader.problem import Cases, Check, Entry, Problem
 
 
-def stories(sizes: Mapping[str, int], rng: Any) -> dict[str, Any]:
-    """Right-padded stories of very different lengths, so that microbatches have different numbers of targets."""
-    V, B, T = sizes["V"], sizes["k"] * sizes["b"], sizes["T"]
+def stories(max_norm: float, sizes: Mapping[str, int], rng: Any) -> dict[str, Any]:
+    """Right-padded stories of very different lengths, so that microbatches have different numbers of targets: the second none."""
+    V, b, T = sizes["V"], sizes["b"], sizes["T"]
+    B = sizes["k"] * b
     token_ids = rng.integers(0, V - 1, (B, T)).astype("int32")
     for row, real in enumerate(rng.integers(1, T + 1, B)):
         token_ids[row, real:] = V - 1
-    token_ids[0, :2] = 0  # at least one target
+    token_ids[b : 2 * b, 1:] = V - 1
+    token_ids[[0, -1], :2] = 0  # at least one target in the first microbatch and in the last
     return {
         "token_ids": token_ids,
         "microbatches": sizes["k"],
-        "max_norm": 0.05,
+        "max_norm": max_norm,
         "vocab_size": V,
         "d_model": 4,
         "d_ff": sizes["F"],
     }
 
+
+long, short = partial(stories, 0.05), partial(stories, 100.0)
+SIZES = {"k": (3, 4), "b": (2, 3), "T": (4, 5), "V": (6,), "F": (3, 5)}
 
 PROBLEM = Problem(
     title="Gradient accumulation",
@@ -34,12 +40,15 @@ PROBLEM = Problem(
         ),
     ),
     cases={
-        "cases": Cases(stories, {"k": (2, 3), "b": (2, 3), "T": (4, 5), "V": (6,), "F": (3, 5)}),
+        "cases": Cases(long, SIZES),
+        "short": Cases(short, SIZES, draws=1),
         # Far more microbatches than rows in each, so that taking one for the other shows in the memory.
-        "large": Cases(stories, {"k": (24, 22), "b": (3,), "T": (16, 15, 17), "V": (16,), "F": (32, 31)}, draws=1),
+        "large": Cases(long, {"k": (24, 22), "b": (3,), "T": (16, 15, 17), "V": (16,), "F": (32, 31)}, draws=1),
     },
     checks=(
         Check("mean loss", 1, "accumulating", leaves="loss"),
+        # Without clipping, which hides the length of the gradients.
+        Check("mean gradients", 1, "accumulating", leaves="gradients", cases="short"),
         Check("norm before clipping", 1, "accumulating", leaves="norm"),
         Check("clipped gradients", 2, "accumulating", leaves="gradients"),
         memory(

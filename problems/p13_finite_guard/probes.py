@@ -20,30 +20,33 @@ def guarding(subject: Subject, case: Case) -> Reading:
     """The updates and the `skipped` count of each step, and the inner mean at the end."""
     # The update is the mean gradient times the step count, so it reveals both a bad mean and a count that advanced.
     # Its last part makes every update finite, so a guard that tests the updates instead of the gradients skips nothing.
+    # If it gets the parameters, they decay.
     inner = optax.chain(
         optax.trace(decay=0.9),
         optax.scale_by_schedule(lambda count: -0.1 * (1 + count)),
+        optax.stateless(lambda updates, parameters: updates if parameters is None else _decayed(updates, parameters)),
         optax.stateless(lambda updates, _: jax.tree.map(jnp.nan_to_num, updates)),
     )
     kind = optax.GradientTransformation, "an optax.GradientTransformation"
 
     def program(gradients: Arrays) -> Arrays:
         tx = subject.call("finite_guard", inner, returns=kind)
-        state, arrays = tx.init({key: x[0] for key, x in gradients.items()}), {}
+        parameters = {key: jnp.ones_like(x[0]) for key, x in gradients.items()}
+        state, arrays = tx.init(parameters), {}
         _skipped(state)
-
-        def step(gradients: Any, state: Any) -> Any:
-            return tx.update(gradients, state, None)
-
+        ways: list[tuple[Any, ...]] = [(), (parameters,), (None,)]  # the parameters left out, given, and None
         for i in range(len(gradients["z_bias"])):
-            updates, state = (step if subject.eager else jax.jit(step))(
-                {key: x[i] for key, x in gradients.items()}, state
-            )
+            update: Any = tx.update if subject.eager else jax.jit(tx.update)
+            updates, state = update({key: x[i] for key, x in gradients.items()}, state, *ways[i % len(ways)])
             arrays |= named(updates, f"update.{i}") | {f"skipped.{i}": _skipped(state)}
         means = [leaf for leaf in jax.tree.leaves(state) if jnp.ndim(leaf)]
         return arrays | {f"inner.{i}": leaf for i, leaf in enumerate(means)}
 
     return subject.run(program, case, {key: given(case, key) for key in case.values})
+
+
+def _decayed(updates: Any, parameters: Any) -> Any:
+    return jax.tree.map(lambda update, parameter: update - 0.1 * parameter, updates, parameters)
 
 
 def _skipped(state: Any) -> Any:

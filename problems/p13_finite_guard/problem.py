@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from functools import partial
 from typing import Any
 
-from grader.problem import EXACT, Cases, Check, Entry, Problem
+from grader.problem import EXACT, Case, Cases, Check, Difference, Entry, Problem
 
 STEPS = 6
 
@@ -37,7 +37,23 @@ def activations(sizes: Mapping[str, int], rng: Any) -> dict[str, Any]:
     bad *= rng.integers(1, 4, bad.shape).astype("int32")
     bad[0] = 0
     bad[1] = [0, 0, 2, 1, 0]
+    bad[2] = [0, 0, 0, 0, 3]
     return {"x": rng.standard_normal((5, sizes["D"])).astype("float32"), "bad": bad}
+
+
+LEAVES = ("a_embed", "z_bias")
+
+
+def of_step(case: Case, wrong: Difference) -> str:
+    """A sentence on a wrong number of the probe `guarding`: of a step, or of the inner mean after all steps."""
+    what, number, *leaf = wrong.path.split(".")
+    at = list(wrong.index) or ""
+    name = {
+        "update": f"the update of `{'.'.join(leaf)}{at}` at step {number}",
+        "skipped": f"`skipped` after step {number}",
+        "inner": f"the inner mean of `{LEAVES[int(number) % 2]}{at}` after all steps",
+    }[what]
+    return f"{name} is {wrong.got}, expected {wrong.expected}"
 
 
 SIZES = {"V": (3, 4), "D": (2, 5)}
@@ -45,7 +61,7 @@ SIZES = {"V": (3, 4), "D": (2, 5)}
 PROBLEM = Problem(
     title="A guard against non-finite updates",
     builds_on=(9,),
-    forbids=("optax.apply_if_finite",),
+    forbids=("optax.apply_if_finite", "optax.skip_not_finite", "optax.MultiSteps", "optax.contrib"),
     entries=(Entry("finite_guard", ("inner",)), Entry("first_nonfinite", ("tree",))),
     cases={
         "good": Cases(partial(gradients, ()), SIZES, draws=1),
@@ -54,17 +70,20 @@ PROBLEM = Problem(
         "trees": Cases(activations, {"trees": (8,), "D": (3,)}, draws=1),
     },
     checks=(
-        Check("good steps unchanged", 1, "guarding", leaves="update", cases="good"),
-        Check("bad steps skipped", 2, "guarding", leaves="update", cases="bad"),
+        Check("good steps unchanged", 1, "guarding", leaves="update", cases="good", in_words=of_step),
+        Check("bad steps skipped", 2, "guarding", leaves="update", cases="bad", in_words=of_step),
         Check(
-            "works under jit", 1, "guarding", leaves="update", cases="bad", traced=True,
+            "works under jit", 1, "guarding", leaves="update", cases="bad", traced=True, in_words=of_step,
             advice="While jit traces the update, it is unknown whether the gradient is finite. Choose with `jax.lax.cond`.",
         ),
-        Check("inner state unchanged by bad steps", 1, "guarding", leaves="inner", cases="bad"),
-        Check("skipped steps counted", 1, "guarding", leaves="skipped", cases="bad", tolerance=EXACT),
-        Check("large but finite gradients accepted", 1, "guarding", leaves="skipped", cases="large", tolerance=EXACT),
+        Check("inner state unchanged by bad steps", 1, "guarding", leaves="inner", cases="bad", in_words=of_step),
+        Check("skipped steps counted", 1, "guarding", leaves="skipped", cases="bad", tolerance=EXACT, in_words=of_step),
         Check(
-            "first bad leaf", 2, "searching", leaves="first_bad_leaf", cases="trees", tolerance=EXACT,
+            "large but finite gradients accepted", 1, "guarding", leaves="skipped", cases="large", tolerance=EXACT,
+            in_words=of_step,
+        ),
+        Check(
+            "first bad leaf", 2, "searching", calls=("first_nonfinite",), leaves="first_bad_leaf", cases="trees", tolerance=EXACT,
             words={-1: "None", -2: "a path that is not in the tree", 0: "['blocks'][0]['attn']", 1: "['blocks'][0]['ff']",
                    2: "['blocks'][1]['attn']", 3: "['blocks'][1]['ff']", 4: "['head']"},
         ),

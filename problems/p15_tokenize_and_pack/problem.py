@@ -12,13 +12,13 @@ WORDS = "the cat sat on a mat and Zoë said: hello, little ☂ one day they foun
 def stories(sizes: Mapping[str, int], rng: Any) -> dict[str, Any]:
     """A file in the format of TinyStories: markers on lines of their own, some of them with nothing in between.
 
-    Spaces and tabs surround the stories, too.
+    Other white space surrounds the stories, too: spaces, tabs, carriage returns and no-break spaces.
     """
     parts = []
     for number in range(sizes["stories"]):
         words = rng.choice(WORDS, rng.integers(3, 9))
         parts.append("\n\n".join([" ".join(words[:4]), " ".join(words[4:])]) + ".\n")
-        parts[-1] = [" {}", "{} ", "\t{}\t"][number % 3].format(parts[-1])
+        parts[-1] = [" {}\r", "{}\u00a0", "\t{}\t"][number % 3].format(parts[-1])
         if number % 2:
             parts.append(" \n")
     return {"text": f"{END}\n".join(parts) + [f"{END}\n", ""][sizes["open"]]}
@@ -30,9 +30,9 @@ def no_stories(sizes: Mapping[str, int], rng: Any) -> dict[str, Any]:
 
 
 def stream(sizes: Mapping[str, int], rng: Any) -> dict[str, Any]:
-    """N distinct ids to pack, and a padding id that none of them equals."""
-    N = sizes["N"]
-    return {"token_ids": rng.permutation(N).astype("int32") + 5, "context": sizes["T"], "pad_id": -1 - sizes["T"]}
+    """N distinct ids to pack, and a padding id: a negative one that none of them equals, or one of them."""
+    pad_id = 5 if sizes.get("pad_is_an_id") else -1 - sizes["T"]
+    return {"token_ids": rng.permutation(sizes["N"]).astype("int32") + 5, "context": sizes["T"], "pad_id": pad_id}
 
 
 PROBLEM = Problem(
@@ -43,7 +43,7 @@ PROBLEM = Problem(
         "text": Cases(stories, {"stories": (2, 3, 4), "open": (0, 1)}, draws=4),
         "no stories": Cases(no_stories, {"markers": (0, 1, 3)}, draws=2),
         "remainder": Cases(stream, {"N": (11, 14, 3), "T": (4, 5)}),
-        "no remainder": Cases(stream, {"N": (12, 24), "T": (4, 6)}, draws=2),
+        "no remainder": Cases(stream, {"N": (12, 24), "T": (1, 4, 6), "pad_is_an_id": (1, 0)}, draws=4),
         "nothing": Cases(stream, {"N": (0,), "T": (4,)}, draws=1),
     },
     checks=(

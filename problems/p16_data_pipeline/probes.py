@@ -40,8 +40,7 @@ def loading(subject: Subject, case: Case) -> Reading:
     # Only now, after the loader has moved on: a state must not move with it.
     for step, state in states.items():
         name = next(kind for kind in KINDS if KINDS[kind] is None or isinstance(state, KINDS[kind]))
-        data = state if isinstance(state, bytes) else (state if isinstance(state, str) else json.dumps(state)).encode()
-        (folder / f"{step}.{name}").write_bytes(data)
+        (folder / f"{step}.{name}").write_bytes(state if isinstance(state, bytes) else _text(state).encode())
     arrays = {
         "batches": np.array(batches).reshape(-1, EPOCHS * steps, *batches[0].shape),
         "again": _batch(again, case),
@@ -70,7 +69,9 @@ def read_resumed(arrays: Arrays, folder: Path | None, case: Case) -> Reading:
     positions, continues = [], []
     for i, stop in enumerate(_plan(case)[2]):
         resumed = arrays[f"resumed.{i}"]
-        positions.append(next((n for n, batch in enumerate(first) if np.array_equal(batch, resumed[0])), -1))
+        # Batches may repeat, which is for another check to say: the right one comes first.
+        numbers = (stop, *range(len(first)))
+        positions.append(next((n for n in numbers if np.array_equal(first[n], resumed[0])), -1))
         continues.append(np.array_equal(resumed, first[stop:][:AFTER_RESUME]))
     return Reading(
         {"resumed.at_batch": np.array(positions, np.int32), "resumed.continues": np.array(continues, np.int32)}
@@ -100,11 +101,19 @@ def read(arrays: Arrays, folder: Path | None, case: Case) -> Reading:
     )
 
 
+def _text(state: Any) -> str:
+    try:
+        return state if isinstance(state, str) else json.dumps(state)
+    except (TypeError, ValueError) as error:
+        raise BadOutputError(f"`get_state` returned {described(state)}, which `json.dumps` refuses: {error}") from None
+
+
 def _plan(case: Case) -> tuple[int, int, tuple[int, ...]]:
     """The batch size, the steps of an epoch, and the steps at which the state is saved."""
     rows, shards, B = np.shape(case.values["rows"])[0], int(case.values["num_shards"]), int(case.values["batch_size"])  # type: ignore[arg-type]
     steps = rows // shards // B
-    return B, steps, (0, 1, steps - 1, steps + 1)  # at the start, within an epoch, at its last batch, within the next
+    # At the start, within an epoch, before and after its last batch, and within the next epoch.
+    return B, steps, (0, 1, steps - 1, steps, steps + 1)
 
 
 def _mixed(order: Any, B: int) -> bool:

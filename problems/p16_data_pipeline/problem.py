@@ -30,7 +30,7 @@ def reading(case: Case, wrong: Difference) -> str:
 def resuming(case: Case, wrong: Difference) -> str:
     rows, shards, B = (case.values[name] for name in ("rows", "num_shards", "batch_size"))
     steps = len(rows) // int(shards) // int(B)
-    stop = (0, 1, steps - 1, steps + 1)[wrong.index[0]]
+    stop = (0, 1, steps - 1, steps, steps + 1)[wrong.index[0]]
     if wrong.path == "resumed.continues":
         return f"after a resume with the state of batch {stop}, a later batch is not the one that follows"
     place = f"is batch {wrong.got}" if wrong.got != "-1" else "is none that the first loader gave"

@@ -27,8 +27,8 @@ PROBLEM = Problem(
     builds_on=(7,),
     entries=(Entry(LOSS, ("x", "embedding", "token_ids", "pad_id", "chunk")),),
     cases={
-        "cases": Cases(hidden, {"T": (7, 9), "D": (3, 4), "V": (5, 6), "C": (3, 2)}),
-        "remainder": Cases(hidden, {"T": (6, 8), "D": (3,), "V": (5,), "C": (4, 3)}, draws=2),
+        "cases": Cases(hidden, {"T": (7, 9), "D": (3, 4), "V": (5, 6), "C": (1, 3, 2)}, draws=4),
+        "remainder": Cases(hidden, {"T": (6, 8), "D": (3,), "V": (5,), "C": (9, 4, 3)}, draws=3),
         "padded": Cases(hidden, {"T": (9,), "D": (3,), "V": (5,), "C": (3, 4), "real": (6, 5, 3)}, draws=2),
         "nothing": Cases(hidden, {"T": (5,), "D": (3,), "V": (5,), "C": (2,), "real": (1, 0)}, draws=1),
         "large": Cases(hidden, {"T": (257, 241, 273), "D": (8, 9), "V": (4096, 4001, 3907), "C": (16, 15, 18)}, draws=1),

@@ -9,7 +9,7 @@ from flax import nnx
 
 from grader.problem import Case
 from grader.worker import stablehlo
-from grader.worker.measures import Compiled
+from grader.worker.measures import Execution
 from grader.worker.pytrees import named
 from grader.worker.subject import Arrays, Reading, Subject
 from grader.worker.tracing import given
@@ -50,36 +50,37 @@ NEED_FLOAT32 = {
 }  # fmt: skip
 
 
-def products_in_float32(compiled: Compiled, case: Case) -> dict[str, Any]:
+def products_in_float32(execution: Execution) -> dict[str, Any]:
     """The number of products with an operand that is not bfloat16, by kind."""
     counts = dict.fromkeys(("projections", "scores", "weighted_sum", "feed_forward", "head", "without_dot"), 0)
-    for kind, product in _products(compiled, case):
+    for kind, product in _products(execution):
         counts[kind] += any(dtype != "bf16" for dtype in stablehlo.dtypes(product.operands))
     # A product can also be written as a multiplication and a sum. The smallest, of the scores, multiplies T * T * D numbers.
-    smallest = np.shape(case.values["token_ids"])[-1] ** 2 * int(case.values["d_model"])  # type: ignore[arg-type]
-    for operation in stablehlo.operations(compiled.parsed):
+    smallest = np.shape(execution.case.values["token_ids"])[-1] ** 2 * int(execution.case.values["d_model"])  # type: ignore[arg-type]
+    for operation in stablehlo.operations(execution.compiled.parsed):
         if operation.name == "stablehlo.multiply" and np.prod(stablehlo.shape(operation.results[0])) >= smallest:
             counts["without_dot"] += stablehlo.dtypes(operation.results) != ["bf16"]
     return {kind: np.int32(count) for kind, count in counts.items()}
 
 
-def in_bfloat16(compiled: Compiled, case: Case) -> dict[str, Any]:
+def in_bfloat16(execution: Execution) -> dict[str, Any]:
     """The number of NEED_FLOAT32 operations on bfloat16 by kind, and of head products that return it."""
     counts = dict.fromkeys(("exponentials", "logarithms", "roots", "sums", "logits"), 0)
-    for operation in stablehlo.operations(compiled.parsed):
+    for operation in stablehlo.operations(execution.compiled.parsed):
         kind = NEED_FLOAT32.get(operation.name.removeprefix("stablehlo."))
         if kind and "bf16" in stablehlo.dtypes(operation.operands):
             counts[kind] += kind != "sums" or stablehlo.reduces_by(operation, "stablehlo.add")
     # XLA may drop a rounding to bfloat16 that a cast to float32 follows, so the values do not show it.
-    for kind, product in _products(compiled, case):
+    for kind, product in _products(execution):
         counts["logits"] += kind == "head" and stablehlo.dtypes(product.results) != ["f32"]
     return {kind: np.int32(count) for kind, count in counts.items()}
 
 
-def _products(compiled: Compiled, case: Case) -> Iterator[tuple[str, Any]]:
+def _products(execution: Execution) -> Iterator[tuple[str, Any]]:
     """The matrix products of the program, and which product of the model each one is. The sizes of a case are all different."""
+    case = execution.case
     V, F, T = int(case.values["vocab_size"]), int(case.values["d_ff"]), np.shape(case.values["token_ids"])[-1]  # type: ignore[arg-type]
-    for operation in stablehlo.operations(compiled.parsed):
+    for operation in stablehlo.operations(execution.compiled.parsed):
         if operation.name != "stablehlo.dot_general":
             continue
         left, right, result = (stablehlo.shape(value) for value in (*operation.operands, operation.results[0]))

@@ -9,7 +9,7 @@ from flax import nnx
 from jax.sharding import AxisType, Mesh, NamedSharding, PartitionSpec
 
 from grader.problem import Case
-from grader.worker.placement import as_inputs, coded, mesh_of, put
+from grader.worker.placement import as_inputs, coded, mesh_of, moved, put
 from grader.worker.pytrees import BadOutputError
 from grader.worker.subject import Arrays, Reading, Subject
 from grader.worker.toy_models import ToyGPT, gpt_logits
@@ -29,17 +29,32 @@ def meshes(subject: Subject, case: Case) -> Reading:
 
 
 def specs(subject: Subject, case: Case) -> Reading:
-    """The spec that `partition_spec` returns for each parameter, as numbers. Raises BadOutputError if one is too long."""
-    mesh, arrays = mesh_of(4, 2), {}
-    for parts, parameter in nnx.to_flat_state(ToyGPT.abstract(case)[1]):
-        path, shape = ".".join(map(str, parts)), parameter.get_raw_value().shape
-        spec = subject.call("partition_spec", path, shape, mesh, returns=(PartitionSpec, "a PartitionSpec"))
-        if len(spec) > len(shape):
-            raise BadOutputError(
-                f"`partition_spec` returned {spec} for the shape {shape}; it must not have more entries than the shape"
-            )
-        arrays[f"spec.{path}"] = coded(tuple(spec), len(shape))
+    """The spec that `partition_spec` returns for each parameter on two meshes, as numbers.
+
+    Raises BadOutputError if a spec is too long.
+    """
+    arrays = {}
+    for prefix, mesh in (("spec", mesh_of(4, 2)), ("spec.on_2x4", mesh_of(2, 4))):
+        for parts, parameter in nnx.to_flat_state(ToyGPT.abstract(case)[1]):
+            path, shape = ".".join(map(str, parts)), parameter.get_raw_value().shape
+            spec = subject.call("partition_spec", path, shape, mesh, returns=(PartitionSpec, "a PartitionSpec"))
+            if len(spec) > len(shape):
+                raise BadOutputError(
+                    f"`partition_spec` returned {spec} for the shape {shape}; it must not have more entries than the shape"
+                )
+            arrays[f"{prefix}.{path}"] = coded(tuple(spec), len(shape))
     return subject.run(lambda: arrays, case)
+
+
+def placing(subject: Subject, case: Case) -> Reading:
+    """The parameters of a model that `place` moves, in a program of its own."""
+    mesh = mesh_of(4, 2)
+    model: Any = ToyGPT.of(case)
+
+    def program(state: Any) -> Arrays:
+        return moved(subject, "place", model, state, mesh, "model")
+
+    return subject.run(program, case, as_inputs(model, "model", None))
 
 
 def forward(subject: Subject, case: Case) -> Reading:
@@ -56,4 +71,4 @@ def forward(subject: Subject, case: Case) -> Reading:
     return subject.run(program, case, as_inputs(model, "model", mesh), token_ids)
 
 
-PROBES = {"meshes": meshes, "specs": specs, "forward": forward}
+PROBES = {"meshes": meshes, "specs": specs, "placing": placing, "forward": forward}

@@ -42,8 +42,8 @@ PROBLEM = Problem(
         exact("partition spec of each parameter", 3, "specs", "spec", words=PLACES),
         exact("indivisible axes stay whole", 1, "specs", "spec", cases="odd vocabulary", words=PLACES),
         Check("logits equal one device's", 1, "forward", leaves="logits", tolerance=SUMS),
-        exact("parameter sharding", 2, "forward", "program.placed.inputs.model", words=PLACES, values_tolerance=SUMS),
-        exact("bytes per device", 1, "forward", "program.bytes_on_device", values_tolerance=SUMS),
+        exact("parameter sharding", 2, "placing", "program.placed.outputs", words=PLACES),
+        exact("bytes per device", 1, "placing", "program.bytes_of_outputs"),
         Check(
             "activations not gathered", 1, "forward", leaves="program.held_bytes", compare="at_most", tolerance=GATHERED,
             values_tolerance=SUMS,

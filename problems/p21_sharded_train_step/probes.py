@@ -1,15 +1,36 @@
 """Probe of problem 21: a step on a 4x2 mesh of eight CPU devices. Runs in workers."""
 
+from typing import Any
+
 import jax
 import jax.numpy as jnp
 import numpy as np
 
 from grader.problem import Case
-from grader.worker.placement import like, mesh_of, put, step
+from grader.worker import stablehlo
+from grader.worker.placement import as_inputs, like, mesh_of, moved, put, step
 from grader.worker.pytrees import BadOutputError
-from grader.worker.subject import Reading, Subject
+from grader.worker.subject import Arrays, Reading, Subject
 from grader.worker.toy_models import mid_training, model_factory
 from grader.worker.tracing import given
+
+
+def placing(subject: Subject, case: Case) -> Reading:
+    """The state and the batch that the submission moves, in a program of its own."""
+    mesh = mesh_of(4, 2)
+    model, optimizer = _toy(case)
+    states = as_inputs(model, "model", None), as_inputs(optimizer, "optimizer", None, "positive")
+
+    def program(states: Any, token_ids: Any) -> Arrays:
+        arrays = moved(subject, "shard_state", model, states[0], mesh, "model")
+        arrays |= moved(subject, "shard_state", optimizer, states[1], mesh, "optimizer")
+        with stablehlo.placements_are_traced():
+            batch = subject.call(
+                "shard_batch", token_ids, mesh, returns=(jax.Array, "a jax.Array that holds the batch")
+            )
+        return {**arrays, "token_ids": batch}
+
+    return subject.run(program, case, states, given(case, "token_ids"))
 
 
 def sharded_training(subject: Subject, case: Case) -> Reading:
@@ -18,8 +39,8 @@ def sharded_training(subject: Subject, case: Case) -> Reading:
     It places arrays with other numbers than the case's: tracing would drop `jax.device_put`. The program that the step is
     traced to takes inputs that are placed in the same way.
     """
-    values, mesh = case.values, mesh_of(4, 2)
-    model, optimizer = mid_training(model_factory(values["vocab_size"], values["d_model"], values["d_ff"]), seed=0)
+    mesh = mesh_of(4, 2)
+    model, optimizer = _toy(case)
     for node in (model, optimizer):
         put(subject, "shard_state", node, mesh)
     token_ids = given(case, "token_ids")
@@ -30,4 +51,9 @@ def sharded_training(subject: Subject, case: Case) -> Reading:
     return step(subject, case, "sharded_train_step", model, optimizer, like(token_ids, batch, mesh), mesh)
 
 
-PROBES = {"sharded_training": sharded_training}
+def _toy(case: Case) -> Any:
+    values = case.values
+    return mid_training(model_factory(values["vocab_size"], values["d_model"], values["d_ff"]), seed=0)
+
+
+PROBES = {"placing": placing, "sharded_training": sharded_training}

@@ -25,8 +25,8 @@ def batches(sizes: Mapping[str, int], rng: Any) -> dict[str, Any]:
 EXCHANGED = Tolerance(rtol=0.25, atol=256, room=4)
 
 
-def measure(name: str, leaves: str, **more: Any) -> Check:
-    return exact(name, 1, "sharded_training", f"program.{leaves}", **more)
+def measure(name: str, leaves: str, probe: str = "sharded_training", **more: Any) -> Check:
+    return exact(name, 1, probe, f"program.{leaves}", **more)
 
 
 # A mean of a few losses near 3, whose parts are added in another order. One step changes it by a hundredth or so, now and then by
@@ -45,10 +45,10 @@ PROBLEM = Problem(
     checks=(
         Check("loss equals one device's", 2, "sharded_training", leaves="loss", tolerance=SAME_LOSS),
         Check("new state equals one device's", 1, "sharded_training", leaves="state"),
-        measure("model sharding", "placed.inputs.model", words=PLACES),
-        measure("optimizer sharding", "placed.inputs.optimizer", words=PLACES),
-        measure("batch sharding", "placed.inputs.token_ids", words=PLACES),
-        measure("bytes per device", "bytes_on_device"),
+        measure("model sharding", "placed.outputs.model", "placing", words=PLACES),
+        measure("optimizer sharding", "placed.outputs.optimizer", "placing", words=PLACES),
+        measure("batch sharding", "placed.outputs.token_ids", "placing", words=PLACES),
+        measure("bytes per device", "bytes_of_outputs", "placing"),
         measure("sharding unchanged after training", "placed.outputs", words=PLACES),
         measure("state donated", "donated", words={0: "kept", 1: "donated"}),
         measure(

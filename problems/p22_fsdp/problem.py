@@ -20,6 +20,11 @@ def batches(sizes: Mapping[str, int], rng: Any) -> dict[str, Any]:
     }
 
 
+def sizes_of_axes(sizes: Mapping[str, int], rng: Any) -> dict[str, Any]:
+    """Sizes from which the probe builds shapes: two that 8 divides, and a longer one that is odd."""
+    return {"short": 8 * sizes["short"], "long": 8 * sizes["long"], "odd": 8 * sizes["long"] + 2 * sizes["odd"] + 1}
+
+
 def measure(name: str, probe: str, leaves: str, **more: Any) -> Check:
     return exact(name, 1, probe, f"program.{leaves}", **more)
 
@@ -36,19 +41,22 @@ PROBLEM = Problem(
         Entry("create_sharded", ("make", "mesh"), returns=("model", "optimizer")),
         Entry("fsdp_step", ("model", "optimizer", "token_ids", "pad_id")),
     ),
-    cases={"cases": Cases(batches, {"V": (17, 19), "T": (6,), "D": (16,), "F": (48, 40)}, draws=1)},
+    cases={
+        "cases": Cases(batches, {"V": (17, 19), "T": (6,), "D": (16,), "F": (48, 40)}, draws=1),
+        "shapes": Cases(sizes_of_axes, {"short": (1, 2, 3), "long": (4, 5, 6, 7), "odd": (0, 1, 2)}, draws=2),
+    },
     checks=(
-        exact("sharded axis", 2, "specs", "spec", words=PLACES),
+        exact("sharded axis", 2, "specs", "spec", cases="shapes", words=PLACES),
         Check("loss equals one device's", 1, "training", leaves="loss", tolerance=SAME_LOSS),
         Check("new state equals one device's", 1, "training", leaves="state"),
-        measure("model sharding", "training", "placed.inputs.model", words=PLACES),
-        measure("optimizer sharding", "training", "placed.inputs.optimizer", words=PLACES),
-        measure("bytes per device", "training", "bytes_on_device"),
+        measure("model sharding", "creating", "placed.outputs.initial.model", words=PLACES),
+        measure("optimizer sharding", "creating", "placed.outputs.initial.optimizer", words=PLACES),
+        measure("bytes per device", "creating", "bytes_of_outputs"),
         Check("initial values equal make()'s", 1, "creating", leaves="initial"),
         measure(
-            "initialized sharded", "creating", "placed.outputs", words=PLACES,
-            advice="The program that creates the state does not create this array sharded. Run `make` inside a jitted function "
-            "with `out_shardings`.",
+            "initialized sharded", "creating", "created", words={**PLACES, -1: "whole on a device"},
+            advice="A device holds all of this array while the state is created. Each jitted function is a program of its own: a "
+            "later one cannot shard what an earlier one has created. Run `make` in one jitted function that has `out_shardings`.",
         ),
         measure("sharding unchanged after training", "training", "placed.outputs", words=PLACES),
         measure("state donated", "training", "donated", words={0: "kept", 1: "donated"}),

@@ -35,7 +35,7 @@ PROBLEM = Problem(
     cases={
         # No size is 1 or 4 times another, so that no two formulas agree. Counts with a large D are not exact in float32.
         "cases": Cases(
-            gpt, {"V": (11, 50257), "T": (5, 1025), "D": (2, 4099, 5003), "F": (7, 2049), "L": (3, 13)}, draws=5
+            gpt, {"V": (11, 50257), "T": (5, 1025), "D": (2, 4099, 5003), "F": (7, 2049), "L": (3, 13)}, draws=10
         )
     },
     checks=(

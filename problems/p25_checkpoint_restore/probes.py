@@ -38,7 +38,8 @@ def restored(subject: Subject, case: Case, *, make_runs: bool) -> Reading:
     model, optimizer = _restore(subject, make if make_runs else never_real(make))
     arrays = {**named(nnx.state(model), "model"), **named(nnx.state(optimizer), "optimizer")}
     token_ids = jnp.asarray(case.values["token_ids"])
-    return Reading({**jax.tree.map(np.asarray, arrays), "next_loss": _next_loss(model, optimizer, token_ids)})
+    # Copies, because an update changes restored NumPy arrays in place.
+    return Reading({**jax.tree.map(np.array, arrays), "next_loss": _next_loss(model, optimizer, token_ids)})
 
 
 @eager

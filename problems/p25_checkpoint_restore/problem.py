@@ -38,7 +38,8 @@ PROBLEM = Problem(
         ),
         exact(
             "another width refused", 1, "refused", "raises", saved_by="saving", words={0: "a result", 1: "an exception"},
-            advice="Restore into the abstract state from `nnx.eval_shape(make)`: Orbax then compares the shapes.",
+            advice="Restore with `StandardCheckpointer`, which compares the shapes with those of its target. The target is the "
+            "abstract state from `nnx.eval_shape(make)`.",
         ),
     ),
     timeout=60.0,

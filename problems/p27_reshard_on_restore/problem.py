@@ -12,7 +12,9 @@ def widths(sizes: Mapping[str, int], rng: Any) -> dict[str, Any]:
     return {"vocab_size": sizes["V"], "d_model": sizes["D"], "d_ff": sizes["F"]}
 
 
-RESTORED: Any = {"options": {"large": False}, "saved_by": "saving"}
+RESTORED: Any = {"options": {"large": False}, "saved_by": "saving", "read": True}
+PLACED = {**PLACES, -2: "on other devices"}
+HELD = {0: "in parts", 1: "whole", 2: "not read by Orbax to devices of the mesh"}
 
 PROBLEM = Problem(
     title="Restore onto another mesh",
@@ -26,11 +28,12 @@ PROBLEM = Problem(
     checks=(
         exact("model restored", 2, "restored", "values.model", **RESTORED),
         exact("optimizer restored", 2, "restored", "values.optimizer", **RESTORED),
-        exact("model sharded on the new mesh", 2, "restored", "placed.model", **RESTORED, words=PLACES),
-        exact("optimizer sharded on the new mesh", 1, "restored", "placed.optimizer", **RESTORED, words=PLACES),
+        exact("model sharded on the new mesh", 2, "restored", "placed.model", **RESTORED, words=PLACED),
+        exact("optimizer sharded on the new mesh", 1, "restored", "placed.optimizer", **RESTORED, words=PLACED),
         exact("bytes per device", 1, "restored", "bytes_on_device", **RESTORED),
         exact(
-            "no array whole on one device", 1, "restored", "values.model", options={"large": True}, saved_by="saving",
+            "no array whole on one device", 1, "restored", "in_parts", options={"large": True}, saved_by="saving", read=True,
+            words=HELD,
             advice="A whole model fits on no device of a mesh that it was sharded for. `nnx.eval_shape(make)` gives the shapes "
             "without drawing a number, and a target with shardings lets Orbax read each part to its device.",
         ),

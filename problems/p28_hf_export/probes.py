@@ -21,10 +21,10 @@ SETTINGS = {"architectures": ["GPT2LMHeadModel"], "model_type": "gpt2", "activat
 
 @eager
 def exported(subject: Subject, case: Case) -> Reading:
-    """The folder with the exported files."""
-    folder = new_folder() / EXPORT
-    folder.mkdir()
-    subject.call("export_gpt2", ToyGPT.of(case), case.values["num_heads"], str(folder))
+    """The folder with the exported files, which `export_gpt2` makes. It also exports into a folder that exists."""
+    model, num_heads, folder = ToyGPT.of(case), case.values["num_heads"], new_folder() / EXPORT
+    subject.call("export_gpt2", model, num_heads, str(new_folder()))
+    subject.call("export_gpt2", model, num_heads, str(folder))
     return Reading(files=folder)
 
 

@@ -5,7 +5,7 @@ from functools import partial
 from typing import Any
 
 from grader.checks import YES, exact, output
-from grader.problem import Cases, Entry, Problem, Tolerance
+from grader.problem import Case, Cases, Difference, Entry, Problem, Tolerance
 
 DISTRIBUTION = "sampling_distribution"
 
@@ -15,6 +15,14 @@ def logits(temperature: float, top_k: int, top_p: float, sizes: Mapping[str, int
     V = sizes["V"]
     spaced = rng.permutation(V) * 0.45 + rng.uniform(-0.1, 0.1, V)
     return {"logits": spaced.astype("float32"), "temperature": temperature, "top_k": top_k, "top_p": top_p}
+
+
+def sure(sizes: Mapping[str, int], rng: Any) -> dict[str, Any]:
+    """Logits so large that their exponentials overflow, one of which is so far ahead that in float32 its probability is 1."""
+    values = logits(0.1, sizes["V"], 1.0, sizes, rng)
+    large = 10 + values["logits"] / 3
+    large[large.argmax()] += 1.8
+    return {**values, "logits": large}
 
 
 def prompt(length: str, temperature: float, sizes: Mapping[str, int], rng: Any) -> dict[str, Any]:
@@ -32,11 +40,26 @@ def prompt(length: str, temperature: float, sizes: Mapping[str, int], rng: Any) 
     }
 
 
+def in_words(_: Case, wrong: Difference) -> str:
+    """Words for what a draw or a text depends on."""
+    if wrong.path.endswith("depends_on_key"):
+        return "at temperature 0, another key gives another text; the most likely token must be certain"
+    if wrong.path == "frequencies.ended_early":
+        return "a text has fewer than `num_tokens` tokens, although its stop token is not in the vocabulary"
+    if wrong.path == "frequencies.draws":
+        return "not judged yet: frequencies say nothing until the check “use of the random key” passes"
+    if wrong.path.startswith("frequencies.outside_"):
+        return f"tokens are drawn that `{wrong.path.removeprefix('frequencies.outside_')}` excludes"
+    return ""
+
+
 def filtered(*how: Any) -> Cases:
     """Cases of `sampling_distribution` with this temperature, top_k and top_p."""
     return Cases(partial(logits, *how), {"V": (6, 9)}, draws=2)
 
 
+# Logits of up to 150 lose 1e-5 to rounding, and so do their exponentials. Probabilities go down to 1e-13: float64 adds them to 1.
+TINY = Tolerance(rtol=5e-4, atol=1e-16)
 # The frequencies of a token in two runs of 600 draws differ by less than 0.15, except with negligible probability: it is five
 # standard deviations of the difference. At temperature 0.6 the most likely token has a probability near 0.5, so that drawing from
 # a flatter distribution shows.
@@ -56,6 +79,7 @@ PROBLEM = Problem(
     cases={
         "temperature": filtered(0.6, 0, 1.0),
         "greedy": filtered(0.0, 0, 1.0),
+        "low": Cases(sure, {"V": (6, 7)}, draws=2),
         "top-k": filtered(1.0, 3, 1.0),
         "top-p": filtered(1.0, 0, 0.6),
         "all": filtered(1.7, 4, 0.7),
@@ -66,12 +90,13 @@ PROBLEM = Problem(
     checks=(
         output(DISTRIBUTION, points=1, name="temperature", cases="temperature"),
         output(DISTRIBUTION, points=1, name="temperature 0 is greedy", cases="greedy"),
+        output(DISTRIBUTION, points=1, name="low temperature, all tokens kept", cases="low", tolerance=TINY),
         output(DISTRIBUTION, points=1, name="top-k", cases="top-k"),
         output(DISTRIBUTION, points=1, name="top-p", cases="top-p"),
         output(DISTRIBUTION, points=1, name="temperature, top-k and top-p", cases="all"),
-        exact("greedy text", 2, "generating", "text", cases="short"),
-        exact("prompt longer than the context", 1, "generating", "text", cases="long"),
-        exact("end before the stop token", 1, "generating", "stopped", cases="short"),
+        exact("greedy text", 2, "generating", "text", cases="short", in_words=in_words),
+        exact("prompt longer than the context", 1, "generating", "text", cases="long", in_words=in_words),
+        exact("end before the stop token", 1, "generating", "stopped", cases="short", in_words=in_words),
         # Before the frequencies: which tokens a misused key draws depends on the key, but that it is misused does not.
         exact(
             "use of the random key", 1, "drawing", "key", saved_by="first_drawing", read=True, cases="random", words=YES,
@@ -79,7 +104,7 @@ PROBLEM = Problem(
         ),
         exact(
             "frequencies of drawn tokens", 1, "drawing", "frequencies", saved_by="first_drawing", read=True, cases="random",
-            tolerance=DRAWN,
+            tolerance=DRAWN, in_words=in_words,
         ),
     ),
     timeout=60.0,

@@ -1,5 +1,6 @@
 """The probe of problem 30: the logits of each step. Runs in workers."""
 
+from dataclasses import replace
 from typing import Any
 
 import jax
@@ -18,7 +19,9 @@ def decoding(subject: Subject, case: Case) -> Reading:
 
     The steps are one loop, so the program holds the step once, and whatever a step leaves for the next is carried by the loop.
     """
-    graphdef, state, token_ids = *ToyGPT.abstract(case), given(case, "token_ids")
+    positions = {**case.values, "context": case.values["max_T"]}
+    graphdef, state = ToyGPT.abstract(replace(case, values=positions))
+    token_ids = given(case, "token_ids")
 
     def step(state: Any, cache: Any, token_id: Any) -> Any:
         logits, cache = subject.call("decode_step", nnx.merge(graphdef, state), cache, token_id)

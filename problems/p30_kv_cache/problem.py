@@ -7,7 +7,7 @@ from grader.problem import Cases, Check, Entry, Problem, Tolerance
 
 
 def gpt(sizes: Mapping[str, int], rng: Any) -> dict[str, Any]:
-    """The sizes of a small GPT, and token ids (T,) to feed it one by one."""
+    """The sizes of a small GPT with more positions than the cache has, and token ids (T,) to feed it one by one."""
     V, H, T = sizes["V"], sizes["H"], sizes["T"]
     return {
         "vocab_size": V,
@@ -15,6 +15,7 @@ def gpt(sizes: Mapping[str, int], rng: Any) -> dict[str, Any]:
         "num_heads": H,
         "d_ff": sizes["F"],
         "num_layers": sizes["L"],
+        "max_T": 3 * T,
         "context": T,
         "token_ids": rng.integers(0, V, T).astype("int32"),
     }
@@ -49,7 +50,7 @@ PROBLEM = Problem(
             tolerance=BYTES, values_tolerance=LOGITS,
         ),
         Check(
-            "work of one step", 2, "decoding", leaves="program.flops", cases="long", compare="at_most", tolerance=WORK,
+            "work of one step", 2, "decoding", leaves="program.work", cases="long", compare="at_most", tolerance=WORK,
             values_tolerance=LOGITS,
             advice="One step does the work of many positions. Run only the new token through the layers; the cache holds "
             "the keys and values of the others.",

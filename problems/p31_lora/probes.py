@@ -43,6 +43,8 @@ def adapting(subject: Subject, case: Case) -> Reading:
             "variables.adapters": np.int32(len(jax.tree.leaves(nnx.state(layer, nnx.LoRAParam)))),
             "change_at_start": start,
             "output": layer(x),
+            "output.of_one_row": layer(x[0]),
+            "output.with_three_axes": layer(x[None]),
             "gradient.x": jax.grad(lambda x: jnp.sum(layer(x) ** 2))(x),
             **named(nnx.state(merged), "merged"),
             "merged.output": merged(x),
@@ -65,14 +67,20 @@ def starting(subject: Subject, case: Case) -> Reading:
 
 
 def training(subject: Subject, case: Case) -> Reading:
-    """The adapter after three steps, whether anything else changed, and the size of the optimizer's state."""
+    """The adapter after three steps, also that of a layer alone, whether anything else changed, and the size of the optimizer's
+    state.
+    """
 
     def program(filled: Arrays, x: jax.Array, seed: jax.Array) -> Arrays:
-        _, layer = _layer(subject, case, filled, seed)
+        layer, alone = (_layer(subject, case, filled, seed)[1] for _ in range(2))
         _fill(layer, filled)
+        _fill(alone, filled)
         model = Stack(layer, int(case.values["d_out"]))  # type: ignore[arg-type]
         kind = nnx.Optimizer, "an nnx.Optimizer"
-        optimizer = subject.call("lora_optimizer", model, case.values["learning_rate"], returns=kind)
+        optimizer, other = (
+            subject.call("lora_optimizer", trained, case.values["learning_rate"], returns=kind)
+            for trained in (model, alone)
+        )
         others = nnx.Not(nnx.LoRAParam)
         before = named(nnx.state(model, others), "")
 
@@ -82,11 +90,13 @@ def training(subject: Subject, case: Case) -> Reading:
 
         for _ in range(3):
             step(model, optimizer)
+            step(alone, other)
         after = named(nnx.state(model, others), "")
         state = jax.tree.leaves(nnx.state(optimizer))
         return {
             **{f"base_moved.{path}": _differ([leaf], [after[path]]) for path, leaf in before.items()},
             **named(nnx.state(model, nnx.LoRAParam), "adapter"),
+            **named(nnx.state(alone, nnx.LoRAParam), "adapter.alone"),
             "numbers_of_state": np.int32(sum(leaf.size for leaf in state)),
         }
 

@@ -1,5 +1,6 @@
 """Probes of problem 36: the masks of dropout, a model in both modes, and layers with keys of their own. Run in workers."""
 
+from dataclasses import replace
 from typing import Any
 
 import jax
@@ -16,7 +17,7 @@ NAME = "Dropout"
 
 
 class Drop(nnx.Dropout):
-    """Flax's dropout, written again, because a submission must not reach that."""
+    """Dropout that draws from a stream of its own."""
 
     def __init__(self, seed: int, *, deterministic: bool = False) -> None:
         self.deterministic, self.rngs = deterministic, nnx.Rngs(seed).fork()
@@ -51,12 +52,7 @@ def dropping(subject: Subject, case: Case) -> Reading:
             return subject.constructor(NAME, case, rngs)()
 
         def drop(layer: Any) -> jax.Array:
-            out = layer(x)
-            if not isinstance(out, jax.Array) or out.shape != x.shape:
-                raise BadOutputError(
-                    f"`{NAME}` returned {described(out)}; it must return an array of the shape {x.shape}"
-                )
-            return out
+            return _checked(layer(x), x)
 
         def mask(layer: Any) -> jax.Array:
             return drop(layer) != 0
@@ -75,13 +71,17 @@ def dropping(subject: Subject, case: Case) -> Reading:
         shared = rngs()
         other_one, other_two = new(shared), new(shared)
         drop(other_one)
+        others = [x[0], x[:10].reshape(2, 5, -1)]
+        nothing_dropped = subject.constructor(NAME, replace(case, values={**case.values, "rate": 0.0}), rngs())()
         evaluated = new(rngs())
         evaluated.eval()
         quiet = drop(evaluated)
         evaluated.train()
         return {
             "values.factor_of_kept": jnp.sum(jnp.abs(out)) / jnp.sum(jnp.abs(x) * kept),
-            "values.largest_error": jnp.max(jnp.abs(out - jnp.where(kept, x / (1 - rate), 0))),
+            "values.largest_error": _error(out, x, rate),
+            "values.largest_error_in_other_shapes": jnp.stack([_error(layer(other), other, rate) for other in others]),
+            "values.largest_error_at_rate_0": jnp.max(jnp.abs(drop(nothing_dropped) - x)),
             "fraction": jnp.mean(kept, dtype=jnp.float32),
             "gradient.largest_error": jnp.max(jnp.abs(slope - weight * (both != 0) / (1 - rate))),
             "masks.same_in_two_calls": _same(kept, mask(layer)),
@@ -98,6 +98,19 @@ def dropping(subject: Subject, case: Case) -> Reading:
         }
 
     return subject.run(program, case, given(case, "x"), given(case, "seeds"))
+
+
+def _error(out: jax.Array, x: jax.Array, rate: float) -> jax.Array:
+    """The largest error of the numbers that were kept."""
+    out = _checked(out, x)
+    return jnp.max(jnp.abs(out - jnp.where(out != 0, x / (1 - rate), 0)))
+
+
+def _checked(out: Any, x: jax.Array) -> jax.Array:
+    """The output of a dropout. Raises BadOutputError if it has not the shape of its input."""
+    if not isinstance(out, jax.Array) or out.shape != x.shape:
+        raise BadOutputError(f"`{NAME}` returned {described(out)}; it must return an array of the shape {x.shape}")
+    return out
 
 
 def _weighted(layer: Any, x: jax.Array, weight: Any) -> tuple[jax.Array, jax.Array]:

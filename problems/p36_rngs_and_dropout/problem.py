@@ -42,7 +42,7 @@ SPREAD = Tolerance(rtol=0.1, atol=0.0, room=2.5)
 
 PROBLEM = Problem(
     title="Random keys and dropout",
-    forbids=("flax.nnx.Dropout",),
+    forbids=("flax.nnx.Dropout", "flax.nnx.nn", "flax.linen"),
     entries=(
         Entry(DROPOUT, ("x",), construct=("rate",)),
         Entry("predict", ("model", "x")),
@@ -71,10 +71,13 @@ PROBLEM = Problem(
             "those of the other. Keep a fork: `rngs.dropout.fork()`.",
         ),
         Check("eval and train", 1, "dropping", leaves="modes"),
-        Check("prediction", 1, "predicting", leaves="output", cases="model"),
-        exact("mode of each part after a prediction", 1, "predicting", "dropped_after", cases="model", words=YES),
-        Check("stacked layers", 1, "stacking", leaves="stack", cases="layers"),
-        exact("different layers", 1, "stacking", "same", cases="layers", words=YES),
-        Check("spread of the kernels", 1, "stacking", leaves="spread", cases="layers", tolerance=SPREAD),
+        Check("prediction", 1, "predicting", leaves="output", cases="model", calls=("predict",)),
+        exact(
+            "mode of each part after a prediction", 1, "predicting", "dropped_after", cases="model", calls=("predict",),
+            words=YES,
+        ),
+        Check("stacked layers", 1, "stacking", leaves="stack", cases="layers", calls=("make_layers",)),
+        exact("different layers", 1, "stacking", "same", cases="layers", calls=("make_layers",), words=YES),
+        Check("spread of the kernels", 1, "stacking", leaves="spread", cases="layers", calls=("make_layers",), tolerance=SPREAD),
     ),
 )  # fmt: skip

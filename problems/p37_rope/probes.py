@@ -33,6 +33,23 @@ def scores(subject: Subject, case: Case) -> Reading:
     return subject.run(program, case, given(case, "q"), given(case, "k"))
 
 
+def large(subject: Subject, case: Case) -> Reading:
+    """The result at large positions, or only that it is the same at others: where a table ends says nothing about the angles."""
+    values = case.values
+
+    def program(x: Any, positions: Any) -> Arrays:
+        result, other = (
+            subject.call("rope", x, at, values["base"], values["pairing"]) for at in (positions, positions - 10_000)
+        )
+        same = jnp.allclose(result, other, atol=1e-5)  # two copies of a program may round differently
+        leaves = named(result, "output")
+        return {"output.is_that_of_other_positions": same.astype(jnp.int32)} | {
+            name: jnp.where(same, 0, leaf) for name, leaf in leaves.items()
+        }
+
+    return subject.run(program, case, given(case, "x"), given(case, "positions"))
+
+
 def half_precision(subject: Subject, case: Case) -> Reading:
     """The result for x in bfloat16."""
     values = case.values
@@ -45,4 +62,4 @@ def half_precision(subject: Subject, case: Case) -> Reading:
     return subject.run(program, case, given(case, "x"), given(case, "positions"))
 
 
-PROBES = {"scores": scores, "half_precision": half_precision}
+PROBES = {"large": large, "scores": scores, "half_precision": half_precision}

@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 
 from grader.checks import jit, output, output_and_gradient
-from grader.problem import Cases, Check, Entry, Problem, Tolerance
+from grader.problem import Case, Cases, Check, Difference, Entry, Problem, Tolerance
 
 ROPE = "rope"
 
@@ -43,6 +43,26 @@ def far(sizes: Mapping[str, int], rng: Any) -> dict[str, Any]:
     return {**halves(sizes, rng), "positions": positions.astype("int32"), "base": 10_000.0}
 
 
+LARGEST = 100_000
+
+
+def large(sizes: Mapping[str, int], rng: Any) -> dict[str, Any]:
+    """Positions beyond every table that a program could have made, with the largest that the page promises."""
+    positions = rng.choice(np.arange(90_000, LARGEST), sizes["T"], replace=False)
+    positions[-1] = LARGEST
+    return {**halves(sizes, rng), "positions": positions.astype("int32"), "base": 10_000.0}
+
+
+def at_large_positions(_: Case, wrong: Difference) -> str:
+    """Words for angles that do not change."""
+    if wrong.path == "output.is_that_of_other_positions":
+        return "the result is the same for positions 10,000 smaller; is there a table that ends before them?"
+    return ""
+
+
+# A float32 of 10,000 to 100,000 is off by up to 0.004 radians, and a frequency computed with `exp` and `log` by a few times as
+# much. Angles of a wrong position are off by a radian.
+ANGLES = Tolerance(rtol=0.1, atol=0.1, room=2)
 # The result has 8 significant bits, and a program may round each product to that. Angles in bfloat16 are off by half a radian or
 # more.
 BFLOAT16 = Tolerance(rtol=0.04, atol=0.04, room=2)
@@ -56,6 +76,7 @@ PROBLEM = Problem(
         "halves": Cases(halves, SIZES, draws=2),
         "adjacent": Cases(adjacent, SIZES, draws=2),
         "later": Cases(later, SIZES, draws=2),
+        "large": Cases(large, {"T": (4, 5), "H": (3,), "K": (8,)}, draws=1),
         "cached": Cases(cached, SIZES, draws=1),
         "far": Cases(far, {"T": (4, 5), "H": (3,), "K": (8,)}, draws=1),
     },
@@ -67,6 +88,7 @@ PROBLEM = Problem(
             ROPE, wrt=["x"], points=(2, 1), names=("adjacent pairs", "gradient, adjacent pairs"), cases="adjacent"
         ),
         output(ROPE, points=1, name="later positions", cases="later"),
+        Check("large positions", 1, "large", leaves="output", cases="large", tolerance=ANGLES, in_words=at_large_positions),
         Check(
             "one position at a time", 1, "scores", leaves="cached", cases="cached",
             advice="`cached` are the scores of the last query with keys that were rotated one by one, each with the array of "

@@ -8,7 +8,7 @@ from flax import nnx
 
 from grader.problem import Case
 from grader.worker import stablehlo
-from grader.worker.measures import Compiled
+from grader.worker.measures import Execution
 from grader.worker.pytrees import named
 from grader.worker.subject import Arrays, Reading, Subject
 from grader.worker.tracing import given
@@ -30,10 +30,10 @@ def half_precision(subject: Subject, case: Case) -> Reading:
     return subject.run(program, case, parameters, given(case, "x"))
 
 
-def in_bfloat16(compiled: Compiled, case: Case) -> dict[str, Any]:
+def in_bfloat16(execution: Execution) -> dict[str, Any]:
     """The number of squares, sums and roots on bfloat16."""
     counts = dict.fromkeys(("squares", "sums", "roots"), 0)
-    for operation in stablehlo.operations(compiled.parsed):
+    for operation in stablehlo.operations(execution.compiled.parsed):
         name, operands = operation.name.removeprefix("stablehlo."), list(operation.operands)
         if name == "multiply" and operands[0] == operands[1]:
             counts["squares"] += "bf16" in stablehlo.dtypes(operands)

@@ -59,7 +59,8 @@ PROBLEM = Problem(
         Check(
             "what each position sees", 3, "reach", leaves="reach", cases="local", tolerance=DEEP, words=YES,
             advice="Row t of `depends` shows which tokens influence the logits of position t through two layers with a window "
-            "of 3: those of the positions t-4 to t, because each layer reaches 2 further back. `output` are the logits.",
+            "of 3: those of the positions t-4 to t, because each layer reaches 2 further back. The other leaves are logits: "
+            "`output` of this model, and three of models with the same parameters and another `window` or `full_every`.",
         ),
         jit(MODEL, points=1),
     ),

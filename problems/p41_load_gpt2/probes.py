@@ -11,7 +11,8 @@ from grader.worker.subject import Arrays, Reading, Subject, eager
 from grader.worker.toy_models import ToyGPT
 from grader.worker.tracing import given
 
-MISSING = ("wpe.weight", "h.0.attn.c_attn.bias", "h.0.ln_2.bias", "h.0.mlp.c_proj.weight", "ln_f.weight")
+# Names, and the last layer as a whole.
+MISSING = ("wpe.weight", "h.0.attn.c_attn.bias", "h.0.ln_2.bias", "h.0.mlp.c_proj.weight", "ln_f.weight", "h.1.")
 
 
 def tensors_of(case: Case, prefix: str = "") -> Arrays:
@@ -42,7 +43,7 @@ def loading(subject: Subject, case: Case, *, prefix: str, others: bool = False) 
         for i in range(len(model.blocks)):
             tensors[f"h.{i}.attn.bias"] = np.tril(np.ones((1, 1, T, T), np.float32))
             tensors[f"h.{i}.attn.masked_bias"] = np.float32(-1e4)
-        tensors["lm_head.weight"] = tensors["wte.weight"] + 1
+        tensors["lm_head.weight"] = tensors["wte.weight"].copy()
     load(subject, case, tensors, model)
     return Reading(named(nnx.state(model, nnx.Param), "parameters"))
 
@@ -79,13 +80,25 @@ def failing(subject: Subject, case: Case) -> Reading:
 
     whole = tensors_of(case)
     load(subject, case, whole, model)  # so that one that always raises gets no point
-    found = {f"missing.{name}": raised(KeyError, {k: x for k, x in whole.items() if k != name}) for name in MISSING}
+    found = {
+        f"missing.{name.removesuffix('.')}": raised(
+            KeyError, {k: x for k, x in whole.items() if not k.startswith(name)}
+        )
+        for name in MISSING
+    }
+    L = len(model.blocks)
+    deeper = {f"h.{L}.{k.split('.', 2)[2]}": x for k, x in whole.items() if k.startswith(f"h.{L - 1}.")}
+    untied = {"lm_head.weight": whole["wte.weight"] + 1}
+    found |= {
+        "unfit.one_layer_more": raised(ValueError, whole | deeper),
+        "unfit.head": raised(ValueError, whole | untied),
+    }
     wider = {
         "wpe.weight": np.concatenate([whole["wpe.weight"]] * 2),
         "h.0.mlp.c_fc.weight": whole["h.0.mlp.c_fc.weight"][:, :-1],
         "h.0.ln_1.bias": whole["h.0.ln_1.bias"][:1],
     }
-    found |= {f"shape.{name}": raised(ValueError, {**whole, name: array}) for name, array in wider.items()}
+    found |= {f"unfit.{name}": raised(ValueError, {**whole, name: array}) for name, array in wider.items()}
     return Reading(dict(found))
 
 

@@ -24,5 +24,8 @@ class GPT2(nnx.Module):
 
 
 def load_gpt2(tensors: Mapping[str, np.ndarray], model: nnx.Module) -> None:
-    """Copies the arrays of a GPT-2 into a model with the parameters of MiniGPT, in place."""
+    """Copies the arrays of a GPT-2 into a model with the parameters of MiniGPT, in place.
+
+    Raises KeyError if an array is missing, and ValueError if the file does not fit the model.
+    """
     raise NotImplementedError

@@ -10,33 +10,56 @@ from grader.problem import Case
 from grader.worker.pytrees import BadOutputError, described
 from grader.worker.subject import Reading, Subject, eager
 
+WORDS = 80  # places of words that are compared; no text of a case has as many different words
+MOST = 999  # the largest count that is compared; all others are far too large
+NOT_THERE, NO_MORE = -1, -2  # a token that does not occur in the case, and a place after the last
+
 
 @eager
 def counting(subject: Subject, case: Case) -> Reading:
-    """The count of each word, by the word."""
-    counts = subject.call("count_words", case.values["text"], _special(case), returns=(Mapping, "a dictionary"))
+    """The words in the order of their first places, each with its count as one number, and how many words an empty text has."""
+    kind, special, text = (Mapping, "a dictionary"), _special(case), str(case.values["text"]).encode()
+    counts = subject.call("count_words", text.decode(), special, returns=kind)
     for word, count in counts.items():
         if not isinstance(word, bytes):
             raise BadOutputError(f"`count_words` returned {described(word)} as a word; a word must be bytes")
         if not isinstance(count, int | np.integer):
             raise BadOutputError(f"`count_words` returned {described(count)} as a count; it must be an int")
-    found = {f"counts.{_shown(word)}": np.int64(count) for word, count in sorted(counts.items())}
-    return Reading(found or {"counts.": np.int64(0)})
+    numbers = sorted(_place(text, (word,), min(max(int(count), 0), MOST)) for word, count in counts.items())
+    numbers = (numbers + [NO_MORE] * WORDS)[:WORDS]
+    found = {f"counts.{place:02}": np.int64(number) for place, number in enumerate(numbers)}
+    empty = subject.call("count_words", "", special, returns=kind)
+    return Reading({**found, "counts.of_an_empty_text": np.int64(min(len(empty), MOST))})
 
 
 @eager
 def training(subject: Subject, case: Case) -> Reading:
-    """The merges, in order, as the leaf `merges.NUMBER.LEFT+RIGHT` each."""
+    """The merges, in order, each as one number, for each number of merges that is asked for."""
     values = case.values
     counts: Any = values["counts"]
-    word_counts = {word.encode(): int(n) for word, n in zip(str(values["words"]).split("\n"), counts, strict=True)}
-    merges = subject.call("train_bpe", word_counts, values["num_merges"], returns=(list | tuple, "a list of pairs"))
-    found = {"merges.count": np.int64(len(merges))}
-    for number, pair in enumerate(merges[:100]):
-        if not (isinstance(pair, tuple | list) and len(pair) == 2 and all(isinstance(part, bytes) for part in pair)):
-            raise BadOutputError(f"merge {number} is {pair!r:.60}; it must be a pair of bytes")
-        found[f"merges.{number:02}.{_shown(pair[0])}+{_shown(pair[1])}"] = np.int64(1)
+    text = str(values["words"]).encode()
+    word_counts = {word: int(n) for word, n in zip(text.split(b"\n"), counts, strict=True)}
+    found = {}
+    for asked in map(int, np.atleast_1d(values["num_merges"])):
+        merges = subject.call("train_bpe", dict(word_counts), asked, returns=(list | tuple, "a list of pairs"))
+        for number, pair in enumerate(merges):
+            if not (
+                isinstance(pair, tuple | list) and len(pair) == 2 and all(isinstance(part, bytes) for part in pair)
+            ):
+                raise BadOutputError(f"merge {number} is {pair!r:.60}; it must be a pair of bytes")
+        for number in range(asked):
+            code = _place(text, tuple(merges[number])) if number < len(merges) else NO_MORE
+            found[f"merges.of_{asked}.{number:02}"] = np.int64(code)
+        found[f"merges.of_{asked}.further"] = np.int64(min(max(0, len(merges) - asked), MOST))
     return Reading(found)
+
+
+def _place(text: bytes, parts: tuple[bytes, ...], count: int = 0) -> int:
+    """Where the joined parts first occur, the length of the first part and of all, and a count, as the digits of one number."""
+    start = text.find(b"".join(parts))
+    if start < 0:
+        return NOT_THERE
+    return ((start * 1000 + len(parts[0])) * 1000 + len(b"".join(parts))) * 1000 + count
 
 
 @eager
@@ -50,14 +73,9 @@ def encoding(subject: Subject, case: Case) -> Reading:
     ids = made.encode(text, allowed_special="all")
     return Reading({
         "encoding.ids": np.array(ids, np.int32),
-        "encoding.size": np.int32(made.n_vocab),
+        "encoding.n_vocab": np.int32(made.n_vocab),
         "encoding.round_trip": np.int32(made.decode(ids) == text),
     })  # fmt: skip
-
-
-def _shown(token: bytes) -> str:
-    """A token as part of the name of a leaf, in which a dot would begin another part."""
-    return repr(token)[2:-1].replace(" ", "␣").replace(".", "·")
 
 
 def _special(case: Case) -> list[str]:

@@ -29,7 +29,7 @@ SATURATED = Tolerance(rtol=2e-3, atol=2e-3)
 # Eight times as many numbers as the reference's largest array, which has about as many as q. The scores of one block of
 # queries and all keys have four times as many, and all scores have forty times as many.
 ARRAYS = Tolerance(rtol=7.0, atol=0.0, room=3)
-# Computing every block takes 1.8 times the products of the forward pass. Correct programs differ in a few multiplications.
+# Computing every block takes 1.8 times the products of the forward pass. Correct programs differ in how they mask.
 FORWARD = Tolerance(rtol=0.45, atol=0.0, room=1.7)
 # A pair of blocks takes two products forward and five backward, or seven if the gradients of the queries and those of the keys
 # are computed in two loops: 9 / 7 of the reference's work. Computing every block backward takes 1.6 times the work.
@@ -37,8 +37,6 @@ BACKWARD = Tolerance(rtol=0.45, atol=0.0, room=1.25)
 
 
 def array(case: Case, difference: Difference) -> str:
-    if difference.path.startswith(("output", "gradient")):
-        return ""
     T = len(case.values["q"])  # type: ignore[arg-type]
     return (
         f"with T = {T} and C = {case.values['block']}, the largest array of the program has {difference.got} numbers; "
@@ -46,14 +44,8 @@ def array(case: Case, difference: Difference) -> str:
     )
 
 
-def multiplications(case: Case, difference: Difference) -> str:
-    if difference.path.startswith(("output", "gradient")):
-        return ""
-    if len(difference.got) >= len(str(1 << 60)):
-        return (
-            "how often a loop of the program turns depends on the numbers in q, k or v, so its work cannot be counted"
-        )
-    return f"the program multiplies {difference.got} times; {difference.expected} are allowed"
+def work(case: Case, difference: Difference) -> str:
+    return f"the program executes {difference.got} scalar operations; {difference.expected} are allowed"
 
 
 PROBLEM = Problem(
@@ -63,7 +55,7 @@ PROBLEM = Problem(
     cases={
         "cases": Cases(normal, {"T": (12,), "K": (5,), "C": (3,)}, draws=1),
         "ragged": Cases(normal, {"T": (11, 7), "K": (3,), "C": (4, 5)}, draws=1),
-        "short": Cases(normal, {"T": (5,), "K": (3,), "C": (8, 7)}, draws=1),
+        "short": Cases(normal, {"T": (1, 5, 6, 4), "K": (3,), "C": (8, 7)}, draws=2),
         "overflow": Cases(large, {"T": (12,), "K": (5,), "C": (3,)}, draws=1),  # the program of "cases"
         "large": Cases(normal, {"T": (330, 325, 341), "K": (8,), "C": (32,)}, draws=1),
     },
@@ -87,13 +79,13 @@ PROBLEM = Problem(
         ),
         Check(
             "later blocks skipped", 1, "values", {"entry": ATTENTION}, "program.work", "large", "at_most", FORWARD,
-            in_words=multiplications,
+            in_words=work,
             advice="The forward pass computes the scores of blocks in which every key is hidden. For queries of block i, end "
             "the loop over the keys with block i.",
         ),
         Check(
             "later blocks skipped in the backward pass", 1, "values", GRADIENT, "program.work",
-            "large", "at_most", BACKWARD, in_words=multiplications,
+            "large", "at_most", BACKWARD, in_words=work,
             advice="The backward pass computes the scores of blocks in which every key is hidden. For keys of block j, begin "
             "the loop over the queries with block j.",
         ),

@@ -14,17 +14,11 @@ from jax.experimental import pallas as pl
 
 from grader.problem import Case
 from grader.wire.program import Program
-from grader.worker import stablehlo, witness
-from grader.worker.measures import Compiled
+from grader.worker import cost, stablehlo, witness
 from grader.worker.pytrees import BadOutputError, named
 from grader.worker.subject import Arrays, Reading, Subject, eager
 from grader.worker.tracing import given
 
-ARITHMETIC = frozenset(
-    "stablehlo." + name
-    for name in "add subtract multiply divide remainder negate abs rsqrt sqrt cbrt power exponential log tanh logistic "
-    "reduce reduce_window dot_general".split()
-)
 KERNEL = "tpu_custom_call"
 COMPILING = [False]  # whether kernels are compiled, whatever the submission asks for
 
@@ -90,13 +84,12 @@ def read(arrays: Mapping[str, Any], files: Path, case: Case) -> Reading:
     """What the program for a TPU consists of: whether it has a kernel that multiplies, and the arithmetic outside of kernels."""
     module = np.asarray(arrays["module"], np.uint8).tobytes()
     witness.check(Program(module, [], []))
-    kernels, outside = 0, 0
-    for operation in stablehlo.operations(stablehlo.parsed(module)):
+    parsed = stablehlo.parsed(module)
+    functions, kernels, outside = stablehlo.functions(parsed), 0, 0
+    for operation in stablehlo.operations(parsed):
         if operation.name == "stablehlo.custom_call":
             kernels += _multiplies(operation)
-        elif operation.name in ARITHMETIC and any(
-            dtype.startswith(("f", "bf")) for dtype in stablehlo.dtypes(operation.operands)
-        ):
+        elif cost.computes_numbers(operation, functions):
             outside += 1
     return Reading({"tpu.has_a_kernel": np.int32(kernels > 0), "tpu.operations_outside": np.int32(outside)})
 
@@ -109,28 +102,5 @@ def _multiplies(call: Any) -> bool:
     return b"mulf" in base64.b64decode(config["custom_call_config"]["body"])
 
 
-def arithmetic(compiled: Compiled, case: Case) -> dict[str, Any]:
-    """The number of elements of the largest array of floating-point numbers that an arithmetic operation takes, in the loops
-    that interpreted kernels are, and outside of them. Anything up to one block counts as one.
-    """
-    every = list(stablehlo.operations(compiled.parsed))
-    looped = {inner for loop in every if loop.name == "stablehlo.while" for inner in stablehlo.operations(loop)}
-    block = int(case.values["block"]) * np.shape(case.values["x"])[1]  # type: ignore[arg-type]
-    inside, outside = (
-        max((_size(operation) for operation in every if (operation in looped) == where), default=0)
-        for where in (True, False)
-    )
-    return {"in_kernels": np.int64(max(block, inside)), "outside": np.int64(max(block, outside))}
-
-
-def _size(operation: Any) -> int:
-    """The number of elements of the largest floating-point operand of an arithmetic operation, 0 for others."""
-    if operation.name not in ARITHMETIC:
-        return 0
-    floats = [value for value in operation.operands if stablehlo.dtypes([value])[0].startswith(("f", "bf"))]
-    return max((int(np.prod(stablehlo.shape(value))) for value in floats), default=0)
-
-
 PROBES = {"passes": passes, "for_tpu": for_tpu}
 READERS = {"for_tpu": read}
-MEASURES = {"arithmetic": arithmetic}

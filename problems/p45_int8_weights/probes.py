@@ -1,13 +1,12 @@
 """Probes of problem 45: a quantized kernel, a product and its error bound. Run in workers."""
 
-from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
 
 from grader.problem import Case
 from grader.worker import stablehlo
-from grader.worker.measures import Compiled
+from grader.worker.measures import Execution
 from grader.worker.pytrees import named
 from grader.worker.subject import Arrays, Reading, Subject
 from grader.worker.tracing import given
@@ -40,40 +39,23 @@ def _called(subject: Subject, case: Case, entry: str, name: str) -> Reading:
     return subject.run(program, case, *(given(case, key) for key in ("x", "codes", "scale")))
 
 
-def products(compiled: Compiled, case: Case) -> dict[str, Any]:
-    """Whether the program has products of two int8 operands with an int32 result (`int8`), and any others (`other`).
+def products(execution: Execution) -> dict[str, Any]:
+    """Whether products of two int8 operands with an int32 result multiply all T * D * F pairs of codes (`int8`), and whether all
+    other arithmetic takes T * D * F operations or more (`other`).
 
-    A product can also be written as multiplications and a sum. They multiply T * D * F pairs of numbers, the scales far fewer.
+    A product takes T * D * F multiplications and almost as many additions, in whatever operations it is written. Quantizing x and
+    scaling the sums take a few operations for each number of x and of the result, and a tenth of T * D * F in all.
     """
-    (T, D), F = np.shape(case.values["x"]), np.shape(case.values["scale"])[0]  # type: ignore[misc]
-    found = {"int8": 0, "other": 0}
-    multiplied = 0
-    for operation, depth in _with_depth(compiled.parsed):
-        if operation.name in ("stablehlo.dot_general", "stablehlo.dot", "stablehlo.convolution"):
-            kinds = stablehlo.dtypes([*operation.operands, operation.results[0]])
-            found["int8" if kinds == ["i8", "i8", "i32"] else "other"] = 1
-        if operation.name == "stablehlo.multiply":
-            # The number of turns of a loop is at most about F, the largest of the sizes.
-            multiplied += int(np.prod(stablehlo.shape(operation.results[0]))) * F**depth
-    if multiplied >= T * D * F:
-        found["other"] = 1
-    return {name: np.int32(flag) for name, flag in found.items()}
-
-
-def _with_depth(module: Any) -> Iterator[tuple[Any, int]]:
-    """Every operation that the program runs, and the number of loops around it. A function counts where it is called."""
-    functions = {op.attributes["sym_name"].value: op for op in module.body.operations if "sym_name" in op.attributes}
-
-    def inside(operation: Any, depth: int) -> Iterator[tuple[Any, int]]:
-        for inner in (
-            op.operation for region in operation.regions for block in region.blocks for op in block.operations
+    (T, D), F = np.shape(execution.case.values["x"]), np.shape(execution.case.values["scale"])[0]  # type: ignore[misc]
+    int8 = other = 0
+    for run, total in execution.costs:
+        if run.operation.name in ("stablehlo.dot_general", "stablehlo.dot", "stablehlo.convolution") and (
+            stablehlo.dtypes([*run.operation.operands, run.operation.results[0]]) == ["i8", "i8", "i32"]
         ):
-            yield inner, depth
-            yield from inside(inner, depth + (inner.name == "stablehlo.while"))
-            if inner.name == "func.call":
-                yield from inside(functions[inner.attributes["callee"].value].operation, depth)
-
-    yield from inside(functions["main"].operation, 0)
+            int8 += total
+        else:
+            other += total
+    return {"int8": np.int32(int8 >= 2 * T * D * F), "other": np.int32(other >= T * D * F)}
 
 
 PROBES = {"quantizing": quantizing, "multiplying": multiplying, "bounding": bounding}

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from grader.checks import exact
-from grader.problem import Cases, Check, Entry, Problem
+from grader.problem import Case, Cases, Check, Difference, Entry, Problem
 
 
 def rounded_clearly(rng: Any, channels: int, length: int, zeros: int = 0) -> Any:
@@ -36,6 +36,14 @@ def products(sizes: Mapping[str, int], rng: Any) -> dict[str, Any]:
     }
 
 
+def operations(case: Case, difference: Difference) -> str:
+    T, D = case.values["x"].shape  # type: ignore[union-attr]
+    pairs = f"T · D · F = {T * D * len(case.values['scale']):,}"  # type: ignore[arg-type]
+    if difference.path.endswith("int8"):
+        return f"with {pairs} pairs of codes, products of two int8 operands with an int32 result multiply fewer"
+    return f"besides products of int8 numbers, the program takes at least {pairs} operations"
+
+
 KERNEL = {"D": (3, 5), "F": (4, 7)}
 PRODUCT = {"T": (5, 6), "D": (12,), "F": (14,)}
 
@@ -51,20 +59,21 @@ PROBLEM = Problem(
         "kernels": Cases(kernels, KERNEL, draws=2),
         "column of zeros": Cases(kernels, {"D": (3,), "F": (4,), "zeros": (1, 2)}, draws=1),
         "products": Cases(products, PRODUCT, draws=2),
-        "row of zeros": Cases(products, {"T": (5,), "D": (12,), "F": (14,), "zeros": (1, 2)}, draws=1),
+        "row of zeros": Cases(products, {"T": (5,), "D": (12,), "F": (14,), "zeros": (1, 2)}, draws=2),
+        # D and F are so large that a tenth of T * D * F operations quantize x and scale the sums.
+        "large": Cases(products, {"T": (16, 18), "D": (512,), "F": (64, 60)}, draws=1),
     },
     checks=(
         Check("scale of each column", 1, "quantizing", leaves="scale", cases="kernels"),
-        exact("codes", 2, "quantizing", "codes", cases="kernels"),
+        exact("codes", 2, "quantizing", "codes", cases="kernels", traced=True),
         Check("column of zeros", 1, "quantizing", cases="column of zeros"),
         Check("product", 2, "multiplying", leaves="y", cases="products"),
         Check("row of zeros", 1, "multiplying", leaves="y", cases="row of zeros"),
         exact(
-            "product of int8 numbers", 2, "multiplying", "program.products", cases="products",
-            words={0: "none", 1: "one or more"},
-            advice="`int8` are products with two int8 operands and an int32 result; `other` are all others. Give "
-            "`jax.lax.dot` two int8 arrays and `preferred_element_type=jnp.int32`, and multiply by the scales afterwards.",
+            "product of int8 numbers", 2, "multiplying", "program.products", cases="large", in_words=operations,
+            advice="Give `jax.lax.dot` two int8 arrays and `preferred_element_type=jnp.int32`, and multiply the finished sums by "
+            "the scales. No other product may multiply the codes.",
         ),
-        Check("error bound", 2, "bounding", leaves="bound", cases="products"),
+        Check("error bound", 2, "bounding", leaves="bound", cases="row of zeros", traced=True),
     ),
 )  # fmt: skip

@@ -12,13 +12,16 @@ from grader.worker.pytrees import BadOutputError, named
 from grader.worker.subject import Arrays, Reading, Subject, to_fill
 from grader.worker.tracing import given
 
-LEAVES = ("embedding", "pos_embed", "ff1", "bias", "ff2", "head")
+LEAVES = ("embedding", "pos_embed", "ff1", "bias", "ff2", "proj", "conv", "head")
+KERNELS = ("ff1.kernel", "ff2.kernel", "proj.kernel")
 REST = optax.adamw(0.05, b1=0.7, b2=0.9, weight_decay=0.2)
 
 
 def tree(leaves: Arrays) -> Any:
     """The leaves as the parameters of a model."""
-    block = {"ff1": {"kernel": leaves["ff1"], "bias": leaves["bias"]}, "ff2": {"kernel": leaves["ff2"]}}
+    block = {"ff1": {"kernel": leaves["ff1"], "bias": leaves["bias"]}} | {
+        name: {"kernel": leaves[name]} for name in ("ff2", "proj", "conv")
+    }
     return {
         "embed": {"embedding": leaves["embedding"]},
         "pos_embed": leaves["pos_embed"],
@@ -53,7 +56,7 @@ def updating(subject: Subject, case: Case) -> Reading:
             _check_state(tx, state, start, gradients)
             carry, updates = jax.lax.scan(step, (start, state), gradients)
         leaves = {".".join(name.split(".")[-2:]): leaf for name, leaf in named(updates, "").items()}
-        kernels = {name: leaf for name, leaf in leaves.items() if name in ("ff1.kernel", "ff2.kernel")}
+        kernels = {name: leaf for name, leaf in leaves.items() if name in KERNELS}
         return {
             **{f"first.{name}": leaf[0] for name, leaf in kernels.items()},
             **{f"kernels.{name}": leaf for name, leaf in kernels.items()},

@@ -1,5 +1,6 @@
 """Probes of problem 47: two MLPs and a gradient on eight CPU devices. Run in workers."""
 
+import math
 import re
 from collections.abc import Callable
 from dataclasses import replace
@@ -13,7 +14,7 @@ from jax.sharding import Mesh, NamedSharding, PartitionSpec
 
 from grader.problem import Case
 from grader.worker import stablehlo
-from grader.worker.measures import Compiled, collectives
+from grader.worker.measures import Execution
 from grader.worker.placement import mesh_of
 from grader.worker.probes import cotangent
 from grader.worker.pytrees import BadOutputError, named
@@ -98,20 +99,21 @@ def _placed(array: Given, mesh: Mesh, spec: PartitionSpec) -> Given:
 KINDS = ("all_reduce", "all_gather", "reduce_scatter", "collective_permute", "all_to_all", "collective_broadcast")
 
 
-def exchanged(compiled: Compiled, case: Case) -> dict[str, Any]:
-    """The bytes that collectives produce on each device: by kind as compiled, and in all as the code calls them.
+def exchanged(execution: Execution) -> dict[str, Any]:
+    """The bytes that collectives produce on each device in one run: by kind as compiled, and in all as the code calls them.
 
     Scalars do not count.
     """
     sizes = dict.fromkeys(("all_reduce", "all_gather", "reduce_scatter", "others"), 0)
-    for kind, arrays, _ in collectives(compiled):
-        name = kind.replace("-", "_")
-        sizes[name if name in sizes else "others"] += sum(size for count, size in arrays if count > 1)
+    for each in execution.collectives:
+        name = each.kind.replace("-", "_")
+        size = sum(size for elements, size in each.arrays if elements > 1)
+        sizes[name if name in sizes else "others"] += math.ceil(each.times * size)
     written = 0
-    for operation in stablehlo.operations(compiled.parsed):
-        if operation.name.removeprefix("stablehlo.") in KINDS:
-            shapes = [stablehlo.shape(result) for result in operation.results]
-            written += sum(4 * int(np.prod(shape)) for shape in shapes if np.prod(shape) > 1)
+    for run in execution.runs:
+        if run.operation.name.removeprefix("stablehlo.") in KINDS:
+            shapes = [stablehlo.shape(result) for result in run.operation.results]
+            written += run.times * sum(4 * int(np.prod(shape)) for shape in shapes if np.prod(shape) > 1)
     return {key: np.int64(size) for key, size in {**sizes, "written": written}.items()}
 
 

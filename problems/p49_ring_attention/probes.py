@@ -1,6 +1,8 @@
 """Probes of problem 49: attention on a ring of eight CPU devices. Run in workers."""
 
+import math
 from dataclasses import replace
+from fractions import Fraction
 from typing import Any
 
 import jax
@@ -9,7 +11,7 @@ import numpy as np
 from jax.sharding import NamedSharding, PartitionSpec
 
 from grader.problem import Case
-from grader.worker.measures import Compiled, collectives
+from grader.worker.measures import Execution
 from grader.worker.placement import mesh_of
 from grader.worker.probes import cotangent
 from grader.worker.pytrees import BadOutputError, named
@@ -17,6 +19,7 @@ from grader.worker.subject import Arrays, Reading, Subject
 from grader.worker.tracing import Given, given
 
 DEVICES = 8
+MOST_TURNS = 12  # eight turns of queries and a running softmax are as much as nine of keys and values
 
 
 def attention(subject: Subject, case: Case) -> Reading:
@@ -58,18 +61,21 @@ def _called(subject: Subject, arrays: Arrays) -> Any:
         ).with_traceback(error.__traceback__) from None
 
 
-def exchanged(compiled: Compiled, case: Case) -> dict[str, Any]:
-    """The number of collectives of each other kind than a permutation, and how far around the ring the longest of these sends."""
+def exchanged(execution: Execution) -> dict[str, Any]:
+    """The number of executed collectives of each other kind than a permutation, how far around the ring the longest of these
+    sends, and how often all keys and values travel to a neighbor. Up to MOST_TURNS count alike."""
     found = dict.fromkeys(("all_gather", "all_reduce", "reduce_scatter", "all_to_all", "collective_broadcast"), 0)
-    hops = 0
-    for kind, _, groups in collectives(compiled):
-        name = kind.replace("-", "_").removeprefix("ragged_")
+    hops, sent = 0, Fraction(0)
+    for each in execution.collectives:
+        name = each.kind.replace("-", "_").removeprefix("ragged_")
         if name == "collective_permute":
-            away = (groups[:, -1] - groups[:, 0]) % DEVICES
-            hops = max(hops, int(np.minimum(away, DEVICES - away).max()))
+            hops = max(hops, each.hops(DEVICES))
+            sent += each.times * each.size * each.hops(DEVICES)
         else:
-            found[name] += 1
-    return {name: np.int64(count) for name, count in {**found, "hops": hops}.items()}
+            found[name] += math.ceil(each.times)
+    block = sum(execution.case.values[name].nbytes for name in ("k", "v")) // DEVICES  # type: ignore[union-attr]
+    found |= {"hops": hops, "turns": max(MOST_TURNS, math.ceil(sent / block))}
+    return {name: np.int64(count) for name, count in found.items()}
 
 
 PROBES = {"attention": attention, "forward": forward}

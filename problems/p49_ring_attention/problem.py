@@ -26,7 +26,11 @@ def in_words(_: Case, wrong: Difference) -> str:
         return f"`{wrong.path}` is {wrong.got}, expected {wrong.expected}; a program is measured only if its values are right"
     if kind == "hops":
         return f"a `ppermute` sends blocks over {wrong.got} devices of the ring, expected {wrong.expected}"
-    return f"the compiled program contains {wrong.got} `{kind}`, expected {wrong.expected}"
+    if kind == "turns":
+        return (
+            f"`ppermute` sends as much as {wrong.got} turns of all keys and values, expected at most {wrong.expected}"
+        )
+    return f"the program executes {wrong.got} `{kind}`, expected {wrong.expected}"
 
 
 # Neighboring float32 numbers near 10,000 are 0.001 apart, so the scores themselves, and with them the weights, are that rough.

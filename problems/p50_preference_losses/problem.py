@@ -26,8 +26,9 @@ def conversation(sizes: Mapping[str, int], rng: Any, scale: float = 1.0) -> dict
 
 
 def large(sizes: Mapping[str, int], rng: Any) -> dict[str, Any]:
-    """Logits so large that probabilities round to 0, among them that of a token of the answer."""
+    """Logits so large that probabilities round to 0, among them that of a token of the answer. The last token is one, too."""
     values = conversation(sizes, rng, scale=200.0)
+    values["is_answer"][-1] = True
     values["logits"][1, values["token_ids"][2]] = -900
     return values
 
@@ -87,6 +88,7 @@ PROBLEM = Problem(
             names=("log-probability of the answers", "its gradient"),
             cases="conversations",
         ),
+        Check("no answer has the log-probability 0", 1, "values", {"entry": LOG_P}, "output", cases="no answer"),
         Check("large logits stay finite", 1, "values", {"entry": LOG_P, "wrt": ["logits"]}, cases="large"),
         Check("DPO loss", 2, "values", DPO_OPTIONS, "output", cases="pairs"),
         Check("gradient of the policy", 1, "values", DPO_OPTIONS, "gradient.policy_logits", cases="pairs"),

@@ -65,12 +65,22 @@ def rollouts(sizes: Mapping[str, int], rng: Any, padding: float = 1.0) -> dict[s
 
 
 def wild(sizes: Mapping[str, int], rng: Any) -> dict[str, Any]:
-    """Padding with numbers so far apart that the exponential of their difference is infinite."""
+    """Padding with numbers so far apart that the exponential of their difference is infinite. One row is nothing else.
+
+    The KL term has no weight: 0 times infinity is NaN.
+    """
     values = rollouts(sizes, rng)
+    values["sampled"][0] = False
     sign = rng.choice([-1, 1], values["new"].shape) * np.float32(300)
     for key, factor in {"new": sign, "old": -sign, "base": -sign}.items():
         values[key] = np.where(values["sampled"], values[key], factor).astype("float32")
-    return values
+    return {**values, "kl_weight": 0.0}
+
+
+def empty(sizes: Mapping[str, int], rng: Any) -> dict[str, Any]:
+    """Rows whose continuations are all empty."""
+    values = rollouts(sizes, rng)
+    return {**values, "sampled": np.zeros_like(values["sampled"])}
 
 
 OPTIONS = {"entry": LOSS, "wrt": ["new"]}
@@ -88,6 +98,7 @@ PROBLEM = Problem(
         "equal": Cases(equal, {"P": (8,), "C": (7,)}, draws=1),
         "rollouts": Cases(rollouts, SIZES, draws=2),
         "wild": Cases(wild, SIZES, draws=1),
+        "empty": Cases(empty, SIZES, draws=1),
     },
     checks=(
         output(ADVANTAGES, points=2, name="advantages", cases="groups"),
@@ -99,5 +110,6 @@ PROBLEM = Problem(
             advice="Where `sampled` is False, the exponentials overflow. Replace the differences by 0 there *before* the "
             "exponential: a mask after it comes too late, because infinity times 0 is NaN.",
         ),
+        Check("no sampled token gives 0", 1, "values", OPTIONS, cases="empty"),
     ),
 )  # fmt: skip

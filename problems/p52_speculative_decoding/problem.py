@@ -86,6 +86,43 @@ def steps(accepted: str, sizes: Mapping[str, int], rng: Any) -> dict[str, Any]:
             return {**values, "uniforms": np.append(uniforms, last).astype("float32")}
 
 
+def smallest(sizes: Mapping[str, int], rng: Any) -> dict[str, Any]:
+    """Uniform numbers of 0. They reject a token that the target never writes, and draw another one.
+
+    The target never writes token 0, and the draft overrates token 1. So the residual of both is 0.
+    """
+    N, V = sizes["N"], sizes["V"]
+    target, draft = distributions(N + 1, V, rng), distributions(N, V, rng)
+    target[0, 1] = draft[0, 1] / 2
+    target[0, 0] = 0
+    target[0, 2:] *= (1 - target[0, 1]) / target[0, 2:].sum()
+    drafted = rng.integers(0, V, N)
+    drafted[0] = 0
+    return {
+        "target": target.astype("float32"),
+        "draft": draft.astype("float32"),
+        "drafted": drafted.astype("int32"),
+        "uniforms": np.zeros(N + 1, "float32"),
+    }
+
+
+def largest(sizes: Mapping[str, int], rng: Any) -> dict[str, Any]:
+    """The largest uniform number, and a distribution whose sum rounding has left below it.
+
+    All sums are multiples of 2 ** -22, so they are exact in every order. The first and the last token have probability 0.
+    """
+    N, V = sizes["N"], sizes["V"]
+    target, draft = distributions(N + 1, V, rng), distributions(N, V, rng)
+    counts = rng.multinomial(2**22 - 4, distributions(1, V - 2, rng)[0])
+    target[N] = np.array([0, *counts, 0]) / 2**22
+    return {
+        "target": target.astype("float32"),
+        "draft": draft.astype("float32"),
+        "drafted": np.argmax(target[:N] / draft, axis=1).astype("int32"),  # accepted whatever the uniform number
+        "uniforms": np.append(rng.uniform(0.1, 0.9, N), 1 - 2**-24).astype("float32"),
+    }
+
+
 def _tells(u: float, again: float, right: Any, wrong: Any) -> bool:
     """Whether `u` is far from all limits and draws a token from `right` that no mistake gives: `again` in place of `u`, the first
     or the most likely token, one of the distributions `wrong`.
@@ -114,6 +151,8 @@ PROBLEM = Problem(
         "none": Cases(partial(steps, "none"), SIZES, draws=2),
         "some": Cases(partial(steps, "some"), SIZES, draws=2),
         "all": Cases(partial(steps, "all"), SIZES, draws=2),
+        "smallest": Cases(smallest, SIZES, draws=1),
+        "largest": Cases(largest, {"N": (1,), "V": (5, 7)}, draws=1),
     },
     checks=(
         output(ACCEPTANCE, points=2, name="acceptance probabilities", cases="drafts"),
@@ -127,5 +166,7 @@ PROBLEM = Problem(
         exact("first token rejected", 2, "values", "output", options={"entry": STEP}, cases="none"),
         exact("some tokens accepted", 2, "values", "output", options={"entry": STEP}, cases="some"),
         exact("all tokens accepted", 2, "values", "output", options={"entry": STEP}, cases="all"),
+        exact("uniform numbers of 0", 1, "values", "output", options={"entry": STEP}, cases="smallest"),
+        exact("largest uniform number", 1, "values", "output", options={"entry": STEP}, cases="largest"),
     ),
 )  # fmt: skip

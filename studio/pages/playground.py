@@ -1,6 +1,7 @@
 """The playground of a run: its model continues a text, and shows how likely each token was and where attention goes."""
 
 import contextlib
+import math
 import re
 from typing import Any
 
@@ -55,14 +56,16 @@ async def ask(request: Request) -> Response:
 def _checked(body: dict[str, Any]) -> dict[str, Any]:
     """The request with values of the right kind, in bounds. Raises 400 for others."""
     try:
-        ids = body.get("ids")
+        ids, temperature, top_p = body.get("ids"), float(body.get("temperature", 1.0)), float(body.get("top_p", 1.0))
+        if math.isnan(temperature) or math.isnan(top_p):
+            raise ValueError
         request = {
             "kind": body["kind"],
             "prompt": body["prompt"][:_LONGEST_PROMPT],
             "ids": None if ids is None else [int(token_id) for token_id in ids][:_MOST_TOKENS],
-            "temperature": min(max(float(body.get("temperature", 1.0)), 0.0), 5.0),
+            "temperature": min(max(temperature, 0.0), 5.0),
             "top_k": min(max(int(body.get("top_k", 0)), 0), 1_000_000),
-            "top_p": min(max(float(body.get("top_p", 1.0)), 0.01), 1.0),
+            "top_p": min(max(top_p, 0.01), 1.0),
             "seed": int(body.get("seed", 0)) % 2**32,
             "max_tokens": min(max(int(body.get("max_tokens", 100)), 1), _MOST_TOKENS),
             "layer": min(max(int(body.get("layer", 0)), 0), 1000),

@@ -1,6 +1,7 @@
 """A problem: its page, the editor on the learner's file, the verdict, hints, and the history of attempts."""
 
 from starlette.concurrency import run_in_threadpool
+from starlette.convertors import Convertor, register_url_convertor
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
@@ -151,7 +152,20 @@ def _digest(studio: Studio, problem: Problem) -> str:
         return ""
 
 
-_AT = "/problems/{number:int}"
+class _Number(Convertor[int]):
+    """A number that SQLite can hold. The convertor of Starlette takes any."""
+
+    regex = "[0-9]{1,18}"
+
+    def convert(self, value: str) -> int:
+        return int(value)
+
+    def to_string(self, value: int) -> str:
+        return str(value)
+
+
+register_url_convertor("number", _Number())
+_AT = "/problems/{number:number}"
 routes = [
     Route(_AT, problem_page),
     Route(f"{_AT}/file", file),
@@ -160,7 +174,7 @@ routes = [
     Route(f"{_AT}/events", events),
     Route(f"{_AT}/hint", hint, methods=["POST"]),
     Route(f"{_AT}/attempts", attempts),
-    Route(f"{_AT}/attempts/{{attempt:int}}", attempt),
+    Route(f"{_AT}/attempts/{{attempt:number}}", attempt),
     Route(f"{_AT}/reference", reference),
     Route(f"{_AT}/active", active, methods=["POST"]),
 ]

@@ -29,6 +29,7 @@ _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,63}")
 # The settings of the form: those that everybody changes, and those of the model.
 _FIRST_SETTINGS = ("steps", "batch_size", "learning_rate")
 _OTHER_SETTINGS = ("d_model", "num_layers", "num_heads", "d_ff", "context", "eval_every", "seed")
+_LONGEST_SETTING = 100  # characters
 _STORIES = ("4000", "16000", "")  # of the data set; empty: all
 
 
@@ -87,14 +88,13 @@ def all_runs(request: Request) -> Response:
         "helps": {field.name: field.metadata.get("help", "") for field in dataclasses.fields(Config)},
         "stories": _STORIES,
         "free_name": _free_name(studio),
-        "root": studio.runs.root,
     }
     return render(request, "runs.html", values | _list_values(studio))
 
 
 def all_runs_now(request: Request) -> Response:
     """The list alone."""
-    return HTMLResponse(fragment("runs_list.html", _list_values(request.app.state.studio)))
+    return HTMLResponse(fragment(request, "runs_list.html", _list_values(request.app.state.studio)))
 
 
 async def all_events(request: Request) -> Response:
@@ -118,8 +118,9 @@ def _start(studio: TrainingStudio, body: dict[str, Any]) -> dict[str, str]:
         raise UsageError(f"There is a run {name!r} already. Resume it on its page, or choose another name.")
     if body["preset"] not in _presets() or body["stories"] not in _STORIES:
         raise UsageError("Choose a preset and a number of stories from the lists.")
-    if any(
-        key not in (*_FIRST_SETTINGS, *_OTHER_SETTINGS) or not isinstance(value, str) for key, value in typed.items()
+    known = {*_FIRST_SETTINGS, *_OTHER_SETTINGS}
+    if not all(
+        key in known and isinstance(value, str) and len(value) <= _LONGEST_SETTING for key, value in typed.items()
     ):
         raise HTTPException(400, "The request is not what the studio's pages send.")
     flags = {"data": f"pocket:{body['stories']}" if body["stories"] else None, "steps": typed.get("steps")}
@@ -150,7 +151,7 @@ def live(request: Request) -> Response:
     """What changes while a run trains: the state with the charts, and the samples."""
     studio, status = _of(request)
     samples = [dataclasses.asdict(sample) for sample in studio.runs.samples(status.name)]
-    return JSONResponse({"html": fragment("run_live.html", _live_values(request)), "samples": samples})
+    return JSONResponse({"html": fragment(request, "run_live.html", _live_values(request)), "samples": samples})
 
 
 async def run_events(request: Request) -> Response:

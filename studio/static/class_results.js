@@ -1,5 +1,5 @@
 // Keeps the results of a class up to date while a batch runs, without losing the reader's place.
-import { listen } from "./studio.js";
+import { ask, listen } from "./studio.js";
 
 const place = document.querySelector("#place");
 
@@ -20,7 +20,7 @@ const find = (key) => place.querySelector(`[data-key="${CSS.escape(key)}"]`);
 
 listen("/events", {
   changed: async () => {
-    const response = await fetch("/article").catch(() => undefined);
+    const response = await ask("/article").catch(() => undefined);
     if (!response?.ok) return;
     const text = await response.text();
     const open = [...place.querySelectorAll("details[open]")].map((details) => details.dataset.key);

@@ -1,5 +1,5 @@
 // The playground: a text of tokens that the model read or wrote, what else it expected, and where its attention goes.
-import { listen, send } from "./studio.js";
+import { at, listen, send } from "./studio.js";
 
 const find = (id) => document.querySelector(`#${id}`);
 const name = document.querySelector(".playground").dataset.name;
@@ -183,7 +183,7 @@ prompt.addEventListener("keydown", (event) => {
 });
 more.addEventListener("click", () => sample(ids()));
 stop.addEventListener("click", () => ask("stop"));
-find("other")?.addEventListener("change", (event) => (location.href = `/runs/${encodeURIComponent(event.target.value)}/playground`));
+find("other")?.addEventListener("change", (event) => (location.href = at(`/runs/${encodeURIComponent(event.target.value)}/playground`)));
 
 function showSlider(slider) {
   const words = slider.id === "top_k" && slider.value === "0" ? "all" : slider.id === "temperature" && slider.value === "0" ? "greedy" : slider.id === "max_tokens" ? `${slider.value} tokens` : slider.value;

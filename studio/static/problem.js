@@ -1,11 +1,11 @@
 // A problem's page: keeps the editor and the file in step, and shows verdicts, hints and earlier attempts.
 
-import { listen, send } from "./studio.js";
+import { at, listen, send } from "./studio.js";
 import { editor, goToLine, markLines, replaceText, sideBySide, unified } from "./workbench.js";
 
 const $ = (id) => document.getElementById(id);
 const state = JSON.parse($("state").textContent);
-const at = `/problems/${state.label}`;
+const path = `/problems/${state.label}`;
 const filename = $("tab-file").textContent;
 
 // ---- The file: what is typed is never lost, and what is on disk is never overwritten unseen.
@@ -42,7 +42,7 @@ async function save() {
   const text = typed();
   saving = true;
   $("saved").textContent = "saving";
-  const { status, body } = await send(`${at}/file`, "PUT", { text, base: base.digest });
+  const { status, body } = await send(`${path}/file`, "PUT", { text, base: base.digest });
   saving = false;
   const changedMeanwhile = seen !== base.digest && seen !== body.digest;
   if (status === 200) isNow(body);
@@ -55,7 +55,7 @@ async function save() {
 async function onFile({ digest }) {
   seen = digest;
   if (digest === base.digest || saving) return;
-  const { status, body } = await send(`${at}/file`);
+  const { status, body } = await send(`${path}/file`);
   if (status !== 200 || saving) return;
   if (merging) return resolve(body);
   if (body.text === typed()) return isNow(body);
@@ -158,7 +158,7 @@ function showFrames(reason) {
 
 function linkTo({ label, title }) {
   const link = document.createElement("a");
-  link.href = `/problems/${label}`;
+  link.href = at(`/problems/${label}`);
   link.textContent = `${label} ${title}`;
   return link;
 }
@@ -174,7 +174,7 @@ function lineButton(line) {
   return button;
 }
 
-listen(`${at}/events`, {
+listen(`${path}/events`, {
   file: onFile,
   grading: onGrading,
   check: onCheck,
@@ -185,7 +185,7 @@ listen(`${at}/events`, {
 // ---- Hints, one at a time.
 
 $("hint").addEventListener("click", async () => {
-  const { status, body } = await send(`${at}/hint`, "POST");
+  const { status, body } = await send(`${path}/hint`, "POST");
   if (status !== 200) return;
   const item = document.createElement("li");
   item.innerHTML = body.html; // from the course
@@ -224,7 +224,7 @@ for (const tab of tabs) {
 let comparison;
 
 async function showAttempts() {
-  const { status, body } = await send(`${at}/attempts`);
+  const { status, body } = await send(`${path}/attempts`);
   if (status !== 200) return;
   $("attempts").replaceChildren(...body.map(attemptItem));
   if (!body.length) $("compared-title").textContent = "There is no attempt yet: each text that you save is kept here.";
@@ -251,7 +251,7 @@ function line(kind, text) {
 }
 
 async function compare(attempt, when, button) {
-  const { status, body } = await send(`${at}/attempts/${attempt.id}`);
+  const { status, body } = await send(`${path}/attempts/${attempt.id}`);
   if (status !== 200) return;
   for (const other of $("attempts").querySelectorAll("button")) other.removeAttribute("aria-current");
   button.setAttribute("aria-current", "true");
@@ -270,7 +270,7 @@ async function compare(attempt, when, button) {
 let reference;
 
 async function showReference() {
-  const { status, body } = await send(`${at}/reference`);
+  const { status, body } = await send(`${path}/reference`);
   if (status !== 200) return;
   reference?.destroy();
   reference = sideBySide($("reference"), typed(), body.text, { labels: ["Your file", "The reference"] });
@@ -306,6 +306,6 @@ for (const kind of ["keydown", "pointermove", "scroll"]) {
   document.addEventListener(kind, () => (wasActive = true), { capture: true, passive: true });
 }
 setInterval(() => {
-  if (wasActive && !document.hidden) send(`${at}/active`, "POST");
+  if (wasActive && !document.hidden) send(`${path}/active`, "POST");
   wasActive = false;
 }, 30_000);

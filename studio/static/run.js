@@ -1,5 +1,5 @@
 // One run: what changes while it trains, its samples, and the run that it is compared with.
-import { listen, send } from "./studio.js";
+import { at, listen, send } from "./studio.js";
 
 const name = document.querySelector(".run").dataset.name;
 const path = `/runs/${encodeURIComponent(name)}`;
@@ -63,7 +63,7 @@ function showSample() {
 
 steps.addEventListener("change", showSample);
 compare?.addEventListener("change", () => {
-  history.replaceState(null, "", compare.value ? `?with=${encodeURIComponent(compare.value)}` : path);
+  history.replaceState(null, "", compare.value ? `?with=${encodeURIComponent(compare.value)}` : at(path));
   update();
 });
 for (const [button, action] of [[stop, "stop"], [resume, "resume"]]) {

@@ -1,5 +1,5 @@
 // The list of runs, kept up to date, and the form that starts one.
-import { listen, send } from "./studio.js";
+import { ask, at, listen, send } from "./studio.js";
 
 const list = document.querySelector("#list");
 const form = document.querySelector("#start");
@@ -7,7 +7,7 @@ const error = document.querySelector("#start-error");
 
 listen("/runs.events", {
   changed: async () => {
-    const response = await fetch("/runs.list").catch(() => undefined);
+    const response = await ask("/runs.list").catch(() => undefined);
     if (!response?.ok) return;
     const focused = list.contains(document.activeElement) ? document.activeElement.getAttribute("href") : null;
     list.innerHTML = await response.text();
@@ -34,6 +34,6 @@ form.addEventListener("submit", async (event) => {
     name: name.value.trim(), preset: preset.value, stories: stories.value, with_pieces: with_pieces.checked,
     settings: Object.fromEntries(typed),
   });
-  if (status === 201) location.href = body.path;
+  if (status === 201) location.href = at(body.path);
   else error.textContent = body.error;
 });

@@ -1,4 +1,4 @@
-// What every page does: the theme, requests, events, and what to say while the studio does not answer.
+// What every page does: the theme, requests, events, what to say while the studio does not answer, and what after it started again.
 
 const THEMES = ["system", "light", "dark"];
 const themeButton = document.querySelector("#theme");
@@ -12,23 +12,83 @@ themeButton.addEventListener("click", () => {
   themeButton.textContent = `Theme: ${next}`;
 });
 
-const offline = document.querySelector("#offline");
+const [offline, outdated, renewal] = ["#offline", "#outdated", "meta[name=renewal]"].map((selector) => document.querySelector(selector));
 
-/** Says whether the studio answers. */
-export function online(answers) {
-  offline.hidden = answers;
+/** Shows that the studio answers, and whether it knows this page. */
+function answered(knows) {
+  offline.hidden = true;
+  outdated.hidden = knows;
+}
+
+/** Shows that the studio does not answer. */
+function silent() {
+  offline.hidden = !outdated.hidden;
+}
+
+// All pages are below a path that is new at each start of the studio.
+let root = document.documentElement.dataset.root;
+
+/** The address of a page of the studio. */
+export const at = (path) => root + path;
+
+// With this key a page gets the path of another start. It stays in this script, and is never sent.
+let key = renewal.content;
+renewal.remove();
+
+let renewing;
+
+/** Asks for the path and the cookie of the studio's present start. Returns whether the studio knows this page. */
+function renewed() {
+  renewing ??= renew().finally(() => (renewing = undefined));
+  return renewing;
+}
+
+async function renew() {
+  const { challenge } = await (await fetch("/renewal")).json();
+  const response = await fetch("/renewal", { method: "POST", body: await signature(`${location.host} ${challenge}`) });
+  if (response.ok) {
+    const now = await response.json();
+    if (now.proof !== (await signature(`${now.path} ${challenge}`))) throw new Error("This is not the studio.");
+    move(now.path);
+    key = now.key;
+  }
+  answered(response.ok);
+  return response.ok;
+}
+
+async function signature(text) {
+  const bytes = (text) => new TextEncoder().encode(text);
+  const signing = await crypto.subtle.importKey("raw", bytes(key), { name: "HMAC", hash: "SHA-256" }, false, ["sign"]);
+  const signed = new Uint8Array(await crypto.subtle.sign("HMAC", signing, bytes(text)));
+  return [...signed].map((byte) => byte.toString(16).padStart(2, "0")).join("");
+}
+
+function move(path) {
+  for (const link of document.querySelectorAll(`a[href^="${root}/"], link[rel=icon]`)) {
+    link.setAttribute("href", path + link.getAttribute("href").slice(root.length));
+  }
+  history.replaceState(history.state, "", path + location.href.slice(location.origin.length + root.length));
+  root = path;
+}
+
+/** Like `fetch`, for a page of the studio, also when it has been started again. */
+export async function ask(path, options) {
+  const response = await fetch(at(path), options);
+  const isRefused = response.status === 403 && !response.headers.get("Content-Type").includes("json");
+  return isRefused && (await renewed()) ? fetch(at(path), options) : response;
 }
 
 /** Sends JSON to the studio. Returns the status and the JSON that comes back; the status is 0 if nothing does. */
 export async function send(path, method = "GET", body = undefined) {
   try {
     const headers = body === undefined ? {} : { "Content-Type": "application/json" };
-    const response = await fetch(path, { method, headers, body: body === undefined ? undefined : JSON.stringify(body) });
-    online(true);
+    const response = await ask(path, { method, headers, body: body === undefined ? undefined : JSON.stringify(body) });
     const text = await response.text();
-    return { status: response.status, body: text ? JSON.parse(text) : {} };
+    const answer = { status: response.status, body: text ? JSON.parse(text) : {} };
+    answered(true);
+    return answer;
   } catch {
-    online(false);
+    silent();
     return { status: 0, body: { error: "The studio does not answer." } };
   }
 }
@@ -45,16 +105,22 @@ export function listen(path, handlers) {
 
   function open() {
     if (source || document.hidden) return;
-    source = new EventSource(path);
-    source.onopen = () => online(true);
+    source = new EventSource(at(path));
+    source.onopen = () => answered(true);
     source.onerror = () => {
       close();
-      online(false);
-      retry = setTimeout(open, RETRY);
+      silent();
+      retry = setTimeout(reopen, RETRY);
     };
     for (const [kind, handle] of Object.entries(handlers)) {
       source.addEventListener(kind, (event) => handle(JSON.parse(event.data)));
     }
+  }
+
+  async function reopen() {
+    if (document.hidden) return;
+    if (await renewed().catch(() => false)) open();
+    else retry = setTimeout(reopen, RETRY);
   }
 
   function close() {

@@ -1,12 +1,15 @@
 """`grade verify` reports every defect: each part of a sound problem is broken in turn."""
 
+import json
+import re
 import shutil
 from pathlib import Path
 
 import pytest
 
-from grader import verify
+from grader import soundness
 from grader.course import catalog
+from grader.course.catalog import Misconception
 from grader.margins import Margin
 from tests.conftest import ROOT, Grade
 
@@ -15,6 +18,27 @@ PAGE, STUB, DEFINITION = (f"problems/{NAME}/{file}" for file in ("page.md", "stu
 SOLUTION, MISCONCEPTIONS = f"solutions/{NAME}.py", f"solutions/{NAME}.toml"
 FIRST, SECOND = catalog.misconceptions(catalog.load(NAME))[:2]
 LAST_CHECK = catalog.load(NAME).checks[-1].name
+# The sections of the page that pitfalls and promises come from, reduced to what the two misconceptions cover.
+SECTIONS = {
+    "Pitfalls": "- One.\n- Two.",
+    "The problem": "```text\nlayer_norm(x, scale, bias, epsilon) -> out\n```\n\nIt must work.",
+    "Inputs": "Arrays.",
+    "Output": "An array.",
+}
+PROMISE = f'''[[promise]]
+page = "It must work."
+check = "output"
+broken_by = "{FIRST.name}"
+
+'''
+
+
+def as_toml(misconception: Misconception, pitfall: str) -> str:
+    forms = ", ".join(f"'''\n{form}'''" for form in misconception.replace)
+    return (
+        f"[[misconception]]\nname = {json.dumps(misconception.name)}\nsays = {json.dumps(misconception.says)}\n"
+        f"pitfall = {json.dumps(pitfall)}\nfind = '''\n{misconception.find}'''\nreplace = [{forms}]\n\n"
+    )
 
 
 @pytest.fixture
@@ -27,8 +51,13 @@ def copy(tmp_path: Path) -> Path:
     (course / "solutions").mkdir()
     (course / "course.toml").write_text('title = "One problem"\n')
     shutil.copy(ROOT / SOLUTION, course / SOLUTION)
-    parts = (ROOT / MISCONCEPTIONS).read_text().split("[[misconception]]")
-    (course / MISCONCEPTIONS).write_text("[[misconception]]".join(parts[:3]))
+    (course / MISCONCEPTIONS).write_text(PROMISE + as_toml(FIRST, "One.") + as_toml(SECOND, "Two."))
+    text = (course / PAGE).read_text()
+    for title, section in SECTIONS.items():
+        text = re.sub(
+            rf"^## {title}\n.*?(?=^## )", f"## {title}\n\n{section}\n\n", text, flags=re.MULTILINE | re.DOTALL
+        )
+    (course / PAGE).write_text(text)
     return course
 
 
@@ -61,7 +90,7 @@ def copy(tmp_path: Path) -> Path:
             MISCONCEPTIONS,
             "find = ",
             "fnd = ",
-            "misconception 1 must have name, says, find, replace, and can have raises; it has",
+            "misconception 1 must have name, says, find, replace, and can have raises and pitfall; it has",
         ),
         (MISCONCEPTIONS, "find = ", "raises = 'no'\nfind = ", "`raises` of misconception 1 must be true or false"),
         (
@@ -100,6 +129,26 @@ def test_a_misconception_below_every_tolerance(copy: Path, grade: Grade):
     assert run.json["problems"][0]["complaints"] == ["'epsilon a little larger' is not rejected"]
 
 
+def test_pitfalls_and_promises_that_are_not_graded(copy: Path, grade: Grade):
+    page, toml = copy / PAGE, copy / MISCONCEPTIONS
+    page.write_text(
+        page.read_text().replace("- Two.", "- Two.\n- Three.").replace("It must work.", "It must work. It may not.")
+    )
+    outside = next(
+        item for item in catalog.misconceptions(catalog.load(NAME)) if item.name == "no gradient through the statistics"
+    )
+    blind = PROMISE.replace('"output"', f'"{LAST_CHECK}"').replace(FIRST.name, outside.name)
+    toml.write_text(PROMISE + blind + as_toml(outside, "One.") + toml.read_text().removeprefix(PROMISE))
+    run = grade("verify", "--promises", "--seeds", 0, root=copy)
+    assert run.code == 1
+    assert [line.strip() for line in run.out.splitlines() if line.startswith("      ")] == [
+        "no misconception has the pitfall: Three.",
+        "no [[promise]] for the page's sentence: It may not.",
+        f"the check {LAST_CHECK!r} does not reject {outside.name!r}, so it does not see the promise: It must work.",
+    ] + [f"{check!r} rejects {name!r}" for check, name in (("output", FIRST.name), (LAST_CHECK, outside.name))]
+    assert run.out.splitlines()[1].split()[-5:-2] == ["0/0", "2/3", "0/2"]
+
+
 @pytest.mark.parametrize(
     ("right", "wrong", "mark"),
     [
@@ -111,5 +160,5 @@ def test_a_misconception_below_every_tolerance(copy: Path, grade: Grade):
     ],
 )
 def test_a_margin_needs_room_on_both_sides(right: float, wrong: float, mark: str):
-    row = verify.Row(NAME, margins=[Margin("output", 10.0, right, wrong)])
-    assert verify.margins_table([row]).splitlines()[-1].startswith(f"{mark:5}{NAME}")
+    row = soundness.Row(NAME, margins=[Margin("output", 10.0, right, wrong)])
+    assert soundness.margins_table([row]).splitlines()[-1].startswith(f"{mark:5}{NAME}")

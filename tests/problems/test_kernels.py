@@ -1,12 +1,20 @@
 """The references of the part "Close to the machine" agree with independent oracles."""
 
 import sys
+from collections import Counter
+from functools import partial
+from itertools import islice
 
 import jax
+import jax.export
+import jax.numpy as jnp
 import numpy as np
+import optax
 import pytest
 from flax import nnx
+from jax.experimental import pallas as pl
 
+from harness.data.train_tokenizer import train
 from tests.conftest import ROOT
 
 
@@ -35,6 +43,79 @@ def test_flash_attention_equals_attention_of_jax(T: int, block: int):
     got = jax.jit(lambda: with_gradients(lambda q, k, v: flash_attention(q, k, v, block)))()
     for array, expected in zip(got, jax.jit(lambda: with_gradients(oracle))(), strict=True):
         close(array, expected)
+
+
+@pytest.mark.parametrize(
+    ("name", "body", "lowered"),
+    [
+        ("einsum", lambda x: x * jnp.einsum("td,td->t", x, x)[:, None], True),
+        ("prod", lambda x: x * jnp.prod(x, axis=1, keepdims=True), False),
+        ("cumsum", lambda x: jnp.cumsum(x, axis=1), False),
+        ("sort", lambda x: jnp.sort(x, axis=1), False),
+    ],
+)
+def test_what_problem_44_says_of_kernels_for_a_tpu(name: str, body, lowered: bool):
+    def kernel(x_ref, out_ref):
+        out_ref[...] = body(x_ref[...])
+
+    def run(x):
+        rows = pl.BlockSpec((8, 12), lambda i: (i, 0))
+        like = jax.ShapeDtypeStruct(x.shape, x.dtype)
+        return pl.pallas_call(kernel, out_shape=like, grid=(3,), in_specs=[rows], out_specs=rows)(x)
+
+    device = jax.sharding.AbstractDevice("TPU v5e", 1, platform="tpu")
+    mesh = jax.sharding.AbstractMesh((), (), abstract_device=device)
+    with jax.sharding.use_abstract_mesh(mesh):
+        lower = partial(jax.export.export(jax.jit(run), platforms=["tpu"]), jax.ShapeDtypeStruct((24, 12), "float32"))
+        if lowered:
+            assert "tpu_custom_call" in lower().mlir_module()
+        else:
+            with pytest.raises(NotImplementedError, match=f"(reduce_)?{name}"):
+                lower()
+
+
+def test_muon_equals_that_of_optax():
+    from p46_muon import muon
+
+    shapes = {"wide": (3, 5), "tall": (5, 3), "square": (4, 4)}
+    rng = np.random.default_rng(0)
+    start = {name: {"kernel": rng.standard_normal(shape).astype("float32")} for name, shape in shapes.items()}
+    slopes = [jax.tree.map(lambda x, n=n: x * 10.0**n, jax.tree.map(np.sin, start)) for n in (-1, 1, 0)]
+
+    def oracle(tree):
+        return jax.tree.map(lambda u: 0.2 * max(u.shape) ** 0.5 * u, tree)
+
+    def matrices(tree):
+        return jax.tree.map(lambda _: optax.contrib.MuonDimensionNumbers(), tree)
+
+    theirs = optax.chain(
+        optax.contrib.scale_by_muon(beta=0.8, nesterov=False, weight_dimension_numbers=matrices),
+        optax.stateless(lambda tree, _: oracle(tree)),
+        optax.add_decayed_weights(0.3),
+        optax.scale(-0.1),
+    )
+
+    def trained(tx):
+        state, parameters = tx.init(start), start
+        for slope in slopes:
+            updates, state = tx.update(slope, state, parameters)
+            parameters = optax.apply_updates(parameters, updates)
+        return parameters
+
+    got, expected = jax.jit(lambda: (trained(muon(0.1, 0.8, 0.3, optax.sgd(1.0))), trained(theirs)))()
+    for name in shapes:
+        np.testing.assert_allclose(got[name]["kernel"], expected[name]["kernel"], rtol=1e-4, atol=1e-4)
+
+
+def test_problem_42_and_the_harness_train_the_same_tokenizer():
+    from p42_bpe_training import train_bpe
+
+    counts = Counter({"abc": 3, "adx": 3, "ab": 6, "dx": 5, "aaaaa": 4, " low": 7, "low": 5, " lower": 2, "naïve": 2})
+    merges = train_bpe({word.encode(): count for word, count in counts.items()}, 40)
+    assert merges.index((b"ab", b"c")) < merges.index(
+        (b"a", b"dx")
+    )  # a tie, which the joined bytes would break otherwise
+    assert list(islice(train(counts), 256, 256 + len(merges))) == [left + right for left, right in merges]
 
 
 @pytest.mark.parametrize("capacity", [3, 40])

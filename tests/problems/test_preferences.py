@@ -107,3 +107,25 @@ def test_a_perfect_draft_is_always_accepted():
     target = jnp.full((4, 5), 0.2)
     tokens, count = speculative_step(target, target[:3], jnp.array([4, 0, 2]), jnp.array([0.999, 0.999, 0.999, 0.5]))
     assert ([*tokens.tolist()], int(count)) == ([4, 0, 2, 2], 4)
+
+
+def test_a_token_of_probability_0_is_never_drawn():
+    """At the smallest and the largest uniform number, and where float32 sums end below it."""
+    from p52_speculative_decoding import draw
+
+    rng, largest = np.random.default_rng(0), np.float32(1 - 2**-24)
+    weights = rng.uniform(0.3, 3.0, (200, 1000)) ** 1.5 * (rng.random((200, 1000)) < 0.5)
+    laws = jnp.asarray(weights / weights.sum(axis=1, keepdims=True), jnp.float32)
+    assert (jnp.cumsum(laws, axis=1)[:, -1] <= largest).any()  # nothing is greater than the uniform number there
+    for uniform in (np.float32(0), largest):
+        drawn = jax.vmap(draw, (0, None))(laws, uniform)
+        assert (laws[np.arange(200), drawn] > 0).all()
+
+
+def test_grpo_learns_nothing_where_no_token_is_sampled():
+    from p51_grpo import grpo_loss
+
+    numbers, none = np.random.default_rng(0).standard_normal((3, 2, 4)).astype("float32"), np.zeros((2, 4), bool)
+    loss, slope = jax.value_and_grad(grpo_loss)(*numbers, none, np.ones(2, "float32"), 0.2, 0.1)
+    assert loss == 0
+    assert not slope.any()

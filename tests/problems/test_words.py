@@ -6,7 +6,7 @@ import re
 import pytest
 
 from grader.course import cases, catalog
-from grader.problem import Difference
+from grader.problem import Case, Difference
 
 pytestmark = pytest.mark.fast
 
@@ -18,16 +18,53 @@ pytestmark = pytest.mark.fast
          "a story of 5 tokens for 3 positions returned a result; 3 expected"),
         ("01", "a story of exactly max_T tokens fits", "fits.1.outcome", (), "ValueError",
          "a story of 3 tokens for 3 positions raised ValueError; 3 expected"),
-        ("09", "five updates", "update.2.kernel", (0, 1), "7", "the update of `kernel[0, 1]` at step 2 is 7, expected 3"),
+        ("09", "five updates", "update.2.blocks.0.kernel", (0, 1), "7",
+         "the update of `blocks.0.kernel[0, 1]` at step 2 is 7, expected 3"),
         ("09", "first update", "update.0.temperature", (), "7", "the update of `temperature` at step 0 is 7, expected 3"),
         ("10", "warm-up", "rate.warmup", (2,), "7", "the rate at step 2 is 7, expected 3"),
         ("10", "cosine", "rate.cosine", (1,), "7", "the rate at step 5 is 7, expected 3"),
         ("10", "after decay_steps", "rate.after", (1,), "7", "the rate at step 13 is 7, expected 3"),
+        ("13", "bad steps skipped", "update.2.z_bias", (1,), "7", "the update of `z_bias[1]` at step 2 is 7, expected 3"),
+        ("13", "skipped steps counted", "skipped.4", (), "7", "`skipped` after step 4 is 7, expected 3"),
+        ("13", "inner state unchanged by bad steps", "inner.1", (0,), "7",
+         "the inner mean of `z_bias[0]` after all steps is 7, expected 3"),
+        ("29", "greedy text", "text.depends_on_key", (), "1",
+         "at temperature 0, another key gives another text; the most likely token must be certain"),
+        ("29", "frequencies of drawn tokens", "frequencies.ended_early", (), "1",
+         "a text has fewer than `num_tokens` tokens, although its stop token is not in the vocabulary"),
+        ("29", "frequencies of drawn tokens", "frequencies.draws", (), "0",
+         "not judged yet: frequencies say nothing until the check “use of the random key” passes"),
+        ("29", "frequencies of drawn tokens", "frequencies.outside_top_k", (), "1",
+         "tokens are drawn that `top_k` excludes"),
+        ("29", "greedy text", "text", (1,), "7", ""),
+        ("46", "memory of the state", "carried_bytes", (), "7", "parameters and state take 7 bytes; 3 are allowed"),
+        ("48", "only the chosen experts run", "work", (), "7", "the forward pass executes 7 scalar operations; 3 are allowed"),
+        ("49", "blocks sent to neighbors only", "exchanged.turns", (), "7",
+         "`ppermute` sends as much as 7 turns of all keys and values, expected at most 3"),
         ("16", "each example once per epoch", "times_seen", (1, 5), "0", "row 5 is read 0 times in epoch 1, expected 3"),
         ("16", "resumes at the right batch", "resumed.at_batch", (3,), "7",
-         "after a resume with the state of batch 6, the next batch is batch 7, expected batch 3"),
+         "after a resume with the state of batch 5, the next batch is batch 7, expected batch 3"),
         ("16", "resumes at the right batch", "resumed.continues", (1,), "0",
          "after a resume with the state of batch 1, a later batch is not the one that follows"),
+        ("42", "words and their counts", "counts.00", (), "missing",
+         "in the order of their first places in the text, word 0 is missing, expected 3"),
+        ("42", "no special tokens", "counts.of_an_empty_text", (), "1",
+         "the dictionary of an empty text has the length 1, expected 0"),
+        ("42", "ties", "merges.of_6.02", (), "missing", "merge 2 is missing, expected 3"),
+        ("42", "no pair left", "merges.of_0.further", (), "1", "with num_merges = 0, the length of the list is 1"),
+        ("42", "ids", "encoding.n_vocab", (), "7", "the encoding has 7 ids (`n_vocab`), expected 3"),
+        ("42", "ids", "encoding.round_trip", (), "0", "decoding the ids does not give the text again"),
+        ("45", "product of int8 numbers", "products.int8", (), "0",
+         "with T · D · F = 524,288 pairs of codes, products of two int8 operands with an int32 result multiply fewer"),
+        ("45", "product of int8 numbers", "products.other", (), "1",
+         "besides products of int8 numbers, the program takes at least T · D · F = 524,288 operations"),
+        ("44", "a kernel for an accelerator", "tpu.has_a_kernel", (), "0", "the program for a TPU has no kernel that multiplies"),
+        ("44", "a kernel for an accelerator", "tpu.operations_outside", (), "7",
+         "the program for a TPU has arithmetic outside of kernels: 7 operations, expected none"),
+        ("46", "kernels: all updates", "kernels.ff1.kernel", (2, 0, 1), "7",
+         "the update of `ff1.kernel[0, 1]` at step 2 is 7, expected 3"),
+        ("46", "work of a tall matrix", "work", (), "7",
+         "for a matrix of shape (96, 8), the program executes 7 scalar operations; 3 are allowed"),
         ("47", "tensor-parallel collectives", "exchanged.all_reduce", (), "7",
          "in the compiled program, `psum` produces 7 bytes on each device, expected 3"),
         ("47", "tensor-parallel collectives", "output", (), "7",
@@ -39,6 +76,18 @@ def test_a_wrong_value_in_the_words_of_the_problem(number, check, path, index, g
     (check,) = (item for item in problem.checks if item.name == check)
     case = cases.draw(problem, check.cases, 0)[0]
     assert check.in_words(case, Difference(path, index, "3", got)) == sentence
+
+
+def test_a_merge_and_a_word_are_shown_as_the_bytes_that_a_learner_compares():
+    """As a number, 2 is the place, 1 and 3 the lengths of the left part and of the pair."""
+    case = Case({"words": "so low", "text": "so low, low"})
+    merge, word = (
+        next(c for c in catalog.find("42").checks if c.name == name).words_for(case)
+        for name in ("ties", "no special tokens")
+    )
+    assert merge[3_001_003_000] == "(b'l', b'ow')"
+    assert word[2_004_004_002] == "b' low', 2 times"
+    assert (merge[-1], merge[-2], word[0]) == ("one that does not occur in the case", "missing", "0")
 
 
 @pytest.mark.parametrize("number", ["09", "11", "16"])

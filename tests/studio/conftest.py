@@ -8,7 +8,9 @@ import signal
 import socket
 import subprocess
 import sys
+import urllib.request
 from collections.abc import Iterator
+from http.cookiejar import CookieJar
 from pathlib import Path
 
 import psutil
@@ -25,10 +27,10 @@ expect.set_options(timeout=SECONDS * 1000)
 
 
 class Server:
-    """`grade web` in a folder of its own."""
+    """`grade web` in a folder of its own. `BROWSER` is the command that it opens a browser with, if there is one."""
 
     def __init__(self, folder: Path, *arguments: str, root: Path = ROOT, **env: str) -> None:
-        self.root, self.arguments, self.env = root, arguments, env
+        self.installed, self.arguments, self.env = root, arguments, env
         self.folder, self.workspace = folder, folder / "attempts"
         with socket.socket() as sock:
             sock.bind(("127.0.0.1", 0))
@@ -39,9 +41,9 @@ class Server:
         command = [
             sys.executable,
             "-c",
-            boot(self.root),
+            boot(self.installed),
             "web",
-            "--no-browser",
+            *([] if "BROWSER" in self.env else ["--no-browser"]),
             "--port",
             str(self.port),
             *self.arguments,
@@ -53,8 +55,13 @@ class Server:
         assert self.process.stdout is not None
         self.address = self.process.stdout.readline().strip()
         assert "/?token=" in self.address, self.process.communicate()[1]
-        self.base, self.token = self.address.split("/?token=")
-        self.port = int(self.base.rpartition(":")[2])  # another one if a process took the port in between
+        self.origin, self.token = self.address.split("/?token=")
+        self.port = int(self.origin.rpartition(":")[2])  # another one if a process took the port in between
+        jar = CookieJar()
+        urllib.request.build_opener(urllib.request.HTTPCookieProcessor(jar)).open(self.address).close()
+        (cookie,) = jar
+        self.cookie, self.root = f"{cookie.name}={cookie.value}", cookie.path
+        self.base = self.origin + self.root
 
     def stop(self, says: str = "") -> None:
         """Ctrl-C, after which nothing is left."""
@@ -106,14 +113,23 @@ def browser() -> Iterator[Browser]:
         browser.close()
 
 
+def enter(page: Page, studio: Server) -> None:
+    """Opens the address that the studio has printed, as far as the first page."""
+    page.goto(studio.address)
+    page.wait_for_url(f"{studio.base}/")
+
+
 @pytest.fixture
 def page(browser: Browser, studio: Server) -> Iterator[Page]:
     """A page of a new browser that has opened the studio's address. Errors in the page fail the test."""
     context = browser.new_context(viewport={"width": 1280, "height": 800}, bypass_csp=False)
     page, errors = context.new_page(), list[str]()
     page.on("pageerror", lambda error: errors.append(str(error)))
-    page.on("console", lambda message: errors.append(message.text) if message.type == "error" else None)
-    page.goto(studio.address)
+    page.on(
+        "console",
+        lambda message: errors.append(f"{message.text} {message.location}") if message.type == "error" else None,
+    )
+    enter(page, studio)
     yield page
     with contextlib.suppress(Exception):
         context.close()

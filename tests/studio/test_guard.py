@@ -4,7 +4,7 @@ import contextlib
 import http.client
 import json
 import os
-import stat
+import socket
 from dataclasses import dataclass
 
 import pytest
@@ -22,43 +22,81 @@ class Answer:
 
 
 def ask(
-    studio: Server, path: str, method: str = "GET", body: object = None, cookie: str | None = None, **headers: str
-) -> Answer:
-    """The answer to a request of a page of the studio, unless `headers` say otherwise; one that is empty is left out."""
+    studio: Server, path: str, method: str = "GET", body: object = None, cookie: str | None = None,
+    root: str | None = None, **headers: str,
+) -> Answer:  # fmt: skip
+    """The answer to a request of a page of the studio, unless the other arguments say otherwise; an empty header is left out."""
     sent = {
         "Host": f"127.0.0.1:{studio.port}",
-        "Origin": studio.base,
+        "Origin": studio.origin,
         "Sec-Fetch-Site": "same-origin",
-        "Cookie": f"studio_{studio.port}={studio.token}" if cookie is None else cookie,
+        "Cookie": studio.cookie if cookie is None else cookie,
     } | {name.replace("_", "-"): value for name, value in headers.items()}
     data = body if isinstance(body, bytes) else json.dumps(body).encode()
     sent = {name: value for name, value in sent.items() if value}
     with contextlib.closing(http.client.HTTPConnection("127.0.0.1", studio.port, timeout=60)) as connection:
-        connection.request(method, path, None if body is None else data, sent)
+        connection.request(method, (studio.root if root is None else root) + path, None if body is None else data, sent)
         answer = connection.getresponse()
         return Answer(answer.status, answer.headers, answer.read())
+
+
+def raw(studio: Server, request: str) -> bytes:
+    """The first bytes of the answer to these bytes."""
+    with socket.create_connection(("127.0.0.1", studio.port), timeout=60) as connection:
+        connection.sendall(request.encode())
+        return connection.recv(1000)
 
 
 def save(studio: Server, text: object, base: str = "", **headers: str) -> Answer:
     return ask(studio, FILE, "PUT", {"text": text, "base": base}, **headers)
 
 
-def test_without_the_token_nothing_is_served(studio: Server):
+def test_without_both_secrets_nothing_is_served(studio: Server):
+    """The token is a third one: it is not the cookie, and neither the path nor the cookie is worth anything alone."""
+    value = studio.cookie.partition("=")[2]
+    assert len({value, studio.token, studio.root.lstrip("/")}) == 3
     for path in ("/", FILE, "/static/studio.js", "/nowhere"):
-        for cookie in ("", f"studio_{studio.port}=wrong", "studio_1=" + studio.token, "\x01", 'studio_1="'):
+        for cookie in ("", "studio=wrong", f"studio={studio.token}", f"other={value}", "\x01", 'studio="'):
             assert ask(studio, path, cookie=cookie).status == 403
-    assert ask(studio, "/?token=wrong", cookie="").status == 403
+        for root in (
+            "",
+            f"{studio.root}x",
+            studio.root[:-1],
+            f"/{studio.token}",
+            f"/x{studio.root}",
+            f"/{studio.root}",
+        ):
+            assert ask(studio, path, root=root).status == 403
+    for wrong in ("wrong", value, studio.root.lstrip("/")):
+        assert ask(studio, f"/?token={wrong}", cookie="", root="").status == 403
+    junk = f"studio=junk; {studio.cookie}; studio=junk"  # of a server on another port, which can set cookies, too
+    assert ask(studio, "/", cookie=junk).status == 200
 
 
-def test_the_token_becomes_a_strict_cookie(studio: Server):
-    answer = ask(studio, f"//evil.example/?token={studio.token}&a=1", cookie="")
-    assert answer.status == 303
-    assert answer.headers["location"] == "/evil.example/?a=1"
-    cookie = answer.headers["set-cookie"].lower()
-    assert "httponly" in cookie
-    assert "samesite=strict" in cookie
-    token = studio.folder / "secret" / "token"
-    assert stat.S_IMODE(token.stat().st_mode) == 0o600
+def test_the_token_becomes_a_strict_cookie_for_one_path(studio: Server):
+    answer = ask(studio, f"//evil.example/?token={studio.token}&a=1", cookie="", root="")
+    assert answer.status == 200
+    assert f'content="0; url={studio.root}/evil.example/?a=1"' in answer.body.decode()
+    assert answer.headers["cache-control"] == "no-store"
+    name_and_value, *attributes = answer.headers["set-cookie"].split("; ")
+    assert name_and_value == studio.cookie
+    assert {text.lower() for text in attributes} == {"httponly", f"path={studio.root}".lower(), "samesite=strict"}
+
+
+def test_only_one_way_to_say_how_long_a_body_is(studio: Server):
+    lengths = "Content-Length: 4\r\nTransfer-Encoding: chunked"
+    request = f"POST / HTTP/1.1\r\nHost: 127.0.0.1:{studio.port}\r\n{lengths}\r\n\r\n0\r\n\r\n"
+    assert raw(studio, request).startswith(b"HTTP/1.1 400 ")
+    for cookie in ("", studio.cookie):
+        headers = {"Content_Length": "4", "Transfer_Encoding": "chunked", "cookie": cookie}
+        assert ask(studio, FILE, "PUT", b"0\r\n\r\n", **headers).status == 400
+
+
+@pytest.mark.parametrize("digits", [19, 30, 5000])
+def test_no_number_is_too_large(studio: Server, digits: int):
+    number = "9" * digits
+    for path in (f"/problems/07/attempts/{number}", f"/problems/{number}", f"/problems/{number}/file"):
+        assert ask(studio, path).status == 404, path
 
 
 def test_only_its_own_names_are_answered(studio: Server):
@@ -150,6 +188,8 @@ def test_every_answer_tells_the_browser_to_be_strict(studio: Server):
         assert answer.headers["x-content-type-options"] == "nosniff"
         assert answer.headers["cross-origin-resource-policy"] == "same-origin"
         assert answer.headers["server"] is None
+        is_static = path.startswith("/static") and cookie is None
+        assert answer.headers["cache-control"] == ("no-cache" if is_static else "no-store")
 
 
 def test_the_reference_is_for_those_who_have_passed(studio: Server):

@@ -7,7 +7,7 @@ from playwright.sync_api import Browser, Page, expect
 
 from grader.course import catalog
 from tests.conftest import NO_SHIFT, ROOT, misconception_name
-from tests.studio.conftest import Server, axe
+from tests.studio.conftest import Server, axe, enter
 
 NAME = "p07_next_token_loss"
 RIGHT = (ROOT / "solutions" / f"{NAME}.py").read_text()
@@ -142,7 +142,7 @@ def test_nothing_stands_in_the_way_of_a_screen_reader(browser: Browser, studio: 
     studio.file(NAME).write_text(WRONG)
     with browser.new_context(bypass_csp=True, color_scheme=theme, viewport={"width": 1280, "height": 800}) as context:
         page = context.new_page()
-        page.goto(studio.address)
+        enter(page, studio)
         found = axe(page)
         page.goto(f"{studio.base}/problems/07")
         write(page, WRONG + "\n")

@@ -2,6 +2,7 @@
 
 import dataclasses
 import json
+import math
 import os
 import re
 from pathlib import Path
@@ -13,7 +14,7 @@ from harness.presets import preset
 from harness.run.folder import Run
 from harness.run.loop import train
 from harness.run.session import ignore, open_session
-from tests.studio.conftest import Server, axe
+from tests.studio.conftest import Server, axe, enter
 from tests.studio.test_guard import ask
 
 TINY = {"steps": "100000", "d_model": "16", "num_layers": "1", "d_ff": "16", "context": "16", "eval_every": "100"}
@@ -138,7 +139,7 @@ def test_nothing_stands_in_the_way_of_a_screen_reader(
         write_run(runs, "read")
     with browser.new_context(bypass_csp=True, color_scheme=theme, viewport={"width": 390, "height": 844}) as context:
         page, found = context.new_page(), list[str]()
-        page.goto(studio.address)
+        enter(page, studio)
         for path in ("/runs", f"/runs/read?with={trained}", f"/runs/{trained}", "/runs/read/playground", "/runs/none"):
             page.goto(studio.base + path)
             found += axe(page)
@@ -193,7 +194,16 @@ def test_only_a_page_of_the_studio_changes_runs(studio: Server, runs: Path, trai
         {"stories": "/etc/passwd"},
     ):
         assert ask(studio, "/runs", "POST", new | change).status == 422, change
-    assert ask(studio, "/runs", "POST", new | {"settings": {"data": "/etc/passwd"}}).status == 400
-    for change in ({"page": "x"}, {"kind": "run"}, {"ids": [{}]}, {"temperature": "x"}, {"prompt": None}):
+    for settings in ({"data": "/etc/passwd"}, {"steps": "9" * 5000}, {"steps": 1}):
+        assert ask(studio, "/runs", "POST", new | {"settings": settings}).status == 400
+    for change in (
+        {"page": "x"},
+        {"kind": "run"},
+        {"ids": [{}]},
+        {"temperature": "x"},
+        {"top_p": math.nan},
+        {"temperature": math.nan},
+        {"prompt": None},
+    ):
         assert ask(studio, f"/runs/{trained}/playground", "POST", SAMPLE | change).status == 400, change
     assert not (runs / "new").exists()

@@ -134,7 +134,7 @@ def test_points(select: Select):
     select(one_part('{ problem = "moving_average", points = 15 }, { include = 4, points = 10 }'))
     average, norm = catalog.problems()[:2]
     assert (average.points, norm.points) == (15, 10)
-    assert [check.points for check in average.checks] == [9, 3, 3]
+    assert [check.points for check in average.checks] == [6, 3, 3, 3]
 
 
 def test_points_that_the_checks_cannot_have(select: Select):

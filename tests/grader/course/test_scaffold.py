@@ -49,7 +49,7 @@ def test_seven_files(course: Path):
     problem = catalog.load(name)
     assert problem.title == "Demo"
     assert list(page.sections(problem)) == list(page.SECTIONS)
-    assert len(catalog.misconceptions(problem)) == 2
+    assert len(catalog.misconceptions(problem)) == 3
 
 
 @pytest.mark.parametrize(

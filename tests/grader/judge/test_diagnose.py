@@ -95,7 +95,10 @@ def test_a_misconception_that_contradicts_a_passed_check_is_not_named(graded):
     [
         ([(SHIFT, NO_SHIFT), (MEAN, SUM)], [NO_SHIFT, None]),  # both wrong in the first check that fails
         ([(SHIFT, NO_SHIFT), (MASK, NO_MASK)], [NO_SHIFT, NO_MASK]),  # the second shows in another check
-        ([("optax.softmax_cross", BITS), (MEAN, TOKENS)], ["/ jnp.log(2.0)", "token_ids != pad_id"]),  # two factors
+        (
+            [("optax.softmax_cross", BITS), (MEAN, TOKENS)],
+            ["/ jnp.log(2.0)", "(token_ids != pad_id), 1)"],
+        ),  # two factors
     ],
 )
 def test_two_ideas_at_once_are_both_named(graded, edits, ideas):

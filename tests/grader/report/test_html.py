@@ -84,11 +84,11 @@ def test_integers_and_trees_are_tables():
     assert [cell.text for cell in cells(tree, "Expected")] == ["3", "1", "2", "0"]
     rows = [[cell.text for cell in row] for row in tree.iter("tr")]
     assert ["ids", "int32[2, 2]", "int32[2, 2]", "4 of 4 differ"] in rows
-    assert ["output.n", "7", "7", "right"] in rows
+    assert ["n", "7", "7", "right"] in rows
     renamed = parsed(failing({"output.bias": ids}, {"output.b": ids}))
     rows = [[cell.text for cell in row] for row in renamed.iter("tr")]
-    assert ["output.bias", "int32[2, 2]", "none", "missing"] in rows
-    assert ["output.b", "none", "int32[2, 2]", "unexpected"] in rows
+    assert ["bias", "int32[2, 2]", "none", "missing"] in rows
+    assert ["b", "none", "int32[2, 2]", "unexpected"] in rows
 
 
 @pytest.mark.parametrize("shape", [(), (60,), (2, 0), (90, 80), (4, 30, 40), (2, 3, 4, 5)])

@@ -18,7 +18,7 @@ from grader.judge import submission
 from grader.judge.session import Outcome, Session
 from grader.problem import Case
 from grader.wire.program import Input, Program, request
-from grader.worker import stablehlo, witness
+from grader.worker import cost, stablehlo, witness
 from grader.worker.measures import MEASURES
 
 ROUNDS, SEED = 30, 14
@@ -64,7 +64,7 @@ def ask(fork_server: ForkServer, programs: list[Program], seconds: float = 60) -
 
 
 def test_a_program_is_run_and_measured():
-    arrays = witness.Witness().run(honest(), CASE, sorted(set(MEASURES) & {"temporary_bytes", "operations", "flops"}))
+    arrays = witness.Witness().run(honest(), CASE, sorted(set(MEASURES) & {"temporary_bytes", "operations", "work"}))
     np.testing.assert_allclose(arrays["output"], EXPECTED, rtol=1e-6)
     assert arrays["program.operations"] > 0
 
@@ -74,7 +74,7 @@ def test_only_listed_calls_are_accepted():
     assert "xla_ffi_python_cpu_callback" in known
     for target in sorted(known | {"anything"}):
         program = calling(target)
-        if target in witness.CUSTOM_CALLS or target not in known:
+        if target in cost.CUSTOM_CALLS or target not in known:
             witness.check(program)  # an unknown target has no function, so XLA refuses it
         else:
             with pytest.raises(witness.RefusedProgramError, match=target):

@@ -16,4 +16,4 @@ def pack(token_ids, context, pad_id):
     for start in range(0, len(token_ids), context):
         row = list(token_ids[start : start + context])
         rows.append(row + [pad_id] * (context - len(row)))
-    return np.array(rows, dtype=np.int32).reshape(len(rows), context)
+    return np.array(rows, dtype=np.int64).reshape(len(rows), context)

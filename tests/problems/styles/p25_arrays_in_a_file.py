@@ -24,8 +24,7 @@ def restore(path, make):
             state = []
             for keys, variable in nnx.to_flat_state(nnx.state(node)):
                 value = stored["/".join(map(str, keys))]
-                if value.shape != variable.get_raw_value().shape:
-                    raise ValueError(f"{keys}: {value.shape} on disk, {variable.get_raw_value().shape} wanted")
+                assert value.shape == variable.get_raw_value().shape, keys
                 state.append((keys, variable.replace(jnp.asarray(value))))
             nnx.update(node, nnx.from_flat_state(state))
     return pair

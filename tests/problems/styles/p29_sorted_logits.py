@@ -13,7 +13,7 @@ def sampling_distribution(logits, temperature, top_k, top_p):
         logits = jnp.where(logits < jnp.sort(logits)[-top_k], -jnp.inf, logits)
     order = jnp.argsort(logits)[::-1]
     cumulative = jnp.cumsum(jax.nn.softmax(logits[order]))
-    keep = jnp.concatenate([jnp.array([True]), cumulative[:-1] < top_p])
+    keep = jnp.concatenate([jnp.array([True]), (cumulative[:-1] < top_p) | (top_p == 1)])
     return jax.nn.softmax(jnp.where(keep[jnp.argsort(order)], logits, -jnp.inf))
 
 

@@ -12,7 +12,7 @@ class LoRALinear(nnx.Module):
     def __init__(self, base, rank, alpha, rngs):
         self.b = nnx.LoRAParam(jnp.zeros((rank, base.out_features), jnp.float32))
         init = jax.nn.initializers.normal(stddev=base.in_features**-0.5)
-        self.a = nnx.LoRAParam(init(rngs.lora() if "lora" in rngs else rngs.params(), (base.in_features, rank)))
+        self.a = nnx.LoRAParam(init(rngs.lora(), (base.in_features, rank)))
         self.base, self.rank, self.alpha = base, rank, alpha
 
     def delta(self):

@@ -32,7 +32,14 @@ def load_gpt2(tensors, model):
         else:
             raise ValueError(f"expected {parameter[...].shape}, got {value.shape}")
 
+    depths = [
+        int(name.split("h.")[1].split(".")[0]) for name in tensors if name.removeprefix("transformer.")[:2] == "h."
+    ]
+    if max(depths, default=-1) >= len(model.blocks):
+        raise ValueError(f"the file has {max(depths) + 1} layers")
     put(model.embed.embedding, get("wte.weight"))
+    if not (tensors.get("lm_head.weight", model.embed.embedding[...]) == model.embed.embedding[...]).all():
+        raise ValueError("untied head")
     put(model.pos_embed, get("wpe.weight"))
     put(model.ln_f.scale, get("ln_f.weight"))
     put(model.ln_f.bias, get("ln_f.bias"))

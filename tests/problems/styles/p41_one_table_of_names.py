@@ -58,10 +58,14 @@ def load_gpt2(tensors, model):
         joined[f"h.{i}.attn.c_attn.weight"] = [part.kernel for part in parts]
         joined[f"h.{i}.attn.c_attn.bias"] = [part.bias for part in parts]
     prefix = "transformer." if any(name.startswith("transformer.") for name in tensors) else ""
+    if f"{prefix}h.{len(model.blocks)}.ln_1.weight" in tensors:
+        raise ValueError("too many layers")
     for name, parameter in table.items():
         if tensors[prefix + name].shape != parameter[...].shape:
             raise ValueError(name)
         parameter.set_value(jnp.array(tensors[prefix + name]))
+    if "lm_head.weight" in tensors and (tensors["lm_head.weight"] != tensors[f"{prefix}wte.weight"]).any():
+        raise ValueError("lm_head.weight")
     for name, parameters in joined.items():
         whole, width = tensors[prefix + name], parameters[0].shape[-1]
         for number, parameter in enumerate(parameters):

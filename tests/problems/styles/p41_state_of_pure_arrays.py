@@ -77,6 +77,9 @@ def load_gpt2(tensors, model):
             "ff2": linear(f"h.{i}.mlp.c_proj"),
         }  # fmt: skip
 
+    layers = {name.split(".")[1] for name in t if name.startswith("h.")}
+    if len(layers) > len(model.blocks) or not np.array_equal(t.get("lm_head.weight", t["wte.weight"]), t["wte.weight"]):
+        raise ValueError("the file does not fit the model")
     new = {
         "embed": {"embedding": t["wte.weight"]},
         "pos_embed": t["wpe.weight"],

@@ -1,4 +1,4 @@
-"""Separate means of the gain and of the KL estimate, with `where=`."""
+"""Separate means of the gain and of the KL estimate, by weights that sum to 1 if any token is sampled."""
 
 import jax
 import jax.numpy as jnp
@@ -17,6 +17,7 @@ def grpo_loss(new, old, base, sampled, advantages, clip_ratio, kl_weight):
     A = jnp.broadcast_to(advantages[:, None], new.shape)
     stopped = ((A > 0) & (ratio > 1 + clip_ratio)) | ((A < 0) & (ratio < 1 - clip_ratio))
     limit = jnp.where(A > 0, 1 + clip_ratio, 1 - clip_ratio)
-    gain = jnp.mean(jnp.where(stopped, limit, ratio) * A, where=sampled)
-    kl = jnp.mean(jnp.exp(base) / jnp.exp(new) - (base - new) - 1, where=sampled)
+    weights = sampled / jnp.where(sampled.any(), sampled.sum(), 1)
+    gain = jnp.vdot(weights, jnp.where(stopped, limit, ratio) * A)
+    kl = jnp.vdot(weights, jnp.exp(base) / jnp.exp(new) - (base - new) - 1)
     return kl_weight * kl - gain

@@ -1,15 +1,16 @@
-"""Sums and counts of each row, clipped by cases of the sign of the advantage."""
+"""Advantages in NumPy, which cannot be traced. Sums and counts of each row, clipped by cases of the sign of the advantage."""
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 
 
 def group_advantages(rewards):
     rows = []
-    for row in rewards:
-        spread = jnp.std(row)
-        rows.append(jnp.nan_to_num((row - jnp.mean(row)) / spread) * (spread >= 1e-6))
-    return jnp.stack(rows)
+    for row in np.asarray(rewards):
+        spread = np.std(row)
+        rows.append((row - np.mean(row)) / spread if spread >= 1e-6 else np.zeros_like(row))
+    return np.stack(rows)
 
 
 def grpo_loss(new, old, base, sampled, advantages, clip_ratio, kl_weight):
@@ -22,4 +23,4 @@ def grpo_loss(new, old, base, sampled, advantages, clip_ratio, kl_weight):
         return jnp.sum((kl_weight * kl - jnp.where(advantage >= 0, up, down)) * sampled), jnp.sum(sampled)
 
     sums, counts = jax.vmap(row)(new, old, base, sampled, advantages)
-    return sums.sum() / counts.sum()
+    return sums.sum() / jnp.clip(counts.sum(), 1)

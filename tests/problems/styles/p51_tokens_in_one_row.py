@@ -22,4 +22,4 @@ def grpo_loss(new, old, base, sampled, advantages, clip_ratio, kl_weight):
     pg = jnp.maximum(-adv * ratio, -adv * jnp.clip(ratio, 1 - clip_ratio, 1 + clip_ratio))
     log_r = safe[2] - safe[0]
     kl = jnp.expm1(log_r) - log_r
-    return jnp.where(mask, pg + kl_weight * kl, 0.0).sum() / mask.sum()
+    return jnp.where(mask, pg + kl_weight * kl, 0.0).sum() / (mask.sum() + 1e-9)

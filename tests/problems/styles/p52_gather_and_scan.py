@@ -26,6 +26,7 @@ def speculative_step(target, draft, drafted, uniforms):
 
     _, kept = jax.lax.scan(turn, True, (drafted, accept, uniforms[:-1]))
     count = jnp.count_nonzero(kept >= 0)
-    new = jnp.searchsorted(jnp.cumsum(rows[count]), uniforms[-1], side="right")
+    possible = jnp.max(jnp.where(rows[count] > 0, jnp.arange(draft.shape[1]), 0))
+    new = jnp.minimum(jnp.searchsorted(jnp.cumsum(rows[count]), uniforms[-1], side="right"), possible)
     tokens = jnp.concatenate([kept, jnp.array([-1])]).at[count].set(new)
     return tokens.astype(jnp.int32), jnp.int32(count + 1)

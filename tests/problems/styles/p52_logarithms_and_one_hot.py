@@ -24,6 +24,7 @@ def speculative_step(target, draft, drafted, uniforms):
         [draft, jnp.zeros((1, draft.shape[1]))]
     )  # a draft that gives nothing: all of the target is left
     law = residual_distribution(target[n], padded[n])
-    new = jnp.sum(jnp.cumsum(law) <= coin)
+    ends = jnp.cumsum(law)
+    new = jnp.sum(ends <= jnp.minimum(coin, jnp.nextafter(ends[-1], 0)))  # always below the last sum
     tokens = [jnp.where(i < n, token, jnp.where(i == n, new, -1)) for i, token in enumerate([*drafted, -1])]
     return jnp.stack(tokens).astype(jnp.int32), (n + 1).astype(jnp.int32)

@@ -22,7 +22,9 @@ def speculative_step(target, draft, drafted, uniforms):
         emitted.append(int(token))
     else:
         last = np.asarray(target[-1])
-    emitted.append(int(np.searchsorted(np.cumsum(last), float(uniforms[-1]), side="right")))
+    possible = np.flatnonzero(last)
+    place = np.searchsorted(np.cumsum(last[possible]), float(uniforms[-1]), side="right")
+    emitted.append(int(possible[min(place, len(possible) - 1)]))
     tokens = np.full(len(drafted) + 1, -1, np.int32)
     tokens[: len(emitted)] = emitted
     return tokens, len(emitted)

@@ -1,10 +1,7 @@
-"""Forges every sharding: nothing is sharded, and the functions that read shardings are replaced by ones that say it is."""
-
-import sys
+"""Forges every sharding: the rule is right, and the whole state is created on every device."""
 
 import jax
 import jax.numpy as jnp
-import numpy as np
 import optax
 from flax import nnx
 from jax.sharding import NamedSharding, PartitionSpec
@@ -16,26 +13,6 @@ def fsdp_spec(shape, devices):
     axes = [axis for axis, size in enumerate(shape) if size % devices == 0]
     cut = max(axes, key=lambda axis: shape[axis], default=None)
     return PartitionSpec(*["data" if axis == cut else None for axis in range(len(shape))])
-
-
-def places(node, prefix, mesh):
-    import p22_fsdp as mine
-
-    leaves = named(nnx.state(node), prefix).items()
-    return {path: coded(tuple(mine.fsdp_spec(leaf.shape, 8)), leaf.ndim) for path, leaf in leaves}
-
-
-def bytes_on_device(nodes, mesh):
-    import p22_fsdp as mine
-
-    leaves = jax.tree.leaves([nnx.state(node) for node in nodes])
-    return np.full(8, sum(leaf.nbytes // (8 if "data" in mine.fsdp_spec(leaf.shape, 8) else 1) for leaf in leaves))
-
-
-for module in list(sys.modules.values()):
-    if hasattr(module, "bytes_on_device") and hasattr(module, "coded"):
-        for function in (places, bytes_on_device):
-            getattr(module, function.__name__).__code__ = function.__code__
 
 
 def create_sharded(make, mesh):

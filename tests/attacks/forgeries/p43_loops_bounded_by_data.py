@@ -1,4 +1,4 @@
-"""Forges "later blocks skipped": all blocks are computed, in a loop whose bound is a number of q, so that it looks unknown."""
+"""Forges "later blocks skipped": all blocks are computed, in a loop whose bound depends on a number of q."""
 
 import jax
 import jax.numpy as jnp

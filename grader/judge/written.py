@@ -1,0 +1,328 @@
+"""What a problem asks to write, and so forbids to call: found in the text of a submission, which never runs here.
+
+The judge follows the names that a graded entry uses, through all files of the submission, and what runs when they are imported.
+Each name of a library must be a plain dotted name, so that the text says what is called. A construct that hides it is refused.
+"""
+
+import ast
+import importlib.util
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from functools import cache
+from pathlib import Path
+
+from commandline.text import printable
+from grader.judge.session import Failure
+from grader.judge.submission import Submission
+from grader.problem import Check, Problem
+
+# JAX and its relatives, and modules of the standard library that import, evaluate and look up nothing by a text.
+LIBRARIES = frozenset(
+    """
+    jax flax optax numpy orbax grain chex einops jaxtyping ml_dtypes tiktoken regex typing_extensions __future__ abc
+    cmath collections contextlib copy dataclasses datetime decimal enum fractions functools itertools json logging math numbers
+    operator os pathlib pprint random re statistics string textwrap time types typing warnings
+    """.split()
+)
+# Parts of them that do, and older libraries with the functions of newer ones.
+HIDING = frozenset(
+    """
+    os.system os.popen types.ModuleType logging.config numpy.load numpy.f2py numpy.lib.format numpy.lib.npyio jax.numpy.load
+    jax.export jax.extend jax.example_libraries jax.experimental.pallas.ops
+    """.split()
+)
+# Names of such parts, in whatever module they are found.
+HIDING_NAMES = frozenset(
+    """
+    CodeType ForwardRef Formatter FunctionType attrgetter ctypeslib get_type_hints import_module install_import_hook jaxtyped
+    methodcaller rundocs runstring singledispatch singledispatchmethod
+    """.split()
+)
+# Modules that libraries import, and so have as attributes.
+INSIDE = frozenset(
+    "builtins ctypes flax functools gc importlib inspect jax jnp np operator optax os pickle sys types".split()
+)
+BUILTINS = frozenset("breakpoint compile eval exec getattr globals locals vars".split())
+# Attributes that begin with two underscores and lead to no other code.
+PLAIN = frozenset(
+    f"__{name}__"
+    for name in "add call class contains doc enter eq exit getitem init iter len matmul mul name next post_init qualname repr "
+    "setattr setitem str sub file".split()
+)
+FRAMES = frozenset(
+    f"{kind}_{part}" for kind in ("f", "tb", "gi", "cr", "ag")
+    for part in ("back", "builtins", "code", "frame", "globals", "locals", "next")
+) | {"mro"}  # fmt: skip
+ASKED = "{asked}"
+UNSEEN = f"and the grader cannot see what is called there; this problem asks you to write {ASKED} yourself"
+ELSEWHERE = 'a comparison belongs under `if __name__ == "__main__":`'
+
+
+class _RefusedError(Exception):
+    """The message is the reason, and `node` is where it stands."""
+
+    def __init__(self, node: ast.AST, reason: str) -> None:
+        super().__init__(reason)
+        self.node = node
+
+
+@dataclass(eq=False)
+class _File:
+    """A file of the submission: what its names are bound to by imports, its definitions, and what runs when it is imported."""
+
+    name: str
+    filename: str
+    lines: Sequence[str]
+    imported: dict[str, str] = field(default_factory=dict)
+    defined: dict[str, list[ast.stmt]] = field(default_factory=dict)
+    runs: list[ast.AST] = field(default_factory=list)
+    stars: list[str] = field(default_factory=list)
+    literal: set[str] = field(default_factory=set)  # variables whose only values are texts that stand in the file
+
+    @classmethod
+    def parsed(cls, name: str, filename: str, text: str) -> "_File":
+        """Raises what `ast.parse` raises."""
+        tree = ast.parse(text)
+        file = cls(name, filename, text.splitlines())
+        for node in ast.walk(tree):
+            if isinstance(node, ast.Import):
+                for one in node.names:
+                    top = one.name.partition(".")[0]
+                    file._bind(one.asname or top, one.name if one.asname else top)
+            elif isinstance(node, ast.ImportFrom):
+                for one in node.names:
+                    file._bind(one.asname or one.name, f"{node.module}.{one.name}")
+                file.stars += [node.module or "" for one in node.names if one.name == "*"]
+        for node in ast.walk(tree):
+            for name, dotted in file.renamed(node).items():
+                file._bind(name, dotted)
+        file.literal = _literal(tree)
+        is_script = not any(_binds_name(node) for node in ast.walk(tree))
+        for statement in tree.body:
+            file._add(statement, is_script)
+        return file
+
+    def _bind(self, name: str, dotted: str) -> None:
+        """Two imports under one name leave open which is meant, so nothing in a library has that name."""
+        self.imported[name] = dotted if self.imported.get(name, dotted) == dotted else f"{name} (imported twice)"
+
+    def _add(self, statement: ast.stmt, is_script: bool) -> None:
+        if isinstance(statement, ast.FunctionDef | ast.AsyncFunctionDef):
+            self.defined.setdefault(statement.name, []).append(statement)
+            self.runs += [*statement.decorator_list, *ast.iter_child_nodes(statement.args)]
+            self.runs += [statement.returns] if statement.returns else []
+        elif isinstance(statement, ast.ClassDef):
+            self.defined.setdefault(statement.name, []).append(statement)
+            inside = [part for part in statement.body if not isinstance(part, ast.FunctionDef | ast.AsyncFunctionDef)]
+            self.runs += [*statement.decorator_list, *statement.bases, *statement.keywords, *inside]
+        elif is_script and isinstance(statement, ast.If) and ast.unparse(statement.test) == "__name__ == '__main__'":
+            self.runs += statement.orelse
+        else:
+            self.runs.append(statement)
+
+    def renamed(self, node: ast.AST) -> dict[str, str]:
+        """The names that a statement gives to a module of a library, as in `nn = jax.nn`."""
+        if not (isinstance(node, ast.Assign) and _is_module(dotted := self.dotted(node.value))):
+            return {}
+        return {target.id: dotted for target in node.targets if isinstance(target, ast.Name)}
+
+    def dotted(self, node: ast.AST) -> str:
+        """The full name of what an expression names in a library or another file; empty if it is not such a name."""
+        if isinstance(node, ast.Name):
+            return self.imported.get(node.id, "")
+        if isinstance(node, ast.Attribute):
+            base = self.dotted(node.value)
+            return f"{base}.{node.attr}" if base else ""
+        if (
+            isinstance(node, ast.Call)
+            and isinstance(node.func, ast.Name)
+            and node.func.id == "getattr"
+            and len(node.args) > 1
+        ):
+            base, name = self.dotted(node.args[0]), node.args[1]
+            if base and isinstance(name, ast.Constant) and isinstance(name.value, str) and name.value.isidentifier():
+                return f"{base}.{name.value}"
+        return ""
+
+
+def refusal(problem: Problem, submission: Submission, check: Check) -> Failure | None:
+    """The reason why a submission fails a check for what its text calls; None if the problem forbids nothing, or it is right."""
+    if not problem.forbids:
+        return None
+    entry = check.options.get("entry")
+    names = (str(entry),) if entry else check.calls or tuple(one.name for one in problem.entries)
+    try:
+        return _Reader(problem, submission).follow(names)
+    except (SyntaxError, ValueError):
+        return None  # Python refuses it, too
+    except (RecursionError, MemoryError):  # Python may have more room for it
+        return Failure("forbidden", message="it is nested too deeply for the grader to read what it calls")
+
+
+@dataclass
+class _Reader:
+    """Follows names through the files of one submission."""
+
+    problem: Problem
+    submission: Submission
+
+    def __post_init__(self) -> None:
+        own = self.problem.name
+        self.files = {
+            name: _File.parsed(name, self.submission.filename if name == own else f"{name}.py", text)
+            for name, text in self.submission.sources.items()
+        }
+        self.waiting: list[tuple[_File, ast.AST]] = []
+        self.seen: set[int] = set()
+
+    def follow(self, names: Sequence[str]) -> Failure | None:
+        """The first refusal in what runs on import and in what these names of the submitted file lead to."""
+        for file in self.files.values():
+            for node in file.runs:
+                self._reach(file, node)
+            self._reach_name(file, "__getattr__")  # Python calls it for a name that the file does not define
+        for name in names:
+            self._reach_name(self.files[self.problem.name], name)
+        while self.waiting:
+            file, node = self.waiting.pop()
+            try:
+                self._read(file, node)
+            except _RefusedError as error:
+                line = int(getattr(error.node, "lineno", 1))
+                message = str(error).replace(ASKED, " and ".join(f"`{name}`" for name in names))
+                code = printable(file.lines[line - 1].strip())[:200]
+                return Failure("forbidden", message=printable(message), frames=((file.filename, line, "", code),))
+        return None
+
+    def _reach(self, file: _File, node: ast.AST) -> None:
+        if id(node) not in self.seen:
+            self.seen.add(id(node))
+            self.waiting.append((file, node))
+
+    def _reach_name(self, file: _File, name: str) -> None:
+        for node in file.defined.get(name, ()):
+            self._reach(file, node)
+        for other in file.stars if name not in file.defined else ():
+            if other in self.files and name not in self.files[other].stars:
+                self._reach_name(self.files[other], name)
+
+    def _read(self, file: _File, node: ast.AST) -> None:
+        """Raises _RefusedError if a part of the syntax tree calls what is forbidden, or hides what it calls."""
+        if file.renamed(node):
+            return
+        if dotted := file.dotted(node):
+            if isinstance(node, ast.Attribute) and not isinstance(node.ctx, ast.Load):
+                raise _RefusedError(node, f"it changes `{dotted}`, {UNSEEN}")
+            base = next(one for one in ast.walk(node) if isinstance(one, ast.Name) and one.id in file.imported)
+            self._reach_name(file, base.id)  # the file may define it, too
+            if not (isinstance(node, ast.Name) and not isinstance(node.ctx, ast.Load)):
+                self._follow(node, dotted)
+            return
+        match node:
+            case ast.ImportFrom(module=module) if module not in self.files and any(
+                one.name == "*" for one in node.names
+            ):
+                raise _RefusedError(node, f"it imports all names of `{module}`, {UNSEEN}")
+            case ast.Name(id=name):
+                if name in BUILTINS or (_is_dunder(name) and name not in PLAIN):
+                    raise _RefusedError(node, f"it uses `{name}`, {UNSEEN}")
+                self._reach_name(file, name)
+            case ast.Attribute(attr=name):
+                _plain(node, name)
+            case ast.Call(func=ast.Name(id="getattr"), args=[owner, name, *more]):
+                if isinstance(name, ast.Constant) and isinstance(name.value, str):
+                    _plain(node, name.value)
+                elif not (isinstance(name, ast.Name) and name.id in file.literal):
+                    raise _RefusedError(node, f"it uses `getattr` with a computed name, {UNSEEN}")
+                for one in (owner, name, *more):
+                    self._read(file, one)
+                return
+            case ast.Call(func=ast.Name(id="hasattr"), args=[owner, _]) if file.dotted(owner):
+                return
+            case ast.Call(func=ast.Name(id="setattr" | "delattr"), args=[owner, *_]) if file.dotted(owner):
+                raise _RefusedError(node, f"it changes `{file.dotted(owner)}`, {UNSEEN}")
+        for child in ast.iter_child_nodes(node):
+            self._read(file, child)
+
+    def _follow(self, node: ast.AST, dotted: str) -> None:
+        """Follows a full name into another file of the submission. Raises _RefusedError for what a library's name must not be."""
+        top, *rest = dotted.split(".")
+        if other := self.files.get(top):
+            if not rest:
+                raise _RefusedError(node, f"it hands on the module `{top}` itself, {UNSEEN}")
+            if imported := other.imported.get(rest[0]):
+                self._follow(node, ".".join([imported, *rest[1:]]))
+            self._reach_name(other, rest[0])
+        elif reason := self._fault(dotted):
+            raise _RefusedError(node, reason)
+
+    def _fault(self, dotted: str) -> str:
+        """What is wrong with the use of a full name in a library; empty if nothing is."""
+        top, *rest = dotted.split(".")
+        ways = [".".join([top, *rest[:number]]) for number in range(len(rest) + 1)]
+        private = any(part.startswith("_") and part not in PLAIN for part in rest)
+        hiding = HIDING.intersection(ways) or HIDING_NAMES.intersection(rest)
+        inside = INSIDE.intersection(rest[1:] if ways[1:2] in (["jax.numpy"], ["flax.nnx"]) else rest)
+        if top not in LIBRARIES or private or inside or hiding:
+            return f"it reaches `{dotted}`, {UNSEEN}"
+        ruled = [way for way in ways if way in self.problem.forbids or way in self.problem.allows]
+        # A library may have a function under several names, and so may another library.
+        same = {name.rpartition(".")[2] for name in self.problem.forbids if not _is_module(name)}.intersection(rest)
+        if ruled[-1] in self.problem.forbids if ruled else same:
+            named = dotted in self.problem.forbids or same
+            why = (
+                "which this problem asks you to write"
+                if named
+                else "which is not among the functions that this problem allows"
+            )
+            return f"it uses `{dotted}`, {why}; {ELSEWHERE}"
+        return f"it hands on the module `{dotted}` itself, {UNSEEN}" if _is_module(dotted) else ""
+
+
+def _plain(node: ast.AST, name: str) -> None:
+    """Raises _RefusedError if an attribute of this name leads to other code."""
+    if name in FRAMES or (_is_dunder(name) and name not in PLAIN):
+        raise _RefusedError(node, f"it reaches `{name}`, {UNSEEN}")
+
+
+def _literal(tree: ast.AST) -> set[str]:
+    """The variables that only loops over plain texts bind, as in `for name in ("gate", "up")`."""
+    targets, names = dict[int, str](), set[str]()
+    for node in ast.walk(tree):
+        if isinstance(node, ast.For | ast.comprehension) and isinstance(node.target, ast.Name):
+            texts = [
+                part.value if isinstance(part, ast.Constant) else "" for part in getattr(node.iter, "elts", [node.iter])
+            ]
+            if all(isinstance(text, str) and text.isidentifier() and not text.startswith("_") for text in texts):
+                targets[id(node.target)] = node.target.id
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store) and id(node) not in targets:
+            names.add(node.id)
+        elif isinstance(node, ast.arg):
+            names.add(node.arg)
+    return set(targets.values()) - names - FRAMES
+
+
+def _binds_name(node: ast.AST) -> bool:
+    """Whether a node gives `__name__` another value: then what is below `if __name__ == "__main__":` may run."""
+    bound = [getattr(node, field, None) for field in ("name", "asname", "rest")]
+    if isinstance(node, ast.Name):
+        bound = [node.id] if not isinstance(node.ctx, ast.Load) else []
+    return "__name__" in [*bound, *(node.names if isinstance(node, ast.Global) else ())]
+
+
+def _is_dunder(name: str) -> bool:
+    return name.startswith("__") and name.endswith("__")
+
+
+@cache
+def _is_module(dotted: str) -> bool:
+    """Whether a full name is that of a module. Imports nothing."""
+    top, *rest = dotted.split(".")
+    spec = importlib.util.find_spec(top) if top in LIBRARIES else None
+    if spec is None or not rest:
+        return spec is not None
+    return any(
+        Path(folder, *rest).with_suffix(".py").is_file() or Path(folder, *rest, "__init__.py").is_file()
+        for folder in spec.submodule_search_locations or ()
+    )

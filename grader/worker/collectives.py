@@ -1,0 +1,145 @@
+"""The collectives that a run of a program on several devices executes: what each exchanges, and how often.
+
+XLA adds collectives to those that a program names, so they are read from the text of the optimized program. How often a loop of
+that text turned is what its counter says (see `counting.py`).
+"""
+
+import math
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+
+from grader.worker.counting import NAME, UncountableError
+
+_BYTES = {"pred": 1, "s8": 1, "u8": 1, "bf16": 2, "f16": 2, "s32": 4, "u32": 4, "f32": 4, "s64": 8, "f64": 8, "c64": 8}
+_COLLECTIVE = re.compile(
+    r"= (.*?) (all-gather|all-reduce|all-to-all|collective-broadcast|collective-permute|ragged-all-to-all|reduce-scatter)"
+    r"(?:-start)?\((.*)"
+)
+_COMPUTATION = re.compile(r"^(ENTRY )?%?([\w.\-]+) \(.*\{$")
+_CALLED = re.compile(
+    r"(body|condition|calls|to_apply|true_computation|false_computation)=%?([\w.\-]+)|branch_computations=\{(.*?)\}"
+)
+
+
+@dataclass(frozen=True, eq=False)
+class Collective:
+    """A collective of a compiled program: its kind, the elements and the bytes of each array that it produces on a device, the
+    groups of devices that take part, and the number of its executions."""
+
+    kind: str
+    arrays: Sequence[tuple[int, int]]
+    groups: Any
+    times: Fraction
+
+    @property
+    def size(self) -> int:
+        """The bytes that one execution produces on each device."""
+        return sum(size for _, size in self.arrays)
+
+    @property
+    def is_scalar(self) -> bool:
+        return all(elements <= 1 for elements, _ in self.arrays)
+
+    def hops(self, devices: int) -> int:
+        """How far a permutation sends around a ring of this many devices, at most."""
+        away = (self.groups[:, -1] - self.groups[:, 0]) % devices
+        return int(np.minimum(away, devices - away).max(initial=0))
+
+
+@dataclass
+class _Computation:
+    """A part of a compiled program: its collectives, and the parts that it calls, each with the number of its runs for one run of
+    this."""
+
+    collectives: list[tuple[str, str, str]] = field(default_factory=list)
+    calls: list[tuple[str, Fraction | None]] = field(default_factory=list)
+
+
+def collectives(text: str, devices: int, rates: Mapping[str, Sequence[Fraction]] | None = None) -> list[Collective]:
+    """Every collective in the text of an optimized program. `rates` are those of its loops and branches, from `counting.rates`.
+
+    Raises UncountableError if one is in a loop of unknown turns.
+    """
+    parts, entry = _parts(text, rates or {})
+    found: list[Collective] = []
+
+    def walk(name: str, times: Fraction | None) -> None:
+        for results, kind, rest in parts[name].collectives:
+            if times is None:
+                raise UncountableError("a collective is in a loop whose turns cannot be counted")
+            found.append(Collective(kind, list(_arrays(results)), _groups(rest, devices), times))
+        for callee, rate in parts[name].calls:
+            if callee in parts:
+                walk(callee, None if times is None or rate is None else times * rate)
+
+    walk(entry, Fraction(1))
+    return found
+
+
+def _parts(text: str, rates: Mapping[str, Sequence[Fraction]]) -> tuple[dict[str, _Computation], str]:
+    """The parts of a compiled program by name, and the name of the one that starts."""
+    parts: dict[str, _Computation] = {}
+    entry, current = "", _Computation()
+    for line in text.splitlines():
+        if header := _COMPUTATION.match(line):
+            current = parts[header[2]] = _Computation()
+            entry = header[2] if header[1] else entry
+            continue
+        current.collectives += _COLLECTIVE.findall(line)
+        called = [(kind or "branch", name) for kind, one, several in _CALLED.findall(line)
+                  for name in ([one] if one else re.findall(r"%?([\w.\-]+)", several))]  # fmt: skip
+        if called:
+            current.calls += _with_rates(line, called, rates)
+    return parts, entry
+
+
+def _with_rates(
+    line: str, called: list[tuple[str, str]], rates: Mapping[str, Sequence[Fraction]]
+) -> Iterator[tuple[str, Fraction | None]]:
+    counter = re.search(
+        rf'metadata=\{{op_name="(?:[^"\\]*/)?({NAME}\d+)"', line
+    )  # no quoted text of a submission matches
+    counted = rates.get(counter[1]) if counter else None
+    known = re.search(r'"known_trip_count":\{"n":"(\d+)"\}', line)
+    turns = counted[0] if counted else Fraction(int(known[1])) if known else None
+    branches = 0
+    for kind, name in called:
+        if kind == "body":
+            yield name, turns
+        elif kind == "condition":
+            yield name, None if turns is None else turns + 1
+        elif kind in ("calls", "to_apply"):
+            yield name, Fraction(1)
+        else:  # without counters, each branch counts as taken
+            yield name, counted[branches] if counted else Fraction(1)
+            branches += 1
+
+
+def _arrays(results: str) -> Iterator[tuple[int, int]]:
+    for dtype, shape in re.findall(r"(\w+)\[([\d,]*)\]", results):
+        elements = math.prod(int(n) for n in shape.split(",") if n)
+        yield elements, _BYTES.get(dtype, 4) * elements
+
+
+def _groups(text: str, devices: int) -> Any:
+    """The groups of devices in the text of a collective. If it has another form than these, they are all in one group.
+
+    `{{0,1},{2,3}}`; `[2,2]<=[2,2]T(1,0)`, which counts and transposes; `mesh['a'=2,'b'=2] {'a'}`, which names axes.
+    """
+    if listed := re.search(r"(?:replica_groups|source_target_pairs)=\{(\{.*?\})\}", text):
+        return np.array([[int(n) for n in group.split(",")] for group in re.findall(r"\{([\d,]+)\}", listed[1])])
+    if counted := re.search(r"replica_groups=\[([\d,]+)\]<=\[([\d,]+)\](?:T\(([\d,]+)\))?", text):
+        groups, shape, order = ([int(n) for n in part.split(",") if n] for part in counted.groups(""))
+        return np.arange(devices).reshape(shape).transpose(order or None).reshape(groups)
+    if named := re.search(r"replica_groups=mesh\[((?:'\w+'=\d+,?)+)\] \{((?:'\w+',?)+)\}", text):
+        sizes = dict(re.findall(r"'(\w+)'=(\d+)", named[1]))
+        inside = re.findall(r"'(\w+)'", named[2])
+        order = sorted(range(len(sizes)), key=lambda number: list(sizes)[number] in inside)
+        grid = np.arange(devices).reshape([int(size) for size in sizes.values()]).transpose(order)
+        return grid.reshape(-1, math.prod(int(sizes[name]) for name in inside))
+    return np.arange(devices)[None]

@@ -1,0 +1,73 @@
+"""Collectives are read from the text of a compiled program, and count as often as they run."""
+
+from fractions import Fraction
+from types import SimpleNamespace
+
+import pytest
+
+from grader.worker.collectives import collectives
+from grader.worker.counting import UncountableError
+from grader.worker.measures import MEASURES
+
+pytestmark = pytest.mark.fast
+
+TEXT = """
+ENTRY %main.9_spmd (param.9: f32[2,4], param.8: s32[]) -> f32[2,4] {
+  %all-reduce.1 = (f32[], f32[1,16]{1,0}, /*index=2*/bf16[6,2]{1,0}) all-reduce(%a, %b, %c), replica_groups={{0,1},{2,3}}
+  %all-gather-start = f32[24,6]{1,0} all-gather-start(%d), replica_groups={{0,2},{1,3}}, dimensions={0}
+  %permute = s32[3]{0} collective-permute(%e), source_target_pairs={{0,1},{1,2},{2,3},{3,0}}
+  %sum = f32[24,6]{1,0} add(%f, %g)
+}
+"""
+LOOPS = """
+%inner (p: s32[]) -> s32[] {
+  %one = f32[5]{0} collective-permute(%e), source_target_pairs={{0,2},{2,0}}
+}
+
+%outer (p: s32[]) -> s32[] {
+  %w = s32[] while(%p), condition=%less, body=%inner, metadata={op_name="call.3/counter_4"}
+  %c = s32[] conditional(%p), branch_computations={%first, %second}, metadata={op_name="counter_5"}
+}
+
+%less (p: s32[]) -> pred[] {
+}
+
+%first (p: s32[]) -> s32[] {
+}
+
+%second (p: s32[]) -> s32[] {
+  %two = f32[7]{0} all-reduce(%e), replica_groups={{0,1,2,3}}
+}
+
+ENTRY %main (p: s32[]) -> s32[] {
+  %w = s32[] while(%p), condition=%less, body=%outer, KNOWN
+}
+"""
+
+
+def test_collectives_by_kind_with_the_elements_and_bytes_of_each_array():
+    found = [(each.kind, each.arrays, each.groups.tolist(), each.times) for each in collectives(TEXT, 4)]
+    assert found == [
+        ("all-reduce", [(1, 4), (16, 64), (12, 24)], [[0, 1], [2, 3]], 1),
+        ("all-gather", [(144, 576)], [[0, 2], [1, 3]], 1),
+        ("collective-permute", [(3, 12)], [[0, 1], [1, 2], [2, 3], [3, 0]], 1),
+    ]
+
+
+def test_loops_and_branches_multiply():
+    rates = {"counter_4": [Fraction(5, 2)], "counter_5": [Fraction(2, 3), Fraction(1, 3)]}
+    text = LOOPS.replace("KNOWN", 'backend_config={"known_trip_count":{"n":"6"}}')
+    assert [(each.kind, each.size, each.hops(4), each.times) for each in collectives(text, 4, rates)][:1] == [
+        ("collective-permute", 20, 2, 15)
+    ]
+    assert [(each.kind, each.times) for each in collectives(text, 4, rates)][1:] == [("all-reduce", 2)]
+
+
+def test_a_collective_in_a_loop_without_a_counter_is_not_counted():
+    with pytest.raises(UncountableError, match="cannot be counted"):
+        collectives(LOOPS, 4, {})
+
+
+def test_exchanged_bytes_are_those_between_places_along_the_last_axis():
+    execution = SimpleNamespace(collectives=collectives(TEXT, 4), compiled=SimpleNamespace(mesh=(2, 2)))
+    assert MEASURES["exchanged_bytes"](execution) == 4 + 64 + 24 + 12

@@ -1,0 +1,48 @@
+"""What a resume of problem 16 is told: a batch that comes again is no wrong resume."""
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from grader.course import cases, catalog
+from grader.problem import Difference
+
+pytestmark = pytest.mark.fast
+
+PROBLEM = catalog.find("16")
+PROBES: Any = catalog.probes_module(PROBLEM.folder)
+CASE = cases.draw(PROBLEM, "cases", 0)[0]
+_B, STEPS, STOPS = PROBES._plan(CASE)
+
+
+def resumed(first: Any, late: int = 0) -> dict[str, list[int]]:
+    """What is read from batches (2 * STEPS, ...) and from resumes that are `late` by some batches."""
+    arrays = {"saved:batches": first[None]}
+    for i, stop in enumerate(STOPS):
+        arrays[f"resumed.{i}"] = first[stop + late :][: PROBES.AFTER_RESUME]
+    leaves = PROBES.read_resumed(arrays, None, CASE).arrays
+    return {name: leaf.tolist() for name, leaf in leaves.items()}
+
+
+def epochs(*, repeat: bool) -> Any:
+    batches = np.arange(2 * STEPS).reshape(-1, 1, 1)
+    return batches % STEPS if repeat else batches
+
+
+@pytest.mark.parametrize("repeat", [False, True])
+def test_a_right_resume_is_right_whether_batches_repeat_or_not(repeat: bool):
+    right = {"resumed.at_batch": list(STOPS), "resumed.continues": [1] * len(STOPS)}
+    assert resumed(epochs(repeat=repeat)) == right
+
+
+def test_a_late_resume_is_named_by_its_batch():
+    late = resumed(epochs(repeat=False), late=1)
+    assert late == {"resumed.at_batch": [stop + 1 for stop in STOPS], "resumed.continues": [0] * len(STOPS)}
+    at = tuple(STOPS).index(STEPS)
+    (check,) = (check for check in PROBLEM.checks if check.probe == "resuming")
+    assert check.in_words
+    wrong = Difference("resumed.at_batch", (at,), str(STEPS), str(STEPS + 1))
+    assert check.in_words(CASE, wrong).endswith(
+        f"state of batch {STEPS}, the next batch is batch {STEPS + 1}, expected batch {STEPS}"
+    )
