@@ -337,6 +337,7 @@ def _environment(home: str) -> dict[str, str]:
         "LANG": "C.UTF-8",
         "OPENBLAS_NUM_THREADS": "1",  # otherwise NumPy starts threads when imported; forks and Landlock need a single thread
         "PATH": os.defpath,
+        "PYTHONHASHSEED": "0",  # the order of a set of texts is the same in each grading
         "TF_CPP_MIN_LOG_LEVEL": "3",
         "TMPDIR": home,
     }

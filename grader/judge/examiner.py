@@ -10,7 +10,7 @@ from typing import Any
 from grader.isolation.job import Job
 from grader.isolation.level import Isolation
 from grader.isolation.sandbox import Workers
-from grader.judge import cache, written
+from grader.judge import cache, unstable, written
 from grader.judge.reference import definition, frame_of
 from grader.judge.session import (
     Failure,
@@ -46,6 +46,7 @@ class Examiner:
     _refusals: dict[str, Failure | None] = field(default_factory=dict)
     _saved: dict[Any, Outcome] = field(default_factory=dict)
     _programs: dict[Any, Frame | Failure] = field(default_factory=dict)
+    _traced: list[tuple[Frame, Frame | Failure]] = field(default_factory=list)
 
     def __post_init__(self) -> None:
         self._definition = definition(self.problem)  # it makes inputs and measures
@@ -72,6 +73,16 @@ class Examiner:
         if refusal := self._refusals[check.name]:
             return Outcome(failure=refusal)
         return in_stages(check, case, "run", (), lambda stage, frame: self._ask(stage, frame, check, case))
+
+    def is_unstable(self) -> bool:
+        """Whether the submission depends on the time or on random numbers; see `unstable`."""
+        if not unstable.may_be(self.submission) or self.worker.ended or not self._traced:
+            return False
+        fresh = Session(self.problem, self.fork_server.worker(self.job), self.seconds)
+        try:
+            return unstable.differs(self.submission, fresh, self._traced)
+        finally:
+            fresh.worker.close()
 
     def close(self) -> str:
         """Kills both processes. Returns what the worker printed."""
@@ -126,6 +137,7 @@ class Examiner:
         key = (run_key(check), encode(frame))
         if key not in self._programs:
             self._programs[key] = self.worker.ask(frame, "program", "untraceable")
+            self._traced.append((frame, self._programs[key]))
         return self._programs[key]
 
     def _run(self, program: Frame, check: Check, case: Case) -> Outcome:

@@ -9,7 +9,7 @@ from grader.course import cases as cases_
 from grader.course import catalog
 from grader.course.catalog import Misconception
 from grader.isolation.sandbox import Workers
-from grader.judge import eager, fault, recorded, unjudged
+from grader.judge import eager, fault, recorded, unjudged, unstable
 from grader.judge import submission as submission_
 from grader.judge.cache import digest
 from grader.judge.counterexample import MOST_LEAVES, Counterexample, Part, compared
@@ -238,6 +238,9 @@ def grade(problem: Problem, submission: Submission, workers: Workers, options: G
         results = list(_run(comparison, failure, options))
         explanation = _explain(comparison, results, failure, options)
         frames = _frames(comparison, failure)
+        unsteady = [unstable.REMARK] * examiner.is_unstable()
+        if unsteady:
+            explanation = replace(explanation, misconception=None, fault="")
     finally:
         stdout = examiner.close()
         if options.reference is None:
@@ -260,7 +263,7 @@ def grade(problem: Problem, submission: Submission, workers: Workers, options: G
     return Report(
         problem, submission.filename, results, explanation.misconception, frames, stdout=without_logs(stdout),
         isolation=examiner.isolation, seconds=monotonic() - start, fault=fault_text, earlier=earlier,
-        notes=submission.notes, remarks=comparison.remarks(),
+        notes=submission.notes, remarks=[*unsteady, *comparison.remarks()],
         exited=examiner.worker.ended is not None and examiner.worker.ended.kind == "exit",
         counterexample=explanation.counterexample, eager_stdout=eager_stdout,
     )  # fmt: skip

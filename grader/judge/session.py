@@ -4,6 +4,8 @@ import json
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cache
+from importlib.util import find_spec
 from subprocess import TimeoutExpired
 from time import monotonic
 from typing import Any, Literal
@@ -49,6 +51,14 @@ _WORKER_KINDS = frozenset(
 )
 
 
+@cache
+def importable() -> str:
+    """What a submission can import, in words: those of the usual libraries that are installed."""
+    libraries = "jax flax optax orbax grain numpy einops jaxtyping tiktoken regex safetensors".split()
+    found = ", ".join(name for name in libraries if find_spec(name))
+    return f"{found}, Python's standard library and the files of other problems"
+
+
 @dataclass(frozen=True)
 class Failure:
     """The reason why a probe returned no numbers, and the remedy, if one is known. All text may come from the submission."""
@@ -81,8 +91,8 @@ class Failure:
             case "missing_import" if ProblemName.parse(message):
                 return f"{message}.py is not in the same folder; solve that problem first, or define what this file needs{where}"
             case "missing_import":
-                what = "only jax, flax, optax, orbax, numpy and the files of other problems can be imported"
-                return f"module `{message}` is not available; {what}{where}"
+                what = "; `pip install einops` adds it, or use `reshape` and `transpose`" if message == "einops" else ""
+                return f"module `{message}` is not available{what or f'; you can import {importable()}'}{where}"
             case "raised" if self.remedy:  # JAX's own first line says enough
                 return f"{self.type}: {message.splitlines()[0]}{where}; {self.remedy}"
             case "raised":
@@ -145,10 +155,18 @@ class Session:
         self.isolation = Isolation.decode(ready.fields["isolation"])
         self._deadline = monotonic() + self.seconds
 
-    def load(self, variant: str, submission: Submission) -> Failure | None:
-        """Asks the worker to import a file under the name `variant`. Returns the reason if that fails."""
+    def load(self, variant: str, submission: Submission, draws: int = 0) -> Failure | None:
+        """Asks the worker to import a file under the name `variant`. Returns the reason if that fails.
+
+        `draws` is the seed of Python's and NumPy's own random numbers.
+        """
         self.begin()
-        fields = {"variant": variant, "sources": dict(submission.sources), "filename": submission.filename}
+        fields = {
+            "variant": variant,
+            "sources": dict(submission.sources),
+            "filename": submission.filename,
+            "draws": draws,
+        }
         answer = self._exchange(Frame("load", fields), "loaded")
         return answer if isinstance(answer, Failure) else None
 

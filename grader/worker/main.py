@@ -13,6 +13,7 @@ import importlib.machinery
 import json
 import linecache
 import os
+import random
 import re
 import signal
 import socket
@@ -240,6 +241,8 @@ class WorkerState:
         """Carries out a request."""
         fields, problem = request.fields, self.runtime.problem
         if request.kind == "load":
+            random.seed(fields["draws"])
+            np.random.seed(fields["draws"])
             namespace = self.sources.install(problem.name, fields["sources"], fields["filename"])
             self.subjects[fields["variant"]] = Subject(problem, namespace, say=self.say)
             return Frame("loaded")
