@@ -307,7 +307,7 @@ def frame_of(outcome: Outcome) -> Frame:
     if failure is None:
         fields = {"notes": list(outcome.notes), "numeric": outcome.numeric, "traced": outcome.traced}
         return Frame("reading", fields, outcome.leaves)
-    fields = {"kind": failure.kind, "type": failure.type, "message": failure.message}
+    fields = {"kind": failure.kind, "type": failure.type, "message": failure.message, "remedy": failure.remedy}
     return Frame("raised", {**fields, "frames": [list(frame) for frame in failure.frames], "caret": failure.caret})
 
 

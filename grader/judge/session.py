@@ -51,13 +51,14 @@ _WORKER_KINDS = frozenset(
 
 @dataclass(frozen=True)
 class Failure:
-    """The reason why a probe returned no numbers. All text in it may come from the submission."""
+    """The reason why a probe returned no numbers, and the remedy, if one is known. All text may come from the submission."""
 
     kind: str
     type: str = ""
     message: str = ""
     frames: Frames = ()
     caret: str = ""
+    remedy: str = ""
 
     @property
     def verdict(self) -> Verdict:
@@ -82,6 +83,8 @@ class Failure:
             case "missing_import":
                 what = "only jax, flax, optax, orbax, numpy and the files of other problems can be imported"
                 return f"module `{message}` is not available; {what}{where}"
+            case "raised" if self.remedy:  # JAX's own first line says enough
+                return f"{self.type}: {message.splitlines()[0]}{where}; {self.remedy}"
             case "raised":
                 return f"{self.type}: {' '.join(message.split())}{where}"
             case "tracer":
@@ -338,7 +341,7 @@ def failure_from(fields: dict[str, Any]) -> Failure:
     kind = text("kind", 20)
     kind = kind if kind in _WORKER_KINDS else "raised"
     message = _without_course_files(text("message", 1000))
-    return Failure(kind, text("type", 100), message, tuple(frames), text("caret", 200))
+    return Failure(kind, text("type", 100), message, tuple(frames), text("caret", 200), text("remedy", 300))
 
 
 def _without_course_files(message: str) -> str:

@@ -19,10 +19,12 @@ import socket
 import sys
 import traceback
 import warnings
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from types import ModuleType
+from time import monotonic
+from types import FrameType, ModuleType
 from typing import Any
 
 import jax
@@ -42,6 +44,7 @@ from grader.wire.program import CASE, FILE, decode
 from grader.worker import probes
 from grader.worker.files import packed, unpacked
 from grader.worker.pytrees import BadOutputError, to_leaves
+from grader.worker.remedies import remedy
 from grader.worker.subject import BadEntryError, Reading, Say, Subject, static
 from grader.worker.tracing import Given, UntraceableError
 from grader.worker.warm_up import warm_up
@@ -169,7 +172,7 @@ def _serve(sock: socket.socket, runtime: ProblemRuntime, say: Say) -> None:
         except ChannelError:
             return
         try:
-            with _time_limit(request.fields["within"]):
+            with _time_limit(request.fields["within"], sources.filenames):
                 answer = state.answer(request)
         except BaseException as error:  # a submission may raise anything, SystemExit included
             reserve.clear()
@@ -186,18 +189,32 @@ class OutOfTimeError(BaseException):
     """The time for a request is up. Raised in the middle of whatever runs, so that its traceback says where that was."""
 
 
-@contextlib.contextmanager
-def _time_limit(seconds: float) -> Iterator[None]:
-    """Raises OutOfTimeError after this time, where the system has timers. The judge ends a process that ignores it."""
+# Python raises RecursionError at a depth of 1000, but JAX may need half a minute to trace that far.
+DEEPEST = 400  # calls of one function of a submission inside each other
+LOOKS = 16  # at the depth, in the time for a request
 
-    def stop(*_: Any) -> None:
-        raise OutOfTimeError
+
+@contextlib.contextmanager
+def _time_limit(seconds: float, files: Mapping[str, str]) -> Iterator[None]:
+    """Raises OutOfTimeError after this time, where the system has timers. The judge ends a process that ignores it.
+
+    Raises RecursionError before, if a function of one of the `files` calls itself without end.
+    """
+    end = monotonic() + seconds
+
+    def stop(_: int, frame: FrameType | None) -> None:
+        depths = Counter(each.f_code for each, _ in traceback.walk_stack(frame))
+        own = [depth for code, depth in depths.items() if code.co_filename in files.values()]
+        if max(own, default=0) >= DEEPEST:
+            raise RecursionError
+        if monotonic() >= end:
+            raise OutOfTimeError
 
     if not hasattr(signal, "setitimer"):
         yield
         return
     signal.signal(signal.SIGALRM, stop)
-    signal.setitimer(signal.ITIMER_REAL, seconds)
+    signal.setitimer(signal.ITIMER_REAL, seconds / LOOKS, seconds / LOOKS)
     try:
         yield
     finally:
@@ -330,7 +347,12 @@ def _describe(error: BaseException, files: set[str]) -> dict[str, Any]:
         wrapper = "nnx.Dict" if container == "dict" else "nnx.List"
         kind = "plain_container"
         message = f"`{attribute}` is a plain {container}, so Flax ignores its contents; wrap it in `{wrapper}(...)`"
-    return {"kind": kind, "type": type(error).__name__, "message": message, "frames": frames[-8:]}
+    elif isinstance(error, RecursionError) and frames:
+        # Where the stack ended depends on the machine. The call that repeats does not.
+        (call, _), *_ = Counter(map(tuple, frames)).most_common(1)
+        frames, message = [list(call)], f"`{call[2]}` calls itself without end"
+    fields = {"kind": kind, "type": type(error).__name__, "message": message, "frames": frames[-8:]}
+    return {**fields, "remedy": remedy(error) if kind == "raised" else ""}
 
 
 def _first_paragraph(error: BaseException) -> str:

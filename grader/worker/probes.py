@@ -16,6 +16,7 @@ from flax import nnx
 from grader.problem import Case
 from grader.worker.pytrees import BadOutputError, fill_state, named
 from grader.worker.recorder import watching
+from grader.worker.remedies import remedy
 from grader.worker.subject import Arrays, BadEntryError, Reading, Subject, constructing, to_fill
 from grader.worker.tracing import Given, UntraceableError, given, is_array, is_tracing_error, numbers, trace_of
 
@@ -49,13 +50,13 @@ def values(
         return subject.run(forward, case, parameters, arrays, given)
     try:
         return subject.run(with_gradient, case, parameters, arrays, given)
-    except (BadOutputError, BadEntryError, NotImplementedError):
+    except (BadOutputError, BadEntryError, NotImplementedError, RecursionError):
         raise
     except Exception as error:
         # The output alone may still be right.
         note = f"no gradient: jax.grad raised {_raised(error)}, so it could not be trained"
-        if is_tracing_error(error):
-            note += "; training needs jax.numpy where this uses NumPy or Python's numbers"
+        if clause := remedy(error):
+            note += f"; {clause}"
         reading = subject.run(forward, case, parameters, arrays, given, notes=[note])
         size = sum(arrays[key].size for key in wrt) if isinstance(wrt, list) else MAX_DIFFERENCES + 1
         if not subject.eager or not is_tracing_error(error) or size > MAX_DIFFERENCES:

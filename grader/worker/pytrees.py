@@ -9,7 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 from flax import nnx
 
-from grader.wire.compare import Leaf
+from grader.wire.compare import Leaf, on_page
 
 MAX_VALUES = 1 << 22  # of one array of an output
 MAX_ARRAYS = 1024  # of one output: each takes milliseconds to trace and compile, and no problem needs nearly as many
@@ -32,7 +32,12 @@ def named(tree: Any, prefix: str) -> dict[str, Any]:
     leaves, _ = jax.tree_util.tree_flatten_with_path(tree)
     if len(leaves) > MAX_ARRAYS:
         raise BadOutputError(f"returned {len(leaves)} arrays, far more than any expected output")
-    return {_join(prefix, path): _array(leaf) for path, leaf in leaves}
+    arrays = {}
+    for keys, leaf in leaves:
+        path = _join(prefix, keys)
+        what = f"`{on_page(path)}` is" if path != prefix else "returned"
+        arrays[path] = _array(leaf, what)
+    return arrays
 
 
 def _join(prefix: str, path: tuple[Any, ...]) -> str:
@@ -45,16 +50,18 @@ def _join(prefix: str, path: tuple[Any, ...]) -> str:
     return ".".join([prefix, *parts]) if prefix else ".".join(parts)
 
 
-def _array(leaf: Any) -> Any:
+def _array(leaf: Any, what: str) -> Any:
+    """The leaf, if it is an array or a number. Raises BadOutputError with a message that begins with `what`."""
     if isinstance(leaf, jax.Array | np.ndarray) and leaf.size > MAX_VALUES:
-        raise BadOutputError(f"returned an array of shape {tuple(leaf.shape)}, far larger than any expected output")
+        raise BadOutputError(f"{what} an array of shape {tuple(leaf.shape)}, far larger than any expected output")
     if isinstance(leaf, jax.Array) or type(leaf) in _NUMBERS:
         return leaf
     if type(leaf) is np.ndarray or isinstance(leaf, np.generic):
         if leaf.dtype.kind in "biufc" or leaf.dtype == jnp.bfloat16:  # which is no kind of number to NumPy
             return leaf
-        raise BadOutputError(f"returned a NumPy array of non-numeric dtype {leaf.dtype}")
-    raise BadOutputError(f"returned {described(leaf)}, not an array")
+        raise BadOutputError(f"{what} a NumPy array of non-numeric dtype {leaf.dtype}")
+    hint = "; it has a shape but no numbers yet" if isinstance(leaf, jax.ShapeDtypeStruct) else ""
+    raise BadOutputError(f"{what} {described(leaf)}, not an array{hint}")
 
 
 def described(value: Any) -> str:

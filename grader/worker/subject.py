@@ -17,7 +17,7 @@ from commandline.spelling import nearest
 from grader.problem import Case, Entry, Problem
 from grader.wire.program import Program
 from grader.worker.pytrees import BadOutputError, described, fill_state
-from grader.worker.tracing import Given, given, is_array, is_tracing_error, numbers, trace
+from grader.worker.tracing import Given, given, is_array, is_tracing_error, numbers, trace, untraceable
 
 Arrays = dict[str, Any]
 Say = Callable[[int, int, float], None]
@@ -235,7 +235,7 @@ def run_eagerly(program: Callable[..., Any], *args: Any) -> tuple[Any, list[str]
         if not is_tracing_error(error):
             raise
         result = program(*jax.tree.map(jnp.asarray, args))
-        return result, [f"ran eagerly, because jax.jit cannot trace it ({type(error).__name__})"]
+        return result, [f"ran eagerly, because {untraceable(error)}"]
 
 
 def to_fill(path: str, shape: tuple[int, ...], dtype: Any) -> Given:

@@ -19,6 +19,7 @@ from grader.problem import Case
 from grader.wire.program import Input, Program, Source
 from grader.worker import stablehlo
 from grader.worker.pytrees import FILLS, BadOutputError, to_leaves
+from grader.worker.remedies import remedy
 
 
 class UntraceableError(Exception):
@@ -109,7 +110,7 @@ def trace(program: Callable[..., dict[str, Any]], *args: Any) -> Program:
         traced = jitted.trace(*specs)
     except Exception as error:
         if is_tracing_error(error):
-            raise UntraceableError(f"jax.jit cannot trace it ({type(error).__name__})") from error
+            raise UntraceableError(untraceable(error)) from error
         raise
     if traced.jaxpr.effects:
         raise UntraceableError("it calls back into Python")
@@ -174,6 +175,12 @@ def _donated(jaxpr: Any, names: Sequence[str]) -> tuple[int, ...]:
         if id(variable) in donated:
             raise BadOutputError(f"`{name}` is still the old array, which a jitted function deleted: it was donated")
     return tuple(number for number, variable in enumerate(jaxpr.invars) if id(variable) in donated)
+
+
+def untraceable(error: Exception) -> str:
+    """The reason why code cannot be traced, and what to do about it."""
+    clause = remedy(error)
+    return f"jax.jit cannot trace it ({type(error).__name__})" + f"; {clause}" * bool(clause)
 
 
 def _reused(equation: Any) -> set[int]:

@@ -1,0 +1,128 @@
+"""What a learner is told to do about JAX's own errors, and about a function that calls itself without end."""
+
+import time
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from flax import nnx
+
+from grader.judge.session import failure_from
+from grader.worker.main import DEEPEST, _describe, _time_limit
+from grader.worker.pytrees import BadOutputError, named
+from grader.worker.remedies import remedy
+from grader.worker.tracing import UntraceableError, trace
+from tests.conftest import ROOT, Grade
+
+pytestmark = pytest.mark.fast
+
+X, MASK, N = (
+    jax.ShapeDtypeStruct((2, 3, 4), "float32"),
+    jax.ShapeDtypeStruct((2,), "bool"),
+    jax.ShapeDtypeStruct((), "int32"),
+)
+
+
+@pytest.mark.parametrize(
+    ("code", "clause"),
+    [
+        (lambda x, mask, n: float(x.sum()), "keep it an array: leave out `float(...)`"),
+        (lambda x, mask, n: int(n), "keep it an array: leave out `int(...)`"),
+        (lambda x, mask, n: n.item(), "keep it an array: leave out `.item()`"),
+        (lambda x, mask, n: x.tolist(), "keep it an array: leave out `.tolist()`"),
+        (lambda x, mask, n: x if n > 0 else -x, "`jnp.where` or `jax.lax.cond` in place of `if`"),
+        (lambda x, mask, n: [x for _ in range(n)], "`jax.lax.fori_loop` in place of `range`"),
+        (lambda x, mask, n: [1, 2][n], "index a JAX array in place of a list"),
+        (lambda x, mask, n: x[mask], "keep the shape with `jnp.where(mask, x, 0)`"),
+        (lambda x, mask, n: jnp.nonzero(mask), "`jnp.where` with three arguments"),
+        (lambda x, mask, n: jnp.unique(x), "`jnp.where` with three arguments"),
+        (lambda x, mask, n: x[:n], "use `jax.lax.dynamic_slice`"),
+        (lambda x, mask, n: jnp.zeros(n), "take sizes from `x.shape`"),
+        (lambda x, mask, n: jnp.arange(n), "take sizes from `x.shape`"),
+        (lambda x, mask, n: np.exp(x), "use `jnp` in place of `np`"),
+        (lambda x, mask, n: x.transpose(-2, -1), "use `x.swapaxes(-2, -1)` for PyTorch's `x.transpose(-2, -1)`"),
+        (lambda x, mask, n: x[0] @ x[0], "the left array has 4 numbers, and the axis of the right one"),
+        (lambda x, mask, n: x.sum(dim=-1), "`dim` is `axis` in JAX"),
+        (lambda x, mask, n: x.sum(-1, keepdim=True), "`keepdim` is `keepdims` in JAX"),
+        (lambda x, mask, n: x.unsqueeze(0), "a JAX array has no `unsqueeze`"),
+    ],
+)  # fmt: skip
+def test_an_error_of_jax_says_what_to_do(code, clause):
+    with pytest.raises(Exception) as raised:  # noqa: PT011  each has another type
+        jax.eval_shape(code, X, MASK, N)
+    assert clause in remedy(raised.value)
+
+
+def test_an_array_that_was_donated():
+    x = jnp.ones(3)
+    jax.jit(lambda x: x + 1, donate_argnums=0)(x)
+    with pytest.raises(RuntimeError) as raised:
+        x + 1
+    assert "use what that function returned, or do not donate it" in remedy(raised.value)
+
+
+def test_other_errors_have_none():
+    assert remedy(ValueError("Array has been deleted")) == ""
+    assert remedy(TypeError("unsupported operand")) == ""
+
+
+def test_code_that_cannot_be_traced_says_why():
+    def program(x):
+        return {"output": float(x)}
+
+    with pytest.raises(UntraceableError, match=r"\(ConcretizationTypeError\); .*leave out `float"):
+        trace(program, N)
+
+
+def test_the_sentence_is_the_first_line_and_the_remedy():
+    try:
+        jax.eval_shape(lambda x: float(x), N)
+    except Exception as error:
+        failure = failure_from(_describe(error, {__file__}))
+    assert failure.sentence() == (
+        "ConcretizationTypeError: Abstract tracer value encountered where concrete value is expected: traced array with shape "
+        f"int32[] ({failure.frames[-1][0]}, line {failure.frames[-1][1]}); inside jit or grad an array has no number yet, so "
+        "keep it an array: leave out `float(...)`"
+    )
+
+
+def test_a_leaf_that_is_no_array_is_named():
+    state = nnx.state(nnx.eval_shape(lambda: nnx.Linear(2, 3, rngs=nnx.Rngs(0))))
+    with pytest.raises(
+        BadOutputError, match=r"^`model\.bias` is a ShapeDtypeStruct, not an array; it has a shape but no numbers"
+    ):
+        named(state, "model")
+    with pytest.raises(BadOutputError, match=r"^returned a str, not an array$"):
+        named("text", "output")
+    with pytest.raises(BadOutputError, match=r"^`balance` is a str, not an array$"):
+        named({"balance": "text"}, "output")
+
+
+def test_endless_recursion_that_is_slow_is_one():
+    """JAX takes half a minute to trace a thousand calls, which would be a TIMEOUT."""
+    source = "def descend(n):\n    import time\n    time.sleep(0.001)\n    return descend(n + 1)\n"
+    namespace: dict = {}
+    exec(compile(source, "mine.py", "exec"), namespace)
+    start = time.monotonic()
+    with pytest.raises(RecursionError) as raised, _time_limit(2.0, {"mine": "mine.py"}):
+        namespace["descend"](0)
+    assert time.monotonic() - start < 2.0
+    failure = failure_from(_describe(raised.value, {"mine.py"}))
+    assert failure.sentence().startswith("RecursionError: `descend` calls itself without end (mine.py, line")
+
+
+def test_a_deep_call_that_ends_is_none():
+    source = "def descend(n):\n    import time\n    time.sleep(0.001)\n    return n and descend(n - 1)\n"
+    namespace: dict = {}
+    exec(compile(source, "mine.py", "exec"), namespace)
+    with _time_limit(2.0, {"mine": "mine.py"}):
+        assert namespace["descend"](DEEPEST - 50) == 0
+
+
+def test_an_assertion_error_is_called_one(grade: Grade, tmp_path):
+    source = (ROOT / "solutions" / "p01_token_embedding.py").read_text()
+    assert source.count("raise ValueError(") == 1
+    (tmp_path / "mine.py").write_text(source.replace("raise ValueError(", "raise AssertionError("))
+    (check,) = (check for check in grade("problem", "01", "mine.py", "--json").json["checks"] if not check["passed"])
+    assert "raised AssertionError; ValueError expected" in check["message"]
