@@ -1,9 +1,9 @@
 """The cost of an operation of a program: the scalar operations of one execution, from one table.
 
-A number that is computed counts 1, whatever the operation, its dtype and the body of a reduction. So does each computed place
-that is looked up, because a table can hold any function. A number that is only moved counts 0. A matrix product counts a
-multiplication and an addition for each pair of numbers. Linear algebra counts as in Golub and Van Loan, "Matrix Computations",
-and a Fourier transform of n complex numbers as 5 n log2(n), the convention of FFTW's benchmarks.
+A number that is computed counts 1, whatever the operation, its dtype and the body of a reduction. So does a number that is
+looked up at a computed place, because a table can hold any function. A number that is only moved counts 0. A matrix product
+counts a multiplication and an addition for each pair of numbers. Linear algebra counts as in Golub and Van Loan, "Matrix
+Computations", and a Fourier transform of n complex numbers as 5 n log2(n), the convention of FFTW's benchmarks.
 A witness refuses every operation that is not in the table.
 """
 
@@ -117,11 +117,6 @@ def _scatter(operation: Any, functions: Functions) -> int:
     return _elements(operation.operands[-1]) * _body(operation, 0, functions)
 
 
-def _look_up(operation: Any, functions: Functions) -> int:
-    numbers = math.prod(ir.DenseI64ArrayAttr(operation.attributes["slice_sizes"]))
-    return _elements(operation.results[0]) // max(1, numbers)
-
-
 def _sort(operation: Any, functions: Functions) -> int:
     along = stablehlo.shape(operation.operands[0])[int(ir.IntegerAttr(operation.attributes["dimension"]).value)]
     comparisons = _elements(operation.operands[0]) * max(1, math.ceil(math.log2(max(2, along))))
@@ -161,8 +156,7 @@ WITH_A_BODY: Mapping[str, Callable[[Any, Functions], int]] = {
 }  # fmt: skip
 TABLE: Mapping[str, Callable[[Any, Functions], int]] = {
     **dict.fromkeys(MOVES, _nothing),
-    **dict.fromkeys(BY_ELEMENT, _by_element),
-    **dict.fromkeys(LOOK_UPS, _look_up),
+    **dict.fromkeys([*BY_ELEMENT, *LOOK_UPS], _by_element),
     **{name.removeprefix("stablehlo."): function for name, function in WITH_A_BODY.items()},
     "dot": _product, "dot_general": _product, "convolution": _convolution, "fft": _fft, "cholesky": _cholesky,
     "triangular_solve": _triangular_solve, "custom_call": _custom_call,
