@@ -42,12 +42,13 @@ HIDING_NAMES = frozenset(
 INSIDE = frozenset(
     "builtins ctypes flax functools gc importlib inspect jax jnp np operator optax os pickle sys types".split()
 )
+STREAMS = ("sys.stderr", "sys.stdout")
 BUILTINS = frozenset("breakpoint compile eval exec getattr globals locals vars".split())
 # Attributes that begin with two underscores and lead to no other code.
 PLAIN = frozenset(
     f"__{name}__"
-    for name in "add call class contains doc enter eq exit getitem init iter len matmul mul name next post_init qualname repr "
-    "setattr setitem str sub file".split()
+    for name in "add call class contains doc enter eq exit getitem init init_subclass iter len matmul mul name next post_init "
+    "qualname repr setattr setitem str sub file".split()
 )
 FRAMES = frozenset(
     f"{kind}_{part}" for kind in ("f", "tb", "gi", "cr", "ag")
@@ -263,6 +264,8 @@ class _Reader:
         private = any(part.startswith("_") and part not in PLAIN for part in rest)
         hiding = HIDING.intersection(ways) or HIDING_NAMES.intersection(rest)
         inside = INSIDE.intersection(rest[1:] if ways[1:2] in (["jax.numpy"], ["flax.nnx"]) else rest)
+        if ways[1:2] and ways[1] in STREAMS and not private:
+            return ""
         if top not in LIBRARIES or private or inside or hiding:
             return f"it reaches `{dotted}`, {UNSEEN}"
         ruled = [way for way in ways if way in self.problem.forbids or way in self.problem.allows]
@@ -271,7 +274,7 @@ class _Reader:
         if ruled[-1] in self.problem.forbids if ruled else same:
             named = dotted in self.problem.forbids or same
             why = (
-                "which this problem asks you to write"
+                f"which this problem forbids: write {ASKED} yourself"
                 if named
                 else "which is not among the functions that this problem allows"
             )

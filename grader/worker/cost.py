@@ -1,8 +1,9 @@
 """The cost of an operation of a program: the scalar operations of one execution, from one table.
 
-A number that is computed counts 1, whatever the operation, its dtype and the body of a reduction; a number that is only moved
-counts 0. A matrix product counts a multiplication and an addition for each pair of numbers. Linear algebra counts as in Golub and
-Van Loan, "Matrix Computations", and a Fourier transform of n complex numbers as 5 n log2(n), the convention of FFTW's benchmarks.
+A number that is computed counts 1, whatever the operation, its dtype and the body of a reduction. So does a number that is
+looked up at a computed place, because a table can hold any function. A number that is only moved counts 0. A matrix product
+counts a multiplication and an addition for each pair of numbers. Linear algebra counts as in Golub and Van Loan, "Matrix
+Computations", and a Fourier transform of n complex numbers as 5 n log2(n), the convention of FFTW's benchmarks.
 A witness refuses every operation that is not in the table.
 """
 
@@ -18,8 +19,8 @@ Functions = Mapping[str, Any]  # of a module, by name: the body of a reduction m
 
 MOVES = """
     all_gather all_to_all bitcast_convert broadcast broadcast_in_dim call case collective_broadcast collective_permute
-    complex composite concatenate constant dynamic_slice dynamic_update_slice func gather get_tuple_element if imag iota
-    optimization_barrier pad partition_id real replica_id reshape return reverse slice transpose tuple while
+    complex composite concatenate constant dynamic_update_slice func get_tuple_element if imag iota optimization_barrier pad
+    partition_id real replica_id reshape return reverse slice transpose tuple while
 """.split()
 BY_ELEMENT = """
     abs add and atan2 cbrt ceil clamp compare convert cosine count_leading_zeros divide exponential exponential_minus_one floor
@@ -27,6 +28,7 @@ BY_ELEMENT = """
     rng_bit_generator round_nearest_afz round_nearest_even rsqrt select shift_left shift_right_arithmetic shift_right_logical sign
     sine sqrt subtract tan tanh xor
 """.split()
+LOOK_UPS = ("dynamic_slice", "gather")
 # Real operations for each complex number: its two parts, or what the school formula takes.
 COMPLEX = {"multiply": 6, "divide": 11}
 COMPLEX_OTHERS = 2
@@ -55,9 +57,11 @@ def cost(operation: Any, functions: Functions) -> int:
 
 
 def computes_numbers(operation: Any, functions: Functions) -> bool:
-    """Whether an operation computes with real or complex numbers, rather than with integers, truth values or their places."""
+    """Whether an operation computes with real or complex numbers, rather than with integers, or looks them up."""
+    if operation.name.partition(".")[2] in LOOK_UPS or not cost(operation, functions):
+        return False
     kinds = stablehlo.dtypes([*operation.operands, *operation.results])
-    return cost(operation, functions) > 0 and any(kind.startswith(("f", "bf", "complex")) for kind in kinds)
+    return any(kind.startswith(("f", "bf", "complex")) for kind in kinds)
 
 
 def is_counted(operation: str) -> bool:
@@ -152,7 +156,7 @@ WITH_A_BODY: Mapping[str, Callable[[Any, Functions], int]] = {
 }  # fmt: skip
 TABLE: Mapping[str, Callable[[Any, Functions], int]] = {
     **dict.fromkeys(MOVES, _nothing),
-    **dict.fromkeys(BY_ELEMENT, _by_element),
+    **dict.fromkeys([*BY_ELEMENT, *LOOK_UPS], _by_element),
     **{name.removeprefix("stablehlo."): function for name, function in WITH_A_BODY.items()},
     "dot": _product, "dot_general": _product, "convolution": _convolution, "fft": _fft, "cholesky": _cholesky,
     "triangular_solve": _triangular_solve, "custom_call": _custom_call,

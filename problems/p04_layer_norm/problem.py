@@ -48,6 +48,7 @@ PROBLEM = Problem(
         "flax.nnx.GroupNorm",
         "flax.nnx.InstanceNorm",
         "flax.nnx.LayerNorm",
+        "flax.nnx.MultiHeadAttention",  # has norms of its own
         "flax.nnx.RMSNorm",
         "flax.nnx.nn",
         "flax.linen",

@@ -61,8 +61,11 @@ PROBLEM = Problem(
     title="Gradient clipping",
     builds_on=(8,),
     forbids=(
+        "optax.adaptive_grad_clip",
+        "optax.clip_by_block_rms",
         "optax.clip_by_global_norm",
         "optax.per_example_global_norm_clip",
+        "optax.per_example_layer_norm_clip",
         "optax.projections",
         "optax.contrib",
     ),

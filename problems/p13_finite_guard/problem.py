@@ -61,7 +61,14 @@ SIZES = {"V": (3, 4), "D": (2, 5)}
 PROBLEM = Problem(
     title="A guard against non-finite updates",
     builds_on=(9,),
-    forbids=("optax.apply_if_finite", "optax.skip_not_finite", "optax.MultiSteps", "optax.contrib"),
+    forbids=(
+        "optax.apply_if_finite",
+        "optax.conditionally_mask",
+        "optax.conditionally_transform",
+        "optax.skip_not_finite",
+        "optax.MultiSteps",
+        "optax.contrib",
+    ),
     entries=(Entry("finite_guard", ("inner",)), Entry("first_nonfinite", ("tree",))),
     cases={
         "good": Cases(partial(gradients, ()), SIZES, draws=1),

@@ -41,7 +41,7 @@ PROBLEM = Problem(
     builds_on=(4, 5),
     forbids=(
         "flax.nnx.BatchNorm", "flax.nnx.GroupNorm", "flax.nnx.InstanceNorm", "flax.nnx.LayerNorm", "flax.nnx.RMSNorm",
-        "flax.nnx.nn", "flax.linen", "jax.nn.standardize",
+        "flax.nnx.MultiHeadAttention", "flax.nnx.nn", "flax.linen", "jax.nn.standardize",
     ),
     entries=(
         Entry(NORM, ("x",), construct=("d_model", "epsilon")),

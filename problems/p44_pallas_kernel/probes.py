@@ -8,12 +8,13 @@ from pathlib import Path
 from typing import Any
 
 import jax
+import jax.extend
 import numpy as np
 from jax import export
 from jax.experimental import pallas as pl
 
 from grader.problem import Case
-from grader.wire.program import Program
+from grader.wire.program import Input, Program
 from grader.worker import cost, stablehlo, witness
 from grader.worker.pytrees import BadOutputError, named
 from grader.worker.subject import Arrays, Reading, Subject, eager
@@ -48,7 +49,8 @@ def passes(subject: Subject, case: Case) -> Reading:
 
 @eager
 def for_tpu(subject: Subject, case: Case) -> Reading:
-    """The program of the output as JAX lowers it for a TPU, where kernels are compiled and not interpreted."""
+    """The program of the output as JAX lowers it for a TPU, where kernels are compiled, and the same trace for a CPU, where they
+    are interpreted. So the kernel that a TPU would run gives the output."""
     sizes = (case.values["epsilon"], case.values["block"])
     shapes = [jax.ShapeDtypeStruct(np.shape(case.values[name]), np.float32) for name in ("x", "weight")]
 
@@ -57,15 +59,34 @@ def for_tpu(subject: Subject, case: Case) -> Reading:
 
     jax.clear_caches()  # of functions that were traced with interpreted kernels
     with _compiling():
-        jax.eval_shape(norm, *shapes)  # what the submission itself raises is raised here
+        traced = jax.make_jaxpr(norm)(*shapes)  # what the submission itself raises is raised here
         try:
-            exported = export.export(jax.jit(norm), platforms=["tpu"])(*shapes)
+            for_tpu = export.export(jax.jit(jax.extend.core.jaxpr_as_fun(traced)), platforms=["tpu"])(*shapes)
         except Exception as error:  # an operation that kernels for a TPU do not have fails in many ways
             why = " ".join(str(error).split())[:200]
             raise BadOutputError(
                 f"JAX cannot compile its kernel for a TPU; use arithmetic by element, `jnp.sum` and `jnp.mean`: {why}"
             ) from None
-    return Reading({"module": np.frombuffer(exported.mlir_module_serialized, np.uint8)})
+    run = jax.jit(jax.extend.core.jaxpr_as_fun(traced.replace(jaxpr=_interpreted(traced.jaxpr))))
+    for_cpu = export.export(run, platforms=["cpu"])(*shapes)
+    modules = {"tpu": for_tpu, "cpu": for_cpu}
+    return Reading({key: np.frombuffer(each.mlir_module_serialized, np.uint8) for key, each in modules.items()})
+
+
+def _interpreted(jaxpr: Any) -> Any:
+    """The trace with all kernels to be interpreted, those in functions and loops included."""
+
+    def part(value: Any) -> Any:
+        if isinstance(value, jax.extend.core.ClosedJaxpr):
+            return value.replace(jaxpr=_interpreted(value.jaxpr))
+        return _interpreted(value) if isinstance(value, jax.extend.core.Jaxpr) else value
+
+    equations = []
+    for equation in jaxpr.eqns:
+        more = {"interpret": True} if equation.primitive.name == "pallas_call" else {}
+        params = equation.params if more else {name: part(value) for name, value in equation.params.items()}
+        equations.append(equation.replace(params={**params, **more}))
+    return jaxpr.replace(eqns=equations)
 
 
 @contextlib.contextmanager
@@ -81,9 +102,12 @@ def _compiling() -> Iterator[None]:
 
 
 def read(arrays: Mapping[str, Any], files: Path, case: Case) -> Reading:
-    """What the program for a TPU consists of: whether it has a kernel that multiplies, and the arithmetic outside of kernels."""
-    module = np.asarray(arrays["module"], np.uint8).tobytes()
+    """What the program for a TPU consists of: whether it has a kernel that multiplies, and the arithmetic outside of kernels. And
+    the output of the same trace on the CPU."""
+    module, for_cpu = (np.asarray(arrays[name], np.uint8).tobytes() for name in ("tpu", "cpu"))
     witness.check(Program(module, [], []))
+    inputs = [Input("case", name, np.shape(case.values[name]), "float32") for name in ("x", "weight")]
+    output = witness.Witness().run(Program(for_cpu, inputs, ["output"]), case)["output"]
     parsed = stablehlo.parsed(module)
     functions, kernels, outside = stablehlo.functions(parsed), 0, 0
     for operation in stablehlo.operations(parsed):
@@ -91,7 +115,8 @@ def read(arrays: Mapping[str, Any], files: Path, case: Case) -> Reading:
             kernels += _multiplies(operation)
         elif cost.computes_numbers(operation, functions):
             outside += 1
-    return Reading({"tpu.has_a_kernel": np.int32(kernels > 0), "tpu.operations_outside": np.int32(outside)})
+    found = {"has_a_kernel": np.int32(kernels > 0), "operations_outside": np.int32(outside), "output": output}
+    return Reading({f"tpu.{name}": value for name, value in found.items()})
 
 
 def _multiplies(call: Any) -> bool:

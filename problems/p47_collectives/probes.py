@@ -96,24 +96,27 @@ def _placed(array: Given, mesh: Mesh, spec: PartitionSpec) -> Given:
     return replace(array, sharding=NamedSharding(mesh, spec))
 
 
+FEW_SCALARS = 64  # bytes: sums of a loss, a count and the like
 KINDS = ("all_reduce", "all_gather", "reduce_scatter", "collective_permute", "all_to_all", "collective_broadcast")
 
 
 def exchanged(execution: Execution) -> dict[str, Any]:
     """The bytes that collectives produce on each device in one run: by kind as compiled, and in all as the code calls them.
 
-    Scalars do not count.
+    A few scalars do not count.
     """
+    scalars = sum(each.times * each.size for each in execution.collectives if each.is_scalar)
+    few = scalars <= FEW_SCALARS
     sizes = dict.fromkeys(("all_reduce", "all_gather", "reduce_scatter", "others"), 0)
     for each in execution.collectives:
         name = each.kind.replace("-", "_")
-        size = sum(size for elements, size in each.arrays if elements > 1)
+        size = sum(size for elements, size in each.arrays if elements > 1 or not few)
         sizes[name if name in sizes else "others"] += math.ceil(each.times * size)
     written = 0
     for run in execution.runs:
         if run.operation.name.removeprefix("stablehlo.") in KINDS:
             shapes = [stablehlo.shape(result) for result in run.operation.results]
-            written += run.times * sum(4 * int(np.prod(shape)) for shape in shapes if np.prod(shape) > 1)
+            written += run.times * sum(4 * int(np.prod(shape)) for shape in shapes if np.prod(shape) > 1 or not few)
     return {key: np.int64(size) for key, size in {**sizes, "written": written}.items()}
 
 

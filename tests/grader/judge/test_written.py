@@ -175,5 +175,7 @@ def test_a_report_names_the_line_of_a_helper(grade: Grade, tmp_path: Path):
     (tmp_path / "p09_adamw.py").write_text(f"from p08_train_step import helper\n{ADAM}return helper(*args)\n")
     run = grade("problem", "09", "p09_adamw.py", "--json", cwd=tmp_path)
     assert (run.code, run.json["score"]) == (1, 0)
-    assert "it uses `optax.adamw`, which this problem asks you to write" in run.json["checks"][0]["message"]
+    assert (
+        "it uses `optax.adamw`, which this problem forbids: write `adamw` yourself" in run.json["checks"][0]["message"]
+    )
     assert "(p08_train_step.py, line 4)" in run.json["checks"][0]["message"]

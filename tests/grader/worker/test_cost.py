@@ -133,6 +133,8 @@ COMPLEX = np.ones((2, 3), np.complex64)
         (lambda x: lax.sort(x[None], dimension=1, is_stable=False), (np.arange(8, dtype=np.int32),), 8 * 3),
         (lambda x: jnp.zeros(4).at[jnp.array([0, 1, 1])].add(x, mode="promise_in_bounds"), (ROW[:3],), 3),
         (lambda x: jnp.zeros(4).at[jnp.array([0, 1, 2])].set(x, mode="promise_in_bounds"), (ROW[:3],), 0),
+        (lambda i: jnp.arange(4.0).at[i].get(mode="promise_in_bounds"), (np.int32([0, 3, 3, 1, 2]),), 5),
+        (lambda x: lax.dynamic_slice(x, (2,), (3,)), (ROW,), 3),
         (lambda x, k: lax.conv(x, k, (1, 1), "VALID"), (IMAGE, KERNEL), 2 * (4 * 4 * 5) * (2 * 3 * 3)),
         (lambda x: jnp.fft.fft(x), (COMPLEX[0].repeat(4)[:8],), 5 * 8 * 3),
         (lambda x: lax.linalg.cholesky(x, symmetrize_input=False), (X,), D**3 // 3),
