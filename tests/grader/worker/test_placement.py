@@ -6,7 +6,7 @@ from jax.sharding import NamedSharding, PartitionSpec
 
 from grader.problem import Case
 from grader.worker import stablehlo
-from grader.worker.measures import MEASURES
+from grader.worker.measures import MEASURES, Execution
 from grader.worker.placement import mesh_of
 from grader.worker.tracing import Given, trace
 from grader.worker.witness import Witness
@@ -25,11 +25,12 @@ def test_an_array_is_where_device_put_moves_it_and_one_that_stays_is_on_one_devi
 
     witness = Witness((DEVICES,))
     compiled = witness._compile(trace(program, *arrays))
-    placed = {name: axes.tolist() for name, axes in MEASURES["placed"](compiled).items()}
+    execution = Execution(compiled, [], Case({}))
+    placed = {name: axes.tolist() for name, axes in MEASURES["placed"](execution).items()}
     assert placed["outputs.moved"] == placed["outputs.sum"] == [1, 0]
     assert placed["outputs.kept"] == [-1, -1]
     kept = compiled.shardings("output")[1].shard_shape((16, 3))
-    assert MEASURES["bytes_of_outputs"](compiled) == 4 * (6 + kept[0] * kept[1] + 6)
+    assert MEASURES["bytes_of_outputs"](execution) == 4 * (6 + kept[0] * kept[1] + 6)
 
 
 def test_without_it_the_program_says_nothing_of_where_the_array_is():
