@@ -23,7 +23,7 @@ def test_the_keys_are_stable(grade: Grade, wrong):
         "notes", "counterexample", "stdout", "isolation", "seconds", "executed", "remarks", "eager_stdout",
     ]  # fmt: skip
     assert (report["schema"], report["problem"], report["verdict"]) == (1, "p07_next_token_loss", "FAIL")
-    assert (report["score"], report["points"]) == (0, 6)
+    assert (report["score"], report["points"]) == (1, 6)
     assert [list(check) for check in report["checks"]] == [
         ["name", "passed", "points", "message", "verdict", "kind", "own_error"]
     ] * 5

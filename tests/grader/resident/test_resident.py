@@ -48,7 +48,7 @@ def test_the_verdicts_are_those_of_a_grading_from_scratch(resident):
 
 def test_a_worker_serves_one_submission(resident):
     """Nothing that a submission leaves in its process is there for the next one."""
-    leaves = f"import builtins\nassert not hasattr(builtins, 'seen')\nbuiltins.seen = True\n{RIGHT}"
+    leaves = f"import os\nassert 'SEEN' not in os.environ\nos.environ['SEEN'] = 'yes'\n{RIGHT}"
     assert [resident.grade(PROBLEM, submission(leaves)).verdict for _ in range(2)] == [Verdict.PASS, Verdict.PASS]
 
 
