@@ -154,7 +154,7 @@ TODO: the pitfalls: what goes wrong, and how it shows; each is a misconception
 $slug(x) -> out
 ```
 
-TODO: the problem: what to write, and what may be used
+TODO: the problem: what to write, and what is allowed
 
 ## Inputs
 
