@@ -43,7 +43,7 @@ class Examiner:
     say: Say = lambda text: None
     _witness: Session | None = None
     _history: dict[str, None] = field(default_factory=dict)
-    _refusals: dict[str, Failure | None] = field(default_factory=dict)
+    _refusals: dict[tuple[str, ...], Failure | None] = field(default_factory=dict)
     _saved: dict[Any, Outcome] = field(default_factory=dict)
     _programs: dict[Any, Frame | Failure] = field(default_factory=dict)
     _traced: list[tuple[Frame, Frame | Failure]] = field(default_factory=list)
@@ -68,9 +68,10 @@ class Examiner:
 
     def probe(self, check: Check, case: Case) -> Outcome:
         """The outcome of a check's probe on a case."""
-        if check.name not in self._refusals:
-            self._refusals[check.name] = written.refusal(self.problem, self.submission, check)
-        if refusal := self._refusals[check.name]:
+        entries = written.entries(self.problem, check)
+        if entries not in self._refusals:
+            self._refusals[entries] = written.refusal(self.problem, self.submission, check)
+        if refusal := self._refusals[entries]:
             return Outcome(failure=refusal)
         return in_stages(check, case, "run", (), lambda stage, frame: self._ask(stage, frame, check, case))
 

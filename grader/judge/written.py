@@ -146,14 +146,18 @@ class _File:
         return ""
 
 
+def entries(problem: Problem, check: Check) -> tuple[str, ...]:
+    """The entries that the probe of a check calls. The text is the same for all checks with the same ones."""
+    entry = check.options.get("entry")
+    return (str(entry),) if entry else check.calls or tuple(one.name for one in problem.entries)
+
+
 def refusal(problem: Problem, submission: Submission, check: Check) -> Failure | None:
     """The reason why a submission fails a check for what its text calls; None if the problem forbids nothing, or it is right."""
     if not problem.forbids:
         return None
-    entry = check.options.get("entry")
-    names = (str(entry),) if entry else check.calls or tuple(one.name for one in problem.entries)
     try:
-        return _Reader(problem, submission).follow(names)
+        return _Reader(problem, submission).follow(entries(problem, check))
     except (SyntaxError, ValueError):
         return None  # Python refuses it, too
     except (RecursionError, MemoryError):  # Python may have more room for it

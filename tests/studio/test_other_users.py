@@ -174,12 +174,12 @@ def test_idle_connections_do_not_lock_the_owner_out(studio: Server):
     owner.request("GET", f"{studio.root}/problems/07/events", headers=headers)
     events = owner.getresponse()
     assert events.readline() == b"event: file\n"
-    begun = (b"", b"GET / HTTP/1.1\r\nHost: ", b"GET / HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n")
+    unfinished = (b"", b"GET / HTTP/1.1\r\nHost: ", b"GET / HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n")
     with contextlib.ExitStack() as stack:
         opened = [stack.enter_context(socket.create_connection(("127.0.0.1", studio.port))) for _ in range(400)]
         for number, sock in enumerate(opened):
             with contextlib.suppress(OSError):
-                sock.sendall(begun[number % len(begun)])
+                sock.sendall(unfinished[number % len(unfinished)])
         started = time.monotonic()
         for _ in range(3):
             assert ask(studio, "/").status == 200
