@@ -99,7 +99,7 @@ def test_strict_isolation_denies_everything(measure: Measure):
     assert "GRADE_TEST_SECRET" not in seen["environment"]
     assert set(seen["environment"]) <= {
         "HOME", "JAX_PERSISTENT_CACHE_MIN_ENTRY_SIZE_BYTES", "JAX_PLATFORMS", "LANG", "LC_CTYPE", "LD_LIBRARY_PATH",
-        "OPENBLAS_NUM_THREADS", "PATH", "TF_CPP_MIN_LOG_LEVEL", "TMPDIR", "TPU_SKIP_MDS_QUERY", "XLA_FLAGS",
+        "OPENBLAS_NUM_THREADS", "PATH", "PYTHONHASHSEED", "TF_CPP_MIN_LOG_LEVEL", "TMPDIR", "TPU_SKIP_MDS_QUERY", "XLA_FLAGS",
     }  # fmt: skip
     assert seen["descriptors"] == [0, 1, 2, 3]
     assert seen["threads"] == 1, "Landlock binds only the calling thread"

@@ -162,14 +162,15 @@ def test_a_loop_in_the_condition_of_a_loop_is_refused():
         costs(halves, X)
 
 
-MESH = mesh_of(8)
-ROWS = NamedSharding(MESH, PartitionSpec("data"))
+def placed(*axes: str) -> NamedSharding:
+    """A sharding over eight devices. Made in a test, because an import must not start JAX: others set its flags first."""
+    return NamedSharding(mesh_of(8), PartitionSpec(*axes))
 
 
 def executed(function: Callable[..., Any], turns: int) -> dict[str, int]:
     """How often the collectives of a function on eight devices ran, by kind."""
     case = Case({"x": np.ones((8, 4), np.float32), "n": np.int32(turns)})  # type: ignore[dict-item]
-    inputs = Given("case", "x", (8, 4), "float32", sharding=ROWS), Given("case", "n", (), "int32")
+    inputs = Given("case", "x", (8, 4), "float32", sharding=placed("data")), Given("case", "n", (), "int32")
     program = trace(lambda x, n: {"output": function(x, n)}, *inputs)
     compiled = Witness(mesh=(8,))._compile(program)
     found: dict[str, int] = {}
@@ -183,15 +184,15 @@ def summed(x: Any, n: Any) -> Any:
         return lax.fori_loop(0, n, lambda i, y: lax.psum(x + 0 * y, "data"), jnp.zeros_like(x))
 
     split = PartitionSpec("data")
-    return jax.shard_map(on_one_device, mesh=MESH, in_specs=(split, PartitionSpec()), out_specs=split, check_vma=False)(
-        x, n
-    )
+    return jax.shard_map(
+        on_one_device, mesh=mesh_of(8), in_specs=(split, PartitionSpec()), out_specs=split, check_vma=False
+    )(x, n)
 
 
 def gathered(x: Any, n: Any) -> Any:
     def turn(i: Any, x: Any) -> Any:
-        whole = lax.with_sharding_constraint(x, NamedSharding(MESH, PartitionSpec()))
-        return lax.with_sharding_constraint(whole * 2, ROWS)
+        whole = lax.with_sharding_constraint(x, placed())
+        return lax.with_sharding_constraint(whole * 2, placed("data"))
 
     return lax.fori_loop(0, n, turn, x)
 
