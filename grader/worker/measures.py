@@ -171,23 +171,18 @@ def _exchanged_bytes(execution: Execution) -> Any:
 
 
 def _placed(execution: Execution) -> dict[str, Any]:
-    """For each axis of each input and output, the mesh axes over which it is split, as numbers of `grader.checks.PLACES`.
+    """For each axis of each output, the mesh axes over which it is split, as numbers of `grader.checks.PLACES`.
 
     What counts is which device holds which slice. An input for which a program on several devices names no place is on one, also
     where it is an output.
     """
     compiled = execution.compiled
-    inputs, outputs = compiled.program.inputs, compiled.program.outputs
     said = stablehlo.places_said(compiled.parsed)
-    before = zip(inputs, compiled.shardings("parameter"), said, strict=True)
     moved = [number < 0 or said[number] for number in stablehlo.handed_through(compiled.parsed)]
-    after = zip(outputs, compiled.output_shapes, compiled.shardings("output"), moved, strict=True)
+    outputs = zip(compiled.program.outputs, compiled.output_shapes, compiled.shardings("output"), moved, strict=True)
     return {
-        f"inputs.{item.name}": place(item.shape, sharding, compiled) if sure else np.full(len(item.shape), -1, np.int32)
-        for item, sharding, sure in before
-    } | {
-        f"outputs.{name}": place(shape, sharding, compiled) if sure else np.full(len(shape), -1, np.int32)
-        for name, shape, sharding, sure in after
+        name: place(shape, sharding, compiled) if sure else np.full(len(shape), -1, np.int32)
+        for name, shape, sharding, sure in outputs
     }
 
 

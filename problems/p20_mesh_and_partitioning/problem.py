@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from grader.checks import PLACES, exact
-from grader.problem import Cases, Check, Entry, Problem, Tolerance
+from grader.problem import Case, Cases, Check, Difference, Entry, Problem, Tolerance
 
 
 def gpt(sizes: Mapping[str, int], rng: Any) -> dict[str, Any]:
@@ -18,6 +18,19 @@ def gpt(sizes: Mapping[str, int], rng: Any) -> dict[str, Any]:
         "context": T,
         "token_ids": rng.integers(0, V, (8, T)).astype("int32"),
     }
+
+
+def of_mesh(_: Case, wrong: Difference) -> str:
+    """A sentence on a wrong number of the probe `meshes`."""
+    _, shape, what = wrong.path.split(".")
+    names = {"1": "'data'", "2": "'model'"}
+    got, expected = names.get(wrong.got, "something else"), names.get(wrong.expected)
+    sentence = {
+        "names": f"is called {got}, expected {expected}",
+        "sizes": f"has {wrong.got} devices, expected {wrong.expected}",
+        "auto": "has another type than `AxisType.Auto`",
+    }[what]
+    return f"axis {wrong.index[0]} of `make_mesh({', '.join(shape.split('x'))})` {sentence}"
 
 
 # Several devices add partial sums in another order than one device.
@@ -38,11 +51,11 @@ PROBLEM = Problem(
         "odd vocabulary": Cases(gpt, {"V": (13, 11), "T": (5,), "D": (8,), "F": (10,)}, draws=1),
     },
     checks=(
-        exact("mesh", 1, "meshes", "mesh"),
+        exact("mesh", 1, "meshes", "mesh", in_words=of_mesh),
         exact("partition spec of each parameter", 3, "specs", "spec", words=PLACES),
         exact("indivisible axes stay whole", 1, "specs", "spec", cases="odd vocabulary", words=PLACES),
         Check("logits equal one device's", 1, "forward", leaves="logits", tolerance=SUMS),
-        exact("parameter sharding", 2, "placing", "program.placed.outputs", words=PLACES),
+        exact("parameter sharding", 2, "placing", "program.placed", words=PLACES),
         exact("bytes per device", 1, "placing", "program.bytes_of_outputs"),
         Check(
             "activations not gathered", 1, "forward", leaves="program.held_bytes", compare="at_most", tolerance=GATHERED,

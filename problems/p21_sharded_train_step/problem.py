@@ -45,11 +45,11 @@ PROBLEM = Problem(
     checks=(
         Check("loss equals one device's", 2, "sharded_training", leaves="loss", tolerance=SAME_LOSS),
         Check("new state equals one device's", 1, "sharded_training", leaves="state"),
-        measure("model sharding", "placed.outputs.model", "placing", words=PLACES),
-        measure("optimizer sharding", "placed.outputs.optimizer", "placing", words=PLACES),
-        measure("batch sharding", "placed.outputs.token_ids", "placing", words=PLACES),
+        measure("model sharding", "placed.model", "placing", words=PLACES),
+        measure("optimizer sharding", "placed.optimizer", "placing", words=PLACES),
+        measure("batch sharding", "placed.token_ids", "placing", words=PLACES),
         measure("bytes per device", "bytes_of_outputs", "placing"),
-        measure("sharding unchanged after training", "placed.outputs", words=PLACES),
+        measure("sharding unchanged after training", "placed", words=PLACES),
         measure("state donated", "donated", words={0: "kept", 1: "donated"}),
         measure(
             "parameters not gathered", "exchanged_bytes", compare="at_most", tolerance=EXCHANGED,

@@ -49,8 +49,8 @@ PROBLEM = Problem(
         exact("sharded axis", 2, "specs", "spec", cases="shapes", words=PLACES),
         Check("loss equals one device's", 1, "training", leaves="loss", tolerance=SAME_LOSS),
         Check("new state equals one device's", 1, "training", leaves="state"),
-        measure("model sharding", "creating", "placed.outputs.initial.model", words=PLACES),
-        measure("optimizer sharding", "creating", "placed.outputs.initial.optimizer", words=PLACES),
+        measure("model sharding", "creating", "placed.initial.model", words=PLACES),
+        measure("optimizer sharding", "creating", "placed.initial.optimizer", words=PLACES),
         measure("bytes per device", "creating", "bytes_of_outputs"),
         Check("initial values equal make()'s", 1, "creating", leaves="initial"),
         measure(
@@ -58,7 +58,7 @@ PROBLEM = Problem(
             advice="A device holds all of this array while the state is created. Each jitted function is a program of its own: a "
             "later one cannot shard what an earlier one has created. Run `make` in one jitted function that has `out_shardings`.",
         ),
-        measure("sharding unchanged after training", "training", "placed.outputs", words=PLACES),
+        measure("sharding unchanged after training", "training", "placed", words=PLACES),
         measure("state donated", "training", "donated", words={0: "kept", 1: "donated"}),
     ),
     devices=8,

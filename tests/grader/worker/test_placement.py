@@ -27,8 +27,8 @@ def test_an_array_is_where_device_put_moves_it_and_one_that_stays_is_on_one_devi
     compiled = witness._compile(trace(program, *arrays))
     execution = Execution(compiled, [], Case({}))
     placed = {name: axes.tolist() for name, axes in MEASURES["placed"](execution).items()}
-    assert placed["outputs.moved"] == placed["outputs.sum"] == [1, 0]
-    assert placed["outputs.kept"] == [-1, -1]
+    assert placed["moved"] == placed["sum"] == [1, 0]
+    assert placed["kept"] == [-1, -1]
     kept = compiled.shardings("output")[1].shard_shape((16, 3))
     assert MEASURES["bytes_of_outputs"](execution) == 4 * (6 + kept[0] * kept[1] + 6)
 
@@ -38,4 +38,4 @@ def test_without_it_the_program_says_nothing_of_where_the_array_is():
     x = Given("case", "x", (16, 3), jnp.float32)
     case = Case({"x": jnp.ones((16, 3))})
     found = Witness((DEVICES,)).run(trace(lambda x: {"x": jax.device_put(x, split)}, x), case, ["placed"])
-    assert found["program.placed.outputs.x"].tolist() == [-1, -1]
+    assert found["program.placed.x"].tolist() == [-1, -1]
