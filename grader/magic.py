@@ -1,11 +1,12 @@
 """Grading in a notebook: `%load_ext grader.magic`, then `%%grade 07` above a cell, `%grade_hint 07`, `%grade_page 07`.
 
-The cell is graded in a confined process of its own, like a file. It is not run in the notebook.
+The cell is graded in a confined process of its own, with the imports and definitions of earlier cells, as in a notebook that
+is handed in. It is not run in the notebook.
 """
 
 import atexit
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import cache, wraps
 from pathlib import Path
 from typing import Any
@@ -13,7 +14,7 @@ from typing import Any
 from commandline.errors import CommandError, UsageError
 from grader.course import catalog, page, selection, workspace
 from grader.course.workspace import Progress
-from grader.judge import recorded
+from grader.judge import notebook, recorded
 from grader.judge import submission as submission_
 from grader.judge.judge import GradeOptions
 from grader.judge.submission import Submission
@@ -24,19 +25,30 @@ from grader.resident.resident import Resident
 def load_ipython_extension(ipython: Any) -> None:
     """Registers the magics. The course is that of the workspace, unless GRADE_COURSE names another."""
     _friendly(lambda: selection.select(None, workspace.find(None).course))()
-    ipython.register_magic_function(_friendly(grade), "cell", "grade")
+    earlier = list[str](ipython.history_manager.input_hist_raw)
+
+    def remember(result: Any) -> None:
+        if result.success and result.info is not None:
+            earlier.append(result.info.raw_cell)
+
+    ipython.events.register("post_run_cell", remember)
+    ipython.register_magic_function(_friendly(lambda line, cell: grade(line, cell, earlier)), "cell", "grade")
     ipython.register_magic_function(_friendly(hint), "line", "grade_hint")
     ipython.register_magic_function(_friendly(show), "line", "grade_page")
 
 
-def grade(line: str, cell: str) -> None:
-    """Grades the cell as a file for problem NN: `%%grade NN`. Course modules are imported from the workspace."""
+def grade(line: str, cell: str, earlier: Sequence[str] = ()) -> None:
+    """Grades the cell for problem NN: `%%grade NN`. Course modules are imported from the workspace.
+
+    What counts of it and of the earlier cells is what counts of a notebook that is handed in.
+    """
     problem = catalog.find(_number(line))
     recorded.check_gradable(problem)
     folder = workspace.find(None).folder
+    text = notebook.of_session(earlier, cell, [entry.name for entry in problem.entries])
     try:
         sources = catalog.with_imports(
-            problem.name, cell, submission_.modules_in(folder if folder.is_dir() else Path())
+            problem.name, text, submission_.modules_in(folder if folder.is_dir() else Path())
         )
     except submission_.UnreadableSubmissionError as error:
         raise UsageError(str(error)) from None

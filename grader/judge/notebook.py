@@ -1,19 +1,29 @@
 """A notebook as a submission: the Python text of the cells that count."""
 
-import ast
 import json
 import re
+from collections.abc import Sequence
 from typing import Any
 
 from grader.course import catalog
+from grader.judge import statements
 
 TAG = "grade"
+RULE = (
+    "in each cell, imports, definitions and constants count, and assignments that the graded definitions use; "
+    f"a cell tagged `{TAG}` counts whole"
+)
 MOST_CODE = 1 << 20  # characters in all code cells together
 MOST_CELLS = 2_000  # code cells; each is parsed
 _SURROGATE = re.compile("[\ud800-\udfff]")
-_PLAIN = (ast.Import, ast.ImportFrom, ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
-# `%magic`, `!command`, `?help` and `help?`. At the start of a statement none of them is Python.
-_MAGIC = re.compile(r"\s*(?:[%!?].*|[\w.*%]+\?\??\s*)", re.DOTALL)
+# `%magic`, `!command`, `?help`, `help?` and `x = %magic`. At the start of a statement none of them is Python.
+_MAGIC = re.compile(r"\s*(?:[%!?].*|[\w.*%]+\?\??\s*|[\w.,\[\]* \t]+=[ \t]*[%!].*)", re.DOTALL)
+_CELL_MAGIC = re.compile(r"\s*%%(\S*)[^\n]*(?:\n|$)")
+# The cell magics after which a cell is not Python that the notebook runs. Others, such as `%%time`, run it.
+_OTHER_LANGUAGES = frozenset(
+    "! bash cmd cython file html HTML javascript js latex markdown perl pypy python2 R ruby script sh sql svg SVG sx system "
+    "writefile".split()
+)
 # The marks that decide whether the next line starts a statement.
 _MARK = re.compile(r"""\\.?|\"{3}|'{3}|["'#()\[\]{}]""", re.DOTALL)
 
@@ -23,25 +33,39 @@ class NotebookError(Exception):
 
 
 def source(data: bytes, entries: list[str]) -> tuple[str, str]:
-    """The Python text of a notebook, and a note on which cells were taken.
+    """The Python text of a notebook, and a note on which cells were taken. `RULE` says what counts.
 
-    Cells tagged `grade` count. If no cell is tagged, those count that define an entry, and those that only import, define
-    and assign constants. Magics (`%magic`, `!command`, `help?`) and whole `%%` cells are left out. Raises NotebookError.
+    Raises NotebookError.
     """
     cells = _code_cells(data)
     texts = {number: _without_magics(text) for number, (text, _) in cells.items()}
-    tagged = [number for number, (_, tags) in cells.items() if TAG in tags]
-    graded = tagged or [number for number, text in texts.items() if text.strip() and _counts(text, entries)]
-    if not graded:
+    tagged = {number for number, (_, tags) in cells.items() if TAG in tags}
+    counting = statements.counting(texts, tagged, entries)
+    graded = {number: text for number, text in counting.items() if text.strip()}
+    if not any(statements.defines(text, entries) for text in graded.values()) and not tagged:
         names = " or ".join(f"`{name}`" for name in entries)
-        raise NotebookError(f"has no cell that defines {names}; tag the cells to grade with `{TAG}`")
-    kind = f"tagged `{TAG}`" if tagged else "with definitions"
+        raise NotebookError(f"has no cell that defines {names}; {RULE}")
     places = ", ".join(map(str, graded))
-    taken = f"cell {places}, {kind}, is graded" if len(graded) == 1 else f"cells {places}, {kind}, are graded"
+    taken = f"cell {places} is graded" if len(graded) == 1 else f"cells {places} are graded"
     note = f"of the notebook's {len(cells)} code cells, {taken}"
+    if any(counting[number] != texts[number] for number in cells):
+        note += f"; {RULE}"
     if any(texts[number] != cells[number][0] for number in cells):
         note += "; lines with magics are left out"
-    return "\n\n".join(texts[number] for number in graded) + "\n", note
+    return "\n\n".join(graded.values()) + "\n", note
+
+
+def of_session(earlier: Sequence[str], cell: str, entries: list[str]) -> str:
+    """The Python text that a session hands in: its earlier cells that are valid Python, and `cell`.
+
+    Only `cell` may define an entry, unless it defines none: earlier attempts do not count.
+    """
+    own = _without_magics(cell)
+    others = [text for text in map(_without_magics, earlier) if catalog.parse(text) is not None]
+    if statements.defines(own, entries):
+        others = [statements.without(text, entries) for text in others]
+    counted = statements.counting(dict(enumerate([*others, own])), (), entries)
+    return "\n\n".join(text for text in counted.values() if text.strip()) + "\n"
 
 
 def code(data: bytes) -> str:
@@ -53,9 +77,9 @@ def _code_cells(data: bytes) -> dict[int, tuple[str, list[Any]]]:
     """The text and the tags of each code cell, by its position among all cells, from 1. Raises NotebookError."""
     try:
         code_cells: dict[int, tuple[str, list[Any]]] = {}
-        for number, cell in enumerate(json.loads(data)["cells"], 1):
+        for number, cell in enumerate(_cells(json.loads(data)), 1):
             if cell["cell_type"] == "code":
-                text = cell["source"]
+                text = cell["source"] if "source" in cell else cell["input"]
                 text = text if isinstance(text, str) else "".join(text)
                 code_cells[number] = (text, list(cell.get("metadata", {}).get("tags", [])))
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
@@ -71,10 +95,22 @@ def _code_cells(data: bytes) -> dict[int, tuple[str, list[Any]]]:
     return code_cells
 
 
+def _cells(notebook: dict[str, Any]) -> list[dict[str, Any]]:
+    """The cells of a notebook. Before nbformat 4 they are in worksheets, and the text of a cell is its `input`."""
+    if "worksheets" in notebook:
+        return [cell for sheet in notebook["worksheets"] for cell in sheet["cells"]]
+    return list(notebook["cells"])
+
+
 def _without_magics(text: str) -> str:
-    """The cell without its magics. A cell that parses as Python has none."""
-    if text.lstrip().startswith("%%"):
-        return ""
+    """The cell without its magics. A cell that parses as Python has none.
+
+    The rest of a `%%time` cell stays; a cell in another language has nothing left.
+    """
+    while match := _CELL_MAGIC.match(text):
+        if match[1] in _OTHER_LANGUAGES:
+            return ""
+        text = text[match.end() :]
     if catalog.parse(text) is not None:
         return text
     kept, quote, depth = list[str](), "", 0
@@ -109,19 +145,3 @@ def _after(line: str, quote: str, depth: int) -> tuple[str, int, bool]:
             depth = max(0, depth - 1)
     continued = mark == "\\"
     return quote if continued or len(quote) == 3 else "", depth, continued
-
-
-def _counts(text: str, entries: list[str]) -> bool:
-    """Whether an untagged cell counts: it defines an entry, or only imports, defines and assigns constants."""
-    tree = catalog.parse(text)
-    if tree is None:
-        return any(re.search(rf"^(def|class)\s+{re.escape(name)}\b", text, re.MULTILINE) for name in entries)
-    if any(getattr(statement, "name", "") in entries for statement in tree.body):
-        return True
-    return all(isinstance(statement, _PLAIN) or _is_constant(statement) for statement in tree.body)
-
-
-def _is_constant(statement: ast.stmt) -> bool:
-    if not isinstance(statement, ast.Assign | ast.AnnAssign) or statement.value is None:
-        return False
-    return not any(isinstance(node, ast.Call) for node in ast.walk(statement.value))
