@@ -36,12 +36,14 @@ _QUIET = hypothesis.settings(
 def draw(problem: Problem, group: str, seed: int) -> list[Case]:
     """The cases of one family, simplest first. The same seed gives the same cases.
 
-    There are at most `draws` of them, and fewer if the sizes have few combinations. Raises CourseError if the problem's own
+    The only case of a family is the simplest with seed 0. With another seed its sizes are drawn, so that they are as secret as
+    the seed. There are at most `draws` of them, and fewer if the sizes have few combinations. Raises CourseError if the problem's own
     code fails.
     """
     drawn: list[Case] = []
+    draws = problem.cases[group].draws
 
-    @hypothesis.settings(_QUIET, max_examples=problem.cases[group].draws)
+    @hypothesis.settings(_QUIET, max_examples=max(draws, 4 if seed else 1))  # the first ones are not random
     @hypothesis.given(_cases(problem, group, seed))
     def collect(case: Case) -> None:
         drawn.append(case)
@@ -53,7 +55,7 @@ def draw(problem: Problem, group: str, seed: int) -> list[Case]:
     except Exception as error:
         path = problem.folder / "problem.py"
         raise CourseError(f"{path} cannot draw its {group!r}: {type(error).__name__}: {error}") from error
-    return drawn
+    return drawn[-draws:]
 
 
 def draw_all(problem: Problem, seed: int) -> dict[str, list[Case]]:
