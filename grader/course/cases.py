@@ -36,15 +36,14 @@ _QUIET = hypothesis.settings(
 def draw(problem: Problem, group: str, seed: int) -> list[Case]:
     """The cases of one family, simplest first. The same seed gives the same cases.
 
-    The only case of a family is the simplest with seed 0. With another seed its sizes are drawn, so that they are as secret as
-    the seed. There are at most `draws` of them, and fewer if the sizes have few combinations. Raises CourseError if the problem's own
-    code fails.
+    There are at most `draws` of them, and fewer if the sizes have few combinations. An only case is the simplest with seed 0.
+    With another seed its sizes are drawn, so that they are as secret as the seed. Raises CourseError if the problem's own code
+    fails.
     """
     drawn: list[Case] = []
     draws = problem.cases[group].draws
-    examples = (
-        4 if seed and draws == 1 else draws
-    )  # Hypothesis draws the simplest first, and the second always differs from it
+    # Hypothesis draws the simplest first, and then one that differs from it.
+    examples = 4 if seed and draws == 1 else draws
 
     @hypothesis.settings(_QUIET, max_examples=examples)
     @hypothesis.given(_cases(problem, group, seed))
