@@ -36,12 +36,16 @@ _QUIET = hypothesis.settings(
 def draw(problem: Problem, group: str, seed: int) -> list[Case]:
     """The cases of one family, simplest first. The same seed gives the same cases.
 
-    There are at most `draws` of them, and fewer if the sizes have few combinations. Raises CourseError if the problem's own
-    code fails.
+    There are at most `draws` of them, and fewer if the sizes have few combinations. An only case is the simplest with seed 0.
+    With another seed its sizes are drawn, so that they are as secret as the seed. Raises CourseError if the problem's own code
+    fails.
     """
     drawn: list[Case] = []
+    draws = problem.cases[group].draws
+    # Hypothesis draws the simplest first, and then one that differs from it.
+    examples = 4 if seed and draws == 1 else draws
 
-    @hypothesis.settings(_QUIET, max_examples=problem.cases[group].draws)
+    @hypothesis.settings(_QUIET, max_examples=examples)
     @hypothesis.given(_cases(problem, group, seed))
     def collect(case: Case) -> None:
         drawn.append(case)
@@ -53,7 +57,7 @@ def draw(problem: Problem, group: str, seed: int) -> list[Case]:
     except Exception as error:
         path = problem.folder / "problem.py"
         raise CourseError(f"{path} cannot draw its {group!r}: {type(error).__name__}: {error}") from error
-    return drawn
+    return drawn[-draws:]
 
 
 def draw_all(problem: Problem, seed: int) -> dict[str, list[Case]]:

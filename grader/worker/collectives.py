@@ -15,7 +15,8 @@ import numpy as np
 
 from grader.worker.counting import NAME, UncountableError
 
-_BYTES = {"pred": 1, "s8": 1, "u8": 1, "bf16": 2, "f16": 2, "s32": 4, "u32": 4, "f32": 4, "s64": 8, "f64": 8, "c64": 8}
+_BYTES = {"pred": 1, "s8": 1, "u8": 1, "bf16": 2, "f16": 2, "s16": 2, "u16": 2, "s32": 4, "u32": 4, "f32": 4, "s64": 8, "u64": 8,
+          "f64": 8, "c64": 8, "c128": 16}  # fmt: skip
 _COLLECTIVE = re.compile(
     r"= (.*?) (all-gather|all-reduce|all-to-all|collective-broadcast|collective-permute|ragged-all-to-all|reduce-scatter)"
     r"(?:-start)?\((.*)"
@@ -123,7 +124,9 @@ def _with_rates(
 def _arrays(results: str) -> Iterator[tuple[int, int]]:
     for dtype, shape in re.findall(r"(\w+)\[([\d,]*)\]", results):
         elements = math.prod(int(n) for n in shape.split(",") if n)
-        yield elements, _BYTES.get(dtype, 4) * elements
+        if dtype not in _BYTES:
+            raise UncountableError(f"a collective sends numbers of type {dtype}, whose bytes the grader does not count")
+        yield elements, _BYTES[dtype] * elements
 
 
 def _groups(text: str, devices: int) -> Any:

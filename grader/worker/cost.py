@@ -28,6 +28,7 @@ BY_ELEMENT = """
     rng_bit_generator round_nearest_afz round_nearest_even rsqrt select shift_left shift_right_arithmetic shift_right_logical sign
     sine sqrt subtract tan tanh xor
 """.split()
+ASSOCIATIVE = [f"stablehlo.{name}" for name in ("add", "multiply", "minimum", "maximum", "and", "or", "xor")]
 LOOK_UPS = ("dynamic_slice", "gather")
 # Real operations for each complex number: its two parts, or what the school formula takes.
 COMPLEX = {"multiply": 6, "divide": 11}
@@ -100,11 +101,18 @@ def _reduce(operation: Any, functions: Functions) -> int:
 def _reduce_window(operation: Any, functions: Functions) -> int:
     before, after = (stablehlo.shape(value) for value in (operation.operands[0], operation.results[0]))
     total = math.prod(after) * _body(operation, 0, functions)
+    padding = stablehlo.padding(operation)
     for axis, size in enumerate(ir.DenseI64ArrayAttr(operation.attributes["window_dimensions"])):
-        # A window as long as its axis is cumulative, as in `jnp.cumsum`: XLA makes a scan of it, with log2(n) additions a number.
-        cumulative = 1 < size == before[axis] == after[axis]
-        total *= math.ceil(math.log2(size)) if cumulative else size
+        # XLA makes a scan, with log2(n) operations a number, of a window over all numbers up to each or from each on.
+        cumulative = 1 < size == before[axis] == after[axis] and sorted(padding[axis]) == [0, size - 1]
+        total *= math.ceil(math.log2(size)) if cumulative and _is_plain(operation) else size
     return total
+
+
+def _is_plain(reduction: Any) -> bool:
+    """Whether a reduction of one array applies one operation, which is associative."""
+    inside = [inner.operation.name for inner in reduction.regions[0].blocks[0].operations]
+    return len(inside) == 2 and inside[0] in ASSOCIATIVE
 
 
 def _select_and_scatter(operation: Any, functions: Functions) -> int:

@@ -158,9 +158,9 @@ def _largest_array(execution: Execution) -> Any:
 
 
 def _held_bytes(execution: Execution) -> Any:
-    """The bytes of the inputs and of gathered arrays on each device."""
-    gathered = sum(each.size for each in execution.collectives if each.kind == "all-gather")
-    return _bytes_on_device(execution) + np.int64(gathered)
+    """The bytes of the inputs and of the arrays that collectives produce on each device. A sum can gather, too."""
+    produced = sum(math.ceil(each.times * each.size) for each in execution.collectives)
+    return _bytes_on_device(execution) + np.int64(produced)
 
 
 def _exchanged_bytes(execution: Execution) -> Any:

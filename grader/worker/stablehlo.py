@@ -185,8 +185,21 @@ def result_shapes(module: Any) -> list[tuple[int, ...]]:
 
 def result_widths(module: Any) -> list[int]:
     """The bytes of an element of each output of a parsed module."""
-    kinds = [ir.RankedTensorType(kind).element_type for kind in _type_of_main(module).results]
-    return [max(1, int(getattr(kind, "width", 8)) // 8) for kind in kinds]
+    return [width(ir.RankedTensorType(kind)) for kind in _type_of_main(module).results]
+
+
+def width(kind: Any) -> int:
+    """The bytes of an element of a tensor of this type."""
+    element, parts = kind.element_type, 1
+    if isinstance(element, ir.ComplexType):
+        element, parts = element.element_type, 2
+    return parts * max(1, int(element.width) // 8)
+
+
+def tensor_bytes(value: Any) -> int:
+    """The bytes of a value of a parsed module."""
+    kind = ir.RankedTensorType(value.type)
+    return int(np.prod(kind.shape)) * width(kind)
 
 
 def _type_of_main(module: Any) -> Any:
@@ -268,6 +281,14 @@ def batch_axes(product: Any) -> int:
     return len(hlo.DotDimensionNumbers(product.attributes["dot_dimension_numbers"]).lhs_batching_dimensions)
 
 
+def padding(window: Any) -> list[list[int]]:
+    """The numbers added before and after each axis for a `reduce_window`."""
+    if "padding" not in window.attributes:
+        return [[0, 0]] * len(shape(window.operands[0]))
+    pairs: list[list[int]] = np.array(ir.DenseElementsAttr(window.attributes["padding"])).tolist()
+    return pairs
+
+
 def reduces_by(operation: Any, name: str) -> bool:
     """Whether a reduction applies the operation `name`."""
     return any(inner.operation.name == name for block in operation.regions[0].blocks for inner in block.operations)
@@ -277,5 +298,4 @@ def carried_bytes(loop: Any) -> int:
     """The bytes that a `while` carries from one turn to the next. What it only passes on is not counted."""
     body = loop.regions[1].blocks[0]
     returned = list(body.operations)[-1].operands
-    kinds = [ir.RankedTensorType(old.type) for old, new in zip(body.arguments, returned, strict=True) if old != new]
-    return sum(int(np.prod(kind.shape)) * max(1, int(getattr(kind.element_type, "width", 8)) // 8) for kind in kinds)
+    return sum(tensor_bytes(old) for old, new in zip(body.arguments, returned, strict=True) if old != new)

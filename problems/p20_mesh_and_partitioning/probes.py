@@ -17,13 +17,15 @@ from grader.worker.tracing import given
 
 
 def meshes(subject: Subject, case: Case) -> Reading:
-    """The axes of three meshes: their names (1 for `data`, 2 for `model`), sizes, and whether their type is Auto."""
+    """The axes of three meshes: their names (1 for `data`, 2 for `model`), sizes, and whether their type is Auto. Also the number
+    of different devices in each."""
     arrays: Arrays = {}
     for data, model in ((4, 2), (2, 2), (1, 1)):
         mesh = subject.call("make_mesh", data, model, returns=(Mesh, "a jax.sharding.Mesh"))
         name = f"mesh.{data}x{model}"
         arrays[f"{name}.names"] = coded(mesh.axis_names, len(mesh.axis_names))
         arrays[f"{name}.sizes"] = np.array(mesh.devices.shape, np.int32)
+        arrays[f"{name}.devices"] = np.int32(len(set(mesh.devices.flat)))
         arrays[f"{name}.auto"] = np.array([kind == AxisType.Auto for kind in mesh.axis_types], np.int32)
     return subject.run(lambda: arrays, case)
 
@@ -46,9 +48,9 @@ def specs(subject: Subject, case: Case) -> Reading:
     return subject.run(lambda: arrays, case)
 
 
-def placing(subject: Subject, case: Case) -> Reading:
-    """The parameters of a model that `place` moves, in a program of its own."""
-    mesh = mesh_of(4, 2)
+def placing(subject: Subject, case: Case, *, shape: list[int]) -> Reading:
+    """The parameters of a model that `place` moves to a mesh of that shape, in a program of its own."""
+    mesh = mesh_of(*shape)
     model: Any = ToyGPT.of(case)
 
     def program(state: Any) -> Arrays:

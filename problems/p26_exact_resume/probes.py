@@ -1,6 +1,7 @@
-"""Probes of problem 26: a run is saved, then resumed in another process. Run in workers."""
+"""Probes of problem 26: a run is saved, then resumed in another process. A third process takes the next steps. Run in workers."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from pathlib import Path
 from typing import Any
 
 import jax
@@ -12,20 +13,26 @@ from flax import nnx
 
 from grader.problem import Case
 from grader.worker.files import new_folder
-from grader.worker.pytrees import BadOutputError, described, named
+from grader.worker.pytrees import BadOutputError, described, fill_state, named
 from grader.worker.subject import Reading, Subject, eager
 from grader.worker.toy_models import Stories, ToyLM, mid_training, model_factory
 
-BEFORE, AFTER = 5, 4
+AFTER = 4  # steps after the resume
 CHECKPOINT = "run"
+POSITION = ("epoch", "step")  # of the loader
 
 
 @eager
 def saving(subject: Subject, case: Case) -> Reading:
-    """The folder with a saved run, after a few steps."""
+    """The folder with a saved run, after a few steps. Every part is at a place of its own, so none follows from another."""
+    rng = np.random.default_rng(case.seed)
     model, optimizer = mid_training(_make(case), case.seed)
-    rngs, loader = nnx.Rngs(noise=case.seed, dropout=case.seed + 1), _loader(case)()
-    _steps(model, optimizer, rngs, loader, BEFORE)
+    rngs, loader = nnx.Rngs(**{name: int(rng.integers(1 << 31)) for name in ("noise", "dropout")}), _loader(case)()
+    _steps(model, optimizer, rngs, loader, int(rng.integers(2, 10)))
+    for stream, count in zip((rngs.noise, rngs.dropout), rng.choice(range(1, 40), 2, replace=False), strict=True):
+        stream.count[...] = jnp.uint32(count)
+    # At least two batches into an epoch, so that one batch back is not its start.
+    loader.set_state({"epoch": rng.integers(1, 20), "step": rng.integers(2, _batches(case))})
     folder = new_folder()
     subject.save(str(folder / CHECKPOINT), model, optimizer, rngs, loader)
     return Reading(files=folder / CHECKPOINT)
@@ -33,18 +40,48 @@ def saving(subject: Subject, case: Case) -> Reading:
 
 @eager
 def resumed(subject: Subject, case: Case) -> Reading:
-    """Resumes the run and takes the next steps. In a process that has only the files of the saved run."""
+    """The state of the resumed run. In a process that has only the files of the saved run."""
     if subject.received is None:
         raise BadOutputError("`save` left no file")
     path = str(subject.received / CHECKPOINT)
-    model, optimizer, rngs, loader = subject.call(
-        "resume", path, lambda: (*_make(case)(), nnx.Rngs(noise=1, dropout=2)), _loader(case)
-    )
+    model, optimizer, rngs, loader = subject.call("resume", path, _fresh(case), _loader(case))
     kinds = ((model, ToyLM), (optimizer, nnx.Optimizer), (rngs, nnx.Rngs), (loader, Stories))
     for value, kind in kinds:
         if not isinstance(value, kind):
             raise BadOutputError(f"`resume` returned {described(value)} in place of the {kind.__name__}")
+    return Reading(named(nnx.state((model, optimizer, rngs)), "run") | named(loader.get_state(), "loader"))
+
+
+def stepped(arrays: Mapping[str, Any], files: Path | None, case: Case) -> Reading:
+    """The next steps of the resumed run."""
+
+    def value(path: str, shape: tuple[int, ...], dtype: Any) -> Any:
+        found = jnp.asarray(arrays.get(f"run.{path}", np.nan))
+        if jnp.issubdtype(dtype, jax.dtypes.prng_key) and found.dtype == jnp.uint32 and found.shape == (2,):
+            found = jax.random.wrap_key_data(found)
+        if (found.shape, found.dtype) != (shape, dtype):
+            raise BadOutputError(
+                f"`{path.partition('.')[2]}` of the resumed run has another shape or dtype than in the saved run"
+            )
+        return found
+
+    graphdef, state = nnx.split(nnx.eval_shape(_fresh(case)))
+    model, optimizer, rngs = nnx.merge(graphdef, fill_state(state, value))
+    position = {name: int(arrays.get(f"loader.{name}", -1)) for name in POSITION}
+    if position["epoch"] < 0 or position["step"] not in range(_batches(case)):
+        raise BadOutputError(f"the loader of the resumed run is at {position}, which is not a position in the data")
+    loader = _loader(case)()
+    loader.set_state(position)
     return Reading(_steps(model, optimizer, rngs, loader, AFTER))
+
+
+def _fresh(case: Case) -> Callable[[], Any]:
+    return lambda: (*_make(case)(), nnx.Rngs(noise=1, dropout=2))
+
+
+def _batches(case: Case) -> int:
+    """The number of batches of an epoch."""
+    return len(case.values["rows"]) // int(case.values["batch_size"])  # type: ignore[arg-type]
 
 
 def _make(case: Case) -> Callable[[], Any]:
@@ -86,3 +123,4 @@ def _steps(model: Any, optimizer: Any, rngs: Any, loader: Any, steps: int) -> di
 
 
 PROBES = {"saving": saving, "resumed": resumed}
+READERS = {"resumed": stepped}

@@ -115,8 +115,8 @@ def exchanged(execution: Execution) -> dict[str, Any]:
     written = 0
     for run in execution.runs:
         if run.operation.name.removeprefix("stablehlo.") in KINDS:
-            shapes = [stablehlo.shape(result) for result in run.operation.results]
-            written += run.times * sum(4 * int(np.prod(shape)) for shape in shapes if np.prod(shape) > 1 or not few)
+            results = [x for x in run.operation.results if np.prod(stablehlo.shape(x)) > 1 or not few]
+            written += run.times * sum(map(stablehlo.tensor_bytes, results))
     return {key: np.int64(size) for key, size in {**sizes, "written": written}.items()}
 
 

@@ -38,6 +38,14 @@ def test_the_first_case_is_the_simplest(problem):
         assert cases.draw(problem, group, 0)[0].sizes == {name: options[0] for name, options in family.sizes.items()}
 
 
+def test_a_secret_seed_draws_the_sizes_of_an_only_case():
+    """A submission that knows the sizes of the case that is measured could work for these only."""
+    for problem, group in (("18", "large"), ("49", "long")):
+        drawn = [cases.draw(catalog.find(problem), group, seed) for seed in range(1, 20)]
+        assert {len(only) for only in drawn} == {1}
+        assert {only[0].sizes["T"] for only in drawn} == set(catalog.find(problem).cases[group].sizes["T"])
+
+
 def test_sizes_that_could_be_confused_differ():
     """Two axes of the same size would let a transposed array pass."""
     story = cases.draw(catalog.find("06"), "cases", 0)[0].values

@@ -129,6 +129,9 @@ COMPLEX = np.ones((2, 3), np.complex64)
         (partial(reduced, lambda a, b: a * b + a), (X,), 2 * D * D),
         (lambda x: lax.reduce_window(x, 0.0, lax.add, (3,), (1,), "VALID"), (ROW,), 6 * 3),
         (lambda x: jnp.cumsum(x), (ROW,), 8 * 3),
+        # As long as its axis, but not cumulative.
+        (lambda x: lax.reduce_window(x, 0.0, lax.add, (8,), (1,), ((3, 4),)), (ROW,), 8 * 8),
+        (lambda x: lax.reduce_window(x, 0.0, lambda a, b: a * b + b, (8,), (1,), ((7, 0),)), (ROW,), 8 * 8 * 2),
         (lambda x: jnp.cumprod(x), (ROW,), 8 * 3),
         (lambda x: lax.sort(x[None], dimension=1, is_stable=False), (np.arange(8, dtype=np.int32),), 8 * 3),
         (lambda x: jnp.zeros(4).at[jnp.array([0, 1, 1])].add(x, mode="promise_in_bounds"), (ROW[:3],), 3),
