@@ -18,7 +18,7 @@ from commandline.text import one_line
 
 MOST_FILES = 50_000
 MOST_BYTES = 1 << 30  # of all files together, by their declared sizes
-LARGEST = 16 << 20  # of one file, by its declared size
+LARGEST = 64 << 20  # of one file, by its declared size
 MOST_INNER_FILES = 10_000  # in all archives that one learner submitted
 MOST_INNER_BYTES = 256 << 20  # of these files together, by their declared sizes
 ARCHIVES = (".zip", ".tar", ".tar.gz", ".tgz", ".tar.xz", ".tar.bz2")

@@ -15,6 +15,12 @@ RULE = (
 )
 MOST_CODE = 1 << 20  # characters in all code cells together
 MOST_CELLS = 2_000  # code cells; each is parsed
+MOST_JSON = 8 << 20  # bytes, without the parts below
+_MOST_MARKS = 4 << 20  # strings and brackets that are looked at to find these parts
+_NOT_CODE = (b'"outputs"', b'"attachments"', b'"widgets"')  # the names of the parts that may be large
+# A string or a bracket of JSON.
+_JSON_MARK = re.compile(rb'"(?:[^"\\]++|\\.)*+"|[\[\]{}]', re.DOTALL)
+_OPENING = re.compile(rb"\s*:\s*[\[{]")
 _SURROGATE = re.compile("[\ud800-\udfff]")
 # `%magic`, `!command`, `?help`, `help?` and `x = %magic`. At the start of a statement none of them is Python.
 _MAGIC = re.compile(r"\s*(?:[%!?].*|[\w.*%]+\?\??\s*|[\w.,\[\]* \t]+=[ \t]*[%!].*)", re.DOTALL)
@@ -77,7 +83,7 @@ def _code_cells(data: bytes) -> dict[int, tuple[str, list[Any]]]:
     """The text and the tags of each code cell, by its position among all cells, from 1. Raises NotebookError."""
     try:
         code_cells: dict[int, tuple[str, list[Any]]] = {}
-        for number, cell in enumerate(_cells(json.loads(data)), 1):
+        for number, cell in enumerate(_cells(json.loads(_without_outputs(data))), 1):
             if cell["cell_type"] == "code":
                 text = cell["source"] if "source" in cell else cell["input"]
                 text = text if isinstance(text, str) else "".join(text)
@@ -93,6 +99,29 @@ def _code_cells(data: bytes) -> dict[int, tuple[str, list[Any]]]:
             f"has half of a character (a lone surrogate) in cell {broken[0]}; no Python file can hold it"
         )
     return code_cells
+
+
+def _without_outputs(data: bytes) -> bytes:
+    """The JSON without what outputs, attachments and widgets hold, such as images of megabytes. Raises NotebookError."""
+    kept, start, depth, inside = list[bytes](), 0, 0, 0
+    for count, mark in enumerate(_JSON_MARK.finditer(data)):
+        if count > _MOST_MARKS:
+            raise NotebookError(f"has more than {_MOST_MARKS:,} strings and brackets in its outputs, the limit")
+        text = mark[0]
+        if text in b"[{":
+            depth += 1
+        elif text in b"]}":
+            depth -= 1
+            if inside and depth < inside:
+                start, inside = mark.start(), 0
+        elif not inside and text in _NOT_CODE and (opening := _OPENING.match(data, mark.end())):
+            kept.append(data[start : opening.end()])
+            inside = depth + 1
+    if not inside:
+        kept.append(data[start:])
+    if sum(map(len, kept)) > MOST_JSON:
+        raise NotebookError(f"is larger than {MOST_JSON >> 20} MiB, the size limit, even without its outputs")
+    return b"".join(kept)
 
 
 def _cells(notebook: dict[str, Any]) -> list[dict[str, Any]]:

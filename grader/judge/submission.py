@@ -13,7 +13,7 @@ from grader.judge import notebook
 from grader.problem import Problem
 
 MAX_SIZE = 1 << 20
-MAX_NOTEBOOK = 8 << 20
+MAX_NOTEBOOK = 64 << 20  # with outputs; `notebook` limits the rest
 # PEP 263: a comment in the first two lines. Of all encodings, only those of old editors.
 _DECLARED = re.compile(
     rb"(?:[ \t\f]*(?:#[^\n]*)?\n)?[ \t\f]*#[^\n]*?coding[:=][ \t]*(latin-?1|iso-8859-15?|cp1252)\b", re.IGNORECASE

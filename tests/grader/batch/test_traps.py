@@ -56,7 +56,7 @@ TRAPS: dict[str, tuple[str, bytes, str, str]] = {
     "two megabytes of zeros": (PY, zeros(2_000_000).encode(), "ERROR", "larger than 1 MiB"),
     "raises half a character": (PY, b'raise ValueError("\\ud800\\x1b[31m[/b]\\x00" * 9)', "ERROR", "ValueError"),
     "not UTF-8": (PY, b"# caf\xe9\n" + GOOD.encode(), "ERROR", "is not UTF-8"),
-    "bomb": ("work.zip", zip_of(p07__py=b"#" * (20 << 20)), "ERROR", "would be 20 MiB unpacked"),
+    "bomb": ("work.zip", zip_of(p07__py=b"#" * (80 << 20)), "ERROR", "would be 80 MiB unpacked"),
     "zip in zip": ("work.zip", zip_of(inner__zip=zip_of(p07__py=GOOD.encode())), "NOT ATTEMPTED", "an archive inside an archive"),
     "honest zip": ("work.zip", zip_of(p07__py=GOOD.encode(), notes__txt=b""), "PASS", ""),
 }  # fmt: skip

@@ -79,6 +79,30 @@ def test_a_notebook_of_an_older_format():
     assert notebook.source(data, ["f"])[0] == "import jax\ndef f(): pass\n"
 
 
+def test_outputs_of_any_size_are_not_read():
+    cells = [
+        {"cell_type": "code", "source": "TEXT = '\"outputs\": ['", "outputs": [{"png": ['A]}\\"' * (3 << 20)]}] * 2}
+    ]
+    cells += [{"cell_type": "markdown", "source": "", "attachments": {"image.png": {"image/png": "A" * (4 << 20)}}}]
+    cells += [{"cell_type": "code", "outputs": [], "source": "def f(): return TEXT"}]
+    data = json.dumps({"cells": cells, "metadata": {"widgets": {"state": [float("nan")]}}}).encode()
+    assert len(data) > 30 << 20
+    assert notebook.source(data, ["f"])[0] == f"{cells[0]['source']}\n\ndef f(): return TEXT\n"
+
+
+def test_a_notebook_that_is_large_without_its_outputs():
+    cells = [{"cell_type": "markdown", "source": "A" * (9 << 20)}]
+    with pytest.raises(notebook.NotebookError, match="larger than 8 MiB, the size limit, even without its outputs"):
+        notebook.source(json.dumps({"cells": cells}).encode(), ["f"])
+
+
+def test_outputs_in_many_pieces_take_little_time():
+    start = time.monotonic()
+    with pytest.raises(notebook.NotebookError, match="4,194,304 strings and brackets"):
+        notebook.source(b'{"cells": [{"outputs": [' + b"[]," * (3 << 20), ["f"])
+    assert time.monotonic() - start < 20
+
+
 PYTHON = {
     "a comment that ends in a question": "def f(y):\n    y = 2 * y  # is this right?\n    return y",
     "a line that continues with !=": "def f(a, b):\n    return (a\n        != b)",
