@@ -106,7 +106,7 @@ def _without_outputs(data: bytes) -> bytes:
     kept, start, depth, inside = list[bytes](), 0, 0, 0
     for count, mark in enumerate(_JSON_MARK.finditer(data)):
         if count > _MOST_MARKS:
-            raise NotebookError(f"has more than {_MOST_MARKS:,} strings and brackets in its outputs, the limit")
+            raise NotebookError(f"is not a readable notebook: it has more than {_MOST_MARKS:,} strings and brackets")
         text = mark[0]
         if text in b"[{":
             depth += 1
