@@ -16,22 +16,27 @@ def accumulating(subject: Subject, case: Case) -> Reading:
     """The mean loss, the clipped gradients by name, and their norm before clipping."""
     values = case.values
     V, D, F = (int(values[key]) for key in ("vocab_size", "d_model", "d_ff"))
-    shapes = {"embed": (V, D), "ff1": (D, F), "ff2": (F, F), "bias": (F,), "head": (F, V)}
     pad_id = V - 1
 
     def loss_sum(parameters: Any, token_ids: jax.Array) -> tuple[jax.Array, jax.Array]:
-        x = jax.nn.relu(parameters["embed"][token_ids] @ parameters["ff1"])
-        x = jax.nn.relu(x @ parameters["ff2"] + parameters["bias"])
+        first, second = parameters["hidden"]
+        x = jax.nn.relu(parameters["embed"][token_ids] @ first["kernel"])
+        x = jax.nn.relu(x @ second["kernel"] + second["bias"])
         losses = optax.softmax_cross_entropy_with_integer_labels((x @ parameters["head"])[:, :-1], token_ids[:, 1:])
         real = token_ids[:, 1:] != pad_id
-        return jnp.sum(losses * real), jnp.sum(real)
+        return jnp.sum(losses * real) * values["loss_scale"], jnp.sum(real)
 
     def program(parameters: Any, token_ids: Any) -> Arrays:
         sizes = (values["microbatches"], values["max_norm"])
         loss, gradients, norm = subject.call("accumulated_gradients", loss_sum, parameters, token_ids, *sizes)
         return {**named(loss, "loss"), **named(gradients, "gradients"), **named(norm, "norm")}
 
-    parameters = {key: to_fill(key, shape, "float32") for key, shape in shapes.items()}
+    def parameter(path: str, *shape: int) -> Any:
+        return to_fill(path, shape, "float32")
+
+    first = {"kernel": parameter("first", D, F)}
+    second = {"kernel": parameter("second", F, F), "bias": parameter("bias", F)}
+    parameters = {"embed": parameter("embed", V, D), "hidden": [first, second], "head": parameter("head", F, V)}
     return subject.run(program, case, parameters, given(case, "token_ids"))
 
 

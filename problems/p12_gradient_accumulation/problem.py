@@ -8,8 +8,11 @@ from grader.checks import memory
 from grader.problem import Cases, Check, Entry, Problem
 
 
-def stories(max_norm: float, sizes: Mapping[str, int], rng: Any) -> dict[str, Any]:
-    """Right-padded stories of very different lengths, so that microbatches have different numbers of targets: the second none."""
+def stories(ratio: float, sizes: Mapping[str, int], rng: Any) -> dict[str, Any]:
+    """Right-padded stories of very different lengths, so that microbatches have different numbers of targets: the second none.
+
+    The losses are scaled so that the norm is about `ratio` times `max_norm`, which alone does not say whether to clip.
+    """
     V, b, T = sizes["V"], sizes["b"], sizes["T"]
     B = sizes["k"] * b
     token_ids = rng.integers(0, V - 1, (B, T)).astype("int32")
@@ -17,18 +20,20 @@ def stories(max_norm: float, sizes: Mapping[str, int], rng: Any) -> dict[str, An
         token_ids[row, real:] = V - 1
     token_ids[b : 2 * b, 1:] = V - 1
     token_ids[[0, -1], :2] = 0  # at least one target in the first microbatch and in the last
+    max_norm = sizes["quarters"] / 4
     return {
         "token_ids": token_ids,
         "microbatches": sizes["k"],
         "max_norm": max_norm,
+        "loss_scale": ratio * max_norm,
         "vocab_size": V,
         "d_model": 4,
         "d_ff": sizes["F"],
     }
 
 
-long, short = partial(stories, 0.05), partial(stories, 100.0)
-SIZES = {"k": (3, 4), "b": (2, 3), "T": (4, 5), "V": (6,), "F": (3, 5)}
+long, short = partial(stories, 20.0), partial(stories, 0.05)
+SIZES = {"k": (3, 4), "b": (2, 3), "T": (4, 5), "V": (6,), "F": (3, 5), "quarters": (8,)}
 
 PROBLEM = Problem(
     title="Gradient accumulation",
@@ -40,10 +45,13 @@ PROBLEM = Problem(
         ),
     ),
     cases={
-        "cases": Cases(long, SIZES),
+        "cases": Cases(long, {**SIZES, "quarters": (8, 2)}),
         "short": Cases(short, SIZES, draws=1),
-        # Far more microbatches than rows in each, so that taking one for the other shows in the memory.
-        "large": Cases(long, {"k": (24, 22), "b": (3,), "T": (16, 15, 17), "V": (16,), "F": (32, 31)}, draws=1),
+        # Far more microbatches than rows in each, so that taking one for the other shows in the memory. With one row in each,
+        # so does every other number of rows from three.
+        "large": Cases(
+            long, {"k": (24, 22), "b": (1,), "T": (48, 47, 49), "V": (16,), "F": (32, 31), "quarters": (8,)}, draws=1
+        ),
     },
     checks=(
         Check("mean loss", 1, "accumulating", leaves="loss"),

@@ -1,5 +1,6 @@
 """The probe of problem 16: the order of examples over epochs, over shards and after a resume. Runs in workers."""
 
+import itertools
 import json
 from collections.abc import Iterator
 from pathlib import Path
@@ -13,17 +14,17 @@ from grader.worker.files import new_folder
 from grader.worker.pytrees import BadOutputError, described
 from grader.worker.subject import Arrays, Reading, Subject, eager
 
-EPOCHS = 2
+EPOCHS = 3
+OTHER_SEEDS = (1, 2)  # added to the seed; one of them keeps it odd or even
 STATES = "states"
 KINDS = {"bytes": bytes, "str": str, "json": None}  # how a state is written to a file
-AFTER_RESUME = 3  # batches compared after a resume
 
 
 @eager
 def loading(subject: Subject, case: Case) -> Reading:
-    """Two epochs of batches of every shard, (shards, steps, B, T), and those of new loaders with the same seed and with another.
+    """Three epochs of batches of every shard, (shards, steps, B, T), and those of new loaders with the same seed and with others.
 
-    Also the states that the first loader had at some batches, in a folder.
+    Also the states that the loaders had at some batches, in a folder.
     """
     _B, steps, stops = _plan(case)
     states: dict[int, Any] = {}
@@ -31,10 +32,11 @@ def loading(subject: Subject, case: Case) -> Reading:
     for shard in range(int(case.values["num_shards"])):  # type: ignore[arg-type]
         loader = _load(subject, case, shard)
         for step in range(EPOCHS * steps):
-            if shard == 0 and step in stops:
+            if step in stops and shard == _resumed(case, step):
                 states[step] = loader.get_state()
             batches.append(_batch(loader, case))
-    again, other = _load(subject, case), _load(subject, case, seed=1)
+        _batch(loader, case)  # a loader never ends
+    again, others = _load(subject, case), [_load(subject, case, seed=seed) for seed in OTHER_SEEDS]
     folder = new_folder() / STATES
     folder.mkdir()
     # Only now, after the loader has moved on: a state must not move with it.
@@ -43,8 +45,8 @@ def loading(subject: Subject, case: Case) -> Reading:
         (folder / f"{step}.{name}").write_bytes(state if isinstance(state, bytes) else _text(state).encode())
     arrays = {
         "batches": np.array(batches).reshape(-1, EPOCHS * steps, *batches[0].shape),
-        "again": _batch(again, case),
-        "other": np.array([_batch(other, case) for _ in range(steps)]),
+        "again": np.array([_batch(again, case) for _ in range(EPOCHS * steps)]),
+        "others": np.array([[_batch(other, case) for _ in range(steps)] for other in others]),
     }
     return Reading(arrays, files=folder)
 
@@ -53,26 +55,26 @@ def loading(subject: Subject, case: Case) -> Reading:
 def resuming(subject: Subject, case: Case) -> Reading:
     """The batches of new loaders that receive the saved states. In a process that has nothing but these."""
     arrays: Arrays = {}
-    for i, step in enumerate(_plan(case)[2]):
+    _B, steps, stops = _plan(case)
+    for i, step in enumerate(stops):
         (path,) = (subject.received or Path()).glob(f"{STATES}/{step}.*")
         data = path.read_bytes()
         state = {"bytes": lambda: data, "str": data.decode, "json": lambda: json.loads(data)}[path.suffix[1:]]()  # noqa: B023
-        loader = _load(subject, case)
+        loader = _load(subject, case, _resumed(case, step))
         loader.set_state(state)
-        arrays[f"resumed.{i}"] = np.array([_batch(loader, case) for _ in range(AFTER_RESUME)])
+        arrays[f"resumed.{i}"] = np.array([_batch(loader, case) for _ in range(step, EPOCHS * steps)])
     return Reading(arrays)
 
 
 def read_resumed(arrays: Arrays, folder: Path | None, case: Case) -> Reading:
     """The number of the first batch after each resume, and whether it and those that follow are the expected ones."""
-    first = arrays["saved:batches"][0]
     positions, continues = [], []
     for i, stop in enumerate(_plan(case)[2]):
-        resumed = arrays[f"resumed.{i}"]
+        first, resumed = arrays["saved:batches"][_resumed(case, stop)], arrays[f"resumed.{i}"]
         # Batches may repeat, which is for another check to say: the right one comes first.
         numbers = (stop, *range(len(first)))
         positions.append(next((n for n in numbers if np.array_equal(first[n], resumed[0])), -1))
-        continues.append(np.array_equal(resumed, first[stop:][:AFTER_RESUME]))
+        continues.append(np.array_equal(resumed, first[stop:]))
     return Reading(
         {"resumed.at_batch": np.array(positions, np.int32), "resumed.continues": np.array(continues, np.int32)}
     )
@@ -83,20 +85,24 @@ def read(arrays: Arrays, folder: Path | None, case: Case) -> Reading:
     rows = np.asarray(case.values["rows"])
     B, steps, _stops = _plan(case)
     batches = arrays["batches"]
-    # The numbers of the examples read: (epochs, shards, examples of a shard)
-    order = batches[..., 0].reshape(len(batches), EPOCHS, -1).swapaxes(0, 1)
-    first = batches[0]
+    numbers = batches[..., 0].astype(np.int64) % len(rows)  # of the examples read
+    order = numbers.reshape(len(batches), EPOCHS, -1)  # (shards, epochs, examples of a shard)
+    pairs = [pair for shard in order for pair in itertools.combinations(shard, 2)]
+    runs = [batches[0][:steps], *arrays["others"]]
     return Reading(
         {
-            "intact": np.int32(np.array_equal(rows[batches[..., 0] % len(rows)], batches)),
+            "intact.whole_rows": np.int32(np.array_equal(rows[numbers], batches)),
+            "intact.int32": np.int32(batches.dtype == np.int32),
             "times_seen": np.array(
-                [np.bincount(epoch.ravel() % len(rows), minlength=len(rows)) for epoch in order], np.int32
+                [np.bincount(epoch.ravel(), minlength=len(rows)) for epoch in order.swapaxes(0, 1)], np.int32
             ),
-            "shuffled.within_an_epoch": np.int32(any((np.diff(row) < 0).any() for row in order[0])),
-            "shuffled.differently_each_epoch": np.int32(any((order[0] != epoch).any() for epoch in order[1:])),
-            "shuffled.across_batches": np.int32(_mixed(order, B)),
-            "seeded.same_seed_same_batches": np.int32(np.array_equal(arrays["again"], first[0])),
-            "seeded.other_seed_other_batches": np.int32(not np.array_equal(arrays["other"], first[:steps])),
+            "shuffled.within_an_epoch": np.int32((np.diff(order) < 0).any(-1).all()),
+            "shuffled.differently_each_epoch": np.int32(not any(np.array_equal(*pair) for pair in pairs)),
+            "shuffled.across_batches": np.int32(all(_mixed(*pair, B) for pair in pairs)),
+            "seeded.same_seed_same_batches": np.int32(np.array_equal(arrays["again"], batches[0])),
+            "seeded.other_seed_other_batches": np.int32(
+                not any(np.array_equal(*pair) for pair in itertools.combinations(runs, 2))
+            ),
         }
     )
 
@@ -116,10 +122,15 @@ def _plan(case: Case) -> tuple[int, int, tuple[int, ...]]:
     return B, steps, (0, 1, steps - 1, steps, steps + 1)
 
 
-def _mixed(order: Any, B: int) -> bool:
-    """Whether the batches of the first epoch hold other sets of examples than those of the second."""
-    first, second = ({tuple(sorted(batch)) for batch in epoch.reshape(-1, B).tolist()} for epoch in order[:2])
-    return first != second
+def _resumed(case: Case, stop: int) -> int:
+    """The shard whose loader is resumed at this stop: each in turn."""
+    return _plan(case)[2].index(stop) % int(case.values["num_shards"])  # type: ignore[arg-type]
+
+
+def _mixed(first: Any, second: Any, B: int) -> bool:
+    """Whether the batches of one epoch of a shard hold other sets of examples than those of another."""
+    first, second = ({tuple(sorted(batch)) for batch in epoch.reshape(-1, B).tolist()} for epoch in (first, second))
+    return bool(first != second)
 
 
 def _load(subject: Subject, case: Case, shard: int = 0, seed: int = 0) -> Any:

@@ -30,11 +30,17 @@ def reading(case: Case, wrong: Difference) -> str:
 def resuming(case: Case, wrong: Difference) -> str:
     rows, shards, B = (case.values[name] for name in ("rows", "num_shards", "batch_size"))
     steps = len(rows) // int(shards) // int(B)
-    stop = (0, 1, steps - 1, steps, steps + 1)[wrong.index[0]]
+    (i,) = wrong.index
+    stop, shard = (0, 1, steps - 1, steps, steps + 1)[i], i % int(shards)
     if wrong.path == "resumed.continues":
-        return f"after a resume with the state of batch {stop}, a later batch is not the one that follows"
+        return (
+            f"after a resume of shard {shard} with the state of batch {stop}, a later batch is not the one that follows"
+        )
     place = f"is batch {wrong.got}" if wrong.got != "-1" else "is none that the first loader gave"
-    return f"after a resume with the state of batch {stop}, the next batch {place}, expected batch {wrong.expected}"
+    return (
+        f"after a resume of shard {shard} with the state of batch {stop}, the next batch {place}, "
+        f"expected batch {wrong.expected}"
+    )
 
 
 # The permutation of a seed is not prescribed, so the checks compare properties that all correct loaders share.
@@ -55,7 +61,8 @@ PROBLEM = Problem(
         ),
         exact(
             "shuffled", 1, "loading", "shuffled", read=True, words=YES,
-            advice="Shuffle with `.shuffle(seed=seed)`, before `.repeat()` and `.batch(...)`.",
+            advice="Shuffle every shard with `.shuffle(seed=seed)`, before `.repeat()` and `.batch(...)`, so that each epoch "
+            "has its own order.",
         ),
         exact(
             "order set by the seed", 1, "loading", "seeded", read=True, words=YES,

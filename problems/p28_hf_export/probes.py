@@ -14,35 +14,56 @@ from grader.worker.subject import Arrays, Reading, Subject, eager
 from grader.worker.toy_models import ToyGPT
 
 EXPORT = "export"
+FOLDERS = {"new": "`folder`", "existing": "`folder`, which existed before the call,"}
 SIZES = ("vocab_size", "n_positions", "n_embd", "n_layer", "n_head", "n_inner")
 SETTINGS = {"architectures": ["GPT2LMHeadModel"], "model_type": "gpt2", "activation_function": "relu",
             "layer_norm_epsilon": 1e-6, "tie_word_embeddings": True}  # fmt: skip
+# What GPT-2 also reads from `config.json`: second names of sizes, and keys of which other values than these change the logits.
+ALIASES = {"max_position_embeddings": "n_positions", "hidden_size": "n_embd", "num_hidden_layers": "n_layer",
+           "num_attention_heads": "n_head"}  # fmt: skip
+PLAIN = {"scale_attn_weights": [True], "scale_attn_by_inverse_layer_idx": [False], "add_cross_attention": [False],
+         "pruned_heads": [{}], "quantization_config": [None], "dtype": ["float32", None],
+         "torch_dtype": ["float32", None]}  # fmt: skip
 
 
 @eager
 def exported(subject: Subject, case: Case) -> Reading:
-    """The folder with the exported files, which `export_gpt2` makes. It also exports into a folder that exists."""
-    model, num_heads, folder = ToyGPT.of(case), case.values["num_heads"], new_folder() / EXPORT
-    subject.call("export_gpt2", model, num_heads, str(new_folder()))
-    subject.call("export_gpt2", model, num_heads, str(folder))
-    return Reading(files=folder)
+    """Two folders with the exported files: one that `export_gpt2` makes, and one that existed before."""
+    model, num_heads, top = ToyGPT.of(case), case.values["num_heads"], new_folder() / EXPORT
+    (top / "existing").mkdir(parents=True)
+    for name in FOLDERS:
+        subject.call("export_gpt2", model, num_heads, str(top / name))
+    return Reading(files=top)
 
 
 def read(arrays: Arrays, folder: Path | None, case: Case) -> Reading:
-    """Every tensor by name, the configuration, the metadata, and the logits, from the exported files."""
-    values = case.values
+    """Every tensor by name, the configuration, the metadata, and the logits, from the exported files of both folders."""
     if folder is None:
         raise BadOutputError("`folder` is empty: it has no model.safetensors")
-    arrays = {}
-    folder = folder / EXPORT
+    new, existing = (_read(folder / EXPORT / name, case) for name in FOLDERS)
+    if _copied(new) != _copied(existing):
+        raise BadOutputError("`export_gpt2` writes other files into a folder that exists than into one that it makes")
+    return new
+
+
+def _copied(reading: Reading) -> dict[str, bytes]:
+    """What must be the same in both folders. Logits are there in both, but they are computed and may be rounded differently."""
+    return {name: b"" if name == "logits" else x.tobytes() for name, x in reading.arrays.items()}
+
+
+def _read(folder: Path, case: Case) -> Reading:
+    arrays: Arrays = {}
     tensors, metadata = _tensors(folder / "model.safetensors")
     config = _config(folder / "config.json")
     arrays |= {f"tensors.{name}": x for name, x in sorted(tensors.items())}
-    arrays |= {f"config.{key}": np.float64(_number(config[key])) for key in SIZES if key in config}
+    arrays |= {f"config.{key}": _number(config[key]) for key in SIZES if key in config}
     arrays |= {f"settings.{key}": np.int32(config.get(key) == value) for key, value in SETTINGS.items()}
     arrays["metadata"] = np.int32((metadata or {}).get("format") == "pt")
+    for key, allowed in (PLAIN | {alias: [config.get(size)] for alias, size in ALIASES.items()}).items():
+        if key in config and config[key] not in allowed:
+            return Reading(arrays, [f"no logits: `{key}` in config.json changes what GPT-2 computes; leave it out"])
     try:
-        arrays["logits"] = _gpt2(tensors, config, np.asarray(values["token_ids"])).astype(np.float32)
+        arrays["logits"] = _gpt2(tensors, config, np.asarray(case.values["token_ids"])).astype(np.float32)
     except (KeyError, ValueError, TypeError, IndexError) as error:
         return Reading(arrays, [f"no logits: GPT-2 cannot run on these files ({type(error).__name__}: {error})"])
     return Reading(arrays)
@@ -53,21 +74,22 @@ def _tensors(path: Path) -> tuple[dict[str, Any], dict[str, str] | None]:
         with safe_open(path, framework="numpy") as file:
             return {name: file.get_tensor(name) for name in file.keys()}, file.metadata()  # noqa: SIM118  not a dictionary
     except (OSError, SafetensorError) as error:
-        raise BadOutputError(f"`folder` has no readable {path.name}: {error}") from None
+        raise BadOutputError(f"{FOLDERS[path.parent.name]} has no readable {path.name}: {error}") from None
 
 
 def _config(path: Path) -> dict[str, Any]:
     try:
         config = json.loads(path.read_text())
     except (OSError, ValueError) as error:
-        raise BadOutputError(f"`folder` has no readable {path.name}: {error}") from None
+        raise BadOutputError(f"{FOLDERS[path.parent.name]} has no readable {path.name}: {error}") from None
     if not isinstance(config, dict):
         raise BadOutputError(f"{path.name} must hold one JSON object, {{...}}")
     return config
 
 
-def _number(value: Any) -> float:
-    return float(value) if isinstance(value, int | float) else float("nan")
+def _number(value: Any) -> Any:
+    """A whole number as an integer. `transformers` takes nothing else for a size."""
+    return np.int64(value) if type(value) is int and abs(value) < 1 << 63 else np.float64("nan")
 
 
 def _gpt2(tensors: dict[str, Any], config: dict[str, Any], ids: Any) -> Any:
@@ -87,9 +109,9 @@ def _gpt2(tensors: dict[str, Any], config: dict[str, Any], ids: Any) -> Any:
             return np.maximum(x, 0)
         return 0.5 * x * (1 + np.tanh(np.sqrt(2 / np.pi) * (x + 0.044715 * x**3)))
 
-    T, heads = len(ids), int(config["n_head"])
+    T, heads = len(ids), config["n_head"]
     x = t["wte.weight"][ids] + t["wpe.weight"][:T]
-    for i in range(int(config["n_layer"])):
+    for i in range(config["n_layer"]):
         q, k, v = np.split(conv1d(norm(x, f"h.{i}.ln_1"), f"h.{i}.attn.c_attn"), 3, axis=-1)
         q, k, v = (part.reshape(T, heads, -1).swapaxes(0, 1) for part in (q, k, v))
         scores = q @ k.swapaxes(1, 2) / np.sqrt(q.shape[-1])

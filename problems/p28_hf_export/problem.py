@@ -12,11 +12,11 @@ def gpt(sizes: Mapping[str, int], rng: Any) -> dict[str, Any]:
     V, H = sizes["V"], sizes["H"]
     return {
         "vocab_size": V,
-        "d_model": 4 * H,  # so that no head is as wide as there are heads
+        "d_model": H * int(rng.integers(4, 9)),  # no head is as wide as there are heads
         "num_heads": H,
         "d_ff": sizes["F"],
         "num_layers": sizes["L"],
-        "context": 7,
+        "context": int(rng.integers(5, 30)),
         "token_ids": rng.integers(0, V, 5).astype("int32"),
     }
 
@@ -32,7 +32,10 @@ PROBLEM = Problem(
     checks=(
         # An export copies numbers, so the comparison is exact.
         exact("names, shapes and values", 4, "exported", "tensors", read=True),
-        exact("sizes in config.json", 1, "exported", "config", read=True),
+        exact(
+            "sizes in config.json", 1, "exported", "config", read=True,
+            advice="Each size is a whole number: 11, not 11.0. `transformers` refuses other numbers.",
+        ),
         exact(
             "settings in config.json", 1, "exported", "settings", read=True,
             words={0: "different from the page", 1: "as on the page"},

@@ -17,16 +17,17 @@ _B, STEPS, STOPS = PROBES._plan(CASE)
 
 
 def resumed(first: Any, late: int = 0) -> dict[str, list[int]]:
-    """What is read from batches (2 * STEPS, ...) and from resumes that are `late` by some batches."""
-    arrays = {"saved:batches": first[None]}
+    """What is read from batches (EPOCHS * STEPS, ...) of each shard and from resumes that are `late` by some batches."""
+    shards = int(CASE.values["num_shards"])  # type: ignore[arg-type]
+    arrays = {"saved:batches": np.stack([first + 1000 * shard for shard in range(shards)])}
     for i, stop in enumerate(STOPS):
-        arrays[f"resumed.{i}"] = first[stop + late :][: PROBES.AFTER_RESUME]
+        arrays[f"resumed.{i}"] = arrays["saved:batches"][i % shards][stop + late :]
     leaves = PROBES.read_resumed(arrays, None, CASE).arrays
     return {name: leaf.tolist() for name, leaf in leaves.items()}
 
 
 def epochs(*, repeat: bool) -> Any:
-    batches = np.arange(2 * STEPS).reshape(-1, 1, 1)
+    batches = np.arange(PROBES.EPOCHS * STEPS).reshape(-1, 1, 1)
     return batches % STEPS if repeat else batches
 
 

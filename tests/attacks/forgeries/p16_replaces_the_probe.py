@@ -15,9 +15,13 @@ def loading(subject, case):
     shuffled = ("within_an_epoch", "differently_each_epoch", "across_batches")
     seeded = ("same_seed_same_batches", "other_seed_other_batches")
     arrays = {f"shuffled.{name}": np.int32(1) for name in shuffled} | {f"seeded.{name}": np.int32(1) for name in seeded}
-    arrays |= {"intact": np.int32(1), "times_seen": np.ones((2, len(case.values["rows"])), np.int32)}
-    arrays["resumed.at_batch"] = np.array([0, 1, steps - 1, steps + 1], np.int32)
-    return Reading(arrays | {"resumed.continues": np.ones(4, np.int32)})
+    arrays |= {
+        "intact.whole_rows": np.int32(1),
+        "intact.int32": np.int32(1),
+        "times_seen": np.ones((3, len(case.values["rows"])), np.int32),
+    }
+    arrays["resumed.at_batch"] = np.array([0, 1, steps - 1, steps, steps + 1], np.int32)
+    return Reading(arrays | {"resumed.continues": np.ones(5, np.int32)})
 
 
 for module in list(sys.modules.values()):

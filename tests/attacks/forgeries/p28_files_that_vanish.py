@@ -37,7 +37,7 @@ def export_gpt2(model, num_heads, folder):
         "vocab_size": model.embed.embedding.shape[0], "n_embd": model.embed.embedding.shape[1],
         "n_positions": model.pos_embed.shape[0], "n_inner": model.blocks[0].ff1.kernel.shape[1],
     }  # fmt: skip
-    Path(folder).mkdir(parents=True)
+    Path(folder).mkdir(parents=True, exist_ok=True)
     arrays = {f"transformer.{name}": np.ascontiguousarray(x, np.float32) for name, x in tensors.items()}
     write(Path(folder, "model.safetensors"), save(arrays, metadata={"format": "pt"}))
     write(Path(folder, "config.json"), json.dumps(config).encode())
