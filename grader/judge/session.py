@@ -302,10 +302,9 @@ def in_stages(
         frame = Frame("probe", restoring.fields, [*restoring.leaves, *files])
     outcome = ask("restores" if check.saved_by else "probes", frame)
     if check.read and not outcome.failure:
-        # A worker names its leaves as it likes: none may pass for an array of the case or of the other process.
-        own = [leaf for leaf in outcome.leaves if not leaf.path.startswith((CASE, SAVED))]
-        if not any(leaf.path.startswith(FILE) for leaf in own):
-            own += files  # as the first process left them
+        # A worker names its leaves as it likes: none may pass for an array of the case, or an array or file of the other process.
+        foreign = (CASE, SAVED, FILE) if check.saved_by else (CASE, SAVED)
+        own = [*(leaf for leaf in outcome.leaves if not leaf.path.startswith(foreign)), *files]
         return replace(ask("reads", read_frame(check, case, [*own, *kept])), traced=outcome.traced)
     return outcome
 

@@ -8,6 +8,7 @@ import jax.numpy as jnp
 import numpy as np
 import optax
 from flax import nnx
+from jax.experimental import io_callback
 
 from grader.problem import Case
 from grader.worker.pytrees import BadOutputError, fill_module, fill_state, filled
@@ -55,16 +56,15 @@ def never_real(make: Callable[[], Any]) -> Callable[[], Any]:
     """A `make` that gives shapes only: it raises BadOutputError where it would create arrays, also inside a compiled program."""
     sentence = "`make` ran for real, so there was a second model in memory"
 
-    def refuse(value: Any) -> Any:
+    def refuse() -> None:
         raise BadOutputError(sentence)
 
     def abstract() -> Any:
         model, optimizer = make()
-        temperature = model.temperature[...]
-        if not isinstance(temperature, jax.core.Tracer):
+        if not isinstance(model.temperature[...], jax.core.Tracer):
             raise BadOutputError(sentence)
-        # Called only if a program that creates the model is run.
-        model.temperature[...] = jax.pure_callback(refuse, jax.typeof(temperature), temperature)
+        # Called only if a program that creates any part of them is run. An effect is not dead code.
+        io_callback(refuse, None)
         return model, optimizer
 
     return abstract
@@ -88,11 +88,12 @@ def mid_training(
     """A model and an optimizer as in the middle of training: no leaf has its initial value."""
     model, optimizer = make()
     fill_module(model, seed)
-    model.temperature[...] = jnp.asarray(1.5)
+    model.temperature[...] = jnp.asarray(1 + abs(filled("temperature", (), np.float32, seed)))
     state = nnx.state(optimizer)
-    new = fill_state(state, lambda path, shape, dtype: filled(path, shape, dtype, seed))
-    filled_state = jax.tree.map(lambda new, old: abs(new) if old.ndim else old + 3, new, state)
-    nnx.update(optimizer, jax.tree.map(jnp.asarray, filled_state))
+    new = fill_state(state, lambda path, shape, dtype: filled(path, shape, np.float32, seed))
+    # Counts are drawn, too: a constant must not restore them.
+    filled_state = jax.tree.map(lambda new, old: abs(new) if old.ndim else old + 3 + int(20 * abs(new)), new, state)
+    nnx.update(optimizer, jax.tree.map(lambda new, old: jnp.asarray(new, old.dtype), filled_state, state))
     return model, optimizer
 
 

@@ -10,14 +10,15 @@ LOSS = "chunked_loss"
 
 
 def hidden(sizes: Mapping[str, int], rng: Any) -> dict[str, Any]:
-    T, D, V, real = sizes["T"], sizes["D"], sizes["V"], sizes.get("real", sizes["T"])
+    T, D, V, pad_id = (sizes[name] for name in ("T", "D", "V", "pad"))
     token_ids = rng.integers(0, V - 1, T).astype("int32")
-    token_ids[real:] = V - 1
+    token_ids += token_ids >= pad_id  # any token but the padding
+    token_ids[sizes.get("real", T) :] = pad_id
     return {
         "x": rng.standard_normal((T, D)).astype("float32"),
         "embedding": rng.standard_normal((V, D)).astype("float32"),
         "token_ids": token_ids,
-        "pad_id": V - 1,
+        "pad_id": pad_id,
         "chunk": sizes["C"],
     }
 
@@ -27,11 +28,16 @@ PROBLEM = Problem(
     builds_on=(7,),
     entries=(Entry(LOSS, ("x", "embedding", "token_ids", "pad_id", "chunk")),),
     cases={
-        "cases": Cases(hidden, {"T": (7, 9), "D": (3, 4), "V": (5, 6), "C": (1, 3, 2)}, draws=4),
-        "remainder": Cases(hidden, {"T": (6, 8), "D": (3,), "V": (5,), "C": (9, 4, 3)}, draws=3),
-        "padded": Cases(hidden, {"T": (9,), "D": (3,), "V": (5,), "C": (3, 4), "real": (6, 5, 3)}, draws=2),
-        "nothing": Cases(hidden, {"T": (5,), "D": (3,), "V": (5,), "C": (2,), "real": (1, 0)}, draws=1),
-        "large": Cases(hidden, {"T": (257, 241, 273), "D": (8, 9), "V": (4096, 4001, 3907), "C": (16, 15, 18)}, draws=1),
+        "cases": Cases(hidden, {"T": (7, 9), "D": (3, 4), "V": (5, 6), "C": (1, 3, 2), "pad": (4, 2, 0)}, draws=4),
+        "remainder": Cases(hidden, {"T": (6, 8), "D": (3,), "V": (5,), "C": (9, 4, 3), "pad": (3, 1, 2)}, draws=3),
+        "padded": Cases(hidden, {"T": (9,), "D": (3,), "V": (5,), "C": (3, 4), "real": (6, 5, 3), "pad": (1, 3, 2)}, draws=2),
+        "nothing": Cases(hidden, {"T": (5,), "D": (3,), "V": (5,), "C": (2,), "real": (1, 0), "pad": (2, 4, 0)}, draws=1),
+        # Far more chunks than rows in a chunk, and few features: the logits are most of the memory.
+        "large": Cases(
+            hidden,
+            {"T": (257, 241, 273), "D": (3, 2), "V": (4096, 4001, 3907), "C": (5, 4, 6), "pad": (1000, 0, 7)},
+            draws=1,
+        ),
     },
     checks=(
         *output_and_gradient(LOSS, wrt=["x", "embedding"], points=(1, 2)),
@@ -39,9 +45,10 @@ PROBLEM = Problem(
         output(LOSS, points=1, name="padding does not count", cases="padded"),
         output(LOSS, points=1, name="nothing to predict gives 0", cases="nothing"),
         memory(
-            "chunk", points=2, probe="values", options={"entry": LOSS, "wrt": ["x", "embedding"]},
-            advice="The program of loss and gradient holds the logits of many chunks at once. Compute them inside the body of a "
-            "`jax.lax.scan`, and put `jax.checkpoint` around that body: then the scan saves only the inputs of the body.",
+            "chunk", points=2, probe="losses",
+            advice="The program of the loss and its gradients holds the logits of many chunks at once. Compute them inside the "
+            "body of a `jax.lax.scan`, `chunk` rows at a time, and put `jax.checkpoint` around that body: then the scan saves "
+            "only the inputs of the body.",
         ),
     ),
 )  # fmt: skip

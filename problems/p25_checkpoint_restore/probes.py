@@ -14,7 +14,7 @@ from grader.problem import Case
 from grader.worker.files import new_folder
 from grader.worker.pytrees import BadOutputError, described, named
 from grader.worker.subject import Reading, Subject, eager
-from grader.worker.toy_models import ADAMW, ToyLM, mid_training, model_factory, never_real
+from grader.worker.toy_models import ToyLM, mid_training, model_factory, never_real
 
 CHECKPOINT = "checkpoint"
 
@@ -44,11 +44,16 @@ def restored(subject: Subject, case: Case, *, make_runs: bool) -> Reading:
 
 @eager
 def refused(subject: Subject, case: Case) -> Reading:
-    """1 if restoring into a model of another width, or with a transposed array, raises an exception; 0 if it returns a result."""
-    others = _make(case, width="other_d_model"), _transposing(_make(case))
-    raises = all(_refuses(subject, make) for make in others)
-    _restore(subject, _make(case))  # a `restore` that refuses everything, or the second time, must not pass
-    return Reading({"raises": np.int32(raises)})
+    """For a wrong model of each kind: 1 if restoring into it raises an exception, 0 if that returns a result."""
+    make = _make(case)
+    others = {
+        "d_ff": _make(case, d_ff="other_d_ff"),
+        "head": _transposing(make, lambda model, _: model.head.kernel),
+        "moment": _transposing(make, lambda _, optimizer: optimizer.opt_state[0].nu["head"]["kernel"]),
+    }
+    raises = {f"raises.{name}": np.int32(_refuses(subject, other)) for name, other in others.items()}
+    _restore(subject, make)  # a `restore` that refuses everything, or after the first time, must not pass
+    return Reading(raises)
 
 
 def _refuses(subject: Subject, make: Callable[[], Any]) -> bool:
@@ -61,19 +66,20 @@ def _refuses(subject: Subject, make: Callable[[], Any]) -> bool:
     return False
 
 
-def _transposing(make: Callable[[], Any]) -> Callable[[], Any]:
-    """A `make` whose model has its embedding transposed: another shape, and the same number of elements."""
+def _transposing(make: Callable[[], Any], variable: Callable[[Any, Any], Any]) -> Callable[[], Any]:
+    """A `make` with one array transposed: another shape, and the same number of elements."""
 
     def other() -> tuple[Any, Any]:
-        model, _ = make()
-        model.embed.embedding = nnx.Param(model.embed.embedding[...].T)
-        return model, nnx.Optimizer(model, ADAMW, wrt=nnx.Param)
+        model, optimizer = make()
+        wrong = variable(model, optimizer)
+        wrong.set_value(wrong[...].T)
+        return model, optimizer
 
     return other
 
 
-def _make(case: Case, width: str = "d_model") -> Callable[[], Any]:
-    return model_factory(case.values["vocab_size"], case.values[width], case.values["d_ff"])
+def _make(case: Case, d_ff: str = "d_ff") -> Callable[[], Any]:
+    return model_factory(case.values["vocab_size"], case.values["d_model"], case.values[d_ff])
 
 
 def _restore(subject: Subject, make: Callable[[], Any]) -> tuple[Any, Any]:

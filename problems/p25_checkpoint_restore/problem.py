@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from grader.checks import exact
-from grader.problem import Cases, Entry, Problem
+from grader.problem import Case, Cases, Difference, Entry, Problem
 
 
 def widths(sizes: Mapping[str, int], rng: Any) -> dict[str, Any]:
@@ -14,9 +14,17 @@ def widths(sizes: Mapping[str, int], rng: Any) -> dict[str, Any]:
         "vocab_size": sizes["V"],
         "d_model": sizes["D"],
         "d_ff": sizes["F"],
-        "other_d_model": sizes["D"] + 2,
+        "other_d_ff": sizes["F"] + 1,
         "token_ids": token_ids,
     }
+
+
+OTHERS = {"d_ff": "is of another width", "head": "has one kernel transposed", "moment": "has one moment transposed"}
+
+
+def accepting(case: Case, wrong: Difference) -> str:
+    other = OTHERS[wrong.path.removeprefix("raises.")]
+    return f"`restore` returns a result although the pair from `make` {other}; expected an exception"
 
 
 RESTORED: Any = {"options": {"make_runs": True}, "saved_by": "saving"}
@@ -37,7 +45,7 @@ PROBLEM = Problem(
             "`nnx.eval_shape(make)` gives their shapes without drawing any.",
         ),
         exact(
-            "another width refused", 1, "refused", "raises", saved_by="saving", words={0: "a result", 1: "an exception"},
+            "another width refused", 1, "refused", "raises", saved_by="saving", in_words=accepting,
             advice="Restore with `StandardCheckpointer`, which compares the shapes with those of its target. The target is the "
             "abstract state from `nnx.eval_shape(make)`.",
         ),

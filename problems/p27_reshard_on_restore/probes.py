@@ -1,4 +1,4 @@
-"""Probes of problem 27: a checkpoint from a 4 x 2 mesh is restored on 2 x 2 and on 1 x 1. Run in workers.
+"""Probes of problem 27: a checkpoint from a 4 x 2 mesh is restored on 3 x 2 and on 1 x 1. Run in workers.
 
 The process that runs the submission only says what it asks of Orbax: which array, and which part of it on which device. Another
 process asks the same of Orbax and measures the arrays that it gets.
@@ -127,7 +127,10 @@ def _read(files: Path | None, requests: Requests) -> list[jax.Array]:
         if not (top / where).resolve().is_relative_to(top):
             raise BadOutputError("`restore_on` asked Orbax for a folder outside the checkpoint")
         with ocp.PyTreeCheckpointer() as checkpointer:
-            tree = checkpointer.metadata(top / where).item_metadata.tree
+            metadata = checkpointer.metadata(top / where).item_metadata
+            if metadata is None:
+                raise BadOutputError("`restore_on` asked Orbax for a checkpoint that `save` did not write")
+            tree = metadata.tree
             for number in range(max(map(len, shardings.values()))):
                 item = jax.tree.map_with_path(partial(_target, shardings, number), tree)
                 args = ocp.args.PyTreeRestore(item, restore_args=ocp.checkpoint_utils.construct_restore_args(item))
@@ -169,7 +172,7 @@ def _held(read: Sequence[jax.Array], mesh: Mesh) -> int:
 
 
 def _meshes() -> dict[str, Mesh]:
-    return {"{}x{}".format(*shape): mesh_of(*shape) for shape in ((2, 2), (1, 1))}
+    return {"{}x{}".format(*shape): mesh_of(*shape) for shape in ((3, 2), (1, 1))}
 
 
 def _saved(case: Case) -> Any:

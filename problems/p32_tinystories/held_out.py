@@ -17,14 +17,14 @@ TOKENIZER = get_tokenizer("pocket-2k")  # reads a file of the harness, so this i
 
 
 def rows(case: Case) -> Any:
-    """A batch of rows (B, T + 1) of ids. -1 is padding."""
-    return _rows_and_targets(case)[0][: case.values["batch_size"]]
+    """A batch of rows (B, T + 1) of ids, of which one at least ends a story. -1 is padding."""
+    return _rows_and_targets(case)[0][_batch(case)]
 
 
 def moved(case: Case) -> Any:
     """The same batch with other ids from a random position on."""
-    batch, at = rows(case), _rows_and_targets(case)[1]
-    later = np.arange(batch.shape[1]) >= at[: len(batch), None]
+    batch, at = rows(case), _rows_and_targets(case)[1][_batch(case)]
+    later = np.arange(batch.shape[1]) >= at[:, None]
     return np.where(later, (batch + 1) % TOKENIZER.n_vocab, batch)
 
 
@@ -61,6 +61,13 @@ def cross_entropy(logits: Any, targets: Any) -> Any:
     highest = logits.max(-1)
     total = np.log(np.sum(np.exp(logits - highest[..., None]), -1)) + highest
     return total - np.take_along_axis(logits, targets[..., None], -1)[..., 0]
+
+
+def _batch(case: Case) -> Any:
+    """The places of the batch's rows: the first ones, after one that ends a story."""
+    ending = np.flatnonzero(np.any(_rows_and_targets(case)[0] == TOKENIZER.eot_token, axis=1))[0]
+    others = np.delete(np.arange(ROWS), ending)
+    return np.array([ending, *others[: case.values["batch_size"] - 1]])  # type: ignore[operator]
 
 
 def _rows_and_targets(case: Case) -> tuple[Any, Any]:

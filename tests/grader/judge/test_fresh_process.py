@@ -58,8 +58,13 @@ def test_a_reader_gets_no_leaf_that_a_worker_names_like_one_of_the_judge():
     check = next(check for check in problem.checks if check.saved_by and check.read)
     case = cases.draw_all(problem, 0)[check.cases][0]
     answers = {
-        "saves": Outcome([Leaf("losses", "int32", np.int32(1))]),
-        "restores": Outcome([Leaf(name, "int32", np.int32(2)) for name in ("losses", "saved:losses", "case:steps")]),
+        "saves": Outcome([Leaf(name, "int32", np.int32(1)) for name in ("losses", "file:run")]),
+        "restores": Outcome(
+            [
+                Leaf(name, "int32", np.int32(2))
+                for name in ("losses", "saved:losses", "case:steps", "file:run", "file:own")
+            ]
+        ),
     }
     asked: list[Frame] = []
 
@@ -71,4 +76,5 @@ def test_a_reader_gets_no_leaf_that_a_worker_names_like_one_of_the_judge():
     read = [(leaf.path, leaf.values.tolist()) for leaf in asked[-1].leaves]
     assert ("losses", 2) in read
     assert [values for path, values in read if path == "saved:losses"] == [1]
+    assert [(path, values) for path, values in read if path.startswith("file:")] == [("file:run", 1)]
     assert all(values != 2 for path, values in read if path == "case:steps")
