@@ -10,11 +10,11 @@ from commandline.problem_name import ProblemName
 from commandline.progress import progress
 from commandline.spelling import nearest
 from commandline.text import counted
-from grader.batch import class_page, deadlines, feedback, gradebook, intake, roster, run, summary
+from grader.batch import class_page, deadlines, feedback, gradebook, groups, identity, intake, roster, run, summary
 from grader.batch.deadlines import Deadlines, Settled
 from grader.batch.faults import Faults
 from grader.batch.intake import Intake
-from grader.batch.records import Person, Record, Regrade
+from grader.batch.records import Person, Record, Regrade, folded
 from grader.batch.store import Settle, Store
 from grader.batch.tasks import Graded, Task
 from grader.course import catalog
@@ -34,7 +34,8 @@ class BatchOptions:
     `problems` is a list such as `01-08,12`; without it, all problems that have a submission are graded. `jobs` is the number
     of processes, `timeout` the limit in seconds for each submission, and `least` the lowest level of isolation that is
     accepted. `scheduler` is the address of a Dask cluster. `formats` are the gradebooks and reports to write in addition to
-    the tables. `deadlines` and `roster` are files. Of several attempts the best one counts, or the last one unless `best`.
+    the tables. `deadlines`, `roster` and `groups` are files. Of several attempts the best one counts, or the last one unless
+    `best`.
     `regrade` names what to grade again, as LEARNER or LEARNER:NN, and `because` says why. `feedback` is a folder for a page for
     each learner, which has the failing cases if `show_cases` is set.
     """
@@ -53,6 +54,7 @@ class BatchOptions:
     because: str = ""
     feedback: Path | None = None
     show_cases: bool = False
+    groups: Path | None = None
 
 
 def batch(submissions: Path, results: Path, options: BatchOptions) -> Iterator[str]:
@@ -74,11 +76,17 @@ def batch(submissions: Path, results: Path, options: BatchOptions) -> Iterator[s
     )
     store = Store(results)
     try:
+        if options.groups:
+            intake_.notes += groups.apply(groups.read(options.groups), intake_)
+        renamed = [*identity.recognize(intake_, store)]
         kept = [*_keep_earlier(intake_, store)]
         enrollment = roster.enroll(enrolled, intake_) if enrolled else None
-        people = enrollment.people if enrollment else _people(intake_)
+        for person, learner in enrollment.joined if enrollment else ():
+            store.join(person.learner, learner, person.ids[:1], "they are one student of the roster")
+        people = list(intake_.people.values())
         notes = [
             *intake_.notes,
+            *renamed,
             *kept,
             *(enrollment.notes if enrollment else []),
             *_without_effect(rules, people, intake_),
@@ -150,12 +158,6 @@ def _grade(to_grade: Sequence[Task], options: BatchOptions, faults: Faults) -> I
     return run.here(to_grade, options.jobs or usable_cores(), faults)
 
 
-def _people(intake_: Intake) -> list[Person]:
-    """The learners as the export identifies them. Canvas' export has its user ids."""
-    canvas = intake_.layout == "Canvas"
-    return [Person(name, intake_.ids[name], intake_.ids[name] if canvas else ()) for name in intake_.learners]
-
-
 def _names(person: Person) -> tuple[str, ...]:
     """What a teacher may call a learner."""
     return (person.learner, *person.ids, person.name)
@@ -175,9 +177,7 @@ def _keep_earlier(intake_: Intake, store: Store) -> Iterator[str]:
     submitters, people = store.submitters(), store.people()
     absent = sorted(submitters.keys() - set(intake_.learners))
     for learner in absent:
-        intake_.ids[learner] = people.get(learner, Person(learner, (learner,))).ids
-    intake_.learners += absent
-    intake_.learners.sort()
+        intake_.people[learner] = people.get(learner, Person(learner, (learner,)))
     if absent:
         named = ", ".join(absent[:MOST_SHOWN]) + ("" if len(absent) <= MOST_SHOWN else ", ...")
         yield (
@@ -202,10 +202,12 @@ def _without_effect(rules: Deadlines | None, people: Sequence[Person], intake_: 
     """What the deadlines say that changes nothing."""
     if rules and not any(item.submitted or item.late for item in intake_.items):
         yield "these submissions have no times, so none is late"
-    known = {name for person in people for name in _names(person)}
+    known = {folded(name) for person in people for name in _names(person)}
     for name in rules.extensions if rules else ():
-        if name not in known:
-            yield f"the extension for {name!r} is for no learner of this class"
+        if folded(name) not in known:
+            close = nearest(name, known, 1)
+            hint = f"; did you mean {close[0]!r}?" if close else ""
+            yield f"the extension for {name!r} is for no learner of this class{hint}"
 
 
 def _unused_lines(intake_: Intake) -> Iterator[str]:

@@ -57,29 +57,35 @@ class Plan:
 
 def plan(intake: Intake, store: Store, seed: int, timeout: float | None, least: Level) -> Plan:
     """Compares the submissions of a class, and the earlier ones that are stored, with the stored results."""
-    items: dict[Slot, IntakeItem] = {(item.learner, item.problem): item for item in intake.items}
+    items: dict[Slot, list[IntakeItem]] = {}
+    for item in sorted(intake.items, key=lambda item: item.submitted.timestamp() if item.submitted else 0.0):
+        items.setdefault((item.learner, item.problem), []).append(item)
     to_grade, settled, unchanged = dict[str, Task](), list[StoredAttempt](), 0
     same: dict[AttemptSlot, list[AttemptSlot]] = {}
     to_store: dict[AttemptSlot, StoredAttempt] = {}
     for problem in intake.problems:
         version = tasks.definition(problem.name)
         for learner in intake.learners:
-            item, attempts = items.get((learner, problem.name)), store.attempts(learner, problem.name)
-            latest = ""
-            if item is None or item.submission is None:
+            own, attempts = items.get((learner, problem.name), []), store.attempts(learner, problem.name)
+            latest = set[str]()
+            if not own:
                 nothing = IntakeItem(learner, problem.name, refused=_nothing(intake, learner))
-                settled.append(_not_run(item or nothing, attempted=item is not None))
-            else:
+                settled.append(_not_run(nothing, attempted=False))
+            for item in own:
+                if item.submission is None:
+                    settled.append(_not_run(item, attempted=True))
+                    continue
                 current = _attempt(item, item.submission)
                 key = tasks.key(problem, current.sources, _name(current), seed, timeout)
-                attempts, latest = _with(store, attempts, current, key), current.attempt
+                attempts = _with(store, attempts, current, key)
+                latest.add(current.attempt)
             for attempt in attempts:
                 if not attempt.sources:
                     continue  # it could not be read, and there is nothing to grade again
                 name, sources = _name(attempt), dict(attempt.sources)
                 key = tasks.key(problem, sources, name, seed, timeout)
                 if attempt.key == key:
-                    unchanged += attempt.attempt == latest
+                    unchanged += attempt.attempt in latest
                     continue
                 slot = (learner, problem.name, attempt.attempt)
                 to_store[slot] = replace(attempt, key=key)
@@ -153,7 +159,7 @@ def _attempt(item: IntakeItem, source: Submission | None) -> StoredAttempt:
     attempt = cache.digest([item.problem, item.file, submitted, str(item.late), *text])
     return StoredAttempt(
         item.learner, item.problem, attempt, "", item.file, "", 0, catalog.load(item.problem).points,
-        notes="; ".join(item.notes), sources=sources, submitted=submitted, marked_late=item.late,
+        notes="; ".join(item.notes), sources=sources, submitted=submitted, marked_late=item.late, members=item.members,
     )  # fmt: skip
 
 

@@ -59,6 +59,12 @@ GRADEBOOKS = ("canvas",)
     "--roster", type=click.Path(path_type=Path), help="Gradebook exported from Canvas or Moodle, to get the marks."
 )
 @click.option(
+    "--groups",
+    type=click.Path(path_type=Path),
+    metavar="FILE",
+    help="Table of groups (learner, group, or an export): what one member hands in is every member's.",
+)
+@click.option(
     "--regrade",
     multiple=True,
     metavar="LEARNER[:NN]",
@@ -84,6 +90,7 @@ def batch(
     deadlines: Path | None,
     keep: str,
     roster: Path | None,
+    groups: Path | None,
     regrade: tuple[str, ...],
     because: str,
     feedback: Path | None,
@@ -100,7 +107,7 @@ def batch(
 
     options = command.BatchOptions(
         problems, seed_file, jobs, timeout, Level(accept_isolation or Level.STRICT), scheduler, formats,
-        deadlines, roster, keep == "best", regrade, because, feedback, show_cases,
+        deadlines, roster, keep == "best", regrade, because, feedback, show_cases, groups,
     )  # fmt: skip
     for line in command.batch(submissions, results, options):
         click.echo(printable(line))
