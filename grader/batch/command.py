@@ -206,7 +206,7 @@ def _without_effect(rules: Deadlines | None, people: Sequence[Person], intake_: 
     for name in rules.extensions if rules else ():
         if folded(name) not in known:
             close = nearest(name, known, 1)
-            hint = f"; did you mean {close[0]!r}?" if close else ""
+            hint = f"; the nearest name is {close[0]!r}" if close else ""
             yield f"the extension for {name!r} is for no learner of this class{hint}"
 
 

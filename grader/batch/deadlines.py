@@ -88,8 +88,8 @@ class Deadlines:
     def days_late(self, names: Sequence[str], attempt: Attempt) -> int:
         """The late days of an attempt: each started day after the due date, unless it is within the grace period.
 
-        A day is over when 24 hours have passed and the clock shows the due hour again: on the two days a year on which the clocks
-        change, these differ. An attempt that the export marks as late, without a time, counts as one day late, unless the learner has an extension.
+        A day is over when 24 hours have passed and the clock shows the due hour again: when the clocks change, these differ. An
+        attempt that the export marks as late, without a time, counts as one day late, unless the learner has an extension.
         """
         due = self.due_for(names, attempt.problem)
         if due is None:
@@ -102,11 +102,11 @@ class Deadlines:
         return max(1, -(-min(late, by_clock) // _DAY)) if late > max(self.grace, timedelta()) else 0
 
     def times(self, names: Iterable[str], attempt: Attempt) -> str:
-        """When an attempt was handed in and when it was due, as far as that is known, in the time zone of the deadlines."""
+        """When an attempt was handed in and was due, in the time zone of the deadlines. Empty if it has no due date."""
         due = self.due_for(names, attempt.problem)
         parts = [f"handed in {_minute(self._local(attempt.submitted))}"] if attempt.submitted else []
         parts += [f"due {_minute(self._local(due))}"] if due else []
-        return f"{', '.join(parts)} ({self.timezone})" if parts else ""
+        return f"{', '.join(parts)} ({self.timezone})" if due else ""
 
     def _local(self, moment: datetime) -> datetime:
         return moment.astimezone(self.timezone) if moment.tzinfo else moment.replace(tzinfo=self.timezone)

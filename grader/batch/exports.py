@@ -11,7 +11,7 @@ from typing import Any
 import yaml
 
 from commandline.text import counted, one_line
-from grader.batch.archive import File, RefusedFileError
+from grader.batch.archive import File, RefusedFileError, is_archive, without_suffix
 from grader.judge.submission import MAX_SIZE
 
 FOLDERS = "folders"  # the layout of one folder per learner
@@ -83,7 +83,7 @@ def read(listed: list[File], *, archive: bool) -> Export:
 
 def _without_top_folder(listed: list[File]) -> list[File]:
     tops = {file.path.parts[0] for file in listed}
-    has_files = any(len(file.path.parts) == 2 and not _is_zip(file) for file in listed)
+    has_files = any(len(file.path.parts) == 2 and not is_archive(file.path) for file in listed)
     if len(tops) != 1 or min(len(file.path.parts) for file in listed) < 2 or (has_files and not _is_export(listed)):
         return listed
     return [_inside(file) for file in listed]
@@ -92,10 +92,6 @@ def _without_top_folder(listed: list[File]) -> list[File]:
 def _is_export(listed: list[File]) -> bool:
     forms = (_CANVAS, _ANONYMOUS)
     return any(file.path.name == _METADATA or any(form.fullmatch(file.path.name) for form in forms) for file in listed)
-
-
-def _is_zip(file: File) -> bool:
-    return file.path.suffix.lower() == ".zip"
 
 
 def _by_name(listed: list[File]) -> Export:
@@ -122,14 +118,18 @@ def _by_name(listed: list[File]) -> Export:
             learner = learners.setdefault(f"{match['name']} ({match['user']})", Learner(user, user))
             own = _inside(file) if has_folder else _renamed(file, match["file"])
             learner.files.append(SubmittedFile(own, Stamp(None, bool(match["late"]), int(match["upload"]))))
-        elif has_folder or _is_zip(file) or (file.refused and not file.path.suffix):  # a link in place of a folder
+        elif (
+            has_folder or is_archive(file.path) or (file.refused and not file.path.suffix)
+        ):  # a link in place of a folder
             layouts.add(FOLDERS)
-            name = first if has_folder else file.path.stem
+            name = first if has_folder else without_suffix(file.path).name
             learner = learners.setdefault(name, Learner((name,)))
             learner.files.append(SubmittedFile(_inside(file) if has_folder else file))
         else:
             loose.append(file)
-    notes = [f"{counted(len(tests), 'file')} of Canvas' Test Student left out"] if tests else []
+    notes = [f"{counted(len(tests), 'file')} of Canvas' Test Student left out"] if tests else list[str]()
+    if any(name.endswith("anonymous") for name in layouts):
+        notes.append("the export is anonymous, so marks are by anonymous id")
     return Export(" and ".join(sorted(layouts)), learners, notes, loose)
 
 

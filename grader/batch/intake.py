@@ -21,6 +21,7 @@ from grader.judge import submission
 from grader.judge.submission import Submission, UnreadableSubmissionError
 from grader.problem import Problem
 
+_NOT_CHOSEN = "is not the submission for its problem"
 _NOT_GRADED = "which is not graded here"  # the end of the reason why a file for another problem is not used
 
 
@@ -54,6 +55,11 @@ class UnusedFile:
     def is_for_another_problem(self) -> bool:
         """Whether the file is for a problem that is not graded now."""
         return self.reason.endswith(_NOT_GRADED)
+
+    @property
+    def may_be_a_submission(self) -> bool:
+        """Whether the file could be meant for a problem that nothing was handed in for: its own problem is not known."""
+        return not self.is_for_another_problem and not self.reason.startswith(_NOT_CHOSEN)
 
 
 @dataclass
@@ -265,8 +271,8 @@ class _LearnerFiles:
                 if problem not in graded:
                     reason = f"is for problem {ProblemName(problem).label}, {_NOT_GRADED}"
                 else:
-                    reason = f"is not the submission for its problem: {choice.refused or choice.notes[-1]}"
-            elif path.suffix.lower() == ".zip":
+                    reason = f"{_NOT_CHOSEN}: {choice.refused or choice.notes[-1]}"
+            elif archive.is_archive(path):
                 reason = "is an archive inside an archive; submit the files themselves"
             elif not _is_code(item):
                 reason = "is neither a .py file nor a notebook"

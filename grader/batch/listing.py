@@ -82,7 +82,9 @@ def _record_lines(record: Record, width: int) -> Iterator[str]:
         row += f", {counted(record.attempts, 'attempt')}"
     yield row
     columns = terminal.width()
-    for text in (record.late, record.misconception, record.message, record.notes):
+    group = f"handed in by {record.members}" if record.members else ""
+    when = "; ".join(filter(None, [record.late, record.times])) if record.late else ""
+    for text in (when, record.misconception, record.message, group, record.notes):
         if text:
             yield from terminal.wrap(" ".join(text.split()), columns, indent=4)
 

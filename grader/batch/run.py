@@ -103,7 +103,7 @@ def plan(intake: Intake, store: Store, seed: int, timeout: float | None, least: 
 
 def _nothing(intake: Intake, learner: str) -> str:
     """Why there is no file of a learner for a problem."""
-    others = [file for file in intake.unused if file.learner == learner and not file.is_for_another_problem]
+    others = [file for file in intake.unused if file.learner == learner and file.may_be_a_submission]
     return f"no file for it: {others[0].file} {others[0].reason}" if others else "nothing was submitted"
 
 

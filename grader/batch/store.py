@@ -48,7 +48,7 @@ create table if not exists joins (
     because text not null
 );
 """
-# From the schema before this one.
+_BEFORE = "2"  # the schema from which this one can be made
 _MIGRATION = """
 drop view records;
 alter table attempts add column members text not null default '';
@@ -110,6 +110,10 @@ class Results:
         )
 
     def _other_version(self) -> UsageError:
+        if self.fact("schema") == _BEFORE:
+            return UsageError(
+                f"{self.folder} was created by an earlier version of the course; run `grade batch` once with your usual options."
+            )
         return UsageError(f"{self.folder} was created by a different version of the course; choose another folder.")
 
     def close(self) -> None:
@@ -201,7 +205,7 @@ class Store(Results):
                 undo.callback(self._database.close)
                 self._database.execute(_FACTS)
                 schema = self.fact("schema") or str(SCHEMA)
-                if schema == "2":
+                if schema == _BEFORE:
                     self._database.executescript(f"begin; {_MIGRATION} commit;")
                     schema = str(SCHEMA)
                 if schema != str(SCHEMA):
