@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from datetime import datetime
 from pathlib import Path
 
 from commandline.cores import usable_cores
@@ -9,7 +10,7 @@ from commandline.errors import CommandError, Interrupted, UsageError
 from commandline.problem_name import ProblemName
 from commandline.progress import progress
 from commandline.spelling import nearest
-from commandline.text import counted
+from commandline.text import counted, one_line
 from grader.batch import class_page, deadlines, feedback, gradebook, groups, identity, intake, roster, run, summary
 from grader.batch.deadlines import Deadlines, Settled
 from grader.batch.faults import Faults
@@ -24,7 +25,7 @@ from grader.isolation.level import Level
 from grader.judge import cache
 
 SEED, LOG = "seed.txt", "internal-errors.log"
-MOST_SHOWN = 20  # unused files of one learner; unused.csv has all
+MOST_SHOWN = 20  # learners in a note
 
 
 @dataclass(frozen=True)
@@ -36,8 +37,8 @@ class BatchOptions:
     accepted. `scheduler` is the address of a Dask cluster. `formats` are the gradebooks and reports to write in addition to
     the tables. `deadlines`, `roster` and `groups` are files. Of several attempts the best one counts, or the last one unless
     `best`.
-    `regrade` names what to grade again, as LEARNER or LEARNER:NN, and `because` says why. `feedback` is a folder for a page for
-    each learner, which has the failing cases if `show_cases` is set.
+    `name` is that of the class. `regrade` names what to grade again, as LEARNER or LEARNER:NN, and `because` says why.
+    `feedback` is a folder for a page for each learner, which has the failing cases if `show_cases` is set.
     """
 
     problems: str | None = None
@@ -55,6 +56,7 @@ class BatchOptions:
     feedback: Path | None = None
     show_cases: bool = False
     groups: Path | None = None
+    name: str = ""
 
 
 def batch(submissions: Path, results: Path, options: BatchOptions) -> Iterator[str]:
@@ -109,8 +111,10 @@ def batch(submissions: Path, results: Path, options: BatchOptions) -> Iterator[s
         repeated = sum(map(len, plan.same.values()))
         total = len(plan.tasks) + repeated
         how = f", of which {repeated} repeat the code of another" if repeated else ""
-        yield f"To grade: {total}{how}. Unchanged: {plan.unchanged}. Missing or unreadable: {len(plan.settled)}."
+        left = f"Not handed in: {plan.missing}. Unreadable: {plan.unreadable}."
+        yield f"To grade: {total}{how}. Unchanged: {plan.unchanged}. {left}"
         graded = _grade(plan.tasks, options, faults)
+        _remember_about(store, options.name or submissions.resolve().name, rules)
         store.remember_intake(people, [(file.learner, file.file, file.reason) for file in intake_.unused])
         with progress("grading", unit="submissions", total=total) as advance:
             try:
@@ -156,6 +160,14 @@ def _grade(to_grade: Sequence[Task], options: BatchOptions, faults: Faults) -> I
     if options.scheduler:
         return run.on_cluster(to_grade, options.scheduler, faults)
     return run.here(to_grade, options.jobs or usable_cores(), faults)
+
+
+def _remember_about(store: Store, name: str, rules: Deadlines | None) -> None:
+    """Stores what the pages of the class say of it."""
+    now = datetime.now(rules.timezone) if rules else datetime.now().astimezone()
+    store.remember("class", one_line(name))
+    store.remember("graded", f"graded {now:%Y-%m-%d %H:%M %Z}")
+    store.remember("deadlines", str(rules or ""))
 
 
 def _names(person: Person) -> tuple[str, ...]:
@@ -211,19 +223,10 @@ def _without_effect(rules: Deadlines | None, people: Sequence[Person], intake_: 
 
 
 def _unused_lines(intake_: Intake) -> Iterator[str]:
-    by_learner: dict[str, list[str]] = {}
-    other_problems = 0
-    for file in intake_.unused:
-        if file.is_for_another_problem:
-            other_problems += 1
-            continue
-        name = f"{file.learner}/{file.file}" if file.learner else file.file
-        by_learner.setdefault(file.learner, []).append(f"Not used: {name} {file.reason.rstrip('.')}.")
-    for learner, lines in by_learner.items():
-        yield from lines[:MOST_SHOWN]
-        if len(lines) > MOST_SHOWN:
-            yield f"Not used: {len(lines) - MOST_SHOWN:,} more of {learner}; unused.csv has all."
-    if other_problems:
+    others = [file for file in intake_.unused if not file.is_for_another_problem]
+    for learner, file, reason in summary.by_learner_unused((one.learner, one.file, one.reason) for one in others):
+        yield f"Not used: {'/'.join(filter(None, [learner, file]))} {reason.rstrip('.')}."
+    if other_problems := len(intake_.unused) - len(others):
         yield f"Not used: {counted(other_problems, 'file')} for problems that are not graded now; unused.csv has all."
 
 

@@ -108,6 +108,20 @@ class Deadlines:
         parts += [f"due {_minute(self._local(due))}"] if due else []
         return f"{', '.join(parts)} ({self.timezone})" if due else ""
 
+    def __str__(self) -> str:
+        """The rules in words, without extensions, which are a learner's own business."""
+        moments: dict[datetime, list[str]] = {}
+        for label, due in self.due.items():
+            moments.setdefault(due, []).append(label)
+        parts = [
+            f"{', '.join(labels)}: {_minute(self._local(due))}".removeprefix(": ") for due, labels in moments.items()
+        ]
+        rules = [f"due {'; '.join(parts)} ({self.timezone})"]
+        rules += [f"grace {self.grace.total_seconds() / 60:g} minutes"] if self.grace else []
+        rules += [f"{counted(self.late_days, 'late day')} for each learner"] if self.late_days else []
+        rules += [f"{float(100 * self.penalty):g}% off for each further day"] if self.penalty else []
+        return ", ".join(rules)
+
     def _local(self, moment: datetime) -> datetime:
         return moment.astimezone(self.timezone) if moment.tzinfo else moment.replace(tzinfo=self.timezone)
 

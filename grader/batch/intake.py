@@ -15,7 +15,7 @@ from grader.batch.archive import File, RefusedFileError
 from grader.batch.exports import Learner, SubmittedFile
 from grader.batch.faults import Faults
 from grader.batch.recognize import SUFFIXES, Candidate, Choice, choose
-from grader.batch.records import Person
+from grader.batch.records import Person, collated
 from grader.course import catalog
 from grader.judge import submission
 from grader.judge.submission import Submission, UnreadableSubmissionError
@@ -80,7 +80,7 @@ class Intake:
     @property
     def learners(self) -> list[str]:
         """The learners in order."""
-        return sorted(self.people)
+        return sorted(self.people, key=collated)
 
     def rename(self, learner: str, to: str) -> None:
         """Gives a learner another name. If somebody has it already, the two become one, with the files of both."""

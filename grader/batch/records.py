@@ -102,12 +102,15 @@ class StoredAttempt:
 
 @dataclass(frozen=True)
 class Person:
-    """A learner as an export or a roster identifies them, first by the export's own id. `canvas` has the user id in Canvas, if
-    that is known."""
+    """A learner as an export or a roster identifies them, first by the export's own id.
+
+    `canvas` has the user id in Canvas, and `section` the part of the class, if these are known.
+    """
 
     learner: str
     ids: tuple[str, ...] = ()
     canvas: tuple[str, ...] = ()
+    section: str = ""
 
     @property
     def name(self) -> str:
@@ -120,7 +123,13 @@ class Person:
             tuple(dict.fromkeys([*own, *others]))
             for own, others in ((self.ids, other.ids), (self.canvas, other.canvas))
         )
-        return replace(self, ids=ids, canvas=canvas)
+        return replace(self, ids=ids, canvas=canvas, section=self.section or other.section)
+
+
+def collated(name: str) -> tuple[str, str]:
+    """Sorts names as a reader looks for them: without regard to case and accents."""
+    letters = unicodedata.normalize("NFKD", name).casefold()
+    return "".join(letter for letter in letters if not unicodedata.combining(letter)), name
 
 
 def folded(text: str) -> str:

@@ -27,6 +27,7 @@ _IDS = {
 _FOREIGN = ("ID-Nummer", "Anmeldename", "E-Mail-Adresse", "Vollständiger Name", "Identifiant", "Numéro d'identification",
             "Nom d'utilisateur", "Adresse de courriel", "Nom complet")  # fmt: skip
 _TEST_STUDENT = "Student, Test"  # Canvas' own, which belongs to the teacher's preview
+_SECTIONS = ("Section", "Group", "section")
 _GRADE, _MAXIMUM, _SUBMITTED = "Grade", "Maximum Grade", "Last modified (submission)"
 _MOODLE_TIMES = ("%A, %d %B %Y, %I:%M %p", "%A, %d %B %Y, %H:%M", "%d %B %Y, %I:%M %p", "%d %B %Y, %H:%M")
 # Canvas skips a column whose name contains one of these (lib/gradebook_importer.rb of canvas-lms).
@@ -165,7 +166,8 @@ def enroll(roster: Roster, intake: Intake) -> Enrollment:
             missing += 1
             learner_of[place] = _unique(roster.name(row), intake.people)
         learner = learner_of[place]
-        known = Person(learner, tuple(filter(None, roster.ids(row))), roster.canvas(row))
+        section = one_line(next((row[name].strip() for name in _SECTIONS if row.get(name)), ""))
+        known = Person(learner, tuple(filter(None, roster.ids(row))), roster.canvas(row), section)
         intake.people[learner] = intake.people.get(learner, Person(learner)).knowing(known)
     if missing and intake.layout == "Canvas" and not any(item.members for item in intake.items):
         notes.append(

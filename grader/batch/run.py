@@ -42,17 +42,24 @@ AttemptSlot = tuple[str, str, str]  # learner, problem, attempt
 class Plan:
     """The work of a batch.
 
-    `tasks` are the submissions to grade, `settled` the attempts that need no grading, and `unchanged` the number of
-    submissions whose stored results are still valid. `same` has, for a task, the others whose files hold the same code: its
-    result is theirs, too. `wanted` has every learner and problem, and `to_store` the attempts to grade, without their results.
+    `tasks` are the submissions to grade, `settled` the attempts that need no grading, `missing` the number of those that were
+    never handed in, and `unchanged` the number of submissions whose stored results are still valid. `same` has, for a task, the
+    others whose files hold the same code: its result is theirs, too. `wanted` has every learner and problem, and `to_store` the
+    attempts to grade, without their results.
     """
 
     tasks: list[Task]
     settled: list[StoredAttempt]
+    missing: int
     unchanged: int
     same: dict[AttemptSlot, list[AttemptSlot]]
     wanted: set[Slot]
     to_store: dict[AttemptSlot, StoredAttempt]
+
+    @property
+    def unreadable(self) -> int:
+        """The number of submissions that cannot be read."""
+        return sum(bool(attempt.attempt) for attempt in self.settled)
 
 
 def plan(intake: Intake, store: Store, seed: int, timeout: float | None, least: Level) -> Plan:
@@ -60,7 +67,7 @@ def plan(intake: Intake, store: Store, seed: int, timeout: float | None, least: 
     items: dict[Slot, list[IntakeItem]] = {}
     for item in sorted(intake.items, key=lambda item: item.submitted.timestamp() if item.submitted else 0.0):
         items.setdefault((item.learner, item.problem), []).append(item)
-    to_grade, settled, unchanged = dict[str, Task](), list[StoredAttempt](), 0
+    to_grade, settled, missing, unchanged = dict[str, Task](), list[StoredAttempt](), 0, 0
     same: dict[AttemptSlot, list[AttemptSlot]] = {}
     to_store: dict[AttemptSlot, StoredAttempt] = {}
     for problem in intake.problems:
@@ -69,6 +76,7 @@ def plan(intake: Intake, store: Store, seed: int, timeout: float | None, least: 
             own, attempts = items.get((learner, problem.name), []), store.attempts(learner, problem.name)
             latest = set[str]()
             if not own:
+                missing += not attempts
                 nothing = IntakeItem(learner, problem.name, refused=_nothing(intake, learner))
                 settled.append(_not_run(nothing, attempted=False))
             for item in own:
@@ -98,7 +106,7 @@ def plan(intake: Intake, store: Store, seed: int, timeout: float | None, least: 
                         learner, problem.name, attempt.attempt, name, sources, seed, timeout, least, version
                     )
     wanted: set[Slot] = {(learner, problem.name) for learner in intake.learners for problem in intake.problems}
-    return Plan(list(to_grade.values()), settled, unchanged, same, wanted, to_store)
+    return Plan(list(to_grade.values()), settled, missing, unchanged, same, wanted, to_store)
 
 
 def _nothing(intake: Intake, learner: str) -> str:

@@ -12,7 +12,7 @@ from typing import Any
 from commandline import files
 from commandline.errors import UsageError
 from grader.batch.deadlines import Attempt, Settled
-from grader.batch.records import COLUMNS, Join, Person, Record, Regrade, StoredAttempt
+from grader.batch.records import COLUMNS, Join, Person, Record, Regrade, StoredAttempt, collated
 from grader.batch.tables import write_csv
 from grader.report.json import PublicReport, dumps
 
@@ -37,7 +37,9 @@ create view if not exists records as
         (select count(*) from attempts a where (a.learner, a.problem) = (attempts.learner, attempts.problem) and a.attempt != '')
             as attempts
     from attempts join counted using (learner, problem, attempt);
-create table if not exists learners (learner text primary key, ids text not null, canvas text not null);
+create table if not exists learners (
+    learner text primary key, ids text not null, canvas text not null, section text not null default ''
+);
 create table if not exists unused (learner text not null, file text not null, reason text not null);
 create table if not exists regrades (
     number integer primary key, at text not null, learner text not null, problem text not null, attempt text not null,
@@ -53,6 +55,7 @@ _MIGRATION = """
 drop view records;
 alter table attempts add column members text not null default '';
 alter table counted add column times text not null default '';
+alter table learners add column section text not null default '';
 update facts set value = '3' where name = 'schema';
 """
 
@@ -150,8 +153,11 @@ class Results:
 
     def people(self) -> dict[str, Person]:
         """Who the learners are, by name."""
-        rows = self._database.execute("select learner, ids, canvas from learners")
-        return {name: Person(name, tuple(json.loads(ids)), tuple(json.loads(canvas))) for name, ids, canvas in rows}
+        rows = self._database.execute("select learner, ids, canvas, section from learners")
+        return {
+            name: Person(name, tuple(json.loads(ids)), tuple(json.loads(canvas)), section)
+            for name, ids, canvas, section in rows
+        }
 
     def joins(self) -> list[Join]:
         """Which learners turned out to be the same, in order."""
@@ -172,12 +178,13 @@ class Results:
         return [tuple(row) for row in self._database.execute("select learner, file, reason from unused")]
 
     def records(self) -> list[Record]:
-        """What counts, by learner and problem, without anything that a secret case could be known by."""
+        """What counts, in the order of learners and problems, without anything that a secret case could be known by."""
         return [record.redacted() for record in self.private_records()]
 
     def private_records(self) -> list[Record]:
         """The same with the numbers of secret cases, and text of the processes that ran them. For the teacher only."""
-        rows = self._database.execute("select * from records order by learner, problem")
+        rows = self._database.execute("select * from records").fetchall()
+        rows.sort(key=lambda row: (collated(row["learner"]), row["problem"]))
         names = {field.name for field in fields(Record)} - {"source", "report"}
         return [
             Record(
@@ -358,10 +365,14 @@ class Store(Results):
         people = self.people()
         if person := people.get(learner):
             known = people.get(to, Person(to)).knowing(person)
-            self._insert("learners", learner=to, ids=json.dumps(known.ids), canvas=json.dumps(known.canvas))
+            self._put_person(known)
         names = {"old": learner, "new": to}
         for statement in _RENAMING:
             self._database.execute(statement, names)
+
+    def _put_person(self, person: Person) -> None:
+        ids, canvas = json.dumps(person.ids), json.dumps(person.canvas)
+        self._insert("learners", learner=person.learner, ids=ids, canvas=canvas, section=person.section)
 
     def remember_intake(self, people: Iterable[Person], unused: Iterable[tuple[str, str, str]]) -> None:
         """Stores who the learners are, and which files were not used: (learner, file, reason)."""
@@ -369,9 +380,7 @@ class Store(Results):
             self._database.execute("delete from learners")
             self._database.execute("delete from unused")
             for person in people:
-                self._insert(
-                    "learners", learner=person.learner, ids=json.dumps(person.ids), canvas=json.dumps(person.canvas)
-                )
+                self._put_person(person)
             for learner, file, reason in unused:
                 self._insert("unused", learner=learner, file=file, reason=reason)
 

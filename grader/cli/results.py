@@ -14,6 +14,7 @@ from commandline.text import printable
 @click.option("--problem", "problems", metavar="LIST", help="Only these problems, such as 01-08,12.")
 @click.option("--verdict", metavar="TEXT", help="Only results with a verdict that contains TEXT, such as fail.")
 @click.option("--misconception", metavar="TEXT", help="Only results with a misconception that contains TEXT.")
+@click.option("--section", metavar="TEXT", help="Only learners of a section of the roster that contains TEXT.")
 @click.option("--join", nargs=2, metavar="OLD NEW", help="Make two learners one, NEW, with the attempts of both.")
 @click.option("--because", default="", metavar="TEXT", help="The reason for --join, for the record.")
 def results(
@@ -22,12 +23,13 @@ def results(
     problems: str | None,
     verdict: str | None,
     misconception: str | None,
+    section: str | None,
     join: tuple[str, str] | None,
     because: str,
 ) -> None:
     """Show the results of a class.
 
-    RESULTS is the folder that `grade batch` writes to, also while it is writing. Files that were not used come first.
+    RESULTS is the folder that `grade batch` writes to, also while it is writing. Files that were not used come last.
     """
     from grader.batch import identity, listing
 
@@ -36,7 +38,7 @@ def results(
         return
     if because:
         raise UsageError("--because needs --join with the two learners.")
-    for line in listing.lines(folder, listing.Filter(learner, problems, verdict, misconception)):
+    for line in listing.lines(folder, listing.Filter(learner, problems, verdict, misconception, section)):
         click.echo(printable(line))
 
 

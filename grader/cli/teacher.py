@@ -58,6 +58,7 @@ GRADEBOOKS = ("canvas",)
 @click.option(
     "--roster", type=click.Path(path_type=Path), help="Gradebook exported from Canvas or Moodle, to get the marks."
 )
+@click.option("--name", default="", metavar="TEXT", help="Name of the class [default: that of SUBMISSIONS].")
 @click.option(
     "--groups",
     type=click.Path(path_type=Path),
@@ -90,6 +91,7 @@ def batch(
     deadlines: Path | None,
     keep: str,
     roster: Path | None,
+    name: str,
     groups: Path | None,
     regrade: tuple[str, ...],
     because: str,
@@ -107,7 +109,7 @@ def batch(
 
     options = command.BatchOptions(
         problems, seed_file, jobs, timeout, Level(accept_isolation or Level.STRICT), scheduler, formats,
-        deadlines, roster, keep == "best", regrade, because, feedback, show_cases, groups,
+        deadlines, roster, keep == "best", regrade, because, feedback, show_cases, groups, name,
     )  # fmt: skip
     for line in command.batch(submissions, results, options):
         click.echo(printable(line))

@@ -94,7 +94,7 @@ class Failure:
                 what = "; `pip install einops` adds it, or use `reshape` and `transpose`" if message == "einops" else ""
                 return f"module `{message}` is not available{what or f'; you can import {importable()}'}{where}"
             case "raised" if self.remedy:  # JAX's own first line says enough
-                return f"{self.type}: {message.splitlines()[0]}{where}; {self.remedy}"
+                return f"{self.type}: {message.splitlines()[0].rstrip('.')}{where}; {self.remedy}"
             case "raised":
                 return f"{self.type}: {' '.join(message.split())}{where}"
             case "tracer":

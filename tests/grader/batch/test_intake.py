@@ -34,7 +34,7 @@ def test_a_folder_for_each_learner(submit: Submit):
     submit("Zoë Ünïcode 陳", name=f"attempts/{NAME}.py")
     submissions = read(submit("empty", name="notes.txt"))
     assert submissions.layout == "folders"
-    assert submissions.learners == ["Ada Lovelace", "Zoë Ünïcode 陳", "empty"]
+    assert submissions.learners == ["Ada Lovelace", "empty", "Zoë Ünïcode 陳"]
     assert [(item.learner, item.submission.sources[NAME]) for item in submissions.items] == [
         ("Ada Lovelace", GOOD), ("Zoë Ünïcode 陳", GOOD),
     ]  # fmt: skip

@@ -53,7 +53,7 @@ def gradebook(tmp_path: Path, rows: roster.Roster, enrollment: roster.Enrollment
 def test_canvas_gets_its_own_columns_back(tmp_path: Path):
     rows, submissions = read(tmp_path, CANVAS), canvas_class(tmp_path)
     enrollment = roster.enroll(rows, submissions)
-    assert submissions.learners == ["Hopper, Grace (18)", "eve17 (99)", "lovelaceada (17)"]
+    assert submissions.learners == ["eve17 (99)", "Hopper, Grace (18)", "lovelaceada (17)"]
     assert enrollment.notes == [
         "'eve17 (99)' is not in the roster",
         "1 student of the roster handed in nothing. Canvas' export has the file of only one member of each group: if they worked "
