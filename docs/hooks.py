@@ -17,6 +17,7 @@ from grader.problem import Problem
 # Pages about the course itself. A learners' bundle may leave some of them out.
 ABOUT = {
     "For teachers": "teachers.md",
+    "Grading a class: the rules": "classroom.md",
     "A course of your own": "courses.md",
     "The grader": "design.md",
     "Security": "security.md",

@@ -1,4 +1,4 @@
-"""Runs all commands of docs/teachers.md in order."""
+"""Runs all commands of docs/teachers.md and docs/classroom.md in order."""
 
 import os
 import re
@@ -11,7 +11,7 @@ from tests.conftest import ROOT, write_program
 from tests.grader.batch import canvas
 from tests.grader.batch.conftest import table
 
-TEXT = (ROOT / "docs" / "teachers.md").read_text()
+TEXT = "".join((ROOT / "docs" / f"{name}.md").read_text() for name in ("teachers", "classroom"))
 
 
 def test_every_command_works(tmp_path: Path):
@@ -46,7 +46,8 @@ def test_every_command_works(tmp_path: Path):
     assert [row[assignment(catalog.find("01"))] for row in gradebook] == [str(points), str(points), "0", "0"]
     assert [row["because"] for row in table(tmp_path / "results" / "regrades.csv")] == ["the machine was busy"]
     for name in [*re.findall(r"`([a-z]+\.(?:csv|html|sqlite))`", TEXT), "gradescope/ada.json"]:
-        assert (tmp_path / "results" / name).exists(), name
+        assert any((tmp_path / folder / name).exists() for folder in ("results", "by-group")), name
+    assert [row["learner"] for row in table(tmp_path / "by-group" / "results.csv")] == ["ada"]
     assert sorted(path.name for path in (tmp_path / "feedback").iterdir()) == ["ada.html", "bob.html", "index.csv"]
     assert (tmp_path / "autograder.zip").exists()
     assert (tmp_path / "assignment" / ".github" / "workflows" / "grade.yml").exists()

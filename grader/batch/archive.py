@@ -2,6 +2,7 @@
 
 import functools
 import io
+import lzma
 import os
 import stat
 import struct
@@ -22,6 +23,7 @@ LARGEST = 64 << 20  # of one file, by its declared size
 MOST_INNER_FILES = 10_000  # in all archives that one learner submitted
 MOST_INNER_BYTES = 256 << 20  # of these files together, by their declared sizes
 ARCHIVES = (".zip", ".tar", ".tar.gz", ".tgz", ".tar.xz", ".tar.bz2")
+_OTHER_ARCHIVES = (".rar", ".7z", ".gz", ".xz", ".bz2", ".zst", ".tar.zst", ".lzh")  # which only other tools open
 _WANTED = (".py", ".ipynb", ".zip", ".yml")  # in a tar archive, which is read once, from front to back
 _JUNK = ("__MACOSX", "__pycache__")
 _ENTRY = b"PK\x01\x02"  # starts each entry in the directory of a zip archive
@@ -36,7 +38,7 @@ class File:
     """A file, by its path relative to the top folder.
 
     `read` returns at most the given number of bytes or raises RefusedFileError. `refused` says why the file cannot be read, if
-    that is known without reading it. `size` is the size that a zip archive declares.
+    that is known without reading it. `size` is the size that an archive declares.
     """
 
     path: PurePosixPath
@@ -60,7 +62,7 @@ def files(source: Path) -> list[File]:
         elif zipfile.is_zipfile(source):
             listed = list(_zip_files(source, PurePosixPath()))
         elif source.name.lower().endswith(ARCHIVES[1:]):
-            listed = list(_tar_files(source))
+            listed = list(_tar_files(source, PurePosixPath()))
         else:
             raise UsageError(f"{source} is neither a folder nor a readable zip or tar archive.")
     except RefusedFileError as error:
@@ -70,8 +72,19 @@ def files(source: Path) -> list[File]:
     return _sorted(listed)
 
 
+def is_archive(path: PurePosixPath) -> bool:
+    """Whether a file has the name of an archive, of any kind."""
+    return path.name.lower().endswith((*ARCHIVES, *_OTHER_ARCHIVES))
+
+
+def without_suffix(path: PurePosixPath) -> PurePosixPath:
+    """The path of an archive without its suffix, such as `.tar.gz`."""
+    suffix = max((one for one in ARCHIVES if path.name.lower().endswith(one)), key=len, default="")
+    return path.with_name(path.name[: len(path.name) - len(suffix)] or path.name)
+
+
 class Expansion:
-    """Opens the zip archives of one learner. The limits hold for all of them together."""
+    """Opens the zip and tar archives of one learner. The limits hold for all of them together."""
 
     def __init__(self) -> None:
         self._count = self._size = 0
@@ -81,22 +94,33 @@ class Expansion:
 
         An archive that is damaged, or exceeds the limits, is returned as a refused file.
         """
-        if file.refused or file.path.suffix.lower() != ".zip":
+        if file.refused or not is_archive(file.path):
             return [file]
+        inside = without_suffix(file.path)
         try:
+            if not file.path.name.lower().endswith(ARCHIVES):
+                raise RefusedFileError(
+                    "is an archive that cannot be opened here; submit a zip archive or the files themselves"
+                )
             data = file.read(LARGEST + 1)
             if len(data) > LARGEST:
                 raise RefusedFileError(f"is larger than {LARGEST >> 20} MiB")
-            self._check(data.count(_ENTRY), 0)  # first: each entry of its directory takes half a kilobyte of memory
-            inner = list(_zip_files(io.BytesIO(data), file.path.with_suffix("")))
+            if file.path.suffix.lower() == ".zip":
+                self._check(data.count(_ENTRY), 0)  # first: each entry of its directory takes half a kilobyte of memory
+                inner = list(_zip_files(io.BytesIO(data), inside))
+            else:
+                inner = list(_tar_files(io.BytesIO(data), inside, self._check))
             size = sum(file.size for file in inner)
             self._check(len(inner), size)
         except RefusedFileError as error:
             return [File(file.path, _no_bytes, str(error))]
+        except (tarfile.TarError, OSError, EOFError, zlib.error, lzma.LZMAError) as error:
+            return [File(file.path, _no_bytes, f"is damaged: {str(error).partition(':')[0]}")]
         self._count, self._size = self._count + len(inner), self._size + size
         return _sorted(inner)
 
     def _check(self, count: int, size: int) -> None:
+        """Raises RefusedFileError if so much more exceeds the limits."""
         _check_size(self._count + count, self._size + size, MOST_INNER_FILES, MOST_INNER_BYTES)
 
 
@@ -182,15 +206,19 @@ def _read_zip(archive: zipfile.ZipFile, entry: zipfile.ZipInfo, size: int) -> by
         raise RefusedFileError(f"is damaged: {error}") from None
 
 
-def _tar_files(source: Path) -> Iterator[File]:
+def _tar_files(
+    source: Path | io.BytesIO, inside: PurePosixPath, check: Callable[[int, int], None] | None = None
+) -> Iterator[File]:
+    check = check or _check_size
     count = total = 0
-    with tarfile.open(source) as archive:
+    name, file_object = (source, None) if isinstance(source, Path) else (None, source)
+    with tarfile.open(name, fileobj=file_object) as archive:
         for entry in archive:
             count, total = count + 1, total + entry.size
-            _check_size(count, total)  # first: the search for the next entry reads all bytes of this one
+            check(count, total)  # first: the search for the next entry reads all bytes of this one
             if entry.isdir():
                 continue
-            path, refused = _safe_path(PurePosixPath(), entry.name)
+            path, refused = _safe_path(inside, entry.name)
             if not entry.isreg():
                 yield File(path, _no_bytes, refused or "is not a regular file; submit the file itself")
                 continue
@@ -198,7 +226,7 @@ def _tar_files(source: Path) -> Iterator[File]:
                 refused = f"would be {entry.size >> 20:,} MiB unpacked; the limit is {LARGEST >> 20} MiB"
             file = archive.extractfile(entry) if path.suffix.lower() in _WANTED and not refused else None
             data = file.read(LARGEST) if file else b""
-            yield File(path, lambda size, data=data: data[:size], refused)  # type: ignore[misc]
+            yield File(path, lambda size, data=data: data[:size], refused, len(data))  # type: ignore[misc]
 
 
 def _check_size(count: int, size: int, most_files: int = MOST_FILES, most_bytes: int = MOST_BYTES) -> None:

@@ -3,6 +3,7 @@
 
 const order = { column: 0, ascending: true };
 let wanted = "";
+const listed = new Map(); // the rows, with their places when the page came
 
 const table = () => document.querySelector("#table");
 const value = (row, column) => row.cells[column].dataset.value ?? row.cells[column].textContent;
@@ -10,11 +11,14 @@ const value = (row, column) => row.cells[column].dataset.value ?? row.cells[colu
 function compare(one, other) {
   const [first, second] = [one, other].map((row) => value(row, order.column));
   const numbers = order.column ? Number(first) - Number(second) : 0;
-  const result = numbers || first.localeCompare(second, undefined, { numeric: true });
+  // Names come in the order of the page, which is that of every table.
+  const names = order.column ? first.localeCompare(second) : 0;
+  const result = numbers || names || listed.get(one) - listed.get(other);
   return order.ascending ? result : -result;
 }
 
 function arrange() {
+  for (const row of table().tBodies[0].rows) if (!listed.has(row)) listed.set(row, listed.size);
   const heads = [...table().tHead.rows[0].cells];
   for (const [column, head] of heads.entries()) {
     if (!head.querySelector("button")) {

@@ -11,9 +11,9 @@ import jinja2
 from commandline.problem_name import ProblemName
 from commandline.text import counted, printable
 from grader.batch import similarity
-from grader.batch.records import Record, Regrade
+from grader.batch.records import Record, Regrade, collated
 from grader.batch.similarity import Pair, Piece
-from grader.batch.summary import ProblemSummary, Summary
+from grader.batch.summary import ProblemSummary, Summary, by_learner_unused
 from grader.course.selection import selected
 from grader.judge.verdict import Verdict
 from grader.report import html
@@ -43,19 +43,24 @@ class Learner:
 
     name: str
     anchor: str
+    section: str
     mark: float
     points: int
     passed: int
     late: int
     cells: Sequence[Cell]
     records: Sequence[Record]
-    unused: Sequence[tuple[str, str]]
+    unused: Sequence[tuple[str, str, str]]
     regrades: Sequence[Regrade]
 
     @property
     def words(self) -> str:
         """What the filter searches."""
-        parts = [self.name, *(text for record in self.records for text in (record.verdict, record.misconception))]
+        parts = [
+            self.name,
+            self.section,
+            *(text for record in self.records for text in (record.verdict, record.misconception)),
+        ]
         return " ".join([*parts, "late" * bool(self.late), "unused" * bool(self.unused)]).casefold()
 
 
@@ -79,7 +84,8 @@ class Beside:
 
 def document(summary: Summary) -> str:
     """The whole page, which needs no other file. It can be read without its script, which sorts and filters."""
-    title = f"{counted(len(summary.records), 'learner')}, {counted(len(summary.problems), 'problem')}"
+    size = f"{counted(len(summary.records), 'learner')}, {counted(len(summary.problems), 'problem')}"
+    title = f"{summary.about[0]}: {size}" if summary.about else size
     return html.page(title, f"{selected().title}: results of a class", render(summary), STYLE, SCRIPT)
 
 
@@ -89,8 +95,9 @@ def render(summary: Summary) -> str:
     errors = [record for learner in learners for record in learner.records if Verdict(record.verdict) not in _GRADED]
     records = [record for learner in learners for record in learner.records]
     return _template().render(
-        summary=summary, learners=learners, anchors={learner.name: learner.anchor for learner in learners},
-        errors=sorted(errors, key=lambda record: (not record.message.startswith("internal error"), record.learner)),
+        summary=summary, unused=[*by_learner_unused(summary.unused)],
+        learners=learners, anchors={learner.name: learner.anchor for learner in learners},
+        errors=sorted(errors, key=lambda record: (not record.message.startswith("internal error"), collated(record.learner))),
         facts=list(_facts(summary, records)), totals=_totals(learners, summary.points),
         histograms={row.problem.name: _histogram(row, records) for row in summary.problems},
         pairs=list(_beside(summary)), threshold=similarity.THRESHOLD, length=similarity.LENGTH,
@@ -112,13 +119,15 @@ def _facts(summary: Summary, records: Sequence[Record]) -> Iterator[str]:
 
 def _learners(summary: Summary) -> Iterator[Learner]:
     names = [row.problem.name for row in summary.problems]
+    unused = [*by_learner_unused(summary.unused)]
     for number, (name, records) in enumerate(summary.records.items(), 1):
         by_problem = {ProblemName(record.problem): record for record in records}
         yield Learner(
-            name, f"learner-{number}", _plain(sum(record.mark for record in records)), summary.points,
+            name, f"learner-{number}", summary.sections.get(name, ""),
+            _plain(sum(record.mark for record in records)), summary.points,
             sum(record.verdict == "PASS" for record in records), sum(bool(record.late) for record in records),
             [_cell(by_problem.get(problem)) for problem in names], records,
-            [(file, reason) for learner, file, reason in summary.unused if learner == name],
+            [row for row in unused if row[0] == name],
             [regrade for regrade in summary.regrades if regrade.learner == name],
         )  # fmt: skip
 

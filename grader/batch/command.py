@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from datetime import datetime
 from pathlib import Path
 
 from commandline.cores import usable_cores
@@ -9,12 +10,12 @@ from commandline.errors import CommandError, Interrupted, UsageError
 from commandline.problem_name import ProblemName
 from commandline.progress import progress
 from commandline.spelling import nearest
-from commandline.text import counted
-from grader.batch import class_page, deadlines, feedback, gradebook, intake, roster, run, summary
+from commandline.text import counted, one_line
+from grader.batch import class_page, deadlines, feedback, gradebook, groups, identity, intake, roster, run, summary
 from grader.batch.deadlines import Deadlines, Settled
 from grader.batch.faults import Faults
 from grader.batch.intake import Intake
-from grader.batch.records import Person, Record, Regrade
+from grader.batch.records import Person, Record, Regrade, folded
 from grader.batch.store import Settle, Store
 from grader.batch.tasks import Graded, Task
 from grader.course import catalog
@@ -24,7 +25,7 @@ from grader.isolation.level import Level
 from grader.judge import cache
 
 SEED, LOG = "seed.txt", "internal-errors.log"
-MOST_SHOWN = 20  # unused files of one learner; unused.csv has all
+MOST_SHOWN = 20  # learners in a note
 
 
 @dataclass(frozen=True)
@@ -34,9 +35,10 @@ class BatchOptions:
     `problems` is a list such as `01-08,12`; without it, all problems that have a submission are graded. `jobs` is the number
     of processes, `timeout` the limit in seconds for each submission, and `least` the lowest level of isolation that is
     accepted. `scheduler` is the address of a Dask cluster. `formats` are the gradebooks and reports to write in addition to
-    the tables. `deadlines` and `roster` are files. Of several attempts the best one counts, or the last one unless `best`.
-    `regrade` names what to grade again, as LEARNER or LEARNER:NN, and `because` says why. `feedback` is a folder for a page for
-    each learner, which has the failing cases if `show_cases` is set.
+    the tables. `deadlines`, `roster` and `groups` are files. Of several attempts the best one counts, or the last one unless
+    `best`.
+    `name` is that of the class. `regrade` names what to grade again, as LEARNER or LEARNER:NN, and `because` says why.
+    `feedback` is a folder for a page for each learner, which has the failing cases if `show_cases` is set.
     """
 
     problems: str | None = None
@@ -53,6 +55,8 @@ class BatchOptions:
     because: str = ""
     feedback: Path | None = None
     show_cases: bool = False
+    groups: Path | None = None
+    name: str = ""
 
 
 def batch(submissions: Path, results: Path, options: BatchOptions) -> Iterator[str]:
@@ -74,11 +78,17 @@ def batch(submissions: Path, results: Path, options: BatchOptions) -> Iterator[s
     )
     store = Store(results)
     try:
+        if options.groups:
+            intake_.notes += groups.apply(groups.read(options.groups), intake_)
+        renamed = [*identity.recognize(intake_, store)]
         kept = [*_keep_earlier(intake_, store)]
         enrollment = roster.enroll(enrolled, intake_) if enrolled else None
-        people = enrollment.people if enrollment else _people(intake_)
+        for person, learner in enrollment.joined if enrollment else ():
+            store.join(person.learner, learner, person.ids[:1], "they are one student of the roster")
+        people = list(intake_.people.values())
         notes = [
             *intake_.notes,
+            *renamed,
             *kept,
             *(enrollment.notes if enrollment else []),
             *_without_effect(rules, people, intake_),
@@ -101,8 +111,10 @@ def batch(submissions: Path, results: Path, options: BatchOptions) -> Iterator[s
         repeated = sum(map(len, plan.same.values()))
         total = len(plan.tasks) + repeated
         how = f", of which {repeated} repeat the code of another" if repeated else ""
-        yield f"To grade: {total}{how}. Unchanged: {plan.unchanged}. Missing or unreadable: {len(plan.settled)}."
+        left = f"Not handed in: {plan.missing}. Unreadable: {plan.unreadable}."
+        yield f"To grade: {total}{how}. Unchanged: {plan.unchanged}. {left}"
         graded = _grade(plan.tasks, options, faults)
+        _remember_about(store, options.name or submissions.resolve().name, rules)
         store.remember_intake(people, [(file.learner, file.file, file.reason) for file in intake_.unused])
         with progress("grading", unit="submissions", total=total) as advance:
             try:
@@ -150,10 +162,12 @@ def _grade(to_grade: Sequence[Task], options: BatchOptions, faults: Faults) -> I
     return run.here(to_grade, options.jobs or usable_cores(), faults)
 
 
-def _people(intake_: Intake) -> list[Person]:
-    """The learners as the export identifies them. Canvas' export has its user ids."""
-    canvas = intake_.layout == "Canvas"
-    return [Person(name, intake_.ids[name], intake_.ids[name] if canvas else ()) for name in intake_.learners]
+def _remember_about(store: Store, name: str, rules: Deadlines | None) -> None:
+    """Stores what the pages of the class say of it."""
+    now = datetime.now(rules.timezone) if rules else datetime.now().astimezone()
+    store.remember("class", one_line(name))
+    store.remember("graded", f"graded {now:%Y-%m-%d %H:%M %Z}")
+    store.remember("deadlines", str(rules or ""))
 
 
 def _names(person: Person) -> tuple[str, ...]:
@@ -175,9 +189,7 @@ def _keep_earlier(intake_: Intake, store: Store) -> Iterator[str]:
     submitters, people = store.submitters(), store.people()
     absent = sorted(submitters.keys() - set(intake_.learners))
     for learner in absent:
-        intake_.ids[learner] = people.get(learner, Person(learner, (learner,))).ids
-    intake_.learners += absent
-    intake_.learners.sort()
+        intake_.people[learner] = people.get(learner, Person(learner, (learner,)))
     if absent:
         named = ", ".join(absent[:MOST_SHOWN]) + ("" if len(absent) <= MOST_SHOWN else ", ...")
         yield (
@@ -202,26 +214,19 @@ def _without_effect(rules: Deadlines | None, people: Sequence[Person], intake_: 
     """What the deadlines say that changes nothing."""
     if rules and not any(item.submitted or item.late for item in intake_.items):
         yield "these submissions have no times, so none is late"
-    known = {name for person in people for name in _names(person)}
+    known = {folded(name) for person in people for name in _names(person)}
     for name in rules.extensions if rules else ():
-        if name not in known:
-            yield f"the extension for {name!r} is for no learner of this class"
+        if folded(name) not in known:
+            close = nearest(name, known, 1)
+            hint = f"; the nearest name is {close[0]!r}" if close else ""
+            yield f"the extension for {name!r} is for no learner of this class{hint}"
 
 
 def _unused_lines(intake_: Intake) -> Iterator[str]:
-    by_learner: dict[str, list[str]] = {}
-    other_problems = 0
-    for file in intake_.unused:
-        if file.is_for_another_problem:
-            other_problems += 1
-            continue
-        name = f"{file.learner}/{file.file}" if file.learner else file.file
-        by_learner.setdefault(file.learner, []).append(f"Not used: {name} {file.reason.rstrip('.')}.")
-    for learner, lines in by_learner.items():
-        yield from lines[:MOST_SHOWN]
-        if len(lines) > MOST_SHOWN:
-            yield f"Not used: {len(lines) - MOST_SHOWN:,} more of {learner}; unused.csv has all."
-    if other_problems:
+    others = [file for file in intake_.unused if not file.is_for_another_problem]
+    for learner, file, reason in summary.by_learner_unused((one.learner, one.file, one.reason) for one in others):
+        yield f"Not used: {'/'.join(filter(None, [learner, file]))} {reason.rstrip('.')}."
+    if other_problems := len(intake_.unused) - len(others):
         yield f"Not used: {counted(other_problems, 'file')} for problems that are not graded now; unused.csv has all."
 
 

@@ -18,6 +18,7 @@ import yaml
 from commandline.errors import UsageError
 from commandline.problem_name import ProblemName
 from commandline.text import counted
+from grader.batch.records import folded
 from grader.course import catalog
 
 _DAY = timedelta(days=1)
@@ -46,11 +47,15 @@ class Attempt:
 
 @dataclass(frozen=True)
 class Settled:
-    """The attempt that counts for a problem, its score after the penalty, and a sentence on its lateness; empty if on time."""
+    """The attempt that counts for a problem, its score after the penalty, and a sentence on its lateness; empty if on time.
+
+    `times` says when it was handed in and due, as far as that is known.
+    """
 
     id: str
     adjusted: float
     lateness: str
+    times: str = ""
 
 
 @dataclass(frozen=True)
@@ -71,7 +76,8 @@ class Deadlines:
     def extension(self, names: Iterable[str], problem: str) -> timedelta:
         """The extension of a learner for a problem. `names` are the learner's name and ids; the longest one counts."""
         label = ProblemName(problem).label
-        own = [self.extensions[name] for name in names if name in self.extensions]
+        extensions = {folded(name): row for name, row in self.extensions.items()}
+        own = [extensions[folded(name)] for name in names if folded(name) in extensions]
         return max((row.get(label, row.get(_EVERY, timedelta())) for row in own), default=timedelta())
 
     def due_for(self, names: Iterable[str], problem: str) -> datetime | None:
@@ -82,16 +88,42 @@ class Deadlines:
     def days_late(self, names: Sequence[str], attempt: Attempt) -> int:
         """The late days of an attempt: each started day after the due date, unless it is within the grace period.
 
-        An attempt that the export marks as late, without a time, counts as one day late, unless the learner has an extension.
+        A day is over when 24 hours have passed and the clock shows the due hour again: when the clocks change, these differ. An
+        attempt that the export marks as late, without a time, counts as one day late, unless the learner has an extension.
         """
         due = self.due_for(names, attempt.problem)
         if due is None:
             return 0
         if attempt.submitted is None:
             return int(attempt.late and not self.extension(names, attempt.problem))
-        submitted = attempt.submitted.replace(tzinfo=attempt.submitted.tzinfo or self.timezone)
+        submitted = self._local(attempt.submitted)
         late = submitted.astimezone(UTC) - due.astimezone(UTC)
-        return -(-late // _DAY) if late > max(self.grace, timedelta()) else 0
+        by_clock = submitted.replace(tzinfo=None) - self._local(due).replace(tzinfo=None)
+        return max(1, -(-min(late, by_clock) // _DAY)) if late > max(self.grace, timedelta()) else 0
+
+    def times(self, names: Iterable[str], attempt: Attempt) -> str:
+        """When an attempt was handed in and was due, in the time zone of the deadlines. Empty if it has no due date."""
+        due = self.due_for(names, attempt.problem)
+        parts = [f"handed in {_minute(self._local(attempt.submitted))}"] if attempt.submitted else []
+        parts += [f"due {_minute(self._local(due))}"] if due else []
+        return f"{', '.join(parts)} ({self.timezone})" if due else ""
+
+    def __str__(self) -> str:
+        """The rules in words, without extensions, which are a learner's own business."""
+        moments: dict[datetime, list[str]] = {}
+        for label, due in self.due.items():
+            moments.setdefault(due, []).append(label)
+        parts = [
+            f"{', '.join(labels)}: {_minute(self._local(due))}".removeprefix(": ") for due, labels in moments.items()
+        ]
+        rules = [f"due {'; '.join(parts)} ({self.timezone})"]
+        rules += [f"grace {self.grace.total_seconds() / 60:g} minutes"] if self.grace else []
+        rules += [f"{counted(self.late_days, 'late day')} for each learner"] if self.late_days else []
+        rules += [f"{float(100 * self.penalty):g}% off for each further day"] if self.penalty else []
+        return ", ".join(rules)
+
+    def _local(self, moment: datetime) -> datetime:
+        return moment.astimezone(self.timezone) if moment.tzinfo else moment.replace(tzinfo=self.timezone)
 
     def adjusted(self, score: int, days: int) -> float:
         """The score after the penalty for this many late days, in hundredths of a point, never below 0."""
@@ -126,9 +158,14 @@ def settle(
         spent = max(totals, key=lambda spent: (totals[spent], -spent))
         for attempt in _best(rules, group, days, spent):
             adjusted, late = _value(rules, attempt, days, spent)[0], days[attempt.id]
-            settled[attempt.problem] = Settled(attempt.id, adjusted, _lateness(rules, attempt, late, min(spent, late)))
+            lateness = _lateness(rules, attempt, late, min(spent, late))
+            settled[attempt.problem] = Settled(attempt.id, adjusted, lateness, rules.times(names, attempt))
         left -= spent
     return settled
+
+
+def _minute(moment: datetime) -> str:
+    return f"{moment:%Y-%m-%d %H:%M}"
 
 
 def _order(attempt: Attempt) -> tuple[float, int]:

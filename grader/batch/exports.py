@@ -2,7 +2,7 @@
 
 import re
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from pathlib import PurePosixPath
@@ -10,14 +10,19 @@ from typing import Any
 
 import yaml
 
-from commandline.text import one_line
-from grader.batch.archive import File, RefusedFileError
+from commandline.text import counted, one_line
+from grader.batch.archive import File, RefusedFileError, is_archive, without_suffix
 from grader.judge.submission import MAX_SIZE
 
 FOLDERS = "folders"  # the layout of one folder per learner
 _METADATA = "submission_metadata.yml"
 # Canvas: sortable name, `LATE`, user id, attachment id, file name (lib/content_zipper.rb of canvas-lms).
 _CANVAS = re.compile(r"(?P<name>.+?)_(?P<late>LATE_)?(?P<user>\d{1,18})_(?P<upload>\d{1,18})_(?P<file>.+)")
+# An anonymous export of Canvas: the id of the assignment's own that stands for the student, attachment id, file name.
+_ANONYMOUS = re.compile(
+    r"anon_(?P<late>LATE_)?(?P<user>[A-Za-z0-9]{1,20})_(?:(?P<late_too>LATE)_)?(?P<upload>\d{1,18})_(?P<file>.+)"
+)
+_TEST_STUDENT = "studenttest"  # Canvas' "Student, Test" as its exports name it
 _MOODLE = re.compile(r"(?P<name>.+?)_(?P<user>\d{1,18})_assignsubmission_(?:file|onlinetext)_?(?P<file>.*)")
 _LOADER = getattr(
     yaml, "CSafeLoader", yaml.SafeLoader
@@ -39,17 +44,22 @@ class Stamp:
 
 @dataclass(frozen=True)
 class SubmittedFile:
-    """A file of a learner, with the stamp of the export."""
+    """A file of a learner, with the stamp of the export. `members` names the group that handed it in; empty for one learner."""
 
     file: File
     stamp: Stamp = Stamp()
+    members: str = ""
 
 
 @dataclass
 class Learner:
-    """A learner's files. `ids` are those that the export gives, without any text that the learner chose."""
+    """A learner's files. `ids` are those that the export gives, without any text that the learner chose.
+
+    `canvas` has the user id in Canvas if the export is from there.
+    """
 
     ids: tuple[str, ...] = ()
+    canvas: tuple[str, ...] = ()
     files: list[SubmittedFile] = field(default_factory=list)
 
 
@@ -73,42 +83,54 @@ def read(listed: list[File], *, archive: bool) -> Export:
 
 def _without_top_folder(listed: list[File]) -> list[File]:
     tops = {file.path.parts[0] for file in listed}
-    has_files = any(len(file.path.parts) == 2 and not _is_zip(file) for file in listed)
+    has_files = any(len(file.path.parts) == 2 and not is_archive(file.path) for file in listed)
     if len(tops) != 1 or min(len(file.path.parts) for file in listed) < 2 or (has_files and not _is_export(listed)):
         return listed
     return [_inside(file) for file in listed]
 
 
 def _is_export(listed: list[File]) -> bool:
-    return any(file.path.name == _METADATA or _CANVAS.fullmatch(file.path.name) for file in listed)
-
-
-def _is_zip(file: File) -> bool:
-    return file.path.suffix.lower() == ".zip"
+    forms = (_CANVAS, _ANONYMOUS)
+    return any(file.path.name == _METADATA or any(form.fullmatch(file.path.name) for form in forms) for file in listed)
 
 
 def _by_name(listed: list[File]) -> Export:
     learners: dict[str, Learner] = {}
-    layouts, loose = set(), []
+    layouts, loose, tests = set(), list[File](), list[File]()
     for file in listed:
         first, has_folder = file.path.parts[0], len(file.path.parts) > 1
         if match := _MOODLE.fullmatch(first):
             layouts.add("Moodle")
             learner = learners.setdefault(f"{match['name']} ({match['user']})", Learner((match["user"],)))
             learner.files.append(SubmittedFile(_inside(file) if has_folder else _renamed(file, match["file"])))
+        elif match := _ANONYMOUS.fullmatch(first):
+            layouts.add("Canvas, anonymous")
+            name = f"anon_{match['user']}"
+            learner = learners.setdefault(name, Learner((name,)))
+            late = bool(match["late"] or match["late_too"])
+            learner.files.append(SubmittedFile(_renamed(file, match["file"]), Stamp(None, late, int(match["upload"]))))
         elif match := _CANVAS.fullmatch(first):  # a folder of that name is an archive that the teacher has unpacked
             layouts.add("Canvas")
-            learner = learners.setdefault(f"{match['name']} ({match['user']})", Learner((match["user"],)))
+            if match["name"] == _TEST_STUDENT:
+                tests.append(file)
+                continue
+            user = (match["user"],)
+            learner = learners.setdefault(f"{match['name']} ({match['user']})", Learner(user, user))
             own = _inside(file) if has_folder else _renamed(file, match["file"])
             learner.files.append(SubmittedFile(own, Stamp(None, bool(match["late"]), int(match["upload"]))))
-        elif has_folder or _is_zip(file) or (file.refused and not file.path.suffix):  # a link in place of a folder
+        elif (
+            has_folder or is_archive(file.path) or (file.refused and not file.path.suffix)
+        ):  # a link in place of a folder
             layouts.add(FOLDERS)
-            name = first if has_folder else file.path.stem
+            name = first if has_folder else without_suffix(file.path).name
             learner = learners.setdefault(name, Learner((name,)))
             learner.files.append(SubmittedFile(_inside(file) if has_folder else file))
         else:
             loose.append(file)
-    return Export(" and ".join(sorted(layouts)), learners, [], loose)
+    notes = [f"{counted(len(tests), 'file')} of Canvas' Test Student left out"] if tests else list[str]()
+    if any(name.endswith("anonymous") for name in layouts):
+        notes.append("the export is anonymous, so marks are by anonymous id")
+    return Export(" and ".join(sorted(layouts)), learners, notes, loose)
 
 
 def _inside(file: File) -> File:
@@ -120,16 +142,23 @@ def _renamed(file: File, name: str) -> File:
 
 
 @dataclass(frozen=True)
+class _Person:
+    """A submitter in Gradescope's metadata: the name for reports, and the student id or email address."""
+
+    name: str
+    id: str
+
+
+@dataclass(frozen=True)
 class _Submission:
     """A row of Gradescope's metadata."""
 
-    name: str
-    ids: tuple[str, ...]
-    time: datetime | None
+    people: Sequence[_Person]
+    time: datetime | None = None
 
 
 def _gradescope(listed: list[File], metadata: File) -> Export:
-    """One learner for each group of `:submitters:`. Submissions of the same people, by their ids, are one learner's."""
+    """The learners by name. What a group of `:submitters:` handed in is each member's."""
     try:
         rows = yaml.load(metadata.read(MAX_SIZE << 4).decode("utf-8"), _LOADER)  # noqa: S506  a safe loader
         submissions = {str(folder): _submission(str(folder), row) for folder, row in rows.items()}
@@ -138,7 +167,8 @@ def _gradescope(listed: list[File], metadata: File) -> Export:
         RefusedFileError, yaml.YAMLError, UnicodeDecodeError, AttributeError, KeyError, TypeError, ValueError, RecursionError,
     ):  # fmt: skip
         submissions, notes = {}, [f"{_METADATA} cannot be read, so learners are named after their folders"]
-    people = Counter(name for name, _ in {(row.name, row.ids or folder) for folder, row in submissions.items()})
+    known = {(one.name, one.id or folder) for folder, row in submissions.items() for one in row.people}
+    namesakes = Counter(name for name, _ in known)
     learners: dict[str, Learner] = {}
     loose = []
     for file in listed:
@@ -146,10 +176,12 @@ def _gradescope(listed: list[File], metadata: File) -> Export:
         if len(file.path.parts) == 1:
             loose += [file] * (file is not metadata)
             continue
-        row = submissions.get(folder, _Submission(folder, (), None))
-        name = f"{row.name}, {folder}" if people[row.name] > 1 else row.name
-        learner = learners.setdefault(name, Learner(row.ids))
-        learner.files.append(SubmittedFile(_inside(file), Stamp(row.time)))
+        row = submissions.get(folder, _Submission([_Person(folder, "")]))
+        names = [f"{one.name}, {folder}" if namesakes[one.name] > 1 else one.name for one in row.people]
+        members = " and ".join(names) if len(names) > 1 else ""
+        for name, person in zip(names, row.people, strict=True):
+            learner = learners.setdefault(name, Learner((person.id,) if person.id else ()))
+            learner.files.append(SubmittedFile(_inside(file), Stamp(row.time), members))
     return Export("Gradescope", learners, notes, loose)
 
 
@@ -158,14 +190,11 @@ def _submission(folder: str, row: Mapping[str, Any]) -> _Submission:
     time = row.get(":created_at")
     if isinstance(time, datetime):
         time = time.replace(tzinfo=time.tzinfo or UTC).astimezone(UTC)
-    ids = tuple(number for _, number in people if number)
-    return _Submission(
-        " and ".join(text for text, _ in people) or folder, ids, time if isinstance(time, datetime) else None
-    )
+    named = [person for person in people if person.name] or [_Person(folder, "")]
+    return _Submission(named, time if isinstance(time, datetime) else None)
 
 
-def _person(person: Mapping[str, Any]) -> tuple[str, str]:
-    """A person's name for reports, and the student id or email address."""
+def _person(person: Mapping[str, Any]) -> _Person:
     number = one_line(str(person.get(":sid") or person.get(":email") or ""))
     name = one_line(str(person.get(":name") or number))
-    return (f"{name} ({number})" if number and number != name else name), number
+    return _Person(f"{name} ({number})" if number and number != name else name, number)

@@ -9,11 +9,12 @@ import jinja2
 from commandline import files
 from commandline.errors import CommandError, UsageError
 from commandline.problem_name import ProblemName
+from commandline.text import counted
 from grader.batch.faults import Faults
 from grader.batch.gradebook import filenames
-from grader.batch.records import Record
+from grader.batch.records import Record, collated
 from grader.batch.store import Results
-from grader.batch.summary import Summary
+from grader.batch.summary import Summary, by_learner_unused
 from grader.batch.tables import write_csv
 from grader.batch.tasks import Graded, Task, definition
 from grader.course.selection import selected
@@ -68,7 +69,11 @@ def write(summary: Summary, explained: Mapping[Slot, str], folder: Path, faults:
     except FileExistsError:
         raise UsageError(f"{folder} is a file; choose a folder for the feedback.") from None
     names = filenames(summary.records)
-    write_csv(folder / INDEX, ("learner", "page"), [(learner, f"{names[learner]}.html") for learner in sorted(names)])
+    write_csv(
+        folder / INDEX,
+        ("learner", "page"),
+        [(learner, f"{names[learner]}.html") for learner in sorted(names, key=collated)],
+    )
     for learner, records in summary.records.items():
         try:
             files.write(folder / f"{names[learner]}.html", page(learner, records, summary, explained))
@@ -85,12 +90,21 @@ def page(learner: str, records: Sequence[Record], summary: Summary, explained: M
     body = _template().render(
         learner=learner, records=records, labels=labels, points=sum(record.points for record in records),
         mark=sum(record.mark for record in records),
-        unused=[(file, reason) for name, file, reason in summary.unused if name == learner],
+        unused=[*by_learner_unused(row for row in summary.unused if row[0] == learner)],
+        timed=any(record.times for record in records), price=_price,
         articles=[
             explained.get((learner, record.problem)) or _article(record) for record in records if record.is_handed_in
         ],
     )  # fmt: skip
     return html.page(f"Results of {learner}", selected().title, body)
+
+
+def _price(record: Record) -> str:
+    """How late the file was and, if that cost anything, how the mark follows from the score."""
+    if record.mark == record.score:
+        return record.late
+    price = record.score - record.mark
+    return f"{record.late}: {record.score} - {price:g} = {record.mark:g} of {counted(record.points, 'point')}"
 
 
 def _article(record: Record) -> str:

@@ -7,7 +7,7 @@ from pathlib import Path
 from commandline import files
 from commandline.errors import CommandError
 from grader.batch.faults import Faults
-from grader.batch.records import Person, Record, by_learner
+from grader.batch.records import Person, Record, by_learner, collated
 from grader.batch.roster import assignment
 from grader.batch.tables import write_csv
 from grader.course import catalog
@@ -38,7 +38,7 @@ def write_canvas(records: Sequence[Record], people: Mapping[str, Person], path: 
     problems = [catalog.load(name) for name in sorted({record.problem for record in records})]
     marks = {(record.learner, record.problem): record.mark for record in records}
     rows: list[Sequence[object]] = [("    Points Possible", "", "", "", "", *(problem.points for problem in problems))]
-    for learner in sorted({record.learner for record in records}):
+    for learner in sorted({record.learner for record in records}, key=collated):
         person = people.get(learner, Person(learner))
         number = "".join(person.canvas[:1])
         # Without Canvas' own id, it finds a student by the other two, or by the name.

@@ -15,11 +15,13 @@ from grader.batch.archive import File, RefusedFileError
 from grader.batch.exports import Learner, SubmittedFile
 from grader.batch.faults import Faults
 from grader.batch.recognize import SUFFIXES, Candidate, Choice, choose
+from grader.batch.records import Person, collated
 from grader.course import catalog
 from grader.judge import submission
 from grader.judge.submission import Submission, UnreadableSubmissionError
 from grader.problem import Problem
 
+_NOT_CHOSEN = "is not the submission for its problem"
 _NOT_GRADED = "which is not graded here"  # the end of the reason why a file for another problem is not used
 
 
@@ -27,7 +29,7 @@ _NOT_GRADED = "which is not graded here"  # the end of the reason why a file for
 class IntakeItem:
     """One learner's work on one problem: a submission, or the reason why there is nothing to grade.
 
-    `submitted` is the time of the export's stamp, and `late` its mark.
+    `submitted` is the time of the export's stamp, and `late` its mark. `members` names the group that handed it in, if one did.
     """
 
     learner: str
@@ -38,6 +40,7 @@ class IntakeItem:
     notes: tuple[str, ...] = ()
     submitted: datetime | None = None
     late: bool = False
+    members: str = ""
 
 
 @dataclass(frozen=True)
@@ -53,22 +56,39 @@ class UnusedFile:
         """Whether the file is for a problem that is not graded now."""
         return self.reason.endswith(_NOT_GRADED)
 
+    @property
+    def may_be_a_submission(self) -> bool:
+        """Whether the file could be meant for a problem that nothing was handed in for: its own problem is not known."""
+        return not self.is_for_another_problem and not self.reason.startswith(_NOT_CHOSEN)
+
 
 @dataclass
 class Intake:
     """The submissions of a class.
 
     `layout` names the system whose layout was recognized, `problems` are those to grade, and `notes` concern the whole class.
-    `ids` has what the export identifies each learner by.
+    `people` has what the export identifies each learner by.
     """
 
     layout: str
-    learners: list[str]
-    ids: dict[str, tuple[str, ...]]
+    people: dict[str, Person]
     problems: Sequence[Problem]
     items: list[IntakeItem]
     unused: list[UnusedFile]
     notes: list[str] = field(default_factory=list)
+
+    @property
+    def learners(self) -> list[str]:
+        """The learners in order."""
+        return sorted(self.people, key=collated)
+
+    def rename(self, learner: str, to: str) -> None:
+        """Gives a learner another name. If somebody has it already, the two become one, with the files of both."""
+        person = self.people.pop(learner)
+        other = self.people.get(to, Person(to))
+        self.people[to] = other.knowing(person)
+        self.items[:] = [replace(item, learner=to) if item.learner == learner else item for item in self.items]
+        self.unused[:] = [replace(file, learner=to) if file.learner == learner else file for file in self.unused]
 
 
 def read(source: Path, problems: Sequence[Problem] | None, faults: Faults) -> Intake:
@@ -87,14 +107,13 @@ def read(source: Path, problems: Sequence[Problem] | None, faults: Faults) -> In
             f"{source} has no learners' folders. Give one folder per learner, or an export of Gradescope, Canvas or Moodle."
         )
     problems = problems or _submitted(source, export.learners)
-    learners = sorted(export.learners)
-    intake = Intake(export.layout, learners, {}, problems, [], [], export.notes)
+    people = {name: Person(name, own.ids, own.canvas) for name, own in export.learners.items()}
+    intake = Intake(export.layout, people, problems, [], [], export.notes)
     for file in export.loose:
         intake.unused.append(UnusedFile("", str(file.path), "is in no learner's folder"))
-    for name in learners:
-        intake.ids[name] = export.learners[name].ids
+    for name in intake.learners:
         try:
-            items, unused = _LearnerFiles(name, _expanded(export.learners[name])).items(problems)
+            items, unused = _of_learner(name, _expanded(export.learners[name]), problems)
         except CommandError:
             raise
         except Exception as error:  # whatever it is, the rest of the class is graded
@@ -103,12 +122,24 @@ def read(source: Path, problems: Sequence[Problem] | None, faults: Faults) -> In
         intake.items += items
         intake.unused += unused
     by_folded_name: dict[str, list[str]] = defaultdict(list)
-    for name in learners:
+    for name in intake.learners:
         by_folded_name[unicodedata.normalize("NFKC", name).casefold().strip()].append(name)
     for spellings in by_folded_name.values():
         if len(spellings) > 1:
             intake.notes.append(f"{' and '.join(map(repr, spellings))} may be the same learner")
     return intake
+
+
+def _of_learner(
+    name: str, listed: Sequence[SubmittedFile], problems: Sequence[Problem]
+) -> tuple[list[IntakeItem], list[UnusedFile]]:
+    """The items of a learner, of whom each group handed in files apart from the learner's own, and the unused files."""
+    items, unused = list[IntakeItem](), list[UnusedFile]()
+    for members in sorted({item.members for item in listed}) or [""]:
+        own, left = _LearnerFiles(name, [item for item in listed if item.members == members]).items(problems)
+        items += [replace(item, members=members) for item in own]
+        unused += left
+    return items, unused
 
 
 def _empty_folders(source: Path) -> list[str]:
@@ -240,8 +271,8 @@ class _LearnerFiles:
                 if problem not in graded:
                     reason = f"is for problem {ProblemName(problem).label}, {_NOT_GRADED}"
                 else:
-                    reason = f"is not the submission for its problem: {choice.refused or choice.notes[-1]}"
-            elif path.suffix.lower() == ".zip":
+                    reason = f"{_NOT_CHOSEN}: {choice.refused or choice.notes[-1]}"
+            elif archive.is_archive(path):
                 reason = "is an archive inside an archive; submit the files themselves"
             elif not _is_code(item):
                 reason = "is neither a .py file nor a notebook"

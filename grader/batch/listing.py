@@ -1,7 +1,7 @@
 """`grade results`: the results of a class in the terminal."""
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -9,7 +9,8 @@ from commandline import terminal
 from commandline.errors import UsageError
 from commandline.problem_name import ProblemName
 from commandline.text import counted
-from grader.batch.records import Record
+from grader.batch import summary
+from grader.batch.records import Person, Record
 from grader.batch.store import Results
 from grader.course import catalog
 
@@ -24,6 +25,7 @@ class Filter:
     problems: str | None = None
     verdict: str | None = None
     misconception: str | None = None
+    section: str | None = None
 
     def chosen(self, records: Sequence[Record]) -> list[Record]:
         """The records that match. Raises UsageError if `problems` is not valid."""
@@ -47,15 +49,14 @@ def lines(folder: Path, filter_: Filter) -> Iterator[str]:
     stored = Results(folder)
     try:
         records, unused, regrades = stored.private_records(), stored.unused(), stored.regrades()
+        about, people = summary.about(stored), stored.people()
     finally:
         stored.close()
-    chosen = filter_.chosen(records)
+    chosen = [record for record in filter_.chosen(records) if _in_section(people, record.learner, filter_.section)]
     if not chosen:
         raise UsageError(f"No result in {folder} matches." if records else f"{folder} has no results yet.")
     learners = {record.learner for record in chosen}
-    if unused := [row for row in unused if filter_.is_empty or (row[0] in learners and filter_.learner)]:
-        yield from (f"Not used: {'/'.join(filter(None, row[:2]))} {row[2].rstrip('.')}." for row in unused)
-        yield ""
+    yield from ([f"{'; '.join(about)}.", ""] if about else [])
     width = min(_WIDEST_NAME, max(map(len, learners)))
     for record in chosen:
         yield from _record_lines(record, width)
@@ -67,6 +68,10 @@ def lines(folder: Path, filter_: Filter) -> Iterator[str]:
                 f"Regraded {regrade.at}, problem {ProblemName(regrade.problem).label}: {regrade.verdict_before}, "
                 f"{regrade.score_before} -> {after} ({regrade.because})."
             )
+    if unused := [row for row in unused if filter_.is_empty or (row[0] in learners and filter_.learner)]:
+        yield ""
+        for name, file, reason in summary.by_learner_unused(unused):
+            yield f"Not used: {'/'.join(filter(None, [name, file]))} {reason.rstrip('.')}."
     yield ""
     verdicts = ", ".join(f"{count} {verdict}" for verdict, count in sorted(Counter(r.verdict for r in chosen).items()))
     total, possible = sum(record.mark for record in chosen), sum(record.points for record in chosen)
@@ -82,9 +87,15 @@ def _record_lines(record: Record, width: int) -> Iterator[str]:
         row += f", {counted(record.attempts, 'attempt')}"
     yield row
     columns = terminal.width()
-    for text in (record.late, record.misconception, record.message, record.notes):
+    group = f"handed in by {record.members}" if record.members else ""
+    when = "; ".join(filter(None, [record.late, record.times])) if record.late else ""
+    for text in (when, record.misconception, record.message, group, record.notes):
         if text:
             yield from terminal.wrap(" ".join(text.split()), columns, indent=4)
+
+
+def _in_section(people: Mapping[str, Person], learner: str, section: str | None) -> bool:
+    return _contains(people[learner].section if learner in people else "", section)
 
 
 def _contains(text: str, part: str | None) -> bool:

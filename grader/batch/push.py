@@ -31,6 +31,8 @@ _MOST_BYTES = 64 << 20  # of one answer
 _SECONDS = 30.0  # for one answer
 _PATIENCE = 300.0  # seconds for Canvas to carry out one request
 _TRIES = 4
+_OF_THE_MARKS = (400, 422)  # the answers to a request whose marks are not accepted
+MOST_SHOWN = 20  # learners in a message
 _NEXT = re.compile(r'<([^<>]+)>;\s*rel="next"')
 _LOCAL = ("localhost", "127.0.0.1", "::1")
 
@@ -55,7 +57,7 @@ class Mark:
 
 
 def push(folder: Path, target: Target, *, send: bool) -> Iterator[str]:
-    """Yields what differs from Canvas, and sends it if `send`. Raises UsageError."""
+    """Yields what differs from Canvas, and sends it if `send`. Raises UsageError, at the end if Canvas refused some marks."""
     stored = Results(folder)
     try:
         records, people = stored.records(), stored.people()
@@ -68,7 +70,7 @@ def push(folder: Path, target: Target, *, send: bool) -> Iterator[str]:
     assignments = _assignments(canvas, problems, target.assignments)
     yield from (f"Note: {person.learner!r} has no Canvas id and is left out; `grade batch --roster` finds it."
                 for person in people.values() if not person.canvas)  # fmt: skip
-    total = 0
+    total, refused = 0, list[str]()
     for problem in problems:
         row = assignments[problem.name]
         if row.get("points_possible") not in (None, problem.points):
@@ -82,18 +84,30 @@ def push(folder: Path, target: Target, *, send: bool) -> Iterator[str]:
         total += len(marks)
         if send:
             for start in range(0, len(marks), MOST_MARKS):
-                canvas.send(row["id"], marks[start : start + MOST_MARKS])
+                _send(canvas, row["id"], marks[start : start + MOST_MARKS])
             left, _ = _differences(own, people, canvas.marks(row["id"])) if marks else ([], [])
-            if left:
-                raise UsageError(
-                    f"Canvas did not take {counted(len(left), 'mark')} of {row['name']!r}, such as that of {left[0].learner!r}."
-                )
+            refused += [f"{mark.learner!r} ({row['name']})" for mark in left]
+    if refused:
+        raise UsageError(
+            f"Canvas did not take {counted(len(refused), 'mark')}: {', '.join(refused[:MOST_SHOWN])}"
+            f"{', ...' * (len(refused) > MOST_SHOWN)}. It has all others. Look at these students in Canvas, then repeat the "
+            "command: it sends what is left."
+        )
     if not total:
         yield "Canvas has all marks."
     elif send:
         yield f"Sent {counted(total, 'mark')}."
     else:
         yield f"Nothing was sent. Add --send to send {counted(total, 'mark')}."
+
+
+def _send(canvas: "Canvas", identity: object, marks: Sequence[Mark]) -> None:
+    """Sends marks together or, if Canvas refuses that, one by one: one student's trouble must not cost the others their marks."""
+    try:
+        canvas.send(identity, marks)
+    except RefusedMarksError:
+        for mark in marks if len(marks) > 1 else ():
+            _send(canvas, identity, [mark])
 
 
 def _assignments(canvas: "Canvas", problems: Sequence[Problem], words: Sequence[str]) -> dict[str, Mapping[str, Any]]:
@@ -145,6 +159,10 @@ class Current:
     excused: bool
 
 
+class RefusedMarksError(Exception):
+    """Canvas did not store the marks of a request."""
+
+
 class _NoRedirect(urllib.request.HTTPRedirectHandler):
     """Follows no redirect: it would carry the token to another address."""
 
@@ -181,14 +199,15 @@ class Canvas:
         return {str(row["user_id"]): Current(_entered(row), bool(row.get("excused"))) for row in rows}
 
     def send(self, identity: object, marks: Sequence[Mark]) -> None:
-        """Sends marks of an assignment, and waits until Canvas has stored them."""
+        """Sends marks of an assignment, and waits until Canvas has stored them. Raises RefusedMarksError if it does not."""
         form = {f"grade_data[{mark.user}][posted_grade]": f"{mark.points:g}" for mark in marks}
         job = self._request(f"{self._assignment(identity)}/submissions/update_grades", form)[0]
         deadline = time.monotonic() + _PATIENCE
         while (state := job.get("workflow_state")) != "completed":
-            if state == "failed" or time.monotonic() > deadline:
-                what = "failed to store the marks" if state == "failed" else "is still storing the marks"
-                raise UsageError(f"Canvas {what}; repeat the command later: it sends what is left.")
+            if state == "failed":
+                raise RefusedMarksError
+            if time.monotonic() > deadline:
+                raise UsageError("Canvas is still storing the marks; repeat the command later: it sends what is left.")
             time.sleep(0.2 if state == "running" else 0.5)
             job = self._request(f"{self._api}/progress/{int(job['id'])}")[0]
 
@@ -220,6 +239,8 @@ class Canvas:
                 with error:
                     limited = error.code == 403 and b"Rate Limit" in error.read(1000)
                 put_off = limited or error.code in (429, 502, 503, 504)
+                if form is not None and error.code in _OF_THE_MARKS:
+                    raise RefusedMarksError from None
                 if not put_off or attempt == _TRIES - 1:
                     raise self._refused(error.code) from None
                 time.sleep(2**attempt)

@@ -1,5 +1,6 @@
 """What a batch knows about each learner and problem: the records of its results."""
 
+import unicodedata
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -18,8 +19,9 @@ class Record:
     """One learner's result for one problem.
 
     `key` is the hash of everything that decides it; `source` is the submitted text. `adjusted` is the score after a penalty for
-    lateness, `late` a sentence on the lateness, `submitted` the time in ISO format, and `attempts` the number of submissions, of
-    which `attempt` identifies the one that counts.
+    lateness, `late` a sentence on the lateness, `times` one on when it was handed in and due, `submitted` the time in ISO format,
+    and `attempts` the number of submissions, of which `attempt` identifies the one that counts. `members` names the group that
+    handed it in, if one did.
     """
 
     learner: str
@@ -36,9 +38,11 @@ class Record:
     report: PublicReport | None = None
     adjusted: float | None = None
     late: str = ""
+    times: str = ""
     submitted: str = ""
     attempts: int = 1
     attempt: str = ""
+    members: str = ""
 
     @property
     def is_handed_in(self) -> bool:
@@ -93,20 +97,49 @@ class StoredAttempt:
     report: PublicReport | None = None
     submitted: str = ""
     marked_late: bool = False
+    members: str = ""
 
 
 @dataclass(frozen=True)
 class Person:
-    """A learner, or a group, as an export or a roster identifies them. `canvas` are the user ids in Canvas, as far as known."""
+    """A learner as an export or a roster identifies them, first by the export's own id.
+
+    `canvas` has the user id in Canvas, and `section` the part of the class, if these are known.
+    """
 
     learner: str
     ids: tuple[str, ...] = ()
     canvas: tuple[str, ...] = ()
+    section: str = ""
 
     @property
     def name(self) -> str:
         """The learner without the id behind the name."""
         return self.learner.removesuffix(f" ({self.ids[0]})") if self.ids else self.learner
+
+    def knowing(self, other: "Person") -> "Person":
+        """The person, also with the ids of another one, who is the same."""
+        ids, canvas = (
+            tuple(dict.fromkeys([*own, *others]))
+            for own, others in ((self.ids, other.ids), (self.canvas, other.canvas))
+        )
+        return replace(self, ids=ids, canvas=canvas, section=self.section or other.section)
+
+
+def collated(name: str) -> tuple[str, str]:
+    """Sorts names as a reader looks for them: without regard to case and accents."""
+    letters = unicodedata.normalize("NFKD", name).casefold()
+    return "".join(letter for letter in letters if not unicodedata.combining(letter)), name
+
+
+def folded(text: str) -> str:
+    """An id or a name as it is compared: macOS writes an umlaut as two characters, and people write names in capitals."""
+    return unicodedata.normalize("NFC", text).strip().casefold()
+
+
+def without_zeros(text: str) -> str:
+    """The same, without the leading zeros that a spreadsheet loses."""
+    return folded(text).lstrip("0") or folded(text)
 
 
 @dataclass(frozen=True)
@@ -121,3 +154,14 @@ class Regrade:
     score_before: int
     verdict_after: str | None
     score_after: int | None
+
+
+@dataclass(frozen=True)
+class Join:
+    """Two names of one learner: `learner`, known by `ids`, is `joined`."""
+
+    at: str
+    learner: str
+    ids: tuple[str, ...]
+    joined: str
+    because: str

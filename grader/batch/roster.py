@@ -4,15 +4,15 @@ import csv
 import io
 import re
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from pathlib import Path
 
 from commandline.errors import UsageError
-from commandline.text import one_line
+from commandline.text import counted, one_line
 from grader.batch.intake import Intake
-from grader.batch.records import Person, Record
+from grader.batch.records import Person, Record, folded, without_zeros
 from grader.batch.tables import write_csv
 from grader.problem import Problem
 
@@ -21,7 +21,13 @@ MOST_BYTES = 64 << 20
 _IDS = {
     "Canvas": ("ID", "SIS User ID", "SIS Login ID", "Integration ID"),
     "Moodle": ("Identifier", "ID number", "Username", "Email address"),
+    "GitHub": ("github_username", "username", "identifier", "github_id", "email"),  # GitHub Classroom, Classroom 50
 }
+# Columns of Moodle's exports in German and French.
+_FOREIGN = ("ID-Nummer", "Anmeldename", "E-Mail-Adresse", "Vollständiger Name", "Identifiant", "Numéro d'identification",
+            "Nom d'utilisateur", "Adresse de courriel", "Nom complet")  # fmt: skip
+_TEST_STUDENT = "Student, Test"  # Canvas' own, which belongs to the teacher's preview
+_SECTIONS = ("Section", "Group", "section")
 _GRADE, _MAXIMUM, _SUBMITTED = "Grade", "Maximum Grade", "Last modified (submission)"
 _MOODLE_TIMES = ("%A, %d %B %Y, %I:%M %p", "%A, %d %B %Y, %H:%M", "%d %B %Y, %I:%M %p", "%d %B %Y, %H:%M")
 # Canvas skips a column whose name contains one of these (lib/gradebook_importer.rb of canvas-lms).
@@ -30,7 +36,7 @@ _SKIPPED = re.compile("(?:Current|Final) (?:Score|Points|Grade)|Override (?:Scor
 
 @dataclass(frozen=True)
 class Roster:
-    """The rows of an export by column. `system` is Canvas or Moodle."""
+    """The rows of an export by column. `system` is Canvas, Moodle or GitHub."""
 
     system: str
     columns: Sequence[str]
@@ -38,13 +44,21 @@ class Roster:
 
     @property
     def _name_columns(self) -> Sequence[str]:
-        names = ("Student", "Full name", "First name", "Last name", "Surname")
+        names = ("Student", "Full name", "First name", "Last name", "Surname", "name", "first_name", "last_name")
         return [column for column in self.columns if column in names]
 
     def ids(self, row: Mapping[str, str]) -> tuple[str, ...]:
         """What a row identifies its student by, the most reliable first; empty where it has none."""
         values = [row.get(column, "").strip() for column in _IDS[self.system]]
         return tuple(re.sub(r"^Participant (?=\d)", "", value) for value in values)
+
+    def canvas(self, row: Mapping[str, str]) -> tuple[str, ...]:
+        """The user id in Canvas, as far as the row has one."""
+        return tuple(filter(None, [self.ids(row)[0]])) if self.system == "Canvas" else ()
+
+    def is_test(self, row: Mapping[str, str]) -> bool:
+        """Whether the row is Canvas' student for previews, who is no learner."""
+        return row.get("Student", "").strip() == _TEST_STUDENT
 
     def name(self, row: Mapping[str, str]) -> str:
         """A student's name for reports, with the id behind it."""
@@ -54,7 +68,7 @@ class Roster:
 
 
 def read(file: Path) -> Roster:
-    """Reads an export. Raises UsageError if it is not a gradebook of Canvas or Moodle."""
+    """Reads an export. Raises UsageError if it is neither a gradebook of Canvas or Moodle nor a roster of a GitHub classroom."""
     try:
         with file.open("rb") as stream:
             text = stream.read(MOST_BYTES).decode("utf-8-sig")
@@ -70,12 +84,18 @@ def read(file: Path) -> Roster:
         table = [row for row in csv.reader(io.StringIO(text, newline=""), delimiter=delimiter) if row]
     except csv.Error as error:
         raise UsageError(f"The roster {file} is not a CSV file: {error}.") from None
-    columns = table[0] if table else []
+    columns = [column.strip() for column in table[0]] if table else []
+    while columns and not columns[-1]:  # a spreadsheet adds blank ones
+        columns.pop()
     system = next((system for system, ids in _IDS.items() if set(ids) & set(columns)), None)
     if system is None or (system == "Canvas" and "Student" not in columns):
+        if set(_FOREIGN) & set(columns):
+            raise UsageError(
+                f"The roster {file} has no English column names; set the language of Moodle to English and export it again."
+            )
         raise UsageError(
-            f"The roster {file} is no export of a gradebook: it needs the columns Student and ID (Canvas), or Identifier or "
-            "Email address (Moodle)."
+            f"The roster {file} is no export of a gradebook: it needs the columns Student and ID (Canvas), Identifier or "
+            "Email address (Moodle), or github_username (GitHub)."
         )
     if len(set(columns)) < len(columns):
         twice = next(column for column in columns if columns.count(column) > 1)
@@ -101,10 +121,13 @@ def _require_different_students(file: Path, roster: Roster) -> None:
 
 @dataclass(frozen=True)
 class Enrollment:
-    """The class by the roster: who each learner is, and the learner of each row, by the row's place."""
+    """The class by the roster: the learner of each row, by the row's place.
 
-    people: list[Person]
+    `joined` are learners who turned out to be the student of another name, which is left.
+    """
+
     learner_of: Mapping[int, str]
+    joined: list[tuple[Person, str]]
     notes: list[str]
 
 
@@ -112,46 +135,80 @@ def enroll(roster: Roster, intake: Intake) -> Enrollment:
     """Matches the rows with the learners by id, and adds students who submitted nothing to the intake.
 
     A Moodle export has the times of submission here, and not in its archive: they are added to the items that have none.
+    Raises UsageError if most learners with submissions are not in the roster: it is another class's.
     """
-    rows_of: dict[str, list[tuple[int, int]]] = defaultdict(list)  # by id: how reliable it is, the row's place
-    for place, row in enumerate(roster.rows):
-        for rank, number in enumerate(roster.ids(row)):
-            if number:
-                rows_of[number.casefold()].append((rank, place))
+    places_of = _Places(roster)
+    submitters = {item.learner for item in intake.items}
     learner_of: dict[int, str] = {}
-    notes = []
-    for learner in intake.learners:
-        places = {min(found)[1] for number in intake.ids[learner] if (found := rows_of.get(number.strip().casefold()))}
-        if not places:
-            notes.append(f"{learner!r} is not in the roster")
-        for place in places:
-            if other := learner_of.get(place):
-                notes.append(
-                    f"{learner!r} and {other!r} are the same student of the roster, which gets the marks of the latter"
-                )
-            else:
-                learner_of[place] = learner
+    joined, unknown = list[tuple[Person, str]](), list[str]()
+    for learner in sorted(intake.learners, key=lambda learner: (learner not in submitters, learner)):
+        place = places_of.one(intake.people[learner])
+        if place is None:
+            unknown.append(learner)
+        elif other := learner_of.get(place):
+            joined.append((intake.people[learner], other))
+            intake.rename(learner, other)
+        else:
+            learner_of[place] = learner
+    strangers = sorted(submitters & set(unknown))
+    if 2 * len(strangers) > len(submitters):
+        raise UsageError(_other_class(roster, strangers, len(submitters)))
+    notes = [f"{learner!r} is not in the roster" for learner in sorted(unknown)]
+    notes += [
+        f"{person.learner!r} and {other!r} are one student of the roster, with the attempts of both"
+        for person, other in joined
+    ]
+    missing = 0
     for place, row in enumerate(roster.rows):
-        if place not in learner_of and any(roster.ids(row)):
-            learner_of[place] = _unique(roster.name(row), intake.learners)
-            intake.learners.append(learner_of[place])
-            intake.ids[learner_of[place]] = tuple(filter(None, roster.ids(row)))
-    intake.learners.sort()
-    notes += _add_times(roster, intake, learner_of)
-    canvas: dict[str, list[str]] = defaultdict(list)
-    for place, learner in learner_of.items() if roster.system == "Canvas" else ():
-        canvas[learner] += filter(None, [roster.ids(roster.rows[place])[0]])
-    for place, learner in learner_of.items():  # the roster may know more ids, which deadlines may use
-        known = intake.ids[learner]
-        intake.ids[learner] = (
-            *known,
-            *(number for number in roster.ids(roster.rows[place]) if number and number not in known),
+        if not any(roster.ids(row)) or roster.is_test(row):
+            continue
+        if place not in learner_of:
+            missing += 1
+            learner_of[place] = _unique(roster.name(row), intake.people)
+        learner = learner_of[place]
+        section = one_line(next((row[name].strip() for name in _SECTIONS if row.get(name)), ""))
+        known = Person(learner, tuple(filter(None, roster.ids(row))), roster.canvas(row), section)
+        intake.people[learner] = intake.people.get(learner, Person(learner)).knowing(known)
+    if missing and intake.layout == "Canvas" and not any(item.members for item in intake.items):
+        notes.append(
+            f"{counted(missing, 'student')} of the roster handed in nothing. Canvas' export has the file of only one member of "
+            "each group: if they worked in groups, name these with --groups"
         )
-    people = [Person(learner, intake.ids[learner], tuple(canvas[learner])) for learner in intake.learners]
-    return Enrollment(people, learner_of, notes)
+    return Enrollment(learner_of, joined, notes + _add_times(roster, intake, learner_of))
 
 
-def _unique(name: str, taken: Sequence[str]) -> str:
+class _Places:
+    """Finds the row of a person: by the most reliable id, as it is written, else without leading zeros if that is unique."""
+
+    def __init__(self, roster: Roster) -> None:
+        self._exact: dict[str, list[tuple[int, int]]] = defaultdict(list)  # by id: how reliable it is, the row's place
+        self._loose: dict[str, set[int]] = defaultdict(set)
+        for place, row in enumerate(roster.rows):
+            for rank, number in enumerate(roster.ids(row)):
+                if number and not roster.is_test(row):
+                    self._exact[folded(number)].append((rank, place))
+                    self._loose[without_zeros(number)].add(place)
+
+    def one(self, person: Person) -> int | None:
+        for number in person.ids:
+            if found := self._exact.get(folded(number)):
+                return min(found)[1]
+        for number in person.ids:
+            if len(places := self._loose.get(without_zeros(number), set())) == 1:
+                return min(places)
+        return None
+
+
+def _other_class(roster: Roster, strangers: Sequence[str], count: int) -> str:
+    rows = [roster.name(row) for row in roster.rows if any(roster.ids(row)) and not roster.is_test(row)]
+    here, there = (", ".join(map(repr, names[:3])) or "nobody" for names in (strangers, rows))
+    return (
+        f"{len(strangers)} of {counted(count, 'learner')} with submissions are not in the roster, such as {here}; the roster has "
+        f"{there}. Nothing was graded. Give the roster of this class, with the ids that the submissions have, or leave it out."
+    )
+
+
+def _unique(name: str, taken: Collection[str]) -> str:
     while name in taken:
         name += "*"
     return name

@@ -42,44 +42,58 @@ AttemptSlot = tuple[str, str, str]  # learner, problem, attempt
 class Plan:
     """The work of a batch.
 
-    `tasks` are the submissions to grade, `settled` the attempts that need no grading, and `unchanged` the number of
-    submissions whose stored results are still valid. `same` has, for a task, the others whose files hold the same code: its
-    result is theirs, too. `wanted` has every learner and problem, and `to_store` the attempts to grade, without their results.
+    `tasks` are the submissions to grade, `settled` the attempts that need no grading, `missing` the number of those that were
+    never handed in, and `unchanged` the number of submissions whose stored results are still valid. `same` has, for a task, the
+    others whose files hold the same code: its result is theirs, too. `wanted` has every learner and problem, and `to_store` the
+    attempts to grade, without their results.
     """
 
     tasks: list[Task]
     settled: list[StoredAttempt]
+    missing: int
     unchanged: int
     same: dict[AttemptSlot, list[AttemptSlot]]
     wanted: set[Slot]
     to_store: dict[AttemptSlot, StoredAttempt]
 
+    @property
+    def unreadable(self) -> int:
+        """The number of submissions that cannot be read."""
+        return sum(bool(attempt.attempt) for attempt in self.settled)
+
 
 def plan(intake: Intake, store: Store, seed: int, timeout: float | None, least: Level) -> Plan:
     """Compares the submissions of a class, and the earlier ones that are stored, with the stored results."""
-    items: dict[Slot, IntakeItem] = {(item.learner, item.problem): item for item in intake.items}
-    to_grade, settled, unchanged = dict[str, Task](), list[StoredAttempt](), 0
+    items: dict[Slot, list[IntakeItem]] = {}
+    for item in sorted(intake.items, key=lambda item: item.submitted.timestamp() if item.submitted else 0.0):
+        items.setdefault((item.learner, item.problem), []).append(item)
+    to_grade, settled, missing, unchanged = dict[str, Task](), list[StoredAttempt](), 0, 0
     same: dict[AttemptSlot, list[AttemptSlot]] = {}
     to_store: dict[AttemptSlot, StoredAttempt] = {}
     for problem in intake.problems:
         version = tasks.definition(problem.name)
         for learner in intake.learners:
-            item, attempts = items.get((learner, problem.name)), store.attempts(learner, problem.name)
-            latest = ""
-            if item is None or item.submission is None:
+            own, attempts = items.get((learner, problem.name), []), store.attempts(learner, problem.name)
+            latest = set[str]()
+            if not own:
+                missing += not attempts
                 nothing = IntakeItem(learner, problem.name, refused=_nothing(intake, learner))
-                settled.append(_not_run(item or nothing, attempted=item is not None))
-            else:
+                settled.append(_not_run(nothing, attempted=False))
+            for item in own:
+                if item.submission is None:
+                    settled.append(_not_run(item, attempted=True))
+                    continue
                 current = _attempt(item, item.submission)
                 key = tasks.key(problem, current.sources, _name(current), seed, timeout)
-                attempts, latest = _with(store, attempts, current, key), current.attempt
+                attempts = _with(store, attempts, current, key)
+                latest.add(current.attempt)
             for attempt in attempts:
                 if not attempt.sources:
                     continue  # it could not be read, and there is nothing to grade again
                 name, sources = _name(attempt), dict(attempt.sources)
                 key = tasks.key(problem, sources, name, seed, timeout)
                 if attempt.key == key:
-                    unchanged += attempt.attempt == latest
+                    unchanged += attempt.attempt in latest
                     continue
                 slot = (learner, problem.name, attempt.attempt)
                 to_store[slot] = replace(attempt, key=key)
@@ -92,12 +106,12 @@ def plan(intake: Intake, store: Store, seed: int, timeout: float | None, least: 
                         learner, problem.name, attempt.attempt, name, sources, seed, timeout, least, version
                     )
     wanted: set[Slot] = {(learner, problem.name) for learner in intake.learners for problem in intake.problems}
-    return Plan(list(to_grade.values()), settled, unchanged, same, wanted, to_store)
+    return Plan(list(to_grade.values()), settled, missing, unchanged, same, wanted, to_store)
 
 
 def _nothing(intake: Intake, learner: str) -> str:
     """Why there is no file of a learner for a problem."""
-    others = [file for file in intake.unused if file.learner == learner and not file.is_for_another_problem]
+    others = [file for file in intake.unused if file.learner == learner and file.may_be_a_submission]
     return f"no file for it: {others[0].file} {others[0].reason}" if others else "nothing was submitted"
 
 
@@ -153,7 +167,7 @@ def _attempt(item: IntakeItem, source: Submission | None) -> StoredAttempt:
     attempt = cache.digest([item.problem, item.file, submitted, str(item.late), *text])
     return StoredAttempt(
         item.learner, item.problem, attempt, "", item.file, "", 0, catalog.load(item.problem).points,
-        notes="; ".join(item.notes), sources=sources, submitted=submitted, marked_late=item.late,
+        notes="; ".join(item.notes), sources=sources, submitted=submitted, marked_late=item.late, members=item.members,
     )  # fmt: skip
 
 

@@ -60,17 +60,22 @@ class Piece:
 
 
 def pairs(problem: Problem, records: Iterable[Record]) -> list[Pair]:
-    """The pairs of learners whose files for a problem are near duplicates, the most similar first."""
+    """The pairs of learners whose files for a problem are near duplicates, the most similar first.
+
+    The members of a group hand in one file, which says nothing of them.
+    """
     given = _given(problem)
-    candidates = [(record.learner, sequences(record.source) - given) for record in records if record.source]
-    candidates = [(learner, own) for learner, own in candidates if len(own) >= FEWEST]
+    candidates = [(record, sequences(record.source) - given) for record in records if record.source]
+    candidates = [(record, own) for record, own in candidates if len(own) >= FEWEST]
     similar = []
     for (one, first), (other, second) in itertools.combinations(candidates, 2):
+        if one.members and one.members == other.members:
+            continue
         if min(len(first), len(second)) < THRESHOLD * max(len(first), len(second)):
             continue  # their sizes alone keep them below the threshold
         similarity = len(first & second) / len(first | second)
         if similarity >= THRESHOLD:
-            similar.append(Pair(problem.name, one, other, similarity))
+            similar.append(Pair(problem.name, one.learner, other.learner, similarity))
     return sorted(similar, key=lambda pair: (-pair.similarity, pair.one, pair.other))
 
 

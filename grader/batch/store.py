@@ -12,12 +12,12 @@ from typing import Any
 from commandline import files
 from commandline.errors import UsageError
 from grader.batch.deadlines import Attempt, Settled
-from grader.batch.records import COLUMNS, Person, Record, Regrade, StoredAttempt
+from grader.batch.records import COLUMNS, Join, Person, Record, Regrade, StoredAttempt, collated
 from grader.batch.tables import write_csv
 from grader.report.json import PublicReport, dumps
 
-DATABASE, TABLE, UNUSED, REGRADES = "results.sqlite", "results.csv", "unused.csv", "regrades.csv"
-SCHEMA = 2
+DATABASE, TABLE, UNUSED, REGRADES, JOINS = "results.sqlite", "results.csv", "unused.csv", "regrades.csv", "joins.csv"
+SCHEMA = 3
 
 _FACTS = "create table if not exists facts (name text primary key, value text not null);"
 # An attempt is one submission of a learner for a problem; none is ever deleted. `counted` says which of them counts.
@@ -26,25 +26,53 @@ create table if not exists attempts (
     learner text not null, problem text not null, attempt text not null, number integer not null, key text not null,
     file text not null, submitted text not null, marked_late integer not null, verdict text not null, score integer not null,
     points integer not null, misconception text not null, message text not null, notes text not null, sources text not null,
-    report text not null, primary key (learner, problem, attempt)
+    report text not null, members text not null default '', primary key (learner, problem, attempt)
 );
 create table if not exists counted (
     learner text not null, problem text not null, attempt text not null, adjusted real not null, late text not null,
-    primary key (learner, problem)
+    times text not null default '', primary key (learner, problem)
 );
 create view if not exists records as
-    select attempts.*, counted.adjusted, counted.late,
+    select attempts.*, counted.adjusted, counted.late, counted.times,
         (select count(*) from attempts a where (a.learner, a.problem) = (attempts.learner, attempts.problem) and a.attempt != '')
             as attempts
     from attempts join counted using (learner, problem, attempt);
-create table if not exists learners (learner text primary key, ids text not null, canvas text not null);
+create table if not exists learners (
+    learner text primary key, ids text not null, canvas text not null, section text not null default ''
+);
 create table if not exists unused (learner text not null, file text not null, reason text not null);
 create table if not exists regrades (
     number integer primary key, at text not null, learner text not null, problem text not null, attempt text not null,
     because text not null, verdict_before text not null, score_before integer not null, verdict_after text, score_after integer
 );
+create table if not exists joins (
+    number integer primary key, at text not null, learner text not null, ids text not null, joined text not null,
+    because text not null
+);
+"""
+_BEFORE = "2"  # the schema from which this one can be made
+_MIGRATION = """
+drop view records;
+alter table attempts add column members text not null default '';
+alter table counted add column times text not null default '';
+alter table learners add column section text not null default '';
+update facts set value = '3' where name = 'schema';
 """
 
+
+# The attempts of the old name come before those of the new one. Of an attempt that both have, one is left.
+_RENAMING = (
+    """update attempts set number = number + (
+        select coalesce(max(number), 0) from attempts old where old.learner = :old and old.problem = attempts.problem
+    ) where learner = :new""",
+    """delete from counted where learner = :new and exists (
+        select 1 from counted old where old.learner = :old and old.problem = counted.problem and old.adjusted > counted.adjusted
+    )""",
+    *(f"update or ignore {table} set learner = :new where learner = :old" for table in ("attempts", "counted")),
+    *(f"delete from {table} where learner = :old" for table in ("attempts", "counted", "learners")),
+    *(f"update {table} set learner = :new where learner = :old" for table in ("regrades", "unused")),
+    "update joins set joined = :new where joined = :old",
+)
 
 # Decides what counts among all attempts of a learner, by problem.
 Settle = Callable[[str, list[Attempt]], Mapping[str, Settled]]
@@ -85,6 +113,10 @@ class Results:
         )
 
     def _other_version(self) -> UsageError:
+        if self.fact("schema") == _BEFORE:
+            return UsageError(
+                f"{self.folder} was created by an earlier version of the course; run `grade batch` once with your usual options."
+            )
         return UsageError(f"{self.folder} was created by a different version of the course; choose another folder.")
 
     def close(self) -> None:
@@ -121,8 +153,16 @@ class Results:
 
     def people(self) -> dict[str, Person]:
         """Who the learners are, by name."""
-        rows = self._database.execute("select learner, ids, canvas from learners")
-        return {name: Person(name, tuple(json.loads(ids)), tuple(json.loads(canvas))) for name, ids, canvas in rows}
+        rows = self._database.execute("select learner, ids, canvas, section from learners")
+        return {
+            name: Person(name, tuple(json.loads(ids)), tuple(json.loads(canvas)), section)
+            for name, ids, canvas, section in rows
+        }
+
+    def joins(self) -> list[Join]:
+        """Which learners turned out to be the same, in order."""
+        rows = self._database.execute("select at, learner, ids, joined, because from joins order by number")
+        return [Join(at, learner, tuple(json.loads(ids)), joined, why) for at, learner, ids, joined, why in rows]
 
     def submitters(self) -> dict[str, set[str]]:
         """The learners with a stored submission, and the problems that they have one for."""
@@ -138,12 +178,13 @@ class Results:
         return [tuple(row) for row in self._database.execute("select learner, file, reason from unused")]
 
     def records(self) -> list[Record]:
-        """What counts, by learner and problem, without anything that a secret case could be known by."""
+        """What counts, in the order of learners and problems, without anything that a secret case could be known by."""
         return [record.redacted() for record in self.private_records()]
 
     def private_records(self) -> list[Record]:
         """The same with the numbers of secret cases, and text of the processes that ran them. For the teacher only."""
-        rows = self._database.execute("select * from records order by learner, problem")
+        rows = self._database.execute("select * from records").fetchall()
+        rows.sort(key=lambda row: (collated(row["learner"]), row["problem"]))
         names = {field.name for field in fields(Record)} - {"source", "report"}
         return [
             Record(
@@ -171,6 +212,9 @@ class Store(Results):
                 undo.callback(self._database.close)
                 self._database.execute(_FACTS)
                 schema = self.fact("schema") or str(SCHEMA)
+                if schema == _BEFORE:
+                    self._database.executescript(f"begin; {_MIGRATION} commit;")
+                    schema = str(SCHEMA)
                 if schema != str(SCHEMA):
                     raise self._other_version()
                 self._database.executescript(_TABLES)
@@ -256,7 +300,8 @@ class Store(Results):
         self._database.execute("delete from counted where learner = ?", [learner])
         for problem, settled in settle(learner, attempts).items():
             self._insert(
-                "counted", learner=learner, problem=problem, attempt=settled.id, adjusted=settled.adjusted, late=settled.lateness
+                "counted", learner=learner, problem=problem, attempt=settled.id, adjusted=settled.adjusted, late=settled.lateness,
+                times=settled.times,
             )  # fmt: skip
 
     def settle(self, settle: Settle, learners: Iterable[str]) -> None:
@@ -272,7 +317,8 @@ class Store(Results):
         query = f"select * from attempts where {_SLOT} and attempt = ?"
         row = dict(self._database.execute(query, (*slot, attempt.attempt)).fetchone())
         with self._writing():
-            other = {name: getattr(to, name) for name in ("attempt", "file", "notes", "submitted", "marked_late")}
+            names = ("attempt", "file", "notes", "submitted", "marked_late", "members")
+            other = {name: getattr(to, name) for name in names}
             self._insert("attempts", **{**row, **other, "number": self._next(*slot)[0]})
 
     def make_newest(self, learner: str, problem: str, attempt: str) -> None:
@@ -303,20 +349,43 @@ class Store(Results):
                 self._database.execute(f"update attempts set key = '' where {_SLOT} and attempt = ?", slot)
         return len(found)
 
+    def rename(self, learner: str, to: str) -> None:
+        """Gives a learner another name. If somebody has it already, that one gets all attempts, and the better marks count."""
+        with self._writing():
+            self._rename(learner, to)
+
+    def join(self, learner: str, to: str, ids: Iterable[str], because: str) -> None:
+        """Makes two learners one, for good: who comes with an id of the first one is the second one from now on."""
+        with self._writing():
+            at = datetime.now(UTC).isoformat(timespec="seconds")
+            self._insert("joins", at=at, learner=learner, ids=json.dumps([*ids]), joined=to, because=because)
+            self._rename(learner, to)
+
+    def _rename(self, learner: str, to: str) -> None:
+        people = self.people()
+        if person := people.get(learner):
+            known = people.get(to, Person(to)).knowing(person)
+            self._put_person(known)
+        names = {"old": learner, "new": to}
+        for statement in _RENAMING:
+            self._database.execute(statement, names)
+
+    def _put_person(self, person: Person) -> None:
+        ids, canvas = json.dumps(person.ids), json.dumps(person.canvas)
+        self._insert("learners", learner=person.learner, ids=ids, canvas=canvas, section=person.section)
+
     def remember_intake(self, people: Iterable[Person], unused: Iterable[tuple[str, str, str]]) -> None:
         """Stores who the learners are, and which files were not used: (learner, file, reason)."""
         with self._writing():
             self._database.execute("delete from learners")
             self._database.execute("delete from unused")
             for person in people:
-                self._insert(
-                    "learners", learner=person.learner, ids=json.dumps(person.ids), canvas=json.dumps(person.canvas)
-                )
+                self._put_person(person)
             for learner, file, reason in unused:
                 self._insert("unused", learner=learner, file=file, reason=reason)
 
     def write_tables(self) -> list[Path]:
-        """Writes results.csv, unused.csv and, if anything was graded again, regrades.csv; returns their paths."""
+        """Writes results.csv, unused.csv and, if there is anything in them, regrades.csv and joins.csv; returns their paths."""
         write_csv(self.folder / TABLE, COLUMNS, (record.row() for record in self.records()))
         write_csv(self.folder / UNUSED, ("learner", "file", "reason"), self.unused())
         paths = [self.folder / TABLE, self.folder / UNUSED]
@@ -324,6 +393,10 @@ class Store(Results):
             names = [field.name for field in fields(Regrade)]
             write_csv(self.folder / REGRADES, names, [list(vars(regrade).values()) for regrade in regrades])
             paths.append(self.folder / REGRADES)
+        if joins := self.joins():
+            rows = ((join.at, join.learner, join.joined, join.because) for join in joins)
+            write_csv(self.folder / JOINS, ("at", "learner", "joined", "because"), rows)
+            paths.append(self.folder / JOINS)
         return paths
 
     @contextlib.contextmanager

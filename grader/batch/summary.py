@@ -1,18 +1,21 @@
 """The summary of a class: pass rates, scores, the most common misconceptions, near-duplicate submissions."""
 
 from collections import Counter
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from commandline import files
 from grader.batch import similarity
-from grader.batch.records import Record, Regrade, by_learner
+from grader.batch.records import Record, Regrade, by_learner, collated
 from grader.batch.similarity import Pair
 from grader.batch.store import Results
 from grader.batch.tables import write_csv
 from grader.course import catalog
 from grader.problem import Problem
+
+ABOUT = ("class", "graded", "deadlines")  # facts of a results folder
+MOST_UNUSED = 5  # files of one learner that are listed one by one
 
 
 @dataclass(frozen=True)
@@ -37,7 +40,11 @@ class ProblemSummary:
 
 @dataclass(frozen=True)
 class Summary:
-    """A class. `records` are those of each learner, `points` the most that anyone can have, `unused` (learner, file, reason)."""
+    """A class. `records` are those of each learner, `points` the most that anyone can have, `unused` (learner, file, reason).
+
+    `about` are the name of the class, when it was graded and what the deadlines were, as far as that is known. `sections` are
+    those of the learners who are in one.
+    """
 
     problems: Sequence[ProblemSummary]
     records: dict[str, list[Record]]
@@ -46,11 +53,34 @@ class Summary:
     duplicates: Sequence[Pair]
     unused: Sequence[tuple[str, str, str]] = ()
     regrades: Sequence[Regrade] = ()
+    about: Sequence[str] = ()
+    sections: Mapping[str, str] = field(default_factory=dict)
 
 
 def of(stored: Results) -> Summary:
     """The summary of a results folder."""
-    return summarize(stored.records(), stored.unused(), stored.regrades())
+    summary = summarize(stored.records(), stored.unused(), stored.regrades())
+    sections = {name: person.section for name, person in stored.people().items() if person.section}
+    return replace(summary, about=about(stored), sections=sections)
+
+
+def about(stored: Results) -> list[str]:
+    """The name of a class, when it was graded and what the deadlines were."""
+    return [fact for name in ABOUT if (fact := stored.fact(name))]
+
+
+def by_learner_unused(unused: Iterable[tuple[str, str, str]]) -> Iterator[tuple[str, str, str]]:
+    """The files that were not used, as a reader needs them: of many of one learner, such as a whole bundle, the first."""
+    grouped: dict[str, list[tuple[str, str, str]]] = {}
+    for row in unused:
+        grouped.setdefault(row[0], []).append(row)
+    for learner in sorted(grouped, key=collated):
+        rows = grouped[learner]
+        if len(rows) <= MOST_UNUSED:
+            yield from rows
+        else:
+            _, file, reason = rows[0]
+            yield learner, file, f"{reason.rstrip('.')}; {len(rows) - 1:,} more files were not used"
 
 
 def summarize(
@@ -64,7 +94,8 @@ def summarize(
     duplicates = [pair for row in rows for pair in similarity.pairs(row.problem, by_problem[row.problem.name])]
     points = sum(row.problem.points for row in rows)
     verdicts = Counter(record.verdict for record in records)
-    return Summary(rows, dict(sorted(by_learner(records).items())), points, verdicts, duplicates, unused, regrades)
+    by_name = dict(sorted(by_learner(records).items(), key=lambda item: collated(item[0])))
+    return Summary(rows, by_name, points, verdicts, duplicates, unused, regrades)
 
 
 def _problem(problem: Problem, records: Sequence[Record]) -> ProblemSummary:

@@ -4,6 +4,7 @@ from pathlib import Path
 
 import click
 
+from commandline.errors import UsageError
 from commandline.text import printable
 
 
@@ -13,16 +14,31 @@ from commandline.text import printable
 @click.option("--problem", "problems", metavar="LIST", help="Only these problems, such as 01-08,12.")
 @click.option("--verdict", metavar="TEXT", help="Only results with a verdict that contains TEXT, such as fail.")
 @click.option("--misconception", metavar="TEXT", help="Only results with a misconception that contains TEXT.")
+@click.option("--section", metavar="TEXT", help="Only learners of a section of the roster that contains TEXT.")
+@click.option("--join", nargs=2, metavar="OLD NEW", help="Make two learners one, NEW, with the attempts of both.")
+@click.option("--because", default="", metavar="TEXT", help="The reason for --join, for the record.")
 def results(
-    folder: Path, learner: str | None, problems: str | None, verdict: str | None, misconception: str | None
+    folder: Path,
+    learner: str | None,
+    problems: str | None,
+    verdict: str | None,
+    misconception: str | None,
+    section: str | None,
+    join: tuple[str, str] | None,
+    because: str,
 ) -> None:
     """Show the results of a class.
 
-    RESULTS is the folder that `grade batch` writes to, also while it is writing. Files that were not used come first.
+    RESULTS is the folder that `grade batch` writes to, also while it is writing. Files that were not used come last.
     """
-    from grader.batch import listing
+    from grader.batch import identity, listing
 
-    for line in listing.lines(folder, listing.Filter(learner, problems, verdict, misconception)):
+    if join:
+        click.echo(printable(identity.join(folder, *join, because)))
+        return
+    if because:
+        raise UsageError("--because needs --join with the two learners.")
+    for line in listing.lines(folder, listing.Filter(learner, problems, verdict, misconception, section)):
         click.echo(printable(line))
 
 

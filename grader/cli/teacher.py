@@ -58,6 +58,13 @@ GRADEBOOKS = ("canvas",)
 @click.option(
     "--roster", type=click.Path(path_type=Path), help="Gradebook exported from Canvas or Moodle, to get the marks."
 )
+@click.option("--name", default="", metavar="TEXT", help="Name of the class [default: that of SUBMISSIONS].")
+@click.option(
+    "--groups",
+    type=click.Path(path_type=Path),
+    metavar="FILE",
+    help="Table of groups (learner, group, or an export): what one member hands in is every member's.",
+)
 @click.option(
     "--regrade",
     multiple=True,
@@ -84,6 +91,8 @@ def batch(
     deadlines: Path | None,
     keep: str,
     roster: Path | None,
+    name: str,
+    groups: Path | None,
     regrade: tuple[str, ...],
     because: str,
     feedback: Path | None,
@@ -100,7 +109,7 @@ def batch(
 
     options = command.BatchOptions(
         problems, seed_file, jobs, timeout, Level(accept_isolation or Level.STRICT), scheduler, formats,
-        deadlines, roster, keep == "best", regrade, because, feedback, show_cases,
+        deadlines, roster, keep == "best", regrade, because, feedback, show_cases, groups, name,
     )  # fmt: skip
     for line in command.batch(submissions, results, options):
         click.echo(printable(line))

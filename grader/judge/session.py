@@ -94,7 +94,7 @@ class Failure:
                 what = "; `pip install einops` adds it, or use `reshape` and `transpose`" if message == "einops" else ""
                 return f"module `{message}` is not available{what or f'; you can import {importable()}'}{where}"
             case "raised" if self.remedy:  # JAX's own first line says enough
-                return f"{self.type}: {message.splitlines()[0]}{where}; {self.remedy}"
+                return f"{self.type}: {message.splitlines()[0].rstrip('.')}{where}; {self.remedy}"
             case "raised":
                 return f"{self.type}: {' '.join(message.split())}{where}"
             case "tracer":
@@ -216,6 +216,11 @@ class Session:
         return self.ended
 
     def _timeout(self, frames: Frames = ()) -> Failure:
+        if self.worker.killed_for or self.worker.came_near_memory_limit:  # what runs out of memory runs slowly, too
+            reason = (
+                self.worker.killed_for or f"it had used up most of its {self.worker.limits.memory >> 20} MiB of memory"
+            )
+            return Failure(_kind(self.worker), message=f"stopped after {self.seconds:g} s: {reason}", frames=frames)
         message = f"no result within {self.seconds:g} s; is there an infinite loop? `--timeout` allows more time"
         return Failure("timeout", message=message, frames=frames)
 
@@ -248,14 +253,18 @@ class Session:
         except TimeoutExpired:
             return Failure("exit", message="it closed its result channel but kept running")
         if self.worker.killed_for:
-            kind = "memory" if "memory" in self.worker.killed_for else "processes"
-            return Failure(kind, message=f"stopped: {self.worker.killed_for}")
+            return Failure(_kind(self.worker), message=f"stopped: {self.worker.killed_for}")
         if code in (-6, -7, -11):  # SIGABRT, SIGBUS, SIGSEGV
             if self.worker.came_near_memory_limit:  # how XLA ends when an allocation fails
                 return Failure("memory", message=f"it crashed (signal {-code}), probably out of memory (limit {limit})")
             return Failure("exit", message=f"it crashed (signal {-code}) before returning a result")
         how = f"signal {-code}" if code < 0 else f"code {code}"
         return Failure("exit", message=f"the process exited ({how}) before returning a result; return a value instead")
+
+
+def _kind(worker: WorkerProcess) -> str:
+    """Which limit a worker exceeded or, if none yet, came near."""
+    return "processes" if "processes" in worker.killed_for else "memory"
 
 
 def probe_frame(variant: str, check: Check, case: Case, mode: Mode, measures: Sequence[str] = ()) -> Frame:

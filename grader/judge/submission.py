@@ -18,6 +18,8 @@ MAX_NOTEBOOK = 64 << 20  # with outputs; `notebook` limits the rest
 _DECLARED = re.compile(
     rb"(?:[ \t\f]*(?:#[^\n]*)?\n)?[ \t\f]*#[^\n]*?coding[:=][ \t]*(latin-?1|iso-8859-15?|cp1252)\b", re.IGNORECASE
 )
+# The mark that begins a file in UTF-16, or two characters of English.
+_UTF16 = re.compile(rb"\xff\xfe|\xfe\xff|(?:[^\0]\0){2}|(?:\0[^\0]){2}")
 
 
 class UnreadableSubmissionError(Exception):
@@ -91,6 +93,10 @@ def text(problem: Problem, name: str, data: bytes) -> tuple[str, list[str]]:
         except notebook.NotebookError as error:
             raise UnreadableSubmissionError(f"{name} {error}.") from None
         return source, [note]
+    if _UTF16.match(data):
+        raise UnreadableSubmissionError(
+            f"{name} is UTF-16 text, which Windows PowerShell and some editors write; save it as UTF-8."
+        )
     if b"\0" in data:
         raise UnreadableSubmissionError(
             f"{name} is a binary file, not Python text (zero byte at offset {data.index(0)})."

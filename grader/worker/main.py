@@ -311,6 +311,10 @@ class WorkerState:
         return Frame("reading", {"notes": [], "numeric": False, "traced": True}, to_leaves(arrays))
 
 
+# How XLA and the C++ library say that an allocation failed.
+_NO_MEMORY = ("RESOURCE_EXHAUSTED", "Out of memory", "std::bad_alloc")
+
+
 def _describe(error: BaseException, files: set[str]) -> dict[str, Any]:
     """An exception as the learner sees it: its kind, type and first paragraph, and the frames of the learner's own files."""
     frames = [
@@ -328,7 +332,7 @@ def _describe(error: BaseException, files: set[str]) -> dict[str, Any]:
         kind = "timeout"
     elif isinstance(error, NotImplementedError):
         kind = "not_implemented"
-    elif isinstance(error, MemoryError) or "RESOURCE_EXHAUSTED" in message or "Out of memory" in message:
+    elif isinstance(error, MemoryError) or any(words in message for words in _NO_MEMORY):
         kind, message = "memory", f"ran out of memory: {message or 'an allocation failed'}"
     elif isinstance(error, BlockingIOError):
         kind, message = "processes", "it started more processes than the limit allows"

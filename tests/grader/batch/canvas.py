@@ -17,7 +17,8 @@ class Canvas(ThreadingHTTPServer):
     """`marks` are by assignment, then user. `stored` counts how often each was written.
 
     Lists have two rows a page. With `stops_after` set, it answers no more once so many marks were written, and sets `stopped`.
-    With `busy` set, so many requests are put off. `refuses` are users whose marks are dropped. With `moved_to` or `links_to` set,
+    With `busy` set, so many requests are put off. `refuses` are users whose marks are dropped, `breaks` those
+    whose marks make a whole request fail. With `moved_to` or `links_to` set,
     it redirects, or links the next page, to another server. `requests` counts all.
     """
 
@@ -37,6 +38,7 @@ class Canvas(ThreadingHTTPServer):
         self.stopped = threading.Event()
         self.busy = 0
         self.refuses: set[str] = set()
+        self.breaks: set[str] = set()
         self.moved_to = self.links_to = ""
         self.requests = 0
 
@@ -75,6 +77,10 @@ class _Handler(BaseHTTPRequestHandler):
             return
         self.server.posts += 1
         number = int(match[1])
+        if any(f"[{user}]" in name for user in self.server.breaks for name in form):
+            self.server.jobs[self.server.posts] = ["running", "failed"]
+            self._answer({"id": self.server.posts, "workflow_state": "queued"})
+            return
         for name, value in form.items():
             field = re.fullmatch(r"grade_data\[(\d+)\]\[posted_grade\]", name)
             assert field, name

@@ -96,6 +96,33 @@ def test_a_link_in_an_archive(tmp_path: Path):
     assert "is not a regular file" in refusals(tmp_path / "all.tar")["ada"]
 
 
+def tarred(files: dict[str, bytes]) -> bytes:
+    """A tar archive, compressed by gzip."""
+    data = io.BytesIO()
+    with tarfile.open(fileobj=data, mode="w:gz") as out:
+        for name, text in files.items():
+            entry = tarfile.TarInfo(name)
+            entry.size = len(text)
+            out.addfile(entry, io.BytesIO(text))
+    return data.getvalue()
+
+
+def test_archives_that_a_learner_submits(monkeypatch: pytest.MonkeyPatch):
+    def expanded(name: str, data: bytes) -> list[tuple[str, str]]:
+        file = File(PurePosixPath(name), lambda size: data[:size])
+        return [(str(inner.path), refusal(inner)) for inner in archive.Expansion().files(file)]
+
+    for suffix in (".tar.gz", ".TGZ", ".tar"):
+        assert expanded(f"work{suffix}", tarred({"a/07.py": b"x"})) == [("work/a/07.py", "")]
+    assert expanded("work.tar.gz", b"x") == [("work.tar.gz", "is damaged: file could not be opened successfully")]
+    assert expanded("work.rar", b"x") == [
+        ("work.rar", "is an archive that cannot be opened here; submit a zip archive or the files themselves")
+    ]
+    monkeypatch.setattr(archive, "MOST_INNER_BYTES", 1 << 20)
+    ((name, reason),) = expanded("work.tar.gz", tarred({"a.py": b"#" * (2 << 20)}))
+    assert (name, reason) == ("work.tar.gz", "is too large: 1 files with 2 MiB; the limits are 10,000 files and 1 MiB")
+
+
 def test_a_bomb_is_refused_by_its_size(tmp_path: Path):
     bomb = zipped(tmp_path / "bomb.zip", {f"{NAME}.py": b"#" * (80 << 20)})
     assert bomb.stat().st_size < 1 << 20

@@ -43,7 +43,7 @@ def test_a_class_is_graded_and_graded_again(grade: Grade, school_class: Path, se
     assert results["nothing"]["message"] == NO_FILE
     assert "binary file" in results["broken"]["message"]
     assert "the process exited" in results["quits"]["message"]
-    assert [list(row.values()) for row in table(out / "similar.csv")] == [[NAME, "Zoë", "copy of Zoë", "1.000"]]
+    assert [list(row.values()) for row in table(out / "similar.csv")] == [[NAME, "copy of Zoë", "Zoë", "1.000"]]
     # A report on a file that never ran also has all checks and points, and says why.
     for learner, message in {
         "broken": "binary file",

@@ -43,6 +43,10 @@ def settle(
     return deadlines.settle(attempts, names, Deadlines(due={"": DUE}, **rules), best=best)  # type: ignore[arg-type]
 
 
+def told(settled: Settled) -> tuple[str, float, str]:
+    return settled.id, settled.adjusted, settled.lateness
+
+
 def test_a_file(tmp_path: Path):
     path = tmp_path / "deadlines.yaml"
     path.write_text(FILE)
@@ -89,7 +93,7 @@ def test_lateness_and_its_price():
         (-3, 8, ""), (0.01, 8, ""), (0.02, 7.2, "1 day late, 10% off"), (1, 7.2, "1 day late, 10% off"),
         (1.02, 6.4, "2 days late, 20% off"), (40, 0, "40 days late, 100% off"), (None, 8, ""),
     ]:  # fmt: skip
-        assert settle(attempt(days), **rules)[P1] == Settled(f"{P1} 1", adjusted, late)
+        assert told(settle(attempt(days), **rules)[P1]) == (f"{P1} 1", adjusted, late)
     marked = attempt(None, late=True)
     assert settle(marked, **rules)[P1].lateness == "marked as late by the course system, counted as 1 day, 10% off"
     assert settle(marked, **rules, extensions={"eve": {"": DAY}})[P1].adjusted == 8
@@ -101,15 +105,38 @@ def test_lateness_and_its_price():
     assert settle(in_berlin, timezone=UTC)[P1].lateness == "1 day late"
 
 
+@pytest.mark.parametrize(
+    ("due", "submitted", "days"),
+    [
+        ("2026-10-31 20:00", "2026-11-01 19:30", 1),  # 23.5 hours by the clock, 24.5 in truth
+        ("2026-10-31 20:00", "2026-11-01 20:30", 2),
+        ("2026-03-07 20:00", "2026-03-08 20:30", 1),  # 24.5 hours by the clock, 23.5 in truth
+        ("2026-03-07 20:00", "2026-03-08 21:30", 2),
+        ("2026-11-01 01:30", "2026-11-01 01:45", 1),
+    ],
+)
+def test_a_day_is_over_when_24_hours_have_passed_and_the_clock_shows_the_due_hour(due: str, submitted: str, days: int):
+    zone = deadlines.ZoneInfo("America/New_York")
+    rules = Deadlines(zone, due={"": datetime.fromisoformat(due).replace(tzinfo=zone)})
+    late = Attempt(P1, "x", 1, 8, datetime.fromisoformat(submitted).replace(tzinfo=zone).astimezone(UTC))
+    assert rules.days_late(["eve"], late) == days
+    assert rules.times(["eve"], late) == f"handed in {submitted}, due {due} (America/New_York)"
+
+
+def test_names_are_compared_without_regard_to_case_and_to_how_an_umlaut_is_written():
+    rules = Deadlines(due={"": DUE}, extensions={"M\u00fcller": {"": DAY}})
+    assert rules.extension(["mu\u0308ller"], P1) == DAY
+
+
 def test_late_days_are_shared_by_what_is_due_together_and_spent_where_they_count():
     rules = dict(penalty=Fraction(1, 2), late_days=2)
     both = settle(attempt(1.5), attempt(0.5, problem=P2), **rules)
-    assert both[P1] == Settled(f"{P1} 1", 8, "2 days late, 2 late days spent")
-    assert both[P2] == Settled(f"{P2} 1", 8, "1 day late, 1 late day spent")
+    assert told(both[P1]) == (f"{P1} 1", 8, "2 days late, 2 late days spent")
+    assert told(both[P2]) == (f"{P2} 1", 8, "1 day late, 1 late day spent")
     later = Deadlines(due={"01": DUE, "02": DUE + 7 * DAY}, **rules)  # type: ignore[arg-type]
     settled = deadlines.settle([attempt(1), attempt(9, problem=P2)], ["eve"], later, best=True)
     assert settled[P1].adjusted == 8
-    assert settled[P2] == Settled(f"{P2} 1", 4, "2 days late, 1 late day spent, 50% off")
+    assert told(settled[P2]) == (f"{P2} 1", 4, "2 days late, 1 late day spent, 50% off")
     nothing = [attempt(1, score=0), attempt(9, problem=P2)]
     assert deadlines.settle(nothing, ["eve"], later, best=True)[P2].adjusted == 8, "no late day is spent on 0 points"
 
@@ -117,8 +144,8 @@ def test_late_days_are_shared_by_what_is_due_together_and_spent_where_they_count
 def test_a_worse_attempt_never_erases_a_better_one_unless_asked():
     first, second = attempt(-1, score=8), attempt(0.5, score=9, number=2)
     rules = dict(penalty=Fraction(1, 2))
-    assert settle(first, second, **rules)[P1] == Settled(first.id, 8, "")
-    assert settle(first, second, late_days=1, **rules)[P1] == Settled(second.id, 9, "1 day late, 1 late day spent")
+    assert told(settle(first, second, **rules)[P1]) == (first.id, 8, "")
+    assert told(settle(first, second, late_days=1, **rules)[P1]) == (second.id, 9, "1 day late, 1 late day spent")
     assert settle(first, second, best=False, **rules)[P1].id == second.id
     assert settle(attempt(None), attempt(None, number=2))[P1].id == f"{P1} 2", "of equal ones the newest"
 

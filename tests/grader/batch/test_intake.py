@@ -34,7 +34,7 @@ def test_a_folder_for_each_learner(submit: Submit):
     submit("Zoë Ünïcode 陳", name=f"attempts/{NAME}.py")
     submissions = read(submit("empty", name="notes.txt"))
     assert submissions.layout == "folders"
-    assert submissions.learners == ["Ada Lovelace", "Zoë Ünïcode 陳", "empty"]
+    assert submissions.learners == ["Ada Lovelace", "empty", "Zoë Ünïcode 陳"]
     assert [(item.learner, item.submission.sources[NAME]) for item in submissions.items] == [
         ("Ada Lovelace", GOOD), ("Zoë Ünïcode 陳", GOOD),
     ]  # fmt: skip
@@ -60,6 +60,10 @@ def test_an_archive_with_a_folder_around(tmp_path: Path, submit: Submit, kind: s
     assert len(read(path).items) == 2
 
 
+def ids(submissions: Intake) -> dict[str, tuple[str, ...]]:
+    return {name: person.ids for name, person in submissions.people.items()}
+
+
 def test_gradescope(tmp_path: Path):
     metadata = """
 submission_101:
@@ -83,10 +87,24 @@ submission_102:
     submissions = read(source)
     assert (submissions.layout, submissions.learners) == (
         "Gradescope",
-        ["Ada Lovelace (17)", "Bob (bob@example.org) and Cleo"],
+        ["Ada Lovelace (17)", "Bob (bob@example.org)", "Cleo"],
     )
-    assert submissions.ids == {"Ada Lovelace (17)": ("17",), "Bob (bob@example.org) and Cleo": ("bob@example.org",)}
-    assert [item.submitted for item in submissions.items] == [datetime(2026, 11, 1, 10, tzinfo=UTC), None]
+    assert ids(submissions) == {"Ada Lovelace (17)": ("17",), "Bob (bob@example.org)": ("bob@example.org",), "Cleo": ()}
+    assert [item.submitted for item in submissions.items] == [datetime(2026, 11, 1, 10, tzinfo=UTC), None, None]
+    assert [item.members for item in submissions.items] == ["", *["Bob (bob@example.org) and Cleo"] * 2]
+
+
+def test_what_a_learner_and_a_group_hand_in_are_two_submissions(tmp_path: Path):
+    row = "submission_{}:\n  :submitters:\n{}"
+    ada, bob = ("  - :name: {}\n    :sid: '{}'\n".format(*one) for one in (("Ada", "17"), ("Bob", "18")))
+    metadata = row.format(1, ada + bob) + row.format(2, bob)
+    files = {f"export/submission_1/{NAME}.py": "x = 1\n", f"export/submission_2/{NAME}.py": "x = 2\n"}
+    submissions = read(zipped(tmp_path / "e.zip", {"export/submission_metadata.yml": metadata, **files}))
+    assert [(item.learner, item.members, item.submission.sources[NAME]) for item in submissions.items] == [
+        ("Ada (17)", "Ada (17) and Bob (18)", "x = 1\n"),
+        ("Bob (18)", "", "x = 2\n"),
+        ("Bob (18)", "Ada (17) and Bob (18)", "x = 1\n"),
+    ]  # fmt: skip
 
 
 def test_gradescope_submissions_of_the_same_person_are_one_learners(tmp_path: Path):
@@ -98,7 +116,7 @@ def test_gradescope_submissions_of_the_same_person_are_one_learners(tmp_path: Pa
     assert {item.learner: item.submission.sources[NAME] for item in submissions.items} == {
         "Ada (17)": "x = 0\n", "Ada (18)": "x = 2\n", "Eve (17), submission_3": "x = 3\n", "Eve (17), submission_4": "x = 4\n",
     }  # fmt: skip
-    assert submissions.ids["Eve (17), submission_3"] == (), "a name is no id"
+    assert ids(submissions)["Eve (17), submission_3"] == (), "a name is no id"
 
 
 def test_canvas(tmp_path: Path):
@@ -112,7 +130,19 @@ def test_canvas(tmp_path: Path):
     assert [item.submission.sources[NAME] for item in submissions.items] == [GOOD, GOOD]
     assert "the latest of 2 versions by the order of uploads" in submissions.items[1].notes[0]
     assert [item.late for item in submissions.items] == [True, False]
-    assert submissions.ids == {"bobson (18)": ("18",), "lovelaceada (17)": ("17",)}
+    assert ids(submissions) == {"bobson (18)": ("18",), "lovelaceada (17)": ("17",)}
+
+
+def test_an_anonymous_export_of_canvas(tmp_path: Path):
+    source = zipped(tmp_path / "s.zip", {
+        f"anon_AbC12_LATE_5001_{NAME}.py": GOOD, f"anon_x9Yz0_5002_{NAME}.py": GOOD, f"studenttest_19_5003_{NAME}.py": GOOD,
+    })  # fmt: skip
+    submissions = read(source)
+    assert [(item.learner, item.late) for item in submissions.items] == [("anon_AbC12", True), ("anon_x9Yz0", False)]
+    assert not any(person.canvas for person in submissions.people.values())
+    assert submissions.notes == [
+        "1 file of Canvas' Test Student left out", "the export is anonymous, so marks are by anonymous id"
+    ]  # fmt: skip
 
 
 @pytest.mark.parametrize(
@@ -186,7 +216,9 @@ def test_a_whole_course_of_one_learner(submit: Submit, tmp_path: Path):
 @pytest.mark.parametrize(
     ("data", "message"),
     [
-        (b"\0", "binary file"), (b"# caf\xe9", "not UTF-8"), (b"x" * (2 << 20), "larger than 1 MiB"),
+        (b"\0", "binary file"), ("import jax".encode("utf-16"), "is UTF-16 text, which Windows PowerShell and some"),
+        ("import jax".encode("utf-16-be"), "save it as UTF-8."),
+        (b"# caf\xe9", "not UTF-8"), (b"x" * (2 << 20), "larger than 1 MiB"),
     ],
 )  # fmt: skip
 def test_unreadable_files(submit: Submit, data: bytes, message: str):

@@ -102,10 +102,16 @@ def test_marks_that_are_not_ours_to_change(grade: Grade, results: Path, server: 
     assert server.stored == {(100, "17"): 1, (102, "17"): 1, (102, "19"): 1}
 
 
-def test_a_canvas_that_takes_no_mark(grade: Grade, results: Path, server: Canvas):
-    server.refuses.add("18")
+@pytest.mark.parametrize("fails", [False, True])
+def test_one_learners_trouble_costs_the_others_nothing(grade: Grade, results: Path, server: Canvas, fails: bool):
+    (server.breaks if fails else server.refuses).add("18")
     run = grade(*arguments(results, server, "--send"), CANVAS_TOKEN=TOKEN)
-    assert (run.code, "did not take 1 mark" in run.err, "'learner 18'" in run.err) == (2, True, True)
+    assert run.code == 2
+    assert f"Canvas did not take 2 marks: 'learner 18' ({NAMES[0]}), 'learner 18' ({NAMES[1]})." in run.err
+    assert server.marks == {number: {"17": 3.0, "18": None, "19": 3.0} for number in (100, 101)}
+    server.refuses.clear()
+    server.breaks.clear()
+    assert grade(*arguments(results, server, "--send"), CANVAS_TOKEN=TOKEN).out.endswith("Sent 2 marks.\n")
 
 
 @pytest.mark.parametrize(

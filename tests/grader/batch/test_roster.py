@@ -23,7 +23,7 @@ CANVAS = f"""Student,ID,SIS User ID,SIS Login ID,Section,Essay (11),{TITLE} (471
     Points Possible,,,,,10,6,(read only)
 "Lovelace, Ada",17,s17,ada@x.org,A,9,,81
 "Hopper, Grace",18,s18,grace@x.org,A,8,5,70
-"Test, Student",19,,19abc,A,,,
+"Student, Test",19,,19abc,A,,,
 """
 MOODLE = """Identifier,"Full name","Email address",Status,Grade,"Maximum Grade","Last modified (submission)","Feedback comments"
 Participant 17,"Ada Lovelace",ada@x.org,Submitted,,100.00,"Friday, 20 November 2026, 10:05 AM",
@@ -53,9 +53,13 @@ def gradebook(tmp_path: Path, rows: roster.Roster, enrollment: roster.Enrollment
 def test_canvas_gets_its_own_columns_back(tmp_path: Path):
     rows, submissions = read(tmp_path, CANVAS), canvas_class(tmp_path)
     enrollment = roster.enroll(rows, submissions)
-    assert submissions.learners == ["Hopper, Grace (18)", "Test, Student (19)", "eve17 (99)", "lovelaceada (17)"]
-    assert enrollment.notes == ["'eve17 (99)' is not in the roster"]
-    assert {person.learner: person.canvas for person in enrollment.people}["lovelaceada (17)"] == ("17",)
+    assert submissions.learners == ["eve17 (99)", "Hopper, Grace (18)", "lovelaceada (17)"]
+    assert enrollment.notes == [
+        "'eve17 (99)' is not in the roster",
+        "1 student of the roster handed in nothing. Canvas' export has the file of only one member of each group: if they worked "
+        "in groups, name these with --groups",
+    ]
+    assert submissions.people["lovelaceada (17)"].canvas == ("17",)
     _, points, ada, grace, _ = gradebook(tmp_path, rows, enrollment, 5.5)
     column = f"{TITLE} (4711)"
     assert list(ada) == CANVAS.splitlines()[0].split(",")
@@ -93,13 +97,43 @@ def test_a_moodle_worksheet_gets_the_grade_and_has_the_times(tmp_path: Path):
     )
 
 
-def test_a_group_gives_its_mark_to_each_member(tmp_path: Path):
-    metadata = "submission_1:\n  :submitters:\n  - :name: Ada\n    :sid: s17\n  - :name: Grace\n    :sid: s18\n"
-    source = zipped(tmp_path / "s.zip", {"submission_metadata.yml": metadata, f"submission_1/{NAME}.py": GOOD})
-    submissions = intake.read(source, [PROBLEM], Faults(tmp_path / "log"))
+def folders(tmp_path: Path, *names: str) -> Intake:
+    for name in names:
+        (tmp_path / "class" / name).mkdir(parents=True)
+        (tmp_path / "class" / name / "07.py").write_text(GOOD)
+    return intake.read(tmp_path / "class", [PROBLEM], Faults(tmp_path / "log"))
+
+
+def test_a_spreadsheet_and_a_mac_write_the_same_ids_otherwise(tmp_path: Path):
+    rows = read(tmp_path, "Student,ID,SIS User ID,,\nM,1,M\u00fcller\nO,2,0017\n")
+    enrollment = roster.enroll(rows, folders(tmp_path, "mu\u0308ller", "17"))
+    assert (enrollment.learner_of, enrollment.notes) == ({0: "mu\u0308ller", 1: "17"}, [])
+    both = read(tmp_path, "Student,ID,SIS User ID\nM,1,017\nO,2,0017\n")
+    with pytest.raises(UsageError, match="1 of 1 learner"):
+        roster.enroll(both, folders(tmp_path / "other", "17"))
+
+
+def test_a_roster_of_another_class_is_refused(tmp_path: Path):
+    with pytest.raises(UsageError) as error:
+        roster.enroll(read(tmp_path, CANVAS), folders(tmp_path, "17", "zoe", "yan"))
+    assert "2 of 3 learners with submissions are not in the roster, such as 'yan', 'zoe'; the roster has" in str(
+        error.value
+    )
+    assert "'Lovelace, Ada (17)', 'Hopper, Grace (18)'. Nothing was graded." in str(error.value)
+
+
+def test_two_names_of_one_student(tmp_path: Path):
+    submissions = folders(tmp_path, "17", "s17")
     enrollment = roster.enroll(read(tmp_path, CANVAS), submissions)
-    assert enrollment.learner_of[2] == enrollment.learner_of[3] == "Ada (s17) and Grace (s18)"
-    assert {person.learner: person.canvas for person in enrollment.people}["Ada (s17) and Grace (s18)"] == ("17", "18")
+    assert [(person.learner, other) for person, other in enrollment.joined] == [("s17", "17")]
+    assert (submissions.learners, len(submissions.items)) == (["17", "Hopper, Grace (18)"], 2)
+    assert set(submissions.people["17"].ids) == {"17", "s17", "ada@x.org"}
+
+
+def test_a_roster_of_github_classroom(tmp_path: Path):
+    rows = read(tmp_path, "identifier,github_username,github_id,name\ns17,ada-l,4711,Ada\ns18,,,Grace\n")
+    enrollment = roster.enroll(rows, folders(tmp_path, "ada-l"))
+    assert enrollment.learner_of == {0: "ada-l", 1: "Grace (s18)"}
 
 
 def test_canvas_skips_no_column_of_ours():
@@ -116,6 +150,7 @@ def test_canvas_skips_no_column_of_ours():
         ("a,b\n1,2\n", "is no export of a gradebook: it needs the columns Student and ID"),
         ("", "is no export of a gradebook"),
         ("Student,ID\nAda,7\nBob,8\nZoe,7\n", r"has the ID 7 twice, for Ada \(7\) and Zoe \(7\); correct one"),
+        ("Vollständiger Name,E-Mail-Adresse\n", "set the language of Moodle to English and export it again"),
         ("Student,ID,ID\n", "has two columns named 'ID'"),
         ('Student,ID\n"' + "x" * 200_000, "is not a CSV file"),
     ],

@@ -36,6 +36,11 @@ class Bad:
     verdict: str
     says: str = ""
 
+    @property
+    def seconds(self) -> int:
+        """The time limit."""
+        return 4 if self.verdict == "TIMEOUT" or "while True: pass" in str(self.text) else 30
+
 
 FILES = {
     "binary": Bad(bytes(range(256)), "ERROR", "is a binary file"),
@@ -116,6 +121,10 @@ FILES = {
         "while True:\n    try:\n        while True: pass\n    except BaseException: pass\n",
         "TIMEOUT",
         "no result within 4 s",
+    ),
+    "no memory for the C++ library": Bad(body("raise RuntimeError('std::bad_alloc')"), "MEMORY", "out of memory"),
+    "near the memory limit when the time is up": Bad(
+        body("x = bytearray(1900 << 20)", "while True: pass"), "MEMORY", "used up most of its 2048 MiB"
     ),
     "unbounded memory": Bad(body("x = []", "while True: x.append(bytearray(1 << 26))"), "MEMORY", "out of memory"),
     "sys.exit": Bad("import sys\nsys.exit(0)\n", "ERROR", "raised SystemExit (0)"),
@@ -208,7 +217,7 @@ def judged(fork_server: ForkServer) -> Iterator[Callable[[Path, float], dict[str
 def test_bad_input(name: str, judged, tmp_path: Path):
     data = _write(FILES[name], tmp_path)
     start = time.monotonic()
-    report = judged(tmp_path / "bad.py", 4 if FILES[name].verdict == "TIMEOUT" else 30)
+    report = judged(tmp_path / "bad.py", FILES[name].seconds)
     assert time.monotonic() - start < 60
     _assert_reported(FILES[name], report)
     assert os.listdir(tmp_path) == ["bad.py"]
@@ -218,7 +227,7 @@ def test_bad_input(name: str, judged, tmp_path: Path):
 @pytest.mark.parametrize("name", BY_COMMAND)
 def test_bad_input_by_command(name: str, grade: Grade, tmp_path: Path):
     data = _write(FILES[name], tmp_path)
-    run = grade("problem", "07", "bad.py", "--json", "--timeout", 4 if FILES[name].verdict == "TIMEOUT" else 30)
+    run = grade("problem", "07", "bad.py", "--json", "--timeout", FILES[name].seconds)
     _assert_reported(FILES[name], run.json)
     assert run.code == (0 if run.json["verdict"] == "PASS" else 1)
     assert run.err == ""
