@@ -11,68 +11,13 @@ from typing import Any
 
 from commandline import files
 from commandline.errors import UsageError
+from grader.batch import schema
 from grader.batch.deadlines import Attempt, Settled
 from grader.batch.records import COLUMNS, Join, Person, Record, Regrade, StoredAttempt, collated
 from grader.batch.tables import write_csv
 from grader.report.json import PublicReport, dumps
 
 DATABASE, TABLE, UNUSED, REGRADES, JOINS = "results.sqlite", "results.csv", "unused.csv", "regrades.csv", "joins.csv"
-SCHEMA = 3
-
-_FACTS = "create table if not exists facts (name text primary key, value text not null);"
-# An attempt is one submission of a learner for a problem; none is ever deleted. `counted` says which of them counts.
-_TABLES = """
-create table if not exists attempts (
-    learner text not null, problem text not null, attempt text not null, number integer not null, key text not null,
-    file text not null, submitted text not null, marked_late integer not null, verdict text not null, score integer not null,
-    points integer not null, misconception text not null, message text not null, notes text not null, sources text not null,
-    report text not null, members text not null default '', primary key (learner, problem, attempt)
-);
-create table if not exists counted (
-    learner text not null, problem text not null, attempt text not null, adjusted real not null, late text not null,
-    times text not null default '', primary key (learner, problem)
-);
-create view if not exists records as
-    select attempts.*, counted.adjusted, counted.late, counted.times,
-        (select count(*) from attempts a where (a.learner, a.problem) = (attempts.learner, attempts.problem) and a.attempt != '')
-            as attempts
-    from attempts join counted using (learner, problem, attempt);
-create table if not exists learners (
-    learner text primary key, ids text not null, canvas text not null, section text not null default ''
-);
-create table if not exists unused (learner text not null, file text not null, reason text not null);
-create table if not exists regrades (
-    number integer primary key, at text not null, learner text not null, problem text not null, attempt text not null,
-    because text not null, verdict_before text not null, score_before integer not null, verdict_after text, score_after integer
-);
-create table if not exists joins (
-    number integer primary key, at text not null, learner text not null, ids text not null, joined text not null,
-    because text not null
-);
-"""
-_BEFORE = "2"  # the schema from which this one can be made
-_MIGRATION = """
-drop view records;
-alter table attempts add column members text not null default '';
-alter table counted add column times text not null default '';
-alter table learners add column section text not null default '';
-update facts set value = '3' where name = 'schema';
-"""
-
-
-# The attempts of the old name come before those of the new one. Of an attempt that both have, one is left.
-_RENAMING = (
-    """update attempts set number = number + (
-        select coalesce(max(number), 0) from attempts old where old.learner = :old and old.problem = attempts.problem
-    ) where learner = :new""",
-    """delete from counted where learner = :new and exists (
-        select 1 from counted old where old.learner = :old and old.problem = counted.problem and old.adjusted > counted.adjusted
-    )""",
-    *(f"update or ignore {table} set learner = :new where learner = :old" for table in ("attempts", "counted")),
-    *(f"delete from {table} where learner = :old" for table in ("attempts", "counted", "learners")),
-    *(f"update {table} set learner = :new where learner = :old" for table in ("regrades", "unused")),
-    "update joins set joined = :new where joined = :old",
-)
 
 # Decides what counts among all attempts of a learner, by problem.
 Settle = Callable[[str, list[Attempt]], Mapping[str, Settled]]
@@ -90,10 +35,10 @@ class Results:
             try:
                 self._database = self._connected()
                 undo.callback(self._database.close)
-                schema = self.fact("schema")
+                version = self.fact("schema")
             except sqlite3.Error as error:
                 raise self._not_ours(error) from None
-            if schema != str(SCHEMA):
+            if version != schema.VERSION:
                 raise self._other_version()
             undo.pop_all()
 
@@ -113,7 +58,7 @@ class Results:
         )
 
     def _other_version(self) -> UsageError:
-        if self.fact("schema") == _BEFORE:
+        if self.fact("schema") == schema.BEFORE:
             return UsageError(
                 f"{self.folder} was created by an earlier version of the course; run `grade batch` once with your usual options."
             )
@@ -210,21 +155,21 @@ class Store(Results):
                 undo.callback(self._unlock)
                 self._database = self._connected()
                 undo.callback(self._database.close)
-                self._database.execute(_FACTS)
-                schema = self.fact("schema") or str(SCHEMA)
-                if schema == _BEFORE:
-                    self._database.executescript(f"begin; {_MIGRATION} commit;")
-                    schema = str(SCHEMA)
-                if schema != str(SCHEMA):
+                self._database.execute(schema.FACTS)
+                version = self.fact("schema") or schema.VERSION
+                if version == schema.BEFORE:
+                    self._database.executescript(f"begin; {schema.MIGRATION} commit;")
+                    version = schema.VERSION
+                if version != schema.VERSION:
                     raise self._other_version()
-                self._database.executescript(_TABLES)
+                self._database.executescript(schema.TABLES)
             except FileExistsError:
                 raise UsageError(f"{folder} is a file; choose a folder for the results.") from None
             except OSError as error:
                 raise UsageError(f"{folder} cannot be written: {error.strerror}.") from None
             except sqlite3.Error as error:
                 raise self._not_ours(error) from None
-            self.remember("schema", schema)
+            self.remember("schema", version)
             undo.pop_all()
 
     def _connected(self) -> sqlite3.Connection:
@@ -367,7 +312,7 @@ class Store(Results):
             known = people.get(to, Person(to)).knowing(person)
             self._put_person(known)
         names = {"old": learner, "new": to}
-        for statement in _RENAMING:
+        for statement in schema.RENAMING:
             self._database.execute(statement, names)
 
     def _put_person(self, person: Person) -> None:

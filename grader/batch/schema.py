@@ -1,0 +1,56 @@
+"""The tables of a results database, and what brings those of the version before up to date."""
+
+VERSION = "3"
+
+FACTS = "create table if not exists facts (name text primary key, value text not null);"
+# An attempt is one submission of a learner for a problem; none is ever deleted. `counted` says which of them counts.
+TABLES = """
+create table if not exists attempts (
+    learner text not null, problem text not null, attempt text not null, number integer not null, key text not null,
+    file text not null, submitted text not null, marked_late integer not null, verdict text not null, score integer not null,
+    points integer not null, misconception text not null, message text not null, notes text not null, sources text not null,
+    report text not null, members text not null default '', primary key (learner, problem, attempt)
+);
+create table if not exists counted (
+    learner text not null, problem text not null, attempt text not null, adjusted real not null, late text not null,
+    times text not null default '', primary key (learner, problem)
+);
+create view if not exists records as
+    select attempts.*, counted.adjusted, counted.late, counted.times,
+        (select count(*) from attempts a where (a.learner, a.problem) = (attempts.learner, attempts.problem) and a.attempt != '')
+            as attempts
+    from attempts join counted using (learner, problem, attempt);
+create table if not exists learners (
+    learner text primary key, ids text not null, canvas text not null, section text not null default ''
+);
+create table if not exists unused (learner text not null, file text not null, reason text not null);
+create table if not exists regrades (
+    number integer primary key, at text not null, learner text not null, problem text not null, attempt text not null,
+    because text not null, verdict_before text not null, score_before integer not null, verdict_after text, score_after integer
+);
+create table if not exists joins (
+    number integer primary key, at text not null, learner text not null, ids text not null, joined text not null,
+    because text not null
+);
+"""
+BEFORE = "2"  # the schema from which this one can be made
+MIGRATION = """
+drop view records;
+alter table attempts add column members text not null default '';
+alter table counted add column times text not null default '';
+alter table learners add column section text not null default '';
+update facts set value = '3' where name = 'schema';
+"""
+# The attempts of the old name come before those of the new one. Of an attempt that both have, one is left.
+RENAMING = (
+    """update attempts set number = number + (
+        select coalesce(max(number), 0) from attempts old where old.learner = :old and old.problem = attempts.problem
+    ) where learner = :new""",
+    """delete from counted where learner = :new and exists (
+        select 1 from counted old where old.learner = :old and old.problem = counted.problem and old.adjusted > counted.adjusted
+    )""",
+    *(f"update or ignore {table} set learner = :new where learner = :old" for table in ("attempts", "counted")),
+    *(f"delete from {table} where learner = :old" for table in ("attempts", "counted", "learners")),
+    *(f"update {table} set learner = :new where learner = :old" for table in ("regrades", "unused")),
+    "update joins set joined = :new where joined = :old",
+)
