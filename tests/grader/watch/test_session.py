@@ -132,7 +132,7 @@ def test_a_grading_that_ends_late_is_not_shown_for_another_problem(session):
 
 def test_a_missing_or_unreadable_file_has_a_sentence(session):
     graded(session, 1)
-    session.file.write_bytes(b"\xff\xfe\x00")
+    session.file.write_bytes(b"\xff\x00\x00")
     deadline = time.monotonic() + 20
     while (
         session.state.report is None or session.state.report.verdict is Verdict.PASS
