@@ -3,6 +3,7 @@
 import os
 import sys
 from pathlib import Path
+from typing import ClassVar
 
 import click
 
@@ -20,6 +21,27 @@ class Grade(Commands):
     """The commands of `grade`."""
 
     program = "grade"
+    sections: ClassVar = {
+        "Learn": (
+            "start",
+            "next",
+            "show",
+            "problem",
+            "watch",
+            "web",
+            "hint",
+            "solution",
+            "reset",
+            "list",
+            "certificate",
+            "book",
+        ),
+        "See": ("play", "try", "repl"),
+        "Practise": ("review", "hunt"),
+        "Teach": ("pack", "export", "batch", "results", "push"),
+        "Author": ("new", "verify", "course"),
+        "Check": ("doctor",),
+    }
     extensions = "gpt_kata.commands"
 
 

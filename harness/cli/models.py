@@ -154,7 +154,7 @@ def playground(run_name: str, root: Path) -> None:
 @step_option
 @root_option
 def evaluate(run_name: str, step: int | None, root: Path) -> None:
-    """Evaluate a run: loss, perplexity and bits per byte on all validation data.
+    """Evaluate a run on all validation data: loss, bits per byte.
 
     Also prints the losses of a bigram and a unigram model.
     """
@@ -187,7 +187,7 @@ def evaluate(run_name: str, step: int | None, root: Path) -> None:
 @click.option("--json", "as_json", is_flag=True, help="Print JSON instead of a table.")
 @root_option
 def compare(run_names: tuple[str, ...], chart: Path | None, as_json: bool, root: Path) -> None:
-    """Compare runs: settings that differ, speed, and validation losses.
+    """Compare runs: settings that differ, speed, validation losses.
 
     Runs may still be in progress.
     """
@@ -218,7 +218,7 @@ def compare(run_names: tuple[str, ...], chart: Path | None, as_json: bool, root:
 @step_option
 @root_option
 def export(run_name: str, folder: Path | None, to: Path | None, step: int | None, root: Path) -> None:
-    """Write a run's model and tokenizer to a new folder that transformers loads.
+    """Write a model and its tokenizer to a folder for transformers.
 
     The layout is that of GPT-2 (positions=learned), GPT-NeoX (rope) or Llama (rope and rmsnorm). Adapters are merged. A run
     with pieces uses your export_gpt2 from problem 28 instead.

@@ -145,7 +145,7 @@ def rl(
     settings: tuple[str, ...], root: Path, quiet: bool, coordinator: str | None, processes: int, process: int,
     **flags: Any,
 ) -> None:  # fmt: skip
-    """Reinforce what a program can verify in the stories of a trained model.
+    """Reinforce what a program can verify in the stories of a model.
 
     \b
     word:WORD         the continuation contains the word
