@@ -8,7 +8,7 @@ from typing import Any
 
 from grader.course import catalog
 from grader.exhibits import encode
-from grader.problem import Problem
+from grader.problem import Case, Problem
 from grader.wire.channel import Frame
 
 
@@ -16,10 +16,15 @@ class Names:
     """The functions and classes of a submission as attributes. A name that is missing is reported as in a verdict."""
 
     def __init__(self, subject: Any) -> None:
-        self._attribute = subject.attribute
+        self._subject = subject
 
     def __getattr__(self, name: str) -> Any:
-        return self._attribute(name)
+        return self._subject.attribute(name)
+
+    def construct(self, name: str, **values: Any) -> Callable[[], Any]:
+        """A function that constructs the module entry `name` as the page says. `values` are those of a case, by name."""
+        construct: Callable[[], Any] = self._subject.constructor(name, Case(values))
+        return construct
 
 
 def prepare(problem: Problem) -> Callable[[Any, Mapping[str, Any]], Iterator[Frame]]:
