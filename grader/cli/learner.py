@@ -11,7 +11,7 @@ from commandline import invocation, terminal
 from commandline.commands import Commands
 from commandline.errors import CommandError, UsageError
 from commandline.text import counted
-from grader.cli import author, book, course, explore, progress, results, teacher, watch
+from grader.cli import author, book, course, explore, play, progress, results, teacher, watch
 from grader.cli.grading import graded
 from grader.course import catalog, selection, workspace
 from grader.course.workspace import Workspace
@@ -292,6 +292,7 @@ for command in (
     *progress.COMMANDS,
     *watch.COMMANDS,
     *explore.COMMANDS,
+    *play.COMMANDS,
     *author.COMMANDS,
     *book.COMMANDS,
     *course.COMMANDS,

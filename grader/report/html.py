@@ -24,8 +24,8 @@ from grader.report.json import sentence
 from grader.report.terminal import next_step
 from grader.wire.compare import WHOLE, Leaf
 
-_HERE = Path(__file__).parent
-STYLE = (_HERE / "html.css").read_text(encoding="utf-8")
+TEMPLATES = Path(__file__).parent
+STYLE = "".join((TEMPLATES / name).read_text(encoding="utf-8") for name in ("html.css", "exhibits.css"))
 MOST_FIGURES = 6  # of wrong leaves, and of right ones
 MOST_ROWS = 40  # of the table of leaves
 MOST_LINES, MOST_PRINTED = 100, 8000  # lines and characters of what was printed
@@ -239,7 +239,7 @@ def code(text: Any) -> Markup:
 
 
 @cache
-def environment(folder: Path = _HERE) -> jinja2.Environment:
+def environment(folder: Path = TEMPLATES) -> jinja2.Environment:
     """The templates of a folder. What they show is escaped; a name that is missing is an error."""
     templates = jinja2.Environment(
         loader=jinja2.FileSystemLoader(folder), autoescape=True, trim_blocks=True, lstrip_blocks=True,
