@@ -12,7 +12,7 @@ from commandline.errors import CommandError, UsageError
 from commandline.text import counted
 from grader.cli import author, book, course, explore, progress, results, teacher, watch
 from grader.cli.grading import graded
-from grader.course import catalog, selection, workspace
+from grader.course import catalog, log, selection, workspace
 from grader.course.workspace import Workspace
 
 
@@ -176,7 +176,8 @@ def problem_(
         terminal.echo(f"new   {html}", err=True)
     if file.resolve() == space.file(problem).resolve():
         try:
-            space.remember(problem, verdict=str(report.verdict), score=report.score, digest=digest)
+            mistake = report.misconception.name if report.misconception else ""
+            space.remember(problem, verdict=str(report.verdict), score=report.score, digest=digest, mistake=mistake)
         except UsageError as error:  # the verdict is valid anyway
             terminal.echo(f"grade: could not save your progress: {error}", err=True)
     elif report.verdict == "PASS" and not machine_readable:
@@ -213,7 +214,7 @@ def hint(folder: str | None, word: str, again: bool) -> None:
     problem = catalog.find(word)
     space = workspace.find(folder)
     hints = page.hints(problem)
-    seen = min(space.progress().get(problem.name, workspace.Progress()).hints, len(hints))
+    seen = min(space.progress().get(problem.name, log.Progress()).hints, len(hints))
     count = seen if again else min(seen + 1, len(hints))
     if not count:
         click.echo("You have not seen any hints yet.")
@@ -240,7 +241,7 @@ def solution(folder: str | None, word: str, give_up: bool) -> None:
     """Read the reference of problem NN, once you have passed it."""
     problem = catalog.find(word)
     space, text = workspace.find(folder), catalog.solution_for_learners(problem)
-    passed = space.progress().get(problem.name, workspace.Progress()).verdict == "PASS"
+    passed = space.progress().get(problem.name, log.Progress()).verdict == "PASS"
     if not passed and not give_up:
         raise UsageError(
             f"You have not passed problem {problem.label} yet. `grade hint {problem.label}` helps; "

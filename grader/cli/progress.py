@@ -8,7 +8,7 @@ import click
 from commandline import terminal
 from commandline.errors import UsageError
 from commandline.files import write
-from grader.course import catalog, workspace
+from grader.course import catalog, log, workspace
 
 
 @click.command(name="list")
@@ -62,7 +62,7 @@ def next_(folder: str | None) -> None:
     if problem is None:
         terminal.echo("You have passed every problem of the course. `grade certificate` writes a record of it.")
         return
-    row, standing = space.progress().get(problem.name, workspace.Progress()), space.standing(problem)
+    row, standing = space.progress().get(problem.name, log.Progress()), space.standing(problem)
     terminal.echo(f"Next: problem {problem.label}, {problem.title}, in “{catalog.part_of(problem)}”.")
     if row.verdict == "PASS":
         terminal.echo(

@@ -11,7 +11,8 @@ import watchfiles
 
 from commandline.errors import CommandError, UsageError
 from grader.course import catalog, page
-from grader.course.workspace import Progress, Workspace
+from grader.course.log import Progress
+from grader.course.workspace import Workspace
 from grader.errors import ClosedError, SupersededError
 from grader.judge import judge, recorded
 from grader.judge import submission as submission_
@@ -199,7 +200,8 @@ class WatchSession:
                 self._names = names
                 self._graded = {name: self._graded.get(name, stamp) for name, stamp in self._stamps().items()}
             report = self._resident.grade(problem, source, GradeOptions(say=note, on_check=add))
-        self.space.remember(problem, verdict=str(report.verdict), score=report.score, digest=digest)
+        mistake = report.misconception.name if report.misconception else ""
+        self.space.remember(problem, verdict=str(report.verdict), score=report.score, digest=digest, mistake=mistake)
         return report
 
     def _show(self, problem: Problem, new: Callable[[State], State]) -> None:

@@ -85,7 +85,9 @@ def test_a_secret_seed_gives_other_cases_and_the_same_scores_everywhere(
     assert one == two
     assert own["ada"]["score"] == one["ada"]["score"]
     # The first line says when the class was graded.
-    private = [grade("results", tmp_path / name, "--learner", "ada").out.partition("\n")[2] for name in ("one", "two", "own")]
+    private = [
+        grade("results", tmp_path / name, "--learner", "ada").out.partition("\n")[2] for name in ("one", "two", "own")
+    ]
     assert private[0] == private[1] != private[2], "the teacher sees the numbers of the cases"
     assert (tmp_path / "own" / "seed.txt").stat().st_mode & 0o077 == 0
 
