@@ -2,6 +2,7 @@
 
 import os
 import sys
+from datetime import datetime
 from pathlib import Path
 
 import click
@@ -10,7 +11,7 @@ from commandline import invocation, terminal
 from commandline.commands import Commands
 from commandline.errors import CommandError, UsageError
 from commandline.text import counted
-from grader.cli import author, book, course, explore, progress, results, teacher, watch
+from grader.cli import author, book, course, explore, practice, progress, results, teacher, watch
 from grader.cli.grading import graded
 from grader.course import catalog, log, selection, workspace
 from grader.course.workspace import Workspace
@@ -30,9 +31,10 @@ class Grade(Commands):
     metavar="DIR|NAME",
     help="The course: a folder, or an installed one [default: $GRADE_COURSE, or that of your workspace].",
 )
+@click.option("--today", type=click.DateTime(["%Y-%m-%d"]), hidden=True, help="The date of reviews, for tests.")
 @click.version_option(package_name="gpt-kata", prog_name="grade")
 @click.pass_context
-def main(ctx: click.Context, folder: str | None, course: str | None) -> None:
+def main(ctx: click.Context, folder: str | None, course: str | None, today: datetime | None) -> None:
     """Learn to build a GPT in JAX and Flax NNX, one graded problem at a time.
 
     \b
@@ -45,6 +47,7 @@ def main(ctx: click.Context, folder: str | None, course: str | None) -> None:
     Ctrl-C.
     """
     ctx.obj = folder
+    log.set_today(today.date() if today else None)
     invocation.keep_options("grade", workspace=folder, course=course)
     if ctx.invoked_subcommand != "course":  # which works where the selected one cannot be used
         selection.select(course, workspace.find(folder).course)
@@ -270,6 +273,7 @@ def doctor(folder: str | None) -> None:
 for command in (
     *progress.COMMANDS,
     *watch.COMMANDS,
+    *practice.COMMANDS,
     *explore.COMMANDS,
     *author.COMMANDS,
     *book.COMMANDS,

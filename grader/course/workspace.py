@@ -40,6 +40,11 @@ class Workspace:
     def file(self, problem: Problem) -> Path:
         return self.folder / f"{problem.name}.py"
 
+    @property
+    def modules(self) -> Path:
+        """The folder with the files that a solution may import."""
+        return self.folder
+
     def start(self) -> tuple[list[Path], list[Path]]:
         """Adds every stub and page that is missing, and replaces the pages that have changed since they were written.
 
@@ -157,7 +162,7 @@ class Workspace:
 
         def text(name: str) -> str | None:
             try:
-                return _read(self.folder / f"{name}.py")
+                return _read((self.folder if name == problem.name else self.modules) / f"{name}.py")
             except (OSError, files.NotRegularFileError):
                 return None
 
@@ -212,19 +217,29 @@ class Workspace:
     def reset(self, problem: Problem) -> Path | None:
         """Puts the stub back in the place of the learner's file. Returns the path that the old file is kept at, under a new name
         with a number; None if there was nothing to keep. Raises UsageError."""
-        target = self.file(problem)
+        kept = None if self.add(problem) else self.put(problem, catalog.stub_text(problem))
+        if kept:
+            self.remember(problem, verdict="NOT ATTEMPTED", score=0)
+        return kept
+
+    def put(self, problem: Problem, text: str) -> Path | None:
+        """Writes a text to the problem's file. Returns the path that the file before it is kept at, under a new name with a
+        number; None if there was nothing to keep. Raises UsageError."""
+        target, kept = self.file(problem), None
         try:
-            if self.add(problem) or _read(target) == catalog.stub_text(problem):
+            if (present := _read(target)) == text:
                 return None
-            kept = next(path for number in count(1) if not os.path.lexists(path := target.with_suffix(f".{number}.py")))
-            with kept.open("xb") as copy, target.open("rb") as file:
-                shutil.copyfileobj(file, copy)
-            files.replace(target, catalog.stub_text(problem))
+            if present is not None:
+                kept = next(
+                    path for number in count(1) if not os.path.lexists(path := target.with_suffix(f".{number}.py"))
+                )
+                with kept.open("xb") as copy, target.open("rb") as file:
+                    shutil.copyfileobj(file, copy)
+            files.replace(target, text)
         except files.NotRegularFileError as error:
             raise UsageError(f"{target} {error}.") from None
         except OSError as error:
-            raise UsageError(f"{target} cannot be reset: {error.strerror}.") from None
-        self.remember(problem, verdict="NOT ATTEMPTED", score=0)
+            raise UsageError(f"{target} cannot be written: {error.strerror}.") from None
         return kept
 
     def _page_digests(self) -> dict[str, str]:
