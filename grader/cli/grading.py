@@ -7,13 +7,24 @@ from typing import Any
 from commandline.progress import working
 
 
-def graded(problem: Any, file: Path, seed: int, timeout: float | None = None, *, secret: bool = False) -> Any:
-    """The report on a file. Raises UsageError if there is no such file, CourseError if the problem cannot be graded."""
+def graded(
+    problem: Any,
+    file: Path,
+    seed: int,
+    timeout: float | None = None,
+    *,
+    secret: bool = False,
+    modules: Path | None = None,
+) -> Any:
+    """The report on a file. Raises UsageError if there is no such file, CourseError if the problem cannot be graded.
+
+    `modules` is the folder with the course modules that it imports, if that is another one.
+    """
     from grader.judge import recorded, submission
 
     recorded.check_gradable(problem)
     try:
-        source = submission.read(problem, file)
+        source = submission.read(problem, file, modules)
     except submission.UnreadableSubmissionError as error:
         from grader.judge import judge
         from grader.judge.verdict import Verdict

@@ -347,16 +347,28 @@ def reference_sources(problem: Problem) -> Mapping[str, str]:
     return with_imports(problem.name, solution_text(problem), references(problem))
 
 
+def core(problem: Problem) -> list[str]:
+    """The lines of the reference that a short review asks for, in blocks. Raises CourseError if the file is broken."""
+    blocks: list[str] = _toml(problem).get("core", [])
+    return blocks
+
+
 def misconceptions_file(problem: Problem) -> dict[str, list[dict[str, Any]]]:
     """The tables of the file with the problem's misconceptions and promises. Raises CourseError if it is broken."""
+    return {name: rows for name, rows in _toml(problem).items() if name != "core"}
+
+
+def _toml(problem: Problem) -> dict[str, Any]:
     path = solution_path(problem).with_suffix(".toml")
     try:
         tables = tomllib.loads(text_of(problem, path))
     except tomllib.TOMLDecodeError as error:
         raise CourseError(f"{path} cannot be read: {error}") from error
     for name, rows in tables.items():
-        if name not in ("misconception", "promise") or not isinstance(rows, list):
-            raise CourseError(f"{path} can have only [[misconception]] and [[promise]]; it has {name!r}.")
+        if name not in ("core", "misconception", "promise") or not isinstance(rows, list):
+            raise CourseError(f"{path} can have only core, [[misconception]] and [[promise]]; it has {name!r}.")
+        if name == "core" and not all(isinstance(block, str) and block.strip() for block in rows):
+            raise CourseError(f"{path}: `core` must be a list of texts.")
     return tables
 
 
