@@ -25,14 +25,21 @@ LORA_TARGETS = ("attn", "mlp", "embed", "head")
 class DataConfig(Settings):
     """Which text, and how it becomes rows of tokens."""
 
-    data: str = setting("pocket", "pocket, pocket:N for N stories, tinystories, or the path of a text or Parquet file")
+    data: str = setting(
+        "pocket",
+        "pocket, pocket:N for N stories, tinystories, or files of text, JSON, CSV or Parquet: a path, folder, pattern or URL; "
+        "several with weights as in a.jsonl:0.7,b.txt:0.3",
+    )
+    field: str = setting("text", "field of JSON records, or column of CSV and Parquet, that holds the text")
     tokenizer: str = setting(
-        "pocket-2k", "pocket-2k, gpt2, the path of a .tiktoken file, or hf:DIR for the tokenizer.json of a folder"
+        "pocket-2k",
+        "pocket-2k, gpt2, the path of a .tiktoken file, hf:DIR for the tokenizer.json of a folder, or train:N for one of "
+        "N tokens trained on the data",
     )
     packing: Literal["packed", "padded"] = setting("packed", "windows of one long stream, or one story per row")
     objective: Literal["next_token", "copy"] = setting("next_token", "predict the next token, or copy the input token")
     validation_fraction: float = setting(
-        0.02, "fraction of the stories held out for validation", allowed=Range(above=0, below=1)
+        0.02, "fraction of the tokens held out for validation", allowed=Range(above=0, below=1)
     )
 
 

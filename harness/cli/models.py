@@ -40,7 +40,9 @@ def sampling_options(command: Any) -> Any:
 
 @click.command()
 @click.argument("run_name", metavar="RUN")
-@click.option("--prompt", help="Beginning of the story. [default: Once upon a time, there was]")
+@click.option(
+    "--prompt", help="Beginning of the text. [default: as the run's own text begins, or Once upon a time, there was]"
+)
 @sampling_options
 @click.option("-n", "number", type=click.IntRange(1), default=1, show_default=True, help="Number of samples.")
 @step_option
@@ -53,14 +55,14 @@ def sample(
     prepare_jax()
     import numpy as np
 
-    from harness.model.sampling import PROMPTS, Sampling, encode_prompt, stream_text
+    from harness.model.sampling import Sampling, encode_prompt, stream_text
     from harness.run.state import load_state
 
     sampling = Sampling(temperature, top_k, top_p, seed, max_tokens)
     session = open_run(root, run_name)
     _, state = load_state(session, step)
     tokenizer = session.tokenizer
-    prompt = PROMPTS[session.config.objective] if prompt is None else prompt
+    prompt = session.prompt if prompt is None else prompt
     ids = encode_prompt(tokenizer, prompt)
     model = session.functions.model(state)
     if number == 1:

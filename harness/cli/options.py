@@ -16,6 +16,11 @@ root_option = click.option(
     show_default=True,
     help="Directory of all runs.",
 )
+DATA_HELP = "pocket, tinystories, or a file, folder, pattern or URL of texts; several as in a.jsonl:0.7,b.txt:0.3."
+TOKENIZER_HELP = "pocket-2k, gpt2, a .tiktoken file, hf:DIR, or train:N to train one of N tokens on the data."
+field_option = click.option(
+    "--field", metavar="F", help="Field of JSON records, or column of CSV and Parquet, with the text. [default: text]"
+)
 _MACHINE_OPTIONS = (
     click.option(
         "--mesh", metavar="DxM", help="Device counts: D split the batch, M the width of the layers. Example: 4x2."

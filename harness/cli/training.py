@@ -8,7 +8,15 @@ from typing import Any
 import click
 
 from commandline import terminal
-from harness.cli.options import Processes, join, machine_options, prepare_jax
+from harness.cli.options import (
+    DATA_HELP,
+    TOKENIZER_HELP,
+    Processes,
+    field_option,
+    join,
+    machine_options,
+    prepare_jax,
+)
 from harness.config import HUGGING_FACE, Config
 from harness.errors import UsageError
 from harness.presets import fine_tuning, preset, reinforcement
@@ -23,8 +31,9 @@ from harness.settings import typed_settings
     metavar="P",
     help="Settings to start from; see `harness presets`. [default: pocket]",
 )
-@click.option("--data", metavar="S", help="pocket, tinystories, or a text or Parquet file.")
-@click.option("--tokenizer", metavar="T", help="pocket-2k, gpt2, a .tiktoken file, or hf:DIR.")
+@click.option("--data", metavar="S", help=DATA_HELP)
+@field_option
+@click.option("--tokenizer", metavar="T", help=TOKENIZER_HELP)
 @click.option("--steps", type=int, metavar="N", help="Training steps in total.")
 @click.option(
     "--pieces",
@@ -80,7 +89,8 @@ def resume(
 @click.command()
 @click.argument("base_name", metavar="BASE")
 @click.option("--run", "name", metavar="NAME", help="Name of the run. [default: BASE-tuned]")
-@click.option("--data", metavar="S", required=True, help="pocket, tinystories, or a text or Parquet file.")
+@click.option("--data", metavar="S", required=True, help=DATA_HELP)
+@field_option
 @click.option("--lora", "lora_rank", type=int, metavar="R", help="Train adapters of rank R instead of all parameters.")
 @click.option(
     "--targets",

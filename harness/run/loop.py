@@ -18,6 +18,7 @@ from flax import nnx
 from commandline.files import replace
 from commandline.progress import progress
 from commandline.text import counted
+from harness.data.prepared import own_prompt
 from harness.errors import HarnessError
 from harness.pieces.load import attribute_errors_to
 from harness.run import charts
@@ -58,7 +59,7 @@ def train(session: Session, *, log: Log, quiet: bool = False, on_step: OnStep | 
             if base is not None:  # before the config: a run whose config is there has its record
                 run.record_base(base)
             resumed = run.create_or_check(config)
-            run.record_data(data.name, data.key)
+            run.record_data(data.name, data.key, own_prompt(config, data))
             if session.pieces is not None:
                 session.pieces.copy_to(run.pieces)
         else:
