@@ -166,7 +166,7 @@ def _broken(cells: Sequence[tuple[str, Style]], width: int) -> Iterator[list[tup
         if sum(cell_len(character) for character, _ in line) > width:
             spaces = [place for place, (character, _) in enumerate(line) if character == " "]
             place = spaces[-1] + 1 if spaces and spaces[-1] else len(line) - 1
-            yield line[:place]
+            yield line[: place - 1] if spaces and spaces[-1] else line[:place]
             line = line[place:]
     yield line
 

@@ -14,17 +14,7 @@ def play(module):
     make = module.construct("MiniGPT", seed=0, context_ids=context_ids, **POCKET.shape)
     model = weights.build(make, POCKET.arrays, "MiniGPT")
     told = telling.tell(model, TOKENS)
-    bits = telling.mean_surprise(told)
-    yield telling.story(
-        told,
-        "Your GPT tells a story, with trained weights",
-        f"A token is shaded by how much it surprised your model: {bits:.1f} bits on average. "
-        + (
-            "Nearly everywhere it chose among few words, because it knows how such a story continues."
-            if bits < 2
-            else "A right model has about 0.6: yours computes other numbers from these weights than the one that was trained."
-        ),
-    )
+    yield telling.story(told, "Your GPT tells a story, with trained weights", telling.judged(told))
     babbled = telling.tell(weights.put(model, weights.scrambled(POCKET.arrays), "MiniGPT"), TOKENS, most=50)
     yield telling.story(
         babbled,

@@ -1,7 +1,7 @@
 """The trained model as the harness builds it, with a learner's part in place of the harness's own."""
 
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+import functools
+from collections.abc import Callable, Mapping
 from typing import Any
 from unittest import mock
 
@@ -11,7 +11,9 @@ import numpy as np
 from flax import nnx
 
 from harness.config import ModelConfig
-from harness.model.gpt import GPT
+from harness.model.gpt import GPT, Attention, Block
+from harness.model.loss import token_loss
+from harness.pieces.adapt import BatchedLayer
 from problems.stage.weights import POCKET, Weights
 
 EPSILON = 1e-6  # of the LayerNorm of problem 06
@@ -20,8 +22,8 @@ EPSILON = 1e-6  # of the LayerNorm of problem 06
 def gpt(layers: int | None = None, weights: Weights = POCKET, **parts: Any) -> GPT:
     """The trained model, or what its first `layers` blocks are without the others.
 
-    `parts` are those of the harness's GPT: `make_block`, `make_embed` and `make_norm`, as `harness.pieces.adapt` makes them of a
-    learner's. Their parameters get the trained values by name.
+    `parts` are those of the harness's GPT, `make_block` and `make_norm`, made of a learner's by the functions below. Their
+    parameters get the trained values by name.
     """
     layers = weights.num_layers if layers is None else layers
     config = ModelConfig(
@@ -57,12 +59,40 @@ def _array(weights: Weights, path: list[str], layers: int, config: ModelConfig) 
     return weights.stacked(name, layers)
 
 
-@contextmanager
-def attention_by(attend: Callable[..., jax.Array]) -> Iterator[None]:
-    """Inside of it, the harness's model attends by `attend`, one head of one story: q, k and v (T, K) -> (T, K)."""
+def attending(attend: Callable[..., jax.Array]) -> Callable[..., Block]:
+    """The harness's block, whose heads attend by `attend`, one head of one story: q, k and v (T, K) -> (T, K)."""
     over_heads = jax.vmap(attend, in_axes=1, out_axes=1)
-    with mock.patch("harness.model.gpt.causal_attention", jax.vmap(over_heads)):
-        yield
+
+    class Attending(Attention):
+        def __call__(self, *inputs: Any) -> Any:
+            with mock.patch("harness.model.gpt.causal_attention", jax.vmap(over_heads)):
+                return super().__call__(*inputs)
+
+    return functools.partial(Block, make_attention=Attending)
+
+
+def with_attention(make: Callable[[], nnx.Module]) -> Callable[..., Block]:
+    """The harness's block with the attention that `make` constructs, a module of one story."""
+    return functools.partial(Block, make_attention=lambda config, rngs: BatchedLayer(make()))
+
+
+def block(make: Callable[[], nnx.Module]) -> Callable[..., nnx.Module]:
+    """The block that `make` constructs, a module of one story, as the harness calls it."""
+    return lambda config, rngs: BatchedLayer(make())
+
+
+def normalizing(norm: Callable[..., jax.Array]) -> dict[str, Any]:
+    """The parts of a model that normalizes by `norm`, a function of x (T, D), scale, bias and epsilon."""
+
+    class Norm(nnx.Module):
+        def __init__(self, config: ModelConfig, rngs: nnx.Rngs):
+            self.scale = nnx.Param(jnp.ones(config.d_model))
+            self.bias = nnx.Param(jnp.zeros(config.d_model))
+
+        def __call__(self, x_BTD: jax.Array) -> jax.Array:
+            return jax.vmap(lambda x_TD: norm(x_TD, self.scale[...], self.bias[...], EPSILON))(x_BTD)
+
+    return {"make_norm": Norm, "make_block": functools.partial(Block, make_norm=Norm)}
 
 
 def stream(ids_T: np.ndarray, layers: int, **parts: Any) -> jax.Array:
@@ -90,6 +120,12 @@ def queries_and_keys(ids_T: np.ndarray, layer: int) -> tuple[jax.Array, jax.Arra
         return jnp.stack(jnp.split(y_TD, POCKET.num_heads, axis=-1))
 
     return project("q"), project("k")
+
+
+def loss(model: GPT, ids_T: np.ndarray) -> float:
+    """The harness's own loss of a story, in nats per token."""
+    x_BTD = model.hidden(jnp.asarray(ids_T)[None])
+    return float(token_loss(x_BTD[:, :-1], jnp.asarray(ids_T)[None, 1:], model.output())) / (len(ids_T) - 1)
 
 
 def jitted(model: nnx.Module) -> Callable[..., jax.Array]:

@@ -110,6 +110,20 @@ def likeliest(probabilities: Sequence[float], ids: Sequence[int]) -> tuple[tuple
     return tuple((token(each), float(share)) for share, each in zip(probabilities, ids, strict=True))
 
 
+def judged(told: Told) -> str:
+    """A caption for a story that the trained model tells with a learner's part: whether it still knows what comes next."""
+    bits = mean_surprise(told)
+    if bits < 2:
+        return (
+            f"A token is shaded by how much it surprised the model: {bits:.1f} bits on average. Nearly everywhere it chose among "
+            "few words, because it knows how such a story continues."
+        )
+    return (
+        f"A token is shaded by how much it surprised the model: {bits:.1f} bits on average, where it should have about 0.6. Your "
+        "code hands it other numbers than those that it was trained with, so it does not know what comes next."
+    )
+
+
 def text(told: Told) -> str:
     """The text of a story without its prompt."""
     return "".join(token(each) for each in told.ids[told.given :] if each != END)

@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -138,3 +138,8 @@ def scrambled(arrays: Mapping[str, np.ndarray], seed: int = 0) -> dict[str, np.n
 
 
 POCKET = _load("pocket")
+
+
+def before_training(weights: Weights = POCKET) -> Weights:
+    """Random weights of the same model."""
+    return replace(weights, arrays=scrambled(weights.arrays))
