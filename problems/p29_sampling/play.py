@@ -6,7 +6,7 @@ import numpy as np
 
 from grader.exhibits import HeatMap, Plane, Story, Token
 from problems.stage.model import gpt, jitted
-from problems.stage.weights import END, POCKET, PROMPT, encode, token
+from problems.stage.weights import END, PROMPT, encode, token
 
 TEXT = "Mia had a red"
 SHOWN = 6  # tokens of the distribution
