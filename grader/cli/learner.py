@@ -11,7 +11,7 @@ from commandline import invocation, terminal
 from commandline.commands import Commands
 from commandline.errors import CommandError, UsageError
 from commandline.text import counted
-from grader.cli import author, book, course, explore, practice, progress, results, teacher, watch
+from grader.cli import author, book, course, explore, hunt, practice, progress, results, teacher, watch
 from grader.cli.grading import graded
 from grader.course import catalog, log, selection, workspace
 from grader.course.workspace import Workspace
@@ -274,6 +274,7 @@ for command in (
     *progress.COMMANDS,
     *watch.COMMANDS,
     *practice.COMMANDS,
+    *hunt.COMMANDS,
     *explore.COMMANDS,
     *author.COMMANDS,
     *book.COMMANDS,
