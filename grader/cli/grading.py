@@ -1,6 +1,7 @@
 """Grades one file for a command, with a sign of life on the terminal."""
 
 from dataclasses import replace
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -52,6 +53,22 @@ def graded(
                 lent.close()
                 fork_server = ForkServer()  # the program that lent the other one has just ended
                 return judge.grade(problem, source, fork_server, options)
+    finally:
+        fork_server.close()
+        scratch.leave()
+
+
+def tried(problem: Any, source: Any, title: str, *, at_most: int | None = None) -> list[Any]:
+    """The checks that a program fails, up to a number of them, with no word on why."""
+    from grader.isolation import scratch
+    from grader.isolation.sandbox import ForkServer
+    from grader.practice import trial
+    from grader.resident.server import borrowed
+
+    fork_server = borrowed() or ForkServer()
+    try:
+        with working(title):
+            return list(islice(trial.failures(problem, source, fork_server), at_most))
     finally:
         fork_server.close()
         scratch.leave()

@@ -12,7 +12,7 @@ from commandline import invocation, terminal
 from commandline.commands import Commands
 from commandline.errors import CommandError, UsageError
 from commandline.text import counted
-from grader.cli import author, book, course, explore, play, practice, progress, results, teacher, watch
+from grader.cli import author, book, course, explore, hunt, play, practice, progress, results, teacher, watch
 from grader.cli.grading import graded
 from grader.course import catalog, log, selection, workspace
 from grader.course.workspace import Workspace
@@ -296,6 +296,7 @@ for command in (
     *progress.COMMANDS,
     *watch.COMMANDS,
     *practice.COMMANDS,
+    *hunt.COMMANDS,
     *explore.COMMANDS,
     *play.COMMANDS,
     *author.COMMANDS,
