@@ -30,8 +30,8 @@ def play(module, text):
         tuple(SETTINGS),
         tuple(token(each) for each in best),
         (Plane(odds),),
-        "Temperature 1 is what the model believes. Below 1 the likeliest words gain, above 1 the others do. Top-k and top-p leave "
-        "out what is unlikely and share its odds among the rest.",
+        "Temperature 1 is what the model believes. Below 1 the likeliest words gain, above 1 the others do. Top-k and top-p "
+        "leave out what is unlikely and share its odds among the rest.",
         "probability",
         high=max(float(np.max(odds[0])), 0.2),
     )

@@ -122,8 +122,8 @@ def judged(told: Told) -> str:
             "shaded by how much it surprised your model when it wrote it."
         )
     return (
-        f"The model as it was trained is surprised by {bits:.1f} bits a token, where a right one surprises it by less than 1. Your "
-        "code hands on other numbers than those that the weights were trained with, so the words make no story."
+        f"The model as it was trained is surprised by {bits:.1f} bits a token, where a right one surprises it by less than 1. "
+        "Your code hands on other numbers than those that the weights were trained with, so the words make no story."
     )
 
 

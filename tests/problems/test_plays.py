@@ -49,6 +49,12 @@ def bits(story: Exhibit) -> float:
     return float(np.mean([token.value for token in story.tokens[story.given :]]))
 
 
+def no_sense(story: Exhibit) -> bool:
+    """Whether the play says that a story makes no sense."""
+    assert isinstance(story, Story)
+    return "the words make no story" in story.caption
+
+
 def own_story(count: int) -> str:
     """The beginning of the story that the harness's model tells with the trained weights."""
     told = telling.tell(model.gpt(), count)
@@ -86,13 +92,13 @@ def test_norms_have_size_one_and_guesses_come_together(fork_server):
 
 def test_blocks_and_the_whole_model_tell_the_harnesss_story(fork_server):
     lens, story = shown("05", fork_server)
-    assert lens == HeatMap(
-        lens.title, lens.rows, lens.columns, shown("04", fork_server)[1].planes, lens.caption, "probability"
-    )
+    assert lens.planes[0].texts[0] == lens.columns
+    assert lens.planes[0].texts[-1][-2] == " the"
     assert own_story(90) == story.text
     told, babbled = shown("06", fork_server)
     assert told.text.startswith(story.text)
     assert told.text.endswith("<|endoftext|>")
+    assert "a story as it knows them" in told.caption
     assert bits(told) < 1
     assert bits(babbled) > 5
 
@@ -120,7 +126,7 @@ def test_distributions_and_temperatures(fork_server):
 
 # Wrong files: the edit to a reference, and what the play must show of it.
 def _future_is_seen(exhibits: Shown) -> bool:
-    return np.triu(attention(exhibits[0]), 1).sum() > 1 and "later" in exhibits[0].caption and bits(exhibits[1]) > 1
+    return np.triu(attention(exhibits[0]), 1).sum() > 1 and "later" in exhibits[0].caption and no_sense(exhibits[1])
 
 
 def _too_sharp(exhibits: Shown) -> bool:
@@ -136,10 +142,10 @@ CONSEQUENCES: dict[str, tuple[str, str, str, Callable[[Shown], bool]]] = {
         "01", " + self.pos_embed[:T]", "",
         lambda exhibits: "bag of words" in exhibits[1].caption and np.ptp(exhibits[1].planes[0].values) == 0,
     ),
-    "no final norm": ("06", "self.ln_f(x_TD)", "x_TD", lambda exhibits: bits(exhibits[0]) > 2),
-    "no residual": ("05", "x = x + self.attn", "x = self.attn", lambda exhibits: bits(exhibits[1]) > 2),
+    "no final norm": ("06", "self.ln_f(x_TD)", "x_TD", lambda exhibits: no_sense(exhibits[0])),
+    "no residual": ("05", "x = x + self.attn", "x = self.attn", lambda exhibits: no_sense(exhibits[1])),
     "norm over the wrong axis": (
-        "04", "axis=-1", "axis=0", lambda exhibits: bits(exhibits[2]) > 2,
+        "04", "axis=-1", "axis=0", lambda exhibits: no_sense(exhibits[2]),
     ),
     "targets not shifted": (
         "07", "logits[:-1], token_ids[1:]", "logits[:-1], token_ids[:-1]",
