@@ -13,7 +13,9 @@ from grader.report.grids import number
 
 WIDTH = 72  # columns
 _SHADES = " ·░▒▓█"  # the blank is the low end of the scale; a dot is a little more
-_LONGEST_LABEL = 12  # columns, of a row of a heat map
+_LONGEST_LABEL = 16  # columns, of a row of a heat map
+_LONGEST_BAR_LABEL = 26
+_FEW_COLUMNS = 6  # of a heat map, whose cells then have room for numbers
 _PLOT_ROWS = 12
 _MARKS = "●○▲△■□"  # of the curves of a chart
 _NOTHING = 0.005  # of a scale, is as good as its low end
@@ -178,7 +180,7 @@ def _heat_map(exhibit: HeatMap, width: int) -> Iterator[str]:
     labels = [visible(label) for label in exhibit.rows]
     gutter = min(max(map(cell_len, labels), default=0), _LONGEST_LABEL) + 1
     columns = max(len(exhibit.columns), 1)
-    if any(plane.texts for plane in exhibit.planes):
+    if any(plane.texts for plane in exhibit.planes) or columns <= _FEW_COLUMNS:
         for plane in exhibit.planes:
             yield from _texts(exhibit, plane, labels, gutter, (width - gutter) // columns)
         yield from _scale(exhibit, width)
@@ -205,11 +207,12 @@ def _heat_map(exhibit: HeatMap, width: int) -> Iterator[str]:
 
 
 def _texts(exhibit: HeatMap, plane: Plane, labels: Sequence[str], gutter: int, cell: int) -> Iterator[str]:
-    """A map of texts, each before the shade of its value."""
+    """A map of texts or, without them, of numbers, each after the shade of its value."""
     if plane.name:
         yield plane.name
     yield " " * gutter + "".join(_cell(visible(column), cell) for column in exhibit.columns)
-    for label, values, texts in zip(labels, plane.values, plane.texts, strict=True):
+    written = plane.texts or [[number(value, 2) for value in values] for values in plane.values]
+    for label, values, texts in zip(labels, plane.values, written, strict=True):
         cells = [
             f"{_shade(value, exhibit)}{_cell(visible(text), cell - 1)}"
             for value, text in zip(values, texts, strict=True)
@@ -277,7 +280,7 @@ def ends(line: Line) -> str:
 
 def _bars(exhibit: Bars, width: int) -> Iterator[str]:
     others = any(bar.other is not None for bar in exhibit.bars)
-    labels = min(max((cell_len(bar.label) for bar in exhibit.bars), default=0), 24)
+    labels = min(max((cell_len(bar.label) for bar in exhibit.bars), default=0), _LONGEST_BAR_LABEL)
     names = max(map(cell_len, exhibit.names)) if others else 0
     values = [value for bar in exhibit.bars for value in (bar.value, bar.other) if value is not None]
     most = max((abs(value) for value in values if math.isfinite(value)), default=0.0) or 1.0
@@ -288,7 +291,7 @@ def _bars(exhibit: Bars, width: int) -> Iterator[str]:
         for index, (name, value) in enumerate(zip(exhibit.names, (bar.value, bar.other), strict=True)):
             if value is None:
                 continue
-            label = set_cell_size("" if index else bar.label, labels)
+            label = _cell("" if index else bar.label, labels + 1)[:-1]
             length = round(abs(value) / most * room) if math.isfinite(value) else 0
             owner = f" {set_cell_size(name, names)}" if others else ""
             yield f"  {label}{owner} {number(value):>{digits}} {('░' if index else '█') * length}"
