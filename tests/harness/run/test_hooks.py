@@ -96,7 +96,7 @@ def test_training_stops_when_patience_runs_out(tiny: Config, tmp_path: Path) -> 
         assert train(session, log=said.append, quiet=True)
         assert said[-1].startswith("Stopped at step 8 of 40: none of the last 3 validation losses was a new best.")
         assert [entry["step"] for entry in session.run.metrics()] == [*range(1, 9)]
-    assert checkpoints(session.run) == [6, 8]
+    assert checkpoints(session.run) == [2, 6, 8]  # the best, and the last two
     assert (session.run.samples / "0000008.txt").exists()
     more = open_session(session.run, replace(config, patience=0, steps=40), None, log=ignore, quiet=True)
     assert train(more, log=ignore, quiet=True)
