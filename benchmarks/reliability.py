@@ -28,7 +28,8 @@ ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT))
 
 from grader.course import catalog  # noqa: E402
-from grader.course.workspace import Progress, Workspace  # noqa: E402
+from grader.course.log import Progress  # noqa: E402
+from grader.course.workspace import Workspace  # noqa: E402
 from grader.isolation.cgroup import Group  # noqa: E402
 
 PAGE = ROOT / "docs" / "reliability.md"

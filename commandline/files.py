@@ -1,6 +1,7 @@
 """Files and folders that are written whole or not at all, files that others wrote, and locks that end with their process."""
 
 import contextlib
+import errno
 import os
 import shutil
 import stat
@@ -46,6 +47,26 @@ def replace(path: Path, content: Content, *, durable: bool = False) -> None:
     except BaseException:
         temporary.unlink(missing_ok=True)
         raise
+
+
+def append(path: Path, text: str, *, durable: bool = False) -> None:
+    """Adds whole lines to a file, in one write, so that two processes may do so at once.
+
+    After a write that a full disk cut off, they begin on a new line. Raises NotRegularFileError or OSError.
+    """
+    if path.exists() or path.is_symlink():
+        require_regular(path.lstat())
+    flags = os.O_RDWR | os.O_APPEND | os.O_CREAT | _READ
+    with os.fdopen(os.open(path, flags, 0o644), "rb+", buffering=0) as file:
+        require_regular(os.fstat(file.fileno()))
+        size = file.seek(0, os.SEEK_END)
+        if size and file.seek(size - 1) >= 0 and file.read(1) != b"\n":
+            text = f"\n{text}"
+        data = text.encode("utf-8")
+        if file.write(data) != len(data):
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+        if durable:
+            os.fsync(file.fileno())
 
 
 @contextlib.contextmanager

@@ -22,6 +22,7 @@ ABOUT = {
     "The grader": "design.md",
     "Security": "security.md",
     "The trainer": "harness.md",
+    "Text of your own, several processes": "data.md",
     "The studio": "studio.md",
 }
 

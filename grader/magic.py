@@ -13,7 +13,7 @@ from typing import Any
 
 from commandline.errors import CommandError, UsageError
 from grader.course import catalog, page, selection, workspace
-from grader.course.workspace import Progress
+from grader.course.log import Progress
 from grader.judge import notebook, recorded
 from grader.judge import submission as submission_
 from grader.judge.judge import GradeOptions

@@ -27,6 +27,7 @@ from grader.judge.submission import Submission
 from grader.judge.verdict import Report, Verdict
 from grader.margins import Margin, can_fail, measure_correct, measure_wrong
 from grader.play.session import Performance
+from grader.practice import core
 from grader.problem import Case, Check, Problem
 from grader.soundness import Row
 from grader.wire.compare import select
@@ -61,8 +62,8 @@ def verify_one(name: str, seeds: int = 20) -> Row:
         reference = Reference(problem, _fork_server())
         try:
             for verify_part in (
-                _verify_page, _verify_verdicts, _verify_checks, _verify_misconceptions, _verify_pitfalls, _verify_promises,
-                _verify_correct_programs, _verify_forgeries, _verify_play,
+                _verify_page, _verify_verdicts, _verify_core, _verify_checks, _verify_misconceptions, _verify_pitfalls,
+                _verify_promises, _verify_correct_programs, _verify_forgeries, _verify_play,
             ):  # fmt: skip
                 try:
                     verify_part(problem, reference, row)
@@ -130,6 +131,19 @@ def _verify_verdicts(problem: Problem, reference: Reference, row: Row) -> None:
     row.score = right.score
     if right.verdict is not Verdict.PASS:
         row.complaints.append(f"the verdict on the reference is {right.verdict}: {_reason(right)}")
+
+
+def _verify_core(problem: Problem, reference: Reference, row: Row) -> None:
+    """Without the lines of its core, the reference fails no check: what needs them is NOT ATTEMPTED."""
+    if not core.lines(problem):
+        return
+    sources = {**reference.submission().sources, problem.name: core.stub(problem)}
+    report = _grade(problem, Submission(f"{problem.name}.py", sources), reference)
+    verdicts = {result.verdict for result in report.checks}
+    if Verdict.NOT_ATTEMPTED not in verdicts or verdicts - {Verdict.NOT_ATTEMPTED, Verdict.PASS}:
+        row.complaints.append(f"without its core, the reference is {report.verdict}: {_reason(report)}")
+    if not core.FEWEST <= core.count(problem) <= core.MOST:
+        row.complaints.append(f"its core has {core.count(problem)} lines; it must have {core.FEWEST} to {core.MOST}")
 
 
 def _verify_checks(problem: Problem, reference: Reference, row: Row) -> None:

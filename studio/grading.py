@@ -32,7 +32,6 @@ class Grading:
         self._queue: queue.SimpleQueue[Problem | None] = queue.SimpleQueue()
         self._waiting: set[str] = set()
         self._lock = threading.Lock()
-        self.remembering = threading.Lock()  # held while the progress is read and written again
         self._graded: dict[str, dict[str, str]] = {}
         self._verdicts: dict[str, dict[str, Any]] = {}
         self._now: dict[str, list[dict[str, Any]]] = {}
@@ -101,8 +100,7 @@ class Grading:
         if text is not None:
             attempt = self._history.attempt_with(problem.name, text)
             self._history.grade(attempt, str(report.verdict), report.score, problem.points, cause)
-        with self.remembering:
-            self._space.remember(problem, verdict=str(report.verdict), score=report.score, digest=digest)
+        self._space.remember(problem, verdict=str(report.verdict), score=report.score, digest=digest, mistake=cause)
         return encode(report, self._space.next_problem(problem) if report.verdict is Verdict.PASS else None)
 
     def _report(self, problem: Problem) -> tuple[Report, str | None]:

@@ -1,19 +1,31 @@
 """Grades one file for a command, with a sign of life on the terminal."""
 
 from dataclasses import replace
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
 from commandline.progress import working
 
 
-def graded(problem: Any, file: Path, seed: int, timeout: float | None = None, *, secret: bool = False) -> Any:
-    """The report on a file. Raises UsageError if there is no such file, CourseError if the problem cannot be graded."""
+def graded(
+    problem: Any,
+    file: Path,
+    seed: int,
+    timeout: float | None = None,
+    *,
+    secret: bool = False,
+    modules: Path | None = None,
+) -> Any:
+    """The report on a file. Raises UsageError if there is no such file, CourseError if the problem cannot be graded.
+
+    `modules` is the folder with the course modules that it imports, if that is another one.
+    """
     from grader.judge import recorded, submission
 
     recorded.check_gradable(problem)
     try:
-        source = submission.read(problem, file)
+        source = submission.read(problem, file, modules)
     except submission.UnreadableSubmissionError as error:
         from grader.judge import judge
         from grader.judge.verdict import Verdict
@@ -41,6 +53,22 @@ def graded(problem: Any, file: Path, seed: int, timeout: float | None = None, *,
                 lent.close()
                 fork_server = ForkServer()  # the program that lent the other one has just ended
                 return judge.grade(problem, source, fork_server, options)
+    finally:
+        fork_server.close()
+        scratch.leave()
+
+
+def tried(problem: Any, source: Any, title: str, *, at_most: int | None = None) -> list[Any]:
+    """The checks that a program fails, up to a number of them, with no word on why."""
+    from grader.isolation import scratch
+    from grader.isolation.sandbox import ForkServer
+    from grader.practice import trial
+    from grader.resident.server import borrowed
+
+    fork_server = borrowed() or ForkServer()
+    try:
+        with working(title):
+            return list(islice(trial.failures(problem, source, fork_server), at_most))
     finally:
         fork_server.close()
         scratch.leave()

@@ -2,7 +2,9 @@
 
 import os
 import sys
+from datetime import datetime
 from pathlib import Path
+from typing import ClassVar
 
 import click
 
@@ -10,9 +12,9 @@ from commandline import invocation, terminal
 from commandline.commands import Commands
 from commandline.errors import CommandError, UsageError
 from commandline.text import counted
-from grader.cli import author, book, course, explore, play, progress, results, teacher, watch
+from grader.cli import author, book, course, explore, hunt, play, practice, progress, results, teacher, watch
 from grader.cli.grading import graded
-from grader.course import catalog, selection, workspace
+from grader.course import catalog, log, selection, workspace
 from grader.course.workspace import Workspace
 
 
@@ -20,6 +22,27 @@ class Grade(Commands):
     """The commands of `grade`."""
 
     program = "grade"
+    sections: ClassVar = {
+        "Learn": (
+            "start",
+            "next",
+            "show",
+            "problem",
+            "watch",
+            "web",
+            "hint",
+            "solution",
+            "reset",
+            "list",
+            "certificate",
+            "book",
+        ),
+        "See": ("play", "try", "repl"),
+        "Practise": ("review", "hunt"),
+        "Teach": ("pack", "export", "batch", "results", "push"),
+        "Author": ("new", "verify", "course"),
+        "Check": ("doctor",),
+    }
     extensions = "gpt_kata.commands"
 
 
@@ -30,9 +53,10 @@ class Grade(Commands):
     metavar="DIR|NAME",
     help="The course: a folder, or an installed one [default: $GRADE_COURSE, or that of your workspace].",
 )
+@click.option("--today", type=click.DateTime(["%Y-%m-%d"]), hidden=True, help="The date of reviews, for tests.")
 @click.version_option(package_name="gpt-kata", prog_name="grade")
 @click.pass_context
-def main(ctx: click.Context, folder: str | None, course: str | None) -> None:
+def main(ctx: click.Context, folder: str | None, course: str | None, today: datetime | None) -> None:
     """Learn to build a GPT in JAX and Flax NNX, one graded problem at a time.
 
     \b
@@ -45,6 +69,7 @@ def main(ctx: click.Context, folder: str | None, course: str | None) -> None:
     Ctrl-C.
     """
     ctx.obj = folder
+    log.set_today(today.date() if today else None)
     invocation.keep_options("grade", workspace=folder, course=course)
     if ctx.invoked_subcommand != "course":  # which works where the selected one cannot be used
         selection.select(course, workspace.find(folder).course)
@@ -176,7 +201,8 @@ def problem_(
         terminal.echo(f"new   {html}", err=True)
     if file.resolve() == space.file(problem).resolve():
         try:
-            space.remember(problem, verdict=str(report.verdict), score=report.score, digest=digest)
+            mistake = report.misconception.name if report.misconception else ""
+            space.remember(problem, verdict=str(report.verdict), score=report.score, digest=digest, mistake=mistake)
         except UsageError as error:  # the verdict is valid anyway
             terminal.echo(f"grade: could not save your progress: {error}", err=True)
     elif report.verdict == "PASS" and not machine_readable:
@@ -213,7 +239,7 @@ def hint(folder: str | None, word: str, again: bool) -> None:
     problem = catalog.find(word)
     space = workspace.find(folder)
     hints = page.hints(problem)
-    seen = min(space.progress().get(problem.name, workspace.Progress()).hints, len(hints))
+    seen = min(space.progress().get(problem.name, log.Progress()).hints, len(hints))
     count = seen if again else min(seen + 1, len(hints))
     if not count:
         click.echo("You have not seen any hints yet.")
@@ -240,7 +266,7 @@ def solution(folder: str | None, word: str, give_up: bool) -> None:
     """Read the reference of problem NN, once you have passed it."""
     problem = catalog.find(word)
     space, text = workspace.find(folder), catalog.solution_for_learners(problem)
-    passed = space.progress().get(problem.name, workspace.Progress()).verdict == "PASS"
+    passed = space.progress().get(problem.name, log.Progress()).verdict == "PASS"
     if not passed and not give_up:
         raise UsageError(
             f"You have not passed problem {problem.label} yet. `grade hint {problem.label}` helps; "
@@ -269,6 +295,8 @@ def doctor(folder: str | None) -> None:
 for command in (
     *progress.COMMANDS,
     *watch.COMMANDS,
+    *practice.COMMANDS,
+    *hunt.COMMANDS,
     *explore.COMMANDS,
     *play.COMMANDS,
     *author.COMMANDS,

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 def play(
     folder: str | None, word: str, file: Path | None, text: str | None, numbers: bool, html: Path | None
 ) -> None:  # fmt: skip
-    """See your file for problem NN work in a trained model, right or wrong.
+    """See your file for problem NN at work in a trained model.
 
     FILE is the one in your workspace unless you name another. Nothing here counts for a verdict. Exits 0 when the play is over, 1
     if your code ended it early.

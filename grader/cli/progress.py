@@ -8,7 +8,7 @@ import click
 from commandline import terminal
 from commandline.errors import UsageError
 from commandline.files import write
-from grader.course import catalog, workspace
+from grader.course import catalog, log, workspace
 
 
 @click.command(name="list")
@@ -46,6 +46,16 @@ def list_(folder: str | None, words: tuple[str, ...]) -> None:
         f"{total} of {possible} points{f', {most} at best' if most > total else ''}. "
         "`grade show NN` prints a page, `grade problem NN` grades your file."
     )
+    _say_due(space)
+
+
+def _say_due(space: workspace.Workspace) -> None:
+    """Says how many reviews are due. Dates take a moment, so nothing is loaded before something was passed."""
+    if any(row.verdict == "PASS" for row in space.progress().values()):
+        from grader.practice import notice
+
+        if text := notice.due_text(space):
+            terminal.echo(text)
 
 
 def _matches(problem: Any, state: str, words: tuple[str, ...]) -> bool:
@@ -58,11 +68,12 @@ def _matches(problem: Any, state: str, words: tuple[str, ...]) -> bool:
 def next_(folder: str | None) -> None:
     """Suggest the next problem, and say why."""
     space = workspace.find(folder)
+    _say_due(space)
     problem = space.next_problem()
     if problem is None:
         terminal.echo("You have passed every problem of the course. `grade certificate` writes a record of it.")
         return
-    row, standing = space.progress().get(problem.name, workspace.Progress()), space.standing(problem)
+    row, standing = space.progress().get(problem.name, log.Progress()), space.standing(problem)
     terminal.echo(f"Next: problem {problem.label}, {problem.title}, in “{catalog.part_of(problem)}”.")
     if row.verdict == "PASS":
         terminal.echo(

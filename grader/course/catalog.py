@@ -28,7 +28,8 @@ class Misconception:
 
     If programs that share the idea give different numbers, `replace` has a form for each. `raises` means that a form raises an
     exception or returns something other than an array. When a submission does so, only these misconceptions are run.
-    `pitfall` holds the beginnings of the page's pitfalls that it is about.
+    `pitfall` holds the beginnings of the page's pitfalls that it is about, and `not_in` the files of other styles in which the
+    edit is possible but no fault.
     """
 
     name: str
@@ -37,6 +38,7 @@ class Misconception:
     replace: Sequence[str]
     raises: bool = False
     pitfall: Sequence[str] = ()
+    not_in: Sequence[str] = ()
 
     def variants(self, source: str) -> dict[str, str]:
         """The reference with the edit applied, one variant for each form, by name."""
@@ -347,16 +349,28 @@ def reference_sources(problem: Problem) -> Mapping[str, str]:
     return with_imports(problem.name, solution_text(problem), references(problem))
 
 
+def core(problem: Problem) -> list[str]:
+    """The lines of the reference that a short review asks for, in blocks. Raises CourseError if the file is broken."""
+    blocks: list[str] = _toml(problem).get("core", [])
+    return blocks
+
+
 def misconceptions_file(problem: Problem) -> dict[str, list[dict[str, Any]]]:
     """The tables of the file with the problem's misconceptions and promises. Raises CourseError if it is broken."""
+    return {name: rows for name, rows in _toml(problem).items() if name != "core"}
+
+
+def _toml(problem: Problem) -> dict[str, Any]:
     path = solution_path(problem).with_suffix(".toml")
     try:
         tables = tomllib.loads(text_of(problem, path))
     except tomllib.TOMLDecodeError as error:
         raise CourseError(f"{path} cannot be read: {error}") from error
     for name, rows in tables.items():
-        if name not in ("misconception", "promise") or not isinstance(rows, list):
-            raise CourseError(f"{path} can have only [[misconception]] and [[promise]]; it has {name!r}.")
+        if name not in ("core", "misconception", "promise") or not isinstance(rows, list):
+            raise CourseError(f"{path} can have only core, [[misconception]] and [[promise]]; it has {name!r}.")
+        if name == "core" and not all(isinstance(block, str) and block.strip() for block in rows):
+            raise CourseError(f"{path}: `core` must be a list of texts.")
     return tables
 
 
@@ -367,15 +381,15 @@ def misconceptions(problem: Problem) -> list[Misconception]:
     rows = misconceptions_file(problem).get("misconception", [])
     keys = [item.name for item in fields(Misconception) if item.default is MISSING]
     for number, row in enumerate(rows, 1):
-        if set(row) - {"raises", "pitfall"} != set(keys):
+        if set(row) - {"raises", "pitfall", "not_in"} != set(keys):
             raise CourseError(
-                f"{path}: misconception {number} must have {', '.join(keys)}, and can have raises and pitfall; it has "
+                f"{path}: misconception {number} must have {', '.join(keys)}, and can have raises, pitfall and not_in; it has "
                 f"{', '.join(row)}."
             )
         if not isinstance(row.get("raises", False), bool):
             raise CourseError(f"{path}: `raises` of misconception {number} must be true or false.")
     misconceptions = [
-        Misconception(**{**row, "replace": _strings(row["replace"]), "pitfall": _strings(row.get("pitfall", ()))})
+        Misconception(**{**row, **{name: _strings(row.get(name, ())) for name in ("replace", "pitfall", "not_in")}})
         for row in rows
     ]
     for misconception in misconceptions:

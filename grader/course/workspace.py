@@ -1,59 +1,26 @@
-"""A learner's folder: a file for each problem, the pages, and a small file with the learner's progress."""
+"""A learner's folder: a file for each problem, the pages, and the log of the learner's progress."""
 
 import hashlib
 import json
 import os
 import shutil
 from collections.abc import Mapping
-from dataclasses import dataclass, fields
-from datetime import UTC, datetime
-from importlib.metadata import version
+from dataclasses import dataclass
 from itertools import count
 from pathlib import Path
-from platform import python_version
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from commandline import files
 from commandline.errors import UsageError
-from grader.course import catalog, page, selection
+from grader.course import assistants, catalog, log, page, selection
+from grader.course.log import Entry, Progress
 from grader.paths import ROOT
 from grader.problem import Problem
 
-PROGRESS = ".progress.json"
-_LARGEST = 1 << 20  # bytes, of a page and of the progress
+_LARGEST = 1 << 20  # bytes, of a page
 DEFAULT = "attempts"
-
-
-@dataclass(frozen=True)
-class Progress:
-    """A learner's progress on one problem.
-
-    `verdict` and `score` are the best so far, `last_verdict` and `last_score` those of the last grading. Before the first, both
-    verdicts are empty, and a file of an older version has no last ones. `digest` identifies the text that passed, which it did
-    at the time `passed_at` (ISO 8601, UTC) with these `versions`.
-    """
-
-    verdict: str = ""
-    score: int = 0
-    hints: int = 0
-    given_up: bool = False
-    last_verdict: str = ""
-    last_score: int = 0
-    digest: str = ""
-    passed_at: str = ""
-    versions: str = ""
-
-    @property
-    def attempted(self) -> bool:
-        """Whether a file with more than the stub has been graded."""
-        return self.verdict not in ("", "NOT ATTEMPTED")
-
-    @classmethod
-    def decode(cls, row: Any) -> "Progress":
-        """The progress in a row of the file. A damaged row or value counts as missing."""
-        values: dict[str, Any] = row if isinstance(row, dict) else {}
-        sound = [field.name for field in fields(cls) if _is_sound(values.get(field.name), field.default)]
-        return cls(**{name: values[name] for name in sound})
+# So that git joins the logs of two machines without asking.
+_ATTRIBUTES = f"{log.FILE} merge=union\n"
 
 
 class Standing(NamedTuple):
@@ -73,13 +40,20 @@ class Workspace:
     def file(self, problem: Problem) -> Path:
         return self.folder / f"{problem.name}.py"
 
+    @property
+    def modules(self) -> Path:
+        """The folder with the files that a solution may import."""
+        return self.folder
+
     def start(self) -> tuple[list[Path], list[Path]]:
-        """Adds every stub and page that is missing, and replaces the pages that have changed since they were written.
+        """Adds every stub and page that is missing, and replaces the pages that have changed since they were written. Adds
+        what tells AI assistants to tutor, unless the folder has instructions for them.
 
         Returns the new paths, and the pages that were not replaced because the learner may have edited them.
         """
         created = [path for problem in catalog.problems() if (path := self.add(problem))]
-        kept, digests = list[Path](), self._page_digests()
+        kept, known = list[Path](), self._page_digests()
+        digests = dict(known)
         for problem in catalog.problems():
             target = self.folder / "pages" / f"{problem.name}.md"
             text, written = page.without_hints(problem), digests.get(problem.name)
@@ -98,9 +72,29 @@ class Workspace:
             if present != text:
                 files.write(target, text)
             digests[problem.name] = _digest(text)
-        course = selection.selected().root
-        self._write(self.progress(), digests, "" if course == ROOT else selection.name_of(course))
+        root = selection.selected().root
+        course = "" if root == ROOT else selection.name_of(root)
+        new = {name: digest for name, digest in digests.items() if digest != known.get(name)}
+        if new or course != self.course or not (self.folder / log.FILE).is_file():
+            self.note(log.entry("started", course=course, pages=new))
+        if not os.path.lexists(attributes := self.folder / ".gitattributes"):
+            files.write(attributes, _ATTRIBUTES)
+        if not os.path.lexists(self.folder / assistants.INSTRUCTIONS):
+            for name, text in assistants.files().items():
+                if not os.path.lexists(path := self.folder / name):
+                    path.parent.mkdir(parents=True, exist_ok=True)
+                    files.write(path, text)
+                    created.append(path)
         return created, kept
+
+    def entries(self) -> list[Entry]:
+        """Everything that the log knows, in order of time."""
+        return log.read(self.folder)
+
+    def note(self, *entries: Entry) -> None:
+        """Adds entries to the log, if the folder exists. Raises UsageError."""
+        if self.folder.is_dir():
+            log.append(self.folder, *entries)
 
     def add(self, problem: Problem) -> Path | None:
         """Creates the problem's file from its stub if it is missing. Returns its path if it is new. Raises UsageError."""
@@ -125,44 +119,57 @@ class Workspace:
     @property
     def course(self) -> str:
         """The course that the workspace was started with: the name of an installed one, or a path. Empty for the shipped one."""
-        named = self._stored().get("course")
-        return named if isinstance(named, str) and named.isprintable() else ""
+        return next((entry.text("course") for entry in reversed(self.entries()) if entry.kind == "started"), "")
 
     def progress(self) -> dict[str, Progress]:
-        """Progress by problem name. A damaged file counts as missing."""
-        rows = self._stored().get("problems")
-        return {name: Progress.decode(row) for name, row in rows.items()} if isinstance(rows, dict) else {}
+        """Progress by problem name. Damaged entries count as missing."""
+        return log.by_problem(self.entries())
 
-    def remember(self, problem: Problem, **facts: Any) -> None:
-        """Updates a problem's progress, if the folder exists. A worse score does not replace a better one.
+    def remember(
+        self, problem: Problem, *, verdict: str = "", score: int = 0, digest: str = "", mistake: str = "", hints: int = 0,
+        given_up: bool = False,
+    ) -> None:  # fmt: skip
+        """Notes a verdict, the number of hints seen, or that the learner gave up.
 
-        With a `verdict` and `score`, `digest` is that of the text that got them: the current one unless given.
+        `digest` is that of the text that got the verdict: the current one unless given. `mistake` is the misconception that was
+        named. What changes nothing is noted once a day.
         """
-        if not self.folder.is_dir():
-            return
-        progress = self.progress()
-        before = progress.get(problem.name, Progress())
-        digest = facts.pop("digest", "") or self.digest(problem)
-        if verdict := facts.get("verdict"):
-            last = {"last_verdict": verdict, "last_score": facts.get("score", 0)}
-            if facts.get("score", before.score) < before.score:
-                facts = {}
-            elif verdict == "PASS" and digest != before.digest:
-                facts |= {
-                    "digest": digest,
-                    "passed_at": datetime.now(UTC).isoformat(timespec="minutes"),
-                    "versions": _versions(),
-                }
-            facts |= last
-        progress[problem.name] = Progress(**{**vars(before), **facts})
-        self._write(progress, self._page_digests(), self.course)
+        entries = self.entries()
+        before = log.by_problem(entries).get(problem.name, Progress())
+        new = []
+        if verdict:
+            digest = digest or self.digest(problem)
+            versions = log.versions() if verdict == "PASS" and digest != before.digest else ""
+            new.append(
+                log.entry(
+                    "graded",
+                    problem.name,
+                    verdict=verdict,
+                    score=score,
+                    digest=digest,
+                    versions=versions,
+                    mistake=mistake,
+                )
+            )
+        if hints:
+            new.append(log.entry("hints", problem.name, count=hints))
+        if given_up:
+            new.append(log.entry("gave up", problem.name))
+        days = {entry.day for entry in entries if entry.problem == problem.name and entry.kind == "graded"}
+        self.note(
+            *(
+                entry
+                for entry in new
+                if before.after(entry) != before or (entry.kind == "graded" and entry.day not in days)
+            )
+        )
 
     def digest(self, problem: Problem) -> str:
         """A hash of the problem's file and of the course modules in the folder that it imports. Empty if there is no file."""
 
         def text(name: str) -> str | None:
             try:
-                return _read(self.folder / f"{name}.py")
+                return _read((self.folder if name == problem.name else self.modules) / f"{name}.py")
             except (OSError, files.NotRegularFileError):
                 return None
 
@@ -217,39 +224,39 @@ class Workspace:
     def reset(self, problem: Problem) -> Path | None:
         """Puts the stub back in the place of the learner's file. Returns the path that the old file is kept at, under a new name
         with a number; None if there was nothing to keep. Raises UsageError."""
-        target = self.file(problem)
+        kept = None if self.add(problem) else self.put(problem, catalog.stub_text(problem))
+        if kept:
+            self.remember(problem, verdict="NOT ATTEMPTED", score=0)
+        return kept
+
+    def put(self, problem: Problem, text: str) -> Path | None:
+        """Writes a text to the problem's file. Returns the path that the file before it is kept at, under a new name with a
+        number; None if there was nothing to keep. Raises UsageError."""
+        target, kept = self.file(problem), None
         try:
-            if self.add(problem) or _read(target) == catalog.stub_text(problem):
+            if (present := _read(target)) == text:
                 return None
-            kept = next(path for number in count(1) if not os.path.lexists(path := target.with_suffix(f".{number}.py")))
-            with kept.open("xb") as copy, target.open("rb") as file:
-                shutil.copyfileobj(file, copy)
-            files.replace(target, catalog.stub_text(problem))
+            if present is not None:
+                kept = next(
+                    path for number in count(1) if not os.path.lexists(path := target.with_suffix(f".{number}.py"))
+                )
+                with kept.open("xb") as copy, target.open("rb") as file:
+                    shutil.copyfileobj(file, copy)
+            files.replace(target, text)
         except files.NotRegularFileError as error:
             raise UsageError(f"{target} {error}.") from None
         except OSError as error:
-            raise UsageError(f"{target} cannot be reset: {error.strerror}.") from None
-        self.remember(problem, verdict="NOT ATTEMPTED", score=0)
+            raise UsageError(f"{target} cannot be written: {error.strerror}.") from None
         return kept
 
     def _page_digests(self) -> dict[str, str]:
         """A hash of each page as the course wrote it, by problem name."""
-        digests = self._stored().get("pages")
-        rows = digests.items() if isinstance(digests, dict) else ()
-        return {name: digest for name, digest in rows if isinstance(digest, str)}
-
-    def _stored(self) -> Mapping[str, Any]:
-        try:
-            stored = json.loads(files.read_regular(self.folder / PROGRESS, _LARGEST).decode("utf-8"))
-        except (OSError, files.NotRegularFileError, ValueError, RecursionError):
-            return {}
-        return stored if isinstance(stored, dict) else {}
-
-    def _write(self, progress: Mapping[str, Progress], page_digests: Mapping[str, str], course: str) -> None:
-        rows = {name: vars(row) for name, row in progress.items()}
-        named = {"course": course} if course else {}
-        text = json.dumps({"pages": page_digests, "problems": rows, "schema": 1, **named}, indent=1, sort_keys=True)
-        files.write(self.folder / PROGRESS, text + "\n")
+        digests: dict[str, str] = {}
+        for entry in self.entries():
+            pages = entry.facts.get("pages") if entry.kind == "started" else None
+            rows = pages.items() if isinstance(pages, dict) else ()
+            digests |= {name: digest for name, digest in rows if isinstance(digest, str)}
+        return digests
 
 
 def find(folder: str | None) -> Workspace:
@@ -261,11 +268,15 @@ def find(folder: str | None) -> Workspace:
         return Workspace(Path(folder))
     here = Path.cwd()
     for candidate in (here, *here.parents):
-        if (candidate / PROGRESS).is_file():
+        if _has_progress(candidate):
             return Workspace(candidate)
-    if ROOT in here.parents and (ROOT / DEFAULT / PROGRESS).is_file():
+    if ROOT in here.parents and _has_progress(ROOT / DEFAULT):
         return Workspace(ROOT / DEFAULT)
     return Workspace(Path(DEFAULT))
+
+
+def _has_progress(folder: Path) -> bool:
+    return any((folder / name).is_file() for name in (log.FILE, log.OLD))
 
 
 def _read(path: Path) -> str | None:
@@ -274,18 +285,6 @@ def _read(path: Path) -> str | None:
         return files.read_regular(path, _LARGEST).decode("utf-8", "replace").replace("\r\n", "\n")
     except FileNotFoundError:
         return None
-
-
-def _versions() -> str:
-    packages = ", ".join(f"{name} {version(name)}" for name in ("gpt-kata", "jax", "flax"))
-    return f"{packages}, Python {python_version()}"
-
-
-def _is_sound(value: Any, default: Any) -> bool:
-    """Whether a stored value can be used: it has the type of the default, is not negative, and can be printed."""
-    if type(value) is not type(default):
-        return False
-    return value.isprintable() if isinstance(value, str) else value >= 0
 
 
 def _digest(text: str) -> str:

@@ -38,8 +38,8 @@ class Submission:
     notes: tuple[str, ...] = ()
 
 
-def read(problem: Problem, path: Path) -> Submission:
-    """Reads a submission.
+def read(problem: Problem, path: Path, modules: Path | None = None) -> Submission:
+    """Reads a submission. The course modules that it imports are beside it, or in the folder `modules`.
 
     Raises UsageError if it is not a readable file, UnreadableSubmissionError if it is not Python text or imports a file that
     cannot be used.
@@ -51,7 +51,7 @@ def read(problem: Problem, path: Path) -> Submission:
     except (OSError, files.NotRegularFileError) as error:
         raise UsageError(f"{path} {files.why_unreadable(error)}.") from None
     content, notes = text(problem, path.name, data)
-    sources = catalog.with_imports(problem.name, content, modules_in(path.parent))
+    sources = catalog.with_imports(problem.name, content, modules_in(modules or path.parent))
     return Submission(path.name, sources, tuple(notes))
 
 

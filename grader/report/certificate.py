@@ -7,8 +7,9 @@ from string import Template
 
 from commandline.text import counted
 from grader.course import catalog
+from grader.course.log import Progress
 from grader.course.selection import selected
-from grader.course.workspace import Progress, Workspace
+from grader.course.workspace import Workspace
 from grader.problem import Problem
 
 _MARK = '<meta name="generator" content="grade certificate">'

@@ -42,7 +42,9 @@ class Printed:
             self._last = state
             if last is None or state.problem is not last.problem:
                 self._print(
-                    *texts.header(state, str(self.session.file), terminal.width())[:-1], texts.footer(terminal.width())
+                    *texts.header(state, str(self.session.file), terminal.width())[:-1],
+                    texts.footer(self.session.keys, terminal.width()),
+                    *terminal.markdown(page.as_text(self.session.opening())).splitlines(),
                 )
             if state.grading and not (last and last.grading and last.problem is state.problem):
                 self._print("", "grading...")
@@ -51,6 +53,8 @@ class Printed:
                 self._print(report_terminal.render_check(result, terminal.width()))
             if state.report and not state.grading and state.report is not (last.report if last else None):
                 self._print("", report_terminal.render(state.report, terminal.width()))
+                for line in self.session.ending():
+                    terminal.echo(line)
             if state.error and not (last and last.error == state.error):
                 terminal.echo(state.error)
             if state.outdated:
@@ -73,8 +77,10 @@ class Printed:
         for line in sys.stdin:
             key = line.strip()[:1]
             try:
-                if action := actions.get(key):
+                if (action := actions.get(key)) and key in self.session.keys:
                     action()
+                elif said := self.session.act(key):
+                    terminal.echo(said)
             except CommandError as error:
                 terminal.echo(str(error))
             self._before = key
@@ -93,7 +99,7 @@ class Printed:
         if self.session.passed or self._before == "s":
             self._print("", self.session.solution())
         else:
-            terminal.echo(texts.confirmation(self.session.state.problem))
+            terminal.echo(self.session.question())
 
     def _edit(self) -> None:
         command = self.session.editing(self.editor)

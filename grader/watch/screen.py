@@ -36,7 +36,7 @@ class Screen:
         self.application: Application[None] = Application(
             Layout(Window(FormattedTextControl(self._text, show_cursor=False), wrap_lines=False)),
             key_bindings=self._keys(), full_screen=True,
-            color_depth=None if colors else ColorDepth.DEPTH_1_BIT,
+            color_depth=None if colors else ColorDepth.DEPTH_1_BIT, refresh_interval=session.refresh,
         )  # fmt: skip
         self.application.ttimeoutlen = 0.05  # seconds, after which Escape is a key and not the start of one
 
@@ -79,6 +79,7 @@ class Screen:
         """The lines of a screen of that size."""
         columns = size.columns
         head = texts.header(self.session.state, str(self.session.file), texts.report_width(columns))
+        head[-1:] = [*(terminal.wrap(self.session.banner(), texts.report_width(columns))), head[-1]]
         body = self.view(columns)
         room = max(size.rows - len(head) - 3, 1)  # without the two rules and the footer
         self.top = max(min(self.top, len(body) - room), 0)
@@ -86,7 +87,7 @@ class Screen:
         below = len(body) - self.top - room
         rule = click.style("─" * columns, dim=True)
         more = f"{below} more lines: Page Down" if below > 0 else ""
-        last = texts.footer(columns)
+        last = texts.footer(self.session.keys, columns)
         if self.message or more:
             note = f" {self.message or more} "
             rule_below = (
@@ -97,7 +98,10 @@ class Screen:
         return [*head, rule, *shown, *[""] * (room - len(shown)), rule_below, last]
 
     def _verdict(self, columns: int) -> list[str]:
-        return texts.verdict(self.session.state, columns)
+        if opening := self.session.opening():
+            return terminal.markdown(page.as_text(opening)).splitlines()
+        ending = [line for text in self.session.ending() for line in terminal.wrap(text, texts.report_width(columns))]
+        return [*ending, *([""] if ending else []), *texts.verdict(self.session.state, columns)]
 
     def _hints(self, columns: int) -> list[str]:
         return texts.hints(*self.session.hints(more=False))
@@ -110,7 +114,7 @@ class Screen:
         return terminal.markdown(f"```python\n{self.reference}```").splitlines()
 
     def _question(self, columns: int) -> list[str]:
-        return terminal.wrap(texts.confirmation(self.session.state.problem), texts.report_width(columns))
+        return terminal.wrap(self.session.question(), texts.report_width(columns))
 
     def _list(self, columns: int) -> list[str]:
         found = texts.problems(self.session.space, self.words, texts.report_width(columns))
@@ -169,10 +173,13 @@ class Screen:
             if self.view == self._list:
                 self.words += key if key.isprintable() else ""
                 self.chosen = 0
-            elif action := actions.get(key):
+            else:
                 self.message = ""
                 try:
-                    action()
+                    if (action := actions.get(key)) and key in self.session.keys:
+                        action()
+                    else:
+                        self.message = self.session.act(key)
                 except CommandError as error:
                     self.message = str(error)
 

@@ -3,7 +3,7 @@
 import contextlib
 import shlex
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -11,12 +11,14 @@ import watchfiles
 
 from commandline.errors import CommandError, UsageError
 from grader.course import catalog, page
-from grader.course.workspace import Progress, Workspace
+from grader.course.log import Progress
+from grader.course.workspace import Workspace
 from grader.errors import ClosedError, SupersededError
 from grader.judge import judge, recorded
 from grader.judge import submission as submission_
 from grader.judge.judge import GradeOptions
 from grader.judge.verdict import CheckResult, Report, Verdict
+from grader.practice import notice
 from grader.problem import Problem
 from grader.resident.resident import NewCodeError, Resident
 
@@ -44,22 +46,28 @@ class State:
 class WatchSession:
     """Grades the workspace's file of a problem whenever it, or a course module that it imports, is saved.
 
-    Calls `changed` from other threads when the state has changed. `poll` looks for changes instead of being told.
+    Calls `changed` from other threads when the state has changed. `poll` looks for changes instead of being told. `keys` are
+    those that it offers, each with a word, and `refresh` the seconds between two looks at what it shows, if it changes by itself.
     """
+
+    keys: Mapping[str, str] = {
+        "n": "next", "h": "hint", "p": "page", "l": "list", "e": "edit", "r": "run", "s": "solution", "q": "quit",
+    }  # fmt: skip
+    refresh: float | None = None
 
     def __init__(
         self, space: Workspace, problem: Problem, resident: Resident, changed: Callable[[], None], *, poll: bool = False
     ) -> None:
         self.space, self.state = space, State(problem)
         self._resident, self._changed, self._poll = resident, changed, poll
-        self._names = {str(problem.name)}
+        self._names, self._due = {str(problem.name)}, ""
         self._graded: dict[str, tuple[int, int]] = {}  # the stamps of the files that were graded last
         self._closed, self._wanted, self._changing = threading.Event(), threading.Event(), threading.Lock()
 
     def start(self) -> None:
         """Starts to watch, and grades the file. Raises UsageError if the file cannot be created."""
         self.open(self.state.problem)
-        for target in (self._watch, self._grade_when_wanted):
+        for target in (self._watch, self._grade_when_wanted, self._look_up_due):
             threading.Thread(target=target, daemon=True).start()
 
     def close(self) -> None:
@@ -78,6 +86,26 @@ class WatchSession:
     def grade(self) -> None:
         """Grades the file soon, or again after the grading that is running."""
         self._wanted.set()
+
+    def banner(self) -> str:
+        """A line below the problem's title; empty if there is nothing to say."""
+        return self._due
+
+    def opening(self) -> str:
+        """Markdown in place of a verdict, as long as nothing was written."""
+        return ""
+
+    def ending(self) -> list[str]:
+        """What to say above a verdict with which the work ends."""
+        return []
+
+    def question(self) -> str:
+        """The question before a solution is shown to somebody who has not passed."""
+        return f"You have not passed problem {self.state.problem.label}. Press s again to give up and see the solution."
+
+    def act(self, key: str) -> str:
+        """Does what a key that is not among `keys` means, and returns what to say. Raises UsageError."""
+        return ""
 
     @property
     def file(self) -> Path:
@@ -122,6 +150,12 @@ class WatchSession:
             self.space.remember(self.state.problem, given_up=True)
         return text
 
+    def _look_up_due(self) -> None:
+        """Looks up what is due while the first file is graded: the dates take a moment."""
+        with contextlib.suppress(Exception):  # a notice is not worth a message
+            self._due = notice.due_text(self.space)
+            self._changed()
+
     def _watch(self) -> None:
         """Waits for saves. Where the system cannot report them, looks at the folder again and again."""
         try:
@@ -144,7 +178,7 @@ class WatchSession:
                 self.grade()
                 problem = self.state.problem
                 with contextlib.suppress(CommandError, submission_.UnreadableSubmissionError):
-                    self._resident.supersede(problem, submission_.read(problem, self.space.file(problem)))
+                    self._resident.supersede(problem, self._read(problem))
 
     def _stamps(self) -> dict[str, tuple[int, int]]:
         """The time of modification and the size of each file that is watched."""
@@ -190,7 +224,7 @@ class WatchSession:
             with contextlib.suppress(OSError):
                 if not file.stat().st_size:  # many editors empty a file before they write it
                     self._closed.wait(DEBOUNCE / 1000)
-            source = submission_.read(problem, file)
+            source = self._read(problem)
         except submission_.UnreadableSubmissionError as error:
             report = judge.refused(problem, file.name, Verdict.ERROR, str(error))
         else:
@@ -199,8 +233,12 @@ class WatchSession:
                 self._names = names
                 self._graded = {name: self._graded.get(name, stamp) for name, stamp in self._stamps().items()}
             report = self._resident.grade(problem, source, GradeOptions(say=note, on_check=add))
-        self.space.remember(problem, verdict=str(report.verdict), score=report.score, digest=digest)
+        mistake = report.misconception.name if report.misconception else ""
+        self.space.remember(problem, verdict=str(report.verdict), score=report.score, digest=digest, mistake=mistake)
         return report
+
+    def _read(self, problem: Problem) -> submission_.Submission:
+        return submission_.read(problem, self.space.file(problem), self.space.modules)
 
     def _show(self, problem: Problem, new: Callable[[State], State]) -> None:
         """Replaces the state, unless another problem has been opened meanwhile."""

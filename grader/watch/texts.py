@@ -1,6 +1,6 @@
 """What watch mode shows, as lines of text with ANSI styles: for the screen and for terminals that only print."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import click
 
@@ -13,7 +13,6 @@ from grader.problem import Problem
 from grader.report import terminal as report_terminal
 from grader.watch.session import State
 
-KEYS = {"n": "next", "h": "hint", "p": "page", "l": "list", "e": "edit", "r": "run", "s": "solution", "q": "quit"}
 _BY_VERDICT = {Verdict.PASS: "green", Verdict.NOT_ATTEMPTED: "yellow"}
 
 
@@ -76,10 +75,10 @@ def problems(space: Workspace, words: str, width: int) -> list[tuple[Problem, st
     return found
 
 
-def footer(width: int) -> str:
+def footer(keys: Mapping[str, str], width: int) -> str:
     """The keys, in one line."""
-    gap = "  " if len("  ".join(f"{key} {word}" for key, word in KEYS.items())) <= width else " "
-    return gap.join(f"{bold(key)} {word}" for key, word in KEYS.items())
+    gap = "  " if len("  ".join(f"{key} {word}" for key, word in keys.items())) <= width else " "
+    return gap.join(f"{bold(key)} {word}" for key, word in keys.items())
 
 
 def bold(text: str) -> str:
@@ -89,8 +88,3 @@ def bold(text: str) -> str:
 def report_width(width: int) -> int:
     """The columns that a report takes on a screen of that width."""
     return min(max(width, NARROWEST), WIDEST)
-
-
-def confirmation(problem: Problem) -> str:
-    """The question before a solution is shown to somebody who has not passed."""
-    return f"You have not passed problem {problem.label}. Press s again to give up and see the solution."

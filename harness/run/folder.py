@@ -12,8 +12,9 @@ from typing import Any, NamedTuple, TextIO
 import tiktoken
 
 from commandline import files
-from harness.config import Config
-from harness.data.tokenizer import FILE_SUFFIX, get_tokenizer
+from harness.config import Config, DataConfig
+from harness.data.tokenizer import get_tokenizer
+from harness.data.train_tokenizer import file_of
 from harness.errors import UsageError
 from harness.run.rewards import function_of_file
 
@@ -59,9 +60,10 @@ class Run:
         """The settings that the run was created with."""
         return Config.load(self.config_file)
 
-    def tokenizer(self, name: str) -> tiktoken.Encoding:
-        """The tokenizer of that name: the run's own copy of a file, if it has one."""
-        return get_tokenizer(str(self.tokenizer_file) if self.tokenizer_file.exists() else name)
+    def tokenizer(self, config: DataConfig) -> tiktoken.Encoding:
+        """The tokenizer of these settings: the run's own copy of a file, if it has one."""
+        file = self.tokenizer_file if self.tokenizer_file.exists() else file_of(config)
+        return get_tokenizer(str(file) if file else config.tokenizer)
 
     def copy_of(self, original: Path, copy: Path) -> Path:
         """The original of a file that the run keeps a copy of; the copy if the original is gone.
@@ -79,19 +81,28 @@ class Run:
 
     def data_key(self) -> str:
         """The key of the data that the run was trained on; empty if it was not recorded. Raises UsageError for another file."""
+        return str(self._data().get("key", ""))
+
+    def _data(self) -> dict[str, Any]:
         if not self.data_file.exists():
-            return ""
+            return {}
         try:
-            return str(json.loads(self.data_file.read_text("utf-8"))["key"])
+            record = json.loads(self.data_file.read_text("utf-8"))
+            return {"key": record["key"], "prompt": record.get("prompt", "")}
         except (OSError, ValueError, TypeError, KeyError) as error:
             raise UsageError(
                 f"{self.data_file} is not the record of a run's data ({type(error).__name__}). "
                 "Remove it if the data are unchanged."
             ) from error
 
-    def record_data(self, name: str, key: str) -> None:
-        """Records which data the run is trained on."""
-        files.replace(self.data_file, json.dumps({"name": name, "key": key}) + "\n", durable=True)
+    def prompt(self) -> str:
+        """How the run's own text begins; empty if it has none, such as one trained on the embedded stories."""
+        return str(self._data().get("prompt", ""))
+
+    def record_data(self, name: str, key: str, prompt: str = "") -> None:
+        """Records which data the run is trained on, and how its text begins."""
+        record = {"name": name, "key": key, "prompt": prompt}
+        files.replace(self.data_file, json.dumps(record) + "\n", durable=True)
 
     def base(self) -> BaseRecord | None:
         """The checkpoint that an existing run was fine-tuned from, if it is recorded. Raises UsageError for another file."""
@@ -134,8 +145,8 @@ class Run:
                 )
             return True
         self.checkpoints.mkdir(parents=True, exist_ok=True)
-        if config.tokenizer.endswith(FILE_SUFFIX):
-            files.replace(self.tokenizer_file, Path(config.tokenizer).read_bytes(), durable=True)
+        if tokenizer := file_of(config):
+            files.replace(self.tokenizer_file, tokenizer.read_bytes(), durable=True)
         if reward := function_of_file(config.reward):
             files.replace(self.reward_file, reward[0].read_bytes(), durable=True)
         files.replace(self.config_file, config.to_json(), durable=True)

@@ -8,6 +8,7 @@ dropout layers, are stored as their key data.
 """
 
 import contextlib
+import functools
 import hashlib
 import logging
 import math
@@ -25,6 +26,7 @@ import orbax.checkpoint as ocp
 from orbax.checkpoint import checkpoint_managers as managers
 
 from harness.errors import HarnessError
+from harness.processes import decided_by_first
 from harness.training.sharding import by_dotted_name
 
 JSON_CHECKSUMS = "checksums"  # of older checkpoints
@@ -93,8 +95,7 @@ def set_aside(folder: Path, step: int) -> Path:
     damaged = folder.parent / "damaged"
     damaged.mkdir(exist_ok=True)
     target = damaged / f"{step}-{len(list(damaged.iterdir()))}"
-    if jax.process_index() == 0:
-        os.replace(folder / str(step), target)
+    os.replace(folder / str(step), target)
     return target
 
 
@@ -240,14 +241,15 @@ class OrbaxCheckpointer:
 
         Moves later ones and corrupt ones out of the way and reports them through `log`. Raises HarnessError if none is left.
         """
-        drop_bad(self.folder, self.losses(), log)
+        losses = self.losses()
+        decided_by_first(lambda: drop_bad(self.folder, losses, log))
         self._manager.reload()
         steps = [*self.losses()]
         for step in reversed(steps):
             try:
                 return self.restore(step, abstract)
             except ValueError as error:
-                target = set_aside(self.folder, step)
+                target = decided_by_first(functools.partial(lambda step: str(set_aside(self.folder, step)), step))
                 self._manager.reload()
                 log(
                     f"The checkpoint of step {step} is corrupt ({error}); moved it to {target}, trying the previous one."

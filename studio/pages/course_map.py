@@ -8,7 +8,8 @@ from starlette.routing import Route
 
 from commandline.text import counted
 from grader.course import catalog
-from grader.course.workspace import Progress, Standing
+from grader.course.log import Progress
+from grader.course.workspace import Standing
 from grader.problem import Problem
 from studio.studio import Studio
 from studio.view import render

@@ -9,7 +9,7 @@ from starlette.routing import Route
 
 from commandline.errors import UsageError
 from grader.course import catalog, page
-from grader.course.workspace import Progress
+from grader.course.log import Progress
 from grader.problem import Problem
 from studio import attempt_files
 from studio.markdown import to_html
@@ -84,9 +84,8 @@ def hint(request: Request) -> Response:
     """The next hint, and remembers that it was shown."""
     studio, problem = _of(request)
     hints = page.hints(problem)
-    with studio.grading.remembering:
-        number = min(_progress(studio, problem).hints + 1, len(hints))
-        studio.space.remember(problem, hints=number)
+    number = min(_progress(studio, problem).hints + 1, len(hints))
+    studio.space.remember(problem, hints=number)
     return JSONResponse({"html": to_html(hints[number - 1]), "number": number, "left": len(hints) - number})
 
 

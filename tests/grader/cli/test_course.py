@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from grader.course.workspace import Workspace
 from tests.conftest import ROOT, Grade
 
 EXAMPLE = ROOT / "docs" / "examples" / "smoothing"
@@ -162,7 +163,7 @@ def test_an_installed_course_is_selected_by_name(grade: Grade, tmp_path: Path):
     assert "lost" not in listed.out
     assert "  01  Moving average" in grade("--course", "smoothing", "list", PYTHONPATH=str(site)).out
     grade("--course", "smoothing", "start", PYTHONPATH=str(site))
-    assert json.loads((tmp_path / "attempts" / ".progress.json").read_text())["course"] == "smoothing"
+    assert Workspace(tmp_path / "attempts").course == "smoothing"
     assert "Moving average" in grade("list", cwd=tmp_path / "attempts", PYTHONPATH=str(site)).out
     assert "There is no course 'smoothing'" in grade("list", cwd=tmp_path / "attempts").err
 

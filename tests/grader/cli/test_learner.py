@@ -20,7 +20,7 @@ def test_a_first_session(grade: Grade, tmp_path):
     started = grade("start")
     assert started.code == 0
     assert "new   attempts/p01_token_embedding.py" in started.out
-    assert "grade show 33" in started.out
+    assert "grade show 01" in started.out
     assert "attempts is up to date." in grade("start").out
 
     page = grade("show", "02")
@@ -134,6 +134,7 @@ cd {small}
 cp {SOLUTIONS}/p07_next_token_loss.py .
 echo '{{"schema": 1, "problems": {{"p07_next_token_loss": {{"score": 2}}}}}}' > .progress.json
 cp .progress.json {tmp_path}/before.json
+touch .progress.jsonl
 head -c 1m /dev/zero > filler 2>/dev/null
 grade() {{
     {sys.executable} -c 'import sys; sys.path.insert(0, "{ROOT}"); from grader.cli.learner import main; main()' "$@"
@@ -151,7 +152,12 @@ ls -A
     assert "code 2" in done.stdout, "no file to grade"
     assert "PASS, 6 of 6" in done.stdout
     assert "code 0" in done.stdout, "the verdict stands"
-    assert done.stdout.split("kept\n")[1].split() == [".progress.json", "filler", "p07_next_token_loss.py"]
+    assert done.stdout.split("kept\n")[1].split() == [
+        ".progress.json",
+        ".progress.jsonl",
+        "filler",
+        "p07_next_token_loss.py",
+    ]
 
 
 def test_control_c_ends_all_processes_at_once(tmp_path):

@@ -8,8 +8,9 @@ from importlib.metadata import version
 import pytest
 
 from commandline.errors import UsageError
-from grader.course import catalog, page, workspace
-from grader.course.workspace import PROGRESS, Progress, Workspace
+from grader.course import assistants, catalog, log, page, workspace
+from grader.course.log import FILE, OLD, Progress
+from grader.course.workspace import Workspace
 from grader.problem import Problem
 from tests.conftest import Grade
 
@@ -36,7 +37,7 @@ def publish(monkeypatch, text: str) -> None:
 def test_start_creates_stubs_and_pages_and_returns_the_new_paths(tmp_path):
     space = Workspace(tmp_path / "attempts")
     created, edited = space.start()
-    assert (len(created), edited) == (2 * len(catalog.names()), [])
+    assert (len(created), edited) == (2 * len(catalog.names()) + len(assistants.files()), [])
     assert all(path.is_file() for path in created)
     assert space.file(PROBLEM).read_text() == catalog.stub_text(PROBLEM)
     assert "## The problem" in page_of(space).read_text()
@@ -44,6 +45,19 @@ def test_start_creates_stubs_and_pages_and_returns_the_new_paths(tmp_path):
     written = page_of(space).stat().st_mtime_ns
     assert space.start() == ([], [])
     assert page_of(space).stat().st_mtime_ns == written
+
+
+def test_assistants_are_asked_to_tutor_unless_the_folder_has_instructions(tmp_path):
+    (tmp_path / "CLAUDE.md").write_text("mine")
+    Workspace(tmp_path).start()
+    assert "tutor" in (tmp_path / "AGENTS.md").read_text()
+    assert "AGENTS.md" in (tmp_path / ".github" / "copilot-instructions.md").read_text()
+    assert (tmp_path / "CLAUDE.md").read_text() == "mine"
+    (own := tmp_path / "own").mkdir()
+    (own / "AGENTS.md").write_text("mine")
+    Workspace(own).start()
+    assert (own / "AGENTS.md").read_text() == "mine"
+    assert not (own / "CLAUDE.md").exists()
 
 
 def test_a_solution_is_never_overwritten(tmp_path):
@@ -78,23 +92,25 @@ def test_a_page_with_notes_is_kept(space, monkeypatch):
 @pytest.mark.parametrize("progress", [None, "", "{", '{"pages": 3}', '{"pages": {"p07_next_token_loss": 3}}'])
 def test_a_page_of_unknown_origin_is_kept(space, progress):
     """The hash of what the course wrote is lost, so the page may hold the learner's notes."""
-    (space.folder / PROGRESS).unlink() if progress is None else (space.folder / PROGRESS).write_text(progress)
+    (space.folder / FILE).unlink()
+    if progress is not None:
+        (space.folder / OLD).write_text(progress)
     page_of(space).write_text("mine")
     assert space.start() == ([], [page_of(space)])
     assert page_of(space).read_text() == "mine"
 
 
 def test_start_keeps_progress_and_progress_keeps_pages(space, monkeypatch):
-    space.remember(PROBLEM, score=1)
+    space.remember(PROBLEM, hints=1)
     publish(monkeypatch, "second edition\n")
     space.start()
-    assert space.progress() == {PROBLEM.name: Progress(score=1)}
+    assert space.progress() == {PROBLEM.name: Progress(hints=1)}
     assert page_of(space).read_text() == "second edition\n"
 
 
 def test_the_command_keeps_a_page_with_notes(grade: Grade, tmp_path):
     grade("start")
-    (tmp_path / "attempts" / PROGRESS).unlink()
+    (tmp_path / "attempts" / FILE).unlink()
     notes = tmp_path / "attempts" / "pages" / f"{PROBLEM.name}.md"
     notes.write_text("mine")
     run = grade("start")
@@ -110,7 +126,7 @@ def test_progress_keeps_the_best_score(tmp_path):
     space.remember(PROBLEM, hints=2)
     row = space.progress()[PROBLEM.name]
     assert (row.verdict, row.score, row.last_verdict, row.last_score, row.hints) == ("PASS", 6, "FAIL", 2, 2)
-    assert [path.name for path in tmp_path.iterdir()] == [PROGRESS], "no temporary file is left"
+    assert [path.name for path in tmp_path.iterdir()] == [FILE], "no temporary file is left"
 
 
 def grade_as(space: Workspace, problem: Problem, verdict: str, score: int, text: str) -> None:
@@ -147,7 +163,7 @@ def test_a_passing_text_keeps_its_date(space, monkeypatch):
     first = space.progress()[PROBLEM.name]
     assert first.passed_at.endswith("+00:00")
     assert f"jax {version('jax')}" in first.versions
-    monkeypatch.setattr(workspace, "_versions", lambda: "other")
+    monkeypatch.setattr(log, "versions", lambda: "other")
     grade_as(space, PROBLEM, "PASS", 6, "good = 1\n")
     assert space.progress()[PROBLEM.name] == first
     grade_as(space, PROBLEM, "PASS", 6, "good = 2\n")
@@ -155,7 +171,7 @@ def test_a_passing_text_keeps_its_date(space, monkeypatch):
 
 
 def test_progress_of_an_older_version(space):
-    (space.folder / PROGRESS).write_text(row(verdict="PASS", score=6, hints=1, given_up=False))
+    (space.folder / OLD).write_text(row(verdict="PASS", score=6, hints=1, given_up=False))
     assert space.standing(PROBLEM) == ("passed", 6, True)
     grade_as(space, PROBLEM, "FAIL", 3, "bad = 1\n")
     assert space.standing(PROBLEM) == ("broken", 3, False)
@@ -205,7 +221,7 @@ DAMAGED = {
 
 def damage(folder, name: str) -> None:
     text = DAMAGED[name]
-    (folder / PROGRESS).write_bytes(text if isinstance(text, bytes) else text.encode())
+    (folder / OLD).write_bytes(text if isinstance(text, bytes) else text.encode())
 
 
 @pytest.mark.parametrize("name", DAMAGED)
@@ -213,12 +229,12 @@ def test_damaged_progress_counts_as_missing(tmp_path, name):
     damage(tmp_path, name)
     space = Workspace(tmp_path)
     assert space.progress().get(PROBLEM.name, Progress()) == Progress()
-    space.remember(PROBLEM, score=1)
-    assert json.loads((tmp_path / PROGRESS).read_text())["problems"][PROBLEM.name]["score"] == 1
+    space.remember(PROBLEM, hints=1)
+    assert Workspace(tmp_path).progress()[PROBLEM.name].hints >= 1
 
 
 def test_what_is_not_damaged_is_kept(tmp_path):
-    (tmp_path / PROGRESS).write_text(row(verdict="FAIL", score="x", hints=2))
+    (tmp_path / OLD).write_text(row(verdict="FAIL", score="x", hints=2))
     assert Workspace(tmp_path).progress() == {PROBLEM.name: Progress("FAIL", 0, 2)}
 
 
@@ -245,7 +261,7 @@ def test_a_file_where_the_folder_should_be(tmp_path):
 
 
 def test_the_workspace_is_found_from_inside(tmp_path, monkeypatch):
-    Workspace(tmp_path).remember(PROBLEM, score=1)
+    Workspace(tmp_path).remember(PROBLEM, hints=1)
     (tmp_path / "pages").mkdir()
     monkeypatch.chdir(tmp_path / "pages")
     assert workspace.find(None).folder == tmp_path
@@ -253,17 +269,20 @@ def test_the_workspace_is_found_from_inside(tmp_path, monkeypatch):
 
 
 def test_progress_is_readable_by_others(tmp_path):
-    Workspace(tmp_path).remember(PROBLEM, score=1)
-    assert stat.S_IMODE(os.stat(tmp_path / PROGRESS).st_mode) == 0o644
+    Workspace(tmp_path).remember(PROBLEM, hints=1)
+    assert stat.S_IMODE(os.stat(tmp_path / FILE).st_mode) == 0o644
 
 
 @pytest.mark.parametrize("make", [os.mkfifo, lambda path: path.symlink_to("/dev/zero")])
 def test_pipes_and_links_are_not_read(space, make):
     pages = [space.folder / "pages" / f"{problem.name}.md" for problem in catalog.problems()[:2]]
-    for path in (*pages, space.folder / PROGRESS):
+    for path in (*pages, space.folder / FILE):
         path.unlink()
         make(path)
     assert space.progress() == {}
+    with pytest.raises(UsageError, match=r"\.progress\.jsonl is a "):
+        space.start()
+    (space.folder / FILE).unlink()
     assert space.start() == ([], pages)
 
 

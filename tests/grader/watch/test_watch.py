@@ -10,6 +10,7 @@ import psutil
 import pytest
 
 from grader.course import catalog, page
+from grader.course.workspace import Workspace
 from tests.conftest import boot
 from tests.grader.watch.terminal import Terminal
 
@@ -66,7 +67,7 @@ def test_a_session(tmp_path):
         assert terminal.exit_code() == 0
         assert terminal.raw.count(LEAVES_THE_SCREEN) == 1
         assert not psutil.wait_procs(below, timeout=10)[1]
-    assert 'hints": 1' in (folder / ".progress.json").read_text()
+    assert Workspace(folder).progress()[NAME].hints == 1
 
 
 @pytest.mark.parametrize(("end", "code"), [("key", 130), (signal.SIGINT, 130), (signal.SIGTERM, 128 + signal.SIGTERM)])

@@ -1,0 +1,78 @@
+"""What other commands say about practice: in a sentence, and as a calendar of the last year."""
+
+from collections import Counter
+from collections.abc import Iterable
+from datetime import date, timedelta
+
+from commandline.text import counted
+from grader.course import catalog, log
+from grader.course.log import Entry
+from grader.course.workspace import Workspace
+from grader.practice import schedule
+from grader.practice.schedule import Memory
+
+_WORK = {
+    "graded",
+    "taken",
+    "reviewing",
+    "reviewed",
+    "hunting",
+    "hunted",
+}  # kinds of entries that make a day one of work
+WEEKS = 53
+
+
+def due_memories(space: Workspace) -> list[Memory]:
+    """What is due today, of the problems of the selected course. Imports `fsrs` only if something was passed."""
+    names = set(catalog.names())
+    entries = [entry for entry in space.entries() if entry.problem in names]
+    return schedule.due(schedule.memories(entries).values())
+
+
+def due_text(space: Workspace) -> str:
+    """How many reviews are due today, and how to begin; empty if none is."""
+    waiting = due_memories(space)
+    return f"{counted(len(waiting), 'review')} due today: `grade review`." if waiting else ""
+
+
+def days(entries: Iterable[Entry]) -> Counter[date]:
+    """How much was practiced on each day: the number of entries about work."""
+    return Counter(entry.day for entry in entries if entry.kind in _WORK)
+
+
+def calendar(entries: Iterable[Entry], today: date | None = None) -> list[list[tuple[date, int]]]:
+    """The last 53 weeks, each from Monday on, as days with how much was practiced on them. Ends with today."""
+    today = today or log.now().date()
+    done = days(entries)
+    monday = today - timedelta(days=today.weekday(), weeks=WEEKS - 1)
+    weeks = []
+    for week in range(WEEKS):
+        row = [monday + timedelta(weeks=week, days=day) for day in range(7)]
+        weeks.append([(day, done[day]) for day in row if day <= today])
+    return weeks
+
+
+def level(count: int) -> int:
+    """How dark a day is drawn, from 0 for none to 4."""
+    return min((0, 1, 1, 2, 2, 2, 3, 3, 3, 3)[count] if count < 10 else 4, 4)
+
+
+_SHADES = "·░▒▓█"
+_DAYS = "Mon Tue Wed Thu Fri Sat Sun".split()
+
+
+def calendar_text(entries: Iterable[Entry], width: int) -> list[str]:
+    """The calendar as text, a column for each week; as many of the last weeks as fit."""
+    weeks = calendar(entries)[-max(width - 5, 1) :]
+    months, last = [" "] * (len(weeks) + 4), ""
+    for column, week in enumerate(weeks):
+        month = f"{week[0][0]:%b}"
+        if month != last and (column == 0 or week[0][0].day <= 7):
+            if all(letter == " " for letter in months[column : column + 4]):
+                months[column : column + len(month)] = month
+            last = month
+    lines = [f"     {''.join(months).rstrip()}"]
+    for day in range(7):
+        row = "".join(_SHADES[level(week[day][1])] if day < len(week) else " " for week in weeks)
+        lines.append(f"{_DAYS[day] if day % 2 == 0 else '':4} {row}".rstrip())
+    return lines

@@ -1,0 +1,52 @@
+"""Runs a program against the checks of a problem, as the grader does, but without a word on why it fails."""
+
+from collections.abc import Callable, Iterator, Mapping
+
+from grader.course import cases as cases_
+from grader.course import catalog
+from grader.isolation.sandbox import Workers
+from grader.judge import recorded, submission
+from grader.judge.examiner import Examiner
+from grader.judge.judge import CasesByGroup, Comparison
+from grader.judge.reference import Answers
+from grader.judge.submission import Submission
+from grader.judge.verdict import CheckResult
+from grader.problem import Problem
+
+
+def failures(
+    problem: Problem, source: Submission, workers: Workers, *, reference: Answers | None = None,
+    cases: CasesByGroup | None = None,
+) -> Iterator[CheckResult]:  # fmt: skip
+    """The checks that a program fails, on the cases of seed 0, in order and as they are found.
+
+    A check that could not be judged, because something else must be right first, is there only if all others pass. Callers
+    that try several programs share `reference` and `cases` between them.
+    """
+    own = reference is None
+    answers = reference or recorded.reference(problem, workers)
+    examiner = Examiner(problem, workers, submission.job(problem), problem.timeout)
+    try:
+        comparison = Comparison(problem, answers, examiner.probe, 0, cases or cases_.draw_all(problem, 0))
+        if failure := examiner.load(source):
+            yield CheckResult(problem.checks[0], failure.verdict, failure.sentence())
+            return
+        waiting, found = None, False
+        for check in problem.checks:
+            result = comparison.judge(check)
+            if not result.passed and result.judged:
+                found = True
+                yield result
+            waiting = waiting or (None if result.passed else result)
+        if waiting and not found:
+            yield waiting
+    finally:
+        examiner.close()
+        if own:
+            answers.close()
+
+
+def source_of(problem: Problem, text: str, beside: Callable[[str], str | None] | None = None) -> Submission:
+    """A program with the modules that it imports: the references, unless `beside` reads others."""
+    sources: Mapping[str, str] = catalog.with_imports(problem.name, text, beside or catalog.references(problem))
+    return Submission(f"{problem.name}.py", sources)
