@@ -115,7 +115,7 @@ def likeliest(probabilities: Sequence[float], ids: Sequence[int]) -> tuple[tuple
 def judged(told: Told) -> str:
     """A caption for a story that the trained model tells with a learner's part: whether it makes sense to the model as it was
     trained, which a piece that is wrong cannot talk into it."""
-    bits = surprise_of(told)
+    bits = surprise_of(gpt(), told.ids, told.given)
     if bits < SENSE:
         return (
             f"The model as it was trained is surprised by {bits:.1f} bits a token: this is a story as it knows them. A token is "
@@ -127,11 +127,10 @@ def judged(told: Told) -> str:
     )
 
 
-def surprise_of(told: Told) -> float:
-    """The mean surprise, in bits, of the harness's trained model at the tokens after the prompt."""
-    logits_TV = jitted(gpt())(jnp.asarray(told.ids))
-    odds_TV = jax.nn.softmax(logits_TV, axis=-1)[told.given - 1 : -1]
-    shares = np.take_along_axis(np.asarray(odds_TV), told.ids[told.given :, None], axis=1)
+def surprise_of(model: nnx.Module, ids_T: np.ndarray, given: int = 1) -> float:
+    """The mean surprise, in bits, of a model at the tokens of a text after the first `given`."""
+    odds_TV = jax.nn.softmax(jitted(model)(jnp.asarray(ids_T)), axis=-1)[given - 1 : -1]
+    shares = np.take_along_axis(np.asarray(odds_TV), ids_T[given:, None], axis=1)
     return float(np.mean([surprise(share) for share in shares[:, 0]])) if len(shares) else 0.0
 
 
