@@ -22,6 +22,7 @@ ABOUT = {
     "The grader": "design.md",
     "Security": "security.md",
     "The trainer": "harness.md",
+    "Practice": "practice.md",
     "The studio": "studio.md",
 }
 
