@@ -23,6 +23,7 @@ ABOUT = {
     "The grader": "design.md",
     "Security": "security.md",
     "The trainer": "harness.md",
+    "Practice": "practice.md",
     "Text of your own, several processes": "data.md",
     "The studio": "studio.md",
 }

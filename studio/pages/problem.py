@@ -1,7 +1,6 @@
 """A problem: its page, the editor on the learner's file, the verdict, hints, and the history of attempts."""
 
 from starlette.concurrency import run_in_threadpool
-from starlette.convertors import Convertor, register_url_convertor
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
@@ -151,19 +150,6 @@ def _digest(studio: Studio, problem: Problem) -> str:
         return ""
 
 
-class _Number(Convertor[int]):
-    """A number that SQLite can hold. The convertor of Starlette takes any."""
-
-    regex = "[0-9]{1,18}"
-
-    def convert(self, value: str) -> int:
-        return int(value)
-
-    def to_string(self, value: int) -> str:
-        return str(value)
-
-
-register_url_convertor("number", _Number())
 _AT = "/problems/{number:number}"
 routes = [
     Route(_AT, problem_page),
