@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from commandline.errors import CommandError, UsageError
-from grader.course import catalog, page, selection, workspace
+from grader.course import catalog, imports, page, selection, workspace
 from grader.course.log import Progress
 from grader.judge import notebook, recorded
 from grader.judge import submission as submission_
@@ -47,7 +47,7 @@ def grade(line: str, cell: str, earlier: Sequence[str] = ()) -> None:
     folder = workspace.find(None).folder
     text = notebook.of_session(earlier, cell, [entry.name for entry in problem.entries])
     try:
-        sources = catalog.with_imports(
+        sources = imports.with_imports(
             problem.name, text, submission_.modules_in(folder if folder.is_dir() else Path())
         )
     except submission_.UnreadableSubmissionError as error:

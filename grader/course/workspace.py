@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 from commandline import files
 from commandline.errors import UsageError
-from grader.course import assistants, catalog, log, page, selection
+from grader.course import assistants, catalog, imports, log, page, selection
 from grader.course.log import Entry, Progress
 from grader.paths import ROOT
 from grader.problem import Problem
@@ -177,7 +177,7 @@ class Workspace:
         return (
             ""
             if source is None
-            else _digest(json.dumps(catalog.with_imports(problem.name, source, text), sort_keys=True))
+            else _digest(json.dumps(imports.with_imports(problem.name, source, text), sort_keys=True))
         )
 
     def standings(self) -> dict[str, Standing]:
