@@ -76,7 +76,9 @@ def test_two_processes_stopped_by_a_signal_and_resumed_on_one_are_one_run(storie
     assert 9 <= stopped < STEPS
     assert f"Stopped at step {stopped} of {STEPS}; checkpoint saved. Rerun the same command to resume." in err
     assert (two / "r" / "checkpoints" / str(stopped)).is_dir()
-    assert (out, other_out, other_err) == ("", "", ""), "Gloo prints nothing, and neither does the second process"
+    assert (out, other_out) == ("", ""), "Gloo prints nothing"
+    # The second process says nothing itself; JAX logs the signal.
+    assert [line for line in other_err.splitlines() if "SIGTERM caught" not in line] == []
     assert (two / "r" / "samples" / "0000008.txt").read_text().startswith("The cat saw a ball 0 times.")
     resumed = alone(arguments(stories_file, two))
     assert f"resuming at step {stopped} of {STEPS}" in resumed.stderr
