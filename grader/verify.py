@@ -27,7 +27,7 @@ from grader.judge.submission import Submission
 from grader.judge.verdict import Report, Verdict
 from grader.margins import Margin, can_fail, measure_correct, measure_wrong
 from grader.play.session import Performance
-from grader.practice import core
+from grader.practice import core, proof
 from grader.problem import Case, Check, Problem
 from grader.soundness import Row
 from grader.wire.compare import select
@@ -50,6 +50,21 @@ def verify(problems: Iterable[Problem], jobs: int | None = None, seeds: int = 20
         rows = {problem.name: pool.submit(verify_one, problem.name, seeds) for problem in longest_first}
         for problem in chosen:
             yield rows[problem.name].result()
+
+
+def verify_hunts(problems: Iterable[Problem], jobs: int | None = None) -> Iterator[proof.Row]:
+    """A row for the hunts of each problem, in order. `jobs` problems are tried at a time."""
+    chosen = list(problems)
+    with ProcessPoolExecutor(min(jobs or usable_cores(), len(chosen) or 1), max_tasks_per_child=None) as pool:
+        yield from pool.map(_prove, [problem.name for problem in chosen])
+
+
+def _prove(name: str) -> proof.Row:
+    problem = catalog.load(name)
+    try:
+        return proof.prove(problem, _fork_server())
+    except CommandError as error:
+        return proof.Row(problem.name, complaints=[str(error)])
 
 
 def verify_one(name: str, seeds: int = 20) -> Row:

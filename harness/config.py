@@ -15,6 +15,7 @@ from harness.settings import COUNT, NOT_NEGATIVE, SEEDS, Range, Settings, settin
 TRACKERS = ("csv", "tensorboard", "wandb")
 # Before the path of a folder in the format of Hugging Face, where a setting names a base or a tokenizer
 HUGGING_FACE = "hf:"
+TRAIN = "train:"  # before the number of tokens, where a setting asks for a tokenizer trained on the data
 Rules = Iterable[tuple[bool, str]]  # whether the settings are consistent, and the sentence that says why they are not
 
 
@@ -206,6 +207,11 @@ class ReportConfig(Settings):
     )
     checkpoint_minutes: float = setting(
         0.0, "minutes after which a checkpoint is saved if no other was; 0: never", allowed=NOT_NEGATIVE, machine=True
+    )
+    checkpoint_dir: str = setting(
+        "",
+        "folder or bucket (gs://BUCKET/PATH) of checkpoints, with a folder for each run; empty: in the run's own folder",
+        machine=True,
     )
     keep: int = setting(
         2, "last checkpoints to keep, besides the best and the last good one", allowed=COUNT, machine=True

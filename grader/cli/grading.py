@@ -1,7 +1,8 @@
 """Grades one file for a command, with a sign of life on the terminal."""
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import replace
-from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -58,17 +59,17 @@ def graded(
         scratch.leave()
 
 
-def tried(problem: Any, source: Any, title: str, *, at_most: int | None = None) -> list[Any]:
-    """The checks that a program fails, up to a number of them, with no word on why."""
+@contextmanager
+def fork_server(title: str) -> Iterator[Any]:
+    """A fork server for a command, with a sign of life on the terminal."""
     from grader.isolation import scratch
     from grader.isolation.sandbox import ForkServer
-    from grader.practice import trial
     from grader.resident.server import borrowed
 
-    fork_server = borrowed() or ForkServer()
+    server = borrowed() or ForkServer()
     try:
         with working(title):
-            return list(islice(trial.failures(problem, source, fork_server), at_most))
+            yield server
     finally:
-        fork_server.close()
+        server.close()
         scratch.leave()

@@ -69,14 +69,13 @@ def hunt(
 
 
 def _begin(space: "HuntSpace", problem: Problem | None) -> "UnderWay":
-    """Chooses a hunt, and runs it to see its symptom. A program that fails no check is no hunt, and another one is taken."""
-    from grader.cli.grading import tried
-    from grader.practice import hunts, symptoms, trial
+    """Chooses a hunt, and runs it to see its symptom. One that turns out to be unfair is not taken."""
+    from grader.cli.grading import fork_server
+    from grader.practice import proof, symptoms
 
     seed = os.urandom(4).hex()
-    for candidate in space.candidates(problem):
-        program = hunts.program(candidate, seed)
-        if failed := tried(candidate.problem, trial.source_of(candidate.problem, program.text), "preparing a hunt"):
+    with fork_server("preparing a hunt") as workers:
+        for program, failed in proof.offered(space.candidates(problem), seed, workers):
             return space.begin(program, seed, symptoms.of(*failed))
     raise UsageError("There is no further hunt here. Pass more problems to get more.")
 
@@ -129,19 +128,20 @@ def _hint(space: "HuntSpace", current: "UnderWay") -> None:
 
 def _mend(space: "HuntSpace", current: "UnderWay", program: "Program") -> int:
     """Grades the mended program. What its report names would answer the other questions, so only the symptom is shown."""
-    from grader.cli.grading import tried
+    from grader.cli.grading import fork_server
     from grader.judge import submission
-    from grader.practice import hunting, symptoms
+    from grader.practice import hunting, symptoms, trial
 
     problem = program.hunt.problem
     try:
         source = submission.read(problem, space.file(problem), space.modules)
     except submission.UnreadableSubmissionError as error:
         raise UsageError(f"{space.file(problem)}: {error}") from None
-    failed = tried(problem, source, f"grading problem {problem.label}", at_most=1)
-    space.note_trial(current, str(failed[0].verdict) if failed else "PASS")
+    with fork_server(f"grading problem {problem.label}") as workers:
+        failed = next(trial.failures(problem, source, workers), None)
+    space.note_trial(current, str(failed.result.verdict) if failed else "PASS")
     if failed:
-        terminal.echo(f"Not yet. {symptoms.of(*failed).text}")
+        terminal.echo(f"Not yet. {symptoms.of(failed.result).text}")
         return 1
     if hunting.is_rewrite(program, source.sources[problem.name]):
         terminal.echo(

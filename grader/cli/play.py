@@ -67,7 +67,7 @@ def _played(
     fork_server = borrowed() or ForkServer()  # started before other imports, because its imports take longest
     try:
         from grader.play.session import Performance
-        from grader.report.exhibits_terminal import render
+        from grader.report.exhibits_terminal import ending, render
 
         click.echo(click.style("\n".join(terminal.wrap(title, terminal.width())), bold=True))
         performance = Performance(problem, source, fork_server, text)
@@ -79,16 +79,15 @@ def _played(
     finally:
         fork_server.close()
         scratch.leave()
-    notes = list(_ending(performance))
-    for note in notes:
+    for paragraph in ending(performance.ending(), terminal.width()):
         click.echo()
-        click.echo("\n".join(line for part in note.splitlines() for line in terminal.wrap(part, terminal.width())))
+        click.echo(paragraph)
     if html:
         from commandline import files
         from grader.course.selection import selected
         from grader.report.exhibits_page import document
 
-        files.write(html, document(title, selected().title, shown, notes))
+        files.write(html, document(title, selected().title, shown, performance.ending()))
         terminal.echo(f"new   {html}", err=True)
     return 1 if performance.failure else 0
 
@@ -107,18 +106,6 @@ def _with_sign_of_life(performance: "Performance", title: str, *, lines: bool) -
         if item is None:
             return
         yield item
-
-
-def _ending(performance: "Performance") -> Iterator[str]:
-    """What ended a play early, where the learner's code stopped, and what it printed."""
-    failure = performance.failure
-    if failure:
-        yield performance.told()
-        if failure.frames and failure.kind != "not_implemented":
-            yield f"Your code, where it stopped:\n{failure.frames_text()}"
-    if performance.printed.strip():
-        lines = performance.printed.strip().splitlines()[-8:]
-        yield "\n".join(["It printed:", *(line[:400] for line in lines)])
 
 
 COMMANDS = (play,)

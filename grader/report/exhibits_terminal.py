@@ -8,7 +8,7 @@ import click
 from rich.cells import cell_len, set_cell_size
 
 from commandline.terminal import wrap
-from grader.exhibits import Bars, Exhibit, HeatMap, Line, Lines, Plane, Story, Table, Token
+from grader.exhibits import Bars, Ending, Exhibit, HeatMap, Line, Lines, Plane, Story, Table, Token
 from grader.report.grids import number
 
 WIDTH = 72  # columns
@@ -19,6 +19,7 @@ _FEW_COLUMNS = 6  # of a heat map, whose cells then have room for numbers
 _PLOT_ROWS = 12
 _MARKS = "●○▲△■□"  # of the curves of a chart
 _NOTHING = 0.005  # of a scale, is as good as its low end
+_PRINTED = 8  # lines
 _NAMED = 3  # tokens of a story whose values are said
 # Backgrounds of the 256 colors, from weak to strong, and the text on them: a token that surprises, and kinds of tokens.
 _SURPRISE = (None, (224, 16), (217, 16), (210, 16), (203, 16))
@@ -40,6 +41,15 @@ def render(exhibit: Exhibit, width: int = WIDTH, *, numbers: bool = False) -> st
             heads, rows = ["", "values"], [[row[0], "  ".join(row[1:])] for row in rows]
         lines += ["", *_rows(heads, rows, width)]
     return "\n".join(line.rstrip() for line in lines)
+
+
+def ending(end: Ending, width: int = WIDTH) -> Iterator[str]:
+    """How a play ended, as paragraphs: the reason, the learner's frames, and the last lines that were printed."""
+    frames = f"Your code, where it stopped:\n{end.frames}" if end.frames else ""
+    printed = "\n".join(line[:400] for line in end.printed.splitlines()[-_PRINTED:])
+    for text in (end.said, frames, f"It printed:\n{printed}" if printed else ""):
+        if text:
+            yield "\n".join(line for part in text.splitlines() for line in wrap(part, width))
 
 
 def table(exhibit: Exhibit) -> tuple[Sequence[str], Sequence[Sequence[str]]]:

@@ -16,7 +16,7 @@ from harness.cli.options import (
     machine_options,
     prepare_jax,
 )
-from harness.config import HUGGING_FACE, Config
+from harness.config import HUGGING_FACE, TRAIN, Config
 from harness.errors import UsageError
 from harness.presets import fine_tuning, preset, reinforcement
 from harness.processes import Processes
@@ -119,12 +119,19 @@ def finetune(
         spelled = f"{HUGGING_FACE}{base.folder.resolve()}"
     else:
         base = Run.find(root, base_name)
-        base_config, spelled = base.config(), _base_name(base, root)
+        base_config, spelled = _settings_of(base), _base_name(base, root)
     run = Run(root / _checked(name or f"{base.folder.resolve().name}-tuned"))
     config = fine_tuning(base_config, spelled, typed_settings(settings, flags))
     pieces_folder = (run if run.config_file.exists() else base).pieces if base_config.pieces else None
     if session := _train(run, config, pieces_folder, joined(coordinator, processes, process), quiet=quiet):
         _report(session)
+
+
+def _settings_of(base: Any) -> Config:
+    """The settings of a base. A tokenizer trained on its data is the base's copy, whatever the new run trains on."""
+    config: Config = base.config()
+    trained = config.tokenizer.startswith(TRAIN)
+    return dataclasses.replace(config, tokenizer=str(base.tokenizer_file.resolve())) if trained else config
 
 
 def _base_name(base: Any, root: Path) -> str:
@@ -172,7 +179,7 @@ def rl(
     options = {"reward": reward, "prompts": prompts, "group_size": group, "kl_weight": kl, "steps": steps,
                "batch_size": prompts * group}  # fmt: skip
     own = {key: str(value) for key, value in options.items()} | typed_settings(settings, flags)
-    config = reinforcement(base.config(), _base_name(base, root), own)
+    config = reinforcement(_settings_of(base), _base_name(base, root), own)
     pieces_folder = (run if run.config_file.exists() else base).pieces if config.pieces else None
     session = _train(run, config, pieces_folder, joined(coordinator, processes, process), quiet=quiet)
     if session is None:

@@ -154,13 +154,18 @@ class Session:
     def checkpointer(self, *, read_only: bool = False) -> Checkpointer:
         """Saves and restores the checkpoints of this run, with the pieces `save` and `resume` if there are any."""
         if self.pieces is not None and "resume" in self.piece_by_name:
+            if self.config.checkpoint_dir:
+                raise UsageError(
+                    "checkpoint_dir is not valid with the pieces `save` and `resume`; they write to the run's folder."
+                )
             return PieceCheckpointer(
                 self.run.checkpoints, self.functions, self.pieces, self.config.seed, keep=self.config.keep
             )
         # Checkpoints of adapters used to hold the base as well; runs of that time have no record of it.
         holds_all = self.run.config_file.exists() and self.run.base() is None
         left_out = frozenset() if holds_all else self.functions.frozen
-        return OrbaxCheckpointer(self.run.checkpoints, keep=self.config.keep, read_only=read_only, left_out=left_out)
+        folder = self.run.checkpoints_of(self.config)
+        return OrbaxCheckpointer(folder, keep=self.config.keep, read_only=read_only, left_out=left_out)
 
     def tokens(self, model: Any, ids: list[int], sampling: Sampling, number: int = 0) -> Iterator[int]:
         """The tokens after `ids`, up to end-of-text (not included).

@@ -12,7 +12,6 @@ import functools
 import hashlib
 import logging
 import math
-import os
 import sys
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
@@ -23,6 +22,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import orbax.checkpoint as ocp
+from etils import epath  # type: ignore[import-untyped]
 from orbax.checkpoint import checkpoint_managers as managers
 
 from harness.errors import HarnessError
@@ -74,7 +74,7 @@ def kept_steps(losses: Mapping[int, float | None], last: int) -> set[int]:
     return {*sorted(losses)[-last:], best_step(losses) or 0, last_good_step(losses) or 0} & set(losses)
 
 
-def drop_bad(folder: Path, losses: Mapping[int, float | None], log: Any) -> None:
+def drop_bad(folder: Path | epath.Path, losses: Mapping[int, float | None], log: Any) -> None:
     """Moves the checkpoints after the last good one out of the way, and says so. Raises HarnessError if there is no good one."""
     good = last_good_step(losses)
     bad = [step for step in sorted(losses, reverse=True) if step > (good or 0)]
@@ -90,12 +90,12 @@ def drop_bad(folder: Path, losses: Mapping[int, float | None], log: Any) -> None
         )
 
 
-def set_aside(folder: Path, step: int) -> Path:
+def set_aside(folder: Path | epath.Path, step: int) -> Path | epath.Path:
     """Moves the checkpoint of a step to the folder `damaged/` beside the checkpoints. Returns its new path."""
     damaged = folder.parent / "damaged"
-    damaged.mkdir(exist_ok=True)
+    damaged.mkdir(parents=True, exist_ok=True)
     target = damaged / f"{step}-{len(list(damaged.iterdir()))}"
-    os.replace(folder / str(step), target)
+    (folder / str(step)).rename(target)
     return target
 
 
@@ -153,9 +153,16 @@ def digest(arrays: dict[str, jax.Array]) -> str:
 class OrbaxCheckpointer:
     """Saves and restores the checkpoints of one run with Orbax."""
 
-    def __init__(self, folder: Path, *, keep: int = 2, read_only: bool = False, left_out: frozenset[str] = frozenset()):
+    def __init__(
+        self,
+        folder: Path | epath.Path,
+        *,
+        keep: int = 2,
+        read_only: bool = False,
+        left_out: frozenset[str] = frozenset(),
+    ):
         """`left_out` are the dotted names of arrays that are not saved, and stay abstract when a state is restored."""
-        self.folder, self.left_out = folder.absolute(), left_out
+        self.folder, self.left_out = folder.absolute() if isinstance(folder, Path) else folder, left_out
         logging.getLogger("absl").setLevel(logging.CRITICAL)  # its errors are raised again as HarnessError
         sys.unraisablehook = _report_unraisable
         options = ocp.CheckpointManagerOptions(

@@ -10,6 +10,7 @@ from commandline.text import counted
 from grader.course import catalog
 from grader.course.log import Progress
 from grader.course.workspace import Standing
+from grader.practice import notice
 from grader.problem import Problem
 from studio.studio import Studio
 from studio.view import render
@@ -58,6 +59,7 @@ def course_map(request: Request) -> Response:
         "columns": max(map(len, parts.values())),
         "edges": _edges({node.problem.number: node for node in nodes}),
         "facts": _facts(studio, nodes),
+        "due": len(notice.due_memories(studio.space)),
     }
     return render(request, "map.html", values)
 
