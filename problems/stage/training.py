@@ -52,27 +52,46 @@ def mean_loss(model: GPT, ids_BT: jax.Array) -> jax.Array:
     return token_loss(model.hidden(ids_BT)[:, :-1], ids_BT[:, 1:], model.output()) / (B * (T - 1))
 
 
-def by_optimizer(
-    optimizer: optax.GradientTransformation, change: Callable[[Any, Any], Any] | None = None, seed: int = 0
-) -> Step:
-    """A step that trains the small model with this optimizer. `change(step, gradients)` changes the gradients before it."""
+def by_gradients(gradients_of: Callable[..., Any], optimizer: optax.GradientTransformation, seed: int = 0) -> Step:
+    """A step that trains the small model: `gradients_of(graph, parameters, batch, step)` returns the loss and the gradients.
+
+    Its attribute `state` returns the present state of the optimizer.
+    """
     graph, parameters = nnx.split(small(seed))
     state, count = optimizer.init(parameters), jnp.int32(0)
 
     @jax.jit
-    def advance(parameters: Any, state: Any, count: jax.Array, ids_BT: jax.Array) -> Any:
-        loss, gradients = jax.value_and_grad(lambda p: mean_loss(nnx.merge(graph, p), ids_BT))(parameters)
-        gradients = change(count, gradients) if change else gradients
+    def advance(parameters: Any, state: Any, count: jax.Array, batch: Any) -> Any:
+        loss, gradients = gradients_of(graph, parameters, batch, count)
         updates, state = optimizer.update(gradients, state, parameters)
         return loss, optax.apply_updates(parameters, updates), state, count + 1
 
-    def step(ids_BT: jax.Array) -> jax.Array:
+    def step(batch: Any) -> jax.Array:
         nonlocal parameters, state, count
-        loss, parameters, state, count = advance(parameters, state, count, ids_BT)
+        loss, parameters, state, count = advance(parameters, state, count, batch)
         return loss
 
     step.state = lambda: state  # type: ignore[attr-defined]
     return step
+
+
+def by_optimizer(
+    optimizer: optax.GradientTransformation, change: Callable[[Any, Any], Any] | None = None, seed: int = 0
+) -> Step:
+    """A step that trains the small model with this optimizer. `change(step, gradients)` changes the gradients before it."""
+
+    def gradients_of(graph: Any, parameters: Any, ids_BT: jax.Array, count: jax.Array) -> Any:
+        loss, gradients = jax.value_and_grad(lambda p: mean_loss(nnx.merge(graph, p), ids_BT))(parameters)
+        return loss, change(count, gradients) if change else gradients
+
+    return by_gradients(gradients_of, optimizer, seed)
+
+
+def loss_sum(model: GPT, ids_BT: jax.Array) -> tuple[jax.Array, jax.Array]:
+    """The harness's loss of all targets of a batch, and their number. Negative ids are padding."""
+    hidden_BTD = model.hidden(jnp.maximum(ids_BT, 0))
+    targets_BT = ids_BT[:, 1:]
+    return token_loss(hidden_BTD[:, :-1], targets_BT, model.output()), jnp.sum(targets_BT >= 0)
 
 
 def curve(name: str, step: Step, data: Iterable[Any], steps: int) -> Curve:
