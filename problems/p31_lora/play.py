@@ -18,10 +18,10 @@ from problems.stage.weights import POCKET, build, encode
 
 TRAINS = True
 STEPS, ROWS, LENGTH, RANK, RATE = 80, 4, 48, 8, 5e-3
-PIRATES = {
-    r"\b(girl|boy)\b": "pirate",
-    r"\b(mom|dad|grandma|grandpa|aunt|uncle|sister|brother)\b": "captain",
-    r"\bthe (park|garden|forest|beach|farm|hill|meadow|pond|village|market|lake|valley)\b": "the ship",
+ROBOTS = {
+    r"\b(girl|boy)\b": "robot",
+    r"\b(mom|dad|grandma|grandpa|aunt|uncle|sister|brother)\b": "dinosaur",
+    r"\bthe (park|garden|forest|beach|farm|hill|meadow|pond|village|market|lake|valley)\b": "the castle",
 }
 LAYERS = ("q_proj", "k_proj", "v_proj", "out_proj")
 

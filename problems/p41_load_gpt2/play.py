@@ -9,8 +9,6 @@ from problems.stage import telling
 from problems.stage.model import gpt
 from problems.stage.weights import POCKET
 
-SHOWN = 8
-
 
 def play(module):
     """The file's tensors beside the learner's parameters, then a story before and after loading."""
@@ -22,8 +20,13 @@ def play(module):
     yield Table(
         "What the file holds",
         ("tensor", "shape"),
-        tuple((name, " × ".join(map(str, array.shape))) for name, array in list(tensors.items())[:SHOWN]),
-        f"{len(tensors)} tensors. The queries, keys and values of a layer are one, three times as wide.",
+        tuple(
+            (name, " × ".join(map(str, tensors[name].shape)))
+            for name in sorted(tensors)
+            if ".h." not in name or ".h.0." in name
+        ),
+        f"The tables, the last norm and the first of {POCKET.num_layers} layers. The queries, keys and values of a layer are one "
+        "array, three times as wide.",
     )
     yield telling.story(before, "Your GPT-2 before loading", "Random weights, no story.")
     told = telling.tell(model, tokens=90)

@@ -41,8 +41,8 @@ def play(module, text):
     yield Lines(
         "How many tokens a new story has",
         (Line("yours", POINTS, lengths),),
-        f"From {lengths[0]:,} bytes to {lengths[-1]:,} tokens. Each merge makes the vocabulary larger by one and stories shorter, and a "
-        "model reads and writes a story token by token.",
+        f"From {lengths[0]:,} bytes to {lengths[-1]:,} tokens. Each merge makes the vocabulary larger by one and stories "
+        "shorter, and a model reads and writes a story token by token.",
         x="merges",
         y="tokens",
     )
