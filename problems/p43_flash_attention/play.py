@@ -24,7 +24,9 @@ def play(module, text):
 
     lines = []
     for name, attend in (("your blocks", yours), ("plain attention", plain)):
-        needs = [temporary_bytes(jax.grad(lambda *x: jnp.sum(attend(*x)), (0, 1, 2)), *[floats(T, K)] * 3) for T in LENGTHS]
+        needs = [
+            temporary_bytes(jax.grad(lambda *x: jnp.sum(attend(*x)), (0, 1, 2)), *[floats(T, K)] * 3) for T in LENGTHS
+        ]
         lines.append(Line(name, LENGTHS, needs))
     yours_, plain_ = (line.y[-1] for line in lines)
     yield Lines(
@@ -38,6 +40,8 @@ def play(module, text):
     )
     ids_T = attention.few(text)
     short = attention.by_function(lambda q, k, v: module.flash_attention(q, k, v, 4), ids_T, LAYER)
-    yield attention.exhibit(short, ids_T, LAYER, f"Where the heads of layer {LAYER + 1} look, by your attention in blocks of 4")
+    yield attention.exhibit(
+        short, ids_T, LAYER, f"Where the heads of layer {LAYER + 1} look, by your attention in blocks of 4"
+    )
     told = telling.tell(model.gpt(make_block=model.attending(yours)), tokens=60)
     yield telling.story(told, "A story by the trained model, with your attention in every head", telling.judged(told))

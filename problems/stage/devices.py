@@ -43,7 +43,9 @@ def _part(array: jax.Array, index: Any) -> str:
     for axis, (size, where) in enumerate(zip(array.shape, index, strict=True)):
         start, stop = where.start or 0, size if where.stop is None else where.stop
         if stop - start < size:
-            parts.append(f"{start // (stop - start) + 1}/{size // (stop - start)}{'→' if axis == array.ndim - 1 else '↓'}")
+            parts.append(
+                f"{start // (stop - start) + 1}/{size // (stop - start)}{'→' if axis == array.ndim - 1 else '↓'}"
+            )
     return " ".join(parts) or "all"
 
 
@@ -60,7 +62,12 @@ def sent(title: str, compiled: Any, caption: str = "", limit: int = 8) -> Table:
     """What the devices exchange in a compiled program, in its order: what a collective does, its arrays, and its bytes."""
     found = [each for each in collectives(compiled.as_text(), len(jax.devices())) if not each.is_scalar]
     rows = [
-        (str(number + 1), NAMES.get(each.kind, each.kind), f"{math.ceil(each.times)}", f"{math.ceil(each.times * each.size):,}")
+        (
+            str(number + 1),
+            NAMES.get(each.kind, each.kind),
+            f"{math.ceil(each.times)}",
+            f"{math.ceil(each.times * each.size):,}",
+        )
         for number, each in enumerate(found[:limit])
     ]
     rows = rows or [("", "nothing", "", "0")]
@@ -86,7 +93,9 @@ def _permutations(jaxpr: Any, unknown: int) -> list[Any]:
     found: list[Any] = []
     for equation in jaxpr.eqns:
         name, parameters = equation.primitive.name, equation.params
-        if name == "ppermute" and (not found or found[-1] is not parameters["perm"] and found[-1] != parameters["perm"]):
+        if name == "ppermute" and (
+            not found or found[-1] is not parameters["perm"] and found[-1] != parameters["perm"]
+        ):
             found.append(parameters["perm"])
         inner = [getattr(each, "jaxpr", each) for value in parameters.values() for each in _listed(value)]
         times = parameters["length"] if name == "scan" else unknown if name == "while" else 1
