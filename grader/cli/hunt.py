@@ -18,6 +18,8 @@ if TYPE_CHECKING:
 
 @click.command()
 @click.argument("word", metavar="[NN]", required=False)
+@click.option("--run", "in_run", is_flag=True, help="Hunt in a whole training run, made of eight pieces.")
+@click.option("--piece", metavar="NN", help="Answer, with --run: this piece is broken.")
 @click.option("--line", type=click.IntRange(min=1), metavar="N", help="Answer: the fault is in this line.")
 @click.option(
     "--idea", type=click.Choice(list("ABCD"), case_sensitive=False), help="Answer: this is the idea behind it."
@@ -28,8 +30,8 @@ if TYPE_CHECKING:
 @click.option("--give-up", is_flag=True, help="End the hunt, and see the fault.")
 @click.pass_obj
 def hunt(
-    folder: str | None, word: str | None, line: int | None, idea: str | None, mend: bool, hint: bool, restart: bool,
-    give_up: bool,
+    folder: str | None, word: str | None, in_run: bool, piece: str | None, line: int | None, idea: str | None, mend: bool,
+    hint: bool, restart: bool, give_up: bool,
 ) -> None:  # fmt: skip
     """Find the fault in a program that looks right.
 
@@ -39,6 +41,12 @@ def hunt(
     """
     from grader.practice.hunting import HuntSpace
 
+    if in_run:
+        from grader.cli.run_hunt import Answers, hunt_in_run
+
+        if word or restart:
+            raise UsageError("--run takes no problem and has no --restart.")
+        sys.exit(hunt_in_run(workspace.find(folder), Answers(piece, line, idea, mend, hint, give_up)))
     space = HuntSpace.of(workspace.find(folder))
     problem = catalog.find(word) if word else None
     current = space.under_way(problem)
