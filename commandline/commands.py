@@ -5,8 +5,9 @@ import gc
 import os
 import re
 import sys
+from collections.abc import Mapping, Sequence
 from importlib.metadata import EntryPoint, entry_points
-from typing import Any
+from typing import Any, ClassVar
 
 import click
 
@@ -20,11 +21,12 @@ from commandline.start import INTERRUPTED, say_interrupted
 class Commands(click.Group):
     """A group that suggests the nearest command for a mistyped one and turns every exception into a message and an exit code.
 
-    `program` is the name that the user types. Packages add commands by entry points in the group `extensions`. With
-    `GRADE_DEBUG` or `HARNESS_DEBUG` set, an internal error keeps its traceback.
+    `program` is the name that the user types. The help shows the commands by `sections`. Packages add commands by entry points in
+    the group `extensions`. With `GRADE_DEBUG` or `HARNESS_DEBUG` set, an internal error keeps its traceback.
     """
 
     program = ""
+    sections: ClassVar[Mapping[str, Sequence[str]]] = {}
     extensions = ""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
@@ -55,6 +57,22 @@ class Commands(click.Group):
         # The examples in the help stand in columns, after two spaces.
         self.help = re.sub(rf"(?<=  ){self.program}(?= )", lambda match: command(match[0]), self.help or "")
         super().format_help_text(ctx, formatter)
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        names = self.list_commands(ctx)
+        listed = {name for section in self.sections.values() for name in section}
+        width = max(map(len, names))
+        for title, section in {**self.sections, "More": [name for name in names if name not in listed]}.items():
+            found = ((name, self.get_command(ctx, name)) for name in section)
+            # The names are filled up, so that the texts of all sections begin in the same column.
+            rows = [
+                (name.ljust(width), each.get_short_help_str(sys.maxsize))
+                for name, each in found
+                if each and not each.hidden
+            ]
+            if rows:
+                with formatter.section(title):
+                    formatter.write_dl(rows)
 
     def invoke(self, ctx: click.Context) -> Any:
         try:

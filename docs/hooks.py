@@ -16,6 +16,7 @@ from grader.problem import Problem
 
 # Pages about the course itself. A learners' bundle may leave some of them out.
 ABOUT = {
+    "Learning": "learn.md",
     "For teachers": "teachers.md",
     "Grading a class: the rules": "classroom.md",
     "A course of your own": "courses.md",
@@ -23,6 +24,7 @@ ABOUT = {
     "Security": "security.md",
     "The trainer": "harness.md",
     "Practice": "practice.md",
+    "Text of your own, several processes": "data.md",
     "The studio": "studio.md",
 }
 

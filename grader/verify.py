@@ -13,9 +13,10 @@ import numpy as np
 
 from commandline.cores import usable_cores
 from commandline.errors import CommandError
-from grader.course import cases, catalog, page, promises, scaffold
+from grader.course import cases, catalog, page, plays, promises, scaffold
 from grader.course.course import FORGERIES, STYLES
 from grader.errors import CourseError
+from grader.exhibits import Progress
 from grader.isolation.sandbox import ForkServer
 from grader.judge import judge, submission
 from grader.judge.examiner import Examiner
@@ -25,6 +26,7 @@ from grader.judge.session import Outcome, run_key
 from grader.judge.submission import Submission
 from grader.judge.verdict import Report, Verdict
 from grader.margins import Margin, can_fail, measure_correct, measure_wrong
+from grader.play.session import Performance
 from grader.practice import core, proof
 from grader.problem import Case, Check, Problem
 from grader.soundness import Row
@@ -76,7 +78,7 @@ def verify_one(name: str, seeds: int = 20) -> Row:
         try:
             for verify_part in (
                 _verify_page, _verify_verdicts, _verify_core, _verify_checks, _verify_misconceptions, _verify_pitfalls,
-                _verify_promises, _verify_correct_programs, _verify_forgeries,
+                _verify_promises, _verify_correct_programs, _verify_forgeries, _verify_play,
             ):  # fmt: skip
                 try:
                     verify_part(problem, reference, row)
@@ -334,6 +336,18 @@ def _verify_forgeries(problem: Problem, reference: Reference, row: Row) -> None:
     row.forged = sum(bool(lost(check)) and all(lost(check)) for check in claims)
     if (problem.home / FORGERIES).is_dir():
         row.complaints += [f"no forgery of the check {check.name!r}" for check in claims if not lost(check)]
+
+
+def _verify_play(problem: Problem, reference: Reference, row: Row) -> None:
+    """The play, if there is one, shows something of the reference within its time."""
+    if plays.find(problem) is None:
+        return
+    performance = Performance(problem, submission.reference(problem), _fork_server())
+    shown = sum(not isinstance(exhibit, Progress) for exhibit in performance)
+    if performance.failure:
+        row.complaints.append(f"the reference cannot be played: {performance.told()}")
+    elif not shown:
+        row.complaints.append("the play shows nothing")
 
 
 def forges(path: Path) -> tuple[str, ...]:

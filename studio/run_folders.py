@@ -13,10 +13,10 @@ from pathlib import Path
 from typing import Any
 
 from commandline import files
+from grader.report.chart import Point
 from harness.config import Config
 from harness.errors import UsageError
 from harness.run.folder import Run
-from studio.chart import Point
 
 _LARGEST = 64 << 20  # bytes of a file of metrics
 _LARGEST_CONFIG = 1 << 16

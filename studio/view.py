@@ -12,12 +12,13 @@ from starlette.requests import Request
 from starlette.responses import HTMLResponse
 
 from grader.course.selection import selected
+from grader.report import html
 from studio import harness_process
 
 THEMES = ("light", "dark")
 
 _TEMPLATES = Environment(
-    loader=FileSystemLoader(Path(__file__).parent / "templates"),
+    loader=FileSystemLoader([Path(__file__).parent / "templates", html.TEMPLATES]),
     autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True,
 )  # fmt: skip
 

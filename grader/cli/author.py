@@ -31,7 +31,7 @@ def verify(
     The page must have all its sections and true examples, and no file may have a TODO left. With other seeds, the reference
     must still pass and every misconception must still be rejected. Every tolerance needs a safety margin on both sides.
     Every pitfall of the page must be a misconception, and every promise of the page must have a check that rejects a program
-    that breaks it. Exits 1 if anything falls short.
+    that breaks it. A problem's play must show something of the reference. Exits 1 if anything falls short.
     """
     from grader import soundness
     from grader import verify as verify_

@@ -4,6 +4,7 @@ import os
 import sys
 from datetime import datetime
 from pathlib import Path
+from typing import ClassVar
 
 import click
 
@@ -11,7 +12,7 @@ from commandline import invocation, terminal
 from commandline.commands import Commands
 from commandline.errors import CommandError, UsageError
 from commandline.text import counted
-from grader.cli import author, book, course, explore, hunt, practice, progress, results, teacher, watch
+from grader.cli import author, book, course, explore, hunt, play, practice, progress, results, teacher, watch
 from grader.cli.grading import graded
 from grader.course import catalog, log, selection, workspace
 from grader.course.workspace import Workspace
@@ -21,6 +22,27 @@ class Grade(Commands):
     """The commands of `grade`."""
 
     program = "grade"
+    sections: ClassVar = {
+        "Learn": (
+            "start",
+            "next",
+            "show",
+            "problem",
+            "watch",
+            "web",
+            "hint",
+            "solution",
+            "reset",
+            "list",
+            "certificate",
+            "book",
+        ),
+        "See": ("play", "try", "repl"),
+        "Practise": ("review", "hunt"),
+        "Teach": ("pack", "export", "batch", "results", "push"),
+        "Author": ("new", "verify", "course"),
+        "Check": ("doctor",),
+    }
     extensions = "gpt_kata.commands"
 
 
@@ -276,6 +298,7 @@ for command in (
     *practice.COMMANDS,
     *hunt.COMMANDS,
     *explore.COMMANDS,
+    *play.COMMANDS,
     *author.COMMANDS,
     *book.COMMANDS,
     *course.COMMANDS,

@@ -118,17 +118,31 @@ def batch(
 @click.command()
 @click.argument("directory", type=click.Path(path_type=Path))
 @click.option("--problems", metavar="LIST", help="Problems to include, such as 01-08,12 [default: all].")
-def pack(directory: Path, problems: str | None) -> None:
+@click.option(
+    "--plays", is_flag=True, help="Include what `grade play` needs: trained weights, and the harness with its GPT."
+)
+@click.option(
+    "--agents",
+    metavar="FILE|none",
+    help="Instructions for the learners' AI assistants [default: the course's, which ask them to tutor and not to solve].",
+)
+def pack(directory: Path, problems: str | None, plays: bool, agents: str | None) -> None:
     """Create the learners' bundle, without the solutions.
 
     DIRECTORY gets the pages, the stubs and the grader. `grade problem` works in it, because it also gets the references'
     recorded outputs for the public cases.
     """
+    from commandline.errors import UsageError
     from grader.course import catalog
     from grader.handout import pack as pack_
 
     chosen = catalog.select(problems) if problems else catalog.problems()
-    for line in pack_.pack(directory, chosen):
+    try:
+        text = "" if agents == "none" else Path(agents).read_text(encoding="utf-8") if agents else None
+    except (OSError, UnicodeDecodeError) as error:
+        reason = error.strerror if isinstance(error, OSError) else "it is not UTF-8 text"
+        raise UsageError(f"{agents} cannot be read: {reason}.") from None
+    for line in pack_.pack(directory, chosen, plays=plays, agents=text):
         click.echo(line)
 
 

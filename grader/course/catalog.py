@@ -129,6 +129,11 @@ def probes_module(folder: Path) -> object | None:
     return _module(path) if path.is_file() else None
 
 
+def play_module(folder: Path) -> object:
+    """The `play.py` in a problem's folder, imported. Only workers call this: it imports JAX."""
+    return _module(folder / "play.py")
+
+
 def _module(path: Path) -> object:
     spec = importlib.util.spec_from_file_location(f"problems.{path.parent.name}.{path.stem}", path)
     if spec is None or spec.loader is None:

@@ -22,6 +22,7 @@ class Job:
     """The work that a worker is started for.
 
     `folder` is that of the problem's definition. No process that runs a submission can read the folders that are `hidden`.
+    `extension` names a module whose `prepare(problem)` returns what answers requests of the kind `stream`.
     """
 
     problem: str
@@ -29,6 +30,7 @@ class Job:
     devices: int = 1
     limits: Limits = field(default_factory=Limits)
     hidden: tuple[Path, ...] = ()
+    extension: str = ""
 
 
 @dataclass(frozen=True)

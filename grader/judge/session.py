@@ -174,8 +174,8 @@ class Session:
         """Allows the whole time again. For references only, which may run for days."""
         self._deadline = monotonic() + self.seconds
 
-    def ask(self, request: Frame, *expected: str) -> Frame | Failure:
-        """The answer to a request, of one of these kinds."""
+    def ask(self, request: Frame | None, *expected: str) -> Frame | Failure:
+        """The answer to a request, of one of these kinds; without a request, the next answer to the former one."""
         return self._exchange(request, *expected)
 
     def run(self, request: Frame) -> Outcome:

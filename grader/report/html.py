@@ -24,8 +24,8 @@ from grader.report.json import sentence
 from grader.report.terminal import next_step
 from grader.wire.compare import WHOLE, Leaf
 
-_HERE = Path(__file__).parent
-STYLE = (_HERE / "html.css").read_text(encoding="utf-8")
+TEMPLATES = Path(__file__).parent
+STYLE = "".join((TEMPLATES / name).read_text(encoding="utf-8") for name in ("html.css", "exhibits.css"))
 MOST_FIGURES = 6  # of wrong leaves, and of right ones
 MOST_ROWS = 40  # of the table of leaves
 MOST_LINES, MOST_PRINTED = 100, 8000  # lines and characters of what was printed
@@ -114,15 +114,15 @@ def render(report: Report, *, is_final: bool = False) -> str:
         more_rows=max(0, len(leaves) - MOST_ROWS) + (shown.left_out if shown else 0),
         wrong=_drawings([leaf for leaf in leaves if leaf.mismatch], shown, failed),
         right=_drawings([leaf for leaf in leaves if not leaf.mismatch], shown, failed),
-        idea=_idea(leaves), texts=texts, arrays=arrays, frames=list(_frames(report.frames)),
+        idea=_idea(leaves), texts=texts, arrays=arrays, frames=list(frames(report.frames)),
         tree=_tree(shown.tree, "") if shown else [], next_step="" if is_final else next_step(report),
         advice=failed.check.advice if failed and mismatch and not report.misconception and not report.fault else "",
-        signatures=[entry.signature() for entry in problem.entries], printed=_last(report.stdout),
-        printed_eagerly=_last(report.eager_stdout),
+        signatures=[entry.signature() for entry in problem.entries], printed=last(report.stdout),
+        printed_eagerly=last(report.eager_stdout),
     )  # fmt: skip
 
 
-def _last(text: str) -> str:
+def last(text: str) -> str:
     """The last part of what was printed."""
     lines = text.strip().splitlines()
     kept = "\n".join(lines[-MOST_LINES:])[-MOST_PRINTED:]
@@ -210,8 +210,8 @@ def _inputs(report: Report, failed: CheckResult | None) -> tuple[list[tuple[str,
     return texts, arrays
 
 
-def _frames(text: str) -> Iterator[Frame]:
-    """The frames in a report's text: lines that name a place, each followed by indented lines of code."""
+def frames(text: str) -> Iterator[Frame]:
+    """The frames in a text of a traceback: lines that name a place, each followed by indented lines of code."""
     lines = text.splitlines()
     starts = [number for number, line in enumerate(lines) if not line.startswith("    ")]
     for start, end in pairwise([*starts, len(lines)]):
@@ -239,7 +239,7 @@ def code(text: Any) -> Markup:
 
 
 @cache
-def environment(folder: Path = _HERE) -> jinja2.Environment:
+def environment(folder: Path = TEMPLATES) -> jinja2.Environment:
     """The templates of a folder. What they show is escaped; a name that is missing is an error."""
     templates = jinja2.Environment(
         loader=jinja2.FileSystemLoader(folder), autoescape=True, trim_blocks=True, lstrip_blocks=True,

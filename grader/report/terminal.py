@@ -7,7 +7,7 @@ import click
 import numpy as np
 
 from commandline.terminal import PLAIN, wrap
-from grader.course import catalog
+from grader.course import catalog, plays
 from grader.judge.unjudged import NOT_JUDGED
 from grader.judge.verdict import CheckResult, Report, Verdict
 from grader.problem import Case
@@ -141,7 +141,8 @@ def next_step(report: Report) -> str:
     match report.verdict:
         case Verdict.PASS:
             more = f"; `grade solution {label}` shows the reference" if catalog.shows_solution(report.problem) else ""
-            return f"`grade next` suggests a problem{more}."
+            played = f"`grade play {label}` shows your code at work; " if plays.find(report.problem) else ""
+            return f"{played}`grade next` suggests a problem{more}."
         case Verdict.NOT_ATTEMPTED:
             return f"read the page with `grade show {label}`; `grade hint {label}` gives a nudge."
         case Verdict.FAIL:

@@ -12,10 +12,10 @@ import importlib.abc
 import importlib.machinery
 import json
 import linecache
+import math
 import os
 import random
 import re
-import signal
 import socket
 import sys
 import traceback
@@ -24,8 +24,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from time import monotonic
-from types import FrameType, ModuleType
+from types import ModuleType
 from typing import Any
 
 import jax
@@ -37,7 +36,7 @@ from flax import nnx  # noqa: F401  for the same reason
 from commandline.problem_name import ProblemName
 from grader.course import catalog
 from grader.isolation.confinement import confine
-from grader.isolation.job import Launch
+from grader.isolation.job import Job, Launch
 from grader.isolation.sandbox import inherited
 from grader.problem import Case, Problem
 from grader.wire.channel import ChannelError, Frame, receive, send
@@ -47,6 +46,7 @@ from grader.worker.files import packed, unpacked
 from grader.worker.pytrees import BadOutputError, to_leaves
 from grader.worker.remedies import remedy
 from grader.worker.subject import BadEntryError, Reading, Say, Subject, static
+from grader.worker.time_limit import OutOfTimeError, time_limit
 from grader.worker.tracing import Given, UntraceableError
 from grader.worker.warm_up import warm_up
 from grader.worker.witness import RefusedProgramError, Witness
@@ -100,15 +100,19 @@ class Sources(importlib.abc.MetaPathFinder, importlib.abc.Loader):
         exec(compile(self.texts[name], self.filenames[name], "exec", dont_inherit=True), vars(module))  # noqa: S102
 
 
+Stream = Callable[[Subject, Mapping[str, Any]], Iterator[Frame]]  # what a job's extension makes of a loaded file
+
+
 @dataclass(frozen=True)
 class ProblemRuntime:
-    """A problem and its probes, imported."""
+    """A problem and its probes, imported, and what answers requests for a stream of frames."""
 
     problem: Problem
     probes: Mapping[str, Callable[..., Any]]
     readers: Mapping[str, Callable[..., Any]]
     measures: Mapping[str, Callable[..., Any]]
     inputs: Mapping[str, Callable[[Case], Any]]
+    stream: Stream | None = None
 
 
 @functools.cache
@@ -121,11 +125,18 @@ def prepare(name: str, folder: Path) -> ProblemRuntime:
     return ProblemRuntime(problem, by_name, readers, measures, inputs)
 
 
+def extended(runtime: ProblemRuntime, job: Job) -> ProblemRuntime:
+    """The runtime with the job's extension, which is imported. No other worker is forked from a process that has done so."""
+    if not job.extension:
+        return runtime
+    return replace(runtime, stream=importlib.import_module(job.extension).prepare(runtime.problem))
+
+
 def main() -> None:
     """Runs a worker that was not forked, on a system where forking is not safe."""
     sock = inherited()
     launch = Launch.decode(receive(sock).fields)
-    runtime = prepare(launch.job.problem, launch.job.folder)
+    runtime = extended(prepare(launch.job.problem, launch.job.folder), launch.job)
     settle()
     work(sock, launch, runtime, namespaced=False)
 
@@ -162,7 +173,7 @@ def _serve(sock: socket.socket, runtime: ProblemRuntime, say: Say) -> None:
     """Answers requests until the other end hangs up."""
     sources = Sources()
     sys.meta_path.insert(0, sources)
-    state = WorkerState(runtime, sources, say)
+    state = WorkerState(runtime, sources, say, emit=lambda frame: send(sock, frame))
     # Freed when a submission runs out of memory, so that this process can still report it: the traceback keeps all that the
     # submission allocated alive. Never written, so it takes no physical memory.
     reserve: list[Any] = []
@@ -173,7 +184,7 @@ def _serve(sock: socket.socket, runtime: ProblemRuntime, say: Say) -> None:
         except ChannelError:
             return
         try:
-            with _time_limit(request.fields["within"], sources.filenames):
+            with time_limit(request.fields["within"], sources.filenames, request.fields.get("cpu", math.inf)):
                 answer = state.answer(request)
         except BaseException as error:  # a submission may raise anything, SystemExit included
             reserve.clear()
@@ -186,43 +197,6 @@ def _serve(sock: socket.socket, runtime: ProblemRuntime, say: Say) -> None:
             send(sock, Frame("raised", {"kind": "bad_output", "type": "", "message": str(error), "frames": []}))
 
 
-class OutOfTimeError(BaseException):
-    """The time for a request is up. Raised in the middle of whatever runs, so that its traceback says where that was."""
-
-
-# Python raises RecursionError at a depth of 1000, but JAX may need half a minute to trace that far.
-DEEPEST = 400  # calls of one function of a submission inside each other
-LOOKS = 16  # at the depth, in the time for a request
-
-
-@contextlib.contextmanager
-def _time_limit(seconds: float, files: Mapping[str, str]) -> Iterator[None]:
-    """Raises OutOfTimeError after this time, where the system has timers. The judge ends a process that ignores it.
-
-    Raises RecursionError before, if a function of one of the `files` calls itself without end.
-    """
-    end = monotonic() + seconds
-
-    def stop(_: int, frame: FrameType | None) -> None:
-        depths = Counter(each.f_code for each, _ in traceback.walk_stack(frame))
-        own = [depth for code, depth in depths.items() if code.co_filename in files.values()]
-        if max(own, default=0) >= DEEPEST:
-            raise RecursionError
-        if monotonic() >= end:
-            raise OutOfTimeError
-
-    if not hasattr(signal, "setitimer"):
-        yield
-        return
-    signal.signal(signal.SIGALRM, stop)
-    signal.setitimer(signal.ITIMER_REAL, seconds / LOOKS, seconds / LOOKS)
-    try:
-        yield
-    finally:
-        signal.signal(signal.SIGALRM, signal.SIG_IGN)
-        signal.setitimer(signal.ITIMER_REAL, 0)
-
-
 @dataclass
 class WorkerState:
     """The files that a worker has loaded, by variant, and the programs that it keeps. A witness loads no file."""
@@ -230,6 +204,7 @@ class WorkerState:
     runtime: ProblemRuntime
     sources: Sources
     say: Say
+    emit: Callable[[Frame], None] = lambda frame: None
     subjects: dict[str, Subject] = field(default_factory=dict)
     readings: dict[Any, Reading] = field(default_factory=dict)
     witness: Witness = field(init=False)
@@ -252,6 +227,10 @@ class WorkerState:
             return self._run_program(request)
         if request.kind == "read":
             return self._read(request)
+        if request.kind == "stream" and self.runtime.stream:
+            for frame in self.runtime.stream(self.subjects[fields["variant"]], fields):
+                self.emit(frame)
+            return Frame("end")
         return self._probe(request)
 
     def _probe(self, request: Frame) -> Frame:

@@ -92,6 +92,7 @@ def _supervise(launch: Launch, runtime: worker.ProblemRuntime, files: list[int],
         os.dup2(file, number)
     read_status = os.dup2(read_status, _STATUS + 1)
     os.closerange(_STATUS + 2, 1 << 16)
+    runtime = worker.extended(runtime, launch.job)
     for path in launch.cgroup_files:
         path.write_text("0")
     os.chdir(launch.scratch)

@@ -1,12 +1,14 @@
 """Commands for data and settings: data, tokenizer, presets, settings."""
 
 import time
+from collections.abc import Iterator
 from pathlib import Path
 
 import click
 
 from commandline import terminal
-from harness.config import PARTS
+from harness.cli.options import TOKENIZER_HELP, field_option
+from harness.config import PARTS, DataConfig
 from harness.errors import HarnessError, UsageError
 from harness.presets import PRESETS
 from harness.settings import describe
@@ -14,24 +16,30 @@ from harness.settings import describe
 
 @click.command()
 @click.argument("source")
-@click.option(
-    "--tokenizer", default="pocket-2k", show_default=True, help="pocket-2k, gpt2, a .tiktoken file, or hf:DIR."
-)
-@click.option("--validation-fraction", type=click.FloatRange(0, 1, min_open=True, max_open=True), default=0.02,
-              show_default=True, help="Fraction of the stories held out for validation.")  # fmt: skip
-def data(source: str, tokenizer: str, validation_fraction: float) -> None:
+@field_option
+@click.option("--tokenizer", default="pocket-2k", show_default=True, help=TOKENIZER_HELP)
+@click.option("--validation-fraction", default="0.02", show_default=True, metavar="X",
+              help="Fraction of the tokens held out for validation.")  # fmt: skip
+def data(source: str, **flags: str | None) -> None:
     """Tokenize a data set without training.
 
-    SOURCE is pocket, tinystories, or a text or Parquet file.
+    SOURCE is pocket, tinystories, or a file, folder, pattern or URL of texts.
     """
-    from harness.data.sources import open_source
+    from harness.data.prepared import open_sources, prepare_all
     from harness.data.token_files import prepare
     from harness.data.tokenizer import get_tokenizer
+    from harness.data.train_tokenizer import file_of
 
-    prepared = prepare(open_source(source, validation_fraction), get_tokenizer(tokenizer))
-    for split, tokens in (("train", prepared.train), ("validation", prepared.validation)):
-        click.echo(f"{split:<12}{len(tokens.ends):>10,} stories {len(tokens):>14,} tokens")
-    click.echo(f"Token files: {prepared.folder}")
+    config = DataConfig(data=source).with_settings({key: value for key, value in flags.items() if value is not None})
+    tokenizer = get_tokenizer(str(file_of(config) or config.tokenizer))
+    prepared = prepare_all(config, open_sources(config), lambda each: prepare(each, tokenizer))
+    for part in prepared.parts or (prepared,):
+        for split, tokens in (("train", part.train), ("validation", part.validation)):
+            click.echo(f"{split:<12}{len(tokens.ends):>10,} stories {len(tokens):>14,} tokens")
+        click.echo(f"{'bytes per token':<16}{part.bytes_per_token:>6.2f}")
+        click.echo(f"Token files: {part.folder}")
+        for note in part.notes:
+            terminal.echo(note)
 
 
 @click.group()
@@ -41,49 +49,60 @@ def tokenizer() -> None:
 
 @tokenizer.command("train")
 @click.argument("source")
-@click.option("--vocab", type=click.IntRange(257, 1 << 16), default=4096, show_default=True,
+@field_option
+@click.option("--vocab", type=click.IntRange(257, 1 << 20), default=4096, show_default=True,
               help="Tokens, including the 256 bytes and <|endoftext|>.")  # fmt: skip
 @click.option(
     "--to", "file", type=click.Path(path_type=Path, dir_okay=False), metavar="FILE",
     help="File to write; must end in .tiktoken. [default: SOURCE-VOCAB.tiktoken]",
 )  # fmt: skip
-def _train_tokenizer(source: str, vocab: int, file: Path | None) -> None:
+def _train_tokenizer(source: str, field: str | None, vocab: int, file: Path | None) -> None:
     """Train a byte-pair tokenizer on a data set.
 
-    SOURCE is pocket, tinystories, or a text or Parquet file. Use the tokenizer with `harness train --tokenizer FILE`.
+    SOURCE is pocket, tinystories, or a file, folder, pattern or URL of texts. Use the tokenizer with
+    `harness train --tokenizer FILE`.
     """
     from commandline.files import write
     from commandline.progress import working
-    from harness.data.sources import open_source
+    from harness.data.formats import Seen
+    from harness.data.prepared import open_sources
     from harness.data.tokenizer import FILE_SUFFIX, TOKENIZERS, get_tokenizer
-    from harness.data.train_tokenizer import file_lines
+    from harness.data.train_tokenizer import file_lines, held_out
 
     file = file or Path(f"{Path(source).stem.replace(':', '-')}-{vocab}{FILE_SUFFIX}")
     if file.suffix != FILE_SUFFIX:
         raise UsageError(f"--to {file} is not valid; the name of a tokenizer must end in {FILE_SUFFIX}.")
     if file.exists():
         raise UsageError(f"{file} already exists; choose another file with --to.")
-    stories = open_source(source, validation_fraction=0.02)
+    sources = open_sources(DataConfig(data=source, field=field or DataConfig.field))
+    name = ", ".join(each.name for each in sources)
+
+    def texts(*, validation: bool) -> Iterator[str]:
+        for each in sources:
+            yield from held_out(each.read(Seen()), validation=validation)
+
     started = time.perf_counter()
-    with working(f"training on {stories.name}"):
-        lines = file_lines((text for in_validation, text in stories.read() if not in_validation), vocab)
+    with working(f"training on {name}"):
+        lines = file_lines(texts(validation=False), vocab)
     seconds = time.perf_counter() - started
+    measured, where = list(texts(validation=True)), "held-out text"
+    if not measured:
+        measured, where = list(texts(validation=False)), "text, none of it held out"
+    if not measured:
+        raise UsageError(f"{name} contains no text.")
     write(file, "".join(lines))
-    held_out = [text for in_validation, text in stories.read() if in_validation]
-    size = sum(len(text.encode()) for text in held_out)
+    size = sum(len(text.encode()) for text in measured)
     click.echo(f"{file}: {len(lines) + 1:,} tokens, trained in {seconds:.1f} s")
     if len(lines) + 1 < vocab:
-        terminal.echo(
-            f"After {len(lines) + 1:,} tokens each word of {stories.name} is one token, so there are no more."
-        )
-    click.echo(f"Bytes per token on {size:,} bytes of held-out text:")
-    for name in (str(file), *TOKENIZERS):
+        terminal.echo(f"After {len(lines) + 1:,} tokens each word of {name} is one token, so there are no more.")
+    click.echo(f"Bytes per token on {size:,} bytes of {where}:")
+    for shown in (str(file), *TOKENIZERS):
         try:
-            encoding = get_tokenizer(name)
+            encoding = get_tokenizer(shown)
         except HarnessError:  # GPT-2's, without a network
             continue
-        tokens = sum(map(len, encoding.encode_ordinary_batch(held_out)))
-        click.echo(f"  {name:<28}{encoding.n_vocab:>8,} tokens {size / max(tokens, 1):>6.2f}")
+        tokens = sum(map(len, encoding.encode_ordinary_batch(measured)))
+        click.echo(f"  {shown:<28}{encoding.n_vocab:>8,} tokens {size / max(tokens, 1):>6.2f}")
 
 
 @click.command()

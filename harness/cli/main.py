@@ -1,7 +1,7 @@
 """The `harness` command. Each subcommand calls the other modules and prints the result."""
 
 import re
-from typing import Any
+from typing import Any, ClassVar
 
 import click
 
@@ -13,6 +13,12 @@ class Harness(Commands):
     """The commands of `harness`."""
 
     program = "harness"
+    sections: ClassVar = {
+        "Train": ("train", "resume", "finetune", "rl", "find-lr"),
+        "Use": ("sample", "chat", "export"),
+        "Measure": ("eval", "compare", "profile"),
+        "Prepare": ("data", "tokenizer", "presets", "settings"),
+    }
 
     def invoke(self, ctx: click.Context) -> Any:
         try:

@@ -8,7 +8,7 @@ from typing import Any
 import click
 
 from commandline import invocation, terminal
-from harness.cli.options import prepare_jax, root_option
+from harness.cli.options import DATA_HELP, TOKENIZER_HELP, field_option, prepare_jax, root_option
 from harness.errors import UsageError
 from harness.presets import preset
 from harness.settings import typed_settings
@@ -81,8 +81,9 @@ def profile(
 @click.command("find-lr")
 @click.option("--run", "run_name", metavar="RUN", help="An existing run whose settings to use.")
 @preset_option
-@click.option("--data", metavar="S", help="pocket, tinystories, or a text or Parquet file.")
-@click.option("--tokenizer", metavar="T", help="pocket-2k, gpt2, or a .tiktoken file.")
+@click.option("--data", metavar="S", help=DATA_HELP)
+@field_option
+@click.option("--tokenizer", metavar="T", help=TOKENIZER_HELP)
 @click.option(
     "--pieces", "pieces_folder", type=click.Path(path_type=Path), metavar="DIR", help="A workspace; use its pieces."
 )

@@ -11,7 +11,7 @@ from typing import Any
 import click
 
 from commandline import files, terminal
-from harness.cli.options import open_run, prepare_jax, root_option, step_option
+from harness.cli.options import DATA_HELP, field_option, open_run, prepare_jax, root_option, step_option
 from harness.errors import UsageError
 
 _SAMPLING_OPTIONS = (
@@ -40,7 +40,9 @@ def sampling_options(command: Any) -> Any:
 
 @click.command()
 @click.argument("run_name", metavar="RUN")
-@click.option("--prompt", help="Beginning of the story. [default: Once upon a time, there was]")
+@click.option(
+    "--prompt", help="Beginning of the text. [default: as the run's own text begins, or Once upon a time, there was]"
+)
 @sampling_options
 @click.option("-n", "number", type=click.IntRange(1), default=1, show_default=True, help="Number of samples.")
 @step_option
@@ -53,15 +55,17 @@ def sample(
     prepare_jax()
     import numpy as np
 
-    from harness.model.sampling import PROMPTS, Sampling, encode_prompt, stream_text
+    from harness.model.sampling import Sampling, encode_prompt, on_length, stream_text
     from harness.run.state import load_state
 
     sampling = Sampling(temperature, top_k, top_p, seed, max_tokens)
     session = open_run(root, run_name)
     _, state = load_state(session, step)
     tokenizer = session.tokenizer
-    prompt = PROMPTS[session.config.objective] if prompt is None else prompt
+    prompt = session.prompt if prompt is None else prompt
     ids = encode_prompt(tokenizer, prompt)
+    if note := on_length(ids, session.config.context):
+        terminal.echo(note, err=True)
     model = session.functions.model(state)
     if number == 1:
         samples = [session.tokens(model, ids, sampling)]
@@ -151,10 +155,12 @@ def playground(run_name: str, root: Path) -> None:
 
 @click.command("eval")
 @click.argument("run_name", metavar="RUN")
+@click.option("--data", "spec", metavar="S", help=f"Evaluate on all of other data: {DATA_HELP}")
+@field_option
 @step_option
 @root_option
-def evaluate(run_name: str, step: int | None, root: Path) -> None:
-    """Evaluate a run: loss, perplexity and bits per byte on all validation data.
+def evaluate(run_name: str, spec: str | None, field: str | None, step: int | None, root: Path) -> None:
+    """Evaluate a run on all validation data: loss, bits per byte.
 
     Also prints the losses of a bigram and a unigram model.
     """
@@ -163,14 +169,23 @@ def evaluate(run_name: str, step: int | None, root: Path) -> None:
 
     import jax
 
+    from harness.data.batches import check_tokenizer
     from harness.run.state import load_state
 
     session = open_run(root, run_name, eval_batches=0)
+    if spec is not None:
+        session = session.evaluated_on(spec, field or session.config.field)
+    elif field is not None:
+        raise UsageError("--field needs --data.")
+    data = session.validation
+    if spec is not None:
+        for note in (*data.notes, *check_tokenizer(session.config, data)):
+            terminal.echo(note, err=True)
     step, state = load_state(session, step)
     with jax.set_mesh(session.mesh):
         loss = session.validate(state)
-    validation = session.prepared.validation
-    click.echo(f"Run {run_name}, step {step}, on {len(validation.ends):,} stories of {len(validation):,} tokens")
+    tokens, name = data.validation, f"{data.name}, " if spec else ""
+    click.echo(f"Run {run_name}, step {step}, on {name}{len(tokens.ends):,} stories of {len(tokens):,} tokens")
     click.echo(f"  loss           {loss:.4f} nats per token")
     click.echo(f"  perplexity     {math.exp(min(loss, 700)):.3f}")
     if (bits := session.bits_per_byte(loss)) is not None:
@@ -187,7 +202,7 @@ def evaluate(run_name: str, step: int | None, root: Path) -> None:
 @click.option("--json", "as_json", is_flag=True, help="Print JSON instead of a table.")
 @root_option
 def compare(run_names: tuple[str, ...], chart: Path | None, as_json: bool, root: Path) -> None:
-    """Compare runs: settings that differ, speed, and validation losses.
+    """Compare runs: settings that differ, speed, validation losses.
 
     Runs may still be in progress.
     """
@@ -218,7 +233,7 @@ def compare(run_names: tuple[str, ...], chart: Path | None, as_json: bool, root:
 @step_option
 @root_option
 def export(run_name: str, folder: Path | None, to: Path | None, step: int | None, root: Path) -> None:
-    """Write a run's model and tokenizer to a new folder that transformers loads.
+    """Write a model and its tokenizer to a folder for transformers.
 
     The layout is that of GPT-2 (positions=learned), GPT-NeoX (rope) or Llama (rope and rmsnorm). Adapters are merged. A run
     with pieces uses your export_gpt2 from problem 28 instead.

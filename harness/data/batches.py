@@ -1,6 +1,6 @@
 """Batches of token ids for the train step: shuffled, sharded by process, prefetched and resumable, with Grain."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -8,8 +8,9 @@ import grain
 import numpy as np
 from jaxtyping import Int32
 
+from commandline.text import counted
 from harness.config import Config
-from harness.data.token_files import Prepared, Tokens
+from harness.data.token_files import FITS, Prepared, Tokens
 from harness.errors import UsageError
 
 PADDING = -1  # never a token id; a padding target has no loss, and the logits of a padding input are ignored
@@ -53,13 +54,51 @@ class Windows:
         return np.pad(ids, (0, self.context + 1 - len(ids)), constant_values=PADDING)
 
 
-Rows = Windows | np.ndarray  # (N, context + 1) ids, read on access or all in memory
+@dataclass(frozen=True)
+class Mixture:
+    """Windows of several sources, interleaved by their weights up to the end of the first source that ends."""
+
+    sources: tuple[Windows | np.ndarray, ...]
+    weights: tuple[float, ...]  # their shares; they sum to 1
+    order: Int32[np.ndarray, "N 2"] | Any  # source and window
+
+    @classmethod
+    def of(cls, sources: tuple[Windows | np.ndarray, ...], weights: tuple[float | None, ...]) -> "Mixture":
+        """Sources with these weights, or without weights, with shares by their sizes."""
+        given = [len(source) if weight is None else weight for source, weight in zip(sources, weights, strict=True)]
+        shares = tuple(weight / sum(given) for weight in given)
+        # Window j of a source with share w is due at (j + 1/2) / w.
+        due = [(np.arange(len(source)) + 0.5) / share for source, share in zip(sources, shares, strict=True)]
+        ends = min(len(source) / share for source, share in zip(sources, shares, strict=True))
+        places = np.concatenate(
+            [np.stack([np.full(len(each), i), np.arange(len(each))], 1) for i, each in enumerate(due)]
+        )
+        times = np.concatenate(due)
+        order = np.argsort(times, kind="stable")
+        return cls(sources, shares, places[order[times[order] < ends]])
+
+    def __len__(self) -> int:
+        return len(self.order)
+
+    def __getitem__(self, index: int) -> Int32[np.ndarray, "W"]:
+        source, window = self.order[index].tolist()
+        return self.sources[source][window]
+
+
+Rows = Windows | Mixture | np.ndarray  # (N, context + 1) ids, read on access or all in memory
 
 
 def make_windows(config: Config, tokens: Tokens) -> Windows:
     """The windows of a split, packed or padded as the config says."""
     make = Windows.padded if config.packing == "padded" else Windows.packed
     return make(tokens, config.context, config.vocab_size)
+
+
+def windows_of(prepared: Prepared, make: Callable[[Prepared], Windows | np.ndarray]) -> Rows:
+    """The windows that `make` makes of a source, or a mixture of those of several sources."""
+    if not prepared.parts:
+        return make(prepared)
+    return Mixture.of(tuple(map(make, prepared.parts)), prepared.weights)
 
 
 def check_data(config: Config, prepared: Prepared) -> list[str]:
@@ -69,19 +108,48 @@ def check_data(config: Config, prepared: Prepared) -> list[str]:
             f"{prepared.name} has token id {prepared.max_id}, outside the vocabulary of {config.vocab_size}. "
             "Do not set vocab_size."
         )
-    count = len(make_windows(config, prepared.train))
-    if count < config.batch_size:
-        raise UsageError(
-            f"{prepared.name} has {count} windows of {config.context} tokens, fewer than a batch of {config.batch_size}. "
-            f"Use more data, or --set batch_size={max(count, 1)}."
-        )
+    notes = list(prepared.notes)
+    for part in prepared.parts or (prepared,):
+        notes.append(part.summary())
+        _check_size(config, part, batch=1 if prepared.parts else config.batch_size)
+        notes += check_tokenizer(config, part)
     ends = prepared.train.ends
     longer = int((np.diff(ends, prepend=0) > config.context + 1).sum())
     if config.packing == "padded" and longer:
-        return [
+        notes.append(
             f"{longer:,} of {len(ends):,} stories exceed the context of {config.context} and are split across rows."
+        )
+    return notes
+
+
+def _check_size(config: Config, part: Prepared, batch: int) -> None:
+    """Raises UsageError, which says how much is needed, if there is less than a window, or are fewer windows than a batch has."""
+    tokens, count = len(part.train), len(make_windows(config, part.train))
+    if count >= batch and (tokens > config.context or config.packing == "padded"):
+        return
+    needed = round((batch * config.context + 1) / (1 - min(config.validation_fraction, 0.99)))
+    have = "less than one window" if tokens <= config.context else counted(count, "window")
+    smaller = f", or fewer rows with --set batch_size={count}" if 0 < count < batch and tokens > config.context else ""
+    raise UsageError(
+        f"{part.name} has {counted(tokens, 'token')} for training: {have} of {config.context} tokens, and a step takes "
+        f"{counted(batch, 'window')}. Use a text of at least about {needed:,} tokens{smaller}."
+    )
+
+
+def check_tokenizer(config: Config, part: Prepared) -> list[str]:
+    """A sentence if the tokenizer was made for other text."""
+    if part.bytes_per_token >= FITS or config.objective != "next_token":
+        return []
+    rate = f"{part.bytes_per_token:.2f} bytes per token, below {FITS:g}"
+    said = f"The tokenizer {config.tokenizer} does not fit {part.name}: {rate}."
+    if config.base:
+        return [
+            f"{said} It comes from the base, which has hardly seen such text. A run without a base can have its own."
         ]
-    return []
+    return [
+        f"{said} Train one on this text with --tokenizer train:4096 and a new --run NAME, or with "
+        f"`harness tokenizer train {part.name}`, which writes a file for several runs."
+    ]
 
 
 def train_batches(config: Config, rows: Rows, process: int = 0, processes: int = 1) -> grain.DatasetIterator:
@@ -94,13 +162,22 @@ def train_batches(config: Config, rows: Rows, process: int = 0, processes: int =
     """
     if config.batch_size % processes:
         raise UsageError(f"A batch of {config.batch_size} rows cannot be split evenly over {processes} processes.")
-    source = grain.MapDataset.source(rows).seed(config.seed).shuffle().repeat(EPOCHS)
+    if isinstance(rows, Mixture):
+        each = [_shuffled(windows, config.seed + index) for index, windows in enumerate(rows.sources)]
+        source = grain.MapDataset.mix(each, rows.weights)
+    else:
+        source = _shuffled(rows, config.seed)
     batches = source[process::processes].batch(config.batch_size // processes)
     return iter(batches.to_iter_dataset(grain.ReadOptions(num_threads=2, prefetch_buffer_size=8)))
 
 
+def _shuffled(rows: Rows, seed: int) -> grain.MapDataset:
+    """The rows over and over, each time in another order."""
+    return grain.MapDataset.source(rows).seed(seed).shuffle().repeat(EPOCHS)
+
+
 def validation_batches(
-    config: Config, rows: Windows, process: int = 0, processes: int = 1
+    config: Config, rows: Rows, process: int = 0, processes: int = 1
 ) -> Iterator[Int32[np.ndarray, "B W"]]:
     """The first `eval_batches` batches of the windows in order, or all of them. The last is filled with padding."""
     count = -(-len(rows) // config.batch_size)

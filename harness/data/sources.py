@@ -1,87 +1,126 @@
-"""Sources of stories: the embedded generator, TinyStories, a text file, a Parquet file."""
+"""Sources of texts: the embedded generator, TinyStories, and files of one's own; one of them, or several with weights."""
 
 import functools
 import hashlib
-import importlib.util
-import io
-import itertools
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from fractions import Fraction
 from pathlib import Path
+from typing import NamedTuple
 
-from commandline import invocation
 from harness.data import pocket, story_templates
+from harness.data.formats import Part, Seen, read_file
+from harness.data.locate import find, is_local, require_pyarrow
 from harness.data.tinystories import fetch_tinystories
-from harness.data.tokenizer_json import END_OF_TEXT
 from harness.errors import UsageError
 
 POCKET_STORIES = 60_000
-READ_BYTES = 1 << 24  # bytes of a text file read at a time
-
-LabeledStory = tuple[bool, str]  # (in the validation split, text)
+READING = (
+    1  # part of the key of files: another number after a change of what is read from the same bytes, or of the split
+)
+OWN_BEGINNINGS = ("pocket", "tinystories")  # their stories begin with "Once upon a time" often enough
 
 
 @dataclass(frozen=True)
 class Source:
-    """Stories in a fixed order. The key changes whenever any story, or its split, does."""
+    """Texts in a fixed order. The key changes whenever any text, or its split, does."""
 
     name: str
     key: str
-    read: Callable[[], Iterator[LabeledStory]]
+    read: Callable[[Seen], Iterator[Part]]
+    fraction: Fraction  # of the tokens that is held out for validation, unless the parts say which are; 1: all of them
+    size: int = 0  # bytes to read; 0 if unknown
+    note: str = ""
+
+    def texts(self) -> Iterator[str]:
+        """The texts without their labels, long ones in parts."""
+        return (part.text for part in self.read(Seen()))
 
 
-def open_source(spec: str, validation_fraction: float) -> Source:
+class Weighted(NamedTuple):
+    """One of several sources, and its share of the training windows; None for a share by its size."""
+
+    spec: str
+    weight: float | None
+
+
+def open_source(spec: str, validation_fraction: float, field: str = "text") -> Source:
     """The source that `spec` names. `validation_fraction` applies to sources without a validation split of their own.
 
+    A fraction of 1 holds out all of the source, whatever its own split. `field` is that of records, or the column of tables.
     Raises UsageError if there is no such source.
     """
     fraction = Fraction(str(validation_fraction))
-
-    def label(texts: Iterator[str]) -> Iterator[LabeledStory]:
-        first_two = list(itertools.islice(texts, 2))
-        if len(first_two) == 1:
-            return iter(_halves(first_two[0], fraction))
-        stories = enumerate(itertools.chain(first_two, texts))
-        return ((in_validation(index, fraction), text) for index, text in stories)
-
     if spec.partition(":")[0] == "pocket":
         count = _pocket_count(spec)
-        return Source(spec, _key(pocket_version(), count, fraction), lambda: label(pocket.stories(count)))
+
+        def stories(seen: Seen) -> Iterator[Part]:
+            every = enumerate(pocket.stories(count))
+            return (Part(text, in_validation=in_validation(index, fraction)) for index, text in every)
+
+        return Source(spec, _key(pocket_version(), count, fraction), stories, fraction)
     if spec == "tinystories":
-        _require_parquet(spec)
+        require_pyarrow(spec, "Parquet")
         files = fetch_tinystories()
-        return Source(
-            "tinystories",
-            _key(*(file.name for file in files)),
-            lambda: ((file.name.startswith("validation"), text) for file in files for text in read_parquet(file)),
-        )
-    path = Path(spec)
-    if not path.exists():
-        raise UsageError(
-            f"There is no file {spec}. --data takes pocket, pocket:N, tinystories, or the path of a text or Parquet file."
-        )
-    if path.is_dir():
-        raise UsageError(f"{spec} is a folder. --data takes one text or Parquet file.")
-    if path.suffix == ".parquet":
-        _require_parquet(spec)
-    with path.open("rb") as file:
-        digest = hashlib.file_digest(file, "sha256").hexdigest()
-    read = read_parquet if path.suffix == ".parquet" else read_text
-    return Source(path.name, _key(digest, path.suffix, fraction), lambda: label(read(path)))
+
+        def of_files(seen: Seen) -> Iterator[Part]:
+            for path in files:
+                held_out = path.name.startswith("validation") or fraction == 1
+                for file in find(str(path)).files:
+                    yield from (part._replace(in_validation=held_out) for part in read_file(file, "text", seen))
+
+        whole = (fraction,) if fraction == 1 else ()
+        size = sum(path.stat().st_size for path in files)
+        return Source(spec, _key(*(path.name for path in files), *whole), of_files, fraction, size)
+    found = find(spec)
+    for file in found.files:
+        if file.suffixes[0] in (".parquet", ".pq"):
+            require_pyarrow(spec, "Parquet")
+        elif file.suffixes[1] == ".zst":
+            require_pyarrow(spec, "Zstandard")
+
+    def read(seen: Seen) -> Iterator[Part]:
+        for file in found.files:
+            yield from read_file(file, field, seen)
+
+    name = Path(spec).name if len(found.files) == 1 and is_local(found.files[0].fs) else spec
+    digests = tuple((file.suffixes, file.digest()) for file in found.files)
+    key = _key(READING, digests, field, fraction)
+    return Source(name, key, read, fraction, sum(file.size for file in found.files), found.note)
+
+
+def split_spec(spec: str) -> tuple[Weighted, ...]:
+    """The sources in `a.jsonl:0.7,b.txt:0.3`. A path with a comma in it is one source.
+
+    Raises UsageError if only some of them have weights.
+    """
+    if "," not in spec or Path(spec).exists():
+        return (Weighted(spec, None),)
+    sources = tuple(_weighted(part.strip()) for part in spec.split(",") if part.strip())
+    without = [source.spec for source in sources if source.weight is None]
+    if without and len(without) < len(sources):
+        raise UsageError(f"--data {spec} is not valid; give {without[0]} a weight, too, such as {without[0]}:0.5.")
+    return sources
+
+
+def _weighted(part: str) -> Weighted:
+    """A source and its weight. `pocket:3000` is a number of stories; `pocket:0.5` and `pocket:3000:0.5` have a weight."""
+    spec, colon, text = part.rpartition(":")
+    try:
+        weight = float(text) if colon else None
+    except ValueError:
+        weight = None
+    if weight is None or (spec == "pocket" and text.isdecimal()):
+        return Weighted(part, None)
+    if not 0 < weight < float("inf"):
+        raise UsageError(f"--data {part} is not valid; a weight must be more than 0.")
+    return Weighted(spec, weight)
 
 
 def in_validation(index: int, fraction: Fraction) -> bool:
     """Whether story `index` is in the validation split: of the first n stories, `ceil(n * fraction)` are, story 0 first."""
     before, after = (-(-number * fraction.numerator // fraction.denominator) for number in (index, index + 1))
     return after > before
-
-
-def _halves(document: str, fraction: Fraction) -> list[LabeledStory]:
-    """A file that is one long text, such as a book: its end, from the beginning of a line on, is the validation split."""
-    cut = len(document) - int(len(document) * fraction)
-    cut = document.rfind("\n", 0, cut) + 1 or cut
-    return [(validation, part) for validation, part in ((False, document[:cut]), (True, document[cut:])) if part]
 
 
 @functools.cache
@@ -104,55 +143,6 @@ def _key(*parts: object) -> str:
     return hashlib.sha256(repr(parts).encode()).hexdigest()[:16]
 
 
-def read_text(path: Path, read_bytes: int = READ_BYTES) -> Iterator[str]:
-    """The stories of a UTF-8 file of any size, separated by `<|endoftext|>`, stripped, without empty ones.
-
-    Raises UsageError, with the offset of the first bad byte, if the file is not UTF-8.
-    """
-    with path.open("rb") as file:
-        for offset, story in _split(file, END_OF_TEXT.encode(), read_bytes):
-            try:
-                text = story.decode("utf-8").strip()
-            except UnicodeDecodeError as error:
-                raise UsageError(
-                    f"{path} is not UTF-8 text: byte {offset + error.start} is 0x{story[error.start]:02x}. "
-                    "Convert the file, or remove that part."
-                ) from error
-            if text:
-                yield text
-
-
-def _split(file: io.BufferedIOBase, separator: bytes, read_bytes: int) -> Iterator[tuple[int, bytes]]:
-    """The parts between separators, each with its offset in the file."""
-    offset, rest = 0, b""
-    while block := file.read(read_bytes):
-        *whole, rest = (rest + block).split(separator)
-        for part in whole:
-            yield offset, part
-            offset += len(part) + len(separator)
-    yield offset, rest
-
-
-def _require_parquet(spec: str) -> None:
-    """Raises UsageError if the library that reads Parquet is missing. It takes 176 MB, so it is not installed by default."""
-    if importlib.util.find_spec("pyarrow") is None:
-        raise UsageError(f"--data {spec} needs a library for Parquet: run `{invocation.install('pyarrow')}`.")
-
-
-def read_parquet(path: Path) -> Iterator[str]:
-    """The stories of a Parquet file's `text` column, stripped, without empty ones.
-
-    Raises UsageError if the file is not Parquet or has no such column.
-    """
-    from pyarrow import ArrowException, parquet  # slow to import, and rarely needed
-
-    try:
-        with parquet.ParquetFile(path) as table:
-            if "text" not in table.schema_arrow.names:
-                raise UsageError(
-                    f"{path} has no column `text`. Its columns are: {', '.join(table.schema_arrow.names)}."
-                )
-            for batch in table.iter_batches(batch_size=4096, columns=["text"]):
-                yield from (text.strip() for text in batch.column(0).to_pylist() if text and text.strip())
-    except ArrowException as error:
-        raise UsageError(f"{path} cannot be read as Parquet: {str(error).splitlines()[0]}") from error
+def joint_key(keys: list[str], weights: list[float | None]) -> str:
+    """The key of several sources with weights; that of a single one is its own."""
+    return keys[0] if len(keys) == 1 else _key(keys, weights)

@@ -1,28 +1,32 @@
-"""Tokens on disk: memory-mapped uint16 files, written once for each source and tokenizer."""
+"""Tokens on disk: memory-mapped files of uint16, or uint32 where needed, written once for each source and tokenizer."""
 
 import contextlib
-import itertools
 import json
 import os
 import shutil
 import tempfile
+import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, BinaryIO
 
 import numpy as np
 import tiktoken
 
 from commandline.cores import usable_cores
+from commandline.files import lock
 from commandline.folders import cache_folder
-from commandline.progress import progress
+from commandline.progress import progress, working
+from commandline.text import counted
+from harness.data.formats import Part, Seen
 from harness.data.sources import Source
+from harness.data.split import Dealer, Writer
 from harness.errors import HarnessError, UsageError
 
-FORMAT = 2  # of the cached files; version 1 lacked some stories
-FILE_TOKENS = 1 << 26  # 128 MiB
-ENCODE_BATCH = 4096  # stories
+FORMAT = 3  # of the cached files; version 1 lacked some stories, version 2 what is said of them
+ENCODE_BATCH = 4096  # texts
+ENCODE_CHARACTERS = 1 << 23  # of the texts encoded together
+FITS = 2.0  # bytes per token, below which a tokenizer was made for other text
 SPLITS = ("train", "validation")
 
 
@@ -30,15 +34,22 @@ SPLITS = ("train", "validation")
 class Tokens:
     """The tokens of one split: one stream over any number of files, with end-of-text after each story."""
 
-    files: tuple[np.ndarray, ...]  # (N_i,) uint16 each
+    files: tuple[np.ndarray, ...]  # (N_i,) uint16 or uint32 each
     ends: np.ndarray  # (stories,) int64: the offset in the stream after each story's end-of-text
 
     def __len__(self) -> int:
         return int(self.ends[-1]) if len(self.ends) else 0
 
+    @classmethod
+    def joined(cls, every: list["Tokens"]) -> "Tokens":
+        """One stream of several."""
+        starts = np.cumsum([0, *map(len, every)])
+        ends = [tokens.ends + start for tokens, start in zip(every, starts, strict=False)]
+        return cls(tuple(file for tokens in every for file in tokens.files), np.concatenate(ends))
+
     def __getitem__(self, span: slice) -> np.ndarray:
-        """Tokens `span.start` to `span.stop`, (stop - start,) uint16, across files."""
-        parts, start = [np.empty(0, np.uint16)], 0
+        """Tokens `span.start` to `span.stop`, (stop - start,), across files."""
+        parts, start = [np.empty(0, self.files[0].dtype if self.files else np.uint16)], 0
         for file in self.files:
             if span.start < start + len(file) and span.stop > start:
                 parts.append(file[max(span.start - start, 0) : span.stop - start])
@@ -56,6 +67,24 @@ class Prepared:
     train: Tokens
     validation: Tokens
     max_id: int  # the largest token id
+    bytes: tuple[int, int]  # of UTF-8 text, in training and in validation
+    beginning: str  # of the first text in training
+    notes: tuple[str, ...]  # sentences for the user on what is odd about the texts
+    parts: tuple["Prepared", ...] = ()  # the sources, if there are several
+    weights: tuple[float | None, ...] = ()  # and their shares of the windows; None: by their sizes
+
+    @property
+    def bytes_per_token(self) -> float:
+        """Over both splits, without the ends of texts."""
+        tokens = sum(len(split) - len(split.ends) for split in (self.train, self.validation))
+        return sum(self.bytes) / max(tokens, 1)
+
+    def summary(self) -> str:
+        """A sentence on the number of tokens, and how well the tokenizer fits."""
+        return (
+            f"{self.name}: {len(self.train):,} tokens for training, {len(self.validation):,} for validation, "
+            f"{self.bytes_per_token:.2f} bytes per token."
+        )
 
 
 # (text of one story, tokenizer) -> its ids, including end-of-text
@@ -81,20 +110,55 @@ def prepare(
     if not folder.exists():
         try:
             folder.parent.mkdir(parents=True, exist_ok=True)
-            unfinished = Path(tempfile.mkdtemp(prefix=f".{folder.name}-", dir=folder.parent))
-            try:
-                _write(source, tokenizer, tokenize, unfinished, quiet)
-                _publish(unfinished, folder)
-            finally:
-                shutil.rmtree(unfinished, ignore_errors=True)
+            with _alone(folder, quiet):
+                if not folder.exists():
+                    _write_once(source, tokenizer, tokenize, folder, quiet)
         except OSError as error:
             raise HarnessError(
                 f"The tokens of {source.name} could not be written to {folder.parent}: {error.strerror or error}. "
                 "Make room or change its permissions, or choose another directory with HARNESS_CACHE."
             ) from error
-    meta = json.loads((folder / "meta.json").read_text())
-    train, validation = (_open(folder, split) for split in SPLITS)
-    return Prepared(source.name, source.key, folder, train, validation, meta["max_id"])
+    meta = json.loads((folder / "meta.json").read_text("utf-8"))
+    train, validation = (_open(folder, split, meta["dtype"]) for split in SPLITS)
+    return Prepared(
+        source.name, source.key, folder, train, validation, meta["max_id"], tuple(meta["bytes"]), meta["beginning"],
+        tuple(meta["notes"]),
+    )  # fmt: skip
+
+
+@contextlib.contextmanager
+def _alone(folder: Path, quiet: bool) -> Iterator[None]:
+    """Lets one process write a folder; others that want the same wait. Without locks, as on some network drives, all write."""
+    file = folder.with_name(f".{folder.name}.lock")
+    try:
+        unlock = lock(file)
+        with (
+            contextlib.nullcontext()
+            if unlock or quiet
+            else working("waiting for another process that tokenizes the same")
+        ):
+            while unlock is None:
+                time.sleep(0.1)
+                unlock = lock(file)
+    except (OSError, NotImplementedError):
+        unlock = None
+    try:
+        yield
+    finally:
+        if unlock is not None:
+            file.unlink(missing_ok=True)
+            unlock()
+
+
+def _write_once(
+    source: Source, tokenizer: tiktoken.Encoding, tokenize: Tokenize | None, folder: Path, quiet: bool
+) -> None:
+    unfinished = Path(tempfile.mkdtemp(prefix=f".{folder.name}-", dir=folder.parent))
+    try:
+        _write(source, tokenizer, tokenize, unfinished, quiet)
+        _publish(unfinished, folder)
+    finally:
+        shutil.rmtree(unfinished, ignore_errors=True)
 
 
 def _publish(unfinished: Path, folder: Path) -> None:
@@ -106,78 +170,98 @@ def _publish(unfinished: Path, folder: Path) -> None:
             raise
 
 
-def _open(folder: Path, split: str) -> Tokens:
+def _open(folder: Path, split: str, dtype: str) -> Tokens:
     files = sorted(folder.glob(f"{split}-*.bin"))
-    return Tokens(
-        tuple(np.memmap(file, np.uint16, "r") for file in files), np.load(folder / f"{split}.npy", mmap_mode="r")
-    )
-
-
-class _Writer:
-    """Appends stories to the files of one split."""
-
-    def __init__(self, folder: Path, split: str):
-        self.folder, self.split = folder, split
-        self.ends: list[int] = []
-        self.tokens = self.files = 0
-        self.file: BinaryIO | None = None
-
-    def add(self, ids: np.ndarray) -> None:
-        if self.file is None or self.file.tell() >= 2 * FILE_TOKENS:
-            self.finish_file()
-            self.file = (self.folder / f"{self.split}-{self.files:05}.bin").open("wb")
-            self.files += 1
-        assert self.file is not None
-        self.file.write(ids.tobytes())
-        self.tokens += len(ids)
-        self.ends.append(self.tokens)
-
-    def finish_file(self) -> None:
-        if self.file is not None:
-            self.file.close()
-
-    def finish(self) -> None:
-        self.finish_file()
-        np.save(self.folder / f"{self.split}.npy", np.array(self.ends, np.int64))
+    return Tokens(tuple(np.memmap(file, dtype, "r") for file in files), np.load(folder / f"{split}.npy", mmap_mode="r"))
 
 
 def _write(source: Source, tokenizer: tiktoken.Encoding, tokenize: Tokenize | None, folder: Path, quiet: bool) -> None:
-    if tokenizer.n_vocab > 1 << 16:
+    dtype = np.uint16 if tokenizer.n_vocab <= 1 << 16 else np.uint32
+    train, validation = (Writer(folder, split, dtype) for split in SPLITS)
+    dealer = Dealer(train, validation, source.fraction, lambda: _line_ends(tokenizer))
+    max_id, seen, shown = tokenizer.eot_token, Seen(), 0
+    unit, total = ("kB", -(-source.size // 1000)) if source.size else ("stories", None)
+    with contextlib.ExitStack() as files:
+        advance = files.enter_context(progress(f"tokenizing {source.name}", unit=unit, total=total, quiet=quiet))
+        files.callback(train.close)
+        files.callback(validation.close)
+        for parts, encoded in _encode(source.read(seen), tokenizer, tokenize):
+            for part, ids in zip(parts, encoded, strict=True):
+                max_id = max(max_id, int(np.max(ids, initial=0)))
+                dealer.add(part, ids)
+            done = -(-seen.bytes_read // 1000) if source.size else shown + len(parts)
+            advance(done - shown)
+            shown = done
+        if not train.ends and not validation.ends:
+            raise UsageError(f"{source.name} contains no stories.")
+        dealer.finish()
+    if source.fraction < 1 and not validation.ends:
         raise UsageError(
-            f"The tokenizer {tokenizer.name} has {tokenizer.n_vocab:,} tokens; token files hold at most 65,536."
+            f"{source.name} contains only {counted(train.tokens, 'token')}, too few to train and to validate. Use more text."
         )
-    writers = [_Writer(folder, split) for split in SPLITS]
-    max_id = tokenizer.eot_token
-    with contextlib.ExitStack() as files, progress(f"tokenizing {source.name}", unit="stories", quiet=quiet) as advance:
-        for writer in writers:
-            files.callback(writer.finish_file)
-        for labels, encoded in _encode(source, tokenizer, tokenize):
-            for in_validation, ids in zip(labels, encoded, strict=True):
-                story = np.array(ids, np.uint16)
-                max_id = max(max_id, int(np.max(story)))
-                writers[in_validation].add(story)
-            advance(len(encoded))
-    train, validation = writers
-    if not train.ends and not validation.ends:
-        raise UsageError(f"{source.name} contains no stories.")
-    if not train.ends or not validation.ends:
-        raise UsageError(f"{source.name} contains only one story. Training needs one, and validation another.")
-    for writer in writers:
+    for writer in (train, validation):
         writer.finish()
-    meta = {"source": source.name, "tokenizer": tokenizer.name, "max_id": max_id}
-    counts = {writer.split: {"stories": len(writer.ends), "tokens": writer.tokens} for writer in writers}
-    (folder / "meta.json").write_text(json.dumps({**meta, **counts}, indent=1) + "\n")
+    meta = {
+        "source": source.name,
+        "tokenizer": tokenizer.name,
+        "dtype": np.dtype(dtype).name,
+        "max_id": max_id,
+        "bytes": [train.bytes, validation.bytes],
+        "beginning": dealer.beginning,
+        "notes": [*filter(None, (source.note, seen.note(), _on_duplicates(source.name, dealer)))],
+    }
+    counts = {writer.split: {"stories": len(writer.ends), "tokens": writer.tokens} for writer in (train, validation)}
+    (folder / "meta.json").write_text(json.dumps({**meta, **counts}, indent=1) + "\n", "utf-8")
+
+
+def _on_duplicates(name: str, dealer: Dealer) -> str:
+    number, every = dealer.duplicates(), len(dealer.validation.ends)
+    if not number:
+        return ""
+    verb = "is" if number == 1 else "are"
+    return (
+        f"{number:,} of {counted(every, 'validation text')} of {name} {verb} in the training data, too, word for word, so the "
+        "validation loss is too low. Remove the duplicates."
+    )
+
+
+def _line_ends(tokenizer: tiktoken.Encoding) -> np.ndarray:
+    """Whether the text of each token ends a line, (V,) bool."""
+    ends = np.zeros(tokenizer.n_vocab, bool)
+    for token in range(tokenizer.n_vocab):
+        with contextlib.suppress(KeyError):  # some vocabularies have gaps
+            ends[token] = tokenizer.decode_single_token_bytes(token).endswith(b"\n")
+    return ends
 
 
 def _encode(
-    source: Source, tokenizer: tiktoken.Encoding, tokenize: Tokenize | None
-) -> Iterator[tuple[tuple[bool, ...], list[Any]]]:
-    """Labels and token ids of up to `ENCODE_BATCH` stories at a time. tiktoken encodes them on all cores."""
-    stories = source.read()
-    while batch := list(itertools.islice(stories, ENCODE_BATCH)):
-        labels, texts = zip(*batch, strict=True)
+    parts: Iterator[Part], tokenizer: tiktoken.Encoding, tokenize: Tokenize | None
+) -> Iterator[tuple[list[Part], list[np.ndarray]]]:
+    """Parts of texts and their ids, some at a time. tiktoken encodes them on all cores."""
+    end = [tokenizer.eot_token]
+    for batch in _batched(parts, whole=tokenize is not None):
         if tokenize:
-            yield labels, [tokenize(text, tokenizer) for text in texts]
+            yield batch, [np.asarray(tokenize(part.text, tokenizer)) for part in batch]
         else:
-            encoded = tokenizer.encode_ordinary_batch(list(texts), num_threads=usable_cores())
-            yield labels, [[*ids, tokenizer.eot_token] for ids in encoded]
+            encoded = tokenizer.encode_ordinary_batch([part.text for part in batch], num_threads=usable_cores())
+            pairs = zip(batch, encoded, strict=True)
+            yield batch, [np.array([*ids, *(end if part.ends else ())], np.int64) for part, ids in pairs]
+
+
+def _batched(parts: Iterator[Part], *, whole: bool) -> Iterator[list[Part]]:
+    """The parts in lists of limited size. `whole` joins the parts of each text, because a learner's piece adds an end."""
+    batch: list[Part] = []
+    begun: list[str] = []
+    characters = 0
+    for part in parts:
+        characters += len(part.text)
+        if whole and not part.ends:
+            begun.append(part.text)
+            continue
+        batch.append(part._replace(text="".join([*begun, part.text])) if begun else part)
+        begun.clear()
+        if len(batch) >= ENCODE_BATCH or characters >= ENCODE_CHARACTERS:
+            yield batch
+            batch, characters = [], 0
+    if batch:
+        yield batch

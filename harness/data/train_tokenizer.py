@@ -5,15 +5,28 @@ Merges are counted per distinct word, not per occurrence. After each merge, only
 
 import base64
 import heapq
+import itertools
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from itertools import islice, pairwise
 from operator import itemgetter
+from pathlib import Path
 
 import regex
 
+from commandline.files import replace
+from commandline.folders import cache_folder
+from commandline.progress import working
+from harness.config import TRAIN, DataConfig
+from harness.data.formats import Part, Seen, boundary
+from harness.data.prepared import key_of, open_sources
+from harness.data.tokenizer import FILE_SUFFIX
 from harness.data.tokenizer_json import SPLIT_PATTERN
+from harness.errors import HarnessError, UsageError
+
+VERSION = 1  # of trained tokenizers in the cache
+HELD_OUT_EVERY, BLOCK = 50, 2048  # blocks, and characters of one
 
 Pair = tuple[bytes, bytes]
 
@@ -90,6 +103,54 @@ def train(counts: Counter[str]) -> Iterator[bytes]:
         for pair in changed:
             heapq.heappush(heap, Candidate(frequency[pair], pair))
         yield best[0] + best[1]
+
+
+def held_out(parts: Iterable[Part], *, validation: bool) -> Iterator[str]:
+    """The texts to train on, or those to measure on: the source's own validation split, else every 50th block of the text."""
+    for index, (text, in_validation) in enumerate(_blocks(parts)):
+        chosen = index % HELD_OUT_EVERY == HELD_OUT_EVERY // 2 if in_validation is None else in_validation
+        if chosen == validation:
+            yield text
+
+
+def _blocks(parts: Iterable[Part]) -> Iterator[tuple[str, bool | None]]:
+    for part in parts:
+        start = 0
+        while part.in_validation is None and len(part.text) - start > 2 * BLOCK:
+            stop = boundary(part.text, start + BLOCK // 2, start + BLOCK)
+            yield part.text[start:stop], None
+            start = stop
+        yield part.text[start:], part.in_validation
+
+
+def file_of(config: DataConfig, *, quiet: bool = False) -> Path | None:
+    """The file of a run's tokenizer: that which the setting names, or one trained on the data; None if it has no file.
+
+    Raises UsageError if `train:N` is not valid, or if there is no such data.
+    """
+    if config.tokenizer.endswith(FILE_SUFFIX):
+        return Path(config.tokenizer)
+    if not config.tokenizer.startswith(TRAIN):
+        return None
+    number = config.tokenizer.removeprefix(TRAIN)
+    if not (number.isdecimal() and int(number) > 256):
+        raise UsageError(
+            f"tokenizer={config.tokenizer} is not valid; write {TRAIN}N, where N, such as 4096, is at least 257: the bytes and "
+            "the end of a text."
+        )
+    sources = open_sources(config)
+    folder = cache_folder("HARNESS_CACHE", "harness") / "tokenizers"
+    file = folder / f"{key_of(config, sources)}-{VERSION}-{number}{FILE_SUFFIX}"
+    if not file.exists():
+        with working(f"training a tokenizer on {', '.join(source.name for source in sources)}", lines=not quiet):
+            parts = itertools.chain.from_iterable(source.read(Seen()) for source in sources)
+            try:
+                replace(file, "".join(file_lines(held_out(parts, validation=False), int(number))))
+            except OSError as error:
+                raise HarnessError(
+                    f"The tokenizer could not be written to {folder}: {error.strerror or error}."
+                ) from error
+    return file
 
 
 def file_lines(texts: Iterable[str], size: int) -> list[str]:

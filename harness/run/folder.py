@@ -1,6 +1,7 @@
 """The folder of a run: config, metrics, charts, samples, checkpoints."""
 
 import contextlib
+import importlib.util
 import json
 import math
 import os
@@ -10,10 +11,12 @@ from pathlib import Path
 from typing import Any, NamedTuple, TextIO
 
 import tiktoken
+from etils import epath  # type: ignore[import-untyped]
 
-from commandline import files
-from harness.config import Config
-from harness.data.tokenizer import FILE_SUFFIX, get_tokenizer
+from commandline import files, invocation
+from harness.config import Config, DataConfig
+from harness.data.tokenizer import get_tokenizer
+from harness.data.train_tokenizer import file_of
 from harness.errors import UsageError
 from harness.run.rewards import function_of_file
 
@@ -59,9 +62,10 @@ class Run:
         """The settings that the run was created with."""
         return Config.load(self.config_file)
 
-    def tokenizer(self, name: str) -> tiktoken.Encoding:
-        """The tokenizer of that name: the run's own copy of a file, if it has one."""
-        return get_tokenizer(str(self.tokenizer_file) if self.tokenizer_file.exists() else name)
+    def tokenizer(self, config: DataConfig) -> tiktoken.Encoding:
+        """The tokenizer of these settings: the run's own copy of a file, if it has one."""
+        file = self.tokenizer_file if self.tokenizer_file.exists() else file_of(config)
+        return get_tokenizer(str(file) if file else config.tokenizer)
 
     def copy_of(self, original: Path, copy: Path) -> Path:
         """The original of a file that the run keeps a copy of; the copy if the original is gone.
@@ -79,19 +83,47 @@ class Run:
 
     def data_key(self) -> str:
         """The key of the data that the run was trained on; empty if it was not recorded. Raises UsageError for another file."""
+        return str(self._data().get("key", ""))
+
+    def _data(self) -> dict[str, Any]:
         if not self.data_file.exists():
-            return ""
+            return {}
         try:
-            return str(json.loads(self.data_file.read_text("utf-8"))["key"])
+            record = json.loads(self.data_file.read_text("utf-8"))
+            return {"key": record["key"], "prompt": record.get("prompt", "")}
         except (OSError, ValueError, TypeError, KeyError) as error:
             raise UsageError(
                 f"{self.data_file} is not the record of a run's data ({type(error).__name__}). "
                 "Remove it if the data are unchanged."
             ) from error
 
-    def record_data(self, name: str, key: str) -> None:
-        """Records which data the run is trained on."""
-        files.replace(self.data_file, json.dumps({"name": name, "key": key}) + "\n", durable=True)
+    def checkpoints_of(self, config: Config) -> Path | epath.Path:
+        """The folder of the checkpoints, which may be in a bucket.
+
+        Raises UsageError for a bucket that Orbax cannot write to, or if the package for it is missing.
+        """
+        where = config.checkpoint_dir
+        if not where:
+            return self.checkpoints
+        if "://" not in where:
+            return Path(where) / self.folder.name
+        if not where.startswith("gs://"):
+            raise UsageError(
+                f"checkpoint_dir={where} is not valid; Orbax writes to folders and to gs://. Mount another store as a folder."
+            )
+        if importlib.util.find_spec("gcsfs") is None:
+            install = invocation.install("gcsfs")
+            raise UsageError(f"checkpoint_dir={where} needs a package for Google Cloud Storage: run `{install}`.")
+        return epath.Path(where) / self.folder.name
+
+    def prompt(self) -> str:
+        """How the run's own text begins; empty if it has none, such as one trained on the embedded stories."""
+        return str(self._data().get("prompt", ""))
+
+    def record_data(self, name: str, key: str, prompt: str = "") -> None:
+        """Records which data the run is trained on, and how its text begins."""
+        record = {"name": name, "key": key, "prompt": prompt}
+        files.replace(self.data_file, json.dumps(record) + "\n", durable=True)
 
     def base(self) -> BaseRecord | None:
         """The checkpoint that an existing run was fine-tuned from, if it is recorded. Raises UsageError for another file."""
@@ -127,15 +159,17 @@ class Run:
                     + "\n  ".join(differences)
                     + f"\nUse the same settings to resume it, or start another run with --run NAME.{more}"
                 )
-            if self.metrics() and not self.checkpoints.is_dir():
+            checkpoints = self.checkpoints_of(config)
+            if self.metrics() and not checkpoints.is_dir():
                 raise UsageError(
-                    f"Run {self.folder} has metrics, but {self.checkpoints} is gone. Put it back to resume the run, or start "
+                    f"Run {self.folder} has metrics, but {checkpoints} is gone. Put it back to resume the run, or start "
                     "another one with --run NAME."
                 )
             return True
-        self.checkpoints.mkdir(parents=True, exist_ok=True)
-        if config.tokenizer.endswith(FILE_SUFFIX):
-            files.replace(self.tokenizer_file, Path(config.tokenizer).read_bytes(), durable=True)
+        self.checkpoints_of(config).mkdir(parents=True, exist_ok=True)
+        self.folder.mkdir(parents=True, exist_ok=True)
+        if tokenizer := file_of(config):
+            files.replace(self.tokenizer_file, tokenizer.read_bytes(), durable=True)
         if reward := function_of_file(config.reward):
             files.replace(self.reward_file, reward[0].read_bytes(), durable=True)
         files.replace(self.config_file, config.to_json(), durable=True)

@@ -23,7 +23,7 @@ from flax import nnx
 from commandline.errors import CommandError
 from harness.errors import UsageError
 from harness.model.attention_maps import attention_maps
-from harness.model.sampling import PROMPTS, Sampling, distribution, encode_prompt
+from harness.model.sampling import Sampling, distribution, encode_prompt
 from harness.pieces.load import attribute_errors_to
 from harness.run.session import Session
 from harness.run.state import load_state
@@ -56,7 +56,7 @@ class Playground:
     @property
     def prompt(self) -> str:
         """The default prompt."""
-        return PROMPTS[self.session.config.objective]
+        return self.session.prompt
 
     def read(self, ids: list[int], sampling: Sampling) -> list[Token]:
         """Each token of a text, with the probabilities under these settings.

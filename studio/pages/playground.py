@@ -48,7 +48,7 @@ async def ask(request: Request) -> Response:
     if not run.can_sample:
         raise HTTPException(409, "This run has no checkpoint yet.")
     await run_in_threadpool(studio.runs.require_no_links, run.name)
-    version = run.validated[-1][0] if run.validated else 0
+    version = int(run.validated[-1][0]) if run.validated else 0
     await run_in_threadpool(studio.playgrounds.ask, run.name, version, body["page"], _checked(body))
     return Response(status_code=202)
 

@@ -15,11 +15,11 @@ from starlette.responses import HTMLResponse, JSONResponse, Response
 from starlette.routing import Route
 
 from commandline.errors import CommandError
+from grader.report.chart import Chart, Line, Point, draw
 from harness.config import Config
 from harness.errors import UsageError
 from harness.presets import PRESETS, preset
 from harness.settings import typed_settings
-from studio.chart import Chart, Line, Point, draw
 from studio.run_folders import RunState
 from studio.training import Training, topic
 from studio.training_studio import TrainingStudio

@@ -6,6 +6,8 @@ from click.testing import CliRunner
 
 from commandline.commands import Commands
 from commandline.errors import CommandError, UsageError
+from grader.cli.learner import main as grade
+from harness.cli.main import main as harness
 
 pytestmark = pytest.mark.fast
 
@@ -56,3 +58,24 @@ def test_a_mistyped_command():
     result = run(command="wrok")
     assert result.exit_code == 2
     assert "There is no command 'wrok'. Did you mean `grade work`?" in result.output
+
+
+@pytest.mark.parametrize("program", [grade, harness], ids=["grade", "harness"])
+def test_the_help_shows_each_command_whole_on_one_line_of_its_section(program: click.Group):
+    context = click.Context(program)
+    output = CliRunner().invoke(program, ["--help"], terminal_width=80).output
+    lines = output.partition("-h, --help")[2].splitlines()[1:]
+    assert "..." not in "".join(lines)
+    assert "More:" not in lines, "a command of ours belongs to a section"
+    named = {line.split()[0] for line in lines if line.startswith("  ")}
+    commands = {name: program.get_command(context, name) for name in program.list_commands(context)}
+    assert named == {name for name, command in commands.items() if command and not command.hidden}
+
+
+def test_commands_of_packages_come_last():
+    @click.group(cls=Grade)
+    def main() -> None:
+        pass
+
+    main.add_command(click.Command("work", help="Work."))
+    assert CliRunner().invoke(main, ["--help"]).output.endswith("More:\n  work  Work.\n")

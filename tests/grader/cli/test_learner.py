@@ -20,7 +20,7 @@ def test_a_first_session(grade: Grade, tmp_path):
     started = grade("start")
     assert started.code == 0
     assert "new   attempts/p01_token_embedding.py" in started.out
-    assert "grade show 33" in started.out
+    assert "grade show 01" in started.out
     assert "attempts is up to date." in grade("start").out
 
     page = grade("show", "02")

@@ -9,9 +9,10 @@ import pytest
 from flax import nnx
 
 from grader.judge.session import failure_from
-from grader.worker.main import DEEPEST, _describe, _time_limit
+from grader.worker.main import _describe
 from grader.worker.pytrees import BadOutputError, named
 from grader.worker.remedies import remedy
+from grader.worker.time_limit import DEEPEST, time_limit
 from grader.worker.tracing import UntraceableError, trace
 from tests.conftest import ROOT, Grade
 
@@ -105,7 +106,7 @@ def test_endless_recursion_that_is_slow_is_one():
     namespace: dict = {}
     exec(compile(source, "mine.py", "exec"), namespace)
     start = time.monotonic()
-    with pytest.raises(RecursionError) as raised, _time_limit(2.0, {"mine": "mine.py"}):
+    with pytest.raises(RecursionError) as raised, time_limit(2.0, {"mine": "mine.py"}):
         namespace["descend"](0)
     assert time.monotonic() - start < 2.0
     failure = failure_from(_describe(raised.value, {"mine.py"}))
@@ -116,7 +117,7 @@ def test_a_deep_call_that_ends_is_none():
     source = "def descend(n):\n    import time\n    time.sleep(0.001)\n    return n and descend(n - 1)\n"
     namespace: dict = {}
     exec(compile(source, "mine.py", "exec"), namespace)
-    with _time_limit(2.0, {"mine": "mine.py"}):
+    with time_limit(2.0, {"mine": "mine.py"}):
         assert namespace["descend"](DEEPEST - 50) == 0
 
 

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from harness.config import Config
-from harness.data.batches import PADDING, Windows, check_data, make_windows, train_batches, validation_batches
+from harness.data.batches import PADDING, Mixture, Windows, check_data, make_windows, train_batches, validation_batches
 from harness.data.token_files import Prepared, Tokens
 from harness.errors import UsageError
 from tests.harness.conftest import TINY
@@ -25,7 +25,7 @@ def tokens_of(lengths: list[int]) -> Tokens:
 
 def prepared_of(lengths: list[int]) -> Prepared:
     tokens = tokens_of(lengths)
-    return Prepared("x.txt", "key", Path("x"), tokens, tokens, len(tokens) - 1)
+    return Prepared("x.txt", "key", Path("x"), tokens, tokens, len(tokens) - 1, (8 * len(tokens), 0), "Once", ())
 
 
 lengths = st.lists(st.integers(2, 40), min_size=1, max_size=12)
@@ -114,16 +114,71 @@ def test_validation_batches_have_each_window_once_in_order() -> None:
 
 
 def test_data_that_does_not_fit_the_config_is_a_usage_error() -> None:
-    with pytest.raises(UsageError, match=r"3 windows of 5 tokens, fewer than a batch of 4.*batch_size=3"):
+    needed = (
+        r"3 windows of 5 tokens, and a step takes 4 windows. Use a text of at least about 21 tokens, or .*batch_size=3"
+    )
+    with pytest.raises(UsageError, match=needed):
         check_data(config_of(), prepared_of([14]))
+    with pytest.raises(
+        UsageError, match=r"has 3 tokens for training: less than one window of 5 tokens.* about 21 tokens.$"
+    ):
+        check_data(config_of(), prepared_of([3]))
     with pytest.raises(UsageError, match="token id 120, outside the vocabulary of 100"):
         check_data(replace(config_of(), vocab_size=100), prepared_of([121]))
     with pytest.raises(UsageError, match="outside the vocabulary"):
         Windows.packed(tokens_of([50]), 5, 40)[9]
 
 
-def test_stories_longer_than_the_context_are_counted() -> None:
-    assert check_data(config_of(packing="padded"), prepared_of([6, 7, 30, 2])) == [
-        "2 of 4 stories exceed the context of 5 and are split across rows."
-    ]
-    assert check_data(config_of(), prepared_of([6, 7, 30, 2])) == []
+def test_what_is_said_of_the_data() -> None:
+    prepared = replace(prepared_of([6, 7, 30, 2]), notes=("One NUL.",))
+    summary = "x.txt: 45 tokens for training, 45 for validation, 4.39 bytes per token."
+    assert check_data(config_of(), prepared) == ["One NUL.", summary]
+    padded = check_data(config_of(packing="padded"), prepared)
+    assert padded[2:] == ["2 of 4 stories exceed the context of 5 and are split across rows."]
+
+
+def test_a_tokenizer_that_does_not_fit_is_named_with_the_remedy() -> None:
+    prepared = replace(prepared_of([30, 30]), bytes=(100, 20))
+    *_, said = check_data(config_of(), prepared)
+    assert said.startswith("The tokenizer pocket-2k does not fit x.txt: 1.03 bytes per token, below 2.")
+    assert "--tokenizer train:4096" in said
+    assert "`harness tokenizer train x.txt`" in said
+    assert "comes from the base" in check_data(replace(config_of(), base="pocket"), prepared)[-1]
+    assert len(check_data(replace(config_of(), objective="copy"), prepared)) == 1
+
+
+def mixed(*weights: float | None) -> Mixture:
+    """Rows of ids 0, 1, ... and 1000, 1001, ..., of which there are 60 and 20."""
+    sources = (np.arange(60)[:, None], 1000 + np.arange(20)[:, None])
+    return Mixture.of(tuple(source.astype(np.int32) for source in sources), weights)
+
+
+@pytest.mark.parametrize(
+    ("weights", "counts"), [((None, None), (60, 20)), ((1.0, 3.0), (7, 20)), ((3.0, 1.0), (60, 20))]
+)
+def test_a_mixture_is_interleaved_up_to_the_end_of_the_first_source_that_ends(
+    weights: tuple[float | None, ...], counts: tuple[int, int]
+) -> None:
+    rows = [int(mixed(*weights)[index][0]) for index in range(len(mixed(*weights)))]
+    first, second = ([row for row in rows if (row >= 1000) == later] for later in (False, True))
+    assert (len(first), len(second)) == counts
+    assert (first, second) == (sorted(first), sorted(second))
+    share = counts[1] / sum(counts)
+    assert all(abs(sum(row >= 1000 for row in rows[:n]) - n * share) <= 1 for n in range(len(rows)))
+
+
+def test_batches_of_a_mixture_have_the_weights_and_resume_exactly() -> None:
+    config, rows = config_of(), mixed(1.0, 3.0)
+    batches = train_batches(config, rows)
+    taken = [next(batches) for _ in range(50)]
+    assert np.mean(np.concatenate(taken) >= 1000) == pytest.approx(0.75, abs=0.01)
+    assert len(np.unique(np.concatenate(taken)[: 4 * 40])) > 50
+    again = train_batches(config, rows)
+    for _ in range(20):
+        next(again)
+    resumed = train_batches(config, rows)
+    resumed.set_state(again.get_state())
+    np.testing.assert_array_equal(next(resumed), taken[20])
+    halves = [train_batches(config, rows, process, 2) for process in range(2)]
+    both = [next(half) for half in halves]
+    np.testing.assert_array_equal(np.stack(both, 1).reshape(4, 1), taken[0])

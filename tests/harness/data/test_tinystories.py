@@ -13,6 +13,7 @@ import pytest
 from pyarrow import parquet
 
 from harness.data import tinystories
+from harness.data.formats import Seen
 from harness.data.sources import open_source
 from harness.errors import HarnessError
 
@@ -103,7 +104,7 @@ def hub(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[Hub]:
 
 def test_files_are_downloaded_once(hub: Hub) -> None:
     source = open_source("tinystories", 0.1)
-    labeled = list(source.read())
+    labeled = [(part.in_validation, part.text) for part in source.read(Seen())]
     assert [text for in_split, text in labeled if in_split] == ["A dog.", "A cat."], "its own validation split"
     assert sum(not in_split for in_split, _ in labeled) == 2000
     requests = len(hub.ranges)

@@ -4,7 +4,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-Point = tuple[int, float]
+Point = tuple[float, float]
 
 _MOST_POINTS = 400
 _LOG_TICKS = [factor * 10.0**power for power in range(-6, 7) for factor in (1, 1.5, 2, 3, 4, 5, 6, 8)]
@@ -43,9 +43,13 @@ class Chart:
 
 
 def draw(
-    title: str, lines: Sequence[Line], *, last_step: int, levels: dict[str, float] | None = None, is_log: bool = False
-) -> Chart | None:
-    """A chart of values by step, from 0 to `last_step`. `levels` are lines to compare with. None if there is no value."""
+    title: str, lines: Sequence[Line], *, last_step: float, levels: dict[str, float] | None = None, is_log: bool = False,
+    axis: str = "step",
+) -> Chart | None:  # fmt: skip
+    """A chart of values by step, from 0 to `last_step`. `levels` are lines to compare with. None if there is no value.
+
+    `axis` is the name of the horizontal axis, if it is not steps.
+    """
     shown = [Line(line.label, line.kind, _thinned(line.points), line.has_dots) for line in lines if line.points]
     if not shown:
         return None
@@ -65,7 +69,7 @@ def draw(
         return round(100 - 100 * (scale(value) - scale(low)) / (scale(high) - scale(low)), 2)
 
     def left(step: float) -> float:
-        return round(100 * step / max(last_step, 1), 2)
+        return round(100 * step / (last_step or 1), 2)
 
     drawn = list[Drawn]()
     for line in shown:
@@ -77,13 +81,13 @@ def draw(
         y_ticks = [tick for tick in _ticks(low, high) if low <= tick <= high]
     summary = "; ".join(
         f"{line.label}: "
-        + ", ".join(f"{_number(value)} at step {step:,}" for step, value in (line.points[0], line.points[-1]))
+        + ", ".join(f"{_number(value)} at {axis} {step:,g}" for step, value in (line.points[0], line.points[-1]))
         for line in shown
     )
     return Chart(
         title, summary, drawn,
         [(name, f"{name} {value:.2f}", top(value)) for name, value in levels.items()],
-        [(f"{tick:,.0f}", left(tick)) for tick in _ticks(0, last_step) if tick <= last_step],
+        [(f"{tick:,g}", left(tick)) for tick in _ticks(0, last_step) if tick <= last_step],
         [(_number(tick), top(tick)) for tick in y_ticks],
     )  # fmt: skip
 

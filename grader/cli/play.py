@@ -1,0 +1,111 @@
+"""The command `grade play`: what a learner's file does in a trained model."""
+
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from commandline import terminal
+from commandline.progress import working
+from grader.course import catalog, plays, workspace
+
+if TYPE_CHECKING:
+    from grader.exhibits import Exhibit
+    from grader.play.session import Performance
+
+
+@click.command()
+@click.argument("word", metavar="NN")
+@click.argument("file", required=False, type=click.Path(path_type=Path))
+@click.option("--text", metavar="TEXT", help="The text to play with, where a play takes one.")
+@click.option("--numbers", is_flag=True, help="Also show the table of numbers behind each picture.")
+@click.option(
+    "--html",
+    type=click.Path(path_type=Path, dir_okay=False),
+    metavar="FILE.html",
+    help="Also write what is shown as a web page.",
+)
+@click.pass_obj
+def play(
+    folder: str | None, word: str, file: Path | None, text: str | None, numbers: bool, html: Path | None
+) -> None:  # fmt: skip
+    """See your file for problem NN at work in a trained model.
+
+    FILE is the one in your workspace unless you name another. Nothing here counts for a verdict. Exits 0 when the play is over, 1
+    if your code ended it early.
+    """
+    problem = catalog.find(word)
+    found = plays.required(problem)
+    if text is not None and found.text is None:
+        from commandline.errors import UsageError
+
+        raise UsageError(f"The play of problem {problem.label} takes no text; leave --text out.")
+    space = workspace.find(folder)
+    if file is None:
+        space.add(problem)
+        file = space.file(problem)
+    title = f"Problem {problem.label}, {problem.title}: see it work"
+    sys.exit(_played(problem, file, text, title, numbers=numbers, html=html, trains=found.trains))
+
+
+def _played(
+    problem: Any, file: Path, text: str | None, title: str, *, numbers: bool, html: Path | None, trains: bool
+) -> int:
+    """Plays a file and shows its exhibits. Returns the exit code."""
+    from grader.isolation import scratch
+    from grader.isolation.sandbox import ForkServer
+    from grader.judge import submission
+    from grader.resident.server import borrowed
+
+    try:
+        source = submission.read(problem, file)
+    except submission.UnreadableSubmissionError as error:
+        terminal.echo(f"Nothing to play: {error}")
+        return 1
+    fork_server = borrowed() or ForkServer()  # started before other imports, because its imports take longest
+    try:
+        from grader.play.session import Performance
+        from grader.report.exhibits_terminal import ending, render
+
+        click.echo(click.style("\n".join(terminal.wrap(title, terminal.width())), bold=True))
+        performance = Performance(problem, source, fork_server, text)
+        shown = list["Exhibit"]()
+        for exhibit in _with_sign_of_life(performance, f"playing problem {problem.label}", lines=trains):
+            click.echo()
+            click.echo(render(exhibit, terminal.width(), numbers=numbers))
+            shown.append(exhibit)
+    finally:
+        fork_server.close()
+        scratch.leave()
+    for paragraph in ending(performance.ending(), terminal.width()):
+        click.echo()
+        click.echo(paragraph)
+    if html:
+        from commandline import files
+        from grader.course.selection import selected
+        from grader.report.exhibits_page import document
+
+        files.write(html, document(title, selected().title, shown, performance.ending()))
+        terminal.echo(f"new   {html}", err=True)
+    return 1 if performance.failure else 0
+
+
+def _with_sign_of_life(performance: "Performance", title: str, *, lines: bool) -> Iterator["Exhibit"]:
+    """The exhibits. Between two of them, a terminal shows that the play goes on, and how far it has trained."""
+    from grader.exhibits import Progress
+
+    items = iter(performance)
+    while True:
+        with working(title, lines=lines) as say:
+            item = next(items, None)
+            while isinstance(item, Progress):
+                say(f"training: step {item.step:,} of {item.steps:,}, loss {item.loss:.3g}")
+                item = next(items, None)
+        if item is None:
+            return
+        yield item
+
+
+COMMANDS = (play,)

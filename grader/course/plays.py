@@ -1,0 +1,53 @@
+"""The plays of problems: what `play.py` in a problem's folder says of itself. Reads the file, and does not run it."""
+
+import ast
+from dataclasses import dataclass
+from pathlib import Path
+
+from commandline.errors import UsageError
+from grader.errors import CourseError
+from grader.problem import Problem
+
+FILE = "play.py"
+
+
+@dataclass(frozen=True)
+class Play:
+    """A play: whether it trains, which gives it more time, and the text that it shows unless the learner types another.
+
+    The constants TRAINS and TEXT of the file say so. `text` is None if the play takes no text.
+    """
+
+    path: Path
+    trains: bool = False
+    text: str | None = None
+
+
+def find(problem: Problem) -> Play | None:
+    """The play of a problem, or None if it has none. Raises CourseError if its constants are not what they should be."""
+    path = problem.folder / FILE
+    if not path.is_file():
+        return None
+    try:
+        body = ast.parse(path.read_text(encoding="utf-8")).body
+        constants = {
+            target.id: ast.literal_eval(node.value)
+            for node in body
+            if isinstance(node, ast.Assign)
+            for target in node.targets
+            if isinstance(target, ast.Name) and target.id in ("TRAINS", "TEXT")
+        }
+    except (SyntaxError, ValueError) as error:
+        raise CourseError(f"{path} cannot be read: {error}.") from None
+    trains, text = constants.get("TRAINS", False), constants.get("TEXT")
+    if type(trains) is not bool or not (text is None or type(text) is str):
+        raise CourseError(f"{path}: TRAINS must be True or False, and TEXT a text.")
+    return Play(path, trains, text)
+
+
+def required(problem: Problem) -> Play:
+    """The play of a problem. Raises UsageError if it has none."""
+    play = find(problem)
+    if play is None:
+        raise UsageError(f"Problem {problem.label} has no play here: {problem.folder / FILE} is missing.")
+    return play

@@ -1,0 +1,337 @@
+"""What a play shows: stories, heat maps, curves, bars and tables, as data that checks itself.
+
+A `problems/pNN_slug/play.py` yields exhibits. They are made in the process of a submission and cross to the judge's side as
+numbers and short text, so nothing in them is trusted: every text is made printable and cut, every number is a float, every size
+has a limit. `grader.report.exhibits_terminal` and `grader.report.exhibits_page` draw them. Imports nothing heavy.
+"""
+
+import types
+import typing
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, fields, is_dataclass
+from typing import Any
+
+from commandline.text import printable
+
+# Limits: characters of texts, and numbers of parts
+TITLE, CAPTION, LABEL, TEXT = 120, 700, 60, 400
+TOKENS, OTHERS, KINDS = 600, 10, 6
+ROWS, COLUMNS, PLANES = 64, 64, 8
+SERIES, POINTS = 6, 500
+BARS = 24
+TABLE_ROWS, TABLE_COLUMNS = 64, 8
+STEPS = 1_000_000
+
+
+class ExhibitError(ValueError):
+    """Something is no exhibit: it has the wrong type, or is too large. The message says what."""
+
+
+@dataclass(frozen=True)
+class Token:
+    """A token of a story. `value` shades it, `kind` is an index into the story's kinds, and `others` are the likeliest tokens in
+    its place, with their probabilities."""
+
+    text: str
+    value: float | None = None
+    kind: int | None = None
+    others: tuple[tuple[str, float], ...] = ()
+
+    def __post_init__(self) -> None:
+        _text(self, "text", LABEL)
+        _set(self, "value", None if self.value is None else number(self.value))
+        _set(self, "others", tuple((_cut(text, LABEL), number(share)) for text, share in _few(self.others, OTHERS)))
+        if self.kind is not None and type(self.kind) is not int:
+            raise ExhibitError("the kind of a token is not an index")
+
+
+@dataclass(frozen=True)
+class Story:
+    """A text of tokens. The first `given` are a prompt.
+
+    `meaning` says what the values of the tokens are, and `strongest` is the value of the strongest shade. `kinds` are the names
+    of groups of tokens. `separated` shows where each token ends.
+    """
+
+    title: str
+    tokens: tuple[Token, ...]
+    caption: str = ""
+    given: int = 0
+    meaning: str = ""
+    strongest: float = 10.0
+    kinds: tuple[str, ...] = ()
+    separated: bool = False
+
+    def __post_init__(self) -> None:
+        _head(self)
+        _text(self, "meaning", LABEL)
+        _set(self, "tokens", _all(Token, self.tokens, TOKENS))
+        _set(self, "kinds", tuple(_cut(kind, LABEL) for kind in _few(self.kinds, KINDS)))
+        _set(self, "strongest", number(self.strongest))
+        if not self.strongest > 0:
+            raise ExhibitError("the strongest shade must be above 0")
+        if not 0 <= self.given <= len(self.tokens):
+            raise ExhibitError("a story has fewer tokens than its prompt")
+        if any(token.kind is not None and not 0 <= token.kind < len(self.kinds) for token in self.tokens):
+            raise ExhibitError("the kind of a token is not one of the story's")
+
+    @property
+    def text(self) -> str:
+        return "".join(token.text for token in self.tokens)
+
+
+@dataclass(frozen=True)
+class Plane:
+    """The values of one heat map, by row. `texts` are written into the cells."""
+
+    values: tuple[tuple[float, ...], ...]
+    name: str = ""
+    texts: tuple[tuple[str, ...], ...] = ()
+
+    def __post_init__(self) -> None:
+        _text(self, "name", LABEL)
+        _set(self, "values", tuple(tuple(map(number, _few(row, COLUMNS))) for row in _few(self.values, ROWS)))
+        texts = tuple(tuple(_cut(text, LABEL) for text in _few(row, COLUMNS)) for row in _few(self.texts, ROWS))
+        _set(self, "texts", texts)
+
+
+@dataclass(frozen=True)
+class HeatMap:
+    """Values by row and column as shades from `low` to `high`. Several `planes` have the same labels and the same scale."""
+
+    title: str
+    rows: tuple[str, ...]
+    columns: tuple[str, ...]
+    planes: tuple[Plane, ...]
+    caption: str = ""
+    meaning: str = ""
+    low: float = 0.0
+    high: float = 1.0
+
+    def __post_init__(self) -> None:
+        _head(self)
+        _text(self, "meaning", LABEL)
+        for name, most in (("rows", ROWS), ("columns", COLUMNS)):
+            _set(self, name, tuple(_cut(label, LABEL) for label in _few(getattr(self, name), most)))
+        _set(self, "planes", _all(Plane, self.planes, PLANES))
+        for bound in ("low", "high"):
+            _set(self, bound, number(getattr(self, bound)))
+        if not self.low < self.high:
+            raise ExhibitError("the scale of a heat map is empty")
+        for plane in self.planes:
+            for part in (plane.values, plane.texts) if plane.texts else (plane.values,):
+                if [len(row) for row in part] != [len(self.columns)] * len(self.rows):
+                    raise ExhibitError("a heat map does not have a value for each row and column")
+
+
+@dataclass(frozen=True)
+class Line:
+    """A curve by name: its y at each x."""
+
+    name: str
+    x: tuple[float, ...]
+    y: tuple[float, ...]
+
+    def __post_init__(self) -> None:
+        _text(self, "name", LABEL)
+        for axis in ("x", "y"):
+            _set(self, axis, tuple(map(number, _few(getattr(self, axis), POINTS))))
+        if len(self.x) != len(self.y):
+            raise ExhibitError("a curve does not have one y for each x")
+
+
+@dataclass(frozen=True)
+class Lines:
+    """Curves over one axis, such as losses over steps. `log` makes the vertical axis logarithmic if all values are above 0."""
+
+    title: str
+    lines: tuple[Line, ...]
+    caption: str = ""
+    x: str = "step"
+    y: str = "loss"
+    log: bool = False
+
+    def __post_init__(self) -> None:
+        _head(self)
+        _text(self, "x", LABEL)
+        _text(self, "y", LABEL)
+        _set(self, "lines", _all(Line, self.lines, SERIES))
+        if len({line.name for line in self.lines}) < len(self.lines):
+            raise ExhibitError("two curves have the same name")
+
+
+@dataclass(frozen=True)
+class Bar:
+    """A labelled value, and one to compare it with."""
+
+    label: str
+    value: float
+    other: float | None = None
+
+    def __post_init__(self) -> None:
+        _text(self, "label", LABEL)
+        _set(self, "value", number(self.value))
+        _set(self, "other", None if self.other is None else number(self.other))
+
+
+@dataclass(frozen=True)
+class Bars:
+    """Labelled values of one unit. `names` say whose the values are, and whose those beside them."""
+
+    title: str
+    bars: tuple[Bar, ...]
+    unit: str
+    caption: str = ""
+    names: tuple[str, str] = ("yours", "the harness's")
+
+    def __post_init__(self) -> None:
+        _head(self)
+        _text(self, "unit", LABEL)
+        _set(self, "bars", _all(Bar, self.bars, BARS))
+        _set(self, "names", tuple(_cut(name, LABEL) for name in _few(self.names, 2)))
+        if len(self.names) != 2:
+            raise ExhibitError("bars do not have two names")
+
+
+@dataclass(frozen=True)
+class Table:
+    """Rows of text under headings."""
+
+    title: str
+    columns: tuple[str, ...]
+    rows: tuple[tuple[str, ...], ...]
+    caption: str = ""
+
+    def __post_init__(self) -> None:
+        _head(self)
+        _set(self, "columns", tuple(_cut(name, LABEL) for name in _few(self.columns, TABLE_COLUMNS)))
+        rows = _few(self.rows, TABLE_ROWS)
+        _set(self, "rows", tuple(tuple(_cut(cell, TEXT) for cell in _few(row, TABLE_COLUMNS)) for row in rows))
+        if any(len(row) != len(self.columns) for row in self.rows):
+            raise ExhibitError("a table does not have a cell for each heading")
+
+
+Exhibit = Story | HeatMap | Lines | Bars | Table
+KINDS_OF_EXHIBITS: Mapping[str, type] = types.MappingProxyType(
+    {kind.__name__: kind for kind in typing.get_args(Exhibit)}
+)
+
+
+@dataclass(frozen=True)
+class Progress:
+    """How far a play has trained, shown until the next exhibit: step `step` of `steps`, with this loss."""
+
+    step: int
+    steps: int
+    loss: float
+
+    def __post_init__(self) -> None:
+        _set(self, "loss", number(self.loss))
+        if type(self.step) is not int or type(self.steps) is not int or not 0 <= self.step <= self.steps <= STEPS:
+            raise ExhibitError("progress is not a step of a number of steps")
+
+
+@dataclass(frozen=True)
+class Ending:
+    """How a play ended: the sentence that says why, if it ended early, the learner's own frames there, and what the learner's
+    code printed."""
+
+    said: str = ""
+    frames: str = ""
+    printed: str = ""
+
+
+def encode(exhibit: Exhibit | Progress) -> dict[str, Any]:
+    """The exhibit as JSON values. Raises ExhibitError if it is none."""
+    if type(exhibit).__name__ not in KINDS_OF_EXHIBITS and type(exhibit) is not Progress:
+        raise ExhibitError(f"a play yields exhibits, not {type(exhibit).__name__}")
+    return {"kind": type(exhibit).__name__, **_plain(exhibit)}
+
+
+def decode(values: Mapping[str, Any]) -> Exhibit | Progress:
+    """The exhibit of JSON values that come from an untrusted process. Raises ExhibitError on anything that `encode` does not
+    make."""
+    kind = values.get("kind")
+    kinds = {**KINDS_OF_EXHIBITS, Progress.__name__: Progress}
+    if type(kind) is not str or kind not in kinds:
+        raise ExhibitError("its kind is not that of an exhibit")
+    exhibit: Exhibit | Progress = _made(kinds[kind], {key: value for key, value in values.items() if key != "kind"})
+    return exhibit
+
+
+def number(value: Any) -> float:
+    """A number, or an array that holds one, as a float. Raises ExhibitError."""
+    if isinstance(value, str | bytes | bool):
+        raise ExhibitError("a number is not a number")
+    try:
+        return float(value)
+    except (TypeError, ValueError, OverflowError):
+        raise ExhibitError("a number is not a number") from None
+
+
+def _plain(value: Any) -> Any:
+    if is_dataclass(value):
+        return {part.name: _plain(getattr(value, part.name)) for part in fields(value)}
+    return [_plain(item) for item in value] if isinstance(value, tuple) else value
+
+
+def _made(kind: Any, value: Any) -> Any:
+    """The value of a field of this type from JSON. Every type is checked exactly."""
+    origin, arguments = typing.get_origin(kind), typing.get_args(kind)
+    if is_dataclass(kind):
+        hints = typing.get_type_hints(kind)
+        if type(value) is not dict or set(value) != set(hints):
+            raise ExhibitError("its fields are not those of an exhibit")
+        return kind(**{name: _made(hints[name], part) for name, part in value.items()})  # type: ignore[operator]
+    if origin is types.UnionType:
+        return None if value is None else _made(arguments[0], value)
+    if origin is tuple:
+        if type(value) is not list or len(value) > TOKENS:
+            raise ExhibitError("a sequence is missing or too long")
+        if arguments[-1] is ...:
+            return tuple(_made(arguments[0], item) for item in value)
+        if len(value) != len(arguments):
+            raise ExhibitError("a pair does not have two parts")
+        return tuple(_made(each, item) for each, item in zip(arguments, value, strict=True))
+    if type(value) is not kind and not (kind is float and type(value) is int):
+        raise ExhibitError("a field has the wrong type")
+    return number(value) if kind is float else value
+
+
+def _head(exhibit: Any) -> None:
+    _text(exhibit, "title", TITLE)
+    _text(exhibit, "caption", CAPTION)
+
+
+def _text(owner: Any, name: str, most: int) -> None:
+    _set(owner, name, _cut(getattr(owner, name), most))
+
+
+def _cut(text: Any, most: int) -> str:
+    """The text without control characters, and not longer than allowed. Raises ExhibitError if it is none."""
+    if type(text) is not str:
+        raise ExhibitError("a text is not text")
+    short = printable(text[:most].replace("\t", " "))[:most]
+    return short if len(text) <= most else f"{short[: most - 1]}…"
+
+
+def _few(parts: Any, most: int) -> Sequence[Any]:
+    """A sequence or an array as a tuple. Raises ExhibitError if it is none, or too long."""
+    if hasattr(parts, "tolist"):
+        parts = parts.tolist()
+    if not isinstance(parts, list | tuple):
+        raise ExhibitError("a sequence is not a sequence")
+    if len(parts) > most:
+        raise ExhibitError(f"an exhibit has {len(parts)} parts where at most {most} are allowed")
+    return tuple(parts)
+
+
+def _all(kind: type, parts: Any, most: int) -> Sequence[Any]:
+    few = _few(parts, most)
+    if not all(type(part) is kind for part in few):
+        raise ExhibitError(f"a part of an exhibit is not a {kind.__name__}")
+    return few
+
+
+def _set(owner: Any, name: str, value: Any) -> None:
+    object.__setattr__(owner, name, value)

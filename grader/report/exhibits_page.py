@@ -1,0 +1,141 @@
+"""Exhibits as HTML, for the studio, notebooks and files: pictures with the table of their numbers, readable without scripts."""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from grader.exhibits import Bars, Ending, Exhibit, HeatMap, Lines, Story, Table, Token
+from grader.report import chart, html
+from grader.report.exhibits_terminal import ends, percent, surprising, table, visible
+from grader.report.grids import MOST_NUMBERS, STEPS, Cell, Panel, Scale, number
+
+
+@dataclass(frozen=True)
+class _Span:
+    """A token on the page: the classes of its shade, and what it says of itself."""
+
+    text: str
+    shade: str
+    title: str
+
+
+@dataclass(frozen=True)
+class _Measure:
+    """One bar: whose it is, its value as text, and its length as a share of the longest, in percent."""
+
+    owner: str
+    text: str
+    length: float
+    kind: str
+
+
+def document(title: str, heading: str, exhibits: Sequence[Exhibit], end: Ending) -> str:
+    """A whole page with the exhibits of a play and its end, which needs no other file."""
+    return html.page(title, heading, article(title, exhibits, end))
+
+
+def article(title: str, exhibits: Sequence[Exhibit], end: Ending) -> str:
+    """The exhibits of a play and its end as one `<article>`, to be shown with the STYLE of `html`."""
+    figures = [*map(render, exhibits), ending(end)]
+    template = html.environment().get_template("exhibits.jinja")
+    return template.module.article(title, figures)  # type: ignore[attr-defined, no-any-return]
+
+
+def ending(end: Ending) -> str:
+    """How a play ended as HTML, as a report shows an error. Empty if there is nothing to say."""
+    template = html.environment().get_template("exhibits.jinja")
+    return template.module.ending(end.said, list(html.frames(end.frames)), html.last(end.printed))  # type: ignore[attr-defined, no-any-return]
+
+
+def render(exhibit: Exhibit) -> str:
+    """The exhibit as one `<figure>`, to be shown with the STYLE of `html` inside of an `article`. All text in it is escaped."""
+    heads, rows = table(exhibit)
+    macros = html.environment().get_template("exhibits.jinja").module
+    match exhibit:
+        case Story():
+            named = [_said(token, exhibit) for token in surprising(exhibit)]
+            picture = macros.story(exhibit, [_span(exhibit, i) for i in range(len(exhibit.tokens))], named)  # type: ignore[attr-defined]
+        case HeatMap():
+            panels = _panels(exhibit)
+            scale = f"Scale of {exhibit.meaning or 'the values'}: {number(exhibit.low)} to {number(exhibit.high)}."
+            picture = macros.maps(exhibit, panels, scale)  # type: ignore[attr-defined]
+        case Lines():
+            picture = macros.lines(exhibit, _chart(exhibit), {line.name: ends(line) for line in exhibit.lines})  # type: ignore[attr-defined]
+        case Bars():
+            picture = macros.bars(exhibit, _measures(exhibit))  # type: ignore[attr-defined]
+        case Table():
+            picture = macros.rows(heads, rows, exhibit.title)  # type: ignore[attr-defined]
+    behind = not isinstance(exhibit, Table)
+    return macros.figure(exhibit, picture, heads, rows, behind)  # type: ignore[attr-defined, no-any-return]
+
+
+def _span(story: Story, index: int) -> _Span:
+    token = story.tokens[index]
+    classes = ["given"] if index < story.given else []
+    said = [visible(token.text)]
+    if token.kind is not None:
+        classes.append(f"k{token.kind}")
+        said.append(story.kinds[token.kind])
+    elif story.separated:
+        classes.append(f"k{index % 2}")
+    elif token.value is not None and math.isfinite(token.value):
+        classes.append(f"t{round(STEPS * min(max(token.value / story.strongest, 0.0), 1.0))}")
+    if token.value is not None:
+        said.append(f"{story.meaning or 'value'} {number(token.value)}")
+    if token.others:
+        said.append("likeliest: " + ", ".join(f"{visible(text)} {percent(share)}" for text, share in token.others[:5]))
+    return _Span(token.text, " ".join(classes), "; ".join(said))
+
+
+def _said(token: Token, story: Story) -> str:
+    likelier = ", ".join(
+        f"`{visible(text)}` {percent(share)}" for text, share in token.others[:2] if text != token.text
+    )
+    return f"`{visible(token.text)}` {number(token.value)} (likelier: {likelier})"
+
+
+def _panels(exhibit: HeatMap) -> list[Panel]:
+    scale = Scale(exhibit.low, exhibit.high)
+    columns = [visible(column) for column in exhibit.columns]
+    panels = []
+    for plane in exhibit.planes:
+        rows = []
+        for row, label in enumerate(map(visible, exhibit.rows)):
+            cells = []
+            for column, value in enumerate(plane.values[row]):
+                text = visible(plane.texts[row][column]) if plane.texts else ""
+                if not text and len(columns) <= MOST_NUMBERS:
+                    text = number(value)
+                cells.append(Cell(text, scale.shade(value), f"{label}, {columns[column]}: {number(value)}"))
+            rows.append((label, cells))
+        panels.append(Panel(plane.name, columns, rows))
+    return panels
+
+
+def _chart(exhibit: Lines) -> chart.Chart | None:
+    curves = [
+        chart.Line(
+            line.name,
+            f"k{index}",
+            [(x, y) for x, y in zip(line.x, line.y, strict=True) if math.isfinite(y)],
+            has_dots=len(line.x) <= 12,
+        )
+        for index, line in enumerate(exhibit.lines)
+    ]
+    last = max((x for line in exhibit.lines for x in line.x), default=1.0)
+    return chart.draw(exhibit.title, curves, last_step=last, is_log=exhibit.log, axis=exhibit.x)
+
+
+def _measures(exhibit: Bars) -> list[tuple[str, list[_Measure]]]:
+    values = [value for bar in exhibit.bars for value in (bar.value, bar.other) if value is not None]
+    most = max((abs(value) for value in values if math.isfinite(value)), default=0.0) or 1.0
+    compared = any(bar.other is not None for bar in exhibit.bars)
+
+    def measure(index: int, value: float) -> _Measure:
+        length = round(100 * abs(value) / most, 1) if math.isfinite(value) else 0.0
+        return _Measure(exhibit.names[index] if compared else "", number(value), length, f"k{index}")
+
+    return [
+        (bar.label, [measure(i, value) for i, value in enumerate((bar.value, bar.other)) if value is not None])
+        for bar in exhibit.bars
+    ]

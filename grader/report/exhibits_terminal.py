@@ -1,0 +1,325 @@
+"""Exhibits for a terminal: at most 72 columns, and no meaning in color alone."""
+
+import math
+from collections.abc import Iterator, Sequence
+from itertools import groupby
+
+import click
+from rich.cells import cell_len, set_cell_size
+
+from commandline.terminal import wrap
+from grader.exhibits import Bars, Ending, Exhibit, HeatMap, Line, Lines, Plane, Story, Table, Token
+from grader.report.grids import number
+
+WIDTH = 72  # columns
+_SHADES = " ·░▒▓█"  # the blank is the low end of the scale; a dot is a little more
+_LONGEST_LABEL = 16  # columns, of a row of a heat map
+_LONGEST_BAR_LABEL = 26
+_FEW_COLUMNS = 6  # of a heat map, whose cells then have room for numbers
+_PLOT_ROWS = 12
+_MARKS = "●○▲△■□"  # of the curves of a chart
+_NOTHING = 0.005  # of a scale, is as good as its low end
+_PRINTED = 8  # lines
+_NAMED = 3  # tokens of a story whose values are said
+# Backgrounds of the 256 colors, from weak to strong, and the text on them: a token that surprises, and kinds of tokens.
+_SURPRISE = (None, (224, 16), (217, 16), (210, 16), (203, 16))
+_KINDS = ((114, 16), (209, 16), (111, 16), (179, 16), (176, 16), (80, 16))
+_TURNS = ((153, 16), (223, 16))  # of separated tokens
+
+Style = tuple[int, int] | None
+
+
+def render(exhibit: Exhibit, width: int = WIDTH, *, numbers: bool = False) -> str:
+    """The exhibit in lines of at most `width` columns, with ANSI colors. `numbers` adds the table behind the picture."""
+    width = min(width, WIDTH)
+    lines = [click.style(line, bold=True) for line in wrap(exhibit.title, width)]
+    lines += _picture(exhibit, width)
+    lines += wrap(exhibit.caption, width) if exhibit.caption else []
+    if numbers and not isinstance(exhibit, Table):
+        heads, rows = table(exhibit)
+        if isinstance(exhibit, HeatMap):  # which has more columns than fit beside each other
+            heads, rows = ["", "values"], [[row[0], "  ".join(row[1:])] for row in rows]
+        lines += ["", *_rows(heads, rows, width)]
+    return "\n".join(line.rstrip() for line in lines)
+
+
+def ending(end: Ending, width: int = WIDTH) -> Iterator[str]:
+    """How a play ended, as paragraphs: the reason, the learner's frames, and the last lines that were printed."""
+    frames = f"Your code, where it stopped:\n{end.frames}" if end.frames else ""
+    printed = "\n".join(line[:400] for line in end.printed.splitlines()[-_PRINTED:])
+    for text in (end.said, frames, f"It printed:\n{printed}" if printed else ""):
+        if text:
+            yield "\n".join(line for part in text.splitlines() for line in wrap(part, width))
+
+
+def table(exhibit: Exhibit) -> tuple[Sequence[str], Sequence[Sequence[str]]]:
+    """The numbers behind a picture: headings and rows."""
+    match exhibit:
+        case Story():
+            heads = ["token", exhibit.meaning or "value", *(["group"] if exhibit.kinds else []), "likeliest instead"]
+            return heads, [
+                [
+                    visible(token.text),
+                    "" if token.value is None else number(token.value),
+                    *([exhibit.kinds[token.kind] if token.kind is not None else ""] if exhibit.kinds else []),
+                    ", ".join(f"{visible(text)} {percent(share)}" for text, share in token.others),
+                ]
+                for token in exhibit.tokens
+            ]
+        case HeatMap():
+            return ["", *map(visible, exhibit.columns)], [
+                [f"{plane.name + ': ' if plane.name else ''}{visible(label)}", *map(number, values)]
+                for plane in exhibit.planes
+                for label, values in zip(exhibit.rows, plane.values, strict=True)
+            ]
+        case Lines():
+            steps = sorted({x for line in exhibit.lines for x in line.x})
+            known = [dict(zip(line.x, line.y, strict=True)) for line in exhibit.lines]
+            return [exhibit.x, *(line.name for line in exhibit.lines)], [
+                [number(x), *(number(each[x]) if x in each else "" for each in known)] for x in steps
+            ]
+        case Bars():
+            others = any(bar.other is not None for bar in exhibit.bars)
+            return ["", *(f"{name} ({exhibit.unit})" for name in exhibit.names[: 1 + others])], [
+                [bar.label, number(bar.value), *(["" if bar.other is None else number(bar.other)] * others)]
+                for bar in exhibit.bars
+            ]
+        case Table():
+            return exhibit.columns, exhibit.rows
+
+
+def visible(text: str) -> str:
+    """A token as a label: its spaces and line breaks are shown."""
+    return text.replace("\n", "⏎").replace(" ", "␣") if text.strip(" ") != text or "\n" in text else text
+
+
+def percent(share: float) -> str:
+    """A probability: 31%, 0.4%, <0.1%."""
+    return f"{share:.0%}" if share >= 0.1 else f"{share:.1%}" if share >= 0.001 else "<0.1%" if share > 0 else "0%"
+
+
+def surprising(story: Story, count: int = _NAMED) -> list[Token]:
+    """The tokens after the prompt with the largest values that say what was likelier."""
+    told = [token for token in story.tokens[story.given :] if token.value is not None and token.others]
+    return sorted(told, key=lambda token: -(token.value or 0.0))[:count]
+
+
+def _picture(exhibit: Exhibit, width: int) -> Iterator[str]:
+    match exhibit:
+        case Story():
+            yield from _story(exhibit, width)
+        case HeatMap():
+            yield from _heat_map(exhibit, width)
+        case Lines():
+            yield from _lines(exhibit, width)
+        case Bars():
+            yield from _bars(exhibit, width)
+        case Table():
+            yield from _rows(exhibit.columns, exhibit.rows, width)
+
+
+# Stories
+
+
+def _story(story: Story, width: int) -> Iterator[str]:
+    cells: list[tuple[str, Style]] = []
+    for index, token in enumerate(story.tokens):
+        if story.given and index == story.given:
+            cells.append(("▸", None))
+        elif story.separated and index:
+            cells.append(("│", None))
+        style = _token_style(story, token, index)
+        cells += [(character, style) for character in token.text]
+    for line in _broken(cells, width - 2):
+        styled = [("".join(c for c, _ in run), style) for style, run in groupby(line, key=lambda cell: cell[1])]
+        yield "  " + "".join(click.style(text, fg=s[1], bg=s[0]) if s else text for text, s in styled)
+    if story.kinds:
+        yield from _groups(story, width)
+    if named := surprising(story):
+        parts = [
+            f"`{visible(token.text)}` {number(token.value)} (likelier: "
+            + ", ".join(f"`{visible(text)}` {percent(share)}" for text, share in token.others[:2] if text != token.text)
+            + ")"
+            for token in named
+        ]
+        yield from wrap(f"Highest {story.meaning or 'values'}: {'; '.join(parts)}.", width)
+
+
+def _groups(story: Story, width: int) -> Iterator[str]:
+    """Which tokens belong to which kind, in words."""
+    for index, kind in enumerate(story.kinds):
+        own = [visible(token.text) for token in story.tokens if token.kind == index]
+        shown = " ".join(f"`{text}`" for text in own[:8]) + (" …" if len(own) > 8 else "")
+        name = click.style(kind, fg=_KINDS[index][1], bg=_KINDS[index][0])
+        for line in wrap(f"{kind}: {len(own)} tokens  {shown}", width):
+            yield line.replace(kind, name, 1) if line.startswith(kind) else line
+
+
+def _token_style(story: Story, token: Token, index: int) -> Style:
+    if token.kind is not None:
+        return _KINDS[token.kind]
+    if story.separated:
+        return _TURNS[index % 2]
+    if token.value is None or not math.isfinite(token.value):
+        return None
+    share = min(max(token.value / story.strongest, 0.0), 1.0)
+    return _SURPRISE[round(share * (len(_SURPRISE) - 1))]
+
+
+def _broken(cells: Sequence[tuple[str, Style]], width: int) -> Iterator[list[tuple[str, Style]]]:
+    """Lines of cells, broken at spaces where possible."""
+    line: list[tuple[str, Style]] = []
+    for cell in cells:
+        if cell[0] == "\n":
+            yield line
+            line = []
+            continue
+        line.append(cell)
+        if sum(cell_len(character) for character, _ in line) > width:
+            spaces = [place for place, (character, _) in enumerate(line) if character == " "]
+            place = spaces[-1] + 1 if spaces and spaces[-1] else len(line) - 1
+            yield line[: place - 1] if spaces and spaces[-1] else line[:place]
+            line = line[place:]
+    yield line
+
+
+# Heat maps
+
+
+def _heat_map(exhibit: HeatMap, width: int) -> Iterator[str]:
+    labels = [visible(label) for label in exhibit.rows]
+    gutter = min(max(map(cell_len, labels), default=0), _LONGEST_LABEL) + 1
+    columns = max(len(exhibit.columns), 1)
+    if any(plane.texts for plane in exhibit.planes) or columns <= _FEW_COLUMNS:
+        for plane in exhibit.planes:
+            yield from _texts(exhibit, plane, labels, gutter, (width - gutter) // columns)
+        yield from _scale(exhibit, width)
+        return
+    # Beside each other, the planes share the labels of the rows.
+    fitting = {cell: max((width - gutter + 2) // (cell * columns + 2), 1) for cell in (1, 2)}
+    cell = 2 if gutter + 2 * columns <= width and fitting[2] >= min(fitting[1], len(exhibit.planes)) else 1
+    beside = fitting[cell]
+    for start in range(0, len(exhibit.planes), beside):
+        few = exhibit.planes[start : start + beside]
+        if any(plane.name for plane in few):
+            yield " " * gutter + "  ".join(set_cell_size(plane.name, cell * columns) for plane in few)
+        for row, label in enumerate(labels):
+            shades = ("".join(_shade(value, exhibit) * cell for value in plane.values[row]) for plane in few)
+            yield f"{set_cell_size(label, gutter - 1)} {'  '.join(shades)}"
+    same = exhibit.rows == exhibit.columns
+    yield from wrap(
+        "Columns: the same as the rows, from left to right."
+        if same
+        else f"Columns: {', '.join(map(visible, exhibit.columns))}.",
+        width,
+    )
+    yield from _scale(exhibit, width)
+
+
+def _texts(exhibit: HeatMap, plane: Plane, labels: Sequence[str], gutter: int, cell: int) -> Iterator[str]:
+    """A map of texts or, without them, of numbers, each after the shade of its value."""
+    if plane.name:
+        yield plane.name
+    yield " " * gutter + "".join(_cell(visible(column), cell) for column in exhibit.columns)
+    written = plane.texts or [[number(value, 2) for value in values] for values in plane.values]
+    for label, values, texts in zip(labels, plane.values, written, strict=True):
+        cells = [
+            f"{_shade(value, exhibit)}{_cell(visible(text), cell - 1)}"
+            for value, text in zip(values, texts, strict=True)
+        ]
+        yield f"{set_cell_size(label, gutter - 1)} {''.join(cells)}"
+
+
+def _cell(text: str, size: int) -> str:
+    return set_cell_size(text if cell_len(text) < size else set_cell_size(text, max(size - 2, 1)) + "…", size)
+
+
+def _shade(value: float, exhibit: HeatMap) -> str:
+    if not math.isfinite(value):
+        return "?"
+    share = (value - exhibit.low) / (exhibit.high - exhibit.low)
+    return _SHADES[min(max(math.ceil(share * (len(_SHADES) - 1)), 1), len(_SHADES) - 1) if share > _NOTHING else 0]
+
+
+def _scale(exhibit: HeatMap, width: int) -> Iterator[str]:
+    scale = (
+        f"from {number(exhibit.low)} (blank) over {' '.join(_SHADES[1:-1])} to {number(exhibit.high)} ({_SHADES[-1]})"
+    )
+    yield from wrap(f"Shades of {exhibit.meaning or 'the values'}: {scale}.", width)
+
+
+# Charts
+
+
+def _lines(exhibit: Lines, width: int) -> Iterator[str]:
+    known = [(x, y) for line in exhibit.lines for x, y in zip(line.x, line.y, strict=True) if math.isfinite(y)]
+    if not known:
+        yield "  There is no finite value to draw."
+        return
+    log = exhibit.log and all(y > 0 for _, y in known)
+    scale = math.log if log else float
+    low, high = min(scale(y) for _, y in known), max(scale(y) for _, y in known)
+    left, right = min(x for x, _ in known), max(x for x, _ in known)
+    top, bottom = (number(math.exp(y) if log else y) for y in (high, low))
+    gutter = max(len(top), len(bottom)) + 1
+    columns = width - gutter - 1
+    grid = [[" "] * columns for _ in range(_PLOT_ROWS)]
+    for line, mark in reversed(list(zip(exhibit.lines, _MARKS, strict=False))):
+        for x, y in zip(line.x, line.y, strict=True):
+            if not math.isfinite(y):
+                continue
+            column = round((x - left) / ((right - left) or 1) * (columns - 1))
+            row = round((high - scale(y)) / ((high - low) or 1) * (_PLOT_ROWS - 1))
+            grid[row][column] = mark
+    yield f"  {exhibit.y}{', log scale' if log else ''}"
+    for index, cells in enumerate(grid):
+        label = top if not index else bottom if index == _PLOT_ROWS - 1 else ""
+        yield f"{label:>{gutter}}┤{''.join(cells)}"
+    first, last = number(left), f"{exhibit.x} {number(right)}"
+    yield " " * (gutter + 1) + first + last.rjust(columns - len(first))
+    for line, mark in zip(exhibit.lines, _MARKS, strict=False):
+        yield from wrap(f"{line.name}: {ends(line)}", width, 4, first=f"  {mark} ")
+
+
+def ends(line: Line) -> str:
+    """The first and the last value of a curve, in words."""
+    if not line.y:
+        return "no value"
+    return number(line.y[0]) if len(line.y) == 1 else f"from {number(line.y[0])} to {number(line.y[-1])}"
+
+
+def _bars(exhibit: Bars, width: int) -> Iterator[str]:
+    others = any(bar.other is not None for bar in exhibit.bars)
+    labels = min(max((cell_len(bar.label) for bar in exhibit.bars), default=0), _LONGEST_BAR_LABEL)
+    names = max(map(cell_len, exhibit.names)) if others else 0
+    values = [value for bar in exhibit.bars for value in (bar.value, bar.other) if value is not None]
+    most = max((abs(value) for value in values if math.isfinite(value)), default=0.0) or 1.0
+    digits = max((len(number(value)) for value in values), default=0)
+    room = width - labels - names - digits - 5
+    yield f"  {exhibit.unit}"
+    for bar in exhibit.bars:
+        for index, (name, value) in enumerate(zip(exhibit.names, (bar.value, bar.other), strict=True)):
+            if value is None:
+                continue
+            label = _cell("" if index else bar.label, labels + 1)[:-1]
+            length = round(abs(value) / most * room) if math.isfinite(value) else 0
+            owner = f" {set_cell_size(name, names)}" if others else ""
+            yield f"  {label}{owner} {number(value):>{digits}} {('░' if index else '█') * length}"
+
+
+# Tables
+
+
+def _rows(heads: Sequence[str], rows: Sequence[Sequence[str]], width: int) -> Iterator[str]:
+    """A table with aligned columns; the last one is wrapped."""
+    flat = [[cell.replace("\n", "⏎") for cell in row] for row in (heads, *rows)]
+    sizes = [max(cell_len(row[column]) for row in flat) for column in range(len(heads))]
+    while len(sizes) > 1 and sum(sizes[:-1]) + 2 * len(sizes) > width - 20 and max(sizes[:-1]) > 4:
+        sizes[sizes[:-1].index(max(sizes[:-1]))] -= 1
+    before = sum(sizes[:-1]) + 2 * (len(sizes) - 1)
+    for index, texts in enumerate(flat):
+        start = "".join(f"{_cell(cell, size + 1)} " for cell, size in zip(texts[:-1], sizes, strict=False))
+        first, *more = wrap(texts[-1], max(width - before - 2, 8)) or [""]
+        head = f"  {start}{first}"
+        yield click.style(head, underline=True) if not index else head
+        yield from (" " * (before + 2) + line for line in more)

@@ -1,0 +1,369 @@
+"""Readers of text, JSON, CSV and Parquet: from a stream of bytes to texts, in bounded memory.
+
+A text that is longer than `PART` characters comes in several parts. Line ends become LF, and a byte-order mark is dropped.
+"""
+
+import codecs
+import csv
+import io
+import json
+import re
+import zlib
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+from commandline.text import counted
+from harness.data.locate import DataFile, require_pyarrow
+from harness.data.tokenizer_json import END_OF_TEXT
+from harness.errors import UsageError
+
+PART = 1 << 20  # characters
+READ_BYTES = 1 << 20  # decoded at a time
+BUFFER = 1 << 20  # bytes; formats are told apart by the first
+MOST_FIELD = 1 << 26  # characters in a field of a CSV file: more means a quote that is never closed
+_CONTROL = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f]")
+_KINDS = {dict: "an object", list: "a list", bool: "true or false", int: "a number", float: "a number", str: "a string"}
+
+
+class Part(NamedTuple):
+    """A text, or a part of one; the last part ends it. `in_validation` is None unless the source has a split of its own."""
+
+    text: str
+    ends: bool = True
+    in_validation: bool | None = None
+
+
+@dataclass
+class Seen:
+    """What was noticed while texts were read."""
+
+    bytes_read: int = 0  # as stored
+    controls: int = 0
+    first_control: str = ""  # which it was and where
+
+    def note(self) -> str:
+        """A sentence on control characters; empty if there were none."""
+        if not self.controls:
+            return ""
+        them, verb = ("it", "is") if self.controls == 1 else ("them", "are")
+        return (
+            f"{self.first_control}; {counted(self.controls, 'control character')} in all {verb} trained on like others. "
+            f"Remove {them} if the file is damaged."
+        )
+
+
+class Counted(io.RawIOBase):
+    """A file that counts what is read from it."""
+
+    def __init__(self, file: Any, seen: Seen):
+        self._file, self._seen = file, seen
+
+    def readable(self) -> bool:
+        return True
+
+    def seekable(self) -> bool:
+        return self._file.seekable()
+
+    def seek(self, offset: int, whence: int = 0) -> int:
+        return self._file.seek(offset, whence)
+
+    def tell(self) -> int:
+        return self._file.tell()
+
+    def readinto(self, buffer: Any) -> int:
+        data = self._file.read(len(buffer))
+        buffer[: len(data)] = data
+        self._seen.bytes_read += len(data)
+        return len(data)
+
+
+def in_parts(text: str) -> Iterator[Part]:
+    """A whole text in parts of at most `PART` characters; nothing if it is blank."""
+    text = text.strip()
+    start = 0
+    while len(text) - start > PART:
+        stop = boundary(text, start + PART // 2, start + PART)
+        yield Part(text[start:stop], ends=False)
+        start = stop
+    if text:
+        yield Part(text[start:])
+
+
+def boundary(text: str, start: int, stop: int) -> int:
+    """The last place from `start` to `stop` where a text can be cut without a change to its tokens; `stop` if there is none.
+
+    Patterns that split texts into words, such as GPT-2's and Llama 3's, begin a word where a space or a line break follows a
+    letter or digit.
+    """
+    for blank in "\n ":
+        place = text.rfind(blank, start, stop)
+        while place > start:
+            if text[place - 1].isalnum():
+                return place
+            place = text.rfind(blank, start, place)
+    return stop
+
+
+def read_text(
+    stream: io.BufferedIOBase, file: DataFile, field: str, seen: Seen, read_bytes: int = READ_BYTES
+) -> Iterator[Part]:
+    """The texts of a UTF-8 file of any size, separated by `<|endoftext|>`, stripped, without empty ones.
+
+    Raises UsageError, with the offset of the first bad byte, if the file is not UTF-8.
+    """
+    rest, begun, lines = "", False, 1
+    for block in _decoded(stream, file.shown, read_bytes):
+        _notice(block, f"{file.name}, line {{}}", lines, seen)
+        lines += block.count("\n")
+        *whole, rest = (rest + block).split(END_OF_TEXT)
+        for text in whole:
+            yield from _end(text, begun)
+            begun = False
+        if len(rest) > 2 * PART:
+            rest = rest if begun else rest.lstrip()
+        while len(rest) > 2 * PART:
+            stop = boundary(rest, PART // 2, PART)
+            yield Part(rest[:stop], ends=False)
+            rest, begun = rest[stop:], True
+    yield from _end(rest, begun)
+
+
+def _end(text: str, begun: bool) -> Iterator[Part]:
+    """The rest of a text, of which some parts may have come before."""
+    text = text.rstrip() if begun else text.strip()
+    if text or begun:
+        yield Part(text)
+
+
+def _decoded(stream: io.BufferedIOBase, name: str, read_bytes: int) -> Iterator[str]:
+    decoder = codecs.getincrementaldecoder("utf-8")()
+    lines = io.IncrementalNewlineDecoder(None, translate=True)
+    offset, first = 0, True
+    while True:
+        block = stream.read(read_bytes)
+        pending = len(decoder.getstate()[0])
+        try:
+            text = decoder.decode(block, final=not block)
+        except UnicodeDecodeError as error:
+            bad = error.object[error.start]
+            raise UsageError(
+                f"{name} is not UTF-8 text: byte {offset - pending + error.start} is 0x{bad:02x}. "
+                "Save it as UTF-8, or remove that part."
+            ) from error
+        offset += len(block)
+        if first and text:
+            text, first = text.removeprefix("\ufeff"), False
+        if text := lines.decode(text, final=not block):
+            yield text
+        if not block:
+            return
+
+
+def _notice(text: str, where: str, line: int, seen: Seen) -> None:
+    """Counts the control characters of a text that begins at this line; `{}` in `where` is for the line of the first."""
+    for match in _CONTROL.finditer(text):
+        if not seen.controls:
+            name = "a NUL character" if match[0] == "\0" else f"the control character U+{ord(match[0]):04X}"
+            seen.first_control = f"{where.format(line + text.count(chr(10), 0, match.start()))} has {name}"
+        seen.controls += 1
+
+
+def cleaned(text: str, where: str, line: int, seen: Seen) -> str:
+    """The string of a record with LF line ends, without a byte-order mark and without halves of surrogate pairs."""
+    _notice(text, where, line, seen)
+    if "\r" in text:
+        text = text.replace("\r\n", "\n").replace("\r", "\n")
+    if not text.isascii():
+        text = text.encode("utf-16", "surrogatepass").decode("utf-16", "replace").removeprefix("\ufeff")
+    return text
+
+
+def read_json(stream: io.BufferedIOBase, file: DataFile, field: str, seen: Seen) -> Iterator[Part]:
+    """The strings, and the field of each record, of JSON values: lines, a list, or several of either.
+
+    Raises UsageError, with the line, for what is not JSON and for a record without the field.
+    """
+    found = 0
+    for line, value in _json_values(stream, file.shown):
+        text = value.get(field) if isinstance(value, dict) else value
+        if isinstance(value, dict) and field not in value:
+            fields = ", ".join(map(str, [*value][:10])) or "none"
+            raise UsageError(
+                f"{file.shown}, line {line}: the record has no field `{field}`. Its fields are: {fields}. "
+                "Choose one with --field."
+            )
+        if text is None and isinstance(value, dict):
+            continue
+        if not isinstance(text, str):
+            what = f"the field `{field}` is" if isinstance(value, dict) else "this is"
+            raise UsageError(
+                f"{file.shown}, line {line}: {what} {_KINDS.get(type(text), 'null')}, not a string. "
+                "Each record needs one string; choose its field with --field."
+            )
+        found += 1
+        yield from in_parts(cleaned(text, f"{file.name}, line {line}", 0, seen))
+
+
+def _json_values(stream: io.BufferedIOBase, name: str) -> Iterator[tuple[int, Any]]:
+    """The values of a file, those of a list one by one, each with its line. Holds no more than a few values."""
+    blocks = _decoded(stream, name, READ_BYTES)
+    decode = json.JSONDecoder().raw_decode
+    blank = re.compile(r"\s*").match
+    text, place, line, in_list, after_value = next(blocks, ""), 0, 1, False, False
+
+    def refill(wanted: int) -> bool:
+        nonlocal text, place
+        more, size = [text[place:]], 0
+        for block in blocks:
+            more.append(block)
+            size += len(block)
+            if size >= wanted:
+                break
+        text, place = "".join(more), 0
+        return size > 0
+
+    def problem(reason: str) -> UsageError:
+        return UsageError(
+            f"{name}, line {line}: {reason}. Each line must be one JSON value, or the file one list of them."
+        )
+
+    while True:
+        skipped = blank(text, place)
+        assert skipped is not None
+        line += text.count("\n", place, skipped.end())
+        place = skipped.end()
+        if place == len(text):
+            if refill(READ_BYTES):
+                continue
+            if in_list:
+                raise problem("the list is not closed; the file may be incomplete")
+            return
+        mark = text[place]
+        if in_list and mark in ",]":
+            in_list, after_value, place = mark == ",", False, place + 1
+            continue
+        if in_list and after_value:
+            raise problem(f"a comma is missing before {text[place : place + 20]!r}")
+        if mark == "[" and not in_list:
+            in_list, place = True, place + 1
+            continue
+        try:
+            value, stop = decode(text, place)
+        except json.JSONDecodeError as error:
+            # A value that the buffer cuts off may be complete in the file. Reading twice as much each time is linear in all.
+            after = text.count("\n", place, error.pos)
+            cut = error.pos >= len(text) - 16 or error.msg.startswith("Unterminated")
+            if cut and refill(max(len(text) - place, READ_BYTES)):
+                continue
+            line += after
+            raise problem(f"this is not JSON ({error.msg.lower()})") from error
+        if stop == len(text) and not isinstance(value, str | dict | list) and refill(READ_BYTES):
+            continue  # a number may go on
+        yield line, value
+        line += text.count("\n", place, stop)
+        place, after_value = stop, True
+
+
+def read_csv(stream: io.BufferedIOBase, file: DataFile, field: str, seen: Seen) -> Iterator[Part]:
+    """The column `field` of a table with a header, separated by commas, semicolons or tabs.
+
+    Raises UsageError if there is no such column, and with the line for a row that is not valid.
+    """
+    csv.field_size_limit(MOST_FIELD)
+    rows, delimiter = _rows(stream, file, field)
+    try:
+        header = [name.strip() for name in next(rows, [])]
+        if field not in header:
+            columns = ", ".join(header[:10]) or "none"
+            raise UsageError(
+                f"{file.shown} has no column `{field}`. Its columns are: {columns}. Choose one with --field."
+            )
+        column = header.index(field)
+        for row in rows:
+            if not row:
+                continue
+            if len(row) <= column:
+                raise UsageError(
+                    f"{file.shown}, line {rows.line_num}: the row has {counted(len(row), 'column')}, and the header "
+                    f"{len(header)}. Quote texts that have {'tabs' if delimiter == chr(9) else repr(delimiter)} or line breaks."
+                )
+            yield from in_parts(cleaned(row[column], f"{file.name}, line {rows.line_num}", 0, seen))
+    except csv.Error as error:
+        raise UsageError(f"{file.shown}, line {rows.line_num}: this is not CSV ({error}). Close each quote.") from error
+
+
+def _rows(stream: io.BufferedIOBase, file: DataFile, field: str) -> tuple[Any, str]:
+    """A csv.reader, with the delimiter that makes `field` a column of the first line."""
+    lines = _csv_lines(stream, file.shown)
+    first = next(lines, "")
+    usual = "\t" if file.suffixes[0] in (".tsv", ".tab") else ","
+    delimiter = next(
+        (each for each in dict.fromkeys((usual, ",", ";", "\t"))
+         if field in [name.strip(' "\r\n') for name in first.split(each)]), usual,
+    )  # fmt: skip
+
+    def all_lines() -> Iterator[str]:
+        yield first
+        yield from lines
+
+    return csv.reader(all_lines(), delimiter=delimiter, strict=True), delimiter
+
+
+def _csv_lines(stream: io.BufferedIOBase, name: str) -> Iterator[str]:
+    rest = ""
+    for block in _decoded(stream, name, READ_BYTES):
+        *whole, rest = (rest + block).split("\n")
+        yield from (line + "\n" for line in whole)
+    if rest:
+        yield rest
+
+
+def read_parquet(stream: io.BufferedIOBase, file: DataFile, field: str, seen: Seen) -> Iterator[Part]:
+    """The column `field` of a Parquet file. Raises UsageError if the file is not Parquet or has no such column."""
+    require_pyarrow(file.shown, "Parquet")
+    from pyarrow import ArrowException, parquet  # slow to import, and rarely needed
+
+    try:
+        with parquet.ParquetFile(stream) as table:
+            names, rows = table.schema_arrow.names, 0
+            if field not in names:
+                raise UsageError(
+                    f"{file.shown} has no column `{field}`. Its columns are: {', '.join(names)}. Choose one with --field."
+                )
+            for batch in table.iter_batches(batch_size=1024, columns=[field]):
+                for text in batch.column(0).to_pylist():
+                    rows += 1
+                    if text is not None and not isinstance(text, str):
+                        raise UsageError(
+                            f"{file.shown}: the column `{field}` does not hold strings. Choose one with --field."
+                        )
+                    yield from in_parts(cleaned(text or "", f"{file.name}, row {rows}", 0, seen))
+    except ArrowException as error:
+        raise UsageError(f"{file.shown} cannot be read as Parquet: {str(error).splitlines()[0]}") from error
+
+
+READERS: dict[str, Callable[[io.BufferedIOBase, DataFile, str, Seen], Iterator[Part]]] = {
+    "text": read_text,
+    "JSON": read_json,
+    "CSV": read_csv,
+    "Parquet": read_parquet,
+}
+
+
+def read_file(file: DataFile, field: str, seen: Seen) -> Iterator[Part]:
+    """The texts of one file, in its format. Raises UsageError, which says what to do, if it cannot be read."""
+    try:
+        with file.open() as stored:
+            counting = io.BufferedReader(Counted(stored, seen), BUFFER)
+            buffered = file.decompressed(counting)
+            head = buffered.peek(1)
+            form = file.format(head, field)
+            if form == "Parquet" and file.suffixes[1]:
+                raise UsageError(
+                    f"{file.shown} is compressed twice: Parquet compresses its columns. Decompress the file."
+                )
+            yield from READERS[form](buffered, file, field, seen)
+    except (EOFError, OSError, zlib.error) as error:
+        reason = getattr(error, "strerror", None) or str(error).rstrip(".")
+        raise UsageError(f"{file.shown} cannot be read: {reason}.") from error

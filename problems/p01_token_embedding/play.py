@@ -1,0 +1,63 @@
+"""Problem 01, played: what a trained table of tokens and positions knows."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from grader.exhibits import HeatMap, Plane, Table
+from problems.stage import weights
+from problems.stage.weights import POCKET, encode, token
+
+WORDS = (" mom", " red", " park", " she", " ball")
+NEAREST = 5
+STEP = 8  # positions between two rows of the map
+
+
+def play(module):
+    """The nearest neighbors of a few words, and which positions are alike, both seen through the learner's module."""
+    make = module.construct(
+        "TokenAndPositionEmbed", vocab_size=POCKET.vocab_size, max_T=POCKET.max_T, d_model=POCKET.d_model
+    )
+    arrays = {name: POCKET.arrays[name] for name in ("embed.embedding", "pos_embed")}
+    embed = weights.build(make, arrays, "TokenAndPositionEmbed")
+
+    each = jax.vmap(lambda token_id: embed(token_id[None])[0])(jnp.arange(POCKET.vocab_size))
+    alike = similarity(each)
+    rows = []
+    for word in WORDS:
+        (own,) = encode(word)
+        order = [other for other in np.argsort(-alike[own]) if other != own][:NEAREST]
+        rows.append((word.strip(), ", ".join(f"{token(other).strip()} {alike[own, other]:.2f}" for other in order)))
+    yield Table(
+        "Words that your table puts close to each other",
+        ("word", "nearest, with the cosine of the angle between them"),
+        tuple(rows),
+        "Nobody told the model that these belong together. It moved their rows toward each other, because the same words come "
+        "before and after them.",
+    )
+
+    (same,) = encode(WORDS[-1])
+    x_TD = embed(jnp.full(POCKET.max_T, same))
+    shown = np.arange(0, 160, STEP)
+    labels = tuple(str(position) for position in shown)
+    apart = float(jnp.abs(x_TD - x_TD[0]).max())
+    yield HeatMap(
+        "The same word at different positions: how alike its vectors are",
+        labels,
+        labels,
+        (Plane(similarity(x_TD)[np.ix_(shown, shown)]),),
+        "Neighbors are alike and distant positions are not, so the model can tell where in a story a word stands."
+        if apart > 1e-6
+        else "The vectors are all the same: your module tells the model nothing about where a word stands. To it, a story is a "
+        "bag of words.",
+        "similarity",
+        low=-0.4,
+    )
+
+
+def similarity(x_ND):
+    """The cosine of the angle between each two rows, measured from the mean of all rows; 0 for rows that are all the same."""
+    centered = np.asarray(x_ND, np.float64) - np.asarray(x_ND, np.float64).mean(0)
+    sizes = np.linalg.norm(centered, axis=1, keepdims=True)
+    unit = centered / np.maximum(sizes, 1e-6)
+    return unit @ unit.T

@@ -1,0 +1,64 @@
+"""Problem 45, played: the trained model with the learner's int8 codes in place of its kernels."""
+
+from dataclasses import replace
+
+import jax.numpy as jnp
+import numpy as np
+
+from grader.exhibits import Bar, Bars, Line, Lines
+from problems.stage import telling
+from problems.stage.model import gpt, into_attention, loss
+from problems.stage.weights import POCKET, encode, held_out
+
+STORY = "Lily had a red ball. Tom wanted the ball. He took it and ran to the park. Lily was sad."
+LAYER = 1
+
+
+def play(module):
+    """Bytes and loss with float32 and with codes, the error of a product beside its bound, and a story."""
+    arrays, number_of_bytes = dict(POCKET.arrays), 0
+    for name, kernel in POCKET.arrays.items():
+        if name.endswith("kernel"):
+            codes, scale = module.quantize(jnp.asarray(kernel))
+            arrays[name] = np.asarray(codes, np.float32) * np.asarray(scale)
+            number_of_bytes += codes.nbytes + scale.nbytes
+    kernels = sum(kernel.nbytes for name, kernel in POCKET.arrays.items() if name.endswith("kernel"))
+    yield Bars(
+        "The kernels of the trained model",
+        (Bar("bytes", number_of_bytes, kernels),),
+        "bytes",
+        f"Your codes and scales need {number_of_bytes / kernels:.0%} of the memory, so they are read {kernels / number_of_bytes:.1f} "
+        "times as fast.",
+        names=("your codes", "float32"),
+    )
+    (ids_T,) = held_out(1)
+    small = gpt(weights=replace(POCKET, arrays=arrays))
+    losses = loss(small, ids_T), loss(gpt(), ids_T)
+    yield Bars(
+        "The loss of a story that the model has never seen",
+        (Bar("loss", *losses),),
+        "nats per token",
+        f"It rises by {losses[0] - losses[1]:+.4f}." if losses[0] < losses[1] + 0.05 else
+        f"It rises by {losses[0] - losses[1]:+.2f}: your codes and scales do not stand for the kernels.",
+        names=("your codes", "float32"),
+    )
+    x_TD, kernel = into_attention(encode(STORY), LAYER), jnp.asarray(POCKET.arrays[f"blocks.{LAYER}.attn.q_proj.kernel"])
+    codes, scale = module.quantize(kernel)
+    error_TF = jnp.abs(module.int8_matmul(x_TD, codes, scale) - x_TD @ kernel)
+    bound_TF = module.error_bound(x_TD, codes, scale)
+    tokens = np.arange(len(x_TD))
+    yield Lines(
+        "The queries of a text by your integer product: how wrong they can be, and are",
+        (
+            Line("your bound", tokens, bound_TF.max(axis=1)),
+            Line("largest error", tokens, error_TF.max(axis=1)),
+            Line("size of a query", tokens, jnp.sqrt(jnp.mean(jnp.square(x_TD @ kernel), axis=1))),
+        ),
+        "The bound assumes that all roundings go the same way. They do not, so the error stays far below it."
+        if bool((error_TF <= bound_TF).all()) else "An error is above your bound, so it is not one.",
+        x="token",
+        y="number",
+        log=True,
+    )
+    told = telling.tell(small, 60)
+    yield telling.story(told, "A story by the trained model, with your codes for kernels", telling.judged(told))

@@ -1,0 +1,83 @@
+"""Problem 51, played: the trained model learns from a reward alone, by the learner's advantages and loss."""
+
+import re
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from grader.exhibits import Line, Lines, Progress, Table
+from harness.model.sampling import Sampling, generate_batch
+from problems.stage import telling
+from problems.stage.model import gpt
+from problems.stage.tuning import Tuner, target_log_probabilities
+from problems.stage.weights import END, TOKENIZER, encode
+
+TRAINS = True
+WATER = re.compile(r"\b(beach|lake|river|pond|island|harbor|water|boat)\b")
+PROMPTS = tuple(f"Once upon a time, there was a {hero} named" for hero in ("girl", "boy", "dog", "fox"))
+GROUP, WRITTEN, ROUNDS, UPDATES = 8, 24, 16, 2  # continuations of a prompt, their tokens; updates from those of one round
+CLIP, KL_WEIGHT, LEARNING_RATE = 0.2, 0.02, 1e-3
+SAMPLING = Sampling(temperature=1.0, top_p=1.0, max_tokens=WRITTEN)
+
+
+def play(module):
+    """The advantages of one group, the reward and the distance from the base over a minute, and a story before and after."""
+    tuner, base = (Tuner(gpt(), target_log_probabilities, LEARNING_RATE) for _ in range(2))
+    ids_BP = np.repeat([encode(prompt) for prompt in PROMPTS], GROUP, axis=0)
+    B, P = ids_BP.shape
+    rewards, distances = [], []
+    for turn in range(ROUNDS):
+        written = generate_batch(tuner.model, ids_BP, SAMPLING, END, jax.random.split(jax.random.key(turn), B))
+        ids_BT = np.full((B, P + WRITTEN), END, np.int32)
+        ids_BT[:, :P] = ids_BP
+        sampled_BT = np.zeros((B, P + WRITTEN - 1), bool)
+        for row, tokens in enumerate(written):
+            ids_BT[row, P : P + len(tokens)] = tokens
+            sampled_BT[row, P - 1 : P + len(tokens)] = True
+        rewards_GK = np.array([rewarded(tokens) for tokens in written], np.float32).reshape(-1, GROUP)
+        advantages_GK = module.group_advantages(jnp.asarray(rewards_GK))
+        if not turn:
+            yield group(written, rewards_GK, np.asarray(advantages_GK))
+        old_BT, base_BT = tuner.read(ids_BT), base.read(ids_BT)
+        rewards.append(float(rewards_GK.mean()))
+        distances.append(float(jnp.sum((old_BT - base_BT) * sampled_BT) / sampled_BT.sum()))
+        known = (old_BT, base_BT, jnp.asarray(sampled_BT), advantages_GK.reshape(-1), CLIP, KL_WEIGHT)
+        for _ in range(UPDATES):
+            loss = tuner.step(ids_BT, lambda new_BT, known=known: module.grpo_loss(new_BT, *known))
+        yield Progress(turn + 1, ROUNDS, loss)
+    yield Lines(
+        "The reward: the share of continuations that speak of water",
+        (Line("reward", tuple(range(ROUNDS)), rewards),),
+        f"From {rewards[0]:.0%} to {np.mean(rewards[-3:]):.0%}, by {ROUNDS * UPDATES} steps. No text told the model what to write: "
+        "it tried, and what was rewarded became more likely.",
+        x="round",
+        y="reward",
+    )
+    yield Lines(
+        "How far the model has moved from the one before",
+        (Line("KL divergence", tuple(range(ROUNDS)), distances),),
+        "In nats per token. The KL term of your loss holds it back: a model that moves too far forgets how to tell stories.",
+        x="round",
+        y="KL",
+    )
+    for model, when in ((gpt(), "before"), (tuner.model, "after")):
+        yield telling.story(telling.tell(model, 60), f"A story {when}")
+
+
+def rewarded(tokens):
+    """1 for a continuation that speaks of water, else 0."""
+    return float(bool(WATER.search(TOKENIZER.decode(tokens))))
+
+
+def group(written, rewards_GK, advantages_GK):
+    """The continuations of the prompt whose rewards differ most, with your advantages."""
+    which = int(rewards_GK.std(axis=1).argmax())
+    rows = zip(written[which * GROUP :], rewards_GK[which], advantages_GK[which], strict=False)
+    return Table(
+        f"Eight continuations of “{PROMPTS[which]}”",
+        ("continuation", "reward", "your advantage"),
+        tuple((" ".join(TOKENIZER.decode(tokens).split()), f"{of:g}", f"{gain:+.2f}") for tokens, of, gain in rows),
+        "A continuation is rewarded for a word such as “lake” or “beach”. What is better than its group gets a positive advantage, "
+        "and its tokens become more likely.",
+    )

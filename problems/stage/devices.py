@@ -1,0 +1,100 @@
+"""What lies on which of eight devices, and what a program sends between them, as exhibits."""
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import jax
+import numpy as np
+
+from grader.exhibits import HeatMap, Plane, Table
+from grader.worker.collectives import collectives
+
+NAMES = {
+    "all-reduce": "sums (all-reduce)",
+    "all-gather": "gathers (all-gather)",
+    "reduce-scatter": "sums, each keeps a part (reduce-scatter)",
+    "collective-permute": "sends to a neighbor (permute)",
+    "all-to-all": "exchanges parts (all-to-all)",
+}
+
+
+def placed(title: str, arrays: Sequence[tuple[str, jax.Array]], caption: str = "") -> HeatMap:
+    """Which part of each array is on each device: the rows and columns that it holds, shaded by its share of the array."""
+    devices = jax.devices()
+    shares, texts = [], []
+    for _, array in arrays:
+        held = {shard.device: shard for shard in array.addressable_shards}
+        shares.append([held[each].data.size / max(array.size, 1) if each in held else 0.0 for each in devices])
+        texts.append([_part(array, held[each].index) if each in held else "nothing" for each in devices])
+    return HeatMap(
+        title,
+        tuple(name for name, _ in arrays),
+        tuple(str(device.id) for device in devices),
+        (Plane(shares, "", texts),),
+        caption,
+        "share of the array on each device",
+    )
+
+
+def _part(array: jax.Array, index: Any) -> str:
+    """Which part of an array an index is, in a few letters: `3/8 ↓` is the third eighth of its rows, `→` of its columns."""
+    parts = []
+    for axis, (size, where) in enumerate(zip(array.shape, index, strict=True)):
+        start, stop = where.start or 0, size if where.stop is None else where.stop
+        if stop - start < size:
+            parts.append(f"{start // (stop - start) + 1}/{size // (stop - start)}{'→' if axis == array.ndim - 1 else '↓'}")
+    return " ".join(parts) or "all"
+
+
+def bytes_on_each(arrays: Sequence[jax.Array]) -> np.ndarray:
+    """The bytes of these arrays on each device."""
+    total = dict.fromkeys(jax.devices(), 0)
+    for array in arrays:
+        for shard in array.addressable_shards:
+            total[shard.device] += shard.data.nbytes
+    return np.array(list(total.values()))
+
+
+def sent(title: str, compiled: Any, caption: str = "", limit: int = 8) -> Table:
+    """What the devices exchange in a compiled program, in its order: what a collective does, its arrays, and its bytes."""
+    found = [each for each in collectives(compiled.as_text(), len(jax.devices())) if not each.is_scalar]
+    rows = [
+        (str(number + 1), NAMES.get(each.kind, each.kind), f"{math.ceil(each.times)}", f"{math.ceil(each.times * each.size):,}")
+        for number, each in enumerate(found[:limit])
+    ]
+    rows = rows or [("", "nothing", "", "0")]
+    return Table(title, ("step", "what the devices do together", "times", "bytes on each"), tuple(rows), caption)
+
+
+def turns(function: Any, *arrays: Any) -> list[list[int]]:
+    """Whose blocks each device holds, at the start and after each permutation that a traced function makes."""
+    holds = list(range(len(jax.devices())))
+    rows = [holds]
+    for pairs in _permutations(jax.make_jaxpr(function)(*arrays).jaxpr, len(holds) - 1):
+        sender = {to: source for source, to in pairs}
+        holds = [holds[sender[device]] if device in sender else device for device in range(len(holds))]
+        rows.append(holds)
+    return rows
+
+
+def _permutations(jaxpr: Any, unknown: int) -> list[Any]:
+    """The permutations of a program in order, those in loops as often as these turn: `unknown` times if that is not said.
+
+    Keys and values are sent one after the other, by the same permutation: it counts once.
+    """
+    found: list[Any] = []
+    for equation in jaxpr.eqns:
+        name, parameters = equation.primitive.name, equation.params
+        if name == "ppermute" and (not found or found[-1] is not parameters["perm"] and found[-1] != parameters["perm"]):
+            found.append(parameters["perm"])
+        inner = [getattr(each, "jaxpr", each) for value in parameters.values() for each in _listed(value)]
+        times = parameters["length"] if name == "scan" else unknown if name == "while" else 1
+        for each in inner:
+            if hasattr(each, "eqns"):
+                found += _permutations(each, unknown) * times
+    return found
+
+
+def _listed(value: Any) -> Sequence[Any]:
+    return value if isinstance(value, tuple | list) else (value,)

@@ -1,0 +1,139 @@
+"""Stories that a model tells, and what it would have said instead, as exhibits."""
+
+import functools
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from flax import nnx
+
+from grader.exhibits import Story, Token
+from grader.worker.pytrees import BadOutputError, described
+from harness.model.sampling import Sampling, choose_token, sample_key
+from problems.stage.model import gpt, jitted
+from problems.stage.weights import END, POCKET, PROMPT, encode, token
+
+LIKELIEST = 4  # tokens that are named in place of each
+SURPRISE = "bits of surprise"
+SENSE = 1.5  # bits of surprise a token, below which a text is a story to the trained model
+DEFAULT = Sampling(temperature=0.7, top_p=0.95)
+
+
+@dataclass(frozen=True)
+class Told:
+    """The tokens of a story, those of its prompt included, and for each after the prompt its probability and the likeliest."""
+
+    ids: np.ndarray
+    given: int
+    probabilities: np.ndarray
+    best: np.ndarray
+    best_ids: np.ndarray
+
+
+def tell(
+    model: nnx.Module, tokens: int = 90, sampling: Sampling = DEFAULT, prompt: str = PROMPT, most: int | None = None
+) -> Told:
+    """A story by a model of one story, (T,) ids -> (T, V) logits: the one that `harness sample` tells with these settings.
+
+    Runs the whole window again for each token, padded at its end. The program is compiled for `tokens` tokens, of which it
+    tells at most `most`. Raises BadOutputError if the model returns something other than logits.
+    """
+    ids = encode(prompt)
+    given, T = len(ids), len(ids) + tokens
+    window_T = np.zeros(T, np.int32)
+    window_T[:given] = ids
+    graph, state = nnx.split(model)
+    check_logits(jax.eval_shape(lambda state, ids: nnx.merge(graph, state)(ids), state, jnp.asarray(window_T)), T)
+    told, length, found = _program(graph, given, sampling)(state, jnp.asarray(window_T), given + (most or tokens))
+    kept = int(length)
+    return Told(np.asarray(told)[:kept], given, *(np.asarray(each)[given:kept] for each in found))
+
+
+@functools.lru_cache(maxsize=4)
+def _program(graph: Any, given: int, sampling: Sampling) -> Any:
+    """A jitted function of a model's state, a window and the longest story: the window filled with a story, the length of the
+    story, and what was found for each position: the probability of its token, and the likeliest ones."""
+    key = sample_key(sampling.seed, 0)
+
+    @jax.jit
+    def run(state, window_T, last):
+        T = len(window_T)
+
+        def more(carry):
+            window_T, place, _ = carry
+            return (place < last) & ((window_T[place - 1] != END) | (place == given))
+
+        def one(carry):
+            window_T, place, (shares, best, best_ids) = carry
+            logits_V = nnx.merge(graph, state)(window_T)[place - 1]
+            chosen = choose_token(logits_V, jax.random.fold_in(key, place - given), sampling).astype(jnp.int32)
+            odds_V = jax.nn.softmax(logits_V.astype(jnp.float32))
+            likeliest, their_ids = jax.lax.top_k(odds_V, LIKELIEST)
+            found = (
+                shares.at[place].set(odds_V[chosen]),
+                best.at[place].set(likeliest),
+                best_ids.at[place].set(their_ids),
+            )
+            return window_T.at[place].set(chosen), place + 1, found
+
+        nothing = (jnp.zeros(T), jnp.zeros((T, LIKELIEST)), jnp.zeros((T, LIKELIEST), jnp.int32))
+        return jax.lax.while_loop(more, one, (window_T, jnp.int32(given), nothing))
+
+    return run
+
+
+def check_logits(logits, T: int) -> None:
+    """Raises BadOutputError if a model did not return logits (T, V)."""
+    if getattr(logits, "shape", None) != (T, POCKET.vocab_size):
+        raise BadOutputError(
+            f"the model returned {described(logits)} for {T} tokens; it must return logits ({T}, {POCKET.vocab_size})"
+        )
+
+
+def surprise(probability: float) -> float:
+    """The surprise of an event, in bits."""
+    return float(-np.log2(max(float(probability), 1e-9)))
+
+
+def story(told: Told, title: str, caption: str = "") -> Story:
+    """A told story, in which each token is shaded by how much it surprised the model that wrote it."""
+    tokens = [Token(token(each)) for each in told.ids[: told.given]]
+    for index, each in enumerate(told.ids[told.given :]):
+        others = likeliest(told.best[index], told.best_ids[index])
+        tokens.append(Token(token(each), surprise(told.probabilities[index]), None, others))
+    return Story(title, tuple(tokens), caption, given=told.given, meaning=SURPRISE)
+
+
+def likeliest(probabilities: Sequence[float], ids: Sequence[int]) -> tuple[tuple[str, float], ...]:
+    """The likeliest tokens by their text."""
+    return tuple((token(each), float(share)) for share, each in zip(probabilities, ids, strict=True))
+
+
+def judged(told: Told) -> str:
+    """A caption for a story that the trained model tells with a learner's part: whether it makes sense to the model as it was
+    trained, which a piece that is wrong cannot talk into it."""
+    bits = surprise_of(gpt(), told.ids, told.given)
+    if bits < SENSE:
+        return (
+            f"The model as it was trained is surprised by {bits:.1f} bits a token: this is a story as it knows them. A token is "
+            "shaded by how much it surprised your model when it wrote it."
+        )
+    return (
+        f"The model as it was trained is surprised by {bits:.1f} bits a token, where a right one surprises it by less than 1. "
+        "Your code hands on other numbers than those that the weights were trained with, so the words make no story."
+    )
+
+
+def surprise_of(model: nnx.Module, ids_T: np.ndarray, given: int = 1) -> float:
+    """The mean surprise, in bits, of a model at the tokens of a text after the first `given`."""
+    odds_TV = jax.nn.softmax(jitted(model)(jnp.asarray(ids_T)), axis=-1)[given - 1 : -1]
+    shares = np.take_along_axis(np.asarray(odds_TV), ids_T[given:, None], axis=1)
+    return float(np.mean([surprise(share) for share in shares[:, 0]])) if len(shares) else 0.0
+
+
+def text(told: Told) -> str:
+    """The text of a story without its prompt."""
+    return "".join(token(each) for each in told.ids[told.given :] if each != END)
