@@ -47,20 +47,21 @@ def play(
         space.add(problem)
         file = space.file(problem)
     title = f"Problem {problem.label}, {problem.title}: see it work"
-    sys.exit(_played(problem, file, text, title, numbers=numbers, html=html, trains=found.trains))
+    sys.exit(played(problem, file, text, title, numbers=numbers, html=html, trains=found.trains))
 
 
-def _played(
-    problem: Any, file: Path, text: str | None, title: str, *, numbers: bool, html: Path | None, trains: bool
-) -> int:
-    """Plays a file and shows its exhibits. Returns the exit code."""
+def played(
+    problem: Any, file: Path, text: str | None, title: str, *, numbers: bool = False, html: Path | None = None,
+    trains: bool = False, modules: Path | None = None,
+) -> int:  # fmt: skip
+    """Plays a file, with the course modules that it imports from `modules`, and shows its exhibits. Returns the exit code."""
     from grader.isolation import scratch
     from grader.isolation.sandbox import ForkServer
     from grader.judge import submission
     from grader.resident.server import borrowed
 
     try:
-        source = submission.read(problem, file)
+        source = submission.read(problem, file, modules)
     except submission.UnreadableSubmissionError as error:
         terminal.echo(f"Nothing to play: {error}")
         return 1
