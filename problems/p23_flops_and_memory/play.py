@@ -11,7 +11,7 @@ from problems.stage.programs import compiled
 from problems.stage.weights import POCKET
 
 SIZES = (POCKET.vocab_size, POCKET.max_T, POCKET.d_model, POCKET.d_ff, POCKET.num_layers)
-MODELS = {"the model of these plays": SIZES, "GPT-2 small": (50257, 1024, 768, 3072, 12), "GPT-2 XL": (50257, 1024, 1600, 6400, 48)}
+MODELS = {"this model": SIZES, "GPT-2 small": (50257, 1024, 768, 3072, 12), "GPT-2 XL": (50257, 1024, 1600, 6400, 48)}
 CHIP = 1e15  # operations per second, about those of one large accelerator
 
 
@@ -24,14 +24,15 @@ def play(module):
     held = 2 * sum(x.nbytes for x in arrays) + sum(x.size * x.dtype.itemsize for x in jax.tree.leaves(moments) if x.ndim)
     pairs = (
         ("parameters", module.count_parameters(*SIZES), sum(x.size for x in arrays)),
-        ("operations of a token, forward", module.forward_flops_per_token(*SIZES), program.cost_analysis()["flops"] / POCKET.max_T),
+        ("operations of a token", module.forward_flops_per_token(*SIZES), program.cost_analysis()["flops"] / POCKET.max_T),
         ("bytes in training", module.training_bytes(*SIZES), held),
     )
     yield Table(
         "The trained model, counted by you and measured",
         ("", "your count", "measured", "ratio"),
         tuple((name, f"{yours:,.0f}", f"{measured:,.0f}", f"{yours / measured:.3f}") for name, yours, measured in pairs),
-        "You count matrix products only. The compiled program also adds, normalizes and takes exponentials, which is little.",
+        "You count the products, with the whole square of scores. The compiled program skips a part of the future, and also adds and "
+        "normalizes, so its operations differ by a few percent.",
     )
     total, without = module.forward_flops_per_token(*SIZES), module.forward_flops_per_token(*SIZES[:4], 0)
     scores = total - module.forward_flops_per_token(SIZES[0], 0, *SIZES[2:])
@@ -43,7 +44,8 @@ def play(module):
             Bar("all other products", 1 - (without + scores) / total),
         ),
         "share of your count",
-        "In a small model with many tokens, the head is most of the work. In a large one it is next to nothing.",
+        "In this small model, the head and the scores are half of the work. In one of billions of parameters, the other products are "
+        "nearly all of it.",
     )
     rows = []
     for name, sizes in MODELS.items():

@@ -12,7 +12,7 @@ from problems.stage.weights import POCKET, held_out
 
 TRAINS = True
 WIDTHS, BASE = (16, 64, 256), 16
-RATES = tuple(2.0**power for power in range(-10, -1, 2))
+POWERS, SMALLEST = (0, 2, 4, 6, 8), 2.0**-10  # of the learning rates
 T, BATCH, STEPS = 32, 8, 25
 
 
@@ -22,17 +22,17 @@ def play(module):
     for number, (title, of_base) in enumerate((("Without", None), ("With", BASE))):
         curves = []
         for width in WIDTHS:
-            curves.append(Line(f"width {width}", np.log2(RATES), final_losses(module, width, of_base or width, rows)))
+            curves.append(Line(f"width {width}", POWERS, final_losses(module, width, of_base or width, rows)))
             yield Progress(number * len(WIDTHS) + len(curves), 2 * len(WIDTHS), float(np.min(curves[-1].y)))
         best = [curve.x[int(np.argmin(curve.y))] for curve in curves]
         yield Lines(
             f"{title} your muP: the loss after {STEPS} steps, over the learning rate",
             tuple(curves),
-            "The best rate is 2 to the power of " + ", ".join(f"{each:.0f} at width {width}" for each, width in zip(best, WIDTHS, strict=True))
+            "The best rate is " + ", ".join(f"{SMALLEST * 2**each:.2g} at width {width}" for each, width in zip(best, WIDTHS, strict=True))
             + (". Each width needs a search of its own." if of_base is None else
                ". What is found with a small model holds for a large one." if np.ptp(best) <= 2 else
                ". It still moves with the width: something does not scale as muP says."),
-            x="log2 of the learning rate",
+            x="n, for the rate 2ⁿ / 1024",
         )  # fmt: skip
 
 
@@ -57,4 +57,4 @@ def final_losses(module, width, base, rows):
         batches = jnp.stack([rows[np.arange(n * BATCH, (n + 1) * BATCH) % len(rows)] for n in range(STEPS)])
         return jnp.mean(jax.lax.scan(step, (start, tx.init(start)), batches)[1][-5:])
 
-    return np.minimum(np.nan_to_num(np.asarray(run(jnp.array(RATES))), nan=20.0), 20.0)
+    return np.minimum(np.nan_to_num(np.asarray(run(SMALLEST * 2.0 ** jnp.array(POWERS))), nan=20.0), 20.0)

@@ -32,15 +32,16 @@ def play(module):
             "Pieces that were written by eight devices are read by those that are there now, each its own part.",
         )  # fmt: skip
         held = devices.bytes_on_each(jax.tree.leaves(state))
-        bars.append(Bar(f"{shape[0]} × {shape[1]}", float(held.max()), float(held.sum() / max(np.count_nonzero(held), 1))))
-    yield Bars("Model and optimizer on a device", tuple(bars), "bytes", names=("fullest", "mean"))
+        bars.append(Bar(f"{shape[0]} × {shape[1]} devices", float(held.max())))
     first, *others = ([np.asarray(leaf) for leaf in jax.tree.leaves(state)] for state in states.values())
     same = all(np.array_equal(a, b) for other in others for a, b in zip(first, other, strict=True))
     yield Bars(
-        "Bit for bit the same numbers as before",
-        (Bar("yes" if same else "no", float(same)),),
-        "share",
-        "The numbers are the same everywhere; only the places differ." if same else "Some numbers have changed on the way.",
+        "Model and optimizer on the fullest device",
+        tuple(bars),
+        "bytes",
+        "The numbers are the same on all meshes, bit for bit. Only their places differ."
+        if same
+        else "Some numbers have changed on the way from one mesh to the other.",
     )
 
 
