@@ -14,7 +14,6 @@ from typing import Any
 
 from commandline.errors import CommandError, UsageError
 from grader.course import catalog, imports, page, plays, selection, workspace
-from grader.course.log import Progress as Standing
 from grader.exhibits import Ending, Exhibit, Progress
 from grader.judge import notebook, recorded
 from grader.judge import submission as submission_
@@ -116,7 +115,7 @@ def hint(line: str) -> None:
     """Shows the next hint for problem NN: `%grade_hint NN`."""
     problem = catalog.find(_number(line))
     space, hints = workspace.find(None), page.hints(problem)
-    seen = min(space.progress().get(problem.name, Standing()).hints, len(hints) - 1)
+    seen = min(space.hints_seen(problem), len(hints) - 1)
     _display(f"**Hint {seen + 1} of {len(hints)}.** {hints[seen]}", "markdown", hints[seen])
     space.remember(problem, hints=seen + 1)
 

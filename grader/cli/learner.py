@@ -12,7 +12,7 @@ from commandline import invocation, terminal
 from commandline.commands import Commands
 from commandline.errors import CommandError, UsageError
 from commandline.text import counted
-from grader.cli import author, book, course, explore, hunt, play, practice, progress, results, teacher, watch
+from grader.cli import author, book, course, editors, explore, hunt, play, practice, progress, results, teacher, watch
 from grader.cli.grading import graded
 from grader.course import catalog, log, selection, workspace
 from grader.course.workspace import Workspace
@@ -41,6 +41,7 @@ class Grade(Commands):
         "Practise": ("review", "hunt"),
         "Teach": ("pack", "export", "batch", "results", "push"),
         "Author": ("new", "verify", "course"),
+        "Connect": ("mcp",),
         "Check": ("doctor",),
     }
     extensions = "gpt_kata.commands"
@@ -200,9 +201,10 @@ def problem_(
         files.write(html, document(report))
         terminal.echo(f"new   {html}", err=True)
     if file.resolve() == space.file(problem).resolve():
+        from grader.resident import once
+
         try:
-            mistake = report.misconception.name if report.misconception else ""
-            space.remember(problem, verdict=str(report.verdict), score=report.score, digest=digest, mistake=mistake)
+            once.remember(space, report, digest)
         except UsageError as error:  # the verdict is valid anyway
             terminal.echo(f"grade: could not save your progress: {error}", err=True)
     elif report.verdict == "PASS" and not machine_readable:
@@ -240,8 +242,7 @@ def hint(folder: str | None, word: str, again: bool) -> None:
 
     problem = catalog.find(word)
     space = workspace.find(folder)
-    hints = page.hints(problem)
-    seen = min(space.progress().get(problem.name, log.Progress()).hints, len(hints))
+    hints, seen = page.hints(problem), space.hints_seen(problem)
     count = seen if again else min(seen + 1, len(hints))
     if not count:
         click.echo("You have not seen any hints yet.")
@@ -301,6 +302,7 @@ for command in (
     *hunt.COMMANDS,
     *explore.COMMANDS,
     *play.COMMANDS,
+    *editors.COMMANDS,
     *author.COMMANDS,
     *book.COMMANDS,
     *course.COMMANDS,

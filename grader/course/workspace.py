@@ -125,6 +125,10 @@ class Workspace:
         """Progress by problem name. Damaged entries count as missing."""
         return log.by_problem(self.entries())
 
+    def hints_seen(self, problem: Problem) -> int:
+        """How many of the problem's hints the learner has seen."""
+        return min(self.progress().get(problem.name, Progress()).hints, len(page.hints(problem)))
+
     def remember(
         self, problem: Problem, *, verdict: str = "", score: int = 0, digest: str = "", mistake: str = "", hints: int = 0,
         given_up: bool = False,
