@@ -1,6 +1,5 @@
 """`pytest --workspace attempts`: one test for each check, for editors and course systems that run pytest."""
 
-import re
 from collections.abc import Generator, Iterator
 from functools import cached_property
 from pathlib import Path
@@ -14,6 +13,7 @@ from grader.course import catalog, selection
 from grader.course.workspace import Workspace
 from grader.judge.verdict import CheckResult, Report, Verdict
 from grader.problem import Problem
+from grader.report import place
 
 MAX_SHOWN = 1 << 20  # bytes of a file in which the place of an entry is looked up
 
@@ -132,7 +132,5 @@ class CheckItem(pytest.Item):
             text = files.read_regular(self.path, MAX_SHOWN).decode("utf-8", "replace")
         except (OSError, files.NotRegularFileError):  # its tests say so
             text = ""
-        lines = text.splitlines()
-        definition = re.compile(rf"\s*(def|class)\s+{re.escape(entry)}\b")
-        number = next((number for number, line in enumerate(lines) if definition.match(line)), 0)
+        number = place.definition(text, entry) - 1
         return self.path, number, f"problem {self.file.problem.label}: {self.name}"

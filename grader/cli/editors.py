@@ -1,4 +1,4 @@
-"""The commands that other programs start: `grade mcp` for an AI assistant."""
+"""The commands that other programs start: `grade mcp` for an AI assistant, `grade lsp` for an editor."""
 
 import importlib.util
 
@@ -24,4 +24,16 @@ def mcp(folder: str | None) -> None:
     tutor_server.serve(workspace.find(folder))
 
 
-COMMANDS = (mcp,)
+@click.command()
+def lsp() -> None:
+    """Serve your editor: the verdict at the line, at every save.
+
+    An editor starts it and speaks the Language Server Protocol on standard input and output. docs/editors.md says how to set it
+    up.
+    """
+    from grader.editors import language_server
+
+    language_server.serve()
+
+
+COMMANDS = (lsp, mcp)

@@ -10,15 +10,13 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from commandline import files, invocation, terminal
+from commandline import invocation, terminal
 from commandline.errors import UsageError
 from grader.cli.grading import graded
 from grader.course import catalog, workspace
 
 if TYPE_CHECKING:
     from grader.report.script import Tried
-
-_LARGEST = 1 << 20  # bytes, of a script that is compared with what was written
 
 
 @click.command(name="try")
@@ -39,16 +37,8 @@ def try_(folder: str | None, word: str, file: Path | None, seed: int) -> None:
 
     tried = _tried(problem, file, seed)
     path = file.with_name(f"try_p{problem.label}.py")
-    script = Script(tried, file.stem, path.with_suffix(".npz").name)
-    text = script.text()
-    if kept := _keep(path):
+    if kept := Script(tried, file.stem, path.with_suffix(".npz").name).write(path):
         click.echo(f"kept  {kept}: your edited copy")
-    if script.data:
-        import numpy as np
-
-        data = dict(script.data)
-        files.write(path.with_suffix(".npz"), lambda target: _save(np.savez, target, data))
-    files.write(path, text)
     click.echo(f"new   {path}: {_described(tried)}")
     click.echo()
     python = invocation.python()
@@ -126,30 +116,6 @@ def _described(tried: "Tried") -> str:
         else "no case fails by its numbers, or the file is not complete; this is the first case of"
     )
     return f"{what} the check {tried.check.name!r}"
-
-
-def _keep(path: Path) -> Path | None:
-    """Renames a script that somebody has edited. Returns its new path."""
-    from grader.report.script import is_unchanged
-
-    try:
-        text = files.read_regular(path, _LARGEST).decode("utf-8", "replace")
-    except FileNotFoundError:
-        return None
-    except (OSError, files.NotRegularFileError) as error:
-        raise UsageError(f"{path} {files.why_unreadable(error)}.") from None
-    if is_unchanged(text.replace("\r\n", "\n")):
-        return None
-    kept = next(
-        new for number in range(1, 10_000) if not (new := path.with_name(f"{path.stem}_kept{number}.py")).exists()
-    )
-    path.rename(kept)
-    return kept
-
-
-def _save(savez: Any, target: Path, data: dict[str, Any]) -> None:
-    with target.open("wb") as file:
-        savez(file, **data)
 
 
 COMMANDS = (try_, repl)

@@ -41,7 +41,7 @@ class Grade(Commands):
         "Practise": ("review", "hunt"),
         "Teach": ("pack", "export", "batch", "results", "push"),
         "Author": ("new", "verify", "course"),
-        "Connect": ("mcp",),
+        "Connect": ("lsp", "mcp"),
         "Check": ("doctor",),
     }
     extensions = "gpt_kata.commands"

@@ -237,7 +237,7 @@ def grade(problem: Problem, submission: Submission, workers: Workers, options: G
         failure = _load(examiner, submission, comparison)
         results = list(_run(comparison, failure, options))
         explanation = _explain(comparison, results, failure, options)
-        frames = _frames(comparison, failure)
+        stopped = _stopped(comparison, failure)
         unsteady = [unstable.REMARK] * examiner.is_unstable()
         if unsteady:
             explanation = replace(explanation, misconception=None, fault="")
@@ -261,7 +261,8 @@ def grade(problem: Problem, submission: Submission, workers: Workers, options: G
     if first and options.grade_imports:
         earlier = _earlier_failure(problem, submission, workers, first.verdict, options)
     return Report(
-        problem, submission.filename, results, explanation.misconception, frames, stdout=without_logs(stdout),
+        problem, submission.filename, results, explanation.misconception, stopped.frames_text() if stopped else "",
+        line=stopped.line_in(submission.filename) if stopped else 0, stdout=without_logs(stdout),
         isolation=examiner.isolation, seconds=monotonic() - start, fault=fault_text, earlier=earlier,
         notes=submission.notes, remarks=[*unsteady, *comparison.remarks()],
         exited=examiner.worker.ended is not None and examiner.worker.ended.kind == "exit",
@@ -332,10 +333,10 @@ def _first_failure(results: Sequence[CheckResult]) -> CheckResult | None:
     return next((result for result in results if not result.passed), None)
 
 
-def _frames(comparison: Comparison, failure: Failure | None) -> str:
-    """The learner's frames of the first exception."""
+def _stopped(comparison: Comparison, failure: Failure | None) -> Failure | None:
+    """The first exception, whose frames a report shows."""
     first = next((item.outcome.failure for item in comparison.evidence if item.wrong), failure)
-    return first.frames_text() if first and first.kind != "not_implemented" else ""
+    return first if first and first.kind != "not_implemented" else None
 
 
 def _earlier_failure(

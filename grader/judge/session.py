@@ -102,6 +102,10 @@ class Failure:
             case _:
                 return f"{message}{where}"
 
+    def line_in(self, file: str) -> int:
+        """The line of the innermost frame in a file; 0 if none is in it."""
+        return next((line for name, line, _, _ in reversed(self.frames) if name == file), 0)
+
     def frames_text(self) -> str:
         """The learner's own frames, and a caret under a syntax error."""
         lines = []

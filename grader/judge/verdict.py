@@ -51,11 +51,12 @@ class CheckResult:
 class Report:
     """The verdict on one submission.
 
-    `frames` are the learner's own lines of a traceback. `notes` say how the file was read, and `remarks` how it ran. `seconds` is
-    wall time. `fault` says which submodule is the first faulty one, or where a NaN comes from, where no misconception fits.
-    `earlier` is the report on an imported course module that fails its own checks. `exited` means that the submission's process
-    ended before it returned a result. `counterexample` holds the arrays of the first failure, and `eager_stdout` is what an
-    eager run of it printed; both only where the case may be shown.
+    `frames` are the learner's own lines of a traceback, and `line` is that of the innermost one in the file, or 0. `notes`
+    say how the file was read, and `remarks` how it ran. `seconds` is wall time. `fault` says which submodule is the first
+    faulty one, or where a NaN comes from, where no misconception fits. `earlier` is the report on an imported course module
+    that fails its own checks. `exited` means that the submission's process ended before it returned a result.
+    `counterexample` holds the arrays of the first failure, and `eager_stdout` is what an eager run of it printed; both only
+    where the case may be shown.
     """
 
     problem: Problem
@@ -63,6 +64,7 @@ class Report:
     checks: Sequence[CheckResult]
     misconception: Misconception | None = None
     frames: str = ""
+    line: int = 0
     notes: Sequence[str] = field(default_factory=list)
     stdout: str = ""
     isolation: Isolation = NOTHING_RUN

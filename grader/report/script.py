@@ -3,10 +3,13 @@
 import hashlib
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from commandline import files
+from commandline.errors import UsageError
 from grader.course import selection
 from grader.judge.counterexample import Counterexample
 from grader.judge.verdict import Report
@@ -16,6 +19,7 @@ from grader.wire.compare import Values
 
 MOST_LITERAL = 200  # numbers of an array; a larger one is saved beside the script
 _MARK = "# Unchanged: "
+_LARGEST = 1 << 20  # bytes, of a script that is compared with what was written
 
 
 @dataclass(frozen=True)
@@ -60,6 +64,18 @@ class Script:
         """The script. A comment at its end tells whether somebody has edited it."""
         body = "\n".join(self._lines()) + "\n"
         return f"{body}\n{_MARK}{_digest(body)}\n"
+
+    def write(self, path: Path) -> Path | None:
+        """Writes the script and its arrays. A script there that somebody has edited is renamed; returns its new path."""
+        text, kept = self.text(), _keep(path)
+        if self.data:
+            files.write(path.with_suffix(".npz"), self._save)
+        files.write(path, text)
+        return kept
+
+    def _save(self, path: Path) -> None:
+        with path.open("wb") as file:
+            np.savez(file, **dict[str, Any](self.data))
 
     def _lines(self) -> list[str]:
         tried, problem = self.tried, self.tried.problem
@@ -164,3 +180,22 @@ def is_unchanged(text: str) -> bool:
 
 def _digest(body: str) -> str:
     return hashlib.sha256(body.encode()).hexdigest()[:16]
+
+
+def _keep(path: Path) -> Path | None:
+    """Renames a script that somebody has edited. Returns its new path."""
+    from grader.report.script import is_unchanged
+
+    try:
+        text = files.read_regular(path, _LARGEST).decode("utf-8", "replace")
+    except FileNotFoundError:
+        return None
+    except (OSError, files.NotRegularFileError) as error:
+        raise UsageError(f"{path} {files.why_unreadable(error)}.") from None
+    if is_unchanged(text.replace("\r\n", "\n")):
+        return None
+    kept = next(
+        new for number in range(1, 10_000) if not (new := path.with_name(f"{path.stem}_kept{number}.py")).exists()
+    )
+    path.rename(kept)
+    return kept

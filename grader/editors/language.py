@@ -1,0 +1,217 @@
+"""What an editor shows of a learner's file: the verdict at a line, what an entry takes and returns, points. Knows no protocol."""
+
+import ast
+import contextlib
+import tempfile
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from commandline import files
+from commandline.errors import CommandError, UsageError
+from commandline.invocation import as_typed
+from grader.course import cases, catalog, log, page, plays, selection
+from grader.course.workspace import Workspace
+from grader.errors import SupersededError
+from grader.exhibits import Progress
+from grader.isolation import scratch
+from grader.isolation.sandbox import ForkServer
+from grader.judge import judge, recorded, submission
+from grader.judge.submission import Submission, UnreadableSubmissionError
+from grader.judge.verdict import Report, Verdict
+from grader.play.session import Performance
+from grader.problem import Problem
+from grader.report import exhibits_page, place
+from grader.report.script import Script, Tried
+from grader.resident import once
+from grader.resident.resident import Resident
+from grader.resident.server import borrowed
+
+
+@dataclass(frozen=True)
+class Finding:
+    """What to show at a line of a file (from 1): a message, a word for its source, and advice with the file and line it is about.
+
+    `passed_over` means that nothing is wrong: the file is a stub.
+    """
+
+    line: int
+    message: str
+    code: str
+    related: Sequence[tuple[Path, int, str]] = ()
+    passed_over: bool = False
+
+
+class Learner:
+    """The files of learners that an editor has open. Methods raise CommandError; `close` it at the end."""
+
+    def __init__(self) -> None:
+        self._resident: Resident | None = None
+        self._reports: dict[Path, Report] = {}
+
+    def close(self) -> None:
+        if self._resident:
+            self._resident.close()
+
+    def problem(self, path: Path) -> Problem | None:
+        """The problem that a file is about, by its name."""
+        return catalog.load(path.stem) if path.suffix == ".py" and path.stem in catalog.names() else None
+
+    def graded(self, path: Path) -> Report | None:
+        """Grades a file as it is on disk, and records the verdict if it is that of a workspace. None if a later call ended it."""
+        problem, space = self._required(path), Workspace(path.parent)
+        recorded.check_gradable(problem)
+        digest = space.digest(problem)
+        try:
+            report = self._report(problem, path, submission.read(problem, path))
+        except UnreadableSubmissionError as error:
+            report = judge.refused(problem, path.name, Verdict.ERROR, str(error))
+        except SupersededError:
+            return None
+        self._reports[path] = report
+        if (path.parent / log.FILE).is_file():
+            once.remember(space, report, digest)
+        return report
+
+    def supersede(self, path: Path) -> None:
+        """Ends the grading of an older text of the file, if one is running here."""
+        if self._resident and (problem := self.problem(path)):
+            with contextlib.suppress(CommandError, UnreadableSubmissionError):
+                self._resident.supersede(problem, submission.read(problem, path))
+
+    def findings(self, path: Path, report: Report) -> list[Finding]:
+        """What is wrong with a file, at the line that matters; nothing if it passed."""
+        failed, problem = report.first_failure, report.problem
+        if failed is None:
+            return []
+        text = _text(path)
+        if report.verdict is Verdict.NOT_ATTEMPTED:
+            signatures = " and ".join(f"`{entry.signature()}`" for entry in problem.entries)
+            line = place.definition(text, problem.entries[0].name)
+            return [Finding(line, f"Nothing to grade yet: write {signatures}.", "to do", passed_over=True)]
+        line = place.of(report, text)
+        idea = f"{report.misconception.name}. " if report.misconception else ""
+        message = f"{idea}{failed.check.name}: {failed.message} ({report.score} of {problem.points} points)"
+        related = []
+        if report.earlier:
+            earlier = report.earlier
+            other = path.with_name(earlier.filename)
+            at = place.of(earlier, _text(other)) if other.is_file() else 1
+            related.append((other, at, f"Check problem {earlier.problem.label} first: this problem builds on it."))
+        if advice := _advice(report):
+            related.append((path, line, advice))
+        return [Finding(line, message, failed.check.name, tuple(related))]
+
+    def points(self, path: Path) -> tuple[int, str]:
+        """The line of the first entry, and where the learner stands, in words."""
+        problem = self._required(path)
+        standing = Workspace(path.parent).standing(problem)
+        state = f", {standing.state}" if standing.state else ""
+        return place.definition(
+            _text(path), problem.entries[0].name
+        ), f"{standing.points} of {problem.points} points{state}"
+
+    def hover(self, path: Path, word: str) -> str:
+        """What the page says about an entry, as Markdown: its signature, inputs and output. Empty for other words."""
+        problem = self.problem(path)
+        if problem is None or word not in [entry.name for entry in problem.entries]:
+            return ""
+        sections = page.sections(problem)
+        code = _signature(catalog.stub_text(problem), word) or problem.entry(word).signature()
+        said = [f"**{title}**\n\n{sections[title]}" for title in ("Inputs", "Output") if title in sections]
+        return page.as_text("\n\n".join([f"```python\n{code}\n```", *said]))
+
+    def hint(self, path: Path) -> str:
+        """The next hint, which is recorded as one that the learner has seen."""
+        problem, space = self._required(path), Workspace(path.parent)
+        hints, seen = page.hints(problem), space.hints_seen(problem)
+        number = min(seen + 1, len(hints))
+        if number > seen:
+            space.remember(problem, hints=number)
+        return page.as_text(f"Hint {number} of {len(hints)}: {hints[number - 1]}")
+
+    def page(self, path: Path) -> Path:
+        """The file with the page, in the workspace. Raises UsageError if there is none."""
+        problem = self._required(path)
+        found = path.parent / "pages" / f"{problem.name}.md"
+        if not found.is_file():
+            raise UsageError(f"There is no {found}; `grade start` writes it.")
+        return found
+
+    def script(self, path: Path) -> Path:
+        """Writes the script that runs the file on its failing case, beside it. Returns its path."""
+        problem = self._required(path)
+        report = self._reports.get(path) or self.graded(path)
+        if report is None:
+            raise UsageError("The file was saved meanwhile; try again.")
+        first = cases.draw(problem, problem.checks[0].cases, 0)[0]
+        target = path.with_name(f"try_p{problem.label}.py")
+        Script(Tried.of(report, first), path.stem, target.with_suffix(".npz").name).write(target)
+        return target
+
+    def play(self, path: Path) -> Path:
+        """Plays the file in a trained model. Returns a web page with what it shows, in a temporary folder."""
+        problem = self._required(path)
+        plays.required(problem)
+        try:
+            source = submission.read(problem, path)
+        except UnreadableSubmissionError as error:
+            raise UsageError(f"Nothing to play: {error}") from None
+        fork_server = borrowed() or ForkServer()
+        try:
+            performance = Performance(problem, source, fork_server)
+            shown = [item for item in performance if not isinstance(item, Progress)]
+        finally:
+            fork_server.close()
+            if self._resident is None:
+                scratch.leave()
+        notes = [performance.told()] if performance.failure else []
+        title = f"Problem {problem.label}, {problem.title}: see it work"
+        target = Path(tempfile.mkdtemp(prefix="grade-play-")) / f"play_p{problem.label}.html"
+        files.write(target, exhibits_page.document(title, selection.selected().title, shown, notes))
+        return target
+
+    def _report(self, problem: Problem, path: Path, source: Submission) -> Report:
+        """The report on a file: by the resident judge of another program if one lends its fork server, else by one kept here."""
+        if self._resident is None and (lent := borrowed()):
+            lent.close()
+            return once.graded(problem, path)
+        self._resident = self._resident or Resident()
+        return self._resident.grade(problem, source)
+
+    def _required(self, path: Path) -> Problem:
+        problem = self.problem(path)
+        if problem is None:
+            raise UsageError(f"{path.name} is not the file of a problem of this course.")
+        return problem
+
+
+def _advice(report: Report) -> str:
+    failed = report.first_failure
+    if report.misconception:
+        return report.misconception.says
+    return as_typed(report.fault or (failed.check.advice if failed and failed.mismatch else ""))
+
+
+def _text(path: Path) -> str:
+    try:
+        return files.read_regular(path, submission.MAX_SIZE + 1).decode("utf-8", "replace")
+    except (OSError, files.NotRegularFileError):
+        return ""
+
+
+def _signature(stub: str, name: str) -> str:
+    """The heads of an entry in the stub: of a function, or of a class and its methods, with the shapes in their annotations."""
+    tree = catalog.parse(stub)
+    node = next((each for each in tree.body if getattr(each, "name", "") == name), None) if tree else None
+    if isinstance(node, ast.FunctionDef):
+        return _head(node)
+    if isinstance(node, ast.ClassDef):
+        methods = [f"    {_head(each)}" for each in node.body if isinstance(each, ast.FunctionDef)]
+        return "\n".join([f"class {name}:", *methods])
+    return ""
+
+
+def _head(function: ast.FunctionDef) -> str:
+    returns = f" -> {ast.unparse(function.returns)}" if function.returns else ""
+    return f"def {function.name}({ast.unparse(function.args)}){returns}: ..."

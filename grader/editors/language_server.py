@@ -1,0 +1,144 @@
+"""`grade lsp`: what an editor shows of a learner's file, over the Language Server Protocol. Nothing is sent anywhere else."""
+
+import asyncio
+from collections.abc import Callable
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+from lsprotocol import types
+from pygls import uris
+from pygls.lsp.server import LanguageServer
+
+from commandline.errors import CommandError
+from commandline.invocation import as_typed
+from grader.editors.language import Finding, Learner
+
+HINT, PLAY, PAGE, TRY = (f"gpt-kata.{name}" for name in ("hint", "play", "page", "try"))
+
+
+def server() -> LanguageServer:
+    """The server, for the files of any workspace of the selected course."""
+    learner, grading = Learner(), asyncio.Lock()
+    made = LanguageServer("gpt-kata", version("gpt-kata"))
+
+    def tell(text: str, kind: types.MessageType = types.MessageType.Info) -> None:
+        made.window_show_message(types.ShowMessageParams(type=kind, message=text))
+
+    async def told(work: Callable[..., Any], *args: Any) -> Any:
+        """What a function returns, computed in a thread. Its errors are shown to the learner."""
+        try:
+            return await asyncio.to_thread(work, *args)
+        except CommandError as error:
+            tell(as_typed(str(error)), types.MessageType.Error)
+            return None
+
+    async def open_file(path: Path, *, external: bool = False) -> None:
+        capabilities = made.client_capabilities.window
+        if capabilities and capabilities.show_document and capabilities.show_document.support:
+            shown = types.ShowDocumentParams(uri=path.as_uri(), external=external, take_focus=True)
+            await made.window_show_document_async(shown)
+        else:
+            tell(f"Open {path}")
+
+    @made.feature(types.TEXT_DOCUMENT_DID_SAVE)
+    async def saved(params: types.DidSaveTextDocumentParams) -> None:
+        path = _path(params.text_document.uri)
+        if learner.problem(path) is None:
+            return
+        await asyncio.to_thread(learner.supersede, path)
+        async with grading:
+            report = await told(learner.graded, path)
+        if report is not None:
+            shown = [_diagnostic(each) for each in learner.findings(path, report)]
+            made.text_document_publish_diagnostics(
+                types.PublishDiagnosticsParams(params.text_document.uri, diagnostics=shown)
+            )
+            workspace = made.client_capabilities.workspace
+            if workspace and workspace.code_lens and workspace.code_lens.refresh_support:
+                await made.workspace_code_lens_refresh_async(None)
+
+    @made.feature(types.TEXT_DOCUMENT_CODE_LENS)
+    def lenses(params: types.CodeLensParams) -> list[types.CodeLens]:
+        uri = params.text_document.uri
+        if learner.problem(_path(uri)) is None:
+            return []
+        line, points = learner.points(_path(uri))
+        titles = {points: PAGE, "hint": HINT, "play": PLAY, "page": PAGE}
+        return [
+            types.CodeLens(_line(line), types.Command(title, command, arguments=[uri]))
+            for title, command in titles.items()
+        ]
+
+    @made.feature(types.TEXT_DOCUMENT_HOVER)
+    def hover(params: types.HoverParams) -> types.Hover | None:
+        uri = params.text_document.uri
+        word = made.workspace.get_text_document(uri).word_at_position(params.position)
+        text = learner.hover(_path(uri), word)
+        return types.Hover(types.MarkupContent(types.MarkupKind.Markdown, text)) if text else None
+
+    @made.feature(types.TEXT_DOCUMENT_CODE_ACTION)
+    def actions(params: types.CodeActionParams) -> list[types.CodeAction]:
+        uri = params.text_document.uri
+        if learner.problem(_path(uri)) is None:
+            return []
+        command = types.Command("Try this case", TRY, arguments=[uri])
+        of_grader = [each for each in params.context.diagnostics if each.source == "grade"]
+        return [
+            types.CodeAction("Try this case: write a script", types.CodeActionKind.QuickFix, of_grader, command=command)
+        ]
+
+    @made.command(HINT)
+    async def hint(uri: str) -> None:
+        if text := await told(learner.hint, _path(uri)):
+            tell(text)
+
+    @made.command(PAGE)
+    async def page(uri: str) -> None:
+        if path := await told(learner.page, _path(uri)):
+            await open_file(path)
+
+    @made.command(PLAY)
+    async def play(uri: str) -> None:
+        async with grading:
+            path = await told(learner.play, _path(uri))
+        if path:
+            await open_file(path, external=True)
+
+    @made.command(TRY)
+    async def script(uri: str) -> None:
+        async with grading:
+            path = await told(learner.script, _path(uri))
+        if path:
+            await open_file(path)
+
+    @made.feature(types.SHUTDOWN)
+    def end(params: None) -> None:
+        learner.close()
+
+    return made
+
+
+def _diagnostic(finding: Finding) -> types.Diagnostic:
+    related = [
+        types.DiagnosticRelatedInformation(types.Location(path.as_uri(), _line(line)), text)
+        for path, line, text in finding.related
+    ]
+    kind = types.DiagnosticSeverity.Information if finding.passed_over else types.DiagnosticSeverity.Error
+    return types.Diagnostic(
+        _line(finding.line), finding.message, kind, finding.code, source="grade", related_information=related
+    )
+
+
+def _line(number: int) -> types.Range:
+    """A whole line, by its number from 1."""
+    return types.Range(types.Position(number - 1, 0), types.Position(number - 1, 1000))
+
+
+def _path(uri: str) -> Path:
+    return Path(uris.to_fs_path(uri) or "").absolute()
+
+
+def serve() -> None:
+    """Serves one editor until it closes standard input."""
+    server().start_io()
