@@ -16,7 +16,7 @@ from grader.batch.exports import Learner, SubmittedFile
 from grader.batch.faults import Faults
 from grader.batch.recognize import SUFFIXES, Candidate, Choice, choose
 from grader.batch.records import Person, collated
-from grader.course import catalog
+from grader.course import catalog, imports
 from grader.judge import submission
 from grader.judge.submission import Submission, UnreadableSubmissionError
 from grader.problem import Problem
@@ -230,7 +230,7 @@ class _LearnerFiles:
         )
         try:
             text, reading_notes = self._text(problem, choice.file)
-            sources = catalog.with_imports(problem.name, text, self._beside)
+            sources = imports.with_imports(problem.name, text, self._beside)
         except UnreadableSubmissionError as error:
             return replace(item, refused=str(error))
         return replace(item, submission=Submission(path.name, sources), notes=(*choice.notes, *reading_notes))

@@ -109,4 +109,36 @@ def _with_sign_of_life(performance: "Performance", title: str, *, lines: bool) -
         yield item
 
 
+def add_to_report(report: Any, file: Path, path: Path) -> None:
+    """Plays a graded file, and writes the page of its report again with what the play shows.
+
+    Nothing is played that could not run. After Ctrl-C, the page stays as it is.
+    """
+    from grader.judge.verdict import Verdict
+
+    problem = report.problem
+    if not plays.exists(problem) or report.verdict not in (Verdict.PASS, Verdict.FAIL):
+        return
+    from commandline import files
+    from grader.isolation import scratch
+    from grader.isolation.sandbox import ForkServer
+    from grader.judge import submission
+    from grader.play.session import Performance
+    from grader.report import exhibits_page, html
+    from grader.resident.server import borrowed
+
+    trains = plays.required(problem).trains
+    fork_server = borrowed() or ForkServer()
+    try:
+        performance = Performance(problem, submission.read(problem, file), fork_server)
+        shown = list(_with_sign_of_life(performance, f"playing problem {problem.label}", lines=trains))
+        played = exhibits_page.article(f"Problem {problem.label}: see it work", shown, performance.ending())
+        files.write(path, html.document(report, played))
+    except KeyboardInterrupt:
+        terminal.echo(f"Stopped; {path} has the report without the play.", err=True)
+    finally:
+        fork_server.close()
+        scratch.leave()
+
+
 COMMANDS = (play,)

@@ -5,7 +5,7 @@ from typing import NamedTuple
 
 from commandline.errors import UsageError
 from grader.course import cases as cases_
-from grader.course import catalog
+from grader.course import catalog, imports
 from grader.isolation.level import Level
 from grader.isolation.sandbox import Workers
 from grader.judge import recorded, submission
@@ -64,5 +64,5 @@ def failures(
 
 def source_of(problem: Problem, text: str, beside: Callable[[str], str | None] | None = None) -> Submission:
     """A program with the modules that it imports: the references, unless `beside` reads others."""
-    sources: Mapping[str, str] = catalog.with_imports(problem.name, text, beside or catalog.references(problem))
+    sources: Mapping[str, str] = imports.with_imports(problem.name, text, beside or catalog.references(problem))
     return Submission(f"{problem.name}.py", sources)

@@ -2,12 +2,15 @@
 
 from dataclasses import replace
 
+import jax
 import jax.numpy as jnp
 import numpy as np
+from flax import nnx
 
 from grader.exhibits import Bar, Bars, Line, Lines
 from problems.stage import telling
-from problems.stage.model import gpt, into_attention, loss
+from problems.stage.model import gpt, into_attention
+from problems.stage.tuning import target_log_probabilities
 from problems.stage.weights import POCKET, encode, held_out
 
 STORY = "Lily had a red ball. Tom wanted the ball. He took it and ran to the park. Lily was sad."
@@ -33,16 +36,22 @@ def play(module):
     )
     (ids_T,) = held_out(1)
     small = gpt(weights=replace(POCKET, arrays=arrays))
-    losses = loss(small, ids_T), loss(gpt(), ids_T)
+    graph = nnx.graphdef(small)
+    score = jax.jit(lambda state: -jnp.mean(target_log_probabilities(nnx.merge(graph, state), ids_T[None])))
+    losses = [float(score(nnx.state(model))) for model in (small, gpt())]
     yield Bars(
         "The loss of a story that the model has never seen",
         (Bar("loss", *losses),),
         "nats per token",
-        f"It rises by {losses[0] - losses[1]:+.4f}." if losses[0] < losses[1] + 0.05 else
-        f"It rises by {losses[0] - losses[1]:+.2f}: your codes and scales do not stand for the kernels.",
+        f"It rises by {losses[0] - losses[1]:+.4f}."
+        if losses[0] < losses[1] + 0.05
+        else f"It rises by {losses[0] - losses[1]:+.2f}: your codes and scales do not stand for the kernels.",
         names=("your codes", "float32"),
     )
-    x_TD, kernel = into_attention(encode(STORY), LAYER), jnp.asarray(POCKET.arrays[f"blocks.{LAYER}.attn.q_proj.kernel"])
+    x_TD, kernel = (
+        into_attention(encode(STORY), LAYER),
+        jnp.asarray(POCKET.arrays[f"blocks.{LAYER}.attn.q_proj.kernel"]),
+    )
     codes, scale = module.quantize(kernel)
     error_TF = jnp.abs(module.int8_matmul(x_TD, codes, scale) - x_TD @ kernel)
     bound_TF = module.error_bound(x_TD, codes, scale)
@@ -55,10 +64,11 @@ def play(module):
             Line("size of a query", tokens, jnp.sqrt(jnp.mean(jnp.square(x_TD @ kernel), axis=1))),
         ),
         "The bound assumes that all roundings go the same way. They do not, so the error stays far below it."
-        if bool((error_TF <= bound_TF).all()) else "An error is above your bound, so it is not one.",
+        if bool((error_TF <= bound_TF).all())
+        else "An error is above your bound, so it is not one.",
         x="token",
         y="number",
         log=True,
     )
-    told = telling.tell(small, 60)
+    told = telling.tell(small, 45)
     yield telling.story(told, "A story by the trained model, with your codes for kernels", telling.judged(told))

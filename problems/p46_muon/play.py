@@ -74,4 +74,8 @@ def matrix(path, array):
     if path[0] != "blocks":
         return array
     axes = array.shape[1:]
-    return array.reshape(axes[0] * axes[1] if "out" in path else axes[0], -1) if path[-1] == "kernel" else array.reshape(-1)
+    return (
+        array.reshape(axes[0] * axes[1] if "out" in path else axes[0], -1)
+        if path[-1] == "kernel"
+        else array.reshape(-1)
+    )

@@ -31,8 +31,13 @@ def play(module):
 
     def log_p(model):
         """Of the chosen and of the rejected answers that are not trained on, (2,)."""
-        rows = zip(*(x.reshape(-1, *x.shape[2:]) for x in (model.read(ids_N2T[held]), ids_N2T[held], answer_N2T[held])), strict=True)
-        return np.mean(np.reshape([float(module.answer_log_probability(*map(jnp.asarray, row))) for row in rows], (-1, 2)), axis=0)
+        rows = zip(
+            *(x.reshape(-1, *x.shape[2:]) for x in (model.read(ids_N2T[held]), ids_N2T[held], answer_N2T[held])),
+            strict=True,
+        )
+        return np.mean(
+            np.reshape([float(module.answer_log_probability(*map(jnp.asarray, row))) for row in rows], (-1, 2)), axis=0
+        )
 
     before, moved = log_p(frozen), [np.zeros(2)]
     for step in range(1, STEPS + 1):

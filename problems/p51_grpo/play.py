@@ -16,7 +16,12 @@ from problems.stage.weights import END, TOKENIZER, encode
 TRAINS = True
 WATER = re.compile(r"\b(beach|lake|river|pond|island|harbor|water|boat)\b")
 PROMPTS = tuple(f"Once upon a time, there was a {hero} named" for hero in ("girl", "boy", "dog", "fox"))
-GROUP, WRITTEN, ROUNDS, UPDATES = 8, 24, 16, 2  # continuations of a prompt, their tokens; updates from those of one round
+GROUP, WRITTEN, ROUNDS, UPDATES = (
+    8,
+    24,
+    16,
+    2,
+)  # continuations of a prompt, their tokens; updates from those of one round
 CLIP, KL_WEIGHT, LEARNING_RATE = 0.2, 0.02, 1e-3
 SAMPLING = Sampling(temperature=1.0, top_p=1.0, max_tokens=WRITTEN)
 
