@@ -9,8 +9,10 @@ import json
 import os
 import re
 from collections.abc import Iterable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field, fields, replace
 from datetime import UTC, date, datetime
+from functools import lru_cache
 from importlib.metadata import version
 from pathlib import Path
 from platform import python_version
@@ -139,12 +141,20 @@ def read(folder: Path) -> list[Entry]:
     """All entries of a workspace, in order of time, those of an old file included. Damaged lines count as missing."""
     found = {entry.id: entry for entry in taken(folder)}
     for path in sorted(folder.glob(FILES)):
-        try:
-            data = files.read_regular(path, _LARGEST)
-        except (OSError, files.NotRegularFileError):
-            continue
-        found |= {entry.id: entry for entry in parse(data.decode("utf-8", "replace"))}
+        with suppress(OSError):
+            status = path.lstat()
+            found |= {entry.id: entry for entry in _read_file(path, status.st_mtime_ns, status.st_size)}
     return sorted(found.values(), key=lambda entry: (entry.at, entry.id))
+
+
+@lru_cache(maxsize=8)
+def _read_file(path: Path, modified: int, size: int) -> list[Entry]:
+    """The entries of a file. One command asks for them several times, so they are kept while the file stays the same."""
+    try:
+        data = files.read_regular(path, _LARGEST)
+    except (OSError, files.NotRegularFileError):
+        return []
+    return parse(data.decode("utf-8", "replace"))
 
 
 def parse(text: str) -> list[Entry]:

@@ -190,13 +190,6 @@ def solved_idea(current: UnderWay, program: Program) -> bool:
     return program.answer in current.ideas
 
 
-def points(current: UnderWay, program: Program, *, mended: bool) -> tuple[int, int, int]:
-    """One point each for the line and the idea, if they were right at the first try, and for the mend."""
-    line = bool(current.lines) and current.lines[0] in program.fault
-    idea = bool(current.ideas) and current.ideas[0] == program.answer
-    return int(line), int(idea), int(mended)
-
-
 def lesson(current: UnderWay, program: Program) -> list[str]:
     """What to say after a hunt: the fault, the idea behind it, and how an experienced person finds it."""
     lines = sorted(program.fault)
