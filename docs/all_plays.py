@@ -2,7 +2,7 @@
 
     python docs/all_plays.py PAGE.html [NN ...]
 
-Plays the problems that are named, or all. Says for each how long it took and what ended it early, and exits with 1 if a play shows
+Plays the problems that are named, or all. Says for each how long it took and what ended it early. Exits with 1 if a play shows
 nothing or ends early.
 """
 
@@ -24,8 +24,8 @@ from grader.report import exhibits_page, html
 
 def played(problem: Problem, fork_server: ForkServer) -> tuple[str, bool]:
     """The play of a problem's reference as HTML, and whether it went as it should."""
-    source = catalog.solution_path(problem).read_text(encoding="utf-8")
-    submission = Submission(f"{problem.name}.py", catalog.with_imports(problem.name, source, _reference))
+    sources = catalog.with_imports(problem.name, catalog.solution_text(problem), catalog.references(problem))
+    submission = Submission(f"{problem.name}.py", sources)
     start = time.perf_counter()
     performance = Performance(problem, submission, fork_server)
     exhibits = [item for item in performance if not isinstance(item, Progress)]
@@ -33,11 +33,6 @@ def played(problem: Problem, fork_server: ForkServer) -> tuple[str, bool]:
     print(f"{problem.label}  {len(exhibits)} exhibits  {time.perf_counter() - start:5.1f} s  {end.said}", flush=True)
     title = f"{problem.label} {problem.title}"
     return exhibits_page.article(title, exhibits, end), bool(exhibits) and not end.said
-
-
-def _reference(name: str) -> str | None:
-    path = catalog.solution_path(catalog.load(name))
-    return path.read_text(encoding="utf-8") if path.is_file() else None
 
 
 def main() -> None:
