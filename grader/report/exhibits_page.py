@@ -106,10 +106,18 @@ def _panels(exhibit: HeatMap) -> list[Panel]:
                 text = visible(plane.texts[row][column]) if plane.texts else ""
                 if not text and len(columns) <= MOST_NUMBERS:
                     text = number(value)
-                cells.append(Cell(text, scale.shade(value), f"{label}, {columns[column]}: {number(value)}"))
+                cells.append(
+                    Cell(text, scale.shade(_within(value, exhibit)), f"{label}, {columns[column]}: {number(value)}")
+                )
             rows.append((label, cells))
         panels.append(Panel(plane.name, columns, rows))
     return panels
+
+
+def _within(value: float, exhibit: HeatMap) -> float:
+    """The value. One that leaves the scale by rounding alone, such as a cosine of 1.0000001, is at its end."""
+    nearest = min(max(value, exhibit.low), exhibit.high)
+    return nearest if abs(value - nearest) < 1e-5 * (exhibit.high - exhibit.low) else value
 
 
 def _chart(exhibit: Lines) -> chart.Chart | None:

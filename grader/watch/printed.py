@@ -41,6 +41,8 @@ class Printed:
             state, last = self.session.state, self._last
             self._last = state
             if last is None or state.problem is not last.problem:
+                if self.session.followed:
+                    self._print("", self.session.followed)
                 self._print(
                     *texts.header(state, str(self.session.file), terminal.width())[:-1],
                     texts.footer(self.session.keys, terminal.width()),

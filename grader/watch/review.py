@@ -20,6 +20,7 @@ class ReviewSession(WatchSession):
         "n": "next due", "h": "hint", "p": "page", "c": "pause", "e": "edit", "r": "run", "s": "solution", "q": "quit",
     }  # fmt: skip
     refresh = 1.0
+    follows = False
 
     def __init__(
         self,
@@ -33,10 +34,10 @@ class ReviewSession(WatchSession):
         super().__init__(space, problem, resident, changed, poll=poll)
         self.reviews = space
 
-    def open(self, problem: Problem) -> None:
+    def open(self, problem: Problem, *, followed: str = "") -> None:
         if problem is not self.state.problem:
             self.reviews.pause(self.state.problem)
-        super().open(problem)
+        super().open(problem, followed=followed)
 
     def close(self) -> None:
         super().close()

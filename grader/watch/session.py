@@ -54,13 +54,14 @@ class WatchSession:
         "n": "next", "h": "hint", "p": "page", "l": "list", "e": "edit", "r": "run", "s": "solution", "q": "quit",
     }  # fmt: skip
     refresh: float | None = None
+    follows = True  # whether it changes to a problem whose file is saved
 
     def __init__(
         self, space: Workspace, problem: Problem, resident: Resident, changed: Callable[[], None], *, poll: bool = False
     ) -> None:
         self.space, self.state = space, State(problem)
         self._resident, self._changed, self._poll = resident, changed, poll
-        self._names, self._due = {str(problem.name)}, ""
+        self._names, self._due, self.followed = {str(problem.name)}, "", ""
         self._graded: dict[str, tuple[int, int]] = {}  # the stamps of the files that were graded last
         self._closed, self._wanted, self._changing = threading.Event(), threading.Event(), threading.Lock()
 
@@ -75,9 +76,13 @@ class WatchSession:
         self._closed.set()
         self._wanted.set()
 
-    def open(self, problem: Problem) -> None:
-        """Changes to a problem, and grades its file, which is created from the stub if it is missing. Raises UsageError."""
+    def open(self, problem: Problem, *, followed: str = "") -> None:
+        """Changes to a problem, and grades its file, which is created from the stub if it is missing. Raises UsageError.
+
+        `followed` is a sentence on why, if the learner has not asked for it.
+        """
         self.space.add(problem)
+        self.followed = followed
         with self._changing:
             self._names, self.state = {str(problem.name)}, State(problem)
         self.grade()
@@ -89,7 +94,7 @@ class WatchSession:
 
     def banner(self) -> str:
         """A line below the problem's title; empty if there is nothing to say."""
-        return self._due
+        return self.followed or self._due
 
     def opening(self) -> str:
         """Markdown in place of a verdict, as long as nothing was written."""
@@ -168,16 +173,33 @@ class WatchSession:
 
     def _watch_folder(self, *, poll: bool) -> None:
         for changes in watchfiles.watch(
-            self.space.folder, watch_filter=lambda change, path: Path(path).stem in self._names and path.endswith(".py"),
+            self.space.folder, watch_filter=self._is_watched,
             debounce=DEBOUNCE, step=QUIET, stop_event=self._closed, rust_timeout=1000, yield_on_timeout=True,
             force_polling=poll or None, poll_delay_ms=POLL, recursive=False, raise_interrupt=False,
         ):  # fmt: skip
+            saved = {Path(path).stem for _, path in changes}
+            if saved and not saved & self._names:
+                self._follow(saved)
+                continue
             # Looking misses a second save in the same second, and one before the first look.
             if changes or self._stamps() != self._graded:
                 self.grade()
                 problem = self.state.problem
                 with contextlib.suppress(CommandError, submission_.UnreadableSubmissionError):
                     self._resident.supersede(problem, self._read(problem))
+
+    def _is_watched(self, change: object, path: str) -> bool:
+        name = Path(path).stem
+        return path.endswith(".py") and (name in self._names or (self.follows and name in catalog.names()))
+
+    def _follow(self, saved: set[str]) -> None:
+        """Changes to the problem of another file that was saved, unless the file is a stub, as a command creates many."""
+        for problem in (catalog.load(name) for name in sorted(saved)):
+            with contextlib.suppress(CommandError, submission_.UnreadableSubmissionError):
+                if self._read(problem).sources[problem.name].strip() != catalog.stub_text(problem).strip():
+                    file = self.space.file(problem).name
+                    self.open(problem, followed=f"{file} was saved: watching problem {problem.label} now.")
+                    return
 
     def _stamps(self) -> dict[str, tuple[int, int]]:
         """The time of modification and the size of each file that is watched."""

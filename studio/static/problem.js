@@ -131,6 +131,7 @@ function onGrading() {
   $("headline").className = "";
   $("headline").textContent = "Grading…";
   $("advice").textContent = "";
+  $("cause").replaceChildren();
   $("stop").hidden = false;
   $("consequence").hidden = true;
 }
@@ -162,6 +163,7 @@ function onVerdict(verdict) {
   if (verdict.next) $("advice").append("Next: ", linkTo(verdict.next));
   $("consequence").hidden = !(verdict.cause && state.plays);
   $("report").innerHTML = verdict.html; // escaped by the studio
+  $("cause").replaceChildren(...$("report").querySelectorAll(":is(.cause, .earlier)")); // what to do stands above the checks
   $("verdict").scrollTop = 0;
   $("tab-reference").hidden &&= verdict.verdict !== "PASS";
   showFrames(reason);
@@ -175,13 +177,23 @@ function fold(verdict, said) {
   const messages = new Set(["", said]);
   for (const [index, check] of verdict.checks.entries()) {
     const told = check.passed || check.verdict === "NOT ATTEMPTED" || messages.has(check.message);
-    rows[index].querySelector(".message").textContent = told ? "" : check.message;
+    rows[index].querySelector(".message").replaceChildren(...(told ? [] : coded(check.message)));
     messages.add(check.message);
   }
   const right = rows.filter((row, index) => verdict.checks[index]?.passed);
   passed.querySelector("ul").replaceChildren(...right);
   passed.querySelector("summary").textContent = `${right.length} of ${rows.length} checks passed`;
   passed.hidden = !right.length;
+}
+
+/** A message as nodes, with what stands in backquotes as code. */
+function coded(message) {
+  return message.split(/`([^`]+)`/).map((part, index) => {
+    if (index % 2 === 0) return part;
+    const code = document.createElement("code");
+    code.textContent = part;
+    return code;
+  });
 }
 
 /** Links the learner's own lines that failed to the editor, and marks the innermost with the reason. */

@@ -55,7 +55,8 @@ def test_a_save_of_the_file_or_of_a_piece_that_it_imports_is_graded(session):
     block = session.space.file(BLOCK)
     block.write_text(block.read_text() + "\n")
     assert [name for name, _ in graded(session, 2)] == [GPT.name] * 2
-    (session.space.folder / "p10_lr_schedule.py").write_text("x = 1\n")  # which it does not import
+    schedule = catalog.find("10")
+    session.space.file(schedule).write_text(catalog.stub_text(schedule))  # as `grade start` writes many
     (session.space.folder / "notes.py").write_text("x = 1\n")
     assert len(graded(session, 2)) == 2
 
@@ -78,6 +79,16 @@ def test_a_file_that_is_replaced_is_still_watched(session):
         new.write_text(f"# {number}\n")
         new.replace(session.file)
         assert graded(session, number + 2)[-1][1] == f"# {number}\n"
+
+
+def test_it_follows_the_file_that_is_saved(session):
+    graded(session, 1)
+    schedule = catalog.find("10")
+    session.space.file(schedule).write_text("x = 1\n")
+    assert graded(session, 2)[-1] == (schedule.name, "x = 1\n")
+    assert session.banner() == f"{schedule.name}.py was saved: watching problem 10 now."
+    session.open(GPT)
+    assert "was saved" not in session.banner()
 
 
 def test_it_stays_on_a_problem_until_told(session):
