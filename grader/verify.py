@@ -13,7 +13,7 @@ import numpy as np
 
 from commandline.cores import usable_cores
 from commandline.errors import CommandError
-from grader.course import cases, catalog, page, plays, promises, scaffold
+from grader.course import cases, catalog, imports, page, plays, promises, scaffold
 from grader.course.course import FORGERIES, STYLES
 from grader.errors import CourseError
 from grader.exhibits import Progress
@@ -278,7 +278,7 @@ def _verify_correct_programs(problem: Problem, reference: Reference, row: Row) -
             f"{problem.home / STYLES} has fewer than {FEWEST_STYLES} correct programs in other styles"
         )
     for path in styles:
-        sources = catalog.with_imports(problem.name, catalog.text_of(problem, path), catalog.references(problem))
+        sources = imports.with_imports(problem.name, catalog.text_of(problem, path), catalog.references(problem))
         _passes(problem, reference, Submission(path.name, sources), row, range(min(row.asked, 4) + 1), path.name)
     for margin in row.margins:
         if not margin.wide_enough:

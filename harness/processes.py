@@ -56,7 +56,6 @@ class Processes:
                 f"--processes auto finds the others itself; omit --coordinator and --process, or write {by_hand}."
             )
         hide_native_output()
-        os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")  # for the first import of JAX, whose services log warnings
         import jax
 
         try:

@@ -160,6 +160,6 @@ def encode(report: Report, following: Problem | None = None) -> dict[str, Any]:
     return {
         "verdict": str(report.verdict), "score": report.score, "points": report.problem.points,
         "checks": [encode_check(result) for result in report.checks],
-        "cause": report.misconception.name if report.misconception else "", "html": html.render(report),
+        "cause": report.misconception.name if report.misconception else "", "html": html.render(report, play=""),
         "next": {"label": following.label, "title": following.title} if following else None,
     }  # fmt: skip

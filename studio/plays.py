@@ -17,6 +17,7 @@ from grader.report import exhibits_page
 from grader.resident.resident import Resident
 from studio.attempt_files import AttemptFile, with_line_feeds
 from studio.events import Events
+from studio.history import History
 
 _LONGEST_END = 3.0  # seconds
 SAVED, STOPPED = "Stopped: the file was saved.", "Stopped."
@@ -46,8 +47,8 @@ class Plays:
     Publishes on the topic of the problem's name: `play`, `training`, `exhibit` and `played`.
     """
 
-    def __init__(self, space: Workspace, resident: Resident, events: Events) -> None:
-        self._space, self._resident, self._events = space, resident, events
+    def __init__(self, space: Workspace, resident: Resident, history: History, events: Events) -> None:
+        self._space, self._resident, self._history, self._events = space, resident, history, events
         self._now: _Showing | None = None
         self._shown: dict[str, _Showing] = {}
         self._lock = threading.RLock()
@@ -139,7 +140,7 @@ class Plays:
         return None
 
     def _show(self, showing: _Showing, item: Exhibit | Progress) -> None:
-        name = showing.problem.name
+        name = str(showing.problem.name)
         if isinstance(item, Progress):
             event, values = "training", {"step": item.step, "steps": item.steps, "loss": f"{item.loss:.3g}"}
         else:
@@ -150,6 +151,8 @@ class Plays:
             if event == "exhibit":
                 showing.exhibits.append(values)
             self._events.publish(name, event, **values)
+        if not isinstance(item, Progress):
+            self._history.show(name, item)
 
     def _finish(self, showing: _Showing, end: Ending) -> None:
         showing.ended = _end(end, showing.stopped)

@@ -32,7 +32,7 @@ class Studio:
         self.events = Events()
         self.history = History(space.folder)
         self.grading = Grading(space, self.history, self.events)
-        self.plays = Plays(space, self.grading.resident, self.events)
+        self.plays = Plays(space, self.grading.resident, self.history, self.events)
         self._saving = threading.Lock()
 
     @contextlib.asynccontextmanager

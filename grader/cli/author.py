@@ -19,9 +19,12 @@ from grader.problem import Problem
     "--seeds", type=click.IntRange(0, 1000), default=20, show_default=True, help="Number of other seeds to try."
 )
 @click.option("--hunts", is_flag=True, help="Try every hunt instead: how many there are, and which are not offered.")
+@click.option("--runs", is_flag=True, help="Try the hunts in whole training runs instead, half a minute each.")
 @click.option("--promises", is_flag=True, help="List the promises of the pages, each with its check.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object on stdout and nothing else.")
-def verify(problems: tuple[str, ...], jobs: int | None, seeds: int, promises: bool, hunts: bool, as_json: bool) -> None:
+def verify(
+    problems: tuple[str, ...], jobs: int | None, seeds: int, promises: bool, hunts: bool, runs: bool, as_json: bool
+) -> None:
     """Check that problems are sound.
 
     The stub must be NOT ATTEMPTED and the reference must pass. Every misconception must be rejected and correctly identified.
@@ -36,6 +39,12 @@ def verify(problems: tuple[str, ...], jobs: int | None, seeds: int, promises: bo
     chosen = [catalog.find(word) for word in problems] or catalog.problems()
     if hunts:
         sys.exit(_verify_hunts(chosen, jobs, as_json))
+    if runs:
+        from grader.practice import runs as runs_
+
+        count, shown = runs_.prove(click.echo)
+        click.echo(f"\n{shown} of {counted(count, 'hunt')} in whole runs show something.")
+        sys.exit(0 if shown else 1)
     rows = []
     for row in verify_.verify(chosen, jobs, seeds):
         rows.append(row)

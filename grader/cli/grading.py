@@ -2,7 +2,6 @@
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -18,45 +17,11 @@ def graded(
     secret: bool = False,
     modules: Path | None = None,
 ) -> Any:
-    """The report on a file. Raises UsageError if there is no such file, CourseError if the problem cannot be graded.
+    """The report on a file, as `once.graded` makes it."""
+    from grader.resident import once
 
-    `modules` is the folder with the course modules that it imports, if that is another one.
-    """
-    from grader.judge import recorded, submission
-
-    recorded.check_gradable(problem)
-    try:
-        source = submission.read(problem, file, modules)
-    except submission.UnreadableSubmissionError as error:
-        from grader.judge import judge
-        from grader.judge.verdict import Verdict
-
-        return judge.refused(problem, file.name, Verdict.ERROR, str(error))
-    from grader.isolation import scratch
-    from grader.isolation.sandbox import ForkServer
-    from grader.resident.server import borrowed
-
-    lent = borrowed()
-    fork_server = lent or ForkServer()  # started before the judge's own imports, because its imports take longest
-    try:
-        with working(f"grading problem {problem.label}", lines=problem.long_runs and not secret) as say:
-            from grader.errors import WorkerStartError
-            from grader.judge import judge
-
-            options = judge.GradeOptions(seed=seed, timeout=timeout, show=not secret)
-            if not secret:  # nothing that comes from the file's process is shown before the report is redacted
-                options = replace(options, say=say)
-            try:
-                return judge.grade(problem, source, fork_server, options)
-            except WorkerStartError:
-                if lent is None:
-                    raise
-                lent.close()
-                fork_server = ForkServer()  # the program that lent the other one has just ended
-                return judge.grade(problem, source, fork_server, options)
-    finally:
-        fork_server.close()
-        scratch.leave()
+    with working(f"grading problem {problem.label}", lines=problem.long_runs and not secret) as say:
+        return once.graded(problem, file, seed, timeout, secret=secret, modules=modules, say=say)
 
 
 @contextmanager

@@ -18,18 +18,21 @@ if TYPE_CHECKING:
 
 @click.command()
 @click.argument("word", metavar="[NN]", required=False)
+@click.option("--run", "in_run", is_flag=True, help="Hunt in a whole training run, made of eight pieces.")
+@click.option("--piece", metavar="NN", help="Answer, with --run: this piece is broken.")
 @click.option("--line", type=click.IntRange(min=1), metavar="N", help="Answer: the fault is in this line.")
 @click.option(
     "--idea", type=click.Choice(list("ABCD"), case_sensitive=False), help="Answer: this is the idea behind it."
 )
 @click.option("--mend", is_flag=True, help="Grade the program that you have mended.")
 @click.option("--hint", is_flag=True, help="Show the next question that helps.")
+@click.option("--play", is_flag=True, help="See the program at work in a trained model, as its owner did.")
 @click.option("--restart", is_flag=True, help="Write the program again, as it was. Your file is kept beside it.")
 @click.option("--give-up", is_flag=True, help="End the hunt, and see the fault.")
 @click.pass_obj
 def hunt(
-    folder: str | None, word: str | None, line: int | None, idea: str | None, mend: bool, hint: bool, restart: bool,
-    give_up: bool,
+    folder: str | None, word: str | None, in_run: bool, piece: str | None, line: int | None, idea: str | None, mend: bool,
+    hint: bool, play: bool, restart: bool, give_up: bool,
 ) -> None:  # fmt: skip
     """Find the fault in a program that looks right.
 
@@ -39,10 +42,16 @@ def hunt(
     """
     from grader.practice.hunting import HuntSpace
 
+    if in_run:
+        from grader.cli.run_hunt import Answers, hunt_in_run
+
+        if word or restart or play:
+            raise UsageError("--run takes no problem, and has neither --restart nor --play.")
+        sys.exit(hunt_in_run(workspace.find(folder), Answers(piece, line, idea, mend, hint, give_up)))
     space = HuntSpace.of(workspace.find(folder))
     problem = catalog.find(word) if word else None
     current = space.under_way(problem)
-    answers = line or idea or mend or hint or restart or give_up
+    answers = line or idea or mend or hint or play or restart or give_up
     if current is None:
         if answers:
             raise UsageError("No hunt is under way. `grade hunt` begins one.")
@@ -62,6 +71,8 @@ def hunt(
     if give_up:
         space.note_end(current)
         _lesson(current, program)
+    elif play:
+        sys.exit(_play(space, program))
     elif mend:
         sys.exit(_mend(space, current, program))
     elif not answers:
@@ -81,6 +92,7 @@ def _begin(space: "HuntSpace", problem: Problem | None) -> "UnderWay":
 
 
 def _show(space: "HuntSpace", current: "UnderWay") -> None:
+    from grader.course import plays
     from grader.practice import hunting
 
     problem, program = catalog.load(current.problem), space.program(current)
@@ -88,6 +100,8 @@ def _show(space: "HuntSpace", current: "UnderWay") -> None:
     terminal.echo(f"The program is {space.file(problem)}.")
     click.echo()
     terminal.echo(current.symptom)
+    if plays.find(problem):
+        terminal.echo("See it at work in a trained model: `grade hunt --play`.")
     click.echo()
     if not hunting.solved_line(current, program):
         terminal.echo("Which line is it? `grade hunt --line N`. `grade hunt --hint` asks you a question that helps.")
@@ -124,6 +138,17 @@ def _idea(space: "HuntSpace", current: "UnderWay", program: "Program", letter: s
 def _hint(space: "HuntSpace", current: "UnderWay") -> None:
     question = space.next_question(current)
     terminal.echo(question or "There are no more questions. `grade hunt --give-up` shows the fault.")
+
+
+def _play(space: "HuntSpace", program: "Program") -> int:
+    """Plays the program as the learner has it now."""
+    from grader.cli.play import played
+    from grader.course import plays
+
+    problem = program.hunt.problem
+    found = plays.required(problem)
+    title = f"Problem {problem.label}, {problem.title}: the program of your hunt at work"
+    return played(problem, space.file(problem), None, title, trains=found.trains, modules=space.modules)
 
 
 def _mend(space: "HuntSpace", current: "UnderWay", program: "Program") -> int:

@@ -12,7 +12,7 @@ from commandline import invocation, terminal
 from commandline.commands import Commands
 from commandline.errors import CommandError, UsageError
 from commandline.text import counted
-from grader.cli import author, book, course, explore, hunt, play, practice, progress, results, teacher, watch
+from grader.cli import author, book, course, editors, explore, hunt, play, practice, progress, results, teacher, watch
 from grader.cli.grading import graded
 from grader.course import catalog, log, selection, workspace
 from grader.course.workspace import Workspace
@@ -41,6 +41,7 @@ class Grade(Commands):
         "Practise": ("review", "hunt"),
         "Teach": ("pack", "export", "batch", "results", "push"),
         "Author": ("new", "verify", "course"),
+        "Connect": ("mcp",),
         "Check": ("doctor",),
     }
     extensions = "gpt_kata.commands"
@@ -134,7 +135,7 @@ def start(folder: str | None, directory: str | None) -> None:
     "--html",
     type=click.Path(path_type=Path, dir_okay=False),
     metavar="FILE.html",
-    help="Also write the report as a web page, with arrays as heat maps.",
+    help="Also write the report as a web page: arrays as heat maps, and your code at work.",
 )
 @click.pass_obj
 def problem_(
@@ -200,13 +201,16 @@ def problem_(
         files.write(html, document(report))
         terminal.echo(f"new   {html}", err=True)
     if file.resolve() == space.file(problem).resolve():
+        from grader.resident import once
+
         try:
-            mistake = report.misconception.name if report.misconception else ""
-            space.remember(problem, verdict=str(report.verdict), score=report.score, digest=digest, mistake=mistake)
+            once.remember(space, report, digest)
         except UsageError as error:  # the verdict is valid anyway
             terminal.echo(f"grade: could not save your progress: {error}", err=True)
     elif report.verdict == "PASS" and not machine_readable:
         terminal.echo(f"Not recorded: your progress is about {space.file(problem)}.", err=True)
+    if html:
+        play.add_to_report(report, file, html)
     sys.stdout.flush()
     sys.stderr.flush()
     # All work is done; a normal interpreter shutdown would only take time.
@@ -238,8 +242,7 @@ def hint(folder: str | None, word: str, again: bool) -> None:
 
     problem = catalog.find(word)
     space = workspace.find(folder)
-    hints = page.hints(problem)
-    seen = min(space.progress().get(problem.name, log.Progress()).hints, len(hints))
+    hints, seen = page.hints(problem), space.hints_seen(problem)
     count = seen if again else min(seen + 1, len(hints))
     if not count:
         click.echo("You have not seen any hints yet.")
@@ -299,6 +302,7 @@ for command in (
     *hunt.COMMANDS,
     *explore.COMMANDS,
     *play.COMMANDS,
+    *editors.COMMANDS,
     *author.COMMANDS,
     *book.COMMANDS,
     *course.COMMANDS,

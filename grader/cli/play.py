@@ -47,20 +47,21 @@ def play(
         space.add(problem)
         file = space.file(problem)
     title = f"Problem {problem.label}, {problem.title}: see it work"
-    sys.exit(_played(problem, file, text, title, numbers=numbers, html=html, trains=found.trains))
+    sys.exit(played(problem, file, text, title, numbers=numbers, html=html, trains=found.trains))
 
 
-def _played(
-    problem: Any, file: Path, text: str | None, title: str, *, numbers: bool, html: Path | None, trains: bool
-) -> int:
-    """Plays a file and shows its exhibits. Returns the exit code."""
+def played(
+    problem: Any, file: Path, text: str | None, title: str, *, numbers: bool = False, html: Path | None = None,
+    trains: bool = False, modules: Path | None = None,
+) -> int:  # fmt: skip
+    """Plays a file, with the course modules that it imports from `modules`, and shows its exhibits. Returns the exit code."""
     from grader.isolation import scratch
     from grader.isolation.sandbox import ForkServer
     from grader.judge import submission
     from grader.resident.server import borrowed
 
     try:
-        source = submission.read(problem, file)
+        source = submission.read(problem, file, modules)
     except submission.UnreadableSubmissionError as error:
         terminal.echo(f"Nothing to play: {error}")
         return 1
@@ -106,6 +107,38 @@ def _with_sign_of_life(performance: "Performance", title: str, *, lines: bool) -
         if item is None:
             return
         yield item
+
+
+def add_to_report(report: Any, file: Path, path: Path) -> None:
+    """Plays a graded file, and writes the page of its report again with what the play shows.
+
+    Nothing is played that could not run. After Ctrl-C, the page stays as it is.
+    """
+    from grader.judge.verdict import Verdict
+
+    problem = report.problem
+    if not plays.exists(problem) or report.verdict not in (Verdict.PASS, Verdict.FAIL):
+        return
+    from commandline import files
+    from grader.isolation import scratch
+    from grader.isolation.sandbox import ForkServer
+    from grader.judge import submission
+    from grader.play.session import Performance
+    from grader.report import exhibits_page, html
+    from grader.resident.server import borrowed
+
+    trains = plays.required(problem).trains
+    fork_server = borrowed() or ForkServer()
+    try:
+        performance = Performance(problem, submission.read(problem, file), fork_server)
+        shown = list(_with_sign_of_life(performance, f"playing problem {problem.label}", lines=trains))
+        played = exhibits_page.article(f"Problem {problem.label}: see it work", shown, performance.ending())
+        files.write(path, html.document(report, played))
+    except KeyboardInterrupt:
+        terminal.echo(f"Stopped; {path} has the report without the play.", err=True)
+    finally:
+        fork_server.close()
+        scratch.leave()
 
 
 COMMANDS = (play,)

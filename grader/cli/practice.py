@@ -88,14 +88,14 @@ def _grade_once(space: "ReviewSpace", problem: Problem) -> int:
     from grader.cli.grading import graded
     from grader.judge.verdict import Verdict
     from grader.report.terminal import render
+    from grader.resident import once
 
     if space.under_way(problem) is None and (new := space.add(problem)):
         click.echo(f"new   {new}\n")
     file = space.file(problem)
     report = graded(problem, file, 0, modules=space.modules)
     click.echo(render(report, terminal.width()))
-    mistake = report.misconception.name if report.misconception else ""
-    space.remember(problem, verdict=str(report.verdict), score=report.score, mistake=mistake)
+    once.remember(space, report)
     if report.verdict is Verdict.PASS:
         _say_end(space, problem)
     return 0 if report.verdict is Verdict.PASS else 1

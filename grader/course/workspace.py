@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 from commandline import files
 from commandline.errors import UsageError
-from grader.course import assistants, catalog, log, page, selection
+from grader.course import assistants, catalog, imports, log, page, selection
 from grader.course.log import Entry, Progress
 from grader.paths import ROOT
 from grader.problem import Problem
@@ -125,6 +125,10 @@ class Workspace:
         """Progress by problem name. Damaged entries count as missing."""
         return log.by_problem(self.entries())
 
+    def hints_seen(self, problem: Problem) -> int:
+        """How many of the problem's hints the learner has seen."""
+        return min(self.progress().get(problem.name, Progress()).hints, len(page.hints(problem)))
+
     def remember(
         self, problem: Problem, *, verdict: str = "", score: int = 0, digest: str = "", mistake: str = "", hints: int = 0,
         given_up: bool = False,
@@ -177,7 +181,7 @@ class Workspace:
         return (
             ""
             if source is None
-            else _digest(json.dumps(catalog.with_imports(problem.name, source, text), sort_keys=True))
+            else _digest(json.dumps(imports.with_imports(problem.name, source, text), sort_keys=True))
         )
 
     def standings(self) -> dict[str, Standing]:

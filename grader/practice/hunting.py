@@ -106,7 +106,7 @@ class HuntSpace(Workspace):
         for each in [problem] if problem else order:
             found = [hunt for hunt in hunts.of(each) if hunt.id not in done]
             made = mistakes[each.name].mistakes
-            places = {hunt.id: place for place, hunt in enumerate(by_seed(found, each.name))}
+            places = {id_: place for place, id_ in enumerate(by_seed([hunt.id for hunt in found], each.name))}
             found.sort(
                 key=lambda hunt: (hunt.misconception.name not in made, hunt.base != hunts.REFERENCE, places[hunt.id])
             )

@@ -10,7 +10,7 @@ import hashlib
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from grader.course import catalog
+from grader.course import catalog, imports
 from grader.course.catalog import Misconception
 from grader.practice.carry import Edit, Target
 from grader.practice.disguise import by_seed, disguised, new_names
@@ -87,7 +87,7 @@ def _is_one_fault(hunt: Hunt) -> bool:
     size = sum(max(last - first, end - start) for first, last, start, end in changes)
     if not 0 < len(changes) <= MOST_PLACES or size > MOST_LINES:
         return False
-    before, after = catalog.parse(hunt.correct), catalog.parse(hunt.broken)
+    before, after = imports.parse(hunt.correct), imports.parse(hunt.broken)
     return before is not None and after is not None and ast.dump(before) != ast.dump(after)
 
 
@@ -139,7 +139,7 @@ def changed_lines(before: str, after: str) -> int:
 
 def _statements(text: str) -> list[str]:
     """A program as a line for each simple statement and each head of a compound one; its own lines if it is not Python."""
-    tree = catalog.parse(text)
+    tree = imports.parse(text)
     if tree is None:
         return [line.strip() for line in text.splitlines() if line.strip()]
     lines = ast.unparse(tree).splitlines()

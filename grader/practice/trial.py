@@ -3,8 +3,10 @@
 from collections.abc import Callable, Iterator, Mapping
 from typing import NamedTuple
 
+from commandline.errors import UsageError
 from grader.course import cases as cases_
-from grader.course import catalog
+from grader.course import catalog, imports
+from grader.isolation.level import Level
 from grader.isolation.sandbox import Workers
 from grader.judge import recorded, submission
 from grader.judge.examiner import Examiner
@@ -25,12 +27,13 @@ class Failed(NamedTuple):
 
 def failures(
     problem: Problem, source: Submission, workers: Workers, *, reference: Answers | None = None,
-    cases: CasesByGroup | None = None,
+    cases: CasesByGroup | None = None, least: Level = Level.WEAK,
 ) -> Iterator[Failed]:  # fmt: skip
     """The checks that a program fails, on the cases of seed 0, in order and as they are found.
 
     A check that could not be judged, because something else must be right first, is there only if all others pass. Callers
-    that try several programs share `reference` and `cases` between them.
+    that try several programs share `reference` and `cases` between them. Raises UsageError if the isolation of the program is
+    below `least`.
     """
     own = reference is None
     answers = reference or recorded.reference(problem, workers)
@@ -40,6 +43,10 @@ def failures(
         if failure := examiner.load(source):
             yield Failed(CheckResult(problem.checks[0], failure.verdict, failure.sentence()))
             return
+        if not examiner.isolation.level.reaches(least):
+            raise UsageError(
+                f"The isolation on this machine is {examiner.isolation}. `grade doctor` explains how to improve it."
+            )
         waiting, found = None, False
         for check in problem.checks:
             result = comparison.judge(check)
@@ -57,5 +64,5 @@ def failures(
 
 def source_of(problem: Problem, text: str, beside: Callable[[str], str | None] | None = None) -> Submission:
     """A program with the modules that it imports: the references, unless `beside` reads others."""
-    sources: Mapping[str, str] = catalog.with_imports(problem.name, text, beside or catalog.references(problem))
+    sources: Mapping[str, str] = imports.with_imports(problem.name, text, beside or catalog.references(problem))
     return Submission(f"{problem.name}.py", sources)

@@ -35,7 +35,7 @@ def document(title: str, heading: str, exhibits: Sequence[Exhibit], end: Ending)
 
 
 def article(title: str, exhibits: Sequence[Exhibit], end: Ending) -> str:
-    """The exhibits of a play and its end as one `<article>`, to be shown with the STYLE of `html`."""
+    """The exhibits of a play and its end as one `<article>`, to be shown with the STYLE of `html`. The title may be empty."""
     figures = [*map(render, exhibits), ending(end)]
     template = html.environment().get_template("exhibits.jinja")
     return template.module.article(title, figures)  # type: ignore[attr-defined, no-any-return]

@@ -15,6 +15,7 @@ import numpy as np
 from markupsafe import Markup, escape
 
 from commandline.text import counted
+from grader.course import plays
 from grader.course.selection import selected
 from grader.judge.counterexample import ComparedLeaf, Counterexample, Part
 from grader.judge.verdict import CheckResult, Report, Verdict
@@ -82,10 +83,10 @@ class Branch:
     inner: Sequence["Branch"]
 
 
-def document(report: Report) -> str:
-    """A whole page with the report, which needs no other file."""
+def document(report: Report, played: str = "") -> str:
+    """A whole page with the report, which needs no other file. `played` is the `article` of a play, to be shown below it."""
     title = f"Problem {report.problem.label}, {report.problem.title}: {report.verdict}"
-    return page(title, selected().title, render(report))
+    return page(title, selected().title, render(report) + played)
 
 
 def page(title: str, heading: str, body: str, style: str = STYLE, script: str = "") -> str:
@@ -96,10 +97,10 @@ def page(title: str, heading: str, body: str, style: str = STYLE, script: str = 
     )  # fmt: skip
 
 
-def render(report: Report, *, is_final: bool = False) -> str:
+def render(report: Report, *, is_final: bool = False, play: str = "grade play") -> str:
     """The report as one `<article class="verdict">`, to be shown with STYLE. All text in it is escaped.
 
-    A final report has no next step.
+    A final report has no next step. `play` is the command that shows what a mistake does; empty where another way is at hand.
     """
     problem, shown = report.problem, report.counterexample
     failed = report.first_failure if report.verdict is not Verdict.NOT_ATTEMPTED else None
@@ -117,6 +118,7 @@ def render(report: Report, *, is_final: bool = False) -> str:
         idea=_idea(leaves), texts=texts, arrays=arrays, frames=list(frames(report.frames)),
         tree=_tree(shown.tree, "") if shown else [], next_step="" if is_final else next_step(report),
         advice=failed.check.advice if failed and mismatch and not report.misconception and not report.fault else "",
+        play=f"{play} {problem.label}" if play and not is_final and plays.exists(problem) else "",
         signatures=[entry.signature() for entry in problem.entries], printed=last(report.stdout),
         printed_eagerly=last(report.eager_stdout),
     )  # fmt: skip

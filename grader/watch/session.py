@@ -11,7 +11,6 @@ import watchfiles
 
 from commandline.errors import CommandError, UsageError
 from grader.course import catalog, page
-from grader.course.log import Progress
 from grader.course.workspace import Workspace
 from grader.errors import ClosedError, SupersededError
 from grader.judge import judge, recorded
@@ -20,6 +19,7 @@ from grader.judge.judge import GradeOptions
 from grader.judge.verdict import CheckResult, Report, Verdict
 from grader.practice import notice
 from grader.problem import Problem
+from grader.resident import once
 from grader.resident.resident import NewCodeError, Resident
 
 DEBOUNCE, QUIET = 200, 50  # milliseconds: the longest wait for further changes, and the silence that ends it earlier
@@ -126,8 +126,7 @@ class WatchSession:
     def hints(self, *, more: bool) -> tuple[list[str], int]:
         """The hints that the learner has seen, one more of them if asked for, and how many there are."""
         problem = self.state.problem
-        hints = page.hints(problem)
-        before = self.space.progress().get(problem.name, Progress()).hints
+        hints, before = page.hints(problem), self.space.hints_seen(problem)
         seen = min(before + more, len(hints))
         if seen > before:
             self.space.remember(problem, hints=seen)
@@ -233,8 +232,7 @@ class WatchSession:
                 self._names = names
                 self._graded = {name: self._graded.get(name, stamp) for name, stamp in self._stamps().items()}
             report = self._resident.grade(problem, source, GradeOptions(say=note, on_check=add))
-        mistake = report.misconception.name if report.misconception else ""
-        self.space.remember(problem, verdict=str(report.verdict), score=report.score, digest=digest, mistake=mistake)
+        once.remember(self.space, report, digest)
         return report
 
     def _read(self, problem: Problem) -> submission_.Submission:

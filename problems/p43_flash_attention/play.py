@@ -1,20 +1,16 @@
 """Problem 43, played: the memory of the learner's attention in blocks, and what the trained model tells with it."""
 
-import jax
-import jax.numpy as jnp
-
 from grader.exhibits import Line, Lines
 from harness.model.attention import causal_attention
-from problems.stage import attention, model, telling
+from problems.stage import model, telling
 from problems.stage.programs import floats, temporary_bytes
 
-TEXT = "Lily had a red ball. Tom wanted the ball. He took it"
-LAYER, BLOCK, K = 1, 32, 24
+BLOCK, K = 32, 24
 LENGTHS = (128, 512, 2048)
 
 
-def play(module, text):
-    """Memory over length, forward and backward; where the heads look; and a story."""
+def play(module):
+    """Memory over length, then a story."""
 
     def yours(q, k, v):
         return module.flash_attention(q, k, v, BLOCK)
@@ -24,24 +20,17 @@ def play(module, text):
 
     lines = []
     for name, attend in (("your blocks", yours), ("plain attention", plain)):
-        needs = [
-            temporary_bytes(jax.grad(lambda *x: jnp.sum(attend(*x)), (0, 1, 2)), *[floats(T, K)] * 3) for T in LENGTHS
-        ]
+        needs = [temporary_bytes(attend, *[floats(T, K)] * 3) for T in LENGTHS]
         lines.append(Line(name, LENGTHS, needs))
     yours_, plain_ = (line.y[-1] for line in lines)
     yield Lines(
-        "Memory for one head, forward and backward",
+        "Memory for one head",
         tuple(lines),
-        f"At {LENGTHS[-1]:,} tokens, plain attention keeps {plain_ / 2**20:.0f} MiB of scores and yours {yours_ / 2**20:.1f} MiB. A model "
-        "has many heads, layers and stories, and every one of them would keep as much.",
+        f"At {LENGTHS[-1]:,} tokens, plain attention needs {plain_ / 2**20:.0f} MiB for the scores and your blocks {yours_ / 2**10:,.0f} KiB. A model "
+        "has many heads, layers and stories, and every one of them needs as much in training.",
         x="tokens",
         y="bytes",
         log=True,
     )
-    ids_T = attention.few(text)
-    short = attention.by_function(lambda q, k, v: module.flash_attention(q, k, v, 4), ids_T, LAYER)
-    yield attention.exhibit(
-        short, ids_T, LAYER, f"Where the heads of layer {LAYER + 1} look, by your attention in blocks of 4"
-    )
-    told = telling.tell(model.gpt(make_block=model.attending(yours)), tokens=60)
+    told = telling.tell(model.gpt(make_block=model.attending(yours)), tokens=45)
     yield telling.story(told, "A story by the trained model, with your attention in every head", telling.judged(told))

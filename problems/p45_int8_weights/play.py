@@ -2,12 +2,15 @@
 
 from dataclasses import replace
 
+import jax
 import jax.numpy as jnp
 import numpy as np
+from flax import nnx
 
 from grader.exhibits import Bar, Bars, Line, Lines
 from problems.stage import telling
-from problems.stage.model import gpt, into_attention, loss
+from problems.stage.model import gpt, into_attention
+from problems.stage.tuning import target_log_probabilities
 from problems.stage.weights import POCKET, encode, held_out
 
 STORY = "Lily had a red ball. Tom wanted the ball. He took it and ran to the park. Lily was sad."
@@ -33,7 +36,9 @@ def play(module):
     )
     (ids_T,) = held_out(1)
     small = gpt(weights=replace(POCKET, arrays=arrays))
-    losses = loss(small, ids_T), loss(gpt(), ids_T)
+    graph = nnx.graphdef(small)
+    score = jax.jit(lambda state: -jnp.mean(target_log_probabilities(nnx.merge(graph, state), ids_T[None])))
+    losses = [float(score(nnx.state(model))) for model in (small, gpt())]
     yield Bars(
         "The loss of a story that the model has never seen",
         (Bar("loss", *losses),),
@@ -65,5 +70,5 @@ def play(module):
         y="number",
         log=True,
     )
-    told = telling.tell(small, 60)
+    told = telling.tell(small, 45)
     yield telling.story(told, "A story by the trained model, with your codes for kernels", telling.judged(told))

@@ -1,13 +1,14 @@
 """What lies on which of eight devices, and what a program sends between them, as exhibits."""
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import jax
 import numpy as np
+from flax import nnx
 
-from grader.exhibits import HeatMap, Plane, Table
+from grader.exhibits import HeatMap, Line, Lines, Plane, Table
 from grader.worker.collectives import collectives
 
 NAMES = {
@@ -26,7 +27,7 @@ def placed(title: str, arrays: Sequence[tuple[str, jax.Array]], caption: str = "
     for _, array in arrays:
         held = {shard.device: shard for shard in array.addressable_shards}
         shares.append([held[each].data.size / max(array.size, 1) if each in held else 0.0 for each in devices])
-        texts.append([_part(array, held[each].index) if each in held else "nothing" for each in devices])
+        texts.append([_part(array, held[each].index) if each in held else "" for each in devices])
     return HeatMap(
         title,
         tuple(name for name, _ in arrays),
@@ -107,3 +108,26 @@ def _permutations(jaxpr: Any, unknown: int) -> list[Any]:
 
 def _listed(value: Any) -> Sequence[Any]:
     return value if isinstance(value, tuple | list) else (value,)
+
+
+def step(train: Callable[..., Any], model: Any, optimizer: Any, ids_BT: jax.Array, pad: int, caption: str) -> Table:
+    """What the devices send in one train step."""
+    graph, state = nnx.split((model, optimizer))
+
+    def run(state: Any, ids_BT: jax.Array) -> Any:
+        model, optimizer = nnx.merge(graph, state)
+        loss = train(model, optimizer, ids_BT, pad)
+        return loss, nnx.state((model, optimizer))
+
+    return sent("What the devices send in your step", jax.jit(run).lower(state, ids_BT).compile(), caption)
+
+
+def losses(train: Callable[..., Any], model: Any, optimizer: Any, ids_BT: jax.Array, pad: int, steps: int = 12) -> Lines:
+    """The losses of train steps on one batch, and on each device its part of the model after them."""
+    found = [float(train(model, optimizer, ids_BT, pad)) for _ in range(steps)]
+    held = bytes_on_each(jax.tree.leaves(nnx.state((model, optimizer))))
+    return Lines(
+        "The loss of your steps, all on the same stories",
+        (Line("loss", np.arange(1, steps + 1), found),),
+        f"After them, each device holds {int(held.max()):,} bytes of model and optimizer.",
+    )

@@ -51,3 +51,23 @@ def _equations(jaxpr: Any) -> Iterator[Any]:
                     inner = getattr(each, "jaxpr", each)
                     if hasattr(inner, "eqns"):
                         yield from _equations(inner)
+
+
+KINDS = {
+    "products of matrices": ("dot_general",),
+    "sums": ("reduce_sum",),
+    "exponentials": ("exp", "exp2"),
+    "logarithms": ("log", "log1p"),
+    "roots": ("sqrt", "rsqrt"),
+}
+
+
+def dtypes(function: Callable[..., Any], *inputs: Any) -> dict[str, dict[str, int]]:
+    """How many operations of each kind a traced function has, by the type of what they compute with."""
+    found: dict[str, dict[str, int]] = {kind: {} for kind in KINDS}
+    for equation in _equations(jax.make_jaxpr(function)(*inputs).jaxpr):
+        for kind, names in KINDS.items():
+            if equation.primitive.name in names:
+                of = str(equation.invars[0].aval.dtype)
+                found[kind][of] = found[kind].get(of, 0) + 1
+    return found

@@ -14,8 +14,8 @@ from harness.run.folder import Run
 from tests.harness.conftest import command
 
 SETTINGS = ["context=16", "d_model=16", "num_heads=2", "d_ff=24", "num_layers=2", "batch_size=8", "eval_every=8",
-            "eval_batches=2", "learning_rate=1e-3", "warmup_steps=2"]  # fmt: skip
-STEPS = 32
+            "eval_batches=2", "learning_rate=3e-4", "warmup_steps=2"]  # fmt: skip
+STEPS = 24
 
 
 def arguments(stories: object, root: Path, *more: object) -> list[object]:
@@ -69,14 +69,16 @@ def stop_after(root: Path, lines: int, process: subprocess.Popen[str], number: i
 def test_two_processes_stopped_by_a_signal_and_resumed_on_one_are_one_run(stories_file: Path, tmp_path: Path) -> None:
     """SIGTERM to the second one stops both after the same step."""
     one, two = tmp_path / "one", tmp_path / "two"
-    processes = start(2, arguments(stories_file, two, "--set", "chart_every=32", "--set", "sample_every=8"))
+    processes = start(2, arguments(stories_file, two, "--set", "chart_every=24", "--set", "sample_every=8"))
     stop_after(two, 9, processes[1], signal.SIGTERM)
     (out, err), (other_out, other_err) = finish(processes)
     stopped = len(losses(two))
     assert 9 <= stopped < STEPS
     assert f"Stopped at step {stopped} of {STEPS}; checkpoint saved. Rerun the same command to resume." in err
     assert (two / "r" / "checkpoints" / str(stopped)).is_dir()
-    assert (out, other_out, other_err) == ("", "", ""), "Gloo prints nothing, and neither does the second process"
+    assert (out, other_out) == ("", ""), "Gloo prints nothing"
+    # The second process says nothing itself; JAX logs the signal.
+    assert [line for line in other_err.splitlines() if "SIGTERM caught" not in line] == []
     assert (two / "r" / "samples" / "0000008.txt").read_text().startswith("The cat saw a ball 0 times.")
     resumed = alone(arguments(stories_file, two))
     assert f"resuming at step {stopped} of {STEPS}" in resumed.stderr
@@ -131,7 +133,7 @@ def test_four_processes_find_each_other_as_tasks_of_slurm(stories_file: Path, tm
     outputs = finish(processes)
     assert [out for out, _ in outputs[1:]] == ["", "", ""]
     alone(arguments(stories_file, tmp_path / "one"))
-    np.testing.assert_allclose(losses(tmp_path / "one"), losses(tmp_path / "four"), rtol=0, atol=1e-6)
+    np.testing.assert_allclose(losses(tmp_path / "one"), losses(tmp_path / "four"), rtol=0, atol=1e-5)
 
 
 @pytest.mark.parametrize(

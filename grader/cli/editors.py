@@ -1,0 +1,27 @@
+"""The commands that other programs start: `grade mcp` for an AI assistant."""
+
+import importlib.util
+
+import click
+
+from commandline import invocation
+from commandline.errors import UsageError
+from grader.course import workspace
+
+
+@click.command()
+@click.pass_obj
+def mcp(folder: str | None) -> None:
+    """Serve your course to an AI assistant that tutors you.
+
+    An assistant starts it and speaks the Model Context Protocol on standard input and output. It can read pages and grade your
+    file; it sees no solution and changes no file of yours. docs/tutors.md says how to set it up.
+    """
+    if importlib.util.find_spec("mcp") is None:
+        raise UsageError(f"The package `mcp` is missing: `{invocation.install('gpt-kata[mcp]')}`.")
+    from grader.editors import tutor_server
+
+    tutor_server.serve(workspace.find(folder))
+
+
+COMMANDS = (mcp,)

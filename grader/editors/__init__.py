@@ -1,0 +1,4 @@
+"""The course inside other programs: editors and AI assistants. Each module translates; none grades, and nothing below imports it.
+
+`tutor.py` answers an assistant in text, and `tutor_server.py` serves that over the Model Context Protocol.
+"""

@@ -1,0 +1,68 @@
+"""Grades one file: with the fork server that a resident judge lends, or with one of its own."""
+
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from grader.course.workspace import Workspace
+    from grader.judge.verdict import Report
+    from grader.problem import Problem
+
+
+def graded(
+    problem: "Problem",
+    file: Path,
+    seed: int = 0,
+    timeout: float | None = None,
+    *,
+    secret: bool = False,
+    modules: Path | None = None,
+    say: Callable[[str], None] = lambda text: None,
+) -> "Report":
+    """The report on a file. Raises UsageError if there is no such file, CourseError if the problem cannot be graded.
+
+    `modules` is the folder with the course modules that it imports, if that is another one. `say` receives progress, unless the
+    cases are `secret`: nothing that comes from the file's process is shown before the report is redacted.
+    """
+    from grader.judge import recorded, submission
+
+    recorded.check_gradable(problem)
+    try:
+        source = submission.read(problem, file, modules)
+    except submission.UnreadableSubmissionError as error:
+        from grader.judge import judge
+        from grader.judge.verdict import Verdict
+
+        return judge.refused(problem, file.name, Verdict.ERROR, str(error))
+    from grader.isolation import scratch
+    from grader.isolation.sandbox import ForkServer
+    from grader.resident.server import borrowed
+
+    lent = borrowed()
+    fork_server = lent or ForkServer()  # started before the judge's own imports, because its imports take longest
+    try:
+        from grader.errors import WorkerStartError
+        from grader.judge import judge
+
+        options = judge.GradeOptions(seed=seed, timeout=timeout, show=not secret)
+        if not secret:
+            options = replace(options, say=say)
+        try:
+            return judge.grade(problem, source, fork_server, options)
+        except WorkerStartError:
+            if lent is None:
+                raise
+            lent.close()
+            fork_server = ForkServer()  # the program that lent the other one has just ended
+            return judge.grade(problem, source, fork_server, options)
+    finally:
+        fork_server.close()
+        scratch.leave()
+
+
+def remember(space: "Workspace", report: "Report", digest: str = "") -> None:
+    """Notes a verdict in the log of a workspace. `digest` is that of the text that got it: the current one unless given."""
+    mistake = report.misconception.name if report.misconception else ""
+    space.remember(report.problem, verdict=str(report.verdict), score=report.score, digest=digest, mistake=mistake)

@@ -1,0 +1,29 @@
+"""Problem 21, played: a model and a batch over eight devices, and a step of the learner's on them."""
+
+import jax.numpy as jnp
+from flax import nnx
+
+from grader.worker.placement import mesh_of
+from problems.stage import devices, runs
+
+PAD, ROWS = -1, 16
+
+
+def play(module):
+    """Where the arrays and the stories are, what the devices send in a step, and the losses of a few steps."""
+    mesh = mesh_of(4, 2)
+    model, optimizer = runs.make()
+    for node in (model, optimizer):
+        module.shard_state(node, mesh)
+    ids_BT = module.shard_batch(jnp.asarray(runs.ROWS[:ROWS]), mesh)
+    named = [(".".join(map(str, path)), variable[...]) for path, variable in nnx.to_flat_state(nnx.state(model))]
+    yield devices.placed(
+        "A model and a batch on 4 × 2 devices, as your code placed them",
+        [*(each for each in named if each[1].ndim), ("the batch", ids_BT)],
+        "Pairs of devices share the model. Each pair has a quarter of the stories, both of it the same ones.",
+    )
+    yield devices.step(
+        module.sharded_train_step, model, optimizer, ids_BT, PAD,
+        "Nobody wrote these: the compiler puts them where the parts do not fit together. None of them gathers a parameter."
+    )  # fmt: skip
+    yield devices.losses(module.sharded_train_step, model, optimizer, ids_BT, PAD)

@@ -1,0 +1,46 @@
+"""Problem 26, played: a run with random numbers and shuffled data that is killed, and resumed by the learner's code."""
+
+import jax
+from flax import nnx
+
+from grader.exhibits import Table
+from grader.worker.files import new_folder
+from grader.worker.toy_models import Stories
+from problems.stage import runs
+
+BEFORE, AFTER, BATCH = 14, 14, 8
+
+
+def play(module):
+    """The losses of both runs, then what each draws and reads next."""
+
+    def make():
+        return *runs.make(), nnx.Rngs(noise=1)
+
+    def make_loader():
+        return Stories(runs.ROWS, BATCH)
+
+    def steps(model, optimizer, rngs, loader, count):
+        losses = []
+        for _ in range(count):
+            losses.append(float(runs.step(model, optimizer, next(loader), jax.random.uniform(rngs.noise(), (BATCH, runs.T)))))
+        return losses
+
+    run = (*runs.make(), nnx.Rngs(noise=0), make_loader())
+    losses = steps(*run, BEFORE)
+    path = new_folder() / "run"
+    module.save(str(path), *run)
+    losses += steps(*run, AFTER)
+    resumed = module.resume(str(path), make, make_loader)
+    again = steps(*resumed, AFTER)
+    yield runs.on_each_other(
+        "A run that never stopped, and one that your code resumed",
+        {"never stopped": losses, "resumed": again},
+        BEFORE,
+        "a part of the run was not resumed, such as the place in the data or the random keys",
+    )
+    rows = [("place in the data", *(str(each[3].get_state()) for each in (run, resumed)))]
+    rows += [("keys drawn", *(str(int(each[2].noise.count[...])) for each in (run, resumed)))]
+    rows += [("next random number", *(f"{float(jax.random.uniform(each[2].noise())):.6f}" for each in (run, resumed)))]
+    yield Table("The two runs at their end", ("", "never stopped", "resumed"), tuple(rows))
+    yield Table("What you saved", ("largest files", "bytes"), runs.files(path))

@@ -1,0 +1,42 @@
+"""Problem 28, played: the trained model as the learner exports it, opened again by its files alone."""
+
+
+import jax.numpy as jnp
+from flax import nnx
+from safetensors.numpy import load_file
+
+from grader.exhibits import Table
+from grader.worker.files import new_folder
+from grader.worker.pytrees import BadOutputError
+from harness.config import ModelConfig
+from harness.errors import UsageError
+from harness.hugging_face.load import read_config, read_parameters
+from harness.model.gpt import GPT
+from problems.stage import runs, telling
+from problems.stage.weights import POCKET
+
+SHOWN = 9
+
+
+def play(module):
+    """The files of the folder, and a story by the model that the harness opens from it."""
+    folder = new_folder() / "exported"
+    module.export_gpt2(runs.trained(), POCKET.num_heads, str(folder))
+    tensors = load_file(folder / "model.safetensors")
+    yield Table(
+        f"Your folder: {len(tensors)} arrays under GPT-2's names",
+        ("array", "shape", "numbers"),
+        tuple((name, " × ".join(map(str, array.shape)), f"{array.size:,}") for name, array in list(tensors.items())[:SHOWN]),
+        "Any program that opens GPT-2 can open this: it looks up these names, and the sizes in `config.json`.",
+    )
+    try:
+        config, parameters = ModelConfig(**read_config(folder)), read_parameters(folder)
+    except UsageError as error:
+        raise BadOutputError(f"the exported folder cannot be opened: {error}") from None
+    model = nnx.eval_shape(lambda: GPT(config, nnx.Rngs(0)))
+    state = nnx.state(model, nnx.Param)
+    for path, variable in nnx.to_flat_state(state):
+        variable.set_value(jnp.asarray(parameters[".".join(map(str, path))]))
+    nnx.update(model, state)
+    told = telling.tell(model, 90)
+    yield telling.story(told, "A story by the model in your folder", telling.judged(told))

@@ -1,0 +1,78 @@
+"""Problem 35, played: when the learner's step is traced again, what it learns, and what the gradient of an input shows."""
+
+import time
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import optax
+from flax import nnx
+
+from grader.exhibits import Bar, Bars, Line, Lines, Story, Token
+from problems.stage.weights import POCKET, TOKENIZER, held_out, token
+
+ROWS, BATCH, STEPS, MEMBERS = 96, 32, 24, 4
+TABLE_VD = POCKET.arrays["embed.embedding"]
+
+
+class Judge(nnx.Module):
+    """Scores whether a story is about a girl, from the mean vector of its tokens. Counts how often Python runs it."""
+
+    traces = 0
+
+    def __init__(self, rngs: nnx.Rngs) -> None:
+        self.linear = nnx.Linear(POCKET.d_model, 1, kernel_init=nnx.initializers.normal(0.3), rngs=rngs)
+        self.calls, self.mean = nnx.Variable(jnp.zeros(())), nnx.BatchStat(jnp.zeros(POCKET.d_model))
+
+    def __call__(self, x_BD: jax.Array) -> jax.Array:
+        Judge.traces += 1
+        self.calls[...] += 1
+        self.mean[...] = 0.9 * self.mean[...] + 0.1 * x_BD.mean(axis=0)
+        return self.linear(x_BD)[:, 0]
+
+
+def play(module):
+    """Traces and time of each call of the step; the loss; which tokens of a story the score depends on; four models at once."""
+    stories = held_out(ROWS)
+    x_ND = jnp.stack([TABLE_VD[ids].mean(axis=0) * 8 for ids in stories])
+    y_N = jnp.array([2.0 * (" She " in TOKENIZER.decode(ids.tolist())) - 1 for ids in stories])
+    model = Judge(nnx.Rngs(0))
+    optimizer = nnx.Optimizer(model, optax.adam(0.1), wrt=nnx.Param)
+    bars, losses, Judge.traces = [], [], 0
+    for step in range(STEPS):
+        size = BATCH // 2 if step == 4 else BATCH
+        rows = np.arange(step * BATCH, step * BATCH + size) % ROWS
+        before, start = Judge.traces, time.perf_counter()
+        losses.append(float(module.train_step(model, optimizer, x_ND[rows], y_N[rows])))
+        if step < 7:
+            ran = Judge.traces - before
+            bars.append(Bar(f"call {step + 1}, {size} stories", ran, round(1000 * (time.perf_counter() - start), 1)))
+    yield Bars(
+        "How often Python runs the model in each call of your step, and the milliseconds of the call",
+        tuple(bars),
+        "runs, milliseconds",
+        "A call with new shapes is traced and compiled, which takes a thousand times longer. All others run the compiled program, "
+        "and Python does not see the model."
+        if not any(bar.value for bar in bars[5:])
+        else "Python runs the model in every call: nothing keeps the compiled program, so each step is slow.",
+        names=("runs", "ms"),
+    )
+    yield Lines(
+        "Is the story about a girl? The loss of your step", (Line("loss", np.arange(STEPS), losses),),
+        f"The model counted {float(model.calls[...]):g} calls in {STEPS} steps, although Python ran it only when it was traced.",
+    )  # fmt: skip
+    slope_BD = np.asarray(module.input_gradient(model, x_ND[:1]))
+    ids = stories[0][:60]
+    yield Story(
+        "Which words make it a girl's story, by your gradient of the input",
+        tuple(Token(token(each), float(max(TABLE_VD[each] @ slope_BD[0], 0))) for each in ids),
+        meaning="push toward “girl”",
+        strongest=float(max(np.abs(TABLE_VD[stories[0]] @ slope_BD[0]).max(), 1e-6)),
+    )
+    members = nnx.vmap(lambda key: Judge(nnx.Rngs(params=key)))(jax.random.split(jax.random.key(1), MEMBERS))
+    scores_EB = np.asarray(module.member_outputs(members, x_ND[:BATCH]))
+    yield Bars(
+        f"{MEMBERS} models with random weights, all run by one call of yours: their scores of one story",
+        tuple(Bar(f"model {number + 1}", scores_EB[number, 0]) for number in range(len(scores_EB))),
+        "score",
+    )
