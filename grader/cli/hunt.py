@@ -92,7 +92,6 @@ def _begin(space: "HuntSpace", problem: Problem | None) -> "UnderWay":
 
 
 def _show(space: "HuntSpace", current: "UnderWay") -> None:
-    from grader.course import plays
     from grader.practice import hunting
 
     problem, program = catalog.load(current.problem), space.program(current)
@@ -143,12 +142,10 @@ def _hint(space: "HuntSpace", current: "UnderWay") -> None:
 def _play(space: "HuntSpace", program: "Program") -> int:
     """Plays the program as the learner has it now."""
     from grader.cli.play import played
-    from grader.course import plays
 
     problem = program.hunt.problem
-    found = plays.required(problem)
     title = f"Problem {problem.label}, {problem.title}: the program of your hunt at work"
-    return played(problem, space.file(problem), None, title, trains=found.trains, modules=space.modules)
+    return played(problem, space.file(problem), None, title, modules=space.modules)
 
 
 def _mend(space: "HuntSpace", current: "UnderWay", program: "Program") -> int:
