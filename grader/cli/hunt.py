@@ -92,6 +92,7 @@ def _begin(space: "HuntSpace", problem: Problem | None) -> "UnderWay":
 
 
 def _show(space: "HuntSpace", current: "UnderWay") -> None:
+    from grader.course import plays
     from grader.practice import hunting
 
     problem, program = catalog.load(current.problem), space.program(current)
