@@ -143,12 +143,10 @@ def _hint(space: "HuntSpace", current: "UnderWay") -> None:
 def _play(space: "HuntSpace", program: "Program") -> int:
     """Plays the program as the learner has it now."""
     from grader.cli.play import played
-    from grader.course import plays
 
     problem = program.hunt.problem
-    found = plays.required(problem)
     title = f"Problem {problem.label}, {problem.title}: the program of your hunt at work"
-    return played(problem, space.file(problem), None, title, trains=found.trains, modules=space.modules)
+    return played(problem, space.file(problem), None, title, modules=space.modules)
 
 
 def _mend(space: "HuntSpace", current: "UnderWay", program: "Program") -> int:

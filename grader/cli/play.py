@@ -47,12 +47,12 @@ def play(
         space.add(problem)
         file = space.file(problem)
     title = f"Problem {problem.label}, {problem.title}: see it work"
-    sys.exit(played(problem, file, text, title, numbers=numbers, html=html, trains=found.trains))
+    sys.exit(played(problem, file, text, title, numbers=numbers, html=html))
 
 
 def played(
     problem: Any, file: Path, text: str | None, title: str, *, numbers: bool = False, html: Path | None = None,
-    trains: bool = False, modules: Path | None = None,
+    modules: Path | None = None,
 ) -> int:  # fmt: skip
     """Plays a file, with the course modules that it imports from `modules`, and shows its exhibits. Returns the exit code."""
     from grader.isolation import scratch
@@ -73,7 +73,7 @@ def played(
         click.echo(click.style("\n".join(terminal.wrap(title, terminal.width())), bold=True))
         performance = Performance(problem, source, fork_server, text)
         shown = list["Exhibit"]()
-        for exhibit in _with_sign_of_life(performance, f"playing problem {problem.label}", lines=trains):
+        for exhibit in _with_sign_of_life(performance, f"playing problem {problem.label}"):
             click.echo()
             click.echo(render(exhibit, terminal.width(), numbers=numbers))
             shown.append(exhibit)
@@ -93,13 +93,13 @@ def played(
     return 1 if performance.failure else 0
 
 
-def _with_sign_of_life(performance: "Performance", title: str, *, lines: bool) -> Iterator["Exhibit"]:
+def _with_sign_of_life(performance: "Performance", title: str) -> Iterator["Exhibit"]:
     """The exhibits. Between two of them, a terminal shows that the play goes on, and how far it has trained."""
     from grader.exhibits import Progress
 
     items = iter(performance)
     while True:
-        with working(title, lines=lines) as say:
+        with working(title) as say:
             item = next(items, None)
             while isinstance(item, Progress):
                 say(f"training: step {item.step:,} of {item.steps:,}, loss {item.loss:.3g}")
@@ -127,11 +127,10 @@ def add_to_report(report: Any, file: Path, path: Path) -> None:
     from grader.report import exhibits_page, html
     from grader.resident.server import borrowed
 
-    trains = plays.required(problem).trains
     fork_server = borrowed() or ForkServer()
     try:
         performance = Performance(problem, submission.read(problem, file), fork_server)
-        shown = list(_with_sign_of_life(performance, f"playing problem {problem.label}", lines=trains))
+        shown = list(_with_sign_of_life(performance, f"playing problem {problem.label}"))
         played = exhibits_page.article(f"Problem {problem.label}: see it work", shown, performance.ending())
         files.write(path, html.document(report, played))
     except KeyboardInterrupt:

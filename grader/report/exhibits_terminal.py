@@ -18,6 +18,7 @@ _LONGEST_BAR_LABEL = 26
 _FEW_COLUMNS = 6  # of a heat map, whose cells then have room for numbers
 _PLOT_ROWS = 12
 _MARKS = "●○▲△■□"  # of the curves of a chart
+_SEVERAL = "◆"  # where curves lie on each other
 _NOTHING = 0.005  # of a scale, is as good as its low end
 _PRINTED = 8  # lines
 _NAMED = 3  # tokens of a story whose values are said
@@ -270,7 +271,7 @@ def _lines(exhibit: Lines, width: int) -> Iterator[str]:
                 continue
             column = round((x - left) / ((right - left) or 1) * (columns - 1))
             row = round((high - scale(y)) / ((high - low) or 1) * (_PLOT_ROWS - 1))
-            grid[row][column] = mark
+            grid[row][column] = mark if grid[row][column] in (" ", mark) else _SEVERAL
     yield f"  {exhibit.y}{', log scale' if log else ''}"
     for index, cells in enumerate(grid):
         label = top if not index else bottom if index == _PLOT_ROWS - 1 else ""
@@ -279,6 +280,8 @@ def _lines(exhibit: Lines, width: int) -> Iterator[str]:
     yield " " * (gutter + 1) + first + last.rjust(columns - len(first))
     for line, mark in zip(exhibit.lines, _MARKS, strict=False):
         yield from wrap(f"{line.name}: {ends(line)}", width, 4, first=f"  {mark} ")
+    if any(_SEVERAL in cells for cells in grid):
+        yield f"  {_SEVERAL} several curves"
 
 
 def ends(line: Line) -> str:

@@ -32,13 +32,14 @@ def play(module):
         labels,
         tuple(f"row {i + 1}" for i in range(BATCH)),
         tuple(
-            Plane(order / STORIES, name, tuple(tuple(str(each) for each in batch) for batch in order))
+            Plane(order, name, tuple(tuple(str(each) for each in batch) for batch in order))
             for order, name in ((straight, "in one go"), (resumed, f"stopped after batch {STOP}, and resumed"))
         ),
         "Each epoch has every story once, in another order. A resumed run goes on with the batch that would have come."
         if same
         else "After the resume, other stories come than without it: some are seen twice in the epoch, and others not at all.",
         "the story's number",
+        high=STORIES - 1,
     )
     counts = Counter()
     for shard in range(2):

@@ -19,7 +19,10 @@ def play(module):
     scale, bias = (jnp.asarray(POCKET.arrays[f"ln_f.{name}"]) for name in ("scale", "bias"))
     x_TD = jax.nn.standardize(stream(ids_T, POCKET.num_layers), axis=-1, epsilon=1e-6) * scale + bias
     right = loss(gpt(), ids_T)
-    bars = [Bar(f"chunks of {chunk}", module.chunked_loss(x_TD, table_VD, jnp.asarray(ids_T), PAD, chunk), right) for chunk in (7, CHUNK, 512)]
+    bars = [
+        Bar(f"chunks of {chunk}", module.chunked_loss(x_TD, table_VD, jnp.asarray(ids_T), PAD, chunk), right)
+        for chunk in (7, CHUNK, 512)
+    ]
     yield Bars(
         f"The loss of a story of {len(ids_T)} tokens by the trained model",
         tuple(bars),

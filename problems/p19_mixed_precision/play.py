@@ -47,7 +47,9 @@ def play(module):
 
     @jax.jit
     def step(state, moments, ids_BT):
-        value, slopes = jax.value_and_grad(lambda state: jnp.mean(jax.vmap(lambda ids: loss(state, ids))(ids_BT)))(state)
+        value, slopes = jax.value_and_grad(lambda state: jnp.mean(jax.vmap(lambda ids: loss(state, ids))(ids_BT)))(
+            state
+        )
         updates, moments = tx.update(slopes, moments, state)
         return optax.apply_updates(state, updates), moments, value
 

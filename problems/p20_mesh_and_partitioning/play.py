@@ -44,7 +44,10 @@ def play(module):
         f"What the devices send while they read a text of {len(ids_T)} tokens",
         program,
         "The compiler adds these. "
-        + (f"The logits are those of one device (largest difference {apart:.0e})." if apart < 1e-2 else
-           f"The logits differ from those of one device by up to {apart:.2g}."),
+        + (
+            f"The logits are those of one device (largest difference {apart:.0e})."
+            if apart < 1e-2
+            else f"The logits differ from those of one device by up to {apart:.2g}."
+        ),
         limit=12,
     )

@@ -25,7 +25,10 @@ def play(module):
     whole = sum(leaf.nbytes for leaf in jax.tree.leaves(nnx.state((model, optimizer))))
     yield Bars(
         "Model and optimizer on each device",
-        tuple(Bar(f"device {at}", held, whole) for at, held in enumerate(devices.bytes_on_each(jax.tree.leaves(nnx.state((model, optimizer)))))),
+        tuple(
+            Bar(f"device {at}", held, whole)
+            for at, held in enumerate(devices.bytes_on_each(jax.tree.leaves(nnx.state((model, optimizer)))))
+        ),
         "bytes",
         names=("held", "in all"),
     )

@@ -83,13 +83,13 @@ def play(module):
     yield telling.story(
         telling.tell(model, tokens=50),
         "The same model, afterwards",
-        "It has kept what it knew of stories, and has learned that children are robots now, and that they live with dinosaurs.",
+        "It has kept what it knew of stories, but children are robots now, and go to the castle to play.",
     )
     sizes = [sum(x.size for x in jax.tree.leaves(nnx.state(model, kind))) for kind in (nnx.LoRAParam, nnx.Param)]
     yield Bars(
         "How many numbers were trained",
-        (Bar("your adapters", sizes[0]), Bar("the model", POCKET.parameters)),
-        "numbers",
+        (Bar("your adapters", sizes[0] / 1000), Bar("the model", POCKET.parameters / 1000)),
+        "thousand numbers",
         "Only the adapters have gradients and moments, and only they need to be kept for each kind of text.",
     )
 

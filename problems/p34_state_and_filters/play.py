@@ -60,5 +60,6 @@ def play(module):
         (Line("loss", np.arange(len(losses)), losses),),
         "The model is back each time, and ruined in the same way again: the optimizer is back, too."
         if max(back, again) == 0
-        else f"After `restore`, the loss is {back:.2g} off" + (", and the second time goes otherwise: something was not restored." if again else "."),
+        else f"After `restore`, the loss is {back:.2g} off"
+        + (", and the second time goes otherwise: something was not restored." if again else "."),
     )

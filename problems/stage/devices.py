@@ -122,7 +122,9 @@ def step(train: Callable[..., Any], model: Any, optimizer: Any, ids_BT: jax.Arra
     return sent("What the devices send in your step", jax.jit(run).lower(state, ids_BT).compile(), caption)
 
 
-def losses(train: Callable[..., Any], model: Any, optimizer: Any, ids_BT: jax.Array, pad: int, steps: int = 12) -> Lines:
+def losses(
+    train: Callable[..., Any], model: Any, optimizer: Any, ids_BT: jax.Array, pad: int, steps: int = 12
+) -> Lines:
     """The losses of train steps on one batch, and on each device its part of the model after them."""
     found = [float(train(model, optimizer, ids_BT, pad)) for _ in range(steps)]
     held = bytes_on_each(jax.tree.leaves(nnx.state((model, optimizer))))

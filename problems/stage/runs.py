@@ -63,5 +63,3 @@ def on_each_other(title: str, curves: Mapping[str, list[float]], first: int, wha
             else f"Its losses are up to {apart:.2g} off: {what}."
         ),
     )
-
-

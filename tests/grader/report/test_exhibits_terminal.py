@@ -56,9 +56,12 @@ def test_kinds_and_ends_of_tokens_are_seen_without_color():
 
 
 def test_a_weight_in_the_future_is_seen():
-    leak = HeatMap("Attention", ("a", "b"), ("a", "b"), (Plane(((0.9, 0.1), (0.5, 0.5))),))
-    rows = click.unstyle(render(leak)).splitlines()[1:3]
-    assert rows == ["a ██··", "b ▒▒▒▒"]
+    names = tuple("abcdefg")
+    values = [[0.9, 0.1, 0, 0, 0, 0, 0], [0.5, 0.5, 0, 0, 0, 0, 0], *[[0.0] * 7] * 5]
+    leak = HeatMap("Attention", names, names, (Plane(values),))
+    assert click.unstyle(render(leak)).splitlines()[1:4] == ["a ██··", "b ▒▒▒▒", "c"]
+    few = HeatMap("Attention", ("a",), ("x", "y"), (Plane(((0.9, 0.1),)),))
+    assert "█0.9" in click.unstyle(render(few))
 
 
 def test_curves_have_marks_and_ends_in_words():
