@@ -29,7 +29,8 @@ def play(module):
         "In which numbers your model computes",
         ("operations", "bfloat16", "float32"),
         tuple((name, *(str(of.get(kind, "")) for kind in ("bfloat16", "float32"))) for name, of in found.items()),
-        "Products of matrices take nearly all the time, and in bfloat16 they read half the bytes. Everything else takes little, and "
+        "Products of matrices take nearly all the time, and in bfloat16 they read half the bytes. Everything "
+        "else takes little, and "
         "needs the digits.",
     )
     ones, sums = np.arange(1, ADDED + 1), {}
@@ -47,7 +48,9 @@ def play(module):
 
     @jax.jit
     def step(state, moments, ids_BT):
-        value, slopes = jax.value_and_grad(lambda state: jnp.mean(jax.vmap(lambda ids: loss(state, ids))(ids_BT)))(state)
+        value, slopes = jax.value_and_grad(lambda state: jnp.mean(jax.vmap(lambda ids: loss(state, ids))(ids_BT)))(
+            state
+        )
         updates, moments = tx.update(slopes, moments, state)
         return optax.apply_updates(state, updates), moments, value
 

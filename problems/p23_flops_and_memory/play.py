@@ -18,20 +18,31 @@ CHIP = 1e15  # operations per second, about those of one large accelerator
 def play(module):
     """Counts and measurements of the trained model, where its work goes, and what larger ones need."""
     graph, state = nnx.split(gpt())
-    program = compiled(lambda state, ids: nnx.merge(graph, state)(ids), state, jax.ShapeDtypeStruct((POCKET.max_T,), jnp.int32))
+    program = compiled(
+        lambda state, ids: nnx.merge(graph, state)(ids), state, jax.ShapeDtypeStruct((POCKET.max_T,), jnp.int32)
+    )
     arrays = jax.tree.leaves(state)
     moments = jax.eval_shape(optax.adam(1e-3).init, state)
-    held = 2 * sum(x.nbytes for x in arrays) + sum(x.size * x.dtype.itemsize for x in jax.tree.leaves(moments) if x.ndim)
+    held = 2 * sum(x.nbytes for x in arrays) + sum(
+        x.size * x.dtype.itemsize for x in jax.tree.leaves(moments) if x.ndim
+    )
     pairs = (
         ("parameters", module.count_parameters(*SIZES), sum(x.size for x in arrays)),
-        ("operations of a token", module.forward_flops_per_token(*SIZES), program.cost_analysis()["flops"] / POCKET.max_T),
+        (
+            "operations of a token",
+            module.forward_flops_per_token(*SIZES),
+            program.cost_analysis()["flops"] / POCKET.max_T,
+        ),
         ("bytes in training", module.training_bytes(*SIZES), held),
     )
     yield Table(
         "The trained model, counted by you and measured",
         ("", "your count", "measured", "ratio"),
-        tuple((name, f"{yours:,.0f}", f"{measured:,.0f}", f"{yours / measured:.3f}") for name, yours, measured in pairs),
-        "You count the products, with the whole square of scores. The compiled program skips a part of the future, and also adds and "
+        tuple(
+            (name, f"{yours:,.0f}", f"{measured:,.0f}", f"{yours / measured:.3f}") for name, yours, measured in pairs
+        ),
+        "You count the products, with the whole square of scores. The compiled program skips a part of the "
+        "future, and also adds and "
         "normalizes, so its operations differ by a few percent.",
     )
     total, without = module.forward_flops_per_token(*SIZES), module.forward_flops_per_token(*SIZES[:4], 0)
@@ -44,13 +55,21 @@ def play(module):
             Bar("all other products", 1 - (without + scores) / total),
         ),
         "share of your count",
-        "In this small model, the head and the scores are half of the work. In one of billions of parameters, the other products are "
+        "In this small model, the head and the scores are half of the work. In one of billions of parameters, "
+        "the other products are "
         "nearly all of it.",
     )
     rows = []
     for name, sizes in MODELS.items():
         days = module.training_flops_per_token(*sizes) * 20 * module.count_parameters(*sizes) / (0.4 * CHIP) / 86400
-        rows.append((name, f"{module.count_parameters(*sizes):,}", f"{module.training_bytes(*sizes) / 2**30:.3g}", f"{days:.2g}"))
+        rows.append(
+            (
+                name,
+                f"{module.count_parameters(*sizes):,}",
+                f"{module.training_bytes(*sizes) / 2**30:.3g}",
+                f"{days:.2g}",
+            )
+        )
     yield Table(
         "What your counts say of larger models",
         ("", "parameters", "GiB in training", "days"),

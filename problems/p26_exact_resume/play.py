@@ -23,7 +23,9 @@ def play(module):
     def steps(model, optimizer, rngs, loader, count):
         losses = []
         for _ in range(count):
-            losses.append(float(runs.step(model, optimizer, next(loader), jax.random.uniform(rngs.noise(), (BATCH, runs.T)))))
+            losses.append(
+                float(runs.step(model, optimizer, next(loader), jax.random.uniform(rngs.noise(), (BATCH, runs.T))))
+            )
         return losses
 
     run = (*runs.make(), nnx.Rngs(noise=0), make_loader())

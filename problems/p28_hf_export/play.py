@@ -1,6 +1,5 @@
 """Problem 28, played: the trained model as the learner exports it, opened again by its files alone."""
 
-
 import jax.numpy as jnp
 from flax import nnx
 from safetensors.numpy import load_file
@@ -26,7 +25,10 @@ def play(module):
     yield Table(
         f"Your folder: {len(tensors)} arrays under GPT-2's names",
         ("array", "shape", "numbers"),
-        tuple((name, " × ".join(map(str, array.shape)), f"{array.size:,}") for name, array in list(tensors.items())[:SHOWN]),
+        tuple(
+            (name, " × ".join(map(str, array.shape)), f"{array.size:,}")
+            for name, array in list(tensors.items())[:SHOWN]
+        ),
         "Any program that opens GPT-2 can open this: it looks up these names, and the sizes in `config.json`.",
     )
     try:

@@ -46,4 +46,3 @@ def play(module):
         x="stories observed",
         y="distance",
     )
-

@@ -36,7 +36,8 @@ def play(module):
         "The loss while `copy_part` brings trained parts into a random model",
         tuple(bars),
         "nats per token",
-        "Only when all parts are there do they work: each was trained with the others. The average of a trained and a random model "
+        "Only when all parts are there do they work: each was trained with the others. The average of a "
+        "trained and a random model "
         "is no good model, either.",
     )
 
@@ -60,5 +61,6 @@ def play(module):
         (Line("loss", np.arange(len(losses)), losses),),
         "The model is back each time, and ruined in the same way again: the optimizer is back, too."
         if max(back, again) == 0
-        else f"After `restore`, the loss is {back:.2g} off" + (", and the second time goes otherwise: something was not restored." if again else "."),
+        else f"After `restore`, the loss is {back:.2g} off"
+        + (", and the second time goes otherwise: something was not restored." if again else "."),
     )

@@ -1,6 +1,5 @@
 """Problem 36, played: what the learner's dropout drops, draw by draw, and what it does to the trained model."""
 
-
 import numpy as np
 from flax import nnx
 
@@ -40,7 +39,9 @@ def play(module, text):
         (
             Bar("share dropped", share, RATE),
             Bar("mean of the draws, of x", ratio, 1.0),
-            Bar("deterministic, of x", float((quiet * np.asarray(x_TD)).sum() / np.square(np.asarray(x_TD)).sum()), 1.0),
+            Bar(
+                "deterministic, of x", float((quiet * np.asarray(x_TD)).sum() / np.square(np.asarray(x_TD)).sum()), 1.0
+            ),
         ),
         "share",
         "What is kept is scaled up, so that the mean of the draws is x. The next layer sees numbers of the same size in training "

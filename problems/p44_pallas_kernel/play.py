@@ -1,6 +1,5 @@
 """Problem 44, played: the grid of the learner's kernel, and the trained model with that kernel for its norms."""
 
-
 import jax.numpy as jnp
 import numpy as np
 
@@ -23,12 +22,18 @@ def play(module):
     yield Table(
         f"Your kernel on {T} tokens, {BLOCK} at a time",
         ("kernel", "steps of its grid", "what a step sees"),
-        tuple((str(number + 1), " × ".join(map(str, grid)), ", ".join(blocks)) for number, (grid, blocks) in enumerate(found))
+        tuple(
+            (str(number + 1), " × ".join(map(str, grid)), ", ".join(blocks))
+            for number, (grid, blocks) in enumerate(found)
+        )
         or (("none", "", "Your function calls no kernel."),),
         f"An accelerator copies one block to its fast memory, computes, and writes the block back. {T} tokens need "
         f"{-(-T // BLOCK)} steps; the last one hangs over the end by {-T % BLOCK}.",
     )
-    sizes = [np.sqrt(np.mean(np.square(np.asarray(each)), axis=1)) for each in (x_TD, module.rms_norm(x_TD, ones_D, EPSILON, BLOCK))]
+    sizes = [
+        np.sqrt(np.mean(np.square(np.asarray(each)), axis=1))
+        for each in (x_TD, module.rms_norm(x_TD, ones_D, EPSILON, BLOCK))
+    ]
     rows = tuple(f"step {step + 1}" for step in range(-(-T // BLOCK)))
     filled = [np.append(size, np.zeros(-T % BLOCK)).reshape(-1, BLOCK) for size in sizes]
     words = np.array([*(token(each) for each in ids_T), *[""] * (-T % BLOCK)]).reshape(-1, BLOCK).tolist()
@@ -38,10 +43,13 @@ def play(module):
         tuple(f"row {row + 1}" for row in range(BLOCK)),
         tuple(Plane(values, name, words) for values, name in zip(filled, ("before", "after"), strict=True)),
         "Every row is normalized alone, in whatever block it is."
-        if np.allclose(sizes[1], 1, atol=1e-2) else "After your kernel, not every row has the size 1.",
+        if np.allclose(sizes[1], 1, atol=1e-2)
+        else "After your kernel, not every row has the size 1.",
         "root of the mean square",
         high=float(max(2.0, *np.nan_to_num(sizes[0]))),
     )
-    parts = normalizing(lambda x, scale, bias, epsilon: module.rms_norm(x - x.mean(axis=-1, keepdims=True), scale, epsilon, 32) + bias)
+    parts = normalizing(
+        lambda x, scale, bias, epsilon: module.rms_norm(x - x.mean(axis=-1, keepdims=True), scale, epsilon, 32) + bias
+    )
     told = telling.tell(gpt(**parts), 60)
     yield telling.story(told, "A story by the trained model, with your kernel in every norm", telling.judged(told))

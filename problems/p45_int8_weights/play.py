@@ -30,7 +30,8 @@ def play(module):
         "The kernels of the trained model",
         (Bar("bytes", number_of_bytes, kernels),),
         "bytes",
-        f"Your codes and scales need {number_of_bytes / kernels:.0%} of the memory, so they are read {kernels / number_of_bytes:.1f} "
+        f"Your codes and scales need {number_of_bytes / kernels:.0%} of the memory, so they are read "
+        f"{kernels / number_of_bytes:.1f} "
         "times as fast.",
         names=("your codes", "float32"),
     )
@@ -43,11 +44,15 @@ def play(module):
         "The loss of a story that the model has never seen",
         (Bar("loss", *losses),),
         "nats per token",
-        f"It rises by {losses[0] - losses[1]:+.4f}." if losses[0] < losses[1] + 0.05 else
-        f"It rises by {losses[0] - losses[1]:+.2f}: your codes and scales do not stand for the kernels.",
+        f"It rises by {losses[0] - losses[1]:+.4f}."
+        if losses[0] < losses[1] + 0.05
+        else f"It rises by {losses[0] - losses[1]:+.2f}: your codes and scales do not stand for the kernels.",
         names=("your codes", "float32"),
     )
-    x_TD, kernel = into_attention(encode(STORY), LAYER), jnp.asarray(POCKET.arrays[f"blocks.{LAYER}.attn.q_proj.kernel"])
+    x_TD, kernel = (
+        into_attention(encode(STORY), LAYER),
+        jnp.asarray(POCKET.arrays[f"blocks.{LAYER}.attn.q_proj.kernel"]),
+    )
     codes, scale = module.quantize(kernel)
     error_TF = jnp.abs(module.int8_matmul(x_TD, codes, scale) - x_TD @ kernel)
     bound_TF = module.error_bound(x_TD, codes, scale)
@@ -60,7 +65,8 @@ def play(module):
             Line("size of a query", tokens, jnp.sqrt(jnp.mean(jnp.square(x_TD @ kernel), axis=1))),
         ),
         "The bound assumes that all roundings go the same way. They do not, so the error stays far below it."
-        if bool((error_TF <= bound_TF).all()) else "An error is above your bound, so it is not one.",
+        if bool((error_TF <= bound_TF).all())
+        else "An error is above your bound, so it is not one.",
         x="token",
         y="number",
         log=True,

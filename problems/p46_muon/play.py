@@ -65,7 +65,8 @@ def play(module):
     yield Lines(
         "Training a model of one block from nothing",
         tuple(Line(name, steps, np.reshape(of, (-1, GAP)).mean(axis=1)) for name, of in losses.items()),
-        "The same stories, the same start, and the same AdamW for tables and biases. Only the kernels inside of the block differ.",
+        "The same stories, the same start, and the same AdamW for tables and biases. Only the kernels inside "
+        "of the block differ.",
     )
 
 
@@ -74,4 +75,8 @@ def matrix(path, array):
     if path[0] != "blocks":
         return array
     axes = array.shape[1:]
-    return array.reshape(axes[0] * axes[1] if "out" in path else axes[0], -1) if path[-1] == "kernel" else array.reshape(-1)
+    return (
+        array.reshape(axes[0] * axes[1] if "out" in path else axes[0], -1)
+        if path[-1] == "kernel"
+        else array.reshape(-1)
+    )

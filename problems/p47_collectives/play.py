@@ -36,9 +36,10 @@ def play(module):
     apart = []
     for name, spec, said in (
         ("tensor_parallel_mlp", P(), "Every device has all of x and gets all of the sum."),
-        ("sequence_parallel_mlp", P("model", None), "Every device has an eighth of the tokens, before and after. So the norms and "
+        ("sequence_parallel_mlp", P("model", None), "Each device has an eighth of the tokens, before and after. So the norms and "
          "sums around the layer are shared, too, and the same bytes are sent as two halves."),
     ):  # fmt: skip
+
         def run(*arrays, name=name):
             return getattr(module, name)(*arrays, mesh)
 
@@ -49,13 +50,18 @@ def play(module):
 
     def loss_sum(parameters, ids_BT):
         logits_BTV = parameters["table"][ids_BT[:, :-1]] @ parameters["head"]
-        return jnp.sum(optax.softmax_cross_entropy_with_integer_labels(logits_BTV, ids_BT[:, 1:])), jnp.size(ids_BT[:, 1:])
+        return jnp.sum(optax.softmax_cross_entropy_with_integer_labels(logits_BTV, ids_BT[:, 1:])), jnp.size(
+            ids_BT[:, 1:]
+        )
 
     data = mesh_of(8, axes=("data",))
     table = jnp.asarray(POCKET.arrays["embed.embedding"])
     parameters = {"table": table, "head": table.T}
     ids_BT = np.stack([row[:32] for row in held_out(ROWS)])
-    placed = (jax.device_put(parameters, NamedSharding(data, P())), jax.device_put(ids_BT, NamedSharding(data, P("data", None))))
+    placed = (
+        jax.device_put(parameters, NamedSharding(data, P())),
+        jax.device_put(ids_BT, NamedSharding(data, P("data", None))),
+    )
     program = jax.jit(lambda *given: module.data_parallel_gradient(loss_sum, *given, data)).lower(*placed).compile()
     yield devices.sent(
         "What the devices send in your `data_parallel_gradient`",
@@ -64,6 +70,13 @@ def play(module):
         "stories are.",
     )
     _, gradients = program(*placed)
-    right = jax.grad(lambda parameters: (lambda total, count: total / count)(*loss_sum(parameters, jnp.asarray(ids_BT))))(parameters)
+    right = jax.grad(
+        lambda parameters: (lambda total, count: total / count)(*loss_sum(parameters, jnp.asarray(ids_BT)))
+    )(parameters)
     apart.append(Bar("data_parallel_gradient", max(float(jnp.abs(gradients[key] - right[key]).max()) for key in right)))
-    yield Bars("The largest difference from one device that does it all", tuple(apart), "of the numbers", "Rounding, if all is right.")
+    yield Bars(
+        "The largest difference from one device that does it all",
+        tuple(apart),
+        "of the numbers",
+        "Rounding, if all is right.",
+    )

@@ -30,8 +30,9 @@ def play(module):
         "If all experts are the same, whom a token asks makes no difference",
         (Bar("size of the output", share, 1.0),),
         "of the output of one expert",
-        "The weights of a token's experts sum to 1." if abs(share - 1) < 1e-2 else
-        f"The output is {share:.2f} times that of one expert: the weights of a token's experts do not sum to 1.",
+        "The weights of a token's experts sum to 1."
+        if abs(share - 1) < 1e-2
+        else f"The output is {share:.2f} times that of one expert: the weights of a token's experts do not sum to 1.",
         names=("yours", "one expert"),
     )
     moe = module.construct("MixtureOfExperts", **SIZES, capacity=T * CHOSEN * 5 // (4 * EXPERTS))()
@@ -68,8 +69,10 @@ def play(module):
     kinds = tuple(f"expert {number + 1}" for number in range(EXPERTS))
     yield Story(
         "Which expert each token of a story goes to first",
-        tuple(Token(token(each), None, EXPERTS if lost else int(expert))
-              for each, expert, lost in zip(ids_NT[0], first_T, nowhere_T, strict=True)),
+        tuple(
+            Token(token(each), None, EXPERTS if lost else int(expert))
+            for each, expert, lost in zip(ids_NT[0], first_T, nowhere_T, strict=True)
+        ),
         "Nobody told the experts what to care for. A token uses two of the four, so the layer has twice the parameters that it "
         "works with.",
         kinds=(*kinds, "no room"),

@@ -1,6 +1,5 @@
 """Problem 49, played: the learner's ring, turn by turn, on the queries and keys of the trained model."""
 
-import jax
 import jax.numpy as jnp
 import numpy as np
 
@@ -32,9 +31,15 @@ def play(module):
         "Whose keys and values each of the devices 0 to 7 holds, turn by turn",
         ("start", *(f"turn {turn}" for turn in range(1, len(turns)))),
         tuple(map(str, range(DEVICES))),
-        (Plane([[1.0 if of < at else 0.5 if of == at else 0.0 for at, of in enumerate(held)] for held in turns], "",
-               [[f"of {of}" for of in held] for held in turns]),),
-        "A device has its own queries all the time. Dark: it may see all of these keys. Half: its own, which it sees in part. Light: "
+        (
+            Plane(
+                [[1.0 if of < at else 0.5 if of == at else 0.0 for at, of in enumerate(held)] for held in turns],
+                "",
+                [[f"of {of}" for of in held] for held in turns],
+            ),
+        ),
+        "A device has its own queries all the time. Dark: it may see all of these keys. Half: its own, which "
+        "it sees in part. Light: "
         "they come later in the text, so it passes them on without looking.",
         "share of the keys that the device may see",
     )
@@ -48,8 +53,11 @@ def play(module):
         labels,
         (Plane(weights_TT),),
         f"No device ever held more than {T // DEVICES} of the {T} keys and values, and "
-        + (f"the weights are those of plain attention (largest difference {apart:.0e})." if apart < 1e-3 else
-           f"the weights are not those of plain attention: they differ by up to {apart:.2g}."),
+        + (
+            f"the weights are those of plain attention (largest difference {apart:.0e})."
+            if apart < 1e-3
+            else f"the weights are not those of plain attention: they differ by up to {apart:.2g}."
+        ),
         "weight",
     )
     shapes = [(floats(length, 32),) * 3 for length in LENGTHS]

@@ -31,8 +31,13 @@ def play(module):
 
     def log_p(model):
         """Of the chosen and of the rejected answers that are not trained on, (2,)."""
-        rows = zip(*(x.reshape(-1, *x.shape[2:]) for x in (model.read(ids_N2T[held]), ids_N2T[held], answer_N2T[held])), strict=True)
-        return np.mean(np.reshape([float(module.answer_log_probability(*map(jnp.asarray, row))) for row in rows], (-1, 2)), axis=0)
+        rows = zip(
+            *(x.reshape(-1, *x.shape[2:]) for x in (model.read(ids_N2T[held]), ids_N2T[held], answer_N2T[held])),
+            strict=True,
+        )
+        return np.mean(
+            np.reshape([float(module.answer_log_probability(*map(jnp.asarray, row))) for row in rows], (-1, 2)), axis=0
+        )
 
     before, moved = log_p(frozen), [np.zeros(2)]
     for step in range(1, STEPS + 1):
@@ -54,7 +59,8 @@ def play(module):
         f"The margin between them is {margin:+.1f} nats after {STEPS} steps. The loss asks for nothing but a margin, so the "
         "rejected answers fall faster than the chosen ones rise."
         if margin > 1
-        else f"The margin between them is {margin:+.1f} nats after {STEPS} steps: your loss does not tell the model which is preferred.",
+        else f"The margin between them is {margin:+.1f} nats after {STEPS} steps: your loss does not tell the "
+        f"model which is preferred.",
         y="nats more than before",
     )
     odds = [jax.nn.softmax(jitted(model)(encode(PROMPT))[-1]) for model in (tuner.model, gpt())]
@@ -68,7 +74,7 @@ def play(module):
 
 
 def pairs():
-    """Beginnings of stories that no model was trained on, as chosen and rejected answers: ids and where the answers are, (N, 2, T)."""
+    """Beginnings of held-out stories with chosen and rejected answers: the ids, and where the answers are, (N, 2, T)."""
     rows = []
     for story in held_out(200):
         found = re.match(r"(.* liked to play at the)( \w+)( all day\.)", TOKENIZER.decode(story.tolist()), re.DOTALL)

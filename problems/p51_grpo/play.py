@@ -16,7 +16,12 @@ from problems.stage.weights import END, TOKENIZER, encode
 TRAINS = True
 WATER = re.compile(r"\b(beach|lake|river|pond|island|harbor|water|boat)\b")
 PROMPTS = tuple(f"Once upon a time, there was a {hero} named" for hero in ("girl", "boy", "dog", "fox"))
-GROUP, WRITTEN, ROUNDS, UPDATES = 8, 24, 16, 2  # continuations of a prompt, their tokens; updates from those of one round
+GROUP, WRITTEN, ROUNDS, UPDATES = (
+    8,
+    24,
+    16,
+    2,
+)  # continuations of a prompt, their tokens; updates from those of one round
 CLIP, KL_WEIGHT, LEARNING_RATE = 0.2, 0.02, 1e-3
 SAMPLING = Sampling(temperature=1.0, top_p=1.0, max_tokens=WRITTEN)
 
@@ -49,7 +54,8 @@ def play(module):
     yield Lines(
         "The reward: the share of continuations that speak of water",
         (Line("reward", tuple(range(ROUNDS)), rewards),),
-        f"From {rewards[0]:.0%} to {np.mean(rewards[-3:]):.0%}, by {ROUNDS * UPDATES} steps. No text told the model what to write: "
+        f"From {rewards[0]:.0%} to {np.mean(rewards[-3:]):.0%}, by {ROUNDS * UPDATES} steps. No text told the "
+        f"model what to write: "
         "it tried, and what was rewarded became more likely.",
         x="round",
         y="reward",
@@ -78,6 +84,7 @@ def group(written, rewards_GK, advantages_GK):
         f"Eight continuations of “{PROMPTS[which]}”",
         ("continuation", "reward", "your advantage"),
         tuple((" ".join(TOKENIZER.decode(tokens).split()), f"{of:g}", f"{gain:+.2f}") for tokens, of, gain in rows),
-        "A continuation is rewarded for a word such as “lake” or “beach”. What is better than its group gets a positive advantage, "
+        "A continuation is rewarded for a word such as “lake” or “beach”. What is better than its group gets a "
+        "positive advantage, "
         "and its tokens become more likely.",
     )

@@ -8,7 +8,7 @@ import jax
 import numpy as np
 from flax import nnx
 
-from grader.exhibits import HeatMap, Line, Lines, Plane, Table
+from grader.exhibits import Bar, Bars, HeatMap, Line, Lines, Plane, Table
 from grader.worker.collectives import collectives
 
 NAMES = {
@@ -25,9 +25,9 @@ def placed(title: str, arrays: Sequence[tuple[str, jax.Array]], caption: str = "
     devices = jax.devices()
     shares, texts = [], []
     for _, array in arrays:
-        held = {shard.device: shard for shard in array.addressable_shards}
-        shares.append([held[each].data.size / max(array.size, 1) if each in held else 0.0 for each in devices])
-        texts.append([_part(array, held[each].index) if each in held else "" for each in devices])
+        shards = {shard.device: shard for shard in array.addressable_shards}
+        shares.append([shards[each].data.size / max(array.size, 1) if each in shards else 0.0 for each in devices])
+        texts.append([_part(array, shards[each].index) if each in shards else "" for each in devices])
     return HeatMap(
         title,
         tuple(name for name, _ in arrays),
@@ -44,7 +44,9 @@ def _part(array: jax.Array, index: Any) -> str:
     for axis, (size, where) in enumerate(zip(array.shape, index, strict=True)):
         start, stop = where.start or 0, size if where.stop is None else where.stop
         if stop - start < size:
-            parts.append(f"{start // (stop - start) + 1}/{size // (stop - start)}{'→' if axis == array.ndim - 1 else '↓'}")
+            parts.append(
+                f"{start // (stop - start) + 1}/{size // (stop - start)}{'→' if axis == array.ndim - 1 else '↓'}"
+            )
     return " ".join(parts) or "all"
 
 
@@ -57,11 +59,23 @@ def bytes_on_each(arrays: Sequence[jax.Array]) -> np.ndarray:
     return np.array(list(total.values()))
 
 
+def held(title: str, arrays: Sequence[jax.Array], caption: str = "") -> Bars:
+    """The bytes of these arrays on the fullest and on the emptiest device, beside their bytes in all."""
+    each, whole = bytes_on_each(arrays), sum(array.nbytes for array in arrays)
+    bars = (Bar("fullest device", int(each.max()), whole), Bar("emptiest device", int(each.min()), whole))
+    return Bars(title, bars, "bytes", caption, names=("held", "in all"))
+
+
 def sent(title: str, compiled: Any, caption: str = "", limit: int = 8) -> Table:
     """What the devices exchange in a compiled program, in its order: what a collective does, its arrays, and its bytes."""
     found = [each for each in collectives(compiled.as_text(), len(jax.devices())) if not each.is_scalar]
     rows = [
-        (str(number + 1), NAMES.get(each.kind, each.kind), f"{math.ceil(each.times)}", f"{math.ceil(each.times * each.size):,}")
+        (
+            str(number + 1),
+            NAMES.get(each.kind, each.kind),
+            f"{math.ceil(each.times)}",
+            f"{math.ceil(each.times * each.size):,}",
+        )
         for number, each in enumerate(found[:limit])
     ]
     rows = rows or [("", "nothing", "", "0")]
@@ -87,7 +101,9 @@ def _permutations(jaxpr: Any, unknown: int) -> list[Any]:
     found: list[Any] = []
     for equation in jaxpr.eqns:
         name, parameters = equation.primitive.name, equation.params
-        if name == "ppermute" and (not found or found[-1] is not parameters["perm"] and found[-1] != parameters["perm"]):
+        if name == "ppermute" and (
+            not found or (found[-1] is not parameters["perm"] and found[-1] != parameters["perm"])
+        ):
             found.append(parameters["perm"])
         inner = [getattr(each, "jaxpr", each) for value in parameters.values() for each in _listed(value)]
         times = parameters["length"] if name == "scan" else unknown if name == "while" else 1
@@ -113,12 +129,14 @@ def step(train: Callable[..., Any], model: Any, optimizer: Any, ids_BT: jax.Arra
     return sent("What the devices send in your step", jax.jit(run).lower(state, ids_BT).compile(), caption)
 
 
-def losses(train: Callable[..., Any], model: Any, optimizer: Any, ids_BT: jax.Array, pad: int, steps: int = 12) -> Lines:
-    """The losses of train steps on one batch, and on each device its part of the model after them."""
+def losses(
+    train: Callable[..., Any], model: Any, optimizer: Any, ids_BT: jax.Array, pad: int, steps: int = 12
+) -> Lines:
+    """The losses of train steps on one batch."""
     found = [float(train(model, optimizer, ids_BT, pad)) for _ in range(steps)]
-    held = bytes_on_each(jax.tree.leaves(nnx.state((model, optimizer))))
+    most = int(bytes_on_each(jax.tree.leaves(nnx.state((model, optimizer)))).max())
     return Lines(
         "The loss of your steps, all on the same stories",
         (Line("loss", np.arange(1, steps + 1), found),),
-        f"After them, each device holds {int(held.max()):,} bytes of model and optimizer.",
+        f"After them, a device holds {most:,} bytes of model and optimizer.",
     )

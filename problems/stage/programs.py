@@ -33,7 +33,10 @@ def kernels(function: Callable[..., Any], *inputs: Any) -> list[tuple[tuple[int,
     for equation in _equations(jax.make_jaxpr(function)(*inputs).jaxpr):
         if equation.primitive.name == "pallas_call":
             mapping = equation.params["grid_mapping"]
-            shapes = ["×".join(str(getattr(size, "block_size", size)) for size in each.block_shape) for each in mapping.block_mappings]
+            shapes = [
+                "×".join(str(getattr(size, "block_size", size)) for size in each.block_shape)
+                for each in mapping.block_mappings
+            ]
             found.append((tuple(mapping.grid), shapes))
     return found
 

@@ -2,7 +2,6 @@
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -63,5 +62,3 @@ def on_each_other(title: str, curves: Mapping[str, list[float]], first: int, wha
             else f"Its losses are up to {apart:.2g} off: {what}."
         ),
     )
-
-

@@ -51,5 +51,3 @@ def target_log_probabilities(model: nnx.Module, ids_BT: jax.Array) -> jax.Array:
     """The log-probability of each token after the first by a model of one story, (B, T - 1)."""
     log_BTV = jax.nn.log_softmax(model(ids_BT)[:, :-1])
     return jnp.take_along_axis(log_BTV, ids_BT[:, 1:, None], axis=2)[:, :, 0]
-
-
