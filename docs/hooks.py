@@ -16,12 +16,15 @@ from grader.problem import Problem
 
 # Pages about the course itself. A learners' bundle may leave some of them out.
 ABOUT = {
+    "Learning": "learn.md",
     "For teachers": "teachers.md",
     "Grading a class: the rules": "classroom.md",
     "A course of your own": "courses.md",
     "The grader": "design.md",
     "Security": "security.md",
     "The trainer": "harness.md",
+    "Practice": "practice.md",
+    "Text of your own, several processes": "data.md",
     "The studio": "studio.md",
 }
 

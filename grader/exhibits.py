@@ -231,6 +231,16 @@ class Progress:
             raise ExhibitError("progress is not a step of a number of steps")
 
 
+@dataclass(frozen=True)
+class Ending:
+    """How a play ended: the sentence that says why, if it ended early, the learner's own frames there, and what the learner's
+    code printed."""
+
+    said: str = ""
+    frames: str = ""
+    printed: str = ""
+
+
 def encode(exhibit: Exhibit | Progress) -> dict[str, Any]:
     """The exhibit as JSON values. Raises ExhibitError if it is none."""
     if type(exhibit).__name__ not in KINDS_OF_EXHIBITS and type(exhibit) is not Progress:

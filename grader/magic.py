@@ -1,4 +1,5 @@
-"""Grading in a notebook: `%load_ext grader.magic`, then `%%grade 07` above a cell, `%grade_hint 07`, `%grade_page 07`.
+"""Grading in a notebook: `%load_ext grader.magic`, then `%%grade 07` above a cell, and `%play 07` to see the cell's code at work.
+`%grade_hint 07` and `%grade_page 07` show the problem's hints and its page.
 
 The cell is graded in a confined process of its own, with the imports and definitions of earlier cells, as in a notebook that
 is handed in. It is not run in the notebook.
@@ -12,13 +13,15 @@ from pathlib import Path
 from typing import Any
 
 from commandline.errors import CommandError, UsageError
-from grader.course import catalog, page, selection, workspace
-from grader.course.log import Progress
+from grader.course import catalog, imports, page, plays, selection, workspace
+from grader.course.log import Progress as Standing
+from grader.exhibits import Ending, Exhibit, Progress
 from grader.judge import notebook, recorded
 from grader.judge import submission as submission_
 from grader.judge.judge import GradeOptions
 from grader.judge.submission import Submission
-from grader.report import html, terminal
+from grader.play.session import Performance
+from grader.report import exhibits_page, exhibits_terminal, html, terminal
 from grader.resident.resident import Resident
 
 
@@ -33,6 +36,7 @@ def load_ipython_extension(ipython: Any) -> None:
 
     ipython.events.register("post_run_cell", remember)
     ipython.register_magic_function(_friendly(lambda line, cell: grade(line, cell, earlier)), "cell", "grade")
+    ipython.register_magic_function(_friendly(play), "line", "play")
     ipython.register_magic_function(_friendly(hint), "line", "grade_hint")
     ipython.register_magic_function(_friendly(show), "line", "grade_page")
 
@@ -47,20 +51,72 @@ def grade(line: str, cell: str, earlier: Sequence[str] = ()) -> None:
     folder = workspace.find(None).folder
     text = notebook.of_session(earlier, cell, [entry.name for entry in problem.entries])
     try:
-        sources = catalog.with_imports(
+        sources = imports.with_imports(
             problem.name, text, submission_.modules_in(folder if folder.is_dir() else Path())
         )
     except submission_.UnreadableSubmissionError as error:
         raise UsageError(str(error)) from None
-    report = _resident().grade(problem, Submission("cell.py", sources), GradeOptions())
-    _display(f"<style>{html.STYLE}</style>{html.render(report)}", "html", terminal.render(report, advises=False))
+    submission = _graded[problem.name] = Submission("cell.py", sources)
+    report = _resident().grade(problem, submission, GradeOptions())
+    text, rendered = terminal.render(report, advises=False, play="%play"), html.render(report, play="%play")
+    _display(f"<style>{html.STYLE}</style>{rendered}", "html", text)
+
+
+def play(line: str) -> None:
+    """Shows your code for problem NN at work in a trained model: `%play NN`, or `%play NN TEXT`.
+
+    The code is that of the cell that was graded last for the problem or, if none was, the file in the workspace.
+    """
+    number, _, text = _number(line).partition(" ")
+    problem = catalog.find(number)
+    takes_text = plays.required(problem).text is not None
+    if text and not takes_text:
+        raise UsageError(f"The play of problem {problem.label} takes no text; leave it out.")
+    submission = _graded.get(problem.name)
+    if submission is None:
+        try:
+            submission = submission_.read(problem, workspace.find(None).file(problem))
+        except submission_.UnreadableSubmissionError as error:
+            raise UsageError(str(error)) from None
+    performance = Performance(problem, submission, _resident(), text.strip() or None)
+    line_of_progress = _Line()
+    for item in performance:
+        if isinstance(item, Progress):
+            line_of_progress.say(f"training: step {item.step:,} of {item.steps:,}, loss {item.loss:.3g}")
+        else:
+            _display_exhibits([item], Ending())
+    end = performance.ending()
+    if end != Ending():
+        _display_exhibits([], end)
+
+
+class _Line:
+    """A line below the cell that is written again and again."""
+
+    def __init__(self) -> None:
+        self._handle: Any = None
+
+    def say(self, words: str) -> None:
+        from IPython.display import display
+
+        shown = {"text/plain": words}
+        if self._handle is None:
+            self._handle = display(shown, raw=True, display_id=True)  # type: ignore[no-untyped-call]
+        else:
+            self._handle.update(shown, raw=True)
+
+
+def _display_exhibits(exhibits: Sequence[Exhibit], end: Ending) -> None:
+    plain = [*map(exhibits_terminal.render, exhibits), *exhibits_terminal.ending(end)]
+    style = f"<style>{html.STYLE}</style>"
+    _display(style + exhibits_page.article("", exhibits, end), "html", "\n\n".join(plain))
 
 
 def hint(line: str) -> None:
     """Shows the next hint for problem NN: `%grade_hint NN`."""
     problem = catalog.find(_number(line))
     space, hints = workspace.find(None), page.hints(problem)
-    seen = min(space.progress().get(problem.name, Progress()).hints, len(hints) - 1)
+    seen = min(space.progress().get(problem.name, Standing()).hints, len(hints) - 1)
     _display(f"**Hint {seen + 1} of {len(hints)}.** {hints[seen]}", "markdown", hints[seen])
     space.remember(problem, hints=seen + 1)
 
@@ -95,6 +151,9 @@ def _friendly(magic: Callable[..., None]) -> Callable[..., None]:
             print(f"grade: {error}")
 
     return friendly
+
+
+_graded: dict[str, Submission] = {}  # the code that was graded last, by problem
 
 
 @cache

@@ -13,9 +13,10 @@ import numpy as np
 
 from commandline.cores import usable_cores
 from commandline.errors import CommandError
-from grader.course import cases, catalog, page, promises, scaffold
+from grader.course import cases, catalog, imports, page, plays, promises, scaffold
 from grader.course.course import FORGERIES, STYLES
 from grader.errors import CourseError
+from grader.exhibits import Progress
 from grader.isolation.sandbox import ForkServer
 from grader.judge import judge, submission
 from grader.judge.examiner import Examiner
@@ -25,7 +26,8 @@ from grader.judge.session import Outcome, run_key
 from grader.judge.submission import Submission
 from grader.judge.verdict import Report, Verdict
 from grader.margins import Margin, can_fail, measure_correct, measure_wrong
-from grader.practice import core
+from grader.play.session import Performance
+from grader.practice import core, proof
 from grader.problem import Case, Check, Problem
 from grader.soundness import Row
 from grader.wire.compare import select
@@ -50,6 +52,21 @@ def verify(problems: Iterable[Problem], jobs: int | None = None, seeds: int = 20
             yield rows[problem.name].result()
 
 
+def verify_hunts(problems: Iterable[Problem], jobs: int | None = None) -> Iterator[proof.Row]:
+    """A row for the hunts of each problem, in order. `jobs` problems are tried at a time."""
+    chosen = list(problems)
+    with ProcessPoolExecutor(min(jobs or usable_cores(), len(chosen) or 1), max_tasks_per_child=None) as pool:
+        yield from pool.map(_prove, [problem.name for problem in chosen])
+
+
+def _prove(name: str) -> proof.Row:
+    problem = catalog.load(name)
+    try:
+        return proof.prove(problem, _fork_server())
+    except CommandError as error:
+        return proof.Row(problem.name, complaints=[str(error)])
+
+
 def verify_one(name: str, seeds: int = 20) -> Row:
     """Verifies one problem."""
     start, row = monotonic(), Row(name, asked=seeds)
@@ -61,7 +78,7 @@ def verify_one(name: str, seeds: int = 20) -> Row:
         try:
             for verify_part in (
                 _verify_page, _verify_verdicts, _verify_core, _verify_checks, _verify_misconceptions, _verify_pitfalls,
-                _verify_promises, _verify_correct_programs, _verify_forgeries,
+                _verify_promises, _verify_correct_programs, _verify_forgeries, _verify_play,
             ):  # fmt: skip
                 try:
                     verify_part(problem, reference, row)
@@ -261,7 +278,7 @@ def _verify_correct_programs(problem: Problem, reference: Reference, row: Row) -
             f"{problem.home / STYLES} has fewer than {FEWEST_STYLES} correct programs in other styles"
         )
     for path in styles:
-        sources = catalog.with_imports(problem.name, catalog.text_of(problem, path), catalog.references(problem))
+        sources = imports.with_imports(problem.name, catalog.text_of(problem, path), catalog.references(problem))
         _passes(problem, reference, Submission(path.name, sources), row, range(min(row.asked, 4) + 1), path.name)
     for margin in row.margins:
         if not margin.wide_enough:
@@ -319,6 +336,18 @@ def _verify_forgeries(problem: Problem, reference: Reference, row: Row) -> None:
     row.forged = sum(bool(lost(check)) and all(lost(check)) for check in claims)
     if (problem.home / FORGERIES).is_dir():
         row.complaints += [f"no forgery of the check {check.name!r}" for check in claims if not lost(check)]
+
+
+def _verify_play(problem: Problem, reference: Reference, row: Row) -> None:
+    """The play, if there is one, shows something of the reference within its time."""
+    if plays.find(problem) is None:
+        return
+    performance = Performance(problem, submission.reference(problem), _fork_server())
+    shown = sum(not isinstance(exhibit, Progress) for exhibit in performance)
+    if performance.failure:
+        row.complaints.append(f"the reference cannot be played: {performance.told()}")
+    elif not shown:
+        row.complaints.append("the play shows nothing")
 
 
 def forges(path: Path) -> tuple[str, ...]:

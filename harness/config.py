@@ -15,6 +15,7 @@ from harness.settings import COUNT, NOT_NEGATIVE, SEEDS, Range, Settings, settin
 TRACKERS = ("csv", "tensorboard", "wandb")
 # Before the path of a folder in the format of Hugging Face, where a setting names a base or a tokenizer
 HUGGING_FACE = "hf:"
+TRAIN = "train:"  # before the number of tokens, where a setting asks for a tokenizer trained on the data
 Rules = Iterable[tuple[bool, str]]  # whether the settings are consistent, and the sentence that says why they are not
 
 
@@ -131,7 +132,13 @@ class OptimizerConfig(Settings):
     final_lr_fraction: float = setting(
         1.0, "fraction of the peak at which the cosine ends; 1: constant", allowed=Range(at_least=0, at_most=1)
     )
-    weight_decay: float = setting(0.1, "weight decay of matrices", allowed=NOT_NEGATIVE)
+    weight_decay: float = setting(0.1, "weight decay, of what `decay` says", allowed=NOT_NEGATIVE)
+    decay: Literal["matrices", "kernels", "all"] = setting(
+        "matrices",
+        "what decays. matrices: kernels, embeddings and positions, as in reproductions of GPT-2; biases and scales of norms are "
+        "few, and decay would only pull them from the values they need. kernels: not embeddings and positions either, since a "
+        "rare token is seldom updated and would decay at every step. all: every parameter",
+    )
     beta2: float = setting(0.95, "decay of Adam's second moment", allowed=Range(at_least=0, below=1))
     clip_norm: float = setting(1.0, "largest global norm of the gradients; 0: no clipping", allowed=NOT_NEGATIVE)
     ema_decay: float = setting(
@@ -189,11 +196,22 @@ class ReportConfig(Settings):
 
     eval_every: int = setting(100, "steps between validation losses", allowed=COUNT)
     eval_batches: int = setting(8, "validation batches; 0: all", allowed=NOT_NEGATIVE)
+    patience: int = setting(
+        0,
+        "validations without a new best loss after which training stops; 0: never",
+        allowed=NOT_NEGATIVE,
+        machine=True,
+    )
     checkpoint_every: int = setting(
         0, "steps between checkpoints; 0: with each validation loss", allowed=NOT_NEGATIVE, machine=True
     )
     checkpoint_minutes: float = setting(
         0.0, "minutes after which a checkpoint is saved if no other was; 0: never", allowed=NOT_NEGATIVE, machine=True
+    )
+    checkpoint_dir: str = setting(
+        "",
+        "folder or bucket (gs://BUCKET/PATH) of checkpoints, with a folder for each run; empty: in the run's own folder",
+        machine=True,
     )
     keep: int = setting(
         2, "last checkpoints to keep, besides the best and the last good one", allowed=COUNT, machine=True
@@ -275,6 +293,7 @@ class Config(MachineConfig, ReportConfig, RewardConfig, OptimizerConfig, ModelCo
         {
             "lr": "learning_rate", "min_lr": "final_lr_fraction", "wd": "weight_decay", "grad_clip": "clip_norm",
             "bs": "batch_size", "max_steps": "steps", "max_iters": "steps", "warmup_iters": "warmup_steps",
+            "early_stopping": "patience", "early_stopping_patience": "patience", "block": "context",
             "eval_interval": "eval_every", "save_every": "checkpoint_every", "save_steps": "checkpoint_every",
             "save_total_limit": "keep", "block_size": "context", "seq_len": "context", "n_layer": "num_layers",
             "n_head": "num_heads", "n_kv_head": "num_kv_heads", "n_embd": "d_model",

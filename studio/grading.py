@@ -6,6 +6,7 @@ import threading
 from typing import Any
 
 from commandline.errors import CommandError
+from grader.course.log import Progress
 from grader.course.workspace import Workspace
 from grader.errors import SupersededError
 from grader.isolation import scratch
@@ -24,7 +25,7 @@ _LONGEST_END = 3.0  # seconds
 class Grading:
     """A thread that grades. A problem that waits is graded once, with the text that its file has by then.
 
-    Publishes on the topic of the problem's name: `grading`, `check`, `progress` and `verdict`.
+    Publishes on the topic of the problem's name: `grading`, `check`, `progress`, and `verdict` or `stopped`.
     """
 
     def __init__(self, space: Workspace, history: History, events: Events) -> None:
@@ -35,7 +36,7 @@ class Grading:
         self._graded: dict[str, dict[str, str]] = {}
         self._verdicts: dict[str, dict[str, Any]] = {}
         self._now: dict[str, list[dict[str, Any]]] = {}
-        self._resident = Resident()
+        self.resident = Resident()
         self._thread = threading.Thread(target=self._run, daemon=True, name="grading")
         self._thread.start()
 
@@ -47,7 +48,13 @@ class Grading:
         if is_new:
             self._queue.put(problem)
         with contextlib.suppress(CommandError, submission.UnreadableSubmissionError):
-            self._resident.supersede(problem, submission.read(problem, self._space.file(problem)))
+            self.resident.supersede(problem, submission.read(problem, self._space.file(problem)))
+
+    def stop(self, problem: Problem) -> None:
+        """Ends the grading of the problem, or what waits for it. There is no verdict."""
+        with self._lock:
+            self._waiting.discard(problem.name)
+        self.resident.supersede(problem)
 
     def state(self, problem: Problem) -> list[tuple[str, dict[str, Any]]]:
         """The events that tell a page what it would know if it had been open before."""
@@ -65,12 +72,12 @@ class Grading:
 
     def prepare(self, problem: Problem) -> None:
         """Starts what grading this problem will need."""
-        self._resident.prepare(problem)
+        self.resident.prepare(problem)
 
     def close(self) -> None:
         """Ends all processes. A grading that takes long is not waited for: its processes end with this one."""
         self._queue.put(None)
-        closing = threading.Thread(target=self._resident.close, daemon=True)
+        closing = threading.Thread(target=self.resident.close, daemon=True)
         closing.start()
         closing.join(_LONGEST_END)
         scratch.leave()
@@ -78,12 +85,15 @@ class Grading:
     def _run(self) -> None:
         while (problem := self._queue.get()) is not None:
             with self._lock:
+                if problem.name not in self._waiting:
+                    continue  # it was stopped
                 self._waiting.discard(problem.name)
                 self._now[problem.name] = []
             self._events.publish(problem.name, "grading")
             try:
                 verdict = self._grade(problem)
             except SupersededError:
+                self._superseded(problem)
                 continue
             except Exception as error:  # whatever went wrong, the learner can save again
                 verdict = {"failed": str(error) or type(error).__name__}
@@ -91,6 +101,14 @@ class Grading:
                 self._verdicts[problem.name] = verdict
                 self._now.pop(problem.name, None)
             self._events.publish(problem.name, "verdict", **verdict)
+
+    def _superseded(self, problem: Problem) -> None:
+        """Says that a grading was stopped, unless another one follows."""
+        with self._lock:
+            if problem.name in self._waiting:
+                return
+            self._now.pop(problem.name, None)
+        self._events.publish(problem.name, "stopped")
 
     def _grade(self, problem: Problem) -> dict[str, Any]:
         """Grades a problem's file and remembers the verdict."""
@@ -100,8 +118,10 @@ class Grading:
         if text is not None:
             attempt = self._history.attempt_with(problem.name, text)
             self._history.grade(attempt, str(report.verdict), report.score, problem.points, cause)
+        before = self._space.progress().get(problem.name, Progress()).verdict
         self._space.remember(problem, verdict=str(report.verdict), score=report.score, digest=digest, mistake=cause)
-        return encode(report, self._space.next_problem(problem) if report.verdict is Verdict.PASS else None)
+        following = self._space.next_problem(problem) if report.verdict is Verdict.PASS else None
+        return {**encode(report, following), "first": report.verdict is Verdict.PASS and before != Verdict.PASS}
 
     def _report(self, problem: Problem) -> tuple[Report, str | None]:
         path = self._space.file(problem)
@@ -123,7 +143,7 @@ class Grading:
             self._events.publish(problem.name, "progress", words=words)
 
         options = judge.GradeOptions(on_check=on_check, say=say)
-        return self._resident.grade(problem, source, options), text
+        return self.resident.grade(problem, source, options), text
 
 
 def encode_check(result: CheckResult) -> dict[str, Any]:
@@ -140,6 +160,6 @@ def encode(report: Report, following: Problem | None = None) -> dict[str, Any]:
     return {
         "verdict": str(report.verdict), "score": report.score, "points": report.problem.points,
         "checks": [encode_check(result) for result in report.checks],
-        "cause": report.misconception.name if report.misconception else "", "html": html.render(report),
+        "cause": report.misconception.name if report.misconception else "", "html": html.render(report, play=""),
         "next": {"label": following.label, "title": following.title} if following else None,
     }  # fmt: skip

@@ -1,7 +1,11 @@
-"""The texts that a learner has saved, with their verdicts, and the time spent: a small SQLite file in the workspace."""
+"""The texts that a learner has saved, with their verdicts, the last exhibits of plays, and the time spent.
+
+A small SQLite file in the workspace.
+"""
 
 import contextlib
 import datetime
+import json
 import sqlite3
 import threading
 import zlib
@@ -9,6 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from commandline.errors import UsageError
+from grader.exhibits import Exhibit, ExhibitError, Progress, decode, encode
 
 FILENAME = ".studio.sqlite"
 _KEPT = 500  # attempts on one problem; the oldest are forgotten
@@ -22,6 +27,7 @@ create index if not exists attempt_of_problem on attempt (problem, id);
 create table if not exists activity (
     day text not null, problem text not null, seconds real not null, primary key (day, problem)
 ) without rowid;
+create table if not exists exhibit (problem text primary key, data blob not null) without rowid;
 """
 
 
@@ -112,6 +118,24 @@ class History:
                 "select text from attempt where problem = ? and id = ?", [problem, attempt]
             ).fetchone()
         return zlib.decompress(row[0]).decode() if row else None
+
+    def show(self, problem: str, exhibit: Exhibit) -> None:
+        """Keeps the last exhibit of a play, in place of the one before."""
+        data = zlib.compress(json.dumps(encode(exhibit)).encode())
+        with self._lock:
+            self._db.execute("insert or replace into exhibit values (?, ?)", [problem, data])
+
+    def exhibits(self) -> dict[str, Exhibit]:
+        """The last exhibit that was shown, by problem. Leaves out what another version kept that this one cannot read."""
+        with self._lock:
+            rows = self._db.execute("select problem, data from exhibit").fetchall()
+        found = dict[str, Exhibit]()
+        for problem, data in rows:
+            with contextlib.suppress(ExhibitError, ValueError, zlib.error):
+                exhibit = decode(json.loads(zlib.decompress(data)))
+                if not isinstance(exhibit, Progress):
+                    found[problem] = exhibit
+        return found
 
     def spend(self, problem: str, seconds: float) -> None:
         """Adds time to today's."""

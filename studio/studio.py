@@ -15,10 +15,11 @@ from grader.course import catalog
 from grader.course.workspace import Workspace
 from grader.judge import submission
 from grader.problem import Problem
-from studio import attempt_files
+from studio import attempt_files, plays
 from studio.events import Events
 from studio.grading import Grading
 from studio.history import History
+from studio.plays import Plays
 
 _DEBOUNCE, _STEP = 200, 50  # milliseconds; an editor may write a file in several steps
 
@@ -31,6 +32,7 @@ class Studio:
         self.events = Events()
         self.history = History(space.folder)
         self.grading = Grading(space, self.history, self.events)
+        self.plays = Plays(space, self.grading.resident, self.history, self.events)
         self._saving = threading.Lock()
 
     @contextlib.asynccontextmanager
@@ -56,15 +58,20 @@ class Studio:
 
     def _closers(self) -> list[Callable[[], None]]:
         """What ends the processes that the studio has started."""
-        return [self.grading.close]
+        return [self.plays.close, self.grading.close]
 
     def save(self, problem: Problem, text: str, base: str) -> attempt_files.AttemptFile:
         """Writes the learner's file, keeps its text and grades it. Raises ConflictError and UsageError."""
         with self._saving:
             file = attempt_files.save(self.space, problem, text, base)
         self.history.keep(problem.name, file.text)
-        self.grading.request(problem)
+        self.grade(problem)
         return file
+
+    def grade(self, problem: Problem) -> None:
+        """Grades the learner's file as it is. Ends a play, which was of a former text and would take time from the grading."""
+        self.plays.stop(plays.SAVED)
+        self.grading.request(problem)
 
     async def _watch(self, stop: asyncio.Event) -> None:
         """Grades the files that other programs save. Polls where the system cannot report changes."""
@@ -94,4 +101,4 @@ class Studio:
         except (CommandError, submission.UnreadableSubmissionError):
             sources = {problem.name: ""}
         if changed & set(map(ProblemName, sources)) and not self.grading.is_graded(problem, sources):
-            self.grading.request(problem)
+            self.grade(problem)

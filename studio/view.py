@@ -1,4 +1,4 @@
-"""Renders templates with what every page needs."""
+"""What pages share: templates with what every page needs, requests that they read, numbers in addresses."""
 
 import json
 from collections.abc import Mapping
@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
+from starlette.convertors import Convertor, register_url_convertor
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import HTMLResponse
@@ -51,3 +52,18 @@ async def read_json(request: Request, **kinds: type) -> dict[str, Any]:
     if not isinstance(body, dict) or any(type(body.get(name)) is not kind for name, kind in kinds.items()):
         raise HTTPException(400, "The request is not what the studio's pages send.")
     return body
+
+
+class _Number(Convertor[int]):
+    """A number that SQLite can hold. The convertor of Starlette takes any."""
+
+    regex = "[0-9]{1,18}"
+
+    def convert(self, value: str) -> int:
+        return int(value)
+
+    def to_string(self, value: int) -> str:
+        return str(value)
+
+
+register_url_convertor("number", _Number())

@@ -16,6 +16,7 @@ def test_problem_99(grade: Grade, tmp_path):
     files = {path: content for path, _, content in FILE.findall(text)}
     assert sorted(files) == [
         "problems/p99_demo/page.md",
+        "problems/p99_demo/play.py",
         "problems/p99_demo/problem.py",
         "problems/p99_demo/stub.py",
         "solutions/p99_demo.py",

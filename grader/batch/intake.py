@@ -16,7 +16,7 @@ from grader.batch.exports import Learner, SubmittedFile
 from grader.batch.faults import Faults
 from grader.batch.recognize import SUFFIXES, Candidate, Choice, choose
 from grader.batch.records import Person, collated
-from grader.course import catalog
+from grader.course import catalog, imports
 from grader.judge import submission
 from grader.judge.submission import Submission, UnreadableSubmissionError
 from grader.problem import Problem
@@ -113,7 +113,7 @@ def read(source: Path, problems: Sequence[Problem] | None, faults: Faults) -> In
         intake.unused.append(UnusedFile("", str(file.path), "is in no learner's folder"))
     for name in intake.learners:
         try:
-            items, unused = _of_learner(name, _expanded(export.learners[name]), problems)
+            items, unused = _of_learner(name, expanded(export.learners[name]), problems)
         except CommandError:
             raise
         except Exception as error:  # whatever it is, the rest of the class is graded
@@ -148,7 +148,7 @@ def _empty_folders(source: Path) -> list[str]:
     return [folder.name for folder in folders if not any(folder.iterdir())]
 
 
-def _expanded(learner: Learner) -> list[SubmittedFile]:
+def expanded(learner: Learner) -> list[SubmittedFile]:
     """The learner's files, by path. Those in an archive have the stamp of the archive."""
     archives = archive.Expansion()
     found = [replace(item, file=file) for item in learner.files for file in archives.files(item.file)]
@@ -164,7 +164,7 @@ def _submitted(source: Path, learners: Mapping[str, Learner]) -> list[Problem]:
         names: set[str] = set()
         for learner in learners.values():
             with contextlib.suppress(Exception):  # it is met again, and logged, when the learner's files are read
-                searched = [item for item in _expanded(learner) if _is_code(item)][:most]
+                searched = [item for item in expanded(learner) if _is_code(item)][:most]
                 names |= set[str]().union(*map(recognized, searched))
         if names:
             return [catalog.load(name) for name in sorted(names)]
@@ -230,7 +230,7 @@ class _LearnerFiles:
         )
         try:
             text, reading_notes = self._text(problem, choice.file)
-            sources = catalog.with_imports(problem.name, text, self._beside)
+            sources = imports.with_imports(problem.name, text, self._beside)
         except UnreadableSubmissionError as error:
             return replace(item, refused=str(error))
         return replace(item, submission=Submission(path.name, sources), notes=(*choice.notes, *reading_notes))

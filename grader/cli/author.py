@@ -9,6 +9,7 @@ from commandline import terminal
 from commandline.text import counted
 from grader.course import catalog
 from grader.course.selection import selected
+from grader.problem import Problem
 
 
 @click.command()
@@ -17,21 +18,33 @@ from grader.course.selection import selected
 @click.option(
     "--seeds", type=click.IntRange(0, 1000), default=20, show_default=True, help="Number of other seeds to try."
 )
+@click.option("--hunts", is_flag=True, help="Try every hunt instead: how many there are, and which are not offered.")
+@click.option("--runs", is_flag=True, help="Try the hunts in whole training runs instead, half a minute each.")
 @click.option("--promises", is_flag=True, help="List the promises of the pages, each with its check.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object on stdout and nothing else.")
-def verify(problems: tuple[str, ...], jobs: int | None, seeds: int, promises: bool, as_json: bool) -> None:
+def verify(
+    problems: tuple[str, ...], jobs: int | None, seeds: int, promises: bool, hunts: bool, runs: bool, as_json: bool
+) -> None:
     """Check that problems are sound.
 
     The stub must be NOT ATTEMPTED and the reference must pass. Every misconception must be rejected and correctly identified.
     The page must have all its sections and true examples, and no file may have a TODO left. With other seeds, the reference
     must still pass and every misconception must still be rejected. Every tolerance needs a safety margin on both sides.
     Every pitfall of the page must be a misconception, and every promise of the page must have a check that rejects a program
-    that breaks it. Exits 1 if anything falls short.
+    that breaks it. A problem's play must show something of the reference. Exits 1 if anything falls short.
     """
     from grader import soundness
     from grader import verify as verify_
 
     chosen = [catalog.find(word) for word in problems] or catalog.problems()
+    if hunts:
+        sys.exit(_verify_hunts(chosen, jobs, as_json))
+    if runs:
+        from grader.practice import runs as runs_
+
+        count, shown = runs_.prove(click.echo)
+        click.echo(f"\n{shown} of {counted(count, 'hunt')} in whole runs show something.")
+        sys.exit(0 if shown else 1)
     rows = []
     for row in verify_.verify(chosen, jobs, seeds):
         rows.append(row)
@@ -51,6 +64,31 @@ def verify(problems: tuple[str, ...], jobs: int | None, seeds: int, promises: bo
         short = sum(bool(row.complaints) for row in rows)
         click.echo(f"\n{counted(len(rows), 'problem')}, {'all sound' if sound else f'{short} not sound'}.")
     sys.exit(0 if sound else 1)
+
+
+def _verify_hunts(chosen: list[Problem], jobs: int | None, as_json: bool) -> int:
+    """Tries the hunts of some problems, and prints what was found. Returns the exit code."""
+    from dataclasses import asdict
+
+    from grader import verify as verify_
+
+    rows = []
+    for row in verify_.verify_hunts(chosen, jobs):
+        rows.append(row)
+        if not as_json:
+            for line in (
+                row.line(),
+                *(f"      {text}" for text in row.complaints),
+                *(f"      left out: {text}" for text in row.left_out),
+            ):
+                click.echo(line)
+    sound = all(not row.complaints for row in rows)
+    total, over = sum(row.sound for row in rows), sum(row.sound > 0 for row in rows)
+    if as_json:
+        click.echo(json.dumps({"schema": 1, "sound": sound, "hunts": total, "problems": [asdict(row) for row in rows]}))
+    else:
+        click.echo(f"\n{counted(total, 'sound hunt')} over {counted(over, 'problem')}.")
+    return 0 if sound else 1
 
 
 @click.command()

@@ -20,8 +20,8 @@ def book(no_browser: bool, folder: Path | None) -> None:
 
     if not book_.is_available():
         raise UsageError("This copy of the course has no book; `grade show NN` prints a page.")
-    if folder is not None and folder.exists() and not (folder / "index.html").is_file():
-        raise UsageError(f"{folder} already exists and is not a book; choose a new folder.")
+    if folder is not None and folder.exists() and not (_is_empty(folder) or (folder / "index.html").is_file()):
+        raise UsageError(f"{folder} already exists and is not a book; choose a new or an empty folder.")
     target = folder or book_.cached()
     if folder is not None or not (target / "index.html").is_file():
         click.echo("Building the book...", err=True)
@@ -34,6 +34,10 @@ def book(no_browser: bool, folder: Path | None) -> None:
         import webbrowser
 
         webbrowser.open(start.as_uri())
+
+
+def _is_empty(folder: Path) -> bool:
+    return folder.is_dir() and not any(folder.iterdir())
 
 
 COMMANDS = (book,)

@@ -1,5 +1,7 @@
 """Grades one file for a command, with a sign of life on the terminal."""
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -54,4 +56,20 @@ def graded(
                 return judge.grade(problem, source, fork_server, options)
     finally:
         fork_server.close()
+        scratch.leave()
+
+
+@contextmanager
+def fork_server(title: str) -> Iterator[Any]:
+    """A fork server for a command, with a sign of life on the terminal."""
+    from grader.isolation import scratch
+    from grader.isolation.sandbox import ForkServer
+    from grader.resident.server import borrowed
+
+    server = borrowed() or ForkServer()
+    try:
+        with working(title):
+            yield server
+    finally:
+        server.close()
         scratch.leave()

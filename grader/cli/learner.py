@@ -12,7 +12,7 @@ from commandline import invocation, terminal
 from commandline.commands import Commands
 from commandline.errors import CommandError, UsageError
 from commandline.text import counted
-from grader.cli import author, book, course, explore, play, practice, progress, results, teacher, watch
+from grader.cli import author, book, course, explore, hunt, play, practice, progress, results, teacher, watch
 from grader.cli.grading import graded
 from grader.course import catalog, log, selection, workspace
 from grader.course.workspace import Workspace
@@ -134,7 +134,7 @@ def start(folder: str | None, directory: str | None) -> None:
     "--html",
     type=click.Path(path_type=Path, dir_okay=False),
     metavar="FILE.html",
-    help="Also write the report as a web page, with arrays as heat maps.",
+    help="Also write the report as a web page: arrays as heat maps, and your code at work.",
 )
 @click.pass_obj
 def problem_(
@@ -207,6 +207,8 @@ def problem_(
             terminal.echo(f"grade: could not save your progress: {error}", err=True)
     elif report.verdict == "PASS" and not machine_readable:
         terminal.echo(f"Not recorded: your progress is about {space.file(problem)}.", err=True)
+    if html:
+        play.add_to_report(report, file, html)
     sys.stdout.flush()
     sys.stderr.flush()
     # All work is done; a normal interpreter shutdown would only take time.
@@ -296,6 +298,7 @@ for command in (
     *progress.COMMANDS,
     *watch.COMMANDS,
     *practice.COMMANDS,
+    *hunt.COMMANDS,
     *explore.COMMANDS,
     *play.COMMANDS,
     *author.COMMANDS,

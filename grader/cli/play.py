@@ -47,27 +47,28 @@ def play(
         space.add(problem)
         file = space.file(problem)
     title = f"Problem {problem.label}, {problem.title}: see it work"
-    sys.exit(_played(problem, file, text, title, numbers=numbers, html=html, trains=found.trains))
+    sys.exit(played(problem, file, text, title, numbers=numbers, html=html, trains=found.trains))
 
 
-def _played(
-    problem: Any, file: Path, text: str | None, title: str, *, numbers: bool, html: Path | None, trains: bool
-) -> int:
-    """Plays a file and shows its exhibits. Returns the exit code."""
+def played(
+    problem: Any, file: Path, text: str | None, title: str, *, numbers: bool = False, html: Path | None = None,
+    trains: bool = False, modules: Path | None = None,
+) -> int:  # fmt: skip
+    """Plays a file, with the course modules that it imports from `modules`, and shows its exhibits. Returns the exit code."""
     from grader.isolation import scratch
     from grader.isolation.sandbox import ForkServer
     from grader.judge import submission
     from grader.resident.server import borrowed
 
     try:
-        source = submission.read(problem, file)
+        source = submission.read(problem, file, modules)
     except submission.UnreadableSubmissionError as error:
         terminal.echo(f"Nothing to play: {error}")
         return 1
     fork_server = borrowed() or ForkServer()  # started before other imports, because its imports take longest
     try:
         from grader.play.session import Performance
-        from grader.report.exhibits_terminal import render
+        from grader.report.exhibits_terminal import ending, render
 
         click.echo(click.style("\n".join(terminal.wrap(title, terminal.width())), bold=True))
         performance = Performance(problem, source, fork_server, text)
@@ -79,16 +80,15 @@ def _played(
     finally:
         fork_server.close()
         scratch.leave()
-    notes = list(_ending(performance))
-    for note in notes:
+    for paragraph in ending(performance.ending(), terminal.width()):
         click.echo()
-        click.echo("\n".join(line for part in note.splitlines() for line in terminal.wrap(part, terminal.width())))
+        click.echo(paragraph)
     if html:
         from commandline import files
         from grader.course.selection import selected
         from grader.report.exhibits_page import document
 
-        files.write(html, document(title, selected().title, shown, notes))
+        files.write(html, document(title, selected().title, shown, performance.ending()))
         terminal.echo(f"new   {html}", err=True)
     return 1 if performance.failure else 0
 
@@ -109,16 +109,36 @@ def _with_sign_of_life(performance: "Performance", title: str, *, lines: bool) -
         yield item
 
 
-def _ending(performance: "Performance") -> Iterator[str]:
-    """What ended a play early, where the learner's code stopped, and what it printed."""
-    failure = performance.failure
-    if failure:
-        yield performance.told()
-        if failure.frames and failure.kind != "not_implemented":
-            yield f"Your code, where it stopped:\n{failure.frames_text()}"
-    if performance.printed.strip():
-        lines = performance.printed.strip().splitlines()[-8:]
-        yield "\n".join(["It printed:", *(line[:400] for line in lines)])
+def add_to_report(report: Any, file: Path, path: Path) -> None:
+    """Plays a graded file, and writes the page of its report again with what the play shows.
+
+    Nothing is played that could not run. After Ctrl-C, the page stays as it is.
+    """
+    from grader.judge.verdict import Verdict
+
+    problem = report.problem
+    if not plays.exists(problem) or report.verdict not in (Verdict.PASS, Verdict.FAIL):
+        return
+    from commandline import files
+    from grader.isolation import scratch
+    from grader.isolation.sandbox import ForkServer
+    from grader.judge import submission
+    from grader.play.session import Performance
+    from grader.report import exhibits_page, html
+    from grader.resident.server import borrowed
+
+    trains = plays.required(problem).trains
+    fork_server = borrowed() or ForkServer()
+    try:
+        performance = Performance(problem, submission.read(problem, file), fork_server)
+        shown = list(_with_sign_of_life(performance, f"playing problem {problem.label}", lines=trains))
+        played = exhibits_page.article(f"Problem {problem.label}: see it work", shown, performance.ending())
+        files.write(path, html.document(report, played))
+    except KeyboardInterrupt:
+        terminal.echo(f"Stopped; {path} has the report without the play.", err=True)
+    finally:
+        fork_server.close()
+        scratch.leave()
 
 
 COMMANDS = (play,)

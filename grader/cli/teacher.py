@@ -1,10 +1,15 @@
 """The commands of `grade` for teachers: hand out problems, grade a class, export the grader to a course system."""
 
+from collections.abc import Iterator
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
 from commandline.text import printable
+
+if TYPE_CHECKING:
+    from grader.isolation.level import Level
 
 # The formats of `grader.report.formats` and `grader.batch.gradebook`, named here so that help need not import them.
 FORMATS = ("classroom50", "gradescope", "junit", "json", "prairielearn", "text")
@@ -76,6 +81,9 @@ GRADEBOOKS = ("canvas",)
     "--feedback", type=click.Path(path_type=Path), metavar="DIR", help="Also write a web page for each learner to DIR."
 )
 @click.option(
+    "--hunts", is_flag=True, help="Mark the hunts of `grade pack --hunts` instead, with its --problems and --seed-file."
+)
+@click.option(
     "--show-cases", is_flag=True, help="With --feedback: show the secret cases that fail, as small as possible."
 )
 def batch(
@@ -97,6 +105,7 @@ def batch(
     because: str,
     feedback: Path | None,
     show_cases: bool,
+    hunts: bool,
 ) -> None:
     """Grade a class.
 
@@ -107,6 +116,10 @@ def batch(
     from grader.batch import command
     from grader.isolation.level import Level
 
+    if hunts:
+        for line in _marked_hunts(submissions, results, problems, seed_file, Level(accept_isolation or Level.STRICT)):
+            click.echo(printable(line))
+        return
     options = command.BatchOptions(
         problems, seed_file, jobs, timeout, Level(accept_isolation or Level.STRICT), scheduler, formats,
         deadlines, roster, keep == "best", regrade, because, feedback, show_cases, groups, name,
@@ -115,20 +128,77 @@ def batch(
         click.echo(printable(line))
 
 
+def _marked_hunts(
+    submissions: Path, results: Path, problems: str | None, seed_file: Path | None, least: "Level"
+) -> Iterator[str]:
+    from commandline.errors import UsageError
+    from grader.batch import hunts
+    from grader.course import catalog
+    from grader.course.seed import read_seed
+
+    if seed_file is None:
+        raise UsageError("--hunts needs --seed-file with the file that the hunts were handed out with.")
+    chosen = catalog.select(problems) if problems else catalog.problems()
+    return hunts.mark(submissions, results, chosen, read_seed(seed_file), least)
+
+
 @click.command()
 @click.argument("directory", type=click.Path(path_type=Path))
 @click.option("--problems", metavar="LIST", help="Problems to include, such as 01-08,12 [default: all].")
-def pack(directory: Path, problems: str | None) -> None:
+@click.option(
+    "--hunts",
+    type=click.IntRange(1, 20),
+    metavar="N",
+    help="Create N hunts instead, for learners who solved the problems.",
+)
+@click.option("--seed-file", type=click.Path(path_type=Path), help="With --hunts: the secret that chooses them.")
+@click.option(
+    "--learners",
+    type=click.Path(path_type=Path),
+    metavar="FILE",
+    help="With --hunts: other hunts for each learner in FILE.",
+)
+@click.option(
+    "--plays", is_flag=True, help="Include what `grade play` needs: trained weights, and the harness with its GPT."
+)
+@click.option(
+    "--agents",
+    metavar="FILE|none",
+    help="Instructions for the learners' AI assistants [default: the course's, which ask them to tutor and not to solve].",
+)
+def pack(
+    directory: Path, problems: str | None, hunts: int | None, seed_file: Path | None, learners: Path | None, plays: bool,
+    agents: str | None,
+) -> None:  # fmt: skip
     """Create the learners' bundle, without the solutions.
 
     DIRECTORY gets the pages, the stubs and the grader. `grade problem` works in it, because it also gets the references'
     recorded outputs for the public cases.
     """
+    from commandline.errors import UsageError
     from grader.course import catalog
     from grader.handout import pack as pack_
 
     chosen = catalog.select(problems) if problems else catalog.problems()
-    for line in pack_.pack(directory, chosen):
+    if hunts:
+        from grader.course.seed import create_seed, read_seed
+        from grader.handout import hunts as hunts_
+
+        if seed_file is None:
+            raise UsageError("--hunts needs --seed-file; the file is created if needed, and marks the hunts later.")
+        create_seed(seed_file)
+        names = hunts_.read_learners(learners) if learners else []
+        for line in hunts_.hand_out(directory, chosen, hunts, read_seed(seed_file), names):
+            click.echo(printable(line))
+        return
+    if seed_file or learners:
+        raise UsageError("--seed-file and --learners belong to --hunts.")
+    try:
+        text = "" if agents == "none" else Path(agents).read_text(encoding="utf-8") if agents else None
+    except (OSError, UnicodeDecodeError) as error:
+        reason = error.strerror if isinstance(error, OSError) else "it is not UTF-8 text"
+        raise UsageError(f"{agents} cannot be read: {reason}.") from None
+    for line in pack_.pack(directory, chosen, plays=plays, agents=text):
         click.echo(line)
 
 

@@ -1,11 +1,9 @@
 """Finds the selected course's problems by number, slug or path, and the files of each: page, stub, reference, misconceptions."""
 
-import ast
 import importlib.util
 import re
 import sys
 import tomllib
-import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import MISSING, dataclass, fields, replace
 from functools import cache
@@ -15,7 +13,7 @@ from typing import Any
 from commandline.errors import UsageError
 from commandline.problem_name import ProblemName
 from commandline.spelling import nearest
-from grader.course import selection
+from grader.course import imports, selection
 from grader.course.course import FILE, FORGERIES, STYLES, Course
 from grader.course.selection import selected
 from grader.errors import CourseError
@@ -28,7 +26,8 @@ class Misconception:
 
     If programs that share the idea give different numbers, `replace` has a form for each. `raises` means that a form raises an
     exception or returns something other than an array. When a submission does so, only these misconceptions are run.
-    `pitfall` holds the beginnings of the page's pitfalls that it is about.
+    `pitfall` holds the beginnings of the page's pitfalls that it is about, and `not_in` the files of other styles in which the
+    edit is possible but no fault.
     """
 
     name: str
@@ -37,6 +36,7 @@ class Misconception:
     replace: Sequence[str]
     raises: bool = False
     pitfall: Sequence[str] = ()
+    not_in: Sequence[str] = ()
 
     def variants(self, source: str) -> dict[str, str]:
         """The reference with the edit applied, one variant for each form, by name."""
@@ -273,57 +273,6 @@ def _beside(problem: Problem, folder: str) -> list[Path]:
     return sorted((problem.home / folder).glob(f"{problem.folder.name[:3]}_*.py"))
 
 
-_LONGEST_PARSED = 200_000  # characters; parsing a hostile file of that length takes about two seconds
-_IMPORT_LINE = re.compile(r"^[ \t]*(?:from[ \t]+(\w+)[ \t]+import\b|import[ \t]+([\w., \t]+))", re.MULTILINE)
-
-
-def parse(text: str) -> ast.Module | None:
-    """The syntax tree of a source; None if it is not valid Python, or too long to parse safely."""
-    if len(text) > _LONGEST_PARSED:
-        return None
-    try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # about invalid escapes, for example
-            return ast.parse(text)
-    except (SyntaxError, ValueError, RecursionError, MemoryError):
-        return None
-
-
-def imported_modules(text: str) -> list[str]:
-    """The course modules that a source imports anywhere, also inside functions.
-
-    Where the source does not parse, lines that look like imports count: its verdict must be about the syntax error, not about
-    a missing module.
-    """
-    if not ProblemName.PATTERN.search(text):
-        return []
-    modules: list[str] = []
-    if (tree := parse(text)) is None:
-        for match in _IMPORT_LINE.finditer(text):
-            modules += [match[1]] if match[1] else [part.split()[0] for part in match[2].split(",") if part.strip()]
-    else:
-        for node in ast.walk(tree):
-            if isinstance(node, ast.ImportFrom) and node.module and not node.level:
-                modules.append(node.module)
-            elif isinstance(node, ast.Import):
-                modules += [alias.name for alias in node.names]
-    return [name for name in dict.fromkeys(modules) if ProblemName.parse(name)]
-
-
-def with_imports(name: str, text: str, beside: Callable[[str], str | None]) -> Mapping[str, str]:
-    """The sources of a file and of all course modules that it imports, directly or not, by module name.
-
-    `beside` returns the text of a module in the same folder, or None.
-    """
-    sources, unread = {name: text}, [text]
-    while unread:
-        for imported in imported_modules(unread.pop()):
-            if imported not in sources and (source := beside(imported)) is not None:
-                sources[imported] = source
-                unread.append(source)
-    return sources
-
-
 def references(problem: Problem) -> Callable[[str], str | None]:
     """A function that reads references: of the selected course, or from the folder of this problem's. For `with_imports`."""
 
@@ -344,7 +293,7 @@ def has_solution(problem: Problem) -> bool:
 
 def reference_sources(problem: Problem) -> Mapping[str, str]:
     """The sources of the reference and of the modules that it imports, by module name."""
-    return with_imports(problem.name, solution_text(problem), references(problem))
+    return imports.with_imports(problem.name, solution_text(problem), references(problem))
 
 
 def core(problem: Problem) -> list[str]:
@@ -379,15 +328,15 @@ def misconceptions(problem: Problem) -> list[Misconception]:
     rows = misconceptions_file(problem).get("misconception", [])
     keys = [item.name for item in fields(Misconception) if item.default is MISSING]
     for number, row in enumerate(rows, 1):
-        if set(row) - {"raises", "pitfall"} != set(keys):
+        if set(row) - {"raises", "pitfall", "not_in"} != set(keys):
             raise CourseError(
-                f"{path}: misconception {number} must have {', '.join(keys)}, and can have raises and pitfall; it has "
+                f"{path}: misconception {number} must have {', '.join(keys)}, and can have raises, pitfall and not_in; it has "
                 f"{', '.join(row)}."
             )
         if not isinstance(row.get("raises", False), bool):
             raise CourseError(f"{path}: `raises` of misconception {number} must be true or false.")
     misconceptions = [
-        Misconception(**{**row, "replace": _strings(row["replace"]), "pitfall": _strings(row.get("pitfall", ()))})
+        Misconception(**{**row, **{name: _strings(row.get(name, ())) for name in ("replace", "pitfall", "not_in")}})
         for row in rows
     ]
     for misconception in misconceptions:

@@ -23,6 +23,11 @@ class Play:
     text: str | None = None
 
 
+def exists(problem: Problem) -> bool:
+    """Whether a problem has a play. Does not read it."""
+    return (problem.folder / FILE).is_file()
+
+
 def find(problem: Problem) -> Play | None:
     """The play of a problem, or None if it has none. Raises CourseError if its constants are not what they should be."""
     path = problem.folder / FILE

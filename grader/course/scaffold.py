@@ -224,6 +224,23 @@ PROBLEM = Problem(
 )
 '''
 
+_PLAY = '''"""Problem $label, played: $title."""
+
+import jax.numpy as jnp
+
+from grader.exhibits import Bar, Bars
+
+NUMBERS = (-1.0, 0.0, 1.0, 2.0)
+
+
+# TODO: the play: what the piece does in a real model, so that whoever sees it understands why the piece exists
+def play(module):
+    """What the learner's function makes of a few numbers."""
+    (row,) = module.$slug(jnp.array([NUMBERS]))
+    bars = tuple(Bar(f"{x:g}", y, x) for x, y in zip(NUMBERS, row, strict=True))
+    yield Bars("What comes out of your function", bars, "value", names=("out", "in"))
+'''
+
 _REFERENCE = '''"""Problem $label, reference: $title."""
 
 from jaxtyping import Array, Float
@@ -284,6 +301,7 @@ _FILES = {
     "problems/$name/page.md": _PAGE,
     "problems/$name/stub.py": _STUB,
     "problems/$name/problem.py": _DEFINITION,
+    "problems/$name/play.py": _PLAY,
     "solutions/$name.py": _REFERENCE,
     "solutions/$name.toml": _MISCONCEPTIONS,
     "tests/problems/styles/p${label}_row_by_row.py": _ROW_BY_ROW,

@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 from commandline import files
 from commandline.errors import UsageError
-from grader.course import catalog, log, page, selection
+from grader.course import assistants, catalog, imports, log, page, selection
 from grader.course.log import Entry, Progress
 from grader.paths import ROOT
 from grader.problem import Problem
@@ -46,7 +46,8 @@ class Workspace:
         return self.folder
 
     def start(self) -> tuple[list[Path], list[Path]]:
-        """Adds every stub and page that is missing, and replaces the pages that have changed since they were written.
+        """Adds every stub and page that is missing, and replaces the pages that have changed since they were written. Adds
+        what tells AI assistants to tutor, unless the folder has instructions for them.
 
         Returns the new paths, and the pages that were not replaced because the learner may have edited them.
         """
@@ -78,6 +79,12 @@ class Workspace:
             self.note(log.entry("started", course=course, pages=new))
         if not os.path.lexists(attributes := self.folder / ".gitattributes"):
             files.write(attributes, _ATTRIBUTES)
+        if not os.path.lexists(self.folder / assistants.INSTRUCTIONS):
+            for name, text in assistants.files().items():
+                if not os.path.lexists(path := self.folder / name):
+                    path.parent.mkdir(parents=True, exist_ok=True)
+                    files.write(path, text)
+                    created.append(path)
         return created, kept
 
     def entries(self) -> list[Entry]:
@@ -170,7 +177,7 @@ class Workspace:
         return (
             ""
             if source is None
-            else _digest(json.dumps(catalog.with_imports(problem.name, source, text), sort_keys=True))
+            else _digest(json.dumps(imports.with_imports(problem.name, source, text), sort_keys=True))
         )
 
     def standings(self) -> dict[str, Standing]:

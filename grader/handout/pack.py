@@ -11,7 +11,8 @@ import tomli_w
 
 from commandline.errors import UsageError
 from commandline.text import counted
-from grader.course import book, catalog, course
+from grader.course import assistants, book, catalog, course
+from grader.course import plays as play_files
 from grader.course.selection import selected
 from grader.handout import project
 from grader.isolation.sandbox import ForkServer
@@ -25,13 +26,17 @@ _BUILDS_ON = re.compile(r"\bbuilds_on=\([\d, ]*\)")
 _LEFT_OUT = shutil.ignore_patterns("__pycache__", "*.pyc", "editor", recorded.OUTPUTS)
 
 
-def pack(directory: Path, problems: Sequence[Problem]) -> Iterator[str]:
+def pack(
+    directory: Path, problems: Sequence[Problem], *, plays: bool = False, agents: str | None = None
+) -> Iterator[str]:
     """Creates the bundle of these problems; yields lines for the terminal.
 
-    Raises UsageError if the folder exists and is not empty, or cannot be written. The bundle is created whole or not at all.
+    `plays` includes what `grade play` needs. `agents` are the instructions for AI assistants: those of the course unless given,
+    none if empty. Raises UsageError if the folder exists and is not empty, or cannot be written. The bundle is created whole or
+    not at all.
     """
     with new_folder(directory) as folder:
-        yield from fill(folder, problems)
+        yield from fill(folder, problems, plays=plays, agents=agents)
     yield f"{directory}: {len(problems)} problems, without their solutions"
 
 
@@ -59,19 +64,25 @@ def new_folder(directory: Path) -> Iterator[Path]:
         raise UsageError(f"{directory} cannot be written: {error.strerror or error}.") from None
 
 
-def fill(folder: Path, problems: Sequence[Problem]) -> Iterator[str]:
+def fill(folder: Path, problems: Sequence[Problem], *, plays: bool = False, agents: str | None = None) -> Iterator[str]:
     """Writes the bundle of these problems to an empty folder; yields a line for each."""
-    # The trainer contains a whole GPT, so it is handed out only with the capstone, which needs it.
-    needs_harness = any("from harness" in _probes(problem) for problem in problems)
+    # The trainer contains a whole GPT, so it is handed out only with what needs it: the capstone and the plays.
+    needs_harness = plays or any("from harness" in _probes(problem) for problem in problems)
     packages = [*PACKAGES, *(["harness"] if needs_harness else [])]
     for package in packages:
         shutil.copytree(ROOT / package, folder / package, ignore=_LEFT_OUT)
     (folder / "problems").mkdir()
     shutil.copy(ROOT / "problems" / "__init__.py", folder / "problems")
+    if text := assistants.instructions() if agents is None else agents:
+        (folder / "problems" / assistants.FILE).write_text(text, encoding="utf-8")
+    if plays:
+        shutil.copytree(ROOT / "problems" / "stage", folder / "problems" / "stage", ignore=_LEFT_OUT)
     with closing(ForkServer()) as fork_server:
         for problem in problems:
             target = folder / "problems" / problem.name
             _copy(problem, target)
+            if not plays:
+                (target / play_files.FILE).unlink(missing_ok=True)
             outputs, misconceptions = recorded.record(problem, target, fork_server)
             yield f"{problem.name}  {counted(outputs, 'recorded output')}, {counted(misconceptions, 'misconception')}"
     if book.is_available():

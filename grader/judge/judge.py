@@ -6,7 +6,7 @@ from functools import partial
 from time import monotonic
 
 from grader.course import cases as cases_
-from grader.course import catalog
+from grader.course import catalog, imports
 from grader.course.catalog import Misconception
 from grader.isolation.sandbox import Workers
 from grader.judge import eager, fault, recorded, unjudged, unstable
@@ -347,7 +347,7 @@ def _earlier_failure(
     """
     accepted = {Verdict.PASS} | ({Verdict.NOT_ATTEMPTED} - {verdict})
     for name in sorted(set(submission.sources) & set(catalog.names()) - {problem.name}):
-        sources = catalog.with_imports(name, submission.sources[name], submission.sources.get)
+        sources = imports.with_imports(name, submission.sources[name], submission.sources.get)
         key = digest([name, str(options.seed), *(part for item in sorted(sources.items()) for part in item)])
         if key in options.passed:
             continue

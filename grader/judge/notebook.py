@@ -5,7 +5,7 @@ import re
 from collections.abc import Sequence
 from typing import Any
 
-from grader.course import catalog
+from grader.course import imports
 from grader.judge import statements
 
 TAG = "grade"
@@ -67,7 +67,7 @@ def of_session(earlier: Sequence[str], cell: str, entries: list[str]) -> str:
     Only `cell` may define an entry, unless it defines none: earlier attempts do not count.
     """
     own = _without_magics(cell)
-    others = [text for text in map(_without_magics, earlier) if catalog.parse(text) is not None]
+    others = [text for text in map(_without_magics, earlier) if imports.parse(text) is not None]
     if statements.defines(own, entries):
         others = [statements.without(text, entries) for text in others]
     counted = statements.counting(dict(enumerate([*others, own])), (), entries)
@@ -140,7 +140,7 @@ def _without_magics(text: str) -> str:
         if match[1] in _OTHER_LANGUAGES:
             return ""
         text = text[match.end() :]
-    if catalog.parse(text) is not None:
+    if imports.parse(text) is not None:
         return text
     kept, quote, depth = list[str](), "", 0
     in_magic = continued = False

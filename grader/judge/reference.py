@@ -8,7 +8,7 @@ from threading import Lock
 from time import monotonic, sleep
 from typing import Protocol
 
-from grader.course import catalog
+from grader.course import catalog, imports
 from grader.errors import CourseError
 from grader.isolation.job import Limits
 from grader.isolation.sandbox import Workers
@@ -179,7 +179,7 @@ class Reference:
         def run() -> list[str]:
             worker.load("", self._plain)
             # A page may import earlier problems.
-            imported = catalog.with_imports("page", page.replace(">>> ", ""), catalog.references(self.problem))
+            imported = imports.with_imports("page", page.replace(">>> ", ""), catalog.references(self.problem))
             sources = {name: text for name, text in imported.items() if name != "page"} | dict(self._plain.sources)
             failure = worker.session.load("page", Submission(self._plain.filename, sources))
             reports = failure or worker.session.examples(page)

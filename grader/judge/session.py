@@ -221,7 +221,7 @@ class Session:
                 self.worker.killed_for or f"it had used up most of its {self.worker.limits.memory >> 20} MiB of memory"
             )
             return Failure(_kind(self.worker), message=f"stopped after {self.seconds:g} s: {reason}", frames=frames)
-        message = f"no result within {self.seconds:g} s; is there an infinite loop? `--timeout` allows more time"
+        message = f"no result within {self.seconds:g} s; is there an infinite loop?"
         return Failure("timeout", message=message, frames=frames)
 
     def _answer(self) -> Frame:

@@ -7,7 +7,7 @@ import symtable
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from grader.course import catalog
+from grader.course import imports
 
 _DEFINITIONS = (ast.Import, ast.ImportFrom, ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
 _BUILTINS = frozenset([*dir(builtins), "__name__"])
@@ -30,7 +30,7 @@ def counting(cells: Mapping[int, str], whole: Collection[int], entries: Collecti
     `whole` count whole, and the entries that they define count nowhere else. A cell that is not valid Python counts whole if
     it seems to define an entry.
     """
-    trees = {number: catalog.parse(text) for number, text in cells.items()}
+    trees = {number: imports.parse(text) for number, text in cells.items()}
     preferred = {name for number in whole for name in entries if defines(cells[number], [name])}
     listed = [
         _Statement(number, node, _bound(node), _used(node))
@@ -59,14 +59,14 @@ def counting(cells: Mapping[int, str], whole: Collection[int], entries: Collecti
 
 def defines(text: str, entries: Collection[str]) -> bool:
     """Whether a cell binds one of the entries. Where it is not valid Python, a line that looks like it is enough."""
-    if (tree := catalog.parse(text)) is None:
+    if (tree := imports.parse(text)) is None:
         return any(re.search(rf"^(def|class)\s+{re.escape(name)}\b", text, re.MULTILINE) for name in entries)
     return any(_bound(node) & set(entries) for node in tree.body)
 
 
 def without(text: str, names: Collection[str]) -> str:
     """A cell, which is valid Python, without the statements that bind one of the names."""
-    tree = catalog.parse(text)
+    tree = imports.parse(text)
     return _without(text, tree, [node for node in tree.body if _bound(node) & set(names)]) if tree else text
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from commandline import files
 from commandline.errors import UsageError
-from grader.course import catalog, selection
+from grader.course import catalog, imports, selection
 from grader.isolation.job import Job, Limits
 from grader.judge import notebook
 from grader.problem import Problem
@@ -51,7 +51,7 @@ def read(problem: Problem, path: Path, modules: Path | None = None) -> Submissio
     except (OSError, files.NotRegularFileError) as error:
         raise UsageError(f"{path} {files.why_unreadable(error)}.") from None
     content, notes = text(problem, path.name, data)
-    sources = catalog.with_imports(problem.name, content, modules_in(modules or path.parent))
+    sources = imports.with_imports(problem.name, content, modules_in(modules or path.parent))
     return Submission(path.name, sources, tuple(notes))
 
 

@@ -4,7 +4,8 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from grader.course import plays
-from grader.exhibits import Exhibit, ExhibitError, Progress, decode
+from grader.exhibits import Ending, Exhibit, ExhibitError, Progress, decode
+from grader.isolation.job import Job
 from grader.isolation.sandbox import Workers
 from grader.judge import submission as submission_
 from grader.judge.session import Failure, Session
@@ -17,6 +18,11 @@ CPU_SECONDS, TRAINING_CPU_SECONDS = 10.0, 60.0
 PATIENCE = 6.0  # times that many seconds may pass, because other programs use the cores, too
 MOST_EXHIBITS = 24
 MOST_PROGRESS = 10_000  # reports
+
+
+def job(problem: Problem) -> Job:
+    """The job of a worker that plays."""
+    return replace(submission_.job(problem), extension=ACTOR)
 
 
 class Performance:
@@ -32,8 +38,7 @@ class Performance:
         self.cpu_seconds = TRAINING_CPU_SECONDS if self._play.trains else CPU_SECONDS
         self.failure: Failure | None = None
         self.printed = ""
-        job = replace(submission_.job(problem), extension=ACTOR)
-        self._session = Session(problem, workers.worker(job), PATIENCE * self.cpu_seconds)
+        self._session = Session(problem, workers.worker(job(problem)), PATIENCE * self.cpu_seconds)
 
     def __iter__(self) -> Iterator[Exhibit | Progress]:
         """The exhibits, and reports of progress between them. Raises WorkerStartError, and CourseError if the play is unsound."""
@@ -70,6 +75,13 @@ class Performance:
             yield exhibit
             request = None
         self.failure = Failure("protocol", message=f"it sent more than {MOST_EXHIBITS} exhibits")
+
+    def ending(self) -> Ending:
+        """How the play ended, once it has."""
+        failure = self.failure
+        has_frames = failure is not None and failure.frames and failure.kind != "not_implemented"
+        frames = failure.frames_text() if failure and has_frames else ""
+        return Ending(self.told() if failure else "", frames, self.printed.strip())
 
     def told(self) -> str:
         """What ended the play early, in one sentence."""

@@ -111,7 +111,7 @@ def _thinned(points: Sequence[Point]) -> list[Point]:
 
 
 def _number(value: float) -> str:
-    """A number for a label: 12k, 0.5, 3e-5."""
-    if abs(value) >= 10_000:
-        return f"{value / 1000:,.0f}k"
+    """A number for a label: 12k, 2.5k, 0.5, 3e-5."""
+    if abs(value) >= 1000:
+        return f"{value / 1e6:,.3g}M" if abs(value) >= 1e6 else f"{value / 1000:,.3g}k"
     return f"{value:.3g}".replace("e-0", "e-").replace("e+0", "e")

@@ -4,7 +4,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from grader.exhibits import Bars, Exhibit, HeatMap, Lines, Story, Table, Token
+from grader.exhibits import Bars, Ending, Exhibit, HeatMap, Lines, Story, Table, Token
 from grader.report import chart, html
 from grader.report.exhibits_terminal import ends, percent, surprising, table, visible
 from grader.report.grids import MOST_NUMBERS, STEPS, Cell, Panel, Scale, number
@@ -29,16 +29,22 @@ class _Measure:
     kind: str
 
 
-def document(title: str, heading: str, exhibits: Sequence[Exhibit], notes: Sequence[str] = ()) -> str:
-    """A whole page with exhibits, which needs no other file. `notes` are sentences below them."""
-    return html.page(title, heading, article(title, exhibits, notes))
+def document(title: str, heading: str, exhibits: Sequence[Exhibit], end: Ending) -> str:
+    """A whole page with the exhibits of a play and its end, which needs no other file."""
+    return html.page(title, heading, article(title, exhibits, end))
 
 
-def article(title: str, exhibits: Sequence[Exhibit], notes: Sequence[str] = ()) -> str:
-    """The exhibits of a play as one `<article>`, to be shown with the STYLE of `html`."""
-    figures = [render(exhibit) for exhibit in exhibits]
+def article(title: str, exhibits: Sequence[Exhibit], end: Ending) -> str:
+    """The exhibits of a play and its end as one `<article>`, to be shown with the STYLE of `html`. The title may be empty."""
+    figures = [*map(render, exhibits), ending(end)]
     template = html.environment().get_template("exhibits.jinja")
-    return template.module.article(title, figures, notes)  # type: ignore[attr-defined, no-any-return]
+    return template.module.article(title, figures)  # type: ignore[attr-defined, no-any-return]
+
+
+def ending(end: Ending) -> str:
+    """How a play ended as HTML, as a report shows an error. Empty if there is nothing to say."""
+    template = html.environment().get_template("exhibits.jinja")
+    return template.module.ending(end.said, list(html.frames(end.frames)), html.last(end.printed))  # type: ignore[attr-defined, no-any-return]
 
 
 def render(exhibit: Exhibit) -> str:

@@ -8,15 +8,18 @@ import click
 from rich.cells import cell_len, set_cell_size
 
 from commandline.terminal import wrap
-from grader.exhibits import Bars, Exhibit, HeatMap, Line, Lines, Plane, Story, Table, Token
+from grader.exhibits import Bars, Ending, Exhibit, HeatMap, Line, Lines, Plane, Story, Table, Token
 from grader.report.grids import number
 
 WIDTH = 72  # columns
 _SHADES = " ·░▒▓█"  # the blank is the low end of the scale; a dot is a little more
-_LONGEST_LABEL = 12  # columns, of a row of a heat map
+_LONGEST_LABEL = 16  # columns, of a row of a heat map
+_LONGEST_BAR_LABEL = 26
+_FEW_COLUMNS = 6  # of a heat map, whose cells then have room for numbers
 _PLOT_ROWS = 12
 _MARKS = "●○▲△■□"  # of the curves of a chart
 _NOTHING = 0.005  # of a scale, is as good as its low end
+_PRINTED = 8  # lines
 _NAMED = 3  # tokens of a story whose values are said
 # Backgrounds of the 256 colors, from weak to strong, and the text on them: a token that surprises, and kinds of tokens.
 _SURPRISE = (None, (224, 16), (217, 16), (210, 16), (203, 16))
@@ -38,6 +41,15 @@ def render(exhibit: Exhibit, width: int = WIDTH, *, numbers: bool = False) -> st
             heads, rows = ["", "values"], [[row[0], "  ".join(row[1:])] for row in rows]
         lines += ["", *_rows(heads, rows, width)]
     return "\n".join(line.rstrip() for line in lines)
+
+
+def ending(end: Ending, width: int = WIDTH) -> Iterator[str]:
+    """How a play ended, as paragraphs: the reason, the learner's frames, and the last lines that were printed."""
+    frames = f"Your code, where it stopped:\n{end.frames}" if end.frames else ""
+    printed = "\n".join(line[:400] for line in end.printed.splitlines()[-_PRINTED:])
+    for text in (end.said, frames, f"It printed:\n{printed}" if printed else ""):
+        if text:
+            yield "\n".join(line for part in text.splitlines() for line in wrap(part, width))
 
 
 def table(exhibit: Exhibit) -> tuple[Sequence[str], Sequence[Sequence[str]]]:
@@ -178,7 +190,7 @@ def _heat_map(exhibit: HeatMap, width: int) -> Iterator[str]:
     labels = [visible(label) for label in exhibit.rows]
     gutter = min(max(map(cell_len, labels), default=0), _LONGEST_LABEL) + 1
     columns = max(len(exhibit.columns), 1)
-    if any(plane.texts for plane in exhibit.planes):
+    if any(plane.texts for plane in exhibit.planes) or columns <= _FEW_COLUMNS:
         for plane in exhibit.planes:
             yield from _texts(exhibit, plane, labels, gutter, (width - gutter) // columns)
         yield from _scale(exhibit, width)
@@ -205,11 +217,12 @@ def _heat_map(exhibit: HeatMap, width: int) -> Iterator[str]:
 
 
 def _texts(exhibit: HeatMap, plane: Plane, labels: Sequence[str], gutter: int, cell: int) -> Iterator[str]:
-    """A map of texts, each before the shade of its value."""
+    """A map of texts or, without them, of numbers, each after the shade of its value."""
     if plane.name:
         yield plane.name
     yield " " * gutter + "".join(_cell(visible(column), cell) for column in exhibit.columns)
-    for label, values, texts in zip(labels, plane.values, plane.texts, strict=True):
+    written = plane.texts or [[number(value, 2) for value in values] for values in plane.values]
+    for label, values, texts in zip(labels, plane.values, written, strict=True):
         cells = [
             f"{_shade(value, exhibit)}{_cell(visible(text), cell - 1)}"
             for value, text in zip(values, texts, strict=True)
@@ -277,7 +290,7 @@ def ends(line: Line) -> str:
 
 def _bars(exhibit: Bars, width: int) -> Iterator[str]:
     others = any(bar.other is not None for bar in exhibit.bars)
-    labels = min(max((cell_len(bar.label) for bar in exhibit.bars), default=0), 24)
+    labels = min(max((cell_len(bar.label) for bar in exhibit.bars), default=0), _LONGEST_BAR_LABEL)
     names = max(map(cell_len, exhibit.names)) if others else 0
     values = [value for bar in exhibit.bars for value in (bar.value, bar.other) if value is not None]
     most = max((abs(value) for value in values if math.isfinite(value)), default=0.0) or 1.0
@@ -288,7 +301,7 @@ def _bars(exhibit: Bars, width: int) -> Iterator[str]:
         for index, (name, value) in enumerate(zip(exhibit.names, (bar.value, bar.other), strict=True)):
             if value is None:
                 continue
-            label = set_cell_size("" if index else bar.label, labels)
+            label = _cell("" if index else bar.label, labels + 1)[:-1]
             length = round(abs(value) / most * room) if math.isfinite(value) else 0
             owner = f" {set_cell_size(name, names)}" if others else ""
             yield f"  {label}{owner} {number(value):>{digits}} {('░' if index else '█') * length}"

@@ -15,6 +15,7 @@ import numpy as np
 from markupsafe import Markup, escape
 
 from commandline.text import counted
+from grader.course import plays
 from grader.course.selection import selected
 from grader.judge.counterexample import ComparedLeaf, Counterexample, Part
 from grader.judge.verdict import CheckResult, Report, Verdict
@@ -82,10 +83,10 @@ class Branch:
     inner: Sequence["Branch"]
 
 
-def document(report: Report) -> str:
-    """A whole page with the report, which needs no other file."""
+def document(report: Report, played: str = "") -> str:
+    """A whole page with the report, which needs no other file. `played` is the `article` of a play, to be shown below it."""
     title = f"Problem {report.problem.label}, {report.problem.title}: {report.verdict}"
-    return page(title, selected().title, render(report))
+    return page(title, selected().title, render(report) + played)
 
 
 def page(title: str, heading: str, body: str, style: str = STYLE, script: str = "") -> str:
@@ -96,10 +97,10 @@ def page(title: str, heading: str, body: str, style: str = STYLE, script: str = 
     )  # fmt: skip
 
 
-def render(report: Report, *, is_final: bool = False) -> str:
+def render(report: Report, *, is_final: bool = False, play: str = "grade play") -> str:
     """The report as one `<article class="verdict">`, to be shown with STYLE. All text in it is escaped.
 
-    A final report has no next step.
+    A final report has no next step. `play` is the command that shows what a mistake does; empty where another way is at hand.
     """
     problem, shown = report.problem, report.counterexample
     failed = report.first_failure if report.verdict is not Verdict.NOT_ATTEMPTED else None
@@ -114,15 +115,16 @@ def render(report: Report, *, is_final: bool = False) -> str:
         more_rows=max(0, len(leaves) - MOST_ROWS) + (shown.left_out if shown else 0),
         wrong=_drawings([leaf for leaf in leaves if leaf.mismatch], shown, failed),
         right=_drawings([leaf for leaf in leaves if not leaf.mismatch], shown, failed),
-        idea=_idea(leaves), texts=texts, arrays=arrays, frames=list(_frames(report.frames)),
+        idea=_idea(leaves), texts=texts, arrays=arrays, frames=list(frames(report.frames)),
         tree=_tree(shown.tree, "") if shown else [], next_step="" if is_final else next_step(report),
         advice=failed.check.advice if failed and mismatch and not report.misconception and not report.fault else "",
-        signatures=[entry.signature() for entry in problem.entries], printed=_last(report.stdout),
-        printed_eagerly=_last(report.eager_stdout),
+        play=f"{play} {problem.label}" if play and not is_final and plays.exists(problem) else "",
+        signatures=[entry.signature() for entry in problem.entries], printed=last(report.stdout),
+        printed_eagerly=last(report.eager_stdout),
     )  # fmt: skip
 
 
-def _last(text: str) -> str:
+def last(text: str) -> str:
     """The last part of what was printed."""
     lines = text.strip().splitlines()
     kept = "\n".join(lines[-MOST_LINES:])[-MOST_PRINTED:]
@@ -210,8 +212,8 @@ def _inputs(report: Report, failed: CheckResult | None) -> tuple[list[tuple[str,
     return texts, arrays
 
 
-def _frames(text: str) -> Iterator[Frame]:
-    """The frames in a report's text: lines that name a place, each followed by indented lines of code."""
+def frames(text: str) -> Iterator[Frame]:
+    """The frames in a text of a traceback: lines that name a place, each followed by indented lines of code."""
     lines = text.splitlines()
     starts = [number for number, line in enumerate(lines) if not line.startswith("    ")]
     for start, end in pairwise([*starts, len(lines)]):

@@ -7,7 +7,7 @@ import click
 import numpy as np
 
 from commandline.terminal import PLAIN, wrap
-from grader.course import catalog
+from grader.course import catalog, plays
 from grader.judge.unjudged import NOT_JUDGED
 from grader.judge.verdict import CheckResult, Report, Verdict
 from grader.problem import Case
@@ -18,13 +18,13 @@ _COLORS = {Verdict.PASS: "green", Verdict.NOT_ATTEMPTED: "yellow"}
 _SHOWN = 120  # numbers; a larger array is abbreviated
 
 
-def render(report: Report, width: int = PLAIN, *, advises: bool = True) -> str:
-    """The whole report in lines of at most `width` columns, with ANSI colors.
+def render(report: Report, width: int = PLAIN, *, advises: bool = True, play: str = "grade play") -> str:
+    """The whole report in lines of at most `width` columns, with ANSI colors. `play` is the command that shows a mistake at work.
 
     Its last lines are the next step, if it `advises`. `click.echo` removes the colors where the output is not a terminal, or
     takes none.
     """
-    lines = list(_lines(report, width))
+    lines = list(_lines(report, width, play))
     return "\n".join([*lines, "", *wrap(f"Next: {next_step(report)}", width)] if advises else lines)
 
 
@@ -33,7 +33,7 @@ def render_check(result: CheckResult, width: int = PLAIN) -> str:
     return "\n".join(_check(width, result, result.message))
 
 
-def _lines(report: Report, width: int) -> Iterator[str]:
+def _lines(report: Report, width: int, play: str) -> Iterator[str]:
     problem = report.problem
     verdict = click.style(report.verdict, fg=_COLORS.get(report.verdict, "red"), bold=True)
     subject, score = (
@@ -56,7 +56,7 @@ def _lines(report: Report, width: int) -> Iterator[str]:
     if report.earlier:
         yield from _earlier(width, report.earlier)
     if failed and report.verdict is not Verdict.NOT_ATTEMPTED:
-        yield from _first_failure(width, report, failed)
+        yield from _first_failure(width, report, failed, play)
     if report.verdict is not Verdict.NOT_ATTEMPTED:
         if report.eager_stdout.strip():
             yield from _printed("In an eager run of this case, it printed:", report.eager_stdout, width, 20)
@@ -90,7 +90,7 @@ def _earlier(width: int, report: Report) -> Iterator[str]:
         yield from wrap(f"Likely cause: {report.misconception.name}. {report.misconception.says}", width, 2)
 
 
-def _first_failure(width: int, report: Report, failed: CheckResult) -> Iterator[str]:
+def _first_failure(width: int, report: Report, failed: CheckResult, play: str) -> Iterator[str]:
     mismatch, case = failed.mismatch, failed.case
     if report.frames:
         yield from ["", "Your code, where it stopped:", *(f"  {line}" for line in report.frames.splitlines())]
@@ -105,6 +105,8 @@ def _first_failure(width: int, report: Report, failed: CheckResult) -> Iterator[
         cause = wrap(f"Likely cause: {report.misconception.name}", width)
         yield from ["", *(click.style(line, bold=True) for line in cause)]
         yield from wrap(report.misconception.says, width, 2)
+        if plays.exists(report.problem):
+            yield from wrap(f"See what this mistake does: `{play} {report.problem.label}`.", width, 2)
     elif report.fault:
         yield from ["", *wrap(report.fault, width)]
     elif failed.check.advice and mismatch:
@@ -141,6 +143,8 @@ def next_step(report: Report) -> str:
     match report.verdict:
         case Verdict.PASS:
             more = f"; `grade solution {label}` shows the reference" if catalog.shows_solution(report.problem) else ""
+            if plays.exists(report.problem):
+                return f"`grade play {label}` shows your code at work; `grade next` suggests a problem{more}."
             return f"`grade next` suggests a problem{more}."
         case Verdict.NOT_ATTEMPTED:
             return f"read the page with `grade show {label}`; `grade hint {label}` gives a nudge."
@@ -149,6 +153,6 @@ def next_step(report: Report) -> str:
             what = "first difference" if shown else "first check that does not pass"
             return f"fix the {what}, then grade again; `grade hint {label}` gives a nudge."
         case Verdict.TIMEOUT:
-            return f"make it end, then grade again; `grade hint {label}` gives a nudge."
+            return f"make it end, or allow more time with `--timeout`; `grade hint {label}` gives a nudge."
         case _:
             return f"fix the error, then grade again; `grade show {label}` has the signatures."

@@ -9,7 +9,8 @@ from typing import Self
 
 from grader.course import cases, catalog
 from grader.errors import ClosedError, CourseError, SupersededError
-from grader.isolation.sandbox import ForkServer
+from grader.isolation.job import Job
+from grader.isolation.sandbox import ForkServer, WorkerProcess
 from grader.judge import judge, recorded
 from grader.judge import submission as submission_
 from grader.judge.judge import CasesByGroup, GradeOptions
@@ -23,6 +24,7 @@ from grader.resident.server import Server
 from grader.resident.spares import Spares
 
 SPARES = 2  # a worker and a witness
+PLAYERS = 1  # spare workers for a play
 KEPT_PROBLEMS = 2  # problems whose reference worker keeps running
 KEPT_IMPORTS = 1000  # versions of imported modules
 KEPT_SEEDS = 4  # of a problem, whose cases are kept
@@ -67,6 +69,7 @@ class Resident:
         self._code, self._problems = version.of_code(), version.of_problems()
         self._fork_server = ForkServer()
         self._spares = Spares(self._fork_server)
+        self._players = Spares(self._fork_server)
         self._ahead = Ahead()
         self._kept: dict[str, _Kept] = {}
         self._passed: set[str] = set()  # the versions of imported modules that pass
@@ -121,8 +124,11 @@ class Resident:
                     raise SupersededError
             return report
 
-    def supersede(self, problem: Problem, submission: Submission) -> None:
-        """Ends the grading of another text for the same problem, if one is running. It raises SupersededError."""
+    def supersede(self, problem: Problem, submission: Submission | None = None) -> None:
+        """Ends the grading of the same problem, if one is running. It raises SupersededError.
+
+        With a submission, only the grading of another text is ended.
+        """
         with self._changing:
             if self._running and self._running[0] == problem.name and self._running[1] != submission:
                 self._superseded = True
@@ -139,7 +145,17 @@ class Resident:
             self._stop()
             catalog.forget()
             self._fork_server = ForkServer()
-            self._spares = Spares(self._fork_server)
+            self._spares, self._players = Spares(self._fork_server), Spares(self._fork_server)
+
+    def worker(self, job: Job) -> WorkerProcess:
+        """A worker for something else than grading, such as a play. May be called while a submission is graded."""
+        with self._changing:
+            return self._players.worker(job)
+
+    def prepare_worker(self, job: Job) -> None:
+        """Starts in the background a spare of what `worker` returns."""
+        with suppress(RuntimeError):  # it is being closed
+            self._background.submit(self._prepare_worker, job)
 
     def close(self) -> None:
         """Ends every process, and a grading that is running."""
@@ -154,6 +170,7 @@ class Resident:
     def _stop(self) -> None:
         self._ahead.stop()
         self._spares.close()
+        self._players.close()
         self._fork_server.close()
         for kept in self._kept.values():
             kept.reference.close()
@@ -179,6 +196,10 @@ class Resident:
             drawn = kept.drawn(0)
             if not self._running:
                 self._ahead.start(kept.problem, kept.reference, drawn)
+
+    def _prepare_worker(self, job: Job) -> None:
+        with self._changing:
+            self._players.fill(job, PLAYERS)
 
     def _share(self, send: Callable[[ForkServer], None]) -> None:
         """Calls `send` with the fork server, unless it would run old code."""

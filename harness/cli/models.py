@@ -11,7 +11,7 @@ from typing import Any
 import click
 
 from commandline import files, terminal
-from harness.cli.options import open_run, prepare_jax, root_option, step_option
+from harness.cli.options import DATA_HELP, field_option, open_run, prepare_jax, root_option, step_option
 from harness.errors import UsageError
 
 _SAMPLING_OPTIONS = (
@@ -55,7 +55,7 @@ def sample(
     prepare_jax()
     import numpy as np
 
-    from harness.model.sampling import Sampling, encode_prompt, stream_text
+    from harness.model.sampling import Sampling, encode_prompt, on_length, stream_text
     from harness.run.state import load_state
 
     sampling = Sampling(temperature, top_k, top_p, seed, max_tokens)
@@ -64,6 +64,8 @@ def sample(
     tokenizer = session.tokenizer
     prompt = session.prompt if prompt is None else prompt
     ids = encode_prompt(tokenizer, prompt)
+    if note := on_length(ids, session.config.context):
+        terminal.echo(note, err=True)
     model = session.functions.model(state)
     if number == 1:
         samples = [session.tokens(model, ids, sampling)]
@@ -153,9 +155,11 @@ def playground(run_name: str, root: Path) -> None:
 
 @click.command("eval")
 @click.argument("run_name", metavar="RUN")
+@click.option("--data", "spec", metavar="S", help=f"Evaluate on all of other data: {DATA_HELP}")
+@field_option
 @step_option
 @root_option
-def evaluate(run_name: str, step: int | None, root: Path) -> None:
+def evaluate(run_name: str, spec: str | None, field: str | None, step: int | None, root: Path) -> None:
     """Evaluate a run on all validation data: loss, bits per byte.
 
     Also prints the losses of a bigram and a unigram model.
@@ -165,14 +169,23 @@ def evaluate(run_name: str, step: int | None, root: Path) -> None:
 
     import jax
 
+    from harness.data.batches import check_tokenizer
     from harness.run.state import load_state
 
     session = open_run(root, run_name, eval_batches=0)
+    if spec is not None:
+        session = session.evaluated_on(spec, field or session.config.field)
+    elif field is not None:
+        raise UsageError("--field needs --data.")
+    data = session.validation
+    if spec is not None:
+        for note in (*data.notes, *check_tokenizer(session.config, data)):
+            terminal.echo(note, err=True)
     step, state = load_state(session, step)
     with jax.set_mesh(session.mesh):
         loss = session.validate(state)
-    validation = session.prepared.validation
-    click.echo(f"Run {run_name}, step {step}, on {len(validation.ends):,} stories of {len(validation):,} tokens")
+    tokens, name = data.validation, f"{data.name}, " if spec else ""
+    click.echo(f"Run {run_name}, step {step}, on {name}{len(tokens.ends):,} stories of {len(tokens):,} tokens")
     click.echo(f"  loss           {loss:.4f} nats per token")
     click.echo(f"  perplexity     {math.exp(min(loss, 700)):.3f}")
     if (bits := session.bits_per_byte(loss)) is not None:

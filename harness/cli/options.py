@@ -7,6 +7,7 @@ from typing import Any
 import click
 
 from harness.errors import UsageError
+from harness.processes import Processes
 
 root_option = click.option(
     "--runs",
@@ -34,9 +35,17 @@ _MACHINE_OPTIONS = (
     click.option(
         "--set", "settings", multiple=True, metavar="KEY=VALUE", help="Any setting; see `harness settings`. Repeatable."
     ),
-    click.option("--coordinator", metavar="HOST:PORT", help="Address of the first process, if there are several."),
-    click.option("--processes", type=int, default=1, help="Number of processes."),
-    click.option("--process", type=int, default=0, help="Index of this process, from 0."),
+    click.option(
+        "--processes",
+        metavar="N|auto",
+        default="1",
+        show_default=True,
+        help="Number of processes; auto under SLURM, Open MPI, Kubernetes and on TPU pods.",
+    ),
+    click.option(
+        "--coordinator", metavar="HOST:PORT", help="Address of the first process, unless it is found by auto."
+    ),
+    click.option("--process", type=int, metavar="I", help="Index of this process, from 0, unless it is found by auto."),
     click.option("--quiet", is_flag=True, help="Show no progress."),
     root_option,
 )
@@ -52,24 +61,11 @@ def machine_options(command: Any) -> Any:
 step_option = click.option("--step", type=int, help="Checkpoint to use. [default: the best]")
 
 
-@dataclasses.dataclass(frozen=True)
-class Processes:
-    """The processes that train together: the address of the first, their number, and the index of this one."""
-
-    coordinator: str | None
-    number: int
-    index: int
-
-
-def join(processes: Processes) -> None:
-    """Connects this process to the others. Raises UsageError if the options do not fit together."""
-    if processes.coordinator is None or ":" not in processes.coordinator:
-        raise UsageError("--processes needs --coordinator HOST:PORT, with the same address for all processes.")
-    if not 0 <= processes.index < processes.number:
-        raise UsageError(f"--process {processes.index} is not valid; it must be from 0 to {processes.number - 1}.")
-    import jax
-
-    jax.distributed.initialize(processes.coordinator, num_processes=processes.number, process_id=processes.index)
+def joined(coordinator: str | None, processes: str, process: int | None) -> Processes:
+    """The processes that the options name. Raises UsageError if their number is not valid."""
+    if processes != "auto" and not (processes.isdecimal() and int(processes)):
+        raise UsageError(f"--processes {processes} is not valid; write a number, or auto.")
+    return Processes(coordinator, 0 if processes == "auto" else int(processes), process)
 
 
 def prepare_jax() -> None:

@@ -11,15 +11,15 @@ from commandline import terminal
 from harness.cli.options import (
     DATA_HELP,
     TOKENIZER_HELP,
-    Processes,
     field_option,
-    join,
+    joined,
     machine_options,
     prepare_jax,
 )
-from harness.config import HUGGING_FACE, Config
+from harness.config import HUGGING_FACE, TRAIN, Config
 from harness.errors import UsageError
 from harness.presets import fine_tuning, preset, reinforcement
+from harness.processes import Processes
 from harness.settings import typed_settings
 
 
@@ -45,7 +45,7 @@ from harness.settings import typed_settings
 @machine_options
 def train(
     name: str | None, preset_name: str | None, settings: tuple[str, ...], pieces_folder: Path | None, root: Path, quiet: bool,
-    coordinator: str | None, processes: int, process: int, **flags: Any,
+    coordinator: str | None, processes: str, process: int | None, **flags: Any,
 ) -> None:  # fmt: skip
     """Train a model, or resume a run.
 
@@ -58,7 +58,7 @@ def train(
     resumes = run.config_file.exists() and not preset_name
     config = run.config() if resumes else preset(preset_name or "pocket")
     config = config.with_options(typed_settings(settings, flags))
-    if session := _train(run, config, pieces_folder, Processes(coordinator, processes, process), quiet=quiet):
+    if session := _train(run, config, pieces_folder, joined(coordinator, processes, process), quiet=quiet):
         _report(session)
 
 
@@ -70,7 +70,7 @@ def train(
 @machine_options
 def resume(
     run_name: str, steps: int | None, settings: tuple[str, ...], root: Path, quiet: bool, coordinator: str | None,
-    processes: int, process: int, **flags: Any,
+    processes: str, process: int | None, **flags: Any,
 ) -> None:  # fmt: skip
     """Resume a run with its own settings.
 
@@ -82,7 +82,7 @@ def resume(
     config = run.config().with_machine_settings(typed_settings(settings, flags))
     if steps is not None and steps != config.steps:
         config = config.extended(steps)
-    if session := _train(run, config, None, Processes(coordinator, processes, process), quiet=quiet):
+    if session := _train(run, config, None, joined(coordinator, processes, process), quiet=quiet):
         _report(session)
 
 
@@ -102,7 +102,7 @@ def resume(
 @machine_options
 def finetune(
     base_name: str, name: str | None, settings: tuple[str, ...], root: Path, quiet: bool, coordinator: str | None,
-    processes: int, process: int, **flags: Any,
+    processes: str, process: int | None, **flags: Any,
 ) -> None:  # fmt: skip
     """Fine-tune a trained model, or resume a run of this kind.
 
@@ -119,12 +119,19 @@ def finetune(
         spelled = f"{HUGGING_FACE}{base.folder.resolve()}"
     else:
         base = Run.find(root, base_name)
-        base_config, spelled = base.config(), _base_name(base, root)
+        base_config, spelled = _settings_of(base), _base_name(base, root)
     run = Run(root / _checked(name or f"{base.folder.resolve().name}-tuned"))
     config = fine_tuning(base_config, spelled, typed_settings(settings, flags))
     pieces_folder = (run if run.config_file.exists() else base).pieces if base_config.pieces else None
-    if session := _train(run, config, pieces_folder, Processes(coordinator, processes, process), quiet=quiet):
+    if session := _train(run, config, pieces_folder, joined(coordinator, processes, process), quiet=quiet):
         _report(session)
+
+
+def _settings_of(base: Any) -> Config:
+    """The settings of a base. A tokenizer trained on its data is the base's copy, whatever the new run trains on."""
+    config: Config = base.config()
+    trained = config.tokenizer.startswith(TRAIN)
+    return dataclasses.replace(config, tokenizer=str(base.tokenizer_file.resolve())) if trained else config
 
 
 def _base_name(base: Any, root: Path) -> str:
@@ -152,7 +159,7 @@ def _checked(name: str) -> str:
 @machine_options
 def rl(
     base_name: str, reward: str, name: str | None, prompts: int, group: int, kl: float, steps: int, as_json: bool,
-    settings: tuple[str, ...], root: Path, quiet: bool, coordinator: str | None, processes: int, process: int,
+    settings: tuple[str, ...], root: Path, quiet: bool, coordinator: str | None, processes: str, process: int | None,
     **flags: Any,
 ) -> None:  # fmt: skip
     """Reinforce what a program can verify in the stories of a model.
@@ -172,9 +179,9 @@ def rl(
     options = {"reward": reward, "prompts": prompts, "group_size": group, "kl_weight": kl, "steps": steps,
                "batch_size": prompts * group}  # fmt: skip
     own = {key: str(value) for key, value in options.items()} | typed_settings(settings, flags)
-    config = reinforcement(base.config(), _base_name(base, root), own)
+    config = reinforcement(_settings_of(base), _base_name(base, root), own)
     pieces_folder = (run if run.config_file.exists() else base).pieces if config.pieces else None
-    session = _train(run, config, pieces_folder, Processes(coordinator, processes, process), quiet=quiet)
+    session = _train(run, config, pieces_folder, joined(coordinator, processes, process), quiet=quiet)
     if session is None:
         return
     _report(session, err=as_json)
@@ -189,10 +196,11 @@ def rl(
 
 def _train(run: Any, config: Config, pieces_folder: Path | None, processes: Processes, *, quiet: bool) -> Any:
     """Trains a run. Returns its session after the last step in the first process, otherwise None."""
-    if processes.number > 1:
-        join(processes)
+    if processes.several:
+        processes.join()
     prepare_jax()
     from harness.pieces.load import load_pieces
+    from harness.processes import first_alone, is_first
     from harness.run.loop import train as run_training
     from harness.run.session import log_to_stderr, open_session
 
@@ -203,25 +211,25 @@ def _train(run: Any, config: Config, pieces_folder: Path | None, processes: Proc
         pieces = load_pieces(pieces_folder)
         for line in pieces.describe(config):
             log_to_stderr(f"  {line}")
-    quiet = quiet or processes.index > 0
+    quiet = quiet or not is_first()
+    first_alone(lambda: run.tokenizer(config))  # which may have to be trained
     session = open_session(run, config, pieces, log=log_to_stderr, quiet=quiet)
     finished = run_training(session, log=log_to_stderr, quiet=quiet)
-    return session if finished and processes.index == 0 else None
+    return session if finished and is_first() else None
 
 
 def _report(session: Any, *, err: bool = False) -> None:
     """Prints the report of a finished run and a sample; of reinforcement learning, one from the base as well."""
-    import jax
-
+    from harness.processes import count
     from harness.run.report import report
     from harness.run.session import sample_text
-    from harness.run.state import best_sample, initial_state
+    from harness.run.state import best_sample, initial_state, written_sample
 
     click.echo(report(session), err=err)
-    if jax.process_count() == 1:
-        step, sample = best_sample(session)
+    if found := best_sample(session) if count() == 1 else written_sample(session.run):
+        step, sample = found
         samples = {f"A sample from the best checkpoint (step {step})": sample}
-        if session.config.reward:
+        if session.config.reward and count() == 1:
             before = sample_text(session, session.functions.model(initial_state(session)[0]))
             samples = {f"A sample from {session.config.base}, before": before, f"After {step} updates": sample}
         for title, text in samples.items():

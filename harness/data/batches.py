@@ -112,8 +112,7 @@ def check_data(config: Config, prepared: Prepared) -> list[str]:
     for part in prepared.parts or (prepared,):
         notes.append(part.summary())
         _check_size(config, part, batch=1 if prepared.parts else config.batch_size)
-        if part.bytes_per_token < FITS and config.objective == "next_token":
-            notes.append(_on_tokenizer(config, part))
+        notes += check_tokenizer(config, part)
     ends = prepared.train.ends
     longer = int((np.diff(ends, prepend=0) > config.context + 1).sum())
     if config.packing == "padded" and longer:
@@ -137,15 +136,20 @@ def _check_size(config: Config, part: Prepared, batch: int) -> None:
     )
 
 
-def _on_tokenizer(config: Config, part: Prepared) -> str:
+def check_tokenizer(config: Config, part: Prepared) -> list[str]:
+    """A sentence if the tokenizer was made for other text."""
+    if part.bytes_per_token >= FITS or config.objective != "next_token":
+        return []
     rate = f"{part.bytes_per_token:.2f} bytes per token, below {FITS:g}"
     said = f"The tokenizer {config.tokenizer} does not fit {part.name}: {rate}."
     if config.base:
-        return f"{said} It comes from the base, which has hardly seen such text. A run without a base can have its own."
-    return (
+        return [
+            f"{said} It comes from the base, which has hardly seen such text. A run without a base can have its own."
+        ]
+    return [
         f"{said} Train one on this text with --tokenizer train:4096 and a new --run NAME, or with "
         f"`harness tokenizer train {part.name}`, which writes a file for several runs."
-    )
+    ]
 
 
 def train_batches(config: Config, rows: Rows, process: int = 0, processes: int = 1) -> grain.DatasetIterator:

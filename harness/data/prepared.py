@@ -10,9 +10,10 @@ from harness.data.token_files import Prepared, Tokens
 PROMPT_CHARACTERS = 32  # of a text's beginning
 
 
-def open_sources(config: DataConfig) -> tuple[Source, ...]:
-    """The sources that `data` names. Raises UsageError if there is none of some name."""
-    return tuple(open_source(spec, config.validation_fraction, config.field) for spec, _ in split_spec(config.data))
+def open_sources(config: DataConfig, *, whole: bool = False) -> tuple[Source, ...]:
+    """The sources that `data` names. `whole` holds all of them out. Raises UsageError if there is none of some name."""
+    fraction = 1.0 if whole else config.validation_fraction
+    return tuple(open_source(spec, fraction, config.field) for spec, _ in split_spec(config.data))
 
 
 def key_of(config: DataConfig, sources: tuple[Source, ...]) -> str:

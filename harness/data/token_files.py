@@ -25,7 +25,7 @@ from harness.errors import HarnessError, UsageError
 
 FORMAT = 3  # of the cached files; version 1 lacked some stories, version 2 what is said of them
 ENCODE_BATCH = 4096  # texts
-ENCODE_CHARACTERS = 1 << 23  # of the texts encoded together
+ENCODE_CHARACTERS = 1 << 22  # of the texts encoded together
 FITS = 2.0  # bytes per token, below which a tokenizer was made for other text
 SPLITS = ("train", "validation")
 

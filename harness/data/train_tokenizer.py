@@ -18,14 +18,13 @@ import regex
 from commandline.files import replace
 from commandline.folders import cache_folder
 from commandline.progress import working
-from harness.config import DataConfig
+from harness.config import TRAIN, DataConfig
 from harness.data.formats import Part, Seen, boundary
 from harness.data.prepared import key_of, open_sources
 from harness.data.tokenizer import FILE_SUFFIX
 from harness.data.tokenizer_json import SPLIT_PATTERN
 from harness.errors import HarnessError, UsageError
 
-TRAIN = "train:"  # before the number of tokens, where a setting asks for a tokenizer trained on the data
 VERSION = 1  # of trained tokenizers in the cache
 HELD_OUT_EVERY, BLOCK = 50, 2048  # blocks, and characters of one
 

@@ -265,6 +265,16 @@ def encode_prompt(tokenizer: tiktoken.Encoding, prompt: str) -> list[int]:
     return tokenizer.encode_ordinary(prompt) or [tokenizer.eot_token]
 
 
+def on_length(ids: list[int], context: int) -> str:
+    """A sentence on a prompt that is longer than the context; empty for others."""
+    if len(ids) <= context:
+        return ""
+    return (
+        f"The prompt has {len(ids):,} tokens and the context of the model {context:,}, so its beginning is cut: the first "
+        f"{len(ids) - context:,} tokens do not count."
+    )
+
+
 def stream_text(tokenizer: tiktoken.Encoding, tokens: Iterator[int]) -> Iterator[str]:
     """Yields the text of a stream of tokens. A character that spans several tokens is held back until it is complete.
 

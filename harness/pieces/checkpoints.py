@@ -12,6 +12,7 @@ from flax import nnx
 from harness.errors import PieceError
 from harness.pieces.adapt import LoaderPosition
 from harness.pieces.load import Pieces, attribute_errors_to
+from harness.processes import decided_by_first
 from harness.training.checkpoint import Restored, drop_bad, kept_steps
 from harness.training.train_step import StepFunctions
 
@@ -80,6 +81,7 @@ class PieceCheckpointer:
 
     def restore_latest(self, abstract: Any, log: Any) -> Restored | None:
         """The latest good checkpoint, or None if there are none. Raises HarnessError if none is good."""
-        drop_bad(self.folder, self.losses(), log)
+        losses = self.losses()
+        decided_by_first(lambda: drop_bad(self.folder, losses, log))
         steps = [*self.losses()]
         return self.restore(steps[-1], abstract) if steps else None

@@ -7,7 +7,7 @@ from typing import Any
 
 from commandline.spelling import nearest
 from harness.errors import UsageError
-from harness.model.sampling import Sampling, encode_prompt, stream_text
+from harness.model.sampling import Sampling, encode_prompt, on_length, stream_text
 from harness.run.session import Session
 from harness.settings import SEEDS
 
@@ -64,6 +64,8 @@ class Chat:
     def _story(self) -> Iterator[str]:
         assert self._prompt is not None
         ids = encode_prompt(self.session.tokenizer, self._prompt)
+        if note := on_length(ids, self.session.config.context):
+            yield f"{note}\n"
         yield self._prompt
         yield from stream_text(
             self.session.tokenizer, self.session.tokens(self.model, ids, self.sampling, self._stories)

@@ -1,6 +1,7 @@
 """The folder of a run: config, metrics, charts, samples, checkpoints."""
 
 import contextlib
+import importlib.util
 import json
 import math
 import os
@@ -10,8 +11,9 @@ from pathlib import Path
 from typing import Any, NamedTuple, TextIO
 
 import tiktoken
+from etils import epath  # type: ignore[import-untyped]
 
-from commandline import files
+from commandline import files, invocation
 from harness.config import Config, DataConfig
 from harness.data.tokenizer import get_tokenizer
 from harness.data.train_tokenizer import file_of
@@ -95,6 +97,25 @@ class Run:
                 "Remove it if the data are unchanged."
             ) from error
 
+    def checkpoints_of(self, config: Config) -> Path | epath.Path:
+        """The folder of the checkpoints, which may be in a bucket.
+
+        Raises UsageError for a bucket that Orbax cannot write to, or if the package for it is missing.
+        """
+        where = config.checkpoint_dir
+        if not where:
+            return self.checkpoints
+        if "://" not in where:
+            return Path(where) / self.folder.name
+        if not where.startswith("gs://"):
+            raise UsageError(
+                f"checkpoint_dir={where} is not valid; Orbax writes to folders and to gs://. Mount another store as a folder."
+            )
+        if importlib.util.find_spec("gcsfs") is None:
+            install = invocation.install("gcsfs")
+            raise UsageError(f"checkpoint_dir={where} needs a package for Google Cloud Storage: run `{install}`.")
+        return epath.Path(where) / self.folder.name
+
     def prompt(self) -> str:
         """How the run's own text begins; empty if it has none, such as one trained on the embedded stories."""
         return str(self._data().get("prompt", ""))
@@ -138,13 +159,15 @@ class Run:
                     + "\n  ".join(differences)
                     + f"\nUse the same settings to resume it, or start another run with --run NAME.{more}"
                 )
-            if self.metrics() and not self.checkpoints.is_dir():
+            checkpoints = self.checkpoints_of(config)
+            if self.metrics() and not checkpoints.is_dir():
                 raise UsageError(
-                    f"Run {self.folder} has metrics, but {self.checkpoints} is gone. Put it back to resume the run, or start "
+                    f"Run {self.folder} has metrics, but {checkpoints} is gone. Put it back to resume the run, or start "
                     "another one with --run NAME."
                 )
             return True
-        self.checkpoints.mkdir(parents=True, exist_ok=True)
+        self.checkpoints_of(config).mkdir(parents=True, exist_ok=True)
+        self.folder.mkdir(parents=True, exist_ok=True)
         if tokenizer := file_of(config):
             files.replace(self.tokenizer_file, tokenizer.read_bytes(), durable=True)
         if reward := function_of_file(config.reward):

@@ -3,9 +3,13 @@
 import time
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
+from functools import partial
 from typing import Any, NamedTuple
 
 import jax
+
+from harness.errors import PieceError
+from harness.processes import decided_by_first
 
 
 class Hook(NamedTuple):
@@ -28,27 +32,46 @@ class Hooks:
         self.hooks = hooks
         self.last = dict.fromkeys(hooks, time.monotonic())
 
-    def run_due(self, step: int, last_step: int) -> None:
-        """Runs what is due after `step`."""
+    def run_due(self, step: int, last_step: Callable[[], int]) -> None:
+        """Runs what is due after `step`. A hook may change the last step for those after it."""
         for hook in self.hooks:
-            if hook.is_due(step, last_step, time.monotonic() - self.last[hook]):
+            seconds = time.monotonic() - self.last[hook]
+            if hook.minutes:  # the clocks of several processes differ
+                seconds = decided_by_first(partial(float, seconds))
+            if hook.is_due(step, last_step(), seconds):
                 hook.run()
                 self.last[hook] = time.monotonic()
 
 
 class Aside:
-    """Runs work that training need not wait for in a thread, one after another. An error is raised by the next call."""
+    """Runs work that training need not wait for in a thread, one after another.
 
-    def __init__(self, mesh: jax.sharding.Mesh):
-        self._mesh = mesh  # of this thread; a new thread has none
+    An error of a piece is raised by the next call. Any other one, such as that of a full disk, is reported once for each name:
+    training needs none of this work.
+    """
+
+    def __init__(self, mesh: jax.sharding.Mesh, log: Callable[[str], None]):
+        self._mesh, self._log = mesh, log  # a new thread has no mesh
+        self._failed: set[str] = set()
         self._threads = ThreadPoolExecutor(max_workers=1, thread_name_prefix="aside")
         self._running: dict[str, Future[None]] = {}
 
     def run(self, name: str, work: Callable[[], Any]) -> None:
         """Starts `work` as soon as all earlier work has ended. Waits first for earlier work of the same name."""
         if name in self._running:
-            self._running[name].result()
+            self._finish(name)
         self._running[name] = self._threads.submit(self._with_mesh, work)
+
+    def _finish(self, name: str) -> None:
+        try:
+            self._running[name].result()
+        except PieceError:
+            raise
+        except Exception as error:
+            if name not in self._failed:
+                reason = error.strerror if isinstance(error, OSError) and error.strerror else error
+                self._log(f"The {name} could not be written: {reason}. Training continues.")
+            self._failed.add(name)
 
     def _with_mesh(self, work: Callable[[], Any]) -> None:
         with jax.set_mesh(self._mesh):
@@ -56,8 +79,8 @@ class Aside:
 
     def wait(self) -> None:
         """Waits for all work."""
-        for future in self._running.values():
-            future.result()
+        for name in self._running:
+            self._finish(name)
 
     def close(self) -> None:
         """Waits for work that has started, drops the rest, and ends the thread."""

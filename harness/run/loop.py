@@ -5,7 +5,6 @@ import contextlib
 import functools
 import json
 import math
-import signal
 import statistics
 import time
 from collections.abc import Callable, Iterator
@@ -14,10 +13,12 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 from flax import nnx
+from jax.sharding import Mesh, NamedSharding, PartitionSpec
 
 from commandline.files import replace
 from commandline.progress import progress
 from commandline.text import counted
+from harness import processes
 from harness.data.prepared import own_prompt
 from harness.errors import HarnessError
 from harness.pieces.load import attribute_errors_to
@@ -28,10 +29,11 @@ from harness.run.hardware import flops_per_token, memory_bytes, peak_flops
 from harness.run.hooks import Aside, Hook, Hooks
 from harness.run.rewards import get_reward
 from harness.run.session import Log, Session, sample_text
-from harness.run.signals import noted
+from harness.run.signals import stop_signals
 from harness.run.state import completed, initial_state
 from harness.run.trackers import require_installed, tracking
 from harness.training.checkpoint import Checkpointer, Restored, is_good, last_good_step
+from harness.training.sharding import local_mesh
 from harness.training.train_step import StepMetrics
 
 RUN_AHEAD = 2  # steps dispatched to the device before the metrics of the first are read
@@ -47,23 +49,31 @@ def train(session: Session, *, log: Log, quiet: bool = False, on_step: OnStep | 
     and samples. Raises HarnessError if the gradients of many steps in a row are not finite.
     """
     run, config = session.run, session.config
-    first_process = jax.process_index() == 0
     require_installed(config)
-    data = session.prepared  # before the folder is made: a run that cannot start leaves none
-    if config.reward and not run.config_file.exists():
-        get_reward(config.reward)  # the same
-    with run.locked() if first_process else contextlib.nullcontext(), jax.set_mesh(session.mesh):
-        # Before the config is written, for the same reason.
-        start, base = (None, None) if run.config_file.exists() else initial_state(session)
-        if first_process:
+    # Before the folder is made: a run that cannot start leaves none. One process tokenizes, and the others read what it wrote.
+    data = processes.first_alone(lambda: session.prepared)
+    with contextlib.ExitStack() as locks, jax.set_mesh(session.mesh):
+
+        def lock() -> bool:
+            existed = run.config_file.exists()
+            if config.reward and not existed:
+                get_reward(config.reward)  # before the folder is made, for the same reason
+            locks.enter_context(run.locked())
+            return existed
+
+        def create() -> bool:
             if base is not None:  # before the config: a run whose config is there has its record
                 run.record_base(base)
             resumed = run.create_or_check(config)
             run.record_data(data.name, data.key, own_prompt(config, data))
             if session.pieces is not None:
                 session.pieces.copy_to(run.pieces)
-        else:
-            resumed = run.config_file.exists()
+            return resumed
+
+        exists = processes.decided_by_first(lock)
+        # Before the config is written, for the same reason.
+        start, base = (None, None) if exists else initial_state(session)
+        resumed = processes.decided_by_first(create)
         checkpointer = session.checkpointer()
         try:
             restored = checkpointer.restore_latest(session.functions.abstract_state, log) if resumed else None
@@ -72,7 +82,7 @@ def train(session: Session, *, log: Log, quiet: bool = False, on_step: OnStep | 
             elif start is None:
                 start, _ = initial_state(session)
             loop = _Loop(session, checkpointer, restored, start, log, quiet, on_step)
-            trackers = tracking(run, config, log) if first_process else contextlib.nullcontext()
+            trackers = tracking(run, config, log) if processes.is_first() else contextlib.nullcontext()
             with contextlib.closing(loop), trackers:
                 return loop.run()
         finally:
@@ -116,7 +126,7 @@ class _Loop:
             log(f"Run {run.folder}: {_sizes(session, self.state)}, {config.steps} steps on {devices}.")
         self.metrics = None
         self.entries: list[dict[str, Any]] = []
-        if jax.process_index() == 0:
+        if processes.is_first():
             run.truncate_metrics(self.step)
             self.metrics, self.entries = MetricsWriter(run.metrics_file), run.metrics()
         self.pending: collections.deque[_PendingStep] = collections.deque()
@@ -129,7 +139,8 @@ class _Loop:
         self.memory = memory_bytes()
         self.logged = len(self.entries)  # of the entries, so many came before the last line of the log
         self.saved = self.step
-        self.aside = Aside(session.mesh)
+        self.aside = Aside(local_mesh(session.mesh), log)
+        self.out_of_patience = self._is_out_of_patience()
         every = config.eval_every
         hooks = [
             Hook(every, self._validate),
@@ -137,8 +148,8 @@ class _Loop:
         ]
         if self.metrics is not None and on_step is None:
             hooks += [Hook(config.chart_every or every, self._draw), Hook(every, self._say)]
-            if jax.process_count() == 1:
-                hooks.append(Hook(config.sample_every or every, self._sample))
+        if on_step is None:
+            hooks.append(Hook(config.sample_every or every, self._sample))
         self.hooks = Hooks(*hooks)
         self.clock = time.perf_counter()
 
@@ -153,29 +164,54 @@ class _Loop:
         config, recorded = self.session.config, self.step
         title = f"training {self.session.run.folder.name}"
         with (
-            _stop_signals() as stop,
+            _stopping() as stop,
             progress(title, unit="steps", total=config.steps, done=self.step, quiet=self.quiet) as advance,
         ):
-            while self.step < config.steps and not stop:
+            stopped = False
+            while self.step < self.last_step and not stopped:
                 self._dispatch()
                 if len(self.pending) > RUN_AHEAD:
                     self._record(self.pending.popleft())
-                self.hooks.run_due(self.step, config.steps)
+                self.hooks.run_due(self.step, lambda: self.last_step)
                 if (finished := self.step - len(self.pending)) > recorded:
                     advance(finished - recorded, self.status)
                     if self.on_step:
                         self.on_step(self.step, self.entries[-1])
                     recorded = finished
+                stopped = stop(self.step)
             if self.saved != self.step:
                 self._save()
             self.aside.wait()
             self.checkpointer.wait()
-        if stop:
+        if self.out_of_patience:
+            self.log(
+                f"Stopped at step {self.step} of {config.steps}: none of the last {config.patience} validation losses was a new "
+                "best. To train on, resume with another --set patience."
+            )
+        elif stopped and self.step < config.steps:
             self.log(
                 f"Stopped at step {self.step} of {config.steps}; checkpoint saved. Rerun the same command to resume."
             )
         self._check_finite()
-        return self.step >= config.steps
+        return self.step >= self.last_step
+
+    @property
+    def last_step(self) -> int:
+        """The step after which training ends: the present one if patience has run out."""
+        return self.step if self.out_of_patience else self.session.config.steps
+
+    def _is_out_of_patience(self) -> bool:
+        """Whether the last `patience` validation losses were no better than one before them. The first process has them all."""
+        patience = self.session.config.patience
+        if not patience:
+            return False
+
+        def decide() -> bool:
+            losses = [entry["validation_loss"] for entry in self.entries if "validation_loss" in entry]
+            found = [loss for loss in losses if loss is not None and not math.isnan(loss)]
+            return len(found) > patience and min(found[-patience:]) >= min(found[:-patience])
+
+        return processes.decided_by_first(decide)
 
     def _dispatch(self) -> None:
         """Sends the next step to the device, and asks for its metrics."""
@@ -260,6 +296,7 @@ class _Loop:
 
     def _validate(self) -> None:
         self._drain(lambda: self.session.validate(self.state))
+        self.out_of_patience = self._is_out_of_patience()
 
     def _save(self) -> None:
         """Saves a checkpoint with the validation loss of its step, if there is one. Its time is not part of any step's."""
@@ -286,7 +323,10 @@ class _Loop:
 
     def _sample(self) -> None:
         graph, parameters = nnx.split(self.session.functions.model(self.state))
-        model = nnx.merge(graph, _copied(parameters))  # the next step reuses the memory of the state
+        copied = _copied(parameters, self.session.mesh)  # the next step reuses the memory of the state
+        if not processes.is_first():
+            return
+        model = nnx.merge(graph, copied)
         file = self.session.run.sample_file(self.step)
         self.aside.run("sample", lambda: replace(file, sample_text(self.session, model) + "\n"))
 
@@ -300,9 +340,22 @@ class _Loop:
         )
 
 
+def _copied(tree: Any, mesh: Mesh) -> Any:
+    """A copy of parameters. With several processes, whole ones on a device of this process: all must call this alike."""
+    if jax.process_count() == 1:
+        return _copy(tree)
+    whole = _gather(mesh)(tree)
+    return jax.tree.map(lambda array: array.addressable_data(0), whole)
+
+
 @jax.jit
-def _copied(tree: Any) -> Any:
+def _copy(tree: Any) -> Any:
     return jax.tree.map(jnp.copy, tree)
+
+
+@functools.lru_cache(maxsize=8)
+def _gather(mesh: Mesh) -> Any:
+    return jax.jit(lambda tree: jax.tree.map(jnp.copy, tree), out_shardings=NamedSharding(mesh, PartitionSpec()))
 
 
 def _sizes(session: Session, state: Any) -> str:
@@ -315,13 +368,14 @@ def _sizes(session: Session, state: Any) -> str:
 
 
 @contextlib.contextmanager
-def _stop_signals() -> Iterator[list[int]]:
-    """A list that becomes non-empty on Ctrl-C or SIGTERM. A second signal raises KeyboardInterrupt: no checkpoint is saved.
+def _stopping() -> Iterator[Callable[[int], bool]]:
+    """Yields a function that says after each step whether a signal asks to stop. Several processes stop after the same step.
 
-    One of several processes is terminated at once, because the others would wait forever for one that left the loop.
+    A second signal to a single process raises KeyboardInterrupt: no checkpoint is saved.
     """
     if jax.process_count() > 1:
-        yield []
+        with processes.preemption() as reached:
+            yield reached
         return
-    with noted(signal.SIGINT, signal.SIGTERM) as received:
-        yield received
+    with stop_signals() as received:
+        yield lambda step: bool(received)

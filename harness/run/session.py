@@ -19,6 +19,7 @@ from harness.config import Config
 from harness.data.batches import PADDING, Rows, check_data, make_windows, validation_batches, windows_of
 from harness.data.ngrams import NgramLoss, ngram_loss
 from harness.data.prepared import key_of, open_sources, prepare_all
+from harness.data.sources import Source
 from harness.data.token_files import Prepared, prepare
 from harness.data.tokenizer import FILE_SUFFIX, token_bytes
 from harness.errors import UsageError
@@ -60,6 +61,7 @@ class Session:
     pieces: Pieces | None
     log: Log
     quiet: bool
+    held_out: Prepared | None = None  # text that losses are of, in place of the validation split
 
     @functools.cached_property
     def prepared(self) -> Prepared:
@@ -67,7 +69,7 @@ class Session:
 
         Raises UsageError if they do not fit the settings, or are not those that the run was trained on.
         """
-        config, tokenizer = self.config, self.tokenizer
+        config = self.config
         if config.tokenizer.endswith(FILE_SUFFIX):
             self.run.copy_of(Path(config.tokenizer), self.run.tokenizer_file)
         sources = open_sources(config)
@@ -81,13 +83,32 @@ class Session:
                 f"The data of run {self.run.folder} have changed: {names} had the key {known}, and now has {key}. "
                 "Put the former data back, or start another run with --run NAME."
             )
-        tokenize = self.piece_by_name.get("tokenize")
-        by_piece = f"-{self.pieces.digest}" if self.pieces and tokenize else ""
-        prepare_one = functools.partial(prepare, tokenizer=tokenizer, tokenize=tokenize, key=by_piece, quiet=self.quiet)
-        prepared = attribute_errors_to(self.pieces, lambda: prepare_all(config, sources, prepare_one))
+        prepared = self._prepare(config, sources)
         for sentence in check_data(config, prepared):
             self.log(sentence)
         return prepared
+
+    def evaluated_on(self, data: str, field: str) -> "Session":
+        """A session whose losses are of all of other data, which `data` names as the setting does.
+
+        Raises UsageError if there are none.
+        """
+        config = dataclasses.replace(self.config, data=data, field=field)
+        return dataclasses.replace(self, held_out=self._prepare(config, open_sources(config, whole=True)))
+
+    def _prepare(self, config: Config, sources: tuple[Source, ...]) -> Prepared:
+        """The tokens of these sources, by the piece `tokenize` if there is one."""
+        tokenize = self.piece_by_name.get("tokenize")
+        by_piece = f"-{self.pieces.digest}" if self.pieces and tokenize else ""
+        prepare_one = functools.partial(
+            prepare, tokenizer=self.tokenizer, tokenize=tokenize, key=by_piece, quiet=self.quiet
+        )
+        return attribute_errors_to(self.pieces, lambda: prepare_all(config, sources, prepare_one))
+
+    @property
+    def validation(self) -> Prepared:
+        """What validation losses are of: its split for validation."""
+        return self.held_out or self.prepared
 
     @property
     def piece_by_name(self) -> dict[str, Any]:
@@ -121,25 +142,30 @@ class Session:
     @functools.cached_property
     def validation_windows(self) -> Rows:
         """The validation windows."""
-        return windows_of(self.prepared, lambda part: make_windows(self.config, part.validation))
+        return windows_of(self.validation, lambda part: make_windows(self.config, part.validation))
 
     @functools.cached_property
     def ngrams(self) -> NgramLoss | None:
-        """The losses of n-gram models on the same data. None where they say nothing: of a copy, or of a weighted mixture."""
-        if self.config.objective != "next_token" or self.prepared.parts:
+        """The losses of n-gram models on the same data. None where they say nothing: of a copy, of a mixture, of other data."""
+        if self.config.objective != "next_token" or self.held_out or self.prepared.parts:
             return None
         return ngram_loss(self.prepared.train, self.prepared.validation, self.config.vocab_size)
 
     def checkpointer(self, *, read_only: bool = False) -> Checkpointer:
         """Saves and restores the checkpoints of this run, with the pieces `save` and `resume` if there are any."""
         if self.pieces is not None and "resume" in self.piece_by_name:
+            if self.config.checkpoint_dir:
+                raise UsageError(
+                    "checkpoint_dir is not valid with the pieces `save` and `resume`; they write to the run's folder."
+                )
             return PieceCheckpointer(
                 self.run.checkpoints, self.functions, self.pieces, self.config.seed, keep=self.config.keep
             )
         # Checkpoints of adapters used to hold the base as well; runs of that time have no record of it.
         holds_all = self.run.config_file.exists() and self.run.base() is None
         left_out = frozenset() if holds_all else self.functions.frozen
-        return OrbaxCheckpointer(self.run.checkpoints, keep=self.config.keep, read_only=read_only, left_out=left_out)
+        folder = self.run.checkpoints_of(self.config)
+        return OrbaxCheckpointer(folder, keep=self.config.keep, read_only=read_only, left_out=left_out)
 
     def tokens(self, model: Any, ids: list[int], sampling: Sampling, number: int = 0) -> Iterator[int]:
         """The tokens after `ids`, up to end-of-text (not included).
@@ -177,7 +203,7 @@ class Session:
     def _bytes_per_target(self) -> float:
         """The mean number of UTF-8 bytes of the targets of `validate`. 0 where that is unknown or says nothing."""
         tokenizer = self.tokenizer
-        if self.config.objective != "next_token" or self.prepared.max_id >= tokenizer.n_vocab:
+        if self.config.objective != "next_token" or self.validation.max_id >= tokenizer.n_vocab:
             return 0.0  # a copied token takes no bits; the piece `tokenize` may make ids of its own
         lengths = token_bytes(tokenizer)
         batches = validation_batches(self.config, self.validation_windows)

@@ -179,6 +179,17 @@ def best_sample(session: Session) -> tuple[int, str]:
     return step, sample_text(session, session.functions.model(state))
 
 
+def written_sample(run: Run) -> tuple[int, str] | None:
+    """The sample written after the step with the best validation loss, and that step; None if there is none.
+
+    One of several processes can open no checkpoint: that takes all of them.
+    """
+    losses = {entry["step"]: entry["validation_loss"] for entry in run.metrics()}
+    written = {step: loss for step, loss in losses.items() if loss is not None and run.sample_file(step).is_file()}
+    step = best_step(written)
+    return None if step is None else (step, run.sample_file(step).read_text("utf-8").removesuffix("\n"))
+
+
 def _chosen(session: Session, checkpointer: Checkpointer, step: int | None) -> int:
     """The step itself, or that of the best checkpoint. Raises UsageError if there is no such checkpoint."""
     steps = checkpointer.losses()

@@ -8,10 +8,10 @@ dropout layers, are stored as their key data.
 """
 
 import contextlib
+import functools
 import hashlib
 import logging
 import math
-import os
 import sys
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
@@ -22,9 +22,11 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import orbax.checkpoint as ocp
+from etils import epath  # type: ignore[import-untyped]
 from orbax.checkpoint import checkpoint_managers as managers
 
 from harness.errors import HarnessError
+from harness.processes import decided_by_first
 from harness.training.sharding import by_dotted_name
 
 JSON_CHECKSUMS = "checksums"  # of older checkpoints
@@ -72,7 +74,7 @@ def kept_steps(losses: Mapping[int, float | None], last: int) -> set[int]:
     return {*sorted(losses)[-last:], best_step(losses) or 0, last_good_step(losses) or 0} & set(losses)
 
 
-def drop_bad(folder: Path, losses: Mapping[int, float | None], log: Any) -> None:
+def drop_bad(folder: Path | epath.Path, losses: Mapping[int, float | None], log: Any) -> None:
     """Moves the checkpoints after the last good one out of the way, and says so. Raises HarnessError if there is no good one."""
     good = last_good_step(losses)
     bad = [step for step in sorted(losses, reverse=True) if step > (good or 0)]
@@ -88,13 +90,12 @@ def drop_bad(folder: Path, losses: Mapping[int, float | None], log: Any) -> None
         )
 
 
-def set_aside(folder: Path, step: int) -> Path:
+def set_aside(folder: Path | epath.Path, step: int) -> Path | epath.Path:
     """Moves the checkpoint of a step to the folder `damaged/` beside the checkpoints. Returns its new path."""
     damaged = folder.parent / "damaged"
-    damaged.mkdir(exist_ok=True)
+    damaged.mkdir(parents=True, exist_ok=True)
     target = damaged / f"{step}-{len(list(damaged.iterdir()))}"
-    if jax.process_index() == 0:
-        os.replace(folder / str(step), target)
+    (folder / str(step)).rename(target)
     return target
 
 
@@ -152,9 +153,16 @@ def digest(arrays: dict[str, jax.Array]) -> str:
 class OrbaxCheckpointer:
     """Saves and restores the checkpoints of one run with Orbax."""
 
-    def __init__(self, folder: Path, *, keep: int = 2, read_only: bool = False, left_out: frozenset[str] = frozenset()):
+    def __init__(
+        self,
+        folder: Path | epath.Path,
+        *,
+        keep: int = 2,
+        read_only: bool = False,
+        left_out: frozenset[str] = frozenset(),
+    ):
         """`left_out` are the dotted names of arrays that are not saved, and stay abstract when a state is restored."""
-        self.folder, self.left_out = folder.absolute(), left_out
+        self.folder, self.left_out = folder.absolute() if isinstance(folder, Path) else folder, left_out
         logging.getLogger("absl").setLevel(logging.CRITICAL)  # its errors are raised again as HarnessError
         sys.unraisablehook = _report_unraisable
         options = ocp.CheckpointManagerOptions(
@@ -240,14 +248,15 @@ class OrbaxCheckpointer:
 
         Moves later ones and corrupt ones out of the way and reports them through `log`. Raises HarnessError if none is left.
         """
-        drop_bad(self.folder, self.losses(), log)
+        losses = self.losses()
+        decided_by_first(lambda: drop_bad(self.folder, losses, log))
         self._manager.reload()
         steps = [*self.losses()]
         for step in reversed(steps):
             try:
                 return self.restore(step, abstract)
             except ValueError as error:
-                target = set_aside(self.folder, step)
+                target = decided_by_first(functools.partial(lambda step: str(set_aside(self.folder, step)), step))
                 self._manager.reload()
                 log(
                     f"The checkpoint of step {step} is corrupt ({error}); moved it to {target}, trying the previous one."

@@ -1,5 +1,6 @@
 """The optimizer: AdamW or Muon with warm-up, cosine decay, clipping and a non-finite guard, of parts of optax."""
 
+import functools
 import math
 from collections.abc import Callable
 from typing import Any
@@ -24,6 +25,7 @@ MUON_AXES = {
     "out": optax.contrib.MuonDimensionNumbers((-3, -2), -1),
 }
 NOT_DECAYED = ("bias", "scale", "head_bias")
+TABLES = frozenset(("embed", "pos_embed", "embedding"))  # of tokens and positions
 Clip = Callable[[PyTree, float], tuple[PyTree, jax.Array]]
 MuonPiece = Callable[[float, float, float, optax.GradientTransformation], optax.GradientTransformation]
 Guard = Callable[[optax.GradientTransformation], optax.GradientTransformation]
@@ -46,11 +48,18 @@ def learning_rate(config: OptimizerConfig) -> optax.Schedule:
     )
 
 
-def decayed(parameters: PyTree) -> PyTree:
-    """True for each matrix. Tests names as well as ranks, because a bias stacked over the layers has rank 2."""
-    return jax.tree_util.tree_map_with_path(
-        lambda path, leaf: leaf.ndim >= 2 and path_names(path)[-1] not in NOT_DECAYED, parameters
-    )
+def decayed(decay: str, parameters: PyTree) -> PyTree:
+    """True for each parameter that decays, by the setting `decay`.
+
+    Tests names as well as ranks, because a bias stacked over the layers has rank 2.
+    """
+
+    def decays(path: tuple[Any, ...], leaf: jax.Array) -> bool:
+        names = path_names(path)
+        matrix = leaf.ndim >= 2 and names[-1] not in NOT_DECAYED
+        return decay == "all" or (matrix and (decay == "matrices" or not TABLES & {*names}))
+
+    return jax.tree_util.tree_map_with_path(decays, parameters)
 
 
 def muon_axes(parameters: PyTree) -> PyTree:
@@ -129,6 +138,7 @@ def make_optimizer(
     makes Muon, also with a rate of 1, from the transformation of the other parameters.
     """
     rate = rate or learning_rate(config)
+    mask = functools.partial(decayed, config.decay)
     if not config.clip_norm:
         clipping = optax.identity()
     elif clip is None:
@@ -136,11 +146,11 @@ def make_optimizer(
     else:
         clipping = optax.stateless(lambda gradients, _: clip(gradients, config.clip_norm)[0])
     if config.optimizer == "muon":
-        rest = adamw or optax.adamw(1.0, b2=config.beta2, weight_decay=config.weight_decay, mask=decayed)
+        rest = adamw or optax.adamw(1.0, b2=config.beta2, weight_decay=config.weight_decay, mask=mask)
         own = muon(1.0, MUON_BETA, config.weight_decay, rest) if muon else with_muon(config.weight_decay, rest)
         update = optax.chain(without_empty_variables(own), optax.scale_by_schedule(rate))
     elif adamw is None:
-        update = optax.adamw(rate, b2=config.beta2, weight_decay=config.weight_decay, mask=decayed)
+        update = optax.adamw(rate, b2=config.beta2, weight_decay=config.weight_decay, mask=mask)
     else:
         update = optax.chain(adamw, optax.scale_by_schedule(rate))
     transformation = optax.chain(clipping, update)

@@ -45,6 +45,13 @@ def make_mesh(config: Config) -> Mesh:
     )
 
 
+def local_mesh(mesh: Mesh) -> Mesh:
+    """The mesh itself, or with several processes one of a single device of this process, which needs none of the others."""
+    if jax.process_count() == 1:
+        return mesh
+    return jax.make_mesh((1, 1), ("data", "model"), axis_types=(AxisType.Auto,) * 2, devices=jax.local_devices()[:1])
+
+
 def path_names(path: tuple[Any, ...]) -> tuple[str, ...]:
     """The keys of a path in a tree of NNX state, without the key of the array inside its variable."""
     names = [str(getattr(key, "key", getattr(key, "name", getattr(key, "idx", "")))) for key in path]

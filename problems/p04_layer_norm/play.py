@@ -5,7 +5,7 @@ import numpy as np
 
 from grader.exhibits import Bar, Bars
 from problems.stage import model, telling
-from problems.stage.lens import lens
+from problems.stage.lens import TEXT, lens
 from problems.stage.weights import POCKET, encode
 
 STORY = "Mia had a red ball. One day, Mia lost her ball in the park."
@@ -30,7 +30,8 @@ def play(module):
     parts = model.normalizing(module.layer_norm)
     yield lens(
         "What the model would say if it ended after each block, with your norm",
-        "Read a column downwards: block by block, the guess at the next token comes together.",
+        f"The model has read “{TEXT}”. Read a column downwards: at first a token stands only for itself, and block by block the "
+        "guess at the next token comes together.",
         **parts,
     )
     told = telling.tell(model.gpt(**parts), tokens=60)

@@ -37,8 +37,8 @@ def play(module):
         f"{mean:.2f} nats per token. Names, toys and places cost much, because nothing foretells them; what follows from them is "
         "nearly free. Training lowers the sum."
         if mean < 1.5
-        else f"{mean:.2f} nats per token, where this model should be charged about {POCKET.validation_loss:.1f}. It is charged for "
-        "something else than the token that comes next.",
+        else f"{mean:.2f} nats per token, where this model should be charged about {POCKET.validation_loss:.1f}. It is charged "
+        "for something else than the token that comes next.",
         given=1,
         meaning="nats of loss",
         strongest=6.0,

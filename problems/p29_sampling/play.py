@@ -6,16 +6,16 @@ import numpy as np
 
 from grader.exhibits import HeatMap, Plane, Story, Token
 from problems.stage.model import gpt, jitted
-from problems.stage.weights import END, POCKET, PROMPT, encode, token
+from problems.stage.weights import END, PROMPT, encode, token
 
-TEXT = "Mia had a red"
+TEXT = "Once there was a gentle girl. Her name was Clara. She had a friend named Fred, who was a"
 SHOWN = 6  # tokens of the distribution
-CONTEXT, TOKENS = 64, 40
+CONTEXT, TOKENS = 64, 50
 SETTINGS = {
     "temperature 1": (1.0, 0, 1.0), "temperature 0.5": (0.5, 0, 1.0), "temperature 2": (2.0, 0, 1.0), "greedy": (0.0, 0, 1.0),
     "top-k 3": (1.0, 3, 1.0), "top-p 0.5": (1.0, 0, 0.5),
 }  # fmt: skip
-STORIES = {"0, the likeliest word each time": 0.0, "0.5": 0.5, "1, as the model believes": 1.0, "1.5": 1.5}
+STORIES = {"0, the likeliest word each time": 0.0, "0.5": 0.5, "1, as the model believes": 1.0, "2": 2.0}
 
 
 def play(module, text):
@@ -26,12 +26,12 @@ def play(module, text):
     best = np.argsort(-np.asarray(logits_V))[:SHOWN]
     odds = [np.asarray(module.sampling_distribution(logits_V, *setting))[best] for setting in SETTINGS.values()]
     yield HeatMap(
-        f"The next word after “{text}”, by your distribution",
+        f"The next word after “…{text[-40:]}”, by your distribution",
         tuple(SETTINGS),
         tuple(token(each) for each in best),
         (Plane(odds),),
-        "Temperature 1 is what the model believes. Below 1 the likeliest words gain, above 1 the others do. Top-k and top-p leave "
-        "out what is unlikely and share its odds among the rest.",
+        "Temperature 1 is what the model believes. Below 1 the likeliest words gain, above 1 the others do. Top-k and top-p "
+        "leave out what is unlikely and share its odds among the rest.",
         "probability",
         high=max(float(np.max(odds[0])), 0.2),
     )

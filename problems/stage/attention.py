@@ -70,6 +70,11 @@ def future(weights_HTT: np.ndarray) -> float:
     return float(np.abs(np.triu(weights_HTT, 1)).sum() / max(np.abs(weights_HTT).sum(), 1e-9))
 
 
+def _own(q_TK: jax.Array, k_TK: jax.Array, v_TK: jax.Array) -> jax.Array:
+    """One head by the harness's attention."""
+    return causal_attention(*(x_TK[None, :, None] for x_TK in (q_TK, k_TK, v_TK)))[0, :, 0]
+
+
 def _said(weights_HTT: np.ndarray, ids_T: np.ndarray, layer: int) -> str:
     sums = weights_HTT.sum(-1)
     if not np.isfinite(weights_HTT).all():
@@ -80,15 +85,13 @@ def _said(weights_HTT: np.ndarray, ids_T: np.ndarray, layer: int) -> str:
             "up the answer there, and its loss would be wonderful. When it writes, there is nothing to look up yet."
         )
     if np.abs(sums - 1).max() > 0.01:
-        return f"The weights of a row sum to {sums.min():.2f} to {sums.max():.2f}. They must sum to 1, or a token is a mean of nothing."
-    own = by_function(
-        lambda q, k, v: causal_attention(*(each[None, :, None] for each in (q, k, v)))[0, :, 0], ids_T, layer
-    )
+        return f"The weights of a row sum to {sums.min():.2f} to {sums.max():.2f}. They must sum to 1."
+    own = by_function(_own, ids_T, layer)
     mine, expected = (float(each.max(-1).mean()) for each in (weights_HTT, own))
     if abs(mine - expected) > 0.02:
         return (
             f"The largest weight of a row is {mine:.2f} on average; in the model as it was trained, {expected:.2f}. Scores on "
-            f"another scale make attention too {'sharp' if mine > expected else 'even'}: it takes from other tokens than it learned."
+            f"another scale make attention too {'sharp' if mine > expected else 'even'}."
         )
     if np.abs(weights_HTT - own).max() > 0.02:
         return "These are not the weights of the model as it was trained: it takes from other tokens than it learned."

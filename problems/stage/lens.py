@@ -10,7 +10,7 @@ from problems.stage.model import gpt, jitted
 from problems.stage.weights import POCKET, encode, token
 
 COLUMNS = 6  # of the last tokens of a text
-TEXT = "Mia had a red ball. One day, Mia lost her"
+TEXT = "Once upon a time, there was a kind boy named Tim. Tim lived near the"
 
 
 def lens(title: str, caption: str, text: str = TEXT, **parts: Any) -> HeatMap:

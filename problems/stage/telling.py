@@ -13,10 +13,12 @@ from flax import nnx
 from grader.exhibits import Story, Token
 from grader.worker.pytrees import BadOutputError, described
 from harness.model.sampling import Sampling, choose_token, sample_key
+from problems.stage.model import gpt, jitted
 from problems.stage.weights import END, POCKET, PROMPT, encode, token
 
 LIKELIEST = 4  # tokens that are named in place of each
 SURPRISE = "bits of surprise"
+SENSE = 1.5  # bits of surprise a token, below which a text is a story to the trained model
 DEFAULT = Sampling(temperature=0.7, top_p=0.95)
 
 
@@ -111,24 +113,27 @@ def likeliest(probabilities: Sequence[float], ids: Sequence[int]) -> tuple[tuple
 
 
 def judged(told: Told) -> str:
-    """A caption for a story that the trained model tells with a learner's part: whether it still knows what comes next."""
-    bits = mean_surprise(told)
-    if bits < 2:
+    """A caption for a story that the trained model tells with a learner's part: whether it makes sense to the model as it was
+    trained, which a piece that is wrong cannot talk into it."""
+    bits = surprise_of(gpt(), told.ids, told.given)
+    if bits < SENSE:
         return (
-            f"A token is shaded by how much it surprised the model: {bits:.1f} bits on average. Nearly everywhere it chose among "
-            "few words, because it knows how such a story continues."
+            f"The model as it was trained is surprised by {bits:.1f} bits a token: this is a story as it knows them. A token is "
+            "shaded by how much it surprised your model when it wrote it."
         )
     return (
-        f"A token is shaded by how much it surprised the model: {bits:.1f} bits on average, where it should have about 0.6. Your "
-        "code hands it other numbers than those that it was trained with, so it does not know what comes next."
+        f"The model as it was trained is surprised by {bits:.1f} bits a token, where a right one surprises it by less than 1. "
+        "Your code hands on other numbers than those that the weights were trained with, so the words make no story."
     )
+
+
+def surprise_of(model: nnx.Module, ids_T: np.ndarray, given: int = 1) -> float:
+    """The mean surprise, in bits, of a model at the tokens of a text after the first `given`."""
+    odds_TV = jax.nn.softmax(jitted(model)(jnp.asarray(ids_T)), axis=-1)[given - 1 : -1]
+    shares = np.take_along_axis(np.asarray(odds_TV), ids_T[given:, None], axis=1)
+    return float(np.mean([surprise(share) for share in shares[:, 0]])) if len(shares) else 0.0
 
 
 def text(told: Told) -> str:
     """The text of a story without its prompt."""
     return "".join(token(each) for each in told.ids[told.given :] if each != END)
-
-
-def mean_surprise(told: Told) -> float:
-    """The mean surprise of a story's tokens, in bits."""
-    return float(np.mean([surprise(share) for share in told.probabilities])) if len(told.probabilities) else 0.0

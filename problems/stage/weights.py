@@ -137,7 +137,7 @@ def scrambled(arrays: Mapping[str, np.ndarray], seed: int = 0) -> dict[str, np.n
     return {name: fresh(name, array) for name, array in arrays.items()}
 
 
-POCKET = _load("pocket")
+POCKET, MODERN = _load("pocket"), _load("modern")
 
 
 def before_training(weights: Weights = POCKET) -> Weights:

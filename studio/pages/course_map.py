@@ -10,7 +10,9 @@ from commandline.text import counted
 from grader.course import catalog
 from grader.course.log import Progress
 from grader.course.workspace import Standing
+from grader.practice import notice
 from grader.problem import Problem
+from grader.report import exhibits_picture
 from studio.studio import Studio
 from studio.view import render
 
@@ -25,12 +27,14 @@ class Node:
     standing: Standing
     best: int
     is_next: bool
+    is_due: bool
+    picture: str
 
     @property
     def kind(self) -> str:
         """How the map draws it."""
         if self.standing.passed:
-            return "passed"
+            return "due" if self.is_due else "passed"
         return "" if self.standing.state in ("", "not attempted") else "begun"
 
     @property
@@ -40,6 +44,8 @@ class Node:
         if not self.kind:
             return counted(self.problem.points, "point")
         best = f", best {self.best}" if self.best > now else ""
+        if self.is_due:
+            return f"review due, {now} of {self.problem.points}"
         return f"{state}, {now} of {self.problem.points}{best}"
 
 
@@ -56,8 +62,10 @@ def course_map(request: Request) -> Response:
         "next": following,
         "instead": studio.space.instead_of(following.problem) if following else None,
         "columns": max(map(len, parts.values())),
+        "done": {part: sum(node.standing.passed for node in nodes) for part, nodes in parts.items()},
         "edges": _edges({node.problem.number: node for node in nodes}),
         "facts": _facts(studio, nodes),
+        "due": len(notice.due_memories(studio.space)),
     }
     return render(request, "map.html", values)
 
@@ -65,6 +73,7 @@ def course_map(request: Request) -> Response:
 def _nodes(studio: Studio) -> list[Node]:
     progress, problems = studio.space.progress(), catalog.problems()
     standings, next_problem = studio.space.standings(), studio.space.next_problem()
+    exhibits, due = studio.history.exhibits(), {memory.problem for memory in notice.due_memories(studio.space)}
     nodes = list[Node]()
     columns: dict[str, int] = {}
     for problem in problems:
@@ -72,7 +81,10 @@ def _nodes(studio: Studio) -> list[Node]:
         column = columns[part] = columns.get(part, -1) + 1
         best = progress.get(problem.name, Progress()).score
         is_next = problem is next_problem
-        nodes.append(Node(problem, len(columns) - 1, column, standings[problem.name], best, is_next))
+        shown = exhibits.get(str(problem.name))
+        picture = exhibits_picture.render(shown) if shown else ""
+        standing, is_due = standings[problem.name], str(problem.name) in due
+        nodes.append(Node(problem, len(columns) - 1, column, standing, best, is_next, is_due, picture))
     return nodes
 
 

@@ -1,15 +1,15 @@
 """A problem: its page, the editor on the learner's file, the verdict, hints, and the history of attempts."""
 
 from starlette.concurrency import run_in_threadpool
-from starlette.convertors import Convertor, register_url_convertor
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
 from commandline.errors import UsageError
-from grader.course import catalog, page
+from grader.course import catalog, page, plays
 from grader.course.log import Progress
+from grader.exhibits import TEXT
 from grader.problem import Problem
 from studio import attempt_files
 from studio.markdown import to_html
@@ -32,6 +32,8 @@ def problem_page(request: Request) -> Response:
     except UsageError as error:
         state = {"text": "", "digest": "", "refused": str(error)}
     studio.grading.prepare(problem)
+    studio.plays.prepare(problem)
+    play = plays.find(problem)
     hints = page.hints(problem)
     values = {
         "problem": problem,
@@ -45,7 +47,9 @@ def problem_page(request: Request) -> Response:
         "builds_on": catalog.builds_on(problem),
         "filename": studio.space.file(problem).name,
         "progress": progress,
-        "state": state | {"label": problem.label, "passed": progress.verdict == "PASS"},
+        "play": play,
+        "most_text": TEXT,
+        "state": state | {"label": problem.label, "passed": progress.verdict == "PASS", "plays": play is not None},
     }
     return render(request, "problem.html", values)
 
@@ -69,7 +73,29 @@ async def save(request: Request) -> Response:
 def grade(request: Request) -> Response:
     """Grades the file as it is."""
     studio, problem = _of(request)
-    studio.grading.request(problem)
+    studio.grade(problem)
+    return Response(status_code=202)
+
+
+def stop(request: Request) -> Response:
+    """Ends the grading that is running."""
+    studio, problem = _of(request)
+    studio.grading.stop(problem)
+    return Response(status_code=202)
+
+
+async def play(request: Request) -> Response:
+    """Plays the file as it is saved, with a text if the play takes one. An empty text means the play's own."""
+    studio, problem = _of(request)
+    body = await read_json(request, text=str)
+    await run_in_threadpool(studio.plays.request, problem, body["text"][:TEXT])
+    return Response(status_code=202)
+
+
+def stop_play(request: Request) -> Response:
+    """Ends the play that is running."""
+    studio, _ = _of(request)
+    studio.plays.stop()
     return Response(status_code=202)
 
 
@@ -77,6 +103,7 @@ async def events(request: Request) -> Response:
     """What happens to this problem: first its present state, then each change."""
     studio, problem = _of(request)
     first = [("file", {"digest": await run_in_threadpool(_digest, studio, problem)}), *studio.grading.state(problem)]
+    first += studio.plays.state(problem)
     return studio.events.stream(problem.name, *first)
 
 
@@ -151,25 +178,15 @@ def _digest(studio: Studio, problem: Problem) -> str:
         return ""
 
 
-class _Number(Convertor[int]):
-    """A number that SQLite can hold. The convertor of Starlette takes any."""
-
-    regex = "[0-9]{1,18}"
-
-    def convert(self, value: str) -> int:
-        return int(value)
-
-    def to_string(self, value: int) -> str:
-        return str(value)
-
-
-register_url_convertor("number", _Number())
 _AT = "/problems/{number:number}"
 routes = [
     Route(_AT, problem_page),
     Route(f"{_AT}/file", file),
     Route(f"{_AT}/file", save, methods=["PUT"]),
     Route(f"{_AT}/grade", grade, methods=["POST"]),
+    Route(f"{_AT}/grade/stop", stop, methods=["POST"]),
+    Route(f"{_AT}/play", play, methods=["POST"]),
+    Route(f"{_AT}/play/stop", stop_play, methods=["POST"]),
     Route(f"{_AT}/events", events),
     Route(f"{_AT}/hint", hint, methods=["POST"]),
     Route(f"{_AT}/attempts", attempts),

@@ -1,6 +1,9 @@
 // A problem's page: keeps the editor and the file in step, and shows verdicts, hints and earlier attempts.
 
+import { player } from "./play.js";
 import { at, listen, send } from "./studio.js";
+import { mark, tablist } from "./tabs.js";
+import { show } from "./views.js";
 import { editor, goToLine, markLines, replaceText, sideBySide, unified } from "./workbench.js";
 
 const $ = (id) => document.getElementById(id);
@@ -72,6 +75,7 @@ function resolve(file) {
   const mine = merging ? merging.view.b.state.doc.toString() : typed();
   merging?.view.destroy();
   select($("tab-file"));
+  show("code");
   $("editor").hidden = true;
   $("conflict").hidden = false;
   $("saved").textContent = "changed on disk";
@@ -101,10 +105,12 @@ $("keep-mine").addEventListener("click", () => {
 const MARKS = { PASS: "✓", "NOT ATTEMPTED": "·" };
 const WORDS = { PASS: "passed", "NOT ATTEMPTED": "not attempted" };
 const rows = [...$("checks").children];
+const passed = $("passed");
 let finished = 0;
+let live = false; // whether this page has seen the grading begin
 
-function showCheck(row, { verdict, passed, message }) {
-  row.className = passed ? "passed" : verdict === "NOT ATTEMPTED" ? "" : "failed";
+function showCheck(row, { verdict, passed: isPassed, message }) {
+  row.className = isPassed ? "passed" : verdict === "NOT ATTEMPTED" ? "" : "failed";
   row.querySelector(".mark").textContent = MARKS[verdict] ?? "✗";
   row.setAttribute("aria-label", `${row.querySelector(".check").textContent}: ${WORDS[verdict] ?? verdict.toLowerCase()}`);
   row.title = message;
@@ -112,15 +118,21 @@ function showCheck(row, { verdict, passed, message }) {
 
 function onGrading() {
   finished = 0;
+  live = true;
   $("checks").setAttribute("aria-busy", "true");
+  $("checks").append(...rows);
+  passed.hidden = true;
   for (const row of rows) {
     row.className = "waiting";
     row.removeAttribute("aria-label");
     row.querySelector(".mark").textContent = "·";
+    row.querySelector(".message").textContent = "";
   }
   $("headline").className = "";
   $("headline").textContent = "Grading…";
   $("advice").textContent = "";
+  $("stop").hidden = false;
+  $("consequence").hidden = true;
 }
 
 function onCheck(check) {
@@ -128,32 +140,62 @@ function onCheck(check) {
   finished += 1;
 }
 
+function onStopped() {
+  onVerdict({ failed: "Save again to grade it." });
+  $("headline").textContent = "Grading was stopped";
+}
+
 function onVerdict(verdict) {
   $("checks").setAttribute("aria-busy", "false");
+  $("stop").hidden = true;
   if (verdict.failed) {
     $("headline").textContent = "This could not be graded";
     $("advice").textContent = verdict.failed;
     return;
   }
+  const reason = verdict.checks.find((check) => !check.passed)?.message ?? "";
   verdict.checks.forEach((check, index) => rows[index] && showCheck(rows[index], check));
+  fold(verdict, verdict.cause ? "" : reason);
   $("headline").className = { PASS: "passed", "NOT ATTEMPTED": "todo" }[verdict.verdict] ?? "failed";
   $("headline").textContent = `${verdict.verdict}, ${verdict.score} of ${verdict.points} points`;
-  const reason = verdict.checks.find((check) => !check.passed)?.message ?? "";
   $("advice").textContent = verdict.cause ? `Likely cause: ${verdict.cause}` : reason;
   if (verdict.next) $("advice").append("Next: ", linkTo(verdict.next));
+  $("consequence").hidden = !(verdict.cause && state.plays);
   $("report").innerHTML = verdict.html; // escaped by the studio
-  $("report").scrollTop = 0;
+  $("verdict").scrollTop = 0;
   $("tab-reference").hidden &&= verdict.verdict !== "PASS";
   showFrames(reason);
   if (!$("panel-history").hidden) showAttempts();
+  if (live) show(state.plays && verdict.first ? "play" : isPlayShown() ? "play" : "verdict");
+  live = false;
+}
+
+/** Expands the checks that failed, each message once, and folds those that passed. `said` is a message that stands above. */
+function fold(verdict, said) {
+  const messages = new Set(["", said]);
+  for (const [index, check] of verdict.checks.entries()) {
+    const told = check.passed || check.verdict === "NOT ATTEMPTED" || messages.has(check.message);
+    rows[index].querySelector(".message").textContent = told ? "" : check.message;
+    messages.add(check.message);
+  }
+  const right = rows.filter((row, index) => verdict.checks[index]?.passed);
+  passed.querySelector("ul").replaceChildren(...right);
+  passed.querySelector("summary").textContent = `${right.length} of ${rows.length} checks passed`;
+  passed.hidden = !right.length;
 }
 
 /** Links the learner's own lines that failed to the editor, and marks the innermost with the reason. */
 function showFrames(reason) {
-  const frames = [...$("report").querySelectorAll(".frames [data-line]")].filter((frame) => frame.dataset.file === filename);
+  const frames = linkFrames($("report"));
   markLines(view, frames.slice(-1).map((frame) => ({ line: Number(frame.dataset.line), message: reason })));
-  for (const frame of frames) frame.insertBefore(lineButton(frame.dataset.line), frame.querySelector("pre"));
   if (frames.length) $("advice").append(" ", lineButton(frames.at(-1).dataset.line));
+}
+
+/** Adds a button to each of the learner's own lines in an element. Returns them. */
+function linkFrames(element) {
+  const frames = [...element.querySelectorAll(".frames [data-line]")].filter((frame) => frame.dataset.file === filename);
+  for (const frame of frames) frame.insertBefore(lineButton(frame.dataset.line), frame.querySelector("pre"));
+  return frames;
 }
 
 function linkTo({ label, title }) {
@@ -169,10 +211,17 @@ function lineButton(line) {
   button.textContent = `Go to line ${line}`;
   button.addEventListener("click", () => {
     select($("tab-file"));
+    show("code");
     goToLine(view, Number(line));
   });
   return button;
 }
+
+$("stop").addEventListener("click", () => send(`${path}/grade/stop`, "POST"));
+
+const play = state.plays && player(path, () => base.digest, linkFrames);
+const isPlayShown = () => state.plays && !$("play").hidden;
+$("consequence").addEventListener("click", () => show("play"));
 
 listen(`${path}/events`, {
   file: onFile,
@@ -180,6 +229,8 @@ listen(`${path}/events`, {
   check: onCheck,
   progress: ({ words }) => ($("advice").textContent = words),
   verdict: onVerdict,
+  stopped: onStopped,
+  ...play?.handlers,
 });
 
 // ---- Hints, one at a time.
@@ -196,29 +247,13 @@ $("hint").addEventListener("click", async () => {
 
 // ---- Tabs: the file, its history, the reference.
 
-const tabs = [...document.querySelectorAll("[role=tab]")];
+const tabs = tablist($("files"), select);
 const opened = { "tab-history": showAttempts, "tab-reference": showReference };
 
 function select(tab) {
-  for (const other of tabs) {
-    const selected = other === tab;
-    other.setAttribute("aria-selected", String(selected));
-    other.tabIndex = selected ? 0 : -1;
-    $(other.getAttribute("aria-controls")).hidden = !selected;
-  }
+  mark(tabs, tab);
+  for (const other of tabs) $(other.getAttribute("aria-controls")).hidden = other !== tab;
   opened[tab.id]?.();
-}
-
-for (const tab of tabs) {
-  tab.addEventListener("click", () => select(tab));
-  tab.addEventListener("keydown", (event) => {
-    const step = { ArrowRight: 1, ArrowLeft: -1 }[event.key];
-    if (!step) return;
-    const shown = tabs.filter((other) => !other.hidden);
-    const next = shown[(shown.indexOf(tab) + step + shown.length) % shown.length];
-    select(next);
-    next.focus();
-  });
 }
 
 let comparison;

@@ -68,6 +68,7 @@ export function editor(parent, text, label, onChange) {
   const extensions = [
     keymap.of([indentWithTab]),
     shared(label),
+    EditorView.lineWrapping, // the contract stands in the docstrings of stubs
     lintGutter(),
     EditorView.updateListener.of((update) => update.docChanged && onChange()),
   ];

@@ -15,10 +15,12 @@ def test_a_cell_is_graded_in_a_process_of_its_own(tmp_path):
         "%grade_hint 07",
         "%grade_page 7",
         "%grade_hint nothing",
+        "%play 07",
+        "%play 08 a text",
     ]
     notebook = nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell(text) for text in cells])
     NotebookClient(notebook, timeout=120, resources={"metadata": {"path": str(tmp_path)}}).execute()
-    _, graded, alone, hint, page, mistake = (cell.outputs for cell in notebook.cells)
+    _, graded, alone, hint, page, mistake, played, unplayed = (cell.outputs for cell in notebook.cells)
     article = graded[0].data["text/html"]
     assert 'class="verdict"' in article
     assert misconception_name("07", NO_SHIFT) in article
@@ -26,3 +28,6 @@ def test_a_cell_is_graded_in_a_process_of_its_own(tmp_path):
     assert hint[0].data["text/markdown"].startswith("**Hint 1 of ")
     assert page[0].data["text/markdown"].startswith("# 07")
     assert mistake[0].text.startswith("grade: ")
+    assert "%play 07" in article
+    assert 'class="exhibit"' in played[0].data["text/html"]  # the play of the cell: there is no file
+    assert unplayed[0].text.startswith("grade: ")

@@ -6,7 +6,7 @@ from dataclasses import replace
 import pytest
 
 from commandline.errors import UsageError
-from grader.course import catalog
+from grader.course import catalog, imports
 from grader.errors import CourseError
 from tests.conftest import Grade
 
@@ -68,7 +68,7 @@ def test_sources_are_followed_through_imports():
     ],
 )
 def test_imported_modules(text, modules):
-    assert catalog.imported_modules(text) == modules
+    assert imports.imported_modules(text) == modules
 
 
 @pytest.mark.parametrize(
@@ -87,8 +87,8 @@ def test_imported_modules(text, modules):
 )
 def test_imported_modules_of_a_source_that_does_not_parse(text):
     """Its verdict is about the syntax error, so the module must not be missing."""
-    assert catalog.parse(text) is None
-    assert catalog.imported_modules(text) == ["p03_causal_mha"]
+    assert imports.parse(text) is None
+    assert imports.imported_modules(text) == ["p03_causal_mha"]
 
 
 @pytest.mark.parametrize(
@@ -97,7 +97,7 @@ def test_imported_modules_of_a_source_that_does_not_parse(text):
 def test_hostile_sources_take_little_time(piece):
     start = time.monotonic()
     for size in (190_000, 1 << 20):
-        catalog.imported_modules("import p03_causal_mha\n" + piece * (size // len(piece)))
+        imports.imported_modules("import p03_causal_mha\n" + piece * (size // len(piece)))
     assert time.monotonic() - start < 10
 
 

@@ -85,7 +85,10 @@ IDEA = "[[misconception]]\nname = 'n'\nsays = 's'\nfind = 'a = 1'\nreplace = 'a 
         ("[[promise]]\npage = 'x'\n", "promise 1 must have page, check, and either broken_by or kept_by; it has page."),
         ("[[promise]]\npage = 'x'\ncheck = 'c'\nby = 'n'\n", "promise 1 must have .* it has page, check, by."),
         ("[[promise]]\npage = 'x'\ncheck = 1\n", "the values of promise 1 must be strings"),
-        ("[[promises]]\npage = 'x'\n", r"can have only core, \[\[misconception\]\] and \[\[promise\]\]; it has 'promises'"),
+        (
+            "[[promises]]\npage = 'x'\n",
+            r"can have only core, \[\[misconception\]\] and \[\[promise\]\]; it has 'promises'",
+        ),
         ("promise = 3\n", "it has 'promise'"),
     ],
 )

@@ -34,11 +34,12 @@ def add(course: Path, name: str) -> None:
     catalog.forget()
 
 
-def test_seven_files(course: Path):
+def test_eight_files(course: Path):
     name, paths = scaffold.create("98_demo", "Demo")
     assert (name, name.number) == ("p98_demo", 98)
     assert sorted(path.relative_to(course).as_posix() for path in paths) == [
         "problems/p98_demo/page.md",
+        "problems/p98_demo/play.py",
         "problems/p98_demo/problem.py",
         "problems/p98_demo/stub.py",
         "solutions/p98_demo.py",

@@ -8,7 +8,7 @@ from importlib.metadata import version
 import pytest
 
 from commandline.errors import UsageError
-from grader.course import catalog, log, page, workspace
+from grader.course import assistants, catalog, log, page, workspace
 from grader.course.log import FILE, OLD, Progress
 from grader.course.workspace import Workspace
 from grader.problem import Problem
@@ -37,7 +37,7 @@ def publish(monkeypatch, text: str) -> None:
 def test_start_creates_stubs_and_pages_and_returns_the_new_paths(tmp_path):
     space = Workspace(tmp_path / "attempts")
     created, edited = space.start()
-    assert (len(created), edited) == (2 * len(catalog.names()), [])
+    assert (len(created), edited) == (2 * len(catalog.names()) + len(assistants.files()), [])
     assert all(path.is_file() for path in created)
     assert space.file(PROBLEM).read_text() == catalog.stub_text(PROBLEM)
     assert "## The problem" in page_of(space).read_text()
@@ -45,6 +45,19 @@ def test_start_creates_stubs_and_pages_and_returns_the_new_paths(tmp_path):
     written = page_of(space).stat().st_mtime_ns
     assert space.start() == ([], [])
     assert page_of(space).stat().st_mtime_ns == written
+
+
+def test_assistants_are_asked_to_tutor_unless_the_folder_has_instructions(tmp_path):
+    (tmp_path / "CLAUDE.md").write_text("mine")
+    Workspace(tmp_path).start()
+    assert "tutor" in (tmp_path / "AGENTS.md").read_text()
+    assert "AGENTS.md" in (tmp_path / ".github" / "copilot-instructions.md").read_text()
+    assert (tmp_path / "CLAUDE.md").read_text() == "mine"
+    (own := tmp_path / "own").mkdir()
+    (own / "AGENTS.md").write_text("mine")
+    Workspace(own).start()
+    assert (own / "AGENTS.md").read_text() == "mine"
+    assert not (own / "CLAUDE.md").exists()
 
 
 def test_a_solution_is_never_overwritten(tmp_path):

@@ -162,9 +162,35 @@ def test_the_faulty_submodule_is_found_in_it(bundle: Path, grade: Grade, tmp_pat
 def test_a_workspace_is_created_in_it(bundle: Path, grade: Grade, tmp_path: Path):
     run = grade("start", root=bundle)
     assert run.code == 0
+    assert (tmp_path / "attempts" / "AGENTS.md").read_text() == (ROOT / "problems" / "agents.md").read_text()
+    assert "Problem 07 has no play" in grade("play", "07", root=bundle).err
     assert (tmp_path / "attempts" / "p38_rms_norm_swiglu.py").exists()
     assert grade("problem", "07", root=bundle).code == 1
     assert "2 problems" in grade("doctor", root=bundle).out
+
+
+def test_plays_and_a_teachers_own_instructions_for_assistants(grade: Grade, tmp_path: Path):
+    (tmp_path / "tutors.md").write_text("Ask Ms. Noether.\n")
+    packed = grade("pack", "bundle", "--problems", "07", "--plays", "--agents", "tutors.md")
+    assert packed.code == 0, packed.err
+    bundle = tmp_path / "bundle"
+    grade("start", root=bundle)
+    assert (tmp_path / "attempts" / "AGENTS.md").read_text() == "Ask Ms. Noether.\n"
+    (tmp_path / "mine.py").write_text((SOLUTIONS / "p07_next_token_loss.py").read_text())
+    played = grade("play", "07", "mine.py", root=bundle)
+    assert played.code == 0, played.err
+    assert "What your loss charges the model" in played.out
+
+
+def test_a_bundle_without_instructions_for_assistants(grade: Grade, tmp_path: Path):
+    assert grade("pack", "bundle", "--agents", "missing.md").err.endswith(
+        "missing.md cannot be read: No such file or directory.\n"
+    )
+    assert not (tmp_path / "bundle").exists()
+    for line in pack.pack(tmp_path / "bundle", [catalog.find("07")], agents=""):
+        assert line
+    grade("start", root=tmp_path / "bundle")
+    assert not (tmp_path / "attempts" / "AGENTS.md").exists()
 
 
 def test_other_seeds_and_solutions_are_not_in_it(bundle: Path, grade: Grade, tmp_path: Path):

@@ -115,8 +115,8 @@ FILES = {
     "100 MB of output": Bad(
         body("import sys", "for _ in range(100): sys.stdout.write('x' * 1000000)", "return 0.0"), "FAIL"
     ),
-    "infinite loop": Bad(body("while True: pass"), "TIMEOUT", "allows more time (bad.py, line 4)"),
-    "infinite loop at import": Bad("while True: pass", "TIMEOUT", "allows more time (bad.py, line 1)"),
+    "infinite loop": Bad(body("while True: pass"), "TIMEOUT", "infinite loop? (bad.py, line 4)"),
+    "infinite loop at import": Bad("while True: pass", "TIMEOUT", "infinite loop? (bad.py, line 1)"),
     "loop that catches everything": Bad(
         "while True:\n    try:\n        while True: pass\n    except BaseException: pass\n",
         "TIMEOUT",

@@ -5,7 +5,7 @@ import time
 
 import pytest
 
-from grader.course import catalog
+from grader.course import imports
 from grader.judge import notebook
 from tests.conftest import ROOT, Grade
 
@@ -126,7 +126,7 @@ def test_beside_a_magic_python_is_left_alone(magic: str, name: str):
     text, note = notebook.source(notebook_of(f"T = 1\n{magic}\n{PYTHON[name]}\n{magic}"), ["f"])
     assert text == f"T = 1\n{PYTHON[name]}\n"
     assert note.endswith("; lines with magics are left out")
-    assert catalog.parse(text) is not None
+    assert imports.parse(text) is not None
 
 
 def test_a_magic_on_several_lines():

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from grader.course import catalog
+from grader.course import catalog, imports
 from grader.judge import written
 from grader.judge.submission import Submission
 from tests.conftest import ROOT, Grade
@@ -31,7 +31,7 @@ def test_references_and_other_styles_are_allowed(problem):
     paths = [ROOT / "solutions" / f"{problem.name}.py", *STYLES.glob(f"p{problem.label}_*.py")]
     assert len(paths) > 2
     for path in paths:
-        sources = catalog.with_imports(problem.name, path.read_text(), catalog.references(problem))
+        sources = imports.with_imports(problem.name, path.read_text(), catalog.references(problem))
         for check in problem.checks:
             assert written.refusal(problem, Submission(path.name, sources), check) is None, path.name
 

@@ -46,7 +46,7 @@ def test_a_loss_is_spread_over_the_bytes_of_the_targets(config: Config, tmp_path
     validation = run.prepared.validation
     texts = tokenizer.decode(validation[0 : len(validation)].tolist()).split(END_OF_TEXT)[:-1]
     assert set(texts) <= set(STORIES)
-    assert 4 <= len(texts) <= 8
+    assert 3 <= len(texts) < len(STORIES)
     stories = [[*tokenizer.encode_ordinary(story), tokenizer.eot_token] for story in texts]
     first_tokens = stories[:1] if packing == "packed" else stories  # a first token is no target
     size = sum(len(story.encode()) for story in texts)

@@ -1,5 +1,7 @@
 """Intervals of evaluations, checkpoints, charts and samples, and work beside the training."""
 
+import errno
+import os
 import threading
 from dataclasses import replace
 from pathlib import Path
@@ -8,10 +10,12 @@ import jax
 import pytest
 
 from harness.config import Config
+from harness.errors import PieceError, UsageError
 from harness.run.folder import Run
 from harness.run.hooks import Aside
 from harness.run.loop import train
 from harness.run.session import ignore, open_session
+from harness.run.state import load_state
 
 
 def trained(config: Config, folder: Path) -> Run:
@@ -50,7 +54,8 @@ def test_checkpoints_by_time_do_not_change_the_result(tiny: Config, tmp_path: Pa
 
 @pytest.mark.usefixtures("one_device")
 def test_work_beside_the_training_runs_in_order_and_reports_errors() -> None:
-    aside = Aside(jax.sharding.get_mesh())
+    said: list[str] = []
+    aside = Aside(jax.sharding.get_mesh(), said.append)
     started, may_end, done = threading.Event(), threading.Event(), []
 
     def slow() -> None:
@@ -65,7 +70,47 @@ def test_work_beside_the_training_runs_in_order_and_reports_errors() -> None:
     may_end.set()
     aside.wait()
     assert done == ["slow", "sample"]
-    aside.run("sample", lambda: 1 / 0)
-    with pytest.raises(ZeroDivisionError):
+    for _ in range(2):
+        aside.run("charts", full_disk)
+    aside.wait()
+    assert said == ["The charts could not be written: No space left on device. Training continues."]
+
+    def broken() -> None:
+        raise PieceError("generate is broken")
+
+    aside.run("sample", broken)
+    with pytest.raises(PieceError):
         aside.run("sample", lambda: None)
     aside.close()
+
+
+def test_checkpoints_may_be_in_another_folder(tiny: Config, tmp_path: Path) -> None:
+    config = replace(tiny, checkpoint_dir=str(tmp_path / "elsewhere"))
+    run = trained(config, tmp_path / "runs" / "a")
+    assert not run.checkpoints.exists()
+    assert sorted(path.name for path in (tmp_path / "elsewhere" / "a").iterdir()) == ["3", "6"]
+    assert load_state(open_session(run, run.config(), None, log=ignore))[0] in (3, 6)
+    with pytest.raises(UsageError, match=r"has metrics, but .*/nowhere/a is gone"):
+        trained(replace(config, checkpoint_dir=str(tmp_path / "nowhere")), run.folder)
+    with pytest.raises(UsageError, match=r"checkpoint_dir=s3://b is not valid; Orbax writes to folders and to gs://"):
+        run.checkpoints_of(replace(config, checkpoint_dir="s3://b"))
+
+
+def full_disk() -> None:
+    raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+
+def test_training_stops_when_patience_runs_out(tiny: Config, tmp_path: Path) -> None:
+    """And can go on with more of it."""
+    said: list[str] = []
+    config = replace(tiny, learning_rate=0.0, steps=40, eval_every=2, patience=3)
+    session = open_session(Run(tmp_path / "run"), config, None, log=said.append, quiet=True)
+    for _ in range(2):  # the second time, it stops at once
+        assert train(session, log=said.append, quiet=True)
+        assert said[-1].startswith("Stopped at step 8 of 40: none of the last 3 validation losses was a new best.")
+        assert [entry["step"] for entry in session.run.metrics()] == [*range(1, 9)]
+    assert checkpoints(session.run) == [2, 6, 8]  # the best, and the last two
+    assert (session.run.samples / "0000008.txt").exists()
+    more = open_session(session.run, replace(config, patience=0, steps=40), None, log=ignore, quiet=True)
+    assert train(more, log=ignore, quiet=True)
+    assert session.run.metrics()[-1]["step"] == 40

@@ -38,14 +38,34 @@ def test_without_warm_up_the_schedule_starts_at_the_peak_and_may_be_constant() -
     assert all(math.isclose(constant(step), 1.4e-3, rel_tol=1e-5) for step in (0, 50, 100))
 
 
-def test_matrices_decay_and_stacked_biases_do_not() -> None:
+VECTORS = {
+    "blocks.attn.out.bias", "blocks.attn.qkv.bias", "blocks.ff1.bias", "blocks.ff2.bias", "blocks.ln1.bias",
+    "blocks.ln1.scale", "blocks.ln2.bias", "blocks.ln2.scale", "head_bias", "ln_f.bias", "ln_f.scale",
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("decay", "kept"), [("matrices", VECTORS), ("kernels", VECTORS | {"embed", "pos_embed"}), ("all", set[str]())]
+)
+def test_what_decays(decay: str, kept: set[str]) -> None:
+    """Stacked biases are no matrices."""
     model = GPT(replace(TINY, head_bias=True, tied_head=False), nnx.Rngs(0))
-    mask = decayed(nnx.state(model, nnx.Param))
+    mask = decayed(decay, nnx.state(model, nnx.Param))
     by_name = {".".join(path_names(path)): bool(leaf) for path, leaf in jax.tree_util.tree_leaves_with_path(mask)}
-    assert {name for name, decays in by_name.items() if not decays} == {
-        "blocks.attn.out.bias", "blocks.attn.qkv.bias", "blocks.ff1.bias", "blocks.ff2.bias", "blocks.ln1.bias",
-        "blocks.ln1.scale", "blocks.ln2.bias", "blocks.ln2.scale", "head_bias", "ln_f.bias", "ln_f.scale",
-    }  # fmt: skip
+    assert {name for name, decays in by_name.items() if not decays} == kept
+
+
+@pytest.mark.parametrize("decay", ["matrices", "kernels", "all"])
+def test_the_optimizer_decays_what_the_setting_says(decay: str) -> None:
+    """With gradients of zero, nothing else changes a parameter."""
+    config = replace(CONFIG, decay=decay, weight_decay=0.5, warmup_steps=0, learning_rate=0.1, clip_norm=0.0)
+    state = {"embed": jnp.ones((2, 2)), "ff1": {"kernel": jnp.ones((2, 2)), "bias": jnp.ones(2)}}
+    optimizer = make_optimizer(config)
+    updates, _ = optimizer.update(jax.tree.map(jnp.zeros_like, state), optimizer.init(state), state)
+    changed = {name for name, update in (("embed", updates["embed"]), *updates["ff1"].items()) if (update != 0).all()}
+    assert (
+        changed == {"matrices": {"embed", "kernel"}, "kernels": {"kernel"}, "all": {"embed", "kernel", "bias"}}[decay]
+    )
 
 
 @pytest.mark.parametrize("settings", [{}, {"num_kv_heads": 1, "activation": "swiglu", "tied_head": False}])

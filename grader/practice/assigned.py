@@ -1,0 +1,91 @@
+"""Hunts that a teacher assigns: which ones a learner gets, and the sheet with the answers."""
+
+import json
+import tomllib
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from itertools import islice
+
+from grader.isolation.sandbox import Workers
+from grader.practice import hunts, proof, symptoms
+from grader.practice.disguise import by_seed
+from grader.practice.hunting import LETTERS
+from grader.practice.hunts import Hunt, Program
+from grader.problem import Problem
+
+SHEET = "answers.toml"
+_SKIPPED = 4  # an assigned hunt is among the first that many times N of a learner's order: some before it were not fair
+
+
+@dataclass(frozen=True)
+class Answer:
+    """What a learner answered about one hunt: the line, and the letter of the idea. 0 and empty are no answers."""
+
+    file: str
+    id: str = ""
+    line: int = 0
+    idea: str = ""
+
+
+def order(problems: Sequence[Problem], seed: int, learner: str) -> list[Hunt]:
+    """All hunts of these problems in the order in which a learner gets them. The same for all if `learner` is empty."""
+    found = {hunt.id: hunt for problem in problems for hunt in hunts.of(problem, styles=False)}
+    return [found[id_] for id_ in by_seed(found, f"{seed} {learner}")]
+
+
+def names_seed(seed: int, learner: str) -> str:
+    """The seed of the names in a learner's hunts."""
+    return f"{seed:x} {learner}"
+
+
+def choose(
+    problems: Sequence[Problem], count: int, seed: int, learner: str, workers: Workers
+) -> Iterator[tuple[Program, str]]:
+    """The programs of a learner's hunts, with their symptoms. Each is run, on public cases."""
+    found = proof.offered(order(problems, seed, learner), names_seed(seed, learner), workers)
+    for program, failed in islice(found, count):
+        yield program, symptoms.of(*failed).text
+
+
+def assigned(problems: Sequence[Problem], count: int, seed: int, learner: str, answer: Answer) -> Program | None:
+    """The program of the hunt that an answer is about; None if the learner did not get it."""
+    mine = order(problems, seed, learner)[: _SKIPPED * count]
+    hunt = next((hunt for hunt in mine if hunt.id == answer.id), None)
+    return hunts.program(hunt, names_seed(seed, learner)) if hunt else None
+
+
+def file(number: int) -> str:
+    return f"hunt_{number}.py"
+
+
+def sheet(learner: str, programs: Sequence[tuple[Program, str]]) -> str:
+    """The text of the sheet: a table for each hunt, with what its owner sees and the ideas as comments."""
+    lines = [
+        "# For each hunt: the number of the wrong line, the letter of the idea, and the mended program in its file.",
+        "# Change only what is wrong: a rewrite gets no point.",
+        f"learner = {json.dumps(learner, ensure_ascii=False)}",
+    ]
+    for number, (program, symptom) in enumerate(programs, 1):
+        problem = program.hunt.problem
+        lines += ["", f"[{file(number)[:-3]}]  # problem {problem.label}, {problem.title}"]
+        lines += [f"# {symptom}", f'id = "{program.hunt.id}"', "line = 0"]
+        lines += [f"#   {letter}  {idea}" for letter, idea in zip(LETTERS, program.ideas, strict=False)]
+        lines += ['idea = ""']
+    return "\n".join(lines) + "\n"
+
+
+def answers(text: str) -> tuple[str, list[Answer]]:
+    """The learner that a sheet is for, and the answers on it. Raises ValueError if the sheet is not TOML."""
+    found, tables = [], tomllib.loads(text)
+    learner = tables.pop("learner", "")
+    for name, values in tables.items():
+        if not isinstance(values, dict):
+            continue
+        line, idea = values.get("line"), values.get("idea")
+        found.append(
+            Answer(
+                f"{name}.py", str(values.get("id", "")), line if type(line) is int else 0,
+                idea.strip().upper()[:1] if isinstance(idea, str) else "",
+            )
+        )  # fmt: skip
+    return learner if isinstance(learner, str) else "", found

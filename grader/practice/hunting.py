@@ -1,0 +1,211 @@
+"""A hunt of a learner: which program it is, what was answered so far, and what each answer is worth."""
+
+from collections import Counter
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from commandline.errors import UsageError
+from commandline.text import counted
+from grader.course import catalog, log
+from grader.course.log import Entry
+from grader.course.workspace import Workspace
+from grader.practice import hunts, symptoms
+from grader.practice.disguise import by_seed
+from grader.practice.hunts import Hunt, Program
+from grader.practice.symptoms import Kind, Symptom
+from grader.problem import Problem
+
+FOLDER = "hunts"
+LETTERS = "ABCD"
+
+
+@dataclass
+class UnderWay:
+    """A hunt that a learner has begun: what the log knows of it."""
+
+    id: str
+    problem: str
+    hunt: str
+    seed: str
+    symptom: str
+    kind: Kind
+    lines: list[int] = field(default_factory=list)
+    ideas: list[int] = field(default_factory=list)
+    hints: int = 0
+    trials: int = 0
+    ended: bool = False
+
+    def add(self, entry: Entry) -> None:
+        """Takes in an answer."""
+        self.lines += [entry.number("line")] if entry.number("line") else []
+        self.ideas += [entry.number("idea") - 1] if entry.number("idea") else []
+        self.hints = max(self.hints, entry.number("hints"))
+        self.trials += bool(entry.text("verdict"))
+        self.ended = self.ended or entry.kind == "hunted"
+
+
+def begun(entries: list[Entry]) -> list[UnderWay]:
+    """The hunts of a learner in order, ended or not."""
+    found: dict[str, UnderWay] = {}
+    for entry in entries:
+        if entry.kind not in ("hunting", "hunted"):
+            continue
+        if first := found.get(entry.text("begun")):
+            first.add(entry)
+        elif entry.text("hunt"):
+            kind = symptoms.by_name(entry.text("symptom_kind"))
+            found[entry.id] = UnderWay(
+                entry.id, entry.problem, entry.text("hunt"), entry.text("seed"), entry.text("symptom"), kind
+            )
+    return list(found.values())
+
+
+@dataclass(frozen=True)
+class HuntSpace(Workspace):
+    """The folder of a learner's hunts, beside the passed files, which it reads but never writes."""
+
+    home: Workspace = field(kw_only=True)
+
+    @classmethod
+    def of(cls, home: Workspace) -> "HuntSpace":
+        return cls(home.folder / FOLDER, home=home)
+
+    @property
+    def modules(self) -> Path:
+        return self.home.folder
+
+    def under_way(self, problem: Problem | None = None) -> UnderWay | None:
+        """The latest hunt that has not ended, of a problem if one is named."""
+        names = [problem.name] if problem else catalog.names()
+        waiting = [each for each in begun(self.home.entries()) if not each.ended and each.problem in names]
+        return waiting[-1] if waiting else None
+
+    def passed(self) -> list[Problem]:
+        """The problems whose hunts may be seen: those that were passed, where learners may read the reference."""
+        progress = self.home.progress()
+        done = {name for name, row in progress.items() if row.verdict == "PASS"}
+        return [problem for problem in catalog.problems() if problem.name in done and catalog.shows_solution(problem)]
+
+    def candidates(self, problem: Problem | None = None) -> list[Hunt]:
+        """What to hunt next, of a problem if one is named: the faults that the learner made first, those of the reference before
+        those of other styles, and nothing a second time. Raises UsageError."""
+        passed = self.passed()
+        if problem and problem not in passed:
+            raise UsageError(
+                f"You have not passed problem {problem.label}, and a hunt shows nearly its solution. Solve it first: "
+                f"`grade problem {problem.label}`."
+            )
+        if not passed:
+            raise UsageError(
+                "You have not passed a problem yet. `grade next` suggests one; hunts come from passed ones."
+            )
+        earlier = begun(self.home.entries())
+        done, count = {each.hunt for each in earlier}, Counter(each.problem for each in earlier)
+        mistakes = self.home.progress()
+        order = sorted(passed, key=lambda each: (count[each.name], not mistakes[each.name].mistakes, each.number))
+        for each in [problem] if problem else order:
+            found = [hunt for hunt in hunts.of(each) if hunt.id not in done]
+            made = mistakes[each.name].mistakes
+            places = {id_: place for place, id_ in enumerate(by_seed([hunt.id for hunt in found], each.name))}
+            found.sort(
+                key=lambda hunt: (hunt.misconception.name not in made, hunt.base != hunts.REFERENCE, places[hunt.id])
+            )
+            if found:
+                return found
+        raise UsageError("You have hunted everything that there is. Pass more problems to get more.")
+
+    def begin(self, program: Program, seed: str, symptom: Symptom) -> UnderWay:
+        """Writes the program of a hunt, and notes it."""
+        problem = program.hunt.problem
+        self.put(problem, program.text)
+        entry = log.entry(
+            "hunting",
+            problem.name,
+            hunt=program.hunt.id,
+            seed=seed,
+            symptom=symptom.text,
+            symptom_kind=symptom.kind.name,
+        )
+        self.home.note(entry)
+        return begun([entry])[0]
+
+    def program(self, current: UnderWay) -> Program:
+        """The program of a hunt as it was given. Raises UsageError if the course no longer has it."""
+        problem = catalog.load(current.problem)
+        for hunt in hunts.of(problem):
+            if hunt.id == current.hunt:
+                return hunts.program(hunt, current.seed)
+        self.note_end(current)
+        raise UsageError("The course no longer has this hunt, so it has ended. `grade hunt` begins another one.")
+
+    def answer_line(self, current: UnderWay, line: int) -> bool:
+        """Whether the line is one of the fault. Raises UsageError if the program has no such line."""
+        program = self.program(current)
+        if line > len(program.text.splitlines()):
+            raise UsageError(f"The program has {len(program.text.splitlines())} lines; there is no line {line}.")
+        self._note(current, line=line)
+        return line in program.fault
+
+    def answer_idea(self, current: UnderWay, number: int) -> bool:
+        """Whether the idea, counted from 0, is the one behind the fault. Raises UsageError if there is no such idea."""
+        program = self.program(current)
+        if number >= len(program.ideas):
+            raise UsageError(f"There are {len(program.ideas)} ideas: {', '.join(LETTERS[: len(program.ideas)])}.")
+        self._note(current, idea=number + 1)
+        return number == program.answer
+
+    def next_question(self, current: UnderWay) -> str:
+        """The next hint: a question. Empty after the last."""
+        if current.hints >= len(current.kind.questions):
+            return ""
+        question = current.kind.questions[current.hints]
+        self._note(current, hints=current.hints + 1)
+        return question
+
+    def note_trial(self, current: UnderWay, verdict: str) -> None:
+        self._note(current, verdict=verdict)
+
+    def note_end(self, current: UnderWay, *, mended: bool = False) -> None:
+        """Notes that the hunt has ended, with what it was worth."""
+        entry = log.entry("hunted", current.problem, begun=current.id, mended=mended or None)
+        self.home.note(entry)
+
+    def _note(self, current: UnderWay, **facts: object) -> None:
+        entry = log.entry("hunting", current.problem, begun=current.id, **facts)
+        self.home.note(entry)
+        current.add(entry)
+
+
+def is_rewrite(program: Program, text: str) -> bool:
+    """Whether a mended program changes much more than the fault."""
+    needed = hunts.changed_lines(program.text, program.correct)
+    return hunts.changed_lines(program.text, text) > 2 * needed + 3
+
+
+def solved_line(current: UnderWay, program: Program) -> bool:
+    return any(line in program.fault for line in current.lines)
+
+
+def solved_idea(current: UnderWay, program: Program) -> bool:
+    return program.answer in current.ideas
+
+
+def points(current: UnderWay, program: Program, *, mended: bool) -> tuple[int, int, int]:
+    """One point each for the line and the idea, if they were right at the first try, and for the mend."""
+    line = bool(current.lines) and current.lines[0] in program.fault
+    idea = bool(current.ideas) and current.ideas[0] == program.answer
+    return int(line), int(idea), int(mended)
+
+
+def lesson(current: UnderWay, program: Program) -> list[str]:
+    """What to say after a hunt: the fault, the idea behind it, and how an experienced person finds it."""
+    lines = sorted(program.fault)
+    where = f"line {lines[0]}" if len(lines) == 1 else f"lines {lines[0]} to {lines[-1]}"
+    misconception = program.hunt.misconception
+    tries = f"{counted(len(current.lines), 'try').replace('trys', 'tries')} for the line"
+    return [
+        f"The fault is in {where}: {misconception.name}. {misconception.says}",
+        f"How an experienced person finds it: {current.kind.found}",
+        f"You needed {tries}, {counted(len(current.ideas), 'try').replace('trys', 'tries')} for the idea, and "
+        f"{counted(current.hints, 'question')}.",
+    ]

@@ -1,0 +1,145 @@
+"""What the owner of a faulty program sees: not a failing check but a symptom, with numbers from a run of the program."""
+
+import math
+import re
+import tomllib
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cache
+from importlib.resources import files
+from typing import Any
+
+from grader.judge.unjudged import NOT_JUDGED
+from grader.judge.verdict import CheckResult, Verdict
+from grader.problem import Case, Check
+
+_ENDS = {Verdict.ERROR: "error", Verdict.TIMEOUT: "timeout", Verdict.MEMORY: "memory", Verdict.NOT_ATTEMPTED: "error"}
+_LINE = re.compile(r"\s*\((?:line|in|at) [^)]*\)|,? (?:on|in|at) line \d+")
+
+
+@dataclass(frozen=True)
+class Kind:
+    """A kind of symptom: what is seen, questions that help, and how the fault is found.
+
+    One that `is_telling` is shown even if other numbers are wrong as well.
+    """
+
+    name: str
+    sees: str
+    questions: tuple[str, ...]
+    found: str
+    names: tuple[str, ...] = ()
+    outcome: str = ""
+    is_telling: bool = False
+
+
+@dataclass(frozen=True)
+class Symptom:
+    """What the owner of a program sees, as a text, and its kind."""
+
+    kind: Kind
+    text: str
+
+
+@cache
+def kinds() -> tuple[Kind, ...]:
+    """The kinds in the order in which they are tried."""
+    rows = tomllib.loads(files(__package__).joinpath("symptoms.toml").read_text(encoding="utf-8"))["kind"]
+    return tuple(
+        Kind(
+            row["name"], row["sees"], tuple(row["questions"]), row["found"], tuple(row.get("names", ())),
+            row.get("outcome", ""), row.get("telling", False),
+        )
+        for row in rows
+    )  # fmt: skip
+
+
+def of(*failed: CheckResult) -> Symptom:
+    """The symptom of a program that failed these checks: that of the first one, unless another is more telling."""
+    found = [(next(kind for kind in kinds() if _fits(kind, result)), result) for result in failed]
+    kind, result = next((each for each in found if each[0].is_telling), found[0])
+    return Symptom(kind, _text(kind, result))
+
+
+def _text(kind: Kind, result: CheckResult) -> str:
+    text = " ".join(kind.sees.format_map(_facts(result)).split())
+    return text.replace(" .", ".").replace(" ,", ",").replace(" :", ":")
+
+
+def by_name(name: str) -> Kind:
+    """The kind with that name; the last one, which fits all, if there is none."""
+    return next((kind for kind in kinds() if kind.name == name), kinds()[-1])
+
+
+def _fits(kind: Kind, result: CheckResult) -> bool:
+    if kind.outcome and kind.outcome == _outcome(result):
+        return True
+    if _outcome(result) in ("error", "timeout", "memory", "nan", "tree", "shape", "dtype", "sees the future", "blind"):
+        return False
+    return any(part in result.check.name.lower() for part in kind.names) or not (kind.outcome or kind.names)
+
+
+def _outcome(result: CheckResult) -> str:
+    """What the end or the numbers of a failing check have in common with others."""
+    check, mismatch = result.check, result.mismatch
+    if result.verdict in _ENDS:
+        return _ENDS[result.verdict]
+    if mismatch is None:
+        return ""
+    if mismatch.kind != "value":
+        return {"missing": "tree", "unexpected": "tree"}.get(mismatch.kind, mismatch.kind)
+    if check.probe == "dependence" or "sees" in check.name or "look ahead" in check.name:
+        return "sees the future" if _number(mismatch.expected) == 0 else "blind"
+    if not math.isfinite(_number(mismatch.got)) and math.isfinite(_number(mismatch.expected)):
+        return "nan"
+    return (
+        "counts"
+        if check.tolerance.rtol == 0 and not check.measures and not check.words and _is_whole(mismatch.got)
+        else ""
+    )
+
+
+def _number(text: str) -> float:
+    try:
+        return float(text)
+    except ValueError:
+        return 0.0
+
+
+def _is_whole(text: str) -> bool:
+    return text.lstrip("-").isdecimal()
+
+
+def _facts(result: CheckResult) -> Mapping[str, str]:
+    """What can stand in the text of a symptom."""
+    mismatch = result.mismatch
+    message = _LINE.sub("", result.message.removeprefix(NOT_JUDGED)).rstrip(".")
+    facts = {"message": message, "where": _where(result.case), "leaf": "", "place": "", "got": "", "expected": ""}
+    if mismatch:
+        facts |= {"leaf": mismatch.name, "place": mismatch.place, "got": _said(result.check, mismatch.got, result.case),
+                  "expected": _said(result.check, mismatch.expected, result.case)}  # fmt: skip
+    return facts | {"difference": _difference(result, facts)}
+
+
+def _difference(result: CheckResult, facts: Mapping[str, str]) -> str:
+    mismatch = result.mismatch
+    if mismatch is None or mismatch.words:
+        return facts["message"]
+    if mismatch.kind != "value":
+        return mismatch.sentence()
+    share = f", and {mismatch.wrong} of {mismatch.total} numbers differ" if (mismatch.total or 0) > 1 else ""
+    right = facts["expected"] if facts["expected"].startswith("at most") else f"{facts['expected']} is right"
+    return f"`{facts['place']}` is {facts['got']}, where {right}{share}"
+
+
+def _said(check: Check, text: str, case: Case | None) -> str:
+    """A value as the report says it: in words, if the check has some for it."""
+    words = check.words_for(case) if case else {}
+    return words.get(int(text), text) if _is_whole(text) else text
+
+
+def _where(case: Case | None) -> str:
+    """The sizes of the input with which it was seen."""
+    sizes: Mapping[str, Any] = case.sizes if case else {}
+    named = [f"{name} = {value}" for name, value in sizes.items()]
+    return f"(with {', '.join(named)})" if named else ""

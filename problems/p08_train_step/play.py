@@ -1,0 +1,40 @@
+"""Problem 08, played: the learner's step trains a small model of characters."""
+
+import jax.numpy as jnp
+import optax
+
+from grader.exhibits import Lines
+from problems.stage.training import apart, batches, by_optimizer, curve, small
+
+TRAINS = True
+STEPS, RATE = 150, 1e-2
+
+
+def play(module):
+    """The loss over the steps, beside that of the harness's step from the same weights on the same batches."""
+    data = batches(STEPS)
+    model = small()
+    optimizer = module.make_optimizer(model, RATE)
+    yours = yield from curve(
+        "yours", lambda ids: module.train_step(model, optimizer, jnp.asarray(ids), -1), data, STEPS
+    )
+    own = yield from curve("the harness's", by_optimizer(optax.adam(RATE)), data, STEPS)
+    first, last = yours.y[0], yours.y[-1]
+    yield Lines(
+        f"Your step trains a model of characters, {STEPS} times",
+        (yours, own),
+        said(first, last, apart(yours, own)),
+        y="nats per character",
+    )
+
+
+def said(first, last, distance):
+    """What the curve shows."""
+    if not first - last > 0.1:
+        return "The loss does not fall: the model is the same after each step. What the step computed was thrown away."
+    if distance > 0.05:
+        return f"The loss falls, but the two curves are {distance:.2f} apart: your step is not Adam's step on the mean loss."
+    return (
+        f"From {first:.1f} to {last:.1f}: at first every character is equally likely, then the model knows which are frequent, "
+        "then which follow which. Both curves lie on each other, because a step is arithmetic."
+    )

@@ -1,0 +1,55 @@
+"""Problem 11, played: one broken batch, with and without the learner's clipping."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import optax
+
+from grader.exhibits import Bar, Bars, Lines
+from problems.stage.training import batches, by_optimizer, curve
+
+TRAINS = True
+STEPS, BROKEN, TIMES = 120, 60, 300.0
+RATE, MAX_NORM = 0.3, 1.0
+
+
+def play(module):
+    """The loss when the gradients of one batch are far too large, then the norms of what the optimizer gets."""
+
+    def spike(step, gradients):
+        return jax.tree.map(lambda g: g * jnp.where(step == BROKEN, TIMES, 1.0), gradients)
+
+    def clipped(step, gradients):
+        return module.clip_by_global_norm(spike(step, gradients), MAX_NORM)[0]
+
+    data = batches(STEPS)
+    yours = yield from curve("clipped by yours", by_optimizer(optax.sgd(RATE), clipped), data, STEPS)
+    bare = yield from curve("not clipped", by_optimizer(optax.sgd(RATE), spike), data, STEPS)
+    after = np.array(bare.x) > BROKEN
+    yield Lines(
+        f"A batch whose gradients are {TIMES:.0f} times too large, at step {BROKEN}",
+        (yours, bare),
+        "Without clipping, one step throws away what the steps before it had learned. With yours, that step is as long as any "
+        "other."
+        if np.array(yours.y)[after].max() < np.nanmax(np.array(bare.y)[after]) - 0.5
+        else "Your clipping does not hold the step back: the curve jumps as it does without.",
+        y="nats per character",
+        log=True,
+    )
+    gradients = {"a": jnp.array([3.0, 4.0]), "b": jnp.array([[12.0, 0.0]])}
+    cut, norm = module.clip_by_global_norm(gradients, MAX_NORM)
+    yield Bars(
+        "Gradients (3, 4) and (12, 0), clipped to a norm of 1",
+        tuple(
+            Bar(name, value, expected)
+            for name, value, expected in (
+                ("the norm that you report", norm, 13.0),
+                ("their norm afterwards", optax.tree.norm(cut), 1.0),
+                ("first number", cut["a"][0], 3 / 13),
+                ("second number", cut["a"][1], 4 / 13),
+            )
+        ),
+        "length",
+        "One factor for all of them: the step gets shorter, and keeps its direction.",
+        names=("yours", "right"),
+    )

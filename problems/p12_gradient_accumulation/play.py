@@ -1,0 +1,70 @@
+"""Problem 12, played: the learner's accumulation trains like one large batch, in the memory of a small one."""
+
+import jax
+import numpy as np
+import optax
+from flax import nnx
+
+from grader.exhibits import Bar, Bars, Lines
+from problems.stage.training import apart, batches, by_gradients, curve, loss_sum, small
+
+TRAINS = True
+STEPS, PARTS, MAX_NORM, RATE = 100, 4, 1.0, 1e-2
+SPLITS = (1, 2, 4, 8)
+
+
+def play(module):
+    """The loss of both ways on batches with padding, then the memory of a step by the number of parts."""
+
+    def accumulated(graph, parameters, ids_BT, step):
+        loss, gradients, _ = module.accumulated_gradients(
+            lambda p, ids: loss_sum(nnx.merge(graph, p), ids), parameters, ids_BT, PARTS, MAX_NORM
+        )
+        return loss, gradients
+
+    def at_once(graph, parameters, ids_BT, step):
+        (total, count), gradients = jax.value_and_grad(lambda p: loss_sum(nnx.merge(graph, p), ids_BT), has_aux=True)(
+            parameters
+        )
+        clip = optax.clip_by_global_norm(MAX_NORM)
+        return total / count, clip.update(jax.tree.map(lambda g: g / count, gradients), clip.init(parameters))[0]
+
+    data = padded(batches(STEPS))
+    yours = yield from curve(f"yours, in {PARTS} parts", by_gradients(accumulated, optax.adam(RATE)), data, STEPS)
+    own = yield from curve("the whole batch at once", by_gradients(at_once, optax.adam(RATE)), data, STEPS)
+    distance = apart(yours, own)
+    yield Lines(
+        f"Training with gradients that are accumulated over {PARTS} parts of each batch",
+        (yours, own),
+        "The same curve: a gradient is a sum over tokens, and it does not matter in how many parts a sum is taken."
+        if distance < 0.02
+        else f"Up to {distance:.2f} nats apart. The rows are of very different lengths, so a mean of means is another gradient.",
+        y="nats per character",
+    )
+    graph, parameters = nnx.split(small())
+    bars = []
+    for parts in SPLITS:
+
+        def step(parameters, ids_BT, parts=parts):
+            return module.accumulated_gradients(
+                lambda p, ids: loss_sum(nnx.merge(graph, p), ids), parameters, ids_BT, parts, MAX_NORM
+            )
+
+        compiled = jax.jit(step).lower(parameters, data[0]).compile()
+        bars.append(Bar(f"{parts} part{'s' * (parts > 1)}", compiled.memory_analysis().temp_size_in_bytes / 2**20))
+    yield Bars(
+        "The temporary memory of your step",
+        tuple(bars),
+        "MiB",
+        "More parts, less memory: only one part's activations exist at a time."
+        if bars[-1].value < bars[0].value / 2
+        else "More parts, and hardly less memory: the activations of all parts exist at the same time.",
+    )
+
+
+def padded(data):
+    """The batches with most of the second half of the rows cut off."""
+    data = np.array(data)
+    half = data.shape[1] // 2
+    data[:, half:, 12:] = -1
+    return data

@@ -1,0 +1,43 @@
+"""Problem 13, played: one poisoned batch, with and without the learner's guard."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import optax
+
+from grader.exhibits import Bar, Bars, Lines
+from problems.stage.training import batches, by_optimizer, curve
+
+TRAINS = True
+STEPS, POISONED, RATE = 120, 60, 1e-2
+
+
+def play(module):
+    """The loss when the gradients of one batch are NaN, then how many steps the guard skipped, and where the first NaN is."""
+
+    def poison(step, gradients):
+        return jax.tree.map(lambda g: jnp.where(step == POISONED, jnp.nan, g), gradients)
+
+    data = batches(STEPS)
+    guarded = by_optimizer(module.finite_guard(optax.adam(RATE)), poison)
+    yours = yield from curve("guarded by yours", guarded, data, STEPS)
+    bare = yield from curve("not guarded", by_optimizer(optax.adam(RATE), poison), data, STEPS)
+    alive = np.isfinite(yours.y).all()
+    yield Lines(
+        f"A batch whose gradients are not numbers, at step {POISONED}",
+        (yours, bare),
+        "Without a guard, the curve ends: one NaN makes every parameter NaN, and no later batch brings it back. With yours, the "
+        "step is left out, and training goes on."
+        if alive
+        else "Your curve ends, too: something of the poisoned step went into the parameters or the moments.",
+        y="nats per character",
+    )
+    state = guarded.state()
+    tree = {"embed": jnp.ones(2), "block": {"kernel": jnp.array([1.0, jnp.nan])}, "head": jnp.array(jnp.inf)}
+    yield Bars(
+        "Steps that your guard left out",
+        (Bar("skipped", getattr(state, "skipped", jnp.nan), 1),),
+        "steps",
+        f"In a tree whose `block.kernel` holds a NaN, your `first_nonfinite` finds {module.first_nonfinite(tree)}.",
+        names=("yours", "poisoned"),
+    )

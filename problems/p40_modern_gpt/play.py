@@ -1,0 +1,45 @@
+"""Problem 40, played: the learner's modern GPT tells a story, and what its windows are worth."""
+
+import numpy as np
+
+from grader.exhibits import Bar, Bars
+from problems.stage import telling
+from problems.stage.model import gpt
+from problems.stage.modern import modern
+from problems.stage.weights import MODERN, POCKET, build, held_out
+
+TOKENS = 165
+WINDOWS = (8, 32)
+
+
+def play(module):
+    """A story with trained weights, then how a new one surprises it: with all positions, with windows, and beside problem 06."""
+
+    def model(window, full_every):
+        make = module.construct(
+            "ModernGPT", **MODERN.shape, num_kv_heads=MODERN.num_kv_heads, window=window, full_every=full_every,
+            rope_base=MODERN.rope_base, norm_epsilon=MODERN.norm_epsilon,
+        )  # fmt: skip
+        return build(make, MODERN.arrays, "ModernGPT")
+
+    whole = model(MODERN.max_T, 1)
+    told = telling.tell(whole, TOKENS)
+    yield telling.story(told, "Your modern GPT tells a story, with trained weights", telling.judged(told))
+    (ids_T,) = held_out(1)
+    mine, own = telling.surprise_of(whole, ids_T), telling.surprise_of(modern(), ids_T)
+    bars = [Bar("all positions", mine, own)]
+    bars += [
+        Bar(f"a window of {window}", telling.surprise_of(model(window, MODERN.num_layers), ids_T)) for window in WINDOWS
+    ]
+    former = telling.surprise_of(gpt(), ids_T)
+    same = np.isclose(mine, own, rtol=0.01)
+    fewer = 1 - MODERN.parameters / POCKET.parameters
+    yield Bars(
+        "How much a story that it has never seen surprises it",
+        tuple(bars),
+        "bits a token",
+        f"With {fewer:.0%} fewer parameters, it is surprised less than the model of problem 06, by {former:.2f} bits. A window of 8 "
+        "or 32 tokens in 2 of its 3 layers hides what it was trained to look up: windows are chosen before training."
+        if same
+        else "Not the number of the harness's model: yours computes something else than what these weights were trained for.",
+    )

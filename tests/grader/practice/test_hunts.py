@@ -1,0 +1,248 @@
+"""Hunts: made of references, styles and misconceptions, disguised, with one fault. Nothing is run here."""
+
+import ast
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from commandline.errors import UsageError
+from grader.course import catalog
+from grader.course.workspace import Workspace
+from grader.judge.verdict import CheckResult, Verdict
+from grader.practice import hunting, hunts, symptoms
+from grader.practice.carry import Edit, Target
+from grader.practice.disguise import disguised, new_names
+from grader.practice.hunting import HuntSpace
+from grader.practice.symptoms import Symptom
+from grader.problem import Case
+from grader.wire.compare import Mismatch
+
+ATTENTION, LOSS, MODEL = catalog.find("02"), catalog.find("07"), catalog.find("06")
+PROGRAMS = [
+    text
+    for label in ("02", "06", "09", "13", "30", "43", "49")
+    for problem in [catalog.find(label)]
+    for text in (catalog.solution_text(problem), *(catalog.text_of(problem, path) for path in catalog.styles(problem)))
+]
+
+
+def bare(text: str) -> str:
+    """The syntax tree of a program without its docstrings."""
+    return ast.dump(ast.parse(disguised(text, {})))
+
+
+@settings(max_examples=30, deadline=None)
+@given(st.sampled_from(PROGRAMS), st.text(max_size=5))
+def test_a_disguise_changes_names_only(program, seed):
+    names = new_names([program], seed)
+    hidden = disguised(program, names)
+    back = {new: old for old, new in names.items()}
+    assert len(back) == len(names), "no two names become one"
+    assert bare(disguised(hidden, back)) == bare(program)
+    assert "#" not in hidden
+    assert hidden == disguised(program, new_names([program], seed)), "it depends on the seed alone"
+
+
+def test_entries_parameters_and_keywords_keep_their_names():
+    source = (
+        '"""What it is."""\nimport jax\n\nLIMIT = 3  # a constant\n\n\ndef entry(logits, scale):\n    """Says it."""\n'
+        "    weights_TS = logits * scale  # here\n    # and there\n    scale_up = lambda total: total + LIMIT\n"
+        '    print(f"{weights_TS}", end="")\n    count = 2\n    return helper(weights_TS, count=count), scale_up(1)\n'
+    )
+    names = new_names([source], "x")
+    assert set(names) == {"scale_up", "total"}
+    hidden = disguised(source, names)
+    assert hidden.startswith(
+        "import jax\n\nLIMIT = 3\n\n\ndef entry(logits, scale):\n    weights_TS = logits * scale\n"
+    )
+
+
+REFERENCE = (
+    "import jax\n\n\ndef f(q, k, K):\n    scores = q @ k.T / jax.sqrt(K)\n    return jax.softmax(scores, axis=-1)\n"
+)
+
+
+def with_edit(find: str, replace: str, other: str) -> str | None:
+    return Target(other).with_edit(Edit(REFERENCE, REFERENCE.replace(find, replace)))
+
+
+def test_an_edit_is_carried_to_other_names():
+    other = (
+        "import jax\n\n\ndef f(query, key, width):\n    sims = query @ key.T / jax.sqrt(width)\n"
+        "    return jax.softmax(sims, axis=-1)\n"
+    )
+    assert "sims = query @ key.T\n" in with_edit(" / jax.sqrt(K)", "", other)
+    assert "jax.softmax(sims, axis=0)" in with_edit("axis=-1", "axis=0", other)
+    assert "query @ key.T / width" in with_edit("jax.sqrt(K)", "K", other)
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        "import jax\n\n\ndef f(q, k, K):\n    return jax.attend(q, k)\n",
+        "import jax\n\n\ndef f(q, k, K):\n    return jax.sqrt(K), jax.sqrt(K)\n",
+    ],
+)
+def test_an_edit_that_does_not_fit_or_fits_twice_is_left_out(other):
+    assert with_edit("jax.sqrt(K)", "K", other) is None
+
+
+def test_an_edit_that_needs_an_unknown_name_is_left_out():
+    other = "import jax\n\n\ndef f(a, b, c):\n    return a @ b.T / jax.sqrt(c)\n"
+    assert with_edit("jax.sqrt(K)", "jax.sqrt(scores)", other) is None
+
+
+@pytest.mark.parametrize("problem", [ATTENTION, LOSS, MODEL], ids=lambda problem: problem.label)
+def test_only_the_edited_lines_matter(problem):
+    found = hunts.of(problem)
+    assert len({hunt.id for hunt in found}) == len(found) > 10
+    for hunt in found:
+        program = hunts.program(hunt, "seed")
+        text, correct = program.text.splitlines(), program.correct.splitlines()
+        for first, last, start, end in reversed(hunts._changes(program.correct, program.text)):
+            assert set(range(start + 1, end + 1)) & program.fault or start == end
+            text[start:end] = correct[first:last]
+        assert text == correct
+        assert 0 < len(program.fault) <= 20
+        assert program.ideas[program.answer] == hunt.misconception.name
+        assert len(set(program.ideas)) == len(program.ideas) == hunts.IDEAS
+        assert not hunting.is_rewrite(program, program.correct)
+        assert hunt.misconception.name not in program.text
+
+
+def test_other_styles_are_hunted_too():
+    assert {hunt.base for hunt in hunts.of(MODEL)} > {hunts.REFERENCE}
+
+
+def test_the_course_offers_hunts():
+    """More than 400 over more than 45 problems, those of other styles not counted."""
+    counts = [len(hunts.of(problem, styles=False)) for problem in catalog.problems()]
+    assert sum(counts) >= 1100, sum(counts)
+    assert len([count for count in counts if count > 8]) == len(counts) - 1, "all but the capstone"
+
+
+def test_a_rewrite_is_seen():
+    program = hunts.program(hunts.of(ATTENTION)[0], "s")
+    rewrite = catalog.text_of(ATTENTION, catalog.styles(ATTENTION)[-1])
+    assert hunting.is_rewrite(program, rewrite)
+    spaced = program.correct.replace("\n    ", "\n\n    # a comment\n    ", 1)
+    assert not hunting.is_rewrite(program, spaced), "comments and blank lines do not count"
+
+
+SYMPTOM = Symptom(symptoms.by_name("nan"), "It is NaN.")
+
+
+@pytest.fixture
+def home(tmp_path) -> Workspace:
+    home = Workspace(tmp_path)
+    home.file(ATTENTION).write_text("mine")
+    home.remember(ATTENTION, verdict="FAIL", score=1, mistake="softmax over the wrong axis")
+    home.remember(ATTENTION, verdict="PASS", score=ATTENTION.points)
+    return home
+
+
+def test_own_mistakes_come_first_and_nothing_twice(home):
+    space, seen = HuntSpace.of(home), []
+    assert space.candidates()[0].misconception.name == "softmax over the wrong axis"
+    for _ in range(5):
+        hunt = space.candidates()[0]
+        assert hunt.id not in seen
+        seen.append(hunt.id)
+        space.note_end(space.begin(hunts.program(hunt, "1"), "1", SYMPTOM))
+
+
+def test_a_hunt_is_answered(home):
+    space = HuntSpace.of(home)
+    program = hunts.program(space.candidates(ATTENTION)[0], "7")
+    begun = space.begin(program, "7", SYMPTOM)
+    assert space.file(ATTENTION).read_text() == program.text
+    assert home.file(ATTENTION).read_text() == "mine"
+    current = space.under_way(ATTENTION)
+    assert (current.id, current.symptom, current.kind.name) == (begun.id, "It is NaN.", "nan")
+    assert space.program(current) == program
+    right = min(program.fault)
+    wrong = next(line for line in range(1, 30) if line not in program.fault)
+    assert [space.answer_line(current, line) for line in (wrong, right)] == [False, True]
+    assert space.answer_idea(current, program.answer)
+    assert [space.next_question(current) for _ in range(4)] == [*SYMPTOM.kind.questions, ""]
+    with pytest.raises(UsageError, match="there is no line 500"):
+        space.answer_line(current, 500)
+    again = space.under_way()
+    assert (again.lines, again.ideas, again.hints) == ([wrong, right], [program.answer], 3)
+    assert hunting.points(again, program, mended=True) == (0, 1, 1), "only first answers count"
+    said = "\n".join(hunting.lesson(again, program))
+    assert program.hunt.misconception.name in said
+    assert SYMPTOM.kind.found in said
+    space.note_end(current, mended=True)
+    assert space.under_way() is None
+
+
+def test_the_log_tells_nothing_about_the_fault(home):
+    space = HuntSpace.of(home)
+    before = (home.folder / ".progress.jsonl").read_text()
+    space.begin(hunts.program(space.candidates()[0], "7"), "7", SYMPTOM)
+    new = (home.folder / ".progress.jsonl").read_text().removeprefix(before)
+    assert "softmax" not in new
+
+
+def test_hunts_are_of_passed_problems_only(home):
+    with pytest.raises(UsageError, match="You have not passed problem 07"):
+        HuntSpace.of(home).candidates(LOSS)
+
+
+def test_a_private_course_has_no_hunts(home, monkeypatch):
+    monkeypatch.setattr(catalog, "shows_solution", lambda problem: False)
+    with pytest.raises(UsageError, match="You have not passed a problem yet"):
+        HuntSpace.of(home).candidates()
+
+
+def result(check: str, mismatch: Mismatch | None, verdict=Verdict.FAIL, message="") -> CheckResult:
+    found = next(each for each in (*ATTENTION.checks, *catalog.find("12").checks) if each.name == check)
+    return CheckResult(found, verdict, message, mismatch, Case({}, sizes={"T": 4, "K": 3}))
+
+
+VALUE = dict(kind="value", path="output", index=(0, 1), wrong=3, total=12)
+
+
+@pytest.mark.parametrize(
+    ("failed", "kind", "parts"),
+    [
+        (result("output", Mismatch(expected="0.5", got="0.25", **VALUE)), "values", ["`output[0, 1]` is 0.25", "T = 4, K = 3"]),
+        (result("output", Mismatch(expected="0.5", got="nan", **VALUE)), "nan", ["returns nan", "where 0.5 is right"]),
+        (result("gradient", Mismatch(expected="0.5", got="0.25", **VALUE)), "gradient", ["3 of 12 numbers differ"]),
+        (result("causality", Mismatch(expected="0", got="1", **VALUE)), "leak", ["too good to be true", "is yes, where no"]),
+        (result("causality", Mismatch(expected="1", got="0", **VALUE)), "blind", ["did not read everything"]),
+        (result("output", Mismatch("shape", "output", "(4, 3)", "(3, 4)")), "shape", ["has shape (3, 4)"]),
+        (result("output", Mismatch("missing", "w", "float32[3]", "nothing")), "tree", ["`w` is missing"]),
+        (result("output", None, Verdict.ERROR, "TypeError: no (line 3)"), "stops", ["traceback: TypeError: no"]),
+        (result("output", None, Verdict.TIMEOUT, "no result"), "hangs", ["does not end"]),
+        (result("memory of one microbatch", Mismatch(expected="at most 9", got="80", **VALUE)), "memory", ["is 80, at most 9"]),
+    ],
+)  # fmt: skip
+def test_symptoms(failed, kind, parts):
+    if failed.mismatch and failed.mismatch.kind != "value":
+        failed = CheckResult(failed.check, failed.verdict, failed.mismatch.sentence(), failed.mismatch, failed.case)
+    symptom = symptoms.of(failed)
+    assert symptom.kind.name == kind
+    for part in parts:
+        assert part in symptom.text, symptom.text
+    assert "{" not in symptom.text
+    assert "line 3" not in symptom.text
+
+
+def test_a_telling_symptom_is_shown_first():
+    values = result("output", Mismatch(expected="0.5", got="0.25", **VALUE))
+    gradient = result("gradient", Mismatch(expected="0.5", got="0.25", **VALUE))
+    leak = result("causality", Mismatch(expected="0", got="1", **VALUE))
+    assert symptoms.of(values, gradient, leak).kind.name == "leak"
+    assert symptoms.of(values, gradient).kind.name == "values", "the loss would not agree"
+
+
+def test_every_kind_has_questions_and_a_lesson():
+    for kind in symptoms.kinds():
+        assert len(kind.questions) == 3
+        assert all("?" in question for question in kind.questions)
+        assert len(kind.found) > 100
+    last = symptoms.kinds()[-1]
+    assert (last.names, last.outcome) == ((), ""), "it fits everything"
