@@ -38,8 +38,8 @@ def play(module):
         "How much a story that it has never seen surprises it",
         tuple(bars),
         "bits a token",
-        f"With {fewer:.0%} fewer parameters, it is surprised less than the model of problem 06, by {former:.2f} bits. A window of 8 "
-        "or 32 tokens in 2 of its 3 layers hides what it was trained to look up: windows are chosen before training."
+        f"With {fewer:.0%} fewer parameters, it is surprised less than the model of problem 06, by {former:.2f} bits. A window "
+        "of 8 or 32 tokens in 2 of its 3 layers hides what it was trained to look up: windows are chosen before training."
         if same
         else "Not the number of the harness's model: yours computes something else than what these weights were trained for.",
     )

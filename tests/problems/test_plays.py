@@ -1,5 +1,6 @@
 """What plays show: with the references, what is true of the trained model; with wrong ideas, their consequences."""
 
+import functools
 import math
 from collections.abc import Callable
 
@@ -20,6 +21,7 @@ from problems.stage.weights import POCKET
 Shown = list[Exhibit]
 
 
+@functools.cache  # tests look at different exhibits of one play
 def shown(word: str, fork_server: ForkServer, find: str = "", replace: str = "", beside: str = "") -> Shown:
     """The exhibits of the play of a problem with its reference, in which one text is replaced: in it or in a module beside it."""
     problem = catalog.find(word)
@@ -33,7 +35,7 @@ def shown(word: str, fork_server: ForkServer, find: str = "", replace: str = "",
     assert exhibits
     for exhibit in exhibits:  # both renderers can draw it
         assert render(exhibit, WIDTH, numbers=True)
-    assert document("A play", "The course", exhibits)
+    assert document("A play", "The course", exhibits, performance.ending())
     return exhibits
 
 
