@@ -38,12 +38,8 @@ def play(module):
                 [[f"of {of}" for of in held] for held in turns],
             ),
         ),
-<<<<<<< HEAD
         "A device has its own queries all the time. Dark: it may see all of these keys. Half: its own, which "
         "it sees in part. Light: "
-=======
-        "A device has its own queries all the time. Dark: it may see all of these keys. Half: its own, which it sees in part. Light: "
->>>>>>> main
         "they come later in the text, so it passes them on without looking.",
         "share of the keys that the device may see",
     )
