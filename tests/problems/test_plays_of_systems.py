@@ -1,4 +1,4 @@
-"""What the plays of problems 17 to 28, 33 to 36 and 43 to 52 show: with references, what is true; wrong files have consequences."""
+"""What the plays of problems 17 to 28, 33 to 36 and 43 to 52 show: what is true, and the consequences of wrong files."""
 
 from collections.abc import Callable
 
