@@ -71,6 +71,21 @@ PROPERTIES: dict[str, Callable[[Shown], bool]] = {
     "48": lambda shown: bars(shown[0]) == [pytest.approx(1, abs=1e-3)] and lines(shown[1])["error"][-1] < 0.3,
 }  # fmt: skip
 
+# These train for up to a minute.
+LONG: dict[str, Callable[[Shown], bool]] = {
+    "24": lambda shown: "holds for a large one" in shown[1].caption,
+    "50": lambda shown: (
+        shown[1].bars[0].value > 2 * shown[1].bars[0].other and "nothing but a margin" in shown[0].caption
+    ),
+    "51": lambda shown: np.mean(lines(shown[1])["reward"][-3:]) > 0.6 and lines(shown[2])["KL divergence"][-1] > 0.01,
+}
+
+
+@pytest.mark.thorough
+@pytest.mark.parametrize("word", LONG)
+def test_what_a_minute_of_training_shows_is_true(fork_server, word):
+    assert LONG[word](shown(word, fork_server))
+
 
 @pytest.mark.parametrize("word", PROPERTIES)
 def test_what_is_shown_is_true(fork_server, word):
@@ -99,6 +114,10 @@ CONSEQUENCES: dict[str, tuple[str, str, str, Callable[[Shown], bool]]] = {
     "the ring turns the other way": (
         "49", "(device + 1) % devices", "(device - 1) % devices",
         lambda shown: "not those of plain attention" in shown[1].caption,
+    ),
+    "router not normalized": (
+        "48", "        weights_Tk = weights_Tk / weights_Tk.sum(axis=1, keepdims=True)\n", "",
+        lambda shown: "do not sum to 1" in shown[0].caption,
     ),
     "rounded down": (
         "45", "jnp.round(x / scale)", "jnp.floor(x / scale)", lambda shown: "not one" in shown[2].caption,
