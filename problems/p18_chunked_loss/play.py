@@ -4,7 +4,7 @@ import jax
 import jax.numpy as jnp
 
 from grader.exhibits import Bar, Bars, Line, Lines
-from problems.stage.model import gpt, loss, stream
+from problems.stage.model import stream
 from problems.stage.programs import floats, temporary_bytes
 from problems.stage.weights import POCKET, held_out
 
@@ -18,7 +18,12 @@ def play(module):
     table_VD = jnp.asarray(POCKET.arrays["embed.embedding"])
     scale, bias = (jnp.asarray(POCKET.arrays[f"ln_f.{name}"]) for name in ("scale", "bias"))
     x_TD = jax.nn.standardize(stream(ids_T, POCKET.num_layers), axis=-1, epsilon=1e-6) * scale + bias
-    right = loss(gpt(), ids_T)
+
+    def whole(x_TD, table_VD, ids_T):
+        log_TV = jax.nn.log_softmax(x_TD[:-1] @ table_VD.T)
+        return -jnp.mean(jnp.take_along_axis(log_TV, ids_T[1:, None], axis=1))
+
+    right = float(whole(x_TD, table_VD, jnp.asarray(ids_T)))
     bars = [
         Bar(f"chunks of {chunk}", module.chunked_loss(x_TD, table_VD, jnp.asarray(ids_T), PAD, chunk), right)
         for chunk in (7, CHUNK, 512)
@@ -32,19 +37,18 @@ def play(module):
         else "Your loss depends on the size of the chunks, or is another one.",
         names=("yours", "all at once"),
     )
-    ids = jax.ShapeDtypeStruct((T,), jnp.int32)
-
-    def whole(x_TD, table_VD, ids_T):
-        log_TV = jax.nn.log_softmax(x_TD[:-1] @ table_VD.T)
-        return -jnp.mean(jnp.take_along_axis(log_TV, ids_T[1:, None], axis=1))
 
     def chunked(x_TD, table_VD, ids_T):
         return module.chunked_loss(x_TD, table_VD, ids_T, PAD, CHUNK)
 
+    def needed(function, V):
+        ids = jax.ShapeDtypeStruct((T,), jnp.int32)
+        return temporary_bytes(jax.grad(function, (0, 1)), floats(T, D), floats(V, D), ids)
+
     yield Lines(
         f"Memory for the loss of {T} tokens and its gradients",
         tuple(
-            Line(name, VOCABULARIES, [temporary_bytes(jax.grad(function, (0, 1)), floats(T, D), floats(V, D), ids) for V in VOCABULARIES])
+            Line(name, VOCABULARIES, [needed(function, V) for V in VOCABULARIES])
             for name, function in ((f"your chunks of {CHUNK}", chunked), ("all logits at once", whole))
         ),
         "A language model of today has 100,000 tokens or more, and a batch has many stories. Its logits would be larger than the "

@@ -5,7 +5,6 @@ import jax.numpy as jnp
 import numpy as np
 from flax import nnx
 
-from grader.exhibits import Bar, Bars
 from grader.worker.toy_models import gpt_logits
 from problems.stage import devices, runs
 from problems.stage.model import gpt, jitted
@@ -20,22 +19,16 @@ SHOWN = ("embed.embedding", "pos_embed", "blocks.0.attn.q_proj.kernel", "blocks.
 def play(module):
     """Where the parameters of the trained model are, the bytes on each device, and what a forward pass sends."""
     model = runs.trained()
-    whole = sum(leaf.nbytes for leaf in jax.tree.leaves(nnx.state(model)))
     module.place(model, module.make_mesh(DATA, MODEL))
     arrays = {".".join(map(str, path)): variable[...] for path, variable in nnx.to_flat_state(nnx.state(model))}
     yield devices.placed(
         f"The trained model on {DATA} × {MODEL} devices, as your code placed it",
         [(name.removeprefix("blocks.0.").replace(".kernel", ""), arrays[name]) for name in SHOWN],
-        "By columns (→), then by rows (↓): the pairs q_proj and out_proj, and ff1 and ff2, need no exchange between them. Devices "
+        "By columns (→), then by rows (↓): the pairs q_proj and out_proj, and ff1 and ff2, need no exchange "
+        "between them. Devices "
         f"0 to {MODEL - 1} hold the whole model together, and the others hold it once more, for other stories.",
     )
-    held = devices.bytes_on_each(list(arrays.values()))
-    yield Bars(
-        "The trained model on each device",
-        tuple(Bar(f"device {number}", each, whole) for number, each in enumerate(held)),
-        "bytes",
-        names=("held", "in all"),
-    )
+    yield devices.held("The trained model", list(arrays.values()))
     graph, state = nnx.split(model)
     ids_T = jnp.asarray(encode(STORY))
     program = jax.jit(lambda state, ids: gpt_logits(nnx.merge(graph, state), ids)).lower(state, ids_T).compile()

@@ -20,10 +20,10 @@ def play(module):
     yield devices.placed(
         "A model and a batch on 4 × 2 devices, as your code placed them",
         [*(each for each in named if each[1].ndim), ("the batch", ids_BT)],
-        "Pairs of devices share the model. Each pair has a quarter of the stories, both of it the same ones.",
+        "Devices 0 and 1 share the model, and so do the other pairs. Each pair has a quarter of the stories.",
     )
     yield devices.step(
         module.sharded_train_step, model, optimizer, ids_BT, PAD,
-        "Nobody wrote these: the compiler puts them where the parts do not fit together. None of them gathers a parameter."
+        "Nobody wrote these: the compiler puts them where the parts do not fit together."
     )  # fmt: skip
     yield devices.losses(module.sharded_train_step, model, optimizer, ids_BT, PAD)

@@ -5,7 +5,6 @@ import jax.numpy as jnp
 from flax import nnx
 from jax.sharding import NamedSharding, PartitionSpec
 
-from grader.exhibits import Bar, Bars
 from grader.worker.placement import mesh_of
 from problems.stage import devices, runs
 
@@ -20,21 +19,13 @@ def play(module):
     yield devices.placed(
         "The arrays of a model, as your code made them on eight devices",
         [each for each in named if each[1].ndim],
-        "An eighth of everything, of the moments of the optimizer, too. No device ever held the whole model.",
+        "Each array is cut along its longest axis: rows (↓) or columns (→). The moments of the optimizer are "
+        "cut in the same way.",
     )
-    whole = sum(leaf.nbytes for leaf in jax.tree.leaves(nnx.state((model, optimizer))))
-    yield Bars(
-        "Model and optimizer on each device",
-        tuple(
-            Bar(f"device {at}", held, whole)
-            for at, held in enumerate(devices.bytes_on_each(jax.tree.leaves(nnx.state((model, optimizer)))))
-        ),
-        "bytes",
-        names=("held", "in all"),
-    )
+    yield devices.held("Model and optimizer", jax.tree.leaves(nnx.state((model, optimizer))))
     ids_BT = jax.device_put(jnp.asarray(runs.ROWS[:16]), NamedSharding(mesh, PartitionSpec("data", None)))
     yield devices.step(
         module.fsdp_step, model, optimizer, ids_BT, PAD,
-        "Each layer is gathered when it is needed, and its gradients are summed, so that each device keeps its part.",
+        "Nobody wrote these. The compiler gathers what a layer needs when it is needed, and sums gradients.",
     )  # fmt: skip
     yield devices.losses(module.fsdp_step, model, optimizer, ids_BT, PAD)

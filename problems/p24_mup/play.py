@@ -28,7 +28,7 @@ def play(module):
         yield Lines(
             f"{title} your muP: the loss after {STEPS} steps, over the learning rate",
             tuple(curves),
-            "The best rate is " + ", ".join(f"{SMALLEST * 2**each:.2g} at width {width}" for each, width in zip(best, WIDTHS, strict=True))
+            "The best rate is " + ", ".join(f"{SMALLEST * 2**n:.2g} at width {D}" for n, D in zip(best, WIDTHS, strict=True))
             + (". Each width needs a search of its own." if of_base is None else
                ". What is found with a small model holds for a large one." if np.ptp(best) <= 2 else
                ". It still moves with the width: something does not scale as muP says."),

@@ -51,7 +51,8 @@ def play(module):
         "How often Python runs the model in each call of your step, and the milliseconds of the call",
         tuple(bars),
         "runs, milliseconds",
-        "A call with new shapes is traced and compiled, which takes a thousand times longer. All others run the compiled program, "
+        "A call with new shapes is traced and compiled, which takes a thousand times longer. All others run "
+        "the compiled program, "
         "and Python does not see the model."
         if not any(bar.value for bar in bars[5:])
         else "Python runs the model in every call: nothing keeps the compiled program, so each step is slow.",

@@ -26,7 +26,8 @@ def play(module):
     yield Lines(
         "Memory for one head",
         tuple(lines),
-        f"At {LENGTHS[-1]:,} tokens, plain attention needs {plain_ / 2**20:.0f} MiB for the scores and your blocks {yours_ / 2**10:,.0f} KiB. A model "
+        f"At {LENGTHS[-1]:,} tokens, plain attention needs {plain_ / 2**20:.0f} MiB for the scores and your "
+        f"blocks {yours_ / 2**10:,.0f} KiB. A model "
         "has many heads, layers and stories, and every one of them needs as much in training.",
         x="tokens",
         y="bytes",

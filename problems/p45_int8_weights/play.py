@@ -30,7 +30,8 @@ def play(module):
         "The kernels of the trained model",
         (Bar("bytes", number_of_bytes, kernels),),
         "bytes",
-        f"Your codes and scales need {number_of_bytes / kernels:.0%} of the memory, so they are read {kernels / number_of_bytes:.1f} "
+        f"Your codes and scales need {number_of_bytes / kernels:.0%} of the memory, so they are read "
+        f"{kernels / number_of_bytes:.1f} "
         "times as fast.",
         names=("your codes", "float32"),
     )

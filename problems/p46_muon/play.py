@@ -65,7 +65,8 @@ def play(module):
     yield Lines(
         "Training a model of one block from nothing",
         tuple(Line(name, steps, np.reshape(of, (-1, GAP)).mean(axis=1)) for name, of in losses.items()),
-        "The same stories, the same start, and the same AdamW for tables and biases. Only the kernels inside of the block differ.",
+        "The same stories, the same start, and the same AdamW for tables and biases. Only the kernels inside "
+        "of the block differ.",
     )
 
 

@@ -36,7 +36,7 @@ def play(module):
     apart = []
     for name, spec, said in (
         ("tensor_parallel_mlp", P(), "Every device has all of x and gets all of the sum."),
-        ("sequence_parallel_mlp", P("model", None), "Every device has an eighth of the tokens, before and after. So the norms and "
+        ("sequence_parallel_mlp", P("model", None), "Each device has an eighth of the tokens, before and after. So the norms and "
          "sums around the layer are shared, too, and the same bytes are sent as two halves."),
     ):  # fmt: skip
 

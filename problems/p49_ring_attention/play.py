@@ -1,6 +1,5 @@
 """Problem 49, played: the learner's ring, turn by turn, on the queries and keys of the trained model."""
 
-import jax
 import jax.numpy as jnp
 import numpy as np
 
@@ -39,7 +38,8 @@ def play(module):
                 [[f"of {of}" for of in held] for held in turns],
             ),
         ),
-        "A device has its own queries all the time. Dark: it may see all of these keys. Half: its own, which it sees in part. Light: "
+        "A device has its own queries all the time. Dark: it may see all of these keys. Half: its own, which "
+        "it sees in part. Light: "
         "they come later in the text, so it passes them on without looking.",
         "share of the keys that the device may see",
     )

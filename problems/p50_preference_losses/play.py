@@ -59,7 +59,8 @@ def play(module):
         f"The margin between them is {margin:+.1f} nats after {STEPS} steps. The loss asks for nothing but a margin, so the "
         "rejected answers fall faster than the chosen ones rise."
         if margin > 1
-        else f"The margin between them is {margin:+.1f} nats after {STEPS} steps: your loss does not tell the model which is preferred.",
+        else f"The margin between them is {margin:+.1f} nats after {STEPS} steps: your loss does not tell the "
+        f"model which is preferred.",
         y="nats more than before",
     )
     odds = [jax.nn.softmax(jitted(model)(encode(PROMPT))[-1]) for model in (tuner.model, gpt())]
@@ -73,7 +74,7 @@ def play(module):
 
 
 def pairs():
-    """Beginnings of stories that no model was trained on, as chosen and rejected answers: ids and where the answers are, (N, 2, T)."""
+    """Beginnings of held-out stories with chosen and rejected answers: the ids, and where the answers are, (N, 2, T)."""
     rows = []
     for story in held_out(200):
         found = re.match(r"(.* liked to play at the)( \w+)( all day\.)", TOKENIZER.decode(story.tolist()), re.DOTALL)

@@ -54,7 +54,8 @@ def play(module):
     yield Lines(
         "The reward: the share of continuations that speak of water",
         (Line("reward", tuple(range(ROUNDS)), rewards),),
-        f"From {rewards[0]:.0%} to {np.mean(rewards[-3:]):.0%}, by {ROUNDS * UPDATES} steps. No text told the model what to write: "
+        f"From {rewards[0]:.0%} to {np.mean(rewards[-3:]):.0%}, by {ROUNDS * UPDATES} steps. No text told the "
+        f"model what to write: "
         "it tried, and what was rewarded became more likely.",
         x="round",
         y="reward",
@@ -83,6 +84,7 @@ def group(written, rewards_GK, advantages_GK):
         f"Eight continuations of “{PROMPTS[which]}”",
         ("continuation", "reward", "your advantage"),
         tuple((" ".join(TOKENIZER.decode(tokens).split()), f"{of:g}", f"{gain:+.2f}") for tokens, of, gain in rows),
-        "A continuation is rewarded for a word such as “lake” or “beach”. What is better than its group gets a positive advantage, "
+        "A continuation is rewarded for a word such as “lake” or “beach”. What is better than its group gets a "
+        "positive advantage, "
         "and its tokens become more likely.",
     )

@@ -1,0 +1,131 @@
+"""What the plays of problems 17 to 28, 33 to 36 and 43 to 52 show: what is true, and the consequences of wrong files."""
+
+from collections.abc import Callable
+
+import numpy as np
+import pytest
+
+from tests.problems.test_plays import Shown, attention, bits, own_story, shown
+
+
+def lines(exhibit) -> dict[str, np.ndarray]:
+    """The curves of a chart by name."""
+    return {line.name: np.array(line.y) for line in exhibit.lines}
+
+
+def bars(exhibit) -> list[float]:
+    return [bar.value for bar in exhibit.bars]
+
+
+def equal_bars(exhibit, tolerance: float = 1e-3) -> bool:
+    """Whether what is the learner's equals what it is compared with."""
+    return all(abs(bar.value - bar.other) < tolerance for bar in exhibit.bars)
+
+
+def _whole_and_resumed_are_one(exhibits: Shown) -> bool:
+    whole, resumed = lines(exhibits[0]).values()
+    return whole[-len(resumed) :].tolist() == resumed.tolist() and whole[-1] < whole[0]
+
+
+def _unseen_keys_are_used_by_nobody(exhibits: Shown) -> bool:
+    turns, weights, memory = exhibits
+    held = [[int(text.removeprefix("of ")) for text in row] for row in turns.planes[0].texts]
+    ring, plain = lines(memory).values()
+    return (
+        all(sorted(column) == list(range(8)) for column in zip(*held, strict=True))
+        and np.allclose(attention(weights).sum(-1), 1, atol=1e-3)
+        and not np.triu(attention(weights)[0], 1).any()
+        and ring[-1] < plain[-1] / 8
+    )
+
+
+def _stack_does_not_grow(exhibits: Shown) -> bool:
+    counts = lines(exhibits[0])["your stack"]
+    return counts[-1] < 1.1 * counts[0] and own_story(60) == exhibits[1].text
+
+
+PROPERTIES: dict[str, Callable[[Shown], bool]] = {
+    "17": _stack_does_not_grow,
+    "18": lambda shown: equal_bars(shown[0]) and lines(shown[1])["your chunks of 32"][-1] < 1e7,
+    "20": lambda shown: "largest difference" in shown[2].caption and shown[1].bars[0].value < shown[1].bars[0].other / 3,
+    "21": lambda shown: lines(shown[2])["loss"][-1] < 2 and shown[0].planes[0].values[-1] == (0.25,) * 8,
+    "22": lambda shown: 7.9 < shown[1].bars[0].other / shown[1].bars[0].value < 8.1 and "gathers" in str(shown[2].rows),
+    "23": lambda shown: [row[3] for row in shown[0].rows][::2] == ["1.000", "1.000"] and 0.9 < float(shown[0].rows[1][3]) < 1.1,
+    "25": _whole_and_resumed_are_one,
+    "26": lambda shown: _whole_and_resumed_are_one(shown) and all(row[1] == row[2] for row in shown[1].rows),
+    "27": lambda shown: bars(shown[3])[2] == pytest.approx(2 * bars(shown[3])[0], rel=1e-3) and "bit for bit" in shown[3].caption,
+    "28": lambda shown: shown[1].text.startswith(own_story(60)),
+    "33": lambda shown: {row[0] for row in shown[0].rows if not row[2]} == {"mean"} and "a tenth" in shown[1].caption,
+    "34": lambda shown: bars(shown[0])[2] == bars(shown[0])[3] < 1 and "too." in shown[1].caption,
+    "35": lambda shown: bars(shown[0]) == [1, 0, 0, 0, 1, 0, 0] and len(set(bars(shown[3]))) == 4,
+    "36": lambda shown: equal_bars(shown[1], 0.02) and shown[0].planes[0] != shown[0].planes[1],
+    "43": lambda shown: np.divide(*(y[-1] for y in lines(shown[0]).values())) < 0.1 and own_story(45) == shown[1].text,
+    "44": lambda shown: shown[0].rows[0][1] == "5" and "Every row" in shown[1].caption and bits(shown[2]) < 1,
+    "45": lambda shown: 3.5 < shown[0].bars[0].other / shown[0].bars[0].value < 4 and "far below" in shown[2].caption,
+    "47": lambda shown: max(bars(shown[4])) < 1e-4 and [len(each.rows) for each in shown[1:4]] == [1, 2, 1],
+    "49": _unseen_keys_are_used_by_nobody,
+    "52": lambda shown: equal_bars(shown[1]) and sum(token.kind == 1 for token in shown[0].tokens) > 20,
+    # These train.
+    "19": lambda shown: shown[0].rows[0][2] == "" and lines(shown[2])["loss"][-1] < 3,
+    "46": lambda shown: lines(shown[0])["after 5 steps"][48] > 0.5 and lines(shown[1])["your Muon"][-1] < 2,
+    "48": lambda shown: bars(shown[0]) == [pytest.approx(1, abs=1e-3)] and lines(shown[1])["error"][-1] < 0.3,
+}  # fmt: skip
+
+# These train for up to a minute.
+LONG: dict[str, Callable[[Shown], bool]] = {
+    "24": lambda shown: "holds for a large one" in shown[1].caption,
+    "50": lambda shown: (
+        shown[1].bars[0].value > 2 * shown[1].bars[0].other and "nothing but a margin" in shown[0].caption
+    ),
+    "51": lambda shown: np.mean(lines(shown[1])["reward"][-3:]) > 0.6 and lines(shown[2])["KL divergence"][-1] > 0.01,
+}
+
+
+@pytest.mark.thorough
+@pytest.mark.parametrize("word", LONG)
+def test_what_a_minute_of_training_shows_is_true(fork_server, word):
+    assert LONG[word](shown(word, fork_server))
+
+
+@pytest.mark.parametrize("word", PROPERTIES)
+def test_what_is_shown_is_true(fork_server, word):
+    assert PROPERTIES[word](shown(word, fork_server))
+
+
+# Wrong files: the edits to a reference, and what the play must show of them.
+CONSEQUENCES: dict[str, tuple[str, str, str, Callable[[Shown], bool]]] = {
+    "a draw from the target after a rejection": (
+        "52", "missing = jnp.maximum(target_row - draft_row, 0.0)", "missing = target_row",
+        lambda shown: not equal_bars(shown[1]) and "has changed" in shown[1].caption,
+    ),
+    "no moments in the checkpoint": (
+        "25", "model, optimizer = nnx.merge(graphdef, state)",
+        "model, _ = nnx.merge(graphdef, state); optimizer = nnx.merge(graphdef, state)[1]; "
+        "import jax; nnx.update(optimizer, jax.tree.map(lambda x: x * 0, nnx.state(optimizer)))",
+        lambda shown: "moments" in shown[0].caption,
+    ),
+    "the loader begins again": (
+        "26", "    loader.set_state(json.loads(Path(path, \"loader.json\").read_text()))\n", "",
+        lambda shown: "not resumed" in shown[0].caption and shown[1].rows[0][1] != shown[1].rows[0][2],
+    ),
+    "not scaled by one over the rate that is kept": (
+        "36", "x / (1 - self.rate)", "x", lambda shown: "0.70 times" in shown[1].caption,
+    ),
+    "the ring turns the other way": (
+        "49", "(device + 1) % devices", "(device - 1) % devices",
+        lambda shown: "not those of plain attention" in shown[1].caption,
+    ),
+    "router not normalized": (
+        "48", "        weights_Tk = weights_Tk / weights_Tk.sum(axis=1, keepdims=True)\n", "",
+        lambda shown: "do not sum to 1" in shown[0].caption,
+    ),
+    "rounded down": (
+        "45", "jnp.round(x / scale)", "jnp.floor(x / scale)", lambda shown: "not one" in shown[2].caption,
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("idea", CONSEQUENCES)
+def test_a_wrong_idea_has_a_consequence_that_is_seen(fork_server, idea):
+    word, find, replace, is_seen = CONSEQUENCES[idea]
+    assert is_seen(shown(word, fork_server, find, replace))
