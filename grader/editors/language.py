@@ -10,7 +10,7 @@ from pathlib import Path
 from commandline import files
 from commandline.errors import CommandError, UsageError
 from commandline.invocation import as_typed
-from grader.course import cases, catalog, log, page, plays, selection
+from grader.course import cases, catalog, imports, log, page, plays, selection
 from grader.course.workspace import Workspace
 from grader.errors import SupersededError
 from grader.exhibits import Progress
@@ -165,10 +165,9 @@ class Learner:
             fork_server.close()
             if self._resident is None:
                 scratch.leave()
-        notes = [performance.told()] if performance.failure else []
         title = f"Problem {problem.label}, {problem.title}: see it work"
         target = Path(tempfile.mkdtemp(prefix="grade-play-")) / f"play_p{problem.label}.html"
-        files.write(target, exhibits_page.document(title, selection.selected().title, shown, notes))
+        files.write(target, exhibits_page.document(title, selection.selected().title, shown, performance.ending()))
         return target
 
     def _report(self, problem: Problem, path: Path, source: Submission) -> Report:
@@ -202,7 +201,7 @@ def _text(path: Path) -> str:
 
 def _signature(stub: str, name: str) -> str:
     """The heads of an entry in the stub: of a function, or of a class and its methods, with the shapes in their annotations."""
-    tree = catalog.parse(stub)
+    tree = imports.parse(stub)
     node = next((each for each in tree.body if getattr(each, "name", "") == name), None) if tree else None
     if isinstance(node, ast.FunctionDef):
         return _head(node)

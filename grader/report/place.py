@@ -4,7 +4,7 @@ import ast
 import re
 from collections.abc import Iterator
 
-from grader.course import catalog
+from grader.course import imports
 from grader.judge.verdict import Report
 
 _FAULTY = ("faulty", "never called")
@@ -30,7 +30,7 @@ def of(report: Report, text: str) -> int:
 
 def _computing(report: Report, text: str) -> int:
     """The line of the statement that uses the first faulty submodule; 0 if that is unknown."""
-    tree = catalog.parse(text)
+    tree = imports.parse(text)
     parts = report.counterexample.tree if report.counterexample else ()
     faulty = next((part.path for kind in _FAULTY for part in parts if part.state == kind), "")
     if tree is None or not faulty:
