@@ -119,8 +119,8 @@ CONSEQUENCES: dict[str, tuple[str, str, str, Callable[[Shown], bool]]] = {
         "48", "        weights_Tk = weights_Tk / weights_Tk.sum(axis=1, keepdims=True)\n", "",
         lambda shown: "do not sum to 1" in shown[0].caption,
     ),
-    "rounded down": (
-        "45", "jnp.round(x / scale)", "jnp.floor(x / scale)", lambda shown: "not one" in shown[2].caption,
+    "a bound that is far too small": (
+        "45", "return from_kernel_TF + from_x_TF", "return from_kernel_TF / 50", lambda shown: "not one" in shown[2].caption,
     ),
 }  # fmt: skip
 
