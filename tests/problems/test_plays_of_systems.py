@@ -73,6 +73,7 @@ PROPERTIES: dict[str, Callable[[Shown], bool]] = {
 
 # These train for up to a minute.
 LONG: dict[str, Callable[[Shown], bool]] = {
+    "32": lambda shown: ("MiniGPT", "your file") in shown[0].rows and lines(shown[1])["yours"][-1] < 5,
     "24": lambda shown: "holds for a large one" in shown[1].caption,
     "50": lambda shown: (
         shown[1].bars[0].value > 2 * shown[1].bars[0].other and "nothing but a margin" in shown[0].caption
