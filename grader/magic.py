@@ -57,7 +57,8 @@ def grade(line: str, cell: str, earlier: Sequence[str] = ()) -> None:
         raise UsageError(str(error)) from None
     submission = _graded[problem.name] = Submission("cell.py", sources)
     report = _resident().grade(problem, submission, GradeOptions())
-    text, rendered = terminal.render(report, advises=False, play="%play"), html.render(report, play="%play")
+    played = f"%play {problem.label}"
+    text, rendered = terminal.render(report, advises=False, play=played), html.render(report, play=played)
     _display(f"<style>{html.STYLE}</style>{rendered}", "html", text)
 
 

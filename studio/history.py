@@ -149,15 +149,3 @@ class History:
         """The time spent, in seconds, by problem."""
         with self._lock:
             return dict(self._db.execute("select problem, sum(seconds) from activity group by problem").fetchall())
-
-    def streak(self) -> int:
-        """The number of days in a row with work on the course, up to today or yesterday."""
-        with self._lock:
-            rows = self._db.execute("select distinct day from activity").fetchall()
-        days, one = {datetime.date.fromisoformat(row[0]) for row in rows}, datetime.timedelta(days=1)
-        day = datetime.date.today()
-        day = day if day in days else day - one
-        count = 0
-        while day in days:
-            count, day = count + 1, day - one
-        return count

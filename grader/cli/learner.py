@@ -1,6 +1,7 @@
 """`grade`: the command group, and the commands for learners. Imports each command's modules only when it runs."""
 
 import os
+import shlex
 import sys
 from datetime import datetime
 from pathlib import Path
@@ -189,7 +190,9 @@ def problem_(
     else:
         from grader.report.terminal import render as render_for_terminal
 
-        click.echo(render_for_terminal(report, terminal.width()))
+        own = file.resolve() == space.file(problem).resolve()
+        played = "" if own else f"grade play {problem.label} {shlex.quote(str(file))}"
+        click.echo(render_for_terminal(report, terminal.width(), play=played))
         if full and report.counterexample:
             from grader.report.full import arrays
 

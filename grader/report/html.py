@@ -97,10 +97,11 @@ def page(title: str, heading: str, body: str, style: str = STYLE, script: str = 
     )  # fmt: skip
 
 
-def render(report: Report, *, is_final: bool = False, play: str = "grade play") -> str:
+def render(report: Report, *, is_final: bool = False, play: str | None = None) -> str:
     """The report as one `<article class="verdict">`, to be shown with STYLE. All text in it is escaped.
 
-    A final report has no next step. `play` is the command that shows what a mistake does; empty where another way is at hand.
+    A final report has no next step. `play` is the command that shows what a mistake does, `grade play NN`
+    unless given; empty where another way is at hand.
     """
     problem, shown = report.problem, report.counterexample
     failed = report.first_failure if report.verdict is not Verdict.NOT_ATTEMPTED else None
@@ -118,7 +119,7 @@ def render(report: Report, *, is_final: bool = False, play: str = "grade play") 
         idea=_idea(leaves), texts=texts, arrays=arrays, frames=list(frames(report.frames)),
         tree=_tree(shown.tree, "") if shown else [], next_step="" if is_final else next_step(report),
         advice=failed.check.advice if failed and mismatch and not report.misconception and not report.fault else "",
-        play=f"{play} {problem.label}" if play and not is_final and plays.exists(problem) else "",
+        play=(f"grade play {problem.label}" if play is None else play) if not is_final and plays.exists(problem) else "",
         signatures=[entry.signature() for entry in problem.entries], printed=last(report.stdout),
         printed_eagerly=last(report.eager_stdout),
     )  # fmt: skip

@@ -18,14 +18,16 @@ _COLORS = {Verdict.PASS: "green", Verdict.NOT_ATTEMPTED: "yellow"}
 _SHOWN = 120  # numbers; a larger array is abbreviated
 
 
-def render(report: Report, width: int = PLAIN, *, advises: bool = True, play: str = "grade play") -> str:
-    """The whole report in lines of at most `width` columns, with ANSI colors. `play` is the command that shows a mistake at work.
+def render(report: Report, width: int = PLAIN, *, advises: bool = True, play: str = "") -> str:
+    """The whole report in lines of at most `width` columns, with ANSI colors. `play` is the command that plays the
+    file, `grade play NN` unless given.
 
     Its last lines are the next step, if it `advises`. `click.echo` removes the colors where the output is not a terminal, or
     takes none.
     """
+    play = play or f"grade play {report.problem.label}"
     lines = list(_lines(report, width, play))
-    return "\n".join([*lines, "", *wrap(f"Next: {next_step(report)}", width)] if advises else lines)
+    return "\n".join([*lines, "", *wrap(f"Next: {next_step(report, play)}", width)] if advises else lines)
 
 
 def render_check(result: CheckResult, width: int = PLAIN) -> str:
@@ -106,7 +108,7 @@ def _first_failure(width: int, report: Report, failed: CheckResult, play: str) -
         yield from ["", *(click.style(line, bold=True) for line in cause)]
         yield from wrap(report.misconception.says, width, 2)
         if plays.exists(report.problem):
-            yield from wrap(f"See what this mistake does: `{play} {report.problem.label}`.", width, 2)
+            yield from wrap(f"See what this mistake does: `{play}`.", width, 2)
     elif report.fault:
         yield from ["", *wrap(report.fault, width)]
     elif failed.check.advice and mismatch:
@@ -135,8 +137,8 @@ def _case(width: int, case: Case, shown: Mapping[str, Any]) -> Iterator[str]:
         yield from (f"    {line}" for line in text.splitlines())
 
 
-def next_step(report: Report) -> str:
-    """The next step for the learner, in one sentence."""
+def next_step(report: Report, play: str = "") -> str:
+    """The next step for the learner, in one sentence. `play` is as in `render`."""
     label = report.problem.label
     if report.earlier:
         return f"fix {report.earlier.filename} first: `grade problem {report.earlier.problem.label}`."
@@ -144,7 +146,9 @@ def next_step(report: Report) -> str:
         case Verdict.PASS:
             more = f"; `grade solution {label}` shows the reference" if catalog.shows_solution(report.problem) else ""
             if plays.exists(report.problem):
-                return f"`grade play {label}` shows your code at work; `grade next` suggests a problem{more}."
+                return (
+                    f"`{play or f'grade play {label}'}` shows your code at work; `grade next` suggests a problem{more}."
+                )
             return f"`grade next` suggests a problem{more}."
         case Verdict.NOT_ATTEMPTED:
             return f"read the page with `grade show {label}`; `grade hint {label}` gives a nudge."

@@ -124,8 +124,6 @@ def _facts(studio: Studio, nodes: list[Node]) -> list[str]:
         f"{passed} of {counted(len(nodes), 'problem')} passed",
         f"{points} of {possible} points{f', {best} at best' if best > points else ''}",
     ]
-    if streak := studio.history.streak():
-        facts.append(f"{counted(streak, 'day')} in a row")
     minutes = int(sum(studio.history.seconds().values()) / 60)
     if minutes:
         facts.append(f"{minutes // 60} h {minutes % 60} min" if minutes >= 60 else f"{minutes} min")
