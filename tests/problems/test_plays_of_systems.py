@@ -7,6 +7,8 @@ import pytest
 
 from tests.problems.test_plays import Shown, attention, bits, own_story, shown
 
+pytestmark = pytest.mark.thorough  # minutes of compiling; `grade verify` plays each reference, too
+
 
 def lines(exhibit) -> dict[str, np.ndarray]:
     """The curves of a chart by name."""
@@ -82,7 +84,6 @@ LONG: dict[str, Callable[[Shown], bool]] = {
 }
 
 
-@pytest.mark.thorough
 @pytest.mark.parametrize("word", LONG)
 def test_what_a_minute_of_training_shows_is_true(fork_server, word):
     assert LONG[word](shown(word, fork_server))

@@ -11,6 +11,8 @@ from problems.stage import modern, telling, weights
 from problems.stage.weights import MODERN
 from tests.problems.test_plays import Shown, bits, no_sense, shown
 
+pytestmark = pytest.mark.thorough  # minutes of compiling; `grade verify` plays each reference, too
+
 
 def apart(exhibit: Exhibit) -> float:
     """The largest distance of the first two curves, which stand beside each other."""
@@ -162,7 +164,6 @@ CONSEQUENCES: dict[str, tuple[str, str, str, Callable[[Shown], bool]]] = {
 }  # fmt: skip
 
 
-@pytest.mark.thorough
 @pytest.mark.parametrize("idea", CONSEQUENCES)
 def test_a_wrong_idea_has_a_consequence_that_is_seen(fork_server, idea):
     word, find, replace, is_seen = CONSEQUENCES[idea]
