@@ -48,7 +48,7 @@ def test_from_a_wrong_idea_to_a_pass(problem: Page, studio: Server):
     assert studio.file(NAME).read_text() == WRONG
     expect(page.locator("#advice")).to_contain_text(misconception_name("07", NO_SHIFT))
     expect(page.locator("#checks .failed")).to_have_count(4)
-    expect(page.locator("#report")).to_contain_text("This idea gives exactly your numbers")
+    expect(page.locator("#cause")).to_contain_text("This idea gives exactly your numbers")
     expect(page.locator("#report table.grid").first).to_be_attached()
     expect(page.locator("#cause .cause")).to_be_in_viewport(ratio=1)  # without scrolling
     expect(page.locator("#checks .failed").first).to_be_in_viewport(ratio=1)
