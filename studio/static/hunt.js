@@ -18,6 +18,8 @@ $("begin").addEventListener("click", async () => {
   }
 });
 
+$("begin").disabled = false; // nothing listened before
+
 if (state.text !== undefined) hunt();
 
 function hunt() {
