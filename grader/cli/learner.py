@@ -191,7 +191,9 @@ def problem_(
         from grader.report.terminal import render as render_for_terminal
 
         own = file.resolve() == space.file(problem).resolve()
-        played = "" if own else f"grade play {problem.label} {shlex.quote(str(file))}"
+        # A path is not broken, so one that is long is left to the reader.
+        name = shlex.quote(str(file)) if len(str(file)) <= terminal.width() // 2 else "FILE"
+        played = "" if own else f"grade play {problem.label} {name}"
         click.echo(render_for_terminal(report, terminal.width(), play=played))
         if full and report.counterexample:
             from grader.report.full import arrays
