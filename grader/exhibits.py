@@ -230,6 +230,10 @@ class Progress:
         if type(self.step) is not int or type(self.steps) is not int or not 0 <= self.step <= self.steps <= STEPS:
             raise ExhibitError("progress is not a step of a number of steps")
 
+    @property
+    def said(self) -> str:
+        return f"training: step {self.step:,} of {self.steps:,}, loss {self.loss:.3g}"
+
 
 @dataclass(frozen=True)
 class Ending:

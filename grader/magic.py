@@ -69,9 +69,7 @@ def play(line: str) -> None:
     """
     number, _, text = _number(line).partition(" ")
     problem = catalog.find(number)
-    takes_text = plays.required(problem).text is not None
-    if text and not takes_text:
-        raise UsageError(f"The play of problem {problem.label} takes no text; leave it out.")
+    plays.required(problem, text or None)
     submission = _graded.get(problem.name)
     if submission is None:
         try:
@@ -82,7 +80,7 @@ def play(line: str) -> None:
     line_of_progress = _Line()
     for item in performance:
         if isinstance(item, Progress):
-            line_of_progress.say(f"training: step {item.step:,} of {item.steps:,}, loss {item.loss:.3g}")
+            line_of_progress.say(item.said)
         else:
             _display_exhibits([item], Ending())
     end = performance.ending()

@@ -15,7 +15,7 @@ def mcp(folder: str | None) -> None:
     """Serve your course to an AI assistant that tutors you.
 
     An assistant starts it and speaks the Model Context Protocol on standard input and output. It can read pages and grade your
-    file; it sees no solution and changes no file of yours. docs/tutors.md says how to set it up.
+    file; it cannot read a solution or edit your files. docs/tutors.md shows the setup.
     """
     if importlib.util.find_spec("mcp") is None:
         raise UsageError(f"The package `mcp` is missing: `{invocation.install('gpt-kata[mcp]')}`.")

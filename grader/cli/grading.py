@@ -27,14 +27,7 @@ def graded(
 @contextmanager
 def fork_server(title: str) -> Iterator[Any]:
     """A fork server for a command, with a sign of life on the terminal."""
-    from grader.isolation import scratch
-    from grader.isolation.sandbox import ForkServer
-    from grader.resident.server import borrowed
+    from grader.resident import once
 
-    server = borrowed() or ForkServer()
-    try:
-        with working(title):
-            yield server
-    finally:
-        server.close()
-        scratch.leave()
+    with once.fork_server() as server, working(title):
+        yield server

@@ -37,11 +37,7 @@ def play(
     if your code ended it early.
     """
     problem = catalog.find(word)
-    found = plays.required(problem)
-    if text is not None and found.text is None:
-        from commandline.errors import UsageError
-
-        raise UsageError(f"The play of problem {problem.label} takes no text; leave --text out.")
+    plays.required(problem, text)
     space = workspace.find(folder)
     if file is None:
         space.add(problem)
@@ -55,18 +51,15 @@ def played(
     modules: Path | None = None,
 ) -> int:  # fmt: skip
     """Plays a file, with the course modules that it imports from `modules`, and shows its exhibits. Returns the exit code."""
-    from grader.isolation import scratch
-    from grader.isolation.sandbox import ForkServer
     from grader.judge import submission
-    from grader.resident.server import borrowed
+    from grader.resident import once
 
     try:
         source = submission.read(problem, file, modules)
     except submission.UnreadableSubmissionError as error:
         terminal.echo(f"Nothing to play: {error}")
         return 1
-    fork_server = borrowed() or ForkServer()  # started before other imports, because its imports take longest
-    try:
+    with once.fork_server() as fork_server:
         from grader.play.session import Performance
         from grader.report.exhibits_terminal import ending, render
 
@@ -77,9 +70,6 @@ def played(
             click.echo()
             click.echo(render(exhibit, terminal.width(), numbers=numbers))
             shown.append(exhibit)
-    finally:
-        fork_server.close()
-        scratch.leave()
     for paragraph in ending(performance.ending(), terminal.width()):
         click.echo()
         click.echo(paragraph)
@@ -94,7 +84,7 @@ def played(
 
 
 def _with_sign_of_life(performance: "Performance", title: str) -> Iterator["Exhibit"]:
-    """The exhibits. Between two of them, a terminal shows that the play goes on, and how far it has trained."""
+    """The exhibits. While the next one is being made, the terminal shows a sign of life, and how far training has come."""
     from grader.exhibits import Progress
 
     items = iter(performance)
@@ -102,7 +92,7 @@ def _with_sign_of_life(performance: "Performance", title: str) -> Iterator["Exhi
         with working(title) as say:
             item = next(items, None)
             while isinstance(item, Progress):
-                say(f"training: step {item.step:,} of {item.steps:,}, loss {item.loss:.3g}")
+                say(item.said)
                 item = next(items, None)
         if item is None:
             return
@@ -120,24 +110,19 @@ def add_to_report(report: Any, file: Path, path: Path) -> None:
     if not plays.exists(problem) or report.verdict not in (Verdict.PASS, Verdict.FAIL):
         return
     from commandline import files
-    from grader.isolation import scratch
-    from grader.isolation.sandbox import ForkServer
     from grader.judge import submission
     from grader.play.session import Performance
     from grader.report import exhibits_page, html
-    from grader.resident.server import borrowed
+    from grader.resident import once
 
-    fork_server = borrowed() or ForkServer()
     try:
-        performance = Performance(problem, submission.read(problem, file), fork_server)
-        shown = list(_with_sign_of_life(performance, f"playing problem {problem.label}"))
-        played = exhibits_page.article(f"Problem {problem.label}: see it work", shown, performance.ending())
-        files.write(path, html.document(report, played))
+        with once.fork_server() as fork_server:
+            performance = Performance(problem, submission.read(problem, file), fork_server)
+            shown = list(_with_sign_of_life(performance, f"playing problem {problem.label}"))
+            played = exhibits_page.article(f"Problem {problem.label}: see it work", shown, performance.ending())
+            files.write(path, html.document(report, played))
     except KeyboardInterrupt:
         terminal.echo(f"Stopped; {path} has the report without the play.", err=True)
-    finally:
-        fork_server.close()
-        scratch.leave()
 
 
 COMMANDS = (play,)

@@ -1,6 +1,5 @@
 """The command `grade review`."""
 
-import os
 import sys
 from datetime import date
 from typing import TYPE_CHECKING
@@ -62,26 +61,11 @@ def review(
 
 
 def _session(space: "ReviewSpace", problem: Problem, edit_cmd: str | None, poll: bool) -> None:
-    from grader.resident.resident import Resident
-    from grader.watch.printed import Printed
+    from grader.cli import watch
     from grader.watch.review import ReviewSession
-    from grader.watch.screen import Screen
 
     space.memory(problem)  # refuses what was never passed, before anything is started
-    editor = edit_cmd or os.environ.get("VISUAL") or os.environ.get("EDITOR") or ""
-    with Resident() as resident:
-        session = ReviewSession(space, problem, resident, lambda: shown.changed(), poll=poll)
-        if sys.stdin.isatty() and terminal.can_redraw(sys.stdout):
-            shown: Screen | Printed = Screen(session, editor, colors=terminal.has_colors())
-        else:
-            shown = Printed(session, editor)
-        try:
-            session.start()
-            outdated = shown.run()
-        finally:
-            session.close()
-    if outdated:
-        os.execv(sys.executable, [sys.executable, *sys.orig_argv[1:]])  # noqa: S606  this very program, with the new code
+    watch.run(lambda resident, changed: ReviewSession(space, problem, resident, changed, poll=poll), edit_cmd)
 
 
 def _grade_once(space: "ReviewSpace", problem: Problem) -> int:

@@ -2,12 +2,18 @@
 
 import os
 import sys
+from collections.abc import Callable
+from typing import TYPE_CHECKING
 
 import click
 
 from commandline import terminal
 from commandline.errors import UsageError
 from grader.course import catalog, workspace
+
+if TYPE_CHECKING:
+    from grader.resident.resident import Resident
+    from grader.watch.session import WatchSession
 
 
 @click.command()
@@ -24,14 +30,24 @@ def watch(folder: str | None, word: str | None, edit_cmd: str | None, poll: bool
     problem = catalog.find(word) if word else space.next_problem()
     if problem is None:
         raise UsageError("You have passed every problem of the course. Name one, as in `grade watch 07`.")
-    editor = edit_cmd or os.environ.get("VISUAL") or os.environ.get("EDITOR") or ""
+    from grader.watch.session import WatchSession
+
+    run(lambda resident, changed: WatchSession(space, problem, resident, changed, poll=poll), edit_cmd)
+
+
+def run(make: "Callable[[Resident, Callable[[], None]], WatchSession]", edit_cmd: str | None) -> None:
+    """Runs a session of watch mode until the learner quits: on the screen, or line by line.
+
+    `make` makes it from a resident judge and what it calls after each change. `edit_cmd` opens a file instead of the
+    user's editor.
+    """
     from grader.resident.resident import Resident
     from grader.watch.printed import Printed
     from grader.watch.screen import Screen
-    from grader.watch.session import WatchSession
 
+    editor = edit_cmd or os.environ.get("VISUAL") or os.environ.get("EDITOR") or ""
     with Resident() as resident:
-        session = WatchSession(space, problem, resident, lambda: shown.changed(), poll=poll)
+        session = make(resident, lambda: shown.changed())
         if sys.stdin.isatty() and terminal.can_redraw(sys.stdout):
             shown: Screen | Printed = Screen(session, editor, colors=terminal.has_colors())
         else:

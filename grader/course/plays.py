@@ -50,9 +50,11 @@ def find(problem: Problem) -> Play | None:
     return Play(path, trains, text)
 
 
-def required(problem: Problem) -> Play:
-    """The play of a problem. Raises UsageError if it has none."""
+def required(problem: Problem, text: str | None = None) -> Play:
+    """The play of a problem. Raises UsageError if it has none, or takes no text and gets one."""
     play = find(problem)
     if play is None:
         raise UsageError(f"Problem {problem.label} has no play here: {problem.folder / FILE} is missing.")
+    if text is not None and play.text is None:
+        raise UsageError(f"The play of problem {problem.label} takes no text; leave it out.")
     return play

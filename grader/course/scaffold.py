@@ -233,7 +233,7 @@ from grader.exhibits import Bar, Bars
 NUMBERS = (-1.0, 0.0, 1.0, 2.0)
 
 
-# TODO: the play: what the piece does in a real model, so that whoever sees it understands why the piece exists
+# TODO: show what the piece does in a real model, so that learners see why it exists
 def play(module):
     """What the learner's function makes of a few numbers."""
     (row,) = module.$slug(jnp.array([NUMBERS]))

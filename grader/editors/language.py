@@ -14,8 +14,6 @@ from grader.course import cases, catalog, imports, log, page, plays, selection
 from grader.course.workspace import Workspace
 from grader.errors import SupersededError
 from grader.exhibits import Progress
-from grader.isolation import scratch
-from grader.isolation.sandbox import ForkServer
 from grader.judge import judge, recorded, submission
 from grader.judge.submission import Submission, UnreadableSubmissionError
 from grader.judge.verdict import Report, Verdict
@@ -157,14 +155,10 @@ class Learner:
             source = submission.read(problem, path)
         except UnreadableSubmissionError as error:
             raise UsageError(f"Nothing to play: {error}") from None
-        fork_server = borrowed() or ForkServer()
-        try:
-            performance = Performance(problem, source, fork_server)
+        kept = contextlib.nullcontext(self._resident) if self._resident else once.fork_server()
+        with kept as workers:
+            performance = Performance(problem, source, workers)
             shown = [item for item in performance if not isinstance(item, Progress)]
-        finally:
-            fork_server.close()
-            if self._resident is None:
-                scratch.leave()
         title = f"Problem {problem.label}, {problem.title}: see it work"
         target = Path(tempfile.mkdtemp(prefix="grade-play-")) / f"play_p{problem.label}.html"
         files.write(target, exhibits_page.document(title, selection.selected().title, shown, performance.ending()))

@@ -19,7 +19,7 @@ _SKIPPED = 4  # an assigned hunt is among the first that many times N of a learn
 
 @dataclass(frozen=True)
 class Answer:
-    """What a learner answered about one hunt: the line, and the letter of the idea. 0 and empty are no answers."""
+    """A learner's answers to one hunt: the line, or 0 without one, and the letter of the idea, or an empty text."""
 
     file: str
     id: str = ""

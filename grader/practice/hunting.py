@@ -21,7 +21,7 @@ LETTERS = "ABCD"
 
 @dataclass
 class UnderWay:
-    """A hunt that a learner has begun: what the log knows of it."""
+    """One hunt, as the log of the learner records it."""
 
     id: str
     problem: str
@@ -44,8 +44,8 @@ class UnderWay:
         self.ended = self.ended or entry.kind == "hunted"
 
 
-def begun(entries: list[Entry]) -> list[UnderWay]:
-    """The hunts of a learner in order, ended or not."""
+def recorded_hunts(entries: list[Entry]) -> list[UnderWay]:
+    """The hunts in a log, in the order in which they began, ended or not."""
     found: dict[str, UnderWay] = {}
     for entry in entries:
         if entry.kind not in ("hunting", "hunted"):
@@ -77,7 +77,7 @@ class HuntSpace(Workspace):
     def under_way(self, problem: Problem | None = None) -> UnderWay | None:
         """The latest hunt that has not ended, of a problem if one is named."""
         names = [problem.name] if problem else catalog.names()
-        waiting = [each for each in begun(self.home.entries()) if not each.ended and each.problem in names]
+        waiting = [each for each in recorded_hunts(self.home.entries()) if not each.ended and each.problem in names]
         return waiting[-1] if waiting else None
 
     def passed(self) -> list[Problem]:
@@ -99,7 +99,7 @@ class HuntSpace(Workspace):
             raise UsageError(
                 "You have not passed a problem yet. `grade next` suggests one; hunts come from passed ones."
             )
-        earlier = begun(self.home.entries())
+        earlier = recorded_hunts(self.home.entries())
         done, count = {each.hunt for each in earlier}, Counter(each.problem for each in earlier)
         mistakes = self.home.progress()
         order = sorted(passed, key=lambda each: (count[each.name], not mistakes[each.name].mistakes, each.number))
@@ -127,7 +127,7 @@ class HuntSpace(Workspace):
             symptom_kind=symptom.kind.name,
         )
         self.home.note(entry)
-        return begun([entry])[0]
+        return recorded_hunts([entry])[0]
 
     def program(self, current: UnderWay) -> Program:
         """The program of a hunt as it was given. Raises UsageError if the course no longer has it."""

@@ -23,7 +23,7 @@ from grader.course.workspace import Workspace
 from grader.paths import ROOT
 from grader.practice import hunts, symptoms
 from grader.practice.disguise import by_seed, disguised, new_names
-from grader.practice.hunting import FOLDER, UnderWay, begun
+from grader.practice.hunting import FOLDER, UnderWay, recorded_hunts
 from grader.practice.hunts import Hunt, Program
 from grader.practice.symptoms import Symptom
 from grader.problem import Problem
@@ -134,12 +134,12 @@ class RunSpace:
         return problems
 
     def under_way(self) -> UnderWay | None:
-        waiting = [each for each in begun(self.home.entries()) if not each.ended and not each.problem]
+        waiting = [each for each in recorded_hunts(self.home.entries()) if not each.ended and not each.problem]
         return waiting[-1] if waiting else None
 
     def candidates(self) -> list[Hunt]:
         """What to hunt next: faults that do not raise, the learner's own first, nothing a second time."""
-        done, progress = {each.hunt for each in begun(self.home.entries())}, self.home.progress()
+        done, progress = {each.hunt for each in recorded_hunts(self.home.entries())}, self.home.progress()
         found = [hunt for hunt in possible(self.pieces()) if hunt.id not in done]
         order = by_seed([hunt.id for hunt in found], f"{self.home.folder.resolve()}")
         places = {id_: place for place, id_ in enumerate(order)}
@@ -155,7 +155,7 @@ class RunSpace:
             sound = train_sound(Path(scratch), problems, seed)
             for hunt in self.candidates():
                 entry = log.entry("hunting", hunt=hunt.id, seed=seed)
-                folder = write(self.folder(begun([entry])[0]), problems, hunt, seed)
+                folder = write(self.folder(recorded_hunts([entry])[0]), problems, hunt, seed)
                 if (seen := symptom(train(folder, "broken"), sound)) is None:
                     shutil.rmtree(folder)
                     continue
@@ -165,7 +165,7 @@ class RunSpace:
                 facts = {**entry.facts, "symptom": seen.text, "symptom_kind": seen.kind.name}
                 known = replace(entry, facts=facts)
                 self.home.note(known)
-                return begun([known])[0]
+                return recorded_hunts([known])[0]
         raise UsageError("You have hunted in every run that there is.")
 
     def program(self, current: UnderWay) -> Program:

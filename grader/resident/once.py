@@ -1,14 +1,35 @@
-"""Grades one file: with the fork server that a resident judge lends, or with one of its own."""
+"""Work on one file: with the fork server that a resident judge lends, or with one of its own."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from grader.course.workspace import Workspace
+    from grader.isolation.sandbox import ForkServer
     from grader.judge.verdict import Report
     from grader.problem import Problem
+
+
+@contextmanager
+def fork_server() -> "Iterator[ForkServer]":
+    """The fork server that another program of this user lends, or one of its own.
+
+    Enter it before other imports, because its own take longest. At the end it is closed, and this process's scratch
+    folder is removed.
+    """
+    from grader.isolation import scratch
+    from grader.isolation.sandbox import ForkServer
+    from grader.resident.server import borrowed
+
+    server = borrowed() or ForkServer()
+    try:
+        yield server
+    finally:
+        server.close()
+        scratch.leave()
 
 
 def graded(

@@ -33,7 +33,7 @@ def practice(request: Request) -> Response:
     entries, names = studio.space.entries(), set(catalog.names())
     memories = {name: each for name, each in schedule.memories(entries).items() if name in names}
     ordered = sorted(memories.values(), key=lambda each: (each.due, each.problem))
-    begun = hunting.begun([entry for entry in entries if entry.problem in names])
+    begun = hunting.recorded_hunts([entry for entry in entries if entry.problem in names])
     weeks = notice.calendar(entries)
     values = {
         "reviews": [_review(memory) for memory in ordered],
