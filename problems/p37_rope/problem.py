@@ -3,8 +3,6 @@
 from collections.abc import Mapping
 from typing import Any
 
-import numpy as np
-
 from grader.checks import jit, output, output_and_gradient
 from grader.problem import Case, Cases, Check, Difference, Entry, Problem, Tolerance
 
@@ -13,6 +11,8 @@ ROPE = "rope"
 
 def halves(sizes: Mapping[str, int], rng: Any) -> dict[str, Any]:
     """Vectors of H heads at the positions from 0 on. The base is not the usual one."""
+    import numpy as np
+
     return {
         "x": rng.standard_normal((sizes["T"], sizes["H"], sizes["K"])).astype("float32"),
         "positions": np.arange(sizes["T"], dtype=np.int32),
@@ -27,6 +27,8 @@ def adjacent(sizes: Mapping[str, int], rng: Any) -> dict[str, Any]:
 
 def later(sizes: Mapping[str, int], rng: Any) -> dict[str, Any]:
     """Positions far from 0 and in no order."""
+    import numpy as np
+
     positions = rng.choice(np.arange(7, 40), sizes["T"], replace=False).astype("int32")
     return {**halves(sizes, rng), "positions": positions, "base": 10_000.0}
 
@@ -48,6 +50,8 @@ LARGEST = 100_000
 
 def large(sizes: Mapping[str, int], rng: Any) -> dict[str, Any]:
     """Positions beyond every table that a program could have made, with the largest that the page promises."""
+    import numpy as np
+
     positions = rng.choice(np.arange(90_000, LARGEST), sizes["T"], replace=False)
     positions[-1] = LARGEST
     return {**halves(sizes, rng), "positions": positions.astype("int32"), "base": 10_000.0}

@@ -3,8 +3,6 @@
 from collections.abc import Mapping
 from typing import Any
 
-import numpy as np
-
 from grader.checks import causality, output_and_gradient, parameters
 from grader.problem import Cases, Check, Entry, Problem, Tolerance
 
@@ -26,6 +24,8 @@ def activations(sizes: Mapping[str, int], rng: Any) -> dict[str, Any]:
 
 def masked(sizes: Mapping[str, int], rng: Any) -> dict[str, Any]:
     """Also a causal mask that hides about half of the earlier positions."""
+    import numpy as np
+
     T = sizes["T"]
     mask = np.tril(rng.random((T, T)) < 0.5) | np.eye(T, dtype=bool)
     mask[-1, 0], mask[-1, 1] = True, False  # unlike in any mask of a window

@@ -3,8 +3,6 @@
 from collections.abc import Mapping
 from typing import Any
 
-import numpy as np
-
 from grader.checks import output_and_gradient
 from grader.problem import EXACT, Cases, Check, Entry, Problem
 
@@ -35,12 +33,16 @@ def large(sizes: Mapping[str, int], rng: Any) -> dict[str, Any]:
 
 def no_answer(sizes: Mapping[str, int], rng: Any) -> dict[str, Any]:
     """A conversation that was cut off before its first answer."""
+    import numpy as np
+
     values = conversation(sizes, rng)
     return {**values, "is_answer": np.zeros(sizes["T"], bool)}
 
 
 def pair(sizes: Mapping[str, int], rng: Any) -> dict[str, Any]:
     """A chosen and a rejected row, whose answers differ in length, and the logits of both models."""
+    import numpy as np
+
     chosen, rejected, *others = (conversation(sizes, rng) for _ in range(4))
     rejected["is_answer"] = np.isin(np.arange(sizes["T"]), [2, 3])
     return {

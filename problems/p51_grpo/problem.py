@@ -3,8 +3,6 @@
 from collections.abc import Mapping
 from typing import Any
 
-import numpy as np
-
 from grader.checks import output
 from grader.problem import Cases, Check, Entry, Problem
 
@@ -15,6 +13,8 @@ CLIP = 0.2
 
 def rewards(sizes: Mapping[str, int], rng: Any) -> dict[str, Any]:
     """Rewards of groups whose means and spreads differ."""
+    import numpy as np
+
     P, C = sizes["P"], sizes["C"]
     spread = rng.uniform(0.5, 1.5, (P, 1)) * (1 + np.arange(P)[:, None])
     return {"rewards": (rng.standard_normal((P, 1)) + spread * rng.standard_normal((P, C))).astype("float32")}
@@ -22,6 +22,8 @@ def rewards(sizes: Mapping[str, int], rng: Any) -> dict[str, Any]:
 
 def equal(sizes: Mapping[str, int], rng: Any) -> dict[str, Any]:
     """Groups of equal rewards, each but one with a mean that float32 does not hold exactly, and one group with a winner."""
+    import numpy as np
+
     P, C = sizes["P"], sizes["C"]
     table = np.repeat(rng.choice(_inexact(C), (P, 1)), C, axis=1)
     table[0] = 0
@@ -31,6 +33,8 @@ def equal(sizes: Mapping[str, int], rng: Any) -> dict[str, Any]:
 
 def _inexact(C: int) -> Any:
     """Rewards whose sum over C, in sequence, divided by C is another number in float32."""
+    import numpy as np
+
     candidates = np.linspace(0.05, 3.0, 400, dtype=np.float32)
     means = np.cumsum(np.repeat(candidates[:, None], C, axis=1), axis=1, dtype=np.float32)[:, -1] / np.float32(C)
     return candidates[means != candidates]
@@ -38,6 +42,8 @@ def _inexact(C: int) -> Any:
 
 def rollouts(sizes: Mapping[str, int], rng: Any, padding: float = 1.0) -> dict[str, Any]:
     """Continuations of different lengths. Each has log-ratios inside, below and above the clipping range."""
+    import numpy as np
+
     B, T = sizes["B"], sizes["T"]
     lengths = rng.permutation(np.linspace(4, T - 2, B).astype(int))
     start = rng.integers(1, 3, B)
@@ -69,6 +75,8 @@ def wild(sizes: Mapping[str, int], rng: Any) -> dict[str, Any]:
 
     The KL term has no weight: 0 times infinity is NaN.
     """
+    import numpy as np
+
     values = rollouts(sizes, rng)
     values["sampled"][0] = False
     sign = rng.choice([-1, 1], values["new"].shape) * np.float32(300)
@@ -79,6 +87,8 @@ def wild(sizes: Mapping[str, int], rng: Any) -> dict[str, Any]:
 
 def empty(sizes: Mapping[str, int], rng: Any) -> dict[str, Any]:
     """Rows whose continuations are all empty."""
+    import numpy as np
+
     values = rollouts(sizes, rng)
     return {**values, "sampled": np.zeros_like(values["sampled"])}
 

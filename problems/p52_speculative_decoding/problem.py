@@ -4,15 +4,12 @@ from collections.abc import Mapping
 from functools import partial
 from typing import Any
 
-import numpy as np
-
 from grader.checks import exact, output
 from grader.problem import Cases, Check, Entry, Problem
 
 ACCEPTANCE, RESIDUAL, STEP = "acceptance_probabilities", "residual_distribution", "speculative_step"
 SIZES = {"N": (3, 4), "V": (5, 7)}
 APART = 0.01  # how far the number that draws a token is from where the result changes: far more than rounding
-GRID = np.linspace(0.02, 0.98, 97)
 
 
 def distributions(rows: int, V: int, rng: Any) -> Any:
@@ -23,6 +20,8 @@ def distributions(rows: int, V: int, rng: Any) -> Any:
 
 def drafts(sizes: Mapping[str, int], rng: Any) -> dict[str, Any]:
     """Distributions of both models and drafted tokens, one of which the draft overrates and one of which it underrates."""
+    import numpy as np
+
     N, V = sizes["N"], sizes["V"]
     target, draft = distributions(N + 1, V, rng), distributions(N, V, rng)
     drafted = rng.integers(0, V, N)
@@ -37,6 +36,8 @@ def drafts(sizes: Mapping[str, int], rng: Any) -> dict[str, Any]:
 
 def impossible(sizes: Mapping[str, int], rng: Any) -> dict[str, Any]:
     """Tokens that the target never writes, as after top-k, and one that both models write surely."""
+    import numpy as np
+
     values = drafts(sizes, rng)
     target, draft, drafted = values["target"], values["draft"], values["drafted"]
     target[0, drafted[0]] = 0
@@ -63,6 +64,8 @@ def steps(accepted: str, sizes: Mapping[str, int], rng: Any) -> dict[str, Any]:
     After a rejection, all later tokens would be accepted. The last number draws another token from the right distribution than
     from those that are wrong.
     """
+    import numpy as np
+
     N = sizes["N"]
     count = {"none": 0, "some": 1, "all": N}[accepted]
     while True:
@@ -81,7 +84,7 @@ def steps(accepted: str, sizes: Mapping[str, int], rng: Any) -> dict[str, Any]:
         else:
             right, wrong = target[N], [draft[N - 1], residual[N - 1], target[N - 1]]
         again = uniforms[count] if count < N else 0.0
-        last = next((u for u in rng.permutation(GRID) if _tells(u, again, right, wrong)), None)
+        last = next((u for u in rng.permutation(np.linspace(0.02, 0.98, 97)) if _tells(u, again, right, wrong)), None)
         if last is not None and accept.min() > 0.1 and (count == N or accept[count] < 0.8):
             return {**values, "uniforms": np.append(uniforms, last).astype("float32")}
 
@@ -91,6 +94,8 @@ def smallest(sizes: Mapping[str, int], rng: Any) -> dict[str, Any]:
 
     The target never writes token 0, and the draft overrates token 1. So the residual of both is 0.
     """
+    import numpy as np
+
     N, V = sizes["N"], sizes["V"]
     target, draft = distributions(N + 1, V, rng), distributions(N, V, rng)
     target[0, 1] = draft[0, 1] / 2
@@ -111,6 +116,8 @@ def largest(sizes: Mapping[str, int], rng: Any) -> dict[str, Any]:
 
     All sums are multiples of 2 ** -22, so they are exact in every order. The first and the last token have probability 0.
     """
+    import numpy as np
+
     N, V = sizes["N"], sizes["V"]
     target, draft = distributions(N + 1, V, rng), distributions(N, V, rng)
     counts = rng.multinomial(2**22 - 4, distributions(1, V - 2, rng)[0])
@@ -127,6 +134,8 @@ def _tells(u: float, again: float, right: Any, wrong: Any) -> bool:
     """Whether `u` is far from all limits and draws a token from `right` that no mistake gives: `again` in place of `u`, the first
     or the most likely token, one of the distributions `wrong`.
     """
+    import numpy as np
+
     ends = np.cumsum([right, *wrong], axis=1)
     token, *others = np.argmax(ends > u, axis=1)
     others += [0, np.argmax(right), np.argmax(ends[0] > again)]

@@ -1,5 +1,7 @@
 """The commands about progress, on a workspace that remembers verdicts without grading."""
 
+import subprocess
+import sys
 from html.parser import HTMLParser
 from pathlib import Path
 
@@ -7,7 +9,7 @@ import pytest
 
 from grader.course import catalog
 from grader.course.workspace import Workspace
-from tests.conftest import Grade
+from tests.conftest import ROOT, Grade
 
 pytestmark = pytest.mark.fast
 
@@ -100,3 +102,19 @@ def test_a_certificate_replaces_only_a_certificate(grade: Grade, space: Workspac
     assert "page.html exists and is not a certificate; name another file with --out." in refused.err
     for _ in range(2):
         assert grade("certificate", "--out", "record.html").code == 0
+
+
+def test_quick_commands_import_no_numpy(space: Workspace):
+    """Nor anything else that takes longer than the command: they answer while you type the next one."""
+    words = ["--help"], ["list"], ["next"], ["hint", "02"], ["show", "02"]
+    program = (
+        f"import sys; sys.path.insert(0, {str(ROOT)!r})\n"
+        "from grader.cli.learner import main\n"
+        f"for words in {words!r}:\n    main.main(words, standalone_mode=False)\n"
+        "print('imported', {'jax', 'numpy', 'psutil', 'rich'} & set(sys.modules))\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", program], cwd=space.folder, capture_output=True, text=True, check=False
+    )
+    assert "07  Next-token loss" in done.stdout
+    assert done.stdout.endswith("imported set()\n"), done.stdout[-200:] + done.stderr
