@@ -6,10 +6,15 @@ import re
 import shlex
 import shutil
 import sys
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from contextvars import ContextVar
 from pathlib import Path
 
 PROGRAMS = {"grade": "grader", "harness": "harness"}  # each command, and its package
 _options: dict[str, list[str]] = {}
+# The commands of another process, for which this one writes a text.
+_others: ContextVar[Mapping[str, list[str]] | None] = ContextVar("others", default=None)
 _COMMAND = re.compile(rf"`({'|'.join(PROGRAMS)})(?=[ `])")
 
 
@@ -18,6 +23,8 @@ def command(program: str) -> str:
 
     Otherwise what runs it from here, such as `.venv/bin/grade`, `uv run grade` or `python -m grader`.
     """
+    if others := _others.get():
+        return others[program][0]
     started = Path(sys.argv[0])
     if started.name == "__main__.py" and started.parent.name in PROGRAMS.values():
         return f"{python()} -m {PROGRAMS[program]}"
@@ -34,10 +41,31 @@ def as_typed(text: str) -> str:
     """The text with each command in backticks, such as `grade list`, as the reader can type it."""
 
     def typed(match: re.Match[str]) -> str:
+        first, *options = _words(match[1])
         has_options = text.startswith(" --", match.end())
-        return " ".join(["`" + command(match[1]), *(() if has_options else _options.get(match[1], ()))])
+        return " ".join(["`" + first, *(() if has_options else options)])
 
     return _COMMAND.sub(typed, text)
+
+
+def _words(program: str) -> list[str]:
+    others = _others.get()
+    return others[program] if others else [command(program), *_options.get(program, ())]
+
+
+def words() -> dict[str, list[str]]:
+    """What to type for each program: its command, and the options that `as_typed` repeats."""
+    return {program: _words(program) for program in PROGRAMS}
+
+
+@contextmanager
+def as_typed_in(others: Mapping[str, list[str]]) -> Iterator[None]:
+    """Within it, this thread writes commands as the process types them that has these `words`."""
+    token = _others.set(others)
+    try:
+        yield
+    finally:
+        _others.reset(token)
 
 
 def keep_options(program: str, **options: str | None) -> None:

@@ -124,6 +124,7 @@ def cache_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     os.environ["GRADE_CACHE"] = str(folder)
     os.environ["HARNESS_CACHE"] = str(shared / "harness-cache")
     os.environ["XDG_RUNTIME_DIR"] = str(tmp_path_factory.mktemp("run"))  # no fork server of somebody's watch mode
+    os.environ["GRADE_RESIDENT"] = "0"  # no test leaves a process behind
     return folder
 
 

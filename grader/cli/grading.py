@@ -24,6 +24,14 @@ def graded(
         return once.graded(problem, file, seed, timeout, secret=secret, modules=modules, say=say)
 
 
+def answered(problem: Any, file: Path, look: Any, seed: int, timeout: float | None = None) -> Any:
+    """The verdict on a file, ready to be shown, as `once.answered` makes it."""
+    from grader.resident import once
+
+    with working(f"grading problem {problem.label}", lines=problem.long_runs) as say:
+        return once.answered(problem, file, look, seed, timeout, say=say)
+
+
 @contextmanager
 def fork_server(title: str) -> Iterator[Any]:
     """A fork server for a command, with a sign of life on the terminal."""

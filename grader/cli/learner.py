@@ -1,8 +1,10 @@
 """`grade`: the command group, and the commands for learners. Imports each command's modules only when it runs."""
 
+import json
 import os
 import shlex
 import sys
+from dataclasses import replace
 from datetime import datetime
 from pathlib import Path
 from typing import ClassVar
@@ -14,7 +16,7 @@ from commandline.commands import Commands
 from commandline.errors import CommandError, UsageError
 from commandline.text import counted
 from grader.cli import author, book, course, editors, explore, hunt, play, practice, progress, results, teacher, watch
-from grader.cli.grading import graded
+from grader.cli.grading import answered, graded
 from grader.course import catalog, log, selection, workspace
 from grader.course.workspace import Workspace
 
@@ -155,7 +157,10 @@ def problem_(
 
     FILE is the one in your workspace unless you name another. If it does not exist there yet, it is created from the stub.
     """
-    problem = None
+    from grader.resident import behind
+    from grader.resident.question import Answer, Look, View
+
+    problem = report = None
     machine_readable = as_json or format_ is not None
     try:
         problem = catalog.find(word)
@@ -170,8 +175,17 @@ def problem_(
             from grader.course.seed import read_seed
 
             seed = read_seed(seed_file)
-        digest = space.digest(problem)
-        report = graded(problem, file, seed, timeout, secret=seed_file is not None)
+        own, digest = file.resolve() == space.file(problem).resolve(), space.digest(problem)
+        views: tuple[View, ...] = ("json",) if machine_readable else ("terminal", "arrays") if full else ("terminal",)
+        look = Look(views, terminal.width())
+        if not own:  # a path is not broken, so one that is long is left to the reader
+            name = shlex.quote(str(file)) if len(str(file)) <= terminal.width() // 2 else "FILE"
+            look = replace(look, play=f"grade play {problem.label} {name}")
+        if seed_file or html:  # what is secret is shown to no other process, and a page needs more than an answer
+            report = graded(problem, file, seed, timeout, secret=seed_file is not None)
+            answer = Answer.of(report, replace(look, views=()) if seed_file else look)
+        else:
+            answer = answered(problem, file, look, seed, timeout)
     except CommandError as error:
         if as_json:
             from grader.report import json as report_json
@@ -179,47 +193,41 @@ def problem_(
             refused = report_json.PublicReport.refused(problem.name if problem else None, str(error))
             click.echo(report_json.dumps(refused))
         raise
-    if machine_readable or seed_file:
+    if report and seed_file:
         from grader.report.formats import render
         from grader.report.json import PublicReport
         from grader.report.redacted import redacted
 
-        public = PublicReport.of(report)
-        public = redacted(public) if seed_file else public
+        public = redacted(PublicReport.of(report))
         click.echo(render([public], format_ or ("json" if machine_readable else "text")), nl=False)
+    elif format_ not in (None, "json"):
+        from grader.report.formats import render
+        from grader.report.json import PublicReport
+
+        click.echo(render([PublicReport.decode(json.loads(answer.texts["json"]))], format_), nl=False)
     else:
-        from grader.report.terminal import render as render_for_terminal
-
-        own = file.resolve() == space.file(problem).resolve()
-        # A path is not broken, so one that is long is left to the reader.
-        name = shlex.quote(str(file)) if len(str(file)) <= terminal.width() // 2 else "FILE"
-        played = "" if own else f"grade play {problem.label} {name}"
-        click.echo(render_for_terminal(report, terminal.width(), play=played))
-        if full and report.counterexample:
-            from grader.report.full import arrays
-
-            click.echo(arrays(report.counterexample, terminal.width()))
-    if html:
+        click.echo("\n".join(filter(None, answer.texts.values())))
+    if report and html:
         from commandline import files
         from grader.report.html import document
 
         files.write(html, document(report))
         terminal.echo(f"new   {html}", err=True)
-    if file.resolve() == space.file(problem).resolve():
-        from grader.resident import once
-
+    if own:
         try:
-            once.remember(space, report, digest)
+            answer.note(space, problem, digest)
         except UsageError as error:  # the verdict is valid anyway
             terminal.echo(f"grade: could not save your progress: {error}", err=True)
-    elif report.verdict == "PASS" and not machine_readable:
+    elif answer.verdict == "PASS" and not machine_readable:
         terminal.echo(f"Not recorded: your progress is about {space.file(problem)}.", err=True)
-    if html:
+    if report and html:
         play.add_to_report(report, file, html)
     sys.stdout.flush()
     sys.stderr.flush()
+    if not seed_file:
+        behind.leave(problem.name, space.folder)
     # All work is done; a normal interpreter shutdown would only take time.
-    os._exit(0 if report.verdict == "PASS" else 1)
+    os._exit(0 if answer.verdict == "PASS" else 1)
 
 
 @main.command()

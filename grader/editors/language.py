@@ -22,8 +22,8 @@ from grader.problem import Problem
 from grader.report import exhibits_page, place
 from grader.report.script import Script, Tried
 from grader.resident import once
+from grader.resident.client import borrowed
 from grader.resident.resident import Resident
-from grader.resident.server import borrowed
 
 
 @dataclass(frozen=True)

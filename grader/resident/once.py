@@ -1,7 +1,7 @@
-"""Work on one file: with the fork server that a resident judge lends, or with one of its own."""
+"""Work on one file: by a resident judge, with the fork server that one lends, or with one of its own."""
 
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from grader.isolation.sandbox import ForkServer
     from grader.judge.verdict import Report
     from grader.problem import Problem
+    from grader.resident.question import Answer, Look
 
 
 @contextmanager
@@ -22,7 +23,7 @@ def fork_server() -> "Iterator[ForkServer]":
     """
     from grader.isolation import scratch
     from grader.isolation.sandbox import ForkServer
-    from grader.resident.server import borrowed
+    from grader.resident.client import borrowed
 
     server = borrowed() or ForkServer()
     try:
@@ -30,6 +31,31 @@ def fork_server() -> "Iterator[ForkServer]":
     finally:
         server.close()
         scratch.leave()
+
+
+def answered(
+    problem: "Problem",
+    file: Path,
+    look: "Look",
+    seed: int = 0,
+    timeout: float | None = None,
+    *,
+    modules: Path | None = None,
+    say: Callable[[str], None] = lambda text: None,
+) -> "Answer":
+    """The verdict on a file, ready to be shown: that of a resident judge if there is one, else made here.
+
+    Arguments and errors are those of `graded`.
+    """
+    from grader.judge import submission
+    from grader.resident import client
+    from grader.resident.question import Answer, Question
+
+    with suppress(submission.UnreadableSubmissionError):  # no judge is needed for the verdict
+        question = Question(str(problem.name), submission.read(problem, file, modules), look, seed, timeout)
+        if answer := client.verdict(question, say):
+            return answer
+    return Answer.of(graded(problem, file, seed, timeout, modules=modules, say=say), look)
 
 
 def graded(
@@ -59,7 +85,7 @@ def graded(
         return judge.refused(problem, file.name, Verdict.ERROR, str(error))
     from grader.isolation import scratch
     from grader.isolation.sandbox import ForkServer
-    from grader.resident.server import borrowed
+    from grader.resident.client import borrowed
 
     lent = borrowed()
     fork_server = lent or ForkServer()  # started before the judge's own imports, because its imports take longest
@@ -85,5 +111,6 @@ def graded(
 
 def remember(space: "Workspace", report: "Report", digest: str = "") -> None:
     """Notes a verdict in the log of a workspace. `digest` is that of the text that got it: the current one unless given."""
-    mistake = report.misconception.name if report.misconception else ""
-    space.remember(report.problem, verdict=str(report.verdict), score=report.score, digest=digest, mistake=mistake)
+    from grader.resident.question import Answer, Look
+
+    Answer.of(report, Look(())).note(space, report.problem, digest)

@@ -5,9 +5,10 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
-from typing import Self
+from time import monotonic, time
+from typing import Any, Self
 
-from grader.course import cases, catalog
+from grader.course import cases, catalog, selection
 from grader.errors import ClosedError, CourseError, SupersededError
 from grader.isolation.job import Job
 from grader.isolation.sandbox import ForkServer, WorkerProcess
@@ -22,6 +23,7 @@ from grader.resident import version
 from grader.resident.ahead import Ahead
 from grader.resident.server import Server
 from grader.resident.spares import Spares
+from grader.resident.work import Work
 
 SPARES = 2  # a worker and a witness
 PLAYERS = 1  # spare workers for a play
@@ -61,8 +63,8 @@ class _Kept:
 class Resident:
     """Grades one submission at a time, from any thread; a later request waits. Use it as a context manager, or `close` it.
 
-    Edits of a problem or a solution restart what is running. While it lives, other processes of the same user that run the same
-    course can use its fork server.
+    Edits of a problem or a solution restart what is running. While it lives, it grades for other processes of the same user that
+    run the same course, and lends them its fork server. The latest such judge does so: those before it are no longer found.
     """
 
     def __init__(self) -> None:
@@ -78,13 +80,34 @@ class Resident:
         self._running: tuple[str, Submission] | None = None  # what is being graded, and the name of its problem
         self._grading, self._changing = threading.Lock(), threading.RLock()
         self._background = ThreadPoolExecutor(1, thread_name_prefix="resident")
-        self._server = Server(self._share)
+        self._begun, self._worked, self._gradings = time(), monotonic(), 0
+        self._server = Server(self._share, Work(self))
 
     def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *error: object) -> None:
         self.close()
+
+    @property
+    def is_grading(self) -> bool:
+        """Whether a submission is being graded."""
+        return self._grading.locked()
+
+    @property
+    def is_reachable(self) -> bool:
+        """Whether other processes find it."""
+        return self._server.is_reachable
+
+    @property
+    def idle_seconds(self) -> float:
+        """The time since it last graded, or started a worker."""
+        return 0.0 if self.is_grading else monotonic() - self._worked
+
+    def state(self) -> dict[str, Any]:
+        """What it tells other processes of itself: its course, when it began, and what it has done since then."""
+        course = selection.selected().title
+        return {"course": course, "begun": self._begun, "gradings": self._gradings, "idle": self.idle_seconds}
 
     def prepare(self, problem: Problem) -> None:
         """Starts in the background what grading this problem will need."""
@@ -114,6 +137,7 @@ class Resident:
             try:
                 report = judge.grade(kept.problem, submission, self._spares, options)
             finally:
+                self._worked, self._gradings = monotonic(), self._gradings + 1
                 with self._changing:
                     self._running = None
                 if self._closed:  # the report would be about killed workers
@@ -150,6 +174,7 @@ class Resident:
     def worker(self, job: Job) -> WorkerProcess:
         """A worker for something else than grading, such as a play. May be called while a submission is graded."""
         with self._changing:
+            self._worked = monotonic()
             return self._players.worker(job)
 
     def prepare_worker(self, job: Job) -> None:

@@ -1,23 +1,32 @@
-"""Which version of the course is running: whether it has changed on disk, and whether another process runs the same."""
+"""Which version of the course is running: whether it has changed on disk, and whether another process runs the same.
 
+Imports little, because a command that asks another process for its verdict imports it.
+"""
+
+import hashlib
 import os
 import sys
 import sysconfig
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
+from commandline.folders import cache_folder
 from grader.course.course import FILE
 from grader.course.selection import selected
-from grader.judge import cache
+from grader.isolation.sandbox import FLAX_MODES, WITHOUT
 from grader.paths import ROOT
 
 _CODE = ("commandline", "grader", "harness")
+# What this process's environment decides of a worker that is forked for it.
+_VARIABLES = ("LD_LIBRARY_PATH", "TMPDIR", WITHOUT, *FLAX_MODES)
 
 
 def of_code() -> str:
     """A hash that changes with the course's own code, and when a package is installed or removed. Reads no file."""
-    packages = Path(sysconfig.get_path("purelib"))
-    return _of_files([packages, *(path for name in _CODE for path in sorted((ROOT / name).rglob("*.py")))])
+    packages = os.stat(sysconfig.get_path("purelib"))
+    return _digest(
+        [str(packages.st_mtime_ns), *(line for name in _CODE for line in _of_folder(f"{ROOT}{os.sep}{name}"))]
+    )
 
 
 def of_problems() -> str:
@@ -25,22 +34,33 @@ def of_problems() -> str:
     files = list[Path]()
     for home in sorted({selected().root, *(listed.home for listed in selected().problems)}):
         files += [home / FILE, *sorted(home.glob("problems/*/*.py")), *sorted(home.glob("solutions/*.*"))]
-    return _of_files(files)
+    return _digest(_line(str(path), path.stat()) for path in files)
 
 
 def fingerprint() -> str:
     """A hash that two processes share if a worker forked for one of them would behave the same for the other.
 
-    They run the same course with the same packages, Python and environment, and see the same files and processes.
+    They run the same course with the same code, packages, Python, cache and environment, and see the same files and processes.
     """
     views = [os.readlink(f"/proc/self/ns/{name}") for name in ("mnt", "pid", "user", "net")]
-    place = [str(ROOT), str(selected().root), sys.executable, os.environ.get("LD_LIBRARY_PATH", "")]
-    return cache.digest([cache.environment(), *place, *views])
+    place = [str(ROOT), str(selected().root), sys.executable, str(cache_folder("GRADE_CACHE").absolute())]
+    return _digest([of_code(), *place, *(f"{name}={os.environ.get(name)}" for name in _VARIABLES), *views])
 
 
-def _of_files(paths: Iterable[Path]) -> str:
-    parts = []
-    for path in paths:
-        status = path.stat()
-        parts.append(f"{path} {status.st_mtime_ns} {status.st_size if path.is_file() else ''}")
-    return cache.digest(parts)
+def _of_folder(folder: str) -> Iterator[str]:
+    """A line for each Python file in a folder and below it, in order."""
+    with os.scandir(folder) as found:
+        entries = sorted(found, key=lambda entry: entry.name)
+    for entry in entries:
+        if entry.name.endswith(".py"):
+            yield _line(entry.path, entry.stat())
+        elif "." not in entry.name and entry.name != "__pycache__" and entry.is_dir():
+            yield from _of_folder(entry.path)
+
+
+def _line(path: str, status: os.stat_result) -> str:
+    return f"{path} {status.st_mtime_ns} {status.st_size}"
+
+
+def _digest(lines: Iterable[str]) -> str:
+    return hashlib.sha256("\n".join(lines).encode("utf-8", "surrogateescape")).hexdigest()

@@ -1,5 +1,6 @@
 """The socket of a resident judge: for processes of the same user that run the same course, and for nobody else."""
 
+import json
 import os
 import socket
 import subprocess
@@ -15,7 +16,7 @@ from grader.isolation.sandbox import ForkServer
 from grader.judge import judge, submission
 from grader.judge.verdict import Verdict
 from grader.resident import version
-from grader.resident.server import borrowed
+from grader.resident.client import borrowed
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="there is no zygote to share")
 PROBLEM = catalog.find("04")
@@ -56,7 +57,7 @@ def test_a_lender_that_has_just_ended_is_replaced(monkeypatch):
             os.close(file)
 
     threading.Thread(target=end, daemon=True).start()
-    monkeypatch.setattr("grader.resident.server.borrowed", lambda: ForkServer(ours))
+    monkeypatch.setattr("grader.resident.client.borrowed", lambda: ForkServer(ours))
     assert graded(PROBLEM, catalog.solution_path(PROBLEM), 0).verdict is Verdict.PASS
 
 
@@ -85,15 +86,16 @@ def test_another_user_gets_nothing(folder):
     """Even one who could open the socket, and who knows the fingerprint."""
     (path,) = folder.glob("*.sock")
     client = (
-        "import os, socket, sys\nsock = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)\n"
+        "import os, socket, sys\nsock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)\n"
         "os.chdir(sys.argv[1]); os.setgid(65534); os.setuid(65534)\n"
         "sock.connect(sys.argv[2])\n"
-        "try: sock.send(sys.argv[3].encode()); print(*socket.recv_fds(sock, 100, 1)[:2])\n"
+        "try: sock.send(sys.argv[3].encode() + b'\\n'); print(*socket.recv_fds(sock, 100, 1)[:2])\n"
         "except ConnectionError: print(b'', [])"
     )
     folder.chmod(0o755)
     path.chmod(0o777)
-    command = [sys.executable, "-c", client, str(folder), path.name, version.fingerprint()]
+    command = [sys.executable, "-c", client, str(folder), path.name,
+               json.dumps({"fingerprint": version.fingerprint(), "wants": "fork server"})]  # fmt: skip
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     folder.chmod(0o700)
     assert done.stdout == "b'' []\n", done.stderr
@@ -105,6 +107,6 @@ def test_the_socket_of_a_killed_judge_is_ignored(monkeypatch, tmp_path):
     assert not lends()
     folder = tmp_path / f"gpt-kata-{os.getuid()}"
     folder.mkdir(mode=0o700)
-    with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as left_behind:
+    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as left_behind:
         left_behind.bind(str(folder / f"{version.fingerprint()[:16]}.sock"))
     assert not lends()

@@ -1,0 +1,54 @@
+"""Whether a command leaves a resident judge behind, and how: a process of its own, which outlives the command."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+from commandline.folders import cache_folder
+from grader.paths import ROOT
+from grader.resident.client import VARIABLE
+
+MODULE = "grader.resident.daemon"
+_BOOT = f"import sys; sys.path.insert(0, sys.argv[1]); from {MODULE} import main; main()"
+
+
+def leave(problem: str, workspace: Path) -> None:
+    """Starts a resident judge that has this problem ready, unless it would be in somebody's way."""
+    if not is_welcome(workspace):
+        return
+    # It ends with the session of the terminal, unless it was asked for.
+    session = 0 if is_asked_for() else os.getsid(0)
+    subprocess.Popen(
+        [sys.executable, "-I", "-c", _BOOT, str(ROOT), str(session), problem],
+        cwd="/",
+        env={**os.environ, "GRADE_CACHE": str(cache_folder("GRADE_CACHE").absolute())},
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+        start_new_session=True,
+    )
+
+
+def is_asked_for() -> bool:
+    """Whether the user wants a resident judge in any case."""
+    return os.environ.get(VARIABLE) == "1"
+
+
+def is_welcome(workspace: Path) -> bool:
+    """Whether a process may stay behind here: never in CI, and never as another user than the one whose work is graded.
+
+    Otherwise if it is asked for, or where somebody sits at a terminal whose end it will see.
+    """
+    if sys.platform != "linux" or os.environ.get(VARIABLE) == "0" or os.environ.get("CI"):
+        return False
+    user = os.geteuid()
+    if user != os.getuid() or (user == 0 and os.environ.get("SUDO_UID", "0") != "0"):
+        return False
+    try:
+        if workspace.stat().st_uid != user:
+            return False
+    except OSError:
+        return False
+    # A command that is its own session, as in a container that runs nothing else, ends it at once.
+    return is_asked_for() or (sys.stdout.isatty() and os.getsid(0) not in (0, os.getpid()))
