@@ -170,7 +170,7 @@ class Check:
         return self.leaves.startswith(PROGRAM)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Problem:
     """The definition of a problem: `PROBLEM` in `problems/pNN_slug/problem.py`. `grader.course.catalog` fills in `folder` and
     `name`, the problem's name in the selected course. Its number there may not be that of the folder.
@@ -180,6 +180,8 @@ class Problem:
     possible. `mesh` are the numbers of devices along the axes `data` and `model` of the mesh on which placements are measured.
     `forbids` are the dotted names of functions, classes and modules of libraries that the problem asks to write: the text of a
     submission must not use them, nor what is below them. `allows` are the exceptions.
+
+    A definition that is read again is the same problem: the folder and the name are compared.
     """
 
     title: str
@@ -195,6 +197,12 @@ class Problem:
     allows: tuple[str, ...] = ()
     folder: Path = Path()
     name: ProblemName = field(default_factory=ProblemName)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Problem) and (self.folder, self.name) == (other.folder, other.name)
+
+    def __hash__(self) -> int:
+        return hash((self.folder, self.name))
 
     @property
     def home(self) -> Path:

@@ -90,7 +90,7 @@ def copy(tmp_path: Path) -> Path:
             MISCONCEPTIONS,
             "find = ",
             "fnd = ",
-            "misconception 1 must have name, says, find, replace, and can have raises and pitfall; it has",
+            "misconception 1 must have name, says, find, replace, and can have raises, pitfall and not_in; it has",
         ),
         (MISCONCEPTIONS, "find = ", "raises = 'no'\nfind = ", "`raises` of misconception 1 must be true or false"),
         (

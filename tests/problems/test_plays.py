@@ -123,7 +123,7 @@ def test_distributions_and_temperatures(fork_server):
     assert rows["temperature 0.5"][0] > rows["temperature 1"][0] > rows["temperature 2"][0]
     assert np.count_nonzero(rows["top-k 3"]) == 3
     assert len(others) == 3
-    told = telling.tell(model.gpt(), 20, telling.Sampling(temperature=0))
+    told = telling.tell(model.gpt(), 20, telling.Sampling(temperature=0.0))
     assert greedy.text.startswith(weights.PROMPT + telling.text(told))
 
 

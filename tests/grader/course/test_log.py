@@ -1,11 +1,11 @@
 """The log of progress: whatever happens to it, no entry is lost, and the logs of two machines merge as sets."""
 
 import json
-import multiprocessing
 import os
 import resource
 import signal
-from pathlib import Path
+import subprocess
+import sys
 
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -15,6 +15,7 @@ from commandline.errors import UsageError
 from grader.course import log
 from grader.course.log import FILE, OLD, Entry, Progress
 from grader.course.workspace import Workspace
+from tests.forked import ROOT
 
 NAMES = ("p01_token_embedding", "p02_causal_attention")
 TIMES = st.datetimes().map(lambda time: time.strftime("%Y-%m-%dT%H:%M:%S.%fZ").zfill(27))
@@ -134,19 +135,20 @@ def test_two_machines_that_take_over_the_same_file_agree(tmp_path):
     assert sorted(entry.kind for entry in log.read(both)) == ["gave up", "gave up", "taken"]
 
 
-def _append_many(folder: Path, number: int) -> None:
-    for count in range(50):
-        log.append(folder, log.entry("hints", NAMES[0], count=number * 50 + count))
+APPEND_MANY = """import sys
+from pathlib import Path
+from grader.course import log
+_, folder, name, number = sys.argv
+for count in range(50):
+    log.append(Path(folder), log.entry("hints", name, count=int(number) * 50 + count))
+"""
 
 
 def test_commands_at_once_lose_nothing(tmp_path):
     (tmp_path / OLD).write_text(json.dumps({"problems": {NAMES[1]: {"verdict": "FAIL", "score": 2}}}))
-    context = multiprocessing.get_context("fork")
-    started = [context.Process(target=_append_many, args=(tmp_path, number)) for number in range(4)]
-    for each in started:
-        each.start()
-    for each in started:
-        each.join()
+    command = [sys.executable, "-c", APPEND_MANY, str(tmp_path), NAMES[0]]
+    started = [subprocess.Popen([*command, str(number)], cwd=ROOT) for number in range(4)]
+    assert [each.wait() for each in started] == [0] * 4
     assert {entry.number("count") for entry in log.read(tmp_path) if entry.kind == "hints"} == set(range(200))
     assert Workspace(tmp_path).progress()[NAMES[1]].score == 2
 

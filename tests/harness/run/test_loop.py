@@ -111,13 +111,11 @@ def test_a_signal_saves_a_checkpoint_and_the_run_resumes_exactly(
     root = tmp_path / "stopped"
     metrics, last = root / "r" / "metrics.jsonl", 0
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        inherited = signal.signal(signal.SIGHUP, signal.SIG_DFL)  # under nohup, it is ignored
         process = subprocess.Popen(
-            command(*arguments(stories_file, root)),
-            stderr=subprocess.PIPE,
-            text=True,
-            stdout=subprocess.DEVNULL,
-            preexec_fn=lambda: signal.signal(signal.SIGHUP, signal.SIG_DFL),  # under nohup, it is ignored
+            command(*arguments(stories_file, root)), stderr=subprocess.PIPE, text=True, stdout=subprocess.DEVNULL
         )
+        signal.signal(signal.SIGHUP, inherited)
         before = last
         while not (metrics.exists() and metrics.read_bytes().count(b"\n") >= before + 5):
             assert process.poll() is None
