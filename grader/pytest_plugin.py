@@ -1,5 +1,6 @@
 """`pytest --workspace attempts`: one test for each check, for editors and course systems that run pytest."""
 
+import json
 from collections.abc import Generator, Iterator
 from functools import cached_property
 from pathlib import Path
@@ -11,9 +12,10 @@ from commandline import files
 from commandline.errors import UsageError
 from grader.course import catalog, selection
 from grader.course.workspace import Workspace
-from grader.judge.verdict import CheckResult, Report, Verdict
+from grader.judge.verdict import Verdict
 from grader.problem import Problem
 from grader.report import place
+from grader.report.json import CheckRow, PublicReport
 
 MAX_SHOWN = 1 << 20  # bytes of a file in which the place of an entry is looked up
 
@@ -79,19 +81,23 @@ class WorkspaceFile(pytest.File):
             yield CheckItem.from_parent(self, name=check.name, number=number)
 
     @cached_property
-    def report(self) -> Report:
-        """The verdict on the file."""
+    def report(self) -> PublicReport:
+        """The verdict on the file: that of a resident judge if there is one."""
         from grader.isolation.sandbox import ForkServer
         from grader.judge import judge, submission
+        from grader.resident import client
+        from grader.resident.question import Look, Question
 
-        stash = self.config.stash
-        if _FORK_SERVER not in stash:
-            stash[_FORK_SERVER] = ForkServer()
         try:
             source = submission.read(self.problem, self.path)
         except (UsageError, submission.UnreadableSubmissionError) as error:
-            return judge.refused(self.problem, self.path.name, Verdict.ERROR, str(error))
-        return judge.grade(self.problem, source, stash[_FORK_SERVER])
+            return PublicReport.of(judge.refused(self.problem, self.path.name, Verdict.ERROR, str(error)))
+        if answer := client.verdict(Question(str(self.problem.name), source, Look(("json",))), lambda text: None):
+            return PublicReport.decode(json.loads(answer.texts["json"]))
+        stash = self.config.stash
+        if _FORK_SERVER not in stash:
+            stash[_FORK_SERVER] = client.borrowed() or ForkServer()
+        return PublicReport.of(judge.grade(self.problem, source, stash[_FORK_SERVER]))
 
 
 class CheckItem(pytest.Item):
@@ -113,7 +119,7 @@ class CheckItem(pytest.Item):
         if not result.passed:
             raise CheckFailedError(self._message(result))
 
-    def _message(self, result: CheckResult) -> str:
+    def _message(self, result: CheckRow) -> str:
         """The message of a check that failed. For the first one, also the misconception."""
         misconception = self.file.report.misconception
         if result is not self.file.report.first_failure or not misconception:

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from importlib.metadata import PackageNotFoundError, version
 
 from commandline import invocation
+from grader.cli.resident import states
 from grader.course import catalog
 from grader.course.selection import selected
 from grader.course.workspace import Workspace
@@ -56,6 +57,7 @@ def examine(space: Workspace) -> Iterator[Finding]:
     yield _cache()
     yield _course()
     yield _workspace(space)
+    yield Finding("resident", " ".join(states()) or "none runs; `grade problem` in a terminal leaves one behind")
 
 
 def _devices() -> Finding:

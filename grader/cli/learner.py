@@ -15,7 +15,21 @@ from commandline import invocation, terminal
 from commandline.commands import Commands
 from commandline.errors import CommandError, UsageError
 from commandline.text import counted
-from grader.cli import author, book, course, editors, explore, hunt, play, practice, progress, results, teacher, watch
+from grader.cli import (
+    author,
+    book,
+    course,
+    editors,
+    explore,
+    hunt,
+    play,
+    practice,
+    progress,
+    resident,
+    results,
+    teacher,
+    watch,
+)
 from grader.cli.grading import answered, graded
 from grader.course import catalog, log, selection, workspace
 from grader.course.workspace import Workspace
@@ -45,7 +59,7 @@ class Grade(Commands):
         "Teach": ("pack", "export", "batch", "results", "push"),
         "Author": ("new", "verify", "course"),
         "Connect": ("lsp", "mcp"),
-        "Check": ("doctor",),
+        "Check": ("doctor", "resident"),
     }
     extensions = "gpt_kata.commands"
 
@@ -321,6 +335,7 @@ for command in (
     *course.COMMANDS,
     *teacher.COMMANDS,
     *results.COMMANDS,
+    *resident.COMMANDS,
 ):
     main.add_command(command)
 

@@ -1,9 +1,9 @@
 """The command `grade play`: what a learner's file does in a trained model."""
 
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
@@ -12,8 +12,9 @@ from commandline.progress import working
 from grader.course import catalog, plays, workspace
 
 if TYPE_CHECKING:
-    from grader.exhibits import Exhibit
-    from grader.play.session import Performance
+    from grader.exhibits import Exhibit, Progress
+
+T = TypeVar("T")
 
 
 @click.command()
@@ -52,27 +53,36 @@ def played(
 ) -> int:  # fmt: skip
     """Plays a file, with the course modules that it imports from `modules`, and shows its exhibits. Returns the exit code."""
     from grader.judge import submission
-    from grader.resident import once
+    from grader.resident import client, once
+    from grader.resident.question import PlayQuestion
 
     try:
         source = submission.read(problem, file, modules)
     except submission.UnreadableSubmissionError as error:
         terminal.echo(f"Nothing to play: {error}")
         return 1
+    click.echo(click.style("\n".join(terminal.wrap(title, terminal.width())), bold=True))
+    seen = 0
+    if html is None:  # a page needs the exhibits themselves
+        question = PlayQuestion(str(problem.name), source, text, terminal.width(), numbers)
+        for item in _with_sign_of_life(client.play(question), problem):
+            if isinstance(item, int):
+                return item
+            click.echo(f"\n{item}")
+            seen += 1
     with once.fork_server() as fork_server:
         from grader.play.session import Performance
         from grader.report.exhibits_terminal import ending, render
 
-        click.echo(click.style("\n".join(terminal.wrap(title, terminal.width())), bold=True))
         performance = Performance(problem, source, fork_server, text)
         shown = list["Exhibit"]()
-        for exhibit in _with_sign_of_life(performance, f"playing problem {problem.label}"):
-            click.echo()
-            click.echo(render(exhibit, terminal.width(), numbers=numbers))
+        exhibits: Iterator[Exhibit] = _with_sign_of_life(performance, problem)
+        for exhibit in exhibits:
             shown.append(exhibit)
+            if len(shown) > seen:
+                click.echo(f"\n{render(exhibit, terminal.width(), numbers=numbers)}")
     for paragraph in ending(performance.ending(), terminal.width()):
-        click.echo()
-        click.echo(paragraph)
+        click.echo(f"\n{paragraph}")
     if html:
         from commandline import files
         from grader.course.selection import selected
@@ -83,17 +93,17 @@ def played(
     return 1 if performance.failure else 0
 
 
-def _with_sign_of_life(performance: "Performance", title: str) -> Iterator["Exhibit"]:
-    """The exhibits. While the next one is being made, the terminal shows a sign of life, and how far training has come."""
+def _with_sign_of_life(items: "Iterable[T | Progress]", problem: Any) -> "Iterator[T]":
+    """What a play shows. While the next item is being made, the terminal shows a sign of life, and how far training has come."""
     from grader.exhibits import Progress
 
-    items = iter(performance)
+    rest = iter(items)
     while True:
-        with working(title) as say:
-            item = next(items, None)
+        with working(f"playing problem {problem.label}") as say:
+            item = next(rest, None)
             while isinstance(item, Progress):
                 say(item.said)
-                item = next(items, None)
+                item = next(rest, None)
         if item is None:
             return
         yield item
@@ -118,7 +128,7 @@ def add_to_report(report: Any, file: Path, path: Path) -> None:
     try:
         with once.fork_server() as fork_server:
             performance = Performance(problem, submission.read(problem, file), fork_server)
-            shown = list(_with_sign_of_life(performance, f"playing problem {problem.label}"))
+            shown: list[Exhibit] = list(_with_sign_of_life(performance, problem))
             played = exhibits_page.article(f"Problem {problem.label}: see it work", shown, performance.ending())
             files.write(path, html.document(report, played))
     except KeyboardInterrupt:

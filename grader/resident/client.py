@@ -6,9 +6,11 @@ Imports nothing that takes time: a command that gets its verdict from there need
 import os
 import socket
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
+from grader.exhibits import Progress
 from grader.resident import line as line_
 from grader.resident.line import WAIT, GoneError, Line
 from grader.resident.question import Answer, PlayQuestion, Question
@@ -74,22 +76,19 @@ def verdict(question: Question, say: Callable[[str], None]) -> Answer | None:
             return None  # it ended, or it cannot grade this
 
 
-def played(question: PlayQuestion, say: Callable[[str], None], show: Callable[[str], None]) -> int | None:
-    """Plays a file with the resident judge's worker, and shows each exhibit as text. The exit code; None if it ended early."""
+def play(question: PlayQuestion) -> Iterator[Progress | str | int]:
+    """Plays a file with the resident judge's worker: its exhibits as text, with reports of progress between them.
+
+    The last item is the exit code. There is none if the judge ended early, and nothing at all if it plays nothing.
+    """
     line = _accepted("play")
     if line is None:
-        return None
-    with line:
-        try:
-            line.say(**question.encode())
-            while "code" not in (message := line.wait()):
-                if "shown" in message:
-                    show(str(message["shown"]))
-                else:
-                    say(str(message["said"]))
-            return int(message["code"])
-        except (GoneError, KeyError, TypeError, ValueError):
-            return None
+        return
+    with line, suppress(GoneError, TypeError, ValueError):
+        line.say(**question.encode())
+        while "code" not in (message := line.wait()):
+            yield str(message["shown"]) if "shown" in message else Progress(**message)
+        yield int(message["code"])
 
 
 def _accepted(wants: str) -> Line | None:

@@ -7,16 +7,15 @@ import signal
 import sys
 import threading
 from collections.abc import Iterator
-from pathlib import Path
 
 import psutil
 
 from commandline.errors import CommandError
 from grader.course import catalog
 from grader.resident import line, version
+from grader.resident.behind import IDLE_SECONDS
 from grader.resident.resident import Resident
 
-IDLE_SECONDS = 15 * 60.0
 LEAST_MEMORY = 512 << 20  # bytes that other programs must have left
 _LOOK_SECONDS = 5.0
 
@@ -87,11 +86,3 @@ def _alone() -> Iterator[bool]:
             return
         yield True
         path.unlink(missing_ok=True)
-
-
-def is_one(process: int) -> bool:
-    """Whether a process is a resident judge that a command has left behind, and no other program that has one."""
-    try:
-        return __name__.encode() in Path(f"/proc/{process}/cmdline").read_bytes()
-    except OSError:
-        return False

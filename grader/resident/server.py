@@ -1,7 +1,7 @@
 """Answers other processes of the same user: lends them the fork server of a resident judge, and does their work.
 
-A client sends its fingerprint, and is answered if the judge has the same one. One that gets a connection to the zygote starts its
-own workers from then on.
+A client sends its fingerprint, and is answered if the judge has the same one. Any client may ask for the state of the judge.
+A client that gets a connection to the zygote starts its own workers from then on.
 """
 
 import contextlib
@@ -88,7 +88,7 @@ class Server:
             if not line.is_own():
                 return
             wants = line.hear(_PATIENCE)
-            if wants.get("fingerprint") != self._fingerprint:
+            if wants.get("fingerprint") != self._fingerprint and wants.get("wants") != "state":
                 return
             if wants.get("wants") == "fork server":
                 client.settimeout(WAIT)

@@ -4,6 +4,7 @@ import select
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
+from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 from commandline import invocation
@@ -59,7 +60,7 @@ class Work:
             shown = 0
             for item in performance:
                 if isinstance(item, Progress):
-                    line.say(said=item.said)
+                    line.say(**asdict(item))
                 elif (shown := shown + 1) > question.seen:
                     line.say(_PATIENCE, shown=render(item, question.width, numbers=question.numbers))
             for paragraph in ending(performance.ending(), question.width):
