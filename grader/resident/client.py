@@ -99,7 +99,7 @@ def _accepted(wants: str) -> Line | None:
     if line is None:
         return None
     try:
-        line.hear()
+        line.hear(WAIT)
     except GoneError:
         line.sock.close()
         return None

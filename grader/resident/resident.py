@@ -227,7 +227,7 @@ class Resident:
             self._players.fill(job, PLAYERS)
 
     def _share(self, send: Callable[[ForkServer], None]) -> None:
-        """Calls `send` with the fork server, unless it would run old code."""
+        """Calls `send` with the fork server, unless it has imported a problem that has changed."""
         with self._changing:
-            if (version.of_code(), version.of_problems()) == (self._code, self._problems):
+            if version.of_problems() == self._problems:
                 send(self._fork_server)

@@ -8,7 +8,7 @@ import os
 import sys
 import sysconfig
 from collections.abc import Iterable, Iterator
-from pathlib import Path
+from contextlib import suppress
 
 from commandline.folders import cache_folder
 from grader.course.course import FILE
@@ -17,6 +17,7 @@ from grader.isolation.sandbox import FLAX_MODES, WITHOUT
 from grader.paths import ROOT
 
 _CODE = ("commandline", "grader", "harness")
+_PROBLEMS = ("problems", "solutions")
 # What this process's environment decides of a worker that is forked for it.
 _VARIABLES = ("LD_LIBRARY_PATH", "TMPDIR", WITHOUT, *FLAX_MODES)
 
@@ -31,10 +32,13 @@ def of_code() -> str:
 
 def of_problems() -> str:
     """A hash that changes with any problem or solution of the selected course. Reads no file."""
-    files = list[Path]()
+    lines = list[str]()
     for home in sorted({selected().root, *(listed.home for listed in selected().problems)}):
-        files += [home / FILE, *sorted(home.glob("problems/*/*.py")), *sorted(home.glob("solutions/*.*"))]
-    return _digest(_line(str(path), path.stat()) for path in files)
+        lines.append(_line(str(home / FILE), (home / FILE).stat()))
+        for name in _PROBLEMS:
+            with suppress(FileNotFoundError):  # a learner's bundle has no solutions
+                lines += _of_folder(f"{home}{os.sep}{name}")
+    return _digest(lines)
 
 
 def fingerprint() -> str:
@@ -48,11 +52,11 @@ def fingerprint() -> str:
 
 
 def _of_folder(folder: str) -> Iterator[str]:
-    """A line for each Python file in a folder and below it, in order."""
+    """A line for each Python and TOML file in a folder and below it, in order."""
     with os.scandir(folder) as found:
         entries = sorted(found, key=lambda entry: entry.name)
     for entry in entries:
-        if entry.name.endswith(".py"):
+        if entry.name.endswith((".py", ".toml")):
             yield _line(entry.path, entry.stat())
         elif "." not in entry.name and entry.name != "__pycache__" and entry.is_dir():
             yield from _of_folder(entry.path)

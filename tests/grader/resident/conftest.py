@@ -4,6 +4,7 @@ from collections.abc import Iterator
 
 import pytest
 
+from grader.resident import client
 from grader.resident.resident import Resident
 
 
@@ -12,6 +13,8 @@ def runtime_folder(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
     """A folder for sockets of its own, so that no test meets the resident judge of somebody's watch mode."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("XDG_RUNTIME_DIR", str(tmp_path_factory.mktemp("run")))
+        patch.setenv("GRADE_RESIDENT", "")
+        patch.setattr(client, "WAIT", 10.0)  # the machine of the tests may be busy
         yield
 
 
