@@ -4,8 +4,8 @@
     python benchmarks/resident.py soak [GRADINGS]
     python benchmarks/resident.py kill [TIMES]
 
-Each round grades a file of problem 04 after an edit, as a learner does: the constant is one that no grading has seen. It is a whole
-command in a session of its own, and stands beside the import of JAX and Flax just before.
+Each round grades a file of problem 04 after an edit, as a learner does: the constant is one that no grading has seen. Whole
+commands are timed, and a second grading stands beside the import of JAX and Flax just before.
 
     first      no judge is there, and the command leaves one behind
     alone      the same with GRADE_RESIDENT=0
@@ -13,9 +13,9 @@ command in a session of its own, and stands beside the import of JAX and Flax ju
 
 Bars: `resident` is at most 0.70 of the import, `first` at most 1.05 of `alone`, both as the median of the ratios of a round.
 
-`soak` grades right and wrong files through one judge, 2,000 unless another number is given, and prints its memory, descriptors,
-threads and processes every hundred. `kill` kills it with SIGKILL in the middle of gradings, 20 unless another number is given: each
-command must still give its verdict. Both exit with 1 if it is not so.
+`soak` grades right and wrong files through one judge, 2,000 unless another number is given, and prints its memory,
+descriptors, threads and processes every hundred. `kill` kills it with SIGKILL in the middle of gradings, 20 unless another
+number is given: each command must still give its verdict. All three exit with 1 if it is not so.
 """
 
 import os
@@ -70,7 +70,6 @@ class Edits:
 def seconds(command: list[str], folder: Path, resident: str = "0") -> float:
     """The wall time of a command. Exits with its output if it fails."""
     start = time.perf_counter()
-    # To files: a process that is left behind may not hold a pipe open.
     done = subprocess.run(
         command, cwd=folder, env={**os.environ, client.VARIABLE: resident}, capture_output=True, text=True, check=False
     )

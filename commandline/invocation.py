@@ -23,7 +23,8 @@ def command(program: str) -> str:
 
     Otherwise what runs it from here, such as `.venv/bin/grade`, `uv run grade` or `python -m grader`.
     """
-    if others := _others.get():
+    others = _others.get()
+    if others is not None:
         return others[program][0]
     started = Path(sys.argv[0])
     if started.name == "__main__.py" and started.parent.name in PROGRAMS.values():
@@ -50,7 +51,7 @@ def as_typed(text: str) -> str:
 
 def _words(program: str) -> list[str]:
     others = _others.get()
-    return others[program] if others else [command(program), *_options.get(program, ())]
+    return others[program] if others is not None else [command(program), *_options.get(program, ())]
 
 
 def words() -> dict[str, list[str]]:
