@@ -7,7 +7,7 @@ from pathlib import Path
 
 from commandline.folders import cache_folder
 from grader.paths import ROOT
-from grader.resident.client import VARIABLE
+from grader.resident.client import VARIABLE, connected
 
 IDLE_SECONDS = 15 * 60.0  # after which it ends
 MODULE = "grader.resident.daemon"
@@ -15,8 +15,11 @@ _BOOT = f"import sys; sys.path.insert(0, sys.argv[1]); from {MODULE} import main
 
 
 def leave(problem: str, workspace: Path) -> None:
-    """Starts a resident judge that has this problem ready, unless it would be in somebody's way."""
+    """Starts a resident judge that has this problem ready, unless there is one, or it would be in somebody's way."""
     if not is_welcome(workspace):
+        return
+    if there := connected("nothing"):
+        there.sock.close()
         return
     # It ends with the session of the terminal, unless it was asked for.
     session = 0 if is_asked_for() else os.getsid(0)
