@@ -2,9 +2,9 @@
 
     python benchmarks/reliability.py [GRADINGS] [--move-clock]
 
-GRADINGS, by default 2,000, is the number of gradings in one watch mode, in one studio and in one batch. With --move-clock, the
-clock of the whole machine jumps by an hour, and back a second later. Needs root, for namespaces and control groups of its own,
-and takes about an hour.
+GRADINGS, by default 2,000, is the number of gradings in one watch mode, in one studio, by one resident judge and in one batch. With
+--move-clock, the clock of the whole machine jumps by an hour, and back a second later. Needs root, for namespaces and control
+groups of its own, and takes more than an hour.
 """
 
 import argparse
@@ -31,6 +31,10 @@ from grader.course import catalog  # noqa: E402
 from grader.course.log import Progress  # noqa: E402
 from grader.course.workspace import Workspace  # noqa: E402
 from grader.isolation.cgroup import Group  # noqa: E402
+from grader.judge.submission import Submission  # noqa: E402
+from grader.resident import client  # noqa: E402
+from grader.resident import line as resident  # noqa: E402
+from grader.resident.question import Question  # noqa: E402
 
 PAGE = ROOT / "docs" / "reliability.md"
 WRONG = ROOT / "docs" / "examples" / "p07_looks_back.py"
@@ -56,7 +60,7 @@ SOAK = """
 ## Many gradings
 
 {count:,} gradings of problem 07 in each, of files that all differ: in a batch wrong ones, else wrong and right ones in turn.
-Watch mode has a terminal, and the studio no browser. The figures are those of all processes together after the first {warm} and
+Watch mode has a terminal, and the studio no browser. The resident judge is one that `grade problem` has left behind. The figures are those of all processes together after the first {warm} and
 after the last.
 
 | where | memory | file descriptors | processes | scratch folders | control groups |
@@ -222,6 +226,45 @@ def in_a_program(where: str, *arguments: str, count: int, warm: int) -> str:
     return line
 
 
+def by_a_resident_judge(count: int, warm: int) -> str:
+    """Many submissions to the judge that a command has left behind, as the next commands send them."""
+    texts = {"FAIL": WRONG.read_text(), "PASS": catalog.solution_text(PROBLEM)}
+    before: dict[str, int] = {}
+    with tempfile.TemporaryDirectory() as folder, resident_allowed(folder):
+        Path(folder, "attempts").mkdir()
+        subprocess.run([*GRADE, "problem", "07"], cwd=folder, env={**os.environ, "PYTHONPATH": str(ROOT)}, check=False)
+        for number in range(count):
+            expected = "PASS" if number % 2 else "FAIL"
+            sources = {PROBLEM.name: f"{texts[expected]}\nx = {number}\n"}
+            question = Question(str(PROBLEM.name), Submission(f"{PROBLEM.name}.py", sources))
+            end = time.monotonic() + LONGEST
+            while (answer := client.verdict(question, lambda text: None)) is None:  # it is being started, or busy
+                assert time.monotonic() < end, f"the resident judge: no verdict on submission {number}"
+                time.sleep(0.1)
+            assert answer.verdict == expected
+            (judge,) = (psutil.Process(each.process) for _, each in resident.all_called())
+            if number + 1 == warm:
+                before = load(judge)
+        line = row("a resident judge", before, load(judge))
+        judge.terminate()
+        judge.wait()
+    return line
+
+
+@contextlib.contextmanager
+def resident_allowed(folder: str) -> Iterator[None]:
+    """Lets commands leave a resident judge behind, with its socket in a folder."""
+    changed = {"XDG_RUNTIME_DIR": folder, client.VARIABLE: "1", "CI": ""}
+    before = {name: os.environ.get(name) for name in changed}
+    os.environ.update(changed)
+    yield
+    for name, value in before.items():
+        if value is None:
+            del os.environ[name]
+        else:
+            os.environ[name] = value
+
+
 def save(space: Workspace, text: str) -> None:
     """Replaces the learner's file at once, as careful editors do."""
     saved = space.folder / "saved"
@@ -292,6 +335,7 @@ def main() -> None:
     soaks: list[Callable[[], str]] = [
         lambda: in_a_program("watch mode", "watch", "07", count=count, warm=warm),
         lambda: in_a_program("the studio", "web", "--no-browser", count=count, warm=warm),
+        lambda: by_a_resident_judge(count, warm),
         lambda: in_a_batch(count, warm),
     ]
     for soak in soaks:

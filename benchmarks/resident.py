@@ -1,7 +1,6 @@
 """Times `grade problem` from the shell with the resident judge that the first grading leaves behind. All times are of one run.
 
     python benchmarks/resident.py [ROUNDS]
-    python benchmarks/resident.py soak [GRADINGS]
     python benchmarks/resident.py kill [TIMES]
 
 Each round grades a file of problem 04 after an edit, as a learner does: the constant is one that no grading has seen. Whole
@@ -13,9 +12,8 @@ commands are timed, and a second grading stands beside the import of JAX and Fla
 
 Bars: `resident` is at most 0.70 of the import, `first` at most 1.05 of `alone`, both as the median of the ratios of a round.
 
-`soak` grades right and wrong files through one judge, 2,000 unless another number is given, and prints its memory,
-descriptors, threads and processes every hundred. `kill` kills it with SIGKILL in the middle of gradings, 20 unless another
-number is given: each command must still give its verdict. All three exit with 1 if it is not so.
+`kill` kills it with SIGKILL in the middle of gradings, 20 unless another number is given: each command must still give its
+verdict. Both exit with 1 if it is not so. `benchmarks/reliability.py` has what it holds after many gradings.
 """
 
 import os
@@ -33,9 +31,7 @@ import psutil
 from timing import ROOT
 
 from grader.course import catalog
-from grader.judge.submission import Submission
 from grader.resident import behind, client, line
-from grader.resident.question import Question
 
 BARS = {"resident": 0.70, "first": 1.05}
 PROBLEM = catalog.find("04")
@@ -44,7 +40,6 @@ BOOT = f"import sys; sys.path.insert(0, {str(ROOT)!r}); from grader.__main__ imp
 IMPORT = [sys.executable, "-c", "import jax, flax.nnx"]
 REST = 4.0  # seconds between two gradings, as even a fast learner leaves: the judge is ready again
 PLACE = "centered = x - mean"
-WRONG = "centered = x + mean"
 
 
 class Edits:
@@ -142,34 +137,6 @@ def compare(edits: Edits, rounds: int) -> None:
     sys.exit(any(result[name] > bar for name, bar in BARS.items()))
 
 
-def soak(edits: Edits, gradings: int) -> None:
-    """Grades right and wrong files through one judge, and prints what it holds."""
-    edits.grade()
-    judge, held = wait_for_judge(), list[tuple[float, int, int, int]]()
-    alone = 0
-    for number in range(1, gradings + 1):
-        text = edits.text() if number % 2 else RIGHT.replace(PLACE, f"{WRONG} * {1 + number * 2**-22!r}")
-        question = Question(str(PROBLEM.name), Submission(f"{PROBLEM.name}.py", {PROBLEM.name: text}))
-        while (answer := client.verdict(question, lambda text: None)) is None:  # the machine was too busy to answer
-            alone += 1
-            time.sleep(0.1)
-        if (answer.verdict == "PASS") is not bool(number % 2):
-            sys.exit(f"grading {number}: {answer.verdict}\n{answer.texts['terminal']}")
-        if number % 100 == 0:
-            time.sleep(REST)
-            memory = judge.memory_info().rss / 2**20
-            held.append((memory, judge.num_fds(), judge.num_threads(), len(judge.children(recursive=True))))
-            print(
-                f"{number:5}  {memory:6.1f} MiB  {held[-1][1]:3} descriptors  {held[-1][2]:3} threads  "
-                f"{held[-1][3]:3} processes below it  {alone} without an answer",
-                flush=True,
-            )
-    first, last = held[len(held) // 4], held[-1]
-    flat = last[0] < 1.1 * first[0] and all(last[at] <= first[at] + 2 for at in (1, 2, 3))
-    print("flat" if flat else "not flat")
-    sys.exit(not flat)
-
-
 def kill(edits: Edits, times: int) -> None:
     """Kills a judge in the middle of a grading, again and again. Each command must give its verdict."""
     edits.grade()
@@ -219,9 +186,7 @@ def runtime() -> Iterator[Edits]:
 def main() -> None:
     words = sys.argv[1:]
     with runtime() as edits:
-        if words[:1] == ["soak"]:
-            soak(edits, int(words[1]) if len(words) > 1 else 2000)
-        elif words[:1] == ["kill"]:
+        if words[:1] == ["kill"]:
             kill(edits, int(words[1]) if len(words) > 1 else 20)
         else:
             compare(edits, int(words[0]) if words else 9)
