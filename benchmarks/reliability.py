@@ -2,9 +2,9 @@
 
     python benchmarks/reliability.py [GRADINGS] [--move-clock]
 
-GRADINGS, by default 2,000, is the number of gradings in one watch mode, in one studio, by one resident judge and in one batch. With
---move-clock, the clock of the whole machine jumps by an hour, and back a second later. Needs root, for namespaces and control
-groups of its own, and takes more than an hour.
+GRADINGS, by default 2,000, is the number of gradings in one watch mode, in one studio, by one resident judge and in one
+batch. With --move-clock, the clock of the whole machine jumps by an hour, and back a second later. Needs root, for namespaces
+and control groups of its own, and takes more than an hour.
 """
 
 import argparse
@@ -60,8 +60,8 @@ SOAK = """
 ## Many gradings
 
 {count:,} gradings of problem 07 in each, of files that all differ: in a batch wrong ones, else wrong and right ones in turn.
-Watch mode has a terminal, and the studio no browser. The resident judge is one that `grade problem` has left behind. The figures are those of all processes together after the first {warm} and
-after the last.
+Watch mode has a terminal, and the studio no browser. The resident judge is one that `grade problem` has left behind. The figures
+are those of all processes together after the first {warm} and after the last.
 
 | where | memory | file descriptors | processes | scratch folders | control groups |
 |---|---|---|---|---|---|
