@@ -6,8 +6,7 @@ import os
 import re
 import sys
 from collections.abc import Mapping, Sequence
-from importlib.metadata import EntryPoint, entry_points
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import click
 
@@ -16,6 +15,9 @@ from commandline.errors import CommandError
 from commandline.invocation import as_typed, command
 from commandline.spelling import nearest
 from commandline.start import INTERRUPTED, say_interrupted
+
+if TYPE_CHECKING:
+    from importlib.metadata import EntryPoint
 
 
 class Commands(click.Group):
@@ -38,7 +40,11 @@ class Commands(click.Group):
             found = extension.load()
         return found
 
-    def _extensions(self) -> dict[str, EntryPoint]:
+    def _extensions(self) -> "dict[str, EntryPoint]":
+        from importlib.metadata import (
+            entry_points,
+        )  # takes as long as all of click, and most commands need no extension
+
         return {entry.name: entry for entry in entry_points(group=self.extensions)} if self.extensions else {}
 
     def resolve_command(

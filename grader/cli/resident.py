@@ -64,7 +64,7 @@ def _about(state: dict[str, Any], was_left_behind: bool) -> str:
     from grader.resident.behind import IDLE_SECONDS
 
     done = counted(state["gradings"], "grading")
-    since = time.strftime("%H:%M", time.localtime(state["begun"]))
+    since = time.strftime("%H:%M", time.localtime(state["started"]))
     left = max((IDLE_SECONDS - state["idle"]) / 60, 0)
     end = (
         f"it ends in {left:.0f} min if nobody needs it" if was_left_behind else "another program of the course runs it"

@@ -13,7 +13,6 @@ from contextlib import suppress
 from dataclasses import dataclass, field, fields, replace
 from datetime import UTC, date, datetime
 from functools import lru_cache
-from importlib.metadata import version
 from pathlib import Path
 from platform import python_version
 from typing import Any
@@ -226,6 +225,8 @@ def _old_entry(kind: str, problem: str, facts: dict[str, Any]) -> Entry:
 
 def versions() -> str:
     """The versions with which a file is graded now."""
+    from importlib.metadata import version  # takes long to import
+
     packages = ", ".join(f"{name} {version(name)}" for name in ("gpt-kata", "jax", "flax"))
     return f"{packages}, Python {python_version()}"
 

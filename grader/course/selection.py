@@ -8,7 +8,6 @@ import hashlib
 import os
 from collections.abc import Mapping
 from functools import cache
-from importlib.metadata import entry_points
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -81,6 +80,8 @@ def installed() -> Mapping[str, Path]:
 
     The value of an entry point is the package that is the course's folder. It is not imported.
     """
+    from importlib.metadata import entry_points  # takes long to import
+
     found = {SHIPPED: ROOT}
     for entry in entry_points(group=_GROUP):
         spec = None

@@ -80,7 +80,7 @@ class Resident:
         self._running: tuple[str, Submission] | None = None  # what is being graded, and the name of its problem
         self._grading, self._changing = threading.Lock(), threading.RLock()
         self._background = ThreadPoolExecutor(1, thread_name_prefix="resident")
-        self._begun, self._worked, self._gradings = time(), monotonic(), 0
+        self._started, self._worked, self._gradings = time(), monotonic(), 0
         self._server = Server(self._share, Work(self))
 
     def __enter__(self) -> Self:
@@ -107,7 +107,7 @@ class Resident:
     def state(self) -> dict[str, Any]:
         """What it tells other processes of itself: its course, when it began, and what it has done since then."""
         course = selection.selected().title
-        return {"course": course, "begun": self._begun, "gradings": self._gradings, "idle": self.idle_seconds}
+        return {"course": course, "started": self._started, "gradings": self._gradings, "idle": self.idle_seconds}
 
     def prepare(self, problem: Problem) -> None:
         """Starts in the background what grading this problem will need."""
