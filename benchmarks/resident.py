@@ -31,7 +31,7 @@ import psutil
 from timing import ROOT
 
 from grader.course import catalog
-from grader.resident import behind, client, line
+from grader.resident import client, line
 
 BARS = {"resident": 0.70, "first": 1.05}
 PROBLEM = catalog.find("04")
@@ -76,7 +76,7 @@ def seconds(command: list[str], folder: Path, resident: str = "0") -> float:
 
 def judges() -> list[psutil.Process]:
     """The judges that were left behind in the runtime folder of this program."""
-    return [psutil.Process(each.process) for _, each in line.all_called() if behind.is_one(each.process)]
+    return [psutil.Process(each.process) for _, each in line.all_called() if each.is_left_behind()]
 
 
 def wait_for_judge() -> psutil.Process:

@@ -34,9 +34,9 @@ def stop() -> None:
     """End the processes that gradings have left behind, of all courses."""
     import psutil
 
-    from grader.resident import behind, line
+    from grader.resident import line
 
-    found = [psutil.Process(each.process) for _, each in line.all_called() if behind.is_one(each.process)]
+    found = [psutil.Process(each.process) for _, each in line.all_called() if each.is_left_behind()]
     for process in found:
         if line.runs(process.pid):
             process.terminate()
@@ -49,12 +49,12 @@ def stop() -> None:
 
 def states() -> Iterator[str]:
     """A sentence on each process of this user that grades for other commands."""
-    from grader.resident import behind, line
+    from grader.resident import line
 
     for _, each in line.all_called():
         try:
             each.say(wants="state")
-            about = _about(each.hear(), behind.is_one(each.process))
+            about = _about(each.hear(), each.is_left_behind())
         except (line.GoneError, KeyError, TypeError):
             about = "does not answer. `grade resident stop` ends it"
         yield f"Process {each.process} {about}."

@@ -21,8 +21,7 @@ from grader.play.session import Performance
 from grader.problem import Problem
 from grader.report import exhibits_page, place
 from grader.report.script import Script, Tried
-from grader.resident import once
-from grader.resident.client import borrowed
+from grader.resident import client, once
 from grader.resident.resident import Resident
 
 
@@ -165,9 +164,8 @@ class Learner:
         return target
 
     def _report(self, problem: Problem, path: Path, source: Submission) -> Report:
-        """The report on a file: by the resident judge of another program if one lends its fork server, else by one kept here."""
-        if self._resident is None and (lent := borrowed()):
-            lent.close()
+        """The report on a file: with the fork server of another program's resident judge, else by one kept here."""
+        if self._resident is None and client.is_with_program():
             return once.graded(problem, path)
         self._resident = self._resident or Resident()
         return self._resident.grade(problem, source)

@@ -8,10 +8,10 @@ from pathlib import Path
 from commandline.folders import cache_folder
 from grader.paths import ROOT
 from grader.resident.client import VARIABLE, connected
+from grader.resident.line import LEFT_BEHIND
 
 IDLE_SECONDS = 15 * 60.0  # after which it ends
-MODULE = "grader.resident.daemon"
-_BOOT = f"import sys; sys.path.insert(0, sys.argv[1]); from {MODULE} import main; main()"
+_BOOT = f"import sys; sys.path.insert(0, sys.argv[1]); from {LEFT_BEHIND} import main; main()"
 
 
 def leave(problem: str, workspace: Path) -> None:
@@ -56,11 +56,3 @@ def is_welcome(workspace: Path) -> bool:
         return False
     # A command that is its own session, as in a container that runs nothing else, ends it at once.
     return is_asked_for() or (sys.stdout.isatty() and os.getsid(0) not in (0, os.getpid()))
-
-
-def is_one(process: int) -> bool:
-    """Whether a process is a judge that a command has left behind, and no other program that has one."""
-    try:
-        return MODULE.encode() in Path(f"/proc/{process}/cmdline").read_bytes()
-    except OSError:
-        return False

@@ -45,6 +45,18 @@ def connected(wants: str) -> Line | None:
     return line
 
 
+def is_with_program() -> bool:
+    """Whether a program that stays, such as watch mode, has the resident judge of this course.
+
+    One that was left behind gives way to any program that makes its own.
+    """
+    line = connected("nothing")
+    if line is None:
+        return False
+    with line:
+        return not line.is_left_behind()
+
+
 def borrowed() -> "ForkServer | None":
     """The fork server of a resident judge that runs the same course for this user; None if there is none."""
     line = connected("fork server")

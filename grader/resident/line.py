@@ -17,6 +17,7 @@ from typing import Any, Self
 
 WAIT = 0.05  # seconds, in which a judge that works answers
 SUFFIX = ".sock"
+LEFT_BEHIND = "grader.resident.daemon"  # the module that a judge runs which a command has left behind
 _LONGEST = 256 << 20  # bytes of a message
 _CREDENTIALS = struct.Struct("3i")  # of the process at the other end: process, user and group
 
@@ -46,6 +47,13 @@ class Line:
         except OSError:
             return False
         return self._user == os.getuid() and "NoNewPrivs:\t0" in status
+
+    def is_left_behind(self) -> bool:
+        """Whether the process at the other end is a judge that a command has left behind, and no program that has one."""
+        try:
+            return LEFT_BEHIND.encode() in Path(f"/proc/{self.process}/cmdline").read_bytes()
+        except OSError:
+            return False
 
     def say(self, patience: float = WAIT, **fields: Any) -> None:
         """Sends a message, for which the other side must have room within so many seconds."""
