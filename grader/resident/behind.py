@@ -55,4 +55,5 @@ def is_welcome(workspace: Path) -> bool:
     except OSError:
         return False
     # A command that is its own session, as in a container that runs nothing else, ends it at once.
-    return is_asked_for() or (sys.stdout.isatty() and os.getsid(0) not in (0, os.getpid()))
+    has_terminal = sys.stdout.isatty() or sys.stderr.isatty()
+    return is_asked_for() or (has_terminal and os.getsid(0) not in (0, os.getpid()))

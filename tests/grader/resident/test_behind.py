@@ -36,7 +36,8 @@ def test_where_it_is_welcome(monkeypatch, tmp_path: Path, welcome: bool, termina
         monkeypatch.delenv(name, raising=False)
     for name, value in variables.items():
         monkeypatch.setenv(name, value)
-    monkeypatch.setattr(sys.stdout, "isatty", lambda: terminal)
+    monkeypatch.setattr(sys.stdout, "isatty", lambda: False)  # as before `| less`
+    monkeypatch.setattr(sys.stderr, "isatty", lambda: terminal)
     monkeypatch.setattr(os, "getsid", lambda process: 1)
     assert behind.is_welcome(tmp_path) is welcome
     assert not behind.is_welcome(tmp_path / "missing")
