@@ -101,7 +101,7 @@ class Resident:
 
     @property
     def idle_seconds(self) -> float:
-        """The time since it last graded, or started a worker."""
+        """The time since it last graded, started a worker, or lent its fork server."""
         return 0.0 if self.is_grading else monotonic() - self._worked
 
     def state(self) -> dict[str, Any]:
@@ -230,4 +230,5 @@ class Resident:
         """Calls `send` with the fork server, unless it has imported a problem that has changed."""
         with self._changing:
             if version.of_problems() == self._problems:
+                self._worked = monotonic()
                 send(self._fork_server)
