@@ -99,11 +99,11 @@ def draw(
     )  # fmt: skip
 
 
-def _ticks(low: float, high: float, about: int = 4) -> list[float]:
+def _ticks(low: float, high: float, about: int = 5) -> list[float]:
     """Round numbers from `low` to `high`."""
     raw = (high - low) / about or 1.0
     magnitude = 10 ** math.floor(math.log10(raw))
-    step = next(factor * magnitude for factor in (1, 2, 5, 10) if factor * magnitude >= raw)
+    step = next(factor * magnitude for factor in (1, 2, 2.5, 5, 10) if factor * magnitude >= raw)
     first = math.ceil(low / step)
     return [index * step for index in range(first, math.floor(high / step) + 1)]
 

@@ -45,4 +45,4 @@ def play(module):
     rows += [("keys drawn", *(str(int(each[2].noise.count[...])) for each in (run, resumed)))]
     rows += [("next random number", *(f"{float(jax.random.uniform(each[2].noise())):.6f}" for each in (run, resumed)))]
     yield Table("The two runs at their end", ("", "never stopped", "resumed"), tuple(rows))
-    yield Table("What you saved", ("largest files", "bytes"), runs.files(path))
+    yield runs.saved(path, run[0])
