@@ -11,7 +11,7 @@ from problems.stage.programs import dtypes
 from problems.stage.weights import POCKET, held_out
 
 TRAINS = True
-D, F, T, BATCH, STEPS, GAP = 64, 256, 64, 8, 80, 4
+D, F, T, BATCH, STEPS, GAP = 64, 256, 64, 8, 60, 3
 ADDED, SHOWN = 1024, 32
 
 
