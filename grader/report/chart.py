@@ -10,6 +10,7 @@ Point = tuple[float, float]
 _MOST_POINTS = 400
 _LEAST_GAP = 0.1  # of the height, between two labels
 _FACTORS = ((1, 1.5, 2, 3, 4, 5, 6, 8), (1, 2, 5), (1,))  # of the powers of ten that label a logarithmic axis
+_STEPS = (1, 2, 5, 10)  # of ticks, times a power of ten
 _UNITS = ((1e9, "G"), (1e6, "M"), (1e3, "k"))
 
 
@@ -84,7 +85,7 @@ def draw(
         drawn.append(Drawn(line.label, line.kind, path, places if line.has_dots else places[-1:] * (len(places) == 1)))
     y_ticks = _log_ticks(low, high) if is_log else []
     if len(y_ticks) < 3:
-        y_ticks = max(y_ticks, _ticks(low, high), key=len)
+        y_ticks = max(y_ticks, _ticks(low, high, sorted((*_STEPS, 2.5))), key=len)
     x_ticks = _ticks(first_step, last_step)
     summary = "; ".join(
         f"{line.label}: "
@@ -99,11 +100,11 @@ def draw(
     )  # fmt: skip
 
 
-def _ticks(low: float, high: float, about: int = 5) -> list[float]:
-    """Round numbers from `low` to `high`."""
-    raw = (high - low) / about or 1.0
+def _ticks(low: float, high: float, steps: Sequence[float] = _STEPS) -> list[float]:
+    """Round numbers from `low` to `high`, about five of them, in one of these steps times a power of ten."""
+    raw = (high - low) / 5 or 1.0
     magnitude = 10 ** math.floor(math.log10(raw))
-    step = next(factor * magnitude for factor in (1, 2, 2.5, 5, 10) if factor * magnitude >= raw)
+    step = next(factor * magnitude for factor in steps if factor * magnitude >= raw)
     first = math.ceil(low / step)
     return [index * step for index in range(first, math.floor(high / step) + 1)]
 

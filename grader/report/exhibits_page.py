@@ -92,7 +92,7 @@ def _said(token: Token, story: Story) -> str:
     likelier = ", ".join(
         f"`{visible(text)}` {percent(share)}" for text, share in token.others[:2] if text != token.text
     )
-    return f"`{visible(token.text)}` {amount(token.value)} (likelier: {likelier})"
+    return f"`{visible(token.text)}` {amount(token.value or 0.0)} (likelier: {likelier})"
 
 
 def _panels(exhibit: HeatMap) -> list[Panel]:

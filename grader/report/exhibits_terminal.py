@@ -143,7 +143,7 @@ def _story(story: Story, width: int) -> Iterator[str]:
         yield from _groups(story, width)
     if named := surprising(story):
         parts = [
-            f"`{visible(token.text)}` {amount(token.value)} (likelier: "
+            f"`{visible(token.text)}` {amount(token.value or 0.0)} (likelier: "
             + ", ".join(f"`{visible(text)}` {percent(share)}" for text, share in token.others[:2] if text != token.text)
             + ")"
             for token in named
