@@ -77,7 +77,7 @@ export function editor(parent, text, label, onChange) {
 
 /** A text to read. */
 export function reader(parent, text, label) {
-  return new EditorView({ parent, state: EditorState.create({ doc: text, extensions: [shared(label), fixed] }) });
+  return new EditorView({ parent, state: EditorState.create({ doc: text, extensions: [shared(label), fixed, EditorView.lineWrapping] }) });
 }
 
 /** Replaces the text by changing no more than what differs, so that the cursor stays. It can be undone. */
