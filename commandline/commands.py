@@ -14,7 +14,7 @@ from commandline import terminal
 from commandline.errors import CommandError
 from commandline.invocation import as_typed, command
 from commandline.spelling import nearest
-from commandline.start import INTERRUPTED, say_interrupted
+from commandline.start import INTERRUPTED, repeat_lost_interrupts, say_interrupted
 
 if TYPE_CHECKING:
     from importlib.metadata import EntryPoint
@@ -41,11 +41,11 @@ class Commands(click.Group):
         return found
 
     def _extensions(self) -> "dict[str, EntryPoint]":
-        from importlib.metadata import (
-            entry_points,
-        )  # takes as long as all of click, and most commands need no extension
+        if not self.extensions:
+            return {}
+        from importlib.metadata import entry_points  # takes as long as all of click
 
-        return {entry.name: entry for entry in entry_points(group=self.extensions)} if self.extensions else {}
+        return {entry.name: entry for entry in entry_points(group=self.extensions)}
 
     def resolve_command(
         self, ctx: click.Context, args: list[str]
@@ -81,6 +81,7 @@ class Commands(click.Group):
                     formatter.write_dl(rows)
 
     def invoke(self, ctx: click.Context) -> Any:
+        repeat_lost_interrupts()
         try:
             return super().invoke(ctx)
         except (KeyboardInterrupt, click.Abort):

@@ -2,6 +2,7 @@
 
 import sys
 from importlib import import_module
+from typing import Any
 
 INTERRUPTED = 130  # the exit code after Ctrl-C, as shells have it
 
@@ -13,6 +14,24 @@ def start(module: str) -> None:
     except KeyboardInterrupt:
         say_interrupted()
         sys.exit(INTERRUPTED)
+
+
+def repeat_lost_interrupts() -> None:
+    """Sends a Ctrl-C again if it came where Python ignores exceptions: in a finalizer, or while libraries watch the search for
+    garbage, as JAX and Hypothesis do."""
+    usual = sys.unraisablehook
+
+    def hook(unraisable: Any) -> None:
+        if isinstance(unraisable.exc_value, KeyboardInterrupt):
+            import signal
+            import threading
+
+            main = threading.main_thread().ident
+            threading.Timer(0.01, signal.pthread_kill, (main, signal.SIGINT)).start()  # here, it would be lost again
+        else:
+            usual(unraisable)
+
+    sys.unraisablehook = hook
 
 
 def say_interrupted() -> None:

@@ -16,7 +16,7 @@ from grader.course import catalog, plays
 from grader.exhibits import Progress
 from grader.isolation import scratch
 from grader.isolation.sandbox import ForkServer
-from grader.judge.submission import Submission
+from grader.judge import submission
 from grader.play.session import Performance
 from grader.problem import Problem
 from grader.report import exhibits_page, html
@@ -24,10 +24,8 @@ from grader.report import exhibits_page, html
 
 def played(problem: Problem, fork_server: ForkServer) -> tuple[str, bool]:
     """The play of a problem's reference as HTML, and whether it went as it should."""
-    sources = catalog.with_imports(problem.name, catalog.solution_text(problem), catalog.references(problem))
-    submission = Submission(f"{problem.name}.py", sources)
     start = time.perf_counter()
-    performance = Performance(problem, submission, fork_server)
+    performance = Performance(problem, submission.reference(problem), fork_server)
     exhibits = [item for item in performance if not isinstance(item, Progress)]
     end = performance.ending()
     print(f"{problem.label}  {len(exhibits)} exhibits  {time.perf_counter() - start:5.1f} s  {end.said}", flush=True)

@@ -35,6 +35,7 @@ class Grading:
         self._lock = threading.Lock()
         self._graded: dict[str, dict[str, str]] = {}
         self._verdicts: dict[str, dict[str, Any]] = {}
+        self._reports: dict[str, Report] = {}
         self._now: dict[str, list[dict[str, Any]]] = {}
         self.resident = Resident()
         self._thread = threading.Thread(target=self._run, daemon=True, name="grading")
@@ -64,6 +65,11 @@ class Grading:
             if now is not None:
                 events += [("grading", {}), *(("check", check) for check in now)]
             return events
+
+    def report(self, problem: Problem) -> Report | None:
+        """The last verdict of the problem, if it has been graded since the studio began."""
+        with self._lock:
+            return self._reports.get(problem.name)
 
     def is_graded(self, problem: Problem, sources: dict[str, str]) -> bool:
         """Whether the last grading of the problem was of these very texts."""
@@ -114,6 +120,8 @@ class Grading:
         """Grades a problem's file and remembers the verdict."""
         digest = self._space.digest(problem)
         report, text = self._report(problem)
+        with self._lock:
+            self._reports[problem.name] = report
         cause = report.misconception.name if report.misconception else ""
         if text is not None:
             attempt = self._history.attempt_with(problem.name, text)

@@ -20,6 +20,7 @@ from studio.events import Events
 from studio.grading import Grading
 from studio.history import History
 from studio.plays import Plays
+from studio.trials import Trials
 
 _DEBOUNCE, _STEP = 200, 50  # milliseconds; an editor may write a file in several steps
 
@@ -33,6 +34,7 @@ class Studio:
         self.history = History(space.folder)
         self.grading = Grading(space, self.history, self.events)
         self.plays = Plays(space, self.grading.resident, self.history, self.events)
+        self.trials = Trials(space)
         self._saving = threading.Lock()
 
     @contextlib.asynccontextmanager
@@ -58,7 +60,7 @@ class Studio:
 
     def _closers(self) -> list[Callable[[], None]]:
         """What ends the processes that the studio has started."""
-        return [self.plays.close, self.grading.close]
+        return [self.trials.close, self.plays.close, self.grading.close]
 
     def save(self, problem: Problem, text: str, base: str) -> attempt_files.AttemptFile:
         """Writes the learner's file, keeps its text and grades it. Raises ConflictError and UsageError."""

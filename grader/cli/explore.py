@@ -33,11 +33,11 @@ def try_(folder: str | None, word: str, file: Path | None, seed: int) -> None:
     problem, file = _file(folder, word, file)
     if not file.stem.isidentifier() or file.suffix != ".py":
         raise UsageError(f"{file.name} cannot be imported by a script; copy it to {problem.name}.py.")
-    from grader.report.script import Script
+    from grader.report.script import write_beside
 
     tried = _tried(problem, file, seed)
-    path = file.with_name(f"try_p{problem.label}.py")
-    if kept := Script(tried, file.stem, path.with_suffix(".npz").name).write(path):
+    path, kept = write_beside(file, tried)
+    if kept:
         click.echo(f"kept  {kept}: your edited copy")
     click.echo(f"new   {path}: {_described(tried)}")
     click.echo()
@@ -103,10 +103,9 @@ def _file(folder: str | None, word: str, file: Path | None) -> tuple[Any, Path]:
 def _tried(problem: Any, file: Path, seed: int) -> "Tried":
     """The case on which the file fails, or the first one."""
     report = graded(problem, file, seed)
-    from grader.course import cases
     from grader.report.script import Tried
 
-    return Tried.of(report, cases.draw(problem, problem.checks[0].cases, seed)[0])
+    return Tried.of(report, seed)
 
 
 def _described(tried: "Tried") -> str:

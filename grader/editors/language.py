@@ -10,7 +10,7 @@ from pathlib import Path
 from commandline import files
 from commandline.errors import CommandError, UsageError
 from commandline.invocation import as_typed
-from grader.course import cases, catalog, imports, log, page, plays, selection
+from grader.course import catalog, imports, log, page, plays, selection
 from grader.course.workspace import Workspace
 from grader.errors import SupersededError
 from grader.exhibits import Progress
@@ -19,8 +19,7 @@ from grader.judge.submission import Submission, UnreadableSubmissionError
 from grader.judge.verdict import Report, Verdict
 from grader.play.session import Performance
 from grader.problem import Problem
-from grader.report import exhibits_page, place
-from grader.report.script import Script, Tried
+from grader.report import exhibits_page, place, script
 from grader.resident import client, once
 from grader.resident.resident import Resident
 
@@ -137,14 +136,11 @@ class Learner:
 
     def script(self, path: Path) -> Path:
         """Writes the script that runs the file on its failing case, beside it. Returns its path."""
-        problem = self._required(path)
+        self._required(path)
         report = self._reports.get(path) or self.graded(path)
         if report is None:
             raise UsageError("The file was saved meanwhile; try again.")
-        first = cases.draw(problem, problem.checks[0].cases, 0)[0]
-        target = path.with_name(f"try_p{problem.label}.py")
-        Script(Tried.of(report, first), path.stem, target.with_suffix(".npz").name).write(target)
-        return target
+        return script.write_beside(path, script.Tried.of(report))[0]
 
     def play(self, path: Path) -> Path:
         """Plays the file in a trained model. Returns a web page with what it shows, in a temporary folder."""

@@ -6,8 +6,8 @@ from dataclasses import dataclass
 
 from grader.exhibits import Bars, Ending, Exhibit, HeatMap, Lines, Story, Table, Token
 from grader.report import chart, html
-from grader.report.exhibits_terminal import ends, percent, surprising, table, visible
-from grader.report.grids import MOST_NUMBERS, STEPS, Cell, Panel, Scale, number
+from grader.report.exhibits_terminal import amount, ends, percent, surprising, table, visible
+from grader.report.grids import HATCHED, MOST_NUMBERS, STEPS, Cell, Panel, Scale
 
 
 @dataclass(frozen=True)
@@ -57,8 +57,9 @@ def render(exhibit: Exhibit) -> str:
             picture = macros.story(exhibit, [_span(exhibit, i) for i in range(len(exhibit.tokens))], named)  # type: ignore[attr-defined]
         case HeatMap():
             panels = _panels(exhibit)
-            scale = f"Scale of {exhibit.meaning or 'the values'}: {number(exhibit.low)} to {number(exhibit.high)}."
-            picture = macros.maps(exhibit, panels, scale)  # type: ignore[attr-defined]
+            shades = {cell.shade for panel in panels for _, cells in panel.rows for cell in cells}
+            note = HATCHED if shades & {"over", "under", "nan"} else ""
+            picture = macros.maps(exhibit, panels, amount(exhibit.low), amount(exhibit.high), note)  # type: ignore[attr-defined]
         case Lines():
             picture = macros.lines(exhibit, _chart(exhibit), {line.name: ends(line) for line in exhibit.lines})  # type: ignore[attr-defined]
         case Bars():
@@ -81,7 +82,7 @@ def _span(story: Story, index: int) -> _Span:
     elif token.value is not None and math.isfinite(token.value):
         classes.append(f"t{round(STEPS * min(max(token.value / story.strongest, 0.0), 1.0))}")
     if token.value is not None:
-        said.append(f"{story.meaning or 'value'} {number(token.value)}")
+        said.append(f"{story.meaning or 'value'} {amount(token.value)}")
     if token.others:
         said.append("likeliest: " + ", ".join(f"{visible(text)} {percent(share)}" for text, share in token.others[:5]))
     return _Span(token.text, " ".join(classes), "; ".join(said))
@@ -91,7 +92,7 @@ def _said(token: Token, story: Story) -> str:
     likelier = ", ".join(
         f"`{visible(text)}` {percent(share)}" for text, share in token.others[:2] if text != token.text
     )
-    return f"`{visible(token.text)}` {number(token.value)} (likelier: {likelier})"
+    return f"`{visible(token.text)}` {amount(token.value or 0.0)} (likelier: {likelier})"
 
 
 def _panels(exhibit: HeatMap) -> list[Panel]:
@@ -103,11 +104,10 @@ def _panels(exhibit: HeatMap) -> list[Panel]:
         for row, label in enumerate(map(visible, exhibit.rows)):
             cells = []
             for column, value in enumerate(plane.values[row]):
-                text = visible(plane.texts[row][column]) if plane.texts else ""
-                if not text and len(columns) <= MOST_NUMBERS:
-                    text = number(value)
+                written = amount(value) if len(columns) <= MOST_NUMBERS else ""
+                text = visible(plane.texts[row][column]) if plane.texts else written
                 cells.append(
-                    Cell(text, scale.shade(_within(value, exhibit)), f"{label}, {columns[column]}: {number(value)}")
+                    Cell(text, scale.shade(_within(value, exhibit)), f"{label}, {columns[column]}: {amount(value)}")
                 )
             rows.append((label, cells))
         panels.append(Panel(plane.name, columns, rows))
@@ -141,7 +141,7 @@ def _measures(exhibit: Bars) -> list[tuple[str, list[_Measure]]]:
 
     def measure(index: int, value: float) -> _Measure:
         length = round(100 * abs(value) / most, 1) if math.isfinite(value) else 0.0
-        return _Measure(exhibit.names[index] if compared else "", number(value), length, f"k{index}")
+        return _Measure(exhibit.names[index] if compared else "", amount(value), length, f"k{index}")
 
     return [
         (bar.label, [measure(i, value) for i, value in enumerate((bar.value, bar.other)) if value is not None])

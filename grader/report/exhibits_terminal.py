@@ -14,7 +14,7 @@ from grader.report.grids import number
 WIDTH = 72  # columns
 _SHADES = " ·░▒▓█"  # the blank is the low end of the scale; a dot is a little more
 _LONGEST_LABEL = 16  # columns, of a row of a heat map
-_LONGEST_BAR_LABEL = 26
+_LONGEST_BAR_LABEL = 30
 _FEW_COLUMNS = 6  # of a heat map, whose cells then have room for numbers
 _PLOT_ROWS = 12
 _MARKS = "●○▲△■□"  # of the curves of a chart
@@ -61,7 +61,7 @@ def table(exhibit: Exhibit) -> tuple[Sequence[str], Sequence[Sequence[str]]]:
             return heads, [
                 [
                     visible(token.text),
-                    "" if token.value is None else number(token.value),
+                    "" if token.value is None else amount(token.value),
                     *([exhibit.kinds[token.kind] if token.kind is not None else ""] if exhibit.kinds else []),
                     ", ".join(f"{visible(text)} {percent(share)}" for text, share in token.others),
                 ]
@@ -69,7 +69,7 @@ def table(exhibit: Exhibit) -> tuple[Sequence[str], Sequence[Sequence[str]]]:
             ]
         case HeatMap():
             return ["", *map(visible, exhibit.columns)], [
-                [f"{plane.name + ': ' if plane.name else ''}{visible(label)}", *map(number, values)]
+                [f"{plane.name + ': ' if plane.name else ''}{visible(label)}", *map(amount, values)]
                 for plane in exhibit.planes
                 for label, values in zip(exhibit.rows, plane.values, strict=True)
             ]
@@ -77,16 +77,21 @@ def table(exhibit: Exhibit) -> tuple[Sequence[str], Sequence[Sequence[str]]]:
             steps = sorted({x for line in exhibit.lines for x in line.x})
             known = [dict(zip(line.x, line.y, strict=True)) for line in exhibit.lines]
             return [exhibit.x, *(line.name for line in exhibit.lines)], [
-                [number(x), *(number(each[x]) if x in each else "" for each in known)] for x in steps
+                [amount(x), *(amount(each[x]) if x in each else "" for each in known)] for x in steps
             ]
         case Bars():
             others = any(bar.other is not None for bar in exhibit.bars)
             return ["", *(f"{name} ({exhibit.unit})" for name in exhibit.names[: 1 + others])], [
-                [bar.label, number(bar.value), *(["" if bar.other is None else number(bar.other)] * others)]
+                [bar.label, amount(bar.value), *(["" if bar.other is None else amount(bar.other)] * others)]
                 for bar in exhibit.bars
             ]
         case Table():
             return exhibit.columns, exhibit.rows
+
+
+def amount(value: float) -> str:
+    """A number in few characters, and a large one in full: 0.0571, 8.03, 612,352."""
+    return f"{value:,.0f}" if 1e3 <= abs(value) < 1e12 else number(value)
 
 
 def visible(text: str) -> str:
@@ -138,7 +143,7 @@ def _story(story: Story, width: int) -> Iterator[str]:
         yield from _groups(story, width)
     if named := surprising(story):
         parts = [
-            f"`{visible(token.text)}` {number(token.value)} (likelier: "
+            f"`{visible(token.text)}` {amount(token.value or 0.0)} (likelier: "
             + ", ".join(f"`{visible(text)}` {percent(share)}" for text, share in token.others[:2] if text != token.text)
             + ")"
             for token in named
@@ -244,7 +249,7 @@ def _shade(value: float, exhibit: HeatMap) -> str:
 
 def _scale(exhibit: HeatMap, width: int) -> Iterator[str]:
     scale = (
-        f"from {number(exhibit.low)} (blank) over {' '.join(_SHADES[1:-1])} to {number(exhibit.high)} ({_SHADES[-1]})"
+        f"from {amount(exhibit.low)} (blank) over {' '.join(_SHADES[1:-1])} to {amount(exhibit.high)} ({_SHADES[-1]})"
     )
     yield from wrap(f"Shades of {exhibit.meaning or 'the values'}: {scale}.", width)
 
@@ -261,7 +266,7 @@ def _lines(exhibit: Lines, width: int) -> Iterator[str]:
     scale = math.log if log else float
     low, high = min(scale(y) for _, y in known), max(scale(y) for _, y in known)
     left, right = min(x for x, _ in known), max(x for x, _ in known)
-    top, bottom = (number(math.exp(y) if log else y) for y in (high, low))
+    top, bottom = (amount(math.exp(y) if log else y) for y in (high, low))
     gutter = max(len(top), len(bottom)) + 1
     columns = width - gutter - 1
     grid = [[" "] * columns for _ in range(_PLOT_ROWS)]
@@ -276,7 +281,7 @@ def _lines(exhibit: Lines, width: int) -> Iterator[str]:
     for index, cells in enumerate(grid):
         label = top if not index else bottom if index == _PLOT_ROWS - 1 else ""
         yield f"{label:>{gutter}}┤{''.join(cells)}"
-    first, last = number(left), f"{exhibit.x} {number(right)}"
+    first, last = amount(left), f"{exhibit.x} {amount(right)}"
     yield " " * (gutter + 1) + first + last.rjust(columns - len(first))
     for line, mark in zip(exhibit.lines, _MARKS, strict=False):
         yield from wrap(f"{line.name}: {ends(line)}", width, 4, first=f"  {mark} ")
@@ -288,7 +293,7 @@ def ends(line: Line) -> str:
     """The first and the last value of a curve, in words."""
     if not line.y:
         return "no value"
-    return number(line.y[0]) if len(line.y) == 1 else f"from {number(line.y[0])} to {number(line.y[-1])}"
+    return amount(line.y[0]) if len(line.y) == 1 else f"from {amount(line.y[0])} to {amount(line.y[-1])}"
 
 
 def _bars(exhibit: Bars, width: int) -> Iterator[str]:
@@ -297,7 +302,7 @@ def _bars(exhibit: Bars, width: int) -> Iterator[str]:
     names = max(map(cell_len, exhibit.names)) if others else 0
     values = [value for bar in exhibit.bars for value in (bar.value, bar.other) if value is not None]
     most = max((abs(value) for value in values if math.isfinite(value)), default=0.0) or 1.0
-    digits = max((len(number(value)) for value in values), default=0)
+    digits = max((len(amount(value)) for value in values), default=0)
     room = width - labels - names - digits - 5
     yield f"  {exhibit.unit}"
     for bar in exhibit.bars:
@@ -307,7 +312,7 @@ def _bars(exhibit: Bars, width: int) -> Iterator[str]:
             label = _cell("" if index else bar.label, labels + 1)[:-1]
             length = round(abs(value) / most * room) if math.isfinite(value) else 0
             owner = f" {set_cell_size(name, names)}" if others else ""
-            yield f"  {label}{owner} {number(value):>{digits}} {('░' if index else '█') * length}"
+            yield f"  {label}{owner} {amount(value):>{digits}} {('░' if index else '█') * length}"
 
 
 # Tables

@@ -15,6 +15,8 @@ MOST_NUMBERS = 10  # columns; the cells of a wider grid have colors only
 MOST_LISTED = 12  # wrong values
 MOST_FOCUSABLE = 8  # wrong cells that the Tab key reaches
 STEPS = 10  # of a color scale
+HATCHED = "Hatched: outside of the scale, or not a number."
+_SHORT = 2  # characters of a heading that a narrow column has room for
 _OUTLIER = 1e3  # times the median: such a value, like the -1e9 of a mask, is not on the scale
 
 Shade = Callable[[float], str]
@@ -42,6 +44,11 @@ class Panel:
     @property
     def has_numbers(self) -> bool:
         return len(self.columns) <= MOST_NUMBERS
+
+    @property
+    def has_long_headings(self) -> bool:
+        """Whether its columns are too narrow for their headings."""
+        return not self.has_numbers and max(map(len, self.columns), default=0) > _SHORT
 
 
 @dataclass(frozen=True)
@@ -162,7 +169,7 @@ class _Sides:
             sentences.append(f"Scale: {number(self.scale.low)} to {number(self.scale.high)}.")
             shades = {shade(float(v)) for name, shade in self.shades.items() for v in self.sides[name].flat}
             if shades & {"over", "under", "nan"}:
-                sentences.append("Hatched: outside of the scale, or not a number.")
+                sentences.append(HATCHED)
         if self.shown.wrong is not None and self.shown.wrong.any():
             sentences.append("Outlined: wrong. Thick outline: the first wrong value.")
         return sentences

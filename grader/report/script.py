@@ -10,7 +10,7 @@ import numpy as np
 
 from commandline import files
 from commandline.errors import UsageError
-from grader.course import selection
+from grader.course import cases, selection
 from grader.judge.counterexample import Counterexample
 from grader.judge.verdict import Report
 from grader.paths import ROOT
@@ -33,17 +33,30 @@ class Tried:
     failed: bool
 
     @classmethod
-    def of(cls, report: Report, first_case: Case) -> "Tried":
-        """The failing case of a report, or else `first_case`, of the problem's first check."""
+    def of(cls, report: Report, seed: int = 0) -> "Tried":
+        """The failing case of a report, or else the first case of the problem's first check."""
         shown, failed = report.counterexample, report.first_failure
         if shown is None or failed is None:
-            return cls(report.problem, report.problem.checks[0], first_case, {}, failed=False)
+            check = report.problem.checks[0]
+            return cls(report.problem, check, cases.draw(report.problem, check.cases, seed)[0], {}, failed=False)
         return cls(report.problem, failed.check, shown.case, _expected(shown), failed=True)
 
     def arrays(self) -> dict[str, Any]:
         """The case and the expected arrays, as `grader.tryout.saved` reads them."""
         case = {f"case.{key}": np.asarray(value) for key, value in self.case.values.items()}
         return case | {f"expected.{path}": array for path, array in self.expected.items()}
+
+
+def name_of(problem: Problem) -> str:
+    """The name of the script for a problem."""
+    return f"try_p{problem.label}.py"
+
+
+def write_beside(file: Path, tried: Tried) -> tuple[Path, Path | None]:
+    """Writes the script that runs a learner's file on a case, beside it. Returns its path, and that of an edited one that was
+    there, which is kept. Raises UsageError if it cannot be written."""
+    path = file.with_name(name_of(tried.problem))
+    return path, Script(tried, file.stem, path.with_suffix(".npz").name).write(path)
 
 
 def _expected(shown: Counterexample) -> dict[str, Values]:
@@ -92,7 +105,7 @@ class Script:
             if tried.failed
             else f"of the check {tried.check.name!r}"
         )
-        script = f"try_p{problem.label}.py"
+        script = name_of(problem)
         return [
             f'"""Runs {self.module}.py on the case {which}, outside of the grader.',
             "",
@@ -184,8 +197,6 @@ def _digest(body: str) -> str:
 
 def _keep(path: Path) -> Path | None:
     """Renames a script that somebody has edited. Returns its new path."""
-    from grader.report.script import is_unchanged
-
     try:
         text = files.read_regular(path, _LARGEST).decode("utf-8", "replace")
     except FileNotFoundError:

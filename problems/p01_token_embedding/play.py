@@ -51,7 +51,7 @@ def play(module):
         else "The vectors are all the same: your module tells the model nothing about where a word stands. To it, a story is a "
         "bag of words.",
         "similarity",
-        low=-0.4,
+        low=-0.6,
     )
 
 

@@ -14,17 +14,23 @@ STORY = "Mia had a red ball. One day, Mia lost her ball in the park."
 def play(module):
     """The size of the vectors before and after the norm, what each block would say with it, and a story."""
     D = POCKET.d_model
-    bars = []
+    bars, sizes = [], []
     for layers in range(POCKET.num_layers + 1):
         x_TD = model.stream(encode(STORY), layers)
         normal_TD = module.layer_norm(x_TD, jnp.ones(D), jnp.zeros(D), model.EPSILON)
-        bars.append(Bar(f"after block {layers}" if layers else "after the embedding", size(x_TD), size(normal_TD)))
+        sizes.append(size(normal_TD))
+        label = f"after block {layers}" if layers else "after the embedding"
+        bars.append(Bar(label, size(x_TD).mean(), sizes[-1].mean()))
     yield Bars(
         "The size of a token's vector inside of the model",
         tuple(bars),
         "root of the mean square of its numbers",
-        "Each block adds to the vectors, so they grow. Your norm hands every block numbers of the same size, 1, wherever it "
-        "stands.",
+        "Each block adds to the vectors, so they grow. "
+        + (
+            "Your norm hands every block numbers of the same size, 1, wherever it stands."
+            if np.allclose(sizes, 1, atol=0.02)
+            else f"After your norm, single tokens have sizes from {np.min(sizes):.2f} to {np.max(sizes):.2f}; each must have 1."
+        ),
         names=("before", "normalized"),
     )
     parts = model.normalizing(module.layer_norm)
@@ -39,5 +45,5 @@ def play(module):
 
 
 def size(x_TD):
-    """The mean size of the rows."""
-    return float(np.sqrt(np.mean(np.square(np.asarray(x_TD)), axis=-1)).mean())
+    """The size of each row, (T,)."""
+    return np.sqrt(np.mean(np.square(np.asarray(x_TD)), axis=-1))

@@ -25,6 +25,7 @@ def play(module):
         babbled,
         "The same GPT with random weights babbles",
         "Only the weights differ: all that your model knows of stories is in them. The next problems put it there.",
+        babble=True,
     )
     random = telling.surprise_of(model, ids_T), telling.surprise_of(gpt(weights=before_training()), ids_T)
     yield Bars(

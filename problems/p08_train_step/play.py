@@ -25,6 +25,7 @@ def play(module):
         (yours, own),
         said(first, last, apart(yours, own)),
         y="nats per character",
+        log=True,
     )
 
 

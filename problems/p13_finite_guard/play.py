@@ -5,7 +5,7 @@ import jax.numpy as jnp
 import numpy as np
 import optax
 
-from grader.exhibits import Bar, Bars, Lines
+from grader.exhibits import Lines, Table
 from problems.stage.training import batches, by_optimizer, curve
 
 TRAINS = True
@@ -34,10 +34,13 @@ def play(module):
     )
     state = guarded.state()
     tree = {"embed": jnp.ones(2), "block": {"kernel": jnp.array([1.0, jnp.nan])}, "head": jnp.array(jnp.inf)}
-    yield Bars(
-        "Steps that your guard left out",
-        (Bar("skipped", getattr(state, "skipped", jnp.nan), 1),),
-        "steps",
-        f"In a tree whose `block.kernel` holds a NaN, your `first_nonfinite` finds {module.first_nonfinite(tree)}.",
-        names=("yours", "poisoned"),
+    yield Table(
+        "What you can find out afterwards",
+        ("", "yours", "right"),
+        (
+            ("steps that the guard left out", str(getattr(state, "skipped", "not counted")), "1"),
+            ("first part of a tree that is not finite", str(module.first_nonfinite(tree)), "['block']['kernel']"),
+        ),
+        "A run that leaves out one step in ten thousand is well. One that leaves out every tenth has an error, and its place is "
+        "the first thing to know.",
     )

@@ -1,11 +1,10 @@
 """Problem 16, played: which story each row of a batch came from, over two epochs and a resume."""
 
-from collections import Counter
 from itertools import islice
 
 import numpy as np
 
-from grader.exhibits import Bar, Bars, HeatMap, Plane
+from grader.exhibits import HeatMap, Plane
 
 STORIES, BATCH, LENGTH, SEED = 12, 3, 4, 7
 EPOCHS, STOP = 2, 3  # batches before the run is stopped
@@ -41,17 +40,19 @@ def play(module):
         "the story's number",
         high=STORIES - 1,
     )
-    counts = Counter()
+    counts = []
     for shard in range(2):
         loader = module.make_loader(rows, BATCH, SEED, shard, 2)
-        counts.update(drawn(loader, STORIES // 2 // BATCH).reshape(-1).tolist())
-    yield Bars(
-        "How often two machines, each with its shard, see a story in an epoch",
-        tuple(Bar(f"story {i}", counts[i]) for i in range(STORIES)),
-        "times",
-        "Once each: together the shards are the data, and no two share a story."
-        if set(counts.values()) == {1} and len(counts) == STORIES
+        counts.append(np.bincount(drawn(loader, STORIES // 2 // BATCH).reshape(-1), minlength=STORIES)[:STORIES])
+    yield HeatMap(
+        "Which of two machines, each with its shard, sees which story in an epoch",
+        ("machine 1", "machine 2"),
+        tuple(str(i) for i in range(STORIES)),
+        (Plane(counts, "", [[str(each or "") for each in count] for count in counts]),),
+        "Each story once, on one of them: together the shards are the data, and no two share a story."
+        if (np.sum(counts, axis=0) == 1).all()
         else "Not once each: the shards share stories, or leave some out.",
+        "times",
     )
 
 

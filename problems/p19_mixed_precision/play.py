@@ -44,6 +44,27 @@ def play(module):
         x="ones added",
         y="sum",
     )  # fmt: skip
+    curves = []
+    for number, (name, kept) in enumerate((("float32, as yours are", jnp.float32), ("bfloat16", jnp.bfloat16))):
+        values = []
+        for step, value in enumerate(losses(loss, state, rows, kept), 1):
+            values.append(value)
+            yield Progress(number * STEPS + step, 2 * STEPS, value)
+        curves.append(Line(name, np.arange(GAP, STEPS + 1, GAP), np.reshape(values, (-1, GAP)).mean(axis=1)))
+    held, (whole, half) = sum(leaf.nbytes for leaf in jax.tree.leaves(state)), (curve.y[-1] for curve in curves)
+    yield Lines(
+        "Your model learns, with its parameters kept in each type",
+        tuple(curves),
+        f"{whole:.2f} and {half:.2f} nats after {STEPS} steps. Its parameters are {held:,} bytes of float32, and would be half "
+        "as many in bfloat16. But an update is far smaller than a parameter, and when training gets to the small ones, bfloat16 "
+        "rounds them away.",
+        y="nats per token",
+        log=True,
+    )
+
+
+def losses(loss, state, rows, kept):
+    """Trains from a state and yields the loss of each step. After each, the parameters are rounded to the type `kept`."""
     tx = optax.adam(3e-3)
 
     @jax.jit
@@ -52,17 +73,10 @@ def play(module):
             state
         )
         updates, moments = tx.update(slopes, moments, state)
-        return optax.apply_updates(state, updates), moments, value
+        state = optax.apply_updates(state, updates)
+        return jax.tree.map(lambda leaf: leaf.astype(kept).astype(leaf.dtype), state), moments, value
 
-    moments, values = tx.init(state), []
+    moments = tx.init(state)
     for number in range(STEPS):
         state, moments, value = step(state, moments, rows[np.arange(number * BATCH, (number + 1) * BATCH) % len(rows)])
-        values.append(float(value))
-        yield Progress(number + 1, STEPS, values[-1])
-    held = sum(leaf.nbytes for leaf in jax.tree.leaves(state))
-    yield Lines(
-        "Your model learns",
-        (Line("loss", np.arange(GAP, STEPS + 1, GAP), np.reshape(values, (-1, GAP)).mean(axis=1)),),
-        f"Its parameters are {held:,} bytes of float32, because an update is far smaller than a parameter: in bfloat16, most "
-        "updates would be rounded away.",
-    )
+        yield float(value)

@@ -28,7 +28,11 @@ def play(module):
         "between them. Devices "
         f"0 to {MODEL - 1} hold the whole model together, and the others hold it once more, for other stories.",
     )
-    yield devices.held("The trained model", list(arrays.values()))
+    yield devices.held(
+        "The bytes of the trained model that a device holds",
+        list(arrays.values()),
+        "A model that is too large for one device has room on four. What is not cut, such as norms, is on all of them.",
+    )
     graph, state = nnx.split(model)
     ids_T = jnp.asarray(encode(STORY))
     program = jax.jit(lambda state, ids: gpt_logits(nnx.merge(graph, state), ids)).lower(state, ids_T).compile()
@@ -42,5 +46,4 @@ def play(module):
             if apart < 1e-2
             else f"The logits differ from those of one device by up to {apart:.2g}."
         ),
-        limit=12,
     )

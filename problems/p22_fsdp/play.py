@@ -22,7 +22,11 @@ def play(module):
         "Each array is cut along its longest axis: rows (↓) or columns (→). The moments of the optimizer are "
         "cut in the same way.",
     )
-    yield devices.held("Model and optimizer", jax.tree.leaves(nnx.state((model, optimizer))))
+    yield devices.held(
+        "The bytes of model and optimizer that a device holds",
+        jax.tree.leaves(nnx.state((model, optimizer))),
+        "An eighth each: with twice the devices, a model may be twice as large.",
+    )
     ids_BT = jax.device_put(jnp.asarray(runs.ROWS[:16]), NamedSharding(mesh, PartitionSpec("data", None)))
     yield devices.step(
         module.fsdp_step, model, optimizer, ids_BT, PAD,

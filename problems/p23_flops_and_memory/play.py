@@ -66,13 +66,22 @@ def play(module):
             (
                 name,
                 f"{module.count_parameters(*sizes):,}",
-                f"{module.training_bytes(*sizes) / 2**30:.3g}",
-                f"{days:.2g}",
+                f"{module.training_bytes(*sizes) / 2**30:.2g}",
+                lasting(days),
             )
         )
     yield Table(
         "What your counts say of larger models",
-        ("", "parameters", "GiB in training", "days"),
+        ("", "parameters", "GiB in training", "time to train"),
         tuple(rows),
-        "Days on one accelerator of 10¹⁵ operations per second at a utilization of 40 %, for 20 tokens per parameter.",
+        "On one accelerator of 10¹⁵ operations per second at a utilization of 40 %, for 20 tokens per parameter. A model that is "
+        "twice as large needs twice the tokens, so four times as long.",
     )
+
+
+def lasting(days):
+    """A time in words."""
+    for unit, many in (("days", days), ("hours", days * 24), ("minutes", days * 24 * 60)):
+        if many >= 1:
+            return f"{many:.2g} {unit}"
+    return f"{days * 24 * 3600:.2g} seconds"

@@ -12,7 +12,7 @@ from problems.stage.weights import POCKET, held_out
 
 TRAINS = True
 WIDTHS, BASE = (16, 64, 256), 16
-POWERS, SMALLEST = (0, 2, 4, 6, 8), 2.0**-10  # of the learning rates
+POWERS = (-10, -8, -6, -4, -2)  # of two, that are the learning rates
 T, BATCH, STEPS = 32, 8, 25
 
 
@@ -28,11 +28,11 @@ def play(module):
         yield Lines(
             f"{title} your muP: the loss after {STEPS} steps, over the learning rate",
             tuple(curves),
-            "The best rate is " + ", ".join(f"{SMALLEST * 2**n:.2g} at width {D}" for n, D in zip(best, WIDTHS, strict=True))
+            "The best rate is " + ", ".join(f"2^{n:g} at width {D}" for n, D in zip(best, WIDTHS, strict=True))
             + (". Each width needs a search of its own." if of_base is None else
                ". What is found with a small model holds for a large one." if np.ptp(best) <= 2 else
                ". It still moves with the width: something does not scale as muP says."),
-            x="n, for the rate 2ⁿ / 1024",
+            x="n, for the rate 2^n",
         )  # fmt: skip
 
 
@@ -57,4 +57,4 @@ def final_losses(module, width, base, rows):
         batches = jnp.stack([rows[np.arange(n * BATCH, (n + 1) * BATCH) % len(rows)] for n in range(STEPS)])
         return jnp.mean(jax.lax.scan(step, (start, tx.init(start)), batches)[1][-5:])
 
-    return np.minimum(np.nan_to_num(np.asarray(run(SMALLEST * 2.0 ** jnp.array(POWERS))), nan=20.0), 20.0)
+    return np.minimum(np.nan_to_num(np.asarray(run(2.0 ** jnp.array(POWERS))), nan=20.0), 20.0)

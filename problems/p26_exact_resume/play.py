@@ -44,5 +44,10 @@ def play(module):
     rows = [("place in the data", *(str(each[3].get_state()) for each in (run, resumed)))]
     rows += [("keys drawn", *(str(int(each[2].noise.count[...])) for each in (run, resumed)))]
     rows += [("next random number", *(f"{float(jax.random.uniform(each[2].noise())):.6f}" for each in (run, resumed)))]
-    yield Table("The two runs at their end", ("", "never stopped", "resumed"), tuple(rows))
-    yield Table("What you saved", ("largest files", "bytes"), runs.files(path))
+    yield Table(
+        "The two runs at their end",
+        ("", "never stopped", "resumed"),
+        tuple(rows),
+        "Besides the model and the optimizer, a run is a place in the data and a state of random numbers.",
+    )
+    yield runs.saved(path, run[0])

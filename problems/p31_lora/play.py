@@ -71,8 +71,9 @@ def play(module):
             yield Progress(number, STEPS, losses[-1])
     yield Lines(
         "The loss on stories of robots",
-        (Line("your adapters", tuple(range(1, STEPS + 1)), losses),),
-        f"From {losses[0]:.2f} to {losses[-1]:.2f} nats a token in {STEPS} steps."
+        (Line("your adapters", np.arange(EVERY, STEPS + 1, EVERY), np.reshape(losses, (-1, EVERY)).mean(axis=1)),),
+        f"From {losses[0]:.2f} to {np.mean(losses[-EVERY:]):.2f} nats a token in {STEPS} steps: in these stories children are "
+        "robots, and play at the castle."
         + (
             ""
             if same(frozen, base(model))

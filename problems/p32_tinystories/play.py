@@ -33,8 +33,12 @@ def play(module):
     used = [name for name in pieces.by_name if pieces.uses(name, config)]
     yield Table(
         "The pieces of this run",
-        ("piece", "from"),
-        tuple((name, "your file" if name in used else "the harness") for name in MODULES),
+        ("from", "pieces"),
+        (
+            ("your files", ", ".join(used)),
+            ("the harness", ", ".join(name for name in MODULES if name not in used)),
+        ),
+        f"{len(used)} of {len(MODULES)} pieces are yours. The others are not in your files, or this run has no use for them.",
     )
     yours = curve(session)
     yield Lines(

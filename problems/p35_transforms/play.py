@@ -8,10 +8,10 @@ import numpy as np
 import optax
 from flax import nnx
 
-from grader.exhibits import Bar, Bars, Line, Lines, Story, Token
+from grader.exhibits import Bar, Bars, HeatMap, Line, Lines, Plane, Story, Token
 from problems.stage.weights import POCKET, TOKENIZER, held_out, token
 
-ROWS, BATCH, STEPS, MEMBERS = 96, 32, 24, 4
+ROWS, BATCH, STEPS, MEMBERS, SHOWN = 96, 32, 60, 4, 8
 TABLE_VD = POCKET.arrays["embed.embedding"]
 
 
@@ -35,6 +35,7 @@ def play(module):
     """Traces and time of each call of the step; the loss; which tokens of a story the score depends on; four models at once."""
     stories = held_out(ROWS)
     x_ND = jnp.stack([TABLE_VD[ids].mean(axis=0) * 8 for ids in stories])
+    x_ND -= x_ND.mean(axis=0)
     y_N = jnp.array([2.0 * (" She " in TOKENIZER.decode(ids.tolist())) - 1 for ids in stories])
     model = Judge(nnx.Rngs(0))
     optimizer = nnx.Optimizer(model, optax.adam(0.1), wrt=nnx.Param)
@@ -46,17 +47,16 @@ def play(module):
         losses.append(float(module.train_step(model, optimizer, x_ND[rows], y_N[rows])))
         if step < 7:
             ran = Judge.traces - before
-            bars.append(Bar(f"call {step + 1}, {size} stories", ran, round(1000 * (time.perf_counter() - start), 1)))
+            label = f"call {step + 1}, {size} stories{', traced' * bool(ran)}"
+            bars.append(Bar(label, 1000 * (time.perf_counter() - start)))
     yield Bars(
-        "How often Python runs the model in each call of your step, and the milliseconds of the call",
+        "How long each call of your step takes",
         tuple(bars),
-        "runs, milliseconds",
-        "A call with new shapes is traced and compiled, which takes a thousand times longer. All others run "
-        "the compiled program, "
-        "and Python does not see the model."
-        if not any(bar.value for bar in bars[5:])
+        "milliseconds",
+        f"A call with new shapes is traced and compiled, which takes {bars[0].value / bars[-1].value:.0f} times as long. All "
+        "others run the compiled program, and Python does not see the model."
+        if "traced" not in bars[-1].label
         else "Python runs the model in every call: nothing keeps the compiled program, so each step is slow.",
-        names=("runs", "ms"),
     )
     yield Lines(
         "Is the story about a girl? The loss of your step", (Line("loss", np.arange(STEPS), losses),),
@@ -67,13 +67,20 @@ def play(module):
     yield Story(
         "Which words make it a girl's story, by your gradient of the input",
         tuple(Token(token(each), float(max(TABLE_VD[each] @ slope_BD[0], 0))) for each in ids),
+        "The gradient of the score by the input says which change of the input would raise it: more of “her” and “She”. Names "
+        "tell less, because there are many.",
         meaning="push toward “girl”",
         strongest=float(max(np.abs(TABLE_VD[stories[0]] @ slope_BD[0]).max(), 1e-6)),
     )
     members = nnx.vmap(lambda key: Judge(nnx.Rngs(params=key)))(jax.random.split(jax.random.key(1), MEMBERS))
-    scores_EB = np.asarray(module.member_outputs(members, x_ND[:BATCH]))
-    yield Bars(
-        f"{MEMBERS} models with random weights, all run by one call of yours: their scores of one story",
-        tuple(Bar(f"model {number + 1}", scores_EB[number, 0]) for number in range(len(scores_EB))),
+    scores_EB = np.asarray(module.member_outputs(members, x_ND[:SHOWN]))
+    yield HeatMap(
+        f"{MEMBERS} models with random weights, all run by one call of yours: their scores of {SHOWN} stories",
+        tuple(f"model {number + 1}" for number in range(len(scores_EB))),
+        tuple(f"story {number + 1}" for number in range(SHOWN)),
+        (Plane(scores_EB, "", [[f"{score:+.1f}" for score in row] for row in scores_EB]),),
+        "Each row is another model. None of them was looped over: their weights are one array with one more axis.",
         "score",
+        low=-(most := float(max(np.abs(np.nan_to_num(scores_EB)).max(), 1e-6))),
+        high=most,
     )

@@ -24,7 +24,7 @@ def play(module, text):
         tuple(token(each) for each in ids_T),
         tuple(str(column) for column in range(SHOWN)),
         tuple(Plane(values, name) for values, name in zip(kept, ("first draw", "second draw"), strict=True)),
-        "Each draw drops other numbers, so no later layer can rely on any single one."
+        "Dark: kept. Each draw drops other numbers, so no later layer can rely on any single one."
         if not same
         else "Both draws drop the same numbers: the model learns to do without them, and nothing else.",
         "kept",
@@ -35,7 +35,7 @@ def play(module, text):
     dropout.deterministic = True
     quiet = np.asarray(dropout(x_TD))
     yield Bars(
-        f"{DRAWS} draws",
+        f"What {DRAWS} draws do to the size of the numbers",
         (
             Bar("share dropped", share, RATE),
             Bar("mean of the draws, of x", ratio, 1.0),
@@ -58,9 +58,9 @@ def play(module, text):
         "How alike the layers are that `make_layers` draws at once",
         labels,
         labels,
-        (Plane(alike, "", [[f"{value:.2f}" for value in row] for row in alike]),),
+        (Plane(np.abs(alike), "", [[f"{abs(value):.2f}" for value in row] for row in alike]),),
         "Each layer has a key of its own, so none resembles another."
         if np.abs(alike - np.eye(4)).max() < 0.1
         else "Layers are copies of each other: they got the same key.",
-        "correlation",
+        "size of the correlation",
     )

@@ -20,7 +20,7 @@ def play(module):
     norm = build(make_norm, {"scale": np.ones(MODERN.d_model, np.float32)}, "RMSNorm")
     yield Bars(
         "The size of a vector before and after your norm",
-        tuple(Bar(f"{scale:g} times", size(scale * x_TD), size(norm(scale * x_TD))) for scale in SCALES[1:4]),
+        tuple(Bar(f"a vector times {scale:g}", size(scale * x_TD), size(norm(scale * x_TD))) for scale in SCALES[1:4]),
         "root of the mean square of its numbers",
         "Whatever comes in, the same size goes out. Unlike LayerNorm it leaves the mean where it is, and saves that work.",
         names=("before", "after"),
@@ -33,12 +33,12 @@ def play(module):
     yield Lines(
         "What one hidden number of your SwiGLU gives for x",
         (
-            Line("yours, gate times value", inputs + 6, np.asarray(unit(jnp.asarray(inputs)[:, None]))[:, 0]),
-            Line("a ReLU", inputs + 6, np.maximum(inputs, 0)),
+            Line("yours, gate times value", inputs, np.asarray(unit(jnp.asarray(inputs)[:, None]))[:, 0]),
+            Line("a ReLU", inputs, np.maximum(inputs, 0)),
         ),
         "With all kernels 1. The gate shuts for negative x. Where it is open, the value is multiplied by it, so two of these can "
         "multiply features, which no sum can.",
-        x="x + 6",
+        x="x",
         y="output",
     )
     told = telling.tell(modern(**with_parts(make_norm, make_ff)), tokens=90)

@@ -28,6 +28,6 @@ def play(module):
         f"The tables, the last norm and the first of {POCKET.num_layers} layers. The queries, keys and values of a layer are one "
         "array, three times as wide.",
     )
-    yield telling.story(before, "Your GPT-2 before loading", "Random weights, no story.")
+    yield telling.story(before, "Your GPT-2 before loading", "Random weights, no story.", babble=True)
     told = telling.tell(model, tokens=90)
     yield telling.story(told, "Your GPT-2 with the weights of the file", telling.judged(told))

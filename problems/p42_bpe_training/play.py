@@ -19,10 +19,10 @@ def play(module, text):
         f"The first {len(first)} merges that your tokenizer makes of {STORIES} stories",
         ("merges", "the token that each makes"),
         tuple(
-            (f"{i + 1} to {i + len(first[i : i + PER_ROW])}", "   ".join(first[i : i + PER_ROW]))
+            (f"{i + 1} to {i + len(first[i : i + PER_ROW])}", " │ ".join(first[i : i + PER_ROW]))
             for i in range(0, len(first), PER_ROW)
         ),
-        "First frequent pairs of letters, then syllables, then whole words: the pair that is most frequent becomes a token, "
+        "First frequent pairs of letters, and soon whole words, such as ␣the: the pair that is most frequent becomes a token, "
         "again and again.",
     )
     for number in (50, len(merges)):

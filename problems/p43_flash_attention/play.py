@@ -1,16 +1,18 @@
 """Problem 43, played: the memory of the learner's attention in blocks, and what the trained model tells with it."""
 
+import jax.numpy as jnp
+
 from grader.exhibits import Line, Lines
 from harness.model.attention import causal_attention
 from problems.stage import model, telling
-from problems.stage.programs import floats, temporary_bytes
+from problems.stage.programs import compiled, floats, seconds
 
 BLOCK, K = 32, 24
 LENGTHS = (128, 512, 2048)
 
 
 def play(module):
-    """Memory over length, then a story."""
+    """Memory and time over length, then a story."""
 
     def yours(q, k, v):
         return module.flash_attention(q, k, v, BLOCK)
@@ -18,14 +20,15 @@ def play(module):
     def plain(q, k, v):
         return causal_attention(*(x[None, :, None] for x in (q, k, v)))[0, :, 0]
 
-    lines = []
+    memory, times = [], []
     for name, attend in (("your blocks", yours), ("plain attention", plain)):
-        needs = [temporary_bytes(attend, *[floats(T, K)] * 3) for T in LENGTHS]
-        lines.append(Line(name, LENGTHS, needs))
-    yours_, plain_ = (line.y[-1] for line in lines)
+        programs = [compiled(attend, *[floats(T, K)] * 3) for T in LENGTHS]
+        memory.append(Line(name, LENGTHS, [each.memory_analysis().temp_size_in_bytes for each in programs]))
+        times.append(Line(name, LENGTHS, [milliseconds(each, T) for each, T in zip(programs, LENGTHS, strict=True)]))
+    yours_, plain_ = (line.y[-1] for line in memory)
     yield Lines(
         "Memory for one head",
-        tuple(lines),
+        tuple(memory),
         f"At {LENGTHS[-1]:,} tokens, plain attention needs {plain_ / 2**20:.0f} MiB for the scores and your "
         f"blocks {yours_ / 2**10:,.0f} KiB. A model "
         "has many heads, layers and stories, and every one of them needs as much in training.",
@@ -33,5 +36,22 @@ def play(module):
         y="bytes",
         log=True,
     )
+    longer = times[0].y[-1] / times[1].y[-1]
+    yield Lines(
+        "Time for one head, on this machine",
+        tuple(times),
+        f"At {LENGTHS[-1]:,} tokens, your blocks take {longer:.1f} times as long as plain attention. Here, memory is near and a "
+        "loop costs time of its own. An accelerator computes far faster than it can read scores from its memory, so there the "
+        "same blocks, in a kernel, are the faster way.",
+        x="tokens",
+        y="milliseconds",
+        log=True,
+    )
     told = telling.tell(model.gpt(make_block=model.attending(yours)), tokens=45)
     yield telling.story(told, "A story by the trained model, with your attention in every head", telling.judged(told))
+
+
+def milliseconds(program, T):
+    """How long the program needs for one head of T tokens."""
+    x_TK = jnp.ones((T, K))
+    return 1000 * seconds(lambda: program(x_TK, x_TK, x_TK), repeats=5)

@@ -30,9 +30,9 @@ def play(module):
         "The kernels of the trained model",
         (Bar("bytes", number_of_bytes, kernels),),
         "bytes",
-        f"Your codes and scales need {number_of_bytes / kernels:.0%} of the memory, so they are read "
-        f"{kernels / number_of_bytes:.1f} "
-        "times as fast.",
+        f"Your codes and scales need {number_of_bytes / kernels:.0%} of the memory. A model that writes token by token reads all "
+        "of it for each token, so it is up to "
+        f"{kernels / number_of_bytes:.1f} times as fast.",
         names=("your codes", "float32"),
     )
     (ids_T,) = held_out(1)
@@ -44,9 +44,9 @@ def play(module):
         "The loss of a story that the model has never seen",
         (Bar("loss", *losses),),
         "nats per token",
-        f"It rises by {losses[0] - losses[1]:+.4f}."
+        f"It changes by {losses[0] - losses[1]:+.4f} nats. Each kernel has many numbers, and their roundings cancel each other."
         if losses[0] < losses[1] + 0.05
-        else f"It rises by {losses[0] - losses[1]:+.2f}: your codes and scales do not stand for the kernels.",
+        else f"It changes by {losses[0] - losses[1]:+.2f} nats: your codes and scales do not stand for the kernels.",
         names=("your codes", "float32"),
     )
     x_TD, kernel = (

@@ -36,7 +36,9 @@ def play(module):
     _, slopes = value_and_slopes(start, rows[:BATCH])
     gradient = slopes["blocks.ff1.kernel"]
     curves = {"the gradient": gradient / jnp.linalg.norm(gradient)}
-    curves |= {f"after {steps} steps": module.orthogonalize(gradient, steps) for steps in (1, 3, SHOWN)}
+    curves |= {
+        f"after {steps} step{'s' * (steps > 1)}": module.orthogonalize(gradient, steps) for steps in (1, 3, SHOWN)
+    }
     values = {name: np.linalg.svd(np.asarray(array), compute_uv=False) for name, array in curves.items()}
     many = np.arange(1, len(next(iter(values.values()))) + 1)
     last = values[f"after {SHOWN} steps"]

@@ -36,8 +36,8 @@ def play(module):
     apart = []
     for name, spec, said in (
         ("tensor_parallel_mlp", P(), "Every device has all of x and gets all of the sum."),
-        ("sequence_parallel_mlp", P("model", None), "Each device has an eighth of the tokens, before and after. So the norms and "
-         "sums around the layer are shared, too, and the same bytes are sent as two halves."),
+        ("sequence_parallel_mlp", P("model", None), "Each device has an eighth of the tokens, before and after, so the norms "
+         "around the layer are shared, too. A gather and a sum of parts send together what the sum above sends."),
     ):  # fmt: skip
 
         def run(*arrays, name=name):

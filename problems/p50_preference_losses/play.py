@@ -56,8 +56,12 @@ def play(module):
     yield Lines(
         f"Answers that your loss has not seen: “{CHOSEN.strip()} all day” against the same in another place",
         (Line("chosen", steps, chosen), Line("rejected", steps, rejected)),
-        f"The margin between them is {margin:+.1f} nats after {STEPS} steps. The loss asks for nothing but a margin, so the "
-        "rejected answers fall faster than the chosen ones rise."
+        f"The margin between them is {margin:+.1f} nats after {STEPS} steps. The loss asks for nothing but a margin, so "
+        + (
+            "the rejected answers fall faster than the chosen ones rise."
+            if chosen[-1] > 0
+            else "in the end even the chosen answers fall, only less than the rejected ones."
+        )
         if margin > 1
         else f"The margin between them is {margin:+.1f} nats after {STEPS} steps: your loss does not tell the "
         f"model which is preferred.",
@@ -68,6 +72,7 @@ def play(module):
         "The word after “… Tom liked to play at the”",
         tuple(Bar(place.strip(), *(of[int(encode(place)[0])] for of in odds)) for place in PLACES),
         "probability",
+        "It was shown nothing but pairs, an answer that is preferred and one that is not. It has learned from them what to say.",
         names=("after", "before"),
     )
     yield telling.story(telling.tell(tuner.model, 60), "A story by the model that knows what is preferred")

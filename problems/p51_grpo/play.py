@@ -16,13 +16,9 @@ from problems.stage.weights import END, TOKENIZER, encode
 TRAINS = True
 WATER = re.compile(r"\b(beach|lake|river|pond|island|harbor|water|boat)\b")
 PROMPTS = tuple(f"Once upon a time, there was a {hero} named" for hero in ("girl", "boy", "dog", "fox"))
-GROUP, WRITTEN, ROUNDS, UPDATES = (
-    8,
-    24,
-    16,
-    2,
-)  # continuations of a prompt, their tokens; updates from those of one round
-CLIP, KL_WEIGHT, LEARNING_RATE = 0.2, 0.02, 1e-3
+GROUP, WRITTEN = 8, 24  # continuations of a prompt, and their tokens
+ROUNDS, UPDATES = 14, 2  # updates from the continuations of one round
+CLIP, KL_WEIGHT, LEARNING_RATE = 0.2, 0.2, 5e-4
 SAMPLING = Sampling(temperature=1.0, top_p=1.0, max_tokens=WRITTEN)
 
 
@@ -54,21 +50,22 @@ def play(module):
     yield Lines(
         "The reward: the share of continuations that speak of water",
         (Line("reward", tuple(range(ROUNDS)), rewards),),
-        f"From {rewards[0]:.0%} to {np.mean(rewards[-3:]):.0%}, by {ROUNDS * UPDATES} steps. No text told the "
-        f"model what to write: "
-        "it tried, and what was rewarded became more likely.",
+        f"From {rewards[0]:.0%} to {np.mean(rewards[-3:]):.0%}, by {ROUNDS * UPDATES} steps. No text told the model what to "
+        "write: it tried, and what was rewarded became more likely.",
         x="round",
         y="reward",
     )
     yield Lines(
         "How far the model has moved from the one before",
         (Line("KL divergence", tuple(range(ROUNDS)), distances),),
-        "In nats per token. The KL term of your loss holds it back: a model that moves too far forgets how to tell stories.",
+        "The KL term of your loss holds it back. Without it, the model would move on, and forget how to tell a story.",
         x="round",
-        y="KL",
+        y="KL, nats per token",
     )
     for model, when in ((gpt(), "before"), (tuner.model, "after")):
-        yield telling.story(telling.tell(model, 60), f"A story {when}")
+        told = telling.tell(model, 60)
+        words = len(WATER.findall(telling.text(told)))
+        yield telling.story(told, f"A story {when}", f"It has {words} word{'s' * (words != 1)} of water.")
 
 
 def rewarded(tokens):
@@ -84,7 +81,6 @@ def group(written, rewards_GK, advantages_GK):
         f"Eight continuations of “{PROMPTS[which]}”",
         ("continuation", "reward", "your advantage"),
         tuple((" ".join(TOKENIZER.decode(tokens).split()), f"{of:g}", f"{gain:+.2f}") for tokens, of, gain in rows),
-        "A continuation is rewarded for a word such as “lake” or “beach”. What is better than its group gets a "
-        "positive advantage, "
-        "and its tokens become more likely.",
+        "A continuation is rewarded for a word of water, such as “lake” or “beach”. What is better than its group gets a "
+        "positive advantage, and its tokens become more likely.",
     )

@@ -8,15 +8,16 @@ import jax
 import numpy as np
 from flax import nnx
 
-from grader.exhibits import Bar, Bars, HeatMap, Line, Lines, Plane, Table
+from grader.exhibits import Bar, Bars, HeatMap, Line, Lines, Plane
 from grader.worker.collectives import collectives
+from problems.stage import runs
 
 NAMES = {
-    "all-reduce": "sums (all-reduce)",
-    "all-gather": "gathers (all-gather)",
-    "reduce-scatter": "sums, each keeps a part (reduce-scatter)",
-    "collective-permute": "sends to a neighbor (permute)",
-    "all-to-all": "exchanges parts (all-to-all)",
+    "all-reduce": "sum (all-reduce)",
+    "all-gather": "gather (all-gather)",
+    "reduce-scatter": "sum a part (reduce-scatter)",
+    "collective-permute": "send on (permute)",
+    "all-to-all": "exchange (all-to-all)",
 }
 
 
@@ -66,20 +67,16 @@ def held(title: str, arrays: Sequence[jax.Array], caption: str = "") -> Bars:
     return Bars(title, bars, "bytes", caption, names=("held", "in all"))
 
 
-def sent(title: str, compiled: Any, caption: str = "", limit: int = 8) -> Table:
-    """What the devices exchange in a compiled program, in its order: what a collective does, its arrays, and its bytes."""
+def sent(title: str, compiled: Any, caption: str = "", limit: int = 12) -> Bars:
+    """What the devices exchange in a compiled program, in its order: a bar for each collective, as long as its bytes."""
     found = [each for each in collectives(compiled.as_text(), len(jax.devices())) if not each.is_scalar]
-    rows = [
-        (
-            str(number + 1),
-            NAMES.get(each.kind, each.kind),
-            f"{math.ceil(each.times)}",
-            f"{math.ceil(each.times * each.size):,}",
-        )
-        for number, each in enumerate(found[:limit])
-    ]
-    rows = rows or [("", "nothing", "", "0")]
-    return Table(title, ("step", "what the devices do together", "times", "bytes on each"), tuple(rows), caption)
+    names = [NAMES.get(each.kind, each.kind) + (f" × {each.times:.0f}" if each.times > 1 else "") for each in found]
+    sizes = [math.ceil(each.times * each.size) for each in found]
+    bars = [Bar(f"{number}. {name}", size) for number, (name, size) in enumerate(zip(names, sizes, strict=True), 1)]
+    if len(bars) > limit:
+        bars = [*bars[:limit], Bar(f"{len(bars) - limit} more", sum(sizes[limit:]))]
+    unit = "bytes of the result on each device, in the order of the program"
+    return Bars(title, tuple(bars) or (Bar("nothing", 0),), unit, caption)
 
 
 def turns(function: Any, *arrays: Any) -> list[list[int]]:
@@ -117,7 +114,7 @@ def _listed(value: Any) -> Sequence[Any]:
     return value if isinstance(value, tuple | list) else (value,)
 
 
-def step(train: Callable[..., Any], model: Any, optimizer: Any, ids_BT: jax.Array, pad: int, caption: str) -> Table:
+def step(train: Callable[..., Any], model: Any, optimizer: Any, ids_BT: jax.Array, pad: int, caption: str) -> Bars:
     """What the devices send in one train step."""
     graph, state = nnx.split((model, optimizer))
 
@@ -132,11 +129,19 @@ def step(train: Callable[..., Any], model: Any, optimizer: Any, ids_BT: jax.Arra
 def losses(
     train: Callable[..., Any], model: Any, optimizer: Any, ids_BT: jax.Array, pad: int, steps: int = 12
 ) -> Lines:
-    """The losses of train steps on one batch."""
+    """The losses of train steps on one batch, beside those of the same run on one device."""
     found = [float(train(model, optimizer, ids_BT, pad)) for _ in range(steps)]
+    alone, whole_BT = runs.make(), np.asarray(ids_BT)
+    plain = [float(runs.step(*alone, whole_BT, np.zeros(whole_BT.shape))) for _ in range(steps)]
     most = int(bytes_on_each(jax.tree.leaves(nnx.state((model, optimizer)))).max())
+    apart, numbers = float(np.abs(np.subtract(found, plain)).max()), np.arange(1, steps + 1)
     return Lines(
         "The loss of your steps, all on the same stories",
-        (Line("loss", np.arange(1, steps + 1), found),),
-        f"After them, a device holds {most:,} bytes of model and optimizer.",
+        (Line("eight devices", numbers, found), Line("one device", numbers, plain)),
+        (
+            "Both curves lie on each other: together, the devices take the step that one would take. "
+            if apart < 0.01
+            else f"The curves are up to {apart:.2g} apart: together, the devices take another step than one would take. "
+        )
+        + f"Afterwards, a device holds {most:,} bytes of model and optimizer.",
     )

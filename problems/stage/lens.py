@@ -15,7 +15,7 @@ TEXT = "Once upon a time, there was a kind boy named Tim. Tim lived near the"
 
 def lens(title: str, caption: str, text: str = TEXT, **parts: Any) -> HeatMap:
     """The likeliest next token at the last places of a text, after the embedding and after each block. `parts` are those of
-    `model.gpt`."""
+    `model.gpt`. The caption also says where the last guesses are not those of the trained model."""
     ids_T = encode(text)
     shares, words = [], []
     for layers in range(POCKET.num_layers + 1):
@@ -24,6 +24,13 @@ def lens(title: str, caption: str, text: str = TEXT, **parts: Any) -> HeatMap:
         best_T = odds_TV.argmax(-1)
         shares.append([float(odds[best]) for odds, best in zip(odds_TV, best_T, strict=True)])
         words.append(tuple(token(best) for best in best_T))
+    own = [token(best) for best in jitted(gpt())(ids_T)[-COLUMNS:].argmax(-1)]
+    if wrong := [(mine, theirs) for mine, theirs in zip(words[-1], own, strict=True) if mine != theirs]:
+        mine, theirs = wrong[-1]
+        caption += (
+            f" But {len(wrong)} of the {COLUMNS} last guesses are not those of the trained model: yours says “{mine.strip()}” "
+            f"where it says “{theirs.strip()}”."
+        )
     rows = ("embedding", *(f"block {number}" for number in range(1, POCKET.num_layers + 1)))
     columns = tuple(token(each) for each in ids_T[-COLUMNS:])
     return HeatMap(title, rows, columns, (Plane(shares, "", tuple(words)),), caption, "probability")

@@ -1,6 +1,7 @@
 """Sizes of the programs that JAX compiles from functions."""
 
 from collections.abc import Callable, Iterator
+from time import perf_counter
 from typing import Any
 
 import jax
@@ -20,6 +21,17 @@ def compiled(function: Callable[..., Any], *inputs: Any) -> Any:
 def temporary_bytes(function: Callable[..., Any], *inputs: Any) -> int:
     """The memory that the compiled function needs on each device, besides its inputs and outputs."""
     return int(compiled(function, *inputs).memory_analysis().temp_size_in_bytes)
+
+
+def seconds(call: Callable[[], Any], repeats: int = 25) -> float:
+    """The shortest time of a few calls, without the first."""
+    jax.block_until_ready(call())
+    times = []
+    for _ in range(repeats):
+        start = perf_counter()
+        jax.block_until_ready(call())
+        times.append(perf_counter() - start)
+    return min(times)
 
 
 def operations(function: Callable[..., Any], *inputs: Any) -> int:

@@ -9,7 +9,7 @@ import numpy as np
 import orbax.checkpoint  # noqa: F401  imported before the confinement, as every submission needs it
 from flax import nnx
 
-from grader.exhibits import Line, Lines
+from grader.exhibits import Bar, Bars, Line, Lines
 from grader.worker.toy_models import ToyGPT, ToyLM, model_factory
 from problems.stage.tuning import target_log_probabilities
 from problems.stage.weights import POCKET, held_out, put
@@ -41,10 +41,21 @@ def step(model: ToyLM, optimizer: nnx.Optimizer[ToyLM], ids_BT: jax.Array, noise
     return value
 
 
-def files(folder: Path) -> tuple[tuple[str, str], ...]:
-    """The names and sizes of the largest files below a folder."""
-    found = [(path.relative_to(folder).as_posix(), path.stat().st_size) for path in folder.rglob("*") if path.is_file()]
-    return tuple((name, f"{size:,}") for name, size in sorted(found, key=lambda each: -each[1])[:6])
+def saved(folder: Path, model: nnx.Module) -> Bars:
+    """The bytes below a folder in which this model was saved with its optimizer, beside those of its parameters."""
+    written = sum(path.stat().st_size for path in folder.rglob("*") if path.is_file())
+    parameters = sum(leaf.nbytes for leaf in jax.tree.leaves(nnx.state(model, nnx.Param)))
+    return Bars(
+        "What you saved",
+        (Bar("the folder", written), Bar("the parameters", parameters), Bar("both moments", 2 * parameters)),
+        "bytes",
+        "Adam keeps two numbers beside each parameter. Without them, a run would go on with steps of another size. "
+        + (
+            "A checkpoint is compressed, so it is smaller than all of them together."
+            if written > 1.5 * parameters
+            else "Your folder is too small to hold them."
+        ),
+    )
 
 
 def on_each_other(title: str, curves: Mapping[str, list[float]], first: int, what: str) -> Lines:

@@ -98,11 +98,14 @@ def surprise(probability: float) -> float:
     return float(-np.log2(max(float(probability), 1e-9)))
 
 
-def story(told: Told, title: str, caption: str = "") -> Story:
-    """A told story, in which each token is shaded by how much it surprised the model that wrote it."""
+def story(told: Told, title: str, caption: str = "", *, babble: bool = False) -> Story:
+    """A told story, in which each token is shaded by how much it surprised the model that wrote it.
+
+    What else a model could have said is left out of a `babble`: by random weights, anything.
+    """
     tokens = [Token(token(each)) for each in told.ids[: told.given]]
     for index, each in enumerate(told.ids[told.given :]):
-        others = likeliest(told.best[index], told.best_ids[index])
+        others = () if babble else likeliest(told.best[index], told.best_ids[index])
         tokens.append(Token(token(each), surprise(told.probabilities[index]), None, others))
     return Story(title, tuple(tokens), caption, given=told.given, meaning=SURPRISE)
 
@@ -118,11 +121,11 @@ def judged(told: Told) -> str:
     bits = surprise_of(gpt(), told.ids, told.given)
     if bits < SENSE:
         return (
-            f"The model as it was trained is surprised by {bits:.1f} bits a token: this is a story as it knows them. A token is "
-            "shaded by how much it surprised your model when it wrote it."
+            f"The trained model is surprised by {bits:.1f} bits a token: this is a story as it knows them. A token is shaded by "
+            "how much it surprised your model when it wrote it."
         )
     return (
-        f"The model as it was trained is surprised by {bits:.1f} bits a token, where a right one surprises it by less than 1. "
+        f"The trained model is surprised by {bits:.1f} bits a token, where a right story surprises it by less than 1. "
         "Your code hands on other numbers than those that the weights were trained with, so the words make no story."
     )
 

@@ -99,6 +99,31 @@ def stop_play(request: Request) -> Response:
     return Response(status_code=202)
 
 
+def write_trial(request: Request) -> Response:
+    """Writes the script that runs the file on the smallest failing case of the last verdict."""
+    studio, problem = _of(request)
+    report = studio.grading.report(problem)
+    if report is None:
+        raise UsageError("Save and grade the file first.")
+    name, said = studio.trials.write(problem, report)
+    return JSONResponse({"name": name, "text": studio.trials.text(problem), "said": said})
+
+
+def run_trial(request: Request) -> Response:
+    """Runs that script as it is now."""
+    studio, problem = _of(request)
+    text = studio.trials.text(problem)
+    printed, said = studio.trials.run(problem)
+    return JSONResponse({"text": text, "printed": printed, "said": said})
+
+
+def stop_trial(request: Request) -> Response:
+    """Ends the script that is running."""
+    studio, _ = _of(request)
+    studio.trials.stop()
+    return Response(status_code=202)
+
+
 async def events(request: Request) -> Response:
     """What happens to this problem: first its present state, then each change."""
     studio, problem = _of(request)
@@ -187,6 +212,9 @@ routes = [
     Route(f"{_AT}/grade/stop", stop, methods=["POST"]),
     Route(f"{_AT}/play", play, methods=["POST"]),
     Route(f"{_AT}/play/stop", stop_play, methods=["POST"]),
+    Route(f"{_AT}/trial", write_trial, methods=["POST"]),
+    Route(f"{_AT}/trial/run", run_trial, methods=["POST"]),
+    Route(f"{_AT}/trial/stop", stop_trial, methods=["POST"]),
     Route(f"{_AT}/events", events),
     Route(f"{_AT}/hint", hint, methods=["POST"]),
     Route(f"{_AT}/attempts", attempts),

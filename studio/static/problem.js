@@ -3,6 +3,7 @@
 import { player } from "./play.js";
 import { at, listen, send } from "./studio.js";
 import { mark, tablist } from "./tabs.js";
+import { trial } from "./trial.js";
 import { show } from "./views.js";
 import { editor, goToLine, markLines, replaceText, sideBySide, unified } from "./workbench.js";
 
@@ -163,6 +164,7 @@ function onVerdict(verdict) {
   if (verdict.next) $("advice").append("Next: ", linkTo(verdict.next));
   $("consequence").hidden = !(verdict.cause && state.plays);
   $("report").innerHTML = verdict.html; // escaped by the studio
+  $("report").querySelector(".case h3")?.append(" ", tryButton);
   $("cause").replaceChildren(...$("report").querySelectorAll(":is(.cause, .earlier)")); // what to do stands above the checks
   $("verdict").scrollTop = 0;
   $("tab-reference").hidden &&= verdict.verdict !== "PASS";
@@ -231,6 +233,11 @@ function lineButton(line) {
 
 $("stop").addEventListener("click", () => send(`${path}/grade/stop`, "POST"));
 
+const tryButton = trial(path, () => {
+  show("code");
+  select($("tab-trial"));
+  $("tab-trial").focus();
+});
 const play = state.plays && player(path, () => base.digest, linkFrames);
 const isPlayShown = () => state.plays && !$("play").hidden;
 $("consequence").addEventListener("click", () => show("play"));

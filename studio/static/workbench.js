@@ -75,6 +75,11 @@ export function editor(parent, text, label, onChange) {
   return new EditorView({ parent, state: EditorState.create({ doc: text, extensions }) });
 }
 
+/** A text to read. */
+export function reader(parent, text, label) {
+  return new EditorView({ parent, state: EditorState.create({ doc: text, extensions: [shared(label), fixed, EditorView.lineWrapping] }) });
+}
+
 /** Replaces the text by changing no more than what differs, so that the cursor stays. It can be undone. */
 export function replaceText(view, text) {
   const old = view.state.doc.toString();

@@ -112,6 +112,33 @@ def test_ctrl_c_while_a_command_is_imported(tmp_path: Path):
     assert (done.returncode, done.stdout, done.stderr) == (130, "", "Interrupted.\n")
 
 
+LOSES_ONE = """import signal, sys, time
+import click
+from commandline.commands import Commands
+
+class Finalizer:
+    def __del__(self):
+        signal.raise_signal(signal.SIGINT)
+
+@click.group(cls=Commands)
+def program():
+    pass
+
+@program.command()
+def wait():
+    Finalizer()
+    time.sleep(60)
+
+Commands.program = "program"
+program(["wait"])
+"""
+
+
+def test_ctrl_c_where_python_ignores_exceptions():
+    done = subprocess.run([sys.executable, "-c", LOSES_ONE], capture_output=True, text=True, check=False, cwd=ROOT)
+    assert (done.returncode, done.stdout, done.stderr) == (130, "", "Interrupted.\n")
+
+
 @pytest.mark.fast
 def test_words_and_short_code_are_not_broken():
     lines = wrap("Read " + "a" * 70 + " and type `grade problem 07 --seed 3` or well-known words.", 60, 2)

@@ -149,9 +149,12 @@ CONSEQUENCES: dict[str, tuple[str, str, str, Callable[[Shown], bool]]] = {
         "06", "self.ln_f(x_TD)", "x_TD",
         lambda exhibits: exhibits[2].bars[0].value > exhibits[2].bars[0].other + 0.2,
     ),
-    "no residual": ("05", "x = x + self.attn", "x = self.attn", lambda exhibits: no_sense(exhibits[1])),
+    "no residual": (
+        "05", "x = x + self.attn", "x = self.attn",
+        lambda exhibits: no_sense(exhibits[1]) and "are not those of the trained model" in exhibits[0].caption,
+    ),
     "norm over the wrong axis": (
-        "04", "axis=-1", "axis=0", lambda exhibits: no_sense(exhibits[2]),
+        "04", "axis=-1", "axis=0", lambda exhibits: no_sense(exhibits[2]) and "single tokens" in exhibits[0].caption,
     ),
     "targets not shifted": (
         "07", "logits[:-1], token_ids[1:]", "logits[:-1], token_ids[:-1]",

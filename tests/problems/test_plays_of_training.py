@@ -40,7 +40,7 @@ def test_a_schedule_ends_at_a_tenth_and_training_ends_lower(fork_server):
     assert apart(rates) < 1e-5
     assert math.isclose(rates.lines[0].y[-1], max(rates.lines[0].y) / 10, rel_tol=0.02)
     with_schedule, constant = losses.lines
-    assert with_schedule.y[-1] < constant.y[-1]
+    assert with_schedule.y[-1] < constant.y[-1] - 0.05
 
 
 def test_clipping_and_the_guard_save_a_run(fork_server):
@@ -50,7 +50,7 @@ def test_clipping_and_the_guard_save_a_run(fork_server):
     guarded, bare = curves.lines
     assert np.isfinite(guarded.y).all()
     assert math.isnan(bare.y[-1])
-    assert (skipped.bars[0].value, "kernel" in skipped.caption) == (1, True)
+    assert [row[1:] for row in skipped.rows] == [("1", "1"), ("['block']['kernel']",) * 2]
 
 
 def test_the_smallest_model_learns_to_repeat(fork_server):
@@ -71,7 +71,7 @@ def test_tokens_windows_and_batches_hold_everything_once(fork_server):
     assert straight.values == resumed.values
     stories = [cell for row in straight.texts[:4] for cell in row]
     assert sorted(stories, key=int) == [str(number) for number in range(12)]
-    assert {bar.value for bar in shards.bars} == {1}
+    assert np.sum(shards.planes[0].values, axis=0).tolist() == [1] * 12
 
 
 def test_a_cache_tells_the_same_story(fork_server):

@@ -75,6 +75,32 @@ def test_from_a_wrong_idea_to_a_pass(problem: Page, studio: Server):
     expect(page.get_by_role("link", name="Next-token loss")).to_contain_text("passed, 6 of 6")
 
 
+def test_a_failing_case_can_be_tried(problem: Page, studio: Server):
+    page, script = problem, studio.workspace / "try_p07.py"
+    write(page, WRONG)
+    page.keyboard.press("Control+Enter")
+    graded(page, "FAIL")
+    page.get_by_role("button", name="Try this case").click()
+    expect(page.get_by_role("tab", name=script.name)).to_be_focused()
+    expect(page.locator("#trial-script .cm-content")).to_contain_text("from p07_next_token_loss import next_token_loss")
+    assert "on which it fails the check" in script.read_text()
+    page.get_by_role("button", name="Run").click()
+    expect(page.locator("#trial-said")).to_have_text("It ended.")
+    expect(page.locator("#trial-printed")).to_contain_text("expected")
+
+    script.write_text("print('\\x1b[31m<b>edited</b>', flush=True)\nopen('ran', 'w')\nwhile True:\n    pass\n")
+    page.get_by_role("button", name="Run").click()
+    while not (studio.workspace / "ran").exists():
+        page.wait_for_timeout(50)
+    page.locator("#trial-run").click()
+    expect(page.locator("#trial-said")).to_have_text("Stopped.")
+    expect(page.locator("#trial-script .cm-content")).to_contain_text("while True")
+    expect(page.locator("#trial-printed")).to_contain_text("<b>edited</b>")
+    page.get_by_role("tab", name="Verdict").click()
+    page.get_by_role("button", name="Try this case").click()
+    expect(page.locator("#trial-said")).to_contain_text("Your edited copy is now try_p07_kept1.py.")
+
+
 def test_another_editor_saves(problem: Page, studio: Server):
     page, file = problem, studio.file(NAME)
     file.write_text(RIGHT + "\nif True\n    pass\n")

@@ -207,6 +207,9 @@ def test_a_class_a_bundle_and_a_plugin(grade: Grade, signals: Path, tmp_path: Pa
 
 
 def test_the_book_of_a_course(grade: Grade, signals: Path, tmp_path: Path):
+    refused = grade("--course", signals, "book", "--no-browser", "--out", "signals")
+    assert (refused.code, "is not a book" in refused.err) == (2, True)
+    (tmp_path / "book").mkdir()  # a folder that is there and empty is as good as a new one
     run = grade("--course", signals, "book", "--no-browser", "--out", "book")  # a relative path
     assert run.code == 0, run.err
     home = (tmp_path / "book" / "index.html").read_text(encoding="utf-8")

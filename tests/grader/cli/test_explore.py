@@ -51,6 +51,8 @@ def test_nan_and_printed_numbers_are_explained(grade: Grade, tmp_path):
     page = (tmp_path / "out.html").read_text()
     assert page.startswith("<!DOCTYPE html>")
     assert "scores [[" in page
+    assert "Problem 02: see it work" in page
+    assert "Some weights are not numbers" in page  # what its play shows
 
 
 def test_secret_cases_are_not_shown(grade: Grade, tmp_path, wrong_attention):

@@ -177,9 +177,11 @@ def test_plays_and_a_teachers_own_instructions_for_assistants(grade: Grade, tmp_
     grade("start", root=bundle)
     assert (tmp_path / "attempts" / "AGENTS.md").read_text() == "Ask Ms. Noether.\n"
     (tmp_path / "mine.py").write_text((SOLUTIONS / "p07_next_token_loss.py").read_text())
-    played = grade("play", "07", "mine.py", root=bundle)
+    played = grade("play", "07", "mine.py", "--html", "play.html", root=bundle)
     assert played.code == 0, played.err
-    assert "What your loss charges the model" in played.out
+    for shown in (played.out, (tmp_path / "play.html").read_text(encoding="utf-8")):
+        assert "What your loss charges the model" in shown
+        assert "<|endoftext|>" in shown.replace("&lt;", "<").replace("&gt;", ">")
 
 
 def test_a_bundle_without_instructions_for_assistants(grade: Grade, tmp_path: Path):

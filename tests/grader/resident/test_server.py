@@ -102,10 +102,11 @@ def test_another_user_gets_nothing(folder):
     assert lends()
 
 
-def test_the_socket_of_a_killed_judge_is_ignored(monkeypatch, tmp_path):
-    monkeypatch.setenv("XDG_RUNTIME_DIR", str(tmp_path))
+def test_the_socket_of_a_killed_judge_is_ignored(monkeypatch, tmp_path_factory):
+    runtime = tmp_path_factory.mktemp("run")  # a socket's path has at most 107 characters
+    monkeypatch.setenv("XDG_RUNTIME_DIR", str(runtime))
     assert not lends()
-    folder = tmp_path / f"gpt-kata-{os.getuid()}"
+    folder = runtime / f"gpt-kata-{os.getuid()}"
     folder.mkdir(mode=0o700)
     with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as left_behind:
         left_behind.bind(str(folder / f"{version.fingerprint()[:16]}.sock"))
