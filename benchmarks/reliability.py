@@ -184,10 +184,11 @@ def load(program: psutil.Process) -> dict[str, int]:
             memory += process.memory_full_info().pss
             descriptors += process.num_fds()
     folders = [Path("/dev/shm"), Path(tempfile.gettempdir())]
+    own = [f"grade-{process.pid}-*" for process in tree]
     return {
         "memory": memory >> 20, "descriptors": descriptors, "processes": len(tree),
-        "scratch": sum(1 for folder in folders for _ in folder.glob("grade-*")),
-        "groups": sum(1 for _ in Path("/sys/fs/cgroup").glob("**/grade-*")),
+        "scratch": sum(1 for folder in folders for name in own for _ in folder.glob(name)),
+        "groups": sum(1 for name in own for _ in Path("/sys/fs/cgroup").glob(f"**/{name}")),
     }  # fmt: skip
 
 
