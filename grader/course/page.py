@@ -19,8 +19,8 @@ SECTIONS = (
     "Examples",
     "Hints",
 )
-# What makes the explorables of a page move: see the head of the script.
-EXPLORABLES = tuple(Path(__file__).with_name(name) for name in ("explorables.js", "explorables.css"))
+# What makes the explorables of a page move: see the head of the first script.
+EXPLORABLES = tuple(Path(__file__).with_name(name) for name in ("explorables.js", "explorables_page.js", "explorables.css"))
 FORMULAS = re.compile(r"^```math\n(.*?)^```$", re.MULTILINE | re.DOTALL)  # blocks with a formula on each line
 _EXPLORABLE = re.compile(r"^<!-- explorable: ([\w= .-]+?) -->$", re.MULTILINE)
 
