@@ -258,13 +258,13 @@ const Explorables = (() => {
       const axis = axes.length ? axes[0] : -1; // `sort` is stable, so the first of equally long ones
       const part = shape.map((size, i) => (i === axis ? size / count : size));
       const [whole, bytes] = [3 * 4 * rows * columns, 3 * 4 * part[0] * part[1]];
-      const [left, scale] = [160 - 1.3 * columns, 2.6];
+      const [left, scale] = [160 - 1.15 * columns, 2.3];
       const cuts = axis < 0 ? [] : range(count).map((i) => [0, 1].map((a) => (a === axis ? i * part[a] : 0)));
       const spec = [0, 1].map((i) => (i === axis ? "'data'" : "None")).join(", ");
       return {
         numbers: { axis, bytes },
         says: `P(${spec}): each device holds (${part.join(", ")}) of each array, ${counted(bytes)} bytes with both moments. The whole is ${counted(whole)} bytes.`,
-        picture: picture(200, "A kernel, cut for the devices; the part of device 0 is marked", [
+        picture: picture(178, "A kernel, cut for the devices; the part of device 0 is marked", [
           label(160, 12, `(${rows}, ${columns}), and the part of device 0`),
           ...cuts.map(([y, x]) => cell(left + scale * x, 26 + scale * y, scale * part[1], scale * part[0], "", x + y ? 0 : 1)),
           ...(axis < 0 ? [cell(left, 26, scale * columns, scale * rows, "", 1)] : []),
@@ -355,11 +355,11 @@ const Explorables = (() => {
         numbers: { max, factor, total, out, keys, result: out / total },
         says: `Keys read: ${keys}. Factor ${fixed(factor, 3)}, max ${fixed(max, 0)}, sum ${fixed(total, 3)}, out ${fixed(out)}. The output is ${fixed(out)} / ${fixed(total, 3)} = ${fixed(out / total)}.`,
         picture: picture(168, "The scores and values of eight keys, the block read last, and what the loop carries", [
-          label(30, 25, "score", "end"),
-          label(30, 55, "value", "end"),
-          ...scores.map((score, i) => cell(36 + 35 * i, 10, 35, 30, score, i < keys ? Math.exp(score - max) / total : 0)),
-          ...values.map((value, i) => cell(36 + 35 * i, 40, 35, 30, value)),
-          box(36 + 35 * (keys - size), 10, 35 * size, 60, `fill="none" stroke="${ACCENT}" stroke-width="3"`),
+          label(38, 25, "score", "end"),
+          label(38, 55, "value", "end"),
+          ...scores.map((score, i) => cell(44 + 34 * i, 10, 34, 30, score, i < keys ? Math.exp(score - max) / total : 0)),
+          ...values.map((value, i) => cell(44 + 34 * i, 40, 34, 30, value)),
+          box(44 + 34 * (keys - size), 10, 34 * size, 60, `fill="none" stroke="${ACCENT}" stroke-width="3"`),
           ...carried.flatMap(([name, value], i) => [
             cell(4 + 78 * i, 104, 78, 32, fixed(value, name === "max" ? 0 : 3)),
             label(43 + 78 * i, 148, name),

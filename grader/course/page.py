@@ -20,7 +20,9 @@ SECTIONS = (
     "Hints",
 )
 # What makes the explorables of a page move: see the head of the first script.
-EXPLORABLES = tuple(Path(__file__).with_name(name) for name in ("explorables.js", "explorables_page.js", "explorables.css"))
+EXPLORABLES = tuple(
+    Path(__file__).with_name(name) for name in ("explorables.js", "explorables_page.js", "explorables.css")
+)
 FORMULAS = re.compile(r"^```math\n(.*?)^```$", re.MULTILINE | re.DOTALL)  # blocks with a formula on each line
 _EXPLORABLE = re.compile(r"^<!-- explorable: ([\w= .-]+?) -->$", re.MULTILINE)
 
