@@ -3,7 +3,7 @@
 "use strict";
 
 {
-  const element = (tag, words = "", className = "") => Object.assign(document.createElement(tag), { textContent: words, className });
+  const element = (tag, words = "") => Object.assign(document.createElement(tag), { textContent: words });
 
   function mount(figure) {
     const [name, ...words] = figure.dataset.explorable.split(/\s+/);
@@ -13,7 +13,7 @@
       return;
     }
     const values = Explorables.starts(kind, words);
-    const [caption, still, says] = [element("figcaption"), element("div", "", "still"), element("output")];
+    const [caption, drawing, says] = [element("figcaption"), element("div"), element("output")];
     const numbers = element("details");
     says.setAttribute("aria-live", "polite");
     numbers.append(element("summary", "The numbers at some settings"));
@@ -22,11 +22,11 @@
     if (table?.matches("table, :has(> table)")) numbers.append(table);
     const show = () => {
       const shown = kind.show(values);
-      still.innerHTML = shown.picture;
+      drawing.innerHTML = shown.picture;
       says.textContent = shown.says;
     };
     const rows = kind.sliders.map((it) => {
-      const [row, input, value] = [element("label"), element("input"), element("span", it.shown(values[it.name]), "value")];
+      const [row, input, value] = [element("label"), element("input"), element("b", it.shown(values[it.name]))];
       Object.assign(input, { type: "range", min: it.least, max: it.most, step: it.step, name: it.name, value: values[it.name] });
       value.setAttribute("aria-hidden", "true"); // the slider says it
       input.addEventListener("input", () => {
@@ -40,7 +40,7 @@
       return row;
     });
     show();
-    figure.replaceChildren(caption, ...rows, still, says, ...(numbers.children.length > 1 ? [numbers] : []));
+    figure.replaceChildren(caption, ...rows, drawing, says, ...(numbers.children.length > 1 ? [numbers] : []));
   }
 
   for (const figure of document.querySelectorAll("figure.explorable")) mount(figure);
