@@ -5,18 +5,18 @@ import { existsSync, readdirSync, readFileSync, writeFileSync } from "node:fs";
 import { createRequire } from "node:module";
 import { join } from "node:path";
 
-const { KINDS, starts } = createRequire(import.meta.url)("../grader/course/explorables.js");
+const { read } = createRequire(import.meta.url)("../grader/course/explorables.js");
 const problems = join(process.argv[2] ?? join(import.meta.dirname, ".."), "problems");
 
 for (const folder of readdirSync(problems).map((name) => join(problems, name))) {
   const page = join(folder, "page.md");
   const line = existsSync(page) && /^<!-- explorable: (.+) -->$/m.exec(readFileSync(page, "utf8"));
   if (!line) continue;
-  const [name, ...words] = line[1].split(/\s+/);
-  if (name in KINDS) {
-    writeFileSync(join(folder, "explorable.svg"), `${KINDS[name].show(starts(KINDS[name], words)).picture}\n`);
-  } else {
-    console.error(`stills: ${page} names the explorable "${name}"; choose one of ${Object.keys(KINDS).join(", ")}.`);
+  try {
+    const [kind, values] = read(line[1]);
+    writeFileSync(join(folder, "explorable.svg"), `${kind.show(values).picture}\n`);
+  } catch (error) {
+    console.error(`stills: ${page}: ${error.message}`);
     process.exitCode = 1;
   }
 }

@@ -369,13 +369,25 @@ const Explorables = (() => {
     },
   };
 
-  /** The values that the sliders of a kind start with: its own, or those that the page names as `name=value`. */
-  function starts(kind, words = []) {
-    const own = Object.fromEntries(words.map((word) => word.split("=")));
-    return Object.fromEntries(kind.sliders.map(({ name, start }) => [name, name in own ? Number(own[name]) : start]));
+  /** The kind that a page names, and the values that its sliders start with. Throws an Error, a sentence for the author of the page. */
+  function read(line) {
+    const [name, ...words] = line.trim().split(/\s+/);
+    const kind = Object.hasOwn(KINDS, name) && KINDS[name];
+    if (!kind) throw new Error(`There is no explorable "${name}"; choose one of ${Object.keys(KINDS).join(", ")}.`);
+    const values = Object.fromEntries(kind.sliders.map((it) => [it.name, it.start]));
+    for (const word of words) {
+      const [own, value] = word.split("=");
+      const it = kind.sliders.find((it) => it.name === own);
+      if (!it || !value || !(Number(value) >= it.least && Number(value) <= it.most)) {
+        const ranges = kind.sliders.map(({ name, least, most }) => `${name}=${least} to ${name}=${most}`);
+        throw new Error(`The explorable "${name}" cannot start with "${word}"; it takes ${ranges.join(", ")}.`);
+      }
+      values[own] = Number(value);
+    }
+    return [kind, values];
   }
 
-  return { KINDS, starts };
+  return { KINDS, read };
 })();
 
 if (typeof module === "object") module.exports = Explorables;

@@ -6,13 +6,7 @@
   const element = (tag, words = "") => Object.assign(document.createElement(tag), { textContent: words });
 
   function mount(figure) {
-    const [name, ...words] = figure.dataset.explorable.split(/\s+/);
-    const kind = Explorables.KINDS[name];
-    if (!kind) {
-      figure.append(element("p", `There is no explorable "${name}"; choose one of ${Object.keys(Explorables.KINDS).join(", ")}.`));
-      return;
-    }
-    const values = Explorables.starts(kind, words);
+    const [kind, values] = Explorables.read(figure.dataset.explorable);
     const [caption, drawing, says] = [element("figcaption"), element("div"), element("output")];
     const numbers = element("details");
     says.setAttribute("aria-live", "polite");
@@ -43,5 +37,11 @@
     figure.replaceChildren(caption, ...rows, drawing, says, ...(numbers.children.length > 1 ? [numbers] : []));
   }
 
-  for (const figure of document.querySelectorAll("figure.explorable")) mount(figure);
+  for (const figure of document.querySelectorAll("figure.explorable")) {
+    try {
+      mount(figure);
+    } catch (error) {
+      figure.append(element("p", error.message));
+    }
+  }
 }

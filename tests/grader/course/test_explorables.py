@@ -16,16 +16,16 @@ from tests.studio.conftest import missing
 
 # Reads a list of [kind, values]. A value is a number, or the text that its slider shows.
 DRIVER = """
-const { KINDS, starts } = require(process.argv[1]);
+const { KINDS, read } = require(process.argv[1]);
 const asked = JSON.parse(require("fs").readFileSync(0, "utf8"));
 console.log(JSON.stringify(asked.map(([name, values]) => {
-  const settings = starts(KINDS[name]);
+  const [, settings] = read(name);
   KINDS[name].sliders.slice(0, values.length).forEach(({ name, least, most, step, shown }, i) => {
     const all = Array.from({ length: Math.round((most - least) / step) + 1 }, (_, n) => Number((least + n * step).toFixed(6)));
     settings[name] = all.find((value) => value === values[i] || shown(value) === values[i]);
     if (settings[name] === undefined) throw new Error(`${name} cannot be ${values[i]}`);
   });
-  return { ...KINDS[name].show(settings), sliders: KINDS[name].sliders.length };
+  return { ...KINDS[name].show(settings), sliders: KINDS[name].sliders.map(({ name }) => name) };
 })));
 """
 NUMBER = r"-?\d+(?:,\d{3})*(?:\.\d+)?"
@@ -230,7 +230,7 @@ def test_the_pages_say_the_numbers_and_show_the_first_picture():
         still = (PAGES[kind].folder / "explorable.svg").read_text(encoding="utf-8")
         assert still == first["picture"] + "\n", "run `node docs/stills.mjs`"
         assert "style=" not in still, "a strict content security policy forbids it"
-    sliders = {kind: first["sliders"] for kind, first in zip(LABELS, shown, strict=True)}
+    sliders = {kind: len(first["sliders"]) for kind, first in zip(LABELS, shown, strict=True)}
     rows = ask(*((kind, row[: sliders[kind]]) for kind, row in asked))
     for (kind, row), answer in zip(asked, rows, strict=True):
         numbers = re.findall(NUMBER, " ".join(row[sliders[kind] :]))
@@ -246,17 +246,30 @@ def test_a_page_gives_its_explorable_the_still_picture():
     assert "<!--" not in shown.replace("<!-- Made by docs/draw.py", "")
 
 
+def test_the_documentation_lists_the_kinds_and_their_sliders():
+    text = (ROOT / "docs" / "courses.md").read_text()
+    rows = re.findall(r"^\| `(\w+)` \| (.*?) \|", text[text.index("| Kind | Sliders |") :], re.MULTILINE)[: len(LABELS)]
+    shown = ask(*((kind, []) for kind in LABELS))
+    named = {kind: list(dict.fromkeys(re.findall(r"`(\w+)`", words))) for kind, words in rows}
+    assert named == {kind: first["sliders"] for kind, first in zip(LABELS, shown, strict=True)}
+
+
 def test_stills_of_another_course(tmp_path: Path):
     """The page chooses where its sliders start. A kind that does not exist is named."""
     node = shutil.which("node")
     if node is None:
         missing("node is not installed")
-    for name, line in (("p01_rates", "schedule decay=100"), ("p02_other", "pendulum")):
+    for name, line in (
+        ("p01_rates", "schedule decay=100"),
+        ("p02_other", "pendulum"),
+        ("p03_low", "schedule decay=20"),
+    ):
         (tmp_path / "problems" / name).mkdir(parents=True)
         (tmp_path / "problems" / name / "page.md").write_text(f"# Title\n\n<!-- explorable: {line} -->\n")
     run = subprocess.run([node, ROOT / "docs" / "stills.mjs", tmp_path], capture_output=True, text=True, timeout=60)
     assert run.returncode == 1
-    assert 'names the explorable "pendulum"; choose one of attention, heads' in run.stderr
+    assert 'There is no explorable "pendulum"; choose one of attention, heads' in run.stderr
+    assert 'The explorable "schedule" cannot start with "decay=20"; it takes warmup=0 to warmup=40, ' in run.stderr
     (still,) = tmp_path.rglob("*.svg")
     ours = PAGES["schedule"].folder / "explorable.svg"
     assert still.read_text().startswith("<svg ")
