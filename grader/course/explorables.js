@@ -171,7 +171,7 @@ const Explorables = (() => {
           label(34, 40, "g", "end"),
           ...raw.map((value, i) => box(x(i) - 3, value > 0 ? 50 - 16 * value : 50, 6, 16 * Math.abs(value), 'fill="currentColor" fill-opacity="0.45"')),
           path([[38, 50], [318, 50]], "currentColor", 'stroke-opacity="0.4"'),
-          ...[0, 1, ...(top > 2 ? [Math.floor(top)] : [])].flatMap((value) => [
+          ...[0, ...(top < 6 ? [1] : []), ...(top > 2 ? [Math.floor(top)] : [])].flatMap((value) => [
             label(34, y(value), value, "end"),
             path([[38, y(value)], [318, y(value)]], "currentColor", 'stroke-opacity="0.3"'),
           ]),
