@@ -50,6 +50,8 @@ def on_files(files: Files, config: Any) -> Files:
         files.append(File.generated(config, "index.md", content=_home()))
     for problem in catalog.problems():
         files.append(File.generated(config, f"{problem.name}.md", content=book_page(problem)))
+    for path in page.EXPLORABLES:
+        files.append(File.generated(config, path.name, abs_src_path=str(path)))
     return files
 
 
