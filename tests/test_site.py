@@ -46,6 +46,10 @@ def test_nothing_is_fetched_from_elsewhere(site: Path):
         assert fetched == []
 
 
+def test_it_has_no_programs_that_make_it(site: Path):
+    assert [path for path in site.rglob("*") if path.suffix in (".py", ".pyc", ".mjs")] == []
+
+
 def test_it_opens_from_disk(site: Path):
     html = (site / "index.html").read_text()
     for link in re.findall(r'<(?:a|script|link|img)[^>]+(?:src|href)="([^"#]+)', html):
