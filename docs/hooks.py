@@ -41,6 +41,8 @@ def on_files(files: Files, config: Any) -> Files:
         files.append(File.generated(config, f"{problem.name}.md", content=book_page(problem)))
         entry = {f"{problem.label} · {problem.title}": f"{problem.name}.md"}
         parts.setdefault(catalog.part_of(problem), []).append(entry)
+    for path in page.EXPLORABLES:
+        files.append(File.generated(config, path.name, abs_src_path=str(path)))
     config.nav += [{title: pages} for title, pages in (*parts.items(), *documents.items())]
     return files
 

@@ -10,11 +10,12 @@ from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
 from starlette.middleware import Middleware
 from starlette.requests import Request
-from starlette.responses import JSONResponse, Response
+from starlette.responses import FileResponse, JSONResponse, Response
 from starlette.routing import Mount, Route
 from starlette.staticfiles import StaticFiles
 
 from commandline.errors import CommandError, UsageError
+from grader.course.page import EXPLORABLES
 from grader.report import html
 from studio import harness_process
 from studio.guard import Guard
@@ -40,6 +41,7 @@ def application(studio: Any, pages: Sequence[ModuleType], keys: Keys, port: int,
         routes=[
             *(route for page in pages for route in page.routes),
             Route("/report.css", _report_style),
+            *(Route(f"/{path.name}", _file(path)) for path in EXPLORABLES),
             Mount("/static", _StaticFiles(directory=_STATIC)),
         ],
         middleware=[Middleware(Guard, keys=keys, port=port)],
@@ -61,6 +63,10 @@ class _StaticFiles(StaticFiles):
 
 def _report_style(_: Request) -> Response:
     return Response(html.STYLE, media_type="text/css")
+
+
+def _file(path: Path) -> Callable[[Request], Response]:
+    return lambda _: FileResponse(path)
 
 
 async def _http_error(request: Request, error: Exception) -> Response:

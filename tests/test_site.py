@@ -5,9 +5,11 @@ import re
 from pathlib import Path
 
 import pytest
+from playwright.sync_api import Browser, expect
 
 from grader.course import book, catalog, page
-from tests.conftest import Grade
+from tests.conftest import ROOT, Grade
+from tests.studio.conftest import axe, browser  # noqa: F401  (a fixture)
 
 
 @pytest.fixture(scope="module")
@@ -38,6 +40,14 @@ def test_the_navigation_follows_the_parts(site: Path):
         assert f"{problem.label} · {problem.title}" in html
 
 
+def test_the_home_page_and_the_navigation_list_every_document(site: Path):
+    html = (site / "index.html").read_text()
+    documents = [path.stem for path in (ROOT / "docs").glob("*.md") if path.stem != "index"]
+    for name in documents:
+        assert html.count(f'href="{name}.html"') >= 2, name
+    assert 0 < html.index("Tutorials") < html.index("How-to guides") < html.index("Explanation")
+
+
 def test_nothing_is_fetched_from_elsewhere(site: Path):
     for file in site.rglob("*.html"):
         fetched = re.findall(r'<(?:script|link|img)[^>]+(?:src|href)="(https?:[^"]+)"', file.read_text())
@@ -54,6 +64,32 @@ def test_it_opens_from_disk(site: Path):
         "decay_steps" in entry["text"] and entry["location"].startswith("p10_lr_schedule.html")
         for entry in index["docs"]
     )
+
+
+def test_an_explorable_moves_in_a_page_from_disk(browser: Browser, site: Path):  # noqa: F811
+    with browser.new_context() as context:
+        page, errors = context.new_page(), list[str]()
+        page.on("pageerror", lambda error: errors.append(str(error)))
+        page.goto((site / "p10_lr_schedule.html").as_uri())
+        figure = page.locator("figure.explorable")
+        for name in ("warmup_steps", "decay_steps"):
+            figure.get_by_role("slider", name=name).press("End")
+        expect(figure.locator("output")).to_contain_text("where the run ends, it is 0.550")
+        figure.get_by_text("The numbers at some settings").click()
+        expect(figure.get_by_role("cell", name="0.550")).to_have_count(3)
+        expect(figure.locator("figcaption")).to_contain_text("What rate does the run end with?")
+        assert axe(page) == []
+    assert errors == []
+
+
+def test_without_scripts_an_explorable_is_a_picture_a_question_and_numbers(browser: Browser, site: Path):  # noqa: F811
+    with browser.new_context(java_script_enabled=False) as context:
+        page = context.new_page()
+        page.goto((site / "p02_causal_attention.html").as_uri())
+        expect(page.locator("figure.explorable svg")).to_be_visible()
+        expect(page.locator("figure.explorable + p")).to_contain_text("Divide their scores by 1")
+        expect(page.get_by_role("cell", name="1.00, 0.99, 0.95, 0.93")).to_be_visible()
+        expect(page.locator("figure.explorable input")).to_have_count(0)
 
 
 def test_the_copy_button_copies_code_without_prompts_and_outputs(site: Path):

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from commandline.errors import UsageError
 from commandline.folders import cache_folder
-from grader.course import selection
+from grader.course import page, selection
 from grader.course.course import FILE
 from grader.errors import CourseError
 from grader.paths import ROOT
@@ -30,7 +30,7 @@ def cached() -> Path:
     documents = (path for path in (ROOT / "docs").rglob("*") if path.is_file() and path.parent.name != "__pycache__")
     course = selection.selected()
     pages = (path for pattern in _SOURCES for listed in course.problems for path in listed.folder.glob(pattern))
-    for path in [*sorted([_CONFIG, *documents]), course.root / FILE, *pages]:
+    for path in [*sorted([_CONFIG, *documents]), *page.EXPLORABLES, course.root / FILE, *pages]:
         data = path.read_bytes()
         total.update(f"{path.parent.name}/{path.name} {len(data)}\n".encode() + data)
     return cache_folder("GRADE_CACHE") / "book" / total.hexdigest()[:16]

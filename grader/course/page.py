@@ -1,6 +1,7 @@
 """A problem's page: its sections, its hints, and the text without the hints, for a terminal and for a browser."""
 
 import re
+from pathlib import Path
 
 from grader.course import formulas
 from grader.course.catalog import page_text, text_of
@@ -18,7 +19,12 @@ SECTIONS = (
     "Examples",
     "Hints",
 )
+# What makes the explorables of a page move: see the head of the first script.
+EXPLORABLES = tuple(
+    Path(__file__).with_name(name) for name in ("explorables.js", "explorables_page.js", "explorables.css")
+)
 FORMULAS = re.compile(r"^```math\n(.*?)^```$", re.MULTILINE | re.DOTALL)  # blocks with a formula on each line
+_EXPLORABLE = re.compile(r"^<!-- explorable: ([\w= .-]+?) -->$", re.MULTILINE)
 
 
 def sections(problem: Problem) -> dict[str, str]:
@@ -42,13 +48,25 @@ def for_browser(problem: Problem) -> str:
     """The page without its hints, as Markdown, with `drawing.svg` in place of its first text drawing.
 
     The SVG stands inline in a `<figure class="drawing">`, so that it takes the colors of the page around it. A problem
-    without a `drawing.svg` keeps its text drawing.
+    without a `drawing.svg` keeps its text drawing. An explorable becomes a `<figure class="explorable">` with its still
+    picture `explorable.svg`.
     """
-    text, drawing = without_hints(problem), problem.folder / "drawing.svg"
-    if not drawing.is_file():
+
+    def explorable(match: re.Match[str]) -> str:
+        return f'<figure class="explorable" data-explorable="{match[1]}">\n{_svg(problem, "explorable.svg")}</figure>'
+
+    text = _EXPLORABLE.sub(explorable, without_hints(problem))
+    drawing = _svg(problem, "drawing.svg")
+    if not drawing:
         return text
-    figure = f'<figure class="drawing" tabindex="0">\n{text_of(problem, drawing)}</figure>'
+    figure = f'<figure class="drawing" tabindex="0">\n{drawing}</figure>'
     return re.sub(r"^```text\n.*?^```$", lambda _: figure, text, count=1, flags=re.MULTILINE | re.DOTALL)
+
+
+def _svg(problem: Problem, name: str) -> str:
+    """A picture in the folder of a problem; nothing if there is none."""
+    path = problem.folder / name
+    return text_of(problem, path) if path.is_file() else ""
 
 
 def as_text(markdown: str) -> str:

@@ -97,4 +97,5 @@ class Performance:
             return (
                 f"The play cannot use what your code returned ({said}). `grade problem {self.problem.label}` says more."
             )
-        return f"The play ended early: {failure.sentence()}"
+        said = failure.sentence()
+        return f"The play ended early: {said}{'' if said.endswith(('.', '?', '!')) else '.'}"

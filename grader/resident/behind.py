@@ -3,6 +3,7 @@
 import os
 import subprocess
 import sys
+from contextlib import suppress
 from pathlib import Path
 
 from commandline.folders import cache_folder
@@ -23,15 +24,16 @@ def leave(problem: str, workspace: Path) -> None:
         return
     # It ends with the session of the terminal, unless it was asked for.
     session = 0 if is_asked_for() else os.getsid(0)
-    subprocess.Popen(
-        [sys.executable, "-I", "-c", _BOOT, str(ROOT), str(session), problem],
-        cwd="/",
-        env={**os.environ, "GRADE_CACHE": str(cache_folder("GRADE_CACHE").absolute())},
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.DEVNULL,
-        start_new_session=True,
-    )
+    with suppress(OSError):  # a machine that is out of memory or processes
+        subprocess.Popen(
+            [sys.executable, "-I", "-c", _BOOT, str(ROOT), str(session), problem],
+            cwd="/",
+            env={**os.environ, "GRADE_CACHE": str(cache_folder("GRADE_CACHE").absolute())},
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+            start_new_session=True,
+        )
 
 
 def is_asked_for() -> bool:

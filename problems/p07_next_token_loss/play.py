@@ -35,7 +35,7 @@ def play(module):
         "What your loss charges the model for each token of a story",
         tuple(tokens),
         f"{mean:.2f} nats per token. Names, toys and places cost much, because nothing before predicts them; what follows from "
-        "them is nearly free. Training lowers the sum."
+        "them is nearly free. Training lowers this number."
         if mean < 1.5
         else f"{mean:.2f} nats per token, where this model should be charged about {POCKET.validation_loss:.1f}. It is charged "
         "for something else than the token that comes next.",

@@ -29,4 +29,5 @@ def play(module):
         else f"Your curve is up to {distance:.2f} nats away from optax's. An error in the moments shows in the first steps, one "
         "in the decay only later.",
         y="nats per character",
+        log=True,
     )

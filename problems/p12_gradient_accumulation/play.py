@@ -40,6 +40,7 @@ def play(module):
         if distance < 0.02
         else f"Up to {distance:.2f} nats apart. The rows are of very different lengths, so a mean of means is another gradient.",
         y="nats per character",
+        log=True,
     )
     graph, parameters = nnx.split(small())
     bars = []

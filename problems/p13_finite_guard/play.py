@@ -31,6 +31,7 @@ def play(module):
         if alive
         else "Your curve ends, too: something of the poisoned step went into the parameters or the moments.",
         y="nats per character",
+        log=True,
     )
     state = guarded.state()
     tree = {"embed": jnp.ones(2), "block": {"kernel": jnp.array([1.0, jnp.nan])}, "head": jnp.array(jnp.inf)}

@@ -29,9 +29,8 @@ def play(module):
         "In which numbers your model computes",
         ("operations", "bfloat16", "float32"),
         tuple((name, *(str(of.get(kind, "")) for kind in ("bfloat16", "float32"))) for name, of in found.items()),
-        "Products of matrices take nearly all the time, and in bfloat16 they read half the bytes. Everything "
-        "else takes little, and "
-        "needs the digits.",
+        "Products of matrices take nearly all the time, and in bfloat16 they read half the bytes. Everything else takes "
+        "little, and needs the digits.",
     )
     ones, sums = np.arange(1, ADDED + 1), {}
     for kind in (jnp.bfloat16, jnp.float32):

@@ -24,9 +24,8 @@ def play(module):
     yield devices.placed(
         f"The trained model on {DATA} × {MODEL} devices, as your code placed it",
         [(name.removeprefix("blocks.0.").replace(".kernel", ""), arrays[name]) for name in SHOWN],
-        "By columns (→), then by rows (↓): the pairs q_proj and out_proj, and ff1 and ff2, need no exchange "
-        "between them. Devices "
-        f"0 to {MODEL - 1} hold the whole model together, and the others hold it once more, for other stories.",
+        "By columns (→), then by rows (↓): the pairs q_proj and out_proj, and ff1 and ff2, need no exchange between them. "
+        f"Devices 0 to {MODEL - 1} hold the whole model together, and the others hold it once more, for other stories.",
     )
     yield devices.held(
         "The bytes of the trained model that a device holds",

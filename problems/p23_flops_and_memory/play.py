@@ -41,9 +41,8 @@ def play(module):
         tuple(
             (name, f"{yours:,.0f}", f"{measured:,.0f}", f"{yours / measured:.3f}") for name, yours, measured in pairs
         ),
-        "You count the products, with the whole square of scores. The compiled program skips a part of the "
-        "future, and also adds and "
-        "normalizes, so its operations differ by a few percent.",
+        "You count the products, with the whole square of scores. The compiled program skips a part of the future, and also "
+        "adds and normalizes, so its operations differ by a few percent.",
     )
     total, without = module.forward_flops_per_token(*SIZES), module.forward_flops_per_token(*SIZES[:4], 0)
     scores = total - module.forward_flops_per_token(SIZES[0], 0, *SIZES[2:])
@@ -55,9 +54,8 @@ def play(module):
             Bar("all other products", 1 - (without + scores) / total),
         ),
         "share of your count",
-        "In this small model, the head and the scores are half of the work. In one of billions of parameters, "
-        "the other products are "
-        "nearly all of it.",
+        "In this small model, the head and the scores are half of the work. In one of billions of parameters, the other "
+        "products are nearly all of it.",
     )
     rows = []
     for name, sizes in MODELS.items():

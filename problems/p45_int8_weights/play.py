@@ -30,9 +30,8 @@ def play(module):
         "The kernels of the trained model",
         (Bar("bytes", number_of_bytes, kernels),),
         "bytes",
-        f"Your codes and scales need {number_of_bytes / kernels:.0%} of the memory. A model that writes token by token reads all "
-        "of it for each token, so it is up to "
-        f"{kernels / number_of_bytes:.1f} times as fast.",
+        f"Your codes and scales need {number_of_bytes / kernels:.0%} of the memory. A model that writes token by token reads "
+        f"all of it for each token, so it is up to {kernels / number_of_bytes:.1f} times as fast.",
         names=("your codes", "float32"),
     )
     (ids_T,) = held_out(1)

@@ -55,9 +55,8 @@ def play(module, text):
     yield Story(
         "A story that a table drafts and the trained model checks, by your rule",
         tuple(tokens),
-        f"{written} tokens in {runs} runs of the model: {written / runs:.1f} tokens a run. A table that counts "
-        f"which token follows "
-        f"which two drafts {DRAFTED} tokens at a time, for nearly nothing.",
+        f"{written} tokens in {runs} runs of the model: {written / runs:.1f} tokens a run. A table that counts which token "
+        f"follows which two drafts {DRAFTED} tokens at a time, for nearly nothing.",
         given=len(encode(PROMPT)),
         kinds=KINDS,
     )

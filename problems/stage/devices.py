@@ -75,7 +75,7 @@ def sent(title: str, compiled: Any, caption: str = "", limit: int = 12) -> Bars:
     bars = [Bar(f"{number}. {name}", size) for number, (name, size) in enumerate(zip(names, sizes, strict=True), 1)]
     if len(bars) > limit:
         bars = [*bars[:limit], Bar(f"{len(bars) - limit} more", sum(sizes[limit:]))]
-    unit = "bytes of the result on each device, in the order of the program"
+    unit = "bytes of the result on a device, in the program's order"
     return Bars(title, tuple(bars) or (Bar("nothing", 0),), unit, caption)
 
 

@@ -70,7 +70,8 @@ export function player(path, digest, link) {
         $("exhibits").append(end);
         link(end);
         const exhibits = `${count} ${count === 1 ? "exhibit" : "exhibits"}`;
-        say(said || `The play is over: ${exhibits} of your file as it is saved.`);
+        if (end.querySelector(".ending")) say(`The play ended early, after ${exhibits}.`); // which says why
+        else say(said || `The play is over: ${exhibits} of your file as it is saved.`);
       },
     },
   };
