@@ -1,6 +1,6 @@
 """Submissions per minute: `grade batch` compared with what a teacher would run instead. Interleaved in one run, on all cores.
 
-    python benchmarks/batch.py [ROUNDS]
+    python benchmarks/batch.py [ROUNDS] [--smoke]
 
 A class submits problem 07: the reference and every misconception, in files whose code differs, though many trace to the same
 program.
@@ -25,7 +25,7 @@ from time import perf_counter
 import jax
 import jax.numpy as jnp
 import numpy as np
-from timing import ROOT, seconds
+from timing import ROOT, seconds, smoke
 
 from commandline.cores import usable_cores
 from grader.course import cases, catalog
@@ -37,7 +37,7 @@ GRADE = [sys.executable, "-m", "grader"]
 
 
 def main() -> None:
-    rounds = int(sys.argv[1]) if len(sys.argv) > 1 else 3
+    count, sample, rounds = (4, 1, 1) if smoke() else (CLASS, SAMPLE, int(sys.argv[1]) if len(sys.argv) > 1 else 3)
     problem = catalog.find("07")
     source = catalog.solution_path(problem).read_text()
     texts = [source] + [text for idea in catalog.misconceptions(problem) for text in idea.variants(source).values()]
@@ -45,7 +45,7 @@ def main() -> None:
     rates: dict[str, list[float]] = {}
     with tempfile.TemporaryDirectory() as folder:
         top = Path(folder)
-        for number in range(CLASS):
+        for number in range(count):
             for kind, line in (("class", f"NUMBER = {number}"), ("alike", f"# {number}")):
                 path = top / kind / f"learner {number:03}" / f"{problem.name}.py"
                 path.parent.mkdir(parents=True)
@@ -56,7 +56,7 @@ def main() -> None:
             for kind, name in (("class", "batch"), ("alike", "alike")):
                 cache = {"GRADE_CACHE": str(top / f"cache {name} {number}")}
                 command = [*GRADE, "batch", str(top / kind), "--out", str(top / f"results {name} {number}")]
-                rates.setdefault(name, []).append(CLASS / seconds(command, **cache) * 60)
+                rates.setdefault(name, []).append(count / seconds(command, **cache) * 60)
 
             def cold(index: int, number: int = number) -> None:
                 folder = str(top / f"cold {number} {index}")
@@ -67,8 +67,8 @@ def main() -> None:
                            str(ROOT / "benchmarks" / "baselines" / "snapshot_test.py")]  # fmt: skip
                 _pass_or_fail(command, SUBMISSION=str(files[index]), SNAPSHOT=str(snapshot))
 
-            rates.setdefault("cold", []).append(_rate(cold, cores))
-            rates.setdefault("pytest", []).append(_rate(pytest, cores))
+            rates.setdefault("cold", []).append(_rate(cold, cores, sample))
+            rates.setdefault("pytest", []).append(_rate(pytest, cores, sample))
         _print(rates, rounds)
         otter = _otter(top)
     print(f"otter    {60 / otter:8.1f} submissions per minute, one at a time" if otter else "otter    not installed")
@@ -83,12 +83,12 @@ def _print(rates: dict[str, list[float]], rounds: int) -> None:
         print(f"batch / {name:8} {ratio:6.1f}   bar {bar}: {'met' if ratio >= bar else 'MISSED'}")
 
 
-def _rate(grade: Callable[[int], None], cores: int) -> float:
+def _rate(grade: Callable[[int], None], cores: int, sample: int) -> float:
     """Submissions per minute over a sample of the class, one per core at a time."""
     start = perf_counter()
     with ThreadPoolExecutor(cores) as pool:
-        list(pool.map(grade, range(SAMPLE)))
-    return SAMPLE / (perf_counter() - start) * 60
+        list(pool.map(grade, range(sample)))
+    return sample / (perf_counter() - start) * 60
 
 
 def _pass_or_fail(command: list[str], **env: str) -> None:

@@ -1,6 +1,6 @@
 """The presets `pocket` and `modern`: validation losses over tokens and over training time, at equal parameters.
 
-    python benchmarks/modern_preset.py [RUNS_FOLDER] [CHART.png]
+    python benchmarks/modern_preset.py [RUNS_FOLDER] [CHART.png] [--smoke]
 
 Trains both with the harness's own command, one after the other, or resumes them; and `pocket` once more with the learning rates
 of `modern`. The bar: `modern` ends with the lowest loss, after at most as many tokens and as much time.
@@ -8,10 +8,12 @@ of `modern`. The bar: `modern` ends with the lowest loss, after at most as many 
 
 import subprocess
 import sys
+import tempfile
 from pathlib import Path
 
 import numpy as np
 from matplotlib.figure import Figure
+from timing import smoke
 
 from harness.run.compare import compare, table
 from harness.run.folder import Run, training_seconds
@@ -21,6 +23,11 @@ RUNS = {  # the label and the options of each run
     "pocket-with-rates": ("pocket, rates of modern", ["--preset", "pocket", "--set", "final_lr_fraction=0.02"]),
     "modern": ("modern", ["--preset", "modern"]),
 }
+TINY = ["--steps", "2"] + [
+    word
+    for setting in ("data=pocket:200", "context=16", "d_model=16", "d_ff=16", "eval_every=1")
+    for word in ("--set", setting)
+]
 Curve = tuple[np.ndarray, np.ndarray, np.ndarray]  # tokens, seconds and losses of the validations
 
 
@@ -53,10 +60,21 @@ def draw(curves: dict[str, Curve], path: Path) -> None:
     figure.savefig(path, dpi=110)
 
 
-def main(root: Path, chart: Path) -> None:
+def main(root: Path, chart: Path, *changes: str) -> None:
     """Trains, compares, and draws the chart."""
     for name, (_, options) in RUNS.items():
-        command = ["train", *options, "--run", name, "--runs", str(root), "--quiet", "--set", "eval_batches=32"]
+        command = [
+            "train",
+            *options,
+            "--run",
+            name,
+            "--runs",
+            str(root),
+            "--quiet",
+            "--set",
+            "eval_batches=32",
+            *changes,
+        ]
         subprocess.run([sys.executable, "-m", "harness", *command], check=True, stdout=subprocess.DEVNULL)
     print(table(compare([Run(root / name) for name in RUNS])))
     curves = {label: curve(Run(root / name)) for name, (label, _) in RUNS.items()}
@@ -70,4 +88,8 @@ def main(root: Path, chart: Path) -> None:
 
 
 if __name__ == "__main__":
-    main(*map(Path, [*sys.argv[1:], *["runs", "docs/pictures/modern.png"][len(sys.argv) - 1 :]]))
+    if smoke():
+        with tempfile.TemporaryDirectory() as folder:
+            main(Path(folder), Path(folder, "chart.png"), *TINY)
+    else:
+        main(*map(Path, [*sys.argv[1:], *["runs", "docs/pictures/modern.png"][len(sys.argv) - 1 :]]))

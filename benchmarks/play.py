@@ -1,6 +1,6 @@
 """How long a learner of problem 06 waits for the first exhibit, from the save that passes, in the studio.
 
-    python benchmarks/play.py [ROUNDS]
+    python benchmarks/play.py [ROUNDS] [--smoke]
 
 Talks to `grade web` as a page does: the page of problem 06 is open, its text is saved, graded, and played after the verdict. The
 import floor is `python -c "import jax, flax.nnx"`, measured in the same run, in turn with the saves.
@@ -13,7 +13,9 @@ import tempfile
 import time
 from pathlib import Path
 
-from studio import ROOT, Client, seconds, solution
+from timing import ROOT, seconds, smoke
+
+from studio import Client, solution
 
 BAR = 3.0  # times the import floor
 EARLIER, PLAYED = range(1, 6), 6
@@ -37,7 +39,8 @@ def save_to_exhibit(client: Client, edit: int) -> tuple[float, float]:
 
 
 def main() -> None:
-    rounds = int(sys.argv[1]) if len(sys.argv) > 1 else 5
+    only_smoke = smoke()
+    rounds = 1 if only_smoke else int(sys.argv[1]) if len(sys.argv) > 1 else 5
     with tempfile.TemporaryDirectory() as folder:
         for number in EARLIER:
             path = next((ROOT / "solutions").glob(f"p{number:02}_*.py"))
@@ -50,7 +53,7 @@ def main() -> None:
             client = Client(process.stdout.readline().strip())
             client.ask(f"/problems/{PLAYED:02}")
             for edit in range(rounds + 1):
-                time.sleep(PAUSE)
+                time.sleep(0 if only_smoke else PAUSE)
                 times.append(save_to_exhibit(client, edit))
                 floors.append(seconds([sys.executable, "-c", "import jax, flax.nnx"]))
         finally:

@@ -1,6 +1,6 @@
 """How fast the studio is: to the first page, from a save to a verdict, and under fifty saves in a minute.
 
-    python benchmarks/studio.py
+    python benchmarks/studio.py [--smoke]
 
 Talks to `grade web` as a page does, in a new workspace. The import floor is `python -c "import jax, flax.nnx"`, measured in the
 same run. The last line says what is lost of fifty saves, and how much the memory of the server grows over them.
@@ -17,12 +17,11 @@ import urllib.request
 from collections.abc import Iterator
 from contextlib import contextmanager
 from http.cookiejar import CookieJar
-from pathlib import Path
 from typing import Any
 
 import psutil
+from timing import ROOT, seconds, smoke
 
-ROOT = Path(__file__).resolve().parent.parent
 FIRST_PAGE_BAR, VERDICT_BAR = 2.0, 0.6  # times the import floor
 PROBLEMS = range(1, 15)
 SAVES, MINUTE = 50, 60.0
@@ -67,12 +66,6 @@ class Client:
         connection.close()
 
 
-def seconds(command: list[str]) -> float:
-    start = time.perf_counter()
-    subprocess.run(command, check=True, capture_output=True, cwd=ROOT)
-    return time.perf_counter() - start
-
-
 def solution(number: int) -> str:
     return next((ROOT / "solutions").glob(f"p{number:02}_*.py")).read_text()
 
@@ -91,20 +84,24 @@ def save_to_verdict(client: Client, number: int) -> float:
     return elapsed
 
 
-def many_saves(client: Client, server: psutil.Process) -> tuple[int, float]:
-    """How many of fifty texts saved within a minute are not in the history, and by how many MiB the server grows."""
+def many_saves(client: Client, server: psutil.Process, count: int) -> tuple[int, float]:
+    """How many of `count` texts, saved at an even pace, are not in the history, and by how many MiB the server grows."""
     digest, kept = client.digest(7), len(json.loads(client.ask("/problems/07/attempts")))
     memory = server.memory_info().rss
-    for edit in range(SAVES):
+    for edit in range(count):
         start = time.perf_counter()
         digest = client.save(7, f"{solution(7)}\nSAVE = {edit}\n", digest)
         time.sleep(max(0.0, MINUTE / SAVES - (time.perf_counter() - start)))
     found = len(json.loads(client.ask("/problems/07/attempts"))) - kept
-    return SAVES - found, (server.memory_info().rss - memory) / 2**20
+    return count - found, (server.memory_info().rss - memory) / 2**20
 
 
 def main() -> None:
-    floor = statistics.median(seconds([sys.executable, "-c", "import jax, flax.nnx"]) for _ in range(5))
+    only_smoke = smoke()
+    problems, saves = (range(1, 2), 2) if only_smoke else (PROBLEMS, SAVES)
+    floor = statistics.median(
+        seconds([sys.executable, "-c", "import jax, flax.nnx"]) for _ in range(1 if only_smoke else 5)
+    )
     print(f"import jax, flax.nnx                {floor:6.2f} s")
     with tempfile.TemporaryDirectory() as folder:
         start = time.perf_counter()
@@ -116,16 +113,16 @@ def main() -> None:
             client.ask("/")
             first = time.perf_counter() - start
             print(f"from the command to the first page  {first:6.2f} s")
-            times = [save_to_verdict(client, number) for number in PROBLEMS]
-            for number, elapsed in zip(PROBLEMS, times, strict=True):
+            times = [save_to_verdict(client, number) for number in problems]
+            for number, elapsed in zip(problems, times, strict=True):
                 print(f"  save to verdict, problem {number:02}       {elapsed:6.2f} s")
-            lost, growth = many_saves(client, psutil.Process(process.pid))
+            lost, growth = many_saves(client, psutil.Process(process.pid), saves)
         finally:
             process.terminate()
             process.wait()
     print(f"first page / import: {first / floor:.2f} (bar {FIRST_PAGE_BAR:.2f})")
     print(f"save to verdict / import: {statistics.median(times) / floor:.2f} (bar {VERDICT_BAR:.2f})")
-    print(f"{SAVES} saves in a minute: {lost} lost, memory {growth:+.1f} MiB")
+    print(f"{saves} saves: {lost} lost, memory {growth:+.1f} MiB")
 
 
 if __name__ == "__main__":

@@ -1,6 +1,7 @@
 """A model of 265,088 parameters on a file of TinyStories, and what a full run of it would need.
 
     python benchmarks/tinystories_260k.py FILE [STEPS] [RUNS_FOLDER] [KEY=VALUE...]
+    python benchmarks/tinystories_260k.py --smoke
 
 Trains and evaluates with the harness's own commands. The size is that of llama2.c's stories260K (width 64, context 512), whose
 full run has 100,000 steps of 128 rows of 512 tokens (llama2.c, doc/stories260K.md). Its tokenizer has 512 tokens and `pocket-2k`
@@ -10,7 +11,10 @@ has 2,048, so this model has 4 narrower blocks instead of 5. Its losses compare 
 import statistics
 import subprocess
 import sys
+import tempfile
 from pathlib import Path
+
+from timing import smoke
 
 from harness.run.folder import Run
 
@@ -47,6 +51,12 @@ def main(file: Path, steps: int, root: Path, changes: list[str]) -> None:
 
 
 if __name__ == "__main__":
+    if smoke():
+        with tempfile.TemporaryDirectory() as folder:
+            file = Path(folder, "stories.txt")
+            file.write_text("".join(f"The cat saw {number} birds.<|endoftext|>" for number in range(400)))
+            main(file, 2, Path(folder), ["context=16", "eval_every=1", "eval_batches=1"])
+        sys.exit()
     if len(sys.argv) < 2:
         sys.exit(f"{__doc__.splitlines()[2].strip()}: FILE is missing.")
     main(

@@ -1,6 +1,6 @@
 """Training throughput: the harness and another program on the same shape and rows, with alternating steps.
 
-    python benchmarks/train_throughput.py [tutorial | nanogpt] [ROUNDS]
+    python benchmarks/train_throughput.py [tutorial | nanogpt] [ROUNDS] [--smoke]
 
 tutorial: the program of the JAX tutorial. 4 blocks of width 128, feed-forward width 256, a vocabulary of 50,257, batches of
 32 x 128 tokens. The bars: at least 2 times its tokens/s in at most a third of its memory.
@@ -21,7 +21,7 @@ import time
 from collections.abc import Callable
 
 import numpy as np
-from timing import alternately
+from timing import alternately, smoke
 
 from harness.memory import keep_freed_memory
 
@@ -160,6 +160,7 @@ if __name__ == "__main__":
     if sys.argv[1:2] == ["--serve"]:
         serve(*sys.argv[2:])
     else:
+        only_smoke = smoke()
         words = [word for word in sys.argv[1:] if word in SHAPES]
         numbers = [int(word) for word in sys.argv[1:] if word.isdecimal()]
-        main(*(words or ["tutorial"]), *(numbers or [6]))
+        main(*(words or ["tutorial"]), *([1] if only_smoke else numbers or [6]))

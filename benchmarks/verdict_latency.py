@@ -1,6 +1,6 @@
 """Times a verdict, compared with what a person would run instead. All times come from one interleaved run.
 
-    python benchmarks/verdict_latency.py [ROUNDS]
+    python benchmarks/verdict_latency.py [ROUNDS] [--smoke]
 
 cold    `grade problem 06` with an empty cache, compared with a bare script that imports JAX and calls the same submission eagerly
         on the same cases, for its outputs and its gradients (the checks need both). Bar: a ratio of at most 0.35.
@@ -14,7 +14,7 @@ import sys
 import tempfile
 from pathlib import Path
 
-from timing import ROOT, seconds
+from timing import ROOT, seconds, smoke
 
 from grader.course import cases, catalog
 
@@ -43,7 +43,8 @@ FLOOR = "import jax, flax.nnx, jax.numpy as jnp; jax.jit(lambda x: x + 1)(jnp.on
 
 
 def main() -> None:
-    rounds = int(sys.argv[1]) if len(sys.argv) > 1 else 5
+    only_smoke = smoke()
+    rounds = 0 if only_smoke else int(sys.argv[1]) if len(sys.argv) > 1 else 5
     problem = catalog.find("06")
     drawn = [(group, dict(case.values)) for group in problem.cases for case in cases.draw(problem, group, 0)]
     times: dict[str, list[float]] = {}
@@ -65,7 +66,7 @@ def main() -> None:
                 "grade --help": seconds([*GRADE, "--help"]),
                 "python -c pass": seconds([sys.executable, "-c", "pass"]),
             }.items():
-                if number:
+                if number or only_smoke:
                     times.setdefault(name, []).append(elapsed)
     for name, each in times.items():
         print(f"{name:36} {statistics.median(each):6.2f} s   ({min(each):.2f} to {max(each):.2f}, {rounds} rounds)")

@@ -1,6 +1,7 @@
 """Cold verdicts of two environments, such as one with JAX 0.10 and one with JAX 0.11, in one interleaved run.
 
     python benchmarks/versions.py OLD/bin/python NEW/bin/python [NN ...]
+    python benchmarks/versions.py --smoke
 
 Each grades the reference of each problem with an empty cache, and imports JAX and Flax for comparison, which every verdict needs.
 Bar: the median of NEW's verdict / import is at most 1.1 times OLD's.
@@ -10,9 +11,10 @@ import argparse
 import json
 import statistics
 import subprocess
+import sys
 import tempfile
 
-from timing import seconds
+from timing import seconds, smoke
 
 from grader.course import catalog
 
@@ -29,6 +31,8 @@ def main() -> None:
     parser.add_argument("old", help="the Python of one environment")
     parser.add_argument("new", help="the Python of the other")
     parser.add_argument("problem", nargs="*", help="the numbers of problems; all without any")
+    if smoke():
+        sys.argv[1:] = [sys.executable, sys.executable, "07"]
     given = parser.parse_args()
     pythons = {"old": given.old, "new": given.new}
     for name, python in pythons.items():

@@ -3,56 +3,66 @@
 import doctest
 import html
 import re
-from pathlib import Path
 from typing import Any
 
 from latex2mathml.converter import convert
 from mkdocs.structure.files import File, Files
 
 from grader.course import catalog, page
+from grader.course.page import FORMULAS
 from grader.course.selection import selected
 from grader.paths import ROOT
 from grader.problem import Problem
 
-# Pages about the course itself. A learners' bundle may leave some of them out.
-ABOUT = {
-    "Learning": "learn.md",
-    "For teachers": "teachers.md",
-    "Grading a class: the rules": "classroom.md",
-    "A course of your own": "courses.md",
-    "The grader": "design.md",
-    "Security": "security.md",
-    "The trainer": "harness.md",
-    "Practice": "practice.md",
-    "Text of your own, several processes": "data.md",
-    "The studio": "studio.md",
-}
+# The home page lists the documents: a heading of level 2 for each kind, and below it lines `- [Title](file.md): what it is`.
+KIND = re.compile(r"^## (.+)\n(?:(?!## ).*\n)*", re.MULTILINE)
+DOCUMENT = re.compile(r"^- \[(.+?)\]\((\w\S*\.md)\).*\n", re.MULTILINE)
 
 
 def on_config(config: Any) -> Any:
-    """The title, and the navigation: home, the parts of the course, how it works."""
+    """The title."""
     config.site_name = selected().title
-    parts: dict[str, list[dict[str, str]]] = {}
-    for problem in catalog.problems():
-        entry = {f"{problem.label} · {problem.title}": f"{problem.name}.md"}
-        parts.setdefault(catalog.part_of(problem), []).append(entry)
-    about = [{title: file} for title, file in ABOUT.items() if (Path(config.docs_dir) / file).is_file()]
-    config.nav = [{"Home": "index.md"}, *({part: pages} for part, pages in parts.items())]
-    config.nav += [{"How it works": about}] * _is_shipped()
     return config
 
 
 def on_files(files: Files, config: Any) -> Files:
-    """Adds a page for each problem. A course of a teacher's own has its own home page, and no pages about the grader."""
+    """Adds a page for each problem, and the navigation: home, the parts of the course, the documents by kind.
+
+    A course of a teacher's own has its own home page, and no pages about the grader.
+    """
     for file in [] if _is_shipped() else [*files.documentation_pages()]:
         files.remove(file)
+    config.nav = [{"Home": "index.md"}]
+    documents = _documents(files)
     if files.get_file_from_path("index.md") is None:
         files.append(File.generated(config, "index.md", content=_home()))
+    parts: dict[str, list[dict[str, str]]] = {}
     for problem in catalog.problems():
         files.append(File.generated(config, f"{problem.name}.md", content=book_page(problem)))
+        entry = {f"{problem.label} · {problem.title}": f"{problem.name}.md"}
+        parts.setdefault(catalog.part_of(problem), []).append(entry)
     for path in page.EXPLORABLES:
         files.append(File.generated(config, path.name, abs_src_path=str(path)))
+    config.nav += [{title: pages} for title, pages in (*parts.items(), *documents.items())]
     return files
+
+
+def _documents(files: Files) -> dict[str, list[dict[str, str]]]:
+    """The documents that the home page lists, by kind. A learners' bundle has none of them."""
+    home = files.get_file_from_path("index.md")
+    kinds = KIND.finditer(_without_missing(home.content_string, files)) if home else ()
+    found = {kind[1]: [{title: file} for title, file in DOCUMENT.findall(kind[0])] for kind in kinds}
+    return {kind: documents for kind, documents in found.items() if documents}
+
+
+def _without_missing(home: str, files: Files) -> str:
+    """The home page without the documents that are missing, and without the kinds of which all are missing."""
+
+    def present(kind: re.Match[str]) -> str:
+        text = DOCUMENT.sub(lambda line: line[0] if files.get_file_from_path(line[2]) else "", kind[0])
+        return "" if DOCUMENT.search(kind[0]) and not DOCUMENT.search(text) else text
+
+    return KIND.sub(present, home)
 
 
 def _is_shipped() -> bool:
@@ -91,13 +101,15 @@ def _links(problems: list[Problem]) -> str:
     return ", ".join(f"[{problem.label} {problem.title}]({problem.name}.md)" for problem in problems)
 
 
-def on_page_markdown(markdown: str, **_: Any) -> str:
-    """Converts blocks of LaTeX to MathML, and marks examples as sessions of Python."""
+def on_page_markdown(markdown: str, *, page: Any, files: Files, **_: Any) -> str:
+    """Converts blocks of LaTeX to MathML, marks examples as sessions of Python, and lists only documents that are there."""
 
     def formula(match: re.Match[str]) -> str:
         return "\n".join(f"<p>{convert(line, display='block')}</p>" for line in match[1].strip().splitlines())
 
-    markdown = page.FORMULAS.sub(formula, markdown)
+    if page.file.src_uri == "index.md":
+        markdown = _without_missing(markdown, files)
+    markdown = FORMULAS.sub(formula, markdown)
     return re.sub(r"^```python\n(?=>>> )", "```pycon\n", markdown, flags=re.MULTILINE)
 
 

@@ -8,7 +8,7 @@ import pytest
 from playwright.sync_api import Browser, expect
 
 from grader.course import book, catalog, page
-from tests.conftest import Grade
+from tests.conftest import ROOT, Grade
 from tests.studio.conftest import axe, browser  # noqa: F401  (a fixture)
 
 
@@ -38,6 +38,14 @@ def test_the_navigation_follows_the_parts(site: Path):
     assert places == sorted(places)
     for problem in catalog.problems():
         assert f"{problem.label} · {problem.title}" in html
+
+
+def test_the_home_page_and_the_navigation_list_every_document(site: Path):
+    html = (site / "index.html").read_text()
+    documents = [path.stem for path in (ROOT / "docs").glob("*.md") if path.stem != "index"]
+    for name in documents:
+        assert html.count(f'href="{name}.html"') >= 2, name
+    assert 0 < html.index("Tutorials") < html.index("How-to guides") < html.index("Explanation")
 
 
 def test_nothing_is_fetched_from_elsewhere(site: Path):

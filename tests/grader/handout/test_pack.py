@@ -91,6 +91,9 @@ def test_its_pages_make_a_book(bundle: Path, grade: Grade, tmp_path: Path):
         "p07_next_token_loss.html",
         "p38_rms_norm_swiglu.html",
     }
+    home = (tmp_path / "book" / "index.html").read_text()
+    assert 'href="p07_next_token_loss.html"' in home
+    assert "Tutorials" not in home  # the documents that it would list are not in the bundle
 
 
 def test_the_first_wrong_number_is_reported_in_it(bundle: Path, grade: Grade, tmp_path: Path):
