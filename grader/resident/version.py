@@ -8,7 +8,6 @@ import os
 import sys
 import sysconfig
 from collections.abc import Iterable, Iterator
-from contextlib import suppress
 
 from commandline.folders import cache_folder
 from grader.course.course import FILE
@@ -36,8 +35,7 @@ def of_problems() -> str:
     for home in sorted({selected().root, *(listed.home for listed in selected().problems)}):
         lines.append(_line(str(home / FILE), (home / FILE).stat()))
         for name in _PROBLEMS:
-            with suppress(FileNotFoundError):  # a learner's bundle has no solutions
-                lines += _of_folder(f"{home}{os.sep}{name}")
+            lines += _of_folder(f"{home}{os.sep}{name}")
     return _digest(lines)
 
 
@@ -52,9 +50,13 @@ def fingerprint() -> str:
 
 
 def _of_folder(folder: str) -> Iterator[str]:
-    """A line for each Python and TOML file in a folder and below it, in order."""
-    with os.scandir(folder) as found:
-        entries = sorted(found, key=lambda entry: entry.name)
+    """A line for each Python and TOML file in a folder and below it, in order. None if there is no folder: a learner's bundle has
+    no solutions and may have no harness."""
+    try:
+        with os.scandir(folder) as found:
+            entries = sorted(found, key=lambda entry: entry.name)
+    except FileNotFoundError:
+        return
     for entry in entries:
         if entry.name.endswith((".py", ".toml")):
             yield _line(entry.path, entry.stat())
