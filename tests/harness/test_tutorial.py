@@ -5,6 +5,8 @@ import shlex
 import shutil
 from pathlib import Path
 
+import pytest
+
 from harness.run.folder import Run
 from tests.conftest import ROOT, Grade
 from tests.harness.conftest import Harness
@@ -20,6 +22,7 @@ QUICK = {
 }
 
 
+@pytest.mark.thorough  # ten commands, two minutes
 def test_every_command_works(harness: Harness, grade: Grade, tmp_path: Path) -> None:
     blocks = re.findall(r"^```sh\n(.*?)^```", TEXT, re.MULTILINE | re.DOTALL)
     commands = [shlex.split(line) for block in blocks for line in block.splitlines()]
