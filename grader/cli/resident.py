@@ -22,7 +22,7 @@ def resident() -> None:
 
 @resident.command()
 def status() -> None:
-    """Say which processes of yours grade for other commands. Exits 1 if there is none."""
+    """List your processes that grade for other commands. Exits 1 if none is running."""
     found = list(states())
     for text in found or ["No process grades for other commands. `grade problem` in a terminal leaves one behind."]:
         terminal.echo(text)

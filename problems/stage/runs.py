@@ -49,7 +49,7 @@ def saved(folder: Path, model: nnx.Module) -> Bars:
         "What you saved",
         (Bar("the folder", written), Bar("the parameters", parameters), Bar("both moments", 2 * parameters)),
         "bytes",
-        "Adam keeps two numbers beside each parameter. Without them, a run would go on with steps of another size. "
+        "Adam keeps two numbers for each parameter. Without them, a resumed run would take steps of a different size. "
         + (
             "A checkpoint is compressed, so it is smaller than all of them together."
             if written > 1.5 * parameters
