@@ -13,7 +13,7 @@ import sys
 import tempfile
 from collections.abc import Sequence
 
-from timing import ROOT, smoke
+from timing import ROOT, as_options, smoke
 
 BAR = 0.45
 TOP = 12  # operations to print
@@ -45,17 +45,7 @@ def train_step(preset: str, *changes: str) -> float:
     """Profiles the train step in bfloat16 for two batch sizes, and prints the rows. Returns the best share of the peak rate."""
     with tempfile.TemporaryDirectory() as folder:
         # The embedded stories and their tokenizer need no network; the vocabulary keeps its size.
-        settings = [
-            "--set",
-            "dtype=bfloat16",
-            "--set",
-            "data=pocket",
-            "--set",
-            "tokenizer=pocket-2k",
-            "--set",
-            "mesh=1x1",
-            *changes,
-        ]
+        settings = [*as_options("dtype=bfloat16", "data=pocket", "tokenizer=pocket-2k", "mesh=1x1"), *changes]
         rows = json.loads(python("-m", "harness", "profile", "--preset", preset, "--to", folder, "--json", *settings))
     for row in rows:
         share = "unknown" if row["mfu"] is None else f"{row['mfu']:.1%}"
@@ -88,10 +78,8 @@ def verdicts(labels: Sequence[str] = GRADED) -> bool:
 def without_gpu() -> int:
     """Runs what needs no GPU, on whatever JAX finds."""
     # In float32, because CPUs lack some products of bfloat16.
-    small = ("dtype=float32", "context=16", "d_model=16", "d_ff=16", "num_layers=1", "data=pocket:200")
-    train_step(
-        "pocket", *(word for setting in small for word in ("--set", setting)), "--batch-sizes", "1,2", "--steps", "1"
-    )
+    small = as_options("dtype=float32", "context=16", "d_model=16", "d_ff=16", "num_layers=1", "data=pocket:200")
+    train_step("pocket", *small, "--batch-sizes", "1,2", "--steps", "1")
     return 0 if verdicts(GRADED[:1]) else 1
 
 

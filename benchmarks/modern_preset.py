@@ -13,7 +13,7 @@ from pathlib import Path
 
 import numpy as np
 from matplotlib.figure import Figure
-from timing import smoke
+from timing import as_options, smoke
 
 from harness.run.compare import compare, table
 from harness.run.folder import Run, training_seconds
@@ -23,11 +23,7 @@ RUNS = {  # the label and the options of each run
     "pocket-with-rates": ("pocket, rates of modern", ["--preset", "pocket", "--set", "final_lr_fraction=0.02"]),
     "modern": ("modern", ["--preset", "modern"]),
 }
-TINY = ["--steps", "2"] + [
-    word
-    for setting in ("data=pocket:200", "context=16", "d_model=16", "d_ff=16", "eval_every=1")
-    for word in ("--set", setting)
-]
+TINY = ["--steps", "2", *as_options("data=pocket:200", "context=16", "d_model=16", "d_ff=16", "eval_every=1")]
 Curve = tuple[np.ndarray, np.ndarray, np.ndarray]  # tokens, seconds and losses of the validations
 
 
@@ -63,18 +59,8 @@ def draw(curves: dict[str, Curve], path: Path) -> None:
 def main(root: Path, chart: Path, *changes: str) -> None:
     """Trains, compares, and draws the chart."""
     for name, (_, options) in RUNS.items():
-        command = [
-            "train",
-            *options,
-            "--run",
-            name,
-            "--runs",
-            str(root),
-            "--quiet",
-            "--set",
-            "eval_batches=32",
-            *changes,
-        ]
+        where = ["--run", name, "--runs", str(root), "--quiet"]
+        command = ["train", *options, *where, *as_options("eval_batches=32"), *changes]
         subprocess.run([sys.executable, "-m", "harness", *command], check=True, stdout=subprocess.DEVNULL)
     print(table(compare([Run(root / name) for name in RUNS])))
     curves = {label: curve(Run(root / name)) for name, (label, _) in RUNS.items()}

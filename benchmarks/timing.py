@@ -19,6 +19,11 @@ def smoke() -> bool:
     return given
 
 
+def as_options(*settings: str) -> list[str]:
+    """The options that give `harness` these settings, KEY=VALUE."""
+    return [word for setting in settings for word in ("--set", setting)]
+
+
 def seconds(command: list[str], **env: str) -> float:
     """The wall time of a whole process, in seconds. Exits with its output if it fails."""
     start = time.perf_counter()

@@ -14,7 +14,7 @@ import sys
 import tempfile
 from pathlib import Path
 
-from timing import smoke
+from timing import as_options, smoke
 
 from harness.run.folder import Run
 
@@ -33,8 +33,7 @@ def harness(*arguments: object) -> None:
 
 def main(file: Path, steps: int, root: Path, changes: list[str]) -> None:
     """Trains for `steps` steps, evaluates, and prints losses, speed and the cost of a full run."""
-    settings = [f"{key}={value}" for key, value in SETTINGS.items()] + changes
-    options = [option for setting in settings for option in ("--set", setting)]
+    options = as_options(*(f"{key}={value}" for key, value in SETTINGS.items()), *changes)
     name = "tinystories-260k"
     harness("train", "--run", name, "--runs", root, "--data", file, "--steps", steps, *options)
     harness("eval", name, "--runs", root)

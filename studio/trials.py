@@ -7,6 +7,7 @@ import os
 import subprocess
 import sys
 import threading
+from pathlib import Path
 from typing import IO
 
 from commandline import files
@@ -39,7 +40,7 @@ class Trials:
 
     def text(self, problem: Problem) -> str:
         """The script as it is now. Raises UsageError if there is none that can be read."""
-        path = self._space.file(problem).with_name(script.name_of(problem))
+        path = self._path(problem)
         try:
             return files.read_regular(path, _LARGEST).decode("utf-8", "replace")
         except (OSError, files.NotRegularFileError) as error:
@@ -47,7 +48,7 @@ class Trials:
 
     def run(self, problem: Problem) -> tuple[str, str]:
         """Runs the script as it is now. Ends one that is running. Returns what it printed, and how it ended."""
-        path = self._space.file(problem).with_name(script.name_of(problem))
+        path = self._path(problem)
         self.stop()
         paths = [str(ROOT), *filter(None, [os.environ.get("PYTHONPATH")])]
         with self._lock:
@@ -86,6 +87,9 @@ class Trials:
             kill(process)
 
     close = stop
+
+    def _path(self, problem: Problem) -> Path:
+        return script.path_beside(self._space.file(problem), problem)
 
 
 def _read(output: IO[str]) -> str:

@@ -52,10 +52,15 @@ def name_of(problem: Problem) -> str:
     return f"try_p{problem.label}.py"
 
 
+def path_beside(file: Path, problem: Problem) -> Path:
+    """Where the script for a learner's file is."""
+    return file.with_name(name_of(problem))
+
+
 def write_beside(file: Path, tried: Tried) -> tuple[Path, Path | None]:
     """Writes the script that runs a learner's file on a case, beside it. Returns its path, and that of an edited one that was
     there, which is kept. Raises UsageError if it cannot be written."""
-    path = file.with_name(name_of(tried.problem))
+    path = path_beside(file, tried.problem)
     return path, Script(tried, file.stem, path.with_suffix(".npz").name).write(path)
 
 

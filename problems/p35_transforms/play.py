@@ -39,15 +39,15 @@ def play(module):
     y_N = jnp.array([2.0 * (" She " in TOKENIZER.decode(ids.tolist())) - 1 for ids in stories])
     model = Judge(nnx.Rngs(0))
     optimizer = nnx.Optimizer(model, optax.adam(0.1), wrt=nnx.Param)
-    bars, losses, Judge.traces = [], [], 0
+    bars, traced, losses, Judge.traces = [], [], [], 0
     for step in range(STEPS):
         size = BATCH // 2 if step == 4 else BATCH
         rows = np.arange(step * BATCH, step * BATCH + size) % ROWS
         before, start = Judge.traces, time.perf_counter()
         losses.append(float(module.train_step(model, optimizer, x_ND[rows], y_N[rows])))
         if step < 7:
-            ran = Judge.traces - before
-            label = f"call {step + 1}, {size} stories{', traced' * bool(ran)}"
+            traced.append(Judge.traces > before)
+            label = f"call {step + 1}, {size} stories{', traced' * traced[-1]}"
             bars.append(Bar(label, 1000 * (time.perf_counter() - start)))
     yield Bars(
         "How long each call of your step takes",
@@ -55,7 +55,7 @@ def play(module):
         "milliseconds",
         f"A call with new shapes is traced and compiled, which takes {bars[0].value / bars[-1].value:.0f} times as long. All "
         "others run the compiled program, and Python does not see the model."
-        if "traced" not in bars[-1].label
+        if not traced[-1]
         else "Python runs the model in every call: nothing keeps the compiled program, so each step is slow.",
     )
     yield Lines(
@@ -75,7 +75,7 @@ def play(module):
     members = nnx.vmap(lambda key: Judge(nnx.Rngs(params=key)))(jax.random.split(jax.random.key(1), MEMBERS))
     scores_EB = np.asarray(module.member_outputs(members, x_ND[:SHOWN]))
     yield HeatMap(
-        f"{MEMBERS} models with random weights, all run by one call of yours: their scores of {SHOWN} stories",
+        f"How {MEMBERS} models with random weights score {SHOWN} stories, all in one call of your function",
         tuple(f"model {number + 1}" for number in range(len(scores_EB))),
         tuple(f"story {number + 1}" for number in range(SHOWN)),
         (Plane(scores_EB, "", [[f"{score:+.1f}" for score in row] for row in scores_EB]),),
