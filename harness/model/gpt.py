@@ -20,7 +20,8 @@ from jaxtyping import Array, Float, Int, PRNGKeyArray
 from harness.config import ModelConfig
 from harness.model.attention import cached_attention, causal_attention
 
-MOST_UNROLLED = 8  # layers; the time to compile grows with their number
+# Layers that are written out in the program. The time to compile grows with their number.
+MOST_UNROLLED = {"cpu": 8, "gpu": 12}
 
 Key = PRNGKeyArray | None
 ModuleFactory = Callable[[ModelConfig, nnx.Rngs], nnx.Module]
@@ -293,19 +294,27 @@ class GPT(nnx.Module):
                 index, parameters, key = inputs
                 return nnx.merge(graph, parameters)(x_BTD, key, position, cache, index), None
 
-            # On a CPU, a loop copies what it keeps for the backward pass.
-            few = (
-                cache is None
-                and config.num_layers <= MOST_UNROLLED
-                and jax.default_backend() == "cpu"
-                and not config.remat
-            )
+            # A loop copies what it keeps for the backward pass.
+            backend = jax.default_backend()
+            few = cache is None and config.num_layers <= MOST_UNROLLED.get(backend, 0) and not config.remat
             if config.remat:
                 layer = jax.checkpoint(layer, prevent_cse=False)  # inside a scan, XLA cannot undo the recomputation
+            elif backend != "cpu":  # where memory is slow, compared with arithmetic
+                layer = jax.checkpoint(layer, prevent_cse=False, policy=_keeps)
             (x_BTD, cache), _ = jax.lax.scan(
                 layer, (x_BTD, cache), (jnp.arange(config.num_layers), parameters_L, keys_L), unroll=few
             )
         return (x_BTD if self.ln_f is None else self.ln_f(x_BTD)), cache
+
+
+def _keeps(primitive: Any, *inputs: Any, **parameters: Any) -> bool:
+    """Whether the backward pass keeps the results of an operation: products with weights, and cuDNN's attention.
+
+    What comes between, such as norms and activations, is computed again, which takes less time than reading it from memory.
+    """
+    if primitive.name.startswith("dot_product_attention_fwd"):
+        return True
+    return bool(jax.checkpoint_policies.dots_with_no_batch_dims_saveable(primitive, *inputs, **parameters))
 
 
 def _kernel_inits(config: ModelConfig) -> tuple[nnx.Initializer, nnx.Initializer]:
