@@ -12,7 +12,9 @@ from pygls.lsp.server import LanguageServer
 
 from commandline.errors import CommandError
 from commandline.invocation import as_typed
-from grader.editors.language import Finding, Learner
+from grader.editors.language import Learner
+from grader.report import findings
+from grader.report.findings import Finding
 
 HINT, PLAY, PAGE, TRY = (f"gpt-kata.{name}" for name in ("hint", "play", "page", "try"))
 
@@ -50,7 +52,7 @@ def server() -> LanguageServer:
         async with grading:
             report = await told(learner.graded, path)
         if report is not None:
-            shown = [_diagnostic(each) for each in learner.findings(path, report)]
+            shown = [_diagnostic(each) for each in findings.of(report, path)]
             made.text_document_publish_diagnostics(
                 types.PublishDiagnosticsParams(params.text_document.uri, diagnostics=shown)
             )
