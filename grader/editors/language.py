@@ -16,7 +16,7 @@ from grader.judge.submission import Submission, UnreadableSubmissionError
 from grader.judge.verdict import Report, Verdict
 from grader.play.session import Performance
 from grader.problem import Problem
-from grader.report import exhibits_page, findings, place, script
+from grader.report import exhibits_page, findings, html, place, script
 from grader.resident import client, once
 from grader.resident.resident import Resident
 
@@ -27,8 +27,11 @@ class Learner:
     def __init__(self) -> None:
         self._resident: Resident | None = None
         self._reports: dict[Path, Report] = {}
+        self._pages: tempfile.TemporaryDirectory[str] | None = None
 
     def close(self) -> None:
+        if self._pages:
+            self._pages.cleanup()
         if self._resident:
             self._resident.close()
 
@@ -96,14 +99,15 @@ class Learner:
 
     def script(self, path: Path) -> Path:
         """Writes the script that runs the file on its failing case, beside it. Returns its path."""
-        self._required(path)
-        report = self._reports.get(path) or self.graded(path)
-        if report is None:
-            raise UsageError("The file was saved meanwhile; try again.")
-        return script.write_beside(path, script.Tried.of(report))[0]
+        return script.write_beside(path, script.Tried.of(self._last_report(path)))[0]
+
+    def report(self, path: Path) -> Path:
+        """The last verdict on the file as a web page with heat maps, in a temporary folder."""
+        report = self._last_report(path)
+        return self._write(f"verdict_p{report.problem.label}.html", html.document(report))
 
     def play(self, path: Path) -> Path:
-        """Plays the file in a trained model. Returns a web page with what it shows, in a temporary folder."""
+        """Plays the file in a trained model. What it shows as a web page, in a temporary folder."""
         problem = self._required(path)
         plays.required(problem)
         try:
@@ -115,9 +119,22 @@ class Learner:
             performance = Performance(problem, source, workers)
             shown = [item for item in performance if not isinstance(item, Progress)]
         title = f"Problem {problem.label}, {problem.title}: see it work"
-        target = Path(tempfile.mkdtemp(prefix="grade-play-")) / f"play_p{problem.label}.html"
-        files.write(target, exhibits_page.document(title, selection.selected().title, shown, performance.ending()))
+        text = exhibits_page.document(title, selection.selected().title, shown, performance.ending())
+        return self._write(f"play_p{problem.label}.html", text)
+
+    def _write(self, name: str, text: str) -> Path:
+        self._pages = self._pages or tempfile.TemporaryDirectory(prefix="grade-", ignore_cleanup_errors=True)
+        target = Path(self._pages.name) / name
+        files.write(target, text)
         return target
+
+    def _last_report(self, path: Path) -> Report:
+        """The last verdict on the file, which is graded if there is none."""
+        self._required(path)
+        report = self._reports.get(path) or self.graded(path)
+        if report is None:
+            raise UsageError("The file was saved meanwhile; try again.")
+        return report
 
     def _report(self, problem: Problem, path: Path, source: Submission) -> Report:
         """The report on a file: with the fork server of another program's resident judge, else by one kept here."""
