@@ -1,9 +1,11 @@
 // Starts `grade lsp`, and puts what it answers where VS Code has a place for it. Grades nothing itself.
 import * as vscode from "vscode";
-import { LanguageClient, type Middleware } from "vscode-languageclient/node";
+import { LanguageClient, MessageType, ShowMessageNotification, type Middleware } from "vscode-languageclient/node";
 import { program, type Problem } from "./course.ts";
 import { Pages } from "./pages.ts";
 import { Problems } from "./problems.ts";
+
+const FILES = [{ scheme: "file", language: "python", pattern: "**/p[0-9][0-9]_*.py" }];
 
 // The commands of the language server, each with what is said while it works.
 const COMMANDS = {
@@ -13,6 +15,13 @@ const COMMANDS = {
   page: "Opening the page",
   try: "Writing the script",
 };
+
+// The file that a command from the palette is about. No editor is active while a page or a verdict has the focus.
+function shownFile(): vscode.Uri | undefined {
+  const { activeTextEditor, visibleTextEditors } = vscode.window;
+  const files = [activeTextEditor, ...visibleTextEditors].flatMap((editor) => editor?.document ?? []);
+  return files.find((document) => vscode.languages.match(FILES, document))?.uri;
+}
 
 export async function activate(context: vscode.ExtensionContext): Promise<void> {
   const folder = vscode.workspace.workspaceFolders?.[0]?.uri;
@@ -42,7 +51,7 @@ export async function activate(context: vscode.ExtensionContext): Promise<void> 
     "gpt-kata",
     "GPT Kata",
     { command, args: [...words, "lsp"], options: { cwd: folder.fsPath } },
-    { documentSelector: [{ scheme: "file", language: "python", pattern: "**/p[0-9][0-9]_*.py" }], middleware },
+    { documentSelector: FILES, middleware },
   );
 
   function ask(name: keyof typeof COMMANDS, file: vscode.Uri): Thenable<unknown> {
@@ -55,7 +64,7 @@ export async function activate(context: vscode.ExtensionContext): Promise<void> 
 
   for (const name of Object.keys(COMMANDS) as (keyof typeof COMMANDS)[]) {
     const run = (problem?: Problem) => {
-      const file = problem ? vscode.Uri.file(problem.file) : vscode.window.activeTextEditor?.document.uri;
+      const file = problem ? vscode.Uri.file(problem.file) : shownFile();
       return file ? ask(name, file) : vscode.window.showInformationMessage("Open the file of a problem first.");
     };
     context.subscriptions.push(vscode.commands.registerCommand(`gptKata.${name}`, run));
@@ -70,4 +79,9 @@ export async function activate(context: vscode.ExtensionContext): Promise<void> 
     vscode.commands.registerCommand("gptKata.refresh", () => problems.refresh()),
   );
   await client.start();
+  // A notification of VS Code shows one line of a text, and a hint has more.
+  client.onNotification(ShowMessageNotification.type, ({ type, message }) => {
+    if (type === MessageType.Error) void vscode.window.showErrorMessage(message);
+    else void vscode.window.showInformationMessage(message, { modal: true });
+  });
 }

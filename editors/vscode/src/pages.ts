@@ -4,6 +4,7 @@ import { basename, extname } from "node:path";
 import * as vscode from "vscode";
 import { themed } from "./course.ts";
 
+const BESIDE = { viewColumn: vscode.ViewColumn.Two, preserveFocus: true };
 const TITLES: Record<string, string> = { verdict: "Verdict", play: "See it work" };
 
 export class Pages {
@@ -16,7 +17,7 @@ export class Pages {
         await this.web(file);
         return true;
       case ".md":
-        await vscode.commands.executeCommand("markdown.showPreviewToSide", file);
+        await vscode.commands.executeCommand("vscode.openWith", file, "vscode.markdown.preview.editor", BESIDE);
         return true;
       default:
         return false;
@@ -33,8 +34,7 @@ export class Pages {
     const html = await readFile(file.fsPath, "utf8");
     let panel = this.panels.get(kind);
     if (!panel) {
-      const place = { viewColumn: vscode.ViewColumn.Beside, preserveFocus: true };
-      panel = vscode.window.createWebviewPanel(`gptKata.${kind}`, TITLES[kind] ?? kind, place, {
+      panel = vscode.window.createWebviewPanel(`gptKata.${kind}`, TITLES[kind] ?? kind, BESIDE, {
         enableFindWidget: true,
         localResourceRoots: [],
       });
