@@ -1,4 +1,5 @@
 import assert from "node:assert/strict";
+import { readFileSync } from "node:fs";
 import { test } from "node:test";
 import { icon, parts, program, standing, themed, type Problem } from "../src/course.ts";
 
@@ -14,6 +15,14 @@ test("problems are grouped by part, in their order", () => {
     ["I", "07", "09"],
     ["II", "08"],
   ]);
+});
+
+const { LISTED } = process.env; // a file with what `grade list --json` printed
+
+test("the list of a whole course is read", { skip: !LISTED && "LISTED names no file" }, () => {
+  const found = parts(readFileSync(LISTED ?? "", "utf8")).flatMap(({ problems }) => problems);
+  assert.ok(found.length > 40);
+  assert.equal(found[0]?.label, "01");
 });
 
 test("what is no list of problems is refused in a sentence", () => {
