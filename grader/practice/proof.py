@@ -83,8 +83,9 @@ def first_seen(failures: Iterator[Failed]) -> list[Failed]:
 
 
 def _tells(result: CheckResult) -> bool:
-    """Whether the report on a failed check is a sentence of the course about the fault, and not a number."""
-    return result.verdict is Verdict.FAIL and (result.mismatch is None or bool(result.mismatch.words))
+    """Whether the report on a failed check is a sentence of the course about the fault. One that compares two values is none."""
+    said = result.message if result.mismatch is None else result.mismatch.words
+    return result.verdict is Verdict.FAIL and bool(said) and "expected" not in said
 
 
 def unfair(program: Program, failures: list[Failed], reference: Reference) -> str:

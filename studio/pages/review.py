@@ -134,7 +134,11 @@ def _ending(space: ReviewSpace, problem: Problem) -> dict[str, Any]:
     if space.under_way(problem) is not None:
         return {"ended": False}
     memory = space.memory(problem)
-    return {"ended": True, "summary": summary(memory, space, problem), "rating": memory.reviews[-1].rating}
+    return {
+        "ended": True,
+        "summary": summary(memory, space, problem, commands=False),
+        "rating": memory.reviews[-1].rating,
+    }
 
 
 def _of(request: Request) -> tuple[Studio, ReviewSpace, Problem]:
