@@ -10,6 +10,7 @@ import pytest
 
 from commandline import files
 from commandline.errors import UsageError
+from commandline.text import counted
 from grader.course import catalog, selection
 from grader.course.workspace import Workspace
 from grader.judge.verdict import Verdict
@@ -20,8 +21,8 @@ from grader.report.json import CheckRow, PublicReport
 MAX_SHOWN = 1 << 20  # bytes of a file in which the place of an entry is looked up
 
 
-class CheckFailedError(Exception):
-    """A check that did not pass. The learner reads the message."""
+class CheckFailedError(AssertionError):
+    """A check that did not pass. The learner reads the message. VS Code calls a test with any other exception an error."""
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -120,11 +121,12 @@ class CheckItem(pytest.Item):
             raise CheckFailedError(self._message(result))
 
     def _message(self, result: CheckRow) -> str:
-        """The message of a check that failed. For the first one, also the misconception."""
+        """The message of a check that failed, with its points. For the first one, also the misconception."""
+        message = f"0 of {counted(result.points, 'point')}. {result.message}"
         misconception = self.file.report.misconception
         if result is not self.file.report.first_failure or not misconception:
-            return result.message
-        return f"{result.message}\nLikely cause: {misconception.name}. {misconception.says}"
+            return message
+        return f"{message}\nLikely cause: {misconception.name}. {misconception.says}"
 
     def repr_failure(self, excinfo: pytest.ExceptionInfo[BaseException], style: Any = None) -> Any:
         if isinstance(excinfo.value, CheckFailedError):
@@ -139,4 +141,5 @@ class CheckItem(pytest.Item):
         except (OSError, files.NotRegularFileError):  # its tests say so
             text = ""
         number = place.definition(text, entry) - 1
-        return self.path, number, f"problem {self.file.problem.label}: {self.name}"
+        points = counted(self.file.problem.checks[self.number].points, "point")
+        return self.path, number, f"problem {self.file.problem.label}: {self.name}, {points}"

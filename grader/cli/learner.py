@@ -31,7 +31,7 @@ from grader.cli import (
     watch,
 )
 from grader.cli.grading import answered, graded
-from grader.course import catalog, log, selection, workspace
+from grader.course import catalog, log, selection, vscode, workspace
 from grader.course.workspace import Workspace
 
 
@@ -104,7 +104,9 @@ def start(folder: str | None, directory: str | None) -> None:
     """
     space = Workspace(Path(directory)) if directory else workspace.find(folder)
     created, edited = space.start()
-    if not created and not edited:
+    for_vscode, lacking = vscode.add(space.folder)
+    created += for_vscode
+    if not created and not edited and not lacking:
         terminal.echo(f"{space.folder} is up to date.")
     for path in created:
         click.echo(f"new   {path}")
@@ -113,6 +115,8 @@ def start(folder: str | None, directory: str | None) -> None:
             f"kept  {path}: you may have edited it. To get the new page, delete it and run `grade start` again.",
             indent=6,
         )
+    for path, names in lacking.items():
+        terminal.echo(f"kept  {path}: to use VS Code, add {' and '.join(names)}, as docs/editors.md shows.", indent=6)
     if workspace.find(None).folder.resolve() != space.folder.resolve():
         invocation.keep_options("grade", workspace=str(space.folder))  # which knows its course
     first = catalog.problems()[0]

@@ -1,5 +1,6 @@
 """The commands of `grade` about a learner's progress: list, next, reset, certificate."""
 
+import json
 from pathlib import Path
 from typing import Any
 
@@ -10,11 +11,14 @@ from commandline.errors import UsageError
 from commandline.files import write
 from grader.course import catalog, log, workspace
 
+SCHEMA = 1  # of `grade list --json`: an incompatible change increases it
+
 
 @click.command(name="list")
 @click.argument("words", nargs=-1)
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON object on stdout and nothing else.")
 @click.pass_obj
-def list_(folder: str | None, words: tuple[str, ...]) -> None:
+def list_(folder: str | None, words: tuple[str, ...], as_json: bool) -> None:
     """Show the problems by part, with points and your progress.
 
     With WORDS, only the problems that match all of them: in their number, title, part or state.
@@ -25,6 +29,10 @@ def list_(folder: str | None, words: tuple[str, ...]) -> None:
     shown = [problem for problem in catalog.problems() if _matches(problem, standings[problem.name].state, words)]
     if not shown:
         raise UsageError(f"No problem matches {' '.join(words)!r}. `grade list` shows all of them.")
+    if as_json:
+        rows = [_row(problem, standings[problem.name], space.file(problem)) for problem in shown]
+        click.echo(json.dumps({"schema": SCHEMA, "problems": rows}, ensure_ascii=False))
+        return
     part = ""
     for problem in shown:
         if catalog.part_of(problem) != part:
@@ -47,6 +55,21 @@ def list_(folder: str | None, words: tuple[str, ...]) -> None:
         "`grade show NN` prints a page, `grade problem NN` grades your file."
     )
     _say_due(space)
+
+
+def _row(problem: Any, standing: workspace.Standing, file: Path) -> dict[str, Any]:
+    """A problem as other programs read it, with the learner's state and points."""
+    return {
+        "name": problem.name,
+        "label": problem.label,
+        "title": problem.title,
+        "part": catalog.part_of(problem),
+        "points": standing.points,
+        "possible": problem.points,
+        "state": standing.state,
+        "passed": standing.passed,
+        "file": str(file.absolute()),
+    }
 
 
 def _say_due(space: workspace.Workspace) -> None:

@@ -20,8 +20,9 @@ if TYPE_CHECKING:
 @click.argument("word", metavar="[NN]", required=False)
 @click.option("--edit-cmd", metavar="COMMAND", help="Opens your file when you press e [default: $VISUAL, or $EDITOR].")
 @click.option("--poll", is_flag=True, help="Look for changes again and again, where the system does not report them.")
+@click.option("--lines", is_flag=True, help="Print lines instead of drawing a screen, as an editor's task reads them.")
 @click.pass_obj
-def watch(folder: str | None, word: str | None, edit_cmd: str | None, poll: bool) -> None:
+def watch(folder: str | None, word: str | None, edit_cmd: str | None, poll: bool, lines: bool) -> None:
     """Grade problem NN at every save.
 
     NN is the problem that `grade next` names unless you name another. It stays until you press n or pick another from the list.
@@ -32,11 +33,13 @@ def watch(folder: str | None, word: str | None, edit_cmd: str | None, poll: bool
         raise UsageError("You have passed every problem of the course. Name one, as in `grade watch 07`.")
     from grader.watch.session import WatchSession
 
-    run(lambda resident, changed: WatchSession(space, problem, resident, changed, poll=poll), edit_cmd)
+    run(lambda resident, changed: WatchSession(space, problem, resident, changed, poll=poll), edit_cmd, lines=lines)
 
 
-def run(make: "Callable[[Resident, Callable[[], None]], WatchSession]", edit_cmd: str | None) -> None:
-    """Runs a session of watch mode until the learner quits: on the screen, or line by line.
+def run(
+    make: "Callable[[Resident, Callable[[], None]], WatchSession]", edit_cmd: str | None, *, lines: bool = False
+) -> None:
+    """Runs a session of watch mode until the learner quits: on the screen, or line by line where it must be so or is wanted.
 
     `make` makes it from a resident judge and what it calls after each change. `edit_cmd` opens a file instead of the
     user's editor.
@@ -48,7 +51,7 @@ def run(make: "Callable[[Resident, Callable[[], None]], WatchSession]", edit_cmd
     editor = edit_cmd or os.environ.get("VISUAL") or os.environ.get("EDITOR") or ""
     with Resident() as resident:
         session = make(resident, lambda: shown.changed())
-        if sys.stdin.isatty() and terminal.can_redraw(sys.stdout):
+        if not lines and sys.stdin.isatty() and terminal.can_redraw(sys.stdout):
             shown: Screen | Printed = Screen(session, editor, colors=terminal.has_colors())
         else:
             shown = Printed(session, editor)

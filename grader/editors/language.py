@@ -3,13 +3,10 @@
 import ast
 import contextlib
 import tempfile
-from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
 
 from commandline import files
 from commandline.errors import CommandError, UsageError
-from commandline.invocation import as_typed
 from grader.course import catalog, imports, log, page, plays, selection
 from grader.course.workspace import Workspace
 from grader.errors import SupersededError
@@ -19,23 +16,9 @@ from grader.judge.submission import Submission, UnreadableSubmissionError
 from grader.judge.verdict import Report, Verdict
 from grader.play.session import Performance
 from grader.problem import Problem
-from grader.report import exhibits_page, place, script
+from grader.report import exhibits_page, findings, html, place, script
 from grader.resident import client, once
 from grader.resident.resident import Resident
-
-
-@dataclass(frozen=True)
-class Finding:
-    """What to show at a line of a file (from 1): a message, a word for its source, and advice with the file and line it is about.
-
-    `passed_over` means that nothing is wrong: the file is a stub.
-    """
-
-    line: int
-    message: str
-    code: str
-    related: Sequence[tuple[Path, int, str]] = ()
-    passed_over: bool = False
 
 
 class Learner:
@@ -44,8 +27,11 @@ class Learner:
     def __init__(self) -> None:
         self._resident: Resident | None = None
         self._reports: dict[Path, Report] = {}
+        self._pages: tempfile.TemporaryDirectory[str] | None = None
 
     def close(self) -> None:
+        if self._pages:
+            self._pages.cleanup()
         if self._resident:
             self._resident.close()
 
@@ -75,36 +61,13 @@ class Learner:
             with contextlib.suppress(CommandError, UnreadableSubmissionError):
                 self._resident.supersede(problem, submission.read(problem, path))
 
-    def findings(self, path: Path, report: Report) -> list[Finding]:
-        """What is wrong with a file, at the line that matters; nothing if it passed."""
-        failed, problem = report.first_failure, report.problem
-        if failed is None:
-            return []
-        text = _text(path)
-        if report.verdict is Verdict.NOT_ATTEMPTED:
-            signatures = " and ".join(f"`{entry.signature()}`" for entry in problem.entries)
-            line = place.definition(text, problem.entries[0].name)
-            return [Finding(line, f"Nothing to grade yet: write {signatures}.", "to do", passed_over=True)]
-        line = place.of(report, text)
-        idea = f"{report.misconception.name}. " if report.misconception else ""
-        message = f"{idea}{failed.check.name}: {failed.message} ({report.score} of {problem.points} points)"
-        related = []
-        if report.earlier:
-            earlier = report.earlier
-            other = path.with_name(earlier.filename)
-            at = place.of(earlier, _text(other)) if other.is_file() else 1
-            related.append((other, at, f"Check problem {earlier.problem.label} first: this problem builds on it."))
-        if advice := _advice(report):
-            related.append((path, line, advice))
-        return [Finding(line, message, failed.check.name, tuple(related))]
-
     def points(self, path: Path) -> tuple[int, str]:
         """The line of the first entry, and where the learner stands, in words."""
         problem = self._required(path)
         standing = Workspace(path.parent).standing(problem)
         state = f", {standing.state}" if standing.state else ""
         return place.definition(
-            _text(path), problem.entries[0].name
+            findings.text_of(path), problem.entries[0].name
         ), f"{standing.points} of {problem.points} points{state}"
 
     def hover(self, path: Path, word: str) -> str:
@@ -136,14 +99,15 @@ class Learner:
 
     def script(self, path: Path) -> Path:
         """Writes the script that runs the file on its failing case, beside it. Returns its path."""
-        self._required(path)
-        report = self._reports.get(path) or self.graded(path)
-        if report is None:
-            raise UsageError("The file was saved meanwhile; try again.")
-        return script.write_beside(path, script.Tried.of(report))[0]
+        return script.write_beside(path, script.Tried.of(self._last_report(path)))[0]
+
+    def report(self, path: Path) -> Path:
+        """The last verdict on the file as a web page with heat maps, in a temporary folder."""
+        report = self._last_report(path)
+        return self._write(f"verdict_p{report.problem.label}.html", html.document(report))
 
     def play(self, path: Path) -> Path:
-        """Plays the file in a trained model. Returns a web page with what it shows, in a temporary folder."""
+        """Plays the file in a trained model. What it shows as a web page, in a temporary folder."""
         problem = self._required(path)
         plays.required(problem)
         try:
@@ -155,9 +119,22 @@ class Learner:
             performance = Performance(problem, source, workers)
             shown = [item for item in performance if not isinstance(item, Progress)]
         title = f"Problem {problem.label}, {problem.title}: see it work"
-        target = Path(tempfile.mkdtemp(prefix="grade-play-")) / f"play_p{problem.label}.html"
-        files.write(target, exhibits_page.document(title, selection.selected().title, shown, performance.ending()))
+        text = exhibits_page.document(title, selection.selected().title, shown, performance.ending())
+        return self._write(f"play_p{problem.label}.html", text)
+
+    def _write(self, name: str, text: str) -> Path:
+        self._pages = self._pages or tempfile.TemporaryDirectory(prefix="grade-", ignore_cleanup_errors=True)
+        target = Path(self._pages.name) / name
+        files.write(target, text)
         return target
+
+    def _last_report(self, path: Path) -> Report:
+        """The last verdict on the file, which is graded if there is none."""
+        self._required(path)
+        report = self._reports.get(path) or self.graded(path)
+        if report is None:
+            raise UsageError("The file was saved meanwhile; try again.")
+        return report
 
     def _report(self, problem: Problem, path: Path, source: Submission) -> Report:
         """The report on a file: with the fork server of another program's resident judge, else by one kept here."""
@@ -171,20 +148,6 @@ class Learner:
         if problem is None:
             raise UsageError(f"{path.name} is not the file of a problem of this course.")
         return problem
-
-
-def _advice(report: Report) -> str:
-    failed = report.first_failure
-    if report.misconception:
-        return report.misconception.says
-    return as_typed(report.fault or (failed.check.advice if failed and failed.mismatch else ""))
-
-
-def _text(path: Path) -> str:
-    try:
-        return files.read_regular(path, submission.MAX_SIZE + 1).decode("utf-8", "replace")
-    except (OSError, files.NotRegularFileError):
-        return ""
 
 
 def _signature(stub: str, name: str) -> str:

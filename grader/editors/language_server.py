@@ -12,9 +12,11 @@ from pygls.lsp.server import LanguageServer
 
 from commandline.errors import CommandError
 from commandline.invocation import as_typed
-from grader.editors.language import Finding, Learner
+from grader.editors.language import Learner
+from grader.report import findings
+from grader.report.findings import Finding
 
-HINT, PLAY, PAGE, TRY = (f"gpt-kata.{name}" for name in ("hint", "play", "page", "try"))
+HINT, PLAY, PAGE, REPORT, TRY = (f"gpt-kata.{name}" for name in ("hint", "play", "page", "report", "try"))
 
 
 def server() -> LanguageServer:
@@ -50,7 +52,7 @@ def server() -> LanguageServer:
         async with grading:
             report = await told(learner.graded, path)
         if report is not None:
-            shown = [_diagnostic(each) for each in learner.findings(path, report)]
+            shown = [_diagnostic(each) for each in findings.of(report, path)]
             made.text_document_publish_diagnostics(
                 types.PublishDiagnosticsParams(params.text_document.uri, diagnostics=shown)
             )
@@ -64,7 +66,7 @@ def server() -> LanguageServer:
         if learner.problem(_path(uri)) is None:
             return []
         line, points = learner.points(_path(uri))
-        titles = {points: PAGE, "hint": HINT, "play": PLAY, "page": PAGE}
+        titles = {points: REPORT, "hint": HINT, "play": PLAY, "page": PAGE}
         return [
             types.CodeLens(_line(line), types.Command(title, command, arguments=[uri]))
             for title, command in titles.items()
@@ -98,19 +100,24 @@ def server() -> LanguageServer:
         if path := await told(learner.page, _path(uri)):
             await open_file(path)
 
+    async def show(make: Callable[[Path], Path], uri: str, *, external: bool) -> None:
+        """Shows a file that is made when no grading runs."""
+        async with grading:
+            path = await told(make, _path(uri))
+        if path:
+            await open_file(path, external=external)
+
     @made.command(PLAY)
     async def play(uri: str) -> None:
-        async with grading:
-            path = await told(learner.play, _path(uri))
-        if path:
-            await open_file(path, external=True)
+        await show(learner.play, uri, external=True)
+
+    @made.command(REPORT)
+    async def report(uri: str) -> None:
+        await show(learner.report, uri, external=True)
 
     @made.command(TRY)
     async def script(uri: str) -> None:
-        async with grading:
-            path = await told(learner.script, _path(uri))
-        if path:
-            await open_file(path)
+        await show(learner.script, uri, external=False)
 
     @made.feature(types.SHUTDOWN)
     def end(params: None) -> None:

@@ -1,4 +1,8 @@
-"""Watch mode where a screen cannot be redrawn: in a pipe, in a log, on a terminal with TERM=dumb. Prints each line once."""
+"""Watch mode line by line, each printed once: where a screen cannot be redrawn, and for editors that read the lines.
+
+An editor's task needs three of them (`grader.course.vscode`): BEGINS before each grading, `FILE:LINE:COL: error: MESSAGE` for
+what was found, ENDS after it.
+"""
 
 import os
 import subprocess
@@ -11,6 +15,8 @@ import click
 from commandline import terminal
 from commandline.errors import CommandError
 from grader.course import page
+from grader.course.vscode import BEGINS, ENDS
+from grader.report import findings
 from grader.report import terminal as report_terminal
 from grader.watch import texts
 from grader.watch.session import State, WatchSession
@@ -48,17 +54,21 @@ class Printed:
                     texts.footer(self.session.keys, terminal.width()),
                     *terminal.markdown(page.as_text(self.session.opening())).splitlines(),
                 )
-            if state.grading and not (last and last.grading and last.problem is state.problem):
-                self._print("", "grading...")
-            known = len(last.checks) if last and last.grading and last.problem is state.problem else 0
+            under_way = last is not None and last.grading and last.problem is state.problem
+            if state.grading and not under_way:
+                self._print("", f"{BEGINS} {self.session.file.name}")
+            known = len(last.checks) if last and under_way else 0
             for result in state.checks[known:]:
                 self._print(report_terminal.render_check(result, terminal.width()))
             if state.report and not state.grading and state.report is not (last.report if last else None):
                 self._print("", report_terminal.render(state.report, terminal.width()))
                 for line in self.session.ending():
                     terminal.echo(line)
+                self._print("", *findings.lines(state.report, self.session.file))
             if state.error and not (last and last.error == state.error):
                 terminal.echo(state.error)
+            if under_way and not state.grading:
+                self._print(f"{ENDS} {self.session.file.name}")
             if state.outdated:
                 self._ended.set()
 

@@ -1,9 +1,10 @@
 // Bundles editor.js and what it imports into one file, and collects the licenses of what is in it.
 // `node build.js [FOLDER]` writes to ../static unless another folder is named.
-import { readFileSync, writeFileSync } from "node:fs";
+import { writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { build } from "esbuild";
+import { licenses } from "./licenses.js";
 
 const here = fileURLToPath(new URL(".", import.meta.url));
 const folder = process.argv[2] ?? join(here, "..", "static");
@@ -22,14 +23,4 @@ const { metafile } = await build({
   target: "es2022",
 });
 
-const packages = new Set();
-for (const path of Object.keys(metafile.inputs)) {
-  const found = path.match(/^node_modules\/((?:@[^/]+\/)?[^/]+)\//);
-  if (found) packages.add(found[1]);
-}
-const licenses = [...packages].sort().map((name) => {
-  const root = join(here, "node_modules", name);
-  const { version } = JSON.parse(readFileSync(join(root, "package.json"), "utf8"));
-  return `${name} ${version}\n\n${readFileSync(join(root, "LICENSE"), "utf8").trim()}\n`;
-});
-writeFileSync(join(folder, "editor.licenses.txt"), licenses.join(`\n${"-".repeat(72)}\n\n`));
+writeFileSync(join(folder, "editor.licenses.txt"), licenses(metafile, here));

@@ -16,10 +16,13 @@ STUB = (ROOT / "problems" / "p01_token_embedding" / "stub.py").read_text()
 
 @pytest.fixture
 def run(tmp_path: Path):
-    """A function that runs pytest in a folder with a workspace."""
+    """A function that runs pytest in a folder with a workspace, and then some more lines of Python."""
 
-    def run(*arguments: str) -> subprocess.CompletedProcess[str]:
-        boot = f"import sys; sys.path.insert(0, {str(ROOT)!r}); import pytest; sys.exit(pytest.main(sys.argv[1:], plugins=[]))"
+    def run(*arguments: str, then: str = "") -> subprocess.CompletedProcess[str]:
+        boot = (
+            f"import sys; sys.path.insert(0, {str(ROOT)!r}); import pytest; "
+            f"code = pytest.main(sys.argv[1:], plugins=[])\n{then}\nsys.exit(code)"
+        )
         command = [sys.executable, "-c", boot, "-p", "no:cacheprovider", "-p", "no:xdist", *arguments]
         return subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
 
@@ -37,8 +40,16 @@ def test_one_test_for_each_check(run):
     assert "attempts/p07_next_token_loss.py::nothing to predict gives 0 PASSED" in completed.stdout
     assert f"4 failed, 1 passed, {len(catalog.find('01').checks)} skipped" in completed.stdout
     assert f"Likely cause: {misconception_name('07', NO_SHIFT)}." in completed.stdout
+    assert "0 of 2 points. " in completed.stdout
     assert "Traceback" not in completed.stdout
     assert "judge.py" not in completed.stdout, "the grader's own frames are not shown"
+
+
+def test_tests_are_collected_without_jax(run):
+    then = "print(sorted({'jax', 'jaxlib', 'flax'} & sys.modules.keys()), 'grader.pytest_plugin' in sys.modules)"
+    completed = run("--workspace", "attempts", "--collect-only", "-q", then=then)
+    assert "attempts/p07_next_token_loss.py::shifted by one" in completed.stdout
+    assert completed.stdout.splitlines()[-1] == "[] True"
 
 
 def test_a_single_file(run, tmp_path: Path):

@@ -12,6 +12,7 @@ import pytest
 from grader.course import catalog
 from grader.course.workspace import Workspace
 from grader.editors.language import Learner
+from grader.report import findings
 from tests.conftest import NO_SHIFT, ROOT, misconception_name
 
 DRIVER = """
@@ -101,7 +102,7 @@ def test_a_finding_is_at_the_line_that_matters(learner: Learner, tmp_path: Path,
     assert find in text
     path.write_text(text.replace(find, replace))
     report = learner.graded(path)
-    (finding,) = learner.findings(path, report)
+    (finding,) = findings.of(report, path)
     assert line in path.read_text().splitlines()[finding.line - 1]
     assert not (tmp_path / ".progress.jsonl").exists(), "a folder that is no workspace gets no log"
 
@@ -109,9 +110,9 @@ def test_a_finding_is_at_the_line_that_matters(learner: Learner, tmp_path: Path,
 def test_a_stub_and_a_file_that_passes(learner: Learner, tmp_path: Path):
     problem = catalog.find("02")
     path = Workspace(tmp_path).add(problem)
-    (finding,) = learner.findings(path, learner.graded(path))
+    (finding,) = findings.of(learner.graded(path), path)
     assert finding.passed_over
     path.write_text(catalog.solution_text(problem))
-    assert learner.findings(path, learner.graded(path)) == []
+    assert findings.of(learner.graded(path), path) == []
     assert learner.problem(tmp_path / "other.py") is None
     assert learner.hover(path, "softmax") == ""

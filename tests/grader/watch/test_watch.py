@@ -9,7 +9,7 @@ import sys
 import psutil
 import pytest
 
-from grader.course import catalog, page
+from grader.course import catalog, page, vscode
 from grader.course.workspace import Workspace
 from tests.conftest import boot
 from tests.grader.watch.terminal import Terminal
@@ -82,6 +82,30 @@ def test_the_terminal_is_restored_however_it_ends(end, code, tmp_path):
         assert not COLORS.search(terminal.raw)
 
 
+def in_turn(lines: list[str]) -> list[str]:
+    """What VS Code's task reads in lines of output: where gradings begin and end, and the severities of what was found."""
+    matcher = vscode.contents()["tasks.json"][0]["tasks"][0]["problemMatcher"]
+    read = []
+    for line in (text.rstrip() for text in lines):
+        read += [name for name in ("beginsPattern", "endsPattern") if re.search(matcher["background"][name], line)]
+        if found := re.search(matcher["pattern"]["regexp"], line):
+            read.append(found[matcher["pattern"]["severity"]])
+    return read
+
+
+def test_lines_for_an_editors_task(tmp_path):
+    """On a terminal, which a task has, and which could be redrawn."""
+    (tmp_path / f"{NAME}.py").write_text("def layer_norm(:\n")
+    with Terminal("--workspace", tmp_path, "watch", "04", "--lines", columns=80) as terminal:
+        terminal.wait_for(f"waiting for the next save of {NAME}.py")
+        terminal.type("q\n")
+        assert terminal.exit_code() == 0
+        lines = re.sub(rb"\x1b\[[0-9;]*m", b"", terminal.raw).decode().splitlines()
+        assert LEAVES_THE_SCREEN not in terminal.raw
+    assert in_turn(lines) == ["beginsPattern", "error", "endsPattern"]
+    assert [line for line in lines if line.startswith(f"{tmp_path / NAME}.py:1:1: error: ")]
+
+
 def test_lines_in_a_pipe(tmp_path):
     """Each line of input is a key. Nothing is redrawn. `--poll` sees a save, too."""
     command = [sys.executable, "-c", boot(), "--workspace", str(tmp_path), "watch", "04", "--poll"]
@@ -111,6 +135,7 @@ def test_lines_in_a_pipe(tmp_path):
         read_to("def layer_norm(")
         assert process.wait(60) == 0
     assert "\x1b" not in "".join(lines)
+    assert in_turn(lines) == ["beginsPattern", "info", "endsPattern", "beginsPattern", "endsPattern"]
     assert [line.split()[-1] for line in lines if line.startswith("  pass")][: len(PROBLEM.checks)]
 
 

@@ -1,0 +1,79 @@
+"""What a verdict says about a line of a learner's file, for editors: the language server and the lines of watch mode."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from commandline import files
+from commandline.invocation import as_typed
+from grader.judge import submission
+from grader.judge.verdict import Report, Verdict
+from grader.report import place
+
+
+@dataclass(frozen=True)
+class Finding:
+    """What to show at a line of a file (from 1): a message, a word for its source, and advice with the file and line it is about.
+
+    `passed_over` means that nothing is wrong: the file is a stub.
+    """
+
+    line: int
+    message: str
+    code: str
+    related: Sequence[tuple[Path, int, str]] = ()
+    passed_over: bool = False
+
+
+def of(report: Report, path: Path) -> list[Finding]:
+    """What is wrong with the file at `path`, at the line that matters; nothing if it passed."""
+    failed, problem = report.first_failure, report.problem
+    if failed is None:
+        return []
+    text = text_of(path)
+    if report.verdict is Verdict.NOT_ATTEMPTED:
+        signatures = " and ".join(f"`{entry.signature()}`" for entry in problem.entries)
+        line = place.definition(text, problem.entries[0].name)
+        return [Finding(line, f"Nothing to grade yet: write {signatures}.", "to do", passed_over=True)]
+    line = place.of(report, text)
+    idea = f"{report.misconception.name}. " if report.misconception else ""
+    message = f"{idea}{failed.check.name}: {failed.message} ({report.score} of {problem.points} points)"
+    related = []
+    if report.earlier:
+        earlier = report.earlier
+        other = path.with_name(earlier.filename)
+        at = place.of(earlier, text_of(other)) if other.is_file() else 1
+        related.append((other, at, f"Check problem {earlier.problem.label} first: this problem builds on it."))
+    if advice := _advice(report):
+        related.append((path, line, advice))
+    return [Finding(line, message, failed.check.name, tuple(related))]
+
+
+def lines(report: Report, path: Path) -> Iterator[str]:
+    """The findings as compilers print theirs, for an editor that reads them: `FILE:LINE:COL: error: MESSAGE`.
+
+    Advice follows as `info`. A column is always 1.
+    """
+    for finding in of(report, path):
+        yield _line(path, finding.line, "info" if finding.passed_over else "error", finding.message)
+        for other, line, advice in finding.related:
+            yield _line(other, line, "info", advice)
+
+
+def text_of(path: Path) -> str:
+    """The text of a submission's file; empty if it cannot be read."""
+    try:
+        return files.read_regular(path, submission.MAX_SIZE + 1).decode("utf-8", "replace")
+    except (OSError, files.NotRegularFileError):
+        return ""
+
+
+def _line(path: Path, line: int, severity: str, message: str) -> str:
+    return f"{path.absolute()}:{line}:1: {severity}: {' '.join(as_typed(message).split())}"
+
+
+def _advice(report: Report) -> str:
+    failed = report.first_failure
+    if report.misconception:
+        return report.misconception.says
+    return as_typed(report.fault or (failed.check.advice if failed and failed.mismatch else ""))
