@@ -16,7 +16,7 @@ from starlette.staticfiles import StaticFiles
 
 from commandline.errors import CommandError, UsageError
 from grader.course.page import EXPLORABLES
-from grader.report import html
+from grader.report import html, markdown
 from studio import harness_process
 from studio.guard import Guard
 from studio.keys import Keys
@@ -62,7 +62,7 @@ class _StaticFiles(StaticFiles):
 
 
 def _report_style(_: Request) -> Response:
-    return Response(html.STYLE, media_type="text/css")
+    return Response(html.STYLE + markdown.STYLE, media_type="text/css")
 
 
 def _file(path: Path) -> Callable[[Request], Response]:
