@@ -33,7 +33,7 @@ from grader.course.workspace import Workspace
 from grader.errors import WorkerStartError
 from grader.exhibits import Ending, Exhibit, Progress
 from grader.isolation.level import Level
-from grader.judge import notebook, recorded
+from grader.judge import notebook, recorded, statements
 from grader.judge import submission as submission_
 from grader.judge.judge import GradeOptions
 from grader.judge.submission import Submission
@@ -239,7 +239,11 @@ class _Magics:
 
     def _grade_cell(self, problem: Problem, cell: str) -> None:
         """Grades a cell, and adds the code to the workspace if it passes."""
-        text = notebook.of_session(self._cells, cell, [entry.name for entry in problem.entries])
+        entries = [entry.name for entry in problem.entries]
+        text = notebook.of_session(self._cells, cell, entries)
+        if not statements.defines(text, entries):
+            names = " or ".join(f"`{name}`" for name in entries)
+            raise UsageError(f"No cell that ran without an error defines {names}. Run your code, then grade it.")
         space = self._space
         try:
             modules = submission_.modules_in(space.folder if space.folder.is_dir() else Path())

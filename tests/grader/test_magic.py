@@ -104,7 +104,9 @@ def test_mistakes_are_one_sentence(tmp_path: Path):
         "%play 08 a text": "08",
         "%play 07": "`%grade start` creates one",
         "%progress nothing": "No problem matches",
-        "%%grade 07\ndef f(": "grade",
+        "%grade 07": "No cell that ran without an error defines `next_token_loss`",
+        "%%grade 07\ndef f(": "No cell that ran",
+        "%%grade 07\ndef next_token_loss(": "SyntaxError",
     }
     _, *cells = outputs(tmp_path, [LOAD, *mistakes])
     for (mistake, sentence), cell in zip(mistakes.items(), cells, strict=True):
