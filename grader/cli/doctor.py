@@ -108,6 +108,10 @@ def isolation_finding(isolation: Isolation) -> Finding:
         remedies.append(
             "All layers are active, but an attack that they should stop got through. Grade on another machine, and report this."
         )
+    if "scratch in memory" not in isolation.layers:
+        remedies.append(
+            "Without a /dev/shm that can be written, scratch folders are on the disk, where no limit on memory counts them."
+        )
     remedies.append(COST)
     return Finding("isolation", str(isolation), False, " ".join(remedies))
 

@@ -6,6 +6,7 @@ import os
 import socket
 import subprocess
 import sys
+import time
 import tomllib
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -70,6 +71,7 @@ def jupyter(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Jupyter]:
         process = subprocess.Popen(command, cwd=folder, env={**os.environ, **own, **paths}, stdout=file, stderr=file)
     while "is running at" not in log.read_text():
         assert process.poll() is None, log.read_text()
+        time.sleep(0.1)
     yield Jupyter(port, folder, process.pid)
     below = psutil.Process(process.pid).children(recursive=True)
     process.terminate()
