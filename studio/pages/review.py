@@ -18,7 +18,7 @@ from grader.problem import Problem
 from grader.resident import once
 from studio import attempt_files
 from studio.grading import encode
-from studio.markdown import to_html
+from grader.report.markdown import to_html
 from studio.studio import Studio
 from studio.view import read_json, render
 
