@@ -116,7 +116,7 @@ class Metrics:
         self._memory = memory_bytes()
 
     def speed(self) -> float:
-        """The median of tokens/s since the last call. The time of one step says little: those before a validation are waited for."""
+        """The median of tokens/s since the last call. One step says little, since those before a validation are waited for."""
         speed = statistics.median(line["tokens_per_s"] for line in self.lines[self._said :])
         self._said = len(self.lines)
         return speed
