@@ -16,15 +16,15 @@ from starlette.staticfiles import StaticFiles
 
 from commandline.errors import CommandError, UsageError
 from grader.course.page import EXPLORABLES
-from grader.report import html
+from grader.report import html, markdown
 from studio import harness_process
-from studio.guard import Guard
+from studio.guard import Front, Guard
 from studio.keys import Keys
-from studio.pages import class_results, course_map, practice, problem
+from studio.pages import class_results, course_map, practice, problem, review
 from studio.view import render
 
 # Each page is a module with `routes`, and templates of its own.
-LEARNER: tuple[ModuleType, ...] = (course_map, problem, practice)
+LEARNER: tuple[ModuleType, ...] = (course_map, problem, practice, review)
 CLASS = (class_results,)
 if harness_process.IS_INSTALLED:
     from studio.pages import playground, run
@@ -35,7 +35,7 @@ _STATIC = Path(__file__).parent / "static"
 Lifespan = Callable[[Starlette], AbstractAsyncContextManager[None]]
 
 
-def application(studio: Any, pages: Sequence[ModuleType], keys: Keys, port: int, lifespan: Lifespan) -> Starlette:
+def application(studio: Any, pages: Sequence[ModuleType], keys: Keys, front: Front, lifespan: Lifespan) -> Starlette:
     """The studio as an ASGI application. `studio` is what its pages share."""
     app = Starlette(
         routes=[
@@ -44,7 +44,7 @@ def application(studio: Any, pages: Sequence[ModuleType], keys: Keys, port: int,
             *(Route(f"/{path.name}", _file(path)) for path in EXPLORABLES),
             Mount("/static", _StaticFiles(directory=_STATIC)),
         ],
-        middleware=[Middleware(Guard, keys=keys, port=port)],
+        middleware=[Middleware(Guard, keys=keys, front=front)],
         exception_handlers={HTTPException: _http_error, CommandError: _command_error, Exception: _internal_error},
         lifespan=lifespan,
     )
@@ -62,7 +62,7 @@ class _StaticFiles(StaticFiles):
 
 
 def _report_style(_: Request) -> Response:
-    return Response(html.STYLE, media_type="text/css")
+    return Response(html.STYLE + markdown.STYLE, media_type="text/css")
 
 
 def _file(path: Path) -> Callable[[Request], Response]:

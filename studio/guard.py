@@ -3,9 +3,14 @@
 Other programs and other web pages on this machine can reach the port. So a request needs the path and the cookie that only the
 address printed in the terminal leads to, the name of this server as its host, and, if it changes anything, a page of the studio
 as its origin. `keys` says what the secrets are.
+
+Behind a proxy that knows its users, such as a Jupyter server, the proxy's secret is what leads to the path and the cookie, and
+the host is the name that the proxy was asked for.
 """
 
+import contextlib
 import secrets
+from dataclasses import dataclass
 from urllib.parse import parse_qsl, urlencode
 
 from markupsafe import escape
@@ -19,6 +24,7 @@ from studio.keys import Keys, matches
 
 LARGEST_BODY = 2 << 20  # bytes; a file of a problem has at most half of that, and JSON escapes some of it
 RENEWAL = "/renewal"  # where a page that is open gets the secrets of a new start
+PROXY = "x-gpt-kata-proxy"
 _COOKIE = "studio"
 _SAFE_METHODS = ("GET", "HEAD")
 _LONGEST_PROOF = 1000  # bytes of a body
@@ -47,18 +53,47 @@ def policy(nonce: str) -> str:
     )
 
 
-class Guard:
-    """Middleware around the whole application. Puts a fresh `nonce` for style sheets and the renewal key into the scope."""
+@dataclass(frozen=True)
+class Front:
+    """Where browsers reach the studio: at a port of this machine, or below the `prefix` of a proxy, which sends `secret` in the
+    header PROXY of each request."""
 
-    def __init__(self, app: ASGIApp, keys: Keys, port: int) -> None:
-        self._app, self._keys = app, keys
-        self._hosts = {f"127.0.0.1:{port}", f"localhost:{port}"}
+    port: int = 0
+    prefix: str = ""
+    secret: str = ""
+
+    @property
+    def is_proxy(self) -> bool:
+        return bool(self.secret)
+
+    def knows(self, headers: Headers) -> bool:
+        """Whether the request came by the way that it should: from the proxy, or under the name of this server."""
+        if self.is_proxy:
+            return matches(headers.get(PROXY, ""), self.secret)
+        return headers.get("host", "") in (f"127.0.0.1:{self.port}", f"localhost:{self.port}")
+
+    def is_ours(self, headers: Headers) -> bool:
+        """Whether a page of the studio sent the request."""
+        host = headers.get("host", "")
+        origins = (f"http://{host}", f"https://{host}") if self.is_proxy else (f"http://{host}",)
+        return headers.get("origin") in origins and headers.get("sec-fetch-site", "same-origin") == "same-origin"
+
+
+class Guard:
+    """Middleware around the whole application.
+
+    Puts into the scope a fresh `nonce` for style sheets, the renewal key, and the prefix of all addresses.
+    """
+
+    def __init__(self, app: ASGIApp, keys: Keys, front: Front) -> None:
+        self._app, self._keys, self._front = app, keys, front
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
         scope["nonce"], scope["renewal"] = secrets.token_urlsafe(16), self._keys.renewal
+        scope["prefix"] = self._front.prefix
 
         async def send_with_headers(message: Message) -> None:
             if message["type"] == "http.response.start":
@@ -68,48 +103,59 @@ class Guard:
                     headers.setdefault(name, value)
             await send(message)
 
-        answer = await self._answer(scope, Headers(scope=scope), receive)
+        body = _Body(receive)
+        answer = await self._answer(scope, Headers(scope=scope), body)
         if answer is None:
             scope["state"]["connection"].admit()
             scope["root_path"] = self._keys.path
             if scope["path"] == self._keys.path:
                 scope["path"] += "/"
-        await (answer or self._app)(scope, _bounded(receive), send_with_headers)
+        elif self._front.is_proxy:
+            await body.drain()  # a proxy that cannot send all of it takes the refusal for an error of the connection
+        await (answer or self._app)(scope, body, send_with_headers)
 
     async def _answer(self, scope: Scope, headers: Headers, receive: Receive) -> Response | None:
         """The answer to a request that the application must not see."""
         if "content-length" in headers and "transfer-encoding" in headers:
             return _refused("A body has either a length or an encoding.", 400, Connection="close")
-        host = headers.get("host", "")
-        if host not in self._hosts:
-            return _refused("This server answers only to its own name.", 421)
+        if not self._front.knows(headers):
+            return _refused(
+                "This server answers only to its own name. In Jupyter, open the studio from the launcher.", 421
+            )
         writes = scope["method"] not in _SAFE_METHODS
-        is_ours = (
-            headers.get("origin") == f"http://{host}" and headers.get("sec-fetch-site", "same-origin") == "same-origin"
-        )
-        if writes and not is_ours:
+        if writes and not self._front.is_ours(headers):
             return _refused("Only pages of the studio can change anything.", 403)
         if not headers.get("content-length", "0").isdecimal() or int(headers.get("content-length", "0")) > LARGEST_BODY:
             return _refused("That is too large.", 413)
-        if scope["path"] == RENEWAL:
+        inner = scope["path"].removeprefix(self._front.prefix)
+        if inner == RENEWAL:
+            host = headers.get("host", "")
             return await self._renew(Request(scope, receive), host) if writes else self._challenge()
         query = parse_qsl(scope["query_string"].decode("latin-1"))
         offered = next((value for name, value in query if name == "token"), "")
         if matches(offered, self._keys.token) and not writes:
-            return self._admit(scope, [(name, value) for name, value in query if name != "token"])
-        path = "/" + scope["path"][1:].partition("/")[0]
-        if not matches(path, self._keys.path) or not self._has_cookie(headers):
-            return _refused("Open the studio at the address that `grade web` printed in your terminal.", 403)
-        return None
+            return self._admit(scope, inner, query)
+        first, _, rest = inner[1:].partition("/")
+        if matches(f"{self._front.prefix}/{first}", self._keys.path) and self._has_cookie(headers):
+            return None
+        if self._front.is_proxy and not writes and "text/html" in headers.get("accept", ""):
+            return self._admit(scope, rest, query)  # the first part, if there is one, is the path of an earlier start
+        where = (
+            "from Jupyter's launcher"
+            if self._front.is_proxy
+            else "at the address that `grade web` printed in your terminal"
+        )
+        return _refused(f"Open the studio {where}.", 403)
 
-    def _admit(self, scope: Scope, query: list[tuple[str, str]]) -> Response:
-        """Turns the token of the address into the cookie, and leads to the path that it is for.
+    def _admit(self, scope: Scope, path: str, query: list[tuple[str, str]]) -> Response:
+        """Turns the token of the address, or the secret of the proxy, into the cookie, and leads to the path that it is for.
 
         A page of its own does so: a browser that comes from the file that `grade web` opens would not send a strict cookie to
         where a redirect leads.
         """
         scope["state"]["connection"].admit()
-        target = escape(f"{self._keys.path}/{scope['path'].lstrip('/')}" + (f"?{urlencode(query)}" if query else ""))
+        query = [(name, value) for name, value in query if name != "token"]
+        target = escape(f"{self._keys.path}/{path.lstrip('/')}" + (f"?{urlencode(query)}" if query else ""))
         refresh = f'<meta http-equiv="refresh" content="0; url={target}">'
         text = f'<!doctype html>{refresh}<link rel="icon" href="data:,"><a href="{target}">The studio</a>'
         return self._with_cookie(HTMLResponse(text))
@@ -144,16 +190,23 @@ def _refused(words: str, status: int, **headers: str) -> Response:
     return PlainTextResponse(f"{words}\n", status, headers)
 
 
-def _bounded(receive: Receive) -> Receive:
-    """The same, for bodies that do not say how large they are."""
-    received = 0
+class _Body:
+    """The body of a request, also of one that does not say how large it is. Raises HTTPException if it is too large."""
 
-    async def bounded() -> Message:
-        nonlocal received
-        message = await receive()
-        received += len(message.get("body", b""))
-        if received > LARGEST_BODY:
+    def __init__(self, receive: Receive) -> None:
+        self._receive = receive
+        self._received, self._is_over = 0, False
+
+    async def __call__(self) -> Message:
+        message = await self._receive()
+        self._received += len(message.get("body", b""))
+        self._is_over = not message.get("more_body", False)
+        if self._received > LARGEST_BODY:
             raise HTTPException(413, "That is too large.")
         return message
 
-    return bounded
+    async def drain(self) -> None:
+        """Reads what is left, if it is not too large."""
+        with contextlib.suppress(HTTPException):
+            while not self._is_over:
+                await self()

@@ -58,10 +58,11 @@ def matches(offered: str, secret: str) -> bool:
     return hmac.compare_digest(offered.encode(), secret.encode())
 
 
-def new(port: int) -> Keys:
-    """Keys for a start on a port. Their renewal key is kept in the cache folder for the next start there, if there is one."""
-    path = cache_folder("GRADE_STUDIO", "studio") / f"renewal-{port}"
-    keys = Keys(_former(path))
+def new(place: str, prefix: str = "") -> Keys:
+    """Keys for a start on a port, or at another place, below a prefix. Their renewal key is kept in the cache folder for the next
+    start there, if there is one."""
+    path = cache_folder("GRADE_STUDIO", "studio") / f"renewal-{place}"
+    keys = Keys(_former(path), path=f"{prefix}/{secrets.token_urlsafe(16)}")
     with contextlib.suppress(OSError):  # without a cache folder, no page survives a restart
         path.parent.mkdir(parents=True, exist_ok=True)
         write_private(path, "\n".join((keys.renewal, *keys.former)))

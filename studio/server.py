@@ -1,8 +1,9 @@
-"""Runs the studio on this machine: finds a port, prints the address, and ends everything that it started."""
+"""Runs the studio: at a port of this machine, whose address it prints, or for a proxy. Ends everything that it started."""
 
 import contextlib
+import socket
 import webbrowser
-from collections.abc import AsyncIterator, Iterator, Sequence
+from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from pathlib import Path
 from types import FrameType, ModuleType
 
@@ -14,6 +15,7 @@ from grader.course.workspace import Workspace
 from studio import app, harness_process, keys, ports
 from studio.class_results import ClassResults
 from studio.connections import BACKLOG, Connection
+from studio.guard import Front
 from studio.studio import Studio
 
 DOOR = ".studio.html"
@@ -21,42 +23,67 @@ DOOR = ".studio.html"
 
 def serve(space: Workspace, runs: Path, port: int, *, opens_browser: bool) -> None:
     """Serves the studio until Ctrl-C. Creates the workspace if it does not exist. `runs` is the folder of the harness's runs."""
-    space.start()
-    studio = Studio(space)
-    if harness_process.IS_INSTALLED:
-        from studio.training_studio import TrainingStudio
-
-        studio = TrainingStudio(space, runs)
-    _serve(studio, app.LEARNER, space.folder, port, opens_browser=opens_browser)
+    _serve_on_port(_studio(space, runs), app.LEARNER, space.folder, port, opens_browser=opens_browser)
 
 
 def serve_class(results: Path, port: int, *, opens_browser: bool) -> None:
     """Serves the results of a class until Ctrl-C. Raises UsageError if the folder has none."""
-    _serve(ClassResults(results), app.CLASS, results, port, opens_browser=opens_browser)
+    _serve_on_port(ClassResults(results), app.CLASS, results, port, opens_browser=opens_browser)
 
 
-def _serve(
+def serve_proxy(space: Workspace, runs: Path, path: Path, front: Front) -> None:
+    """Serves the studio to a proxy on a Unix socket with this path, until the process is asked to end."""
+    with contextlib.ExitStack() as at_the_end:
+        sock = at_the_end.enter_context(socket.socket(socket.AF_UNIX))
+        path.unlink(missing_ok=True)  # of a process that was killed
+        sock.bind(str(path))
+        at_the_end.callback(path.unlink, missing_ok=True)
+        path.chmod(0o600)
+        sock.listen()
+        _serve(_studio(space, runs), app.LEARNER, [sock], keys.new("proxy", front.prefix), front, lambda: None)
+
+
+def _studio(space: Workspace, runs: Path) -> Studio:
+    space.start()
+    if not harness_process.IS_INSTALLED:
+        return Studio(space)
+    from studio.training_studio import TrainingStudio
+
+    return TrainingStudio(space, runs)
+
+
+def _serve_on_port(
     studio: Studio | ClassResults, pages: Sequence[ModuleType], folder: Path, port: int, *, opens_browser: bool
 ) -> None:
     with contextlib.ExitStack() as at_the_end:
         sockets = [at_the_end.enter_context(sock) for sock in ports.listen(port)]
         port = sockets[0].getsockname()[1]
-        own = keys.new(port)
+        own = keys.new(str(port))
         address = f"http://{ports.HOST}:{port}/?token={own.token}"
 
-        @contextlib.asynccontextmanager
-        async def lifespan(_: Starlette) -> AsyncIterator[None]:
-            async with studio.running():
-                click.echo(address)
-                if opens_browser:
-                    _open_browser(at_the_end.enter_context(_door(folder, address)))
-                yield
+        def started() -> None:
+            click.echo(address)
+            if opens_browser:
+                _open_browser(at_the_end.enter_context(_door(folder, address)))
 
-        config = uvicorn.Config(
-            app.application(studio, pages, own, port, lifespan), log_level="critical", access_log=False,
-            server_header=False, http=Connection, backlog=BACKLOG, timeout_graceful_shutdown=2, ws="none",
-        )  # fmt: skip
-        _Server(config, studio).run(sockets=sockets)
+        _serve(studio, pages, sockets, own, Front(port), started)
+
+
+def _serve(
+    studio: Studio | ClassResults, pages: Sequence[ModuleType], sockets: list[socket.socket], own: keys.Keys, front: Front,
+    started: Callable[[], None],
+) -> None:  # fmt: skip
+    @contextlib.asynccontextmanager
+    async def lifespan(_: Starlette) -> AsyncIterator[None]:
+        async with studio.running():
+            started()
+            yield
+
+    config = uvicorn.Config(
+        app.application(studio, pages, own, front, lifespan), log_level="critical", access_log=False,
+        server_header=False, http=Connection, backlog=BACKLOG, timeout_graceful_shutdown=2, ws="none",
+    )  # fmt: skip
+    _Server(config, studio).run(sockets=sockets)
 
 
 class _Server(uvicorn.Server):

@@ -31,6 +31,7 @@ def render(request: Request, template: str, values: Mapping[str, Any], status: i
         "nonce": request.scope["nonce"],
         "renewal": request.scope["renewal"],
         "root": request.scope["root_path"],
+        "prefix": request.scope["prefix"],
         "path": request.url.path.removeprefix(request.scope["root_path"]),
         "course": selected().title,
         "has_runs": harness_process.IS_INSTALLED,

@@ -12,13 +12,15 @@ import urllib.parse
 import urllib.request
 import venv
 import zipfile
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from http.cookiejar import CookieJar
 from importlib import metadata
 from pathlib import Path
 from typing import Any
 
+import nbformat
 import pytest
+from nbclient import NotebookClient
 from packaging.requirements import Requirement
 
 from grader.course import catalog
@@ -42,13 +44,7 @@ def installed(built: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The programs of an environment that has the wheel and what it requires, linked from this one: nothing is downloaded."""
     home = tmp_path_factory.mktemp("bare") / "venv"
     venv.create(home, symlinks=True)
-    packages = next(home.glob("lib/*/site-packages"))
-    for name in _required("gpt-kata"):
-        package = metadata.distribution(name)
-        for file in package.files or []:
-            if ".." not in file.parts and not (packages / file).exists():
-                (packages / file).parent.mkdir(parents=True, exist_ok=True)
-                _link(package.locate_file(file), packages / file)
+    _link_packages(_required("gpt-kata"), next(home.glob("lib/*/site-packages")))
     wheel = next(built.glob("*.whl"))
     uv = [sys.executable, "-m", "uv", "pip", "install", "--offline", "--no-deps", "--quiet", "--python", str(home)]
     subprocess.run([*uv, str(wheel)], check=True)
@@ -67,6 +63,14 @@ def _required(package: str) -> set[str]:
                 found.add(needed.name)
                 wanted.append(needed)
     return found
+
+
+def _link_packages(names: Iterable[str], folder: Path) -> None:
+    for package in map(metadata.distribution, names):
+        for file in package.files or []:
+            if ".." not in file.parts and not (folder / file).exists():
+                (folder / file).parent.mkdir(parents=True, exist_ok=True)
+                _link(package.locate_file(file), folder / file)
 
 
 def _link(source: Any, target: Path) -> None:
@@ -169,3 +173,25 @@ def test_the_studio(installed: Path, tmp_path: Path):
                 assert "Token and position embedding" in page.read().decode()
         finally:
             serving.terminate()
+
+
+def test_an_exported_notebook(command: Command, installed: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    """In a kernel of the environment, which finds what a kernel needs in another folder."""
+    assert command("grade", "export", "notebooks", "notebooks", "--problems", "01").returncode == 0
+    kernel = tmp_path / "kernel"
+    _link_packages({"ipykernel", *_required("ipykernel")} - _required("gpt-kata"), kernel / "packages")
+    argv = [str(installed / "python"), "-m", "ipykernel_launcher", "-f", "{connection_file}"]
+    spec = {"argv": argv, "display_name": "bare", "language": "python", "env": {"PYTHONPATH": str(kernel / "packages")}}
+    (kernel / "kernels" / "python3").mkdir(parents=True)
+    (kernel / "kernels" / "python3" / "kernel.json").write_text(json.dumps(spec))
+    monkeypatch.setenv("JUPYTER_PATH", str(kernel))
+    notebook = nbformat.read(tmp_path / "notebooks" / "p01_token_embedding.ipynb", as_version=4)
+    cells = {cell.id: cell for cell in notebook.cells}
+    cells["install"].source = cells["install"].source.replace("%pip", "# %pip")  # there is no network
+    cells["code"].source = (ROOT / "solutions" / "p01_token_embedding.py").read_text()
+    notebook.cells.append(nbformat.v4.new_code_cell("import sys, grader; print(sys.prefix, grader.__file__)"))
+    NotebookClient(notebook, timeout=120, resources={"metadata": {"path": str(tmp_path)}}).execute()
+    assert notebook.cells[-1].outputs[0].text.count(str(installed.parent)) == 2
+    (shown,) = cells["grade"].outputs
+    assert ('pass">PASS' in shown.data["text/html"], "6 of 6 points" in shown.data["text/html"]) == (True, True)
+    assert "passed" in command("grade", "list", "embedding").stdout

@@ -258,7 +258,13 @@ def on_cluster(to_grade: Sequence[Task], address: str, faults: Faults) -> Iterat
 
 def _pool(jobs: int, fork_server: ForkServer | None) -> ProcessPoolExecutor:
     control = fork_server.control if fork_server else None
-    return ProcessPoolExecutor(jobs, multiprocessing.get_context("spawn"), initializer=_begin, initargs=(control,))
+    try:
+        return ProcessPoolExecutor(jobs, multiprocessing.get_context("spawn"), initializer=_begin, initargs=(control,))
+    except (OSError, NotImplementedError):
+        raise CommandError(
+            "The processes that grade a class need shared memory, and /dev/shm is missing or cannot be written. "
+            "Mount it, or grade single files with `grade problem`."
+        ) from None
 
 
 def _begin(control: socket.socket | None) -> None:

@@ -1,6 +1,7 @@
 """`grade doctor`: checks this machine, and says what to do about each thing that is missing."""
 
 import json
+import os
 import platform
 import subprocess
 import sys
@@ -15,7 +16,7 @@ from grader.course.selection import selected
 from grader.course.workspace import Workspace
 from grader.errors import WorkerStartError
 from grader.isolation.level import Isolation, Level
-from grader.isolation.sandbox import ForkServer
+from grader.isolation.sandbox import ForkServer, Workers
 from grader.judge import cache, recorded, submission
 from grader.judge.session import Session
 
@@ -26,6 +27,8 @@ REMEDIES = {
     "landlock": "Landlock needs Linux 5.13 or newer, with landlock listed in /sys/kernel/security/lsm.",
     "seccomp": "seccomp needs Linux on x86-64 or 64-bit ARM.",
 }
+# What isolation that is not strict costs.
+COST = "You can grade your own code here, but do not grade code that you do not trust."
 PACKAGES = ("jax", "jaxlib", "flax", "optax", "orbax-checkpoint", "numpy", "hypothesis", "click")
 
 
@@ -63,7 +66,11 @@ def examine(space: Workspace) -> Iterator[Finding]:
 def _devices() -> Finding:
     program = "import jax, json; print(json.dumps([str(device) for device in jax.devices()]))"
     try:
-        done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=120, check=True)
+        # A GPU that this process holds most of, in a notebook or a training, has no memory left to reserve.
+        env = {**os.environ, "XLA_PYTHON_CLIENT_PREALLOCATE": "false"}
+        done = subprocess.run(
+            [sys.executable, "-c", program], env=env, capture_output=True, text=True, timeout=120, check=True
+        )
         devices = ", ".join(json.loads(done.stdout.splitlines()[-1]))
     except (subprocess.SubprocessError, ValueError, IndexError):
         remedy = "Run `python -c 'import jax; jax.devices()'` to see the error."
@@ -72,18 +79,24 @@ def _devices() -> Finding:
 
 
 def _isolation() -> Finding:
-    """The isolation as a worker measures it, in the same way as for a submission."""
     fork_server = ForkServer()
-    problem = catalog.problems()[0]
-    session = Session(problem, fork_server.worker(submission.job(problem)), 60)
     try:
-        session.begin()
+        return isolation_finding(measured(fork_server))
     except WorkerStartError as error:
         return Finding("isolation", "a worker does not start", False, str(error), serious=True)
     finally:
-        session.worker.close()
         fork_server.close()
-    return isolation_finding(session.isolation)
+
+
+def measured(workers: Workers) -> Isolation:
+    """The isolation as a worker measures it, in the same way as for a submission. Raises WorkerStartError."""
+    problem = catalog.problems()[0]
+    session = Session(problem, workers.worker(submission.job(problem)), 60)
+    try:
+        session.begin()
+    finally:
+        session.worker.close()
+    return session.isolation
 
 
 def isolation_finding(isolation: Isolation) -> Finding:
@@ -95,7 +108,11 @@ def isolation_finding(isolation: Isolation) -> Finding:
         remedies.append(
             "All layers are active, but an attack that they should stop got through. Grade on another machine, and report this."
         )
-    remedies.append("You can grade your own code here, but do not grade code that you do not trust.")
+    if "scratch in memory" not in isolation.layers:
+        remedies.append(
+            "Without a /dev/shm that can be written, scratch folders are on the disk, where no limit on memory counts them."
+        )
+    remedies.append(COST)
     return Finding("isolation", str(isolation), False, " ".join(remedies))
 
 

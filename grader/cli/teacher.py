@@ -204,7 +204,7 @@ def pack(
 
 @click.group()
 def export() -> None:
-    """Export the grader to a course system that runs it."""
+    """Export the grader to a course system that runs it, or notebooks."""
 
 
 @export.command()
@@ -255,6 +255,27 @@ def classroom50(directory: Path, problems: str) -> None:
     from grader.handout import export as export_
 
     for line in export_.classroom50(directory, catalog.select(problems)):
+        click.echo(line)
+
+
+@export.command()
+@click.argument("directory", type=click.Path(path_type=Path, file_okay=False))
+@click.option("--problems", metavar="LIST", help="Problems to include, such as 01-08,12 [default: all].")
+@click.option(
+    "--install",
+    metavar="TEXT",
+    help="What the first cell installs: arguments of pip, such as the address of a wheel [default: gpt-kata].",
+)
+def notebooks(directory: Path, problems: str | None, install: str | None) -> None:
+    """Create a notebook for each problem, for Jupyter, VS Code and Colab.
+
+    DIRECTORY gets a notebook with the page, the stub and a cell that grades. Notebooks that are already there are kept.
+    """
+    from grader.course import catalog
+    from grader.handout import notebooks as notebooks_
+
+    chosen = catalog.select(problems) if problems else catalog.problems()
+    for line in notebooks_.export(directory, chosen, install):
         click.echo(line)
 
 

@@ -37,7 +37,7 @@
     figure.replaceChildren(caption, ...rows, drawing, says, ...(numbers.children.length > 1 ? [numbers] : []));
   }
 
-  for (const figure of document.querySelectorAll("figure.explorable")) {
+  for (const figure of document.querySelectorAll("figure.explorable:not(:has(input))")) {
     try {
       mount(figure);
     } catch (error) {

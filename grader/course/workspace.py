@@ -178,11 +178,7 @@ class Workspace:
                 return None
 
         source = text(problem.name)
-        return (
-            ""
-            if source is None
-            else _digest(json.dumps(imports.with_imports(problem.name, source, text), sort_keys=True))
-        )
+        return "" if source is None else digest_of(imports.with_imports(problem.name, source, text))
 
     def standings(self) -> dict[str, Standing]:
         """Where the learner stands with each problem of the course, by name."""
@@ -235,12 +231,12 @@ class Workspace:
 
     def put(self, problem: Problem, text: str) -> Path | None:
         """Writes a text to the problem's file. Returns the path that the file before it is kept at, under a new name with a
-        number; None if there was nothing to keep. Raises UsageError."""
+        number; None if there was nothing to keep, as where it was the stub. Raises UsageError."""
         target, kept = self.file(problem), None
         try:
             if (present := _read(target)) == text:
                 return None
-            if present is not None:
+            if present not in (None, catalog.stub_text(problem)):
                 kept = next(
                     path for number in count(1) if not os.path.lexists(path := target.with_suffix(f".{number}.py"))
                 )
@@ -277,6 +273,11 @@ def find(folder: str | None) -> Workspace:
     if ROOT in here.parents and _has_progress(ROOT / DEFAULT):
         return Workspace(ROOT / DEFAULT)
     return Workspace(Path(DEFAULT))
+
+
+def digest_of(sources: Mapping[str, str]) -> str:
+    """A hash of a submission: of the texts of a file and of the course modules that it imports, by name."""
+    return _digest(json.dumps(dict(sources), sort_keys=True))
 
 
 def _has_progress(folder: Path) -> bool:

@@ -62,7 +62,7 @@ def source(data: bytes, entries: list[str]) -> tuple[str, str]:
 
 
 def of_session(earlier: Sequence[str], cell: str, entries: list[str]) -> str:
-    """The Python text that a session hands in: its earlier cells that are valid Python, and `cell`.
+    """The Python text that a session hands in: `cell`, and what it uses of earlier cells that are valid Python.
 
     Only `cell` may define an entry, unless it defines none: earlier attempts do not count.
     """
@@ -70,8 +70,8 @@ def of_session(earlier: Sequence[str], cell: str, entries: list[str]) -> str:
     others = [text for text in map(_without_magics, earlier) if imports.parse(text) is not None]
     if statements.defines(own, entries):
         others = [statements.without(text, entries) for text in others]
-    counted = statements.counting(dict(enumerate([*others, own])), (), entries)
-    return "\n\n".join(text for text in counted.values() if text.strip()) + "\n"
+    counted = statements.counting(dict(enumerate([*others, own])), (), entries, helping=range(len(others)))
+    return "\n\n".join(text.strip("\n") for text in counted.values() if text.strip()) + "\n"
 
 
 def code(data: bytes) -> str:

@@ -23,12 +23,14 @@ class _Statement:
     used: frozenset[str]
 
 
-def counting(cells: Mapping[int, str], whole: Collection[int], entries: Collection[str]) -> dict[int, str]:
+def counting(
+    cells: Mapping[int, str], whole: Collection[int], entries: Collection[str], helping: Collection[int] = ()
+) -> dict[int, str]:
     """The text of each cell without the statements that do not count, by number. The cells have no magics.
 
     Imports, definitions and constants count, and whatever assigns a name that the entries use, directly or not. The cells in
-    `whole` count whole, and the entries that they define count nowhere else. A cell that is not valid Python counts whole if
-    it seems to define an entry.
+    `whole` count whole, and the entries that they define count nowhere else. Of the cells in `helping`, only what the entries
+    use counts. A cell that is not valid Python counts whole if it seems to define an entry.
     """
     trees = {number: imports.parse(text) for number, text in cells.items()}
     preferred = {name for number in whole for name in entries if defines(cells[number], [name])}
@@ -38,12 +40,13 @@ def counting(cells: Mapping[int, str], whole: Collection[int], entries: Collecti
         for node in (tree.body if tree else ())
     ]
     listed = [statement for statement in listed if statement.cell in whole or not statement.bound & preferred]
-    needed = _needed(listed, {*entries, *(name for one in listed if one.cell in whole for name in one.used)})
+    roots = {name for one in listed if one.cell in whole for name in one.used}
+    needed = _needed(listed, {*entries, *roots}) | {"*"}  # any name may come from a module that is imported whole
     known, kept = set(_BUILTINS), set[int]()
     for statement in listed:
         # A constant made of something that does not count would raise NameError.
         constant = _is_plain(statement.node) and (isinstance(statement.node, _DEFINITIONS) or statement.used <= known)
-        if statement.cell in whole or statement.bound & needed or constant:
+        if statement.cell in whole or statement.bound & needed or (constant and statement.cell not in helping):
             known |= statement.bound
             kept.add(id(statement.node))
     counted = {}

@@ -60,7 +60,7 @@ def prove(problem: Problem, workers: Workers) -> Row:
             row.possible += 1
             program = hunts.program(hunt, SEED)
             source = trial.source_of(problem, program.text)
-            failures = list(islice(trial.failures(problem, source, workers, reference=reference, cases=drawn), 1))
+            failures = first_seen(trial.failures(problem, source, workers, reference=reference, cases=drawn))
             if reason := unfair(program, failures, reference):
                 row.left_out.append(f"{hunt.misconception.name!r} in {hunt.base}: {reason}")
             else:
@@ -72,6 +72,22 @@ def prove(problem: Problem, workers: Workers) -> Row:
     return row
 
 
+def first_seen(failures: Iterator[Failed]) -> list[Failed]:
+    """The first failed check that an owner could see; the first of all if each one tells the fault."""
+    found: list[Failed] = []
+    for failed in failures:
+        if not _tells(failed.result):
+            return [failed]
+        found.append(failed)
+    return found[:1]
+
+
+def _tells(result: CheckResult) -> bool:
+    """Whether the report on a failed check is a sentence of the course about the fault. One that compares two values is none."""
+    said = result.message if result.mismatch is None else result.mismatch.words
+    return result.verdict is Verdict.FAIL and bool(said) and "expected" not in said
+
+
 def unfair(program: Program, failures: list[Failed], reference: Reference) -> str:
     """Why a program is no fair hunt; empty if it is one."""
     if not failures:
@@ -80,6 +96,8 @@ def unfair(program: Program, failures: list[Failed], reference: Reference) -> st
     result = first.result
     if result.verdict in (Verdict.ERROR, Verdict.NOT_ATTEMPTED):
         return _unfair_error(hunt, result)
+    if _tells(result):
+        return f"its report tells the fault: {result.message}"
     if hunt.base != hunts.REFERENCE and not _has_the_idea(hunt, first, reference):
         return f"it is another fault there: {result.message}"
     return "" if program.fault else "no line is wrong"
@@ -117,6 +135,7 @@ def offered(candidates: list[Hunt], seed: str, workers: Workers) -> Iterator[tup
         try:
             source = trial.source_of(hunt.problem, program.text)
             failures = list(trial.failures(hunt.problem, source, workers, reference=reference))
+            failures = [failed for failed in failures if not _tells(failed.result)] or failures
             if not unfair(program, failures, reference):
                 yield program, [failed.result for failed in failures]
         finally:

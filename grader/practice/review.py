@@ -207,8 +207,11 @@ def text_of(problem: Problem, form: str) -> str:
     return core.stub(problem) if form == CORE else catalog.stub_text(problem)
 
 
-def summary(memory: Memory, space: ReviewSpace, problem: Problem) -> list[str]:
-    """What to say at the end of a review: the times, what was different from the first pass, and the next date."""
+def summary(memory: Memory, space: ReviewSpace, problem: Problem, *, commands: bool = True) -> list[str]:
+    """What to say at the end of a review: the times, what was different from the first pass, and the next date.
+
+    Without `commands`, no command to type is among it.
+    """
     last, earlier = memory.reviews[-1], memory.reviews[:-1]
     lines = [f"Review {'given up' if last.rating == AGAIN else 'done'} in {clock_text(last.seconds)}."]
     timed = [each for each in earlier if not each.first and each.form == last.form]
@@ -217,7 +220,7 @@ def summary(memory: Memory, space: ReviewSpace, problem: Problem) -> list[str]:
         lines.append(f"Before: {times}.")
     if first := next((each for each in earlier if each.first), None):
         lines.append(f"At the first pass: {_how(first)}. Now: {_how(last)}.")
-        lines.append(f"Compare: `{_diff(space, problem)}`.")
+        lines += [f"Compare: `{_diff(space, problem)}`."] if commands else []
     lines.append(f"Rated {RATINGS[last.rating]}. Next review: {memory.due:%A, %B} {memory.due.day}.")
     return lines
 

@@ -14,7 +14,7 @@ from grader.judge.verdict import CheckResult, Verdict
 from grader.problem import Case, Check
 
 _ENDS = {Verdict.ERROR: "error", Verdict.TIMEOUT: "timeout", Verdict.MEMORY: "memory", Verdict.NOT_ATTEMPTED: "error"}
-_LINE = re.compile(r"\s*\((?:line|in|at) [^)]*\)|,? (?:on|in|at) line \d+")
+_LINE = re.compile(r"\s*\((?:\w+\.py, )?(?:line|in|at) [^)]*\)|,? (?:on|in|at) line \d+")
 
 
 @dataclass(frozen=True)
@@ -127,7 +127,7 @@ def _difference(result: CheckResult, facts: Mapping[str, str]) -> str:
         return facts["message"]
     if mismatch.kind != "value":
         return mismatch.sentence()
-    share = f", and {mismatch.wrong} of {mismatch.total} numbers differ" if (mismatch.total or 0) > 1 else ""
+    share = f", and {mismatch.wrong} of {mismatch.total} values differ" if (mismatch.total or 0) > 1 else ""
     right = facts["expected"] if facts["expected"].startswith("at most") else f"{facts['expected']} is right"
     return f"`{facts['place']}` is {facts['got']}, where {right}{share}"
 

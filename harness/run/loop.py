@@ -4,11 +4,8 @@ import collections
 import contextlib
 import functools
 import json
-import math
-import statistics
-import time
 from collections.abc import Callable, Iterator
-from typing import Any, NamedTuple
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -24,9 +21,8 @@ from harness.errors import HarnessError
 from harness.pieces.load import attribute_errors_to
 from harness.run import charts
 from harness.run.feed import open_feed
-from harness.run.folder import MetricsWriter
-from harness.run.hardware import flops_per_token, memory_bytes, peak_flops
 from harness.run.hooks import Aside, Hook, Hooks
+from harness.run.metrics import Metrics, PendingStep
 from harness.run.rewards import get_reward
 from harness.run.session import Log, Session, sample_text
 from harness.run.signals import stop_signals
@@ -34,10 +30,8 @@ from harness.run.state import completed, initial_state
 from harness.run.trackers import require_installed, tracking
 from harness.training.checkpoint import Checkpointer, Restored, is_good, last_good_step
 from harness.training.sharding import local_mesh
-from harness.training.train_step import StepMetrics
 
 RUN_AHEAD = 2  # steps dispatched to the device before the metrics of the first are read
-MAX_SKIPPED_IN_A_ROW = 20
 
 OnStep = Callable[[int, dict[str, Any]], None]
 
@@ -89,15 +83,6 @@ def train(session: Session, *, log: Log, quiet: bool = False, on_step: OnStep | 
             checkpointer.close()
 
 
-class _PendingStep(NamedTuple):
-    """A step dispatched to the device whose metrics have not been read."""
-
-    step: int
-    targets: int | jax.Array
-    metrics: StepMetrics
-    more: dict[str, float]  # of the feed
-
-
 class _Loop:
     """One execution of a run."""
 
@@ -124,40 +109,26 @@ class _Loop:
             self.state = start
             devices = counted(session.mesh.size, "device")
             log(f"Run {run.folder}: {_sizes(session, self.state)}, {config.steps} steps on {devices}.")
-        self.metrics = None
-        self.entries: list[dict[str, Any]] = []
-        if processes.is_first():
-            run.truncate_metrics(self.step)
-            self.metrics, self.entries = MetricsWriter(run.metrics_file), run.metrics()
-        self.pending: collections.deque[_PendingStep] = collections.deque()
-        self.tokens = self.entries[-1]["tokens"] if self.entries else 0  # targets so far, without padding
-        self.skipped = self.entries[-1]["skipped"] if self.entries else 0
-        self.skipped_in_a_row = 0
-        self.was_finite = True
-        self.token_flops = flops_per_token(config)
-        self.peak = peak_flops(config.dtype) * session.mesh.size
-        self.memory = memory_bytes()
-        self.logged = len(self.entries)  # of the entries, so many came before the last line of the log
+        self.metrics = Metrics(session, self.step, log)
+        self.pending: collections.deque[PendingStep] = collections.deque()
         self.saved = self.step
         self.aside = Aside(local_mesh(session.mesh), log)
-        self.out_of_patience = self._is_out_of_patience()
+        self.out_of_patience = self.metrics.is_out_of_patience()
         every = config.eval_every
         hooks = [
             Hook(every, self._validate),
             Hook(config.checkpoint_every or every, self._save, config.checkpoint_minutes),
         ]
-        if self.metrics is not None and on_step is None:
+        if self.metrics.are_written and on_step is None:
             hooks += [Hook(config.chart_every or every, self._draw), Hook(every, self._say)]
         if on_step is None:
             hooks.append(Hook(config.sample_every or every, self._sample))
         self.hooks = Hooks(*hooks)
-        self.clock = time.perf_counter()
 
     def close(self) -> None:
         """Ends the thread, and closes metrics.jsonl."""
         self.aside.close()
-        if self.metrics is not None:
-            self.metrics.close()
+        self.metrics.close()
 
     def run(self) -> bool:
         """Runs to the last step or to a signal. Returns whether the last step was reached."""
@@ -171,12 +142,12 @@ class _Loop:
             while self.step < self.last_step and not stopped:
                 self._dispatch()
                 if len(self.pending) > RUN_AHEAD:
-                    self._record(self.pending.popleft())
+                    self.metrics.record(self.pending.popleft())
                 self.hooks.run_due(self.step, lambda: self.last_step)
                 if (finished := self.step - len(self.pending)) > recorded:
-                    advance(finished - recorded, self.status)
+                    advance(finished - recorded, self.metrics.status)
                     if self.on_step:
-                        self.on_step(self.step, self.entries[-1])
+                        self.on_step(self.step, self.metrics.last)
                     recorded = finished
                 stopped = stop(self.step)
             if self.saved != self.step:
@@ -200,19 +171,6 @@ class _Loop:
         """The step after which training ends: the present one if patience has run out."""
         return self.step if self.out_of_patience else self.session.config.steps
 
-    def _is_out_of_patience(self) -> bool:
-        """Whether the last `patience` validation losses were no better than one before them. The first process has them all."""
-        patience = self.session.config.patience
-        if not patience:
-            return False
-
-        def decide() -> bool:
-            losses = [entry["validation_loss"] for entry in self.entries if "validation_loss" in entry]
-            found = [loss for loss in losses if loss is not None and not math.isnan(loss)]
-            return len(found) > patience and min(found[-patience:]) >= min(found[:-patience])
-
-        return processes.decided_by_first(decide)
-
     def _dispatch(self) -> None:
         """Sends the next step to the device, and asks for its metrics."""
         batch = self.feed.next(self.state)
@@ -221,7 +179,7 @@ class _Loop:
         self.step += 1
         for value in metrics:
             value.copy_to_host_async()
-        self.pending.append(_PendingStep(self.step, batch.targets, metrics, batch.metrics))
+        self.pending.append(PendingStep(self.step, batch.targets, metrics, batch.metrics))
 
     def _check_finite(self) -> None:
         """Raises HarnessError if the checkpoint that was saved last is not good."""
@@ -235,83 +193,34 @@ class _Loop:
             f"it, or start another run with a learning_rate below {self.session.config.learning_rate}."
         )
 
-    def _record(self, pending: _PendingStep, validation_loss: float | None = None) -> None:
-        """Waits for a step and writes its line of metrics.
-
-        Raises HarnessError if the updates of too many steps in a row were skipped.
-        """
-        loss, rate, norm, skipped = (float(value) for value in pending.metrics)
-        self.skipped_in_a_row = self.skipped_in_a_row + 1 if skipped > self.skipped else 0
-        if self.was_finite and not math.isfinite(loss):
-            self.was_finite = False
-            self.log(f"step {pending.step}: the loss is {loss}, the first one that is not finite.")
-        self.skipped = int(skipped)
-        now = time.perf_counter()
-        targets = int(pending.targets)
-        tokens_per_s = targets / (now - self.clock)
-        self.tokens += targets
-        self.clock = now
-        entry = {
-            "step": pending.step,
-            "loss": loss,
-            "learning_rate": rate,
-            "gradient_norm": None if math.isnan(norm) and self.session.pieces is not None else norm,
-            "skipped": self.skipped,
-            "tokens": self.tokens,
-            "validation_loss": validation_loss,
-            "validation_bits_per_byte": self.session.bits_per_byte(validation_loss),
-            **pending.more,
-            "time": round(time.time(), 3),
-            "tokens_per_s": round(tokens_per_s, 1),
-            "mfu": round(tokens_per_s * self.token_flops / self.peak, 4),
-            "memory": self.memory,
-        }
-        self.entries.append(entry)
-        if self.metrics is not None:
-            self.metrics.write(entry)
-        if self.skipped_in_a_row >= MAX_SKIPPED_IN_A_ROW:
-            raise HarnessError(
-                f"The gradients of {MAX_SKIPPED_IN_A_ROW} steps in a row, up to step {pending.step}, were not finite, so "
-                f"their updates were skipped. Lower learning_rate={self.session.config.learning_rate}, or increase "
-                "warmup_steps. The last checkpoint is from an earlier step."
-            )
-
-    @property
-    def status(self) -> str:
-        """The last recorded step in a few words."""
-        return f"loss {self.entries[-1]['loss']:.3f}  {self.entries[-1]['tokens_per_s']:,.0f} tokens/s"
-
     def _drain(self, validate: Callable[[], float | None]) -> None:
         """Waits for the device and records every pending step, the last one with a validation loss."""
-        self.memory = memory_bytes()
+        self.metrics.measure_memory()
         while self.pending:
             pending = self.pending.popleft()
             jax.block_until_ready(pending.metrics)
-            started = time.perf_counter()
-            loss = None if self.pending else validate()
-            self.clock += time.perf_counter() - started  # validation is not part of the step's time
-            self._record(pending, loss)
-        if self.metrics is not None:
-            self.metrics.sync()
+            with self.metrics.untimed():
+                loss = None if self.pending else validate()
+            self.metrics.record(pending, loss)
+        self.metrics.sync()  # no checkpoint is ahead of the metrics
 
     def _validate(self) -> None:
         self._drain(lambda: self.session.validate(self.state))
-        self.out_of_patience = self._is_out_of_patience()
+        self.out_of_patience = self.metrics.is_out_of_patience()
 
     def _save(self) -> None:
-        """Saves a checkpoint with the validation loss of its step, if there is one. Its time is not part of any step's."""
+        """Saves a checkpoint with the validation loss of its step, if there is one."""
         self._drain(lambda: None)
-        started = time.perf_counter()
-        last = self.entries[-1]
+        last = self.metrics.last
         loss = last["validation_loss"]
         # Without a validation, the loss of the step itself says whether its state is good, unless its update was skipped.
-        is_bad = loss is None and not self.skipped_in_a_row and not is_good(last["loss"])
-        self.checkpointer.save(self.step, self.state, self.feed.get_state(), last["loss"] if is_bad else loss)
+        is_bad = loss is None and not self.metrics.skipped_in_a_row and not is_good(last["loss"])
+        with self.metrics.untimed():
+            self.checkpointer.save(self.step, self.state, self.feed.get_state(), last["loss"] if is_bad else loss)
         self.saved = self.step
-        self.clock += time.perf_counter() - started
 
     def _draw(self) -> None:
-        run, entries = self.session.run, list(self.entries)
+        run, entries = self.session.run, list(self.metrics.lines)
 
         def draw() -> None:
             ngrams = self.session.ngrams
@@ -331,10 +240,8 @@ class _Loop:
         self.aside.run("sample", lambda: replace(file, sample_text(self.session, model) + "\n"))
 
     def _say(self) -> None:
-        """Reports the last step in one line. One step's time says little: those before a validation are waited for."""
-        last = self.entries[-1]
-        speed = statistics.median(entry["tokens_per_s"] for entry in self.entries[self.logged :])
-        self.logged = len(self.entries)
+        """Reports the last step in one line."""
+        last, speed = self.metrics.last, self.metrics.speed()
         self.log(
             f"step {self.step}: loss {last['loss']:.4f}, validation {last['validation_loss']:.4f}, {speed:,.0f} tokens/s"
         )

@@ -11,8 +11,8 @@ from grader.course import catalog, page, plays
 from grader.course.log import Progress
 from grader.exhibits import TEXT
 from grader.problem import Problem
+from grader.report.markdown import to_html
 from studio import attempt_files
-from studio.markdown import to_html
 from studio.studio import Studio
 from studio.view import read_json, render
 

@@ -1,6 +1,7 @@
 // What every page does: the theme, requests, events, what to say while the studio does not answer, and what after it started again.
 
 const THEMES = ["system", "light", "dark"];
+const { prefix } = document.documentElement.dataset; // of all addresses, where a proxy stands before the studio
 const themeButton = document.querySelector("#theme");
 
 themeButton.addEventListener("click", () => {
@@ -8,7 +9,7 @@ themeButton.addEventListener("click", () => {
   const next = THEMES[(THEMES.indexOf(now) + 1) % THEMES.length];
   if (next === "system") delete document.documentElement.dataset.theme;
   else document.documentElement.dataset.theme = next;
-  document.cookie = `theme=${next}; path=/; samesite=strict; max-age=${next === "system" ? 0 : 31536000}`;
+  document.cookie = `theme=${next}; path=${prefix}/; samesite=strict; max-age=${next === "system" ? 0 : 31536000}`;
   themeButton.textContent = `Theme: ${next}`;
 });
 
@@ -44,8 +45,8 @@ function renewed() {
 }
 
 async function renew() {
-  const { challenge } = await (await fetch("/renewal")).json();
-  const response = await fetch("/renewal", { method: "POST", body: await signature(`${location.host} ${challenge}`) });
+  const { challenge } = await (await fetch(`${prefix}/renewal`)).json();
+  const response = await fetch(`${prefix}/renewal`, { method: "POST", body: await signature(`${location.host} ${challenge}`) });
   if (response.ok) {
     const now = await response.json();
     if (now.proof !== (await signature(`${now.path} ${challenge}`))) throw new Error("This is not the studio.");

@@ -1,4 +1,4 @@
-"""An evening of practice in a real browser: what is due, and a hunt from its symptom to the mend."""
+"""An evening of practice in a real browser: what is due, a review, and a hunt from its symptom to the mend."""
 
 import re
 
@@ -7,6 +7,7 @@ from playwright.sync_api import Page, expect
 
 from grader.course import catalog, log
 from grader.course.workspace import Workspace
+from grader.practice import schedule
 from grader.practice.hunting import HuntSpace
 from tests.studio.conftest import Server, axe
 
@@ -78,5 +79,61 @@ def test_hunts_of_problems_that_were_not_passed_are_refused(practice: Page, stud
     page = practice
     for path in ("practice/hunts/07", "practice/hunts/99"):
         response = page.request.get(f"{studio.base}/{path}")
+        assert response.status in (404, 422)
+        assert "def " not in response.text()
+
+
+def test_a_review(practice: Page, studio: Server):
+    page, home = practice, Workspace(studio.workspace)
+    right = catalog.solution_text(ATTENTION)
+    home.file(ATTENTION).parent.mkdir(exist_ok=True)
+    home.file(ATTENTION).write_text("# the passed file\n" + right)
+    page.get_by_role("link", name="02 Causal attention, one head").first.click()
+    expect(page.get_by_role("button", name="Write all of it")).to_be_enabled()
+    page.get_by_role("button", name=re.compile("Write the core")).click()
+    expect(page.locator("#task")).to_contain_text("causal_attention")
+    expect(page.locator("#editor .cm-content")).to_contain_text("raise NotImplementedError")
+    assert axe(page) == []
+    page.get_by_role("button", name="Pause").click()
+    expect(page.get_by_role("button", name="Continue")).to_be_visible()
+    stopped = page.locator("#clock").inner_text()
+    page.wait_for_timeout(1100)
+    assert page.locator("#clock").inner_text() == stopped
+    page.get_by_role("button", name="Continue").click()
+
+    def write(text: str) -> None:
+        page.locator("#editor .cm-content").click()
+        page.keyboard.press("Control+A")
+        page.keyboard.insert_text(text)
+
+    write(right.replace("jnp.sqrt(", "jnp.abs("))
+    page.reload()  # what was typed is not lost
+    expect(page.locator("#editor .cm-content")).to_contain_text("jnp.abs(")
+    page.keyboard.press("Control+s")
+    expect(page.locator("#headline")).to_have_text(re.compile("^FAIL"))
+    expect(page.locator("#report")).to_contain_text("output")
+    page.get_by_role("button", name="Show a hint").click()
+    expect(page.locator("#hints li")).to_have_count(1)
+    assert axe(page) == []
+    write(right)
+    page.get_by_role("button", name="Save and grade").click()
+    expect(page.locator("#headline")).to_have_text(re.compile("^PASS"))
+    expect(page.locator("#ending")).to_contain_text("Review done in")
+    expect(page.locator("#ending")).to_contain_text("1 hint")
+    expect(page.locator("#ratings [aria-pressed=true]")).to_have_text("good")
+    page.get_by_role("button", name="hard").click()
+    expect(page.locator("#ending")).to_contain_text("Rated hard.")
+    page.set_viewport_size({"width": 360, "height": 700})
+    assert page.evaluate("document.documentElement.scrollWidth") == 360
+    (memory,) = schedule.memories(home.entries()).values()
+    assert memory.reviews[-1].rating == 2
+    assert home.file(ATTENTION).read_text().startswith("# the passed file"), "a review never changes it"
+    page.get_by_role("link", name="All practice").click()
+    expect(page.get_by_role("row", name=re.compile("02 Causal attention"))).not_to_contain_text("today")
+
+
+def test_only_passed_problems_are_reviewed(practice: Page, studio: Server):
+    for path in ("practice/reviews/07", "practice/reviews/99"):
+        response = practice.request.get(f"{studio.base}/{path}")
         assert response.status in (404, 422)
         assert "def " not in response.text()

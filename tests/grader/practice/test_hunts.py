@@ -209,14 +209,14 @@ VALUE = dict(kind="value", path="output", index=(0, 1), wrong=3, total=12)
     [
         (result("output", Mismatch(expected="0.5", got="0.25", **VALUE)), "values", ["`output[0, 1]` is 0.25", "T = 4, K = 3"]),
         (result("output", Mismatch(expected="0.5", got="nan", **VALUE)), "nan", ["returns nan", "where 0.5 is right"]),
-        (result("gradient", Mismatch(expected="0.5", got="0.25", **VALUE)), "gradient", ["3 of 12 numbers differ"]),
+        (result("gradient", Mismatch(expected="0.5", got="0.25", **VALUE)), "gradient", ["3 of 12 values differ"]),
         (result("causality", Mismatch(expected="0", got="1", **VALUE)), "leak", ["too good to be true", "is yes, where no"]),
         (result("causality", Mismatch(expected="1", got="0", **VALUE)), "blind", ["did not read everything"]),
         (result("output", Mismatch("shape", "output", "(4, 3)", "(3, 4)")), "shape", ["has shape (3, 4)"]),
         (result("output", Mismatch("missing", "w", "float32[3]", "nothing")), "tree", ["`w` is missing"]),
         (result("output", None, Verdict.ERROR, "TypeError: no (line 3)"), "stops", ["traceback: TypeError: no"]),
         (result("output", None, Verdict.TIMEOUT, "no result"), "hangs", ["does not end"]),
-        (result("memory of one microbatch", Mismatch(expected="at most 9", got="80", **VALUE)), "memory", ["is 80, at most 9"]),
+        (result("memory of one microbatch", Mismatch(expected="at most 9", got="80", **VALUE)), "memory", ["is 80, and at most 9"]),
     ],
 )  # fmt: skip
 def test_symptoms(failed, kind, parts):

@@ -1,7 +1,8 @@
-"""Markdown of the course as HTML: formulas as MathML, highlighted code, no script."""
+"""Markdown of the course as HTML: formulas as MathML, highlighted code, drawings."""
 
 from collections.abc import MutableMapping, Sequence
 from html import escape
+from pathlib import Path
 from typing import Any
 
 from latex2mathml.converter import convert
@@ -13,10 +14,28 @@ from pygments import highlight
 from pygments.formatters import HtmlFormatter
 from pygments.lexers import PythonConsoleLexer, PythonLexer
 
+from grader.course import page
+from grader.problem import Problem
+
+STYLE = Path(__file__).with_name("page.css").read_text(encoding="utf-8")  # of a problem's page
+
 
 def to_html(text: str) -> str:
     """The HTML of a text that the course wrote. Its HTML is kept, so it must not be a learner's."""
     return str(_MARKDOWN.render(text))
+
+
+def article(problem: Problem) -> str:
+    """A problem's page without its hints, as HTML that needs nothing else: with its style, and the scripts of its sliders."""
+    body = to_html(page.for_browser(problem))
+    style, scripts = STYLE, list[str]()
+    if "data-explorable" in body:
+        parts = {path.suffix: "" for path in page.EXPLORABLES}
+        for path in page.EXPLORABLES:
+            parts[path.suffix] += path.read_text(encoding="utf-8")
+        style += parts[".css"]
+        scripts.append(f"<script>(() => {{\n{parts['.js']}\n}})();</script>")  # a notebook may hold several pages
+    return "\n".join([f"<style>{style}</style>", f'<article class="page alone">{body}</article>', *scripts])
 
 
 def _fence(

@@ -1,0 +1,126 @@
+"""The studio inside of a real Jupyter server, as under JupyterHub: behind its login and below its base URL."""
+
+import http.client
+import json
+import os
+import socket
+import subprocess
+import sys
+import time
+import tomllib
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import psutil
+import pytest
+from playwright.sync_api import Browser, expect
+
+from tests.conftest import NO_SHIFT, ROOT, misconception_name
+from tests.studio.conftest import SECONDS
+
+PREFIX = "/user/ada/gpt-kata/"
+TOKEN = "a-token-of-jupyter"
+WRONG = (ROOT / "solutions" / "p07_next_token_loss.py").read_text().replace("token_ids[1:]", "token_ids[:-1]")
+
+
+@dataclass(frozen=True)
+class Jupyter:
+    port: int
+    folder: Path
+    process: int
+
+    @property
+    def origin(self) -> str:
+        return f"http://127.0.0.1:{self.port}"
+
+    def ask(self, path: str, method: str = "GET", **headers: str) -> int:
+        """The status of the answer to a request."""
+        connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=SECONDS)
+        connection.request(method, path, "{}" if method != "GET" else None, headers)
+        status = connection.getresponse().status
+        connection.close()
+        return status
+
+
+@pytest.fixture(scope="module")
+def jupyter(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Jupyter]:
+    """A Jupyter server, which finds the studio by the entry points of this repository."""
+    folder = tmp_path_factory.mktemp("jupyter")
+    about = folder / "packages" / "gpt_kata-0.dist-info"
+    about.mkdir(parents=True)
+    (about / "METADATA").write_text("Metadata-Version: 2.1\nName: gpt-kata\nVersion: 0\n")
+    groups = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["entry-points"]
+    lines = [
+        line for group, names in groups.items() for line in (f"[{group}]", *(f"{n} = {v}" for n, v in names.items()))
+    ]
+    (about / "entry_points.txt").write_text("\n".join(lines))
+    with socket.socket() as sock:
+        sock.bind(("127.0.0.1", 0))
+        port = sock.getsockname()[1]
+    own = {f"JUPYTER_{name}_DIR": str(folder / name.lower()) for name in ("CONFIG", "DATA", "RUNTIME")}
+    paths = {
+        "PYTHONPATH": os.pathsep.join([str(folder / "packages"), str(ROOT)]),
+        "GRADE_STUDIO": str(folder / "secret"),
+    }
+    settings = {"port": port, "port_retries": 0, "base_url": "/user/ada/", "root_dir": folder, "allow_root": True}
+    command = [sys.executable, "-m", "jupyter_server", "--no-browser", f"--IdentityProvider.token={TOKEN}"]
+    command += [f"--ServerApp.{name}={value}" for name, value in settings.items()]
+    log = folder / "log"
+    with log.open("w") as file:
+        process = subprocess.Popen(command, cwd=folder, env={**os.environ, **own, **paths}, stdout=file, stderr=file)
+    while "is running at" not in log.read_text():
+        assert process.poll() is None, log.read_text()
+        time.sleep(0.1)
+    yield Jupyter(port, folder, process.pid)
+    below = psutil.Process(process.pid).children(recursive=True)
+    process.terminate()
+    process.wait(SECONDS)
+    assert psutil.wait_procs(below, timeout=SECONDS)[1] == [], "nothing is left"
+
+
+def test_a_learner_behind_a_login(jupyter: Jupyter, browser: Browser):
+    context = browser.new_context()
+    page, asked, errors = context.new_page(), list[str](), list[str]()
+    page.on("request", lambda request: asked.append(request.url))
+    page.on("pageerror", lambda error: errors.append(str(error)))
+    page.goto(f"{jupyter.origin}{PREFIX}?token={TOKEN}")
+    page.wait_for_url(f"{jupyter.origin}{PREFIX}*/")
+    page.get_by_role("link", name="Next-token loss").first.click()
+    page.wait_for_url("**/problems/07")
+    page.locator("#editor .cm-content").fill(WRONG)
+    page.keyboard.press("Control+s")
+    expect(page.get_by_text(misconception_name("07", NO_SHIFT)).first).to_be_visible()
+    assert (jupyter.folder / "attempts" / "p07_next_token_loss.py").read_text() == WRONG
+    assert [url for url in asked if not url.startswith(f"{jupyter.origin}{PREFIX}")] == []
+    assert errors == []
+    context.close()
+
+
+def test_nobody_comes_in_by_another_way(jupyter: Jupyter):
+    login = {"Authorization": f"token {TOKEN}"}
+    assert jupyter.ask(PREFIX) == 302, "to the login of Jupyter"
+    assert jupyter.ask(f"{PREFIX}problems/07/file", "PUT") == 403
+    assert jupyter.ask(PREFIX, Accept="text/html", **login) == 200
+    assert jupyter.ask(PREFIX, **login) == 403, "a script does not get the cookie"
+    assert jupyter.ask(f"{PREFIX}renewal", "POST", Origin="http://evil.example", **login) == 403
+    (path,) = {
+        connection.laddr
+        for process in psutil.Process(jupyter.process).children()
+        for connection in process.net_connections("unix")
+        if "jupyter-server-proxy-" in connection.laddr
+    }
+    assert Path(path).parent.stat().st_mode & 0o077 == 0
+    for headers in ("", "X-GPT-Kata-Proxy: wrong\r\n"):
+        with socket.socket(socket.AF_UNIX) as sock:
+            sock.connect(path)
+            sock.sendall(f"GET {PREFIX} HTTP/1.1\r\nHost: localhost\r\nAccept: text/html\r\n{headers}\r\n".encode())
+            assert sock.recv(100).startswith(b"HTTP/1.1 421 ")
+
+
+def test_what_the_launcher_shows():
+    from studio import jupyter
+
+    entry = jupyter.setup()["launcher_entry"]
+    assert Path(entry["icon_path"]).is_file()
+    assert json.dumps(entry)
