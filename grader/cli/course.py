@@ -59,4 +59,14 @@ def list_(ctx: click.Context) -> None:
         terminal.echo(f"{'*' if root in chosen else ' '} {selection.name_of(root):20}  {about}", indent=24)
 
 
+@course.command(name="schema")
+def schema_() -> None:
+    """Print the JSON schema of course.toml, for an editor that checks it."""
+    import json
+
+    from grader.course import schema
+
+    click.echo(json.dumps(schema.schema(), indent=2))
+
+
 COMMANDS = (course,)

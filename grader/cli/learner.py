@@ -116,7 +116,10 @@ def start(folder: str | None, directory: str | None) -> None:
             indent=6,
         )
     for path, names in lacking.items():
-        terminal.echo(f"kept  {path}: to use VS Code, add {' and '.join(names)}, as docs/editors.md shows.", indent=6)
+        terminal.echo(
+            f"kept  {path}: it lacks {' and '.join(map(repr, names))}. `grade start` in a new folder writes a file to copy from.",
+            indent=6,
+        )
     if workspace.find(None).folder.resolve() != space.folder.resolve():
         invocation.keep_options("grade", workspace=str(space.folder))  # which knows its course
     first = catalog.problems()[0]

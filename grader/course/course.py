@@ -18,6 +18,22 @@ BEYOND = "Beyond the course"  # the part of the problems that course.toml does n
 HIGHEST = 99
 STYLES = "tests/problems/styles"  # correct programs in other styles than the references
 FORGERIES = "tests/attacks/forgeries"  # programs that claim work which they do not do
+# What each kind of table in `course.toml` may hold, and what it means.
+COURSE_KEYS = {
+    "title": "The name of the course, as learners read it.",
+    "private": "Learners are shown no solutions.",
+    "part": "The parts of the course, in order.",
+}
+PART_KEYS = {
+    "title": "The name of the part.",
+    "optional": "Learners may leave the part out.",
+    "problems": "The problems of the part, in order.",
+}
+ROW_KEYS = {
+    "problem": "A problem of this course, from `problems/pNN_slug`, by slug or as `pNN_slug`.",
+    "include": "A problem of GPT Kata, by slug or number.",
+    "points": "Its points here: a multiple of those of its checks.",
+}
 _FOLDERS = ("problems", "solutions", "tests")
 _MODULE = re.compile(r"\bp\d\d_([a-z0-9_]+)\b")
 _NUMBER = re.compile(r"(^# |\b[Pp]roblem )(\d\d)\b", re.MULTILINE)
@@ -89,7 +105,7 @@ def secret_folders(roots: Iterable[Path]) -> tuple[Path, ...]:
 def read(root: Path) -> Course:
     """The course in a folder. Raises CourseError, which names the file, if its `course.toml` is not sound."""
     table = _table(root)
-    _known_keys(root, table, ("title", "private", "part"), "")
+    _known_keys(root, table, COURSE_KEYS, "")
     private = _flag(root, table, "private", "")
     return Course(root, _title(root, table, ""), private, tuple(_problems(root, table)))
 
@@ -138,7 +154,7 @@ def _problems(root: Path, table: Mapping[str, Any]) -> Iterator[Listed]:
     taken, numbers, last = set[str](), set[int](), 0
     for place, part in enumerate(parts, 1):
         where = f"part {place}"
-        _known_keys(root, part, ("title", "optional", "problems"), where)
+        _known_keys(root, part, PART_KEYS, where)
         title, rows, optional = _title(root, part, where), part.get("problems"), _flag(root, part, "optional", where)
         if not isinstance(rows, list):
             raise _unsound(root, f"{where} must list its `problems`")
@@ -173,7 +189,7 @@ def _row(root: Path, row: Any, own: Mapping[str, Path], where: str) -> tuple[Pro
             root,
             f'{where} has {row!r}, which is no problem; write "slug", or {{ include = "slug" }} for one of GPT Kata\'s',
         )
-    _known_keys(root, table, ("problem", "include", "points"), where)
+    _known_keys(root, table, ROW_KEYS, where)
     points = table.get("points", 0)
     if type(points) is not int or points < 0:
         raise _unsound(root, f"{where} gives {row!r} points that are not a whole number above 0")
@@ -214,7 +230,7 @@ def _title(root: Path, table: Mapping[str, Any], where: str) -> str:
     return title
 
 
-def _known_keys(root: Path, table: Mapping[str, Any], known: tuple[str, ...], where: str) -> None:
+def _known_keys(root: Path, table: Mapping[str, Any], known: Iterable[str], where: str) -> None:
     for key in table:
         if key not in known:
             raise _unsound(root, f"{where or 'the course'} cannot have {key!r}{_similar(key, known)}")

@@ -55,6 +55,12 @@ export function program(words: readonly string[], python: string | undefined): [
   return python ? [python, "-P", "-m", "grader"] : ["grade"];
 }
 
+/** Why `grade` could not be run, as a sentence on what to do. `error` is that of Node's `child_process`. */
+export function failure(command: string, error: { code?: unknown; stderr?: string; message: string }): string {
+  if (error.code === "ENOENT") return `${command} was not found. Set gptKata.command to the words that start grade, and reload.`;
+  return error.stderr?.trim() || error.message;
+}
+
 /** What stands beside the title of a problem. */
 export function standing(problem: Problem): string {
   return [`${problem.points} of ${problem.possible}`, problem.state].filter(Boolean).join(", ");

@@ -78,7 +78,11 @@ export async function activate(context: vscode.ExtensionContext): Promise<void> 
     problems.view,
     vscode.commands.registerCommand("gptKata.refresh", () => problems.refresh()),
   );
-  await client.start();
+  try {
+    await client.start();
+  } catch {
+    return; // the client has shown an error, and the tree says what to do
+  }
   // A notification of VS Code shows one line of a text, and a hint has more.
   client.onNotification(ShowMessageNotification.type, ({ type, message }) => {
     if (type === MessageType.Error) void vscode.window.showErrorMessage(message);

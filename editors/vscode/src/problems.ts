@@ -2,7 +2,7 @@
 import { execFile } from "node:child_process";
 import { promisify } from "node:util";
 import * as vscode from "vscode";
-import { icon, parts, standing, type Part, type Problem } from "./course.ts";
+import { failure, icon, parts, standing, type Part, type Problem } from "./course.ts";
 
 const LARGEST = 1 << 24; // bytes of output
 
@@ -29,8 +29,7 @@ export class Problems implements vscode.TreeDataProvider<Part | Problem> {
       delete this.view.message;
       return found;
     } catch (error) {
-      const said = (error as { stderr?: string }).stderr?.trim() || (error as Error).message;
-      this.view.message = `The problems cannot be listed: ${said} The setting gptKata.command says how grade is started.`;
+      this.view.message = failure(command, error as Error);
       return [];
     }
   }

@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { readFileSync } from "node:fs";
 import { test } from "node:test";
-import { icon, parts, program, standing, themed, type Problem } from "../src/course.ts";
+import { failure, icon, parts, program, standing, themed, type Problem } from "../src/course.ts";
 
 const PROBLEM: Problem = {
   name: "p07_next_token_loss", label: "07", title: "Next-token loss", part: "I", points: 1, possible: 6,
@@ -36,6 +36,14 @@ test("the command is that of the settings, else the workspace's Python, else gra
   assert.deepEqual(program(["uv", "run", "grade"], "/bin/python"), ["uv", "run", "grade"]);
   assert.deepEqual(program([], "/venv/bin/python"), ["/venv/bin/python", "-P", "-m", "grader"]);
   assert.deepEqual(program([], undefined), ["grade"]);
+});
+
+test("why grade could not be run is a sentence", () => {
+  const missing = Object.assign(new Error("spawn nope ENOENT"), { code: "ENOENT" });
+  assert.equal(failure("nope", missing), "nope was not found. Set gptKata.command to the words that start grade, and reload.");
+  const refused = Object.assign(new Error("Command failed: grade list --json\n"), { code: 2, stderr: "No course.\n" });
+  assert.equal(failure("grade", refused), "No course.");
+  assert.equal(failure("grade", new Error("timed out")), "timed out");
 });
 
 test("a problem's standing and icon", () => {

@@ -27,10 +27,8 @@ def test_a_file_of_the_learner_stays_and_what_it_lacks_is_named(tmp_path, grade:
     (home / "extensions.json").write_text('{"recommendations": ["ms-python.python", "vim"]}')
     (home / "tasks.json").symlink_to(home / "elsewhere.json")
     said = grade("start").out
-    assert (
-        "kept  attempts/.vscode/settings.json: to use VS Code, add python.testing.pytestArgs, as docs/editors" in said
-    )
-    assert "kept  attempts/.vscode/tasks.json: to use VS Code, add grade watch, as docs/editors" in said
+    assert "kept  attempts/.vscode/settings.json: it lacks 'python.testing.pytestArgs'. `grade start` in a new" in said
+    assert "kept  attempts/.vscode/tasks.json: it lacks 'grade watch'. " in said
     assert "extensions.json" not in said
     assert (home / "settings.json").read_text() == mine
     assert not (home / "elsewhere.json").exists()

@@ -1,0 +1,47 @@
+"""The schema of `course.toml` accepts what the reader accepts, and refuses what it refuses."""
+
+import tomllib
+
+import jsonschema
+import pytest
+
+from grader.course import course
+from grader.course.schema import schema
+from grader.errors import CourseError
+from tests.conftest import ROOT
+
+SMOOTHING = ROOT / "docs" / "examples" / "smoothing"
+
+
+def refused(text: str) -> bool:
+    return not jsonschema.Draft7Validator(schema()).is_valid(tomllib.loads(text))
+
+
+def test_courses_that_there_are():
+    jsonschema.Draft7Validator.check_schema(schema())
+    for root in (ROOT, SMOOTHING):
+        assert not refused((root / course.FILE).read_text())
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "private = true",
+        'title = ""',
+        'title = "A"\ntitel = "B"',
+        'title = "A"\nprivate = "yes"',
+        'title = "A"\npart = "I"',
+        'title = "A"\n[[part]]\ntitle = "I"',
+        'title = "A"\n[[part]]\nproblems = []',
+        'title = "A"\n[[part]]\ntitle = "I"\nproblem = []\nproblems = []',
+        'title = "A"\n[[part]]\ntitle = "I"\nproblems = [{ points = 8 }]',
+        'title = "A"\n[[part]]\ntitle = "I"\nproblems = [{ problem = "x", include = "x" }]',
+        'title = "A"\n[[part]]\ntitle = "I"\nproblems = [{ include = 4, points = -1 }]',
+        'title = "A"\n[[part]]\ntitle = "I"\nproblems = [4]',
+    ],
+)
+def test_what_the_reader_refuses(text, tmp_path):
+    (tmp_path / course.FILE).write_text(text)
+    with pytest.raises(CourseError):
+        course.read(tmp_path)
+    assert refused(text)
