@@ -123,6 +123,11 @@ def test_nobody_comes_in_by_another_way(jupyter: Jupyter):
     assert jupyter.ask(PREFIX, Accept="text/html", **login) == 200
     assert jupyter.ask(PREFIX, **login) == 403, "a script does not get the cookie"
     assert jupyter.ask(f"{PREFIX}renewal", "POST", Origin="http://evil.example", **login) == 403
+    there = {"X-Forwarded-Host": "ada.example", "Host": "localhost", "Origin": "https://ada.example", **login}
+    refused = "Only pages of the studio can change anything.\n"
+    assert jupyter.answer(f"{PREFIX}x", "POST", **there) == (403, "Open the studio from Jupyter's launcher.\n")
+    assert jupyter.answer(f"{PREFIX}x", "POST", **there, **{"Sec-Fetch-Site": "same-site"}) == (403, refused)
+    assert jupyter.answer(f"{PREFIX}x", "POST", **(there | {"Origin": "https://evil.example"})) == (403, refused)
     (path,) = {
         connection.laddr
         for process in jupyter.studios()
