@@ -17,6 +17,7 @@ import atexit
 import contextlib
 import os
 import shlex
+import shutil
 import sys
 from collections.abc import Callable, Sequence
 from functools import cached_property, wraps
@@ -44,8 +45,6 @@ from grader.report import exhibits_page, exhibits_terminal, html, markdown, term
 from grader.resident.question import Answer, Look
 from grader.resident.resident import NewCodeError, Resident
 
-# How to type the commands in messages here.
-_TYPED = {"grade": ["%grade"], "harness": ["!harness"]}
 # The commands of `grade` that `%grade` runs as they are. The others need a terminal or another process.
 _COMMANDS = ("list", "next", "reset", "solution", "certificate", "doctor")
 
@@ -141,7 +140,7 @@ class _Magics:
         elif cell is None and word in _COMMANDS:
             self._command(word, *rest)
         elif cell is None and word in learner.main.list_commands(None):  # type: ignore[arg-type]
-            raise UsageError(f"This command is not for a cell. Run grade {word} in a terminal, or as !grade {word}.")
+            raise UsageError(f"{word} is not for a cell: run it in a terminal, or as {_in_shell('grade')} {word}.")
         else:
             self._grade_cell(catalog.find(line.strip()), cell or "")
 
@@ -275,7 +274,9 @@ class _Magics:
         """Grades, and displays the report."""
         recorded.check_gradable(problem)
         self._graded[problem.name] = submission
-        report = self._resident.grade(problem, submission, GradeOptions())
+        line_of_progress = _Line()
+        say = line_of_progress.say if problem.long_runs else lambda words: None
+        report = self._resident.grade(problem, submission, GradeOptions(say=say))
         played = f"%play {problem.label}"
         article = html.render(report, play=played)
         _display(f"<style>{html.STYLE}</style>{article}", terminal.render(report, advises=False, play=played))
@@ -318,6 +319,12 @@ def _is_signed(text: str) -> bool:
     return text == _signed(text.partition("\n")[2])
 
 
+def _in_shell(program: str) -> str:
+    """What to type in a cell for a program of the course, in a process of its own."""
+    name = program if shutil.which(program) else f"{invocation.python()} -m {invocation.PROGRAMS[program]}"
+    return f"!{name}"
+
+
 def _number(line: str) -> str:
     if not line.strip():
         raise UsageError("Name a problem, such as 07.")
@@ -335,7 +342,7 @@ def _friendly(magic: Callable[..., None]) -> Callable[..., None]:
 
     @wraps(magic)
     def friendly(*args: str) -> None:
-        with invocation.as_typed_in(_TYPED):
+        with invocation.as_typed_in({"grade": ["%grade"], "harness": [_in_shell("harness")]}):
             try:
                 magic(*args)
             except NewCodeError:

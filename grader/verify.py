@@ -4,14 +4,13 @@ import ast
 import functools
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
-from concurrent.futures import ProcessPoolExecutor
 from dataclasses import replace
 from pathlib import Path
 from time import monotonic
 
 import numpy as np
 
-from commandline.cores import usable_cores
+from commandline import cores
 from commandline.errors import CommandError
 from grader.course import cases, catalog, imports, page, plays, promises, scaffold
 from grader.course.course import FORGERIES, STYLES
@@ -44,7 +43,7 @@ def verify(problems: Iterable[Problem], jobs: int | None = None, seeds: int = 20
     Each is verified in a process of a pool, because a judge adopts the orphans of its submissions.
     """
     chosen = list(problems)
-    with ProcessPoolExecutor(min(jobs or usable_cores(), len(chosen) or 1), max_tasks_per_child=None) as pool:
+    with cores.pool(min(jobs or cores.usable_cores(), len(chosen) or 1)) as pool:
         # The longest first, so that it does not run alone at the end.
         longest_first = sorted(chosen, key=lambda problem: not problem.long_runs)
         rows = {problem.name: pool.submit(verify_one, problem.name, seeds) for problem in longest_first}
@@ -55,7 +54,7 @@ def verify(problems: Iterable[Problem], jobs: int | None = None, seeds: int = 20
 def verify_hunts(problems: Iterable[Problem], jobs: int | None = None) -> Iterator[proof.Row]:
     """A row for the hunts of each problem, in order. `jobs` problems are tried at a time."""
     chosen = list(problems)
-    with ProcessPoolExecutor(min(jobs or usable_cores(), len(chosen) or 1), max_tasks_per_child=None) as pool:
+    with cores.pool(min(jobs or cores.usable_cores(), len(chosen) or 1)) as pool:
         yield from pool.map(_prove, [problem.name for problem in chosen])
 
 

@@ -72,9 +72,14 @@ class Front:
             return matches(headers.get(PROXY, ""), self.secret)
         return headers.get("host", "") in (f"127.0.0.1:{self.port}", f"localhost:{self.port}")
 
+    def host(self, headers: Headers) -> str:
+        """The host and port that the browser asked. A page of another address cannot add the header of a proxy to a request."""
+        forwarded = headers.get("x-forwarded-host", "").partition(",")[0].strip() if self.is_proxy else ""
+        return forwarded or headers.get("host", "")
+
     def is_ours(self, headers: Headers) -> bool:
         """Whether a page of the studio sent the request."""
-        host = headers.get("host", "")
+        host = self.host(headers)
         origins = (f"http://{host}", f"https://{host}") if self.is_proxy else (f"http://{host}",)
         return headers.get("origin") in origins and headers.get("sec-fetch-site", "same-origin") == "same-origin"
 
@@ -129,7 +134,7 @@ class Guard:
             return _refused("That is too large.", 413)
         inner = scope["path"].removeprefix(self._front.prefix)
         if inner == RENEWAL:
-            host = headers.get("host", "")
+            host = self._front.host(headers)
             return await self._renew(Request(scope, receive), host) if writes else self._challenge()
         query = parse_qsl(scope["query_string"].decode("latin-1"))
         offered = next((value for name, value in query if name == "token"), "")

@@ -3,6 +3,7 @@
 import contextlib
 import os
 import socket
+from collections.abc import Iterator
 from pathlib import Path
 
 from commandline.errors import UsageError
@@ -33,6 +34,20 @@ def listen(port: int) -> list[socket.socket]:
             undo.pop_all()
             return sockets
     raise UsageError(f"No port of {HOST} is free.")
+
+
+@contextlib.contextmanager
+def unix(path: Path) -> Iterator[socket.socket]:
+    """A Unix socket with this path, for programs of this user only. The path is removed at the end."""
+    path.unlink(missing_ok=True)  # left by a process that was killed
+    with socket.socket(socket.AF_UNIX) as sock:
+        sock.bind(str(path))
+        try:
+            path.chmod(0o600)
+            sock.listen()
+            yield sock
+        finally:
+            path.unlink(missing_ok=True)
 
 
 def _bound(family: socket.AddressFamily, host: str, port: int) -> socket.socket:

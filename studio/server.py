@@ -33,14 +33,9 @@ def serve_class(results: Path, port: int, *, opens_browser: bool) -> None:
 
 def serve_proxy(space: Workspace, runs: Path, path: Path, front: Front) -> None:
     """Serves the studio to a proxy on a Unix socket with this path, until the process is asked to end."""
-    with contextlib.ExitStack() as at_the_end:
-        sock = at_the_end.enter_context(socket.socket(socket.AF_UNIX))
-        path.unlink(missing_ok=True)  # of a process that was killed
-        sock.bind(str(path))
-        at_the_end.callback(path.unlink, missing_ok=True)
-        path.chmod(0o600)
-        sock.listen()
-        _serve(_studio(space, runs), app.LEARNER, [sock], keys.new("proxy", front.prefix), front, lambda: None)
+    studio = _studio(space, runs)
+    with ports.unix(path) as sock:
+        _serve(studio, app.LEARNER, [sock], keys.new("proxy", front.prefix), front, lambda: None)
 
 
 def _studio(space: Workspace, runs: Path) -> Studio:

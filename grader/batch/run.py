@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from pathlib import PurePosixPath
 from typing import Any
 
-from commandline import invocation
+from commandline import cores, invocation
 from commandline.errors import CommandError, UsageError
 from commandline.problem_name import ProblemName
 from grader.batch import tasks
@@ -258,13 +258,8 @@ def on_cluster(to_grade: Sequence[Task], address: str, faults: Faults) -> Iterat
 
 def _pool(jobs: int, fork_server: ForkServer | None) -> ProcessPoolExecutor:
     control = fork_server.control if fork_server else None
-    try:
-        return ProcessPoolExecutor(jobs, multiprocessing.get_context("spawn"), initializer=_begin, initargs=(control,))
-    except (OSError, NotImplementedError):
-        raise CommandError(
-            "The processes that grade a class need shared memory, and /dev/shm is missing or cannot be written. "
-            "Mount it, or grade single files with `grade problem`."
-        ) from None
+    spawn = multiprocessing.get_context("spawn")
+    return cores.pool(jobs, mp_context=spawn, initializer=_begin, initargs=(control,))
 
 
 def _begin(control: socket.socket | None) -> None:

@@ -104,6 +104,8 @@ def next_(folder: str | None) -> None:
         )
     elif row.attempted:
         terminal.echo(f"You have started it: {row.score} of {problem.points} points.")
+    if (basics := catalog.explained_by(problem, row.mistakes)) and not space.standing(basics).passed:
+        terminal.echo(f"Problem {basics.label}, {basics.title}, teaches what your mistakes there have in common.")
     if instead := space.instead_of(problem):
         terminal.echo(f"This part is optional: you can start with problem {instead.label} instead.")
     if before := catalog.builds_on(problem):

@@ -27,7 +27,8 @@ class Misconception:
     If programs that share the idea give different numbers, `replace` has a form for each. `raises` means that a form raises an
     exception or returns something other than an array. When a submission does so, only these misconceptions are run.
     `pitfall` holds the beginnings of the page's pitfalls that it is about, and `not_in` the files of other styles in which the
-    edit is possible but no fault.
+    edit is possible but no fault. `see` is the slug of a problem that teaches what the idea
+    lacks, if the course has it: `grade next` suggests it.
     """
 
     name: str
@@ -37,11 +38,20 @@ class Misconception:
     raises: bool = False
     pitfall: Sequence[str] = ()
     not_in: Sequence[str] = ()
+    see: str = ""
 
     def variants(self, source: str) -> dict[str, str]:
         """The reference with the edit applied, one variant for each form, by name."""
         names = [self.name, *(f"{self.name}, form {number}" for number in range(2, len(self.replace) + 1))]
         return {name: source.replace(self.find, form, 1) for name, form in zip(names, self.replace, strict=True)}
+
+
+def explained_by(problem: Problem, ideas: Sequence[str]) -> Problem | None:
+    """Another problem, which teaches what these misconceptions of a problem lack."""
+    if not ideas or not has_solution(problem):
+        return None
+    seen = next((each.see for each in misconceptions(problem) if each.see and each.name in ideas), "")
+    return next((load(name) for name in names() if name.slug == seen and name != problem.name), None)
 
 
 def part_of(problem: Problem) -> str:
@@ -328,10 +338,10 @@ def misconceptions(problem: Problem) -> list[Misconception]:
     rows = misconceptions_file(problem).get("misconception", [])
     keys = [item.name for item in fields(Misconception) if item.default is MISSING]
     for number, row in enumerate(rows, 1):
-        if set(row) - {"raises", "pitfall", "not_in"} != set(keys):
+        if set(row) - {"raises", "pitfall", "not_in", "see"} != set(keys):
             raise CourseError(
-                f"{path}: misconception {number} must have {', '.join(keys)}, and can have raises, pitfall and not_in; it has "
-                f"{', '.join(row)}."
+                f"{path}: misconception {number} must have {', '.join(keys)}, and can have raises, pitfall, not_in and see; it "
+                f"has {', '.join(row)}."
             )
         if not isinstance(row.get("raises", False), bool):
             raise CourseError(f"{path}: `raises` of misconception {number} must be true or false.")

@@ -15,7 +15,7 @@ import tiktoken
 from jax.sharding import Mesh
 from jaxtyping import Int
 
-from harness.config import Config
+from harness.config import Config, ReportConfig
 from harness.data.batches import PADDING, Rows, check_data, make_windows, validation_batches, windows_of
 from harness.data.ngrams import NgramLoss, ngram_loss
 from harness.data.prepared import key_of, open_sources, prepare_all
@@ -233,21 +233,25 @@ def open_session(run: Run, config: Config, pieces: Pieces | None, *, log: Log, q
         mesh = attribute_errors_to(pieces, lambda: make_piece_mesh(*shape))
 
     with jax.set_mesh(mesh):
-        if pieces is None:
-            functions = _own_functions(dataclasses.replace(config, data=Config.data), mesh)  # whatever the data are
-        else:
-            recipe = functools.partial(make_recipe, config, mesh, pieces)
-            functions = attribute_errors_to(pieces, lambda: make_step_functions(config, mesh, recipe()))
+        used = None if pieces is None else (pieces.folder, *pieces.by_name.items())
+        traced = functools.partial(_functions, _what_is_traced(config), mesh, used)
+        functions = attribute_errors_to(pieces, traced)
     if config.debug_nans:
         train_step = stop_at_nan(functions, pieces.folder if pieces else None)
         functions = dataclasses.replace(functions, train_step=train_step)
     return Session(run, config, mesh, functions, pieces, log, quiet)
 
 
+def _what_is_traced(config: Config) -> Config:
+    """The settings that the step functions depend on: not which data, nor what is reported."""
+    return dataclasses.replace(config, data=Config.data, base=config.base and "base", **vars(ReportConfig()))
+
+
 @functools.lru_cache(maxsize=8)
-def _own_functions(config: Config, mesh: Mesh) -> StepFunctions:
-    """The step functions without pieces. Sessions with the same settings share what JAX has traced and compiled."""
-    return make_step_functions(config, mesh, make_recipe(config, mesh, None))
+def _functions(config: Config, mesh: Mesh, used: tuple[Any, ...] | None) -> StepFunctions:
+    """The step functions with these pieces, after their folder. Equal sessions share what JAX has traced and compiled."""
+    pieces = None if used is None else Pieces(used[0], dict(used[1:]))
+    return make_step_functions(config, mesh, make_recipe(config, mesh, pieces))
 
 
 def make_recipe(config: Config, mesh: Mesh, pieces: Pieces | None) -> Recipe:

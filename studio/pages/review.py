@@ -15,10 +15,10 @@ from grader.practice import core
 from grader.practice.review import Clock, ReviewSpace, summary
 from grader.practice.schedule import CORE, RATINGS, WHOLE
 from grader.problem import Problem
+from grader.report.markdown import to_html
 from grader.resident import once
 from studio import attempt_files
 from studio.grading import encode
-from grader.report.markdown import to_html
 from studio.studio import Studio
 from studio.view import read_json, render
 

@@ -97,7 +97,7 @@ def test_mistakes_are_one_sentence(tmp_path: Path):
         "%grade": "Name a problem, such as `%grade 01`",
         "%grade 'start": "No closing quotation",
         "%grade start file": "is a file",
-        "%grade watch": "!grade watch",
+        "%grade watch": "run it in a terminal, or as !",
         "%grade 99": "no problem",
         "%page": "Name a problem",
         "%hint nothing": "no problem",

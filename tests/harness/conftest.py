@@ -1,5 +1,6 @@
 """Fixtures of the harness tests: a strict JAX with eight CPU devices, a cache of their own, small runs."""
 
+import functools
 import importlib
 import os
 import shutil
@@ -21,13 +22,18 @@ os.environ["XLA_FLAGS"] = (
     f"{QUICK_TO_COMPILE} --xla_cpu_multi_thread_eigen=false"
 )
 jax.config.update("jax_num_cpu_devices", 8)
+# No traceback for each operation of a lowered program; tests of operations' lines have the fixture `traced_lines`.
+jax.config.update("jax_traceback_in_locations_limit", 0)
+os.environ["JAX_TRACEBACK_IN_LOCATIONS_LIMIT"] = "0"
 
 with install_import_hook("harness", "beartype.beartype"):
     importlib.import_module("harness.run.loop")  # it and all its imports check their annotations at run time
 
+from harness.cli.main import main
 from harness.config import Config
 from harness.pieces.load import Pieces, load_pieces
 from harness.pieces.registry import MODULES
+from harness.run import session
 from tests.conftest import ROOT, Run
 from tests.forked import Preloaded
 
@@ -54,6 +60,24 @@ def compiled_programs(cache_folder: Path, tmp_path_factory: pytest.TempPathFacto
     reset_cache()
 
 
+@pytest.fixture(scope="session", autouse=True)
+def traced_once() -> Iterator[None]:
+    """Sessions with the same settings share what is traced, in all files: runs of one user seldom have so many settings."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(session, "_functions", functools.lru_cache(maxsize=None)(session._functions.__wrapped__))
+        yield
+
+
+@pytest.fixture
+def traced_lines() -> Iterator[None]:
+    """Operations of programs have their lines. The compilation cache may hold a program as compiled from other lines."""
+    jax.config.update("jax_enable_compilation_cache", False)
+    jax.config.update("jax_traceback_in_locations_limit", 10)
+    yield
+    jax.config.update("jax_traceback_in_locations_limit", 0)
+    jax.config.update("jax_enable_compilation_cache", True)
+
+
 @pytest.fixture
 def stories_file(tmp_path: Path) -> Path:
     """240 short stories as text."""
@@ -77,7 +101,10 @@ def command(*args: object) -> list[str]:
 @pytest.fixture(scope="session")
 def preloaded_harness() -> Iterator[Preloaded]:
     """The process that `harness` is forked from."""
-    preloaded = Preloaded("harness.cli.main", "harness.run.loop", "harness.pieces.load", flags=("-W", "error"))
+    preloaded = Preloaded(
+        "harness.cli.main", "harness.run.loop", "harness.run.state", "harness.pieces.load", "matplotlib.figure",
+        "matplotlib.backends.backend_agg", flags=("-W", "error"),
+    )  # fmt: skip
     yield preloaded
     preloaded.close()
 
@@ -88,6 +115,23 @@ def harness(tmp_path: Path, preloaded_harness: Preloaded) -> Harness:
 
     def run(*args: object, timeout: float = 300) -> Run:
         return Run(*preloaded_harness.run([*map(str, args)], tmp_path, dict(os.environ), timeout))
+
+    return run
+
+
+@pytest.fixture
+def harness_here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Harness:
+    """Runs `harness ARGS` in this process, in an empty folder: for what a command does, where no process is the subject.
+
+    This process has eight devices, so a new run needs a mesh of one.
+    """
+    monkeypatch.chdir(tmp_path)
+
+    def run(*args: object) -> Run:
+        capsys.readouterr()
+        with pytest.raises(SystemExit) as exited:
+            main([*map(str, args)])
+        return Run(int(exited.value.code or 0), *capsys.readouterr())
 
     return run
 

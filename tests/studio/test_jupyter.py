@@ -34,13 +34,24 @@ class Jupyter:
     def origin(self) -> str:
         return f"http://127.0.0.1:{self.port}"
 
+    @property
+    def file(self) -> Path:
+        return self.folder / "attempts" / "p07_next_token_loss.py"
+
+    def studios(self) -> list[psutil.Process]:
+        return psutil.Process(self.process).children()
+
     def ask(self, path: str, method: str = "GET", **headers: str) -> int:
         """The status of the answer to a request."""
+        return self.answer(path, method, **headers)[0]
+
+    def answer(self, path: str, method: str = "GET", **headers: str) -> tuple[int, str]:
         connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=SECONDS)
         connection.request(method, path, "{}" if method != "GET" else None, headers)
-        status = connection.getresponse().status
+        answer = connection.getresponse()
+        status, text = answer.status, answer.read().decode()
         connection.close()
-        return status
+        return status, text
 
 
 @pytest.fixture(scope="module")
@@ -91,7 +102,15 @@ def test_a_learner_behind_a_login(jupyter: Jupyter, browser: Browser):
     page.locator("#editor .cm-content").fill(WRONG)
     page.keyboard.press("Control+s")
     expect(page.get_by_text(misconception_name("07", NO_SHIFT)).first).to_be_visible()
-    assert (jupyter.folder / "attempts" / "p07_next_token_loss.py").read_text() == WRONG
+    assert jupyter.file.read_text() == WRONG
+    for studio in jupyter.studios():
+        studio.kill()
+    expect(page.locator("#offline")).to_be_visible()
+    expect(page.locator("#offline")).to_be_hidden()  # Jupyter has started it again, and the page has the new secrets
+    page.locator("#editor .cm-content").fill("mine = 1")
+    page.keyboard.press("Control+s")
+    expect(page.locator("#saved")).to_have_text("saved")
+    assert jupyter.file.read_text() == "mine = 1"
     assert [url for url in asked if not url.startswith(f"{jupyter.origin}{PREFIX}")] == []
     assert errors == []
     context.close()
@@ -104,9 +123,14 @@ def test_nobody_comes_in_by_another_way(jupyter: Jupyter):
     assert jupyter.ask(PREFIX, Accept="text/html", **login) == 200
     assert jupyter.ask(PREFIX, **login) == 403, "a script does not get the cookie"
     assert jupyter.ask(f"{PREFIX}renewal", "POST", Origin="http://evil.example", **login) == 403
+    there = {"X-Forwarded-Host": "ada.example", "Host": "localhost", "Origin": "https://ada.example", **login}
+    refused = "Only pages of the studio can change anything.\n"
+    assert jupyter.answer(f"{PREFIX}x", "POST", **there) == (403, "Open the studio from Jupyter's launcher.\n")
+    assert jupyter.answer(f"{PREFIX}x", "POST", **there, **{"Sec-Fetch-Site": "same-site"}) == (403, refused)
+    assert jupyter.answer(f"{PREFIX}x", "POST", **(there | {"Origin": "https://evil.example"})) == (403, refused)
     (path,) = {
         connection.laddr
-        for process in psutil.Process(jupyter.process).children()
+        for process in jupyter.studios()
         for connection in process.net_connections("unix")
         if "jupyter-server-proxy-" in connection.laddr
     }
@@ -116,6 +140,23 @@ def test_nobody_comes_in_by_another_way(jupyter: Jupyter):
             sock.connect(path)
             sock.sendall(f"GET {PREFIX} HTTP/1.1\r\nHost: localhost\r\nAccept: text/html\r\n{headers}\r\n".encode())
             assert sock.recv(100).startswith(b"HTTP/1.1 421 ")
+
+
+def test_a_studio_that_cannot_start_says_why_and_tries_again(jupyter: Jupyter):
+    login = {"Authorization": f"token {TOKEN}", "Accept": "text/html"}
+    workspace = jupyter.file.parent
+    workspace.rename(jupyter.folder / "elsewhere")
+    workspace.write_text("")
+    for studio in jupyter.studios():
+        studio.kill()
+    deadline = time.monotonic() + SECONDS
+    while "attempts is a file" not in jupyter.answer(PREFIX, **login)[1]:
+        assert time.monotonic() < deadline
+        time.sleep(0.1)
+    workspace.unlink()
+    while jupyter.ask(PREFIX, **login) != 200:
+        assert time.monotonic() < deadline
+        time.sleep(0.1)
 
 
 def test_what_the_launcher_shows():

@@ -63,6 +63,22 @@ def test_next_names_what_broke(grade: Grade, space: Workspace):
     assert "It builds on 02 " in out
 
 
+def test_next_names_the_problem_that_teaches_what_is_missing(grade: Grade, space: Workspace):
+    embedding = catalog.find("01")
+    space.remember(embedding, verdict="FAIL", score=2, mistake="position table in a plain array")
+    assert "Problem 33, Modules and parameters, teaches what your mistakes there have in common." in grade("next").out
+    modules = catalog.find("33")
+    space.put(modules, catalog.solution_text(modules))
+    space.remember(modules, verdict="PASS", score=modules.points)
+    assert "Problem 33" not in grade("next").out
+
+
+def test_every_problem_that_a_misconception_names_exists():
+    named = {each.see for problem in catalog.problems() for each in catalog.misconceptions(problem) if each.see}
+    assert named
+    assert named <= {name.slug for name in catalog.names()}
+
+
 def test_reset(grade: Grade, space: Workspace):
     run = grade("reset", "03")
     assert run.out == "kept  attempts/p03_causal_mha.1.py\nnew   attempts/p03_causal_mha.py\n"

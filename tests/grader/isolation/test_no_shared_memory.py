@@ -29,6 +29,9 @@ echo "code $?"
     assert "still there" not in done.stdout
     assert "PASS, 6 of 6" in done.stdout, done.stderr
     assert "scratch folders are on the disk" in done.stdout
-    assert "grade: The processes that grade a class need shared memory, and /dev/shm is missing" in done.stderr
+    assert (
+        "grade: This command works with several processes, which need shared memory, and /dev/shm is missing"
+        in done.stderr
+    )
     assert "code 3" in done.stdout
     assert "Traceback" not in done.stderr

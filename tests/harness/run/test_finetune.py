@@ -179,21 +179,21 @@ def test_a_fine_tuned_run_is_a_base_with_its_adapters_merged(tuned: Run) -> None
     np.testing.assert_allclose(*logits, rtol=1e-4, atol=1e-5)  # float32 sums in another order
 
 
-def test_the_command_trains_and_resumes(base: Run, harness: Harness) -> None:
+def test_the_command_trains_and_resumes(base: Run, harness_here: Harness) -> None:
     few = [part for key, value in FEW_STEPS.items() for part in ("--set", f"{key}={value}")]
     data = ("--data", base.config().data)
     # The folder of a run in --runs is as good as its name.
     command = ("finetune", "runs/base", *data, "--lora", 2, *few, "--quiet")
-    result = harness(*command)
+    result = harness_here(*command)
     assert result.code == 0, result.err
     assert "parameters trained, 6 steps" in result.err
     run = Run(base.folder.parent / "base-tuned")
     assert run.config().base == "base"
     assert run.config().adapted == {"attn", "mlp", "embed", "head"}
-    again = harness(*command)
+    again = harness_here(*command)
     assert again.code == 0
     assert "resuming at step 6 of 6" in again.err
-    assert harness("sample", "base-tuned", "--max-tokens", 4).code == 0
+    assert harness_here("sample", "base-tuned", "--max-tokens", 4).code == 0
 
 
 @pytest.mark.parametrize(

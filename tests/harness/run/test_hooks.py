@@ -103,14 +103,14 @@ def full_disk() -> None:
 def test_training_stops_when_patience_runs_out(tiny: Config, tmp_path: Path) -> None:
     """And can go on with more of it."""
     said: list[str] = []
-    config = replace(tiny, learning_rate=0.0, steps=40, eval_every=2, patience=3)
+    config = replace(tiny, learning_rate=0.0, steps=12, eval_every=2, patience=3)
     session = open_session(Run(tmp_path / "run"), config, None, log=said.append, quiet=True)
     for _ in range(2):  # the second time, it stops at once
         assert train(session, log=said.append, quiet=True)
-        assert said[-1].startswith("Stopped at step 8 of 40: none of the last 3 validation losses was a new best.")
+        assert said[-1].startswith("Stopped at step 8 of 12: none of the last 3 validation losses was a new best.")
         assert [entry["step"] for entry in session.run.metrics()] == [*range(1, 9)]
     assert checkpoints(session.run) == [2, 6, 8]  # the best, and the last two
     assert (session.run.samples / "0000008.txt").exists()
-    more = open_session(session.run, replace(config, patience=0, steps=40), None, log=ignore, quiet=True)
+    more = open_session(session.run, replace(config, patience=0), None, log=ignore, quiet=True)
     assert train(more, log=ignore, quiet=True)
-    assert session.run.metrics()[-1]["step"] == 40
+    assert session.run.metrics()[-1]["step"] == 12

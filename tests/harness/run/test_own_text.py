@@ -107,18 +107,18 @@ def test_several_sources_are_mixed_and_resumed(poems: Config, tiny: Config, tmp_
         finished(run, replace(config, data=f"{tiny.data}:1,{poems.data}:1"))
 
 
-def test_the_commands_for_own_text(harness: Harness, poems: Config, tmp_path: Path) -> None:
+def test_the_commands_for_own_text(harness_here: Harness, poems: Config, tmp_path: Path) -> None:
     finished(Run(tmp_path / "runs" / "mine"), poems)
-    sampled = harness("sample", "mine", "--max-tokens", 4)
+    sampled = harness_here("sample", "mine", "--max-tokens", 4)
     assert (sampled.code, sampled.out.startswith(POEM[:32]), sampled.err) == (0, True, "")
-    cut = harness("sample", "mine", "--max-tokens", 2, "--prompt", POEM[:200])
+    cut = harness_here("sample", "mine", "--max-tokens", 2, "--prompt", POEM[:200])
     assert "tokens and the context of the model 16, so its beginning is cut" in cut.err
     (tmp_path / "other.txt").write_text(POEM[:300], "utf-8")
-    evaluated = harness("eval", "mine", "--data", "other.txt")
+    evaluated = harness_here("eval", "mine", "--data", "other.txt")
     assert evaluated.code == 0, evaluated.err
     assert evaluated.out.startswith("Run mine, step 2, on other.txt, 1 stories of ")
     assert "bits per byte" in evaluated.out
-    tuned = harness("finetune", "mine", "--data", "other.txt", "--steps", 1, "--quiet", "--set", "batch_size=2", "--set",
+    tuned = harness_here("finetune", "mine", "--data", "other.txt", "--steps", 1, "--quiet", "--set", "batch_size=2", "--set",
                     "warmup_steps=0")  # fmt: skip
     assert tuned.code == 0, tuned.err
     assert Run(tmp_path / "runs" / "mine-tuned").tokenizer_file.read_bytes() == (

@@ -11,10 +11,10 @@ import numpy as np
 import pytest
 
 from harness.run.folder import Run
-from tests.harness.conftest import command
+from tests.harness.conftest import Harness, command
 
 SETTINGS = ["context=16", "d_model=16", "num_heads=2", "d_ff=24", "num_layers=2", "batch_size=8", "eval_every=8",
-            "eval_batches=2", "learning_rate=3e-4", "warmup_steps=2"]  # fmt: skip
+            "eval_batches=2", "learning_rate=3e-4", "warmup_steps=2", "chart_every=24", "sample_every=24"]  # fmt: skip
 STEPS = 24
 
 
@@ -66,10 +66,12 @@ def stop_after(root: Path, lines: int, process: subprocess.Popen[str], number: i
     process.send_signal(number)
 
 
-def test_two_processes_stopped_by_a_signal_and_resumed_on_one_are_one_run(stories_file: Path, tmp_path: Path) -> None:
+def test_two_processes_stopped_by_a_signal_and_resumed_on_one_are_one_run(
+    stories_file: Path, tmp_path: Path, harness: Harness
+) -> None:
     """SIGTERM to the second one stops both after the same step."""
     one, two = tmp_path / "one", tmp_path / "two"
-    processes = start(2, arguments(stories_file, two, "--set", "chart_every=24", "--set", "sample_every=8"))
+    processes = start(2, arguments(stories_file, two, "--set", "sample_every=8"))
     stop_after(two, 9, processes[1], signal.SIGTERM)
     (out, err), (other_out, other_err) = finish(processes)
     stopped = len(losses(two))
@@ -80,9 +82,9 @@ def test_two_processes_stopped_by_a_signal_and_resumed_on_one_are_one_run(storie
     # The second process says nothing itself; JAX logs the signal.
     assert [line for line in other_err.splitlines() if "SIGTERM caught" not in line] == []
     assert (two / "r" / "samples" / "0000008.txt").read_text().startswith("The cat saw a ball 0 times.")
-    resumed = alone(arguments(stories_file, two))
-    assert f"resuming at step {stopped} of {STEPS}" in resumed.stderr
-    alone(arguments(stories_file, one))
+    resumed = harness(*arguments(stories_file, two))
+    assert f"resuming at step {stopped} of {STEPS}" in resumed.err
+    assert harness(*arguments(stories_file, one)).code == 0
     assert len(losses(two)) == STEPS
     np.testing.assert_allclose(losses(one), losses(two), rtol=0, atol=1e-6)
 
@@ -96,14 +98,15 @@ def test_an_error_of_one_process_ends_all_with_its_message(tmp_path: Path) -> No
 @pytest.mark.thorough
 def test_two_processes_draw_and_report_like_one_and_resume_on_one_and_back(stories_file: Path, tmp_path: Path) -> None:
     one, two = tmp_path / "one", tmp_path / "two"
-    processes = start(2, arguments(stories_file, two))
+    often = ("--set", "chart_every=8", "--set", "sample_every=8")
+    processes = start(2, arguments(stories_file, two, *often))
     stop_after(two, 5, processes[0], signal.SIGINT)  # Ctrl-C does the same
     finish(processes)
-    on_one = subprocess.Popen(command(*arguments(stories_file, two)), stderr=subprocess.DEVNULL, text=True)
+    on_one = subprocess.Popen(command(*arguments(stories_file, two, *often)), stderr=subprocess.DEVNULL, text=True)
     stop_after(two, 15, on_one, signal.SIGTERM)
     assert on_one.wait(timeout=600) == 0
-    (out, _), (other_out, _) = finish(start(2, arguments(stories_file, two)))
-    whole = alone(arguments(stories_file, one))
+    (out, _), (other_out, _) = finish(start(2, arguments(stories_file, two, *often)))
+    whole = alone(arguments(stories_file, one, *often))
     np.testing.assert_allclose(losses(one), losses(two), rtol=0, atol=1e-6)
     names = [sorted(path.name for path in (root / "r" / "samples").iterdir()) for root in (one, two)]
     assert names[1] == names[0][-len(names[1]) :]

@@ -21,6 +21,7 @@ def measured(config: Config, folder: Path, pieces: Pieces | None = None) -> Prof
     return profile(open_session(Run(folder / "runs" / "r"), config, pieces, log=ignore, quiet=True), 2, folder)
 
 
+@pytest.mark.usefixtures("traced_lines")
 def test_a_profile_accounts_for_time_and_memory_and_leaves_the_run_alone(tiny: Config, tmp_path: Path) -> None:
     tiny = replace(tiny, num_layers=1)
     small, large = (measured(replace(tiny, batch_size=size), tmp_path / str(size)) for size in (8, 16))
@@ -43,6 +44,7 @@ def test_a_profile_accounts_for_time_and_memory_and_leaves_the_run_alone(tiny: C
     assert len({len(line) for line in text.splitlines() if line.endswith(("%", "MB"))}) == 1
 
 
+@pytest.mark.usefixtures("traced_lines")
 def test_the_parts_of_a_profile_with_pieces_are_the_pieces(pieces: Pieces, tiny: Config, tmp_path: Path) -> None:
     config = replace(tiny, activation="relu", num_layers=1, packing="padded")
     parts = measured(config, tmp_path, pieces).parts

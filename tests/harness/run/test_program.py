@@ -9,14 +9,6 @@ import pytest
 from harness.run.program import operations
 
 
-@pytest.fixture
-def fresh_programs():
-    """The compilation cache may hold the program as compiled from other lines."""
-    jax.config.update("jax_enable_compilation_cache", False)
-    yield
-    jax.config.update("jax_enable_compilation_cache", True)
-
-
 @jax.named_scope("attention")
 def mixed(x, w):
     return jnp.einsum("ab,bc->ac", x, w)
@@ -26,7 +18,8 @@ def loss(w, x):
     return jnp.sum(jnp.sin(mixed(x, w)))
 
 
-def test_operations_have_their_scope_their_line_and_their_direction(fresh_programs) -> None:
+@pytest.mark.usefixtures("traced_lines")
+def test_operations_have_their_scope_their_line_and_their_direction() -> None:
     x = jnp.ones((64, 32))
     w = jnp.ones((32, 16))
     text = jax.jit(jax.value_and_grad(loss)).lower(w, x).compile().as_text()
@@ -39,7 +32,8 @@ def test_operations_have_their_scope_their_line_and_their_direction(fresh_progra
     assert {each.part for each in found if each.primitive in ("sin", "cos")} == {"rest"}
 
 
-def test_a_file_of_a_piece_names_the_part(fresh_programs, tmp_path: Path) -> None:
+@pytest.mark.usefixtures("traced_lines")
+def test_a_file_of_a_piece_names_the_part(tmp_path: Path) -> None:
     file = tmp_path / "p05_gpt_block.py"
     source = "import jax.numpy as jnp\nclass GPTBlock:\n    def __call__(self, x):\n        return jnp.sin(x) @ x.T\n"
     file.write_text(source)

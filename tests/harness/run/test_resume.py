@@ -32,14 +32,16 @@ def determined(run: Run) -> list[dict[str, object]]:
     return [{key: entry[key] for key in DETERMINED} for entry in run.metrics()]
 
 
-def test_a_model_is_used_without_its_data(tiny: Config, stories_file: Path, tmp_path: Path, harness: Harness) -> None:
+def test_a_model_is_used_without_its_data(
+    tiny: Config, stories_file: Path, tmp_path: Path, harness_here: Harness
+) -> None:
     run = finish(tmp_path / "runs" / "a", tiny)
     stories_file.unlink()
     session = open_session(run, tiny, None, log=ignore, quiet=True)
     _, state = load_state(session)
     assert list(session.tokens(session.functions.model(state), [1, 2], GREEDY))
     for command in (("sample", "a", "--max-tokens", 4), ("eval", "a")):
-        result = harness(*command)
+        result = harness_here(*command)
         assert (result.code, "There is no file" in result.err) == ((0, False) if command[0] == "sample" else (2, True))
 
 
@@ -66,19 +68,19 @@ def test_a_run_of_an_older_version_takes_the_data_that_it_finds(tiny: Config, tm
     assert finish(run.folder, tiny).data_key()
 
 
-def test_added_steps_follow_the_schedule(tiny: Config, tmp_path: Path, harness: Harness) -> None:
+def test_added_steps_follow_the_schedule(tiny: Config, tmp_path: Path, harness_here: Harness) -> None:
     """An extended run is the run that had so many steps from the beginning, with the same schedule."""
     config = replace(tiny, final_lr_fraction=0.1)
     run = finish(tmp_path / "runs" / "a", config)
     before = run.metrics()
-    result = harness("resume", "a", "--steps", 9, "--quiet")
+    result = harness_here("resume", "a", "--steps", 9, "--quiet")
     assert result.code == 0, result.err
     assert run.config() == replace(config, steps=9, schedule_steps=6)
     assert run.metrics()[:6] == before
     assert [entry["learning_rate"] for entry in run.metrics()[6:]] == pytest.approx([1e-3] * 3)
     assert determined(run) == determined(finish(tmp_path / "runs" / "b", run.config()))
 
-    assert "only more can be added" in harness("resume", "a", "--steps", 5).err
+    assert "only more can be added" in harness_here("resume", "a", "--steps", 5).err
 
 
 @pytest.mark.parametrize(
@@ -89,7 +91,7 @@ def test_added_steps_follow_the_schedule(tiny: Config, tmp_path: Path, harness: 
     ],
 )
 def test_a_run_keeps_its_settings_on_another_machine(
-    command: tuple[str, ...], tiny: Config, tmp_path: Path, harness: Harness
+    command: tuple[str, ...], tiny: Config, tmp_path: Path, harness_here: Harness
 ) -> None:
     run = finish(tmp_path / "runs" / "a", tiny)
     before = [entry["loss"] for entry in run.metrics()]
@@ -106,11 +108,11 @@ def test_a_run_keeps_its_settings_on_another_machine(
     assert "resuming at step 3 of 6" in result.stderr
     assert [entry["loss"] for entry in run.metrics()] == pytest.approx(before, rel=1e-4)
     assert run.config() == tiny
-    refused = harness("resume", "a", "--set", "learning_rate=1")
+    refused = harness_here("resume", "a", "--set", "learning_rate=1")
     assert refused.code == 2
     assert "learning_rate cannot change when a run is resumed. Only remat, " in refused.err
     assert "mesh, fsdp, " in refused.err
-    assert "There is no run 'b'" in harness("resume", "b").err
+    assert "There is no run 'b'" in harness_here("resume", "b").err
 
 
 def test_an_average_of_the_parameters_is_resumed_and_used(tiny: Config, tmp_path: Path) -> None:

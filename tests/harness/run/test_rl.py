@@ -52,8 +52,9 @@ def parameters(folder: Path) -> list[np.ndarray]:
     return [np.asarray(leaf) for leaf in jax.tree.leaves(session.functions.model(state))]
 
 
-def test_a_run_says_what_it_did_and_resumes_exactly(base: Config, tmp_path: Path, harness: Harness) -> None:
-    result = harness("rl", "base", "--reward", "ends", "--json", *OPTIONS, "--set", "learning_rate=0.01")
+@pytest.mark.usefixtures("charts_and_samples")
+def test_a_run_says_what_it_did_and_resumes_exactly(base: Config, tmp_path: Path, harness_here: Harness) -> None:
+    result = harness_here("rl", "base", "--reward", "ends", "--json", *OPTIONS, "--set", "learning_rate=0.01")
     assert result.code == 0, result.err
     summary = json.loads(result.out)
     assert set(summary) == {
@@ -71,7 +72,7 @@ def test_a_run_says_what_it_did_and_resumes_exactly(base: Config, tmp_path: Path
     # The last checkpoint is used, not that with the lowest validation loss; and both are resumed bit for bit.
     expected = parameters(folder)
     shutil.rmtree(folder / "checkpoints" / "4")
-    again = harness("rl", "base", "--reward", "ends", *OPTIONS, "--set", "learning_rate=0.01", "--quiet")
+    again = harness_here("rl", "base", "--reward", "ends", *OPTIONS, "--set", "learning_rate=0.01", "--quiet")
     assert "resuming at step 2 of 4" in again.err
     assert computed(folder) == entries
     for a, b in zip(expected, parameters(folder), strict=True):
@@ -89,30 +90,30 @@ def test_a_run_says_what_it_did_and_resumes_exactly(base: Config, tmp_path: Path
     ],
 )
 def test_mistakes_are_one_sentence(
-    base: Config, tmp_path: Path, harness: Harness, options: tuple[object, ...], code: int, message: str
+    base: Config, tmp_path: Path, harness_here: Harness, options: tuple[object, ...], code: int, message: str
 ) -> None:
     (tmp_path / "mine.py").write_text("def score(prompt, continuation, ended):\n    return 1 / 0\n")
-    result = harness("rl", *options, "--quiet")
+    result = harness_here("rl", *options, "--quiet")
     assert (result.code, "Traceback" in result.err) == (code, False)
     assert message in result.err
     assert code == 1 or not (tmp_path / "runs" / "base-rl").exists()
 
 
 def test_a_rare_reward_is_reported_before_training_and_its_file_is_kept(
-    base: Config, tmp_path: Path, harness: Harness
+    base: Config, tmp_path: Path, harness_here: Harness
 ) -> None:
     file = tmp_path / "mine.py"
     file.write_text("def score(prompt, continuation, ended):\n    return 'xylophone' in continuation\n")
     options = ("rl", "base", "--reward", "mine.py:score", *OPTIONS, "--quiet")
-    result = harness(*options)
+    result = harness_here(*options)
     assert result.code == 0
     assert "0 of the first 8 continuations are rewarded. Below 5%" in result.err
     assert "groups of equal rewards     8, which teach nothing" in result.out
     file.write_text(file.read_text() + "\n")
-    refused = harness(*options)
+    refused = harness_here(*options)
     assert (refused.code, "mine.py has changed since the run" in refused.err) == (2, True)
     file.unlink()
-    assert harness(*options).code == 0
+    assert harness_here(*options).code == 0
 
 
 def test_prompts_are_beginnings_of_stories_and_depend_on_the_update(base: Config, tmp_path: Path) -> None:

@@ -96,8 +96,9 @@ def test_a_mesh_gives_the_losses_of_one_device_with_grouped_heads(
 
 
 def test_a_vocabulary_that_does_not_divide_is_padded_and_sharded() -> None:
-    config = replace(SMALL, vocab_size=2045, mesh="1x4", tied_head=False, head_bias=True, num_heads=4)
-    functions = make_step_functions(config, make_mesh(config))
+    _, functions = functions_of(
+        replace(SMALL, vocab_size=2045, mesh="1x4", tied_head=False, head_bias=True, num_heads=4)
+    )
     leaves = by_dotted_name(functions.abstract_state)
     for name in ("0.embed", "0.head", "0.head_bias"):
         assert leaves[name].shape[0] == 2048
@@ -174,10 +175,9 @@ def test_fsdp_shards_moments_as_well() -> None:
 
 
 def test_the_reported_norm_is_from_before_clipping() -> None:
-    mesh = make_mesh(SMALL)
     norms = []
-    for clip in (0.0, 1e-3):
-        functions = make_step_functions(replace(SMALL, clip_norm=clip), mesh)
+    for clip in (SMALL.clip_norm, 1e-3):
+        mesh, functions = functions_of(replace(SMALL, clip_norm=clip))
         _, metrics = functions.train_step(functions.init(), put_batch(rows(), mesh))
         norms.append(float(metrics.gradient_norm))
     assert norms[0] == norms[1] > 0.1
@@ -202,8 +202,7 @@ def test_a_step_that_is_not_finite_is_skipped_and_counted() -> None:
 
 def test_the_reported_learning_rate_follows_the_schedule() -> None:
     config = replace(SMALL, final_lr_fraction=0.1)
-    mesh = make_mesh(config)
-    functions = make_step_functions(config, mesh)
+    mesh, functions = functions_of(config)
     state, rates = functions.init(), []
     for _ in range(5):
         state, metrics = functions.train_step(state, put_batch(rows(), mesh))
