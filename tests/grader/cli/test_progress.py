@@ -134,3 +134,28 @@ def test_quick_commands_import_no_numpy(space: Workspace):
     )
     assert "07  Next-token loss" in done.stdout
     assert done.stdout.endswith("imported set()\n"), done.stdout[-200:] + done.stderr
+
+
+def test_a_list_for_other_programs(grade: Grade, tmp_path):
+    Workspace(tmp_path / "attempts").add(LOSS)
+    Workspace(tmp_path / "attempts").remember(LOSS, verdict="FAIL", score=1)
+    run = grade("list", "--json", "07")
+    assert run.json == {
+        "schema": 1,
+        "problems": [
+            {
+                "name": "p07_next_token_loss",
+                "label": "07",
+                "title": "Next-token loss",
+                "part": "I. A GPT, piece by piece",
+                "points": 1,
+                "possible": 6,
+                "state": "fail",
+                "passed": False,
+                "file": str(tmp_path / "attempts" / "p07_next_token_loss.py"),
+            }
+        ],
+    }
+    assert len(grade("list", "--json").json["problems"]) == len(catalog.problems())
+    refused = grade("list", "--json", "nothing-like-that")
+    assert (refused.code, refused.out) == (2, "")
