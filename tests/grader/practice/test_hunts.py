@@ -216,7 +216,7 @@ VALUE = dict(kind="value", path="output", index=(0, 1), wrong=3, total=12)
         (result("output", Mismatch("missing", "w", "float32[3]", "nothing")), "tree", ["`w` is missing"]),
         (result("output", None, Verdict.ERROR, "TypeError: no (line 3)"), "stops", ["traceback: TypeError: no"]),
         (result("output", None, Verdict.TIMEOUT, "no result"), "hangs", ["does not end"]),
-        (result("memory of a microbatch", Mismatch(expected="at most 9", got="80", **VALUE)), "memory", ["is 80, and at most 9"]),
+        (result("memory of one microbatch", Mismatch(expected="at most 9", got="80", **VALUE)), "memory", ["is 80, and at most"]),
     ],
 )  # fmt: skip
 def test_symptoms(failed, kind, parts):
