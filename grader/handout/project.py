@@ -13,7 +13,7 @@ from grader.paths import ROOT
 
 DISTRIBUTION = "gpt-kata"
 PROJECT_FILE = "pyproject.toml"
-COMMANDS = "gpt_kata.commands"  # the group of entry points of commands outside of the grader
+_SCRIPTS = "console_scripts"  # the group of entry points that a project file calls `scripts`
 LICENSE = "LICENSE"
 BUILD_SYSTEM = {"requires": ["uv_build>=0.8,<1"], "build-backend": "uv_build"}
 _EXTRA = re.compile(r";.*\bextra\s*==")
@@ -21,14 +21,13 @@ _EXTRA = re.compile(r";.*\bextra\s*==")
 
 @dataclass(frozen=True)
 class Metadata:
-    """The metadata that a copy of the course takes over. `scripts`, `plugins` and `commands` map names to entry points."""
+    """The metadata that a copy of the course takes over. `entry_points` maps each group to the entry points in it, by name."""
 
     version: str
     requires_python: str
     dependencies: Sequence[str]
     scripts: Mapping[str, str]
-    plugins: Mapping[str, str]
-    commands: Mapping[str, str]
+    entry_points: Mapping[str, Mapping[str, str]]
 
 
 def in_repository() -> bool:
@@ -42,17 +41,15 @@ def metadata() -> Metadata:
         project = tomllib.loads((ROOT / PROJECT_FILE).read_text(encoding="utf-8"))["project"]
         return Metadata(
             project["version"], project["requires-python"], project["dependencies"], project["scripts"],
-            project["entry-points"]["pytest11"], project["entry-points"].get(COMMANDS, {}),
+            project["entry-points"],
         )  # fmt: skip
     installed = _installed()
-    groups: dict[str, dict[str, str]] = {"console_scripts": {}, "pytest11": {}, COMMANDS: {}}
+    groups: dict[str, dict[str, str]] = {}
     for entry in installed.entry_points:
         groups.setdefault(entry.group, {})[entry.name] = entry.value
     dependencies = [requirement for requirement in installed.requires or [] if not _EXTRA.search(requirement)]
-    return Metadata(
-        installed.version, installed.metadata["Requires-Python"], dependencies, groups["console_scripts"],
-        groups["pytest11"], groups[COMMANDS],
-    )  # fmt: skip
+    scripts = groups.pop(_SCRIPTS, {})
+    return Metadata(installed.version, installed.metadata["Requires-Python"], dependencies, scripts, groups)
 
 
 def project_file(packages: Sequence[str]) -> str:
@@ -70,7 +67,9 @@ def project_file(packages: Sequence[str]) -> str:
             "requires-python": course.requires_python,
             "dependencies": [pin if name.startswith("hypothesis") else name for name in course.dependencies],
             "scripts": _of(course.scripts, packages),
-            "entry-points": {"pytest11": course.plugins, COMMANDS: _of(course.commands, packages)},
+            "entry-points": {
+                group: chosen for group, points in course.entry_points.items() if (chosen := _of(points, packages))
+            },
         },
         "tool": {"uv": {"build-backend": {"module-root": "", "module-name": sorted(packages)}}},
     })  # fmt: skip

@@ -55,7 +55,6 @@ def test_a_learner_without_a_terminal(tmp_path: Path, monkeypatch: pytest.Monkey
         f"%%grade 07\n{TELLS}",
         f"%%grade 07\n{RIGHT}",
         "%progress loss",
-        "%%grade 03\nfrom p07_next_token_loss import next_token_loss\nclass CausalMHA: pass",
         "from pathlib import Path\nfrom p07_next_token_loss import next_token_loss",
         "%grade 07",
         "%grade next",
@@ -65,7 +64,7 @@ def test_a_learner_without_a_terminal(tmp_path: Path, monkeypatch: pytest.Monkey
     ]
     shows = iter(outputs(tmp_path, cells))
     load, unrecorded, start, page, hint, second, wrong, before, alone, _, played = islice(shows, 11)
-    devices, right, after, imports, _, again, following, course, kept, pager = shows
+    devices, right, after, _, again, following, course, kept, pager = shows
     assert "Isolation: " in printed(load)
     assert "`%grade start` creates one" in printed(load)
     assert "Not recorded" in printed(unrecorded)
@@ -81,7 +80,6 @@ def test_a_learner_without_a_terminal(tmp_path: Path, monkeypatch: pytest.Monkey
     assert "RuntimeError: [CpuDevice(id=0)] False" in shown(devices)
     assert 'badge pass">PASS' in shown(right)
     assert "passed" in printed(after)
-    assert "p07_next_token_loss" not in printed(imports) + shown(imports), "it is in the workspace"
     assert 'badge pass">PASS' in shown(again)
     assert "Next: problem 02" in printed(following)
     (other,) = (tmp_path / "work").glob(

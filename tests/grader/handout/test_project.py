@@ -48,7 +48,7 @@ def test_in_the_repository():
     }
     assert table["project"]["scripts"] == {"grade": "grader.__main__:main"}
     points = REPOSITORY["project"]["entry-points"]
-    assert table["project"]["entry-points"] == {"pytest11": points["pytest11"], project.COMMANDS: {}}
+    assert table["project"]["entry-points"] == {"pytest11": points["pytest11"]}
     with_studio = tomllib.loads(project.project_file(["grader", "studio"]))
     assert with_studio["project"]["entry-points"] == points
     assert table["tool"]["uv"]["build-backend"] == {"module-root": "", "module-name": ["commandline", "grader"]}
