@@ -233,8 +233,7 @@ def open_session(run: Run, config: Config, pieces: Pieces | None, *, log: Log, q
         mesh = attribute_errors_to(pieces, lambda: make_piece_mesh(*shape))
 
     with jax.set_mesh(mesh):
-        used = None if pieces is None else (pieces.folder, *pieces.by_name.items())
-        traced = functools.partial(_functions, _what_is_traced(config), mesh, used)
+        traced = functools.partial(_functions, _what_is_traced(config), mesh, _Used.of(pieces))
         functions = attribute_errors_to(pieces, traced)
     if config.debug_nans:
         train_step = stop_at_nan(functions, pieces.folder if pieces else None)
@@ -247,11 +246,27 @@ def _what_is_traced(config: Config) -> Config:
     return dataclasses.replace(config, data=Config.data, base=config.base and "base", **vars(ReportConfig()))
 
 
+@dataclasses.dataclass(frozen=True)
+class _Used:
+    """The pieces of a session. Equal to others if they are the same objects, of which some may have no hash."""
+
+    identity: tuple[Any, ...]
+    pieces: Pieces | None = dataclasses.field(compare=False)
+
+    @classmethod
+    def of(cls, pieces: Pieces | None) -> "_Used":
+        if pieces is None:
+            return cls((), None)
+        by_name = dict(pieces.by_name)  # kept, so that no other object gets the identity of one of them
+        return cls(
+            (pieces.folder, *((name, id(piece)) for name, piece in by_name.items())), Pieces(pieces.folder, by_name)
+        )
+
+
 @functools.lru_cache(maxsize=8)
-def _functions(config: Config, mesh: Mesh, used: tuple[Any, ...] | None) -> StepFunctions:
-    """The step functions with these pieces, after their folder. Equal sessions share what JAX has traced and compiled."""
-    pieces = None if used is None else Pieces(used[0], dict(used[1:]))
-    return make_step_functions(config, mesh, make_recipe(config, mesh, pieces))
+def _functions(config: Config, mesh: Mesh, used: _Used) -> StepFunctions:
+    """The step functions of a session. Sessions with the same settings and pieces share what JAX has traced and compiled."""
+    return make_step_functions(config, mesh, make_recipe(config, mesh, used.pieces))
 
 
 def make_recipe(config: Config, mesh: Mesh, pieces: Pieces | None) -> Recipe:

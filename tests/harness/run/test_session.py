@@ -115,6 +115,28 @@ def test_tokenize_and_pack_replace_the_default_data(pieces: Pieces, course: Conf
     np.testing.assert_array_equal(tokens[tokens >= 0], own.prepared.train[0 : len(own.prepared.train)])
 
 
+class Unhashable(list[Any]):
+    """A piece that calls another one, and has no hash."""
+
+    def __call__(self, *args: Any) -> Any:
+        return self[0](*args)
+
+
+def test_sessions_with_the_same_pieces_share_their_functions(pieces: Pieces, course: Config, tmp_path: Path) -> None:
+    """Also with a piece that has no hash. Others do not get them, nor do equal pieces that are other objects."""
+
+    def functions(config: Config, *schedules: Any) -> list[Any]:
+        used = [replace(pieces, by_name={"warmup_cosine": schedule}) for schedule in schedules]
+        return [open_session(Run(tmp_path / "run"), config, each, log=ignore, quiet=True).functions for each in used]
+
+    one, other = ([pieces.by_name["warmup_cosine"]] for _ in range(2))
+    first = Unhashable(one)
+    same, again, equal = functions(course, first, first, Unhashable(other))
+    assert same is again is not equal
+    assert functions(replace(course, keep=5, eval_every=1), first) == [same]
+    assert functions(replace(course, learning_rate=0.5), first) != [same]
+
+
 @pytest.mark.parametrize("fsdp", [False, True])
 def test_partition_spec_and_fsdp_spec_replace_the_sharding_rule(
     pieces: Pieces, course: Config, tmp_path: Path, fsdp: bool
