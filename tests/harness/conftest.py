@@ -64,7 +64,7 @@ def compiled_programs(cache_folder: Path, tmp_path_factory: pytest.TempPathFacto
 def traced_once() -> Iterator[None]:
     """Sessions with the same settings share what is traced, in all files: runs of one user seldom have so many settings."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(session, "_functions", functools.lru_cache(maxsize=None)(session._functions.__wrapped__))
+        patch.setattr(session, "_functions", functools.lru_cache(maxsize=32)(session._functions.__wrapped__))
         yield
 
 
