@@ -124,24 +124,24 @@ def with_keys(stored: Any, like: Any) -> Any:
     return jax.random.wrap_key_data(stored) if is_key(like) else stored
 
 
+@jax.jit
 def checksums(arrays: dict[str, jax.Array]) -> dict[str, jax.Array]:
     """A checksum for each array that depends on every bit and on the order of the elements.
 
     It is a sum of integers, so it is the same on any mesh.
     """
-    return jax.tree.map(_checksum, arrays)
 
+    def checksum(array: jax.Array) -> jax.Array:
+        unsigned = {1: jnp.uint8, 2: jnp.uint16, 4: jnp.uint32}[array.dtype.itemsize]
+        bits = (array if array.dtype == bool else jax.lax.bitcast_convert_type(array, unsigned)).astype(jnp.uint32)
+        index = jnp.zeros(array.shape, jnp.uint32)
+        for axis, size in enumerate(array.shape):
+            index = index * jnp.uint32(size) + jax.lax.broadcasted_iota(jnp.uint32, array.shape, axis)
+        # Odd factors make each multiplication invertible, so no bit is lost.
+        mixed = (bits ^ (index * jnp.uint32(0x9E3779B1))) * jnp.uint32(0x85EBCA6B)
+        return jnp.sum(mixed ^ (mixed >> 15), dtype=jnp.uint32)
 
-@jax.jit  # by itself: moments have the shapes of parameters, and adapters those of a base
-def _checksum(array: jax.Array) -> jax.Array:
-    unsigned = {1: jnp.uint8, 2: jnp.uint16, 4: jnp.uint32}[array.dtype.itemsize]
-    bits = (array if array.dtype == bool else jax.lax.bitcast_convert_type(array, unsigned)).astype(jnp.uint32)
-    index = jnp.zeros(array.shape, jnp.uint32)
-    for axis, size in enumerate(array.shape):
-        index = index * jnp.uint32(size) + jax.lax.broadcasted_iota(jnp.uint32, array.shape, axis)
-    # Odd factors make each multiplication invertible, so no bit is lost.
-    mixed = (bits ^ (index * jnp.uint32(0x9E3779B1))) * jnp.uint32(0x85EBCA6B)
-    return jnp.sum(mixed ^ (mixed >> 15), dtype=jnp.uint32)
+    return jax.tree.map(checksum, arrays)
 
 
 def digest(arrays: dict[str, jax.Array]) -> str:
