@@ -95,7 +95,7 @@ DEFECTS = [  # a file, what is replaced in it by what, and the beginning of a co
         MISCONCEPTIONS,
         "find = ",
         "fnd = ",
-        "misconception 1 must have name, says, find, replace, and can have raises, pitfall and not_in; it has",
+        "misconception 1 must have name, says, find, replace, and can have raises, pitfall, not_in and see; it has",
     ),
     (MISCONCEPTIONS, "find = ", "raises = 'no'\nfind = ", "`raises` of misconception 1 must be true or false"),
     (
