@@ -62,11 +62,8 @@ def load_ipython_extension(ipython: Any) -> None:
     ipython.events.register("post_run_cell", magics.remember)
     ipython.register_magic_function(_friendly(magics.grade), "line_cell", "grade")
     lines = {"page": magics.page, "hint": magics.hint, "play": magics.play, "progress": magics.progress}
-    for name, magic in {
-        **lines,
-        "grade_page": magics.page,
-        "grade_hint": magics.hint,
-    }.items():  # the last two are old names
+    old_names = {"grade_page": magics.page, "grade_hint": magics.hint}
+    for name, magic in (lines | old_names).items():
         ipython.register_magic_function(_friendly(magic), "line", name)
     _friendly(magics.begin)()
 

@@ -6,7 +6,8 @@ from dataclasses import dataclass
 from commandline import files
 from commandline.errors import UsageError
 from grader.course.workspace import Workspace
-from grader.judge.submission import MAX_SIZE
+from grader.judge import submission
+from grader.judge.submission import MAX_SIZE, Submission
 from grader.problem import Problem
 
 
@@ -45,6 +46,17 @@ def read(space: Workspace, problem: Problem) -> AttemptFile:
     except UnicodeDecodeError as error:
         raise UsageError(f"{path.name} is not UTF-8 text (offset {error.start}); save it as UTF-8.") from None
     return AttemptFile(with_line_feeds(text), "\r\n" in text)
+
+
+def submit(space: Workspace, problem: Problem, text: str, base: str) -> tuple[AttemptFile, Submission]:
+    """Saves a text as `save` does, for a page that cannot show two texts, and reads what is graded. Raises UsageError."""
+    try:
+        saved = save(space, problem, text, base)
+        return saved, submission.read(problem, space.file(problem), space.modules)
+    except ConflictError:
+        raise UsageError(f"{space.file(problem)} has changed on disk. Copy your text, and reload this page.") from None
+    except submission.UnreadableSubmissionError as error:
+        raise UsageError(str(error)) from None
 
 
 def with_line_feeds(text: str) -> str:

@@ -11,7 +11,9 @@ from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import HTMLResponse
 
+from grader.course import catalog
 from grader.course.selection import selected
+from grader.problem import Problem
 from grader.report import html
 from studio import harness_process
 
@@ -53,6 +55,15 @@ async def read_json(request: Request, **kinds: type) -> dict[str, Any]:
     if not isinstance(body, dict) or any(type(body.get(name)) is not kind for name, kind in kinds.items()):
         raise HTTPException(400, "The request is not what the studio's pages send.")
     return body
+
+
+def problem_at(request: Request) -> Problem:
+    """The problem whose two digits the address names. Raises HTTPException 404 if there is none."""
+    number = request.path_params["number"]
+    name = next((name for name in catalog.names() if name.number == number), None)
+    if name is None:
+        raise HTTPException(404)
+    return catalog.load(name)
 
 
 class _Number(Convertor[int]):

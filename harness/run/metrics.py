@@ -106,7 +106,7 @@ class Metrics:
 
     @contextlib.contextmanager
     def untimed(self) -> Iterator[None]:
-        """What happens inside is no part of the time of any step."""
+        """Leaves the time spent inside out of the step times."""
         started = time.perf_counter()
         yield
         self._clock += time.perf_counter() - started

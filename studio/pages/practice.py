@@ -15,7 +15,6 @@ from starlette.routing import Route
 from commandline.errors import UsageError
 from grader.course import catalog, log
 from grader.isolation.sandbox import ForkServer
-from grader.judge import submission
 from grader.practice import hunting, notice, proof, schedule, symptoms, trial
 from grader.practice.hunting import LETTERS, HuntSpace, UnderWay
 from grader.practice.hunts import Program
@@ -24,7 +23,7 @@ from grader.practice.schedule import Memory
 from grader.problem import Problem
 from studio import attempt_files
 from studio.studio import Studio
-from studio.view import read_json, render
+from studio.view import problem_at, read_json, render
 
 
 def practice(request: Request) -> Response:
@@ -150,15 +149,8 @@ def _idea(space: HuntSpace, current: UnderWay, number: int) -> dict[str, Any]:
 def _mend(space: HuntSpace, current: UnderWay, text: str, base: str) -> dict[str, Any]:
     """Saves the learner's text in the file of the hunt, and grades it."""
     problem, program = catalog.load(current.problem), space.program(current)
-    try:
-        saved = attempt_files.save(space, problem, text, base)
-    except attempt_files.ConflictError:
-        raise UsageError(f"{space.file(problem)} has changed on disk. Copy your text, and reload this page.") from None
+    saved, source = attempt_files.submit(space, problem, text, base)
     digest = {"digest": saved.digest}
-    try:
-        source = submission.read(problem, space.file(problem), space.modules)
-    except submission.UnreadableSubmissionError as error:
-        raise UsageError(str(error)) from None
     with _workers() as workers:
         failed = next(trial.failures(problem, source, workers), None)
     space.note_trial(current, str(failed.result.verdict) if failed else "PASS")
@@ -189,11 +181,7 @@ def _workers() -> Iterator[ForkServer]:
 def _of(request: Request) -> tuple[HuntSpace, Problem]:
     """The space of hunts, and the passed problem that the address names."""
     studio: Studio = request.app.state.studio
-    number, space = request.path_params["number"], HuntSpace.of(studio.space)
-    name = next((name for name in catalog.names() if name.number == number), None)
-    if name is None:
-        raise HTTPException(404)
-    problem = catalog.load(name)
+    space, problem = HuntSpace.of(studio.space), problem_at(request)
     if problem not in space.passed():
         raise UsageError(f"You have not passed problem {problem.label} yet. Hunts come from passed problems.")
     return space, problem

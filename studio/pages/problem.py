@@ -14,7 +14,7 @@ from grader.problem import Problem
 from grader.report.markdown import to_html
 from studio import attempt_files
 from studio.studio import Studio
-from studio.view import read_json, render
+from studio.view import problem_at, read_json, render
 
 _ACTIVE_SECONDS = 30.0  # between two signs of life from a page; problem.js sends them
 
@@ -181,11 +181,7 @@ def active(request: Request) -> Response:
 
 def _of(request: Request) -> tuple[Studio, Problem]:
     """The studio, and the problem that the path names by its two digits."""
-    number = request.path_params["number"]
-    found = next((name for name in catalog.names() if name.number == number), None)
-    if found is None:
-        raise HTTPException(404)
-    return request.app.state.studio, catalog.load(found)
+    return request.app.state.studio, problem_at(request)
 
 
 def _progress(studio: Studio, problem: Problem) -> Progress:

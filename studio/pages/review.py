@@ -9,8 +9,7 @@ from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
 from commandline.errors import UsageError
-from grader.course import catalog, page
-from grader.judge import submission
+from grader.course import page
 from grader.practice import core
 from grader.practice.review import Clock, ReviewSpace, summary
 from grader.practice.schedule import CORE, RATINGS, WHOLE
@@ -20,7 +19,7 @@ from grader.resident import once
 from studio import attempt_files
 from studio.grading import encode
 from studio.studio import Studio
-from studio.view import read_json, render
+from studio.view import problem_at, read_json, render
 
 LONGEST = 24 * 3600  # seconds of a review that a page may count
 
@@ -65,22 +64,10 @@ async def grade(request: Request) -> Response:
     """Saves the text in the review's file and grades it. A pass ends the review."""
     studio, space, problem = _of(request)
     body = await _counted(request, space, problem, text=str, base=str)
-    try:
-        saved = await run_in_threadpool(attempt_files.save, space, problem, body["text"], body["base"])
-    except attempt_files.ConflictError:
-        raise UsageError(f"{space.file(problem)} has changed on disk. Copy your text, and reload this page.") from None
-    report = await run_in_threadpool(_graded, studio, space, problem)
+    saved, source = await run_in_threadpool(attempt_files.submit, space, problem, body["text"], body["base"])
+    report = await run_in_threadpool(studio.grading.resident.grade, problem, source)
+    await run_in_threadpool(once.remember, space, report)
     return JSONResponse(encode(report) | {"digest": saved.digest} | _ending(space, problem))
-
-
-def _graded(studio: Studio, space: ReviewSpace, problem: Problem) -> Any:
-    try:
-        source = submission.read(problem, space.file(problem), space.modules)
-    except submission.UnreadableSubmissionError as error:
-        raise UsageError(str(error)) from None
-    report = studio.grading.resident.grade(problem, source)
-    once.remember(space, report)
-    return report
 
 
 async def clock(request: Request) -> Response:
@@ -144,11 +131,7 @@ def _ending(space: ReviewSpace, problem: Problem) -> dict[str, Any]:
 def _of(request: Request) -> tuple[Studio, ReviewSpace, Problem]:
     """The studio, the space of reviews, and the problem that the address names, which was passed."""
     studio: Studio = request.app.state.studio
-    number, space = request.path_params["number"], ReviewSpace.of(studio.space)
-    name = next((name for name in catalog.names() if name.number == number), None)
-    if name is None:
-        raise HTTPException(404)
-    problem = catalog.load(name)
+    space, problem = ReviewSpace.of(studio.space), problem_at(request)
     space.memory(problem)
     return studio, space, problem
 

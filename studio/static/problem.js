@@ -5,7 +5,7 @@ import { at, listen, send } from "./studio.js";
 import { mark, tablist } from "./tabs.js";
 import { trial } from "./trial.js";
 import { show } from "./views.js";
-import { editor, goToLine, markLines, replaceText, sideBySide, unified } from "./workbench.js";
+import { editor, goToLine, markLines, onSaveKeys, replaceText, sideBySide, unified } from "./workbench.js";
 
 const $ = (id) => document.getElementById(id);
 const state = JSON.parse($("state").textContent);
@@ -333,16 +333,7 @@ async function showReference() {
 // ---- Keys, drafts, and the time that is spent here.
 
 $("grade").addEventListener("click", save);
-document.addEventListener(
-  "keydown",
-  (event) => {
-    if (!(event.ctrlKey || event.metaKey) || (event.key !== "Enter" && event.key.toLowerCase() !== "s")) return;
-    event.preventDefault();
-    event.stopPropagation();
-    save();
-  },
-  { capture: true },
-);
+onSaveKeys(save);
 
 window.addEventListener("pagehide", keepDraft);
 const draft = JSON.parse(localStorage.getItem(DRAFT) ?? "null");

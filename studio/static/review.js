@@ -1,7 +1,7 @@
 // A review: a fresh file in the editor, a clock that runs while the page is seen, and a verdict at each save.
 
 import { at, send } from "./studio.js";
-import { editor, replaceText } from "./workbench.js";
+import { editor, onSaveKeys, replaceText } from "./workbench.js";
 
 const $ = (id) => document.getElementById(id);
 const state = JSON.parse($("state").textContent);
@@ -61,7 +61,7 @@ function review() {
   // ---- The file: a text that is not saved yet is kept in the browser.
 
   const view = editor($("editor"), state.text, `${state.filename}. Escape, then Tab, leaves the editor.`, () => {
-    localStorage.setItem(DRAFT, JSON.stringify({ text: typed() }));
+    if (!ended) localStorage.setItem(DRAFT, JSON.stringify({ text: typed() }));
   });
   const typed = () => view.state.doc.toString();
   const draft = JSON.parse(localStorage.getItem(DRAFT) ?? "null");
@@ -128,14 +128,5 @@ function review() {
     end(said);
   });
   $("grade").addEventListener("click", grade);
-  document.addEventListener(
-    "keydown",
-    (event) => {
-      if (!(event.ctrlKey || event.metaKey) || (event.key !== "Enter" && event.key.toLowerCase() !== "s")) return;
-      event.preventDefault();
-      event.stopPropagation();
-      grade();
-    },
-    { capture: true },
-  );
+  onSaveKeys(grade);
 }

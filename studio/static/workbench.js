@@ -75,6 +75,17 @@ export function editor(parent, text, label, onChange) {
   return new EditorView({ parent, state: EditorState.create({ doc: text, extensions }) });
 }
 
+/** Calls `save` when Ctrl-Enter or Ctrl-S is pressed anywhere on the page. */
+export function onSaveKeys(save) {
+  const pressed = (event) => {
+    if (!(event.ctrlKey || event.metaKey) || (event.key !== "Enter" && event.key.toLowerCase() !== "s")) return;
+    event.preventDefault();
+    event.stopPropagation();
+    save();
+  };
+  document.addEventListener("keydown", pressed, { capture: true });
+}
+
 /** A text to read. */
 export function reader(parent, text, label) {
   return new EditorView({ parent, state: EditorState.create({ doc: text, extensions: [shared(label), fixed, EditorView.lineWrapping] }) });
