@@ -10,16 +10,17 @@ import numpy as np
 from safetensors import SafetensorError
 from safetensors.flax import load_file  # NumPy has no bfloat16
 
-from harness.config import HUGGING_FACE, ModelConfig
+from harness.config import HUGGING_FACE
 from harness.data.tokenizer import TOKENIZERS, get_tokenizer
 from harness.errors import UsageError
 from harness.hugging_face.layouts import LAYOUTS, Layout
 from harness.hugging_face.parameters import shapes
+from harness.model_config import ModelConfig
 
 # Masks and frequencies that old versions saved; they follow from the config.
 _BUFFERS = re.compile(r"\.(attn|attention)\.(bias|masked_bias)$|\.rotary_emb\.inv_freq$")
 # Fields of any model with one value that is supported, and the value that they have if they are missing.
-_FIXED = {"quantization_config": (None, None), "sliding_window": (None, None), "add_cross_attention": (False, False)}
+_FIXED = {"quantization_config": (None, None), "add_cross_attention": (False, False)}
 
 
 def read_config(folder: Path) -> dict[str, Any]:
@@ -70,13 +71,18 @@ def _read_settings(folder: Path) -> tuple[Layout, dict[str, Any]]:
             raise UsageError(f"{file}: {name}={value} is not supported; only {supported} is.")
     try:
         settings = {"vocab_size": fields["vocab_size"], **layout.settings(fields)}
-        ModelConfig(**settings)
+        config = ModelConfig(**settings)
     except KeyError as error:
         raise UsageError(f"{file} has no field {error}.") from error
     except (TypeError, ValueError, AttributeError, ArithmeticError) as error:
         raise UsageError(f"{file} is not the config of a model ({type(error).__name__}: {error}).") from error
     except UsageError as error:
         raise UsageError(f"{file}: {error}") from error
+    for name, supported in layout.conflicts(config).items():
+        only = " or ".join(map(str, supported))
+        raise UsageError(
+            f"{file} asks for {name}={getattr(config, name)}; a {layout.title} model has only {name}={only}."
+        )
     return layout, settings
 
 

@@ -7,8 +7,8 @@ import jax
 import numpy as np
 from flax import nnx
 
-from harness.config import ModelConfig
 from harness.model.gpt import GPT
+from harness.model_config import ModelConfig
 
 OF_TOKENS = ("embed", "head", "head_bias")  # have one row per token
 

@@ -9,12 +9,13 @@ import jax
 import jax.numpy as jnp
 from flax import nnx
 
-from harness.config import HUGGING_FACE, ModelConfig
+from harness.config import HUGGING_FACE
 from harness.data.tokenizer import get_tokenizer
 from harness.errors import HarnessError, UsageError
 from harness.hugging_face.load import read_config, read_parameters
 from harness.hugging_face.parameters import padded
 from harness.model import lora
+from harness.model_config import ModelConfig
 from harness.run.folder import BaseRecord, Run
 from harness.run.session import Session, ignore, open_session, sample_text
 from harness.training.checkpoint import Checkpointer, best_step, digest, is_abstract, last_good_step

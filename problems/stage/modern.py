@@ -9,7 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 from flax import nnx
 
-from harness.config import ModelConfig
+from harness.model_config import ModelConfig
 from harness.model.gpt import GPT, Attention, Block
 from harness.pieces.adapt import Batched
 from problems.stage.weights import MODERN

@@ -89,19 +89,27 @@ def test_settings_that_no_layout_has_are_named(changes: dict[str, Any], message:
 @pytest.mark.parametrize(
     ("name", "fields", "message"),
     [
-        ("Llama", {"model_type": "qwen2"}, "model_type=qwen2 is not supported; only gpt2, gpt_neox, llama are"),
-        ("Llama", {"rope_parameters": {"rope_type": "llama3"}}, r"Rope scaling \(llama3\) is not supported"),
         (
             "Llama",
-            {"rope_parameters": None, "rope_scaling": {"type": "linear", "factor": 2}},
-            r"Rope scaling \(linear\)",
+            {"model_type": "gemma3"},
+            "model_type=gemma3 is not supported; only gpt2, gpt_neox, llama, mistral, ",
         ),
-        ("Llama", {"mlp_bias": True}, "attention_bias=False is not supported with another mlp_bias"),
-        ("Llama", {"head_dim": 8}, "head_dim=8 is not supported"),
+        ("Llama", {"rope_parameters": {"rope_type": "yarn"}}, r"Rope scaling \(yarn\) is not supported"),
+        ("Llama", {"rope_parameters": {"rope_type": "llama3", "factor": 8}}, "has no field 'low_freq_factor'"),
+        (
+            "Llama",
+            {"rope_parameters": None, "rope_scaling": {"type": "linear", "factor": -2}},
+            "rope_scaling=linear:-2 is not valid",
+        ),
+        ("Llama", {"partial_rotary_factor": 0.5}, "a Llama model has only rotary_fraction=1.0"),
+        ("Llama", {"head_dim": 3}, "positions=rope rotates pairs, so it needs an even width"),
+        ("Llama", {"head_dim": 8}, r"has shape \(8, 24\); by config.json it is \(16, 24\)"),
         ("Llama", {"hidden_act": "gelu"}, "hidden_act=gelu is not supported; only silu, swish are"),
         ("Llama", {"sliding_window": 64}, "sliding_window=64 is not supported"),
+        ("Llama", {"layer_types": ["full_attention", "sliding_attention"]}, "Layers of the type sliding_attention are"),
         ("Llama", {"quantization_config": {"bits": 4}}, "quantization_config=.* is not supported"),
-        ("Llama", {"num_attention_heads": 5}, "head_dim=4 is not supported"),
+        ("Qwen 2", {"use_sliding_window": True}, "use_sliding_window=True is not supported"),
+        ("Qwen 2", {"mlp_bias": True}, "a Qwen 2 model has only bias=False"),
         ("Llama", {"intermediate_size": 41}, r"does not fit its config.json. The tensor .* has shape \(40, 24\)"),
         ("Llama", {"num_hidden_layers": 3}, "The tensor model.layers.2.* is missing"),
         (
@@ -110,10 +118,9 @@ def test_settings_that_no_layout_has_are_named(changes: dict[str, Any], message:
             r"has the tensor model.layers.1.*, which the harness's Llama does not have",
         ),
         ("Llama", {"hidden_size": "wide"}, "is not the config of a model"),
-        ("GPT-2", {"activation_function": "gelu"}, "activation_function=gelu is not supported; only gelu_new"),
+        ("GPT-2", {"activation_function": "silu"}, "activation_function=silu is not supported; only gelu_new"),
         ("GPT-2", {"scale_attn_by_inverse_layer_idx": True}, "scale_attn_by_inverse_layer_idx=True is not supported"),
-        ("GPT-NeoX", {"use_parallel_residual": True}, "use_parallel_residual=True is not supported"),
-        ("GPT-NeoX", {"rope_parameters": None, "rotary_pct": 0.25}, "rotate a part of each head"),
+        ("GPT-NeoX", {"rope_parameters": None, "rotary_pct": 0.25}, "of each head, it rotates 3"),
     ],
 )
 def test_models_that_the_harness_does_not_have_are_refused(
