@@ -88,7 +88,10 @@ class Layout:
         places = self._places(path, shape[0])
         if places[0][1] is None:
             return places[0][0].read(tensors, shape)
-        return np.stack([stored.read(tensors, shape[1:]) for stored, _ in places])
+        parameter = np.empty(shape, np.float32)
+        for stored, index in places:  # layer by layer, so that no second copy of all of them exists
+            parameter[index] = stored.read(tensors, shape[1:])
+        return parameter
 
     def names(self, path: str, layers: int) -> list[str]:
         """The full names of the tensors of the parameter at `path`."""

@@ -17,7 +17,7 @@ from harness.cli.main import main
 from harness.config import Config
 from harness.errors import UsageError
 from harness.hugging_face.export import find_layout
-from harness.hugging_face.load import read_config, read_parameters
+from harness.hugging_face.load import Parameters, read_config
 from harness.hugging_face.parameters import by_path
 from harness.run.folder import Run
 from harness.run.loop import train
@@ -36,7 +36,7 @@ def test_a_round_trip_changes_no_bit(name: str, tmp_path: Path) -> None:
     settings = read_config(tmp_path / "out")
     assert replace(config, **settings) == config
     assert find_layout(config).title == name.partition(",")[0]
-    parameters, read = by_path(model), read_parameters(tmp_path / "out")
+    parameters, read = by_path(model), dict(Parameters(tmp_path / "out"))
     assert set(read) == set(parameters)
     for path, parameter in parameters.items():
         np.testing.assert_array_equal(read[path], parameter, err_msg=path)
@@ -48,7 +48,7 @@ def test_a_round_trip_changes_no_bit(name: str, tmp_path: Path) -> None:
 def test_files_in_several_parts_in_bfloat16_and_without_the_prefix_are_read(tmp_path: Path) -> None:
     exported(LAYOUTS["GPT-2"], tmp_path / "out")
     file = tmp_path / "out" / "model.safetensors"
-    expected = read_parameters(tmp_path / "out")
+    expected = dict(Parameters(tmp_path / "out"))
     tensors = {name.removeprefix("transformer."): jnp.asarray(array) for name, array in load_file(file).items()}
     names, index = sorted(tensors), {}
     file.unlink()
@@ -60,7 +60,7 @@ def test_files_in_several_parts_in_bfloat16_and_without_the_prefix_are_read(tmp_
     (tmp_path / "out" / "model.safetensors.index.json").write_text(
         json.dumps({"weight_map": {**index, "h.0.attn.bias": "c.safetensors"}})
     )
-    for path, parameter in read_parameters(tmp_path / "out").items():
+    for path, parameter in Parameters(tmp_path / "out").items():
         np.testing.assert_allclose(parameter, expected[path], rtol=2**-8, err_msg=path)  # bfloat16 has 8 bits
 
 
@@ -130,7 +130,7 @@ def test_models_that_the_harness_does_not_have_are_refused(
     file = tmp_path / "out" / "config.json"
     file.write_text(json.dumps({**json.loads(file.read_text()), **fields}))
     with pytest.raises(UsageError, match=message):
-        read_parameters(tmp_path / "out")
+        dict(Parameters(tmp_path / "out"))
 
 
 def test_folders_that_hold_no_such_model_are_refused(tmp_path: Path) -> None:
@@ -140,12 +140,12 @@ def test_folders_that_hold_no_such_model_are_refused(tmp_path: Path) -> None:
     weights = tmp_path / "out" / "model.safetensors"
     weights.write_bytes(weights.read_bytes()[:1000])
     with pytest.raises(UsageError, match=r"model.safetensors cannot be read"):
-        read_parameters(tmp_path / "out")
+        dict(Parameters(tmp_path / "out"))
     weights.rename(tmp_path / "out" / "pytorch_model.bin")
     with pytest.raises(
         UsageError, match=r"has no model.safetensors. Other formats, such as pytorch_model.bin, are not"
     ):
-        read_parameters(tmp_path / "out")
+        dict(Parameters(tmp_path / "out"))
     (tmp_path / "out" / "config.json").write_text("{")
     with pytest.raises(UsageError, match=r"config.json is not valid JSON"):
         read_config(tmp_path / "out")
@@ -190,7 +190,7 @@ def test_training_continues_from_an_exported_run(tiny: Config, tmp_path: Path) -
     assert train(lora, log=ignore, quiet=True)
     assert command("export", "lora", "--to", tmp_path / "merged", *runs)[0] == 0
     model = lora.functions.model(load_state(lora)[1])
-    merged, before = (read_parameters(tmp_path / name) for name in ("merged", "out"))
+    merged, before = (dict(Parameters(tmp_path / name)) for name in ("merged", "out"))
     change = model.blocks.gate.change
     expected = before["blocks.gate.kernel"] + change.lora_a[...] @ change.lora_b[...]
     np.testing.assert_allclose(merged["blocks.gate.kernel"], expected, rtol=1e-5, atol=1e-7)  # float32 sums

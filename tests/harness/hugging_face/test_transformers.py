@@ -13,7 +13,7 @@ from flax import nnx
 from harness.data.pocket import story
 from harness.data.tokenizer import get_tokenizer
 from harness.data.tokenizer_json import END_OF_TEXT
-from harness.hugging_face.load import read_config, read_parameters
+from harness.hugging_face.load import Parameters, read_config
 from harness.model.gpt import GPT
 from harness.model.sampling import CachedDecoder, Sampling, generate
 from harness.model_config import ModelConfig
@@ -111,7 +111,7 @@ def test_a_model_that_transformers_saved_gives_its_logits(name: str, tmp_path: P
     theirs = saved(tmp_path, getattr(transformers, causal)(config))
     assert len(list(tmp_path.glob("*.safetensors"))) > 1
     own = GPT(replace(ModelConfig(), **read_config(tmp_path)), nnx.Rngs(0))
-    parameters = read_parameters(tmp_path)
+    parameters = Parameters(tmp_path)
     take = lambda path, leaf: leaf.replace(jnp.asarray(parameters[".".join(map(str, path))]))  # noqa: E731
     nnx.update(own, nnx.map_state(take, nnx.state(own)))
     ids = jax.random.randint(jax.random.key(0), (32,), 0, 97)
