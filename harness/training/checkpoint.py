@@ -149,10 +149,10 @@ def digest(arrays: dict[str, jax.Array]) -> str:
     return digest_of(checksums({name: key_data(array) for name, array in arrays.items()}))
 
 
-def digest_of(sums: Mapping[str, jax.Array]) -> str:
+def digest_of(sums: Mapping[str, Any]) -> str:
     """The digest of the arrays that have these checksums."""
-    sums = jax.device_get(sums)
-    return hashlib.sha256(repr(sorted((name, int(value)) for name, value in sums.items())).encode()).hexdigest()[:16]
+    values = jax.device_get(dict(sums))
+    return hashlib.sha256(repr(sorted((name, int(value)) for name, value in values.items())).encode()).hexdigest()[:16]
 
 
 class OrbaxCheckpointer:
