@@ -33,8 +33,8 @@ class DataConfig(Settings):
     field: str = setting("text", "field of JSON records, or column of CSV and Parquet, that holds the text")
     tokenizer: str = setting(
         "pocket-2k",
-        "pocket-2k, gpt2, the path of a .tiktoken file, hf:DIR for the tokenizer.json of a folder, or train:N for one of "
-        "N tokens trained on the data",
+        "pocket-2k, gpt2, the path of a .tiktoken file, hf:DIR or hf:ORG/NAME for the tokenizer.json of a model, or "
+        "train:N for one of N tokens trained on the data",
     )
     packing: Literal["packed", "padded"] = setting("packed", "windows of one long stream, or one story per row")
     objective: Literal["next_token", "copy"] = setting("next_token", "predict the next token, or copy the input token")
@@ -48,7 +48,8 @@ class OptimizerConfig(Settings):
     """How the parameters are updated."""
 
     base: str = setting(
-        "", "run whose best checkpoint training starts from, or hf:DIR for a model in Hugging Face's format"
+        "",
+        "run whose best checkpoint training starts from, or a model in Hugging Face's format: hf:DIR, or hf:ORG/NAME on the hub",
     )
     lora_rank: int = setting(0, "rank of LoRA adapters; 0: train all parameters", allowed=NOT_NEGATIVE)
     lora_targets: str = setting("attn,mlp", "parts of the model with adapters, of attn, mlp, embed and head")

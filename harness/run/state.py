@@ -2,13 +2,13 @@
 
 import dataclasses
 from collections.abc import Iterator, Mapping
-from pathlib import Path
 from typing import Any
 
 import jax
 from flax import nnx
 
 from harness.config import HUGGING_FACE
+from harness.data.hub import model_folder
 from harness.data.tokenizer import get_tokenizer
 from harness.errors import HarnessError, UsageError
 from harness.hugging_face.load import Parameters as FolderParameters
@@ -156,7 +156,7 @@ def _load_folder(session: Session, step: int | None) -> tuple[Parameters, None]:
 
     Raises UsageError if the run has pieces, other settings of the model, or another tokenizer.
     """
-    config, folder = session.config, Path(session.config.base.removeprefix(HUGGING_FACE))
+    config, folder = session.config, model_folder(session.config.base)
     if session.pieces:
         raise UsageError(f"base={config.base} becomes the harness's own model; omit --pieces.")
     settings = read_config(folder)
