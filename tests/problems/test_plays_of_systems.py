@@ -1,4 +1,4 @@
-"""What the plays of problems 17 to 28, 33 to 36 and 43 to 52 show: what is true, and the consequences of wrong files."""
+"""What the plays of problems 17 to 28, 33 to 36, 43 to 52 and 66 to 70 show: what is true, and what wrong files do."""
 
 from collections.abc import Callable
 
@@ -92,6 +92,9 @@ LONG: dict[str, Callable[[Shown], bool]] = {
     "50": lambda shown: (
         shown[1].bars[0].value > 2 * shown[1].bars[0].other and "nothing but a margin" in shown[0].caption
     ),
+    "70": lambda shown: (
+        np.subtract(*(y[-1] for y in lines(shown[1]).values())) < -0.05 and "the rest belongs" in shown[0].caption
+    ),
     "51": lambda shown: np.mean(lines(shown[1])["reward"][-3:]) > 0.6 and lines(shown[2])["KL divergence"][-1] > 0.01,
 }
 
@@ -132,6 +135,11 @@ CONSEQUENCES: dict[str, tuple[str, str, str, Callable[[Shown], bool]]] = {
     "router not normalized": (
         "48", "        weights_Tk = weights_Tk / weights_Tk.sum(axis=1, keepdims=True)\n", "",
         lambda shown: "do not sum to 1" in shown[0].caption,
+    ),
+    "kept tokens renormalized": (
+        "70", "jax.lax.top_k(jax.nn.log_softmax(teacher_logits / temperature), k)",
+        "(lambda x: (jax.nn.log_softmax(x[0] / temperature), x[1]))(jax.lax.top_k(teacher_logits, k))",
+        lambda shown: "as if no other token" in shown[0].caption,
     ),
     "a bound that is far too small": (
         "45", "return from_kernel_TF + from_x_TF", "return from_kernel_TF / 50", lambda shown: "not one" in shown[2].caption,
