@@ -8,6 +8,7 @@ import jax.numpy as jnp
 import numpy as np
 import optax
 import pytest
+from flax import nnx
 
 from tests.conftest import ROOT
 
@@ -75,3 +76,73 @@ def test_the_sequence_loss_is_the_cross_entropy_of_whole_texts():
         logits = np.log(np.stack([first[1], second[1][a], np.ones(3)]))[None].astype("float32")
         total += law[0][a, b] * float(sequence_loss(logits, jnp.array([[0, a, b]]), jnp.array([[False, True, True]])))
     np.testing.assert_allclose(total, -np.sum(law[0] * np.log(law[1])), rtol=1e-5)
+
+
+def softplus(x: np.ndarray) -> np.ndarray:
+    return np.log1p(np.exp(-np.abs(x))) + np.maximum(x, 0)
+
+
+@pytest.mark.parametrize("T", [1, 2, 13])
+def test_the_scan_is_the_recurrence_of_mamba(T: int):
+    """`selective_scan_ref` of Mamba's repository, position by position in float64."""
+    from p67_state_space import selective_scan
+
+    rng, D, N = np.random.default_rng(T), 3, 4
+    u, dt, b, c = (rng.standard_normal((T, size)) for size in (D, D, N, N))
+    dt, a, h = softplus(dt), -np.exp(rng.standard_normal((D, N))), rng.standard_normal((D, N))
+    y, state = selective_scan(*(jnp.asarray(x, jnp.float32) for x in (u, dt, a, b, c, h)))
+    expected = []
+    for t in range(T):
+        h = np.exp(dt[t][:, None] * a) * h + (dt[t] * u[t])[:, None] * b[t]
+        expected.append(h @ c[t])
+    np.testing.assert_allclose(y, expected, rtol=1e-4, atol=1e-5)
+    np.testing.assert_allclose(state, h, rtol=1e-4, atol=1e-5)
+
+
+def test_the_layer_around_the_scan_is_that_of_mamba():
+    """`y = (scan + D u) * silu(z)`, with B, C and the steps of u, in NumPy."""
+    from p67_state_space import SelectiveSSM
+
+    layer, x = SelectiveSSM(4, 3, nnx.Rngs(0)), np.random.default_rng(0).standard_normal((6, 4))
+    kernel = {
+        name: np.asarray(getattr(layer, name).kernel[...], float)
+        for name in ("in_proj", "bc_proj", "dt_proj", "out_proj")
+    }
+    u, z = np.split(x @ kernel["in_proj"], 2, axis=1)
+    b, c = np.split(u @ kernel["bc_proj"], 2, axis=1)
+    dt, a, h, rows = softplus(u @ kernel["dt_proj"] - 3), -np.tile([1.0, 2.0, 3.0], (4, 1)), np.zeros((4, 3)), []
+    for t in range(6):
+        h = np.exp(dt[t][:, None] * a) * h + (dt[t] * u[t])[:, None] * b[t]
+        rows.append((h @ c[t] + u[t]) * z[t] / (1 + np.exp(-z[t])))
+    np.testing.assert_allclose(
+        layer(jnp.asarray(x, jnp.float32)), np.array(rows) @ kernel["out_proj"], rtol=1e-4, atol=1e-5
+    )
+
+
+def test_latent_attention_is_attention_with_expanded_keys_and_values():
+    """Head by head and position by position in NumPy, as in the paper's equations, with nothing absorbed."""
+    from p66_latent_attention import LatentAttention
+
+    H, K, C, R, T = 3, 4, 5, 2, 6
+    attn, x = LatentAttention(H * K, H, C, R, 50.0, nnx.Rngs(0)), np.random.default_rng(0).standard_normal((T, H * K))
+    q, down, k_up, v_up, out = (
+        np.asarray(getattr(attn, name).kernel[...], float)
+        for name in ("q_proj", "down_proj", "k_up", "v_up", "out_proj")
+    )
+
+    def rotated(row: np.ndarray, position: int) -> np.ndarray:
+        angles = position / 50.0 ** (np.arange(R // 2) / (R // 2))
+        turned = (row[: R // 2] + 1j * row[R // 2 :]) * np.exp(1j * angles)
+        return np.concatenate([turned.real, turned.imag])
+
+    heads = np.zeros((T, H * K))
+    for t, h in itertools.product(range(T), range(H)):
+        query = (x[t] @ q)[h * (K + R) : (h + 1) * (K + R)]
+        scores = []
+        for s in range(t + 1):
+            row = x[s] @ down
+            key = np.concatenate([(row[:C] @ k_up)[h * K : (h + 1) * K], rotated(row[C:], s)])
+            scores.append(np.concatenate([query[:K], rotated(query[K:], t)]) @ key / np.sqrt(K + R))
+        values = (x[: t + 1] @ down)[:, :C] @ v_up[:, h * K : (h + 1) * K]
+        heads[t, h * K : (h + 1) * K] = softmax(np.array(scores)) @ values
+    np.testing.assert_allclose(attn(jnp.asarray(x, jnp.float32)), heads @ out, rtol=1e-4, atol=1e-5)

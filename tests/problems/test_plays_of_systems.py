@@ -92,6 +92,12 @@ LONG: dict[str, Callable[[Shown], bool]] = {
     "50": lambda shown: (
         shown[1].bars[0].value > 2 * shown[1].bars[0].other and "nothing but a margin" in shown[0].caption
     ),
+    "66": lambda shown: (
+        "times fewer bytes" in shown[0].caption
+        and "less than with none" in shown[1].caption
+        and "but for rounding" in shown[2].caption
+    ),
+    "67": lambda shown: len(set(lines(shown[0])["your layer"])) == 1 and "nats less" in shown[1].caption,
     "70": lambda shown: (
         np.subtract(*(y[-1] for y in lines(shown[1]).values())) < -0.05 and "the rest belongs" in shown[0].caption
     ),
