@@ -98,6 +98,13 @@ LONG: dict[str, Callable[[Shown], bool]] = {
         and "but for rounding" in shown[2].caption
     ),
     "67": lambda shown: len(set(lines(shown[0])["your layer"])) == 1 and "nats less" in shown[1].caption,
+    "68": lambda shown: "11 ticks" in shown[0].caption and equal_bars(shown[3]) and lines(shown[4])["loss"][-1] < 0.9,
+    "69": lambda shown: (
+        "Eight copies" in shown[0].caption
+        and len(shown[1].bars) == 2
+        and "lie on each other" in shown[2].caption
+        and "no device has all" in shown[3].caption
+    ),
     "70": lambda shown: (
         np.subtract(*(y[-1] for y in lines(shown[1]).values())) < -0.05 and "the rest belongs" in shown[0].caption
     ),
@@ -141,6 +148,14 @@ CONSEQUENCES: dict[str, tuple[str, str, str, Callable[[Shown], bool]]] = {
     "router not normalized": (
         "48", "        weights_Tk = weights_Tk / weights_Tk.sum(axis=1, keepdims=True)\n", "",
         lambda shown: "do not sum to 1" in shown[0].caption,
+    ),
+    "the norm of one part": (
+        "69", 'jnp.sqrt(jax.lax.psum(jnp.sum(jnp.square(gradient_n)), "data"))', "jnp.sqrt(jnp.sum(jnp.square(gradient_n)))",
+        lambda shown: "not that of the whole" in shown[3].caption,
+    ),
+    "the gradient cut between stages": (
+        "68", 'jax.lax.ppermute(y_BD, "stage", onward)', 'jax.lax.stop_gradient(jax.lax.ppermute(y_BD, "stage", onward))',
+        lambda shown: "does not reach every stage" in shown[3].caption,
     ),
     "kept tokens renormalized": (
         "70", "jax.lax.top_k(jax.nn.log_softmax(teacher_logits / temperature), k)",
