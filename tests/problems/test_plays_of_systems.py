@@ -1,4 +1,4 @@
-"""What the plays of problems 17 to 28, 33 to 36 and 43 to 52 show: what is true, and the consequences of wrong files."""
+"""What the plays of problems 17 to 28, 33 to 36, 43 to 52 and 66 to 70 show: what is true, and what wrong files do."""
 
 from collections.abc import Callable
 
@@ -92,6 +92,22 @@ LONG: dict[str, Callable[[Shown], bool]] = {
     "50": lambda shown: (
         shown[1].bars[0].value > 2 * shown[1].bars[0].other and "nothing but a margin" in shown[0].caption
     ),
+    "66": lambda shown: (
+        "times fewer bytes" in shown[0].caption
+        and "less than with none" in shown[1].caption
+        and "but for rounding" in shown[2].caption
+    ),
+    "67": lambda shown: len(set(lines(shown[0])["your layer"])) == 1 and "nats less" in shown[1].caption,
+    "68": lambda shown: "11 ticks" in shown[0].caption and equal_bars(shown[3]) and lines(shown[4])["loss"][-1] < 0.9,
+    "69": lambda shown: (
+        "Eight copies" in shown[0].caption
+        and len(shown[1].bars) == 2
+        and "lie on each other" in shown[2].caption
+        and "no device has all" in shown[3].caption
+    ),
+    "70": lambda shown: (
+        np.subtract(*(y[-1] for y in lines(shown[1]).values())) < -0.05 and "the rest belongs" in shown[0].caption
+    ),
     "51": lambda shown: np.mean(lines(shown[1])["reward"][-3:]) > 0.6 and lines(shown[2])["KL divergence"][-1] > 0.01,
 }
 
@@ -132,6 +148,19 @@ CONSEQUENCES: dict[str, tuple[str, str, str, Callable[[Shown], bool]]] = {
     "router not normalized": (
         "48", "        weights_Tk = weights_Tk / weights_Tk.sum(axis=1, keepdims=True)\n", "",
         lambda shown: "do not sum to 1" in shown[0].caption,
+    ),
+    "the norm of one part": (
+        "69", 'jnp.sqrt(jax.lax.psum(jnp.sum(jnp.square(gradient_n)), "data"))', "jnp.sqrt(jnp.sum(jnp.square(gradient_n)))",
+        lambda shown: "not that of the whole" in shown[3].caption,
+    ),
+    "the gradient cut between stages": (
+        "68", 'jax.lax.ppermute(y_BD, "stage", onward)', 'jax.lax.stop_gradient(jax.lax.ppermute(y_BD, "stage", onward))',
+        lambda shown: "does not reach every stage" in shown[3].caption,
+    ),
+    "kept tokens renormalized": (
+        "70", "jax.lax.top_k(jax.nn.log_softmax(teacher_logits / temperature), k)",
+        "(lambda x: (jax.nn.log_softmax(x[0] / temperature), x[1]))(jax.lax.top_k(teacher_logits, k))",
+        lambda shown: "as if no other token" in shown[0].caption,
     ),
     "a bound that is far too small": (
         "45", "return from_kernel_TF + from_x_TF", "return from_kernel_TF / 50", lambda shown: "not one" in shown[2].caption,
