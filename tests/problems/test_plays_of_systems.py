@@ -76,6 +76,10 @@ PROPERTIES: dict[str, Callable[[Shown], bool]] = {
     "47": lambda shown: max(bars(shown[4])) < 1e-4 and [len(each.bars) for each in shown[1:4]] == [1, 2, 1],
     "49": _unseen_keys_are_used_by_nobody,
     "52": lambda shown: equal_bars(shown[1]) and sum(token.kind == 1 for token in shown[0].tokens) > 20,
+    "59": lambda shown: (
+        equal_bars(shown[1], 0.01) and shown[0].planes[0].texts[-1][-1] == " Her" and
+        shown[2].planes[0].values[2][3] > 1 > -1 > shown[2].planes[1].values[2][3]
+    ),
     # These train.
     "19": lambda shown: (
         shown[0].rows[0][2] == "" and
@@ -108,6 +112,9 @@ def test_what_is_shown_is_true(fork_server, word):
 
 # Wrong files: the edits to a reference, and what the play must show of them.
 CONSEQUENCES: dict[str, tuple[str, str, str, Callable[[Shown], bool]]] = {
+    "parts that are not centered": (
+        "59", "scaled_D - jnp.mean(scaled_D)", "scaled_D", lambda shown: "do not sum" in shown[1].caption,
+    ),
     "a draw from the target after a rejection": (
         "52", "missing = jnp.maximum(target_row - draft_row, 0.0)", "missing = target_row",
         lambda shown: not equal_bars(shown[1]) and "has changed" in shown[1].caption,
