@@ -60,3 +60,36 @@ def test_a_part_of_a_logit_is_what_is_missing_without_its_vector(gpt):
             np.testing.assert_allclose(neurons[i, f], without(block.ff2(alone) - block.ff2.bias[...]), atol=1e-5)
     total = embeddings.sum() + heads.sum() + neurons.sum() + biases
     np.testing.assert_allclose(total, gpt_logits(gpt, token_ids)[-1, token_id], rtol=1e-5)
+
+
+def test_hand_written_heads_copy_in_an_independent_model():
+    """In float64 NumPy, on a text in which a token comes again after each distance."""
+    from p61_induction_heads import induction_weights
+
+    V, P = 9, 15
+    w = {name: np.asarray(array, np.float64) for name, array in induction_weights(V, P).items()}
+    for distance in range(2, 8):
+        ids = [*range(distance), 0]
+        x = w["embed"][ids] + w["positions"][: len(ids)]
+        for layer in range(2):
+            q, k, v = (x @ w[name][layer] for name in "qkv")
+            scores = np.where(np.tri(len(ids)), q @ k.T / np.sqrt(q.shape[1]), -np.inf)
+            pattern = np.exp(scores - scores.max(axis=1, keepdims=True))
+            pattern /= pattern.sum(axis=1, keepdims=True)
+            x = x + pattern @ v @ w["o"][layer]
+        assert pattern[-1].argmax() == 1
+        assert (x[-1] @ w["unembed"]).argmax() == 1
+
+
+def test_composition_does_not_depend_on_the_coordinates_inside_a_head():
+    from p61_induction_heads import compositions
+
+    rng = np.random.default_rng(0)
+    q, k, v = rng.standard_normal((3, 2, 9, 4))
+    o, turn = rng.standard_normal((2, 4, 9)), np.linalg.qr(rng.standard_normal((4, 4)))[0]
+    scores = compositions({"q": q, "k": k, "v": v, "o": o})
+    np.testing.assert_allclose(
+        compositions({"q": q @ turn, "k": k @ turn, "v": v @ turn, "o": turn.T @ o}), scores, rtol=1e-5
+    )
+    bound = np.linalg.norm(v[0] @ o[0], 2) / np.linalg.norm(v[0] @ o[0])
+    assert all(0 < float(score) <= bound for score in scores)

@@ -85,6 +85,10 @@ PROPERTIES: dict[str, Callable[[Shown], bool]] = {
         shown[0].rows[0][2] == "" and
         lines(shown[2])["float32, as yours are"][-1] < lines(shown[2])["bfloat16"][-1] < 3
     ),
+    "61": lambda shown: (
+        "all 6 names" in shown[0].caption and "all 6 names" in shown[2].caption and
+        lines(shown[1])["induction score of layer 1"][-1] > 0.6
+    ),
     "46": lambda shown: lines(shown[0])["after 5 steps"][48] > 0.5 and lines(shown[1])["your Muon"][-1] < 2,
     "48": lambda shown: bars(shown[0]) == [pytest.approx(1, abs=1e-3)] and lines(shown[1])["error"][-1] < 0.3,
 }  # fmt: skip
@@ -112,6 +116,10 @@ def test_what_is_shown_is_true(fork_server, word):
 
 # Wrong files: the edits to a reference, and what the play must show of them.
 CONSEQUENCES: dict[str, tuple[str, str, str, Callable[[Shown], bool]]] = {
+    "position 0 is found, too": (
+        "61", "k[1, position[0], places[0]] = -1", "k[1, position[0], places[0]] = 0.1",
+        lambda shown: "5 of 6" in shown[0].caption,
+    ),
     "parts that are not centered": (
         "59", "scaled_D - jnp.mean(scaled_D)", "scaled_D", lambda shown: "do not sum" in shown[1].caption,
     ),
