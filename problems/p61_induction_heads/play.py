@@ -67,7 +67,8 @@ def play(module):
             ("names copied rightly", "previous-token score of layer 0", "induction score of layer 1"), zip(*curves, strict=True),
             strict=True)),
         f"Nobody told this model how to copy, and at the end it copies {found:.0%} of the names that come again. Both "
-        f"scores rise with that, because neither head is of use without the other. Its keys read layer 0 with a score of {keys:.2f}."
+        f"scores rise with that, because neither head is of use without the other. Its keys read layer 0 with a score of "
+        f"{keys:.2f}."
         if found > 0.9
         else f"At the end, this model copies {found:.0%} of the names that come again. With a right forward pass it learns to "
         "copy nearly all of them within 200 steps.",
@@ -103,7 +104,8 @@ def _patterns(title, model, weights, ids_T):
         "Layer 0 looks one name back. The second time, layer 1 looks at the name after the first time, and copies it: all "
         f"{len(said)} names are right."
         if right == len(said)
-        else f"{right} of {len(said)} names are copied rightly the second time. At {words[PERIOD]}, the second time, layer 1 must look "
-        f"at {words[1]}, the name after the first {words[0]}; it looks at {words[int(patterns[1][PERIOD].argmax())]} most.",
+        else f"{right} of {len(said)} names are copied rightly the second time. At {words[PERIOD]}, the second time, layer 1 "
+        f"must look at {words[1]}, the name after the first {words[0]}. It looks most at "
+        f"{words[int(patterns[1][PERIOD].argmax())]}.",
         "attention",
     )
