@@ -12,7 +12,8 @@ from grader.worker.pytrees import BadOutputError, described, named
 from grader.worker.subject import Arrays, Reading, Subject, to_fill
 from grader.worker.tracing import given
 
-LAYERS, ENOUGH, UNGRADED = 2, 0.9, -1
+LAYERS, ENOUGH, MOST = 2, 0.9, 0.6
+UNGRADED, RIGHT, SPREAD = -1, -2, -3  # in place of a position
 NAMES = ("embed", "positions", "q", "k", "v", "o", "unembed")
 
 
@@ -47,7 +48,7 @@ def _shapes(V: int, P: int, D: int, K: int) -> list[tuple[int, ...]]:
 
 def written(subject: Subject, case: Case) -> Reading:
     """What a model with the learner's hand-written weights does at each position: its likeliest token where one is to be copied
-    (`tokens`), and whether it is sure of it (`sure`) and attends where it should (`previous`, `induction`). -1 elsewhere.
+    (`tokens`), whether it is sure of it (`sure`), and where each layer looks (`previous`, `induction`). UNGRADED elsewhere.
     """
     V, P = int(case.values["vocab_size"]), int(case.values["max_T"])  # type: ignore[arg-type]
 
@@ -60,16 +61,19 @@ def written(subject: Subject, case: Case) -> Reading:
         follower = jnp.max(jnp.where(after, token_ids[s], -1), axis=1)
         graded = jnp.any(after, axis=1) & ~jnp.any(after & (token_ids[s] != follower[:, None]), axis=1)
         odds = jnp.take_along_axis(jax.nn.softmax(logits, axis=1), jnp.maximum(follower, 0)[:, None], axis=1)[:, 0]
-        before = jnp.append(1.0, jnp.diagonal(patterns[0], -1))
 
         def where(there: Any, value: Any) -> Any:
             return jnp.where(there, value.astype(jnp.int32), UNGRADED)
 
+        def looks(pattern: Any, right: Any) -> Any:
+            most = jnp.where(jnp.max(pattern, axis=1) > MOST, jnp.argmax(pattern, axis=1), SPREAD)
+            return jnp.where(jnp.sum(pattern * right, axis=1) > ENOUGH, RIGHT, most)
+
         return {
             "tokens": where(graded, jnp.argmax(logits, axis=1)),
             "sure": where(graded, odds > ENOUGH),
-            "previous": where(jnp.arange(T) > 0, before > ENOUGH),
-            "induction": where(graded, jnp.sum(patterns[1] * after, axis=1) > ENOUGH),
+            "previous": where(t[:, 0] > 0, looks(patterns[0], s == t - 1)),
+            "induction": where(graded, looks(patterns[1], after)),
         }
 
     return subject.run(program, case, given(case, "token_ids"))

@@ -51,12 +51,14 @@ def in_words(case: Case, difference: Difference) -> str:
     leaf = difference.path.rpartition(".")[2]
     if leaf == "tokens":
         return f"at position {difference.index[0]}, the likeliest next token is {difference.got}, expected {difference.expected}"
-    sentences = {
-        "sure": "the next token has a probability below 0.9",
-        "previous": "layer 0 puts less than 0.9 of its attention on the position before",
-        "induction": "layer 1 puts less than 0.9 of its attention on the positions after earlier occurrences of the token",
-    }
-    return f"at position {difference.index[0]}, {sentences[leaf]}"
+    if leaf == "sure":
+        return f"at position {difference.index[0]}, the next token has a probability of 0.9 or less"
+    layer, there = {
+        "previous": (0, "the position before"),
+        "induction": (1, "positions after earlier occurrences of the token"),
+    }[leaf]
+    looks = "it is spread over several" if difference.got.startswith("-") else f"most is on position {difference.got}"
+    return f"at position {difference.index[0]}, layer {layer} puts 0.9 of its attention or less on {there}; {looks}"
 
 
 def written(name: str, points: int, leaf: str, cases: str) -> Check:
