@@ -62,6 +62,43 @@ def test_a_part_of_a_logit_is_what_is_missing_without_its_vector(gpt):
     np.testing.assert_allclose(total, gpt_logits(gpt, token_ids)[-1, token_id], rtol=1e-5)
 
 
+def test_before_the_first_block_a_patch_is_a_change_of_the_token(gpt):
+    """The score of row 0 is that of the text in which one token is exchanged, without any patch."""
+    from p60_activation_patching import logit_difference, patch_stream
+
+    clean, corrupted, answer, foil = jnp.array([3, 1, 4, 1, 5]), jnp.array([3, 2, 4, 6, 5]), jnp.int32(7), jnp.int32(2)
+    scores = patch_stream(gpt, clean, corrupted, answer, foil)
+
+    def metric(token_ids):
+        return logit_difference(gpt_logits(gpt, token_ids), answer, foil)
+
+    exchanged = [metric(corrupted.at[t].set(clean[t])) for t in range(5)]
+    b, c = metric(corrupted), metric(clean)
+    np.testing.assert_allclose(scores[0], (jnp.array(exchanged) - b) / (c - b), atol=1e-4)
+    assert not scores[0, jnp.array([0, 2, 4])].any()
+
+
+def test_a_patched_head_adds_its_change_through_its_own_rows(gpt):
+    """The score of a head of block 0 is that of the corrupted stream plus what its change writes through its rows of `out_proj`."""
+    from p60_activation_patching import finish, logit_difference, patch_heads, record, rest
+
+    clean, corrupted, answer, foil = jnp.array([3, 1, 4, 1, 5]), jnp.array([3, 2, 4, 6, 5]), jnp.int32(7), jnp.int32(2)
+    (start, mixed), (other, theirs) = record(gpt, clean), record(gpt, corrupted)
+    b, c = (logit_difference(rest(gpt, x, 0), answer, foil) for x in (other[0], start[0]))
+    scores = patch_heads(gpt, clean, corrupted, answer, foil)
+    kernel = gpt.blocks[0].attn.out_proj.kernel[...].reshape(3, 4, 12)
+    for h in range(3):
+        change = (mixed[0] - theirs[0])[:, h] @ kernel[h]
+        block = gpt.blocks[0]
+        x = other[0] + block.attn.out_proj(theirs[0].reshape(5, 12)) + change
+        x = x + block.ff2(jnp.maximum(block.ff1(block.ln2(x)), 0))
+        score = (logit_difference(rest(gpt, x, 1), answer, foil) - b) / (c - b)
+        np.testing.assert_allclose(scores[0, h], score, atol=1e-4)
+    np.testing.assert_allclose(
+        rest(gpt, finish(gpt.blocks[1], start[1], mixed[1]), 2), gpt_logits(gpt, clean), atol=1e-5
+    )
+
+
 def test_hand_written_heads_copy_in_an_independent_model():
     """In float64 NumPy, on a text in which a token comes again after each distance."""
     from p61_induction_heads import induction_weights

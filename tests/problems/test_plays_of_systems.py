@@ -80,6 +80,10 @@ PROPERTIES: dict[str, Callable[[Shown], bool]] = {
         equal_bars(shown[1], 0.01) and shown[0].planes[0].texts[-1][-1] == " Her" and
         shown[2].planes[0].values[2][3] > 1 > -1 > shown[2].planes[1].values[2][3]
     ),
+    "60": lambda shown: (
+        equal_bars(shown[0], 0.01) and shown[1].planes[0].values[0][7] > 0.7 < shown[1].planes[0].values[1][-1] and
+        "The name itself no longer matters" in shown[1].caption
+    ),
     # These train.
     "19": lambda shown: (
         shown[0].rows[0][2] == "" and
@@ -119,6 +123,11 @@ CONSEQUENCES: dict[str, tuple[str, str, str, Callable[[Shown], bool]]] = {
     "position 0 is found, too": (
         "61", "k[1, position[0], places[0]] = -1", "k[1, position[0], places[0]] = 0.1",
         lambda shown: "5 of 6" in shown[0].caption,
+    ),
+    "the patch stays": (
+        "60", "corrupted[layer].at[t].set(clean[layer][t])",
+        "jnp.where((jnp.arange(len(clean_ids)) <= t)[:, None], clean[layer], corrupted[layer])",
+        lambda shown: "a patch stays" in shown[1].caption,
     ),
     "parts that are not centered": (
         "59", "scaled_D - jnp.mean(scaled_D)", "scaled_D", lambda shown: "do not sum" in shown[1].caption,
