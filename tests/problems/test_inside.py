@@ -79,7 +79,7 @@ def test_before_the_first_block_a_patch_is_a_change_of_the_token(gpt):
 
 
 def test_a_patched_head_adds_its_change_through_its_own_rows(gpt):
-    """The score of a head of block 0 is that of the corrupted stream plus what its change writes through its rows of `out_proj`."""
+    """The score of a head of block 0 is that of the corrupted stream plus what its change writes."""
     from p60_activation_patching import finish, logit_difference, patch_heads, record, rest
 
     clean, corrupted, answer, foil = jnp.array([3, 1, 4, 1, 5]), jnp.array([3, 2, 4, 6, 5]), jnp.int32(7), jnp.int32(2)

@@ -84,6 +84,9 @@ PROPERTIES: dict[str, Callable[[Shown], bool]] = {
         equal_bars(shown[0], 0.01) and shown[1].planes[0].values[0][7] > 0.7 < shown[1].planes[0].values[1][-1] and
         "The name itself no longer matters" in shown[1].caption
     ),
+    "65": lambda shown: (
+        "follows it to the end" in shown[0].caption and shown[0].text.endswith(".") and "keep their odds" in shown[3].caption
+    ),
     # These train.
     "19": lambda shown: (
         shown[0].rows[0][2] == "" and
@@ -128,6 +131,9 @@ CONSEQUENCES: dict[str, tuple[str, str, str, Callable[[Shown], bool]]] = {
         "60", "corrupted[layer].at[t].set(clean[layer][t])",
         "jnp.where((jnp.arange(len(clean_ids)) <= t)[:, None], clean[layer], corrupted[layer])",
         lambda shown: "a patch stays" in shown[1].caption,
+    ),
+    "no mask": (
+        "65", "jnp.where(row >= 0, logits, -jnp.inf)", "logits", lambda shown: "does not follow" in shown[0].caption,
     ),
     "parts that are not centered": (
         "59", "scaled_D - jnp.mean(scaled_D)", "scaled_D", lambda shown: "do not sum" in shown[1].caption,

@@ -1,0 +1,86 @@
+"""The references of the problems on serving agree with independent oracles."""
+
+import itertools
+import re
+import sys
+
+import numpy as np
+import pytest
+
+from problems.p65_constrained_decoding import problem as constrained
+from tests.conftest import ROOT
+
+
+@pytest.fixture(autouse=True)
+def references_importable(monkeypatch):
+    monkeypatch.setattr(sys, "path", [str(ROOT / "solutions"), *sys.path])
+
+
+def pattern(expression) -> bytes:
+    """An expression as Python's `re` writes it."""
+    kind, *parts = expression
+    if kind == "byte":
+        return b"[" + b"".join(b"\\x%02x" % byte for byte in parts[0]) + b"]"
+    inner = [pattern(part) for part in parts]
+    return b"(?:" + (b"|" if kind == "or" else b"").join(inner) + b")" + (b"*" if kind == "many" else b"")
+
+
+def read(transitions, accepting, text: bytes) -> bool:
+    state = 0
+    for byte in text:
+        state = int(transitions[state, byte]) if state >= 0 else -1
+    return state >= 0 and bool(accepting[state])
+
+
+def expressions():
+    yield from itertools.chain(*constrained.EXPRESSIONS.values())
+    rng = np.random.default_rng(0)
+    for _ in range(40):
+        yield constrained.random_expression(3, rng)
+
+
+def test_automata_accept_what_python_matches():
+    from p65_constrained_decoding import build_automaton
+
+    texts = [bytes(letters) for n in range(6) for letters in itertools.product(b"abc", repeat=n)]
+    matched = 0
+    for expression in expressions():
+        automaton, oracle = build_automaton(expression), re.compile(pattern(expression))
+        own = [read(*automaton, text) for text in texts]
+        assert own == [bool(oracle.fullmatch(text)) for text in texts]
+        matched += sum(own)
+    assert matched > 1000
+
+
+def test_every_state_of_an_automaton_can_reach_an_end():
+    from p65_constrained_decoding import build_automaton
+
+    for expression in expressions():
+        transitions, accepting = build_automaton(expression)
+        alive = accepting.copy()
+        for _ in transitions:
+            alive |= ((transitions >= 0) & alive[transitions]).any(axis=1)
+        assert alive.all()
+
+
+def test_allowed_tokens_are_those_that_begin_a_text_of_the_rule():
+    """By trying: a row of tokens is possible if and only if a longer row of tokens ends in a match."""
+    from p65_constrained_decoding import build_automaton, token_transitions
+
+    vocabulary = [b"a", b"ab", b"bc", b"c", b"", b"abc", b"<end>"]
+    rng = np.random.default_rng(1)
+    for expression in [constrained.random_expression(3, rng) for _ in range(12)]:
+        oracle = re.compile(pattern(expression))
+        rows = [row for n in range(6) for row in itertools.product((0, 1, 2, 3, 5), repeat=n)]
+        finished = {row for row in rows if oracle.fullmatch(b"".join(vocabulary[each] for each in row))}
+        begun = {row[:n] for row in finished for n in range(len(row) + 1)}
+        table = token_transitions(*build_automaton(expression), vocabulary, 6)
+        for row in (row for row in rows if len(row) < 3):
+            state = 0
+            for each in row:
+                state = table[state, each] if state >= 0 else -1
+            if row in begun:
+                assert state >= 0
+                assert (table[state, 6] >= 0) == (row in finished)
+            elif state >= 0 and row:  # finished only by more than five tokens
+                assert len(table) > 5 or not finished
