@@ -69,16 +69,14 @@ PROBLEM = Problem(
     ),
     cases={
         "logits": Cases(logits, {"T": (3, 4), "V": (5, 6)}, draws=2),
-        "cases": Cases(pair, {**SIZES, "changed": (2,)}, draws=1),
-        "all tokens": Cases(pair, {**SIZES, "T": (4,), "H": (3,), "L": (3,), "changed": (4,)}, draws=1),
+        "all tokens": Cases(pair, {**SIZES, "T": (5,), "changed": (5,)}, draws=1),
+        "some tokens": Cases(pair, {**SIZES, "H": (3,), "changed": (2,)}, draws=1),
         "large": Cases(pair, {**SIZES, "T": (24, 22), "changed": (3,)}, draws=1),
     },
     checks=(
         output(METRIC, points=1, name="logit difference", cases="logits"),
-        grid("patched stream", 4, STREAM, cases="cases"),
-        grid("patched heads", 3, HEADS, cases="cases"),
-        grid("stream of two texts that share no token", 1, STREAM, cases="all tokens"),
-        grid("heads of two texts that share no token", 1, HEADS, cases="all tokens"),
+        grid("patched stream", 5, STREAM, cases="all tokens"),
+        grid("patched heads", 4, HEADS, cases="some tokens"),
         Check(
             "one program for all positions", 2, "patching", {"entry": STREAM}, "program.inlined_operations", "large", "at_most",
             OPERATIONS, values_tolerance=SCORES, in_words=operations,

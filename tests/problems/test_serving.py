@@ -82,5 +82,18 @@ def test_allowed_tokens_are_those_that_begin_a_text_of_the_rule():
             if row in begun:
                 assert state >= 0
                 assert (table[state, 6] >= 0) == (row in finished)
-            elif state >= 0 and row:  # finished only by more than five tokens
-                assert len(table) > 5 or not finished
+            elif row and state >= 0:  # more than five tokens finish it
+                assert ends(table, state, 6)
+
+
+def ends(table, state: int, end_id: int) -> bool:
+    """Whether tokens lead from a state to the end token."""
+    seen, states = set(), [state]
+    while states:
+        state = states.pop()
+        if table[state, end_id] >= 0:
+            return True
+        if state not in seen:
+            seen.add(state)
+            states += [int(each) for each in table[state] if each >= 0]
+    return False
