@@ -97,9 +97,11 @@ def numbers(sizes: Mapping[str, int], rng: Any) -> dict[str, Any]:
 
 
 def dead_ends(sizes: Mapping[str, int], rng: Any) -> dict[str, Any]:
-    """`yes`, `no` and a word that never ends, and a vocabulary without the token that finishes `y`."""
-    values = table(({b"y": 1, b"n": 3, b"z": 5}, {b"e": 2}, {b"s": 4}, {b"o": 4}, {}, {b"z": 6}, {b"z": 5}), [4])
-    tokens = [b"y", b"ye", b"n", b"no", b"s", b"z", b"zz", b"o"]
+    """`yes!`, `no!` and a word that never ends, and a vocabulary without the token that finishes `y`."""
+    values = table(
+        ({b"y": 1, b"n": 3, b"z": 5}, {b"e": 2}, {b"s": 4}, {b"o": 4}, {b"!": 7}, {b"z": 6}, {b"z": 5}, {}), [7]
+    )
+    tokens = [b"y", b"ye", b"n", b"no", b"s", b"z", b"zz", b"o", b"!"]
     return {**values, **_vocabulary(tokens[: sizes["V"]], b"<end>", rng)}
 
 
@@ -133,20 +135,25 @@ def allowed(sizes: Mapping[str, int], rng: Any) -> dict[str, Any]:
 def improbable(sizes: Mapping[str, int], rng: Any) -> dict[str, Any]:
     """Logits of allowed tokens that are far below those of the others."""
     values = allowed(sizes, rng)
-    values["logits"] += (values["row"] < 0) * 300
+    values["logits"] -= (values["row"] >= 0) * 300
     return values
 
 
 def texts(sizes: Mapping[str, int], rng: Any) -> dict[str, Any]:
-    """A table of next states, and the logits after each token. State 0 is left at once, and every state can end."""
+    """A table of next states, and the logits after each token. The end token is likely, and allowed in the last state only."""
     import numpy as np
 
     S, V = sizes["S"], sizes["V"]
-    next_states = np.where(rng.random((S, V)) < 0.5, rng.integers(1, S, (S, V)), -1)
-    next_states[np.arange(S), rng.integers(0, V - 1, S)] = rng.integers(1, S, S)
+    allowed = rng.random((S, V)) < 0.5
+    allowed[np.arange(S), rng.integers(0, V - 1, S)] = True
+    following = np.minimum(np.arange(S) + 1, S - 1)
+    next_states = np.where(allowed, following[:, None], -1)
+    next_states[0, :2] = [0, -1]  # the first token may come again
     next_states[:, V - 1] = np.where(np.arange(S) == S - 1, S - 1, -1)
     after = rng.standard_normal((V + 1, V))
-    after[:, V - 1] += 1
+    after[:, V - 1] += 5
+    after[0, 0] = -9  # after itself, any other one is likelier
+    after[V, 0] = 4
     return {
         "next_states": next_states.astype("int32"),
         "after": after.astype("float32"),
@@ -200,7 +207,7 @@ PROBLEM = Problem(
         "undecided": Cases(partial(expressions, "undecided"), {"kind": (0, 1, 2)}, draws=3),
         "random": Cases(partial(expressions, "random"), {"depth": (2, 3)}, draws=4),
         "numbers": Cases(numbers, {"V": (14,)}, draws=1),
-        "dead ends": Cases(dead_ends, {"V": (8,)}, draws=1),
+        "dead ends": Cases(dead_ends, {"V": (9,)}, draws=1),
         "random automata": Cases(random_automaton, {"S": (5, 7), "V": (6, 9)}, draws=3),
         "allowed": Cases(allowed, {"V": (7, 9)}, draws=2),
         "improbable": Cases(improbable, {"V": (7,)}, draws=1),
