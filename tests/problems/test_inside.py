@@ -130,3 +130,48 @@ def test_composition_does_not_depend_on_the_coordinates_inside_a_head():
     )
     bound = np.linalg.norm(v[0] @ o[0], 2) / np.linalg.norm(v[0] @ o[0])
     assert all(0 < float(score) <= bound for score in scores)
+
+
+def test_codes_are_the_k_largest_scores_by_hand():
+    """In float64 NumPy, token by token: a stable sort of the scores, and the sum of the kept rows."""
+    from p62_sparse_autoencoder import autoencode
+
+    rng = np.random.default_rng(0)
+    x, encoder, decoder, bias = (
+        rng.integers(-2, 3, (9, 4)),
+        rng.integers(-1, 2, (4, 7)),
+        rng.standard_normal((7, 4)),
+        np.ones(4),
+    )
+    out, codes = autoencode(*(jnp.asarray(each, jnp.float32) for each in (x, encoder, decoder, bias)), 3)
+    for token, row, code in zip(x, out, codes, strict=True):
+        scores = (token - bias) @ encoder
+        kept = [f for f in sorted(range(7), key=lambda f: (-scores[f], f))[:3] if scores[f] > 0]
+        assert np.flatnonzero(code).tolist() == sorted(kept)
+        np.testing.assert_allclose(row, sum((scores[f] * decoder[f] for f in kept), bias), atol=1e-5)
+
+
+def test_a_projected_step_changes_lengths_in_the_second_order_only():
+    from p62_sparse_autoencoder import project_gradient, unit_rows
+
+    rng = np.random.default_rng(0)
+    decoder, gradient = unit_rows(jnp.asarray(rng.standard_normal((6, 5)))), jnp.asarray(rng.standard_normal((6, 5)))
+    lengths = [jnp.linalg.norm(decoder + step * project_gradient(decoder, gradient), axis=1) for step in (0.02, 0.01)]
+    np.testing.assert_allclose(lengths[0] - 1, 4 * (lengths[1] - 1), rtol=0.01, atol=1e-6)
+
+
+def test_revived_features_find_the_errors_that_they_were_made_of():
+    """The tokens with the largest errors now have a positive score of their own feature, and all others keep theirs."""
+    from p62_sparse_autoencoder import revive
+
+    rng = np.random.default_rng(0)
+    encoder, decoder, errors = (jnp.asarray(rng.standard_normal(shape)) for shape in ((4, 6), (6, 4), (5, 4)))
+    idle = jnp.array([0, 90, 3, 50, 49, 70])
+    new_encoder, new_decoder, new_idle = revive(encoder, decoder, idle, errors, 50)
+    assert new_idle.tolist() == [0, 0, 3, 0, 49, 0]
+    largest = np.argsort(-np.linalg.norm(errors, axis=1))[:3]
+    scores = errors[largest] @ new_encoder[:, jnp.array([1, 3, 5])]
+    assert (np.argmax(np.asarray(new_decoder)[[1, 3, 5]] @ np.asarray(errors[largest]).T, axis=1) == np.arange(3)).all()
+    assert (jnp.diagonal(scores) > 0).all()
+    kept = jnp.array([0, 2, 4])
+    assert (new_encoder[:, kept] == encoder[:, kept]).all() and (new_decoder[kept] == decoder[kept]).all()

@@ -96,6 +96,7 @@ PROPERTIES: dict[str, Callable[[Shown], bool]] = {
         "all 6 names" in shown[0].caption and "all 6 names" in shown[2].caption and
         lines(shown[1])["induction score of layer 1"][-1] > 0.6
     ),
+    "62": lambda shown: lines(shown[0])["share of the variance"][-1] < 0.25 and len(shown[2].rows) >= 6,
     "46": lambda shown: lines(shown[0])["after 5 steps"][48] > 0.5 and lines(shown[1])["your Muon"][-1] < 2,
     "48": lambda shown: bars(shown[0]) == [pytest.approx(1, abs=1e-3)] and lines(shown[1])["error"][-1] < 0.3,
 }  # fmt: skip
@@ -134,6 +135,10 @@ CONSEQUENCES: dict[str, tuple[str, str, str, Callable[[Shown], bool]]] = {
     ),
     "no mask": (
         "65", "jnp.where(row >= 0, logits, -jnp.inf)", "logits", lambda shown: "does not follow" in shown[0].caption,
+    ),
+    "columns of the decoder": (
+        "62", "jnp.linalg.norm(decoder, axis=1, keepdims=True)", "jnp.linalg.norm(decoder, axis=0, keepdims=True)",
+        lambda shown: "They must be 1" in shown[0].caption,
     ),
     "parts that are not centered": (
         "59", "scaled_D - jnp.mean(scaled_D)", "scaled_D", lambda shown: "do not sum" in shown[1].caption,
