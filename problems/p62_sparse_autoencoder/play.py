@@ -81,8 +81,8 @@ def _rebuilt(missed, lengths):
     if not missed < 0.35:
         return f"At the end, {missed:.0%} is still missed. With a right autoencoder it is less than a quarter."
     return (
-        f"Activations after {LAYER} blocks of the trained model. At the end, {K} features rebuild {1 - missed:.0%} of what differs "
-        "between tokens."
+        f"Activations after {LAYER} blocks of the trained model. At the end, {K} features rebuild {1 - missed:.0%} of what "
+        "differs between tokens."
     )
 
 

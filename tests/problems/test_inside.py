@@ -174,4 +174,5 @@ def test_revived_features_find_the_errors_that_they_were_made_of():
     assert (np.argmax(np.asarray(new_decoder)[[1, 3, 5]] @ np.asarray(errors[largest]).T, axis=1) == np.arange(3)).all()
     assert (jnp.diagonal(scores) > 0).all()
     kept = jnp.array([0, 2, 4])
-    assert (new_encoder[:, kept] == encoder[:, kept]).all() and (new_decoder[kept] == decoder[kept]).all()
+    assert (new_encoder[:, kept] == encoder[:, kept]).all()
+    assert (new_decoder[kept] == decoder[kept]).all()
