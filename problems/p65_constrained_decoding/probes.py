@@ -66,7 +66,7 @@ def transitions(subject: Subject, case: Case) -> Reading:
 
 @eager
 def texts(subject: Subject, case: Case) -> Reading:
-    """A text, token by token, of a model whose logits depend on the last token; row V of `after` holds the first ones."""
+    """A text, token by token, of a model whose logits depend on all tokens and on the last one; row V of `after` holds the first."""
     after: Any = case.values["after"]
     calls = []
 
@@ -74,7 +74,9 @@ def texts(subject: Subject, case: Case) -> Reading:
         calls.append(len(token_ids))
         if len(calls) > LONGEST:
             raise BadOutputError("`constrained_text` has asked for the logits of more than `max_tokens` tokens")
-        return after[int(token_ids[-1]) if len(token_ids) else len(after) - 1].copy()
+        V, ids = len(after) - 1, [int(each) for each in token_ids]
+        all_of_them = sum((place + 2) * (each + 1) for place, each in enumerate(ids)) % V
+        return after[ids[-1]] + after[all_of_them] if ids else after[V].copy()
 
     values = case.values
     result = subject.call(

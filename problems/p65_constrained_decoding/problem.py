@@ -89,6 +89,17 @@ def table(rows: Any, accepting: Any) -> dict[str, Any]:
 DIGITS = b"0123456789"
 
 
+def readable(values: Mapping[str, Any]) -> dict[str, Any]:
+    """An automaton as its arrows, one for each pair of states."""
+    arrows: dict[tuple[int, int], list[int]] = {}
+    for state, row in enumerate(values["transitions"].tolist()):
+        for byte, following in enumerate(row):
+            if following >= 0:
+                arrows.setdefault((state, following), []).append(byte)
+    text = ", ".join(f"{start} {bytes(letters)!r} {end}" for (start, end), letters in arrows.items())
+    return {**values, "transitions": text}
+
+
 def numbers(sizes: Mapping[str, int], rng: Any) -> dict[str, Any]:
     """Numbers such as 12.5, and tokens of one or more bytes, one of none, and an end token whose text is a number."""
     values = table(({DIGITS: 1}, {DIGITS: 1, b".": 2}, {DIGITS: 3}, {DIGITS: 3}), [1, 3])
@@ -206,9 +217,9 @@ PROBLEM = Problem(
         "repeated": Cases(partial(expressions, "repeated"), {"kind": (0, 1, 2)}, draws=3),
         "undecided": Cases(partial(expressions, "undecided"), {"kind": (0, 1, 2)}, draws=3),
         "random": Cases(partial(expressions, "random"), {"depth": (2, 3)}, draws=4),
-        "numbers": Cases(numbers, {"V": (14,)}, draws=1),
-        "dead ends": Cases(dead_ends, {"V": (9,)}, draws=1),
-        "random automata": Cases(random_automaton, {"S": (5, 7), "V": (6, 9)}, draws=3),
+        "numbers": Cases(numbers, {"V": (14,)}, draws=1, show=readable),
+        "dead ends": Cases(dead_ends, {"V": (9,)}, draws=1, show=readable),
+        "random automata": Cases(random_automaton, {"S": (5, 7), "V": (6, 9)}, draws=3, show=readable),
         "allowed": Cases(allowed, {"V": (7, 9)}, draws=2),
         "improbable": Cases(improbable, {"V": (7,)}, draws=1),
         "texts": Cases(texts, {"S": (4, 5), "V": (7, 8), "n": (30,)}, draws=2),
