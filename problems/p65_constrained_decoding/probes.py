@@ -66,7 +66,7 @@ def transitions(subject: Subject, case: Case) -> Reading:
 
 @eager
 def texts(subject: Subject, case: Case) -> Reading:
-    """A text, token by token, of a model whose logits depend on all tokens and on the last one; row V of `after` holds the first."""
+    """A text of a model whose logits depend on the last token and on all of them. Row V of `after` holds the first ones."""
     after: Any = case.values["after"]
     calls = []
 
