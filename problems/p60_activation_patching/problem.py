@@ -69,14 +69,14 @@ PROBLEM = Problem(
     ),
     cases={
         "logits": Cases(logits, {"T": (3, 4), "V": (5, 6)}, draws=2),
-        "all tokens": Cases(pair, {**SIZES, "T": (5,), "changed": (5,)}, draws=1),
-        "some tokens": Cases(pair, {**SIZES, "H": (3,), "changed": (2,)}, draws=1),
-        "large": Cases(pair, {**SIZES, "T": (24, 22), "changed": (3,)}, draws=1),
+        "some tokens": Cases(pair, {**SIZES, "changed": (2,)}, draws=1),
+        "all tokens": Cases(pair, {**SIZES, "T": (4,), "H": (3,), "changed": (4,)}, draws=1),
+        "large": Cases(pair, {**SIZES, "T": (24, 22), "changed": (24,)}, draws=1),
     },
     checks=(
         output(METRIC, points=1, name="logit difference", cases="logits"),
-        grid("patched stream", 5, STREAM, cases="all tokens"),
-        grid("patched heads", 4, HEADS, cases="some tokens"),
+        grid("patched stream", 5, STREAM, cases="some tokens"),
+        grid("patched heads", 4, HEADS, cases="all tokens"),
         Check(
             "one program for all positions", 2, "patching", {"entry": STREAM}, "program.inlined_operations", "large", "at_most",
             OPERATIONS, values_tolerance=SCORES, in_words=operations,

@@ -53,8 +53,8 @@ def play(module, text):
         f"{ANSWERS} answers to one prompt of {len(prompt)} tokens, in blocks of {SIZE}",
         ("answer", "its table", "what it says"),
         tuple(rows),
-        f"All tables begin with the same blocks, {' '.join(map(str, shared))}: the prompt is there once. {copies} copies were made, when an "
-        "answer first wrote into the block that the prompt had left half full."
+        f"All tables begin with the same blocks, {' '.join(map(str, shared))}: the prompt is there once. {copies} copies were "
+        "made, when an answer first wrote into the block that the prompt had left half full."
         if shared
         else "No block belongs to all answers: the prompt is stored again for each.",
     )
@@ -70,9 +70,10 @@ def play(module, text):
             kinds=("prompt", "answer"),
         )
     used, lengths = BLOCKS - manager.free_blocks(), [len(ids) for ids in texts.values()]
+    alone = sum(-(-length // SIZE) * SIZE for length in lengths)
     yield Bars(
         "Places for keys and values",
-        (Bar("in use", sum(lengths), None), Bar("your blocks", used * SIZE, None), Bar("a copy of the prompt each", sum(-(-n // SIZE) * SIZE for n in lengths)),
+        (Bar("in use", sum(lengths), None), Bar("your blocks", used * SIZE, None), Bar("a prompt each", alone),
          Bar(f"{LONGEST} places each", ANSWERS * LONGEST)),
         "tokens",
         "Shared blocks count once, so less is reserved than the answers have tokens."

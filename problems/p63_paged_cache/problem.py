@@ -122,8 +122,10 @@ def event_in_words(case: Case, difference: Difference) -> str:
     if leaf == "free":
         return f"after {call}, {difference.got} blocks are free; expected {difference.expected}"
     if leaf == "raised":
-        did = {"0": "raised nothing", "1": "raised MemoryError"}
-        return f"{call} {did.get(difference.got, difference.got)}; expected: it {did.get(difference.expected, difference.expected)}"
+        got, expected = (
+            "raised MemoryError" if each == "1" else "raised nothing" for each in (difference.got, difference.expected)
+        )
+        return f"{call} {got}; expected: it {expected}"
     if leaf == "returned":
         part = ("the block", "the offset", "the source of the copy")[difference.index[1]]
         return f"{call} returned {difference.got} as {part}, expected {difference.expected}"

@@ -146,7 +146,7 @@ def allowed(sizes: Mapping[str, int], rng: Any) -> dict[str, Any]:
 def improbable(sizes: Mapping[str, int], rng: Any) -> dict[str, Any]:
     """Logits of allowed tokens that are far below those of the others."""
     values = allowed(sizes, rng)
-    values["logits"] -= (values["row"] >= 0) * 300
+    values["logits"] += (values["row"] < 0) * 300
     return values
 
 

@@ -84,6 +84,10 @@ PROPERTIES: dict[str, Callable[[Shown], bool]] = {
         equal_bars(shown[0], 0.01) and shown[1].planes[0].values[0][7] > 0.7 < shown[1].planes[0].values[1][-1] and
         "The name itself no longer matters" in shown[1].caption
     ),
+    "63": lambda shown: (
+        len(shown) == 3 and "the prompt is there once" in shown[0].caption and "The same" in shown[2].caption and
+        bars(shown[1])[1] < bars(shown[1])[2]
+    ),
     "65": lambda shown: (
         "follows it to the end" in shown[0].caption and shown[0].text.endswith(".") and "keep their odds" in shown[3].caption
     ),
@@ -139,6 +143,9 @@ CONSEQUENCES: dict[str, tuple[str, str, str, Callable[[Shown], bool]]] = {
     "columns of the decoder": (
         "62", "jnp.linalg.norm(decoder, axis=1, keepdims=True)", "jnp.linalg.norm(decoder, axis=0, keepdims=True)",
         lambda shown: "They must be 1" in shown[0].caption,
+    ),
+    "a shared block is written": (
+        "63", "self.users[table[-1]] > 1", "self.users[table[-1]] > 9", lambda shown: "another one has written" in shown[1].caption,
     ),
     "parts that are not centered": (
         "59", "scaled_D - jnp.mean(scaled_D)", "scaled_D", lambda shown: "do not sum" in shown[1].caption,

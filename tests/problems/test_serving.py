@@ -1,12 +1,15 @@
 """The references of the problems on serving agree with independent oracles."""
 
+import ast
 import itertools
 import re
 import sys
 
+import jax
 import numpy as np
 import pytest
 
+from problems.p63_paged_cache import problem as paged
 from problems.p65_constrained_decoding import problem as constrained
 from tests.conftest import ROOT
 
@@ -97,3 +100,52 @@ def ends(table, state: int, end_id: int) -> bool:
             seen.add(state)
             states += [int(each) for each in table[state] if each >= 0]
     return False
+
+
+@pytest.mark.parametrize("block_size", [1, 2, 3])
+def test_blocks_hold_what_the_sequences_say(block_size):
+    """A cache of tokens that does only what the manager says, beside sequences that share nothing."""
+    from p63_paged_cache import BlockManager
+
+    rng = np.random.default_rng(block_size)
+    events = ast.literal_eval(paged.freed({"B": 40, "S": block_size, "events": 300}, rng)["events"])
+    manager, cache, texts = BlockManager(40, block_size), np.full((40, block_size), -1), {}
+    copies = 0
+    for name, *arguments in events:
+        act = getattr(manager, name)
+        if name == "start":
+            text = rng.integers(0, 1000, arguments[1]).tolist()
+            act(*arguments)
+            for place, token in enumerate(text):
+                cache[manager.table(arguments[0])[place // block_size], place % block_size] = token
+            texts[arguments[0]] = text
+        elif name == "append":
+            token = int(rng.integers(0, 1000))
+            block, offset, source = act(*arguments)
+            if source >= 0:
+                cache[block], copies = cache[source], copies + 1
+            cache[block, offset] = token
+            texts[arguments[0]].append(token)
+        elif name == "fork":
+            act(*arguments)
+            texts[arguments[1]] = list(texts[arguments[0]])
+        else:
+            act(*arguments)
+            del texts[arguments[0]]
+        for each, text in texts.items():
+            table = manager.table(each)
+            assert len(table) == -(-len(text) // block_size)
+            assert cache[table].ravel()[: len(text)].tolist() == text
+        used = {block for each in texts for block in manager.table(each)}
+        assert manager.free_blocks() == 40 - len(used)
+    assert bool(copies) == (block_size > 1)
+
+
+def test_attention_over_blocks_equals_that_of_jax():
+    from p63_paged_cache import paged_attention
+
+    values = paged.garbage({"B": 9, "S": 4, "H": 2, "K": 4, "M": 5, "empty": 2, "left": 2}, np.random.default_rng(0))
+    length, table = int(values["length"]), values["table"]
+    keys, rows = (values[name][table].reshape(-1, 2, 4)[:length] for name in ("key_blocks", "value_blocks"))
+    out = paged_attention(values["q"], values["key_blocks"], values["value_blocks"], table, values["length"])
+    np.testing.assert_allclose(out, jax.nn.dot_product_attention(values["q"][None], keys, rows)[0], atol=1e-5)
