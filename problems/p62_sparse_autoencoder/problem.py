@@ -63,19 +63,21 @@ def counts(sizes: Mapping[str, int], rng: Any) -> dict[str, Any]:
 
 def dead(sizes: Mapping[str, int], rng: Any) -> dict[str, Any]:
     """Weights, of which some features are dead, one of them just now, and the errors of a batch."""
+    import numpy as np
+
     D, F, N = sizes["D"], sizes["F"], sizes["N"]
     patience = 50
     idle = rng.integers(0, patience, F)
     chosen = rng.permutation(F)[: sizes["dead"]]
     idle[chosen] = patience + rng.integers(1, 40, len(chosen))
     idle[chosen[0]] = patience
+    errors = rng.standard_normal((N, D)) * rng.permutation(N)[:, None] + rng.standard_normal((N, D))
+    errors[:2] = 18, np.eye(D)[0] * 30  # the first is longer, the second has the largest number
     return {
         "encoder": rng.standard_normal((D, F)).astype("float32"),
         "decoder": rng.standard_normal((F, D)).astype("float32"),
         "idle": idle.astype("int32"),
-        "errors": (rng.standard_normal((N, D)) * rng.permutation(N)[:, None] + rng.standard_normal((N, D))).astype(
-            "float32"
-        ),
+        "errors": errors.astype("float32"),
         "patience": patience,
     }
 

@@ -145,7 +145,8 @@ CONSEQUENCES: dict[str, tuple[str, str, str, Callable[[Shown], bool]]] = {
         lambda shown: "They must be 1" in shown[0].caption,
     ),
     "a shared block is written": (
-        "63", "self.users[table[-1]] > 1", "self.users[table[-1]] > 9", lambda shown: "another one has written" in shown[1].caption,
+        "63", "self.users[table[-1]] > 1", "self.users[table[-1]] > 9",
+        lambda shown: "another one has written" in shown[1].caption,
     ),
     "parts that are not centered": (
         "59", "scaled_D - jnp.mean(scaled_D)", "scaled_D", lambda shown: "do not sum" in shown[1].caption,

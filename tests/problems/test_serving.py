@@ -6,6 +6,7 @@ import re
 import sys
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 import pytest
 
@@ -108,8 +109,8 @@ def test_blocks_hold_what_the_sequences_say(block_size):
     from p63_paged_cache import BlockManager
 
     rng = np.random.default_rng(block_size)
-    events = ast.literal_eval(paged.freed({"B": 40, "S": block_size, "events": 300}, rng)["events"])
-    manager, cache, texts = BlockManager(40, block_size), np.full((40, block_size), -1), {}
+    events = ast.literal_eval(paged.freed({"B": 400, "S": block_size, "events": 300}, rng)["events"])
+    manager, cache, texts = BlockManager(400, block_size), np.full((400, block_size), -1), {}
     copies = 0
     for name, *arguments in events:
         act = getattr(manager, name)
@@ -137,7 +138,7 @@ def test_blocks_hold_what_the_sequences_say(block_size):
             assert len(table) == -(-len(text) // block_size)
             assert cache[table].ravel()[: len(text)].tolist() == text
         used = {block for each in texts for block in manager.table(each)}
-        assert manager.free_blocks() == 40 - len(used)
+        assert manager.free_blocks() == 400 - len(used)
     assert bool(copies) == (block_size > 1)
 
 
@@ -147,5 +148,7 @@ def test_attention_over_blocks_equals_that_of_jax():
     values = paged.garbage({"B": 9, "S": 4, "H": 2, "K": 4, "M": 5, "empty": 2, "left": 2}, np.random.default_rng(0))
     length, table = int(values["length"]), values["table"]
     keys, rows = (values[name][table].reshape(-1, 2, 4)[:length] for name in ("key_blocks", "value_blocks"))
-    out = paged_attention(values["q"], values["key_blocks"], values["value_blocks"], table, values["length"])
+    out = paged_attention(
+        *(jnp.asarray(values[name]) for name in ("q", "key_blocks", "value_blocks", "table", "length"))
+    )
     np.testing.assert_allclose(out, jax.nn.dot_product_attention(values["q"][None], keys, rows)[0], atol=1e-5)
