@@ -32,13 +32,13 @@ def pair(sizes: Mapping[str, int], rng: Any) -> dict[str, Any]:
 
 
 def logits(sizes: Mapping[str, int], rng: Any) -> dict[str, Any]:
-    """Logits, (T, V), and two tokens."""
+    """Logits, (T, V), and two tokens, of which one has the larger logit at the last position and the other one before."""
+    values = rng.standard_normal((sizes["T"], sizes["V"]))
     answer, foil = rng.permutation(sizes["V"])[:2, None].astype("int32")
-    return {
-        "logits": rng.standard_normal((sizes["T"], sizes["V"])).astype("float32"),
-        "answer": answer.reshape(()),
-        "foil": foil.reshape(()),
-    }
+    sign = 1 if sizes["larger"] else -1
+    values[:, answer] = values[:, foil] - sign * rng.uniform(0.5, 2, (sizes["T"], 1))
+    values[-1, answer] = values[-1, foil] + sign * rng.uniform(0.5, 2)
+    return {"logits": values.astype("float32"), "answer": answer.reshape(()), "foil": foil.reshape(())}
 
 
 # A score is a quotient of differences. If the two texts have nearly the same logit difference, the rounding errors of both are
@@ -68,7 +68,7 @@ PROBLEM = Problem(
         Entry(HEADS, ("model", "clean_ids", "corrupted_ids", "answer", "foil")),
     ),
     cases={
-        "logits": Cases(logits, {"T": (3, 4), "V": (5, 6)}, draws=2),
+        "logits": Cases(logits, {"T": (3,), "V": (5,), "larger": (1, 0)}, draws=2),
         "some tokens": Cases(pair, {**SIZES, "changed": (2,)}, draws=1),
         "all tokens": Cases(pair, {**SIZES, "T": (4,), "H": (3,), "changed": (4,)}, draws=1),
         "large": Cases(pair, {**SIZES, "T": (24, 22), "changed": (24,)}, draws=1),

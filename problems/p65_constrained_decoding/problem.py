@@ -103,7 +103,23 @@ def readable(values: Mapping[str, Any]) -> dict[str, Any]:
 def numbers(sizes: Mapping[str, int], rng: Any) -> dict[str, Any]:
     """Numbers such as 12.5, and tokens of one or more bytes, one of none, and an end token whose text is a number."""
     values = table(({DIGITS: 1}, {DIGITS: 1, b".": 2}, {DIGITS: 3}, {DIGITS: 3}), [1, 3])
-    tokens = [b"1", b"7", b".", b"12", b"1.", b".5", b"2.5", b"..", b"1.2.3", b" 1", b"", b"x", b"3x", b"0.07"]
+    tokens = [
+        b"1",
+        b"7",
+        b".",
+        b"12",
+        b"1.",
+        b".5",
+        b"2.5",
+        b"..",
+        b"1.2.3",
+        b" 1",
+        b"",
+        b"x",
+        b"3x",
+        b"0.07",
+        b"1\xe2\x82",
+    ]
     return {**values, **_vocabulary(tokens[: sizes["V"]], b"42", rng)}
 
 
@@ -217,7 +233,7 @@ PROBLEM = Problem(
         "repeated": Cases(partial(expressions, "repeated"), {"kind": (0, 1, 2)}, draws=3),
         "undecided": Cases(partial(expressions, "undecided"), {"kind": (0, 1, 2)}, draws=3),
         "random": Cases(partial(expressions, "random"), {"depth": (2, 3)}, draws=4),
-        "numbers": Cases(numbers, {"V": (14,)}, draws=1, show=readable),
+        "numbers": Cases(numbers, {"V": (15,)}, draws=1, show=readable),
         "dead ends": Cases(dead_ends, {"V": (9,)}, draws=1, show=readable),
         "random automata": Cases(random_automaton, {"S": (5, 7), "V": (6, 9)}, draws=3, show=readable),
         "allowed": Cases(allowed, {"V": (7, 9)}, draws=2),
