@@ -31,8 +31,8 @@ def play(module, text):
     yield Story(
         "A text in the tokens of the trained model, by your functions",
         tuple(Token(token(each)) for each in ids[:600]),
-        f"{len(text.encode())} bytes, {len(ids)} tokens. {alike} {back} Letters that are no token of their own, such as ë, are two "
-        "tokens, shown as �.",
+        f"{len(text.encode())} bytes, {len(ids)} tokens. {alike} {back} A letter that is no token of its own, such "
+        "as ë, is two tokens, shown as �.",
         separated=True,
     )
     rows = []
@@ -62,8 +62,8 @@ def play(module, text):
         "bits per byte",
         "However the stream is cut, the model reads the tokens that it was trained on."
         if abs(worst) < 1e-3
-        else f"Cut in another way, the same story surprises the model by up to {worst:.2f} bits per byte more: it never saw words "
-        "in these pieces.",
+        else f"Cut in another way, the same story surprises the model by up to {worst:.2f} bits per byte more: it never saw "
+        "words in these pieces.",
         names=("yours", "tiktoken's"),
     )
 

@@ -7,23 +7,23 @@ from typing import Any
 from grader.checks import exact
 from grader.problem import Case, Cases, Check, Difference, Entry, Problem
 
-WORDS = "low lower lowest new newer newest wide wider banana Zoë naïve ☂☂ aaa aaaa ooo it's we'll they've don't mississippi".split()
+WORDS = """low lower lowest new newer newest wide wider banana Zoë naïve ☂☂ aaa aaaa ooo it's we'll they've don't
+mississippi""".split()
 SPECIAL = ("<|end|>", "[a|b]", "(pad)")
 BREAK = "¤"  # stands for a byte that begins a letter of two bytes, although no letter follows
-STREAM_TEXT = "it's low|we'll see|they've|we're |'l|  \n\n Zoë"
+STREAM_TEXT = "it's low|we'll see|they've|we're |'l|  \n\n Zoë\n\nlow  new"
 
 
 def vocabulary(sizes: Mapping[str, int], rng: Any) -> dict[str, Any]:
     """Merges, in the order of their ranks, as rows of two tokens in hexadecimal digits, and how far the ids of bytes are shifted.
 
-    They are trained as in problem 42, but on pairs drawn at random: ranks then say nothing about lengths or frequencies.
+    They are trained as in problem 42, but on pairs drawn at random: ranks say little about lengths and frequencies.
     """
-    words = [
-        [bytes([byte]) for byte in word.encode()] for word in [*WORDS, *(f" {word}" for word in WORDS), "  <|", "\n\n"]
-    ]
-    merges: dict[bytes, str] = {}
+    every = [*WORDS, *(f" {word}" for word in WORDS), " <|"]
+    words = [[bytes([byte]) for byte in word.encode()] for word in every]
+    merges = {b"\n\n": "0a 0a", b"  ": "20 20"}  # white space shows where a stream is cut
     while len(merges) < sizes["merges"]:
-        pairs = sorted({pair for word in words for pair in pairwise(word)})
+        pairs = [pair for word in words for pair in pairwise(word)]
         left, right = pairs[rng.integers(len(pairs))]
         merges.setdefault(left + right, f"{left.hex()} {right.hex()}")
         for word in words:
@@ -41,10 +41,8 @@ def words(sizes: Mapping[str, int], rng: Any) -> dict[str, Any]:
         chosen = [some[0], f" {mixed[0]}", mixed[1], f" {some[1]}", "q", mixed[2], some[2], mixed[3]][: sizes["words"]]
         values = vocabulary(sizes, rng)
         tokens = [bytes.fromhex(row) for row in values["merges"].split("\n")]
-        if (
-            len({str([way(word.encode(), tokens) for word in chosen]) for way in (by_rank, in_text_order, longest)})
-            == 3
-        ):
+        right, *wrong = ([way(word.encode(), tokens) for word in chosen] for way in (by_rank, in_text_order, longest))
+        if right not in wrong:
             return {"words": "\n".join(chosen), **values}
 
 
@@ -209,7 +207,7 @@ def _ids(name: str, points: int, probe: str, **more: Any) -> Check:
     return exact(name, points, probe, "ids", words=tokens_of, **more)
 
 
-SIZES = {"merges": (20, 28, 36)}
+SIZES = {"merges": (24, 32, 40)}
 PROBLEM = Problem(
     title="Encode and decode",
     builds_on=(42,),
