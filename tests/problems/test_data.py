@@ -35,3 +35,73 @@ def test_ids_and_texts_are_those_of_tiktoken():
     assert list(encode_stream(iter(chunks), ranks, special)) == ids
     some = rng.integers(0, tokenizer.n_vocab, 2000).tolist()  # mostly not UTF-8
     assert decode(some, ranks, special) == tokenizer.decode(some)
+
+
+def test_rows_of_segments_hold_every_token_once_and_attention_is_that_of_each_story_alone():
+    import jax
+    from p54_segment_packing import pack_stories, segment_attention, segment_mask, segment_positions, segment_targets
+
+    rng = np.random.default_rng(0)
+    stories = [rng.integers(0, 99, n).astype(np.int32) for n in rng.integers(1, 30, 60)]
+    token_ids, segment_ids = pack_stories(stories, 32, 0)
+    found = [
+        tuple(row[segments == number])
+        for row, segments in zip(token_ids, segment_ids, strict=True)
+        for number in range(1, segments.max() + 1)
+    ]
+    assert sorted(found) == sorted(map(tuple, stories))
+    row, segments = token_ids[0], segment_ids[0]
+    ends = np.cumsum(np.bincount(segments, minlength=segments.max() + 1)[1:])
+    for a, b in zip([0, *ends], ends, strict=False):
+        assert segment_positions(segments)[a:b].tolist() == list(range(b - a))
+        assert segment_targets(row, segments)[a:b].tolist() == [*row[a + 1 : b], -1]
+        assert segment_mask(segments)[a:b].sum() == (b - a) * (b - a + 1) // 2
+    q, k, v = rng.standard_normal((3, 32, 4)).astype(np.float32)
+    out = segment_attention(q, k, v, segments, 5)
+    for a, b in zip([0, *ends], ends, strict=False):
+        one = jax.nn.dot_product_attention(*(x[None, a:b, None] for x in (q, k, v)), is_causal=True)
+        np.testing.assert_allclose(out[a:b], one[0, :, 0], rtol=1e-5, atol=1e-5)
+
+
+def test_a_text_is_scored_as_the_formulas_of_lm_eval_do():
+    """Its rolling windows, acc and acc_norm, by hand: each target with the tokens that its window has before it."""
+    import jax.numpy as jnp
+    from p57_evaluation import bits_per_byte, choose_option, perplexity, score_options, score_text
+
+    rng = np.random.default_rng(0)
+    table = rng.standard_normal((50, 7))
+    ids, context = rng.integers(0, 7, 23), 6
+
+    def odds(tokens):
+        """The distribution after these tokens, which depends on each of them."""
+        scores = sum(table[(3 * token + 5 * age) % 50] for age, token in enumerate(tokens[::-1]))
+        return np.exp(scores) / np.exp(scores).sum()
+
+    def model(window):
+        return jnp.log(jnp.array([odds(np.asarray(window)[: t + 1].tolist()) for t in range(len(window))])) + 3
+
+    expected = []
+    for start in range(0, 22, context):  # windows without overlap, as lm-eval's with context_len = 1
+        for target in range(start + 1, min(start + context, 22) + 1):
+            expected.append(np.log(odds(ids[start:target].tolist())[ids[target]]))
+    found = score_text(model, jnp.array(ids), context, context)
+    np.testing.assert_allclose(found, expected, rtol=1e-5)
+    closest = [np.log(odds(ids[max(0, target - context) : target].tolist())[ids[target]]) for target in range(1, 23)]
+    np.testing.assert_allclose(score_text(model, jnp.array(ids), context, 1), closest, rtol=1e-5)
+    lengths = rng.integers(1, 5, 7)
+    np.testing.assert_allclose(perplexity(found), np.exp(-np.mean(expected)), rtol=1e-5)
+    bits = -np.sum(expected) / (np.log(2) * lengths[ids[1:]].sum())
+    np.testing.assert_allclose(bits_per_byte(found, jnp.array(ids), jnp.array(lengths)), bits, rtol=1e-5)
+    options = [rng.integers(0, 7, n) for n in (1, 2, 4)]
+    by_hand = []
+    for option in options:
+        whole = [*ids[:3].tolist(), *option.tolist()]
+        by_hand.append(sum(np.log(odds(whole[max(0, t - context) if t == len(whole) - 1 else 0 : t])[whole[t]])
+                           for t in range(3, len(whole))))  # fmt: skip
+    scores = score_options(model, jnp.array(ids[:3]), list(map(jnp.array, options)), context)
+    np.testing.assert_allclose(scores, by_hand, rtol=1e-5)
+    counts = np.array([lengths[option].sum() for option in options])
+    assert [int(x) for x in choose_option(scores, jnp.array(counts))] == [
+        np.argmax(by_hand),
+        np.argmax(by_hand / counts),
+    ]
