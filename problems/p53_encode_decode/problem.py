@@ -12,6 +12,19 @@ mississippi""".split()
 SPECIAL = ("<|end|>", "[a|b]", "(pad)")
 BREAK = "¤"  # stands for a byte that begins a letter of two bytes, although no letter follows
 STREAM_TEXT = "it's low|we'll see|they've|we're |'l|  \n\n Zoë\n\nlow  new"
+# White space shows where a stream is cut. By rank, CROSSED is A|BC|D|EF, in the order of the text AB|C|DE|F, and with the longest
+# token first ABCDE|F.
+CROSSED = "ABCDEF"
+FIRST = (
+    (b"\n", b"\n"),
+    (b" ", b" "),
+    (b"E", b"F"),
+    (b"B", b"C"),
+    (b"D", b"E"),
+    (b"BC", b"DE"),
+    (b"A", b"BCDE"),
+    (b"A", b"B"),
+)
 
 
 def vocabulary(sizes: Mapping[str, int], rng: Any) -> dict[str, Any]:
@@ -21,7 +34,7 @@ def vocabulary(sizes: Mapping[str, int], rng: Any) -> dict[str, Any]:
     """
     every = [*WORDS, *(f" {word}" for word in WORDS), " <|"]
     words = [[bytes([byte]) for byte in word.encode()] for word in every]
-    merges = {b"\n\n": "0a 0a", b"  ": "20 20"}  # white space shows where a stream is cut
+    merges = {left + right: f"{left.hex()} {right.hex()}" for left, right in FIRST}
     while len(merges) < sizes["merges"]:
         pairs = [pair for word in words for pair in pairwise(word)]
         left, right = pairs[rng.integers(len(pairs))]
@@ -34,44 +47,11 @@ def vocabulary(sizes: Mapping[str, int], rng: Any) -> dict[str, Any]:
 
 
 def words(sizes: Mapping[str, int], rng: Any) -> dict[str, Any]:
-    """Words, of which some are not among those that the merges were made of. Each wrong way of encoding gives other tokens."""
-    while True:
-        some = [str(word) for word in rng.permutation(WORDS)]
-        mixed = [left + right[1:] for left, right in zip(some, some[3:], strict=False)]
-        chosen = [some[0], f" {mixed[0]}", mixed[1], f" {some[1]}", "q", mixed[2], some[2], mixed[3]][: sizes["words"]]
-        values = vocabulary(sizes, rng)
-        tokens = [bytes.fromhex(row) for row in values["merges"].split("\n")]
-        right, *wrong = ([way(word.encode(), tokens) for word in chosen] for way in (by_rank, in_text_order, longest))
-        if right not in wrong:
-            return {"words": "\n".join(chosen), **values}
-
-
-def by_rank(word: bytes, tokens: list[bytes]) -> list[bytes]:
-    """The tokens of a word, merged in the order of `tokens`. Slow: for the words of a case."""
-    parts = [bytes([byte]) for byte in word]
-    while places := [place for place, pair in enumerate(pairwise(parts)) if b"".join(pair) in tokens]:
-        place = min(places, key=lambda place: tokens.index(parts[place] + parts[place + 1]))
-        parts[place : place + 2] = [parts[place] + parts[place + 1]]
-    return parts
-
-
-def in_text_order(word: bytes, tokens: list[bytes]) -> list[bytes]:
-    """The wrong way that merges the first pair of the word, whatever its rank."""
-    parts: list[bytes] = []
-    for byte in word:
-        parts.append(bytes([byte]))
-        while len(parts) > 1 and parts[-2] + parts[-1] in tokens:
-            parts[-2:] = [parts[-2] + parts[-1]]
-    return parts
-
-
-def longest(word: bytes, tokens: list[bytes]) -> list[bytes]:
-    """The wrong way that takes the longest token at each place."""
-    parts = []
-    while word:
-        parts.append(max((token for token in tokens if word.startswith(token)), key=len, default=word[:1]))
-        word = word[len(parts[-1]) :]
-    return parts
+    """Words, of which some are not among those that the merges were made of. Each wrong order gives CROSSED other tokens."""
+    some = [str(word) for word in rng.permutation(WORDS)]
+    mixed = [left + right[1:] for left, right in zip(some, some[3:], strict=False)]
+    chosen = [some[0], f" {mixed[0]}", CROSSED, mixed[1], f" {some[1]}", "q", mixed[2], some[2]]
+    return {"words": "\n".join(chosen[: sizes["words"]]), **vocabulary(sizes, rng)}
 
 
 def runs(sizes: Mapping[str, int], rng: Any) -> dict[str, Any]:
