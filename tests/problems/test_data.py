@@ -51,16 +51,21 @@ def test_rows_of_segments_hold_every_token_once_and_attention_is_that_of_each_st
     ]
     assert sorted(found) == sorted(map(tuple, stories))
     row, segments = token_ids[0], segment_ids[0]
+    q, k, v = rng.standard_normal((3, 32, 4)).astype(np.float32)
+
+    @jax.jit
+    def found(row, segments, q, k, v):
+        return (segment_positions(segments), segment_targets(row, segments), segment_mask(segments),
+                segment_attention(q, k, v, segments, 5))  # fmt: skip
+
+    positions, targets, mask, out = map(np.asarray, found(row, segments, q, k, v))
     ends = np.cumsum(np.bincount(segments, minlength=segments.max() + 1)[1:])
     for a, b in zip([0, *ends], ends, strict=False):
-        assert segment_positions(segments)[a:b].tolist() == list(range(b - a))
-        assert segment_targets(row, segments)[a:b].tolist() == [*row[a + 1 : b], -1]
-        assert segment_mask(segments)[a:b].sum() == (b - a) * (b - a + 1) // 2
-    q, k, v = rng.standard_normal((3, 32, 4)).astype(np.float32)
-    out = segment_attention(q, k, v, segments, 5)
-    for a, b in zip([0, *ends], ends, strict=False):
-        one = jax.nn.dot_product_attention(*(x[None, a:b, None] for x in (q, k, v)), is_causal=True)
-        np.testing.assert_allclose(out[a:b], one[0, :, 0], rtol=1e-5, atol=1e-5)
+        assert positions[a:b].tolist() == list(range(b - a))
+        assert targets[a:b].tolist() == [*row[a + 1 : b], -1]
+        assert mask[a:b].sum() == mask[a:b, a:b].sum() == (b - a) * (b - a + 1) // 2
+        weights = np.tril(np.exp(q[a:b] @ k[a:b].T / 2))
+        np.testing.assert_allclose(out[a:b], weights / weights.sum(1, keepdims=True) @ v[a:b], rtol=1e-4, atol=1e-5)
 
 
 def test_a_text_is_scored_as_the_formulas_of_lm_eval_do():
@@ -105,3 +110,47 @@ def test_a_text_is_scored_as_the_formulas_of_lm_eval_do():
         np.argmax(by_hand),
         np.argmax(by_hand / counts),
     ]
+
+
+def test_a_law_is_that_of_another_optimizer_and_the_best_allocation_that_of_a_search():
+    """SciPy's Nelder-Mead, which knows no gradient, started at the fit, finds no better law. A search over N finds the same N."""
+    from p58_scaling_laws import fit_scaling_law, huber_objective, isoflop_minimum, optimal_allocation, predicted_loss
+    from scipy.optimize import minimize, minimize_scalar
+
+    rng = np.random.default_rng(3)
+    true = np.array([np.log(400), np.log(500), np.log(1.7), 0.34, 0.29])
+
+    def losses_of(law, N, D):
+        return np.exp(law[2]) + np.exp(law[0]) / N ** law[3] + np.exp(law[1]) / D ** law[4]
+
+    N = np.repeat(10 ** np.linspace(6, 9, 6), 6)
+    D = N * np.tile(10 ** np.linspace(0.3, 2.3, 6), 6)
+    losses = losses_of(true, N, D) * np.exp(0.01 * rng.standard_normal(36)) * np.where(np.arange(36) % 12 == 5, 1.3, 1)
+
+    def objective(law):
+        distance = np.abs(np.log(losses_of(law, N, D) / losses))
+        return np.where(distance < 1e-3, distance**2 / 2, 1e-3 * (distance - 5e-4)).sum()
+
+    law = fit_scaling_law(N, D, losses, 1e-3)
+    assert objective(law) <= minimize(objective, law, method="Nelder-Mead").fun * (1 + 1e-6)
+    assert objective(law) < objective(true)
+    single = [x.astype(np.float32) for x in (law, N, D, losses)]
+    np.testing.assert_allclose(
+        huber_objective(*single, 0.1), sum_of_huber(losses_of(law, N, D), losses, 0.1), rtol=1e-3
+    )
+    best, tokens = optimal_allocation(single[0], 1e20)
+    search = minimize_scalar(
+        lambda x: losses_of(law, np.exp(x), 1e20 / 6 / np.exp(x)), bounds=(5, 40), method="bounded"
+    )
+    np.testing.assert_allclose(np.log(best), search.x, rtol=1e-4)
+    np.testing.assert_allclose(6 * float(best) * float(tokens), 1e20, rtol=1e-4)
+    np.testing.assert_allclose(predicted_loss(*single[:3]), losses_of(law, N, D), rtol=1e-4)
+    sizes = 10 ** np.linspace(6, 8, 5)
+    valley = 3 + 0.2 * (np.log(sizes) - np.log(2.5e7)) ** 2
+    np.testing.assert_allclose(isoflop_minimum(sizes.astype(np.float32), valley.astype(np.float32)), 2.5e7, rtol=1e-3)
+
+
+def sum_of_huber(predicted, losses, delta):
+    from scipy.special import huber
+
+    return huber(delta, np.log(predicted / losses)).sum()

@@ -19,7 +19,7 @@ def predicted_loss(law, N, D):
 
 
 def huber_objective(law, N, D, losses, delta):
-    return optax.huber_loss(jnp.log(predicted_loss(law, N, D)), jnp.log(losses), delta).sum()
+    return optax.huber_loss(jnp.log(predicted_loss(law, N, D)), jnp.log(losses), delta=delta).sum()
 
 
 def fit_scaling_law(N, D, losses, delta):
