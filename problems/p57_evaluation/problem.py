@@ -50,15 +50,14 @@ def question(sizes: Mapping[str, int], rng: Any) -> dict[str, Any]:
 
 
 def scores(sizes: Mapping[str, int], rng: Any) -> dict[str, Any]:
-    """Scores of options: the likeliest is the shortest, another one is the likeliest per byte."""
+    """Scores of options: the shortest is the likeliest, another one per byte, and a third one per root of the bytes."""
     import numpy as np
 
-    A = sizes["options"]
-    short, long = rng.choice(A, 2, replace=False)
-    byte_counts = rng.integers(8, 12, A)
-    log_probs = -byte_counts * rng.uniform(1.2, 1.5, A)
-    byte_counts[short], log_probs[short] = 3, -5 - rng.random()
-    byte_counts[long], log_probs[long] = 30, -14 - rng.random()
+    K = sizes["options"]
+    byte_counts = rng.integers(8, 12, K)
+    log_probs = -byte_counts * rng.uniform(1.2, 1.5, K)
+    for option, count, score in zip(rng.permutation(K), (3, 8, 30), (-5.0, -6.5, -14.0), strict=False):
+        byte_counts[option], log_probs[option] = count, score - rng.random() / 10
     return {"log_probs": np.float32(log_probs), "byte_counts": byte_counts.astype("int32")}
 
 
@@ -82,8 +81,8 @@ PROBLEM = Problem(
         Entry("choose_option", ("log_probs", "byte_counts"), returns=("by_sum", "by_byte")),
     ),
     cases={
-        "windows": Cases(text, {"N": (16, 17, 18), "C": (6,), "S": (2, 4)}, draws=3),
-        "apart": Cases(text, {"N": (15, 17), "C": (5,), "S": (5,)}, draws=1),
+        "windows": Cases(text, {"N": (11, 12, 13), "C": (6,), "S": (2, 4)}, draws=3),
+        "apart": Cases(text, {"N": (11, 13), "C": (5,), "S": (5,)}, draws=1),
         "short": Cases(text, {"N": (2, 6, 7), "C": (6,), "S": (4,)}, draws=2),
         "one token": Cases(text, {"N": (1,), "C": (6,), "S": (4,)}, draws=1),
         "probabilities": Cases(probabilities, {"N": (5, 8)}, draws=2),

@@ -49,35 +49,28 @@ def segment_targets(token_ids, segment_ids):
 
 def segment_attention(q, k, v, segment_ids, block):
     T, K = q.shape
+    size = -(-T // block) * block
+    q, k, v = (jnp.pad(x, ((0, size - T), (0, 0))) for x in (q, k, v))
+    segment_ids = jnp.pad(segment_ids, (0, size - T), constant_values=99)
     outputs = []
-    for first in range(0, T, block):
-        stop = min(first + block, T)
-        rows = slice(first, stop)
-        scores = [jnp.where(segment_mask(segment_ids[rows]), q[rows] @ k[rows].T / jnp.sqrt(K), -jnp.inf)]
-        values = [v[rows]]
-        for start in range(0, first, block):
-            columns = slice(start, start + block)
-            scores.append(
-                jax.lax.cond(
-                    segment_ids[start + block - 1] == segment_ids[first],
-                    lambda columns=columns, rows=rows: jnp.where(
-                        segment_ids[rows, None] == segment_ids[None, columns],
-                        q[rows] @ k[columns].T / jnp.sqrt(K),
-                        -jnp.inf,
-                    ),
-                    lambda rows=rows: jnp.full((rows.stop - rows.start, block), -jnp.inf),
-                )
-            )
-            values.append(v[columns])
-        weights = jnp.split(
-            jax.nn.softmax(jnp.concatenate(scores, 1), axis=1), np.cumsum([s.shape[1] for s in scores])[:-1], 1
-        )
-        total = weights[0] @ values[0]
-        for number, start in enumerate(range(0, first, block), 1):
-            total += jax.lax.cond(
-                segment_ids[start + block - 1] == segment_ids[first],
-                lambda number=number, weights=weights, values=values: weights[number] @ values[number],
-                lambda total=total: jnp.zeros_like(total),
-            )
-        outputs.append(total)
-    return jnp.concatenate(outputs)
+    for first in range(0, size, block):
+        rows = jnp.arange(first, first + block)
+
+        def add(state, start, rows=rows, first=first):
+            columns = start + jnp.arange(block)
+            seen = (segment_ids[rows][:, None] == segment_ids[columns]) & (columns <= rows[:, None])
+
+            def visit(state):
+                top, weights, out = state
+                scores = jnp.where(seen, q[rows] @ k[columns].T / jnp.sqrt(K), -1e20)
+                new = jnp.maximum(top, scores.max(axis=1))
+                old, e = jnp.exp(top - new), jnp.where(seen, jnp.exp(scores - new[:, None]), 0)
+                return new, weights * old + e.sum(axis=1), out * old[:, None] + e @ v[columns]
+
+            shared = (start == first) | (segment_ids[columns[-1]] == segment_ids[first])
+            return jax.lax.cond(shared, visit, lambda same: same, state), None
+
+        start = (jnp.full(block, -1e20), jnp.zeros(block), jnp.zeros((block, K)))
+        (_, weights, out), _ = jax.lax.scan(add, start, jnp.arange(0, first + block, block))
+        outputs.append(out / weights[:, None])
+    return jnp.concatenate(outputs)[:T]
