@@ -19,9 +19,9 @@ from grader.problem import Check, Problem
 # JAX and its relatives, and modules of the standard library that import, evaluate and look up nothing by a text.
 LIBRARIES = frozenset(
     """
-    jax flax optax numpy orbax grain chex einops jaxtyping ml_dtypes tiktoken regex typing_extensions __future__ abc
-    cmath collections contextlib copy dataclasses datetime decimal enum fractions functools itertools json logging math numbers
-    operator os pathlib pprint random re statistics string textwrap time types typing warnings
+    jax flax optax numpy orbax grain chex einops jaxtyping ml_dtypes tiktoken regex typing_extensions __future__ abc bisect
+    cmath codecs collections contextlib copy dataclasses datetime decimal enum fractions functools heapq itertools json logging
+    math numbers operator os pathlib pprint random re statistics string textwrap time types typing warnings
     """.split()
 )
 # Parts of them that do, and older libraries with the functions of newer ones.

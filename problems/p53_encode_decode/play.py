@@ -1,0 +1,81 @@
+"""Problem 53, played: what the trained model reads when the learner's functions encode its stories."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from grader.exhibits import Bar, Bars, Story, Table, Token
+from harness.data.pocket import story
+from problems.stage.model import gpt, jitted
+from problems.stage.weights import END, POCKET, TOKENIZER, token
+
+TEXT = "Once upon a time, there was a little dragon named Zoë. She couldn't find her wonderful umbrella."
+RANKS = {TOKENIZER.decode_single_token_bytes(i): i for i in range(TOKENIZER.n_vocab) if i != END}
+SPECIAL = {token(END): END}
+VOCABULARIES = (256, 320, 512, 1024, len(RANKS))
+WORD = " wonderful"
+CHUNKS = (1, 3, 16, 64)  # bytes
+HELD_OUT = 1_000_003  # a story that no run trains on
+
+
+def play(module, text):
+    """A text in tokens, a word under larger and larger vocabularies, and a story as the model reads it."""
+    ids = list(map(int, module.encode(text, RANKS, SPECIAL)))
+    expected = TOKENIZER.encode(text, allowed_special="all")
+    back = (
+        "Decoded, they give the text again."
+        if module.decode(ids, RANKS, SPECIAL) == text
+        else "Decoded, they do not give the text."
+    )
+    alike = "tiktoken gives the same." if ids == expected else f"tiktoken gives {len(expected)} other ones."
+    yield Story(
+        "A text in the tokens of the trained model, by your functions",
+        tuple(Token(token(each)) for each in ids[:600]),
+        f"{len(text.encode())} bytes, {len(ids)} tokens. {alike} {back} A letter that is no token of its own, such "
+        "as ë, is two tokens, shown as �.",
+        separated=True,
+    )
+    rows = []
+    for size in VOCABULARIES:
+        ranks = {each: rank for each, rank in RANKS.items() if rank < size}
+        pieces = [token(int(each)) for each in module.encode_word(WORD.encode(), ranks)]
+        rows.append((f"{size:,}", f"{len(pieces)}", " │ ".join(pieces).replace(" ", "␣", 1)))
+    yield Table(
+        f"The word “{WORD.strip()}” with the first ranks only",
+        ("tokens in the vocabulary", "tokens of the word", "the word"),
+        tuple(rows),
+        "Low ranks were merged first in training: frequent pairs of letters. Higher ranks join them to syllables, and at last to "
+        "the whole word, in the same order.",
+    )
+    unseen = story(HELD_OUT) + token(END)
+    data = unseen.encode()
+    right = TOKENIZER.encode(unseen, allowed_special="all")
+    bars = [Bar("whole", bits_per_byte(module.encode(unseen, RANKS, SPECIAL), data), bits_per_byte(right, data))]
+    for size in CHUNKS:
+        chunks = (data[i : i + size] for i in range(0, len(data), size))
+        streamed = list(module.encode_stream(chunks, RANKS, SPECIAL))
+        bars.append(Bar(f"chunks of {size} B", bits_per_byte(streamed, data), bars[0].other))
+    worst = max(bar.value - bar.other for bar in bars)
+    yield Bars(
+        "What the trained model knows of a story, as your functions encode it",
+        tuple(bars),
+        "bits per byte",
+        "However the stream is cut, the model reads the tokens that it was trained on."
+        if abs(worst) < 1e-3
+        else f"Cut in another way, the same story surprises the model by up to {worst:.2f} bits per byte more: it never saw "
+        "words in these pieces.",
+        names=("yours", "tiktoken's"),
+    )
+
+
+def bits_per_byte(ids, data):
+    """How many bits the trained model needs for a text of these bytes in these ids, after the first, per byte."""
+    ids_T = np.array([int(each) for each in ids], np.int32)[: POCKET.max_T]
+    if len(ids_T) < 2:
+        return 0.0
+    window_T = np.zeros(POCKET.max_T, np.int32)
+    window_T[: len(ids_T)] = ids_T
+    log_p_TV = jax.nn.log_softmax(jitted(gpt())(jnp.asarray(window_T)))
+    log_p = np.take_along_axis(np.asarray(log_p_TV)[: len(ids_T) - 1], ids_T[1:, None], axis=1)
+    read = len(b"".join(token(each).encode() for each in ids_T[1:])) if len(ids) > POCKET.max_T else len(data)
+    return float(-log_p.sum() / np.log(2)) / read

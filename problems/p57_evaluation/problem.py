@@ -1,0 +1,107 @@
+"""Problem 57: perplexity by sliding windows, bits per byte, and multiple choice."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from grader.checks import exact, output
+from grader.problem import Cases, Check, Entry, Problem
+
+V = 11
+
+
+def model(rng: Any) -> dict[str, Any]:
+    """The arrays of a small model, whose logits are not normalized."""
+    return {
+        "embedding": rng.standard_normal((V, 6)).astype("float32"),
+        "head": (rng.standard_normal((6, V)) + 0.5).astype("float32"),
+    }
+
+
+def text(sizes: Mapping[str, int], rng: Any) -> dict[str, Any]:
+    """A text of the ids of a model with a context."""
+    return {
+        "token_ids": rng.integers(0, V, sizes["N"]).astype("int32"),
+        "context": sizes["C"],
+        "stride": sizes["S"],
+        **model(rng),
+    }
+
+
+def probabilities(sizes: Mapping[str, int], rng: Any) -> dict[str, Any]:
+    """Log-probabilities of a text, of which some tokens have many bytes and special ones none."""
+    import numpy as np
+
+    N = sizes["N"]
+    byte_lengths = rng.permutation([0, 1, 1, 2, 3, 4, 5, 7, 9])
+    token_ids = np.append(np.argmax(byte_lengths), rng.permutation([*range(9), *rng.integers(0, 9, N)]))
+    return {
+        "log_probs": -rng.exponential(2.0, len(token_ids) - 1).astype("float32"),
+        "token_ids": token_ids.astype("int32"),
+        "byte_lengths": byte_lengths.astype("int32"),
+    }
+
+
+def question(sizes: Mapping[str, int], rng: Any) -> dict[str, Any]:
+    """A prompt and options of different lengths, the first of which has a single token."""
+    lengths = [1, *rng.permutation([2, 3, 4])[: sizes["options"] - 1]]
+    options = {f"option_{i}": rng.integers(0, V, n).astype("int32") for i, n in enumerate(lengths)}
+    prompt_ids = rng.integers(0, V, sizes["P"]).astype("int32")
+    return {"prompt_ids": prompt_ids, **options, "context": sizes["C"], **model(rng)}
+
+
+def scores(sizes: Mapping[str, int], rng: Any) -> dict[str, Any]:
+    """Scores of options: the shortest is the likeliest, another one per byte, and a third one per root of the bytes."""
+    import numpy as np
+
+    K = sizes["options"]
+    byte_counts = rng.integers(8, 12, K)
+    log_probs = -byte_counts * rng.uniform(1.2, 1.5, K)
+    for option, count, score in zip(rng.permutation(K), (3, 8, 30), (-5.0, -6.5, -14.0), strict=False):
+        byte_counts[option], log_probs[option] = count, score - rng.random() / 10
+    return {"log_probs": np.float32(log_probs), "byte_counts": byte_counts.astype("int32")}
+
+
+def ties(sizes: Mapping[str, int], rng: Any) -> dict[str, Any]:
+    """Two options with the highest score, and two with the highest score per byte. All quotients are exact."""
+    import numpy as np
+
+    low, high = np.array([[-16, 2], [-64, 16]]), np.array([[-8, 1], [-32, 16]])
+    rows = np.concatenate([low[:1], rng.permutation(np.repeat(high, 2, axis=0)), low[1:]])
+    return {"log_probs": rows[:, 0].astype("float32"), "byte_counts": rows[:, 1].astype("int32")}
+
+
+PROBLEM = Problem(
+    title="Evaluation",
+    builds_on=(7, 15),
+    entries=(
+        Entry("score_text", ("model", "token_ids", "context", "stride")),
+        Entry("perplexity", ("log_probs",)),
+        Entry("bits_per_byte", ("log_probs", "token_ids", "byte_lengths")),
+        Entry("score_options", ("model", "prompt_ids", "options", "context")),
+        Entry("choose_option", ("log_probs", "byte_counts"), returns=("by_sum", "by_byte")),
+    ),
+    cases={
+        "windows": Cases(text, {"N": (11, 12, 13), "C": (6,), "S": (2, 4)}, draws=3),
+        "apart": Cases(text, {"N": (11, 13), "C": (5,), "S": (5,)}, draws=1),
+        "short": Cases(text, {"N": (2, 6, 7), "C": (6,), "S": (4,)}, draws=2),
+        "one token": Cases(text, {"N": (1,), "C": (6,), "S": (4,)}, draws=1),
+        "probabilities": Cases(probabilities, {"N": (5, 8)}, draws=2),
+        "questions": Cases(question, {"P": (3, 5), "options": (3, 4), "C": (12,)}, draws=2),
+        "long prompts": Cases(question, {"P": (9,), "options": (4,), "C": (7,)}, draws=1),
+        "scores": Cases(scores, {"options": (3, 5)}, draws=3),
+        "ties": Cases(ties, {"options": (6,)}, draws=2),
+    },
+    checks=(
+        Check("sliding windows", 3, "scoring_text", leaves="log_probs", cases="windows", calls=("score_text",)),
+        Check("windows without overlap", 1, "scoring_text", leaves="log_probs", cases="apart", calls=("score_text",)),
+        Check("text in one window", 1, "scoring_text", leaves="log_probs", cases="short", calls=("score_text",)),
+        Check("text of one token", 1, "scoring_text", leaves="log_probs", cases="one token", calls=("score_text",)),
+        output("perplexity", points=1, name="perplexity", cases="probabilities"),
+        output("bits_per_byte", points=2, name="bits per byte", cases="probabilities"),
+        Check("scores of options", 2, "scoring_options", leaves="scores", cases="questions", calls=("score_options",)),
+        Check("prompt longer than the context", 1, "scoring_options", leaves="scores", cases="long prompts",
+              calls=("score_options",)),
+        exact("choice", 2, "values", "output", options={"entry": "choose_option"}, cases="scores"),
+        exact("ties", 1, "values", "output", options={"entry": "choose_option"}, cases="ties"),
+    ),
+)  # fmt: skip

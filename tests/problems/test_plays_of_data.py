@@ -1,0 +1,61 @@
+"""What the plays of problems 53 to 58 show of the references, and of wrong ideas."""
+
+import numpy as np
+import pytest
+
+from tests.problems.test_plays import shown
+
+pytestmark = pytest.mark.thorough  # seconds of compiling each; `grade verify` plays each reference, too
+
+
+def test_a_stream_in_chunks_is_read_like_the_whole_text(fork_server):
+    text, word, bits = shown("53", fork_server)
+    assert "tiktoken gives the same" in text.caption
+    assert "they give the text again" in text.caption
+    lengths = [int(row[1]) for row in word.rows]
+    assert lengths == sorted(lengths, reverse=True)
+    assert all(abs(bar.value - bar.other) < 1e-6 for bar in bits.bars)
+
+
+def test_chunks_encoded_on_their_own_surprise_the_model(fork_server):
+    bits = shown(
+        "53", fork_server, "yield from encode(text[:cut], ranks", "cut = len(text); yield from encode(text[:cut], ranks"
+    )[-1]
+    assert bits.bars[1].value > bits.bars[0].value + 0.5
+    assert "surprises the model" in bits.caption
+
+
+def test_stories_in_a_row_are_read_as_if_alone(fork_server):
+    row, mask, bits = shown("54", fork_server)
+    assert {token.kind for token in row.tokens} == {0, 1, 2}
+    shares = np.array(mask.planes[0].values)
+    assert np.abs(np.triu(shares, 1)).max() == 0
+    assert shares.mean() < 0.2
+    assert len(bits.bars) > 3
+    assert all(abs(bar.value - bar.other) < 1e-3 for bar in bits.bars)
+
+
+def test_positions_that_go_on_confuse_the_model(fork_server):
+    wrong = "jnp.append(True, jnp.zeros(len(segment_ids) - 1, bool))"
+    bits = shown("54", fork_server, "jnp.append(True, segment_ids[1:] != segment_ids[:-1])", wrong)[-1]
+    assert max(bar.value - bar.other for bar in bits.bars) > 0.3
+    assert "in the way" in bits.caption
+
+
+def test_less_overlap_makes_a_model_look_worse(fork_server):
+    story, strides, questions = shown("57", fork_server)
+    values = np.array([token.value for token in story.tokens[1:]], float)
+    assert np.isfinite(values).all()
+    (line,) = strides.lines
+    assert line.y[-1] > line.y[0] + 0.1
+    assert len(questions.rows) == 3
+
+
+def test_a_law_is_close_to_the_runs(fork_server):
+    curves, budgets, valley = shown("58", fork_server)
+    measured, said = (np.array(line.y) for line in curves.lines[-2:])
+    assert np.abs(np.log(measured / said)).max() < 0.2
+    best = [[float(cell.replace(",", "")) for cell in row] for row in budgets.rows]
+    assert [row[3] for row in best] == sorted((row[3] for row in best), reverse=True)
+    assert all(abs(6 * N * D / flops - 1) < 0.1 for flops, N, D, _ in best)
+    assert min(valley.lines[0].x) < valley.lines[1].x[0] < max(valley.lines[0].x)
