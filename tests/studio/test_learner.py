@@ -185,6 +185,15 @@ def test_nothing_stands_in_the_way_of_a_screen_reader(browser: Browser, studio: 
     assert found == []
 
 
+def test_the_whole_course_is_seen_at_once(page: Page, studio: Server):
+    page.set_viewport_size({"width": 1440, "height": 900})
+    page.goto(studio.base)
+    expect(page.locator(".map .node")).to_have_count(len(catalog.problems()))
+    assert page.evaluate("[document.documentElement.scrollWidth, document.documentElement.scrollHeight]") == [1440, 900]
+    page.set_viewport_size({"width": 390, "height": 844})
+    assert page.evaluate("document.documentElement.scrollWidth") == 390
+
+
 def test_keys_are_enough(page: Page, studio: Server):
     page.keyboard.press("Tab")
     expect(page.get_by_role("link", name="Skip to the content")).to_be_focused()
