@@ -46,7 +46,7 @@ def work(case: Case, difference: Difference) -> str:
     return f"all steps together execute {difference.got} scalar operations; {difference.expected} are allowed"
 
 
-SIZES = {"T": (5, 7), "H": (3,), "K": (4,), "C": (6, 5), "R": (2,)}
+SIZES = {"T": (5, 7), "H": (3,), "K": (4,), "C": (5, 7), "R": (2,)}
 ENTRY = {"entry": MLA}
 
 PROBLEM = Problem(
@@ -56,7 +56,7 @@ PROBLEM = Problem(
     cases={
         "cases": Cases(activations, SIZES, draws=2),
         "masked": Cases(masked, SIZES, draws=1),
-        "long": Cases(activations, {"T": (96,), "H": (6,), "K": (6,), "C": (6,), "R": (4,)}, draws=1),
+        "long": Cases(activations, {"T": (96,), "H": (6,), "K": (6,), "C": (7,), "R": (4,)}, draws=1),
     },
     checks=(
         parameters(MLA, points=1),

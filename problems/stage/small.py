@@ -13,7 +13,7 @@ from problems.stage.tuning import Tuner, target_log_probabilities
 from problems.stage.weights import POCKET, held_out
 
 D, FEED_FORWARD = POCKET.d_model, 192
-T, BATCH, STEPS, GAP, LEARNING_RATE = 64, 8, 60, 4, 3e-3
+T, BATCH, STEPS, GAP, LEARNING_RATE = 32, 8, 36, 4, 5e-3
 
 
 class Small(nnx.Module):

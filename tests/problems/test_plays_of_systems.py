@@ -114,7 +114,7 @@ LONG: dict[str, Callable[[Shown], bool]] = {
     ),
     "66": lambda shown: (
         "times fewer bytes" in shown[0].caption
-        and "less than with none" in shown[1].caption
+        and "nats less" in shown[1].caption
         and "but for rounding" in shown[2].caption
     ),
     "67": lambda shown: len(set(lines(shown[0])["your layer"])) == 1 and "nats less" in shown[1].caption,
