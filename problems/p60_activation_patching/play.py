@@ -35,7 +35,7 @@ def play(module):
         f"“{ANSWER.strip()}” against “{FOIL.strip()}”: the metric",
         tuple(bars),
         "logit",
-        "Above 0, the model goes on with “Her”. Where in the model is the difference between the two texts?"
+        "Above 0, the model continues with “Her”. Where in the model is the difference between the two texts?"
         if right
         else "Your metric is not the logit of “Her” minus that of “His” after the last word.",
         names=("yours", "the model"),

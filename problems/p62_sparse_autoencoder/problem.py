@@ -72,8 +72,8 @@ def dead(sizes: Mapping[str, int], rng: Any) -> dict[str, Any]:
     idle[chosen] = patience + rng.integers(1, 40, len(chosen))
     idle[chosen[0]] = patience
     errors = rng.standard_normal((N, D)) * rng.permutation(N)[:, None] + rng.standard_normal((N, D))
-    errors[0] = 18  # longer than the next, which has the largest number
-    errors[1] = 30 * np.eye(D)[0]
+    errors[-1] = 18  # longer than the next, which has the largest number
+    errors[-2] = 30 * np.eye(D)[0]
     return {
         "encoder": rng.standard_normal((D, F)).astype("float32"),
         "decoder": rng.standard_normal((F, D)).astype("float32"),

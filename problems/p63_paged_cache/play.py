@@ -8,7 +8,7 @@ from grader.exhibits import Bar, Bars, Story, Table, Token
 from problems.stage.model import gpt, jitted
 from problems.stage.weights import END, POCKET, encode, token
 
-TEXT = "Once upon a time, there was a brave girl named Lily. Lily lived near the forest. One day, she"
+TEXT = "Once upon a time, there was a brave girl named Lily. Lily lived near the"
 SIZE, BLOCKS, ANSWERS, TOKENS, LONGEST, TEMPERATURE = 8, 40, 4, 30, POCKET.max_T, 0.9
 H, K = POCKET.num_heads, POCKET.d_model // POCKET.num_heads
 

@@ -38,10 +38,22 @@ def managing(subject: Subject, case: Case) -> Reading:
             live = [each for each in live if (kind, name) != ("free", each)]
             live += [name] if kind == "start" else more if kind == "fork" else []
         for each in live:
-            table = [int(block) for block in manager.table(each)][:LONGEST]
+            table = _table(manager.table(each), int(case.values["num_blocks"]))  # type: ignore[arg-type]
             tables[place, NAMES.index(each), : len(table)] = table
         free[place] = int(manager.free_blocks())
     return Reading({"state.raised": raised, "state.returned": returned, "state.tables": tables, "state.free": free})
+
+
+def _table(result: Any, num_blocks: int) -> list[int]:
+    """The first blocks of a table. Raises BadOutputError if it holds something that is no block."""
+    if not isinstance(result, list | tuple | np.ndarray):
+        raise BadOutputError(f"`table` returned {described(result)}; it must return a list of blocks")
+    blocks = [int(block) for block in result]
+    if any(not 0 <= block < num_blocks for block in blocks):
+        raise BadOutputError(
+            f"`table` returned {blocks}; with {num_blocks} blocks, their numbers are 0 to {num_blocks - 1}"
+        )
+    return blocks[:LONGEST]
 
 
 def _place(result: Any) -> list[int]:

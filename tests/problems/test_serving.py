@@ -77,13 +77,13 @@ def test_allowed_tokens_are_those_that_begin_a_text_of_the_rule():
         oracle = re.compile(pattern(expression))
         rows = [row for n in range(6) for row in itertools.product((0, 1, 2, 3, 5), repeat=n)]
         finished = {row for row in rows if oracle.fullmatch(b"".join(vocabulary[each] for each in row))}
-        begun = {row[:n] for row in finished for n in range(len(row) + 1)}
+        beginnings = {row[:n] for row in finished for n in range(len(row) + 1)}
         table = token_transitions(*build_automaton(expression), vocabulary, 6)
         for row in (row for row in rows if len(row) < 3):
             state = 0
             for each in row:
                 state = table[state, each] if state >= 0 else -1
-            if row in begun:
+            if row in beginnings:
                 assert state >= 0
                 assert (table[state, 6] >= 0) == (row in finished)
             elif row and state >= 0:  # more than five tokens finish it

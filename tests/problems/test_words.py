@@ -104,7 +104,9 @@ def returned_parts(stub: ast.Module, entry: str) -> int:
     """How many parts the tuple has that an entry returns, by its annotation in the stub; 0 if it returns no tuple."""
     node = next(node for node in stub.body if getattr(node, "name", "") == entry)
     if isinstance(node, ast.ClassDef):
-        node = next(item for item in node.body if getattr(item, "name", "") == "__call__")
+        node = next((item for item in node.body if getattr(item, "name", "") == "__call__"), None)
+        if node is None:  # a plain class
+            return 0
     match node.returns:
         case ast.Subscript(value=ast.Name(id="tuple"), slice=ast.Tuple(elts=parts)):
             return len(parts)
