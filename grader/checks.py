@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from typing import Any, Literal
 
-from grader.problem import EXACT, FLOAT32, Check, Tolerance
+from grader.problem import EXACT, FLOAT32, Case, Check, Difference, Tolerance
 
 YES = {0: "no", 1: "yes"}
 
@@ -98,4 +98,41 @@ def compiled_once(points: int, probe: str, *, advice: str, **more: Any) -> Check
     return Check(
         "compiled once", points, probe, leaves="program.products", compare="at_most", tolerance=ONE_COPY, advice=advice,
         **more,
+    )  # fmt: skip
+
+
+_CALLED = {
+    "all_reduce": "`psum` produces",
+    "all_gather": "`all_gather` produces",
+    "reduce_scatter": "`psum_scatter` produces",
+}
+
+
+def _exchanged_in_words(_: Case, wrong: Difference) -> str:
+    """What the collectives exchange, kind by kind."""
+    measure, _dot, kind = wrong.path.removeprefix("program.").partition(".")
+    if measure != "exchanged":
+        return f"`{wrong.path}` is {wrong.got}, expected {wrong.expected}; a program is measured only if its values are right"
+    if kind == "written":
+        return (
+            f"the collectives that your code calls produce {wrong.got} bytes on each device, expected {wrong.expected}; call "
+            "them yourself, inside `jax.shard_map`"
+        )
+    what = _CALLED.get(kind, "collectives of other kinds produce")
+    return f"in the compiled program, {what} {wrong.got} bytes on each device, expected {wrong.expected}"
+
+
+_WHERE = (
+    " A collective that you did not write comes from `in_specs` or `out_specs` that differ from the placement on the page: "
+    "then XLA moves the array."
+)
+
+
+def collectives(
+    name: str, points: int, probe: str, options: Mapping[str, Any], advice: str, cases: str = "cases"
+) -> Check:
+    """A check that the compiled program exchanges what the page says, and nothing else. A few scalars do not count."""
+    return exact(
+        name, points, probe, "program.exchanged", options=options, cases=cases, in_words=_exchanged_in_words,
+        advice=advice + _WHERE,
     )  # fmt: skip

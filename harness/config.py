@@ -4,19 +4,18 @@ import dataclasses
 import json
 import types
 import typing
-from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar, Literal
 
 from harness.errors import UsageError
-from harness.settings import COUNT, NOT_NEGATIVE, SEEDS, Range, Settings, setting
+from harness.model_config import ModelConfig
+from harness.settings import COUNT, NOT_NEGATIVE, SEEDS, Range, Rules, Settings, setting
 
 TRACKERS = ("csv", "tensorboard", "wandb")
 # Before the path of a folder in the format of Hugging Face, where a setting names a base or a tokenizer
 HUGGING_FACE = "hf:"
 TRAIN = "train:"  # before the number of tokens, where a setting asks for a tokenizer trained on the data
-Rules = Iterable[tuple[bool, str]]  # whether the settings are consistent, and the sentence that says why they are not
 
 
 LORA_TARGETS = ("attn", "mlp", "embed", "head")
@@ -34,8 +33,8 @@ class DataConfig(Settings):
     field: str = setting("text", "field of JSON records, or column of CSV and Parquet, that holds the text")
     tokenizer: str = setting(
         "pocket-2k",
-        "pocket-2k, gpt2, the path of a .tiktoken file, hf:DIR for the tokenizer.json of a folder, or train:N for one of "
-        "N tokens trained on the data",
+        "pocket-2k, gpt2, the path of a .tiktoken file, hf:DIR or hf:ORG/NAME for the tokenizer.json of a model, or "
+        "train:N for one of N tokens trained on the data",
     )
     packing: Literal["packed", "padded"] = setting("packed", "windows of one long stream, or one story per row")
     objective: Literal["next_token", "copy"] = setting("next_token", "predict the next token, or copy the input token")
@@ -45,76 +44,12 @@ class DataConfig(Settings):
 
 
 @dataclass(frozen=True)
-class ModelConfig(Settings):
-    """The model. A GPT stores this part."""
-
-    vocab_size: int = setting(0, "rows of the embedding; 0: the size of the tokenizer", allowed=NOT_NEGATIVE)
-    vocab_multiple: int = setting(
-        128,
-        "the embedding and the head have a multiple of so many rows; those after the vocabulary are unused",
-        allowed=COUNT,
-    )
-    context: int = setting(128, "tokens per row", allowed=COUNT)
-    d_model: int = setting(128, "width of the residual stream", allowed=COUNT)
-    num_heads: int = setting(4, "attention heads", allowed=COUNT)
-    num_kv_heads: int = setting(
-        0, "heads of keys and values, which groups of attention heads share; 0: num_heads", allowed=NOT_NEGATIVE
-    )
-    d_ff: int = setting(512, "width of the feed-forward layer", allowed=COUNT)
-    num_layers: int = setting(4, "transformer blocks", allowed=NOT_NEGATIVE)
-    norm: Literal["pre", "post", "none"] = setting("pre", "where the norm is applied")
-    norm_kind: Literal["layernorm", "rmsnorm"] = setting("layernorm", "which norm")
-    norm_epsilon: float = setting(1e-5, "epsilon of the norm", allowed=NOT_NEGATIVE)
-    activation: Literal["relu", "gelu", "swiglu"] = setting(
-        "gelu", "activation of the feed-forward layer; swiglu adds a gate of the same width"
-    )
-    bias: bool = setting(True, "biases in linear layers and LayerNorm, except for the output head")
-    positions: Literal["learned", "rope", "none"] = setting("learned", "position encoding")
-    rope_base: float = setting(10_000.0, "base of the wavelengths of positions=rope", allowed=Range(above=0))
-    tied_head: bool = setting(True, "use the token embedding as the output head")
-    head_bias: bool = setting(False, "add a bias to the output head")
-    init: Literal["gpt2", "xavier"] = setting("gpt2", "initialization of the parameters")
-    dropout: float = setting(0.0, "dropout rate in training", allowed=Range(at_least=0, below=1))
-    dtype: Literal["float32", "bfloat16"] = setting("float32", "compute dtype; parameters and loss stay in float32")
-    remat: bool = setting(False, "recompute activations in the backward pass to save memory", machine=True)
-
-    def rules(self) -> Rules:
-        """Which settings of the model conflict."""
-        yield (
-            self.num_layers == 0 or self.d_model % self.num_heads == 0,
-            f"num_heads={self.num_heads} does not divide d_model={self.d_model}",
-        )
-        yield (
-            self.num_heads % self.kv_heads == 0,
-            f"num_kv_heads={self.num_kv_heads} does not divide num_heads={self.num_heads}",
-        )
-        yield (
-            self.positions != "rope" or self.head_width % 2 == 0,
-            f"positions=rope needs an even head width; d_model / num_heads is {self.head_width}",
-        )
-
-    @property
-    def head_width(self) -> int:
-        """The width of one attention head."""
-        return self.d_model // self.num_heads
-
-    @property
-    def vocab_rows(self) -> int:
-        """The rows of the embedding and of the head."""
-        return -(-self.vocab_size // self.vocab_multiple) * self.vocab_multiple
-
-    @property
-    def kv_heads(self) -> int:
-        """The heads of keys and values."""
-        return self.num_kv_heads or self.num_heads
-
-
-@dataclass(frozen=True)
 class OptimizerConfig(Settings):
     """How the parameters are updated."""
 
     base: str = setting(
-        "", "run whose best checkpoint training starts from, or hf:DIR for a model in Hugging Face's format"
+        "",
+        "run whose best checkpoint training starts from, or a model in Hugging Face's format: hf:DIR, or hf:ORG/NAME on the hub",
     )
     lora_rank: int = setting(0, "rank of LoRA adapters; 0: train all parameters", allowed=NOT_NEGATIVE)
     lora_targets: str = setting("attn,mlp", "parts of the model with adapters, of attn, mlp, embed and head")

@@ -6,8 +6,9 @@ from collections.abc import Mapping
 from typing import Any
 
 from commandline.spelling import nearest
-from harness.config import Config, ModelConfig
+from harness.config import Config
 from harness.errors import UsageError
+from harness.model_config import ModelConfig
 
 PRESETS: Mapping[str, tuple[str, dict[str, Any]]] = types.MappingProxyType(
     {

@@ -33,6 +33,7 @@ class Range:
         return " and ".join(f"{words} {bound:,}" for words, bound in bounds if math.isfinite(bound))
 
 
+Rules = Iterable[tuple[bool, str]]  # whether the settings are consistent, and the sentence that says why they are not
 COUNT = Range(at_least=1)
 NOT_NEGATIVE = Range(at_least=0)
 SEEDS = Range(at_least=0, below=2**32)
@@ -95,7 +96,7 @@ class Settings:
         ]
 
 
-def _no_rules(settings: Settings) -> Iterable[tuple[bool, str]]:
+def _no_rules(settings: Settings) -> Rules:
     return ()
 
 

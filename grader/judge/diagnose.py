@@ -3,8 +3,10 @@
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import combinations, islice
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from grader.course.catalog import Misconception
 from grader.judge.reference import Answers
@@ -266,8 +268,9 @@ def _pair(
             alone[variant] = answer
     pairs = [pair for pair in combinations(alone, 2) if ideas[pair[0]] is not ideas[pair[1]] and known in ("", *pair)]
     plain = reference.ask(first.check, first.case).result()
-    gaps = {pair: _gap(plain, alone[pair[0]], alone[pair[1]], first.outcome) for pair in pairs}
-    possible = ((reference.together(*pair), pair) for pair in sorted(pairs, key=gaps.__getitem__))
+    gaps, place = _gaps(plain, alone.values(), first.outcome).round(3), list(alone).index  # rounded, to keep ties ties
+    nearest = sorted(pairs, key=lambda pair: gaps[place(pair[0]), place(pair[1])])
+    possible = ((reference.together(*pair), pair) for pair in nearest)
     tried = dict(islice(((together, pair) for together, pair in possible if together), most))
     found: dict[str, list[Unexplained]] = {}
     for _, together in _in_turn(reference, [(first, together) for together in tried]):
@@ -289,19 +292,37 @@ def _pair(
     return Diagnosis(Misconception(f"{one.name}, and {other.name}", says, "", ()), best)
 
 
-def _gap(plain: Outcome, one: Outcome, other: Outcome, got: Outcome) -> float:
-    """How far the learner's leaves are from both ideas' effects at once, 0 to 1 for each leaf; rounded, to keep ties ties."""
-    sides = [{leaf.path: leaf.values for leaf in outcome.leaves} for outcome in (plain, one, other, got)]
-    total = 0.0
+def _gaps(plain: Outcome, alone: Iterable[Outcome], got: Outcome) -> NDArray[np.float64]:
+    """How far the learner's leaves are from the effects of two ideas at once: (ideas, ideas), 0 to 1 for each leaf."""
+    sides = [{leaf.path: leaf.values for leaf in outcome.leaves} for outcome in (plain, got, *alone)]
+    total = np.zeros((len(sides) - 2, len(sides) - 2))
     for path in dict.fromkeys(path for side in sides for path in side):
-        arrays = [side[path] for side in sides if path in side]
-        if len(arrays) == len(sides) and len({array.shape for array in arrays}) == 1:
-            base, a, b, have = (np.nan_to_num(array.astype(np.complex128)) for array in arrays)
-            with np.errstate(all="ignore"):
-                both = (a + b - base, a * b / base)  # two terms, or two factors
-                away, off = float(np.linalg.norm(have - base)), float(min(np.linalg.norm(x - have) for x in both))
-            total += off / away if off < away < float("inf") else float(off > 0)
-        else:
-            shapes = [side[path].shape if path in side else None for side in sides]
-            total += shapes[3] != (shapes[2] if shapes[1] == shapes[0] else shapes[1])
-    return round(total, 3)
+        base, have, *ideas = (side.get(path) for side in sides)
+        total += _leaf_gaps(base, have, ideas)
+    return total
+
+
+def _leaf_gaps(
+    base: NDArray[Any] | None, have: NDArray[Any] | None, ideas: Sequence[NDArray[Any] | None]
+) -> NDArray[np.float64]:
+    """The same for one leaf, which some outcomes may not have."""
+    expected, got, *shapes = (None if array is None else array.shape for array in (base, have, *ideas))
+    # The shape of the idea that changes it.
+    gaps = np.array([[float(got != (two if one == expected else one)) for two in shapes] for one in shapes])
+    same = [number for number, shape in enumerate(shapes) if shape == expected == got is not None]
+    if not same:
+        return gaps
+    base_N, have_N, *ideas_N = (
+        np.nan_to_num(array.astype(np.complex128)).ravel()
+        for array in (base, have, *(ideas[number] for number in same))
+        if array is not None
+    )
+    ideas_IN = np.stack(ideas_N)
+    with np.errstate(all="ignore"):
+        away = np.linalg.norm(have_N - base_N)
+        for number, one_N in zip(same, ideas_N, strict=True):
+            terms_I = np.linalg.norm(one_N + ideas_IN - base_N - have_N, axis=1)
+            factors_I = np.linalg.norm(one_N * ideas_IN / base_N - have_N, axis=1)
+            off_I = np.where(factors_I < terms_I, factors_I, terms_I)
+            gaps[number, same] = np.where((off_I < away) & (away < np.inf), off_I / away, off_I > 0)
+    return gaps

@@ -15,6 +15,9 @@ from grader.wire.program import Program
 from grader.worker import cost, counting, stablehlo
 from grader.worker.collectives import Collective, collectives
 
+FEW_SCALARS = 64  # bytes: sums of a loss, a count and the like
+KINDS = ("all_reduce", "all_gather", "reduce_scatter", "collective_permute", "all_to_all", "collective_broadcast")
+
 OwnMeasure = Callable[["Execution"], Any]  # of one problem: MEASURES of its `probes.py`
 
 
@@ -170,6 +173,26 @@ def _exchanged_bytes(execution: Execution) -> Any:
     return np.int64(sum(math.ceil(each.times * each.size) for each in joining))
 
 
+def _exchanged(execution: Execution) -> dict[str, Any]:
+    """The bytes that collectives produce on each device in one run: by kind as compiled, and in all as the code calls them.
+
+    A few scalars do not count.
+    """
+    scalars = sum(each.times * each.size for each in execution.collectives if each.is_scalar)
+    few = scalars <= FEW_SCALARS
+    sizes = dict.fromkeys(("all_reduce", "all_gather", "reduce_scatter", "others"), 0)
+    for each in execution.collectives:
+        name = each.kind.replace("-", "_")
+        size = sum(size for elements, size in each.arrays if elements > 1 or not few)
+        sizes[name if name in sizes else "others"] += math.ceil(each.times * size)
+    written = 0
+    for run in execution.runs:
+        if run.operation.name.removeprefix("stablehlo.") in KINDS:
+            results = [x for x in run.operation.results if np.prod(stablehlo.shape(x)) > 1 or not few]
+            written += run.times * sum(map(stablehlo.tensor_bytes, results))
+    return {key: np.int64(size) for key, size in {**sizes, "written": written}.items()}
+
+
 def _placed(execution: Execution) -> dict[str, Any]:
     """For each axis of each output, the mesh axes over which it is split, as numbers of `grader.checks.PLACES`.
 
@@ -239,6 +262,7 @@ MEASURES: Mapping[str, Callable[[Execution], Any]] = {
     "largest_operand": _largest_operand,
     "largest_array": _largest_array,
     "held_bytes": _held_bytes,
+    "exchanged": _exchanged,
     "exchanged_bytes": _exchanged_bytes,
     "placed": _placed,
     "bytes_on_device": _bytes_on_device,

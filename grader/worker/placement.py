@@ -1,5 +1,6 @@
 """Modules placed on a mesh by a submission, as inputs of programs, and array shardings as integers that a check can compare."""
 
+import re
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any, Literal
@@ -7,7 +8,7 @@ from typing import Any, Literal
 import jax
 import numpy as np
 from flax import nnx
-from jax.sharding import AxisType, Mesh, NamedSharding
+from jax.sharding import AxisType, Mesh, NamedSharding, PartitionSpec
 
 from grader.problem import Case
 from grader.worker import stablehlo
@@ -99,3 +100,27 @@ def coded(axes: Sequence[Any], ndim: int) -> np.ndarray[Any, Any]:
     parts = [*axes, *[None] * ndim][:ndim]
     names = [() if part is None else part if isinstance(part, tuple) else (part,) for part in parts]
     return np.array([sum({"data": 1, "model": 2}.get(name, -1) for name in part) for part in names], np.int32)
+
+
+def placed(array: Given, mesh: Mesh, spec: PartitionSpec) -> Given:
+    """The input, placed on a mesh by a spec."""
+    return replace(array, sharding=NamedSharding(mesh, spec))
+
+
+def called_on_mesh(subject: Subject, entry: str, *args: Any, **more: Any) -> Any:
+    """Calls the entry. JAX's errors on specs are long, and name the learner's function: raises BadOutputError instead."""
+    try:
+        return subject.call(entry, *args, **more)
+    except ValueError as error:
+        if "which require replication" in str(error):
+            sentence = "a result with the spec P() may differ between devices; is a `psum` missing?"
+        elif found := _UNEVEN.search(str(error)):
+            sentence = "`in_specs` gives the argument {} the spec {}, but 8 does not divide its axis {}".format(
+                *found.groups()
+            )
+        else:
+            raise
+        raise BadOutputError(f"`{entry}`: {sentence}").with_traceback(error.__traceback__) from None
+
+
+_UNEVEN = re.compile(r"of shape (\S+\]),.* of value (P\(.*?\)), which maps array axis (\d+) \(of size")

@@ -14,6 +14,7 @@ import numpy as np
 from flax import nnx
 
 from grader.problem import Case
+from grader.worker.mixers import decoding, with_mask
 from grader.worker.pytrees import BadOutputError, fill_state, named
 from grader.worker.recorder import watching
 from grader.worker.remedies import remedy
@@ -262,4 +263,6 @@ GENERIC: Mapping[str, Callable[..., Reading]] = {
     "dependence": dependence,
     "compiled": compiled,
     "submodules": submodules,
+    "decoding": decoding,
+    "with_mask": with_mask,
 }

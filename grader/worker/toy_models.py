@@ -172,3 +172,18 @@ class Stories:
     def set_state(self, state: dict[str, int]) -> None:
         """Moves to a position."""
         self.epoch, self.step = int(state["epoch"]), int(state["step"])
+
+
+def sum_of_losses(V: int, D: int, F: int) -> tuple[dict[str, tuple[int, ...]], Any]:
+    """The shapes of the parameters of a model of pairs of tokens, and its function `loss_sum(parameters, token_ids)`.
+
+    That returns the sum of the losses over the targets that are not the padding, V - 1, and their number.
+    """
+
+    def loss_sum(parameters: Any, token_ids: jax.Array) -> tuple[jax.Array, jax.Array]:
+        x = jax.nn.relu(parameters["embed"][token_ids] @ parameters["ff1"] + parameters["bias"])
+        losses = optax.softmax_cross_entropy_with_integer_labels((x @ parameters["head"])[:, :-1], token_ids[:, 1:])
+        real = token_ids[:, 1:] != V - 1
+        return jnp.sum(losses * real), jnp.sum(real)
+
+    return {"embed": (V, D), "ff1": (D, F), "bias": (F,), "head": (F, V)}, loss_sum

@@ -106,15 +106,16 @@ def finetune(
 ) -> None:  # fmt: skip
     """Fine-tune a trained model, or resume a run of this kind.
 
-    BASE is the name or folder of a run, or hf:DIR for a model that transformers saved. It determines the model, the tokenizer
-    and the packing. With --lora, checkpoints hold only the adapters, so keep BASE.
+    BASE is the name or folder of a run, or a model in Hugging Face's format: hf:DIR, or hf:ORG/NAME on the hub. It determines
+    the model, the tokenizer and the packing. With --lora, checkpoints hold only the adapters, so keep BASE.
     """
     from harness.run.folder import Run
 
     if base_name.startswith(HUGGING_FACE):
+        from harness.data.hub import model_folder
         from harness.hugging_face.load import read_config
 
-        base = Run(Path(base_name.removeprefix(HUGGING_FACE)))  # a folder without pieces
+        base = Run(model_folder(base_name))  # a folder without pieces
         base_config = dataclasses.replace(Config(), preset="", **read_config(base.folder.resolve()))
         spelled = f"{HUGGING_FACE}{base.folder.resolve()}"
     else:

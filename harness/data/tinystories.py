@@ -7,6 +7,7 @@ from pathlib import Path
 
 from commandline.files import replace
 from commandline.folders import cache_folder
+from harness.data.hub import is_of_network
 from harness.errors import HarnessError
 
 REPOSITORY = "roneneldan/TinyStories"
@@ -20,7 +21,7 @@ def fetch_tinystories() -> list[Path]:
     folder = cache_folder("HARNESS_CACHE", "harness") / "tinystories"
     complete = folder / "complete"
     if not complete.exists():
-        from huggingface_hub import HfApi, errors  # slow to import, and rarely needed
+        from huggingface_hub import HfApi  # slow to import, and rarely needed
 
         folder.mkdir(parents=True, exist_ok=True)
         try:
@@ -30,10 +31,8 @@ def fetch_tinystories() -> list[Path]:
                 for file in info.siblings or []
                 if file.rfilename.endswith(".parquet") and file.lfs
             ]
-        except (OSError, errors.HfHubHTTPError, ConnectionError) as error:
-            raise _download_failed(folder, error) from error
         except Exception as error:
-            if type(error).__module__.partition(".")[0] not in ("httpx", "httpx2", "httpcore", "huggingface_hub"):
+            if not is_of_network(error):
                 raise
             raise _download_failed(folder, error) from error
         replace(complete, "\n".join(sorted(names)) + "\n")

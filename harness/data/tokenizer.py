@@ -10,6 +10,7 @@ import tiktoken
 
 from commandline.spelling import nearest
 from harness.config import HUGGING_FACE
+from harness.data.hub import model_folder
 from harness.data.tokenizer_json import END_OF_TEXT, SPLIT_PATTERN, read_tokenizer
 from harness.errors import HarnessError, UsageError
 
@@ -20,13 +21,13 @@ FILE_SUFFIX = ".tiktoken"
 
 
 def get_tokenizer(name: str) -> tiktoken.Encoding:
-    """The tokenizer called `name`, that of a .tiktoken file with end-of-text as its last token, or that of a folder as `hf:DIR`.
+    """The tokenizer called `name`, that of a .tiktoken file with end-of-text as its last token, or of a model as `hf:DIR`.
 
     Raises UsageError if there is none of that name, or if the file is not a tokenizer, HarnessError if GPT-2's vocabulary
     cannot be downloaded.
     """
     if name.startswith(HUGGING_FACE):
-        return _from_folder(Path(name.removeprefix(HUGGING_FACE)))
+        return _from_folder(model_folder(name))
     if not name.endswith(FILE_SUFFIX):
         return _named(name)
     try:

@@ -2,13 +2,13 @@
 
 import math
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
 
-from harness.config import ModelConfig
 from harness.errors import UsageError
+from harness.model_config import ROPE_SCALINGS, ModelConfig
 
 Fields = dict[str, Any]  # of config.json
 
@@ -88,7 +88,10 @@ class Layout:
         places = self._places(path, shape[0])
         if places[0][1] is None:
             return places[0][0].read(tensors, shape)
-        return np.stack([stored.read(tensors, shape[1:]) for stored, _ in places])
+        parameter = np.empty(shape, np.float32)
+        for stored, index in places:  # layer by layer, so that no second copy of all of them exists
+            parameter[index] = stored.read(tensors, shape[1:])
+        return parameter
 
     def names(self, path: str, layers: int) -> list[str]:
         """The full names of the tensors of the parameter at `path`."""
@@ -117,36 +120,73 @@ def _vectors(**names: str) -> dict[str, Stored]:
     }
 
 
-_ACTIVATIONS = {"gelu_new": "gelu", "gelu_pytorch_tanh": "gelu", "relu": "relu"}  # `gelu` is the exact one
+# The names in config.json by ours; transformers has several for some.
+_ACTIVATIONS = {"gelu": ("gelu_new", "gelu_pytorch_tanh"), "gelu_exact": ("gelu",), "relu": ("relu",)}
 
 
-def _activation(fields: Fields, name: str, known: Mapping[str, str]) -> str:
-    if fields[name] not in known:
-        raise UsageError(f"{name}={fields[name]} is not supported; only {', '.join(known)} are.")
-    return known[fields[name]]
+def _activation(fields: Fields, name: str, known: Mapping[str, tuple[str, ...]]) -> str:
+    for ours, theirs in known.items():
+        if fields[name] in theirs:
+            return ours
+    every = ", ".join(theirs for names in known.values() for theirs in names)
+    raise UsageError(f"{name}={fields[name]} is not supported; only {every} are.")
 
 
-def _rope_base(fields: Fields, rotated: float) -> float:
-    """The base of the positions. `rotated` is the fraction of the head width that is rotated unless a field says otherwise.
+def _rope_settings(fields: Fields, rotated: float) -> dict[str, Any]:
+    """The settings of the positions. `rotated` is the fraction of the head width that is rotated unless a field says otherwise.
 
-    Raises UsageError for scaled positions and for partial ones.
+    Raises UsageError for a scaling that the harness does not have.
     """
     rope: Fields = fields.get("rope_parameters") or fields.get("rope_scaling") or {}
     kind = rope.get("rope_type", rope.get("type", "default"))
-    if kind != "default":
-        raise UsageError(f"Rope scaling ({kind}) is not supported; only default positions are.")
+    kind = "none" if kind == "default" else kind
+    if kind not in ROPE_SCALINGS:
+        raise UsageError(f"Rope scaling ({kind}) is not supported; only {', '.join(ROPE_SCALINGS)} are.")
+    numbers = [f"{rope[name]:g}" for name in ROPE_SCALINGS[kind]]
     fields = {"rotary_pct": rotated, "rotary_emb_base": 10_000.0, **fields, **rope}
     fields = {"partial_rotary_factor": fields["rotary_pct"], "rope_theta": fields["rotary_emb_base"], **fields}
-    if (fraction := fields["partial_rotary_factor"]) != 1:
-        raise UsageError(f"Positions that rotate a part of each head ({fraction}) are not supported; only 1.0 is.")
-    return float(fields["rope_theta"])
+    return {
+        "positions": "rope",
+        "rope_base": float(fields["rope_theta"]),
+        "rotary_fraction": float(fields["partial_rotary_factor"]),
+        "rope_scaling": ":".join([kind, *numbers]),
+    }
+
+
+def _rope_fields(config: ModelConfig, **others: float) -> Fields:
+    """The fields of the positions, as versions 4 and 5 of transformers call them."""
+    kind, numbers = config.scaling
+    scaling = {
+        "rope_type": "default" if kind == "none" else kind,
+        **dict(zip(ROPE_SCALINGS[kind], numbers, strict=True)),
+    }
+    if kind == "llama3":
+        scaling["original_max_position_embeddings"] = int(numbers[-1])
+    return {
+        "rope_theta": config.rope_base,
+        "rope_parameters": {
+            **scaling, "rope_theta": config.rope_base, **others,
+        },
+        **({} if kind == "none" else {"rope_scaling": scaling}),
+    }  # fmt: skip
 
 
 _EMBED = (0, 1)
-_GPT_BLOCKS: Mapping[str, tuple[Any, ...]] = {
-    "norm": ("pre",), "norm_kind": ("layernorm",), "activation": ("gelu", "relu"), "num_kv_heads": (0,), "bias": (True,),
-    "head_bias": (False,),
+# The values of the settings by which models differ, where a layout says nothing else
+_PLAIN: Mapping[str, tuple[Any, ...]] = {
+    "norm": ("pre",), "head_bias": (False,), "head_width": (0,), "window": (0,), "qk_norm": ("none",),
+    "parallel_residual": (False,), "attention_bias": ("same",), "rotary_fraction": (1.0,), "rope_scaling": ("none",),
 }  # fmt: skip
+_GPT_BLOCKS: Mapping[str, tuple[Any, ...]] = {
+    **_PLAIN, "norm_kind": ("layernorm",), "activation": ("gelu", "gelu_exact", "relu"), "num_kv_heads": (0,),
+    "bias": (True,),
+}  # fmt: skip
+
+
+def _any(has: Mapping[str, tuple[Any, ...]], *names: str) -> dict[str, tuple[Any, ...]]:
+    """The table without these settings, which may have any value."""
+    return {name: values for name, values in has.items() if name not in names}
+
 
 GPT2 = Layout(
     title="GPT-2",
@@ -175,7 +215,7 @@ GPT2 = Layout(
     fields=lambda config: {
         "n_positions": config.context, "n_embd": config.d_model, "n_layer": config.num_layers,
         "n_head": config.num_heads, "n_inner": config.d_ff, "layer_norm_epsilon": config.norm_epsilon,
-        "activation_function": "gelu_new" if config.activation == "gelu" else config.activation,
+        "activation_function": _ACTIVATIONS[config.activation][0],
         "resid_pdrop": config.dropout, "embd_pdrop": config.dropout, "attn_pdrop": 0.0,
     },
     settings=lambda fields: {
@@ -193,7 +233,8 @@ GPT_NEOX = Layout(
     model_type="gpt_neox",
     architecture="GPTNeoXForCausalLM",
     has={
-        "positions": ("rope",), **_GPT_BLOCKS,
+        **_any(_GPT_BLOCKS, "parallel_residual", "rotary_fraction", "rope_scaling"), "positions": ("rope",),
+        "attention_bias": ("same", "none"),
     },
     prefix="gpt_neox.",
     block="layers.{i}.",
@@ -215,43 +256,48 @@ GPT_NEOX = Layout(
         "max_position_embeddings": config.context, "hidden_size": config.d_model,
         "num_hidden_layers": config.num_layers, "num_attention_heads": config.num_heads,
         "intermediate_size": config.d_ff, "layer_norm_eps": config.norm_epsilon,
-        "hidden_act": "gelu_pytorch_tanh" if config.activation == "gelu" else config.activation,
-        "hidden_dropout": config.dropout, "attention_dropout": 0.0, "use_parallel_residual": False,
-        "attention_bias": True, "rotary_pct": 1.0, "rotary_emb_base": config.rope_base,
-        "rope_parameters": {
-            "rope_type": "default", "rope_theta": config.rope_base, "partial_rotary_factor": 1.0,
-        },
+        "hidden_act": _ACTIVATIONS[config.activation][-1],
+        "hidden_dropout": config.dropout, "attention_dropout": 0.0, "use_parallel_residual": config.parallel_residual,
+        "attention_bias": config.qkv_bias, "rotary_pct": config.rotary_fraction, "rotary_emb_base": config.rope_base,
+        **_rope_fields(config, partial_rotary_factor=config.rotary_fraction),
     },
     settings=lambda fields: {
         "context": fields["max_position_embeddings"], "d_model": fields["hidden_size"],
         "num_layers": fields["num_hidden_layers"], "num_heads": fields["num_attention_heads"],
         "d_ff": fields["intermediate_size"], "norm_epsilon": fields.get("layer_norm_eps", 1e-5),
-        "positions": "rope", "rope_base": _rope_base(fields, 0.25), "norm_kind": "layernorm",
+        "norm_kind": "layernorm", "parallel_residual": fields.get("use_parallel_residual", True),
+        "attention_bias": "same" if fields.get("attention_bias", True) else "none",
         "activation": _activation({"hidden_act": "gelu", **fields}, "hidden_act", _ACTIVATIONS),
-        "tied_head": fields.get("tie_word_embeddings", False),
+        "tied_head": fields.get("tie_word_embeddings", False), **_rope_settings(fields, 0.25),
     },
-    fixed={"use_parallel_residual": (False, True), "attention_bias": (True, True)},
 )  # fmt: skip
 
 
 def _llama_settings(fields: Fields) -> dict[str, Any]:
-    """Raises UsageError for heads of another width, and for biases in only some of the linear layers."""
+    """The settings that all models of Llama's kind share. Raises UsageError for layers of several kinds."""
     D, H = fields["hidden_size"], fields["num_attention_heads"]
-    if (K := fields.get("head_dim") or D // H) != D / H:
-        raise UsageError(f"head_dim={K} is not supported; only hidden_size / num_attention_heads = {D / H:g} is.")
-    bias = fields.get("attention_bias", False)
-    if bias != fields.get("mlp_bias", False):
-        raise UsageError(f"attention_bias={bias} is not supported with another mlp_bias; they must be equal.")
-    G = fields.get("num_key_value_heads") or H
+    G, K = fields.get("num_key_value_heads") or H, fields.get("head_dim") or D // H
+    attention, feed_forward = fields.get("attention_bias", False), fields.get("mlp_bias", False)
+    if others := {*(fields.get("layer_types") or ())} - {"full_attention"}:
+        raise UsageError(f"Layers of the type {min(others)} are not supported; all must be of the type full_attention.")
     return {
         "context": fields["max_position_embeddings"], "d_model": D, "num_layers": fields["num_hidden_layers"],
-        "num_heads": H, "num_kv_heads": 0 if G == H else G, "d_ff": fields["intermediate_size"],
-        "norm_epsilon": fields.get("rms_norm_eps", 1e-6), "positions": "rope", "rope_base": _rope_base(fields, 1.0),
-        "norm_kind": "rmsnorm", "bias": bias,
-        "activation": _activation(
-            {"hidden_act": "silu", **fields}, "hidden_act", {"silu": "swiglu", "swish": "swiglu"}
-        ),
-        "tied_head": fields.get("tie_word_embeddings", False),
+        "num_heads": H, "num_kv_heads": 0 if G == H else G, "head_width": 0 if K == D / H else K,
+        "d_ff": fields["intermediate_size"], "norm_epsilon": fields.get("rms_norm_eps", 1e-6), "norm_kind": "rmsnorm",
+        "bias": feed_forward,
+        "attention_bias": "same" if attention == feed_forward else "all" if attention else "none",
+        "activation": _activation({"hidden_act": "silu", **fields}, "hidden_act", {"swiglu": ("silu", "swish")}),
+        "tied_head": fields.get("tie_word_embeddings", False), **_rope_settings(fields, 1.0),
+    }  # fmt: skip
+
+
+def _llama_fields(config: ModelConfig) -> Fields:
+    return {
+        "max_position_embeddings": config.context, "hidden_size": config.d_model,
+        "num_hidden_layers": config.num_layers, "num_attention_heads": config.num_heads,
+        "num_key_value_heads": config.kv_heads, "head_dim": config.per_head, "intermediate_size": config.d_ff,
+        "rms_norm_eps": config.norm_epsilon, "hidden_act": "silu", "attention_dropout": 0.0,
+        "attention_bias": config.qkv_bias, "mlp_bias": config.bias, **_rope_fields(config),
     }  # fmt: skip
 
 
@@ -260,8 +306,8 @@ LLAMA = Layout(
     model_type="llama",
     architecture="LlamaForCausalLM",
     has={
-        "positions": ("rope",), "norm": ("pre",), "norm_kind": ("rmsnorm",), "activation": ("swiglu",),
-        "head_bias": (False,),
+        **_any(_PLAIN, "head_width", "rope_scaling"), "positions": ("rope",),
+        "norm_kind": ("rmsnorm",), "activation": ("swiglu",), "attention_bias": ("same", "none", "all"),
     },
     prefix="model.",
     block="layers.{i}.",
@@ -287,15 +333,62 @@ LLAMA = Layout(
         "ff2.kernel": Stored(("mlp.down_proj.weight",), (1, 0), 1),
         "gate.kernel": Stored(("mlp.gate_proj.weight",), (1, 0), 1),
     },
-    fields=lambda config: {
-        "max_position_embeddings": config.context, "hidden_size": config.d_model,
-        "num_hidden_layers": config.num_layers, "num_attention_heads": config.num_heads,
-        "num_key_value_heads": config.kv_heads, "head_dim": config.head_width, "intermediate_size": config.d_ff,
-        "rms_norm_eps": config.norm_epsilon, "hidden_act": "silu", "attention_dropout": 0.0,
-        "attention_bias": config.bias, "mlp_bias": config.bias, "rope_theta": config.rope_base,
-        "rope_parameters": {"rope_type": "default", "rope_theta": config.rope_base},
-    },
+    fields=_llama_fields,
     settings=_llama_settings,
+    fixed={"sliding_window": (None, None)},
 )  # fmt: skip
 
-LAYOUTS = (GPT2, GPT_NEOX, LLAMA)
+_NO_BIAS = {"bias": (False,)}
+MISTRAL = replace(
+    LLAMA,
+    title="Mistral",
+    model_type="mistral",
+    architecture="MistralForCausalLM",
+    has={**_any(LLAMA.has, "window"), **_NO_BIAS, "attention_bias": ("same",)},
+    fields=lambda config: {**_llama_fields(config), "sliding_window": config.window or None},
+    settings=lambda fields: {**_llama_settings(fields), "window": fields.get("sliding_window") or 0},
+    fixed={},
+)
+QWEN2 = replace(
+    LLAMA,
+    title="Qwen 2",
+    model_type="qwen2",
+    architecture="Qwen2ForCausalLM",
+    has={**LLAMA.has, **_NO_BIAS, "attention_bias": ("qkv",), "head_width": (0,)},
+    fields=lambda config: {**_llama_fields(config), "use_sliding_window": False},
+    settings=lambda fields: {**_llama_settings(fields), "attention_bias": "qkv"},
+    fixed={"use_sliding_window": (False, False)},
+)
+QWEN3 = replace(
+    LLAMA,
+    title="Qwen 3",
+    model_type="qwen3",
+    architecture="Qwen3ForCausalLM",
+    has={**LLAMA.has, **_NO_BIAS, "attention_bias": ("same", "all"), "qk_norm": ("head",)},
+    block_parameters={
+        **LLAMA.block_parameters,
+        **_vectors(attn__q_norm="self_attn.q_norm", attn__k_norm="self_attn.k_norm"),
+    },
+    fields=lambda config: {**_llama_fields(config), "use_sliding_window": False},
+    settings=lambda fields: {**_llama_settings({"head_dim": 128, **fields}), "qk_norm": "head"},
+    fixed={"use_sliding_window": (False, False)},
+)
+OLMO2 = replace(
+    LLAMA,
+    title="OLMo 2",
+    model_type="olmo2",
+    architecture="Olmo2ForCausalLM",
+    has={
+        **LLAMA.has, **_NO_BIAS, "attention_bias": ("same", "all"), "norm": ("branch",), "qk_norm": ("all",),
+        "head_width": (0,),
+    },
+    block_parameters={
+        **QWEN3.block_parameters, **_vectors(ln1="post_attention_layernorm", ln2="post_feedforward_layernorm"),
+    },
+    settings=lambda fields: {
+        **_llama_settings({"rms_norm_eps": 1e-5, **fields}), "norm": "branch", "qk_norm": "all",
+    },
+    fixed={},
+)  # fmt: skip
+
+LAYOUTS = (GPT2, GPT_NEOX, LLAMA, MISTRAL, QWEN2, QWEN3, OLMO2)

@@ -7,8 +7,8 @@ import jax
 import numpy as np
 from flax import nnx
 
-from harness.config import ModelConfig
 from harness.model.gpt import GPT
+from harness.model_config import ModelConfig
 
 OF_TOKENS = ("embed", "head", "head_bias")  # have one row per token
 
@@ -24,13 +24,10 @@ def arrays(model: nnx.Module, vocab_size: int) -> dict[str, np.ndarray]:
     return host | {path: host[path][:vocab_size] for path in OF_TOKENS if path in host}
 
 
-def padded(parameters: dict[str, np.ndarray], rows: int) -> dict[str, np.ndarray]:
-    """The parameters with rows of zeros after the vocabulary, the reverse of what `arrays` leaves out."""
-
-    def pad(array: np.ndarray) -> np.ndarray:
-        return np.pad(array, [(0, max(rows - len(array), 0)), *[(0, 0)] * (array.ndim - 1)])
-
-    return parameters | {path: pad(parameters[path]) for path in OF_TOKENS if path in parameters}
+def with_rows(path: str, parameter: np.ndarray, rows: int) -> np.ndarray:
+    """The parameter with rows of zeros after the vocabulary, the reverse of what `arrays` leaves out."""
+    missing = rows - len(parameter) if path in OF_TOKENS else 0
+    return np.pad(parameter, [(0, missing), *[(0, 0)] * (parameter.ndim - 1)]) if missing > 0 else parameter
 
 
 def shapes(config: ModelConfig) -> dict[str, tuple[int, ...]]:

@@ -17,13 +17,19 @@ MOST_TILES = 8  # the tiles are written out in the program
 
 
 def causal_attention(
-    q_BTHK: Float[Array, "B T H K"], k_BTHK: Float[Array, "B T H K"], v_BTHK: Float[Array, "B T H K"]
+    q_BTHK: Float[Array, "B T H K"], k_BTHK: Float[Array, "B T H K"], v_BTHK: Float[Array, "B T H K"], window: int = 0
 ) -> Float[Array, "B T H K"]:
-    """`softmax(q kᵀ / √K + mask) v` for each head. No position attends to a later one."""
+    """`softmax(q kᵀ / √K + mask) v` for each head. No position attends to a later one.
+
+    With a window of W, each attends to itself and the W - 1 positions before it (Beltagy et al. 2020).
+    """
     if _cudnn_fits(q_BTHK):
-        return jax.nn.dot_product_attention(q_BTHK, k_BTHK, v_BTHK, is_causal=True, implementation="cudnn")
+        local = (window - 1, 0) if window else None
+        return jax.nn.dot_product_attention(
+            q_BTHK, k_BTHK, v_BTHK, is_causal=True, local_window_size=local, implementation="cudnn"
+        )
     heads_first = (a.swapaxes(1, 2) for a in (q_BTHK, k_BTHK, v_BTHK))
-    return _attention(*heads_first).swapaxes(1, 2)
+    return _attention(window, *heads_first).swapaxes(1, 2)
 
 
 def cached_attention(
@@ -31,13 +37,14 @@ def cached_attention(
     k_BGSK: Float[Array, "B G S K"],
     v_BGSK: Float[Array, "B G S K"],
     positions_T: Int[Array, "T"],
+    window: int = 0,
 ) -> Float[Array, "B T H K"]:
     """The attention of the queries at some positions to the keys up to them, which lie in the order of the products."""
     B, T, H, K = q_BTHK.shape
     q_BTGRK = q_BTHK.reshape(B, T, k_BGSK.shape[1], -1, K)  # R heads share the keys of a group
     scores_BGRTS = jnp.einsum("btgrk,bgsk->bgrts", q_BTGRK, k_BGSK, preferred_element_type=jnp.float32) * K**-0.5
-    later_TS = jnp.arange(k_BGSK.shape[2])[None, :] > positions_T[:, None]
-    weights_BGRTS = jax.nn.softmax(jnp.where(later_TS, -jnp.inf, scores_BGRTS)).astype(v_BGSK.dtype)
+    hidden_TS = _hidden(positions_T[:, None], jnp.arange(k_BGSK.shape[2])[None, :], window)
+    weights_BGRTS = jax.nn.softmax(jnp.where(hidden_TS, -jnp.inf, scores_BGRTS)).astype(v_BGSK.dtype)
     return jnp.einsum("bgrts,bgsk->btgrk", weights_BGRTS, v_BGSK).reshape(B, T, H, K)
 
 
@@ -55,31 +62,36 @@ def _is_ampere_or_later() -> bool:
     return major.isdecimal() and int(major) >= 8
 
 
-@jax.custom_vjp
-def _attention(q_BHTK: Array, k_BHTK: Array, v_BHTK: Array) -> Array:
-    return _forward(q_BHTK, k_BHTK, v_BHTK)[0]
+@functools.partial(jax.custom_vjp, nondiff_argnums=(0,))
+def _attention(window: int, q_BHTK: Array, k_BHTK: Array, v_BHTK: Array) -> Array:
+    return _forward(window, q_BHTK, k_BHTK, v_BHTK)[0]
 
 
-def _tiles(T: int) -> Iterator[tuple[slice, slice]]:
-    """The queries of each tile, and the keys up to its end."""
+def _hidden(queries: Array, keys: Array, window: int) -> Array:
+    """Whether the mask hides keys at these positions from queries at these."""
+    return (keys > queries) | (keys <= queries - window) if window else keys > queries
+
+
+def _tiles(T: int, window: int) -> Iterator[tuple[slice, slice]]:
+    """The queries of each tile, and the keys that one of them attends to."""
     size = max(SMALLEST_TILE, -(-T // MOST_TILES))
     for start in range(0, T, size):
         stop = min(start + size, T)
-        yield slice(start, stop), slice(0, stop)
+        yield slice(start, stop), slice(max(start - window + 1, 0) if window else 0, stop)
 
 
-def _scores(q_BHTK: Array, k_BHSK: Array) -> Array:
-    """Masked scores of the last T of S positions in float32, with minus infinity at later positions."""
+def _scores(q_BHTK: Array, k_BHSK: Array, window: int) -> Array:
+    """Masked scores of the last T of S positions in float32, with minus infinity at those that the mask hides."""
     T, S, K = q_BHTK.shape[2], *k_BHSK.shape[2:]
     scores_BHTS = jnp.einsum("bhtk,bhsk->bhts", q_BHTK, k_BHSK, preferred_element_type=jnp.float32) * K**-0.5
-    later_TS = jnp.arange(S)[None, :] > S - T + jnp.arange(T)[:, None]
-    return jnp.where(later_TS, -jnp.inf, scores_BHTS)
+    hidden_TS = _hidden(S - T + jnp.arange(T)[:, None], jnp.arange(S)[None, :], window)
+    return jnp.where(hidden_TS, -jnp.inf, scores_BHTS)
 
 
-def _forward(q: Array, k: Array, v: Array) -> tuple[Array, tuple[Array, ...]]:
+def _forward(window: int, q: Array, k: Array, v: Array) -> tuple[Array, tuple[Array, ...]]:
     outs, log_sums = [], []
-    for tile, seen in _tiles(q.shape[2]):
-        scores_BHTS = _scores(q[:, :, tile], k[:, :, seen])
+    for tile, seen in _tiles(q.shape[2], window):
+        scores_BHTS = _scores(q[:, :, tile], k[:, :, seen], window)
         max_BHT1 = scores_BHTS.max(-1, keepdims=True)
         exps_BHTS = jnp.exp(scores_BHTS - max_BHT1)
         total_BHT1 = exps_BHTS.sum(-1, keepdims=True)
@@ -91,20 +103,20 @@ def _forward(q: Array, k: Array, v: Array) -> tuple[Array, tuple[Array, ...]]:
     return out_BHTK, (q, k, v, out_BHTK, jnp.concatenate(log_sums, axis=2))
 
 
-def _backward(residuals: tuple[Array, ...], dout_BHTK: Array) -> tuple[Array, ...]:
+def _backward(window: int, residuals: tuple[Array, ...], dout_BHTK: Array) -> tuple[Array, ...]:
     # Scores have the keys first here. Of the products below, XLA then has a fast one on a CPU for all but that of dq.
     q, k, v, out_BHTK, log_sum_BHT1 = residuals
     f32 = jnp.float32
     einsum = functools.partial(jnp.einsum, preferred_element_type=f32)
     shared_BHT1 = jnp.sum(dout_BHTK.astype(f32) * out_BHTK.astype(f32), -1, keepdims=True)
     dqs, dk, dv = [], jnp.zeros(k.shape, f32), jnp.zeros(v.shape, f32)
-    for tile, seen in _tiles(q.shape[2]):
+    for tile, seen in _tiles(q.shape[2], window):
         q_tile, dout_tile = q[:, :, tile], dout_BHTK[:, :, tile]
         log_sum_BH1T, shared_BH1T = (a[:, :, tile].swapaxes(2, 3) for a in (log_sum_BHT1, shared_BHT1))
-        S, T = seen.stop, tile.stop - tile.start
+        S, T = seen.stop - seen.start, tile.stop - tile.start
         scores_BHST = einsum("bhsk,bhtk->bhst", k[:, :, seen], q_tile) * q.shape[-1] ** -0.5
-        later_ST = jnp.arange(S)[:, None] > S - T + jnp.arange(T)[None, :]
-        weights_BHST = jnp.exp(jnp.where(later_ST, -jnp.inf, scores_BHST) - log_sum_BH1T)
+        hidden_ST = _hidden(S - T + jnp.arange(T)[None, :], jnp.arange(S)[:, None], window)
+        weights_BHST = jnp.exp(jnp.where(hidden_ST, -jnp.inf, scores_BHST) - log_sum_BH1T)
         dv = dv.at[:, :, seen].add(einsum("bhst,bhtk->bhsk", weights_BHST.astype(v.dtype), dout_tile))
         dweights_BHST = einsum("bhsk,bhtk->bhst", v[:, :, seen], dout_tile)
         dscores_BHST = weights_BHST * (dweights_BHST - shared_BH1T) * q.shape[-1] ** -0.5

@@ -17,15 +17,22 @@ import jax.numpy as jnp
 from flax import nnx
 from jaxtyping import Array, Float, Int, PRNGKeyArray
 
-from harness.config import ModelConfig
 from harness.model.attention import cached_attention, causal_attention
+from harness.model.rope import rotate, scaled, turned, wavelengths
+from harness.model_config import ModelConfig
 
 # Layers that are written out in the program. The time to compile grows with their number.
 MOST_UNROLLED = {"cpu": 8, "gpu": 12}
 
 Key = PRNGKeyArray | None
 ModuleFactory = Callable[[ModelConfig, nnx.Rngs], nnx.Module]
-ACTIVATIONS = {"relu": jax.nn.relu, "gelu": jax.nn.gelu, "swiglu": jax.nn.silu}  # those that config.py allows
+# Those that model_config.py allows
+ACTIVATIONS: dict[str, Callable[[Array], Array]] = {
+    "relu": jax.nn.relu,
+    "gelu": jax.nn.gelu,
+    "gelu_exact": functools.partial(jax.nn.gelu, approximate=False),
+    "swiglu": jax.nn.silu,
+}
 Rotate = Callable[[Array, Array, float], Array]  # compared by identity in a jitted function: one object for a model
 
 
@@ -44,19 +51,8 @@ class Cache(NamedTuple):
     @classmethod
     def empty(cls, config: ModelConfig, batch: int) -> "Cache":
         """A cache with room for `context` positions."""
-        K = config.head_width
-        shape = (config.num_layers, batch, config.kv_heads, config.context, K)
+        shape = (config.num_layers, batch, config.kv_heads, config.context, config.per_head)
         return cls(jnp.zeros(shape, config.dtype), jnp.zeros(shape, config.dtype))
-
-
-def rotate(x_BTHK: Float[Array, "B T H K"], positions_T: Int[Array, "T"], base: float) -> Float[Array, "B T H K"]:
-    """Rotary positions (Su et al. 2021): rotates pairs (i, i + K/2) by an angle proportional to the position."""
-    half = x_BTHK.shape[-1] // 2
-    angles_TK = positions_T[:, None].astype(jnp.float32) / base ** (jnp.arange(half, dtype=jnp.float32) / half)[None]
-    cos_THK, sin_THK = (f(angles_TK)[:, None, None, :].astype(x_BTHK.dtype) for f in (jnp.cos, jnp.sin))
-    pairs = x_BTHK.reshape(*x_BTHK.shape[:-1], 2, half)
-    turned = jnp.flip(pairs, -2) * jnp.concatenate([-sin_THK, sin_THK], axis=-2)[None]
-    return (pairs * cos_THK[None] + turned).reshape(x_BTHK.shape)
 
 
 class Projection(nnx.LinearGeneral):
@@ -83,17 +79,22 @@ class Attention(nnx.Module):
     """
 
     def __init__(self, config: ModelConfig, rngs: nnx.Rngs, rotate: Rotate = rotate):
-        D, H, G, K = config.d_model, config.num_heads, config.kv_heads, config.head_width
+        D, H, G, K = config.d_model, config.num_heads, config.kv_heads, config.per_head
         inner, outer = _kernel_inits(config)
-        linear = functools.partial(Projection, use_bias=config.bias, dtype=jnp.dtype(config.dtype), rngs=rngs)
-        self.rope_base, self.rotate = (config.rope_base if config.positions == "rope" else None), rotate
+        linear = functools.partial(Projection, dtype=jnp.dtype(config.dtype), rngs=rngs)
+        into = functools.partial(linear, use_bias=config.qkv_bias, kernel_init=inner, **split_over(-2, -2))
+        self.config, self.rotate = config, rotate
         self.grouped, self.group_size = bool(config.num_kv_heads), H // G
         if self.grouped:
-            self.q = linear(D, (H, K), kernel_init=inner, **split_over(-2, -2))
-            self.kv = linear(D, (2, G, K), kernel_init=inner, **split_over(-2, -2))
+            self.q = into(D, (H, K))
+            self.kv = into(D, (2, G, K))
         else:
-            self.qkv = linear(D, (3, H, K), kernel_init=inner, **split_over(-2, -2))
-        self.out = linear((H, K), D, axis=(-2, -1), kernel_init=outer, **split_over(-3))
+            self.qkv = into(D, (3, H, K))
+        if config.qk_norm != "none":
+            self.q_norm, self.k_norm = (
+                make_norm(config, rngs, K if config.qk_norm == "head" else heads * K) for heads in (H, G)
+            )
+        self.out = linear((H, K), D, axis=(-2, -1), use_bias=config.out_bias, kernel_init=outer, **split_over(-3))
 
     @jax.named_scope("attention")
     def __call__(
@@ -108,25 +109,44 @@ class Attention(nnx.Module):
             q_BTHK, (k_BTGK, v_BTGK) = self.q(x_BTD), jnp.moveaxis(self.kv(x_BTD), 2, 0)
         else:
             q_BTHK, k_BTGK, v_BTGK = jnp.moveaxis(self.qkv(x_BTD), 2, 0)
+        if self.config.qk_norm != "none":
+            q_BTHK, k_BTGK = self._normed(self.q_norm, q_BTHK), self._normed(self.k_norm, k_BTGK)
         positions_T = position + jnp.arange(T)
-        if self.rope_base is not None:
-            q_BTHK, k_BTGK = (self.rotate(x, positions_T, self.rope_base) for x in (q_BTHK, k_BTGK))
+        if self.config.positions == "rope":
+            q_BTHK, k_BTGK = (self._rotated(x, positions_T) for x in (q_BTHK, k_BTGK))
         if cache is None:
             k_BTHK, v_BTHK = (jnp.repeat(x, self.group_size, axis=2) for x in (k_BTGK, v_BTGK))
-            mixed_BTHK = causal_attention(q_BTHK, k_BTHK, v_BTHK)
+            mixed_BTHK = causal_attention(q_BTHK, k_BTHK, v_BTHK, self.config.window)
         else:
             offset = (layer, 0, 0, position, 0)
             cache = Cache(
                 jax.lax.dynamic_update_slice(cache.k_LBGSK, k_BTGK.swapaxes(1, 2)[None], offset),
                 jax.lax.dynamic_update_slice(cache.v_LBGSK, v_BTGK.swapaxes(1, 2)[None], offset),
             )
-            mixed_BTHK = cached_attention(q_BTHK, cache.k_LBGSK[layer], cache.v_LBGSK[layer], positions_T)
+            window = self.config.window
+            mixed_BTHK = cached_attention(q_BTHK, cache.k_LBGSK[layer], cache.v_LBGSK[layer], positions_T, window)
         return self.out(mixed_BTHK), cache
 
+    def _normed(self, norm: Callable[[Array], Array], x_BTHK: Float[Array, "B T H K"]) -> Float[Array, "B T H K"]:
+        """The norm of each head, or of all heads as one row."""
+        if self.config.qk_norm == "head":
+            return norm(x_BTHK)
+        return norm(x_BTHK.reshape(*x_BTHK.shape[:2], -1)).reshape(x_BTHK.shape)
 
-def make_norm(config: ModelConfig, rngs: nnx.Rngs) -> nnx.LayerNorm | nnx.RMSNorm:
-    """LayerNorm, or RMSNorm (Zhang and Sennrich 2019), which neither centers nor has a bias."""
-    D, epsilon, dtype = config.d_model, config.norm_epsilon, jnp.dtype(config.dtype)
+    def _rotated(self, x_BTHK: Float[Array, "B T H K"], positions_T: Int[Array, "T"]) -> Float[Array, "B T H K"]:
+        """Rotary positions of the first `rotated` numbers of each head. Another `rotate` has no scaled wavelengths."""
+        R, base, (kind, numbers) = self.config.rotated, self.config.rope_base, self.config.scaling
+        first_BTHR, rest = x_BTHK[..., :R], x_BTHK[..., R:]
+        if kind == "none":
+            first_BTHR = self.rotate(first_BTHR, positions_T, base)
+        else:
+            first_BTHR = turned(first_BTHR, positions_T, scaled(wavelengths(R, base), kind, numbers))
+        return jnp.concatenate([first_BTHR, rest], axis=-1) if rest.shape[-1] else first_BTHR
+
+
+def make_norm(config: ModelConfig, rngs: nnx.Rngs, width: int = 0) -> nnx.LayerNorm | nnx.RMSNorm:
+    """LayerNorm, or RMSNorm (Zhang and Sennrich 2019), which neither centers nor has a bias; of rows of `d_model`, or `width`."""
+    D, epsilon, dtype = width or config.d_model, config.norm_epsilon, jnp.dtype(config.dtype)
     if config.norm_kind == "rmsnorm":
         return nnx.RMSNorm(D, epsilon=epsilon, dtype=dtype, rngs=rngs)
     return nnx.LayerNorm(D, epsilon=epsilon, use_bias=config.bias, dtype=dtype, rngs=rngs)
@@ -135,8 +155,9 @@ def make_norm(config: ModelConfig, rngs: nnx.Rngs) -> nnx.LayerNorm | nnx.RMSNor
 class Block(nnx.Module):
     """Attention and a feed-forward network, each added to the residual stream.
 
-    The norm comes before each (`norm=pre`, as in GPT-2), after each sum (`post`), or nowhere (`none`). With
-    `activation=swiglu`, the hidden layer is `silu(gate(x)) * ff1(x)` (Shazeer 2020).
+    The norm comes before each (`norm=pre`, as in GPT-2), after each sum (`post`), after each before its sum (`branch`), or
+    nowhere (`none`). With `activation=swiglu`, the hidden layer is `silu(gate(x)) * ff1(x)` (Shazeer 2020). With
+    `parallel_residual`, both read the input of the block (Wang and Komatsuzaki 2021).
     """
 
     def __init__(
@@ -147,7 +168,7 @@ class Block(nnx.Module):
         make_norm: ModuleFactory = make_norm,
         make_feed_forward: ModuleFactory | None = None,  # of rows (N, D) -> (N, D)
     ):
-        self.norm = config.norm
+        self.norm, self.parallel = config.norm, config.parallel_residual
         if config.norm != "none":
             self.ln1 = make_norm(config, rngs)
             self.ln2 = make_norm(config, rngs)
@@ -171,11 +192,14 @@ class Block(nnx.Module):
         """The output of the block, and the extended cache. A `key` enables dropout."""
         keys = (None, None) if key is None else jax.random.split(key)
         mixed_BTD, cache = self.attn(self.ln1(x_BTD) if self.norm == "pre" else x_BTD, position, cache, layer)
-        x_BTD = x_BTD + self._drop(mixed_BTD, keys[0])
+        start_BTD = x_BTD
+        x_BTD = x_BTD + self._drop(self.ln1(mixed_BTD) if self.norm == "branch" else mixed_BTD, keys[0])
         x_BTD = self.ln1(x_BTD) if self.norm == "post" else x_BTD
-        in_BTD = self.ln2(x_BTD) if self.norm == "pre" else x_BTD
+        in_BTD = start_BTD if self.parallel else x_BTD
+        in_BTD = self.ln2(in_BTD) if self.norm == "pre" else in_BTD
         in_ND = in_BTD.reshape(-1, in_BTD.shape[-1])  # matrices, for the reason given at `Projection`
         out_ND = self._feed_forward(in_ND) if self.feed_forward_override is None else self.feed_forward_override(in_ND)
+        out_ND = self.ln2(out_ND) if self.norm == "branch" else out_ND
         x_BTD = x_BTD + self._drop(out_ND.reshape(x_BTD.shape), keys[1])
         return (self.ln2(x_BTD) if self.norm == "post" else x_BTD), cache
 
@@ -220,7 +244,7 @@ def project(x: Float[Array, "*N D"], head: Head) -> Float[Array, "*N V"]:
 
 
 class GPT(nnx.Module):
-    """Embeddings, `num_layers` blocks with stacked parameters, a final norm (`norm=pre` only), and a head."""
+    """Embeddings, `num_layers` blocks with stacked parameters, a final norm (`norm=pre` and `branch` only), and a head."""
 
     def __init__(
         self,
@@ -240,7 +264,7 @@ class GPT(nnx.Module):
         learned = config.positions == "learned" and not overridden
         self.pos_embed = nnx.Param(table(rngs.params(), (config.context, D))) if learned else None
         self.blocks = stacked_blocks(config, rngs, make_block) if config.num_layers else None
-        self.ln_f = make_norm(config, rngs) if config.norm == "pre" else None
+        self.ln_f = make_norm(config, rngs) if config.norm in ("pre", "branch") else None
         head_init = nnx.initializers.xavier_uniform() if config.init == "xavier" else table
         self.head = None if config.tied_head else nnx.Param(head_init(rngs.params(), (V, D)), model_axis=-2)
         self.head_bias = nnx.Param(jnp.zeros(V), model_axis=-1) if config.head_bias else None

@@ -9,7 +9,7 @@ import jax
 import jax.numpy as jnp
 import psutil
 
-from harness.config import ModelConfig
+from harness.model_config import ModelConfig
 
 # Peak rate in FLOP/s of dense bfloat16 matrix products (float16 on V100 and T4), from the vendors' data sheets.
 PEAK_FLOPS = {
@@ -58,9 +58,13 @@ def flops_per_token(config: ModelConfig) -> float:
     Causal attention covers half of all pairs of positions (Kaplan et al. 2020, table 1, with the mask).
     """
     D, F, V, L = config.d_model, config.d_ff, config.vocab_size, config.num_layers
-    attention_weights = 2 * D * D + 2 * D * config.kv_heads * config.head_width
+    heads_width = config.num_heads * config.per_head
+    attention_weights = 2 * D * heads_width + 2 * D * config.kv_heads * config.per_head
     weights = L * (attention_weights + (3 if config.activation == "swiglu" else 2) * D * F) + V * D
-    attention = L * 2 * config.context * D  # scores and mix: 2 products of 2 T D, halved by the mask
+    # Scores and mix: 2 products of 2 S D for each of the S positions in view, of which the mask leaves a half, or the window.
+    T, W = config.context, config.window or config.context
+    in_view = min(T, W) * (1 - min(T, W) / (2 * T))
+    attention = L * 4 * in_view * heads_width
     return 6.0 * weights + 3.0 * attention
 
 

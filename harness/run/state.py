@@ -1,27 +1,36 @@
 """The state of a run: at its start, and from a checkpoint. It starts from random parameters, or from those of a base."""
 
 import dataclasses
-from collections.abc import Callable
-from pathlib import Path
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import jax
-import jax.numpy as jnp
 from flax import nnx
 
-from harness.config import HUGGING_FACE, ModelConfig
+from harness.config import HUGGING_FACE
+from harness.data.hub import model_folder
 from harness.data.tokenizer import get_tokenizer
 from harness.errors import HarnessError, UsageError
-from harness.hugging_face.load import read_config, read_parameters
-from harness.hugging_face.parameters import padded
+from harness.hugging_face.load import Parameters as FolderParameters
+from harness.hugging_face.load import read_config
 from harness.model import lora
+from harness.model_config import ModelConfig
 from harness.run.folder import BaseRecord, Run
 from harness.run.session import Session, ignore, open_session, sample_text
-from harness.training.checkpoint import Checkpointer, best_step, digest, is_abstract, last_good_step
+from harness.training.checkpoint import (
+    Checkpointer,
+    best_step,
+    checksums,
+    digest,
+    digest_of,
+    is_abstract,
+    last_good_step,
+)
 from harness.training.sharding import by_dotted_name, path_names
+from harness.training.train_step import AVERAGE
 
 OPTIMIZER = "1"  # the index of the optimizer in a state; all else are models
-Parameters = dict[str, Any]  # arrays by dotted name
+Parameters = Mapping[str, Any]  # arrays by dotted name
 
 
 def initial_state(session: Session) -> tuple[Any, BaseRecord | None]:
@@ -29,11 +38,16 @@ def initial_state(session: Session) -> tuple[Any, BaseRecord | None]:
 
     Raises UsageError if there is no such base, or if its model has other settings.
     """
-    state = session.functions.init()
+    functions = session.functions
     if not session.config.base:
-        return state, None
-    adapters = by_dotted_name(nnx.state(session.functions.model(state), nnx.LoRAParam))
-    return _from_base(session, state, lambda name, leaf: name not in adapters)
+        return functions.init(), None
+    adapters = by_dotted_name(nnx.state(functions.model(functions.abstract_state), nnx.LoRAParam))
+    of_base = {
+        name
+        for name in by_dotted_name(functions.abstract_state)
+        if not name.startswith(f"{OPTIMIZER}.") and name.partition(".")[2] not in adapters
+    }
+    return _from_base(session, functions.init(without=frozenset(of_base)))
 
 
 def completed(session: Session, state: Any) -> Any:
@@ -47,48 +61,66 @@ def completed(session: Session, state: Any) -> Any:
         if name.startswith(session.functions.evaluated_names)
     ):
         return state
-    return _from_base(session, state, lambda name, leaf: is_abstract(leaf))[0]
+    return _from_base(session, state)[0]
 
 
-def _from_base(session: Session, state: Any, wanted: Callable[[str, Any], bool]) -> tuple[Any, BaseRecord]:
-    """The state with the base's parameters in place of the model's wanted leaves, given by name, and which base that was."""
-    base, record = _load_base(session)
-
-    def from_base(path: Any, leaf: Any) -> Any:
-        index, *names = path_names(path)
-        if index == OPTIMIZER or not wanted(".".join(names), leaf):
-            return leaf
-        base_leaf = base.get(".".join(lora.base_path(tuple(names))))
-        if base_leaf is None or base_leaf.shape != leaf.shape:
-            base_has = "no such array" if base_leaf is None else f"shape {base_leaf.shape}"
-            raise UsageError(
-                f"base={session.config.base} does not fit: {'.'.join(names)} has shape {leaf.shape} in this model and "
-                f"{base_has} in the base."
-            )
-        return jax.device_put(base_leaf, leaf.sharding)
-
-    return jax.tree_util.tree_map_with_path(from_base, state), record
-
-
-def _load_base(session: Session) -> tuple[Parameters, BaseRecord]:
-    """The parameters of the base, and which base that is.
+def _from_base(session: Session, state: Any) -> tuple[Any, BaseRecord]:
+    """The state with the base's parameters in place of the models' abstract leaves, and which base that was.
 
     Raises UsageError if there is no such base, or if it is not the recorded one.
     """
     name, recorded = session.config.base, session.run.base()
     load = _load_folder if name.startswith(HUGGING_FACE) else _load_run
+    placed, sums = {}, {}
     try:
-        parameters, record = load(session, recorded and recorded.step)
+        base, record = load(session, recorded and recorded.step)
+        for path, array in _placed(name, base, state):
+            placed[path] = array
+            if record is None:  # one by one: it takes as much memory as the array
+                sums[_base_name(path)] = jax.device_get(checksums({"": array})[""])
     except UsageError as error:
         if recorded is None:
             raise
         raise UsageError(f"Run {session.run.folder} needs its base {name}. {error}") from error
+    record = record or BaseRecord(0, digest_of(sums))
     if recorded not in (None, record):
         raise UsageError(
             f"The base {name} of run {session.run.folder} has changed. Put the former one back, or start another run with "
             "--run NAME."
         )
-    return parameters, record
+    return jax.tree_util.tree_map_with_path(lambda path, leaf: placed.get(path, leaf), state), record
+
+
+def _base_name(path: Any) -> str:
+    """The dotted name in the base of the array at a path of the state."""
+    return ".".join(lora.base_path(path_names(path)[1:]))
+
+
+def _placed(name: str, base: Parameters, state: Any) -> Iterator[tuple[Any, jax.Array]]:
+    """The arrays of the base, where the abstract leaves of the state are to be, with their paths.
+
+    The largest come first: while one is read, the host holds it, too, and by then little else.
+    """
+    leaves = [
+        (path, leaf)
+        for path, leaf in jax.tree_util.tree_leaves_with_path(state)
+        if is_abstract(leaf) and path_names(path)[0] != OPTIMIZER
+    ]
+    for path, leaf in sorted(leaves, key=lambda item: -item[1].size):
+        yield path, _placed_leaf(name, base, path, leaf)
+
+
+def _placed_leaf(name: str, base: Parameters, path: Any, leaf: Any) -> jax.Array:
+    array = base.get(_base_name(path))
+    if array is None or array.shape != leaf.shape:
+        base_has = "no such array" if array is None else f"shape {array.shape}"
+        raise UsageError(
+            f"base={name} does not fit: {'.'.join(path_names(path)[1:])} has shape {leaf.shape} in this model and "
+            f"{base_has} in the base."
+        )
+    # The average is an array of its own, or a step could not donate both.
+    alias = path_names(path)[0] != str(AVERAGE)
+    return jax.block_until_ready(jax.device_put(array, leaf.sharding, may_alias=alias))
 
 
 def _load_run(session: Session, step: int | None) -> tuple[Parameters, BaseRecord]:
@@ -119,12 +151,12 @@ def _load_run(session: Session, step: int | None) -> tuple[Parameters, BaseRecor
     return by_dotted_name(nnx.state(model)), record
 
 
-def _load_folder(session: Session, step: int | None) -> tuple[Parameters, BaseRecord]:
-    """The parameters of a folder in Hugging Face's format. It has one step only, 0.
+def _load_folder(session: Session, step: int | None) -> tuple[Parameters, None]:
+    """The parameters of a folder in Hugging Face's format, which are read one by one. It has one step only, 0.
 
     Raises UsageError if the run has pieces, other settings of the model, or another tokenizer.
     """
-    config, folder = session.config, Path(session.config.base.removeprefix(HUGGING_FACE))
+    config, folder = session.config, model_folder(session.config.base)
     if session.pieces:
         raise UsageError(f"base={config.base} becomes the harness's own model; omit --pieces.")
     settings = read_config(folder)
@@ -139,8 +171,7 @@ def _load_folder(session: Session, step: int | None) -> tuple[Parameters, BaseRe
     if other:
         needed = " ".join(f"--set {name}={value}" for name, value in other.items())
         raise UsageError(f"The model of base={config.base} has other settings. Add {needed}.")
-    parameters = padded(read_parameters(folder), config.vocab_rows)
-    return parameters, BaseRecord(0, digest({name: jnp.asarray(array) for name, array in parameters.items()}))
+    return FolderParameters(folder, config.vocab_rows), None
 
 
 def load_state(session: Session, step: int | None = None) -> tuple[int, Any]:

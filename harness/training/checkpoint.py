@@ -146,8 +146,13 @@ def checksums(arrays: dict[str, jax.Array]) -> dict[str, jax.Array]:
 
 def digest(arrays: dict[str, jax.Array]) -> str:
     """A digest of named arrays, the same on any mesh."""
-    sums = jax.device_get(checksums({name: key_data(array) for name, array in arrays.items()}))
-    return hashlib.sha256(repr(sorted((name, int(value)) for name, value in sums.items())).encode()).hexdigest()[:16]
+    return digest_of(checksums({name: key_data(array) for name, array in arrays.items()}))
+
+
+def digest_of(sums: Mapping[str, Any]) -> str:
+    """The digest of the arrays that have these checksums."""
+    values = jax.device_get(dict(sums))
+    return hashlib.sha256(repr(sorted((name, int(value)) for name, value in values.items())).encode()).hexdigest()[:16]
 
 
 class OrbaxCheckpointer:

@@ -45,7 +45,8 @@ class StepFunctions:
     graph: Any
     abstract_state: State  # shapes, dtypes and shardings
     frozen: frozenset[str]  # dotted names of the parameters that training leaves as they are
-    init: Callable[..., State]  # takes a seed, by default that of the config
+    # Takes a seed, by default that of the config, and the dotted names of arrays that are not made and stay abstract.
+    init: Callable[..., State]
     train_step: Callable[[State, Any], tuple[State, StepMetrics]]  # takes a batch of the recipe's loss
     eval_step: Callable[[State, Any], tuple[Float[Array, ""], Int[Array, ""]]]
 
@@ -70,8 +71,21 @@ def make_step_functions(config: Config, mesh: Mesh, recipe: Recipe | None = None
     abstract_state = jax.tree.map(
         lambda leaf, place: jax.ShapeDtypeStruct(leaf.shape, leaf.dtype, sharding=place), shapes, state_shardings
     )
-    # Jitted with output shardings, so no device ever holds the whole state.
-    init_sharded = jax.jit(lambda key: nnx.state(_new_model(recipe, key)), out_shardings=state_shardings)
+    abstract, places = by_dotted_name(abstract_state), by_dotted_name(state_shardings)
+
+    @functools.cache
+    def init_without(names: frozenset[str]) -> Any:
+        def made(key: PRNGKeyArray) -> dict[str, Any]:
+            state = by_dotted_name(nnx.state(_new_model(recipe, key)))
+            return {name: leaf for name, leaf in state.items() if name not in names}
+
+        # Jitted with output shardings, so no device ever holds the whole state.
+        return jax.jit(made, out_shardings={name: place for name, place in places.items() if name not in names})
+
+    def init(seed: int = config.seed, without: frozenset[str] = frozenset()) -> State:
+        leaves = abstract | init_without(without)(jax.random.key(seed))
+        return jax.tree.unflatten(jax.tree.structure(abstract_state), leaves.values())
+
     seed = config.seed if config.dropout else None
     step: Callable[..., Any]
     if recipe.train_step is None:
@@ -83,7 +97,7 @@ def make_step_functions(config: Config, mesh: Mesh, recipe: Recipe | None = None
         graph,
         abstract_state,
         frozenset(f"{model}.{name}" for name in by_dotted_name(frozen) for model in (MODEL, AVERAGE)),
-        lambda seed=config.seed: init_sharded(jax.random.key(seed)),
+        init,
         step,
         jax.jit(functools.partial(_eval_step, recipe, graph)),
         AVERAGE if recipe.ema_decay else MODEL,

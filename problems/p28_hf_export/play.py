@@ -7,10 +7,10 @@ from safetensors.numpy import load_file
 from grader.exhibits import Table
 from grader.worker.files import new_folder
 from grader.worker.pytrees import BadOutputError
-from harness.config import ModelConfig
 from harness.errors import UsageError
 from harness.hugging_face.load import read_config, read_parameters
 from harness.model.gpt import GPT
+from harness.model_config import ModelConfig
 from problems.stage import runs, telling
 from problems.stage.weights import POCKET
 

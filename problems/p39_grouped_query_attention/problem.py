@@ -52,14 +52,14 @@ PROBLEM = Problem(
         parameters(GQA, points=1),
         *output_and_gradient(GQA, wrt="parameters", points=(3, 1)),
         causality(GQA, argument="x", points=1),
-        Check("another mask", 1, "with_mask", leaves="output", cases="masked"),
-        Check("steps with a cache", 2, "decoding", leaves="output", tolerance=STEP),
+        Check("another mask", 1, "with_mask", {"entry": GQA}, leaves="output", cases="masked"),
+        Check("steps with a cache", 2, "decoding", {"entry": GQA}, leaves="output", tolerance=STEP),
         Check(
-            "one compilation", 1, "decoding", leaves="output", tolerance=STEP, traced=True,
+            "one compilation", 1, "decoding", {"entry": GQA}, leaves="output", tolerance=STEP, traced=True,
             advice="The step cannot be compiled once for all positions. Keep the position in the cache, as an array.",
         ),
         Check(
-            "size of the cache", 2, "decoding", leaves="program.carried_bytes", cases="long", compare="at_most",
+            "size of the cache", 2, "decoding", {"entry": GQA}, leaves="program.carried_bytes", cases="long", compare="at_most",
             tolerance=BYTES, values_tolerance=STEP,
             advice="The value counts the bytes of the cache and of the outputs. The cache must hold the num_kv_heads heads of "
             "keys and values only. Repeat them for the heads of queries when you read them.",

@@ -3,8 +3,8 @@
 from collections.abc import Mapping
 from typing import Any
 
-from grader.checks import exact
-from grader.problem import Case, Cases, Check, Difference, Entry, Problem
+from grader.checks import collectives
+from grader.problem import Cases, Check, Entry, Problem
 
 
 def layer(sizes: Mapping[str, int], rng: Any) -> dict[str, Any]:
@@ -25,36 +25,6 @@ def stories(sizes: Mapping[str, int], rng: Any) -> dict[str, Any]:
     return {"token_ids": token_ids, "vocab_size": V, "d_model": sizes["D"], "d_ff": sizes["F"]}
 
 
-CALLED = {
-    "all_reduce": "`psum` produces",
-    "all_gather": "`all_gather` produces",
-    "reduce_scatter": "`psum_scatter` produces",
-}
-
-
-def in_words(_: Case, wrong: Difference) -> str:
-    """What the collectives exchange, kind by kind."""
-    measure, _dot, kind = wrong.path.removeprefix("program.").partition(".")
-    if measure != "exchanged":
-        return f"`{wrong.path}` is {wrong.got}, expected {wrong.expected}; a program is measured only if its values are right"
-    if kind == "written":
-        return (
-            f"the collectives that your code calls produce {wrong.got} bytes on each device, expected {wrong.expected}; call "
-            "them yourself, inside `jax.shard_map`"
-        )
-    what = CALLED.get(kind, "collectives of other kinds produce")
-    return f"in the compiled program, {what} {wrong.got} bytes on each device, expected {wrong.expected}"
-
-
-def collectives(name: str, probe: str, options: Mapping[str, Any], advice: str) -> Check:
-    """A check that the compiled program exchanges what the page says, and nothing else."""
-    return exact(name, 2, probe, "program.exchanged", options=options, in_words=in_words, advice=advice)
-
-
-WHERE = (
-    " A collective that you did not write comes from `in_specs` or `out_specs` that differ from the placement on the page: "
-    "then XLA moves the array."
-)
 TP, SP, DP = "tensor_parallel_mlp", "sequence_parallel_mlp", "data_parallel_gradient"
 ARRAYS = ("x", "w1", "b1", "w2", "b2")
 
@@ -74,20 +44,20 @@ PROBLEM = Problem(
         Check("tensor-parallel output", 1, "forward", {"entry": TP}, "output"),
         Check("tensor-parallel gradient", 1, "slopes", {"entry": TP}, "gradient"),
         collectives(
-            "tensor-parallel collectives", "forward", {"entry": TP},
-            "The program needs one `psum` of the (T, D) result, and nothing else." + WHERE,
+            "tensor-parallel collectives", 2, "forward", {"entry": TP},
+            "The program needs one `psum` of the (T, D) result, and nothing else.",
         ),
         Check("sequence-parallel output", 1, "forward", {"entry": SP}, "output"),
         Check("sequence-parallel gradient", 1, "slopes", {"entry": SP}, "gradient"),
         collectives(
-            "sequence-parallel collectives", "forward", {"entry": SP},
-            "The program needs one `all_gather` of x to (T, D) and one `psum_scatter` to (T/8, D), and nothing else." + WHERE,
+            "sequence-parallel collectives", 2, "forward", {"entry": SP},
+            "The program needs one `all_gather` of x to (T, D) and one `psum_scatter` to (T/8, D), and nothing else.",
         ),
         Check("data-parallel loss", 1, "training", leaves="loss", cases="stories"),
         Check("data-parallel gradients", 2, "training", leaves="gradients", cases="stories"),
-        exact(
-            "data-parallel collectives", 1, "training", "program.exchanged", cases="stories", in_words=in_words,
-            advice="The program needs one `psum` of the gradients. Sums of scalars do not count." + WHERE,
+        collectives(
+            "data-parallel collectives", 1, "training", {},
+            "The program needs one `psum` of the gradients. Sums of scalars do not count.", cases="stories",
         ),
     ),
     devices=8,

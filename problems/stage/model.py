@@ -10,9 +10,9 @@ import jax.numpy as jnp
 import numpy as np
 from flax import nnx
 
-from harness.config import ModelConfig
 from harness.model.gpt import GPT, Attention, Block
 from harness.model.loss import token_loss
+from harness.model_config import ModelConfig
 from harness.pieces.adapt import BatchedLayer
 from problems.stage.weights import POCKET, Weights
 

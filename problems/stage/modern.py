@@ -9,8 +9,8 @@ import jax.numpy as jnp
 import numpy as np
 from flax import nnx
 
-from harness.config import ModelConfig
 from harness.model.gpt import GPT, Attention, Block
+from harness.model_config import ModelConfig
 from harness.pieces.adapt import Batched
 from problems.stage.weights import MODERN
 

@@ -11,10 +11,10 @@ from flax import nnx
 
 from grader.exhibits import Line, Progress
 from grader.worker.pytrees import BadOutputError, described
-from harness.config import ModelConfig
 from harness.data.pocket import stories
 from harness.model.gpt import GPT
 from harness.model.loss import token_loss
+from harness.model_config import ModelConfig
 from problems.stage.weights import scrambled
 
 V, T, B = 128, 48, 16  # characters, and the windows of a batch

@@ -25,7 +25,8 @@ WRONG = RIGHT.replace("token_ids[1:]", "token_ids[:-1]")
 def outputs(folder: Path, cells: Sequence[str]) -> list[list[Any]]:
     """What each cell of a notebook shows. The notebook is run in a folder; an exception in a cell fails the test."""
     run = nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell(text) for text in cells])
-    NotebookClient(run, timeout=120, resources={"metadata": {"path": str(folder)}}).execute()
+    where = {"metadata": {"path": str(folder)}}
+    NotebookClient(run, timeout=120, coalesce_streams=True, resources=where).execute()
     return [cell.outputs for cell in run.cells]
 
 

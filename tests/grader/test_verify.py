@@ -68,50 +68,60 @@ says = "It is."
 find = "variance + epsilon"
 replace = "variance + 1.000001 * epsilon"
 """
-DEFECTS = [  # a file, what is replaced in it by what, and the beginning of a complaint
-    (PAGE, "## Pitfalls", "## Traps", "the page has no section 'Pitfalls'"),
-    (PAGE, "[[-1.069", "[[-1.070", "an example of the page is false"),
-    (PAGE, "3. `(x - mean)", "`(x - mean)", "fewer than 3 hints"),
-    (PAGE, "layer_norm(x, scale, bias, epsilon) -> out", "norm(x)", "does not mention `layer_norm`"),
-    (STUB, "raise NotImplementedError", "return x", "the verdict on the stub is FAIL"),
-    (STUB, "def layer_norm(", "def norm(", "the stub does not define `layer_norm`"),
-    (SOLUTION, "    mean = ", "    1 / 0\n    mean = ", "ZeroDivisionError"),
-    (DEFINITION, f'name="{LAST_CHECK}"', 'name="output"', "two checks are called 'output'"),
-    (
-        MISCONCEPTIONS,
-        f'name = "{SECOND.name}"',
-        f'name = "{FIRST.name}"',
-        f"two misconceptions are called {FIRST.name!r}",
-    ),
-    (MISCONCEPTIONS, SECOND.replace[0], FIRST.replace[0], f"{SECOND.name!r} is identified as {FIRST.name!r}"),
-    (MISCONCEPTIONS, SECOND.replace[0], "    mean = no_such_name", f"{SECOND.name!r} is broken: NameError"),
-    (
-        MISCONCEPTIONS,
-        SECOND.replace[0],
-        "    mean = x.reshape(-1, 7, 7)",
-        f"{SECOND.name!r} needs `raises = true`: TypeError",
-    ),
-    (
-        MISCONCEPTIONS,
-        "find = ",
-        "fnd = ",
-        "misconception 1 must have name, says, find, replace, and can have raises, pitfall, not_in and see; it has",
-    ),
-    (MISCONCEPTIONS, "find = ", "raises = 'no'\nfind = ", "`raises` of misconception 1 must be true or false"),
-    (
-        DEFINITION,
-        "checks=(",
-        "checks=(__import__('grader.checks').checks.exact('none', 1, 'values', 'out', options={'entry': NORM}),",
-        "the check 'none' compares nothing: `out` is not among `output`",
-    ),
-    (
-        DEFINITION,
-        'cases="distant", tolerance=ROOT',
-        'cases="distant", tolerance=Tolerance(0.0, 1e9)',
-        "every number passes the check 'rows far from zero'",
-    ),
-    (SOLUTION, "    mean = ", "    x = x.at[0, 0].set(jnp.nan)\n    mean = ", "of the reference is NaN"),
-    (MISCONCEPTIONS, PROMISE, PROMISE + BELOW, "'epsilon a little larger' is not rejected"),
+# Copies of the problem, each with defects that do not hide each other: a file, what is replaced in it by what, and the start of
+# a complaint. The last copy has nothing to complain about but its one defect.
+DEFECTS = [
+    [
+        (PAGE, "## Pitfalls", "## Traps", "the page has no section 'Pitfalls'"),
+        (PAGE, "[[-1.069", "[[-1.070", "an example of the page is false"),
+        (PAGE, "3. `(x - mean)", "`(x - mean)", "fewer than 3 hints"),
+        (PAGE, "layer_norm(x, scale, bias, epsilon) -> out", "norm(x)", "does not mention `layer_norm`"),
+        (STUB, "raise NotImplementedError", "return x", "the verdict on the stub is FAIL"),
+        (DEFINITION, f'name="{LAST_CHECK}"', 'name="output"', "two checks are called 'output'"),
+        (MISCONCEPTIONS, SECOND.replace[0], "    mean = no_such_name", f"{SECOND.name!r} is broken: NameError"),
+    ],
+    [
+        (STUB, "def layer_norm(", "def norm(", "the stub does not define `layer_norm`"),
+        (
+            DEFINITION,
+            "checks=(",
+            "checks=(__import__('grader.checks').checks.exact('none', 1, 'values', 'out', options={'entry': NORM}),",
+            "the check 'none' compares nothing: `out` is not among `output`",
+        ),
+        (
+            DEFINITION,
+            'cases="distant", tolerance=ROOT',
+            'cases="distant", tolerance=Tolerance(0.0, 1e9)',
+            "every number passes the check 'rows far from zero'",
+        ),
+        (
+            MISCONCEPTIONS,
+            SECOND.replace[0],
+            "    mean = x.reshape(-1, 7, 7)",
+            f"{SECOND.name!r} needs `raises = true`: TypeError",
+        ),
+    ],
+    [(SOLUTION, "    mean = ", "    1 / 0\n    mean = ", "ZeroDivisionError")],
+    [(SOLUTION, "    mean = ", "    x = x.at[0, 0].set(jnp.nan)\n    mean = ", "of the reference is NaN")],
+    [
+        (
+            MISCONCEPTIONS,
+            f'name = "{SECOND.name}"',
+            f'name = "{FIRST.name}"',
+            f"two misconceptions are called {FIRST.name!r}",
+        )
+    ],
+    [(MISCONCEPTIONS, SECOND.replace[0], FIRST.replace[0], f"{SECOND.name!r} is identified as {FIRST.name!r}")],
+    [
+        (
+            MISCONCEPTIONS,
+            "find = ",
+            "fnd = ",
+            "misconception 1 must have name, says, find, replace, and can have raises, pitfall, not_in and see; it has",
+        )
+    ],
+    [(MISCONCEPTIONS, "find = ", "raises = 'no'\nfind = ", "`raises` of misconception 1 must be true or false")],
+    [(MISCONCEPTIONS, PROMISE, PROMISE + BELOW, "'epsilon a little larger' is not rejected")],
 ]
 
 
@@ -123,21 +133,23 @@ def add_copy(course: Path, name: str) -> None:
 
 
 def test_every_defect_is_reported(copy: Path, grade: Grade):
-    """A course of many copies of one problem, each with a defect: the processes of one command find all."""
+    """A course of many copies of one problem: the processes of one command find all defects."""
     names = [f"p{number}_layer_norm_{number}" for number in range(10, 10 + len(DEFECTS))]
-    for name, (file, old, new, _) in zip(names, DEFECTS, strict=True):
+    for name, defects in zip(names, DEFECTS, strict=True):
         add_copy(copy, name)
-        path = copy / file.replace(NAME, name)
-        text = path.read_text()
-        assert old in text
-        path.write_text(text.replace(old, new, 1))
+        for file, old, new, _ in defects:
+            path = copy / file.replace(NAME, name)
+            text = path.read_text()
+            assert old in text
+            path.write_text(text.replace(old, new, 1))
     run = grade("verify", "--json", "--seeds", 0, root=copy)
     assert run.code == 1
     rows = {row["problem"]: row["complaints"] for row in run.json["problems"]}
     assert rows.pop(NAME) == [], "what is not broken is sound"
-    for name, (_, old, new, complaint) in zip(names, DEFECTS, strict=True):
-        assert any(complaint in text for text in rows[name]), (old, new, rows[name])
-    assert rows[names[-1]] == [DEFECTS[-1][3]]
+    for name, defects in zip(names, DEFECTS, strict=True):
+        for _, old, new, complaint in defects:
+            assert any(complaint in text for text in rows[name]), (old, new, rows[name])
+    assert rows[names[-1]] == [DEFECTS[-1][0][3]]
 
 
 def test_pitfalls_and_promises_that_are_not_graded(copy: Path, grade: Grade):

@@ -72,3 +72,61 @@ def test_ring_attention_equals_that_of_jax_with_its_gradient():
 
     close(jax.jit(ring)(q, k, v), jax.jit(oracle)(q, k, v))
     close(both(ring), both(oracle))
+
+
+def test_a_split_optimizer_takes_the_steps_of_optax_on_one_device():
+    from p69_zero_optimizer import zero_state, zero_step
+
+    parameters, ids = {"bias": normal(7), "table": normal(7, 7)}, jnp.arange(24).reshape(8, 3) % 7
+
+    def losses(parameters, ids):
+        return optax.softmax_cross_entropy_with_integer_labels(parameters["table"][ids] + parameters["bias"], ids)
+
+    def loss_sum(parameters, ids):
+        return losses(parameters, ids).sum(), jnp.int32(ids.size)
+
+    step = jax.jit(lambda p, s, ids: zero_step(loss_sum, p, s, ids, mesh("data"), 0.1, 0.2))
+    tx = optax.chain(optax.clip_by_global_norm(0.2), optax.adam(0.1))
+    one_device, moments, state = parameters, tx.init(parameters), zero_state(parameters, mesh("data"))
+    assert {shard.data.shape for shard in state["m"].addressable_shards} == {(7,)}
+    for _ in range(3):
+        parameters, state, loss, norm = step(parameters, state, ids)
+        expected, slopes = jax.value_and_grad(lambda p: losses(p, ids).mean())(one_device)
+        updates, moments = tx.update(slopes, moments)
+        one_device = optax.apply_updates(one_device, updates)
+        close((parameters, loss, norm), (one_device, expected, optax.global_norm(slopes)))
+    assert state["count"] == 3
+
+
+@pytest.mark.parametrize("microbatches", [1, 5])
+def test_a_pipeline_has_the_loss_and_the_gradients_of_one_device(microbatches):
+    from p68_pipeline_parallel import pipeline_step
+
+    four = jax.make_mesh((4,), ("stage",), axis_types=(AxisType.Auto,), devices=jax.devices()[:4])
+    parameters, x, targets = {"w": normal(4, 3, 3), "b": normal(4, 3)}, *normal(2, microbatches, 2, 3)
+
+    def stage(own, x):
+        return jnp.tanh(x @ own["w"] + own["b"])
+
+    def loss(y, target):
+        return jnp.sum(jnp.square(y - target))
+
+    def on_one_device(parameters):
+        y = x
+        for number in range(4):
+            y = stage(jax.tree.map(lambda array, number=number: array[number], parameters), y)
+        return jnp.mean(jax.vmap(loss)(y, targets))
+
+    got = jax.jit(lambda *arrays: pipeline_step(stage, loss, *arrays, four))(parameters, x, targets)
+    close(got, jax.value_and_grad(on_one_device)(parameters))
+
+
+def test_a_schedule_runs_every_microbatch_on_every_stage_in_order():
+    from p68_pipeline_parallel import forward_schedule
+
+    for stages, microbatches in ((1, 1), (4, 2), (3, 7)):
+        table = np.asarray(forward_schedule(stages, microbatches))
+        assert table.shape == (stages + microbatches - 1, stages)
+        for stage in range(stages):
+            assert [m for m in table[:, stage] if m >= 0] == list(range(microbatches))
+            assert list(table[:, stage]).index(0) == stage

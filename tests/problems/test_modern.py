@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 from flax import nnx
 
-from harness.config import ModelConfig
 from harness.model.gpt import GPT, rotate
+from harness.model_config import ModelConfig
 from tests.conftest import ROOT
 
 X = np.random.default_rng(0).standard_normal((5, 3, 8)).astype("float32")

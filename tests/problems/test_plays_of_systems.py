@@ -1,4 +1,4 @@
-"""What the plays of problems 17 to 28, 33 to 36 and 43 to 52 show: what is true, and the consequences of wrong files."""
+"""What the plays of problems 17 to 28, 33 to 36, 43 to 52 and 66 to 70 show: what is true, and what wrong files do."""
 
 from collections.abc import Callable
 
@@ -76,11 +76,31 @@ PROPERTIES: dict[str, Callable[[Shown], bool]] = {
     "47": lambda shown: max(bars(shown[4])) < 1e-4 and [len(each.bars) for each in shown[1:4]] == [1, 2, 1],
     "49": _unseen_keys_are_used_by_nobody,
     "52": lambda shown: equal_bars(shown[1]) and sum(token.kind == 1 for token in shown[0].tokens) > 20,
+    "59": lambda shown: (
+        equal_bars(shown[1], 0.01) and shown[0].planes[0].texts[-1][-1] == " Her" and
+        shown[2].planes[0].values[2][3] > 1 > -1 > shown[2].planes[1].values[2][3]
+    ),
+    "60": lambda shown: (
+        equal_bars(shown[0], 0.01) and shown[1].planes[0].values[0][7] > 0.7 < shown[1].planes[0].values[1][-1] and
+        "The name itself no longer matters" in shown[1].caption
+    ),
+    "63": lambda shown: (
+        len(shown) == 3 and "the prompt is there once" in shown[0].caption and "The same" in shown[2].caption and
+        bars(shown[1])[1] < bars(shown[1])[2]
+    ),
+    "65": lambda shown: (
+        "follows it to the end" in shown[0].caption and shown[0].text.endswith(".") and "keep their odds" in shown[3].caption
+    ),
     # These train.
     "19": lambda shown: (
         shown[0].rows[0][2] == "" and
         lines(shown[2])["float32, as yours are"][-1] < lines(shown[2])["bfloat16"][-1] < 3
     ),
+    "61": lambda shown: (
+        "all 6 names" in shown[0].caption and "all 6 names" in shown[2].caption and
+        lines(shown[1])["induction score of layer 1"][-1] > 0.6
+    ),
+    "62": lambda shown: lines(shown[0])["share of the variance"][-1] < 0.25 and len(shown[2].rows) >= 6,
     "46": lambda shown: lines(shown[0])["after 5 steps"][48] > 0.5 and lines(shown[1])["your Muon"][-1] < 2,
     "48": lambda shown: bars(shown[0]) == [pytest.approx(1, abs=1e-3)] and lines(shown[1])["error"][-1] < 0.3,
 }  # fmt: skip
@@ -91,6 +111,22 @@ LONG: dict[str, Callable[[Shown], bool]] = {
     "24": lambda shown: "holds for a large one" in shown[1].caption,
     "50": lambda shown: (
         shown[1].bars[0].value > 2 * shown[1].bars[0].other and "nothing but a margin" in shown[0].caption
+    ),
+    "66": lambda shown: (
+        "times fewer bytes" in shown[0].caption
+        and "less than with none" in shown[1].caption
+        and "but for rounding" in shown[2].caption
+    ),
+    "67": lambda shown: len(set(lines(shown[0])["your layer"])) == 1 and "nats less" in shown[1].caption,
+    "68": lambda shown: "11 ticks" in shown[0].caption and equal_bars(shown[3]) and lines(shown[4])["loss"][-1] < 0.9,
+    "69": lambda shown: (
+        "Eight copies" in shown[0].caption
+        and len(shown[1].bars) == 2
+        and "lie on each other" in shown[2].caption
+        and "no device has all" in shown[3].caption
+    ),
+    "70": lambda shown: (
+        np.subtract(*(y[-1] for y in lines(shown[1]).values())) < -0.05 and "the rest belongs" in shown[0].caption
     ),
     "51": lambda shown: np.mean(lines(shown[1])["reward"][-3:]) > 0.6 and lines(shown[2])["KL divergence"][-1] > 0.01,
 }
@@ -108,6 +144,29 @@ def test_what_is_shown_is_true(fork_server, word):
 
 # Wrong files: the edits to a reference, and what the play must show of them.
 CONSEQUENCES: dict[str, tuple[str, str, str, Callable[[Shown], bool]]] = {
+    "position 0 is found, too": (
+        "61", "k[1, position[0], places[0]] = -1", "k[1, position[0], places[0]] = 0.1",
+        lambda shown: "5 of 6" in shown[0].caption,
+    ),
+    "the patch stays": (
+        "60", "corrupted[layer].at[t].set(clean[layer][t])",
+        "jnp.where((jnp.arange(len(clean_ids)) <= t)[:, None], clean[layer], corrupted[layer])",
+        lambda shown: "a patch stays" in shown[1].caption,
+    ),
+    "no mask": (
+        "65", "jnp.where(row >= 0, logits, -jnp.inf)", "logits", lambda shown: "does not follow" in shown[0].caption,
+    ),
+    "columns of the decoder": (
+        "62", "jnp.linalg.norm(decoder, axis=1, keepdims=True)", "jnp.linalg.norm(decoder, axis=0, keepdims=True)",
+        lambda shown: "They must be 1" in shown[0].caption,
+    ),
+    "a shared block is written": (
+        "63", "self.users[table[-1]] > 1", "self.users[table[-1]] > 9",
+        lambda shown: "another one has written" in shown[1].caption,
+    ),
+    "parts that are not centered": (
+        "59", "scaled_D - jnp.mean(scaled_D)", "scaled_D", lambda shown: "do not sum" in shown[1].caption,
+    ),
     "a draw from the target after a rejection": (
         "52", "missing = jnp.maximum(target_row - draft_row, 0.0)", "missing = target_row",
         lambda shown: not equal_bars(shown[1]) and "has changed" in shown[1].caption,
@@ -132,6 +191,19 @@ CONSEQUENCES: dict[str, tuple[str, str, str, Callable[[Shown], bool]]] = {
     "router not normalized": (
         "48", "        weights_Tk = weights_Tk / weights_Tk.sum(axis=1, keepdims=True)\n", "",
         lambda shown: "do not sum to 1" in shown[0].caption,
+    ),
+    "the norm of one part": (
+        "69", 'jnp.sqrt(jax.lax.psum(jnp.sum(jnp.square(gradient_n)), "data"))', "jnp.sqrt(jnp.sum(jnp.square(gradient_n)))",
+        lambda shown: "not that of the whole" in shown[3].caption,
+    ),
+    "the gradient cut between stages": (
+        "68", 'jax.lax.ppermute(y_BD, "stage", onward)', 'jax.lax.stop_gradient(jax.lax.ppermute(y_BD, "stage", onward))',
+        lambda shown: "does not reach every stage" in shown[3].caption,
+    ),
+    "kept tokens renormalized": (
+        "70", "jax.lax.top_k(jax.nn.log_softmax(teacher_logits / temperature), k)",
+        "(lambda x: (jax.nn.log_softmax(x[0] / temperature), x[1]))(jax.lax.top_k(teacher_logits, k))",
+        lambda shown: "as if no other token" in shown[0].caption,
     ),
     "a bound that is far too small": (
         "45", "return from_kernel_TF + from_x_TF", "return from_kernel_TF / 50", lambda shown: "not one" in shown[2].caption,

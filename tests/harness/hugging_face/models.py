@@ -25,6 +25,16 @@ LAYOUTS = {
     "GPT-NeoX, untied, relu": replace(_SMALL, positions="rope", tied_head=False, activation="relu", norm_epsilon=1e-3),
     "Llama": replace(_LLAMA, num_kv_heads=2, rope_base=500.0),
     "Llama, untied, biases": replace(_LLAMA, tied_head=False, bias=True, norm_epsilon=1e-3),
+    "GPT-2, exact GELU": replace(_SMALL, activation="gelu_exact"),
+    "GPT-NeoX, Pythia": replace(
+        _SMALL, positions="rope", rotary_fraction=0.5, parallel_residual=True, activation="gelu_exact", tied_head=False
+    ),
+    "Llama, longer context": replace(_LLAMA, num_kv_heads=2, head_width=8, rope_scaling="llama3:8:1:4:64"),
+    "Llama, linear scaling": replace(_LLAMA, rope_scaling="linear:2.5", attention_bias="all"),
+    "Mistral": replace(_LLAMA, num_kv_heads=3, window=20, tied_head=False),
+    "Qwen 2": replace(_LLAMA, num_kv_heads=2, attention_bias="qkv"),
+    "Qwen 3": replace(_LLAMA, num_kv_heads=2, head_width=6, qk_norm="head"),
+    "OLMo 2": replace(_LLAMA, num_kv_heads=3, norm="branch", qk_norm="all", tied_head=False),
 }
 
 

@@ -17,7 +17,7 @@ from harness.cli.main import main
 from harness.config import Config
 from harness.errors import UsageError
 from harness.hugging_face.export import find_layout
-from harness.hugging_face.load import read_config, read_parameters
+from harness.hugging_face.load import Parameters, read_config
 from harness.hugging_face.parameters import by_path
 from harness.run.folder import Run
 from harness.run.loop import train
@@ -36,7 +36,7 @@ def test_a_round_trip_changes_no_bit(name: str, tmp_path: Path) -> None:
     settings = read_config(tmp_path / "out")
     assert replace(config, **settings) == config
     assert find_layout(config).title == name.partition(",")[0]
-    parameters, read = by_path(model), read_parameters(tmp_path / "out")
+    parameters, read = by_path(model), dict(Parameters(tmp_path / "out"))
     assert set(read) == set(parameters)
     for path, parameter in parameters.items():
         np.testing.assert_array_equal(read[path], parameter, err_msg=path)
@@ -48,7 +48,7 @@ def test_a_round_trip_changes_no_bit(name: str, tmp_path: Path) -> None:
 def test_files_in_several_parts_in_bfloat16_and_without_the_prefix_are_read(tmp_path: Path) -> None:
     exported(LAYOUTS["GPT-2"], tmp_path / "out")
     file = tmp_path / "out" / "model.safetensors"
-    expected = read_parameters(tmp_path / "out")
+    expected = dict(Parameters(tmp_path / "out"))
     tensors = {name.removeprefix("transformer."): jnp.asarray(array) for name, array in load_file(file).items()}
     names, index = sorted(tensors), {}
     file.unlink()
@@ -60,7 +60,7 @@ def test_files_in_several_parts_in_bfloat16_and_without_the_prefix_are_read(tmp_
     (tmp_path / "out" / "model.safetensors.index.json").write_text(
         json.dumps({"weight_map": {**index, "h.0.attn.bias": "c.safetensors"}})
     )
-    for path, parameter in read_parameters(tmp_path / "out").items():
+    for path, parameter in Parameters(tmp_path / "out").items():
         np.testing.assert_allclose(parameter, expected[path], rtol=2**-8, err_msg=path)  # bfloat16 has 8 bits
 
 
@@ -89,19 +89,27 @@ def test_settings_that_no_layout_has_are_named(changes: dict[str, Any], message:
 @pytest.mark.parametrize(
     ("name", "fields", "message"),
     [
-        ("Llama", {"model_type": "qwen2"}, "model_type=qwen2 is not supported; only gpt2, gpt_neox, llama are"),
-        ("Llama", {"rope_parameters": {"rope_type": "llama3"}}, r"Rope scaling \(llama3\) is not supported"),
         (
             "Llama",
-            {"rope_parameters": None, "rope_scaling": {"type": "linear", "factor": 2}},
-            r"Rope scaling \(linear\)",
+            {"model_type": "gemma3"},
+            "model_type=gemma3 is not supported; only gpt2, gpt_neox, llama, mistral, ",
         ),
-        ("Llama", {"mlp_bias": True}, "attention_bias=False is not supported with another mlp_bias"),
-        ("Llama", {"head_dim": 8}, "head_dim=8 is not supported"),
+        ("Llama", {"rope_parameters": {"rope_type": "yarn"}}, r"Rope scaling \(yarn\) is not supported"),
+        ("Llama", {"rope_parameters": {"rope_type": "llama3", "factor": 8}}, "has no field 'low_freq_factor'"),
+        (
+            "Llama",
+            {"rope_parameters": None, "rope_scaling": {"type": "linear", "factor": -2}},
+            "rope_scaling=linear:-2 is not valid",
+        ),
+        ("Llama", {"partial_rotary_factor": 0.5}, "a Llama model has only rotary_fraction=1.0"),
+        ("Llama", {"head_dim": 3}, "positions=rope rotates pairs, so it needs an even width"),
+        ("Llama", {"head_dim": 8}, r"has shape \(8, 24\); by config.json it is \(16, 24\)"),
         ("Llama", {"hidden_act": "gelu"}, "hidden_act=gelu is not supported; only silu, swish are"),
         ("Llama", {"sliding_window": 64}, "sliding_window=64 is not supported"),
+        ("Llama", {"layer_types": ["full_attention", "sliding_attention"]}, "Layers of the type sliding_attention are"),
         ("Llama", {"quantization_config": {"bits": 4}}, "quantization_config=.* is not supported"),
-        ("Llama", {"num_attention_heads": 5}, "head_dim=4 is not supported"),
+        ("Qwen 2", {"use_sliding_window": True}, "use_sliding_window=True is not supported"),
+        ("Qwen 2", {"mlp_bias": True}, "a Qwen 2 model has only bias=False"),
         ("Llama", {"intermediate_size": 41}, r"does not fit its config.json. The tensor .* has shape \(40, 24\)"),
         ("Llama", {"num_hidden_layers": 3}, "The tensor model.layers.2.* is missing"),
         (
@@ -110,10 +118,9 @@ def test_settings_that_no_layout_has_are_named(changes: dict[str, Any], message:
             r"has the tensor model.layers.1.*, which the harness's Llama does not have",
         ),
         ("Llama", {"hidden_size": "wide"}, "is not the config of a model"),
-        ("GPT-2", {"activation_function": "gelu"}, "activation_function=gelu is not supported; only gelu_new"),
+        ("GPT-2", {"activation_function": "silu"}, "activation_function=silu is not supported; only gelu_new"),
         ("GPT-2", {"scale_attn_by_inverse_layer_idx": True}, "scale_attn_by_inverse_layer_idx=True is not supported"),
-        ("GPT-NeoX", {"use_parallel_residual": True}, "use_parallel_residual=True is not supported"),
-        ("GPT-NeoX", {"rope_parameters": None, "rotary_pct": 0.25}, "rotate a part of each head"),
+        ("GPT-NeoX", {"rope_parameters": None, "rotary_pct": 0.25}, "of each head, it rotates 3"),
     ],
 )
 def test_models_that_the_harness_does_not_have_are_refused(
@@ -123,7 +130,7 @@ def test_models_that_the_harness_does_not_have_are_refused(
     file = tmp_path / "out" / "config.json"
     file.write_text(json.dumps({**json.loads(file.read_text()), **fields}))
     with pytest.raises(UsageError, match=message):
-        read_parameters(tmp_path / "out")
+        dict(Parameters(tmp_path / "out"))
 
 
 def test_folders_that_hold_no_such_model_are_refused(tmp_path: Path) -> None:
@@ -133,12 +140,12 @@ def test_folders_that_hold_no_such_model_are_refused(tmp_path: Path) -> None:
     weights = tmp_path / "out" / "model.safetensors"
     weights.write_bytes(weights.read_bytes()[:1000])
     with pytest.raises(UsageError, match=r"model.safetensors cannot be read"):
-        read_parameters(tmp_path / "out")
+        dict(Parameters(tmp_path / "out"))
     weights.rename(tmp_path / "out" / "pytorch_model.bin")
     with pytest.raises(
         UsageError, match=r"has no model.safetensors. Other formats, such as pytorch_model.bin, are not"
     ):
-        read_parameters(tmp_path / "out")
+        dict(Parameters(tmp_path / "out"))
     (tmp_path / "out" / "config.json").write_text("{")
     with pytest.raises(UsageError, match=r"config.json is not valid JSON"):
         read_config(tmp_path / "out")
@@ -183,7 +190,7 @@ def test_training_continues_from_an_exported_run(tiny: Config, tmp_path: Path) -
     assert train(lora, log=ignore, quiet=True)
     assert command("export", "lora", "--to", tmp_path / "merged", *runs)[0] == 0
     model = lora.functions.model(load_state(lora)[1])
-    merged, before = (read_parameters(tmp_path / name) for name in ("merged", "out"))
+    merged, before = (dict(Parameters(tmp_path / name)) for name in ("merged", "out"))
     change = model.blocks.gate.change
     expected = before["blocks.gate.kernel"] + change.lora_a[...] @ change.lora_b[...]
     np.testing.assert_allclose(merged["blocks.gate.kernel"], expected, rtol=1e-5, atol=1e-7)  # float32 sums

@@ -10,13 +10,13 @@ import numpy as np
 import pytest
 from flax import nnx
 
-from harness.config import ModelConfig
 from harness.data.pocket import story
 from harness.data.tokenizer import get_tokenizer
 from harness.data.tokenizer_json import END_OF_TEXT
-from harness.hugging_face.load import read_config, read_parameters
+from harness.hugging_face.load import Parameters, read_config
 from harness.model.gpt import GPT
 from harness.model.sampling import CachedDecoder, Sampling, generate
+from harness.model_config import ModelConfig
 from tests.harness.hugging_face.models import LAYOUTS, exported
 
 pytestmark = pytest.mark.torch
@@ -70,35 +70,48 @@ def saved(folder: Path, model: Any) -> Any:
     return model
 
 
+_SIZES = dict(max_position_embeddings=32, hidden_size=24, num_hidden_layers=2, intermediate_size=40)
+_HEADS = dict(num_attention_heads=6, num_key_value_heads=2)
+_ROPE = {"rope_type": "default", "rope_theta": 700.0}
+_LLAMA3 = {
+    "rope_type": "llama3", "rope_theta": 700.0, "factor": 4.0, "low_freq_factor": 1.0, "high_freq_factor": 3.0,
+    "original_max_position_embeddings": 16,
+}  # fmt: skip
 MODELS = {
     "gpt2": ("GPT2", dict(n_positions=32, n_embd=24, n_layer=2, n_head=3)),
+    "gpt2, exact": ("GPT2", dict(n_positions=32, n_embd=24, n_layer=2, n_head=3, activation_function="gelu")),
     "gpt_neox": (
         "GPTNeoX",
         dict(
-            max_position_embeddings=32, hidden_size=24, num_hidden_layers=2, num_attention_heads=3, intermediate_size=40,
-            hidden_act="gelu_pytorch_tanh", use_parallel_residual=False,
-            rope_parameters={"rope_type": "default", "rope_theta": 700.0, "partial_rotary_factor": 1.0},
+            _SIZES, num_attention_heads=3, hidden_act="gelu_pytorch_tanh", use_parallel_residual=False,
+            rope_parameters=_ROPE | {"partial_rotary_factor": 1.0},
         ),
     ),
-    "llama": (
-        "Llama",
-        dict(
-            max_position_embeddings=32, hidden_size=24, num_hidden_layers=2, num_attention_heads=6,
-            num_key_value_heads=2, intermediate_size=40, rope_parameters={"rope_type": "default", "rope_theta": 700.0},
-        ),
-    ),
+    "pythia": ("GPTNeoX", dict(_SIZES, num_attention_heads=3, rope_parameters=_ROPE | {"partial_rotary_factor": 0.25})),
+    "gpt_neox, no biases": ("GPTNeoX", dict(_SIZES, num_attention_heads=3, attention_bias=False)),
+    "llama": ("Llama", dict(_SIZES, **_HEADS, rope_parameters=_ROPE)),
+    "llama, smollm": ("Llama", dict(_SIZES, **_HEADS, tie_word_embeddings=True)),
+    "llama 3": ("Llama", dict(_SIZES, **_HEADS, rope_parameters=_LLAMA3)),
+    "llama, wide heads": ("Llama", dict(_SIZES, **_HEADS, head_dim=8, attention_bias=True)),
+    "llama, other biases": ("Llama", dict(_SIZES, **_HEADS, mlp_bias=True)),
+    "mistral": ("Mistral", dict(_SIZES, **_HEADS, sliding_window=7)),
+    "mistral, all": ("Mistral", dict(_SIZES, **_HEADS, sliding_window=None)),
+    "qwen 2.5": ("Qwen2", dict(_SIZES, **_HEADS, tie_word_embeddings=True)),
+    "qwen 3": ("Qwen3", dict(_SIZES, **_HEADS, head_dim=8)),
+    "olmo 2": ("Olmo2", dict(_SIZES, **_HEADS)),
 }  # fmt: skip
 
 
 @pytest.mark.parametrize("name", MODELS)
 def test_a_model_that_transformers_saved_gives_its_logits(name: str, tmp_path: Path) -> None:
     family, settings = MODELS[name]
-    config = getattr(transformers, f"{family}Config")(vocab_size=97, bos_token_id=96, eos_token_id=96, **settings)
-    causal = "GPT2LMHeadModel" if name == "gpt2" else f"{family}ForCausalLM"
+    ends = dict(bos_token_id=96, eos_token_id=96, pad_token_id=None)
+    config = getattr(transformers, f"{family}Config")(vocab_size=97, **ends, **settings)
+    causal = "GPT2LMHeadModel" if family == "GPT2" else f"{family}ForCausalLM"
     theirs = saved(tmp_path, getattr(transformers, causal)(config))
     assert len(list(tmp_path.glob("*.safetensors"))) > 1
     own = GPT(replace(ModelConfig(), **read_config(tmp_path)), nnx.Rngs(0))
-    parameters = read_parameters(tmp_path)
+    parameters = Parameters(tmp_path)
     take = lambda path, leaf: leaf.replace(jnp.asarray(parameters[".".join(map(str, path))]))  # noqa: E731
     nnx.update(own, nnx.map_state(take, nnx.state(own)))
     ids = jax.random.randint(jax.random.key(0), (32,), 0, 97)

@@ -1,7 +1,9 @@
 """The model in all its variants: causality, the cache, and a program that does not grow with depth."""
 
+import functools
 import math
 from dataclasses import replace
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -10,6 +12,7 @@ import pytest
 from flax import nnx
 
 from harness.config import Config
+from harness.errors import UsageError
 from harness.model.attention import causal_attention
 from harness.model.gpt import GPT, Cache
 from harness.presets import preset
@@ -36,6 +39,21 @@ VARIANTS = {
         positions="rope",
         rope_base=500.0,
     ),
+    "window, wide heads, norms of queries and keys": replace(
+        SMALL,
+        num_kv_heads=1,
+        head_width=6,
+        window=4,
+        qk_norm="head",
+        attention_bias="qkv",
+        positions="rope",
+        norm_kind="rmsnorm",
+        bias=False,
+        rotary_fraction=0.4,
+        rope_scaling="llama3:4:1:3:8",
+    ),
+    "parallel, exact": replace(SMALL, parallel_residual=True, activation="gelu_exact"),
+    "branch": replace(SMALL, norm="branch", qk_norm="all", positions="rope", rope_scaling="linear:2"),
     "no positions": replace(SMALL, positions="none"),
     "no blocks": replace(SMALL, num_layers=0, norm="none", positions="none", tied_head=False),
 }
@@ -139,15 +157,17 @@ def test_a_key_enables_dropout() -> None:
     np.testing.assert_array_equal(one, model.hidden(IDS, jax.random.key(1)))
 
 
+@pytest.mark.parametrize("window", [0, 1, 7, 90])
 @pytest.mark.parametrize("length", [11, 150])  # one tile, and three, the last of which is not full
-def test_attention_and_its_gradients_equal_those_of_jax_nn(length: int) -> None:
+def test_attention_and_its_gradients_equal_those_of_jax_nn(length: int, window: int) -> None:
     q, k, v, weights = jax.random.normal(jax.random.key(0), (4, 2, length, 3, 8))
 
     def of(attention):
         return jax.jit(jax.value_and_grad(lambda *qkv: jnp.sum(attention(*qkv) * weights), argnums=(0, 1, 2)))(q, k, v)
 
-    own = of(causal_attention)
-    reference = of(lambda q, k, v: jax.nn.dot_product_attention(q, k, v, is_causal=True))
+    own = of(functools.partial(causal_attention, window=window))
+    local = (window - 1, 0) if window else None
+    reference = of(lambda q, k, v: jax.nn.dot_product_attention(q, k, v, is_causal=True, local_window_size=local))
     for a, b in zip(jax.tree.leaves(own), jax.tree.leaves(reference), strict=True):
         np.testing.assert_allclose(a, b, rtol=1e-4, atol=1e-5)
 
@@ -166,3 +186,29 @@ def test_attention_stores_no_residual_of_the_size_of_the_scores() -> None:
     q, k, v = jax.random.normal(jax.random.key(0), (3, 2, 64, 3, 8))
     _, pullback = jax.vjp(causal_attention, q, k, v)
     assert max(leaf.size for leaf in jax.tree.leaves(pullback)) < 2 * 3 * 64 * 64
+
+
+@pytest.mark.parametrize(
+    ("changes", "sentence"),
+    [
+        ({"head_width": 5}, "positions=rope rotates pairs, so it needs an even width; of each head, it rotates 5."),
+        ({"rotary_fraction": 0.1}, "of each head, it rotates 0."),
+        ({"num_heads": 5}, "num_heads=5 does not divide d_model=16, and there is no head_width."),
+        (
+            {"positions": "none", "rope_scaling": "linear:2"},
+            "positions=none has no rotary_fraction and no rope_scaling",
+        ),
+        (
+            {"rope_scaling": "llama3:8:4:1:64"},
+            "rope_scaling=llama3:8:4:1:64 is not valid; write none, linear:FACTOR or",
+        ),
+        ({"rope_scaling": "linear:0"}, "rope_scaling=linear:0 is not valid"),
+        ({"rope_scaling": "linear:fast"}, "rope_scaling=linear:fast is not valid"),
+        ({"rope_scaling": "yarn:2"}, "rope_scaling=yarn:2 is not valid"),
+        ({"norm": "post", "parallel_residual": True}, "parallel_residual needs norm=pre; norm=post is something else."),
+    ],
+)
+def test_settings_that_conflict_are_one_sentence(changes: dict[str, Any], sentence: str) -> None:
+    with pytest.raises(UsageError) as raised:
+        replace(SMALL, **{"positions": "rope", **changes})
+    assert sentence in str(raised.value)

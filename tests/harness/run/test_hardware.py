@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from harness.config import ModelConfig
+from harness.model_config import ModelConfig
 from harness.run.hardware import PEAK_FLOPS, flops_per_token, listed_flops
 
 pytestmark = pytest.mark.fast

@@ -1,4 +1,4 @@
-"""Probes of problem 39: the output under a given mask, and the output of each step with a cache. Run in workers."""
+"""The probes of modules that mix positions: under another mask than the causal one, and one position a step with a cache."""
 
 from typing import Any
 
@@ -12,29 +12,29 @@ from grader.worker.subject import Arrays, BadEntryError, Reading, Subject, check
 from grader.worker.tracing import given
 
 
-def with_mask(subject: Subject, case: Case) -> Reading:
-    """The output with a mask other than the causal one."""
-    graphdef, parameters, rest = subject.build("GQA", case)
+def with_mask(subject: Subject, case: Case, *, entry: str) -> Reading:
+    """The output of a module that is called with a mask."""
+    graphdef, parameters, rest = subject.build(entry, case)
 
     def program(parameters: Any, x: Any, mask: Any) -> Arrays:
         module = nnx.merge(graphdef, parameters, rest)
-        check_arguments(module, "GQA(...)(x, mask)", x, mask)
+        check_arguments(module, f"{entry}(...)(x, mask)", x, mask)
         return named(module(x, mask), "output")
 
     return subject.run(program, case, parameters, given(case, "x"), given(case, "mask"))
 
 
-def decoding(subject: Subject, case: Case) -> Reading:
-    """The output of each step.
+def decoding(subject: Subject, case: Case, *, entry: str) -> Reading:
+    """The output of each step of a module with `empty_cache(context)` and `decode_step(cache, x)`.
 
     The steps are one loop, so whatever a step leaves for the next is carried by the loop.
     """
-    graphdef, parameters, rest = subject.build("GQA", case)
+    graphdef, parameters, rest = subject.build(entry, case)
 
     def method(parameters: Any, name: str, call: str, *args: Any) -> Any:
         target = getattr(nnx.merge(graphdef, parameters, rest), name, None)
         if target is None:
-            raise BadEntryError(f"`GQA` has no method `{name}`; write `{call}`, as the page says")
+            raise BadEntryError(f"`{entry}` has no method `{name}`; write `{call}`, as the page says")
         check_arguments(target, call, *args)
         return target(*args)
 
@@ -65,7 +65,7 @@ def decoding(subject: Subject, case: Case) -> Reading:
 
 def _check_carried(new: Any, old: Any) -> None:
     """Raises BadOutputError if a step returns a cache of another form, because it would be compiled again for every position."""
-    if jax.tree.structure(new) != jax.tree.structure(old):
+    if jax.tree.structure(new) != jax.tree.structure(old):  # type: ignore[operator]
         raise BadOutputError("`decode_step` returned a cache of another structure than it was given")
     before = dict(jax.tree_util.tree_flatten_with_path(old)[0])
     for path, leaf in jax.tree_util.tree_flatten_with_path(new)[0]:
@@ -76,6 +76,3 @@ def _check_carried(new: Any, old: Any) -> None:
                 f"`decode_step` changed the cache{name} from {was.dtype}{list(was.shape)} to {leaf.dtype}{list(leaf.shape)}, so "
                 "it would be compiled again for every position; write into a cache of fixed size"
             )
-
-
-PROBES = {"with_mask": with_mask, "decoding": decoding}

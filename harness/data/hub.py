@@ -1,0 +1,44 @@
+"""Models on the Hugging Face hub, in the cache that all programs of this kind share."""
+
+import re
+from pathlib import Path
+
+from harness.config import HUGGING_FACE
+from harness.errors import HarnessError, UsageError
+
+MODEL = re.compile(r"[\w-][\w.-]*/[\w-][\w.-]*")  # ORG/NAME
+FILES = ["*.json", "*.safetensors"]
+
+
+def model_folder(name: str) -> Path:
+    """The folder of a model: DIR of `hf:DIR`, or for `hf:ORG/NAME` its snapshot in the cache, downloaded if it is not there.
+
+    A download shows a progress bar, and continues where it was interrupted. Raises UsageError if there is no such model,
+    HarnessError if a download is needed and fails.
+    """
+    name = name.removeprefix(HUGGING_FACE)
+    if Path(name).exists() or not MODEL.fullmatch(name):
+        return Path(name)
+    from huggingface_hub import errors, snapshot_download  # slow to import, and rarely needed
+
+    try:
+        return Path(snapshot_download(name, allow_patterns=FILES))
+    except errors.GatedRepoError as error:
+        raise UsageError(
+            f"The model {name} is only for those who accept its license. Accept it on its page on the hub, then set HF_TOKEN."
+        ) from error
+    except errors.RepositoryNotFoundError as error:
+        raise UsageError(f"There is no folder {name}, and no public model of this name on the hub.") from error
+    except Exception as error:
+        if not is_of_network(error):
+            raise
+        raise HarnessError(
+            f"The model {name} could not be downloaded ({type(error).__name__}). Rerun the command to resume, or name a folder "
+            f"that holds it: {HUGGING_FACE}DIR."
+        ) from error
+
+
+def is_of_network(error: Exception) -> bool:
+    """Whether an error comes from the connection, the server or the disk: those of the hub have no common base."""
+    modules = ("httpx", "httpx2", "httpcore", "huggingface_hub")
+    return isinstance(error, OSError) or type(error).__module__.partition(".")[0] in modules

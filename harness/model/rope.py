@@ -1,0 +1,49 @@
+"""Rotary positions (Su et al. 2021): of a whole head or a part of it, and with the longer wavelengths of longer contexts.
+
+Shapes: B batch, T positions, H heads, K head width, P pairs of a head, K = 2 P.
+"""
+
+import math
+
+import jax.numpy as jnp
+from jaxtyping import Array, Float, Int
+
+
+def rotate(x_BTHK: Float[Array, "B T H K"], positions_T: Int[Array, "T"], base: float) -> Float[Array, "B T H K"]:
+    """Rotates pairs (i, i + K/2) by an angle proportional to the position."""
+    return turned(x_BTHK, positions_T, wavelengths(x_BTHK.shape[-1], base))
+
+
+def wavelengths(width: int, base: float) -> Float[Array, "P"]:
+    """The positions per radian of each pair of a head."""
+    half = width // 2
+    return base ** (jnp.arange(half, dtype=jnp.float32) / half)
+
+
+def turned(
+    x_BTHK: Float[Array, "B T H K"], positions_T: Int[Array, "T"], wavelengths_P: Float[Array, "P"]
+) -> Float[Array, "B T H K"]:
+    """Rotates pairs (i, i + K/2) by `position / wavelength`."""
+    half = x_BTHK.shape[-1] // 2
+    angles_TP = positions_T[:, None].astype(jnp.float32) / wavelengths_P[None]
+    cos_THP, sin_THP = (f(angles_TP)[:, None, None, :].astype(x_BTHK.dtype) for f in (jnp.cos, jnp.sin))
+    pairs = x_BTHK.reshape(*x_BTHK.shape[:-1], 2, half)
+    swapped = jnp.flip(pairs, -2) * jnp.concatenate([-sin_THP, sin_THP], axis=-2)[None]
+    return (pairs * cos_THP[None] + swapped).reshape(x_BTHK.shape)
+
+
+def scaled(wavelengths_P: Float[Array, "P"], kind: str, numbers: tuple[float, ...]) -> Float[Array, "P"]:
+    """Wavelengths for contexts that are longer than those of pretraining, by `ModelConfig.scaling`.
+
+    `linear` multiplies all of them (Chen et al. 2023). `llama3` leaves those that fit into the old context more than HIGH times,
+    multiplies those that fit less than LOW times, and goes over from one to the other in between (Llama 3.1, 2024).
+    """
+    if kind == "none":
+        return wavelengths_P
+    factor = numbers[0]
+    if kind == "linear":
+        return wavelengths_P * factor
+    low, high, context = numbers[1:]
+    turns_P = context / (2 * math.pi * wavelengths_P)
+    kept_P = jnp.clip((turns_P - low) / (high - low), 0, 1)  # of the old frequency
+    return wavelengths_P / (kept_P + (1 - kept_P) / factor)

@@ -1,0 +1,145 @@
+"""The settings of a model: its sizes, and the choices by which the models that people use differ."""
+
+import math
+from dataclasses import dataclass
+from typing import Literal
+
+from harness.settings import COUNT, NOT_NEGATIVE, Range, Rules, Settings, setting
+
+# The numbers after the name of each rope scaling, as config.json of transformers calls them
+ROPE_SCALINGS = {
+    "none": (),
+    "linear": ("factor",),
+    "llama3": ("factor", "low_freq_factor", "high_freq_factor", "original_max_position_embeddings"),
+}
+
+
+@dataclass(frozen=True)
+class ModelConfig(Settings):
+    """The model. A GPT stores this part."""
+
+    vocab_size: int = setting(0, "rows of the embedding; 0: the size of the tokenizer", allowed=NOT_NEGATIVE)
+    vocab_multiple: int = setting(
+        128,
+        "the embedding and the head have a multiple of so many rows; those after the vocabulary are unused",
+        allowed=COUNT,
+    )
+    context: int = setting(128, "tokens per row", allowed=COUNT)
+    d_model: int = setting(128, "width of the residual stream", allowed=COUNT)
+    num_heads: int = setting(4, "attention heads", allowed=COUNT)
+    num_kv_heads: int = setting(
+        0, "heads of keys and values, which groups of attention heads share; 0: num_heads", allowed=NOT_NEGATIVE
+    )
+    head_width: int = setting(0, "width of an attention head; 0: d_model / num_heads", allowed=NOT_NEGATIVE)
+    window: int = setting(0, "how many tokens a position attends to, itself included; 0: all", allowed=NOT_NEGATIVE)
+    qk_norm: Literal["none", "head", "all"] = setting(
+        "none", "norm of queries and keys. head: of each head (Qwen 3); all: of all heads together (OLMo 2)"
+    )
+    d_ff: int = setting(512, "width of the feed-forward layer", allowed=COUNT)
+    num_layers: int = setting(4, "transformer blocks", allowed=NOT_NEGATIVE)
+    norm: Literal["pre", "post", "branch", "none"] = setting(
+        "pre", "where the norm is applied. branch: to what attention and the feed-forward layer add (OLMo 2)"
+    )
+    norm_kind: Literal["layernorm", "rmsnorm"] = setting("layernorm", "which norm")
+    norm_epsilon: float = setting(1e-5, "epsilon of the norm", allowed=NOT_NEGATIVE)
+    parallel_residual: bool = setting(
+        False, "attention and the feed-forward layer both read the input of the block (GPT-J, Pythia)"
+    )
+    activation: Literal["relu", "gelu", "gelu_exact", "swiglu"] = setting(
+        "gelu",
+        "activation of the feed-forward layer. gelu: its approximation by tanh, as in GPT-2; gelu_exact: by erf; swiglu adds a "
+        "gate of the same width",
+    )
+    bias: bool = setting(True, "biases in linear layers and LayerNorm, except for the output head")
+    attention_bias: Literal["same", "none", "qkv", "all"] = setting(
+        "same", "biases in the linear layers of attention. same: as bias says; qkv: all but the last layer (Qwen 2)"
+    )
+    positions: Literal["learned", "rope", "none"] = setting("learned", "position encoding")
+    rope_base: float = setting(10_000.0, "base of the wavelengths of positions=rope", allowed=Range(above=0))
+    rotary_fraction: float = setting(
+        1.0, "fraction of each head that positions=rope rotates", allowed=Range(above=0, at_most=1)
+    )
+    rope_scaling: str = setting(
+        "none",
+        "longer wavelengths of positions=rope, for longer contexts: none, linear:FACTOR, or llama3:FACTOR:LOW:HIGH:CONTEXT",
+    )
+    tied_head: bool = setting(True, "use the token embedding as the output head")
+    head_bias: bool = setting(False, "add a bias to the output head")
+    init: Literal["gpt2", "xavier"] = setting("gpt2", "initialization of the parameters")
+    dropout: float = setting(0.0, "dropout rate in training", allowed=Range(at_least=0, below=1))
+    dtype: Literal["float32", "bfloat16"] = setting("float32", "compute dtype; parameters and loss stay in float32")
+    remat: bool = setting(False, "recompute activations in the backward pass to save memory", machine=True)
+
+    def rules(self) -> Rules:
+        """Which settings of the model conflict."""
+        yield (
+            self.num_layers == 0 or bool(self.head_width) or self.d_model % self.num_heads == 0,
+            f"num_heads={self.num_heads} does not divide d_model={self.d_model}, and there is no head_width",
+        )
+        yield (
+            self.num_heads % self.kv_heads == 0,
+            f"num_kv_heads={self.num_kv_heads} does not divide num_heads={self.num_heads}",
+        )
+        yield (
+            self.positions != "rope" or (self.rotated % 2 == 0 and self.rotated > 0),
+            f"positions=rope rotates pairs, so it needs an even width; of each head, it rotates {self.rotated}",
+        )
+        yield (
+            self.positions == "rope" or (self.rotary_fraction == 1 and self.rope_scaling == "none"),
+            f"positions={self.positions} has no rotary_fraction and no rope_scaling; positions=rope has them",
+        )
+        yield (
+            self._scaling_is_valid(),
+            f"rope_scaling={self.rope_scaling} is not valid; write none, linear:FACTOR or llama3:FACTOR:LOW:HIGH:CONTEXT with "
+            "positive numbers, LOW below HIGH",
+        )
+        yield (
+            not self.parallel_residual or self.norm == "pre",
+            f"parallel_residual needs norm=pre; norm={self.norm} is something else",
+        )
+
+    def _scaling_is_valid(self) -> bool:
+        try:
+            kind, numbers = self.scaling
+        except ValueError:
+            return False
+        if kind not in ROPE_SCALINGS or len(numbers) != len(ROPE_SCALINGS[kind]):
+            return False
+        positive = all(number > 0 and math.isfinite(number) for number in numbers)
+        return positive and (kind != "llama3" or numbers[1] < numbers[2])
+
+    @property
+    def scaling(self) -> tuple[str, tuple[float, ...]]:
+        """The kind of `rope_scaling` and its numbers, in the order of `ROPE_SCALINGS`."""
+        kind, *numbers = self.rope_scaling.split(":")
+        return kind, tuple(map(float, numbers))
+
+    @property
+    def per_head(self) -> int:
+        """The width of an attention head."""
+        return self.head_width or self.d_model // self.num_heads
+
+    @property
+    def rotated(self) -> int:
+        """How many of the numbers of a head `positions=rope` rotates: the first ones."""
+        return int(self.per_head * self.rotary_fraction)
+
+    @property
+    def qkv_bias(self) -> bool:
+        """Whether the layers of queries, keys and values have biases."""
+        return self.bias if self.attention_bias == "same" else self.attention_bias != "none"
+
+    @property
+    def out_bias(self) -> bool:
+        """Whether the last layer of attention has a bias."""
+        return self.bias if self.attention_bias == "same" else self.attention_bias == "all"
+
+    @property
+    def vocab_rows(self) -> int:
+        """The rows of the embedding and of the head."""
+        return -(-self.vocab_size // self.vocab_multiple) * self.vocab_multiple
+
+    @property
+    def kv_heads(self) -> int:
+        """The heads of keys and values."""
+        return self.num_kv_heads or self.num_heads

@@ -1,0 +1,76 @@
+"""Problem 59: the logit lens, and how much each head and each neuron adds to a logit."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from grader.problem import Case, Cases, Check, Difference, Entry, Problem, Tolerance
+
+LENS, PARTS = "logit_lens", "logit_parts"
+
+
+def gpt(sizes: Mapping[str, int], rng: Any) -> dict[str, Any]:
+    """The sizes of a small GPT, token ids (T,), and another token, whose logit is explained."""
+    V, H, T = sizes["V"], sizes["H"], sizes["T"]
+    token_ids = rng.integers(0, V, T)
+    return {
+        "vocab_size": V,
+        "d_model": H * sizes["K"],
+        "num_heads": H,
+        "d_ff": sizes["F"],
+        "num_layers": sizes["L"],
+        "context": T + sizes["more"],
+        "token_ids": token_ids.astype("int32"),
+        "token_id": ((token_ids[-1:] + rng.integers(1, V, 1)) % V).astype("int32").reshape(()),
+    }
+
+
+# A stream of several blocks amplifies rounding errors, and the norm divides by a standard deviation that the biases keep small.
+LOGITS = Tolerance(rtol=1e-4, atol=1e-4)
+# The reference's work is that of one forward pass. Two more of them are allowed. The logits of all tokens for each neuron are
+# eight times as much.
+WORK = Tolerance(rtol=3.0, atol=0.0, room=2)
+
+
+def work(case: Case, difference: Difference) -> str:
+    return f"one call executes {difference.got} scalar operations; {difference.expected} are allowed"
+
+
+def parts(name: str, points: int, leaves: str, **more: Any) -> Check:
+    return Check(name, points, "attribution", leaves=leaves, tolerance=LOGITS, **more)
+
+
+PROBLEM = Problem(
+    title="The logit lens",
+    builds_on=(4, 6),
+    entries=(
+        Entry(LENS, ("model", "token_ids")),
+        Entry(PARTS, ("model", "token_ids", "token_id"), returns=("embeddings", "heads", "neurons", "biases")),
+    ),
+    cases={
+        "cases": Cases(
+            gpt, {"T": (5, 6), "V": (11, 13), "H": (2,), "K": (4,), "F": (10,), "L": (2,), "more": (2,)}, draws=1
+        ),
+        "one token": Cases(
+            gpt, {"T": (1,), "V": (11,), "H": (3,), "K": (4,), "F": (9,), "L": (3,), "more": (0,)}, draws=1
+        ),
+        "large": Cases(
+            gpt, {"T": (12,), "V": (300, 290), "H": (2,), "K": (8,), "F": (64,), "L": (2,), "more": (0,)}, draws=1
+        ),
+    },
+    checks=(
+        Check("lens", 2, "lens", leaves="lens", tolerance=LOGITS),
+        parts("part of the embeddings", 1, "parts.embeddings"),
+        parts("part of each head", 2, "parts.heads"),
+        parts("part of each neuron", 2, "parts.neurons"),
+        parts("part of the biases", 1, "parts.biases"),
+        parts("the parts sum to the logit", 2, "total"),
+        Check("lens of one token", 1, "lens", leaves="lens", cases="one token", tolerance=LOGITS),
+        parts("parts for one token", 1, "parts", cases="one token"),
+        Check(
+            "work of the parts", 1, "attribution", leaves="program.work", cases="large", compare="at_most", tolerance=WORK,
+            values_tolerance=LOGITS, in_words=work,
+            advice="Only one logit is asked for. Compute the direction in the stream that raises it once, (D,), and multiply "
+            "each part by that. The logits of all V tokens are not needed.",
+        ),
+    ),
+)  # fmt: skip

@@ -1,0 +1,100 @@
+"""Problem 60, played: where the trained model keeps who a story is about, and which heads carry it."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from flax import nnx
+
+from grader.exhibits import Bar, Bars, HeatMap, Plane
+from grader.worker.pytrees import BadOutputError
+from grader.worker.toy_models import ToyGPT
+from problems.stage.model import gpt, jitted
+from problems.stage.weights import POCKET, build, encode, token
+
+CLEAN = "One day, a shy girl named Mia woke up."
+CORRUPTED = "One day, a shy boy named Tom woke up."
+ANSWER, FOIL = " Her", " His"
+BLOCKS = tuple(f"block {number}" for number in range(1, POCKET.num_layers + 1))
+L, H = POCKET.num_layers, POCKET.num_heads
+
+
+def play(module):
+    """The metric of both texts, then the scores of each vector and of each head."""
+    model = build(lambda: ToyGPT(**POCKET.shape, context=POCKET.max_T), POCKET.arrays, "MiniGPT")
+    graph, state = nnx.split(model)
+    clean, corrupted = encode(CLEAN), encode(CORRUPTED)
+    answer, foil = (jnp.int32(encode(word)[0]) for word in (ANSWER, FOIL))
+    own = jitted(gpt())
+    logits = [own(ids) for ids in (clean, corrupted)]
+    bars = [
+        Bar(text, module.logit_difference(rows, answer, foil), rows[-1, answer] - rows[-1, foil])
+        for text, rows in zip((f"“{CLEAN[9:]}”", f"“{CORRUPTED[9:]}”"), logits, strict=True)
+    ]
+    right = all(abs(bar.value - bar.other) < 0.01 for bar in bars)
+    yield Bars(
+        f"“{ANSWER.strip()}” against “{FOIL.strip()}”: the metric",
+        tuple(bars),
+        "logit",
+        "Above 0, the model goes on with “Her”. Where in the model is the difference between the two texts?"
+        if right
+        else "Your metric is not the logit of “Her” minus that of “His” after the last word.",
+        names=("yours", "the model"),
+    )
+
+    def scores(entry, columns):
+        grid = jax.jit(lambda state: getattr(module, entry)(nnx.merge(graph, state), clean, corrupted, answer, foil))(
+            state
+        )
+        if np.shape(grid) != (L, columns):
+            raise BadOutputError(f"`{entry}` returned the shape {np.shape(grid)}; it must be {(L, columns)}")
+        return np.asarray(grid)
+
+    T = len(clean)
+    words = tuple(
+        token(a) if a == b else f"{token(a)}/{token(b).strip()}" for a, b in zip(clean, corrupted, strict=True)
+    )
+    grid = scores("patch_stream", T)
+    yield _map("What each vector of the stream restores", grid, words, _path(grid, clean, corrupted), "enters ")
+    heads = scores("patch_heads", H)
+    best = [np.unravel_index(place, heads.shape) for place in np.argsort(-heads, axis=None)[:2]]
+    yield _map(
+        "What each head restores",
+        heads,
+        tuple(f"head {number}" for number in range(1, H + 1)),
+        "Head " + " and head ".join(f"{h + 1} of block {i + 1} ({heads[i, h]:.2f})" for i, h in best)
+        + " carry it: one head alone, taken from the other run, moves the answer.",
+        "",
+    )  # fmt: skip
+
+
+def _path(grid, clean, corrupted):
+    """What the grid says, or what is wrong with it: before block 1, only places with other tokens can have a score."""
+    same = np.flatnonzero(clean == corrupted)
+    if not np.isfinite(grid).all():
+        return "Some scores are not numbers."
+    if np.abs(grid[0, same]).max() > 0.01:
+        t = int(same[np.abs(grid[0, same]).argmax()])
+        return (
+            f"Before block 1, “{token(clean[t]).strip()}” has a score of {grid[0, t]:.2f}, although both texts have the "
+            "same vector there. A patch of it can change nothing: another place is patched, or a patch stays."
+        )
+    first, last = int(grid[0].argmax()), int(grid[-1].argmax())
+    if last != len(clean) - 1:
+        return f"Before the last block, “{token(clean[last]).strip()}” has the largest score, but only the last word counts."
+    return (
+        f"At first, who the story is about stands at “{token(clean[first]).strip()}” ({grid[0, first]:.2f}). After one block "
+        f"it stands at the last position ({grid[1, last]:.2f}), where the next word is chosen. The name itself no longer "
+        "matters then."
+    )
+
+
+def _map(title, grid, columns, caption, prefix):
+    """Scores by block, written into the cells."""
+    return HeatMap(
+        title,
+        tuple(prefix + name for name in BLOCKS),
+        columns,
+        (Plane(grid, "", tuple(tuple(f"{x:.0%}" if abs(x) >= 0.005 else "" for x in row) for row in grid)),),
+        caption,
+        "score: 0 the text with Tom, 1 the text with Mia",
+    )

@@ -1,0 +1,137 @@
+"""Problem 65, played: the trained model writes by a rule, with the learner's automaton and masks."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from grader.exhibits import Bar, Bars, Story, Table, Token
+from grader.worker.pytrees import BadOutputError
+from problems.stage.model import gpt, jitted
+from problems.stage.weights import END, POCKET, TOKENIZER, encode, token
+
+PROMPT = "Once upon a time, there was"
+SMALL, CAPITAL = ("byte", bytes(range(97, 123))), ("byte", bytes(range(65, 91)))
+DIGIT = ("byte", b"0123456789")
+WINDOW, SHOWN = 64, 6
+
+
+def row(text):
+    return ("then", *(("byte", bytes([each])) for each in text.encode()))
+
+
+def either(*texts):
+    return ("or", *map(row, texts))
+
+
+def up_to(count, part):
+    return ("or", ("then",), ("then", part, up_to(count - 1, part))) if count else ("then",)
+
+
+RULE = (
+    "then", row(" a "), SMALL, up_to(8, SMALL), either(" fox", " robot", " volcano"), row(" called "), CAPITAL, up_to(7, SMALL),
+    row(", who had "), DIGIT, up_to(2, DIGIT), either(" friends", " red hats", " xylophones"), row("."),
+)  # fmt: skip
+READ = "a [a-z]+ (fox|robot|volcano) called [A-Z][a-z]*, who had [0-9]+ (friends|red hats|xylophones)."
+VOCABULARY = [
+    b"<|endoftext|>" if each == END else TOKENIZER.decode_single_token_bytes(each) for each in range(POCKET.vocab_size)
+]
+
+
+def play(module):
+    """The table, what the model writes with it and without it, and the odds of one step."""
+    transitions, accepting = (np.asarray(each) for each in module.build_automaton(RULE))
+    table = np.asarray(module.token_transitions(transitions, accepting, VOCABULARY, END))
+    if table.shape != (len(transitions), len(VOCABULARY)):
+        raise BadOutputError(
+            f"`token_transitions` returned the shape {table.shape}; it must be {(len(transitions), len(VOCABULARY))}"
+        )
+    model, given = jitted(gpt()), encode(PROMPT).tolist()
+    window = np.zeros(WINDOW, np.int32)
+
+    def next_logits(ids):
+        ids = [*given, *map(int, ids)][:WINDOW]
+        window[: len(ids)] = ids
+        return np.asarray(model(jnp.asarray(window))[len(ids) - 1])
+
+    ids = list(module.constrained_text(next_logits, table, END, 40))
+    written = b"".join(VOCABULARY[each] for each in ids)
+    yield Story(
+        "What the model writes by the rule",
+        _tokens(module, given, ids, next_logits, table),
+        f"The rule is “{READ}”. " + _verdict(written, transitions, accepting)
+        + " A token is shaded by how little of the model's own probability the rule leaves.",
+        given=len(given), meaning="bits that the rule takes", separated=True,
+    )  # fmt: skip
+    free = []
+    while len(free) < len(ids) and (not free or free[-1] != END):
+        free.append(int(next_logits(free).argmax()))
+    yield Story(
+        "What it writes without a rule",
+        tuple(Token(token(each)) for each in [*given, *free]),
+        "A nice beginning, but no program could read a number from it.",
+        given=len(given),
+    )
+    counts = (table >= 0).sum(axis=1)
+    state, rows = 0, []
+    for each in ids[:12]:
+        some_allowed = np.flatnonzero(table[state] >= 0)
+        likeliest = some_allowed[np.argsort(-next_logits(ids[: len(rows)])[some_allowed])][:4]
+        rows.append(
+            (
+                repr(token(each)),
+                str(state),
+                f"{counts[state]:,}",
+                " │ ".join(token(one).strip() or "␣" for one in likeliest),
+            )
+        )
+        state = int(table[state, each])
+    yield Table(
+        f"The first steps: {len(transitions)} states, {len(VOCABULARY):,} tokens",
+        ("token", "in state", "allowed", "the likeliest of them"),
+        tuple(rows),
+        "The rule speaks of bytes, the model of tokens. Tokens that cross parts of the rule are allowed. So are pieces of words.",
+    )
+    place = next((n for n in range(len(ids)) if counts[_state(table, ids[:n])] > 3), 0)
+    logits, states = next_logits(ids[:place]), table[_state(table, ids[:place])]
+    odds = np.asarray(module.constrained_probabilities(jnp.asarray(logits), jnp.asarray(states)))
+    plain = np.asarray(jax.nn.softmax(logits))
+    best = np.argsort(-np.where(states >= 0, plain, -1))[:SHOWN]
+    yield Bars(
+        f"The odds after “{''.join(map(token, given[-2:] + ids[:place]))}”",
+        tuple(Bar(token(each).strip() or "␣", odds[each], plain[each]) for each in best),
+        "probability",
+        "The allowed tokens keep their odds relative to each other, and together they have all of the probability."
+        if abs(odds.sum() - 1) < 1e-3
+        else f"Your probabilities sum to {odds.sum():.3g}.",
+        names=("by the rule", "the model"),
+    )
+
+
+def _state(table, ids):
+    state = 0
+    for each in ids:
+        state = int(table[state, each])
+    return state
+
+
+def _tokens(module, given, ids, next_logits, table):
+    """The tokens of a text, with the bits of probability that the rule takes from the model at each."""
+    tokens, state = [Token(token(each)) for each in given], 0
+    for place, each in enumerate(ids):
+        odds = np.asarray(jax.nn.softmax(next_logits(ids[:place])))
+        left = float(odds[table[state] >= 0].sum())
+        best = int(odds.argmax())
+        others = ((f"without the rule: {token(best)}", float(odds[best])),) if best != each else ()
+        tokens.append(Token(token(each), min(-np.log2(max(left, 1e-9)), 20.0), None, others))
+        state = int(table[state, each])
+    return tuple(tokens)
+
+
+def _verdict(written, transitions, accepting):
+    """Whether a text follows the rule, by the table of bytes."""
+    state = 0
+    for byte in written:
+        state = int(transitions[state, byte]) if state >= 0 else -1
+    if state >= 0 and accepting[state]:
+        return "The text follows it to the end."
+    return "The text does not follow it to the end: some token broke the rule, or led to a dead end."

@@ -1,0 +1,84 @@
+"""Problem 66: multi-head latent attention, with a cache of short vectors."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from grader.checks import causality, output_and_gradient, parameters
+from grader.problem import Case, Cases, Check, Difference, Entry, Problem, Tolerance
+
+MLA = "LatentAttention"
+
+
+def activations(sizes: Mapping[str, int], rng: Any) -> dict[str, Any]:
+    """Activations (T, D) for H heads, a latent vector of C numbers and a rotated key of R."""
+    H, T = sizes["H"], sizes["T"]
+    D = H * sizes["K"]
+    return {
+        "d_model": D,
+        "num_heads": H,
+        "d_latent": sizes["C"],
+        "d_rope": sizes["R"],
+        "rope_base": 100.0,
+        "x": rng.standard_normal((T, D)).astype("float32"),
+    }
+
+
+def masked(sizes: Mapping[str, int], rng: Any) -> dict[str, Any]:
+    """Also a causal mask that hides about half of the earlier positions."""
+    import numpy as np
+
+    T = sizes["T"]
+    mask = np.tril(rng.random((T, T)) < 0.5) | np.eye(T, dtype=bool)
+    mask[-1, 0], mask[-1, 1] = True, False  # unlike in any mask of a window
+    return {**activations(sizes, rng), "mask": mask}
+
+
+# The sums of one position may be taken in another order than those of all positions together.
+STEP = Tolerance(rtol=1e-4, atol=1e-4)
+# The outputs are a part of the measured bytes. With the inputs as a cache they are 1.6 times as many, with a rotated key for each
+# head 1.4 times.
+BYTES = Tolerance(rtol=0.1, atol=64, room=3)
+# Keys and values of all positions in every step take 3 times the work of the reference, values alone twice as much.
+WORK = Tolerance(rtol=0.3, atol=0.0, room=3)
+
+
+def work(case: Case, difference: Difference) -> str:
+    return f"all steps together execute {difference.got} scalar operations; {difference.expected} are allowed"
+
+
+SIZES = {"T": (5, 7), "H": (3,), "K": (4,), "C": (6, 5), "R": (2,)}
+ENTRY = {"entry": MLA}
+
+PROBLEM = Problem(
+    title="Latent attention",
+    builds_on=(3, 30, 37, 39),
+    entries=(Entry(MLA, ("x",), construct=("d_model", "num_heads", "d_latent", "d_rope", "rope_base")),),
+    cases={
+        "cases": Cases(activations, SIZES, draws=2),
+        "masked": Cases(masked, SIZES, draws=1),
+        "long": Cases(activations, {"T": (96,), "H": (6,), "K": (6,), "C": (6,), "R": (4,)}, draws=1),
+    },
+    checks=(
+        parameters(MLA, points=1),
+        *output_and_gradient(MLA, wrt="parameters", points=(3, 1)),
+        causality(MLA, argument="x", points=1),
+        Check("another mask", 1, "with_mask", ENTRY, "output", "masked"),
+        Check("steps with a cache", 2, "decoding", ENTRY, leaves="output", tolerance=STEP),
+        Check(
+            "one compilation", 1, "decoding", ENTRY, leaves="output", tolerance=STEP, traced=True,
+            advice="The step cannot be compiled once for all positions. Keep the position in the cache, as an array.",
+        ),
+        Check(
+            "size of the cache", 2, "decoding", ENTRY, "program.carried_bytes", "long", "at_most", BYTES,
+            values_tolerance=STEP,
+            advice="The value counts the bytes of the cache and of the outputs. The cache must hold the latent vector of each "
+            "position and one rotated key for all heads, and no keys or values of heads.",
+        ),
+        Check(
+            "absorbed products", 2, "decoding", ENTRY, "program.work", "long", "at_most", WORK, in_words=work,
+            values_tolerance=STEP,
+            advice="Every step computes keys or values of all positions from the latent vectors. Multiply the query by `k_up` "
+            "instead, and the mixed latent vector by `v_up`.",
+        ),
+    ),
+)  # fmt: skip

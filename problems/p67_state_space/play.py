@@ -1,0 +1,55 @@
+"""Problem 67, played: what the learner's layer costs, what a small model learns with it, and what it writes down."""
+
+from dataclasses import replace
+
+import jax
+import jax.numpy as jnp
+
+from grader.exhibits import Line, Lines, Progress, Story, Token
+from problems.stage import small
+from problems.stage.weights import encode, token
+
+TRAINS = True
+D, N = small.D, 8
+CONTEXTS = (16, 32, 64, 128, 256)
+TEXT = "Once upon a time, there was a brave girl named Lily. She had a red ball. One day, she went to the park with"
+
+
+def play(module, text):
+    """The sizes of the cache, two runs of training, and the tokens that change the state most."""
+    layer = module.construct("SelectiveSSM", d_model=D, d_state=N)()
+    own = [sum(leaf.nbytes for leaf in jax.tree.leaves(layer.empty_cache(context))) / 1024 for context in CONTEXTS]
+    keys_and_values = [2 * 4 * context * D / 1024 for context in CONTEXTS]
+    yield Lines(
+        "The cache of one layer",
+        (Line("your layer", CONTEXTS, own), Line("attention", CONTEXTS, keys_and_values)),
+        "The state has the same size for a sentence and for a book. Attention keeps the keys and values of every token."
+        if own[-1] == own[0]
+        else "Your cache grows with the context: it holds more than the state.",
+        x="tokens",
+        y="KiB",
+    )
+    for each in small.learn({"with your layer": layer, "without it": None}):
+        if isinstance(each, Progress):
+            yield each
+        else:
+            losses, (trained, _) = each
+    gained = losses.lines[1].y[-1] - losses.lines[0].y[-1]
+    yield replace(
+        losses,
+        caption="Without a layer that mixes positions, a model knows only the last token. With yours, it loses "
+        f"{gained:.2f} nats less."
+        if gained > 0.1
+        else "Your layer brings nothing: what it hands on says little of the earlier tokens.",
+    )
+    ids_T = encode(text)
+    u_TD = trained.mixer.in_proj(trained.into_mixer(ids_T))[:, :D]
+    written_T = jnp.mean(jax.nn.softplus(trained.mixer.dt_proj(u_TD)), axis=1)
+    most, least = (token(ids_T[int(place)]).strip() for place in (jnp.argmax(written_T), jnp.argmin(written_T)))
+    yield Story(
+        "How much each token changes the state, after these few steps of training",
+        tuple(Token(token(each), float(size)) for each, size in zip(ids_T, written_T, strict=True)),
+        f"The mean dt of a token. “{most}” is written down most, “{least}” least. Nobody told the layer: it chooses what to "
+        "remember.",
+        meaning="mean step size dt",
+    )

@@ -1,0 +1,50 @@
+"""Problem 67's probe of a text in two parts, and its measure of how much of a program runs one after the other."""
+
+from typing import Any
+
+import jax.numpy as jnp
+import numpy as np
+from flax import nnx
+
+from grader.problem import Case
+from grader.worker.measures import Execution
+from grader.worker.pytrees import BadOutputError, described
+from grader.worker.subject import Arrays, BadEntryError, Reading, Subject, check_arguments
+from grader.worker.tracing import given
+
+
+def parts(subject: Subject, case: Case) -> Reading:
+    """The outputs of a text that comes in two parts, then one more position."""
+    graphdef, parameters, rest = subject.build("SelectiveSSM", case)
+    first = int(case.values["first"])  # type: ignore[arg-type]
+
+    def program(parameters: Any, x_TD: Any) -> Arrays:
+        module = nnx.merge(graphdef, parameters, rest)
+
+        def call(name: str, *args: Any) -> Any:
+            method, written = getattr(module, name, None), f"{name}(cache, x)"
+            if method is None:
+                raise BadEntryError(f"`SelectiveSSM` has no method `{name}`; write `{written}`, as the page says")
+            check_arguments(method, written, *args)
+            result = method(*args)
+            if not (isinstance(result, tuple | list) and len(result) == 2):
+                raise BadOutputError(f"`{name}` returned {described(result)}; it must return the pair (out, cache)")
+            return result
+
+        cache, outs = module.empty_cache(len(x_TD)), []
+        for part in (x_TD[:first], x_TD[first:-1]):
+            out, cache = call("extend", cache, part)
+            outs.append(out)
+        out, _ = call("decode_step", cache, x_TD[-1])
+        return {"output": jnp.concatenate([*outs, out[None]])}
+
+    return subject.run(program, case, parameters, given(case, "x"))
+
+
+def rounds(execution: Execution) -> Any:
+    """The operations that a run executes, each as often as it runs. Each is one after another, and works on whole arrays."""
+    return np.int64(sum(run.times for run in execution.runs))
+
+
+PROBES = {"parts": parts}
+MEASURES = {"rounds": rounds}

@@ -1,0 +1,113 @@
+"""Problem 67: a selective state space, by a parallel scan and step by step."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from grader.checks import causality, output_and_gradient, parameters
+from grader.problem import Case, Cases, Check, Difference, Entry, Problem, Tolerance
+
+SCAN, SSM = "selective_scan", "SelectiveSSM"
+
+
+def sequence(sizes: Mapping[str, int], rng: Any) -> dict[str, Any]:
+    """Inputs, step sizes and matrices of a scan that begins in some state."""
+    import numpy as np
+
+    T, D, N = (sizes[name] for name in ("T", "D", "N"))
+    values = {
+        "u": rng.standard_normal((T, D)),
+        "dt": rng.uniform(0.1, 0.9, (T, D)),
+        "a": -rng.uniform(0.2, 2.0, (D, N)),
+        "b": rng.standard_normal((T, N)),
+        "c": rng.standard_normal((T, N)),
+        "state": rng.standard_normal((D, N)),
+    }
+    return {name: np.asarray(value, "float32") for name, value in values.items()}
+
+
+def forgetful(sizes: Mapping[str, int], rng: Any) -> dict[str, Any]:
+    """Large step sizes, by which the products of the decays round to 0 after a few positions, and a few that are 0."""
+    values = sequence(sizes, rng)
+    values["dt"] *= 30
+    values["dt"][::3] /= 300
+    values["dt"][2] = 0
+    return values
+
+
+def activations(sizes: Mapping[str, int], rng: Any) -> dict[str, Any]:
+    """Activations (T, D), and where a text in two parts is divided."""
+    T, D = sizes["T"], sizes["D"]
+    return {
+        "d_model": D,
+        "d_state": sizes["N"],
+        "x": rng.standard_normal((T, D)).astype("float32"),
+        "first": T // 2 - 1,
+    }
+
+
+# A scan by doubling takes about as many operations as the reference, or half as many. Position by position, there are 30 times as
+# many or more.
+ROUNDS = Tolerance(rtol=3.0, atol=0.0, room=3)
+# A scan by doubling, with log T passes over all positions, takes 3.2 times the work of the reference. All pairs of positions take
+# more than 100 times as much.
+WORK = Tolerance(rtol=9.0, atol=0.0, room=3)
+# The outputs are a part of the measured bytes. With the inputs as a cache, there are more than twice as many.
+BYTES = Tolerance(rtol=0.1, atol=64, room=3)
+STEP = Tolerance(rtol=1e-4, atol=1e-4)
+
+
+def rounds(case: Case, difference: Difference) -> str:
+    T = len(case.values["u"])  # type: ignore[arg-type]
+    return (
+        f"for {T} positions, the program executes {difference.got} operations one after another; {difference.expected} are "
+        "allowed"
+    )
+
+
+def work(case: Case, difference: Difference) -> str:
+    return f"the program executes {difference.got} scalar operations; {difference.expected} are allowed"
+
+
+PROBLEM = Problem(
+    title="A selective state space",
+    builds_on=(3, 17, 39),
+    entries=(
+        Entry(SCAN, ("u", "dt", "a", "b", "c", "state"), returns=("y", "state")),
+        Entry(SSM, ("x",), construct=("d_model", "d_state")),
+    ),
+    cases={
+        "sequences": Cases(sequence, {"T": (7, 1, 10), "D": (3,), "N": (4,)}, draws=2),
+        "forgetful": Cases(forgetful, {"T": (12,), "D": (3,), "N": (2,)}, draws=1),
+        "long": Cases(sequence, {"T": (250, 256, 243), "D": (2,), "N": (2,)}, draws=1),
+        "cases": Cases(activations, {"T": (8, 6), "D": (6,), "N": (3,)}, draws=1),
+        "long texts": Cases(activations, {"T": (64,), "D": (12,), "N": (3,)}, draws=1),
+    },
+    checks=(
+        *output_and_gradient(
+            SCAN, wrt=["u", "dt", "a", "b", "c", "state"], points=(3, 1), names=("scan", "gradient of the scan"),
+            cases="sequences",
+        ),
+        Check("strong decay stays finite", 1, "values", {"entry": SCAN}, "output", "forgetful"),
+        Check(
+            "positions in parallel", 2, "values", {"entry": SCAN}, "program.rounds", "long", "at_most", ROUNDS, in_words=rounds,
+            advice="The program goes through the positions one by one. Use `jax.lax.associative_scan`, which joins neighbors in "
+            "about 2 · log2(T) rounds.",
+        ),
+        Check(
+            "work of a scan", 1, "values", {"entry": SCAN}, "program.work", "long", "at_most", WORK, in_words=work,
+            advice="The work grows with the square of T. Join neighbors, and neighbors of neighbors, as "
+            "`jax.lax.associative_scan` does.",
+        ),
+        parameters(SSM, points=1, initial=("a_log", "skip", "dt_proj.bias")),
+        *output_and_gradient(SSM, wrt="parameters", points=(2, 1)),
+        causality(SSM, argument="x", points=1),
+        Check("a text in two parts", 1, "parts", leaves="output", tolerance=STEP),
+        Check("steps with a cache", 1, "decoding", {"entry": SSM}, leaves="output", tolerance=STEP),
+        Check(
+            "size of the cache", 1, "decoding", {"entry": SSM}, "program.carried_bytes", "long texts", "at_most", BYTES,
+            values_tolerance=STEP,
+            advice="The value counts the bytes of the cache and of the outputs. The cache is the state (D, N) alone, however "
+            "long the text is.",
+        ),
+    ),
+)  # fmt: skip

@@ -1,0 +1,70 @@
+"""Problem 69: an optimizer whose state is split over the devices (ZeRO, stage 1)."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from grader.checks import PLACES, collectives, exact
+from grader.problem import Cases, Check, Entry, Problem
+
+STATE, STEP = "zero_state", "zero_step"
+
+
+def stories(sizes: Mapping[str, int], rng: Any, max_norm: float = 0.05) -> dict[str, Any]:
+    """Right-padded stories: devices have different numbers of targets, one has none. And the moments of 3 earlier steps."""
+    V, B, T, D, F = (sizes[name] for name in ("V", "B", "T", "D", "F"))
+    token_ids = rng.integers(0, V - 1, (B, T)).astype("int32")
+    for row, real in enumerate(rng.integers(1, T + 1, B)):
+        token_ids[row, real:] = V - 1
+    token_ids[0] = rng.integers(0, V - 1, T)
+    token_ids[B // 8 : B // 4, 1:] = V - 1  # the second device has no target
+    N = -(-(V * D + D * F + F + F * V) // 8) * 8
+    return {
+        "token_ids": token_ids,
+        "m": (0.01 * rng.standard_normal(N)).astype("float32"),
+        "v": rng.uniform(1e-5, 1e-4, N).astype("float32"),
+        "vocab_size": V,
+        "d_model": D,
+        "d_ff": F,
+        "learning_rate": 0.05,
+        "max_norm": max_norm,
+    }
+
+
+def gentle(sizes: Mapping[str, int], rng: Any) -> dict[str, Any]:
+    """A gradient that is not clipped, for parameters whose number 8 divides."""
+    return stories(sizes, rng, max_norm=1000.0)
+
+
+PROBLEM = Problem(
+    title="A split optimizer",
+    builds_on=(9, 11, 22, 47),
+    entries=(
+        Entry(STATE, ("parameters", "mesh")),
+        Entry(
+            STEP,
+            ("loss_sum", "parameters", "state", "token_ids", "mesh", "learning_rate", "max_norm"),
+            returns=("parameters", "state", "loss", "norm"),
+        ),
+    ),
+    cases={
+        "cases": Cases(stories, {"B": (16, 24), "T": (7,), "V": (11,), "D": (3,), "F": (10,)}, draws=1),  # 183 parameters
+        "gentle": Cases(gentle, {"B": (16,), "T": (5,), "V": (9,), "D": (5,), "F": (5,)}, draws=1),  # 120
+    },
+    checks=(
+        Check("new state", 1, "creating", leaves="state", calls=(STATE,)),
+        exact("state split over the devices", 1, "creating", "program.placed", words=PLACES, calls=(STATE,)),
+        Check("loss and norm", 1, "training", leaves="reported"),
+        Check("new parameters", 2, "training", leaves="parameters"),
+        Check("new moments", 2, "training", leaves="state"),
+        Check("no clipping below the limit", 1, "training", leaves="", cases="gentle"),
+        exact("sharding after the step", 1, "training", "program.placed", words=PLACES),
+        collectives(
+            "collectives of the step", 3, "training", {},
+            "The program needs one `psum_scatter` of the flat gradients and one `all_gather` of the new parameters, and nothing "
+            "else. Sums of scalars do not count.",
+        ),
+    ),
+    devices=8,
+    mesh=(8,),
+    timeout=60.0,
+)  # fmt: skip
