@@ -32,6 +32,7 @@ PAGES = {
     "50": "loss = -ln σ(β (gain(chosen) - gain(rejected)))    gain(y) = ln π(y) - ln r(y)",
     "51": "loss = (1 / N) Σᵢ Σₜ (β (e^(dᵢₜ) - dᵢₜ - 1) - gainᵢₜ)",
     "52": "residual(x) = max(p(x) - q(x), 0) / (Σ_y max(p(y) - q(y), 0))",
+    "58": "N = (α A / (β B))^(1 / (α + β)) (C / 6)^(β / (α + β))",
 }
 
 
