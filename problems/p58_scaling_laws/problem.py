@@ -102,10 +102,10 @@ PROBLEM = Problem(
     ),
     cases={
         "models": Cases(model, {"wider": (3, 4), "L": (2, 6)}, draws=2),
-        "runs": Cases(runs, {"R": (6, 9), "delta": (20, 100)}, draws=2),
+        "runs": Cases(runs, {"R": (7,), "delta": (100, 20)}, draws=2),
         "experiments": Cases(experiment, {"failed": (3,)}, draws=1),
-        "budgets": Cases(budget, {"from": (17, 22)}, draws=3),
-        "isoflop": Cases(isoflop, {"R": (5, 7)}, draws=2),
+        "budgets": Cases(budget, {"from": (17, 22)}, draws=2),
+        "isoflop": Cases(isoflop, {"R": (6,)}, draws=2),
     },
     checks=(
         exact("parameters without embeddings", 1, "counting", "count", cases="models", calls=("count_parameters",)),

@@ -85,6 +85,14 @@ CLAIMS: Mapping[str, tuple[str, ...]] = {
     "47": ("tensor-parallel collectives", "sequence-parallel collectives", "data-parallel collectives"),
     "48": ("only the chosen experts run", "no array for all tokens and experts"),
     "49": ("blocks sent to neighbors only", "memory of one block"),
+    "54": ("blocks without a common segment skipped",),
+    "59": ("work of the parts",),
+    "60": ("one program for all positions",),
+    "63": ("memory of one step",),
+    "66": ("size of the cache", "absorbed products"),
+    "67": ("positions in parallel", "work of a scan", "size of the cache"),
+    "68": ("stages stay on their devices", "no more bubbles than the schedule's", "sends to neighbors"),
+    "69": ("state split over the devices", "sharding after the step", "collectives of the step"),
 }  # fmt: skip
 
 

@@ -25,7 +25,8 @@ def test_a_problem_by_number_slug_name_or_path(word):
     ("word", "suggestion"),
     [
         ("next_tokn_loss", "07 next_token_loss"),
-        ("attention", "02 causal_attention"),
+        ("causal_atention", "02 causal_attention"),
+        ("attention", "43 flash_attention"),
         ("0", "01"),
         ("p77", max(name.label for name in catalog.names())),
         ("zzz", "list"),

@@ -32,9 +32,11 @@ PAGES = {
     "50": "loss = -ln σ(β (gain(chosen) - gain(rejected)))    gain(y) = ln π(y) - ln r(y)",
     "51": "loss = (1 / N) Σᵢ Σₜ (β (e^(dᵢₜ) - dᵢₜ - 1) - gainᵢₜ)",
     "52": "residual(x) = max(p(x) - q(x), 0) / (Σ_y max(p(y) - q(y), 0))",
+    "58": "N = (α A / (β B))^(1 / (α + β)) (C / 6)^(β / (α + β))",
     "59": "((p - mean(p)) / σ) · (scale × Eᵥ)",
     "61": "‖ W R ‖ / (‖ W ‖ ‖ R ‖)",
     "62": "g - (g · w) w",
+    "70": "soft = T² Σᵥ pᵥ (ln pᵥ - ln qᵥ)\np = softmax(teacher / T)    q = softmax(student / T)",
 }
 
 

@@ -87,7 +87,7 @@ def test_muon_orthogonalizes_each_matrix_of_a_block_and_nothing_else(settings) -
             assert 0.14 < size < 0.23  # singular values from 0.68 to 1.14, and 0.2 at 1
         else:
             assert math.isclose(size, 1, rel_tol=1e-2)  # Adam's first step
-    D, K = config.d_model, config.head_width
+    D, K = config.d_model, config.per_head
     name = ("blocks", "attn", "q") if settings else ("blocks", "attn", "qkv")
     first = next(leaf for path, leaf in jax.tree_util.tree_leaves_with_path(updates) if path_names(path)[:-1] == name
                  and path_names(path)[-1] == "kernel")[0]  # fmt: skip
