@@ -31,25 +31,17 @@ def decoding(subject: Subject, case: Case, *, entry: str) -> Reading:
     """
     graphdef, parameters, rest = subject.build(entry, case)
 
-    def method(parameters: Any, name: str, call: str, *args: Any) -> Any:
-        target = getattr(nnx.merge(graphdef, parameters, rest), name, None)
-        if target is None:
-            raise BadEntryError(f"`{entry}` has no method `{name}`; write `{call}`, as the page says")
-        check_arguments(target, call, *args)
-        return target(*args)
-
     def step(parameters: Any, cache: Any, x_D: Any) -> Any:
-        result = method(parameters, "decode_step", "decode_step(cache, x)", cache, x_D)
-        if not (isinstance(result, tuple | list) and len(result) == 2):
-            raise BadOutputError(f"`decode_step` returned {described(result)}; it must return the pair (out, cache)")
+        result = extended(nnx.merge(graphdef, parameters, rest), entry, "decode_step", cache, x_D)
         if jnp.shape(result[0]) != x_D.shape:
             raise BadOutputError(
                 f"`decode_step` returned {jnp.shape(result[0])} for x {x_D.shape}; the shapes must be equal"
             )
-        return tuple(result)
+        return result
 
     def program(parameters: Any, x_TD: Any) -> Arrays:
-        cache = method(parameters, "empty_cache", "empty_cache(context)", len(x_TD))
+        module = nnx.merge(graphdef, parameters, rest)
+        cache = _called(module, entry, "empty_cache", "empty_cache(context)", len(x_TD))
         cache = jax.tree.map(jnp.asarray, cache)
         if subject.eager:
             rows = []
@@ -61,6 +53,25 @@ def decoding(subject: Subject, case: Case, *, entry: str) -> Reading:
         return {"output": jax.lax.scan(lambda cache, x_D: step(parameters, cache, x_D)[::-1], cache, x_TD)[1]}
 
     return subject.run(program, case, parameters, given(case, "x"))
+
+
+def extended(module: Any, entry: str, name: str, cache: Any, x: Any) -> tuple[Any, Any]:
+    """The output and the cache that the method `name(cache, x)` of a module returns.
+
+    Raises BadEntryError if there is no such method, BadOutputError if it returns no pair.
+    """
+    result = _called(module, entry, name, f"{name}(cache, x)", cache, x)
+    if not (isinstance(result, tuple | list) and len(result) == 2):
+        raise BadOutputError(f"`{name}` returned {described(result)}; it must return the pair (out, cache)")
+    return result[0], result[1]
+
+
+def _called(module: Any, entry: str, name: str, written: str, *args: Any) -> Any:
+    method = getattr(module, name, None)
+    if method is None:
+        raise BadEntryError(f"`{entry}` has no method `{name}`; write `{written}`, as the page says")
+    check_arguments(method, written, *args)
+    return method(*args)
 
 
 def _check_carried(new: Any, old: Any) -> None:

@@ -1,5 +1,6 @@
 """Models on the Hugging Face hub, in the cache that all programs of this kind share."""
 
+import functools
 import re
 from pathlib import Path
 
@@ -19,6 +20,11 @@ def model_folder(name: str) -> Path:
     name = name.removeprefix(HUGGING_FACE)
     if Path(name).exists() or not MODEL.fullmatch(name):
         return Path(name)
+    return _snapshot(name)
+
+
+@functools.cache  # a run asks for its tokenizer several times, and each download asks the hub what is new
+def _snapshot(name: str) -> Path:
     from huggingface_hub import errors, snapshot_download  # slow to import, and rarely needed
 
     try:

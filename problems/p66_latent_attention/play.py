@@ -6,7 +6,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from grader.exhibits import Line, Lines, Progress
+from grader.exhibits import Line, Lines
 from problems.stage import small
 from problems.stage.weights import POCKET, encode
 
@@ -21,7 +21,7 @@ def play(module, text):
     layer = module.construct(
         "LatentAttention", d_model=D, num_heads=H, d_latent=LATENT, d_rope=ROPE, rope_base=10_000.0
     )()
-    own = [sum(leaf.nbytes for leaf in jax.tree.leaves(layer.empty_cache(context))) / 1024 for context in CONTEXTS]
+    own = small.cache_kib(layer, CONTEXTS)
     full, shared = ([2 * 4 * heads * (D // H) * context / 1024 for context in CONTEXTS] for heads in (H, 1))
     yield Lines(
         "The cache of one layer",
@@ -39,11 +39,7 @@ def play(module, text):
         x="tokens",
         y="KiB",
     )
-    for each in small.learn({"with your attention": layer, "without it": None}):
-        if isinstance(each, Progress):
-            yield each
-        else:
-            losses, (trained, _) = each
+    losses, (trained, _) = yield from small.learn({"with your attention": layer, "without it": None})
     gained = losses.lines[1].y[-1] - losses.lines[0].y[-1]
     yield replace(
         losses,

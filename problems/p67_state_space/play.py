@@ -5,7 +5,7 @@ from dataclasses import replace
 import jax
 import jax.numpy as jnp
 
-from grader.exhibits import Line, Lines, Progress, Story, Token
+from grader.exhibits import Line, Lines, Story, Token
 from problems.stage import small
 from problems.stage.weights import encode, token
 
@@ -18,7 +18,7 @@ TEXT = "Once upon a time, there was a brave girl named Lily. She had a red ball.
 def play(module, text):
     """The sizes of the cache, two runs of training, and the tokens that change the state most."""
     layer = module.construct("SelectiveSSM", d_model=D, d_state=N)()
-    own = [sum(leaf.nbytes for leaf in jax.tree.leaves(layer.empty_cache(context))) / 1024 for context in CONTEXTS]
+    own = small.cache_kib(layer, CONTEXTS)
     keys_and_values = [2 * 4 * context * D / 1024 for context in CONTEXTS]
     yield Lines(
         "The cache of one layer",
@@ -29,11 +29,7 @@ def play(module, text):
         x="tokens",
         y="KiB",
     )
-    for each in small.learn({"with your layer": layer, "without it": None}):
-        if isinstance(each, Progress):
-            yield each
-        else:
-            losses, (trained, _) = each
+    losses, (trained, _) = yield from small.learn({"with your layer": layer, "without it": None})
     gained = losses.lines[1].y[-1] - losses.lines[0].y[-1]
     yield replace(
         losses,

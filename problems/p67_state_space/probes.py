@@ -8,8 +8,8 @@ from flax import nnx
 
 from grader.problem import Case
 from grader.worker.measures import Execution
-from grader.worker.pytrees import BadOutputError, described
-from grader.worker.subject import Arrays, BadEntryError, Reading, Subject, check_arguments
+from grader.worker.mixers import extended
+from grader.worker.subject import Arrays, Reading, Subject
 from grader.worker.tracing import given
 
 
@@ -20,22 +20,11 @@ def parts(subject: Subject, case: Case) -> Reading:
 
     def program(parameters: Any, x_TD: Any) -> Arrays:
         module = nnx.merge(graphdef, parameters, rest)
-
-        def call(name: str, *args: Any) -> Any:
-            method, written = getattr(module, name, None), f"{name}(cache, x)"
-            if method is None:
-                raise BadEntryError(f"`SelectiveSSM` has no method `{name}`; write `{written}`, as the page says")
-            check_arguments(method, written, *args)
-            result = method(*args)
-            if not (isinstance(result, tuple | list) and len(result) == 2):
-                raise BadOutputError(f"`{name}` returned {described(result)}; it must return the pair (out, cache)")
-            return result
-
         cache, outs = module.empty_cache(len(x_TD)), []
         for part in (x_TD[:first], x_TD[first:-1]):
-            out, cache = call("extend", cache, part)
+            out, cache = extended(module, "SelectiveSSM", "extend", cache, part)
             outs.append(out)
-        out, _ = call("decode_step", cache, x_TD[-1])
+        out, _ = extended(module, "SelectiveSSM", "decode_step", cache, x_TD[-1])
         return {"output": jnp.concatenate([*outs, out[None]])}
 
     return subject.run(program, case, parameters, given(case, "x"))

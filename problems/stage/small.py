@@ -1,6 +1,6 @@
 """A small model around one layer by a learner, and how it learns stories with that layer and without."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Generator, Mapping, Sequence
 from typing import Any
 
 import jax
@@ -37,11 +37,13 @@ class Small(nnx.Module):
         return self.norms[2](x_BTD) @ self.embed[...].T
 
 
-def learn(layers: Mapping[str, nnx.Module | None]) -> Iterator[Progress | tuple[Lines, list[Small]]]:
-    """Trains a model around each layer on the same stories. The last item is the chart of the losses, and the models.
+def cache_kib(layer: Any, contexts: Sequence[int]) -> list[float]:
+    """The size of the cache of a layer for each context, in KiB."""
+    return [sum(leaf.nbytes for leaf in jax.tree.leaves(layer.empty_cache(context))) / 1024 for context in contexts]
 
-    The chart has no caption yet.
-    """
+
+def learn(layers: Mapping[str, nnx.Module | None]) -> Generator[Progress, None, tuple[Lines, list[Small]]]:
+    """Trains a model around each layer on the same stories. Returns the chart of the losses, with no caption, and the models."""
     rows_NT = np.stack([ids[:T] for ids in held_out(BATCH * STEPS // 2)])
     curves, models = [], []
     for number, (name, layer) in enumerate(layers.items()):
@@ -52,4 +54,4 @@ def learn(layers: Mapping[str, nnx.Module | None]) -> Iterator[Progress | tuple[
             yield Progress(number * STEPS + step + 1, len(layers) * STEPS, losses[-1])
         curves.append(Line(name, np.arange(GAP, STEPS + 1, GAP), np.reshape(losses, (-1, GAP)).mean(axis=1)))
         models.append(tuner.model)
-    yield Lines("A small model learns stories", tuple(curves)), models
+    return Lines("A small model learns stories", tuple(curves)), models

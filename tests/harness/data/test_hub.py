@@ -2,15 +2,16 @@
 
 import hashlib
 import json
-import threading
 from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
 import pytest
 
+from harness.data import hub as hub_module
 from harness.data.hub import model_folder
 from harness.errors import HarnessError, UsageError
+from tests.harness.data.local_hub import in_place_of_the_hub
 
 pytestmark = pytest.mark.fast
 
@@ -66,16 +67,10 @@ class Answer(BaseHTTPRequestHandler):
 @pytest.fixture
 def hub(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[Hub]:
     server = Hub()
-    threading.Thread(target=server.serve_forever, daemon=True).start()
-    address = f"http://127.0.0.1:{server.server_port}"
     monkeypatch.setattr("huggingface_hub.constants.HF_HUB_CACHE", str(tmp_path / "cache"))
-    monkeypatch.setattr("huggingface_hub.constants.ENDPOINT", address)
-    monkeypatch.setattr(
-        "huggingface_hub.constants.HUGGINGFACE_CO_URL_TEMPLATE", address + "/{repo_id}/resolve/{revision}/{filename}"
-    )
-    yield server
-    server.shutdown()
-    server.server_close()
+    hub_module._snapshot.cache_clear()
+    with in_place_of_the_hub(server, monkeypatch):
+        yield server
 
 
 def test_a_model_is_downloaded_once_and_then_needs_no_network(hub: Hub, tmp_path: Path, monkeypatch) -> None:
@@ -84,8 +79,10 @@ def test_a_model_is_downloaded_once_and_then_needs_no_network(hub: Hub, tmp_path
         name: data for name, data in FILES.items() if name != "model.bin"
     }
     assert sorted(hub.sent) == ["config.json", "model.safetensors"]
+    hub_module._snapshot.cache_clear()  # as in another process
     assert model_folder("hf:tiny/llama") == folder
     assert len(hub.sent) == 2
+    hub_module._snapshot.cache_clear()
     monkeypatch.setattr("huggingface_hub.constants.ENDPOINT", "http://127.0.0.1:9")
     assert model_folder("hf:tiny/llama") == folder
 

@@ -3,7 +3,6 @@
 import hashlib
 import io
 import json
-import threading
 from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
@@ -16,6 +15,7 @@ from harness.data import tinystories
 from harness.data.formats import Seen
 from harness.data.sources import open_source
 from harness.errors import HarnessError
+from tests.harness.data.local_hub import in_place_of_the_hub
 
 pytestmark = pytest.mark.fast
 
@@ -90,16 +90,9 @@ class Answer(BaseHTTPRequestHandler):
 @pytest.fixture
 def hub(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[Hub]:
     server = Hub()
-    threading.Thread(target=server.serve_forever, daemon=True).start()
-    address = f"http://127.0.0.1:{server.server_port}"
     monkeypatch.setenv("HARNESS_CACHE", str(tmp_path / "cache"))
-    monkeypatch.setattr("huggingface_hub.constants.ENDPOINT", address)
-    monkeypatch.setattr(
-        "huggingface_hub.constants.HUGGINGFACE_CO_URL_TEMPLATE", address + "/{repo_id}/resolve/{revision}/{filename}"
-    )
-    yield server
-    server.shutdown()
-    server.server_close()
+    with in_place_of_the_hub(server, monkeypatch):
+        yield server
 
 
 def test_files_are_downloaded_once(hub: Hub) -> None:

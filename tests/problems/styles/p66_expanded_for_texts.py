@@ -1,4 +1,4 @@
-"""Expands keys and values for whole texts, as in training, by JAX's attention; absorbs them in a step. Rotates by itself."""
+"""Expands keys and values for a whole text and calls JAX's attention; a step uses the absorbed products. Defines its own rope."""
 
 import jax
 import jax.numpy as jnp
