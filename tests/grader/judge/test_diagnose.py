@@ -15,30 +15,23 @@ from grader.judge.session import Outcome
 from grader.judge.submission import Submission
 from grader.problem import Case, Check
 from tests.conftest import ROOT, Grade, misconception_name
-from tests.grader.judge.conftest import Graded
 
 LOSS = (ROOT / "solutions" / "p07_next_token_loss.py").read_text()
-SAMPLING = (ROOT / "solutions" / "p29_sampling.py").read_text()
 SHIFT, NO_SHIFT = "logits[:-1], token_ids[1:]", "logits[:-1], token_ids[:-1]"
 MASK, NO_MASK = "targets != pad_id", "jnp.ones_like(targets)"
 MEAN, SUM = " / jnp.maximum(jnp.sum(counts), 1)", ""
 TOKENS, BITS = " / jnp.maximum(jnp.sum(token_ids != pad_id), 1)", "1 / jnp.log(2.0) * optax.softmax_cross"
 
 
-def edited(source: str, *edits: tuple[str, str]) -> str:
-    """The source with these replacements."""
-    for old, new in edits:
-        assert source.count(old) == 1
-        source = source.replace(old, new)
-    return source
-
-
 @pytest.fixture
-def of_all(grade: Grade, tmp_path: Path) -> Any:
-    """A function that grades a source with replacements by the command, so all misconceptions are known."""
+def graded(grade: Grade, tmp_path: Path) -> Any:
+    """A function that makes replacements in a source, grades it, and returns the report."""
 
     def run(problem: str, source: str, *edits: tuple[str, str]) -> Any:
-        (tmp_path / "mine.py").write_text(edited(source, *edits))
+        for old, new in edits:
+            assert source.count(old) == 1
+            source = source.replace(old, new)
+        (tmp_path / "mine.py").write_text(source)
         return grade("problem", problem, "mine.py", "--json").json
 
     return run
@@ -81,21 +74,17 @@ def test_after_an_exception_only_ideas_that_raise_are_run(fork_server: ForkServe
     assert 0 < len(raising) < len(reference.misconceptions)
 
 
-def test_an_error_that_is_not_a_misconception(of_all):
-    report = of_all("07", LOSS, ("jnp.sum(losses * counts)", "0.9 * jnp.sum(losses * counts)"))
+def test_an_error_that_is_not_a_misconception(graded):
+    report = graded("07", LOSS, ("jnp.sum(losses * counts)", "0.9 * jnp.sum(losses * counts)"))
     assert (report["verdict"], report["misconception"]) == ("FAIL", None)
 
 
-def test_a_misconception_that_contradicts_a_passed_check_is_not_named(graded: Graded, tmp_path: Path):
-    """With all filters, one token too few is kept; with top-k alone, as many as it should be."""
-    path = tmp_path / "mine.py"
-    path.write_text(edited(SAMPLING, ("odds >= smallest", "jnp.where(top_p < 1, odds > smallest, odds >= smallest)")))
-    report = graded("29", path, "odds > smallest")
-    assert failed(report.encode()) == ["temperature, top-k and top-p"]
-    assert report.misconception is None
-    path.write_text(edited(SAMPLING, ("odds >= smallest", "odds > smallest")))
-    report = graded("29", path, "odds > smallest")
-    assert report.misconception.name == misconception_name("29", "odds > smallest")
+def test_a_misconception_that_contradicts_a_passed_check_is_not_named(graded):
+    """Where there is padding, the losses are summed; elsewhere their mean is right."""
+    report = graded("07", LOSS, (MEAN, " / jnp.where(jnp.all(counts), jnp.maximum(jnp.sum(counts), 1), 1)"))
+    assert failed(report) == ["padding does not count"]
+    assert (report["misconception"] or {"name": ""})["name"] != "sum instead of mean"
+    assert graded("07", LOSS, (MEAN, SUM))["misconception"]["name"] == "sum instead of mean"
 
 
 @pytest.mark.parametrize(
@@ -109,19 +98,16 @@ def test_a_misconception_that_contradicts_a_passed_check_is_not_named(graded: Gr
         ),  # two factors
     ],
 )
-def test_two_ideas_at_once_are_both_named(of_all, edits, ideas):
-    report = of_all("07", LOSS, *edits)
+def test_two_ideas_at_once_are_both_named(graded, edits, ideas):
+    report = graded("07", LOSS, *edits)
     names = [misconception_name("07", idea) if idea else "sum instead of mean" for idea in ideas]
     assert report["misconception"]["name"] == ", and ".join(names)
     assert report["misconception"]["says"].startswith("Two ideas together give these numbers.")
 
 
-def test_what_a_misconception_does_not_explain_is_said(graded: Graded, tmp_path: Path):
-    path = tmp_path / "mine.py"
-    dropped = ("jnp.cumsum(odds[order]) - odds[order]", "jnp.cumsum(odds[order])")
-    path.write_text(edited(SAMPLING, dropped, ("tokens[len(prompt) :]", "tokens[len(prompt) :] + [0]")))
-    report = graded("29", path, dropped[1])
-    assert report.misconception.name == misconception_name("29", dropped[1])
-    assert "This explains the first difference; " in report.misconception.says
-    path.write_text(edited(SAMPLING, dropped))
-    assert "explains the first difference" not in graded("29", path, dropped[1]).misconception.says
+def test_what_a_misconception_does_not_explain_is_said(graded):
+    report = graded("07", LOSS, (MEAN, " + 3.0 * (jnp.sum(counts) == 0)"))
+    assert report["misconception"]["name"] == "sum instead of mean"
+    assert "This explains the first difference; " in report["misconception"]["says"]
+    alone = graded("07", LOSS, (MEAN, SUM))
+    assert "explains the first difference" not in alone["misconception"]["says"]
