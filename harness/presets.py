@@ -47,6 +47,15 @@ PRESETS: Mapping[str, tuple[str, dict[str, Any]]] = types.MappingProxyType(
                 eval_every=500,
             ),
         ),
+        "arithmetic": (
+            "adds numbers of up to three digits, mostly by guessing, until `harness rl` rewards what is right",
+            dict(
+                data="arithmetic", tokenizer="bytes", packing="padded", context=72, d_model=128, num_heads=4, d_ff=512,
+                num_layers=3, positions="rope", norm_kind="rmsnorm", activation="swiglu", bias=False, prompt_tokens=18,
+                batch_size=64, steps=1000, warmup_steps=50, learning_rate=4e-3, final_lr_fraction=0.02, weight_decay=0.01,
+                eval_every=100,
+            ),
+        ),
         "a-to-a": (
             "no blocks: learns to copy each token; a smoke test of the harness",
             dict(

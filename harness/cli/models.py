@@ -53,8 +53,6 @@ def sample(
 ) -> None:  # fmt: skip
     """Continue a prompt with a trained model."""
     prepare_jax()
-    import numpy as np
-
     from harness.model.sampling import Sampling, encode_prompt, on_length, stream_text
     from harness.run.state import load_state
 
@@ -67,10 +65,8 @@ def sample(
     if note := on_length(ids, session.config.context):
         terminal.echo(note, err=True)
     model = session.functions.model(state)
-    if number == 1:
-        samples = [session.tokens(model, ids, sampling)]
-    else:
-        samples = session.samples(model, np.tile(np.array(ids, np.int32), (number, 1)), sampling)
+    alone = number == 1  # shown token by token
+    samples = [session.tokens(model, ids, sampling)] if alone else session.samples(model, [ids] * number, sampling)
     for index, tokens in enumerate(samples):
         if index:
             click.echo("\n" + "-" * 8)

@@ -16,7 +16,7 @@ from harness.cli.options import (
     machine_options,
     prepare_jax,
 )
-from harness.config import HUGGING_FACE, TRAIN, Config
+from harness.config import HUGGING_FACE, TASK, TRAIN, Config
 from harness.errors import UsageError
 from harness.presets import fine_tuning, preset, reinforcement
 from harness.processes import Processes
@@ -150,7 +150,8 @@ def _checked(name: str) -> str:
 
 @click.command()
 @click.argument("base_name", metavar="RUN")
-@click.option("--reward", required=True, metavar="R", help="word:WORD, sentences:N, ends, or FILE.py:FUNCTION.")
+@click.option("--reward", metavar="R", help="word:WORD, sentences:N, ends, or FILE.py:FUNCTION.")
+@click.option("--task", metavar="T", help="arithmetic, countdown, gsm8k:FILE.jsonl, or FILE.py.")
 @click.option("--run", "name", metavar="NAME", help="Name of the new run. [default: RUN-rl]")
 @click.option("--prompts", type=int, default=4, show_default=True, help="Prompts per update.")
 @click.option("--group", type=int, default=8, show_default=True, help="Continuations of each prompt.")
@@ -159,25 +160,36 @@ def _checked(name: str) -> str:
 @click.option("--json", "as_json", is_flag=True, help="End with one JSON object on stdout.")
 @machine_options
 def rl(
-    base_name: str, reward: str, name: str | None, prompts: int, group: int, kl: float, steps: int, as_json: bool,
-    settings: tuple[str, ...], root: Path, quiet: bool, coordinator: str | None, processes: str, process: int | None,
-    **flags: Any,
+    base_name: str, reward: str | None, task: str | None, name: str | None, prompts: int, group: int, kl: float, steps: int,
+    as_json: bool, settings: tuple[str, ...], root: Path, quiet: bool, coordinator: str | None, processes: str,
+    process: int | None, **flags: Any,
 ) -> None:  # fmt: skip
-    """Reinforce what a program can verify in the stories of a model.
+    """Reinforce what a program can verify: in the stories of a model, or in its answers to the problems of a task.
 
     \b
+    --reward
     word:WORD         the continuation contains the word
     sentences:N       the story has exactly N sentences, and ends
     ends              the story ends within the context
     FILE.py:FUNCTION  function(prompt, continuation, ended) -> a number
 
+    \b
+    --task
+    arithmetic        sums of numbers of up to three digits
+    countdown         an expression of given numbers that makes another
+    gsm8k:FILE.jsonl  lines with "question" and "answer", as in GSM8K
+    FILE.py           problem(rng) -> (prompt, answer);
+                      reward(prompt, continuation, answer) -> a number
+
     Trains a new run from the best checkpoint of RUN by group-relative policy optimization. Repeating the command resumes.
     """
     from harness.run.folder import Run
 
+    if (reward is None) == (task is None):
+        raise UsageError("Name what is reinforced: a reward with --reward, or the problems of a task with --task.")
     base = Run.find(root, base_name)
     run = Run(root / _checked(name or f"{base.folder.resolve().name}-rl"))
-    options = {"reward": reward, "prompts": prompts, "group_size": group, "kl_weight": kl, "steps": steps,
+    options = {"reward": reward or f"{TASK}{task}", "prompts": prompts, "group_size": group, "kl_weight": kl, "steps": steps,
                "batch_size": prompts * group}  # fmt: skip
     own = {key: str(value) for key, value in options.items()} | typed_settings(settings, flags)
     config = reinforcement(_settings_of(base), _base_name(base, root), own)

@@ -19,11 +19,10 @@ from harness import processes
 from harness.data.prepared import own_prompt
 from harness.errors import HarnessError
 from harness.pieces.load import attribute_errors_to
-from harness.run import charts
+from harness.run import charts, tasks
 from harness.run.feed import open_feed
 from harness.run.hooks import Aside, Hook, Hooks
 from harness.run.metrics import Metrics, PendingStep
-from harness.run.rewards import get_reward
 from harness.run.session import Log, Session, sample_text
 from harness.run.signals import stop_signals
 from harness.run.state import completed, initial_state
@@ -51,7 +50,7 @@ def train(session: Session, *, log: Log, quiet: bool = False, on_step: OnStep | 
         def lock() -> bool:
             existed = run.config_file.exists()
             if config.reward and not existed:
-                get_reward(config.reward)  # before the folder is made, for the same reason
+                tasks.check(config.reward)  # before the folder is made, for the same reason
             locks.enter_context(run.locked())
             return existed
 

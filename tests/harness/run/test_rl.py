@@ -15,9 +15,10 @@ from harness.errors import UsageError
 from harness.pieces.load import Pieces
 from harness.run.folder import MEASURED, Run
 from harness.run.loop import train
-from harness.run.rollouts import draw_prompts
+from harness.run.rewards import get_reward
 from harness.run.session import ignore, open_session
 from harness.run.state import load_state
+from harness.run.tasks import story_task
 from tests.harness.conftest import STORIES, TINY, Harness
 
 OPTIONS = ("--prompts", 2, "--group", 4, "--steps", 4, "--set", "eval_every=2", "--set", "prompt_tokens=3")
@@ -118,13 +119,13 @@ def test_a_rare_reward_is_reported_before_training_and_its_file_is_kept(
 
 def test_prompts_are_beginnings_of_stories_and_depend_on_the_update(base: Config, tmp_path: Path) -> None:
     session = open_session(Run(tmp_path / "runs" / "base"), base, None, log=ignore)
-    config = replace(base, base="base", reward="ends", prompts=3, group_size=2, batch_size=6, prompt_tokens=4)
     tokens = session.prepared.train
-    first, second, again = (draw_prompts(config, tokens, update) for update in (0, 1, 0))
-    np.testing.assert_array_equal(first, again)
-    assert (first != second).any()
-    beginnings = {tuple(tokens[int(start) : int(start) + 4]) for start in [0, *tokens.ends[:-1]]}
-    assert {tuple(row) for row in first} <= beginnings
+    task = story_task(tokens, session.tokenizer, 4, get_reward("word:a"))
+    first, second, again = (task.draw(np.random.default_rng((1, update)), 3) for update in (0, 1, 0))
+    assert first == again != second
+    beginnings = {tuple(tokens[int(start) : int(start) + 4].tolist()) for start in [0, *tokens.ends[:-1]]}
+    assert {prompt.ids for prompt in first} <= beginnings
+    assert task.reward(first[0], "a", False) == 1
 
 
 @pytest.mark.thorough  # tests/harness/pieces/test_grpo.py does it with one piece
