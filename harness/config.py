@@ -130,10 +130,25 @@ class RewardConfig(Settings):
         "what is added to the reward if an answer can be read from the continuation, right or wrong",
         allowed=NOT_NEGATIVE,
     )
-    kl_weight: float = setting(0.1, "weight of the KL divergence from the base", allowed=NOT_NEGATIVE)
+    kl_weight: float = setting(
+        0.1, "weight of the KL divergence from the base; 0: the base is not needed", allowed=NOT_NEGATIVE
+    )
     clip_ratio: float = setting(
         0.2, "how far the ratio of probabilities may be from 1", allowed=Range(above=0, below=1)
     )
+    rollout_updates: int = setting(
+        1, "updates per batch of continuations, each with its share of the rows", allowed=COUNT
+    )
+    scale_advantages: bool = setting(
+        True, "divide advantages by the deviation of the group; false: very easy and very hard prompts weigh less"
+    )
+    loss_mean: Literal["token", "sequence"] = setting(
+        "token", "what has the same weight in the loss: each token, or each continuation"
+    )
+    skip_overlong: bool = setting(
+        False, "leave out continuations that are cut off: where they would have led is unknown"
+    )
+    skip_equal: bool = setting(False, "leave out groups of equal rewards, which only hold the model at its base")
 
 
 @dataclass(frozen=True)
@@ -259,6 +274,11 @@ class Config(MachineConfig, ReportConfig, RewardConfig, OptimizerConfig, ModelCo
         yield (
             self.prompt_tokens < self.context,
             f"prompt_tokens={self.prompt_tokens} is not valid; it must be less than context={self.context}",
+        )
+        yield (
+            self.batch_size % (self.rollout_updates * self.grad_accumulation_steps) == 0,
+            f"rollout_updates={self.rollout_updates} times grad_accumulation_steps={self.grad_accumulation_steps} does not "
+            f"divide the {self.batch_size} continuations",
         )
         yield self.objective == "next_token", f"reward={self.reward} needs a model with objective=next_token"
         yield (

@@ -176,7 +176,7 @@ class _Loop:
         step = functools.partial(self.session.functions.train_step, self.state, batch.arrays)
         self.state, metrics = attribute_errors_to(self.session.pieces, step)
         self.step += 1
-        for value in metrics:
+        for value in jax.tree.leaves(metrics):
             value.copy_to_host_async()
         self.pending.append(PendingStep(self.step, batch.targets, metrics, batch.metrics))
 

@@ -44,7 +44,7 @@ class RolloutFeed:
         self._session, self._task = session, task
         self._config: Config = session.config
         self._tokenizer = session.tokenizer
-        self._base = nnx.state(session.functions.model(initial_state(session)[0]))
+        self._base = _base(session)
         self._update = 0
 
     def get_state(self) -> dict[str, Any]:
@@ -70,10 +70,10 @@ class RolloutFeed:
                 f"Below {RARE:.0%}, training seldom finds what it could reinforce; try an easier reward."
             )
         self._update += 1
-        return self._batch(model, prompts, continuations, rewards_B.reshape(config.prompts, config.group_size))
+        return self._batch(model, prompts, continuations, rewarded)
 
     def _batch(
-        self, model: Any, prompts: list[Prompt], continuations: list[list[int]], rewards_GK: np.ndarray
+        self, model: Any, prompts: list[Prompt], continuations: list[list[int]], rewarded: list[Rewarded]
     ) -> Batch:
         """The rollouts on the devices, with the means that the line of metrics shows."""
         config, session = self._config, self._session
@@ -86,23 +86,46 @@ class RolloutFeed:
             ids_W[: P + len(written)] = [*prompt.ids, *written]
             sampled_W[P : P + len(written)] = True
         sampled_BT = sampled_BW[:, 1:]
+        rewards_GK, solved_GK = (
+            np.array(values).reshape(config.prompts, config.group_size)
+            for values in ([each.reward for each in rewarded], [each.solved for each in rewarded])
+        )
+        advantages_GK = advantages(rewards_GK, scaled=config.scale_advantages)
+        overlong_B = np.array([not each.ended for each in rewarded])
+        equal_G = ~advantages_GK.any(axis=1)
+        left_out_B = (config.skip_overlong & overlong_B) | np.repeat(config.skip_equal & equal_G, config.group_size)
         put = functools.partial(put_batch, mesh=session.mesh)
         rows = put(ids_BW)
         graph, policy = nnx.split(model)
         old_BT, base_BT, entropies_BT = attribute_errors_to(
             session.pieces, lambda: scorer(config, graph)(policy, self._base, rows)
         )
-        advantages_GK = advantages(rewards_GK)
-        sampled, advantages_B = put(sampled_BT), put(advantages_GK.reshape(-1).astype(np.float32))
-        kl, entropy = _means(sampled, kl_estimate(old_BT, base_BT), entropies_BT)
+        counted, advantages_B = (
+            put(sampled_BT & ~left_out_B[:, None]),
+            put(advantages_GK.reshape(-1).astype(np.float32)),
+        )
+        means = {"entropy": entropies_BT} | ({} if base_BT is None else {"kl": kl_estimate(old_BT, base_BT)})
+        of_problems = {"pass_at_1": solved_GK.mean(), "pass_at_k": solved_GK.any(axis=1).mean()}
         metrics = {
             "reward": float(rewards_GK.mean()),
-            "kl": float(kl),
-            "entropy": float(entropy),
+            **({name: float(value) for name, value in of_problems.items()} if self._task.held_out else {}),
+            **{name: float(value) for name, value in _means(put(sampled_BT), means).items()},
             "length": float(np.mean([len(tokens) for tokens in continuations])),
-            "equal_groups": int((~advantages_GK.any(axis=1)).sum()),
+            "overlong": float(overlong_B.mean()),
+            "equal_groups": int(equal_G.sum()),
         }
-        return Batch(Rollouts(rows, sampled, old_BT, base_BT, advantages_B), int(sampled_BT.sum()), metrics)
+        rollouts = Rollouts(rows, counted, old_BT, base_BT, advantages_B)
+        return Batch(rollouts, int(sampled_BT.sum()), metrics)
+
+
+def _base(session: Session) -> Any:
+    """What the base has in place of the parameters that are trained; None if the loss does not need it."""
+    config, functions = session.config, session.functions
+    if not config.kl_weight:
+        return None
+    if config.lora_rank:  # adapters begin at zero, and all else stays as it is
+        return nnx.state(functions.model(functions.init(without=functions.frozen)), nnx.LoRAParam)
+    return nnx.state(functions.model(initial_state(session)[0]))
 
 
 def room(config: Config) -> int:
@@ -133,6 +156,6 @@ def rewarded_by(session: Session, task: Task, prompt: Prompt, continuation: list
 
 
 @jax.jit
-def _means(mask_BT: jax.Array, *values_BT: jax.Array) -> list[jax.Array]:
+def _means(mask_BT: jax.Array, values: dict[str, jax.Array]) -> dict[str, jax.Array]:
     """The mean of each array over the positions of the mask."""
-    return [jnp.sum(values * mask_BT) / jnp.maximum(jnp.sum(mask_BT), 1) for values in values_BT]
+    return {name: jnp.sum(each * mask_BT) / jnp.maximum(jnp.sum(mask_BT), 1) for name, each in values.items()}
