@@ -152,6 +152,7 @@ def _checked(name: str) -> str:
 @click.argument("base_name", metavar="RUN")
 @click.option("--reward", metavar="R", help="word:WORD, sentences:N, ends, or FILE.py:FUNCTION.")
 @click.option("--task", metavar="T", help="arithmetic, countdown, gsm8k:FILE.jsonl, or FILE.py.")
+@click.option("--system", "system_prompt", metavar="TEXT", help="Text before each question of the task.")
 @click.option("--run", "name", metavar="NAME", help="Name of the new run. [default: RUN-rl]")
 @click.option("--prompts", type=int, default=4, show_default=True, help="Prompts per update.")
 @click.option("--group", type=int, default=8, show_default=True, help="Continuations of each prompt.")

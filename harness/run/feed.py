@@ -5,6 +5,7 @@ from typing import Any, Protocol, runtime_checkable
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 
 from harness.data.batches import train_batches
 from harness.pieces.assemble import make_batches
@@ -71,6 +72,12 @@ def open_feed(session: Session) -> Feed:
     else:
         rows = make_batches(config, pieces, session.rows, process, processes)
     return DataFeed(rows, session.mesh, pieces)
+
+
+def check_prompts(session: Session) -> None:
+    """Raises UsageError or PieceError if no prompts can be drawn."""
+    config = session.config
+    _task(session).draw(np.random.default_rng(config.seed), config.prompts)
 
 
 def _task(session: Session) -> Task:

@@ -19,8 +19,8 @@ from harness import processes
 from harness.data.prepared import own_prompt
 from harness.errors import HarnessError
 from harness.pieces.load import attribute_errors_to
-from harness.run import charts, tasks
-from harness.run.feed import open_feed
+from harness.run import charts
+from harness.run.feed import check_prompts, open_feed
 from harness.run.hooks import Aside, Hook, Hooks
 from harness.run.metrics import Metrics, PendingStep
 from harness.run.session import Log, Session, sample_text
@@ -50,7 +50,7 @@ def train(session: Session, *, log: Log, quiet: bool = False, on_step: OnStep | 
         def lock() -> bool:
             existed = run.config_file.exists()
             if config.reward and not existed:
-                tasks.check(config.reward)  # before the folder is made, for the same reason
+                check_prompts(session)  # before the folder is made, for the same reason
             locks.enter_context(run.locked())
             return existed
 

@@ -73,14 +73,6 @@ def get_problems(name: str) -> Problems:
     raise UsageError(f"--task {name} is not valid; write {FORMS}.")
 
 
-def check(reward: str) -> None:
-    """Raises UsageError or PieceError if there is no such reward or task."""
-    if reward.startswith(TASK):
-        get_problems(reward.removeprefix(TASK))
-    else:
-        get_reward(reward)
-
-
 def open_task(reward: str, config: Config, tokenizer: tiktoken.Encoding, stories: Callable[[], Tokens]) -> Task:
     """The task of a reward: that which it names, or continuing stories."""
     if reward.startswith(TASK):
