@@ -1,6 +1,6 @@
-"""Sums as questions, and a text of them from a seeded generator in which most answers are guesses.
+"""Sums of two-digit numbers as questions, and a text of them from a seeded generator in which most answers are guesses.
 
-One in five writers works a sum out, digit by digit from the right. The others guess: they are near, and seldom right. A model of
+One in four writers works a sum out, digit by digit from the right. The others guess: they are near, and never right. A model of
 this text has learned both ways. Reinforcement learning finds out which one is rewarded.
 """
 
@@ -8,23 +8,21 @@ import random
 
 from harness.data.held_out import is_held_out
 
-DIGITS = (1, 2, 3)  # of a number
-WORKED = 0.2  # the share of writers who work a sum out
+WORKED = 0.25  # the share of writers who work a sum out
 OFF = 10  # a guess is at most so far from the sum
 
 
 def draw_sum(rng: random.Random, *, held_out: bool) -> tuple[int, int]:
     """Two numbers whose sum is held out, or is not. `a + b` and `b + a` are the same sum."""
     while True:
-        a, b = (number(rng) for _ in range(2))
+        a, b = numbers(rng)
         if is_held_out(name(a, b)) == held_out:
             return a, b
 
 
-def number(rng: random.Random) -> int:
-    """A number whose count of digits is as likely as any other."""
-    digits = rng.choice(DIGITS)
-    return rng.randrange(10 ** (digits - 1), 10**digits)
+def numbers(rng: random.Random) -> tuple[int, int]:
+    """Two numbers of two digits."""
+    return rng.randrange(10, 100), rng.randrange(10, 100)
 
 
 def name(a: int, b: int) -> str:
@@ -38,18 +36,18 @@ def question(a: int, b: int) -> str:
 
 
 def worked(a: int, b: int) -> str:
-    """A sum digit by digit from the right: what is added in each place, with the carry, and what that gives."""
+    """A sum digit by digit from the right: in each place, both digits and the carry, and what they give in two digits."""
     steps, carry = [], 0
     while a or b:
-        terms = [number % 10 for number in (a, b) if number] + [carry] * bool(carry)
-        steps.append(f"{'+'.join(map(str, terms))}={sum(terms)}")
-        a, b, carry = a // 10, b // 10, sum(terms) // 10
-    return f" {', '.join(steps)}."
+        total = a % 10 + b % 10 + carry
+        steps.append(f"{a % 10}+{b % 10}+{carry}={total:02}")
+        a, b, carry = a // 10, b // 10, total // 10
+    return f" {', '.join(steps)}"
 
 
 def answered(total: int) -> str:
-    """The end of a text."""
-    return f" The answer is {total}."
+    """The end of a text, marked as in GSM8K (Cobbe et al. 2021)."""
+    return f" #### {total}"
 
 
 def text(index: int, held_out: bool) -> str:
@@ -58,4 +56,4 @@ def text(index: int, held_out: bool) -> str:
     a, b = draw_sum(rng, held_out=held_out)
     if rng.random() < WORKED:
         return question(a, b) + worked(a, b) + answered(a + b)
-    return question(a, b) + answered(max(a + b + rng.randint(-OFF, OFF), 0))
+    return question(a, b) + answered(a + b + rng.choice((-1, 1)) * rng.randint(1, OFF))

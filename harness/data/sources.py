@@ -170,5 +170,5 @@ def joint_key(keys: list[str], weights: list[float | None]) -> str:
 
 GENERATORS = {
     "pocket": Generator(60_000, lambda index, in_validation: pocket.story(index), pocket_version),
-    "arithmetic": Generator(200_000, arithmetic.text, arithmetic_version),
+    "arithmetic": Generator(60_000, arithmetic.text, arithmetic_version),
 }

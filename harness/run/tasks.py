@@ -136,7 +136,7 @@ def story_task(tokens: Tokens, tokenizer: tiktoken.Encoding, prompt_tokens: int,
 
 
 def _sum(rng: random.Random) -> Problem:
-    a, b = (arithmetic.number(rng) for _ in range(2))
+    a, b = arithmetic.numbers(rng)
     return Problem(arithmetic.question(a, b), a + b, arithmetic.name(a, b))
 
 

@@ -11,25 +11,23 @@ from harness.data.sources import open_source
 from harness.errors import UsageError
 
 pytestmark = pytest.mark.fast
-QUESTION = re.compile(r"What is (\d{1,3}) \+ (\d{1,3})\?( [^.]*\.)? The answer is (\d+)\.")
+QUESTION = re.compile(r"What is (\d\d) \+ (\d\d)\?( [^#]*)? #### (\d+)")
 
 
 def test_a_sum_is_worked_out_from_the_right() -> None:
-    assert arithmetic.worked(347, 85) == " 7+5=12, 4+8+1=13, 3+1=4."
-    assert arithmetic.worked(999, 1) == " 9+1=10, 9+1=10, 9+1=10."
-    assert arithmetic.worked(100, 20) == " 0+0=0, 0+2=2, 1=1."
+    assert arithmetic.worked(47, 85) == " 7+5+0=12, 4+8+1=13"
+    assert arithmetic.worked(90, 10) == " 0+0+0=00, 9+1+0=10"
 
 
-def test_one_text_in_five_is_worked_and_right_and_the_others_are_near() -> None:
+def test_one_text_in_four_is_worked_and_right_and_the_others_are_near() -> None:
     found = [QUESTION.fullmatch(arithmetic.text(index, False)) for index in range(1000)]
     sums = [(int(m[1]), int(m[2]), m[3], int(m[4])) for m in found if m]
     assert len(sums) == 1000
     worked = [answer == a + b for a, b, steps, answer in sums if steps]
     off = [abs(answer - a - b) for a, b, steps, answer in sums if not steps]
     assert all(worked)
-    assert 150 < len(worked) < 250  # 4 standard deviations
-    assert max(off) <= arithmetic.OFF
-    assert sum(not each for each in off) < 0.1 * len(off)
+    assert 195 < len(worked) < 305  # 4 standard deviations
+    assert {*off} == {*range(1, arithmetic.OFF + 1)}
 
 
 def test_held_out_sums_are_those_of_the_validation_texts() -> None:
