@@ -166,18 +166,16 @@ def _checked(name: str) -> str:
 @click.option("--lora", "lora_rank", type=int, metavar="R", help="Train adapters of rank R instead of all parameters.")
 @click.option("--targets", "lora_targets", metavar="PARTS", help="Parts with adapters, of attn, mlp, embed and head. "
               "[default: attn,mlp]")  # fmt: skip
-@click.option("--prompts", type=int, default=4, show_default=True, help="Prompts per update.")
-@click.option("--group", type=int, default=8, show_default=True, help="Continuations of each prompt.")
-@click.option(
-    "--kl", type=float, default=0.1, show_default=True, help="Weight of the KL divergence from BASE; 0: none."
-)
+@click.option("--prompts", type=int, help="Prompts per update. [default: 4, unless BASE's preset has others]")
+@click.option("--group", type=int, help="Continuations of each prompt. [default: 8, likewise]")
+@click.option("--kl", type=float, help="Weight of the KL divergence from BASE; 0: none. [default: 0.1, likewise]")
 @click.option("--steps", type=int, default=40, show_default=True, help="Updates in total.")
 @click.option("--json", "as_json", is_flag=True, help="End with one JSON object on stdout.")
 @machine_options
 def rl(
-    base_name: str, reward: str | None, task: str | None, name: str | None, prompts: int, group: int, kl: float, steps: int,
-    as_json: bool, settings: tuple[str, ...], root: Path, quiet: bool, coordinator: str | None, processes: str,
-    process: int | None, **flags: Any,
+    base_name: str, reward: str | None, task: str | None, name: str | None, prompts: int | None, group: int | None,
+    kl: float | None, steps: int, as_json: bool, settings: tuple[str, ...], root: Path, quiet: bool,
+    coordinator: str | None, processes: str, process: int | None, **flags: Any,
 ) -> None:  # fmt: skip
     """Reinforce what a program can verify: in the stories of a model, or in its answers to the problems of a task.
 
@@ -205,9 +203,9 @@ def rl(
         raise UsageError("Name what is reinforced: a reward with --reward, or the problems of a task with --task.")
     base, base_config, spelled = _found_base(base_name, root)
     run = Run(root / _checked(name or f"{base.folder.resolve().name}-rl"))
-    options = {"reward": reward or f"{TASK}{task}", "prompts": prompts, "group_size": group, "kl_weight": kl, "steps": steps,
-               "batch_size": prompts * group}  # fmt: skip
-    own = {key: str(value) for key, value in options.items()} | typed_settings(settings, flags)
+    rows = (base_config.prompts if prompts is None else prompts) * (base_config.group_size if group is None else group)
+    flags |= {"prompts": prompts, "group_size": group, "kl_weight": kl, "steps": steps}
+    own = {"reward": reward or f"{TASK}{task}", "batch_size": str(rows)} | typed_settings(settings, flags)
     config = reinforcement(base_config, spelled, own)
     pieces_folder = (run if run.config_file.exists() else base).pieces if config.pieces else None
     session = _train(run, config, pieces_folder, joined(coordinator, processes, process), quiet=quiet)
