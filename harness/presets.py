@@ -51,9 +51,9 @@ PRESETS: Mapping[str, tuple[str, dict[str, Any]]] = types.MappingProxyType(
             "adds two-digit numbers, mostly by guessing, until `harness rl arithmetic --task arithmetic` rewards what is right",
             dict(
                 data="arithmetic", tokenizer="bytes", packing="padded", context=46, d_model=96, num_heads=4, d_ff=256,
-                num_layers=3, norm_kind="rmsnorm", activation="swiglu", bias=False, prompt_tokens=16, optimizer="muon",
-                batch_size=64, steps=600, warmup_steps=50, learning_rate=5e-3, final_lr_fraction=0.02, weight_decay=0.01,
-                eval_every=100,
+                num_layers=3, norm_kind="rmsnorm", activation="swiglu", bias=False, optimizer="muon", batch_size=64,
+                steps=600, warmup_steps=50, learning_rate=5e-3, final_lr_fraction=0.02, weight_decay=0.01, eval_every=100,
+                prompts=16, prompt_tokens=16, kl_weight=0.0,
             ),
         ),
         "a-to-a": (

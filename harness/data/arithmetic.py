@@ -1,6 +1,6 @@
 """Sums of two-digit numbers as questions, and a text of them from a seeded generator in which most answers are guesses.
 
-One in four writers works a sum out, digit by digit from the right. The others guess: they are near, and never right. A model of
+One in five writers works a sum out, digit by digit from the right. The others guess: they are near, and never right. A model of
 this text has learned both ways. Reinforcement learning finds out which one is rewarded.
 """
 
@@ -8,7 +8,7 @@ import random
 
 from harness.data.held_out import is_held_out
 
-WORKED = 0.25  # the share of writers who work a sum out
+WORKED = 0.2  # the share of writers who work a sum out
 OFF = 10  # a guess is at most so far from the sum
 
 

@@ -17,7 +17,7 @@ from jaxtyping import Array, Bool, Float, Int
 from harness.config import Config
 from harness.model.gpt import GPT
 from harness.model.loss import scores, token_log_probabilities
-from harness.training.recipe import LossSum, Recipe, mean_gradients
+from harness.training.recipe import LossSum, Recipe, interleaved, mean_gradients
 
 
 class Rollouts(NamedTuple):
@@ -106,15 +106,23 @@ def reinforced(config: Config, recipe: Recipe, rollout_loss: LossSum | None = No
 def scorer(config: Config, graph: Any) -> Any:
     """A jitted function of a policy's parameters, of those that its base has in their place, and of rows.
 
-    Returns the log-probabilities under both, and the entropies of the policy. Without a base (None), there are none of it.
+    Returns the log-probabilities under both, and the entropies of the policy. Without a base (None), there are none of it. Takes
+    as many parts of the rows in sequence as the updates do, with the memory of one.
     """
+    parts = config.rollout_updates * config.grad_accumulation_steps
 
     @jax.jit
     def score(policy: Any, base: Any, ids_BW: Array) -> tuple[Array, Array | None, Array]:
-        new_BT, entropies_BT = log_probabilities(config, nnx.merge(graph, policy), ids_BW)
-        if base is None:
-            return new_BT, None, entropies_BT
-        base_BT, _ = log_probabilities(config, nnx.merge(graph, nnx.merge_state(policy, base)), ids_BW)
-        return new_BT, base_BT, entropies_BT
+        def score_part(ids_BW: Array) -> tuple[Array, Array | None, Array]:
+            new_BT, entropies_BT = log_probabilities(config, nnx.merge(graph, policy), ids_BW)
+            if base is None:
+                return new_BT, None, entropies_BT
+            base_BT, _ = log_probabilities(config, nnx.merge(graph, nnx.merge_state(policy, base)), ids_BW)
+            return new_BT, base_BT, entropies_BT
+
+        if parts == 1:
+            return score_part(ids_BW)
+        scored = jax.lax.map(score_part, interleaved(ids_BW, parts))
+        return jax.tree.map(lambda each: jnp.moveaxis(each, 0, 1).reshape(len(ids_BW), -1), scored)
 
     return score

@@ -19,14 +19,14 @@ def test_a_sum_is_worked_out_from_the_right() -> None:
     assert arithmetic.worked(90, 10) == " 0+0+0=00, 9+1+0=10"
 
 
-def test_one_text_in_four_is_worked_and_right_and_the_others_are_near() -> None:
+def test_one_text_in_five_is_worked_and_right_and_the_others_are_near() -> None:
     found = [QUESTION.fullmatch(arithmetic.text(index, False)) for index in range(1000)]
     sums = [(int(m[1]), int(m[2]), m[3], int(m[4])) for m in found if m]
     assert len(sums) == 1000
     worked = [answer == a + b for a, b, steps, answer in sums if steps]
     off = [abs(answer - a - b) for a, b, steps, answer in sums if not steps]
     assert all(worked)
-    assert 195 < len(worked) < 305  # 4 standard deviations
+    assert 150 < len(worked) < 250  # 4 standard deviations
     assert {*off} == {*range(1, arithmetic.OFF + 1)}
 
 
