@@ -15,6 +15,7 @@ from harness.settings import COUNT, NOT_NEGATIVE, SEEDS, Range, Rules, Settings,
 TRACKERS = ("csv", "tensorboard", "wandb")
 # Before the path of a folder in the format of Hugging Face, where a setting names a base or a tokenizer
 HUGGING_FACE = "hf:"
+TASK = "task:"  # before the name of a task, where a setting names a reward
 TRAIN = "train:"  # before the number of tokens, where a setting asks for a tokenizer trained on the data
 
 
@@ -27,13 +28,13 @@ class DataConfig(Settings):
 
     data: str = setting(
         "pocket",
-        "pocket, pocket:N for N stories, tinystories, or files of text, JSON, CSV or Parquet: a path, folder, pattern or URL; "
-        "several with weights as in a.jsonl:0.7,b.txt:0.3",
+        "pocket, pocket:N for N stories, arithmetic for sums, tinystories, or files of text, JSON, CSV or Parquet: a path, "
+        "folder, pattern or URL; several with weights as in a.jsonl:0.7,b.txt:0.3",
     )
     field: str = setting("text", "field of JSON records, or column of CSV and Parquet, that holds the text")
     tokenizer: str = setting(
         "pocket-2k",
-        "pocket-2k, gpt2, the path of a .tiktoken file, hf:DIR or hf:ORG/NAME for the tokenizer.json of a model, or "
+        "pocket-2k, gpt2, bytes, the path of a .tiktoken file, hf:DIR or hf:ORG/NAME for the tokenizer.json of a model, or "
         "train:N for one of N tokens trained on the data",
     )
     packing: Literal["packed", "padded"] = setting("packed", "windows of one long stream, or one story per row")
@@ -115,14 +116,39 @@ class OptimizerConfig(Settings):
 class RewardConfig(Settings):
     """Reinforcement learning, if there is a reward."""
 
-    reward: str = setting("", "what `harness rl` reinforces: word:WORD, sentences:N, ends, or FILE.py:FUNCTION")
+    reward: str = setting(
+        "", "what `harness rl` reinforces: word:WORD, sentences:N, ends, FILE.py:FUNCTION, or task:NAME for a task"
+    )
     prompts: int = setting(4, "prompts per update", allowed=COUNT)
     group_size: int = setting(8, "continuations of each prompt", allowed=Range(at_least=2))
-    prompt_tokens: int = setting(8, "tokens of a story that are its prompt", allowed=COUNT)
-    kl_weight: float = setting(0.1, "weight of the KL divergence from the base", allowed=NOT_NEGATIVE)
+    prompt_tokens: int = setting(
+        8, "tokens of a story that are its prompt; of a task, the most of a prompt", allowed=COUNT
+    )
+    system_prompt: str = setting("", "text before each question of a task")
+    format_weight: float = setting(
+        0.0,
+        "what is added to the reward if an answer can be read from the continuation, right or wrong",
+        allowed=NOT_NEGATIVE,
+    )
+    kl_weight: float = setting(
+        0.1, "weight of the KL divergence from the base; 0: the base is not needed", allowed=NOT_NEGATIVE
+    )
     clip_ratio: float = setting(
         0.2, "how far the ratio of probabilities may be from 1", allowed=Range(above=0, below=1)
     )
+    rollout_updates: int = setting(
+        1, "updates per batch of continuations, each with its share of the rows", allowed=COUNT
+    )
+    scale_advantages: bool = setting(
+        True, "divide advantages by the deviation of the group; false: very easy and very hard prompts weigh less"
+    )
+    loss_mean: Literal["token", "sequence"] = setting(
+        "token", "what has the same weight in the loss: each token, or each continuation"
+    )
+    skip_overlong: bool = setting(
+        False, "leave out continuations that are cut off: where they would have led is unknown"
+    )
+    skip_equal: bool = setting(False, "leave out groups of equal rewards, which only hold the model at its base")
 
 
 @dataclass(frozen=True)
@@ -248,6 +274,11 @@ class Config(MachineConfig, ReportConfig, RewardConfig, OptimizerConfig, ModelCo
         yield (
             self.prompt_tokens < self.context,
             f"prompt_tokens={self.prompt_tokens} is not valid; it must be less than context={self.context}",
+        )
+        yield (
+            self.batch_size % (self.rollout_updates * self.grad_accumulation_steps) == 0,
+            f"rollout_updates={self.rollout_updates} times grad_accumulation_steps={self.grad_accumulation_steps} does not "
+            f"divide the {self.batch_size} continuations",
         )
         yield self.objective == "next_token", f"reward={self.reward} needs a model with objective=next_token"
         yield (

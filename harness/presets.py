@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from commandline.spelling import nearest
-from harness.config import Config
+from harness.config import HUGGING_FACE, Config
 from harness.errors import UsageError
 from harness.model_config import ModelConfig
 
@@ -45,6 +45,15 @@ PRESETS: Mapping[str, tuple[str, dict[str, Any]]] = types.MappingProxyType(
                 num_layers=6, norm="none", activation="relu", tied_head=False, batch_size=32, steps=5000,
                 warmup_steps=100, learning_rate=2e-4, final_lr_fraction=0.1, weight_decay=0.0, beta2=0.999,
                 eval_every=500,
+            ),
+        ),
+        "arithmetic": (
+            "adds two-digit numbers, mostly by guessing, until `harness rl arithmetic --task arithmetic` rewards what is right",
+            dict(
+                data="arithmetic", tokenizer="bytes", packing="padded", context=46, d_model=96, num_heads=4, d_ff=256,
+                num_layers=3, norm_kind="rmsnorm", activation="swiglu", bias=False, optimizer="muon", batch_size=64,
+                steps=600, warmup_steps=50, learning_rate=5e-3, final_lr_fraction=0.02, weight_decay=0.01, eval_every=100,
+                prompts=16, prompt_tokens=16, kl_weight=0.0,
             ),
         ),
         "a-to-a": (
@@ -89,6 +98,11 @@ REINFORCEMENT: Mapping[str, Any] = types.MappingProxyType(
     )
 )  # fmt: skip
 
+# In place of those, for a model in Hugging Face's format: it is large, and its stories only show what it forgets.
+IMPORTED: Mapping[str, Any] = types.MappingProxyType(
+    dict(data="pocket:2000", validation_fraction=0.2, context=1024, learning_rate=2e-6, packing="packed")
+)
+
 
 def fine_tuning(base: Config, name: str, typed: dict[str, str]) -> Config:
     """Settings to fine-tune the run `name`, whose own settings are `base`, with others as typed.
@@ -109,13 +123,27 @@ def reinforcement(base: Config, name: str, typed: dict[str, str]) -> Config:
     Raises UsageError for a typed setting that the base determines.
     """
     _check_typed(base, name, typed)
-    return dataclasses.replace(base, **REINFORCEMENT, base=name).with_settings(typed)
+    if "lora_targets" in typed and typed.get("lora_rank", "0") == "0":
+        raise UsageError("--targets needs --lora R, the rank of the adapters.")
+    settings = {**REINFORCEMENT, "base": name}
+    if name.startswith(HUGGING_FACE):
+        settings |= {**IMPORTED, "context": min(base.context, IMPORTED["context"]) if _is_cut(base) else base.context}
+    if typed.get("lora_rank", "0") != "0":
+        settings["learning_rate"] *= 10  # adapters need about ten times the rate (Schulman et al. 2025)
+    return dataclasses.replace(base, **settings).with_settings(typed)
+
+
+def _is_cut(base: Config) -> bool:
+    """Whether a model works with a shorter context: it has no parameters for positions."""
+    return base.positions != "learned"
 
 
 def _check_typed(base: Config, name: str, typed: dict[str, str]) -> None:
-    machine = {entry.name for entry in dataclasses.fields(ModelConfig) if entry.metadata["machine"]}
+    free = {entry.name for entry in dataclasses.fields(ModelConfig) if entry.metadata["machine"]}
+    if name.startswith(HUGGING_FACE):  # which has the longest context, and no dtype to compute in
+        free |= {"dtype", *(["context"] if _is_cut(base) else [])}
     for key in typed:
-        if key in {*MODEL, *FROM_BASE} - machine:
+        if key in {*MODEL, *FROM_BASE} - free:
             raise UsageError(f"{key} comes from the base {name} ({key}={getattr(base, key)}) and cannot be set.")
 
 

@@ -11,6 +11,7 @@ from typing import Any
 import click
 
 from commandline import files, terminal
+from commandline.text import counted
 from harness.cli.options import DATA_HELP, field_option, open_run, prepare_jax, root_option, step_option
 from harness.errors import UsageError
 
@@ -53,8 +54,6 @@ def sample(
 ) -> None:  # fmt: skip
     """Continue a prompt with a trained model."""
     prepare_jax()
-    import numpy as np
-
     from harness.model.sampling import Sampling, encode_prompt, on_length, stream_text
     from harness.run.state import load_state
 
@@ -67,10 +66,8 @@ def sample(
     if note := on_length(ids, session.config.context):
         terminal.echo(note, err=True)
     model = session.functions.model(state)
-    if number == 1:
-        samples = [session.tokens(model, ids, sampling)]
-    else:
-        samples = session.samples(model, np.tile(np.array(ids, np.int32), (number, 1)), sampling)
+    alone = number == 1  # shown token by token
+    samples = [session.tokens(model, ids, sampling)] if alone else session.samples(model, [ids] * number, sampling)
     for index, tokens in enumerate(samples):
         if index:
             click.echo("\n" + "-" * 8)
@@ -157,13 +154,27 @@ def playground(run_name: str, root: Path) -> None:
 @click.argument("run_name", metavar="RUN")
 @click.option("--data", "spec", metavar="S", help=f"Evaluate on all of other data: {DATA_HELP}")
 @field_option
+@click.option("--task", metavar="T", help="Measure how many held-out problems are solved: arithmetic, countdown, "
+              "gsm8k:FILE.jsonl, or FILE.py.")  # fmt: skip
+@click.option("--problems", type=click.IntRange(1), default=200, show_default=True, help="Problems, with --task.")
+@click.option("--samples", type=click.IntRange(1), default=8, show_default=True, help="Answers to each problem.")
+@click.option("--temperature", type=float, default=1.0, show_default=True, help="Of the answers; 0 is greedy.")
+@click.option("--system", metavar="TEXT", help="Text before each question. [default: that of the run]")
 @step_option
 @root_option
-def evaluate(run_name: str, spec: str | None, field: str | None, step: int | None, root: Path) -> None:
+def evaluate(
+    run_name: str, spec: str | None, field: str | None, task: str | None, problems: int, samples: int, temperature: float,
+    system: str | None, step: int | None, root: Path,
+) -> None:  # fmt: skip
     """Evaluate a run on all validation data: loss, bits per byte.
 
-    Also prints the losses of a bigram and a unigram model.
+    Also prints the losses of a bigram and a unigram model. With --task, evaluates it on problems that are held out from training.
     """
+    if task is not None:
+        if spec or field:
+            raise UsageError("--task needs no --data and no --field.")
+        _evaluate_task(root, run_name, task, problems, samples, temperature, system, step)
+        return
     prepare_jax()
     import math
 
@@ -193,6 +204,29 @@ def evaluate(run_name: str, spec: str | None, field: str | None, step: int | Non
     if ngrams := session.ngrams:
         click.echo(f"  bigram         {ngrams.bigram:.4f}")
         click.echo(f"  unigram        {ngrams.unigram:.4f}")
+
+
+def _evaluate_task(
+    root: Path, run_name: str, task: str, problems: int, samples: int, temperature: float, system: str | None, step: int | None
+) -> None:  # fmt: skip
+    """Prints pass@k for k = 1, 2, 4, ... up to the number of samples."""
+    prepare_jax()
+    from harness.run.pass_rate import pass_rates
+    from harness.run.state import load_state
+
+    changes = {} if system is None else {"system_prompt": system}
+    session = open_run(root, run_name, **changes)
+    step, state = load_state(session, step)
+    rates = pass_rates(session, session.functions.model(state), task, problems, samples, temperature)
+    number, _ = rates.solved_PN.shape
+    click.echo(
+        f"Run {run_name}, step {step}, task {task}: {counted(number, 'held-out problem')}, {counted(samples, 'answer')} to each"
+    )
+    for k in sorted({samples, *(1 << power for power in range(samples.bit_length()))}):
+        rate, low, high = rates.at(k)
+        click.echo(f"  pass@{k:<9}{rate:7.1%}  ({low:.1%} to {high:.1%})")
+    click.echo(f"  length       {rates.length:8.1f} tokens; {rates.overlong:.1%} of the answers are cut off")
+    terminal.echo("In parentheses: 95% intervals (Wilson), with the problems as the sample.")
 
 
 @click.command()

@@ -17,8 +17,10 @@ root_option = click.option(
     show_default=True,
     help="Directory of all runs.",
 )
-DATA_HELP = "pocket, tinystories, or a file, folder, pattern or URL of texts; several as in a.jsonl:0.7,b.txt:0.3."
-TOKENIZER_HELP = "pocket-2k, gpt2, a .tiktoken file, hf:DIR, or train:N to train one of N tokens on the data."
+DATA_HELP = (
+    "pocket, arithmetic, tinystories, or a file, folder, pattern or URL of texts; several as in a.jsonl:0.7,b.txt:0.3."
+)
+TOKENIZER_HELP = "pocket-2k, gpt2, bytes, a .tiktoken file, hf:DIR, or train:N to train one of N tokens on the data."
 field_option = click.option(
     "--field", metavar="F", help="Field of JSON records, or column of CSV and Parquet, with the text. [default: text]"
 )

@@ -16,7 +16,7 @@ from harness.cli.options import (
     machine_options,
     prepare_jax,
 )
-from harness.config import HUGGING_FACE, TRAIN, Config
+from harness.config import HUGGING_FACE, TASK, TRAIN, Config
 from harness.errors import UsageError
 from harness.presets import fine_tuning, preset, reinforcement
 from harness.processes import Processes
@@ -111,21 +111,30 @@ def finetune(
     """
     from harness.run.folder import Run
 
-    if base_name.startswith(HUGGING_FACE):
-        from harness.data.hub import model_folder
-        from harness.hugging_face.load import read_config
-
-        base = Run(model_folder(base_name))  # a folder without pieces
-        base_config = dataclasses.replace(Config(), preset="", **read_config(base.folder.resolve()))
-        spelled = f"{HUGGING_FACE}{base.folder.resolve()}"
-    else:
-        base = Run.find(root, base_name)
-        base_config, spelled = _settings_of(base), _base_name(base, root)
+    base, base_config, spelled = _found_base(base_name, root)
     run = Run(root / _checked(name or f"{base.folder.resolve().name}-tuned"))
     config = fine_tuning(base_config, spelled, typed_settings(settings, flags))
     pieces_folder = (run if run.config_file.exists() else base).pieces if base_config.pieces else None
     if session := _train(run, config, pieces_folder, joined(coordinator, processes, process), quiet=quiet):
         _report(session)
+
+
+def _found_base(base_name: str, root: Path) -> tuple[Any, Config, str]:
+    """The folder of a base, its settings, and how the settings of a run name it.
+
+    Raises UsageError if there is no such run, or no such model in Hugging Face's format.
+    """
+    from harness.run.folder import Run
+
+    if not base_name.startswith(HUGGING_FACE):
+        base = Run.find(root, base_name)
+        return base, _settings_of(base), _base_name(base, root)
+    from harness.data.hub import model_folder
+    from harness.hugging_face.load import read_config
+
+    folder = model_folder(base_name).resolve()
+    settings = dataclasses.replace(Config(), preset="", **read_config(folder))
+    return Run(folder), settings, f"{HUGGING_FACE}{folder}"  # a folder without pieces
 
 
 def _settings_of(base: Any) -> Config:
@@ -149,38 +158,55 @@ def _checked(name: str) -> str:
 
 
 @click.command()
-@click.argument("base_name", metavar="RUN")
-@click.option("--reward", required=True, metavar="R", help="word:WORD, sentences:N, ends, or FILE.py:FUNCTION.")
-@click.option("--run", "name", metavar="NAME", help="Name of the new run. [default: RUN-rl]")
-@click.option("--prompts", type=int, default=4, show_default=True, help="Prompts per update.")
-@click.option("--group", type=int, default=8, show_default=True, help="Continuations of each prompt.")
-@click.option("--kl", type=float, default=0.1, show_default=True, help="Weight of the KL divergence from RUN.")
+@click.argument("base_name", metavar="BASE")
+@click.option("--reward", metavar="R", help="word:WORD, sentences:N, ends, or FILE.py:FUNCTION.")
+@click.option("--task", metavar="T", help="arithmetic, countdown, gsm8k:FILE.jsonl, or FILE.py.")
+@click.option("--system", "system_prompt", metavar="TEXT", help="Text before each question of the task.")
+@click.option("--run", "name", metavar="NAME", help="Name of the new run. [default: BASE-rl]")
+@click.option("--lora", "lora_rank", type=int, metavar="R", help="Train adapters of rank R instead of all parameters.")
+@click.option("--targets", "lora_targets", metavar="PARTS", help="Parts with adapters, of attn, mlp, embed and head. "
+              "[default: attn,mlp]")  # fmt: skip
+@click.option("--prompts", type=int, help="Prompts per update. [default: 4, unless BASE's preset has others]")
+@click.option("--group", type=int, help="Continuations of each prompt. [default: 8, likewise]")
+@click.option("--kl", type=float, help="Weight of the KL divergence from BASE; 0: none. [default: 0.1, likewise]")
 @click.option("--steps", type=int, default=40, show_default=True, help="Updates in total.")
 @click.option("--json", "as_json", is_flag=True, help="End with one JSON object on stdout.")
 @machine_options
 def rl(
-    base_name: str, reward: str, name: str | None, prompts: int, group: int, kl: float, steps: int, as_json: bool,
-    settings: tuple[str, ...], root: Path, quiet: bool, coordinator: str | None, processes: str, process: int | None,
-    **flags: Any,
+    base_name: str, reward: str | None, task: str | None, name: str | None, prompts: int | None, group: int | None,
+    kl: float | None, steps: int, as_json: bool, settings: tuple[str, ...], root: Path, quiet: bool,
+    coordinator: str | None, processes: str, process: int | None, **flags: Any,
 ) -> None:  # fmt: skip
-    """Reinforce what a program can verify in the stories of a model.
+    """Reinforce what a program can verify: in the stories of a model, or in its answers to the problems of a task.
 
     \b
+    --reward
     word:WORD         the continuation contains the word
     sentences:N       the story has exactly N sentences, and ends
     ends              the story ends within the context
     FILE.py:FUNCTION  function(prompt, continuation, ended) -> a number
 
-    Trains a new run from the best checkpoint of RUN by group-relative policy optimization. Repeating the command resumes.
+    \b
+    --task
+    arithmetic        sums of two-digit numbers
+    countdown         an expression of given numbers that makes another
+    gsm8k:FILE.jsonl  lines with "question" and "answer", as in GSM8K
+    FILE.py           problem(rng) -> (prompt, answer);
+                      reward(prompt, continuation, answer) -> a number
+
+    Trains a new run by group-relative policy optimization. It starts from BASE: the best checkpoint of a run, by its name or
+    folder, or a model in Hugging Face's format, hf:DIR or hf:ORG/NAME. Repeating the command resumes.
     """
     from harness.run.folder import Run
 
-    base = Run.find(root, base_name)
+    if (reward is None) == (task is None):
+        raise UsageError("Name what is reinforced: a reward with --reward, or the problems of a task with --task.")
+    base, base_config, spelled = _found_base(base_name, root)
     run = Run(root / _checked(name or f"{base.folder.resolve().name}-rl"))
-    options = {"reward": reward, "prompts": prompts, "group_size": group, "kl_weight": kl, "steps": steps,
-               "batch_size": prompts * group}  # fmt: skip
-    own = {key: str(value) for key, value in options.items()} | typed_settings(settings, flags)
-    config = reinforcement(_settings_of(base), _base_name(base, root), own)
+    rows = (base_config.prompts if prompts is None else prompts) * (base_config.group_size if group is None else group)
+    flags |= {"prompts": prompts, "group_size": group, "kl_weight": kl, "steps": steps}
+    own = {"reward": reward or f"{TASK}{task}", "batch_size": str(rows)} | typed_settings(settings, flags)
+    config = reinforcement(base_config, spelled, own)
     pieces_folder = (run if run.config_file.exists() else base).pieces if config.pieces else None
     session = _train(run, config, pieces_folder, joined(coordinator, processes, process), quiet=quiet)
     if session is None:

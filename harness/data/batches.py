@@ -138,7 +138,7 @@ def _check_size(config: Config, part: Prepared, batch: int) -> None:
 
 def check_tokenizer(config: Config, part: Prepared) -> list[str]:
     """A sentence if the tokenizer was made for other text."""
-    if part.bytes_per_token >= FITS or config.objective != "next_token":
+    if part.bytes_per_token >= FITS or config.objective != "next_token" or config.tokenizer == "bytes":
         return []
     rate = f"{part.bytes_per_token:.2f} bytes per token, below {FITS:g}"
     said = f"The tokenizer {config.tokenizer} does not fit {part.name}: {rate}."

@@ -6,15 +6,15 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from fractions import Fraction
 from pathlib import Path
+from types import ModuleType
 from typing import NamedTuple
 
-from harness.data import pocket, story_templates
+from harness.data import arithmetic, held_out, pocket, story_templates
 from harness.data.formats import Part, Seen, read_file
 from harness.data.locate import find, is_local, require_pyarrow
 from harness.data.tinystories import fetch_tinystories
 from harness.errors import UsageError
 
-POCKET_STORIES = 60_000
 READING = (
     1  # part of the key of files: another number after a change of what is read from the same bytes, or of the split
 )
@@ -37,6 +37,14 @@ class Source:
         return (part.text for part in self.read(Seen()))
 
 
+class Generator(NamedTuple):
+    """A generator of texts, which needs no files."""
+
+    number: int  # of texts, unless a number is named
+    text: Callable[[int, bool], str]  # (index, whether it is held out)
+    version: Callable[[], str]
+
+
 class Weighted(NamedTuple):
     """One of several sources, and its share of the training windows; None for a share by its size."""
 
@@ -51,14 +59,14 @@ def open_source(spec: str, validation_fraction: float, field: str = "text") -> S
     Raises UsageError if there is no such source.
     """
     fraction = Fraction(str(validation_fraction))
-    if spec.partition(":")[0] == "pocket":
-        count = _pocket_count(spec)
+    if (name := spec.partition(":")[0]) in GENERATORS:
+        count, generator = _count(spec), GENERATORS[name]
 
-        def stories(seen: Seen) -> Iterator[Part]:
-            every = enumerate(pocket.stories(count))
-            return (Part(text, in_validation=in_validation(index, fraction)) for index, text in every)
+        def generated(seen: Seen) -> Iterator[Part]:
+            each = ((index, in_validation(index, fraction)) for index in range(count))
+            return (Part(generator.text(index, held_out), in_validation=held_out) for index, held_out in each)
 
-        return Source(spec, _key(pocket_version(), count, fraction), stories, fraction)
+        return Source(spec, _key(generator.version(), count, fraction), generated, fraction)
     if spec == "tinystories":
         require_pyarrow(spec, "Parquet")
         files = fetch_tinystories()
@@ -110,7 +118,7 @@ def _weighted(part: str) -> Weighted:
         weight = float(text) if colon else None
     except ValueError:
         weight = None
-    if weight is None or (spec == "pocket" and text.isdecimal()):
+    if weight is None or (spec in GENERATORS and text.isdecimal()):
         return Weighted(part, None)
     if not 0 < weight < float("inf"):
         raise UsageError(f"--data {part} is not valid; a weight must be more than 0.")
@@ -123,20 +131,32 @@ def in_validation(index: int, fraction: Fraction) -> bool:
     return after > before
 
 
+def _version(*modules: ModuleType) -> str:
+    """A digest of the modules of a generator."""
+    return _key(*(Path(module.__file__).read_bytes() for module in modules if module.__file__))
+
+
 @functools.cache
 def pocket_version() -> str:
     """A digest of the generator of the embedded stories."""
-    return _key(*(Path(module.__file__).read_bytes() for module in (pocket, story_templates) if module.__file__))
+    return _version(pocket, story_templates)
 
 
-def _pocket_count(spec: str) -> int:
-    """The number of stories in `pocket` or `pocket:N`. Raises UsageError if N is not a number of at least 2."""
-    _, colon, number = spec.partition(":")
+@functools.cache
+def arithmetic_version() -> str:
+    """A digest of the generator of sums."""
+    return _version(arithmetic, held_out)
+
+
+def _count(spec: str) -> int:
+    """The number of texts in `pocket` or `pocket:N`. Raises UsageError if N is not a number of at least 2."""
+    generator, colon, number = spec.partition(":")
     if colon and not (number.isdecimal() and int(number) > 1):
+        what = "stories" if generator == "pocket" else "texts"
         raise UsageError(
-            f"--data {spec} is not valid; write pocket, or pocket:N for the first N stories, N at least 2."
+            f"--data {spec} is not valid; write {generator}, or {generator}:N for the first N {what}, N at least 2."
         )
-    return int(number) if colon else POCKET_STORIES
+    return int(number) if colon else GENERATORS[generator].number
 
 
 def _key(*parts: object) -> str:
@@ -146,3 +166,9 @@ def _key(*parts: object) -> str:
 def joint_key(keys: list[str], weights: list[float | None]) -> str:
     """The key of several sources with weights; that of a single one is its own."""
     return keys[0] if len(keys) == 1 else _key(keys, weights)
+
+
+GENERATORS = {
+    "pocket": Generator(60_000, lambda index, in_validation: pocket.story(index), pocket_version),
+    "arithmetic": Generator(60_000, arithmetic.text, arithmetic_version),
+}

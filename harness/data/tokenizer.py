@@ -1,4 +1,4 @@
-"""Tokenizers as tiktoken encodings: GPT-2's, `pocket-2k` for the embedded stories, .tiktoken files, and tokenizer.json."""
+"""Tokenizers as tiktoken encodings: GPT-2's, bytes, `pocket-2k` for stories, .tiktoken files, and tokenizer.json."""
 
 import base64
 import functools
@@ -16,7 +16,7 @@ from harness.errors import HarnessError, UsageError
 
 # Trained on the embedded stories when ties went to the smallest pair. It stays as it is: runs and token files depend on its ids.
 POCKET_FILE = Path(__file__).with_name("pocket_2k.tiktoken")
-TOKENIZERS = ("pocket-2k", "gpt2")
+TOKENIZERS = ("pocket-2k", "gpt2", "bytes")
 FILE_SUFFIX = ".tiktoken"
 
 
@@ -44,6 +44,8 @@ _from_folder = functools.cache(read_tokenizer)
 def _named(name: str) -> tiktoken.Encoding:
     if name == "pocket-2k":
         return _encoding(name, _ranks(POCKET_FILE.read_bytes()))
+    if name == "bytes":
+        return _encoding(name, {bytes([byte]): byte for byte in range(256)})
     if name == "gpt2":
         try:
             return tiktoken.get_encoding("gpt2")

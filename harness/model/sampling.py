@@ -195,22 +195,37 @@ def sample_key(seed: int, number: Array | int) -> PRNGKeyArray:
 
 
 def generate_batch(
-    model: GPT, ids_BT: Int[np.ndarray, "B T"], sampling: Sampling, end_of_text: int, keys_B: Key[Array, "B"]
+    model: GPT,
+    ids_BT: Int[np.ndarray, "B T"],
+    sampling: Sampling,
+    end_of_text: int,
+    keys_B: Key[Array, "B"],
+    lengths_B: Int[np.ndarray, "B"] | None = None,
 ) -> list[list[int]]:
     """The tokens after each row of `ids_BT`, up to end-of-text (not included) or `max_tokens`. Each row has its own key.
 
-    When the context is full, all rows restart from its second half, as in `CachedDecoder`.
+    Rows may be padded at the end to one width; `lengths_B` says how long each is. All batches of a width share one program.
+    Rows of one length restart from the second half of the context when it is full, as in `CachedDecoder`; with `lengths_B`, the
+    width and `max_tokens` must fit into the context.
     """
     graph, parameters = nnx.split(model)
     context, B = model.config.context, len(ids_BT)
     done_B, written_BT = np.zeros(B, bool), np.zeros((B, 0), np.int32)
     window_BT = np.asarray(ids_BT, np.int32)[:, -context:]
+    if lengths_B is None:
+        lengths_B = np.full(B, window_BT.shape[1])
+    elif window_BT.shape[1] + sampling.max_tokens > context + 1:
+        raise ValueError(
+            f"{window_BT.shape[1]} and {sampling.max_tokens} tokens do not fit into a context of {context}"
+        )
     while written_BT.shape[1] < sampling.max_tokens and not done_B.all():
         room = min(context - window_BT.shape[1] + 1, sampling.max_tokens - written_BT.shape[1])
         fill = _fill(graph, sampling, end_of_text, room)
-        tokens_BN, done = fill(parameters, window_BT, jnp.array(done_B), keys_B, np.int32(written_BT.shape[1]))
-        written_BT, done_B = np.concatenate([written_BT, tokens_BN], axis=1), np.asarray(done)
-        window_BT = np.concatenate([window_BT, tokens_BN], axis=1)[:, -(context // 2 or 1) :]
+        lengths = lengths_B.astype(np.int32)
+        tokens, done = fill(parameters, window_BT, lengths, jnp.array(done_B), keys_B, np.int32(written_BT.shape[1]))
+        written_BT, done_B = np.concatenate([written_BT, tokens], axis=1), np.asarray(done)
+        window_BT = np.concatenate([window_BT, tokens], axis=1)[:, -(context // 2 or 1) :]
+        lengths_B = np.full(B, window_BT.shape[1])
     return [[*itertools.takewhile(lambda token: token != end_of_text, row)] for row in written_BT.tolist()]
 
 
@@ -219,37 +234,40 @@ def _fill(graph, sampling: Sampling, end_of_text: int, number: int):
     """A jitted function that samples `number` tokens after each row of a window, or until all rows have ended.
 
     Rows that have ended are filled with end-of-text. With a window of T tokens, position T + number - 2 is the last one run.
+    All rows run the same position at a time. A longer prompt takes its own tokens while shorter ones sample theirs.
     """
 
     @jax.jit
-    def fill(parameters, window_BT, done_B, keys_B, index):
+    def fill(parameters, window_BT, lengths_B, done_B, keys_B, index):
         model = nnx.merge(graph, parameters)
-        B, T = window_BT.shape
-        logits_BV, cache = model.step(window_BT, jnp.int32(0), jnp.int32(T - 1), Cache.empty(model.config, B))
+        B = len(window_BT)
+        # The first position with a token to sample. What padding after it puts into the cache is overwritten before it is read.
+        first = jnp.min(lengths_B)
+        logits_BV, cache = model.step(window_BT, jnp.int32(0), first - 1, Cache.empty(model.config, B))
 
-        def choose(logits_BV, done_B, index):
-            step_keys_B = jax.vmap(lambda key: jax.random.fold_in(key, index))(keys_B)
+        def choose(logits_BV, done_B, ids_BS, position):
+            written_B = position - lengths_B  # negative inside of a prompt
+            step_keys_B = jax.vmap(jax.random.fold_in)(keys_B, index + jnp.maximum(written_B, 0))
             token_B = jax.vmap(functools.partial(choose_token, sampling=sampling))(logits_BV, step_keys_B)
-            token_B = jnp.where(done_B, end_of_text, token_B).astype(jnp.int32)
-            return token_B, done_B | (token_B == end_of_text)
+            token_B = jnp.where(done_B | (written_B >= number), end_of_text, token_B).astype(jnp.int32)
+            own_B = jax.lax.dynamic_index_in_dim(ids_BS, position, axis=1, keepdims=False)
+            token_B = jnp.where(written_B < 0, own_B, token_B)
+            ids_BS = jax.lax.dynamic_update_slice_in_dim(ids_BS, token_B[:, None], position, axis=1)
+            return token_B, done_B | ((token_B == end_of_text) & (written_B >= 0)), ids_BS, position
 
         def more(carry):
-            written, _, done_B, *_ = carry
-            return (written < number) & ~done_B.all()
+            _, done_B, _, position, _ = carry
+            return (position + 1 < jnp.max(lengths_B) + number) & ~done_B.all()
 
         def advance(carry):
-            written, token_B, done_B, tokens_BN, cache = carry
-            logits_BV, cache = model.step(token_B[:, None], T + written - 1, jnp.int32(0), cache)
-            token_B, done_B = choose(logits_BV, done_B, index + written)
-            tokens_BN = jax.lax.dynamic_update_slice_in_dim(tokens_BN, token_B[:, None], written, axis=1)
-            return written + 1, token_B, done_B, tokens_BN, cache
+            token_B, done_B, ids_BS, position, cache = carry
+            logits_BV, cache = model.step(token_B[:, None], position, jnp.int32(0), cache)
+            return *choose(logits_BV, done_B, ids_BS, position + 1), cache
 
-        token_B, done_B = choose(logits_BV, done_B, index)
-        tokens_BN = jnp.full((B, number), end_of_text, jnp.int32).at[:, 0].set(token_B)
-        _, _, done_B, tokens_BN, _ = jax.lax.while_loop(
-            more, advance, (jnp.int32(1), token_B, done_B, tokens_BN, cache)
-        )
-        return tokens_BN, done_B
+        ids_BS = jnp.concatenate([window_BT, jnp.full((B, number), end_of_text, jnp.int32)], axis=1)
+        _, done_B, ids_BS, _, _ = jax.lax.while_loop(more, advance, (*choose(logits_BV, done_B, ids_BS, first), cache))
+        columns_BN = lengths_B[:, None] + jnp.arange(number)[None, :]
+        return jnp.take_along_axis(ids_BS, columns_BN, axis=1), done_B
 
     return fill
 

@@ -139,6 +139,9 @@ PIECES: dict[str, PieceSpec] = {
         adapter=adapt.rollout_loss,
         used_if=lambda config: bool(config.reward),
         used_when="by `harness rl`",
+        config_rule=lambda config, names: (
+            "" if config.loss_mean == "token" else "grpo_loss is a mean over tokens; --set loss_mean=token"
+        ),
     ),
     "rope": _modern_model(
         "p37_rope",

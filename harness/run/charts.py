@@ -64,14 +64,15 @@ PANELS = {
 def rewards(metrics: list[dict[str, Any]], title: str) -> Any:
     """The reward over the updates, above what it may cost: distance from the base, variety, length, validation loss."""
     figure = _figure(8.0, 9.5)
-    for index, (name, label) in enumerate(PANELS.items()):
-        axes = figure.add_subplot(len(PANELS), 1, index + 1, ylabel=label)
+    panels = {name: label for name, label in PANELS.items() if any(entry.get(name) is not None for entry in metrics)}
+    for index, (name, label) in enumerate(panels.items()):
+        axes = figure.add_subplot(len(panels), 1, index + 1, ylabel=label)
         drawn = [entry for entry in metrics if entry.get(name) is not None]
         style = "o-" if name == "validation_loss" else "-"
         axes.plot(_steps(drawn), [entry[name] for entry in drawn], style, linewidth=1.2, markersize=4)
         axes.set_xlim(0, max(_steps(metrics)) + 1)
         _plain(axes)
-        if index + 1 < len(PANELS):
+        if index + 1 < len(panels):
             axes.tick_params(labelbottom=False)
     figure.axes[0].set_title(title)
     figure.axes[0].set_ylim(bottom=min(0, *figure.axes[0].get_ylim()))

@@ -5,14 +5,15 @@ from typing import Any, Protocol, runtime_checkable
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 
 from harness.data.batches import train_batches
 from harness.pieces.assemble import make_batches
 from harness.pieces.load import Pieces, attribute_errors_to
-from harness.run.rewards import function_of_file, get_reward
+from harness.run.rewards import split_file
 from harness.run.rollouts import RolloutFeed
 from harness.run.session import Session
-from harness.run.state import initial_state
+from harness.run.tasks import Task, open_task
 from harness.training.sharding import put_batch
 from harness.training.train_step import Batch
 
@@ -64,14 +65,25 @@ def open_feed(session: Session) -> Feed:
     """The batches of this process: rollouts, or the data by the pieces `make_loader` and `shard_batch` if there are any."""
     config, pieces = session.config, session.pieces
     if config.reward:
-        base, _ = initial_state(session)
-        reward = config.reward
-        if function := function_of_file(reward):
-            reward = f"{session.run.copy_of(function[0], session.run.reward_file)}:{function[1]}"
-        return RolloutFeed(session, session.functions.model(base), get_reward(reward))
+        return RolloutFeed(session, _task(session))
     process, processes = jax.process_index(), jax.process_count()
     if pieces is None or "make_loader" not in pieces.by_name:
         rows = train_batches(config, session.rows, process, processes)
     else:
         rows = make_batches(config, pieces, session.rows, process, processes)
     return DataFeed(rows, session.mesh, pieces)
+
+
+def check_prompts(session: Session) -> None:
+    """Raises UsageError or PieceError if no prompts can be drawn."""
+    config = session.config
+    _task(session).draw(np.random.default_rng(config.seed), config.prompts)
+
+
+def _task(session: Session) -> Task:
+    """What is reinforced. The run keeps a copy of the file that it reads."""
+    reward, run = session.config.reward, session.run
+    if found := split_file(reward):
+        before, file, after = found
+        reward = f"{before}{run.copy_of(file, run.reward_file(file))}{after}"
+    return open_task(reward, session.config, session.tokenizer, lambda: session.prepared.train)

@@ -18,7 +18,7 @@ from harness.config import Config, DataConfig
 from harness.data.tokenizer import get_tokenizer
 from harness.data.train_tokenizer import file_of
 from harness.errors import UsageError
-from harness.run.rewards import function_of_file
+from harness.run.rewards import split_file
 
 # Metrics that differ between executions. All others are determined by the config.
 MEASURED = ("time", "tokens_per_s", "mfu", "memory")
@@ -41,7 +41,6 @@ class Run:
         self.data_file = folder / "data.json"
         self.base_file = folder / "base.json"
         self.tokenizer_file = folder / "tokenizer.tiktoken"  # a copy, if it is not one of the harness
-        self.reward_file = folder / "reward.py"  # a copy, if the reward is a function of a file
         self.metrics_file = folder / "metrics.jsonl"
         self.baselines_file = folder / "baselines.json"
         self.checkpoints = folder / "checkpoints"
@@ -80,6 +79,10 @@ class Run:
                 "with the run's copy, or start another run with --run NAME."
             )
         return original
+
+    def reward_file(self, original: Path) -> Path:
+        """The copy of the file that the reward or the task reads."""
+        return self.folder / f"reward{original.suffix}"
 
     def data_key(self) -> str:
         """The key of the data that the run was trained on; empty if it was not recorded. Raises UsageError for another file."""
@@ -170,8 +173,8 @@ class Run:
         self.folder.mkdir(parents=True, exist_ok=True)
         if tokenizer := file_of(config):
             files.replace(self.tokenizer_file, tokenizer.read_bytes(), durable=True)
-        if reward := function_of_file(config.reward):
-            files.replace(self.reward_file, reward[0].read_bytes(), durable=True)
+        if found := split_file(config.reward):
+            files.replace(self.reward_file(found[1]), found[1].read_bytes(), durable=True)
         files.replace(self.config_file, config.to_json(), durable=True)
         return False
 

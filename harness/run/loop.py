@@ -20,10 +20,9 @@ from harness.data.prepared import own_prompt
 from harness.errors import HarnessError
 from harness.pieces.load import attribute_errors_to
 from harness.run import charts
-from harness.run.feed import open_feed
+from harness.run.feed import check_prompts, open_feed
 from harness.run.hooks import Aside, Hook, Hooks
 from harness.run.metrics import Metrics, PendingStep
-from harness.run.rewards import get_reward
 from harness.run.session import Log, Session, sample_text
 from harness.run.signals import stop_signals
 from harness.run.state import completed, initial_state
@@ -51,7 +50,7 @@ def train(session: Session, *, log: Log, quiet: bool = False, on_step: OnStep | 
         def lock() -> bool:
             existed = run.config_file.exists()
             if config.reward and not existed:
-                get_reward(config.reward)  # before the folder is made, for the same reason
+                check_prompts(session)  # before the folder is made, for the same reason
             locks.enter_context(run.locked())
             return existed
 
@@ -177,7 +176,7 @@ class _Loop:
         step = functools.partial(self.session.functions.train_step, self.state, batch.arrays)
         self.state, metrics = attribute_errors_to(self.session.pieces, step)
         self.step += 1
-        for value in metrics:
+        for value in jax.tree.leaves(metrics):
             value.copy_to_host_async()
         self.pending.append(PendingStep(self.step, batch.targets, metrics, batch.metrics))
 

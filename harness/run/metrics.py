@@ -69,7 +69,7 @@ class Metrics:
 
         Raises HarnessError if the updates of too many steps in a row were skipped.
         """
-        loss, rate, norm, skipped = (float(value) for value in pending.metrics)
+        loss, rate, norm, skipped = (float(value) for value in pending.metrics[:4])
         self.skipped_in_a_row = self.skipped_in_a_row + 1 if skipped > self._skipped else 0
         if self._was_finite and not math.isfinite(loss):
             self._was_finite = False
@@ -89,6 +89,7 @@ class Metrics:
             "validation_loss": validation_loss,
             "validation_bits_per_byte": self.session.bits_per_byte(validation_loss),
             **pending.more,
+            **{name: float(value) for name, value in pending.metrics.more.items()},
             "time": round(time.time(), 3),
             "tokens_per_s": round(tokens_per_s, 1),
             "mfu": round(tokens_per_s * self._token_flops / self._peak_flops, 4),

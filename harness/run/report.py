@@ -35,9 +35,10 @@ def report(session: Session) -> str:
         rows += [("  of a bigram model", f"{ngrams.bigram:.4f}"), ("  of a unigram model", f"{ngrams.unigram:.4f}")]
     charts = ", ".join(str(run.folder / name) for name in ("loss.png", "lr.png"))
     if rewarded := reward_summary(session):
+        rows.append(("reward", f"{rewarded['reward_first']:.3f} at first, {rewarded['reward_last']:.3f} at last"))
+        if "kl" in rewarded:
+            rows.append(("KL from the base", f"{rewarded['kl']:.4f} nats per token"))
         rows += [
-            ("reward", f"{rewarded['reward_first']:.3f} at first, {rewarded['reward_last']:.3f} at last"),
-            ("KL from the base", f"{rewarded['kl']:.4f} nats per token"),
             ("groups of equal rewards", f"{sum(entry['equal_groups'] for entry in metrics)}, which teach nothing"),
         ]
         charts = str(run.folder / "reward.png")
@@ -65,6 +66,6 @@ def reward_summary(session: Session) -> dict[str, float]:
     return {
         "reward_first": float(np.mean([entry["reward"] for entry in first])),
         "reward_last": float(np.mean([entry["reward"] for entry in last])),
-        "kl": float(np.mean([entry["kl"] for entry in last])),
+        **({"kl": float(np.mean([entry["kl"] for entry in last]))} if "kl" in last[0] else {}),
         "seconds": training_seconds(entries),
     }

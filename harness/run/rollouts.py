@@ -1,21 +1,21 @@
 """Continuations of prompts by the model that is being trained, with their rewards, as batches of the train step."""
 
 import functools
-from typing import Any
+from collections.abc import Iterable, Sequence
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 from flax import nnx
-from jaxtyping import Int
 
 from harness.config import Config
 from harness.data.batches import PADDING
-from harness.data.token_files import Tokens
 from harness.model.sampling import Sampling
 from harness.pieces.load import attribute_errors_to
-from harness.run.rewards import Reward
 from harness.run.session import Session
+from harness.run.state import initial_state
+from harness.run.tasks import Prompt, Task
 from harness.training.grpo import Rollouts, advantages, kl_estimate, scorer
 from harness.training.sharding import put_batch
 from harness.training.train_step import Batch
@@ -23,17 +23,28 @@ from harness.training.train_step import Batch
 RARE = 0.05  # the share of rewarded continuations below which training seldom finds any to learn from
 
 
+SOLVED = 1.0  # the reward of a task from which on a problem counts as solved
+
+
+class Rewarded(NamedTuple):
+    """A continuation as the program of a task sees it."""
+
+    reward: float
+    solved: bool
+    ended: bool
+
+
 class RolloutFeed:
-    """Batches of `prompts` groups of `group_size` continuations. The prompts are beginnings of stories of the training data.
+    """Batches of `prompts` groups of `group_size` continuations of the prompts of a task.
 
     Everything that is random depends on the seed and the number of the update.
     """
 
-    def __init__(self, session: Session, base: Any, reward: Reward):
-        self._session, self._reward = session, reward
+    def __init__(self, session: Session, task: Task):
+        self._session, self._task = session, task
         self._config: Config = session.config
         self._tokenizer = session.tokenizer
-        self._base = nnx.state(base)
+        self._base = _base(session)
         self._update = 0
 
     def get_state(self) -> dict[str, Any]:
@@ -48,67 +59,103 @@ class RolloutFeed:
         """Samples continuations from the model of `state`, and rewards them."""
         config, session = self._config, self._session
         model = session.functions.model(state)
-        prompts_GP = draw_prompts(config, session.prepared.train, self._update)
-        ids_BP = np.repeat(prompts_GP, config.group_size, axis=0)
-        # Sampled from the model's own distribution: otherwise, the policy that is trained would be another one.
-        sampling = Sampling(
-            temperature=1.0, top_p=1.0, seed=config.seed, max_tokens=config.context + 1 - config.prompt_tokens
-        )
-        continuations = [*session.samples(model, ids_BP, sampling, first=self._update * len(ids_BP))]
-        rewards_B = np.array([self._rewarded(*pair) for pair in zip(ids_BP.tolist(), continuations, strict=True)])
+        rng = np.random.default_rng((config.seed, self._update))
+        prompts = [prompt for prompt in self._task.draw(rng, config.prompts) for _ in range(config.group_size)]
+        continuations = [*continued(session, model, prompts, first=self._update * len(prompts))]
+        rewarded = [rewarded_by(session, self._task, *pair) for pair in zip(prompts, continuations, strict=True)]
+        rewards_B = np.array([each.reward for each in rewarded])
         if self._update == 0 and rewards_B.mean() < RARE:
             session.log(
                 f"{int((rewards_B > 0).sum())} of the first {len(rewards_B)} continuations are rewarded. "
                 f"Below {RARE:.0%}, training seldom finds what it could reinforce; try an easier reward."
             )
-        rewards_GK = rewards_B.reshape(config.prompts, config.group_size)
         self._update += 1
-        return self._batch(model, ids_BP, continuations, rewards_GK)
+        return self._batch(model, prompts, continuations, rewarded)
 
-    def _rewarded(self, prompt: list[int], continuation: list[int]) -> float:
-        decode = self._tokenizer.decode
-        ended = len(continuation) < self._config.context + 1 - self._config.prompt_tokens
-        known = [token for token in continuation if token < self._tokenizer.n_vocab]
-        return self._reward(decode(prompt), decode(known), ended)
-
-    def _batch(self, model: Any, ids_BP: np.ndarray, continuations: list[list[int]], rewards_GK: np.ndarray) -> Batch:
+    def _batch(
+        self, model: Any, prompts: list[Prompt], continuations: list[list[int]], rewarded: list[Rewarded]
+    ) -> Batch:
         """The rollouts on the devices, with the means that the line of metrics shows."""
         config, session = self._config, self._session
-        P, W = config.prompt_tokens, config.context + 1
-        ids_BW = np.full((len(ids_BP), W), PADDING, np.int32)
-        ids_BW[:, :P] = ids_BP
-        for row, tokens in zip(ids_BW, continuations, strict=True):
-            written = [*tokens, session.end_of_text][: W - P]  # the end was sampled, too
-            row[P : P + len(written)] = written
-        sampled_BT = (np.arange(1, W) >= P) & (ids_BW[:, 1:] != PADDING)
+        W, most = config.context + 1, room(config)
+        ids_BW = np.full((len(prompts), W), PADDING, np.int32)
+        sampled_BW = np.zeros((len(prompts), W), bool)
+        for ids_W, sampled_W, prompt, tokens in zip(ids_BW, sampled_BW, prompts, continuations, strict=True):
+            P = len(prompt.ids)
+            written = [*tokens, session.end_of_text][:most]  # the end was sampled, too
+            ids_W[: P + len(written)] = [*prompt.ids, *written]
+            sampled_W[P : P + len(written)] = True
+        sampled_BT = sampled_BW[:, 1:]
+        rewards_GK, solved_GK = (
+            np.array(values).reshape(config.prompts, config.group_size)
+            for values in ([each.reward for each in rewarded], [each.solved for each in rewarded])
+        )
+        advantages_GK = advantages(rewards_GK, scaled=config.scale_advantages)
+        overlong_B = np.array([not each.ended for each in rewarded])
+        equal_G = ~advantages_GK.any(axis=1)
+        left_out_B = (config.skip_overlong & overlong_B) | np.repeat(config.skip_equal & equal_G, config.group_size)
         put = functools.partial(put_batch, mesh=session.mesh)
         rows = put(ids_BW)
         graph, policy = nnx.split(model)
         old_BT, base_BT, entropies_BT = attribute_errors_to(
             session.pieces, lambda: scorer(config, graph)(policy, self._base, rows)
         )
-        advantages_GK = advantages(rewards_GK)
-        sampled, advantages_B = put(sampled_BT), put(advantages_GK.reshape(-1).astype(np.float32))
-        kl, entropy = _means(sampled, kl_estimate(old_BT, base_BT), entropies_BT)
+        counted, advantages_B = (
+            put(sampled_BT & ~left_out_B[:, None]),
+            put(advantages_GK.reshape(-1).astype(np.float32)),
+        )
+        means = {"entropy": entropies_BT} | ({} if base_BT is None else {"kl": kl_estimate(old_BT, base_BT)})
+        of_problems = {"pass_at_1": solved_GK.mean(), "pass_at_k": solved_GK.any(axis=1).mean()}
         metrics = {
             "reward": float(rewards_GK.mean()),
-            "kl": float(kl),
-            "entropy": float(entropy),
+            **({name: float(value) for name, value in of_problems.items()} if self._task.held_out else {}),
+            **{name: float(value) for name, value in _means(put(sampled_BT), means).items()},
             "length": float(np.mean([len(tokens) for tokens in continuations])),
-            "equal_groups": int((~advantages_GK.any(axis=1)).sum()),
+            "overlong": float(overlong_B.mean()),
+            "equal_groups": int(equal_G.sum()),
         }
-        return Batch(Rollouts(rows, sampled, old_BT, base_BT, advantages_B), int(sampled_BT.sum()), metrics)
+        rollouts = Rollouts(rows, counted, old_BT, base_BT, advantages_B)
+        return Batch(rollouts, int(sampled_BT.sum()), metrics)
+
+
+def _base(session: Session) -> Any:
+    """What the base has in place of the parameters that are trained; None if the loss does not need it."""
+    config, functions = session.config, session.functions
+    if not config.kl_weight:
+        return None
+    if config.lora_rank:  # adapters begin at zero, and all else stays as it is
+        return nnx.state(functions.model(functions.init(without=functions.frozen)), nnx.LoRAParam)
+    return nnx.state(functions.model(initial_state(session)[0]))
+
+
+def room(config: Config) -> int:
+    """The most tokens of a continuation: what the longest prompt leaves of the context."""
+    return config.context + 1 - config.prompt_tokens
+
+
+def continued(
+    session: Session, model: Any, prompts: Sequence[Prompt], first: int, temperature: float = 1.0
+) -> Iterable[list[int]]:
+    """A continuation of each prompt. At temperature 1, from the model's own distribution: the policy that is trained."""
+    config = session.config
+    sampling = Sampling(temperature=temperature, top_p=1.0, seed=config.seed, max_tokens=room(config))
+    return session.samples(model, [prompt.ids for prompt in prompts], sampling, first, width=config.prompt_tokens)
+
+
+def rewarded_by(session: Session, task: Task, prompt: Prompt, continuation: list[int]) -> Rewarded:
+    """What the program of a task says of a continuation."""
+    tokenizer = session.tokenizer
+    ended = len(continuation) < room(session.config)
+    text = tokenizer.decode([token for token in continuation if token < tokenizer.n_vocab])
+    weight = session.config.format_weight
+    verified, form = (
+        task.reward(prompt, text, ended),
+        bool(weight) and task.has_form is not None and task.has_form(text),
+    )
+    return Rewarded(verified + weight * form, verified >= SOLVED, ended)
 
 
 @jax.jit
-def _means(mask_BT: jax.Array, *values_BT: jax.Array) -> list[jax.Array]:
+def _means(mask_BT: jax.Array, values: dict[str, jax.Array]) -> dict[str, jax.Array]:
     """The mean of each array over the positions of the mask."""
-    return [jnp.sum(values * mask_BT) / jnp.maximum(jnp.sum(mask_BT), 1) for values in values_BT]
-
-
-def draw_prompts(config: Config, tokens: Tokens, update: int) -> Int[np.ndarray, "G P"]:
-    """The first `prompt_tokens` tokens of as many stories as there are `prompts`, all longer than that."""
-    starts = np.concatenate([[0], tokens.ends[:-1]])
-    long_enough = np.flatnonzero(tokens.ends - starts > config.prompt_tokens)
-    chosen = np.random.default_rng((config.seed, update)).choice(long_enough, config.prompts)
-    return np.stack([tokens[int(starts[i]) : int(starts[i]) + config.prompt_tokens] for i in chosen]).astype(np.int32)
+    return {name: jnp.sum(each * mask_BT) / jnp.maximum(jnp.sum(mask_BT), 1) for name, each in values.items()}

@@ -4,7 +4,7 @@ import dataclasses
 import functools
 import math
 import sys
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +13,6 @@ import jax.numpy as jnp
 import numpy as np
 import tiktoken
 from jax.sharding import Mesh
-from jaxtyping import Int
 
 from harness.config import Config, ReportConfig
 from harness.data.batches import PADDING, Rows, check_data, make_windows, validation_batches, windows_of
@@ -177,18 +176,23 @@ class Session:
         return generate(CachedDecoder(model, sampling), ids, sampling, self.end_of_text, number)
 
     def samples(
-        self, model: Any, ids_BT: Int[np.ndarray, "B T"], sampling: Sampling, first: int = 0
+        self, model: Any, prompts: Sequence[Sequence[int]], sampling: Sampling, first: int = 0, width: int = 0
     ) -> Iterable[list[int]]:
-        """A continuation of each row, sampled together where the model has the harness's cache.
+        """A continuation of each prompt, sampled together where the model has the harness's cache.
 
-        Row i is sample `first + i` of the seed, as in `tokens`.
+        Prompt i is sample `first + i` of the seed, as in `tokens`. With a `width`, prompts of any length up to that may be in one
+        batch, and all batches share one program; without, they have one length.
         """
         if self.pieces is None:
-            numbers_B = jnp.arange(first, first + len(ids_BT))
+            numbers_B = jnp.arange(first, first + len(prompts))
             keys_B = jax.vmap(functools.partial(sample_key, sampling.seed))(numbers_B)
-            return generate_batch(model, ids_BT, sampling, self.end_of_text, keys_B)
-        rows = enumerate(ids_BT.tolist(), first)
-        return (list(self.tokens(model, ids, sampling, number)) for number, ids in rows)
+            lengths_B = np.array([len(prompt) for prompt in prompts])
+            ids_BT = np.zeros((len(prompts), width or int(lengths_B[0])), np.int32)
+            for row, prompt in zip(ids_BT, prompts, strict=True):
+                row[: len(prompt)] = prompt
+            return generate_batch(model, ids_BT, sampling, self.end_of_text, keys_B, lengths_B if width else None)
+        numbered = enumerate(prompts, first)
+        return (list(self.tokens(model, [*prompt], sampling, number)) for number, prompt in numbered)
 
     def validate(self, state: Any) -> float:
         """The mean loss of the validation batches, in nats per token."""

@@ -1,7 +1,7 @@
 """Reinforcement learning by group-relative policy optimization (Shao et al. 2024, DeepSeekMath, section 4.1).
 
 Several continuations of the same prompt form a group. A continuation is reinforced if its reward is above the mean of its
-group. Tokens of all continuations have the same weight (Yu et al. 2025, DAPO), so long ones are not favored.
+group. By default, tokens of all continuations have the same weight (Yu et al. 2025, DAPO), so long ones are not favored.
 """
 
 import functools
@@ -17,24 +17,30 @@ from jaxtyping import Array, Bool, Float, Int
 from harness.config import Config
 from harness.model.gpt import GPT
 from harness.model.loss import scores, token_log_probabilities
-from harness.training.recipe import LossSum, Recipe, mean_gradients
+from harness.training.recipe import LossSum, Recipe, interleaved, mean_gradients
 
 
 class Rollouts(NamedTuple):
     """Sampled continuations, B rows of T targets, and what the loss needs to know about them."""
 
     ids_BW: Int[Array, "B W"]  # W = T + 1: the prompt, the continuation, then padding
-    sampled_BT: Bool[Array, "B T"]  # the targets that the policy sampled
+    sampled_BT: Bool[Array, "B T"]  # the targets that the policy sampled, and that count
     old_BT: Float[Array, "B T"]  # their log-probabilities under the policy that sampled them
-    base_BT: Float[Array, "B T"]  # and under the model that training started from
+    base_BT: Float[Array, "B T"] | None  # and under the model that training started from, if the loss needs them
     advantages_B: Float[Array, "B"]
 
 
-def advantages(rewards_GK: Float[np.ndarray, "G K"]) -> Float[np.ndarray, "G K"]:
-    """Rewards of G groups of K continuations, normalized within each group. A group of equal rewards has none."""
+def advantages(rewards_GK: Float[np.ndarray, "G K"], *, scaled: bool = True) -> Float[np.ndarray, "G K"]:
+    """Rewards of G groups of K continuations, centered within each group. A group of equal rewards has none.
+
+    `scaled` divides them by the deviation of the group. Without it, groups of nearly equal rewards have small advantages (Liu et
+    al. 2025, "Understanding R1-Zero-like training").
+    """
     centered_GK = rewards_GK - rewards_GK.mean(axis=1, keepdims=True)
     deviation_G1 = rewards_GK.std(axis=1, keepdims=True)
-    return np.divide(centered_GK, deviation_G1, out=np.zeros_like(centered_GK), where=deviation_G1 > 1e-6)
+    differ_G1 = deviation_G1 > 1e-6
+    divisor_G1 = deviation_G1 if scaled else np.ones_like(deviation_G1)
+    return np.divide(centered_GK, divisor_G1, out=np.zeros_like(centered_GK), where=differ_G1)
 
 
 def kl_estimate(log_policy: Array, log_base: Array) -> Array:
@@ -55,34 +61,68 @@ def log_probabilities(config: Config, model: Any, ids_BW: Int[Array, "B W"]) -> 
     return scores(jax.vmap(model)(ids_BW)[:, :-1], targets_BT)  # pieces see whole rows
 
 
-def loss_sum(config: Config, model: Any, rollouts: Rollouts, key: Any) -> tuple[Array, Array]:
-    """The sum of the losses of all sampled tokens: minus the clipped gain, plus `kl_weight` times the KL divergence."""
+def loss_sum(config: Config, model: Any, rollouts: Rollouts, key: Any) -> tuple[Array, Array, dict[str, Array]]:
+    """The sum of the losses: minus the clipped gain, plus `kl_weight` times the KL divergence; and what it is divided by.
+
+    With `loss_mean=token`, all sampled tokens have the same weight. With `sequence`, all continuations have, as in the paper: the
+    losses of each are divided by its length. The last sum is that of the tokens whose gain is cut off by the clip.
+    """
     del key  # no dropout: the ratio compares two runs of one function
     new_BT, _ = log_probabilities(config, model, rollouts.ids_BW)
     ratio_BT = jnp.exp(jnp.where(rollouts.sampled_BT, new_BT - rollouts.old_BT, 0.0))
     clipped_BT = jnp.clip(ratio_BT, 1 - config.clip_ratio, 1 + config.clip_ratio)
     advantages_B1 = rollouts.advantages_B[:, None]
     gain_BT = jnp.minimum(ratio_BT * advantages_B1, clipped_BT * advantages_B1)
-    losses_BT = config.kl_weight * kl_estimate(new_BT, rollouts.base_BT) - gain_BT
-    return jnp.sum(jnp.where(rollouts.sampled_BT, losses_BT, 0.0)), jnp.sum(rollouts.sampled_BT)
+    losses_BT = -gain_BT
+    if rollouts.base_BT is not None:
+        losses_BT = config.kl_weight * kl_estimate(new_BT, rollouts.base_BT) - gain_BT
+    is_clipped_BT = clipped_BT * advantages_B1 < ratio_BT * advantages_B1
+    count = jnp.sum(rollouts.sampled_BT)
+
+    def total(values_BT: Array) -> Array:
+        return jnp.sum(jnp.where(rollouts.sampled_BT, values_BT, 0.0))
+
+    if config.loss_mean == "sequence":
+        lengths_B1 = jnp.sum(rollouts.sampled_BT, axis=1, keepdims=True)
+        weights_B1 = 1 / jnp.maximum(lengths_B1, 1).astype(jnp.float32)
+        losses_BT, is_clipped_BT = losses_BT * weights_B1, is_clipped_BT * weights_B1
+        count = jnp.sum(lengths_B1 > 0)
+    return total(losses_BT), count, {"clip_fraction": total(is_clipped_BT.astype(jnp.float32))}
 
 
 def reinforced(config: Config, recipe: Recipe, rollout_loss: LossSum | None = None) -> Recipe:
     """The recipe with this loss, or with `rollout_loss`: both are computed from `Rollouts`. Validation keeps its own."""
     gradients = functools.partial(mean_gradients, microbatches=config.grad_accumulation_steps, trained=recipe.trained)
     return replace(
-        recipe, loss_sum=rollout_loss or functools.partial(loss_sum, config), gradients=gradients, train_step=None
+        recipe,
+        loss_sum=rollout_loss or functools.partial(loss_sum, config),
+        gradients=gradients,
+        updates=config.rollout_updates,
+        train_step=None,
     )
 
 
 @functools.lru_cache(maxsize=2)
 def scorer(config: Config, graph: Any) -> Any:
-    """A jitted function of the parameters of two models and rows: both log-probabilities, and the first one's entropies."""
+    """A jitted function of a policy's parameters, of those that its base has in their place, and of rows.
+
+    Returns the log-probabilities under both, and the entropies of the policy. Without a base (None), there are none of it. Takes
+    as many parts of the rows in sequence as the updates do, with the memory of one.
+    """
+    parts = config.rollout_updates * config.grad_accumulation_steps
 
     @jax.jit
-    def score(policy: Any, base: Any, ids_BW: Array) -> tuple[Array, Array, Array]:
-        new_BT, entropies_BT = log_probabilities(config, nnx.merge(graph, policy), ids_BW)
-        base_BT, _ = log_probabilities(config, nnx.merge(graph, base), ids_BW)
-        return new_BT, base_BT, entropies_BT
+    def score(policy: Any, base: Any, ids_BW: Array) -> tuple[Array, Array | None, Array]:
+        def score_part(ids_BW: Array) -> tuple[Array, Array | None, Array]:
+            new_BT, entropies_BT = log_probabilities(config, nnx.merge(graph, policy), ids_BW)
+            if base is None:
+                return new_BT, None, entropies_BT
+            base_BT, _ = log_probabilities(config, nnx.merge(graph, nnx.merge_state(policy, base)), ids_BW)
+            return new_BT, base_BT, entropies_BT
+
+        if parts == 1:
+            return score_part(ids_BW)
+        scored = jax.lax.map(score_part, interleaved(ids_BW, parts))
+        return jax.tree.map(lambda each: jnp.moveaxis(each, 0, 1).reshape(len(ids_BW), -1), scored)
 
     return score

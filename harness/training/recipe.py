@@ -10,7 +10,7 @@ import jax.numpy as jnp
 import optax
 from flax import nnx
 from jax.sharding import Mesh
-from jaxtyping import Array, Float, PRNGKeyArray
+from jaxtyping import Array, PRNGKeyArray
 
 from harness.config import Config
 from harness.model.gpt import GPT
@@ -19,11 +19,11 @@ from harness.model.loss import token_loss
 from harness.training.optimizer import learning_rate, make_optimizer
 from harness.training.sharding import ShardingRule
 
-# (model, batch, dropout key or None) -> the sum of the losses of all targets, in nats, and their number.
-# The batch is rows (B, T + 1) of ids, or a tree of arrays whose first axis is B.
-LossSum = Callable[[Any, Any, PRNGKeyArray | None], tuple[Array, Array]]
-# (loss_sum, model, batch, dropout key or None) -> the mean loss, its gradients, and their norm before clipping
-Gradients = Callable[[LossSum, Any, Any, PRNGKeyArray | None], tuple[Array, Any, Array]]
+# (model, batch, dropout key or None) -> the sum of the losses of all targets, in nats, and their number; then, if there are any,
+# sums of what else is measured, by name. The batch is rows (B, T + 1) of ids, or a tree of arrays whose first axis is B.
+LossSum = Callable[[Any, Any, PRNGKeyArray | None], tuple[Any, ...]]
+# (loss_sum, model, batch, dropout key or None) -> the mean loss, its gradients, their norm before clipping, and such means
+Gradients = Callable[[LossSum, Any, Any, PRNGKeyArray | None], tuple[Any, ...]]
 
 
 @dataclass(frozen=True)
@@ -37,6 +37,7 @@ class Recipe:
     optimizer: optax.GradientTransformation
     learning_rate: optax.Schedule  # of each update, counting from 0 and without skipped ones
     trained: type[nnx.Variable] = nnx.Param
+    updates: int = 1  # per batch, each with its share of the rows
     ema_decay: float = 0.0  # of the average of the parameters; 0: there is none
     sharding_rule: ShardingRule | None = None  # None: by the metadata of the parameters
     train_step: Callable[..., Array] | None = (
@@ -82,35 +83,43 @@ def mean_gradients(
     key: PRNGKeyArray | None,
     microbatches: int = 1,
     trained: type[nnx.Variable] = nnx.Param,
-) -> tuple[Float[Array, ""], Any, Float[Array, ""]]:
+) -> tuple[Any, ...]:
     """The mean loss of a batch, its gradients with respect to the `trained` variables, and their global norm.
 
     Processes `microbatches` parts in sequence, with the memory of one. Sums are accumulated and divided once, so every token
-    has the same weight, and the result is independent of the number of parts up to rounding.
+    has the same weight, and the result is independent of the number of parts up to rounding. If the loss returns more sums, by
+    name, their means come last.
     """
     parts: Any = nnx.split(model, trained, ...)
     graph, parameters, rest = parts
 
     def total(parameters, batch, key):
-        return loss_sum(nnx.merge(graph, parameters, rest), batch, key)
+        loss, *sums = loss_sum(nnx.merge(graph, parameters, rest), batch, key)
+        return loss, sums
 
     gradient = jax.value_and_grad(total, has_aux=True)
     if microbatches == 1:
-        (loss, count), gradients = gradient(parameters, batch, key)
+        (loss, sums), gradients = gradient(parameters, batch, key)
     else:
-
-        def split(rows: Array) -> Array:
-            # Microbatch i takes rows i, i + k, i + 2k, ..., so every device of a mesh keeps its own rows.
-            return jnp.moveaxis(rows.reshape(-1, microbatches, *rows.shape[1:]), 1, 0)
+        parts = interleaved(batch, microbatches)
 
         def add(sums, part):
             index, rows = part
             part_key = None if key is None else jax.random.fold_in(key, index)
-            (loss, count), gradients = gradient(parameters, rows, part_key)
-            return jax.tree.map(jnp.add, sums, (loss, count, gradients)), None
+            return jax.tree.map(jnp.add, sums, gradient(parameters, rows, part_key)), None
 
-        zeros = (jnp.float32(0), jnp.int32(0), jax.tree.map(jnp.zeros_like, parameters))
-        (loss, count, gradients), _ = jax.lax.scan(add, zeros, (jnp.arange(microbatches), jax.tree.map(split, batch)))
+        first = jax.tree.map(lambda rows: rows[0], parts)
+        zeros = jax.tree.map(lambda a: jnp.zeros(a.shape, a.dtype), jax.eval_shape(gradient, parameters, first, key))
+        ((loss, sums), gradients), _ = jax.lax.scan(add, zeros, (jnp.arange(microbatches), parts))
+    count, *more = sums
     scale = 1 / jnp.maximum(count, 1).astype(jnp.float32)
     mean: Any = jax.tree.map(lambda g: g * scale.astype(g.dtype), gradients)
-    return loss * scale, mean, optax.tree.norm(mean)
+    return loss * scale, mean, optax.tree.norm(mean), *(jax.tree.map(lambda each: each * scale, each) for each in more)
+
+
+def interleaved(batch: Any, parts: int) -> Any:
+    """The rows of a batch in `parts` parts: arrays `(parts, B / parts, ...)`.
+
+    Part i takes rows i, i + parts, i + 2 parts, ..., so every device of a mesh keeps its own rows.
+    """
+    return jax.tree.map(lambda rows: jnp.moveaxis(rows.reshape(-1, parts, *rows.shape[1:]), 1, 0), batch)

@@ -13,7 +13,7 @@ from jaxtyping import Array, Float, Int, PRNGKeyArray
 
 from harness.config import Config
 from harness.training.optimizer import skipped_updates
-from harness.training.recipe import Recipe, default_recipe
+from harness.training.recipe import Recipe, default_recipe, interleaved
 from harness.training.sharding import by_dotted_name, shardings
 
 # The NNX state of `(model, optimizer)`, and of a model with the average of the parameters if the recipe has one
@@ -36,6 +36,7 @@ class StepMetrics(NamedTuple):
     learning_rate: Float[Array, ""]
     gradient_norm: Float[Array, ""]  # before clipping
     skipped: Int[Array, ""]  # updates skipped since the start of the run
+    more: dict[str, Float[Array, ""]]  # what else the loss measures, by name
 
 
 @dataclass(frozen=True)
@@ -114,16 +115,30 @@ def _new_model(recipe: Recipe, key: PRNGKeyArray) -> tuple[Any, ...]:
 def _train_step(
     recipe: Recipe, graph: Any, dropout_seed: int | None, state: State, batch: Any
 ) -> tuple[State, StepMetrics]:
+    """The updates of one batch: one, or several in sequence, each with its share of the rows. Metrics are their means."""
+    if recipe.updates == 1:
+        return _update(recipe, graph, dropout_seed, state, batch)
+    update = functools.partial(_update, recipe, graph, dropout_seed)
+    state, each = jax.lax.scan(update, state, interleaved(batch, recipe.updates))
+    means: StepMetrics = jax.tree.map(jnp.mean, each)
+    return state, means._replace(learning_rate=each.learning_rate[-1], skipped=each.skipped[-1])
+
+
+def _update(
+    recipe: Recipe, graph: Any, dropout_seed: int | None, state: State, batch: Any
+) -> tuple[State, StepMetrics]:
     """One update."""
     model, optimizer, *average = nnx.merge(graph, state)
     key = None if dropout_seed is None else jax.random.fold_in(jax.random.key(dropout_seed), optimizer.step[...])
-    loss, gradients, norm = recipe.gradients(recipe.loss_sum, model, batch, key)
+    loss, gradients, norm, *more = recipe.gradients(recipe.loss_sum, model, batch, key)
     rate = _next_rate(recipe, optimizer)
     with jax.named_scope("optimizer"):
         optimizer.update(model, gradients)
         for averaged in average:
             _update_average(recipe, averaged, model, optimizer.step[...])
-    return nnx.state((model, optimizer, *average)), StepMetrics(loss, rate, norm, skipped_updates(optimizer.opt_state))
+    skipped = skipped_updates(optimizer.opt_state)
+    metrics = StepMetrics(loss, rate, norm, skipped, {name: mean for means in more for name, mean in means.items()})
+    return nnx.state((model, optimizer, *average)), metrics
 
 
 def _update_average(recipe: Recipe, averaged: nnx.Module, model: nnx.Module, step: Array) -> None:
@@ -143,7 +158,7 @@ def _override_train_step(recipe: Recipe, graph: Any, state: State, ids_BT: Array
     rate = _next_rate(recipe, optimizer)
     loss = recipe.train_step(model, optimizer, ids_BT, -1)
     skipped = skipped_updates(optimizer.opt_state)
-    return nnx.state((model, optimizer)), StepMetrics(loss, rate, jnp.float32(jnp.nan), skipped)
+    return nnx.state((model, optimizer)), StepMetrics(loss, rate, jnp.float32(jnp.nan), skipped, {})
 
 
 def _eval_step(recipe: Recipe, graph: Any, state: State, batch: Any) -> tuple[Array, Array]:

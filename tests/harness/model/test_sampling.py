@@ -80,6 +80,26 @@ def test_a_batch_is_sampled_as_one_by_one(length: int) -> None:
     assert len(alone(end)[1]) <= 10
 
 
+@pytest.mark.parametrize("name", ["pre, learned, tied", "rope"])
+def test_prompts_of_different_length_are_sampled_in_one_batch_as_alone(name: str) -> None:
+    model = filled(VARIANTS[name])
+    sampling = Sampling(temperature=1.0, top_p=1.0, seed=3, max_tokens=8)
+    prompts = [np.random.default_rng(length).integers(0, 97, length).tolist() for length in (6, 2, 4)]
+    keys_B = jnp.stack([sample_key(3, row) for row in range(3)])
+
+    def alone(end: int) -> list[list[int]]:
+        rows = enumerate(prompts)
+        return [list(generate(CachedDecoder(model, sampling), ids, sampling, end, row)) for row, ids in rows]
+
+    end = alone(-1)[0][3]
+    padded_BT = np.array([prompt + [96] * (6 - len(prompt)) for prompt in prompts])  # padding may be any token
+    lengths_B = np.array([6, 2, 4])
+    for each in (-1, end):
+        assert generate_batch(model, padded_BT, sampling, each, keys_B, lengths_B) == alone(each)
+    with pytest.raises(ValueError, match="6 and 9 tokens do not fit into a context of 13"):
+        generate_batch(model, padded_BT, replace(sampling, max_tokens=9), -1, keys_B, lengths_B)
+
+
 @pytest.mark.parametrize("length", [1, 12, 13, 14, 30])
 def test_a_prompt_of_any_length_is_continued_past_the_context(length: int) -> None:
     model = filled(VARIANTS["rope"])

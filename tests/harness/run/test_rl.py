@@ -15,9 +15,10 @@ from harness.errors import UsageError
 from harness.pieces.load import Pieces
 from harness.run.folder import MEASURED, Run
 from harness.run.loop import train
-from harness.run.rollouts import draw_prompts
+from harness.run.rewards import get_reward
 from harness.run.session import ignore, open_session
 from harness.run.state import load_state
+from harness.run.tasks import story_task
 from tests.harness.conftest import STORIES, TINY, Harness
 
 OPTIONS = ("--prompts", 2, "--group", 4, "--steps", 4, "--set", "eval_every=2", "--set", "prompt_tokens=3")
@@ -86,6 +87,10 @@ def test_a_run_says_what_it_did_and_resumes_exactly(base: Config, tmp_path: Path
         (("bas", "--reward", "ends"), 2, "There is no run 'bas'"),
         (("base", "--reward", "ends", "--group", 1), 2, "group_size=1 is not valid; it must be at least 2"),
         (("base", "--reward", "ends", "--set", "prompt_tokens=16"), 2, "it must be less than context=16"),
+        (("base",), 2, "a reward with --reward, or the problems of a task with --task"),
+        (("base", "--task", "sums"), 2, "write arithmetic, countdown, gsm8k:FILE.jsonl, or FILE.py"),
+        (("base", "--task", "arithmetic", "--set", "prompt_tokens=3"), 2, "--set prompt_tokens="),
+        (("base", "--reward", "ends", "--set", "rollout_updates=3"), 2, "does not divide the 32 continuations"),
         (("base", "--reward", "mine.py:score"), 1, "The reward mine.py, line 2 failed: ZeroDivisionError"),
     ],
 )
@@ -116,15 +121,48 @@ def test_a_rare_reward_is_reported_before_training_and_its_file_is_kept(
     assert harness_here(*options).code == 0
 
 
+TASK = """
+def problem(rng):
+    return f"Once {rng.choice(['upon', 'there', 'Tom', 'Mia'])} {rng.randrange(100)}"[:rng.choice([6, 20])], "a"
+
+def reward(prompt, continuation, answer):
+    return answer in continuation
+
+def has_form(continuation):
+    return True
+"""
+
+
+def test_a_task_is_reinforced_and_evaluated_on_held_out_problems(
+    base: Config, tmp_path: Path, harness_here: Harness
+) -> None:
+    (tmp_path / "mine.py").write_text(TASK)
+    kept = ("--set", "prompt_tokens=10", "--set", "rollout_updates=2", "--set", "format_weight=0.5")
+    skipped = ("--set", "skip_overlong=true", "--set", "skip_equal=true", "--set", "scale_advantages=false")
+    command = ("rl", "base", "--task", "mine.py", *OPTIONS[:4], "--steps", 2, "--kl", 0, *kept, *skipped, "--quiet")
+    result = harness_here(*command)
+    assert result.code == 0, result.err
+    for entry in computed(tmp_path / "runs" / "base-rl"):
+        assert "kl" not in entry
+        assert entry["reward"] == pytest.approx(entry["pass_at_1"] + 0.5)
+        assert 0 <= entry["pass_at_1"] <= entry["pass_at_k"] <= 1
+        assert {0 <= entry[name] <= 1 for name in ("clip_fraction", "overlong")} == {True}
+    assert "KL" not in result.out
+    evaluated = harness_here("eval", "base-rl", "--task", "mine.py", "--problems", 5, "--samples", 3)
+    assert evaluated.code == 0, evaluated.err
+    assert "5 held-out problems, 3 answers to each" in evaluated.out
+    assert [line.split()[0] for line in evaluated.out.splitlines()[1:5]] == ["pass@1", "pass@2", "pass@3", "length"]
+
+
 def test_prompts_are_beginnings_of_stories_and_depend_on_the_update(base: Config, tmp_path: Path) -> None:
     session = open_session(Run(tmp_path / "runs" / "base"), base, None, log=ignore)
-    config = replace(base, base="base", reward="ends", prompts=3, group_size=2, batch_size=6, prompt_tokens=4)
     tokens = session.prepared.train
-    first, second, again = (draw_prompts(config, tokens, update) for update in (0, 1, 0))
-    np.testing.assert_array_equal(first, again)
-    assert (first != second).any()
-    beginnings = {tuple(tokens[int(start) : int(start) + 4]) for start in [0, *tokens.ends[:-1]]}
-    assert {tuple(row) for row in first} <= beginnings
+    task = story_task(tokens, session.tokenizer, 4, get_reward("word:a"))
+    first, second, again = (task.draw(np.random.default_rng((1, update)), 3) for update in (0, 1, 0))
+    assert first == again != second
+    beginnings = {tuple(tokens[int(start) : int(start) + 4].tolist()) for start in [0, *tokens.ends[:-1]]}
+    assert {prompt.ids for prompt in first} <= beginnings
+    assert task.reward(first[0], "a", False) == 1
 
 
 @pytest.mark.thorough  # tests/harness/pieces/test_grpo.py does it with one piece

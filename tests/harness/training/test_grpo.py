@@ -10,7 +10,9 @@ import pytest
 from flax import nnx
 
 from harness.model.gpt import GPT
-from harness.training.grpo import Rollouts, advantages, kl_estimate, log_probabilities, loss_sum
+from harness.training.grpo import Rollouts, advantages, kl_estimate, log_probabilities, loss_sum, reinforced
+from harness.training.recipe import default_recipe
+from harness.training.train_step import make_step_functions
 from tests.harness.conftest import TINY
 
 CONFIG = replace(
@@ -25,6 +27,11 @@ def test_advantages_are_normalized_in_each_group() -> None:
     np.testing.assert_allclose(own.mean(axis=1), 0, atol=1e-12)
     np.testing.assert_allclose(own.std(axis=1), 1)
     np.testing.assert_array_equal(own[0], [-1, 1, 1, -1])
+
+
+def test_advantages_need_not_be_scaled() -> None:
+    rewards = np.array([[0.0, 1.0, 1.0, 0.0], [0.0, 0.0, 0.0, 1.0], [2.0, 2.0, 2.0, 2.0]])
+    np.testing.assert_allclose(advantages(rewards, scaled=False), rewards - rewards.mean(axis=1, keepdims=True))
 
 
 @pytest.mark.parametrize("reward", [0.0, 1.0, 0.1])  # 0.1 has a mean that is not 0.1 exactly
@@ -51,22 +58,67 @@ def rollouts(model: Any, seed: int = 0) -> Rollouts:
     return Rollouts(jnp.asarray(ids_BW), jnp.asarray(sampled_BT), old_BT, base_BT, jnp.array([1.0, -1.0, 0.5, -0.5]))
 
 
-def test_the_loss_is_that_of_its_definition() -> None:
+@pytest.mark.parametrize(("mean", "kl_weight"), [("token", 0.1), ("sequence", 0.1), ("token", 0.0)])
+def test_the_loss_is_that_of_its_definition(mean: Any, kl_weight: float) -> None:
     model = GPT(CONFIG.model, nnx.Rngs(0))
     batch = rollouts(model)
-    loss, count = loss_sum(CONFIG, model, batch, None)
+    config = replace(CONFIG, loss_mean=mean, kl_weight=kl_weight)
+    if not kl_weight:
+        batch = batch._replace(base_BT=None)
+    loss, count, more = loss_sum(config, model, batch, None)
     logits = np.float64(model(jnp.maximum(batch.ids_BW[:, :-1], 0)))
     logs = logits - np.log(np.exp(logits).sum(-1, keepdims=True))
-    expected = terms = 0.0
-    for row, column in np.argwhere(np.asarray(batch.sampled_BT)):
+    expected = clipped = 0.0
+    sampled = np.argwhere(np.asarray(batch.sampled_BT))
+    lengths = np.bincount(sampled[:, 0], minlength=4)
+    for row, column in sampled:
         new = logs[row, column, int(batch.ids_BW[row, column + 1])]
         ratio, advantage = np.exp(new - float(batch.old_BT[row, column])), float(batch.advantages_B[row])
         gain = min(ratio * advantage, np.clip(ratio, 0.8, 1.2) * advantage)
-        difference = float(batch.base_BT[row, column]) - new
-        expected += 0.1 * (np.exp(difference) - difference - 1) - gain
-        terms += 1
-    assert int(count) == terms
+        weight = 1.0 if mean == "token" else 1 / lengths[row]
+        if kl_weight:
+            difference = float(batch.base_BT[row, column]) - new
+            expected += weight * kl_weight * (np.exp(difference) - difference - 1)
+        expected -= weight * gain
+        clipped += weight * (gain < ratio * advantage)
+    assert int(count) == (len(sampled) if mean == "token" else 4)
+    assert 0 < clipped < int(count)
+    np.testing.assert_allclose(float(more["clip_fraction"]), clipped, rtol=1e-5)
     np.testing.assert_allclose(float(loss), expected, rtol=1e-4)  # sums of about 50 terms in float32
+
+
+def test_a_row_that_does_not_count_changes_nothing() -> None:
+    model = GPT(CONFIG.model, nnx.Rngs(0))
+    batch = rollouts(model)
+    left_out = batch._replace(sampled_BT=batch.sampled_BT.at[0].set(False))
+    others = Rollouts(*(leaf[1:] for leaf in batch))
+    for mean in ("token", "sequence"):
+        config = replace(CONFIG, loss_mean=mean)
+        for a, b in zip(
+            loss_sum(config, model, left_out, None)[:2], loss_sum(config, model, others, None)[:2], strict=True
+        ):
+            np.testing.assert_allclose(a, b, rtol=1e-5)
+
+
+def test_several_updates_of_one_batch_are_those_of_its_parts() -> None:
+    config = replace(CONFIG, rollout_updates=2, learning_rate=0.01, warmup_steps=0)
+    mesh = jax.make_mesh(
+        (1, 1), ("data", "model"), axis_types=(jax.sharding.AxisType.Auto,) * 2, devices=jax.devices()[:1]
+    )
+    with jax.set_mesh(mesh):
+        both, one = (
+            make_step_functions(each, mesh, reinforced(each, default_recipe(each)))
+            for each in (config, replace(config, rollout_updates=1))
+        )
+        start = one.init()
+        batch = rollouts(one.model(start))
+        state, metrics = both.train_step(jax.tree.map(jnp.copy, start), batch)
+        first, first_metrics = one.train_step(start, jax.tree.map(lambda leaf: leaf[0::2], batch))
+        second, second_metrics = one.train_step(first, jax.tree.map(lambda leaf: leaf[1::2], batch))
+    for a, b in zip(jax.tree.leaves(state), jax.tree.leaves(second), strict=True):
+        np.testing.assert_allclose(a, b, rtol=1e-4, atol=1e-6)
+    np.testing.assert_allclose(metrics.loss, (first_metrics.loss + second_metrics.loss) / 2, rtol=1e-4)
+    assert int(nnx.merge(both.graph, state)[1].step[...]) == 2
 
 
 def test_the_first_gradient_is_the_policy_gradient() -> None:

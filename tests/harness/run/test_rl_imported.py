@@ -1,0 +1,90 @@
+"""Reinforcement learning of a model in Hugging Face's format, by the command."""
+
+import json
+import os
+import subprocess
+import time
+import warnings
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from harness.run.folder import MEASURED, Run
+from tests.forked import Preloaded
+from tests.harness.conftest import Harness, command
+from tests.harness.hugging_face.models import LAYOUTS, exported
+
+OPTIONS = ("--task", "arithmetic", "--prompts", 2, "--group", 4, "--set", "context=48", "--set", "prompt_tokens=20",
+           "--set", "data=pocket:50", "--set", "eval_every=2", "--quiet")  # fmt: skip
+
+
+@pytest.fixture
+def qwen(tmp_path: Path) -> Path:
+    """The folder of a small random model in the layout of Qwen 2.5."""
+    exported(LAYOUTS["Qwen 2"], tmp_path / "qwen")
+    return tmp_path / "qwen"
+
+
+def test_all_parameters_are_trained_for_three_updates(qwen: Path, tmp_path: Path, harness_here: Harness) -> None:
+    result = harness_here("rl", f"hf:{qwen}", *OPTIONS, "--steps", 3, "--kl", 0, "--set", "learning_rate=1e-3")
+    assert result.code == 0, result.err
+    run = Run(tmp_path / "runs" / "qwen-rl")
+    assert [entry["step"] for entry in run.metrics()] == [1, 2, 3]
+    assert {"reward", "pass_at_1", "pass_at_k", "entropy", "length", "clip_fraction"} <= {*run.metrics()[-1]}
+    config = run.config()
+    assert (config.context, config.attention_bias, config.base) == (48, "qkv", f"hf:{qwen}")
+    refused = harness_here("rl", f"hf:{qwen}", *OPTIONS, "--set", "d_model=8")
+    assert (refused.code, "d_model comes from the base" in refused.err) == (2, True)
+
+
+def determined(run: Path) -> list[dict[str, Any]]:
+    """The metrics that the config determines."""
+    lines = [json.loads(line) for line in (run / "metrics.jsonl").read_text().splitlines()]
+    return [{key: value for key, value in line.items() if key not in MEASURED} for line in lines]
+
+
+def arrays(run: Path, step: int) -> dict[str, np.ndarray]:
+    """All arrays of a checkpoint, read without the harness."""
+    import orbax.checkpoint as ocp
+
+    with ocp.PyTreeCheckpointer() as checkpointer, warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # without shardings, arrays are read onto the device that wrote them
+        return dict(checkpointer.restore(run / "checkpoints" / str(step) / "state"))
+
+
+def test_a_run_with_adapters_that_is_killed_ends_the_same(
+    qwen: Path, tmp_path: Path, preloaded_harness: Preloaded
+) -> None:
+    """The checkpoint has the adapters alone, and the base of the KL divergence is made again."""
+
+    def arguments(root: Path) -> list[str]:
+        lora = ("--lora", 2, "--set", "learning_rate=0.05", "--steps", 8, "--runs", root)
+        return [*map(str, ("rl", f"hf:{qwen}", *OPTIONS, *lora))]
+
+    def to_the_end(root: Path) -> Path:
+        code, _, err = preloaded_harness.run(arguments(root), tmp_path, dict(os.environ), 300)
+        assert code == 0, err
+        return root / "qwen-rl"
+
+    whole, root = to_the_end(tmp_path / "whole"), tmp_path / "killed"
+    metrics = root / "qwen-rl" / "metrics.jsonl"
+    process = subprocess.Popen(command(*arguments(root)), stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    deadline = time.monotonic() + 300
+    while (
+        not (root / "qwen-rl" / "checkpoints" / "2").is_dir() and process.poll() is None and time.monotonic() < deadline
+    ):
+        time.sleep(0.01)
+    process.kill()
+    process.wait()
+    assert process.returncode == -9
+    assert metrics.read_bytes().count(b"\n") < 8
+    killed = to_the_end(root)
+    assert determined(killed) == determined(whole)
+    assert determined(whole)[-1]["kl"] > 0
+    own, expected = arrays(killed, 8), arrays(whole, 8)
+    assert any(name.endswith("lora_b") and np.any(array) for name, array in own.items())
+    assert own.keys() == expected.keys()
+    for name, array in own.items():
+        np.testing.assert_array_equal(array, expected[name], err_msg=name)
