@@ -16,6 +16,8 @@ TRACKERS = ("csv", "tensorboard", "wandb")
 # Before the path of a folder in the format of Hugging Face, where a setting names a base or a tokenizer
 HUGGING_FACE = "hf:"
 TASK = "task:"  # before the name of a task, where a setting names a reward
+PLAIN = "plain"  # the chat template for any tokenizer
+MESSAGES = "messages"  # the field of records that holds a dialogue
 TRAIN = "train:"  # before the number of tokens, where a setting asks for a tokenizer trained on the data
 
 
@@ -32,6 +34,11 @@ class DataConfig(Settings):
         "folder, pattern or URL; several with weights as in a.jsonl:0.7,b.txt:0.3",
     )
     field: str = setting("text", "field of JSON records, or column of CSV and Parquet, that holds the text")
+    chat: str = setting(
+        "",
+        "chat template, if the data are dialogues, of which only the answers are learned: plain, the path of a Jinja file, or "
+        "hf:DIR for that of a model",
+    )
     tokenizer: str = setting(
         "pocket-2k",
         "pocket-2k, gpt2, bytes, the path of a .tiktoken file, hf:DIR or hf:ORG/NAME for the tokenizer.json of a model, or "
@@ -42,6 +49,16 @@ class DataConfig(Settings):
     validation_fraction: float = setting(
         0.02, "fraction of the tokens held out for validation", allowed=Range(above=0, below=1)
     )
+
+    def rules(self) -> Rules:
+        """What dialogues need."""
+        yield (
+            (self.field == MESSAGES) == bool(self.chat),
+            f"field={self.field} and chat={self.chat} do not go together: dialogues are in the field {MESSAGES}, and have a chat "
+            "template; fine-tune with --chat FILE.jsonl",
+        )
+        yield not self.chat or self.packing == "padded", "chat needs packing=padded, so that each row is one dialogue"
+        yield not self.chat or self.objective == "next_token", "chat needs objective=next_token"
 
 
 @dataclass(frozen=True)

@@ -111,6 +111,8 @@ def fine_tuning(base: Config, name: str, typed: dict[str, str]) -> Config:
     """
     _check_typed(base, name, typed)
     inherited = {key: getattr(base, key) for key in (*MODEL, *FROM_BASE)}
+    if typed.get("chat"):
+        inherited["packing"] = "padded"
     adapters = typed.get("lora_rank", "0") != "0"
     if "lora_targets" in typed and not adapters:
         raise UsageError("--targets needs --lora R, the rank of the adapters.")

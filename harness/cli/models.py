@@ -54,7 +54,7 @@ def sample(
 ) -> None:  # fmt: skip
     """Continue a prompt with a trained model."""
     prepare_jax()
-    from harness.model.sampling import Sampling, encode_prompt, on_length, stream_text
+    from harness.model.sampling import Sampling, on_length, stream_text
     from harness.run.state import load_state
 
     sampling = Sampling(temperature, top_k, top_p, seed, max_tokens)
@@ -62,7 +62,7 @@ def sample(
     _, state = load_state(session, step)
     tokenizer = session.tokenizer
     prompt = session.prompt if prompt is None else prompt
-    ids = encode_prompt(tokenizer, prompt)
+    ids = session.prompt_ids(prompt)
     if note := on_length(ids, session.config.context):
         terminal.echo(note, err=True)
     model = session.functions.model(state)
@@ -71,7 +71,7 @@ def sample(
     for index, tokens in enumerate(samples):
         if index:
             click.echo("\n" + "-" * 8)
-        click.echo(prompt, nl=False)
+        click.echo(prompt, nl=session.template is not None)
         for text in stream_text(tokenizer, iter(tokens)):
             click.echo(text, nl=False)
             sys.stdout.flush()
@@ -86,14 +86,14 @@ def sample(
 def chat(
     run_name: str, temperature: float, top_k: int, top_p: float, seed: int, max_tokens: int, step: int | None, root: Path,
 ) -> None:  # fmt: skip
-    """Continue prompts that you type, one after another.
+    """Continue prompts that you type, or answer messages after `finetune --chat`.
 
     Ctrl-C stops a sample, Ctrl-D quits; /help lists the commands.
     """
     prepare_jax()
     from commandline.progress import working
     from harness.model.sampling import Sampling
-    from harness.run.chat import GREETING, Chat
+    from harness.run.chat import GREETING, GREETING_OF_DIALOGUES, Chat
     from harness.run.signals import noted
     from harness.run.state import load_state
 
@@ -103,7 +103,7 @@ def chat(
     chat = Chat(session, session.functions.model(state), sampling)
     with working("compiling"):
         chat.warm_up()
-    terminal.echo(GREETING)
+    terminal.echo(GREETING_OF_DIALOGUES if session.template else GREETING)
     for line in _typed_lines():
         try:
             with noted(signal.SIGINT) as interrupted:

@@ -16,7 +16,7 @@ from harness.cli.options import (
     machine_options,
     prepare_jax,
 )
-from harness.config import HUGGING_FACE, TASK, TRAIN, Config
+from harness.config import HUGGING_FACE, MESSAGES, PLAIN, TASK, TRAIN, Config
 from harness.errors import UsageError
 from harness.presets import fine_tuning, preset, reinforcement
 from harness.processes import Processes
@@ -89,8 +89,13 @@ def resume(
 @click.command()
 @click.argument("base_name", metavar="BASE")
 @click.option("--run", "name", metavar="NAME", help="Name of the run. [default: BASE-tuned]")
-@click.option("--data", metavar="S", required=True, help=DATA_HELP)
+@click.option("--data", metavar="S", help=DATA_HELP)
 @field_option
+@click.option("--chat", "dialogues", metavar="FILE.jsonl", help='Dialogues, of which only the answers are learned: records '
+              'with "messages", each with "role" and "content".')  # fmt: skip
+@click.option(
+    "--template", metavar="T", help="Chat template: plain, a Jinja file, or hf:DIR. [default: that of BASE, or plain]"
+)
 @click.option("--lora", "lora_rank", type=int, metavar="R", help="Train adapters of rank R instead of all parameters.")
 @click.option(
     "--targets",
@@ -101,8 +106,9 @@ def resume(
 @click.option("--steps", type=int, metavar="N", help="Training steps in total.")
 @machine_options
 def finetune(
-    base_name: str, name: str | None, settings: tuple[str, ...], root: Path, quiet: bool, coordinator: str | None,
-    processes: str, process: int | None, **flags: Any,
+    base_name: str, name: str | None, data: str | None, dialogues: str | None, template: str | None,
+    settings: tuple[str, ...], root: Path, quiet: bool, coordinator: str | None, processes: str, process: int | None,
+    **flags: Any,
 ) -> None:  # fmt: skip
     """Fine-tune a trained model, or resume a run of this kind.
 
@@ -111,8 +117,15 @@ def finetune(
     """
     from harness.run.folder import Run
 
+    if (data is None) == (dialogues is None):
+        raise UsageError("Name what is learned: texts with --data, or dialogues with --chat.")
     base, base_config, spelled = _found_base(base_name, root)
     run = Run(root / _checked(name or f"{base.folder.resolve().name}-tuned"))
+    flags["data"] = data
+    if dialogues is not None:
+        flags |= {"data": dialogues, "field": MESSAGES, "chat": template or _template_of(base, base_config, spelled)}
+    elif template is not None:
+        raise UsageError("--template needs --chat.")
     config = fine_tuning(base_config, spelled, typed_settings(settings, flags))
     pieces_folder = (run if run.config_file.exists() else base).pieces if base_config.pieces else None
     if session := _train(run, config, pieces_folder, joined(coordinator, processes, process), quiet=quiet):
@@ -135,6 +148,16 @@ def _found_base(base_name: str, root: Path) -> tuple[Any, Config, str]:
     folder = model_folder(base_name).resolve()
     settings = dataclasses.replace(Config(), preset="", **read_config(folder))
     return Run(folder), settings, f"{HUGGING_FACE}{folder}"  # a folder without pieces
+
+
+def _template_of(base: Any, config: Config, spelled: str) -> str:
+    """The chat template of a base, or the plain one."""
+    from harness.data.dialogues import has_template
+
+    if spelled.startswith(HUGGING_FACE) and has_template(base.folder):
+        return spelled
+    file = base.template_file
+    return str(file.resolve()) if file.exists() else config.chat or PLAIN
 
 
 def _settings_of(base: Any) -> Config:

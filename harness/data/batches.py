@@ -10,10 +10,13 @@ from jaxtyping import Int32
 
 from commandline.text import counted
 from harness.config import Config
-from harness.data.token_files import FITS, Prepared, Tokens
+from harness.data.token_files import CONTEXT, FITS, Prepared, Tokens
 from harness.errors import UsageError
 
-PADDING = -1  # never a token id; a padding target has no loss, and the logits of a padding input are ignored
+# In rows, an id below 0 is no target. Padding is no token, so the logits of a padding input are ignored. Numbers below it are tokens
+# that are read and not learned, such as those of a question: token t as UNLEARNED - t.
+PADDING = -1
+UNLEARNED = -2
 EPOCHS = 1 << 31  # more than any run; Grain cannot count the batches of endless epochs if a batch has one row
 
 
@@ -48,9 +51,12 @@ class Windows:
         return len(self.starts)
 
     def __getitem__(self, index: int) -> Int32[np.ndarray, "W"]:
-        ids = self.tokens[self.starts[index] : self.stops[index]].astype(np.int32)
+        stored = self.tokens[self.starts[index] : self.stops[index]]
+        ids = (stored & ~CONTEXT if stored.dtype == CONTEXT.dtype else stored).astype(np.int32)
         if (highest := int(np.max(ids, initial=0))) >= self.vocab_size:
             raise UsageError(f"Token id {highest} is outside the vocabulary of {self.vocab_size}.")
+        if stored.dtype == CONTEXT.dtype:
+            ids = np.where(stored >= CONTEXT, UNLEARNED - ids, ids)
         return np.pad(ids, (0, self.context + 1 - len(ids)), constant_values=PADDING)
 
 

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from commandline.text import counted
+from harness.config import MESSAGES
 from harness.data.locate import DataFile, require_pyarrow
 from harness.data.tokenizer_json import END_OF_TEXT
 from harness.errors import UsageError
@@ -23,6 +24,7 @@ READ_BYTES = 1 << 20  # decoded at a time
 BUFFER = 1 << 20  # bytes; formats are told apart by the first
 MOST_FIELD = 1 << 26  # characters in a field of a CSV file: more means a quote that is never closed
 _CONTROL = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f]")
+ROLES = ("system", "user", "assistant")  # of the messages of a dialogue
 _KINDS = {dict: "an object", list: "a list", bool: "true or false", int: "a number", float: "a number", str: "a string"}
 
 
@@ -184,7 +186,6 @@ def read_json(stream: io.BufferedIOBase, file: DataFile, field: str, seen: Seen)
 
     Raises UsageError, with the line, for what is not JSON and for a record without the field.
     """
-    found = 0
     for line, value in _json_values(stream, file.shown):
         text = value.get(field) if isinstance(value, dict) else value
         if isinstance(value, dict) and field not in value:
@@ -195,14 +196,32 @@ def read_json(stream: io.BufferedIOBase, file: DataFile, field: str, seen: Seen)
             )
         if text is None and isinstance(value, dict):
             continue
+        if field == MESSAGES and isinstance(value, dict):
+            if problem := problem_of(text):
+                raise UsageError(f"{file.shown}, line {line}: the dialogue {problem}.")
+            yield Part(json.dumps(text, ensure_ascii=False))
+            continue
         if not isinstance(text, str):
             what = f"the field `{field}` is" if isinstance(value, dict) else "this is"
             raise UsageError(
                 f"{file.shown}, line {line}: {what} {_KINDS.get(type(text), 'null')}, not a string. "
                 "Each record needs one string; choose its field with --field."
             )
-        found += 1
         yield from in_parts(cleaned(text, f"{file.name}, line {line}", 0, seen))
+
+
+def problem_of(value: Any) -> str:
+    """What is wrong with a value that should be a dialogue, as the predicate of a sentence; empty if nothing is."""
+    if not isinstance(value, list) or not value:
+        return "is not a list of messages"
+    for number, message in enumerate(value, 1):
+        if not isinstance(message, dict) or message.get("role") not in ROLES:
+            return f"has a message {number} whose role is not {', '.join(ROLES[:-1])} or {ROLES[-1]}"
+        if not isinstance(message.get("content"), str):
+            return f"has a message {number} without content, or whose content is not a string"
+    if not any(message["role"] == "assistant" for message in value):
+        return "has no answer: no message has the role assistant"
+    return ""
 
 
 def _json_values(stream: io.BufferedIOBase, name: str) -> Iterator[tuple[int, Any]]:

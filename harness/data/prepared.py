@@ -1,5 +1,7 @@
 """The tokens that a run trains on: those of one source, or of several with weights."""
 
+import json
+import re
 from collections.abc import Callable
 from dataclasses import replace
 
@@ -41,10 +43,16 @@ def prepare_all(config: DataConfig, sources: tuple[Source, ...], prepare_one: Ca
 
 
 def own_prompt(config: DataConfig, prepared: Prepared) -> str:
-    """How the first text of the training data begins, up to the end of a word. Empty for stories that begin alike."""
+    """How the first text of the training data begins, up to the end of a word, or the first question of dialogues.
+
+    Empty for stories that begin alike.
+    """
     if config.data.partition(":")[0] in OWN_BEGINNINGS:
         return ""
     text = prepared.beginning
+    if config.chat:
+        question = re.search(r'"role": "user", "content": ("(?:[^"\\]|\\.)*")', text)
+        return json.loads(question[1]) if question else ""
     if len(text) <= PROMPT_CHARACTERS:
         return text
     begins = text[: PROMPT_CHARACTERS + 1]

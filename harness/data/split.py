@@ -77,8 +77,10 @@ class Writer:
 class Dealer:
     """Deals texts out to two writers. Holds one text, or its digest and size if it is long."""
 
-    def __init__(self, train: Writer, validation: Writer, fraction: Fraction, line_ends: Callable[[], np.ndarray]):
-        """`line_ends` returns for each token id whether its text ends a line, (V,) bool."""
+    def __init__(
+        self, train: Writer, validation: Writer, fraction: Fraction, line_ends: Callable[[], np.ndarray] | None
+    ):
+        """`line_ends` returns for each token id whether its text ends a line, (V,) bool. None: no text is cut."""
         self.train, self.validation, self.fraction, self._line_ends = train, validation, fraction, line_ends
         self.beginning = ""  # of the first text in training
         self._held: list[np.ndarray] = []
@@ -142,7 +144,7 @@ class Dealer:
         """Moves about so many tokens from the end of the last text in training, from the beginning of a line on."""
         length, size = self._last
         number = min(wanted + wanted // 8, length - 2)
-        if number < 2:
+        if number < 2 or self._line_ends is None:
             return
         tail = self.train.take_back(number)
         slack = max(number - wanted, 0) + 1

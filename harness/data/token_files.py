@@ -28,6 +28,7 @@ ENCODE_BATCH = 4096  # texts
 ENCODE_CHARACTERS = 1 << 22  # of the texts encoded together
 FITS = 2.0  # bytes per token, below which a tokenizer was made for other text
 SPLITS = ("train", "validation")
+CONTEXT = np.uint32(1 << 31)  # the bit of a token that is read, and not learned
 
 
 @dataclass(frozen=True)
@@ -97,11 +98,13 @@ def prepare(
     *,
     tokenize: Tokenize | None = None,
     key: str = "",
+    dialogues: bool = False,
     quiet: bool = False,
 ) -> Prepared:
     """The tokens of `source`, from the cache if possible. Otherwise tokenizes it and moves the result there in one step.
 
-    `tokenize` replaces the tokenizer's own encoding; `key` identifies it in the cache.
+    `tokenize` replaces the tokenizer's own encoding; `key` identifies it in the cache. Texts that are `dialogues` are not cut,
+    and their tokens may have the bit `CONTEXT`.
 
     Raises UsageError if a split would be empty, HarnessError if the cache cannot be written.
     """
@@ -112,7 +115,7 @@ def prepare(
             folder.parent.mkdir(parents=True, exist_ok=True)
             with _alone(folder, quiet):
                 if not folder.exists():
-                    _write_once(source, tokenizer, tokenize, folder, quiet)
+                    _write_once(source, tokenizer, tokenize, folder, dialogues, quiet)
         except OSError as error:
             raise HarnessError(
                 f"The tokens of {source.name} could not be written to {folder.parent}: {error.strerror or error}. "
@@ -151,11 +154,11 @@ def _alone(folder: Path, quiet: bool) -> Iterator[None]:
 
 
 def _write_once(
-    source: Source, tokenizer: tiktoken.Encoding, tokenize: Tokenize | None, folder: Path, quiet: bool
+    source: Source, tokenizer: tiktoken.Encoding, tokenize: Tokenize | None, folder: Path, dialogues: bool, quiet: bool
 ) -> None:
     unfinished = Path(tempfile.mkdtemp(prefix=f".{folder.name}-", dir=folder.parent))
     try:
-        _write(source, tokenizer, tokenize, unfinished, quiet)
+        _write(source, tokenizer, tokenize, unfinished, dialogues, quiet)
         _publish(unfinished, folder)
     finally:
         shutil.rmtree(unfinished, ignore_errors=True)
@@ -175,10 +178,12 @@ def _open(folder: Path, split: str, dtype: str) -> Tokens:
     return Tokens(tuple(np.memmap(file, dtype, "r") for file in files), np.load(folder / f"{split}.npy", mmap_mode="r"))
 
 
-def _write(source: Source, tokenizer: tiktoken.Encoding, tokenize: Tokenize | None, folder: Path, quiet: bool) -> None:
-    dtype = np.uint16 if tokenizer.n_vocab <= 1 << 16 else np.uint32
+def _write(
+    source: Source, tokenizer: tiktoken.Encoding, tokenize: Tokenize | None, folder: Path, dialogues: bool, quiet: bool
+) -> None:
+    dtype = np.uint16 if tokenizer.n_vocab <= 1 << 16 and not dialogues else np.uint32
     train, validation = (Writer(folder, split, dtype) for split in SPLITS)
-    dealer = Dealer(train, validation, source.fraction, lambda: _line_ends(tokenizer))
+    dealer = Dealer(train, validation, source.fraction, None if dialogues else lambda: _line_ends(tokenizer))
     max_id, seen, shown = tokenizer.eot_token, Seen(), 0
     unit, total = ("kB", -(-source.size // 1000)) if source.size else ("stories", None)
     with contextlib.ExitStack() as files:
@@ -187,7 +192,7 @@ def _write(source: Source, tokenizer: tiktoken.Encoding, tokenize: Tokenize | No
         files.callback(validation.close)
         for parts, encoded in _encode(source.read(seen), tokenizer, tokenize):
             for part, ids in zip(parts, encoded, strict=True):
-                max_id = max(max_id, int(np.max(ids, initial=0)))
+                max_id = max(max_id, int(np.max(ids & ~CONTEXT if dialogues else ids, initial=0)))
                 dealer.add(part, ids)
             done = -(-seen.bytes_read // 1000) if source.size else shown + len(parts)
             advance(done - shown)

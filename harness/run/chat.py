@@ -1,4 +1,4 @@
-"""A loop of prompts that a trained model continues, with settings that can be changed between them."""
+"""A loop of prompts that a trained model continues or answers, with settings that can be changed between them."""
 
 import dataclasses
 from collections.abc import Iterator
@@ -6,70 +6,99 @@ from itertools import islice
 from typing import Any
 
 from commandline.spelling import nearest
+from harness.data.dialogues import Messages
 from harness.errors import UsageError
-from harness.model.sampling import Sampling, encode_prompt, on_length, stream_text
+from harness.model.sampling import Sampling, on_length, stream_text
 from harness.run.session import Session
 from harness.settings import SEEDS
 
 GREETING = "This model continues stories; it does not answer questions. Type how a story begins, or /help."
-HELP = """\
+GREETING_OF_DIALOGUES = "This model has learned from dialogues. Type a message, or /help."
+_OF_DIALOGUES = """\
+  Type a message. Ctrl-C stops an answer, Ctrl-D quits.
+  /new              a new conversation
+  /again            another answer to the last message"""
+_OF_STORIES = """\
   Type how a story begins. An empty line starts one from nothing. Ctrl-C stops a story, Ctrl-D quits.
-  /again            another story with the same beginning
+  /again            another story with the same beginning"""
+_SETTINGS = """\
   /temperature 0.7  0 is greedy
   /top-p 0.9        sample from the fewest tokens that sum to P; 1 for all
   /top-k 40         sample from the K most likely tokens; 0 for all
   /seed 3           the same seed gives the same story
   /help, /quit"""
 _NUMBERS: dict[str, type] = {"temperature": float, "top-p": float, "top-k": int, "seed": int}
-_COMMANDS = (*_NUMBERS, "again", "help", "quit")
+_COMMANDS = (*_NUMBERS, "again", "help", "new", "quit")
 
 
 class Chat:
-    """Answers lines: beginnings of stories, and commands that start with a slash. Programs stay compiled between them."""
+    """Answers lines: beginnings of stories, or messages to a model that learned from dialogues; and commands with a slash.
+
+    Programs stay compiled between them.
+    """
 
     def __init__(self, session: Session, model: Any, sampling: Sampling):
         self.session, self.model, self.sampling = session, model, sampling
         self.ended = False
-        self._prompt: str | None = None
-        self._stories = 0  # with the current beginning
+        self._said: Messages = []  # the conversation so far, or the beginning of a story
+        self._answers = 0  # to the last line
 
     def warm_up(self) -> None:
         """Compiles the programs for short prompts."""
-        ids = encode_prompt(self.session.tokenizer, "Once")
+        ids = self.session.prompt_ids("Once")
         list(islice(self.session.tokens(self.model, ids, self.sampling), 2))
 
     def answer(self, line: str) -> Iterator[str]:
         """The parts of the answer to a line, as they are generated. Raises UsageError for a command that is not valid."""
         if not line.startswith("/"):
-            self._prompt, self._stories = line, 0
-            yield from self._story()
+            if not self.session.template:
+                self._said.clear()
+            self._said.append({"role": "user", "content": line})
+            self._answers = 0
+            yield from self._answer()
             return
         name, _, value = line[1:].strip().partition(" ")
         if name in _NUMBERS:
             self.sampling = self._changed(name, value.strip())
             yield ", ".join(f"{other} {getattr(self.sampling, other.replace('-', '_'))}" for other in _NUMBERS)
-        elif name == "again" and self._prompt is None:
-            raise UsageError("There is no story yet. Type how one begins.")
+        elif name == "again" and not self._said:
+            raise UsageError("There is nothing to repeat yet. Type a line first.")
         elif name == "again":
-            self._stories += 1
-            yield from self._story()
+            if self._said[-1]["role"] == "assistant":
+                self._said.pop()
+            self._answers += 1
+            yield from self._answer()
+        elif name == "new":
+            self._said.clear()
+            yield "A new conversation."
         elif name == "help":
-            yield HELP
+            yield f"{_OF_DIALOGUES if self.session.template else _OF_STORIES}\n{_SETTINGS}"
         elif name == "quit":
             self.ended = True
         else:
             close = nearest(name, _COMMANDS)
             raise UsageError(f"There is no command /{name}. {f'Did you mean /{close[0]}?' if close else 'Try /help.'}")
 
-    def _story(self) -> Iterator[str]:
-        assert self._prompt is not None
-        ids = encode_prompt(self.session.tokenizer, self._prompt)
-        if note := on_length(ids, self.session.config.context):
+    def _answer(self) -> Iterator[str]:
+        """The answer to the last message, which becomes a part of the conversation; or the story with its beginning."""
+        session, template, line = self.session, self.session.template, self._said[-1]["content"]
+        try:
+            ids = template.prompt(self._said) if template else session.prompt_ids(line)
+        except UsageError:
+            self._said.pop()
+            raise
+        if note := on_length(ids, session.config.context):
             yield f"{note}\n"
-        yield self._prompt
-        yield from stream_text(
-            self.session.tokenizer, self.session.tokens(self.model, ids, self.sampling, self._stories)
-        )
+        if not template:
+            yield line
+        words: list[str] = []
+        try:
+            for text in stream_text(session.tokenizer, session.tokens(self.model, ids, self.sampling, self._answers)):
+                words.append(text)
+                yield text
+        finally:  # what was said before Ctrl-C counts
+            if template:
+                self._said.append({"role": "assistant", "content": "".join(words).strip()})
 
     def _changed(self, name: str, value: str) -> Sampling:
         """The sampling with another number."""

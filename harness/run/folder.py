@@ -15,6 +15,7 @@ from etils import epath  # type: ignore[import-untyped]
 
 from commandline import files, invocation
 from harness.config import Config, DataConfig
+from harness.data.dialogues import template_of
 from harness.data.tokenizer import get_tokenizer
 from harness.data.train_tokenizer import file_of
 from harness.errors import UsageError
@@ -41,6 +42,7 @@ class Run:
         self.data_file = folder / "data.json"
         self.base_file = folder / "base.json"
         self.tokenizer_file = folder / "tokenizer.tiktoken"  # a copy, if it is not one of the harness
+        self.template_file = folder / "template.jinja"  # likewise
         self.metrics_file = folder / "metrics.jsonl"
         self.baselines_file = folder / "baselines.json"
         self.checkpoints = folder / "checkpoints"
@@ -173,6 +175,8 @@ class Run:
         self.folder.mkdir(parents=True, exist_ok=True)
         if tokenizer := file_of(config):
             files.replace(self.tokenizer_file, tokenizer.read_bytes(), durable=True)
+        if template := template_of(config):
+            files.replace(self.template_file, template.read_bytes(), durable=True)
         if found := split_file(config.reward):
             files.replace(self.reward_file(found[1]), found[1].read_bytes(), durable=True)
         files.replace(self.config_file, config.to_json(), durable=True)

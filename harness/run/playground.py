@@ -23,7 +23,7 @@ from flax import nnx
 from commandline.errors import CommandError
 from harness.errors import UsageError
 from harness.model.attention_maps import attention_maps
-from harness.model.sampling import Sampling, distribution, encode_prompt
+from harness.model.sampling import Sampling, distribution
 from harness.pieces.load import attribute_errors_to
 from harness.run.session import Session
 from harness.run.state import load_state
@@ -212,7 +212,7 @@ class _Conversation:
             return  # there is nothing to stop or to change
         ids = request["ids"]
         if ids is None:
-            ids = encode_prompt(playground.tokenizer, request["prompt"])[:MOST_TOKENS]
+            ids = playground.session.prompt_ids(request["prompt"])[:MOST_TOKENS]
         if not ids or not all(0 <= token_id < playground.session.config.vocab_size for token_id in ids):
             raise UsageError("This text does not belong to this run's vocabulary.")
         if kind == "attention":

@@ -15,7 +15,8 @@ import tiktoken
 from jax.sharding import Mesh
 
 from harness.config import Config, ReportConfig
-from harness.data.batches import PADDING, Rows, check_data, make_windows, validation_batches, windows_of
+from harness.data.batches import Rows, check_data, make_windows, validation_batches, windows_of
+from harness.data.dialogues import Template, open_template, template_of
 from harness.data.ngrams import NgramLoss, ngram_loss
 from harness.data.prepared import key_of, open_sources, prepare_all
 from harness.data.sources import Source
@@ -102,6 +103,9 @@ class Session:
         prepare_one = functools.partial(
             prepare, tokenizer=self.tokenizer, tokenize=tokenize, key=by_piece, quiet=self.quiet
         )
+        if self.template:
+            how = {"tokenize": self.template.tokenize, "key": f"-chat-{self.template.digest}", "dialogues": True}
+            prepare_one = functools.partial(prepare_one, **how)
         return attribute_errors_to(self.pieces, lambda: prepare_all(config, sources, prepare_one))
 
     @property
@@ -119,6 +123,23 @@ class Session:
         """The tokenizer of the config. A run keeps a copy of one from a file."""
         return self.run.tokenizer(self.config)
 
+    @functools.cached_property
+    def template(self) -> Template | None:
+        """The chat template of a run that learned from dialogues. A run keeps a copy of one from a file."""
+        config = self.config
+        if not config.chat:
+            return None
+        file = template_of(config)
+        return open_template(
+            str(self.run.copy_of(file, self.run.template_file)) if file else config.chat, self.tokenizer
+        )
+
+    def prompt_ids(self, prompt: str) -> list[int]:
+        """The tokens of a prompt: of a question, if the model learned from dialogues. Raises UsageError if it cannot be read."""
+        if self.template:
+            return self.template.prompt([{"role": "user", "content": prompt}])
+        return encode_prompt(self.tokenizer, prompt)
+
     @property
     def prompt(self) -> str:
         """What samples begin with by default: how the run's own text begins, or how stories do."""
@@ -127,8 +148,8 @@ class Session:
 
     @property
     def end_of_text(self) -> int:
-        """The id of end-of-text."""
-        return self.tokenizer.eot_token
+        """The id of end-of-text, or of the token that ends an answer."""
+        return self.template.end if self.template else self.tokenizer.eot_token
 
     @functools.cached_property
     def rows(self) -> Rows:
@@ -145,10 +166,11 @@ class Session:
 
     @functools.cached_property
     def ngrams(self) -> NgramLoss | None:
-        """The losses of n-gram models on the same data. None where they say nothing: of a copy, of a mixture, of other data."""
-        if self.config.objective != "next_token" or self.held_out or self.prepared.parts:
+        """The losses of n-gram models on the same data. None where they say nothing: copies, mixtures, dialogues, other data."""
+        config = self.config
+        if config.objective != "next_token" or config.chat or self.held_out or self.prepared.parts:
             return None
-        return ngram_loss(self.prepared.train, self.prepared.validation, self.config.vocab_size)
+        return ngram_loss(self.prepared.train, self.prepared.validation, config.vocab_size)
 
     def checkpointer(self, *, read_only: bool = False) -> Checkpointer:
         """Saves and restores the checkpoints of this run, with the pieces `save` and `resume` if there are any."""
@@ -211,7 +233,7 @@ class Session:
             return 0.0  # a copied token takes no bits; the piece `tokenize` may make ids of its own
         lengths = token_bytes(tokenizer)
         batches = validation_batches(self.config, self.validation_windows)
-        targets = np.concatenate([rows[:, 1:][rows[:, 1:] != PADDING] for rows in batches])
+        targets = np.concatenate([rows[:, 1:][rows[:, 1:] >= 0] for rows in batches])
         return float(lengths[targets].mean())
 
     def bits_per_byte(self, loss: float | None) -> float | None:
@@ -288,8 +310,8 @@ def sample_text(session: Session, model: Any) -> str:
         sampling = Sampling(temperature=0.0, max_tokens=8)
     else:
         sampling = Sampling(temperature=0.5, seed=session.config.seed)
-    tokens = session.tokens(model, encode_prompt(tokenizer, prompt), sampling)
-    return prompt + "".join(stream_text(tokenizer, tokens))
+    tokens = session.tokens(model, session.prompt_ids(prompt), sampling)
+    return prompt + ("\n" if session.template else "") + "".join(stream_text(tokenizer, tokens))
 
 
 def log_to_stderr(sentence: str) -> None:

@@ -13,6 +13,7 @@ from jax.sharding import Mesh
 from jaxtyping import Array, PRNGKeyArray
 
 from harness.config import Config
+from harness.data.batches import UNLEARNED
 from harness.model.gpt import GPT
 from harness.model.lora import add_adapters
 from harness.model.loss import token_loss
@@ -71,7 +72,8 @@ def default_loss_sum(config: Config, mesh: Mesh | None, model: Any, ids_BT, key)
     """The chunked loss of the harness's own model."""
     inputs_BT = ids_BT[:, :-1]
     targets_BT = ids_BT[:, 1:] if config.objective == "next_token" else inputs_BT
-    x_BTD = model.hidden(jnp.maximum(inputs_BT, 0), key)
+    read_BT = jnp.where(inputs_BT <= UNLEARNED, UNLEARNED - inputs_BT, jnp.maximum(inputs_BT, 0))
+    x_BTD = model.hidden(read_BT, key)
     loss = token_loss(x_BTD, targets_BT, model.output(), config.loss_chunk, mesh)
     return loss, jnp.sum(targets_BT >= 0)
 
