@@ -13,8 +13,8 @@ from harness.config import Config
 from harness.data.token_files import CONTEXT, FITS, Prepared, Tokens
 from harness.errors import UsageError
 
-# In rows, an id below 0 is no target. Padding is no token, so the logits of a padding input are ignored. Numbers below it are tokens
-# that are read and not learned, such as those of a question: token t as UNLEARNED - t.
+# In rows, an id below 0 is no target. Padding is no token, so the logits of a padding input are ignored. Numbers below it are
+# tokens that are read and not learned, such as those of a question: token t as UNLEARNED - t.
 PADDING = -1
 UNLEARNED = -2
 EPOCHS = 1 << 31  # more than any run; Grain cannot count the batches of endless epochs if a batch has one row

@@ -105,7 +105,7 @@ class Template:
 
     def _render(self, messages: Messages, *, answers: bool = False) -> str:
         try:
-            text = self._template.render(messages=messages, add_generation_prompt=answers, **self._tokens)
+            text: str = self._template.render(messages=messages, add_generation_prompt=answers, **self._tokens)
         except (jinja2.TemplateError, TypeError, ValueError, ArithmeticError, AttributeError, LookupError) as error:
             raise UsageError(f"The chat template of {self._name} fails: {error}.") from error
         end = self._tokens.get("eos_token", "")
@@ -141,10 +141,10 @@ def open_template(spec: str, tokenizer: tiktoken.Encoding) -> Template:
             raise UsageError(f"The chat template {spec} cannot be read: {reason}.") from error
         return Template(spec, text, tokenizer, {"bos_token": "", "eos_token": END_OF_TEXT})
     folder = Path(spec.removeprefix(HUGGING_FACE))
-    text, tokens = _of_model(folder)
-    if text is None:
+    own, tokens = _of_model(folder)
+    if own is None:
         raise UsageError(f"{folder} has no chat template. Use another one with --template, such as --template plain.")
-    return Template(str(folder), text, tokenizer, tokens)
+    return Template(str(folder), own, tokenizer, tokens)
 
 
 def template_of(config: DataConfig) -> Path | None:

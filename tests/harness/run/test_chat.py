@@ -41,7 +41,7 @@ def test_a_chat_continues_prompts_and_changes_settings(session: Session) -> None
         )
         return prompt + "".join(stream_text(session.tokenizer, tokens))
 
-    with pytest.raises(UsageError, match="no story yet"):
+    with pytest.raises(UsageError, match="nothing to repeat yet"):
         list(chat.answer("/again"))
     assert "".join(chat.answer("The cat")) == expected("The cat", GREEDY)
     assert "temperature 1.5" in "".join(chat.answer("/temperature 1.5"))

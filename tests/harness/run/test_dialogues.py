@@ -1,0 +1,124 @@
+"""Fine-tuning on dialogues: the answers alone are learned, and a chat answers."""
+
+import json
+from dataclasses import replace
+from pathlib import Path
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import optax
+import pytest
+from flax import nnx
+
+from harness.data.batches import PADDING, UNLEARNED
+from harness.errors import UsageError
+from harness.model.sampling import Sampling
+from harness.run.chat import Chat
+from harness.run.folder import Run
+from harness.run.loop import train
+from harness.run.session import ignore, open_session
+from harness.run.state import load_state
+from harness.training.recipe import default_loss_sum, default_model
+from tests.harness.conftest import TINY, Harness
+
+SOUNDS = {"cat": "Meow.", "dog": "Woof!", "cow": "Moo."}
+ASKED = ("Hello.", "Tell me.", "Please.", "I wonder.", "Listen!")
+
+
+def dialogues(folder: Path) -> Path:
+    """200 dialogues about the sounds of animals."""
+    path = folder / "sounds.jsonl"
+    lines = []
+    for number in range(200):
+        animal = [*SOUNDS][number % len(SOUNDS)]
+        question = f"{ASKED[number // 40]} {number % 40} What does the {animal} say?"
+        messages = [{"role": "user", "content": question}, {"role": "assistant", "content": SOUNDS[animal]}]
+        lines.append(json.dumps({"messages": messages}))
+    path.write_text("\n".join(lines))
+    return path
+
+
+def test_no_gradient_comes_from_what_is_only_read():
+    """The gradients of a batch are those of the loss of its learned targets, which are computed here by optax from all logits."""
+    config = replace(TINY, vocab_size=40)
+    model = default_model(config, nnx.Rngs(0))
+    rng = np.random.default_rng(0)
+    ids_BT = rng.integers(0, 40, (3, config.context + 1)).astype(np.int32)
+    learned_BT = rng.random(ids_BT.shape) < 0.4
+    rows_BT = np.where(learned_BT, ids_BT, UNLEARNED - ids_BT)
+    rows_BT[:, -4:] = PADDING
+
+    def ours(model):
+        total, count = default_loss_sum(config, None, model, jnp.asarray(rows_BT), None)
+        return total / count
+
+    def by_hand(model):
+        logits_BTV = jax.vmap(model)(jnp.asarray(ids_BT[:, :-1]))
+        losses_BT = optax.softmax_cross_entropy_with_integer_labels(logits_BTV, jnp.asarray(ids_BT[:, 1:]))
+        counted_BT = (learned_BT & (np.arange(ids_BT.shape[1]) < ids_BT.shape[1] - 4))[:, 1:]
+        return jnp.sum(losses_BT * counted_BT) / counted_BT.sum()
+
+    (loss, gradients), (expected, slopes) = (
+        nnx.jit(nnx.value_and_grad(function))(model) for function in (ours, by_hand)
+    )
+    np.testing.assert_allclose(loss, expected, rtol=1e-5)
+    jax.tree.map(lambda a, b: np.testing.assert_allclose(a, b, rtol=1e-3, atol=1e-6), gradients, slopes)
+
+
+def test_a_chat_answers_what_it_has_learned(harness_here: Harness, tmp_path: Path):
+    base = replace(TINY, data="pocket:200", context=48, d_model=32, steps=3)
+    train(open_session(Run(tmp_path / "runs" / "base"), base, None, log=ignore, quiet=True), log=ignore, quiet=True)
+    file = dialogues(tmp_path)
+    settings = [f"--set={setting}" for setting in ("batch_size=16", "eval_every=150", "learning_rate=1e-2")]
+    few = ("--steps", 150, "--mesh", "1x1", *settings)
+    result = harness_here("finetune", "base", "--chat", file, "--quiet", *few)
+    assert result.code == 0, result.err
+    run = Run(tmp_path / "runs" / "base-tuned")
+    config = run.config()
+    assert (config.chat, config.packing, config.field) == ("plain", "padded", "messages")
+    session = open_session(run, config, None, log=ignore, quiet=True)
+    chat = Chat(session, session.functions.model(load_state(session)[1]), Sampling(temperature=0.0, max_tokens=12))
+    for animal, sound in SOUNDS.items():
+        assert "".join(chat.answer(f"Please. 17 What does the {animal} say?")).strip() == sound
+        assert "".join(chat.answer("/again")).strip() == sound
+        assert "".join(chat.answer("/new")) == "A new conversation."
+    with pytest.raises(UsageError, match="a special token of the tokenizer"):
+        list(chat.answer("What is <|endoftext|>?"))
+    with pytest.raises(UsageError, match="nothing to repeat"):
+        list(chat.answer("/again"))
+    sampled = harness_here("sample", "base-tuned", "--prompt", "Please. 3 What does the cow say?", "--temperature", 0)
+    assert sampled.out == "Please. 3 What does the cow say?\n Moo.\n"
+
+
+@pytest.mark.parametrize(
+    ("line", "sentence"),
+    [
+        (
+            '{"messages": [{"role": "human", "content": "Hi."}]}',
+            "line 2: the dialogue has a message 1 whose role is not",
+        ),
+        ('{"messages": [{"role": "user", "content": "Hi."}]}', "line 2: the dialogue has no answer"),
+        ('{"text": "Hi."}', "line 2: the record has no field `messages`"),
+    ],
+)
+def test_files_that_are_not_dialogues(line: str, sentence: str, harness_here: Harness, tmp_path: Path):
+    Run(tmp_path / "runs" / "base").create_or_check(replace(TINY, data="pocket:200"))
+    file = dialogues(tmp_path)
+    file.write_text("\n".join([file.read_text().splitlines()[0], line]))
+    result = harness_here("finetune", "base", "--chat", file, "--quiet")
+    assert result.code == 2
+    assert sentence in result.err
+
+
+def test_usage_errors(harness_here: Harness, tmp_path: Path):
+    Run(tmp_path / "runs" / "base").create_or_check(replace(TINY, data="pocket:200"))
+    for options, sentence in (
+        ((), "texts with --data, or dialogues with --chat"),
+        (("--data", "pocket", "--chat", "x.jsonl"), "texts with --data, or dialogues with --chat"),
+        (("--data", "pocket", "--template", "plain"), "--template needs --chat"),
+        (("--data", "pocket", "--field", "messages"), "fine-tune with --chat FILE.jsonl"),
+        (("--chat", dialogues(tmp_path), "--template", "none.jinja"), "none.jinja cannot be read"),
+    ):
+        result = harness_here("finetune", "base", *options)
+        assert (result.code, sentence in result.err) == (2, True), result.err
