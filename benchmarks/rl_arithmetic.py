@@ -75,7 +75,9 @@ def main(root: Path, chart: Path, *changes: str, problems: int = ALL) -> None:
     runs = {}
     for seed in SEEDS:
         name = f"arithmetic-rl-{seed}"
-        harness("rl", "arithmetic", "--task", "arithmetic", "--run", name, *as_options(f"seed={seed}"))
+        harness(
+            "rl", "arithmetic", "--task", "arithmetic", "--run", name, *as_options(f"seed={seed}", "learning_rate=1e-3")
+        )
         runs[f"seed {seed}"] = Run(root / name)
     before = rates(root, "arithmetic", problems)
     print(f"{len(before.solved_PN)} held-out sums, {SAMPLES} answers to each; 95% intervals (Wilson)")
