@@ -11,6 +11,8 @@ from typing import Any
 import numpy as np
 import pytest
 
+from harness.errors import UsageError
+from harness.presets import fine_tuning, reinforcement
 from harness.run.folder import MEASURED, Run
 from tests.forked import Preloaded
 from tests.harness.conftest import Harness, command
@@ -88,3 +90,19 @@ def test_a_run_with_adapters_that_is_killed_ends_the_same(
     assert own.keys() == expected.keys()
     for name, array in own.items():
         np.testing.assert_array_equal(array, expected[name], err_msg=name)
+
+
+def test_settings_for_an_imported_model_are_gentler_and_its_context_may_be_cut() -> None:
+    base = LAYOUTS["Qwen 2"]
+    full = reinforcement(base, "hf:qwen", {})
+    adapters = reinforcement(base, "hf:qwen", {"lora_rank": "2"})
+    own = reinforcement(base, "mine", {})
+    assert full.learning_rate < own.learning_rate / 100
+    assert adapters.learning_rate == pytest.approx(10 * full.learning_rate)
+    assert reinforcement(base, "hf:qwen", {"context": "64", "dtype": "bfloat16"}).context == 64
+    assert fine_tuning(base, "hf:qwen", {"context": "64"}).context == 64
+    for name, config in (("mine", base), ("hf:gpt2", LAYOUTS["GPT-2"])):  # whose positions are parameters
+        with pytest.raises(UsageError, match="context comes from the base"):
+            reinforcement(config, name, {"context": "64"})
+    with pytest.raises(UsageError, match="--targets needs --lora R"):
+        reinforcement(base, "mine", {"lora_targets": "attn"})
