@@ -126,8 +126,8 @@ DEFECTS = [
 
 
 def add_copy(course: Path, name: str) -> None:
-    """Adds the problem of the course in the folder `course` once more, under another name."""
-    shutil.copytree(course / "problems" / NAME, course / "problems" / name)
+    """Adds the problem of the course in the folder `course` once more, under another name and without its play."""
+    shutil.copytree(course / "problems" / NAME, course / "problems" / name, ignore=shutil.ignore_patterns("play.py"))
     for path in (f"problems/{name}/page.md", *(f"solutions/{NAME}{suffix}" for suffix in (".py", ".toml"))):
         (course / path.replace(NAME, name)).write_text((course / path).read_text().replace(NAME, name))
 

@@ -17,7 +17,6 @@ from grader.problem import Case, Check
 from tests.conftest import ROOT, Grade, misconception_name
 
 LOSS = (ROOT / "solutions" / "p07_next_token_loss.py").read_text()
-SAMPLING = (ROOT / "solutions" / "p29_sampling.py").read_text()
 SHIFT, NO_SHIFT = "logits[:-1], token_ids[1:]", "logits[:-1], token_ids[:-1]"
 MASK, NO_MASK = "targets != pad_id", "jnp.ones_like(targets)"
 MEAN, SUM = " / jnp.maximum(jnp.sum(counts), 1)", ""
@@ -81,13 +80,11 @@ def test_an_error_that_is_not_a_misconception(graded):
 
 
 def test_a_misconception_that_contradicts_a_passed_check_is_not_named(graded):
-    """With all filters, one token too few is kept; with top-k alone, as many as it should be."""
-    few = ("odds >= smallest", "jnp.where(top_p < 1, odds > smallest, odds >= smallest)")
-    report = graded("29", SAMPLING, few)
-    assert failed(report) == ["temperature, top-k and top-p"]
-    assert (report["misconception"] or {"name": ""})["name"] != misconception_name("29", "odds > smallest")
-    report = graded("29", SAMPLING, ("odds >= smallest", "odds > smallest"))
-    assert report["misconception"]["name"] == misconception_name("29", "odds > smallest")
+    """Where there is padding, the losses are summed; elsewhere their mean is right."""
+    report = graded("07", LOSS, (MEAN, " / jnp.where(jnp.all(counts), jnp.maximum(jnp.sum(counts), 1), 1)"))
+    assert failed(report) == ["padding does not count"]
+    assert (report["misconception"] or {"name": ""})["name"] != "sum instead of mean"
+    assert graded("07", LOSS, (MEAN, SUM))["misconception"]["name"] == "sum instead of mean"
 
 
 @pytest.mark.parametrize(
@@ -109,9 +106,8 @@ def test_two_ideas_at_once_are_both_named(graded, edits, ideas):
 
 
 def test_what_a_misconception_does_not_explain_is_said(graded):
-    dropped = ("jnp.cumsum(odds[order]) - odds[order]", "jnp.cumsum(odds[order])")
-    report = graded("29", SAMPLING, dropped, ("tokens[len(prompt) :]", "tokens[len(prompt) :] + [0]"))
-    assert report["misconception"]["name"] == misconception_name("29", dropped[1])
+    report = graded("07", LOSS, (MEAN, " + 3.0 * (jnp.sum(counts) == 0)"))
+    assert report["misconception"]["name"] == "sum instead of mean"
     assert "This explains the first difference; " in report["misconception"]["says"]
-    alone = graded("29", SAMPLING, dropped)
+    alone = graded("07", LOSS, (MEAN, SUM))
     assert "explains the first difference" not in alone["misconception"]["says"]

@@ -1,15 +1,23 @@
 """Errors that no misconception explains: the first faulty submodule, and the earlier problem that fails."""
 
 import shutil
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
 import pytest
 
+from grader.course import catalog
+from grader.isolation.sandbox import ForkServer
+from grader.judge import judge, submission
 from grader.judge.fault import first_faulty
+from grader.judge.judge import GradeOptions
 from grader.judge.session import Outcome
+from grader.report.json import Earlier, PublicReport
 from grader.wire.compare import Leaf
 from tests.conftest import ROOT, Grade, misconception_name
+
+Graded = Callable[[str], PublicReport]
 
 
 @pytest.fixture
@@ -18,6 +26,22 @@ def workspace(tmp_path: Path) -> Path:
     folder = tmp_path / "attempts"
     shutil.copytree(ROOT / "solutions", folder, ignore=shutil.ignore_patterns("*.toml", "__*"))
     return folder
+
+
+@pytest.fixture
+def graded(workspace: Path, fork_server: ForkServer, monkeypatch: pytest.MonkeyPatch) -> Graded:
+    """A function that grades a file of the workspace by its number.
+
+    No misconception is known: none would explain these errors, and to run them all takes most of a grading.
+    """
+    monkeypatch.setattr(catalog, "misconceptions", lambda problem: [])
+
+    def grade(number: str) -> PublicReport:
+        problem = catalog.find(number)
+        source = submission.read(problem, workspace / f"{problem.name}.py")
+        return PublicReport.of(judge.grade(problem, source, fork_server, GradeOptions(timeout=200)))
+
+    return grade
 
 
 def edit(file: Path, old: str, new: str) -> None:
@@ -38,32 +62,29 @@ def edit(file: Path, old: str, new: str) -> None:
         ("return x + self.ff2(", "return x + 0.9 * self.ff2(", "`blocks.0.ff1` and `blocks.0.ff2` are right."),
     ],
 )
-def test_the_wiring_of_a_block_in_a_model(old: str, new: str, sentence: str, workspace: Path, grade: Grade):
+def test_the_wiring_of_a_block_in_a_model(old: str, new: str, sentence: str, workspace: Path, graded: Graded):
     edit(workspace / "p05_gpt_block.py", old, new)
-    run = grade("problem", "06", "--json", "--timeout", 200).json
-    assert (run["verdict"], run["misconception"]) == ("FAIL", None)
-    assert sentence in run["part"]
-    assert run["earlier"]["problem"] == "p05_gpt_block"
+    report = graded("06")
+    assert report.verdict == "FAIL"
+    assert sentence in report.part
+    assert report.earlier.problem == "p05_gpt_block"
 
 
-def test_a_submodule_of_a_submodule(workspace: Path, grade: Grade):
+def test_a_submodule_of_a_submodule(workspace: Path, graded: Graded):
     edit(workspace / "p03_causal_mha.py", "return self.out_proj(", "return 1.01 * self.out_proj(")
-    run = grade("problem", "05", "--json", "--timeout", 200).json
-    assert run["part"].startswith("`attn` receives the right input but returns the wrong output. ")
-    assert "Inside it, `attn.q_proj`, " in run["part"]
-    assert run["earlier"] == {"problem": "p03_causal_mha", "verdict": "FAIL", "misconception": None}
-    text = grade("problem", "05").out
-    assert "Check problem 03 first: this problem builds on it." in text
-    assert "Next: fix p03_causal_mha.py first" in text
+    report = graded("05")
+    assert report.part.startswith("`attn` receives the right input but returns the wrong output. ")
+    assert "Inside it, `attn.q_proj`, " in report.part
+    assert report.earlier == Earlier("p03_causal_mha", "FAIL", None)
 
 
-def test_right_outputs_and_wrong_gradients(workspace: Path, grade: Grade):
+def test_right_outputs_and_wrong_gradients(workspace: Path, graded: Graded):
     edit(workspace / "p03_causal_mha.py", "self.v_proj(x).reshape", "jax.lax.stop_gradient(self.v_proj(x)).reshape")
-    run = grade("problem", "05", "--json", "--timeout", 200).json
-    passed = {check["name"]: check["passed"] for check in run["checks"]}
+    report = graded("05")
+    passed = {check.name: check.passed for check in report.checks}
     assert (passed["output"], passed["gradient"]) == (True, False)
-    assert run["part"].startswith("All outputs are right.")
-    assert "`attn" in run["part"]
+    assert report.part.startswith("All outputs are right.")
+    assert "`attn" in report.part
 
 
 def test_an_earlier_misconception_is_named(workspace: Path, grade: Grade):
@@ -73,6 +94,9 @@ def test_an_earlier_misconception_is_named(workspace: Path, grade: Grade):
     assert run["earlier"] == {
         "problem": "p11_gradient_clipping", "verdict": "FAIL", "misconception": misconception_name("11", "norm * factor"),
     }  # fmt: skip
+    text = grade("problem", "12").out
+    assert "Check problem 11 first: this problem builds on it." in text
+    assert "Next: fix p11_gradient_clipping.py first" in text
 
 
 def test_an_earlier_stub_is_reported_as_one(workspace: Path, grade: Grade):
@@ -82,11 +106,11 @@ def test_an_earlier_stub_is_reported_as_one(workspace: Path, grade: Grade):
     assert "is not implemented yet" in grade("problem", "05").out
 
 
-def test_earlier_problems_that_are_right_are_not_reported(workspace: Path, grade: Grade):
+def test_earlier_problems_that_are_right_are_not_reported(workspace: Path, graded: Graded):
     edit(workspace / "p05_gpt_block.py", "x = x + self.attn(", "x = 2 * x + self.attn(")
-    run = grade("problem", "05", "--json", "--timeout", 200).json
-    assert run["earlier"] is None
-    assert run["part"].startswith("The model as a whole receives the right input")
+    report = graded("05")
+    assert report.earlier is None
+    assert report.part.startswith("The model as a whole receives the right input")
 
 
 def test_a_model_without_submodules_is_not_called_faulty():
@@ -100,19 +124,18 @@ def test_a_model_without_submodules_is_not_called_faulty():
     assert first_faulty(outcome(2.0), outcome(3.0)).text == ""
 
 
-def test_a_submodule_that_is_never_called(workspace: Path, grade: Grade):
+def test_a_submodule_that_is_never_called(workspace: Path, graded: Graded):
     edit(workspace / "p05_gpt_block.py", "self.ln2(x)", "x * 1.1")
-    run = grade("problem", "05", "--json", "--timeout", 200).json
-    assert "`ln2` is never called." in run["part"]
+    assert "`ln2` is never called." in graded("05").part
 
 
-def test_a_submodule_whose_parameters_are_used_directly_counts_as_called(workspace: Path, grade: Grade):
+def test_a_submodule_whose_parameters_are_used_directly_counts_as_called(workspace: Path, graded: Graded):
     edit(
         workspace / "p05_gpt_block.py",
         "self.ff2(nnx.relu(",
         "1.1 * (lambda h: h @ self.ff2.kernel + self.ff2.bias)(nnx.relu(",
     )
-    assert "never called" not in grade("problem", "05", "--json", "--timeout", 200).json["part"]
+    assert "never called" not in graded("05").part
 
 
 @pytest.mark.parametrize(("used", "said"), [([], True), (["norm.scale"], False), (None, False)])
@@ -135,12 +158,11 @@ def test_only_an_unused_submodule_is_said_to_be_never_called(used, said):
     ],
 )
 def test_how_the_wrong_output_of_a_submodule_relates_to_the_right_one(
-    old, new, sentence, workspace: Path, grade: Grade
+    old, new, sentence, workspace: Path, graded: Graded
 ):
     file = workspace / "p03_causal_mha.py"
     line = next(line for line in file.read_text().splitlines() if old in line)
     edit(file, line, line.replace(old, new) + (", 1, 0)" if "roll" in new else ""))
-    report = grade("problem", "05", "--json", "--timeout", 200).json
-    assert report["misconception"] is None
-    assert sentence in report["part"]
-    assert sentence not in report["checks"][1]["message"]
+    report = graded("05")
+    assert sentence in report.part
+    assert sentence not in report.checks[1].message
