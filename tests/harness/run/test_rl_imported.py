@@ -29,6 +29,7 @@ def qwen(tmp_path: Path) -> Path:
     return tmp_path / "qwen"
 
 
+@pytest.mark.thorough  # the test below goes through the same command, with adapters
 def test_all_parameters_are_trained_for_three_updates(qwen: Path, tmp_path: Path, harness_here: Harness) -> None:
     result = harness_here("rl", f"hf:{qwen}", *OPTIONS, "--steps", 3, "--kl", 0, "--set", "learning_rate=1e-3")
     assert result.code == 0, result.err
