@@ -100,7 +100,7 @@ REINFORCEMENT: Mapping[str, Any] = types.MappingProxyType(
 
 # In place of those, for a model in Hugging Face's format: it is large, and its stories only show what it forgets.
 IMPORTED: Mapping[str, Any] = types.MappingProxyType(
-    dict(data="pocket:2000", validation_fraction=0.2, context=1024, learning_rate=2e-6, packing="packed")
+    dict(data="pocket:2000", validation_fraction=0.2, context=1024, learning_rate=2e-6)
 )
 
 

@@ -31,6 +31,7 @@ class Rewarded(NamedTuple):
 
     reward: float
     solved: bool
+    has_form: bool
     ended: bool
 
 
@@ -106,6 +107,8 @@ class RolloutFeed:
         )
         means = {"entropy": entropies_BT} | ({} if base_BT is None else {"kl": kl_estimate(old_BT, base_BT)})
         of_problems = {"pass_at_1": solved_GK.mean(), "pass_at_k": solved_GK.any(axis=1).mean()}
+        if self._task.has_form:
+            of_problems["form"] = np.mean([each.has_form for each in rewarded])
         metrics = {
             "reward": float(rewards_GK.mean()),
             **({name: float(value) for name, value in of_problems.items()} if self._task.held_out else {}),
@@ -147,12 +150,8 @@ def rewarded_by(session: Session, task: Task, prompt: Prompt, continuation: list
     tokenizer = session.tokenizer
     ended = len(continuation) < room(session.config)
     text = tokenizer.decode([token for token in continuation if token < tokenizer.n_vocab])
-    weight = session.config.format_weight
-    verified, form = (
-        task.reward(prompt, text, ended),
-        bool(weight) and task.has_form is not None and task.has_form(text),
-    )
-    return Rewarded(verified + weight * form, verified >= SOLVED, ended)
+    verified, has_form = task.reward(prompt, text, ended), task.has_form is not None and task.has_form(text)
+    return Rewarded(verified + session.config.format_weight * has_form, verified >= SOLVED, has_form, ended)
 
 
 @jax.jit

@@ -74,10 +74,17 @@ def get_problems(name: str) -> Problems:
 
 
 def open_task(reward: str, config: Config, tokenizer: tiktoken.Encoding, stories: Callable[[], Tokens]) -> Task:
-    """The task of a reward: that which it names, or continuing stories."""
+    """The task of a reward: that which it names, or continuing stories. Raises UsageError if it does not fit the settings."""
     if reward.startswith(TASK):
-        return text_task(get_problems(reward.removeprefix(TASK)), config, tokenizer)
-    return story_task(stories(), tokenizer, config.prompt_tokens, get_reward(reward))
+        task = text_task(get_problems(reward.removeprefix(TASK)), config, tokenizer)
+    else:
+        task = story_task(stories(), tokenizer, config.prompt_tokens, get_reward(reward))
+    if config.format_weight and task.has_form is None:
+        raise UsageError(
+            f"format_weight={config.format_weight} needs a task that says what form an answer has. Define "
+            "has_form(continuation) in its file, or leave format_weight out."
+        )
+    return task
 
 
 def text_task(problems: Problems, config: Config, tokenizer: tiktoken.Encoding) -> Task:

@@ -8,7 +8,7 @@ from grader.exhibits import Table
 from grader.worker.files import new_folder
 from grader.worker.pytrees import BadOutputError
 from harness.errors import UsageError
-from harness.hugging_face.load import read_config, read_parameters
+from harness.hugging_face.load import Parameters, read_config
 from harness.model.gpt import GPT
 from harness.model_config import ModelConfig
 from problems.stage import runs, telling
@@ -32,7 +32,7 @@ def play(module):
         "Any program that opens GPT-2 can open this: it looks up these names, and the sizes in `config.json`.",
     )
     try:
-        config, parameters = ModelConfig(**read_config(folder)), read_parameters(folder)
+        config, parameters = ModelConfig(**read_config(folder)), Parameters(folder)
     except UsageError as error:
         raise BadOutputError(f"the exported folder cannot be opened: {error}") from None
     model = nnx.eval_shape(lambda: GPT(config, nnx.Rngs(0)))

@@ -2,6 +2,7 @@
 
 import functools
 import math
+import runpy
 from collections.abc import Callable
 
 import numpy as np
@@ -17,8 +18,16 @@ from grader.report.exhibits_page import document
 from grader.report.exhibits_terminal import WIDTH, render
 from problems.stage import model, telling, weights
 from problems.stage.weights import POCKET
+from tests.conftest import ROOT
 
 Shown = list[Exhibit]
+
+
+@pytest.mark.fast
+def test_every_play_can_be_imported():
+    """Plays use the harness as a model would. Most are played only by thorough tests."""
+    for file in sorted((ROOT / "problems").glob("p*/play.py")):
+        runpy.run_path(str(file))
 
 
 @functools.cache  # tests look at different exhibits of one play

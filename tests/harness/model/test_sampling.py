@@ -100,6 +100,19 @@ def test_prompts_of_different_length_are_sampled_in_one_batch_as_alone(name: str
         generate_batch(model, padded_BT, replace(sampling, max_tokens=9), -1, keys_B, lengths_B)
 
 
+def test_prompts_of_other_lengths_need_no_other_program(caplog: pytest.LogCaptureFixture) -> None:
+    model = filled(VARIANTS["rope"])
+    sampling = Sampling(temperature=1.0, top_p=1.0, max_tokens=3)
+    ids_BT, keys_B = np.ones((2, 6), np.int32), jax.random.split(jax.random.key(0), 2)
+    compiled = []
+    with jax.log_compiles():
+        for lengths in ((6, 5), (1, 3)):
+            generate_batch(model, ids_BT, sampling, -1, keys_B, np.array(lengths))
+            compiled.append("Compiling jit(fill)" in caplog.text)
+            caplog.clear()
+    assert compiled == [True, False]
+
+
 @pytest.mark.parametrize("length", [1, 12, 13, 14, 30])
 def test_a_prompt_of_any_length_is_continued_past_the_context(length: int) -> None:
     model = filled(VARIANTS["rope"])

@@ -90,6 +90,7 @@ def test_a_run_says_what_it_did_and_resumes_exactly(base: Config, tmp_path: Path
         (("base",), 2, "a reward with --reward, or the problems of a task with --task"),
         (("base", "--task", "sums"), 2, "write arithmetic, countdown, gsm8k:FILE.jsonl, or FILE.py"),
         (("base", "--task", "arithmetic", "--set", "prompt_tokens=3"), 2, "--set prompt_tokens="),
+        (("base", "--reward", "ends", "--set", "format_weight=0.1"), 2, "format_weight=0.1 needs a task that says"),
         (("base", "--reward", "ends", "--set", "rollout_updates=3"), 2, "does not divide the 32 continuations"),
         (("base", "--reward", "mine.py:score"), 1, "The reward mine.py, line 2 failed: ZeroDivisionError"),
     ],
@@ -144,6 +145,7 @@ def test_a_task_is_reinforced_and_evaluated_on_held_out_problems(
     assert result.code == 0, result.err
     for entry in computed(tmp_path / "runs" / "base-rl"):
         assert "kl" not in entry
+        assert entry["form"] == 1
         assert entry["reward"] == pytest.approx(entry["pass_at_1"] + 0.5)
         assert 0 <= entry["pass_at_1"] <= entry["pass_at_k"] <= 1
         assert {0 <= entry[name] <= 1 for name in ("clip_fraction", "overlong")} == {True}

@@ -11,6 +11,8 @@ from typing import Any
 import numpy as np
 import pytest
 
+from harness.errors import UsageError
+from harness.presets import fine_tuning, reinforcement
 from harness.run.folder import MEASURED, Run
 from tests.forked import Preloaded
 from tests.harness.conftest import Harness, command
@@ -27,6 +29,7 @@ def qwen(tmp_path: Path) -> Path:
     return tmp_path / "qwen"
 
 
+@pytest.mark.thorough  # the test below goes through the same command, with adapters
 def test_all_parameters_are_trained_for_three_updates(qwen: Path, tmp_path: Path, harness_here: Harness) -> None:
     result = harness_here("rl", f"hf:{qwen}", *OPTIONS, "--steps", 3, "--kl", 0, "--set", "learning_rate=1e-3")
     assert result.code == 0, result.err
@@ -88,3 +91,19 @@ def test_a_run_with_adapters_that_is_killed_ends_the_same(
     assert own.keys() == expected.keys()
     for name, array in own.items():
         np.testing.assert_array_equal(array, expected[name], err_msg=name)
+
+
+def test_settings_for_an_imported_model_are_gentler_and_its_context_may_be_cut() -> None:
+    base = LAYOUTS["Qwen 2"]
+    full = reinforcement(base, "hf:qwen", {})
+    adapters = reinforcement(base, "hf:qwen", {"lora_rank": "2"})
+    own = reinforcement(base, "mine", {})
+    assert full.learning_rate < own.learning_rate / 100
+    assert adapters.learning_rate == pytest.approx(10 * full.learning_rate)
+    assert reinforcement(base, "hf:qwen", {"context": "64", "dtype": "bfloat16"}).context == 64
+    assert fine_tuning(base, "hf:qwen", {"context": "64"}).context == 64
+    for name, config in (("mine", base), ("hf:gpt2", LAYOUTS["GPT-2"])):  # whose positions are parameters
+        with pytest.raises(UsageError, match="context comes from the base"):
+            reinforcement(config, name, {"context": "64"})
+    with pytest.raises(UsageError, match="--targets needs --lora R"):
+        reinforcement(base, "mine", {"lora_targets": "attn"})

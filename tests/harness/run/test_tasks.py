@@ -13,6 +13,7 @@ from harness.data.held_out import is_held_out
 from harness.data.tokenizer import get_tokenizer
 from harness.errors import PieceError, UsageError
 from harness.run.tasks import Prompt, Task, get_problems, text_task
+from tests.conftest import ROOT
 from tests.harness.conftest import TINY
 
 pytestmark = pytest.mark.fast
@@ -119,6 +120,17 @@ def test_a_task_of_a_file(tmp_path: Path) -> None:
     assert mine.has_form is not None
     assert [mine.has_form(text) for text in (" 12", "twelve")] == [True, False]
     assert len(held_out(mine, 20)) == 20
+
+
+def test_the_task_of_the_guide_works(tmp_path: Path) -> None:
+    guide = (ROOT / "docs" / "reinforcement.md").read_text("utf-8")
+    file = tmp_path / "mine.py"
+    file.write_text(guide.partition("```python\n")[2].partition("```")[0])
+    (prompt,) = drawn(str(file), 1)
+    mine = task(str(file))
+    assert mine.has_form is not None
+    for text, reward, form in ((f" {prompt.answer}\n", 1, True), ("1x", 0, False)):
+        assert (mine.reward(prompt, text, True), mine.has_form(text)) == (reward, form)
 
 
 @pytest.mark.parametrize(
