@@ -283,6 +283,10 @@ class Config(MachineConfig, ReportConfig, RewardConfig, OptimizerConfig, ModelCo
         """Which settings of different parts conflict."""
         if not self.reward:
             return
+        yield (
+            not self.chat or self.reward.startswith(TASK),
+            f"reward={self.reward} continues stories, and the base has learned from dialogues; name a task with --task",
+        )
         yield bool(self.base), f"reward={self.reward} needs a trained model; name its run with base=RUN"
         yield (
             self.batch_size == self.prompts * self.group_size,

@@ -86,9 +86,9 @@ def sample(
 def chat(
     run_name: str, temperature: float, top_k: int, top_p: float, seed: int, max_tokens: int, step: int | None, root: Path,
 ) -> None:  # fmt: skip
-    """Continue prompts that you type, or answer messages after `finetune --chat`.
+    """Continue prompts that you type, or answer messages.
 
-    Ctrl-C stops a sample, Ctrl-D quits; /help lists the commands.
+    A model answers if it has learned from dialogues (finetune --chat). Ctrl-C stops a sample, Ctrl-D quits; /help lists the commands.
     """
     prepare_jax()
     from commandline.progress import working

@@ -14,6 +14,7 @@ import tiktoken
 
 from harness.config import TASK, Config
 from harness.data import arithmetic
+from harness.data.dialogues import Template
 from harness.data.held_out import is_held_out
 from harness.data.token_files import Tokens
 from harness.errors import PieceError, UsageError
@@ -73,10 +74,12 @@ def get_problems(name: str) -> Problems:
     raise UsageError(f"--task {name} is not valid; write {FORMS}.")
 
 
-def open_task(reward: str, config: Config, tokenizer: tiktoken.Encoding, stories: Callable[[], Tokens]) -> Task:
+def open_task(
+    reward: str, config: Config, tokenizer: tiktoken.Encoding, template: Template | None, stories: Callable[[], Tokens]
+) -> Task:
     """The task of a reward: that which it names, or continuing stories. Raises UsageError if it does not fit the settings."""
     if reward.startswith(TASK):
-        task = text_task(get_problems(reward.removeprefix(TASK)), config, tokenizer)
+        task = text_task(get_problems(reward.removeprefix(TASK)), config, tokenizer, template)
     else:
         task = story_task(stories(), tokenizer, config.prompt_tokens, get_reward(reward))
     if config.format_weight and task.has_form is None:
@@ -87,8 +90,19 @@ def open_task(reward: str, config: Config, tokenizer: tiktoken.Encoding, stories
     return task
 
 
-def text_task(problems: Problems, config: Config, tokenizer: tiktoken.Encoding) -> Task:
-    """The task of these problems, each after the system prompt. Those with more than `prompt_tokens` tokens are left out."""
+def text_task(
+    problems: Problems, config: Config, tokenizer: tiktoken.Encoding, template: Template | None = None
+) -> Task:
+    """The task of these problems, each after the system prompt, by the chat template if the model has learned from dialogues.
+
+    Those with more than `prompt_tokens` tokens are left out.
+    """
+
+    def encoded(question: str) -> list[int]:
+        if template is None:
+            return tokenizer.encode_ordinary(config.system_prompt + question)
+        system = [{"role": "system", "content": config.system_prompt}] if config.system_prompt else []
+        return template.prompt([*system, {"role": "user", "content": question.strip()}])
 
     def usable(rng: random.Random, held_out: bool, known: set[str]) -> Prompt | None:
         longest = 0
@@ -97,7 +111,7 @@ def text_task(problems: Problems, config: Config, tokenizer: tiktoken.Encoding) 
             name = problem.name or problem.question
             if is_held_out(name) != held_out or name in known:
                 continue
-            ids = tokenizer.encode_ordinary(text := config.system_prompt + problem.question)
+            ids, text = encoded(problem.question), config.system_prompt + problem.question
             if 0 < len(ids) <= config.prompt_tokens:
                 known.add(name)
                 return Prompt(tuple(ids), text, problem.answer)

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from harness.config import Config
+from harness.data.dialogues import open_template
 from harness.data.held_out import is_held_out
 from harness.data.tokenizer import get_tokenizer
 from harness.errors import PieceError, UsageError
@@ -180,3 +181,11 @@ def test_a_broken_file_of_problems_says_where(tmp_path: Path, text: str | None, 
 def test_an_unknown_task_lists_the_forms(name: str) -> None:
     with pytest.raises(UsageError, match=r"write arithmetic, countdown, gsm8k:FILE.jsonl, or FILE.py"):
         get_problems(name)
+
+
+def test_questions_are_asked_by_the_chat_template():
+    config, tokenizer = replace(SETTINGS, system_prompt="Be brief."), get_tokenizer("bytes")
+    asked = text_task(get_problems("arithmetic"), config, tokenizer, open_template("plain", tokenizer))
+    (prompt,) = asked.draw(np.random.default_rng(0), 1)
+    question = prompt.text.removeprefix("Be brief.")
+    assert tokenizer.decode([*prompt.ids]) == f"Be brief.\nUser: {question}\nAssistant:"
