@@ -88,7 +88,8 @@ def chat(
 ) -> None:  # fmt: skip
     """Continue prompts that you type, or answer messages.
 
-    A model answers if it has learned from dialogues (finetune --chat). Ctrl-C stops a sample, Ctrl-D quits; /help lists the commands.
+    A model answers if it has learned from dialogues, by `finetune --chat`. Ctrl-C stops a sample, Ctrl-D quits; /help lists the
+    commands.
     """
     prepare_jax()
     from commandline.progress import working

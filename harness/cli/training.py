@@ -200,7 +200,9 @@ def rl(
     kl: float | None, steps: int, as_json: bool, settings: tuple[str, ...], root: Path, quiet: bool,
     coordinator: str | None, processes: str, process: int | None, **flags: Any,
 ) -> None:  # fmt: skip
-    """Reinforce what a program can verify: in the stories of a model, or in its answers to the problems of a task.
+    """Reinforce what a program can verify in what a model writes.
+
+    That is a reward of its stories, or a task whose problems it answers.
 
     \b
     --reward
