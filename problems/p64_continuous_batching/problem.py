@@ -98,12 +98,12 @@ def step_in_words(case: Case, difference: Difference) -> str:
     step = difference.index[0]
     if difference.path.endswith("free"):
         return f"at the end of step {step}, {difference.got} blocks are free; expected {difference.expected}"
-    name, start = NAMES[difference.index[1]], difference.index[2] == 0
+    name, of_start = NAMES[difference.index[1]], difference.index[2] == 0
+    said = "starts {1!r} at position {0}" if of_start else "computes {0} tokens of {1!r}"
     got, expected = (
-        f"has no work for {name!r}" if each == "-1"
-        else f"{'starts' if start else 'computes'} {name!r} {'at position ' + each if start else ', '.join([each + ' tokens'])}"
+        f"has no work for {name!r}" if each == "-1" else said.format(each, name)
         for each in (difference.got, difference.expected)
-    )  # fmt: skip
+    )
     return f"in step {step}, `schedule()` {got}; expected: it {expected}"
 
 
