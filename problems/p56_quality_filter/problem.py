@@ -126,7 +126,7 @@ def filtered(sizes: Mapping[str, int], rng: Any) -> dict[str, Any]:
     """Texts, one of which may be empty, and a filter. One text has just the score of the threshold."""
     some = [text_of((GOOD, BAD), rng, int(rng.integers(3, 9)), rng.random()) for _ in range(sizes["M"] - 2)]
     weights = rng.integers(-4, 5, sizes["B"]).astype("float64")
-    bias = float(rng.integers(1, 4)) * float(rng.choice([-1, 1]))
+    bias = float(rng.choice([-0.5, 0.5]))
     return {
         "texts": "\n".join(["", *some, ""]),
         "weights": weights,
@@ -178,7 +178,7 @@ PROBLEM = Problem(
         "tied": Cases(scored, {"good": (8,), "bad": (8, 9), "ties": (1,), "recall": (0, 1)}, draws=2),
         "judged": Cases(judged, {"good": (5, 9), "bad": (4, 7), "ties": (0, 1)}, draws=3),
         "corpus": Cases(corpus, {"sites": (8,), "out": (3,), "each": (4,), "B": (24, 32)}, draws=2),
-        "filtered": Cases(filtered, {"M": (8,), "B": (12,)}, draws=2),
+        "filtered": Cases(filtered, {"M": (14,), "B": (12,)}, draws=2),
     },
     checks=(
         shares("shares of n-grams", 3, "hashing", "shares", cases="texts", in_words=of_a_bucket, calls=("features",)),
@@ -186,7 +186,10 @@ PROBLEM = Problem(
         Check("loss", 2, "values", {"entry": LOSS, "wrt": WRT}, "output", "logits"),
         Check("gradient of the loss", 1, "values", {"entry": LOSS, "wrt": WRT}, "gradient", "logits"),
         Check("loss of large logits", 1, "values", {"entry": LOSS, "wrt": WRT}, "", "large"),
-        Check("fit", 2, "fitting", leaves="fit", cases="data", tolerance=FIT, calls=("fit",)),
+        Check(
+            "fit", 2, "fitting", leaves="fit", cases="data", tolerance=FIT, calls=("fit",),
+            advice="Weights that are nearer to 0 than expected mean a fit that stops early, or a penalty that is too large.",
+        ),
         shares("threshold for a recall", 3, "thresholding", "threshold", cases="scored", calls=("choose_threshold",)),
         shares("equal scores", 1, "thresholding", "threshold", cases="tied", calls=("choose_threshold",)),
         shares("precision and recall", 1, "judging", "share", cases="judged", calls=("evaluate",)),
