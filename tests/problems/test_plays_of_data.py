@@ -54,7 +54,7 @@ def test_copies_are_found_and_the_loss_is_that_without_them(fork_server):
 def test_one_hash_function_for_all_rows_compares_too_many_pairs(fork_server):
     wrong = "(a[:1, None] * x_S + b[:1, None] + 0 * a[:, None]) % PRIME"
     curve = shown("55", fork_server, "(a[:, None] * x_S + b[:, None]) % PRIME", wrong)[1]
-    assert "two curves should be close" in curve.caption
+    assert "The two should be close" in curve.caption
 
 
 def test_the_recall_of_held_out_sites_is_the_wanted_one(fork_server):
