@@ -73,7 +73,7 @@ def _work(result: Any, tokens: Mapping[str, int]) -> list[tuple[str, int, int]]:
 
 
 class _Watched:
-    """A scheduler that counts its steps, so that a loop which never ends is told so."""
+    """A scheduler that counts its steps. Raises BadOutputError in a loop that never ends."""
 
     def __init__(self, scheduler: Any):
         self.scheduler, self.steps = scheduler, 0
