@@ -9,11 +9,11 @@ from collections import deque
 
 _TOKEN = re.compile(r"\\[a-zA-Z]+|\\.|\s+|[^\\\s]")
 _SYMBOLS = {"sum": "Σ", "nabla": "∇", "cdot": "·", "times": "×", "ne": "≠", "le": "≤", "ge": "≥", "top": "⊤", "in": "∈",
-            "infty": "∞", "approx": "≈", "to": "→", "left": "", "right": "", "qquad": "\0",
+            "infty": "∞", "cap": "∩", "cup": "∪", "lambda": "λ", "approx": "≈", "to": "→", "left": "", "right": "", "qquad": "\0",
             ",": " "}  # fmt: skip
 _ACCENTS = {"bar": "\N{COMBINING MACRON}", "hat": "\N{COMBINING CIRCUMFLEX ACCENT}", "tilde": "\N{COMBINING TILDE}"}
 _UPRIGHT = {"text", "operatorname"}
-_SUPERSCRIPTS = dict(zip("0123456789+-=nijkT⊤", "⁰¹²³⁴⁵⁶⁷⁸⁹⁺⁻⁼ⁿⁱʲᵏᵀᵀ", strict=True))
+_SUPERSCRIPTS = dict(zip("0123456789+-=bijknrT⊤", "⁰¹²³⁴⁵⁶⁷⁸⁹⁺⁻⁼ᵇⁱʲᵏⁿʳᵀᵀ", strict=True))
 _SUBSCRIPTS = dict(zip("0123456789+-=aehijklmnoprstuvx", "₀₁₂₃₄₅₆₇₈₉₊₋₌ₐₑₕᵢⱼₖₗₘₙₒₚᵣₛₜᵤᵥₓ", strict=True))
 _LONGEST_SCRIPT = 3  # characters; longer scripts are hard to read as small letters
 _LONGEST_LINE = 72  # columns, as for the drawings of the pages

@@ -68,6 +68,103 @@ def test_rows_of_segments_hold_every_token_once_and_attention_is_that_of_each_st
         np.testing.assert_allclose(out[a:b], weights / weights.sum(1, keepdims=True) @ v[a:b], rtol=1e-4, atol=1e-5)
 
 
+def test_bands_find_what_a_comparison_of_all_pairs_finds_as_often_as_the_formula_says():
+    """The similarity by counting, the candidates by comparing all pairs, the clusters by SciPy's connected components."""
+    from p55_near_duplicates import candidate_pairs, clusters, deduplicate, found_probability, minhash, shingles
+    from scipy.sparse import coo_matrix
+    from scipy.sparse.csgraph import connected_components
+
+    rng = np.random.default_rng(0)
+    words = [f"w{number}" for number in range(60)]
+    texts = []
+    for _ in range(40):
+        base = rng.permutation(words)[:30].tolist()
+        texts += [" ".join(base[: 30 - cut]) + " " + " ".join(rng.permutation(words)[:cut]) for cut in (0, 3, 8, 14)]
+    sets = [shingles(text, 2) for text in texts]
+    assert sets[0] == {" ".join(texts[0].split()[i : i + 2]) for i in range(len(texts[0].split()) - 1)}
+    P, bands, prime = 2000, 4, 2**31 - 1
+    a, b = rng.integers(1, prime, P), rng.integers(0, prime, P)
+    signatures = np.stack([minhash(each, a, b) for each in sets])
+    pairs = [(i, j) for i in range(len(texts)) for j in range(i + 1, len(texts))]
+    exact = np.array([len(sets[i] & sets[j]) / len(sets[i] | sets[j]) for i, j in pairs])
+    estimate = np.array([(signatures[i] == signatures[j]).mean() for i, j in pairs])
+    assert np.abs(exact - estimate).max() < 0.07  # six standard deviations of 2000 draws
+    assert np.abs(exact - estimate).mean() < 0.01
+    near, found = exact > 0.3, np.zeros(len(pairs))
+    few = [pair for pair, chosen in zip(pairs, near, strict=True) if chosen]
+    trials = 200
+    for trial in range(trials):
+        rows = signatures[:, trial * 8 : trial * 8 + 8]
+        candidates = candidate_pairs(rows, bands)
+        if trial < 3:
+            halves = rows.reshape(len(texts), bands, 2)
+            assert candidates == {(i, j) for i, j in pairs if (halves[i] == halves[j]).all(axis=1).any()}
+        found[near] += [pair in candidates for pair in few]
+    expected = found_probability(exact[near], bands, 2)
+    assert abs(found[near].mean() / trials - expected.mean()) < 0.02
+    edges = [tuple(map(int, each)) for each in np.sort(rng.integers(0, 300, (150, 2))) if each[0] < each[1]]
+    left, right = np.array(edges).T
+    _, component = connected_components(coo_matrix((np.ones(len(left)), (left, right)), (300, 300)), directed=False)
+    assert clusters(edges, 300) == [int(np.flatnonzero(component == each)[0]) for each in component]
+    kept = {texts[i] for i in deduplicate(texts, 2, a[:64], b[:64], 32, 0.3)}
+    order = rng.permutation(len(texts))
+    shuffled = [texts[i] for i in order]
+    assert {shuffled[i] for i in deduplicate(shuffled, 2, a[:64], b[:64], 32, 0.3)} == kept
+    assert len(kept) < 100
+
+
+def test_a_filter_is_the_minimum_that_scipy_finds_and_its_threshold_that_of_a_search():
+    """Minimization without derivatives, and every possible threshold tried."""
+    import hashlib
+    import re
+
+    from p56_quality_filter import bucket, choose_threshold, evaluate, features, fit, keep, logistic_loss, train_filter
+    from scipy.optimize import minimize
+
+    text = "Click here: click HERE, now."
+    words = re.findall("[a-z]+", text.lower())
+    grams = [*words, "click here", "here click", "click here", "here now"]
+    numbers = [
+        int.from_bytes(hashlib.blake2b(g.encode(), digest_size=8, key=(9).to_bytes(8, "little")).digest(), "little")
+        % 16
+        for g in grams
+    ]
+    np.testing.assert_allclose(features(text, 16, 9), np.bincount(numbers, minlength=16) / 9)
+    assert numbers == [bucket(g, 9, 16) for g in grams]
+    rng = np.random.default_rng(0)
+    x, labels = rng.standard_normal((60, 4)), rng.integers(0, 2, 60)
+
+    def loss(theta):
+        z = x @ theta[:-1] + theta[-1]
+        return np.mean(np.log1p(np.exp(-np.where(labels == 1, z, -z)))) + 0.05 * np.sum(theta[:-1] ** 2)
+
+    weights, bias = fit(x, labels, 0.1)
+    tight = {"xatol": 1e-9, "fatol": 1e-12, "maxiter": 10_000, "maxfev": 10_000}
+    found = minimize(loss, np.zeros(5), method="Nelder-Mead", options=tight)
+    np.testing.assert_allclose([*weights, bias], found.x, atol=1e-5)
+    single = (each.astype(np.float32) for each in (weights, np.array(bias), x))
+    np.testing.assert_allclose(logistic_loss(*single, labels, 0.1), found.fun, rtol=1e-5)
+    for recall in (0.2, 0.5, 0.75, 1.0):
+        scores = np.round(rng.standard_normal(60), 1)
+        possible = [t for t in scores if np.mean(scores[labels == 1] >= t) >= recall]
+        threshold = choose_threshold(scores, labels, recall)
+        assert threshold == max(possible)
+        precision, share = evaluate(scores, labels, threshold)
+        assert share == np.mean(scores[labels == 1] >= threshold)
+        assert precision == np.mean(labels[scores >= threshold])
+    groups = [f"g{number % 20}" for number in range(60)]
+    texts = [" ".join(rng.choice(["a", "b", "c", "d"], 6)) + (" good" if label else " bad") for label in labels]
+    filtered = train_filter(texts, labels, groups, 32, 3, 0.01, 0.9)
+    out = np.array([bucket(group, 3, 4) == 0 for group in groups])
+    assert 0 < out.sum() < 60
+    changed = np.where(out, labels, 1 - labels)  # other labels of the fit change the weights, others of the rest do not
+    assert np.abs(train_filter(texts, changed, groups, 32, 3, 0.01, 0.9)[0] - filtered[0]).max() > 1e-3
+    np.testing.assert_array_equal(
+        train_filter(texts, np.where(out, 1, labels), groups, 32, 3, 0.01, 0.9)[0], filtered[0]
+    )
+    assert keep(texts, *filtered, 3)[out & (labels == 1)].mean() >= 0.9
+
+
 def test_a_text_is_scored_as_the_formulas_of_lm_eval_do():
     """Its rolling windows, acc and acc_norm, by hand: each target with the tokens that its window has before it."""
     import jax.numpy as jnp

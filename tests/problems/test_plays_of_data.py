@@ -42,6 +42,36 @@ def test_positions_that_go_on_confuse_the_model(fork_server):
     assert "in the way" in bits.caption
 
 
+def test_copies_are_found_and_the_loss_is_that_without_them(fork_server):
+    table, curve, losses = shown("55", fork_server)
+    assert all(int(row[0]) > 2 for row in table.rows)
+    assert "meet in some band" in curve.caption
+    with_copies, cleaned = losses.bars
+    assert with_copies.value < cleaned.value - 0.1
+    assert abs(cleaned.value - cleaned.other) < 0.05
+
+
+def test_one_hash_function_for_all_rows_compares_too_many_pairs(fork_server):
+    wrong = "(a[:1, None] * x_S + b[:1, None] + 0 * a[:, None]) % PRIME"
+    curve = shown("55", fork_server, "(a[:, None] * x_S + b[:, None]) % PRIME", wrong)[1]
+    assert "The two should be close" in curve.caption
+
+
+def test_the_recall_of_held_out_sites_is_the_wanted_one(fork_server):
+    examples, word, curves, shares = shown("56", fork_server)
+    assert {row[1] for row in examples.rows} == {"kept", "dropped"}
+    assert {token.kind for token in word.tokens} == {0, 1}
+    assert len(curves.lines) == 3
+    assert "as wanted" in shares.caption
+    assert abs(shares.bars[1].value - 0.8) < 0.02
+
+
+def test_a_threshold_of_all_texts_keeps_another_share(fork_server):
+    wrong = "good = np.sort(scores[labels == 0])[::-1]"
+    shares = shown("56", fork_server, "good = np.sort(scores[labels == 1])[::-1]", wrong)[-1]
+    assert "It was not chosen there" in shares.caption
+
+
 def test_less_overlap_makes_a_model_look_worse(fork_server):
     story, strides, questions = shown("57", fork_server)
     values = np.array([token.value for token in story.tokens[1:]], float)

@@ -88,6 +88,10 @@ PROPERTIES: dict[str, Callable[[Shown], bool]] = {
         len(shown) == 3 and "the prompt is there once" in shown[0].caption and "The same" in shown[2].caption and
         bars(shown[1])[1] < bars(shown[1])[2]
     ),
+    "64": lambda shown: (
+        len(shown) == 4 and "0 of 8" not in shown[0].caption and "Nobody's answer" in shown[1].caption and
+        bars(shown[2])[0] < bars(shown[2])[1] < bars(shown[2])[2] and equal_bars(shown[3])
+    ),
     "65": lambda shown: (
         "follows it to the end" in shown[0].caption and shown[0].text.endswith(".") and "keep their odds" in shown[3].caption
     ),
@@ -159,6 +163,10 @@ CONSEQUENCES: dict[str, tuple[str, str, str, Callable[[Shown], bool]]] = {
     "columns of the decoder": (
         "62", "jnp.linalg.norm(decoder, axis=1, keepdims=True)", "jnp.linalg.norm(decoder, axis=0, keepdims=True)",
         lambda shown: "They must be 1" in shown[0].caption,
+    ),
+    "a token sees all rows": (
+        "64", "jnp.arange(L) <= positions[:, None]", "jnp.arange(L) < L + 0 * positions[:, None]",
+        lambda shown: "not its own" in shown[3].caption,
     ),
     "a shared block is written": (
         "63", "self.users[table[-1]] > 1", "self.users[table[-1]] > 9",

@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 from problems.p63_paged_cache import problem as paged
+from problems.p64_continuous_batching import problem as batching
 from problems.p65_constrained_decoding import problem as constrained
 from tests.conftest import ROOT
 
@@ -152,3 +153,65 @@ def test_attention_over_blocks_equals_that_of_jax():
         *(jnp.asarray(values[name]) for name in ("q", "key_blocks", "value_blocks", "table", "length"))
     )
     np.testing.assert_allclose(out, jax.nn.dot_product_attention(values["q"][None], keys, rows)[0], atol=1e-5)
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_a_server_keeps_its_limits_and_everybody_gets_the_answer_of_one_alone(seed):
+    """A cache that holds what was computed and nothing else, and a bound on the steps, which starvation would break."""
+    from p64_continuous_batching import Scheduler, serve
+
+    rng = np.random.default_rng(seed)
+    B, S, budget, running = 9, 2, 5, 3
+    requests = [
+        (arrival, f"r{number}", rng.integers(1, 40, rng.integers(1, 9)).tolist(), int(rng.integers(1, 9)))
+        for number, arrival in enumerate(np.sort(rng.integers(0, 30, 14)).tolist())
+    ]
+
+    def following(token_ids):
+        return sum((place + 3) * each * each for place, each in enumerate(token_ids)) % 40  # 0 ends an answer
+
+    caches, computed, again = {}, 0, set()
+
+    def run(batch):
+        nonlocal computed
+        assert 0 < sum(len(token_ids) for _, _, token_ids in batch) <= budget
+        for name, start, token_ids in batch:
+            assert start == 0 or start == len(caches[name]), "a gap, or work done twice"
+            if start == 0 and caches.get(name):
+                again.add(name)
+            caches[name] = [*caches.get(name, [])[:start], *token_ids]
+            computed += len(token_ids)
+        holding = [name for name, _, _ in batch]
+        assert len(holding) <= running
+        assert sum(-(-len(caches[name]) // S) for name in holding) <= B
+        return {name: following(caches[name]) for name in holding}
+
+    answers = serve(run, requests, Scheduler(B, S, budget, running), 0)
+    for _, name, prompt, most in requests:
+        alone = []
+        while len(alone) < most and (token := following(prompt + alone)):
+            alone.append(token)
+        assert answers[name] == alone
+    assert len(answers) == len(requests)
+    assert again, "nobody was evicted, so this tests little"
+    assert computed < 3 * sum(len(prompt) + most for _, _, prompt, most in requests)
+
+
+def test_tokens_of_a_mixed_batch_see_what_they_would_see_alone():
+    from p64_continuous_batching import batched_attention
+
+    sizes = {"R": 5, "L": 8, "H": 2, "K": 4, "chunk": 3, "unused": 2}
+    values = batching.batch(True, sizes, np.random.default_rng(0))
+    names = ("q", "k", "v", "keys", "values", "rows", "positions")
+    out, keys, _ = jax.jit(batched_attention)(*(jnp.asarray(values[name]) for name in names))
+    caches = {name: values[name].copy() for name in ("keys", "values")}
+    used = values["rows"] >= 0
+    places = values["rows"][used], values["positions"][used]
+    caches["keys"][places], caches["values"][places] = values["k"][used], values["v"][used]
+    np.testing.assert_array_equal(keys, caches["keys"])
+    for n, (row, position) in enumerate(zip(values["rows"], values["positions"], strict=True)):
+        if row < 0:
+            assert not out[n].any()
+            continue
+        own = (caches[name][row, : position + 1] for name in ("keys", "values"))
+        np.testing.assert_allclose(out[n], jax.nn.dot_product_attention(values["q"][n][None], *own)[0], atol=1e-5)

@@ -32,6 +32,8 @@ PAGES = {
     "50": "loss = -ln σ(β (gain(chosen) - gain(rejected)))    gain(y) = ln π(y) - ln r(y)",
     "51": "loss = (1 / N) Σᵢ Σₜ (β (e^(dᵢₜ) - dᵢₜ - 1) - gainᵢₜ)",
     "52": "residual(x) = max(p(x) - q(x), 0) / (Σ_y max(p(y) - q(y), 0))",
+    "55": "1 - (1 - sʳ)ᵇ",
+    "56": "L(w, b) = (1 / D) Σ_d (ln(1 + e^(z_d)) - y_d z_d) + (λ / 2) Σⱼ wⱼ²",
     "58": "N = (α A / (β B))^(1 / (α + β)) (C / 6)^(β / (α + β))",
     "59": "((p - mean(p)) / σ) · (scale × Eᵥ)",
     "61": "‖ W R ‖ / (‖ W ‖ ‖ R ‖)",

@@ -1,0 +1,130 @@
+"""The probes of problem 64: a simulated server step by step, and the answers of a real loop. Run in workers."""
+
+import ast
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from grader.problem import Case
+from grader.worker.pytrees import BadOutputError, described
+from grader.worker.subject import BadEntryError, Reading, Subject, eager
+from problems.p64_continuous_batching.problem import END, NAMES, V
+
+METHODS = ("add", "schedule", "append", "finish", "free_blocks")
+NONE, LONGEST, MOST = -1, 10, 300  # tokens of an answer, steps
+
+
+def _scheduler(subject: Subject, case: Case) -> Any:
+    sizes = (case.values[name] for name in ("num_blocks", "block_size", "token_budget", "max_running"))
+    scheduler = subject.call("Scheduler", *sizes)
+    for name in METHODS:
+        if not callable(getattr(scheduler, name, None)):
+            raise BadEntryError(f"`Scheduler` has no method `{name}`: write it, as the page says")
+    return scheduler
+
+
+@eager
+def scheduling(subject: Subject, case: Case) -> Reading:
+    """In each step, where `schedule` starts each sequence and how many tokens it computes, and how many blocks are free."""
+    scheduler, steps = _scheduler(subject, case), int(case.values["steps"])  # type: ignore[arg-type]
+    requests = ast.literal_eval(str(case.values["requests"]))
+    tokens: dict[str, int] = {}
+    last: dict[str, int] = {}
+    found, free = np.full((steps, len(NAMES), 2), NONE, np.int32), np.zeros(steps, np.int32)
+    for step in range(steps):
+        for arrival, name, prompt, answer, given_up in requests:
+            if arrival == step:
+                scheduler.add(name, prompt)
+                tokens[name], last[name] = prompt, prompt + answer - 1
+            if given_up == step and name in tokens:
+                scheduler.finish(name)
+                del tokens[name]
+        for name, start, count in _work(scheduler.schedule(), tokens):
+            found[step, NAMES.index(name)] = start, count
+            if start + count >= tokens[name]:
+                if tokens[name] == last[name]:
+                    scheduler.finish(name)
+                    del tokens[name]
+                else:
+                    scheduler.append(name)
+                    tokens[name] += 1
+        free[step] = int(scheduler.free_blocks())
+    return Reading({"steps.work": found, "steps.free": free})
+
+
+def _work(result: Any, tokens: Mapping[str, int]) -> list[tuple[str, int, int]]:
+    """What `schedule` returned. Raises BadOutputError if it is not a list of (name, start, count), or names a sequence twice."""
+    if not isinstance(result, list | tuple):
+        raise BadOutputError(f"`schedule` returned {described(result)}; it must return a list of (name, start, count)")
+    work = []
+    for each in result:
+        if not isinstance(each, tuple | list) or len(each) != 3:
+            raise BadOutputError(f"the list of `schedule` holds {described(each)}; it must hold (name, start, count)")
+        name, start, count = each
+        if name not in tokens:
+            raise BadOutputError(f"`schedule` returned work for {name!r}, which is not a sequence that waits or runs")
+        if any(name == other for other, _, _ in work):
+            raise BadOutputError(
+                f"`schedule` returned {name!r} twice; a sequence is at most once in the work of a step"
+            )
+        work.append((name, int(start), int(count)))
+    return work
+
+
+class _Watched:
+    """A scheduler that counts its steps. Raises BadOutputError in a loop that never ends."""
+
+    def __init__(self, scheduler: Any):
+        self.scheduler, self.steps = scheduler, 0
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.scheduler, name)
+
+    def schedule(self) -> Any:
+        self.steps += 1
+        if self.steps > MOST:
+            raise BadOutputError(f"`serve` has taken {MOST} steps, and it does not end")
+        return self.scheduler.schedule()
+
+
+@eager
+def serving(subject: Subject, case: Case) -> Reading:
+    """The answers of `serve` with a model that has a cache, how often it runs, and on how many tokens."""
+    salt, caches, calls = int(case.values["salt"]), {}, []  # type: ignore[arg-type, var-annotated]
+    requests = ast.literal_eval(str(case.values["requests"]))
+
+    def run(batch: Any) -> dict[str, int]:
+        following, some = {}, list(batch)
+        if not some:
+            raise BadOutputError("`serve` has called `run` without any work")
+        for each in some:
+            if not isinstance(each, tuple | list) or len(each) != 3 or not hasattr(each[2], "__len__"):
+                raise BadOutputError(
+                    f"the batch of `run` holds {described(each)}; it must hold (name, start, token_ids)"
+                )
+            name, start, token_ids = each
+            known = caches.get(name, [])[: int(start)]
+            known += [V] * (int(start) - len(known)) + [int(token_id) for token_id in token_ids]
+            caches[name] = known
+            mixed = sum((place + 1) * (token_id + salt) for place, token_id in enumerate(known))
+            following[name] = mixed * (mixed + 3) // 2 % V if mixed % 11 else END
+        calls.append(sum(len(token_ids) for _, _, token_ids in some))
+        return following
+
+    scheduler = _Watched(_scheduler(subject, case))
+    result = subject.call("serve", run, requests, scheduler, END, returns=(dict, "a dictionary of lists"))
+    answers = np.full((len(NAMES), LONGEST), NONE, np.int32)
+    for name, token_ids in result.items():
+        if name not in NAMES:
+            raise BadOutputError(f"`serve` returned an answer to {name!r}, which nobody asked")
+        some = [int(token_id) for token_id in token_ids][:LONGEST]
+        answers[NAMES.index(name), : len(some)] = some
+    answered = np.array([name in result for name in NAMES], np.int32)
+    return Reading({
+        "served.answered": answered, "served.answers": answers, "served.calls": np.int32(len(calls)),
+        "served.tokens": np.int32(sum(calls)),
+    })  # fmt: skip
+
+
+PROBES = {"scheduling": scheduling, "serving": serving}

@@ -1,0 +1,179 @@
+"""Problem 64: continuous batching, by a scheduler, an attention over a mixed batch, and the loop of a server."""
+
+from collections.abc import Mapping, Sequence
+from functools import partial
+from typing import Any
+
+from grader.checks import exact
+from grader.problem import Case, Cases, Check, Difference, Entry, Problem
+
+SCHEDULER, ATTENTION, SERVE = "Scheduler", "batched_attention", "serve"
+NAMES = ("a", "b", "c", "d", "e", "f")
+V, END = 50, 0  # the vocabulary of the model whose texts are compared
+
+# A request of a simulated server: the step of its arrival, its name, the lengths of its prompt and its answer, and the step in
+# which its user gives up, or -1.
+Requests = Sequence[tuple[int, str, int, int, int]]
+FIRST: Mapping[str, Requests] = {
+    "queue": ((0, "a", 3, 1, -1), (0, "b", 2, 2, -1), (0, "c", 4, 1, -1), (1, "d", 2, 2, -1), (1, "e", 1, 3, -1)),
+    "chunks": ((0, "a", 17, 1, -1), (0, "b", 5, 1, -1), (2, "c", 8, 2, -1)),
+    "beside": ((0, "a", 2, 9, -1), (0, "b", 3, 8, -1), (2, "c", 19, 3, -1), (3, "d", 2, 2, -1)),
+    "evicted": ((0, "a", 5, 12, -1), (0, "b", 4, 10, -1), (0, "c", 5, 6, -1), (1, "d", 11, 3, -1), (2, "e", 1, 3, -1)),
+    "given up": ((0, "a", 8, 9, 4), (0, "b", 6, 6, -1), (1, "c", 9, 5, 3), (1, "d", 7, 4, -1), (2, "e", 3, 3, -1)),
+}
+
+
+def simulated(group: str, sizes: Mapping[str, int], rng: Any) -> dict[str, Any]:
+    """The requests of a group, each a little longer or not, in a server of these sizes. With `random`, others."""
+    requests = []
+    for number, name in enumerate(NAMES[: sizes["requests"]] if "requests" in sizes else NAMES):
+        if group == "random":
+            prompt = int(rng.integers(1, 10))
+            given_up = int(rng.integers(8, 20)) if rng.random() < 0.2 else -1
+            requests.append((int(rng.integers(0, 8)), name, prompt, int(rng.integers(1, 9)), given_up))
+        elif number < len(FIRST[group]):
+            arrival, name, prompt, answer, given_up = FIRST[group][number]
+            requests.append(
+                (arrival, name, prompt + int(rng.integers(0, sizes.get("longer", 0) + 1)), answer, given_up)
+            )
+    requests.sort(key=lambda request: request[0])
+    return {
+        "num_blocks": sizes["B"],
+        "block_size": sizes["S"],
+        "token_budget": sizes["budget"],
+        "max_running": sizes["running"],
+        "requests": repr(requests),
+        "steps": sizes["steps"],
+    }
+
+
+def batch(garbage: bool, sizes: Mapping[str, int], rng: Any) -> dict[str, Any]:
+    """A chunk of a prompt, tokens of three answers, and places that nobody uses, in any order. With `garbage`, what no token
+    may see is NaN: rows of other sequences, and places after a token's own."""
+    import numpy as np
+
+    R, L, H, K = (sizes[name] for name in "RLHK")
+    _, *others, chunked = rng.permutation(R).tolist()  # one row is free
+    start, count = int(rng.integers(1, 3)), sizes["chunk"]
+    pairs = [(chunked, start + place) for place in range(count)]
+    pairs += [(row, int(rng.integers(1, L - 1))) for row in others[:-1]] + [(others[-1], 0)]
+    pairs += [(-1, 0)] * sizes["unused"]
+    rows, positions = np.array([pairs[place] for place in rng.permutation(len(pairs))]).T
+    q, k, v = rng.standard_normal((3, len(pairs), H, K))
+    keys, values = rng.standard_normal((2, R, L, H, K))
+    if garbage:
+        for row in range(R):
+            known = start if row == chunked else dict(pairs).get(row, 0)
+            keys[row, known:], values[row, known:] = np.nan, np.nan
+        for array in (q, k, v):
+            array[rows < 0] = np.nan
+    floats = {"q": 2 * q, "k": k, "v": v, "keys": keys, "values": values}
+    return {
+        **{name: array.astype("float32") for name, array in floats.items()},
+        "rows": rows.astype("int32"),
+        "positions": positions.astype("int32"),
+    }
+
+
+def served(sizes: Mapping[str, int], rng: Any) -> dict[str, Any]:
+    """Prompts with the steps of their arrival and the maximal lengths of their answers. The last one may come late."""
+    arrivals = [*[0, 0, 0, 1, 2, 3][: sizes["requests"] - 1], sizes["late"]]
+    requests = [
+        (arrival, name, rng.integers(1, V, rng.integers(1, sizes["longest"] + 1)).tolist(), int(rng.integers(1, 9)))
+        for arrival, name in zip(arrivals, NAMES, strict=False)
+    ]
+    requests[1] = (0, "b", requests[1][2], 1)
+    return {
+        "num_blocks": sizes["B"],
+        "block_size": 3,
+        "token_budget": sizes["budget"],
+        "max_running": 3,
+        "requests": repr(requests),
+        "salt": int(rng.integers(1, 1000)),
+    }
+
+
+def step_in_words(case: Case, difference: Difference) -> str:
+    """A sentence on what is wrong in a step of a simulated server."""
+    step = difference.index[0]
+    if difference.path.endswith("free"):
+        return f"at the end of step {step}, {difference.got} blocks are free; expected {difference.expected}"
+    name, of_start = NAMES[difference.index[1]], difference.index[2] == 0
+    said = "starts {1!r} at position {0}" if of_start else "computes {0} tokens of {1!r}"
+    got, expected = (
+        f"has no work for {name!r}" if each == "-1" else said.format(each, name)
+        for each in (difference.got, difference.expected)
+    )
+    return f"in step {step}, `schedule()` {got}; expected: it {expected}"
+
+
+def text_in_words(case: Case, difference: Difference) -> str:
+    """A sentence on an answer of the server, or on its batches."""
+    if difference.path == "served.answers":
+        name, place = NAMES[difference.index[0]], difference.index[1]
+        got, expected = ("nothing" if each == "-1" else each for each in (difference.got, difference.expected))
+        return f"token {place} of the answer to {name!r} is {got}, expected {expected}"
+    what = "is called" if difference.path.endswith("calls") else "is given"
+    unit = "times" if difference.path.endswith("calls") else "tokens"
+    return f"`run` {what} {difference.got} {unit} in all, expected {difference.expected}"
+
+
+def scheduling(name: str, points: int, cases: str, **more: Any) -> Check:
+    return exact(
+        name, points, "scheduling", "steps", cases=cases, in_words=step_in_words, calls=(SCHEDULER,), **more
+    )  # fmt: skip
+
+
+ROOM = {"B": (40,), "S": (4,), "running": (3,), "steps": (14,), "longer": (1, 2)}
+BATCH = {"R": (5, 6), "L": (8,), "H": (2,), "K": (4,), "chunk": (3, 2), "unused": (2, 1)}
+
+PROBLEM = Problem(
+    title="Continuous batching",
+    builds_on=(30, 63),
+    entries=(
+        Entry(SCHEDULER, ("num_blocks", "block_size", "token_budget", "max_running")),
+        Entry(ATTENTION, ("q", "k", "v", "keys", "values", "rows", "positions"), returns=("out", "keys", "values")),
+        Entry(SERVE, ("run", "requests", "scheduler", "end_id")),
+    ),
+    cases={
+        "queue": Cases(partial(simulated, "queue"), {**ROOM, "running": (2, 3), "budget": (12, 7)}, draws=2),
+        "chunks": Cases(partial(simulated, "chunks"), {**ROOM, "budget": (5, 6)}, draws=2),
+        "beside": Cases(partial(simulated, "beside"), {**ROOM, "running": (4,), "budget": (6, 5)}, draws=2),
+        "evicted": Cases(
+            partial(simulated, "evicted"),
+            {"B": (9, 10), "S": (2,), "budget": (8, 6), "running": (3, 4), "steps": (60,), "longer": (0,)}, draws=3,
+        ),
+        "given up": Cases(
+            partial(simulated, "given up"),
+            {"B": (7,), "S": (3,), "budget": (8,), "running": (3,), "steps": (40,), "longer": (0, 1)}, draws=2,
+        ),
+        "random": Cases(
+            partial(simulated, "random"),
+            {"requests": (5, 6), "B": (10, 12), "S": (2, 3), "budget": (6, 8), "running": (3, 4), "steps": (60,)}, draws=3,
+        ),
+        "batch": Cases(partial(batch, False), BATCH, draws=2),
+        "garbage": Cases(partial(batch, True), {**BATCH, "R": (5,), "chunk": (3,), "unused": (1,)}, draws=1),
+        "served": Cases(served, {"requests": (5, 6), "longest": (9,), "late": (40,), "B": (40,), "budget": (8,)}, draws=2),
+        "scarce": Cases(served, {"requests": (6,), "longest": (7,), "late": (4,), "B": (8,), "budget": (5, 6)}, draws=2),
+    },
+    checks=(
+        scheduling("requests in a queue", 2, "queue"),
+        scheduling("prompts in chunks", 2, "chunks"),
+        scheduling("answers beside a long prompt", 2, "beside"),
+        scheduling("no block left", 2, "evicted"),
+        scheduling("users who give up", 1, "given up"),
+        scheduling("random requests", 1, "random"),
+        Check("attention of a mixed batch", 2, "values", {"entry": ATTENTION}, "output.out", "batch", traced=True),
+        Check("cache after a step", 1, "values", {"entry": ATTENTION}, "output", "batch", traced=True),
+        Check(
+            "what others left", 2, "values", {"entry": ATTENTION}, "output.out", "garbage", traced=True,
+            advice="What a token must not see is NaN here: the rows of other sequences, the places after its own position in "
+            "its row, and q, k and v in places of the batch that nobody uses.",
+        ),
+        exact("answers", 2, "serving", "served", cases="served", in_words=text_in_words, calls=(SERVE, SCHEDULER)),
+        exact(
+            "answers with few blocks", 1, "serving", "served", cases="scarce", in_words=text_in_words,
+            calls=(SERVE, SCHEDULER),
+        ),
+    ),
+)  # fmt: skip
