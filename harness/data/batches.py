@@ -123,7 +123,8 @@ def check_data(config: Config, prepared: Prepared) -> list[str]:
     longer = int((np.diff(ends, prepend=0) > config.context + 1).sum())
     if config.packing == "padded" and longer:
         notes.append(
-            f"{longer:,} of {len(ends):,} stories exceed the context of {config.context} and are split across rows."
+            f"{longer:,} of {len(ends):,} {'dialogues' if config.chat else 'stories'} exceed the context of {config.context} and "
+            "are split across rows."
         )
     return notes
 
@@ -144,7 +145,12 @@ def _check_size(config: Config, part: Prepared, batch: int) -> None:
 
 def check_tokenizer(config: Config, part: Prepared) -> list[str]:
     """A sentence if the tokenizer was made for other text."""
-    if part.bytes_per_token >= FITS or config.objective != "next_token" or config.tokenizer == "bytes":
+    if (
+        part.dialogues
+        or part.bytes_per_token >= FITS
+        or config.objective != "next_token"
+        or config.tokenizer == "bytes"
+    ):
         return []
     rate = f"{part.bytes_per_token:.2f} bytes per token, below {FITS:g}"
     said = f"The tokenizer {config.tokenizer} does not fit {part.name}: {rate}."

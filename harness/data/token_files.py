@@ -73,6 +73,7 @@ class Prepared:
     notes: tuple[str, ...]  # sentences for the user on what is odd about the texts
     parts: tuple["Prepared", ...] = ()  # the sources, if there are several
     weights: tuple[float | None, ...] = ()  # and their shares of the windows; None: by their sizes
+    dialogues: bool = False  # whose stored text, with names and quotes, is not what the tokens are of
 
     @property
     def bytes_per_token(self) -> float:
@@ -82,6 +83,9 @@ class Prepared:
 
     def summary(self) -> str:
         """A sentence on the number of tokens, and how well the tokenizer fits."""
+        if self.dialogues:
+            numbers = [counted(len(split.ends), "dialogue") for split in (self.train, self.validation)]
+            return f"{self.name}: {numbers[0]} for training, {numbers[1]} for validation."
         return (
             f"{self.name}: {len(self.train):,} tokens for training, {len(self.validation):,} for validation, "
             f"{self.bytes_per_token:.2f} bytes per token."
@@ -125,7 +129,7 @@ def prepare(
     train, validation = (_open(folder, split, meta["dtype"]) for split in SPLITS)
     return Prepared(
         source.name, source.key, folder, train, validation, meta["max_id"], tuple(meta["bytes"]), meta["beginning"],
-        tuple(meta["notes"]),
+        tuple(meta["notes"]), dialogues=dialogues,
     )  # fmt: skip
 
 

@@ -1,6 +1,7 @@
 """Fine-tuning on dialogues: the answers alone are learned, and a chat answers."""
 
 import json
+import re
 from dataclasses import replace
 from pathlib import Path
 
@@ -74,6 +75,9 @@ def test_a_chat_answers_what_it_has_learned(harness_here: Harness, tmp_path: Pat
     few = ("--steps", 150, "--mesh", "1x1", *settings)
     result = harness_here("finetune", "base", "--chat", file, "--quiet", *few)
     assert result.code == 0, result.err
+    assert re.search(
+        r"^sounds.jsonl: \d+ dialogues for training, \d+ dialogues for validation\.$", result.err, re.MULTILINE
+    )
     run = Run(tmp_path / "runs" / "base-tuned")
     config = run.config()
     assert (config.chat, config.packing, config.field) == ("plain", "padded", "messages")
