@@ -100,9 +100,8 @@ def main(model: str, mesh: str, device: str) -> None:
         near = parts <= IN_A_MACHINE if axis == "model" else data * parts <= IN_A_MACHINE
         rate = LINK if near else NETWORK
         if size:
-            print(
-                f"  {f'sent by each device along {axis}':<52}{size / 1e9:9.2f} GB, {size / rate:.2f} s at {rate / 1e9:.0f} GB/s"
-            )
+            label = f"sent by each device along {axis}"
+            print(f"  {label:<52}{size / 1e9:9.2f} GB, {size / rate:.2f} s at {rate / 1e9:.0f} GB/s")
     days = 20 * number * flops_per_token(config) / (PEAK_FLOPS[device] * SHARE * data * parts) / 86_400
     print(f"  {'20 tokens for each parameter':<52}{days:9.2f} days")
 
