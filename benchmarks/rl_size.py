@@ -15,10 +15,12 @@ from pathlib import Path
 
 import jax
 from flax import nnx
+from training_size import BF16, F32, activations, logits
 
 from harness.config import Config
 from harness.hugging_face.load import read_config
 from harness.presets import reinforcement
+from harness.run.hardware import PEAK_FLOPS
 from harness.training.recipe import default_model
 
 QWEN = {
@@ -26,13 +28,7 @@ QWEN = {
     "num_attention_heads": 14, "num_key_value_heads": 2, "max_position_embeddings": 32_768, "rms_norm_eps": 1e-6,
     "rope_theta": 1e6, "tie_word_embeddings": True, "hidden_act": "silu",
 }  # fmt: skip
-F32, BF16 = 4, 2  # bytes of a number
-KEPT = 18  # numbers of width D that the backward pass keeps of a position in a layer, besides 3 of width F: an estimate
-LOGITS = 4096  # positions whose logits exist at once on a GPU
-PEAK, SHARE = (
-    989e12,
-    0.35,
-)  # FLOP/s of an H100 in bfloat16, and the share of it that the train step had in benchmarks/gpu.py
+SHARE = 0.35  # of an H100's peak in bfloat16, which the train step had in benchmarks/gpu.py
 
 
 def sizes(config: Config) -> tuple[int, int]:
@@ -51,16 +47,16 @@ def main(file: Path, lora_rank: int, prompts: int, group: int, context: int, mic
              "context": context, "reward": "task:arithmetic", "prompt_tokens": context // 4, "dtype": "bfloat16"}  # fmt: skip
     config = reinforcement(base, "hf:model", {key: str(value) for key, value in typed.items()})
     every, trained = sizes(config)
-    rows, L, D, F = config.batch_size, config.num_layers, config.d_model, config.d_ff
-    cache = 2 * L * rows * config.kv_heads * context * config.per_head * BF16
+    rows = config.batch_size
+    cache = 2 * config.num_layers * rows * config.kv_heads * context * config.per_head * BF16
     full_base = 0 if lora_rank or not config.kl_weight else every
     memory = {
         f"parameters with adapters, float32 ({every / 1e6:.0f} million)": every * F32,
         f"gradients and two moments of {trained / 1e6:.1f} million": 3 * trained * F32,
         "the base for the KL divergence, float32 (none with adapters)": full_base * F32,
         f"cache of {rows} continuations, bfloat16": cache,
-        f"activations of {microbatch} rows, estimated": microbatch * context * L * (KEPT * D + 3 * F) * BF16,
-        "logits, float32, of one chunk and its gradient": 2 * LOGITS * config.vocab_rows * F32,
+        f"activations of {microbatch} rows, estimated": activations(config, microbatch * context),
+        "logits, float32, of one chunk and its gradient": logits(config),
     }
     print(f"{file}: rank {lora_rank or 'none'}, {prompts} prompts of {group} continuations, context {context}")
     for name, size in memory.items():
@@ -70,7 +66,7 @@ def main(file: Path, lora_rank: int, prompts: int, group: int, context: int, mic
     # A forward pass takes 2 FLOPs per parameter and token, for the policy and for the base; an update 6, or 4 with adapters.
     scored = (2 * 2 if config.kl_weight else 2) * every * tokens
     updated = (4 if lora_rank else 6) * every * tokens
-    seconds = (scored + updated) / (PEAK * SHARE)
+    seconds = (scored + updated) / (PEAK_FLOPS["H100"] * SHARE)
     # Each step of sampling reads all parameters and, on average, half of the cache: memory is the limit.
     sampling = (context - config.prompt_tokens) * (every * F32 + cache / 2) / 3.35e12
     print(f"  {'tokens of an update, at most':<62}{tokens:8,d}")

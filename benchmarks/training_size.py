@@ -15,6 +15,7 @@ import jax
 from flax import nnx
 
 from harness.config import Config
+from harness.model.loss import CHUNK
 from harness.run.hardware import PEAK_FLOPS, flops_per_token
 from harness.training.recipe import default_recipe
 from harness.training.sharding import make_mesh
@@ -40,6 +41,16 @@ LINK, NETWORK = (
     50e9,
 )  # bytes/s of a device to others: NVLink in a machine of H100s, and 400 Gbit/s between machines
 IN_A_MACHINE = 8
+
+
+def activations(config: Config, tokens: int, parts: int = 1) -> int:
+    """The bytes that the backward pass keeps of so many tokens, on each of `parts` devices along the second axis: an estimate."""
+    return tokens * config.num_layers * (KEPT * config.d_model + 3 * config.d_ff // parts) * BF16
+
+
+def logits(config: Config, parts: int = 1) -> int:
+    """The bytes of the logits of a chunk on a GPU, and of their gradient."""
+    return 2 * CHUNK["gpu"] * config.vocab_rows // parts * F32
 
 
 def on_each(config: Config) -> tuple[int, int, int]:
@@ -73,15 +84,15 @@ def main(model: str, mesh: str, device: str) -> None:
         remat=False,
     )
     number, parameters, moments = on_each(config)
-    D, F, L, tokens = config.d_model, config.d_ff, config.num_layers, rows * config.context
+    D, L, tokens = config.d_model, config.num_layers, rows * config.context
     held = tokens // data // microbatches
     memory = {
         "parameters, float32": parameters,
         "two moments of Adam": moments,
         "gradients": parameters,
-        f"activations of {held:,} tokens, estimated": held * L * (KEPT * D + 3 * F // parts) * BF16,
+        f"activations of {held:,} tokens, estimated": activations(config, held, parts),
         "the same with --set remat=true": held * L * D * BF16,
-        "logits of one chunk and their gradient": 2 * min(4096, held) * config.vocab_size // parts * F32,
+        "logits of one chunk and their gradient": logits(config, parts),
     }
     print(f"{model}, {number / 1e6:,.0f} million parameters, mesh {mesh} with --fsdp, {tokens:,} tokens in a step")
     for name, size in memory.items():

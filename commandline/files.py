@@ -116,6 +116,11 @@ def why_unreadable(error: OSError | NotRegularFileError) -> str:
     return f"cannot be read: {error.strerror}" if isinstance(error, OSError) else str(error)
 
 
+def why_no_text(error: OSError | UnicodeDecodeError) -> str:
+    """Why `read_text` failed: the rest of a sentence that begins with the path."""
+    return f"cannot be read: {error.strerror if isinstance(error, OSError) else 'it is not UTF-8 text'}"
+
+
 def require_regular(status: os.stat_result) -> None:
     """Raises NotRegularFileError unless this is the status of a regular file."""
     mode = status.st_mode

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from commandline import files
 from commandline.text import printable
 
 if TYPE_CHECKING:
@@ -196,8 +197,7 @@ def pack(
     try:
         text = "" if agents == "none" else Path(agents).read_text(encoding="utf-8") if agents else None
     except (OSError, UnicodeDecodeError) as error:
-        reason = error.strerror if isinstance(error, OSError) else "it is not UTF-8 text"
-        raise UsageError(f"{agents} cannot be read: {reason}.") from None
+        raise UsageError(f"{agents} {files.why_no_text(error)}.") from None
     for line in pack_.pack(directory, chosen, plays=plays, agents=text):
         click.echo(line)
 

@@ -4,6 +4,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import closing
 from pathlib import Path
 
+from commandline import files
 from commandline.errors import UsageError
 from commandline.text import counted, one_line
 from grader.course import catalog
@@ -44,8 +45,7 @@ def read_learners(path: Path) -> list[str]:
     try:
         names = [line.strip() for line in path.read_text(encoding="utf-8-sig").splitlines() if line.strip()]
     except (OSError, UnicodeDecodeError) as error:
-        reason = error.strerror if isinstance(error, OSError) else "it is not UTF-8 text"
-        raise UsageError(f"{path} cannot be read: {reason}.") from None
+        raise UsageError(f"{path} {files.why_no_text(error)}.") from None
     for name in names:
         if "/" in name or "\\" in name or name in (".", "..") or not name.isprintable():
             raise UsageError(f"{path}: {name!r} cannot be the name of a folder; write one learner in a line.")

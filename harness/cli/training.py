@@ -121,11 +121,12 @@ def finetune(
         raise UsageError("Name what is learned: texts with --data, or dialogues with --chat.")
     base, base_config, spelled = _found_base(base_name, root)
     run = Run(root / _checked(name or f"{base.folder.resolve().name}-tuned"))
-    flags["data"] = data
     if dialogues is not None:
-        flags |= {"data": dialogues, "field": MESSAGES, "chat": template or _template_of(base, base_config, spelled)}
+        data = dialogues
+        flags |= {"field": MESSAGES, "chat": template or _template_of(base, base_config, spelled)}
     elif template is not None:
         raise UsageError("--template needs --chat.")
+    flags["data"] = data
     config = fine_tuning(base_config, spelled, typed_settings(settings, flags))
     pieces_folder = (run if run.config_file.exists() else base).pieces if base_config.pieces else None
     if session := _train(run, config, pieces_folder, joined(coordinator, processes, process), quiet=quiet):

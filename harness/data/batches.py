@@ -52,11 +52,10 @@ class Windows:
 
     def __getitem__(self, index: int) -> Int32[np.ndarray, "W"]:
         stored = self.tokens[self.starts[index] : self.stops[index]]
-        ids = (stored & ~CONTEXT if stored.dtype == CONTEXT.dtype else stored).astype(np.int32)
+        ids = (stored & ~CONTEXT).astype(np.int32)
         if (highest := int(np.max(ids, initial=0))) >= self.vocab_size:
             raise UsageError(f"Token id {highest} is outside the vocabulary of {self.vocab_size}.")
-        if stored.dtype == CONTEXT.dtype:
-            ids = np.where(stored >= CONTEXT, UNLEARNED - ids, ids)
+        ids = np.where(stored >= CONTEXT, UNLEARNED - ids, ids)
         return np.pad(ids, (0, self.context + 1 - len(ids)), constant_values=PADDING)
 
 

@@ -14,6 +14,7 @@ import jinja2.sandbox
 import numpy as np
 import tiktoken
 
+from commandline import files
 from harness.config import HUGGING_FACE, PLAIN, DataConfig
 from harness.data.formats import problem_of
 from harness.data.token_files import CONTEXT
@@ -131,14 +132,11 @@ class Template:
 
 def open_template(spec: str, tokenizer: tiktoken.Encoding) -> Template:
     """The template `plain`, that of a Jinja file, or that of a model as `hf:DIR`. Raises UsageError if there is none."""
-    if spec == PLAIN:
-        return Template(PLAIN, PLAIN_TEMPLATE, tokenizer, {"bos_token": "", "eos_token": END_OF_TEXT})
     if not spec.startswith(HUGGING_FACE):
         try:
-            text = Path(spec).read_text("utf-8")
+            text = PLAIN_TEMPLATE if spec == PLAIN else Path(spec).read_text("utf-8")
         except (OSError, UnicodeDecodeError) as error:
-            reason = error.strerror if isinstance(error, OSError) else "it is not UTF-8"
-            raise UsageError(f"The chat template {spec} cannot be read: {reason}.") from error
+            raise UsageError(f"The chat template {spec} {files.why_no_text(error)}.") from error
         return Template(spec, text, tokenizer, {"bos_token": "", "eos_token": END_OF_TEXT})
     folder = Path(spec.removeprefix(HUGGING_FACE))
     own, tokens = _of_model(folder)

@@ -21,8 +21,6 @@ from harness.training.sharding import put_batch
 from harness.training.train_step import Batch
 
 RARE = 0.05  # the share of rewarded continuations below which training seldom finds any to learn from
-
-
 SOLVED = 1.0  # the reward of a task from which on a problem counts as solved
 
 

@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import tiktoken
 
+from commandline import files
 from harness.config import TASK, Config
 from harness.data import arithmetic
 from harness.data.dialogues import Template
@@ -196,8 +197,7 @@ def _gsm8k(file: Path) -> list[Problem]:
     try:
         lines = file.read_text("utf-8").splitlines()
     except (OSError, UnicodeDecodeError) as error:
-        reason = error.strerror if isinstance(error, OSError) else "it is not UTF-8"
-        raise UsageError(f"The task's file {file} cannot be read: {reason}.") from error
+        raise UsageError(f"The task's file {file} {files.why_no_text(error)}.") from error
     problems = []
     for number, line in enumerate(lines, 1):
         try:
