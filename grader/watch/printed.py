@@ -27,7 +27,8 @@ class Printed:
 
     def __init__(self, session: WatchSession, editor: str) -> None:
         self.session, self.editor = session, editor
-        self._ended, self._lock = threading.Event(), threading.Lock()
+        self._ended = threading.Event()
+        self._whole = threading.RLock()  # held while something is printed, so that nothing else comes between its lines
         self._last: State | None = None
         self._before = ""  # the key of the line before
 
@@ -43,7 +44,7 @@ class Printed:
 
     def changed(self) -> None:
         """Prints what is new."""
-        with self._lock:
+        with self._whole:
             state, last = self.session.state, self._last
             self._last = state
             if last is None or state.problem is not last.problem:
@@ -62,11 +63,10 @@ class Printed:
                 self._print(report_terminal.render_check(result, terminal.width()))
             if state.report and not state.grading and state.report is not (last.report if last else None):
                 self._print("", report_terminal.render(state.report, terminal.width()))
-                for line in self.session.ending():
-                    terminal.echo(line)
+                self._say(*self.session.ending())
                 self._print("", *findings.lines(state.report, self.session.file))
             if state.error and not (last and last.error == state.error):
-                terminal.echo(state.error)
+                self._say(state.error)
             if under_way and not state.grading:
                 self._print(f"{ENDS} {self.session.file.name}")
             if state.outdated:
@@ -74,12 +74,18 @@ class Printed:
 
     def _print(self, *lines: str) -> None:
         try:
-            for line in lines:
-                click.echo(line, color=terminal.has_colors())
-            sys.stdout.flush()
+            with self._whole:
+                for line in lines:
+                    click.echo(line, color=terminal.has_colors())
+                sys.stdout.flush()
         except BrokenPipeError:  # nobody reads any more
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
             self._ended.set()
+
+    def _say(self, *texts: str) -> None:
+        with self._whole:
+            for text in texts:
+                terminal.echo(text)
 
     def _read(self) -> None:
         actions: dict[str, Callable[[], None]] = {
@@ -92,9 +98,9 @@ class Printed:
                 if (action := actions.get(key)) and key in self.session.keys:
                     action()
                 elif said := self.session.act(key):
-                    terminal.echo(said)
+                    self._say(said)
             except CommandError as error:
-                terminal.echo(str(error))
+                self._say(str(error))
             self._before = key
 
     def _hint(self) -> None:
@@ -111,11 +117,11 @@ class Printed:
         if self.session.passed or self._before == "s":
             self._print("", self.session.solution())
         else:
-            terminal.echo(self.session.question())
+            self._say(self.session.question())
 
     def _edit(self) -> None:
         command = self.session.editing(self.editor)
         try:
             subprocess.run(command, check=False)
         except OSError as error:
-            terminal.echo(f"{command[0]} cannot be started: {error.strerror}.")
+            self._say(f"{command[0]} cannot be started: {error.strerror}.")
