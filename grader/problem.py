@@ -5,8 +5,10 @@ Imported by every `problems/*/problem.py`, by the judge and by the workers. Impo
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -168,6 +170,12 @@ class Check:
     def measures(self) -> bool:
         """Whether the check is about the compiled program rather than about values."""
         return self.leaves.startswith(PROGRAM)
+
+    @cached_property
+    def run_key(self) -> str:
+        """A text that is equal for checks that share one run of their probe."""
+        how = [self.probe, dict(self.options), self.cases, self.saved_by, self.read]
+        return json.dumps(how, sort_keys=True)
 
 
 @dataclass(frozen=True, eq=False)

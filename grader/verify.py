@@ -21,7 +21,7 @@ from grader.judge import judge, submission
 from grader.judge.examiner import Examiner
 from grader.judge.judge import Comparison, GradeOptions
 from grader.judge.reference import Reference
-from grader.judge.session import Outcome, run_key
+from grader.judge.session import Outcome
 from grader.judge.submission import Submission
 from grader.judge.verdict import Report, Verdict
 from grader.margins import Margin, can_fail, measure_correct, measure_wrong
@@ -328,7 +328,7 @@ def _verify_forgeries(problem: Problem, reference: Reference, row: Row) -> None:
 
     def lost(check: Check) -> list[bool]:
         """Whether each forgery of the check loses it. Checks of one run that measure no program share their forgeries."""
-        shared = [] if check.measures else [other for other in claims if run_key(other) == run_key(check)]
+        shared = [] if check.measures else [other for other in claims if other.run_key == check.run_key]
         return [one for other in (check, *shared) for one in forged.get(other.name, [])]
 
     row.claims = len(claims)

@@ -4,13 +4,14 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import combinations, islice
 from typing import Any
+from weakref import WeakKeyDictionary
 
 import numpy as np
 from numpy.typing import NDArray
 
 from grader.course.catalog import Misconception
 from grader.judge.reference import Answers
-from grader.judge.session import Outcome, run_key
+from grader.judge.session import Outcome
 from grader.problem import NUMERIC, Case, Check, Tolerance
 from grader.wire.compare import SAME, Leaf, Mismatch, compare, mismatches, on_page, select, values
 
@@ -22,6 +23,9 @@ MOST_PAIRS = 8
 
 # Failures that no edit of the reference has, so that none needs to be run.
 NO_IDEA = frozenset("syntax missing_import processes exit refused protocol".split())
+
+# What is wrong in an outcome, by check and case: a submission's is needed for each idea, and an idea's for each submission.
+_WRONG: WeakKeyDictionary[Outcome, dict[tuple[str, Case], dict[str, Mismatch]]] = WeakKeyDictionary()
 
 
 @dataclass(frozen=True, eq=False)
@@ -119,7 +123,7 @@ def _in_turn(reference: Answers, asked: Sequence[tuple[Evidence, str]]) -> Itera
 
 
 def _shares_run(item: Evidence, other: Evidence) -> bool:
-    return item.case is other.case and run_key(item.check) == run_key(other.check)
+    return item.case is other.case and item.check.run_key == other.check.run_key
 
 
 def _explains_first(reference: Answers, first: Evidence, variant: str, *, loosely: bool) -> bool:
@@ -186,6 +190,14 @@ def _unexplained(reference: Answers, item: Evidence, variant: str, *, loosely: b
 
 def _wrong(reference: Answers, item: Evidence, outcome: Outcome) -> dict[str, Mismatch]:
     """The leaves of a check at which an outcome differs from the reference, in the order of a report."""
+    known = _WRONG.setdefault(outcome, {})
+    key = (item.check.name, item.case)
+    if key not in known:
+        known[key] = {mismatch.path: mismatch for mismatch in _mismatches(reference, item, outcome)}
+    return known[key]
+
+
+def _mismatches(reference: Answers, item: Evidence, outcome: Outcome) -> list[Mismatch]:
     expected = reference.ask(item.check, item.case).result()
     check, found = item.check, list[Mismatch]()
     if check.measures:  # a measure counts only for a program that returns the right values
@@ -193,7 +205,7 @@ def _wrong(reference: Answers, item: Evidence, outcome: Outcome) -> dict[str, Mi
     if not found:
         want, have = (select(side.leaves, check.leaves) for side in (expected, outcome))
         found = list(mismatches(want, have, tolerance_for(check, outcome), check.compare))
-    return {mismatch.path: mismatch for mismatch in found}
+    return found
 
 
 def _wrong_of(reference: Answers, item: Evidence, variant: str) -> dict[str, Mismatch]:

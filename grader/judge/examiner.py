@@ -23,7 +23,6 @@ from grader.judge.session import (
     notes_of,
     outcome_of,
     probe_frame,
-    run_key,
     without_arrays,
 )
 from grader.judge.submission import Submission
@@ -135,7 +134,7 @@ class Examiner:
     def _program(self, check: Check, case: Case) -> Frame | Failure:
         """The program of a probe. Cases with the same sizes have the same one."""
         frame = probe_frame("", check, without_arrays(case), "trace")
-        key = (run_key(check), encode(frame))
+        key = (check.run_key, encode(frame))
         if key not in self._programs:
             self._programs[key] = self.worker.ask(frame, "program", "untraceable")
             self._traced.append((frame, self._programs[key]))

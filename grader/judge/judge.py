@@ -19,7 +19,7 @@ from grader.judge.fault import Finding
 from grader.judge.own_errors import own_errors
 from grader.judge.printed import without_logs
 from grader.judge.reference import Answers, cancel_all, prefetch
-from grader.judge.session import Failure, Outcome, Say, run_key
+from grader.judge.session import Failure, Outcome, Say
 from grader.judge.submission import Submission
 from grader.judge.unjudged import not_judged, without_consequences
 from grader.judge.verdict import CheckResult, Report, Verdict
@@ -98,7 +98,7 @@ class Comparison:
 
     def outcome(self, check: Check, case: Case) -> Outcome:
         """The program's outcome of a check's probe. Checks with the same probe share one run."""
-        key = (run_key(check), case)
+        key = (check.run_key, case)
         if key not in self._outcomes:
             self._outcomes[key] = self.probe(check, case)
         return self._outcomes[key]

@@ -19,7 +19,7 @@ from grader.errors import CourseError
 from grader.isolation.sandbox import Workers
 from grader.judge import cache, fault
 from grader.judge.reference import Answers, Reference, frame_of
-from grader.judge.session import Outcome, outcome_of, probe_frame, run_key
+from grader.judge.session import Outcome, outcome_of, probe_frame
 from grader.problem import Case, Check, Problem
 from grader.wire.channel import LENGTHS, ChannelError, decode, encode
 
@@ -165,4 +165,4 @@ def _outcome(data: bytes) -> Outcome:
 
 
 def _entry(check: Check, case: Case, variant: str = "") -> str:
-    return cache.digest([run_key(check), encode(probe_frame(variant, check, case, "both"))])[:32]
+    return cache.digest([check.run_key, encode(probe_frame(variant, check, case, "both"))])[:32]

@@ -13,7 +13,7 @@ from grader.errors import CourseError
 from grader.isolation.job import Limits
 from grader.isolation.sandbox import Workers
 from grader.judge import cache
-from grader.judge.session import Failure, Outcome, Session, in_stages, measured, outcome_of, probe_frame, run_key
+from grader.judge.session import Failure, Outcome, Session, in_stages, measured, outcome_of, probe_frame
 from grader.judge.submission import Submission, job, reference
 from grader.problem import Case, Check, Problem
 from grader.wire.channel import Frame, encode
@@ -137,7 +137,7 @@ class Reference:
 
     def ask(self, check: Check, case: Case, variant: str = "") -> Future[Outcome]:
         """The future outcome of a check's probe on a case. `variant` is a key of `misconceptions`, or empty."""
-        key = (variant, run_key(check), case)
+        key = (variant, check.run_key, case)
         if key not in self._answers:
             asked = _Asked(check, case, variant, self._cache_key(check, case, variant))
             self._answers[key] = asked.future
@@ -148,7 +148,7 @@ class Reference:
 
     def is_known(self, check: Check, case: Case) -> bool:
         """Whether an output has been computed, now or for an earlier submission."""
-        answer = self._answers.get(("", run_key(check), case))
+        answer = self._answers.get(("", check.run_key, case))
         return (answer is not None and answer.done()) or cache.has(self._cache_key(check, case, ""))
 
     def together(self, first: str, second: str) -> str | None:
@@ -168,7 +168,7 @@ class Reference:
 
     def cancel(self, check: Check, case: Case) -> None:
         """Cancels an output that is no longer needed, if its computation has not started."""
-        key = ("", run_key(check), case)
+        key = ("", check.run_key, case)
         if key in self._answers and self._answers[key].cancel():
             del self._answers[key]
 

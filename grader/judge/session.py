@@ -1,6 +1,5 @@
 """The judge's side of a worker: asks it to load files and run probes, and turns each answer or death into an Outcome."""
 
-import json
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
@@ -333,7 +332,7 @@ def without_arrays(case: Case) -> Case:
 
 def measured(problem: Problem, check: Check) -> list[str]:
     """What is to be measured of the program of a check's probe: all that any check on the same run compares."""
-    leaves = (other.leaves for other in problem.checks if run_key(other) == run_key(check))
+    leaves = (other.leaves for other in problem.checks if other.run_key == check.run_key)
     return sorted({name.removeprefix(PROGRAM) for name in leaves if name.startswith(PROGRAM)})
 
 
@@ -348,12 +347,6 @@ def outcome_of(frame: Frame) -> Outcome:
         return Outcome(failure=failure_from(frame.fields))
     numeric, traced = (frame.fields.get(key) is True for key in ("numeric", "traced"))
     return Outcome(frame.leaves, notes_of(frame), numeric, traced)
-
-
-def run_key(check: Check) -> str:
-    """A text that is equal for checks that share one run of their probe."""
-    how = [check.probe, dict(check.options), check.cases, check.saved_by, check.read]
-    return json.dumps(how, sort_keys=True)
 
 
 def failure_from(fields: dict[str, Any]) -> Failure:

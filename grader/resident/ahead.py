@@ -8,7 +8,6 @@ from concurrent.futures import CancelledError
 
 from grader.judge.judge import CasesByGroup
 from grader.judge.reference import Answers
-from grader.judge.session import run_key
 from grader.problem import Case, Check, Problem
 
 QUIET = 2.0  # seconds after a grading: files that are saved in quick succession have the processor to themselves
@@ -53,5 +52,5 @@ def _first_cases(problem: Problem, cases: CasesByGroup) -> list[tuple[Check, Cas
     """The first case of each check, once for checks that share a run. Most wrong attempts fail there."""
     checks: dict[str, Check] = {}
     for check in problem.checks:
-        checks.setdefault(run_key(check), check)
+        checks.setdefault(check.run_key, check)
     return [(check, cases[check.cases][0]) for check in checks.values()]

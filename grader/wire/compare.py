@@ -147,6 +147,8 @@ def _compare_leaf(expected: Leaf, got: Leaf, tolerance: Tolerance, how: Compare)
         return Mismatch("shape", path, str(expected.shape), str(got.shape))
     if not _dtype_is_accepted(expected.dtype, got.dtype):
         return Mismatch("dtype", path, expected.dtype, got.dtype)
+    if expected.values.dtype == got.values.dtype and expected.values.tobytes() == got.values.tobytes():
+        return None  # as are most leaves, and far quicker to see
     wrong = errors(expected, got, tolerance, how) > 1
     if not wrong.any():
         return None
