@@ -125,7 +125,8 @@ def operation_times(trace: ProfileData, text: str, origins: dict[str, Operation]
                 origin = origins.get(str(stats.get("hlo_op", "")))
                 if origin is None or stats.get("hlo_module") != module:
                     continue
-                while open_events and open_events[-1][1] <= event.start_ns:
+                # By its middle, because times are rounded: an operation may seem to begin before the end of the one before.
+                while open_events and open_events[-1][1] <= event.start_ns + event.duration_ns / 2:
                     open_events.pop()
                 if open_events:
                     sums[open_events[-1][0]] -= event.duration_ns / 1e9

@@ -4,15 +4,19 @@ import gzip
 import json
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
+from typing import cast
 
 import pytest
+from jax.profiler import ProfileData
 
 from harness.cli.main import main
 from harness.config import Config
 from harness.pieces.load import Pieces
 from harness.run.folder import Run
 from harness.run.hardware import flops_per_token
-from harness.run.profile import Profile, profile, table
+from harness.run.profile import Profile, operation_times, profile, table
+from harness.run.program import Operation
 from harness.run.session import ignore, open_session
 from tests.harness.conftest import Harness
 
@@ -74,3 +78,17 @@ def test_usage_errors(arguments: list[str], sentence: str, capsys: pytest.Captur
         main(["profile", *arguments])
     assert stopped.value.code == 2
     assert sentence in capsys.readouterr().err
+
+
+def test_an_operation_that_begins_before_the_end_of_the_last_one_is_not_a_part_of_it() -> None:
+    """Times of a GPU are rounded to a tenth of a microsecond or so, and its kernels follow each other more closely."""
+    names = {"loop": (0, 1000), "in.it": (600, 402), "next": (999, 500), "last": (1498.5, 100)}
+    events = [
+        SimpleNamespace(start_ns=start, duration_ns=length, stats=[("hlo_op", name), ("hlo_module", "jit_step")])
+        for name, (start, length) in names.items()
+    ]
+    trace = SimpleNamespace(planes=[SimpleNamespace(name="/device:GPU:0", lines=[SimpleNamespace(events=events)])])
+    origins = {name: Operation("rest", name, False, "") for name in names}
+    times = operation_times(cast("ProfileData", trace), "HloModule jit_step, entry", origins)
+    found = {operation.primitive: round(seconds * 1e9) for operation, seconds in times.items()}
+    assert found == {"loop": 598, "in.it": 402, "next": 500, "last": 100}
