@@ -38,6 +38,7 @@ def test_the_image_runs_as_a_plain_user():
     assert re.findall(r"^USER (.+)$", CONTAINERFILE, re.MULTILINE) == ["1000"]
 
 
+@pytest.mark.thorough
 def test_the_services_of_compose_grade_a_class(grade: Grade, tmp_path: Path):
     pytest.importorskip("distributed")
     for learner in ("ada", "bob"):

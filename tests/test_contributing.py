@@ -4,11 +4,14 @@ import re
 import shlex
 import shutil
 
+import pytest
+
 from tests.conftest import ROOT, Grade
 
 FILE = re.compile(r"^`([\w/.]+)`\n\n(`{3,})\w+\n(.*?)^\2$", re.MULTILINE | re.DOTALL)
 
 
+@pytest.mark.thorough
 def test_problem_99(grade: Grade, tmp_path):
     copy = tmp_path / "course"
     shutil.copytree(ROOT, copy, ignore=shutil.ignore_patterns(".git", ".venv", "__pycache__"))

@@ -7,11 +7,14 @@ import subprocess
 import zipfile
 from pathlib import Path
 
+import pytest
+
 from tests.conftest import ROOT, write_program
 
 TEXT = (ROOT / "docs" / "courses.md").read_text()
 
 
+@pytest.mark.thorough
 def test_every_command_works(tmp_path: Path, lender: str):
     blocks = re.findall(r"^```sh\n(.*?)^```", TEXT, re.MULTILINE | re.DOTALL)
     assert len(blocks) >= 5

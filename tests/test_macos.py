@@ -48,6 +48,7 @@ def command(tmp_path: Path) -> Command:
     return run
 
 
+@pytest.mark.thorough
 def test_problems_are_graded(command: Command, tmp_path: Path):
     """The isolation is weak, and that is said: enough for one's own code, not for a class."""
     assert command("grade", "start").returncode == 0
@@ -62,6 +63,7 @@ def test_problems_are_graded(command: Command, tmp_path: Path):
     assert "weak" in command("grade", "doctor").stdout
 
 
+@pytest.mark.thorough
 def test_a_model_is_trained(command: Command):
     small = [f"--set={setting}" for setting in ("d_model=16", "d_ff=16", "num_layers=1", "context=16", "batch_size=2")]
     trained = command("harness", "train", "--data", "pocket:100", "--steps", 2, *small)

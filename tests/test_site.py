@@ -105,6 +105,7 @@ def test_the_copy_button_copies_code_without_prompts_and_outputs(site: Path):
     assert "0.55000" not in first
 
 
+@pytest.mark.thorough
 def test_grade_book_builds_it_once(grade: Grade, tmp_path: Path):
     folder = tmp_path / "book"
     built = grade("book", "--no-browser", "--out", str(folder))

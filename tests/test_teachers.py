@@ -5,6 +5,8 @@ import re
 import subprocess
 from pathlib import Path
 
+import pytest
+
 from grader.batch.roster import assignment
 from grader.course import catalog
 from tests.conftest import ROOT, write_program
@@ -14,6 +16,7 @@ from tests.grader.batch.conftest import table
 TEXT = "".join((ROOT / "docs" / f"{name}.md").read_text() for name in ("teachers", "classroom"))
 
 
+@pytest.mark.thorough
 def test_every_command_works(tmp_path: Path, lender: str):
     blocks = re.findall(r"^```sh\n(.*?)^```", TEXT, re.MULTILINE | re.DOTALL)
     assert len(blocks) >= 6

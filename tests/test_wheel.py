@@ -124,6 +124,7 @@ def test_a_learner(command: Command, tmp_path: Path):
     assert (right.returncode, "PASS" in right.stdout) == (0, True), right.stdout + right.stderr
 
 
+@pytest.mark.thorough
 def test_a_teacher(command: Command, tmp_path: Path):
     (tmp_path / "class" / "ada").mkdir(parents=True)
     shutil.copy(ROOT / "solutions" / "p07_next_token_loss.py", tmp_path / "class" / "ada")
@@ -135,6 +136,7 @@ def test_a_teacher(command: Command, tmp_path: Path):
     assert not (tmp_path / "bundle" / "solutions" / "p01_token_embedding.py").exists()
 
 
+@pytest.mark.thorough
 def test_training(command: Command, tmp_path: Path):
     small = (
         "--data",
@@ -175,6 +177,7 @@ def test_the_studio(installed: Path, tmp_path: Path):
             serving.terminate()
 
 
+@pytest.mark.thorough
 def test_an_exported_notebook(command: Command, installed: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     """In a kernel of the environment, which finds what a kernel needs in another folder."""
     assert command("grade", "export", "notebooks", "notebooks", "--problems", "01").returncode == 0

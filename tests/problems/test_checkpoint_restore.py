@@ -2,6 +2,8 @@
 
 from pathlib import Path
 
+import pytest
+
 from grader.course import catalog
 from tests.conftest import Grade
 
@@ -22,6 +24,7 @@ def restore(path, make):
 """
 
 
+@pytest.mark.thorough
 def test_a_restore_with_a_target_is_not_told_that_it_has_none(grade: Grade, tmp_path: Path):
     (tmp_path / "mine.py").write_text(OLD_EXAMPLE)
     report = grade("problem", "25", "mine.py", "--json").json

@@ -87,6 +87,7 @@ assert nnx.vmap(lambda layer, x: layer(x), in_axes=(0, None))(layers, x).shape =
 }
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(("graph", "updates"), MODES)
 def test_the_references_work_in_both_modes_of_nnx(graph: str, updates: str):
     parts = [f"from {name} import *\n{program}" for name, program in PROGRAMS.items()]

@@ -81,7 +81,7 @@ def test_neighbors_and_positions(fork_server):
     assert np.diag(alike, 1).mean() > np.diag(alike, 10).mean() + 0.3
 
 
-@pytest.mark.parametrize("word", ["02", "03"])
+@pytest.mark.parametrize("word", ["02", pytest.param("03", marks=pytest.mark.thorough)])
 def test_attention_rows_sum_to_one_and_see_no_future(fork_server, word):
     heads, story = shown(word, fork_server)
     weights_HTT = attention(heads)
@@ -101,6 +101,7 @@ def test_norms_have_size_one_and_guesses_come_together(fork_server):
     assert own_story(60) == story.text
 
 
+@pytest.mark.thorough
 def test_blocks_and_the_whole_model_tell_the_harnesss_story(fork_server):
     lens, story = shown("05", fork_server)
     assert lens.planes[0].texts[0] == lens.columns
@@ -115,6 +116,7 @@ def test_blocks_and_the_whole_model_tell_the_harnesss_story(fork_server):
     assert bits(babbled) > 5
 
 
+@pytest.mark.thorough
 def test_the_loss_of_a_story_is_the_mean_of_its_tokens(fork_server):
     story, bars = shown("07", fork_server)
     values = [token.value for token in story.tokens[1:]]
@@ -177,7 +179,10 @@ CONSEQUENCES: dict[str, tuple[str, str, str, Callable[[Shown], bool]]] = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("idea", CONSEQUENCES)
+@pytest.mark.parametrize(
+    "idea",
+    [next(iter(CONSEQUENCES)), *(pytest.param(idea, marks=pytest.mark.thorough) for idea in [*CONSEQUENCES][1:])],
+)
 def test_a_wrong_idea_has_a_consequence_that_is_seen(fork_server, idea):
     word, find, replace, is_seen = CONSEQUENCES[idea]
     assert is_seen(shown(word, fork_server, find, replace))

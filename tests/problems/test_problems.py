@@ -23,7 +23,7 @@ from tests.conftest import ROOT, Grade
 
 def is_thorough(problem: Problem) -> bool:
     """Whether `grade verify` of a problem is left to `pytest -m thorough`, because all of them take half an hour."""
-    return problem.number > 2
+    return problem.number > 1
 
 
 def in_fours() -> Iterator[Any]:
@@ -54,7 +54,7 @@ def test_sound(names: list[str], grade: Grade):
 
 
 @pytest.mark.versions
-@pytest.mark.thorough  # `.ci/run` grades them twice, on other versions
+@pytest.mark.thorough  # `.ci/versions` does it on other versions
 def test_every_reference_passes(grade: Grade, tmp_path: Path):
     """In the versions of JAX and Flax and the mode of NNX that the tests run in. The capstone's takes as long as all others."""
     problems = [problem for problem in catalog.problems() if not problem.long_runs]
@@ -69,6 +69,7 @@ def test_every_reference_passes(grade: Grade, tmp_path: Path):
         }
 
 
+@pytest.mark.thorough
 def test_a_walk_through_the_course(grade: Grade, tmp_path: Path):
     """`grade next` suggests each problem in turn."""
     grade("start")

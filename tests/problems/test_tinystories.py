@@ -32,6 +32,7 @@ def write(folder: Path, text: str, *others: str) -> Path:
     return path
 
 
+@pytest.mark.thorough
 def test_stubs_are_left_out_and_progress_is_shown(grade: Grade, tmp_path: Path):
     """Progress is on stderr: stdout holds the report alone."""
     stub = catalog.load("p06_mini_gpt").folder / "stub.py"

@@ -2,6 +2,7 @@
 
 import re
 
+import pytest
 from playwright.sync_api import Browser, Page, expect
 
 from grader.course import catalog
@@ -19,6 +20,7 @@ def over(page: Page) -> None:
     expect(page.locator("#exhibits")).to_have_attribute("aria-busy", "false")
 
 
+@pytest.mark.thorough
 def test_a_mistake_and_a_pass_are_seen_at_work(browser: Browser, studio: Server):
     studio.file(PROBLEM.name).write_text(WRONG)
     with browser.new_context(bypass_csp=True, viewport={"width": 1440, "height": 900}) as context:

@@ -42,6 +42,7 @@ def test_what_is_due(practice: Page, studio: Server):
     expect(page.get_by_role("link", name="1 due today")).to_be_visible()
 
 
+@pytest.mark.thorough
 def test_a_hunt(practice: Page, studio: Server):
     page = practice
     page.locator(".hunts").get_by_role("link", name="02 Causal attention, one head").click()
@@ -83,6 +84,7 @@ def test_hunts_of_problems_that_were_not_passed_are_refused(practice: Page, stud
         assert "def " not in response.text()
 
 
+@pytest.mark.thorough
 def test_a_review(practice: Page, studio: Server):
     page, home = practice, Workspace(studio.workspace)
     right = catalog.solution_text(ATTENTION)

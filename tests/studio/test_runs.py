@@ -61,6 +61,7 @@ def trained(runs: Path) -> str:
     return "trained"
 
 
+@pytest.mark.thorough
 def test_from_the_first_run_to_its_tokens(page: Page, studio: Server, runs: Path):
     page.goto(f"{studio.base}/runs")
     expect(page.get_by_text("There is no run yet")).to_be_visible()
@@ -131,7 +132,8 @@ def test_text_of_a_run_is_only_text(page: Page, studio: Server, runs: Path):
     assert page.locator("main img").count() == 0
 
 
-@pytest.mark.parametrize("theme", ["light", pytest.param("dark", marks=pytest.mark.thorough)])
+@pytest.mark.thorough
+@pytest.mark.parametrize("theme", ["light", "dark"])
 def test_nothing_stands_in_the_way_of_a_screen_reader(
     browser: Browser, studio: Server, runs: Path, trained: str, theme: str
 ):

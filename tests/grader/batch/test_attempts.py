@@ -38,6 +38,7 @@ def results(out: Path) -> dict[str, tuple[str, ...]]:
     return {name: (row["verdict"], row["score"], row["adjusted"], row["late"]) for name, row in rows(out).items()}
 
 
+@pytest.mark.thorough
 def test_a_class_over_some_weeks(grade: Grade, seed: Path, tmp_path: Path):
     out, rules, students = tmp_path / "results", tmp_path / "deadlines.yaml", tmp_path / "roster.csv"
     rules.write_text(DEADLINES)

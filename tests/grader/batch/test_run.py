@@ -12,6 +12,7 @@ from tests.conftest import ROOT, Grade, boot
 from tests.grader.batch.conftest import GOOD, NAME, stored
 
 
+@pytest.mark.thorough
 def test_a_cluster_gives_the_same_table_even_if_a_worker_is_killed(
     grade: Grade, school_class: Path, seed: Path, tmp_path: Path
 ):

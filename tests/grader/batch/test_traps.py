@@ -79,6 +79,7 @@ def trapped(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
+@pytest.mark.thorough
 def test_a_class_of_traps(grade: Grade, trapped: Path, seed: Path, tmp_path: Path):
     out = tmp_path / "results"
     run_ = grade("batch", trapped, "--out", out, "--seed-file", seed, "--format", "junit", "--format", "canvas")
@@ -109,6 +110,7 @@ def test_a_class_of_traps(grade: Grade, trapped: Path, seed: Path, tmp_path: Pat
     assert "\x1b" not in again.out
 
 
+@pytest.mark.thorough
 def test_the_judge_reads_them_in_bounded_time_and_memory(trapped: Path):
     """Seen: 0.35 s and 95 MiB. The bounds leave room for a busy machine; parsing the 7 MB took 137 s and 3.8 GB."""
     program = (

@@ -168,6 +168,7 @@ def test_an_installed_course_is_selected_by_name(grade: Grade, tmp_path: Path):
     assert "There is no course 'smoothing'" in grade("list", cwd=tmp_path / "attempts").err
 
 
+@pytest.mark.thorough
 def test_a_class_a_bundle_and_a_plugin(grade: Grade, signals: Path, tmp_path: Path):
     """With a problem of ours as number 01, and the course's own as 02."""
     (signals / "course.toml").write_text(

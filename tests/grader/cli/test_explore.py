@@ -37,6 +37,7 @@ def wrong_attention(tmp_path: Path) -> Path:
     return path
 
 
+@pytest.mark.thorough
 def test_nan_and_printed_numbers_are_explained(grade: Grade, tmp_path):
     (tmp_path / "nan.py").write_text(NAN)
     run = grade("problem", "02", "nan.py", "--full", "--html", "out.html")
@@ -64,6 +65,7 @@ def test_secret_cases_are_not_shown(grade: Grade, tmp_path, wrong_attention):
     assert not (tmp_path / "out.html").exists()
 
 
+@pytest.mark.thorough
 def test_a_script_runs_the_failing_case(grade: Grade, tmp_path, wrong_attention):
     made = grade("try", "02", wrong_attention)
     assert made.code == 0, made.err
@@ -86,6 +88,7 @@ def test_a_script_runs_the_failing_case(grade: Grade, tmp_path, wrong_attention)
     assert "output: float32[4, 3]" in python(tmp_path, script.name).stdout
 
 
+@pytest.mark.thorough
 def test_a_session_has_eight_devices_and_the_failing_case(grade: Grade, tmp_path):
     for solution in SOLUTIONS.glob("p*.py"):
         shutil.copy(solution, tmp_path)

@@ -121,6 +121,7 @@ fi""",
     ]
 
 
+@pytest.mark.thorough
 def test_the_workflow_of_github(grade: Grade, tmp_path: Path):
     """Each problem has a step, which fails if the problem does not pass, and writes its report to the summary."""
     run = grade("export", "github", "assignment", "--problems", "07")
@@ -172,6 +173,7 @@ autograder.main()
     assert done.returncode == 0, done.stderr
 
 
+@pytest.mark.thorough
 def test_classroom50_grades_a_checkout(classroom50: Path, tmp_path: Path):
     checkout = tmp_path / "checkout"
     (checkout / "attempts").mkdir(parents=True)

@@ -68,6 +68,7 @@ def test_it_has_nothing_from_the_solutions(bundle: Path):
         assert not leaked, (path, leaked[:1])
 
 
+@pytest.mark.thorough
 def test_where_a_misconception_fails_in_the_reference_is_not_recorded(tmp_path: Path, fork_server: ForkServer):
     """The lines of a traceback are the reference's. Some misconceptions of problem 01 raise an exception."""
     recorded.record(catalog.find("01"), tmp_path, fork_server)
@@ -172,6 +173,7 @@ def test_a_workspace_is_created_in_it(bundle: Path, grade: Grade, tmp_path: Path
     assert "2 problems" in grade("doctor", root=bundle).out
 
 
+@pytest.mark.thorough
 def test_plays_and_a_teachers_own_instructions_for_assistants(grade: Grade, tmp_path: Path):
     (tmp_path / "tutors.md").write_text("Ask Ms. Noether.\n")
     packed = grade("pack", "bundle", "--problems", "07", "--plays", "--agents", "tutors.md")

@@ -87,6 +87,7 @@ def test_right_outputs_and_wrong_gradients(workspace: Path, graded: Graded):
     assert "`attn" in report.part
 
 
+@pytest.mark.thorough
 def test_an_earlier_misconception_is_named(workspace: Path, grade: Grade):
     edit(workspace / "p11_gradient_clipping.py", "gradients), norm", "gradients), norm * factor")
     run = grade("problem", "12", "--json", "--timeout", 200).json

@@ -96,6 +96,7 @@ def test_a_notebook_that_is_large_without_its_outputs():
         notebook.source(json.dumps({"cells": cells}).encode(), ["f"])
 
 
+@pytest.mark.thorough
 def test_outputs_in_many_pieces_take_little_time():
     start = time.monotonic()
     with pytest.raises(notebook.NotebookError, match="4,194,304 strings and brackets"):

@@ -115,6 +115,7 @@ def test_other_styles_are_hunted_too():
     assert {hunt.base for hunt in hunts.of(MODEL)} > {hunts.REFERENCE}
 
 
+@pytest.mark.thorough
 def test_the_course_offers_hunts():
     """More than 400 over more than 45 problems, those of other styles not counted."""
     counts = [len(hunts.of(problem, styles=False)) for problem in catalog.problems()]

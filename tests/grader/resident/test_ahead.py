@@ -39,6 +39,7 @@ def asked(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     return asked
 
 
+@pytest.mark.thorough
 def test_the_first_wrong_attempt_finds_its_likely_cause_in_the_cache(
     runtime_folder: None, tmp_path, asked: list[str], monkeypatch: pytest.MonkeyPatch
 ):

@@ -60,6 +60,7 @@ def test_reviews_a_month_later(home, grade: Grade):
     assert "0 of" not in grade("--workspace", home.folder, "--today", later, "review", "--list").out
 
 
+@pytest.mark.thorough
 def test_hunts(home, grade: Grade):
     """The fault that the learner made comes first. A rewrite is told that it is one."""
 

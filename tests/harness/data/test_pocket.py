@@ -2,6 +2,7 @@
 
 import re
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -11,6 +12,7 @@ NAMES = set(GIRLS) | set(BOYS)
 HE, SHE = {"he", "him", "his"}, {"she", "her"}
 
 
+@pytest.mark.thorough
 def test_fifty_thousand_stories_are_distinct() -> None:
     assert len(set(stories(50_000))) == 50_000
 

@@ -161,6 +161,7 @@ def command(*args: object) -> tuple[int, str]:
     return result.exit_code, " ".join(result.output.split())
 
 
+@pytest.mark.thorough
 def test_training_continues_from_an_exported_run(tiny: Config, tmp_path: Path) -> None:
     """The command exports a run; full and LoRA fine-tuning start with its loss; the tuned run is exported in turn."""
     config = replace(tiny, num_kv_heads=1, norm_kind="rmsnorm", activation="swiglu", positions="rope", bias=False)

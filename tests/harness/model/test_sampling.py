@@ -63,7 +63,7 @@ def test_the_cache_gives_the_same_tokens(name: str) -> None:
     assert list(cached) == list(window)
 
 
-@pytest.mark.parametrize("length", [4, 13, 20])
+@pytest.mark.parametrize("length", [pytest.param(4, marks=pytest.mark.thorough), 13, 20])
 def test_a_batch_is_sampled_as_one_by_one(length: int) -> None:
     model = filled(VARIANTS["rope"])
     sampling = Sampling(temperature=1.0, top_p=0.9, seed=3, max_tokens=25)  # past the context, which is 13

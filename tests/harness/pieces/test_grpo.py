@@ -41,6 +41,7 @@ def reinforce(tiny: Config, pieces: Pieces, tmp_path: Path) -> Callable[[str, An
     return with_pieces
 
 
+@pytest.mark.thorough
 def test_a_run_with_the_piece_has_the_losses_of_the_harness(
     reinforce: Callable[[str, Any], list[dict[str, Any]]], pieces: Pieces
 ) -> None:

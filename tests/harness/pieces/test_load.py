@@ -68,7 +68,8 @@ def course_parameters(state: dict, config: Config) -> dict:
     }
 
 
-@pytest.mark.parametrize("optimizer", ["adamw", pytest.param("muon", marks=pytest.mark.thorough)])
+@pytest.mark.thorough
+@pytest.mark.parametrize("optimizer", ["adamw", "muon"])
 def test_reference_pieces_train_to_the_same_losses_from_the_same_parameters(pieces: Pieces, optimizer: str) -> None:
     config = replace(COURSE, optimizer=optimizer)
     rng = np.random.default_rng(0)
@@ -102,12 +103,12 @@ def test_reference_pieces_train_to_the_same_losses_from_the_same_parameters(piec
 @pytest.mark.parametrize(
     "names",
     [
-        ("CausalMHA",),
         ("adamw", "warmup_cosine", "clip_by_global_norm", "finite_guard"),
-        tuple(MODULES),
         *(
             pytest.param(names, marks=pytest.mark.thorough)
             for names in (
+                ("CausalMHA",),
+                tuple(MODULES),
                 ("train_step",),
                 ("TokenAndPositionEmbed",),
                 ("GPTBlock",),
@@ -140,6 +141,7 @@ def test_attention_that_does_not_rotate_gets_learned_positions(pieces: Pieces, n
     assert not np.allclose(once[-1], moved[-1], atol=1e-3), "the order of the tokens matters"
 
 
+@pytest.mark.thorough
 def test_muon_is_used_for_the_kernels_of_minigpt_and_only_if_the_config_says_so(pieces: Pieces) -> None:
     config = replace(COURSE, optimizer="muon")
     assert pieces.adapted("muon", COURSE) is None
@@ -160,6 +162,7 @@ def test_muon_is_used_for_the_kernels_of_minigpt_and_only_if_the_config_says_so(
     assert losses[-1] < losses[0] - 0.05
 
 
+@pytest.mark.thorough
 def test_accumulated_gradients_give_the_losses_of_whole_batches(pieces: Pieces) -> None:
     del pieces.by_name["train_step"]
     rng, results = np.random.default_rng(0), []
@@ -247,6 +250,7 @@ def test_a_broken_piece_is_reported(workspace: Path, module: str, source: str, m
         load_pieces(workspace)
 
 
+@pytest.mark.thorough
 def test_a_piece_that_fails_at_the_sizes_of_the_run_is_reported(
     harness: Harness, workspace: Path, stories_file: Path
 ) -> None:

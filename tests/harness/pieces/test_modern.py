@@ -50,7 +50,8 @@ def modern_parameters(state: dict, config: Config) -> dict:
     return {"embed": {"embedding": state["embed"]}, "blocks": dict(enumerate(blocks)), "norm_f": state["ln_f"]}
 
 
-@pytest.mark.parametrize("optimizer", ["adamw", pytest.param("muon", marks=pytest.mark.thorough)])
+@pytest.mark.thorough
+@pytest.mark.parametrize("optimizer", ["adamw", "muon"])
 def test_the_reference_trains_to_the_same_losses_from_the_same_parameters(pieces: Pieces, optimizer: str) -> None:
     config = replace(MODERN, optimizer=optimizer)
     mesh = make_mesh(config)
@@ -120,6 +121,7 @@ def test_what_is_used_depends_on_the_settings(workspace: Path) -> None:
     assert "CausalMHA: yours, through MiniGPT" in lines
 
 
+@pytest.mark.thorough
 def test_it_generates_without_the_cache_of_minigpt(pieces: Pieces) -> None:
     _, functions = functions_with(pieces, MODERN)
     model = functions.model(functions.init())

@@ -31,6 +31,7 @@ def session(tiny: Config, tmp_path: Path) -> Session:
     return session
 
 
+@pytest.mark.thorough
 def test_a_chat_continues_prompts_and_changes_settings(session: Session) -> None:
     state = load_state(session)[1]
     chat = Chat(session, session.functions.model(state), GREEDY)
@@ -75,6 +76,7 @@ def test_a_command_that_is_not_valid_changes_nothing(line: str, sentence: str, t
     assert chat.sampling == GREEDY
 
 
+@pytest.mark.thorough
 def test_lines_from_a_pipe(session: Session, tmp_path: Path) -> None:
     lines = "The cat\n/nonsense\n/temperature 0\nThe dog\n"
     done = subprocess.run(

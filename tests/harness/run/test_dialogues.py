@@ -67,6 +67,7 @@ def test_no_gradient_comes_from_what_is_only_read():
     jax.tree.map(lambda a, b: np.testing.assert_allclose(a, b, rtol=1e-3, atol=1e-6), gradients, slopes)
 
 
+@pytest.mark.thorough
 def test_a_chat_answers_what_it_has_learned(harness_here: Harness, tmp_path: Path):
     base = replace(TINY, data="pocket:200", context=48, d_model=32, steps=3)
     train(open_session(Run(tmp_path / "runs" / "base"), base, None, log=ignore, quiet=True), log=ignore, quiet=True)

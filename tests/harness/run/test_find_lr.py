@@ -4,6 +4,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
+import pytest
 
 from harness.config import Config
 from harness.pieces.load import Pieces
@@ -19,6 +20,7 @@ def run_test(config: Config, folder: Path, pieces: Pieces | None = None, steps: 
     return range_test(session, steps, quiet=True)
 
 
+@pytest.mark.thorough
 def test_the_rate_grows_until_the_loss_diverges(tiny: Config, tmp_path: Path) -> None:
     config = replace(tiny, num_layers=1, norm="none", learning_rate=3e-4, warmup_steps=5)  # a norm would limit the loss
     test = run_test(config, tmp_path)
@@ -43,6 +45,7 @@ def test_the_steepest_descent_is_suggested() -> None:
     assert len(test.table(12).splitlines()) == 13
 
 
+@pytest.mark.thorough
 def test_pieces_are_tested_without_their_schedule(pieces: Pieces, tiny: Config, tmp_path: Path) -> None:
     pieces = replace(pieces, by_name={name: pieces.by_name[name] for name in ("warmup_cosine", "adamw")})
     own = run_test(replace(tiny, num_layers=1), tmp_path, steps=20)
@@ -51,6 +54,7 @@ def test_pieces_are_tested_without_their_schedule(pieces: Pieces, tiny: Config, 
     np.testing.assert_allclose(with_pieces.losses[:15], own.losses[:15], rtol=1e-3)
 
 
+@pytest.mark.thorough
 def test_the_command_suggests_a_rate_and_draws(harness: Harness, stories_file: Path, tmp_path: Path) -> None:
     small = [f"--set={setting}" for setting in ("context=8", "d_model=8", "num_heads=2", "d_ff=8", "num_layers=1")]
     done = harness("find-lr", "--data", stories_file, "--steps", 30, "--quiet", *small)

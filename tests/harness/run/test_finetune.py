@@ -90,6 +90,7 @@ def can_sample(run: Run) -> bool:
     return len(list(session.tokens(model, [5, 6], GREEDY))) <= GREEDY.max_tokens
 
 
+@pytest.mark.thorough
 def test_the_base_determines_model_tokens_and_packing(base: Run) -> None:
     settings = base.config()
     config = fine_tuning(settings, "base", {"data": "mine.txt", "lora_rank": "4", "remat": "true"})
@@ -112,7 +113,7 @@ def test_checkpoints_hold_adapters_and_moments_alone(base: Run, tuned: Run) -> N
     assert can_sample(tuned)
 
 
-@pytest.mark.parametrize("mesh", ["1x1", "2x2"])
+@pytest.mark.parametrize("mesh", ["1x1", pytest.param("2x2", marks=pytest.mark.thorough)])
 def test_a_run_with_adapters_resumes_exactly_and_on_another_mesh(tuned: Run, mesh: str) -> None:
     whole, after = losses(tuned), parameters(tuned, 6)
     shutil.rmtree(tuned.checkpoints / "6")  # as if it had been killed after step 4

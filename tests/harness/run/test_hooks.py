@@ -100,6 +100,7 @@ def full_disk() -> None:
     raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
 
+@pytest.mark.thorough
 def test_training_stops_when_patience_runs_out(tiny: Config, tmp_path: Path) -> None:
     """And can go on with more of it."""
     said: list[str] = []

@@ -60,6 +60,7 @@ def test_the_size_of_a_tokenizer_must_be_a_number(tokenizer: str, poems: Config,
         open_session(Run(tmp_path / "run"), replace(poems, tokenizer=tokenizer), None, log=ignore)
 
 
+@pytest.mark.thorough
 @pytest.mark.usefixtures("charts_and_samples")
 def test_samples_begin_like_the_text(poems: Config, tiny: Config, tmp_path: Path) -> None:
     run = Run(tmp_path / "run")
@@ -107,6 +108,7 @@ def test_several_sources_are_mixed_and_resumed(poems: Config, tiny: Config, tmp_
         finished(run, replace(config, data=f"{tiny.data}:1,{poems.data}:1"))
 
 
+@pytest.mark.thorough
 def test_the_commands_for_own_text(harness_here: Harness, poems: Config, tmp_path: Path) -> None:
     finished(Run(tmp_path / "runs" / "mine"), poems)
     sampled = harness_here("sample", "mine", "--max-tokens", 4)

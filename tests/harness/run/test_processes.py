@@ -66,6 +66,7 @@ def stop_after(root: Path, lines: int, process: subprocess.Popen[str], number: i
     process.send_signal(number)
 
 
+@pytest.mark.thorough
 def test_two_processes_stopped_by_a_signal_and_resumed_on_one_are_one_run(
     stories_file: Path, tmp_path: Path, harness: Harness
 ) -> None:

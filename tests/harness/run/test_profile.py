@@ -25,6 +25,7 @@ def measured(config: Config, folder: Path, pieces: Pieces | None = None) -> Prof
     return profile(open_session(Run(folder / "runs" / "r"), config, pieces, log=ignore, quiet=True), 2, folder)
 
 
+@pytest.mark.thorough
 @pytest.mark.usefixtures("traced_lines")
 def test_a_profile_accounts_for_time_and_memory_and_leaves_the_run_alone(tiny: Config, tmp_path: Path) -> None:
     tiny = replace(tiny, num_layers=1)
@@ -48,6 +49,7 @@ def test_a_profile_accounts_for_time_and_memory_and_leaves_the_run_alone(tiny: C
     assert len({len(line) for line in text.splitlines() if line.endswith(("%", "MB"))}) == 1
 
 
+@pytest.mark.thorough
 @pytest.mark.usefixtures("traced_lines")
 def test_the_parts_of_a_profile_with_pieces_are_the_pieces(pieces: Pieces, tiny: Config, tmp_path: Path) -> None:
     config = replace(tiny, activation="relu", num_layers=1, packing="padded")

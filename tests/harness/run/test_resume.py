@@ -68,6 +68,7 @@ def test_a_run_of_an_older_version_takes_the_data_that_it_finds(tiny: Config, tm
     assert finish(run.folder, tiny).data_key()
 
 
+@pytest.mark.thorough
 def test_added_steps_follow_the_schedule(tiny: Config, tmp_path: Path, harness_here: Harness) -> None:
     """An extended run is the run that had so many steps from the beginning, with the same schedule."""
     config = replace(tiny, final_lr_fraction=0.1)
@@ -83,11 +84,12 @@ def test_added_steps_follow_the_schedule(tiny: Config, tmp_path: Path, harness_h
     assert "only more can be added" in harness_here("resume", "a", "--steps", 5).err
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(
     "command",
     [
         ("resume", "a", "--mesh", "2x1"),
-        pytest.param(("train", "--run", "a", "--mesh", "1x2"), marks=pytest.mark.thorough),
+        ("train", "--run", "a", "--mesh", "1x2"),
     ],
 )
 def test_a_run_keeps_its_settings_on_another_machine(
@@ -115,6 +117,7 @@ def test_a_run_keeps_its_settings_on_another_machine(
     assert "There is no run 'b'" in harness_here("resume", "b").err
 
 
+@pytest.mark.thorough
 def test_an_average_of_the_parameters_is_resumed_and_used(tiny: Config, tmp_path: Path) -> None:
     config = replace(tiny, ema_decay=0.9)
     run = finish(tmp_path / "runs" / "a", config)

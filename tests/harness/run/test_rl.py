@@ -105,6 +105,7 @@ def test_mistakes_are_one_sentence(
     assert code == 1 or not (tmp_path / "runs" / "base-rl").exists()
 
 
+@pytest.mark.thorough
 def test_a_rare_reward_is_reported_before_training_and_its_file_is_kept(
     base: Config, tmp_path: Path, harness_here: Harness
 ) -> None:

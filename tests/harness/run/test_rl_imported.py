@@ -57,6 +57,7 @@ def arrays(run: Path, step: int) -> dict[str, np.ndarray]:
         return dict(checkpointer.restore(run / "checkpoints" / str(step) / "state"))
 
 
+@pytest.mark.thorough
 def test_a_run_with_adapters_that_is_killed_ends_the_same(
     qwen: Path, tmp_path: Path, preloaded_harness: Preloaded
 ) -> None:

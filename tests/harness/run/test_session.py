@@ -62,6 +62,7 @@ def losses(session: Session) -> list[float]:
     return [entry["loss"] for entry in session.run.metrics()]
 
 
+@pytest.mark.thorough
 def test_a_run_with_all_pieces_resumes_exactly_and_is_exported(pieces: Pieces, course: Config, tmp_path: Path) -> None:
     session = trained(tmp_path / "runs" / "whole", course, pieces)
     assert [*session.checkpointer().losses()] == [3, 6]
@@ -79,6 +80,7 @@ def test_a_run_with_all_pieces_resumes_exactly_and_is_exported(pieces: Pieces, c
     assert step in (3, 6)
 
 
+@pytest.mark.thorough
 def test_a_piece_with_dropout_trains_and_resumes(course: Config, tmp_path: Path, workspace: Path) -> None:
     for file in workspace.glob("p*.py"):
         file.unlink()
@@ -173,7 +175,8 @@ def test_broken_save_and_resume_are_piece_errors(pieces: Pieces, course: Config,
         load_state(session)
 
 
-@pytest.mark.parametrize("with_pieces", [True, pytest.param(False, marks=pytest.mark.thorough)])
+@pytest.mark.thorough
+@pytest.mark.parametrize("with_pieces", [True, False])
 def test_fine_tuning_starts_from_the_base_and_trains_only_adapters(
     pieces: Pieces, course: Config, tmp_path: Path, with_pieces: bool
 ) -> None:
@@ -206,6 +209,7 @@ def test_a_base_that_does_not_fit_is_a_usage_error(course: Config, tmp_path: Pat
         assert not session.run.config_file.exists()
 
 
+@pytest.mark.thorough
 def test_adapters_are_sharded_like_the_layers_they_change(course: Config, tmp_path: Path) -> None:
     trained(tmp_path / "base", course, None)
     config, messages = replace(course, base="base", lora_rank=2), list[str]()
@@ -258,6 +262,7 @@ def test_the_first_loss_that_is_not_finite_is_said_at_once(tiny: Config, tmp_pat
     assert sum("the first one that is not finite" in message for message in messages) == 1
 
 
+@pytest.mark.thorough
 def test_a_run_keeps_the_file_of_its_tokenizer(tiny: Config, tmp_path: Path) -> None:
     file = tmp_path / "own.tiktoken"
     file.write_text("".join(file_lines([STORIES], 300)))

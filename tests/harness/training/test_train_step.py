@@ -81,7 +81,7 @@ def modern_on_one_device() -> list[float]:
 
 
 # Four devices along `model` split the attention heads, but not the two heads of keys and values, which are replicated.
-@pytest.mark.parametrize(("mesh", "fsdp"), [("4x2", True), ("2x4", False)])
+@pytest.mark.parametrize(("mesh", "fsdp"), [pytest.param("4x2", True, marks=pytest.mark.thorough), ("2x4", False)])
 def test_a_mesh_gives_the_losses_of_one_device_with_grouped_heads(
     mesh: str, fsdp: bool, modern_on_one_device: list[float]
 ) -> None:
@@ -211,6 +211,7 @@ def test_the_reported_learning_rate_follows_the_schedule() -> None:
     assert len(set(rates)) == 5
 
 
+@pytest.mark.thorough
 def test_dropout_depends_on_the_step_and_the_seed() -> None:
     config = replace(SMALL, dropout=0.3)
     losses, _, _ = run_steps(config)
