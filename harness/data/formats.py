@@ -224,6 +224,11 @@ def problem_of(value: Any) -> str:
     return ""
 
 
+def first_question(dialogue: str) -> str:
+    """The first message of a user, of a dialogue in JSON; empty if there is none."""
+    return next((message["content"] for message in json.loads(dialogue) if message["role"] == "user"), "")
+
+
 def _json_values(stream: io.BufferedIOBase, name: str) -> Iterator[tuple[int, Any]]:
     """The values of a file, those of a list one by one, each with its line. Holds no more than a few values."""
     blocks = _decoded(stream, name, READ_BYTES)

@@ -1,7 +1,5 @@
 """The tokens that a run trains on: those of one source, or of several with weights."""
 
-import json
-import re
 from collections.abc import Callable
 from dataclasses import replace
 
@@ -50,10 +48,7 @@ def own_prompt(config: DataConfig, prepared: Prepared) -> str:
     if config.data.partition(":")[0] in OWN_BEGINNINGS:
         return ""
     text = prepared.beginning
-    if config.chat:
-        question = re.search(r'"role": "user", "content": ("(?:[^"\\]|\\.)*")', text)
-        return json.loads(question[1]) if question else ""
-    if len(text) <= PROMPT_CHARACTERS:
+    if config.chat or len(text) <= PROMPT_CHARACTERS:
         return text
     begins = text[: PROMPT_CHARACTERS + 1]
     words = begins.rstrip() if begins[-1].isspace() else begins.rpartition(" ")[0].rstrip()

@@ -78,10 +78,16 @@ class Dealer:
     """Deals texts out to two writers. Holds one text, or its digest and size if it is long."""
 
     def __init__(
-        self, train: Writer, validation: Writer, fraction: Fraction, line_ends: Callable[[], np.ndarray] | None
+        self,
+        train: Writer,
+        validation: Writer,
+        fraction: Fraction,
+        line_ends: Callable[[], np.ndarray] | None,
+        beginning_of: Callable[[str], str],
     ):
         """`line_ends` returns for each token id whether its text ends a line, (V,) bool. None: no text is cut."""
         self.train, self.validation, self.fraction, self._line_ends = train, validation, fraction, line_ends
+        self._beginning_of = beginning_of
         self.beginning = ""  # of the first text in training
         self._held: list[np.ndarray] = []
         self._tokens = self._bytes = 0  # of the current text
@@ -94,7 +100,7 @@ class Dealer:
         """Adds a part of a text, and its tokens with end-of-text if it is the last one."""
         data = part.text.encode()
         self._hash.update(data)
-        self._begins = self._begins or part.text[:200]
+        self._begins = self._begins or self._beginning_of(part.text)
         self._tokens, self._bytes = self._tokens + len(ids), self._bytes + len(data)
         self._held.append(ids)
         if self._tokens > LONG and part.in_validation is None and self.fraction < 1:

@@ -18,7 +18,7 @@ from commandline.files import lock
 from commandline.folders import cache_folder
 from commandline.progress import progress, working
 from commandline.text import counted
-from harness.data.formats import Part, Seen
+from harness.data.formats import Part, Seen, first_question
 from harness.data.sources import Source
 from harness.data.split import Dealer, Writer
 from harness.errors import HarnessError, UsageError
@@ -27,6 +27,7 @@ FORMAT = 3  # of the cached files; version 1 lacked some stories, version 2 what
 ENCODE_BATCH = 4096  # texts
 ENCODE_CHARACTERS = 1 << 22  # of the texts encoded together
 FITS = 2.0  # bytes per token, below which a tokenizer was made for other text
+LONGEST_BEGINNING = 200  # characters of a text that are remembered
 SPLITS = ("train", "validation")
 CONTEXT = np.uint32(1 << 31)  # the bit of a token that is read, and not learned
 
@@ -69,7 +70,7 @@ class Prepared:
     validation: Tokens
     max_id: int  # the largest token id
     bytes: tuple[int, int]  # of UTF-8 text, in training and in validation
-    beginning: str  # of the first text in training
+    beginning: str  # of the first text in training; of dialogues, the first question
     notes: tuple[str, ...]  # sentences for the user on what is odd about the texts
     parts: tuple["Prepared", ...] = ()  # the sources, if there are several
     weights: tuple[float | None, ...] = ()  # and their shares of the windows; None: by their sizes
@@ -182,12 +183,17 @@ def _open(folder: Path, split: str, dtype: str) -> Tokens:
     return Tokens(tuple(np.memmap(file, dtype, "r") for file in files), np.load(folder / f"{split}.npy", mmap_mode="r"))
 
 
+def _beginning(text: str) -> str:
+    return text[:LONGEST_BEGINNING]
+
+
 def _write(
     source: Source, tokenizer: tiktoken.Encoding, tokenize: Tokenize | None, folder: Path, dialogues: bool, quiet: bool
 ) -> None:
     dtype = np.uint16 if tokenizer.n_vocab <= 1 << 16 and not dialogues else np.uint32
     train, validation = (Writer(folder, split, dtype) for split in SPLITS)
-    dealer = Dealer(train, validation, source.fraction, None if dialogues else lambda: _line_ends(tokenizer))
+    line_ends = None if dialogues else lambda: _line_ends(tokenizer)
+    dealer = Dealer(train, validation, source.fraction, line_ends, first_question if dialogues else _beginning)
     max_id, seen, shown = tokenizer.eot_token, Seen(), 0
     unit, total = ("kB", -(-source.size // 1000)) if source.size else ("stories", None)
     with contextlib.ExitStack() as files:

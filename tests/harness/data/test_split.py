@@ -25,7 +25,7 @@ def line_ends() -> np.ndarray:
 def deal(lengths: list[int], fraction: str, folder: Path, *, part: int = 1 << 30, label: bool | None = None) -> Dealer:
     """Texts of so many tokens, with an end; every tenth token ends a line. A long text comes in parts."""
     train, validation = (Writer(folder, name, np.uint16) for name in ("train", "validation"))
-    dealer = Dealer(train, validation, Fraction(fraction), line_ends)
+    dealer = Dealer(train, validation, Fraction(fraction), line_ends, str)
     for number, length in enumerate(lengths):
         ids = np.where(np.arange(1, length) % 10 == 0, NEWLINE, 2 + number % 900)
         for start in range(0, length, part):
@@ -110,7 +110,7 @@ def test_all_is_held_out_to_evaluate(tmp_path: Path) -> None:
 
 def test_texts_in_both_splits_are_counted(tmp_path: Path) -> None:
     train, validation = (Writer(tmp_path, name, np.uint16) for name in ("train", "validation"))
-    dealer = Dealer(train, validation, Fraction("0.5"), line_ends)
+    dealer = Dealer(train, validation, Fraction("0.5"), line_ends, str)
     for text in ("A", "B", "A", "B", "A", "C"):
         dealer.add(Part(text), np.array([2, 3, END]))
     train.finish()

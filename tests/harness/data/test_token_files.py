@@ -2,6 +2,7 @@
 
 import dataclasses
 import itertools
+import json
 import threading
 from fractions import Fraction
 from pathlib import Path
@@ -13,6 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from harness.data import formats, split, token_files
+from harness.data.dialogues import open_template
 from harness.data.formats import Part
 from harness.data.sources import Source, open_source
 from harness.data.token_files import Tokens, prepare
@@ -164,3 +166,11 @@ def test_one_of_several_processes_tokenizes(stories_file: Path) -> None:
     for thread in threads:
         thread.join()
     assert len(reads) == 1
+
+
+def test_dialogues_remember_their_first_question_however_much_comes_before() -> None:
+    messages = [{"role": "system", "content": "Be kind. " * 60}, {"role": "user", "content": "Who?" + " Why?" * 60}]
+    text = json.dumps([*messages, {"role": "assistant", "content": "Nobody."}])
+    source = Source("x", "dialogues", lambda seen: iter([Part(text), Part(text)]), Fraction("0.5"))
+    tokenize = open_template("plain", POCKET).tokenize
+    assert prepare(source, POCKET, tokenize=tokenize, dialogues=True, quiet=True).beginning == messages[1]["content"]
