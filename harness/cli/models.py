@@ -270,8 +270,8 @@ def compare(run_names: tuple[str, ...], chart: Path | None, as_json: bool, root:
 def export(run_name: str, folder: Path | None, to: Path | None, step: int | None, root: Path) -> None:
     """Write a model and its tokenizer to a folder for transformers.
 
-    The layout is that of GPT-2 (positions=learned), GPT-NeoX (rope) or Llama (rope and rmsnorm). Adapters are merged. A run
-    with pieces uses your export_gpt2 from problem 28 instead.
+    The settings decide the layout, such as that of GPT-2, Llama or Qwen. Adapters are merged. A run that learned from dialogues
+    takes its chat template along. A run with pieces uses your export_gpt2 from problem 28 instead.
     """
     prepare_jax()
     from commandline.files import new_folder
@@ -291,5 +291,5 @@ def export(run_name: str, folder: Path | None, to: Path | None, step: int | None
         if pieces:
             export_model(config, pieces, model, unfinished)
         else:
-            write_model(config, session.tokenizer, model, unfinished)
+            write_model(config, session.tokenizer, model, unfinished, session.template)
     click.echo(f"Exported run {run_name}, step {step}, to {target}{layout}.")

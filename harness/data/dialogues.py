@@ -46,7 +46,7 @@ class Template:
         # The one that transformers uses: templates come from strangers, as models do.
         environment = jinja2.sandbox.ImmutableSandboxedEnvironment(trim_blocks=True, lstrip_blocks=True)
         environment.globals["raise_exception"] = self._refuse
-        self._name, self._tokenizer, self._tokens = name, tokenizer, tokens
+        self.text, self._name, self._tokenizer, self._tokens = text, name, tokenizer, tokens
         self.digest = hashlib.sha256(repr((text, sorted(tokens.items()))).encode()).hexdigest()[:12]
         try:
             self._template = environment.from_string(text)

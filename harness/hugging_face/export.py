@@ -9,6 +9,7 @@ from flax import nnx
 from safetensors.numpy import save_file
 
 from harness.config import Config
+from harness.data.dialogues import Template
 from harness.data.tokenizer_json import END_OF_TEXT, to_json
 from harness.errors import UsageError
 from harness.hugging_face.layouts import LAYOUTS, Layout
@@ -30,13 +31,15 @@ def find_layout(config: Config) -> Layout:
     return layout
 
 
-def write_model(config: Config, tokenizer: tiktoken.Encoding, model: nnx.Module, folder: Path) -> None:
-    """Writes the model with its adapters merged, its config and its tokenizer into an existing folder.
+def write_model(
+    config: Config, tokenizer: tiktoken.Encoding, model: nnx.Module, folder: Path, template: Template | None = None
+) -> None:
+    """Writes the model with its adapters merged, its config, its tokenizer and its chat template into an existing folder.
 
     A tied head is not written. Raises UsageError if no layout has the settings.
     """
     layout = find_layout(config)
-    ends = {"bos_token_id": tokenizer.eot_token, "eos_token_id": tokenizer.eot_token}
+    ends: dict[str, Any] = {"bos_token_id": tokenizer.eot_token, "eos_token_id": tokenizer.eot_token}
     fields = {
         "model_type": layout.model_type, "architectures": [layout.architecture], "vocab_size": config.vocab_size,
         "tie_word_embeddings": config.tied_head, "dtype": "float32", **ends, **layout.fields(config.model),
@@ -46,6 +49,9 @@ def write_model(config: Config, tokenizer: tiktoken.Encoding, model: nnx.Module,
     save_file(layout.tensors(arrays(model, config.vocab_size)), folder / "model.safetensors", metadata={"format": "pt"})
     (folder / "model.safetensors").chmod(0o644)  # safetensors makes it readable by its owner only
     _write_json(folder / "config.json", fields)
+    if template:
+        ends["eos_token_id"] = sorted({tokenizer.eot_token, template.end})  # either ends an answer
+        (folder / "chat_template.jinja").write_text(template.text, encoding="utf-8")
     _write_json(folder / "generation_config.json", ends)
     _write_tokenizer(tokenizer, config.context, folder)
 

@@ -213,8 +213,9 @@ GPT2 = Layout(
         "ff2.kernel": Stored(("mlp.c_proj.weight",), (0, 1), 1),
     },
     fields=lambda config: {
-        "n_positions": config.context, "n_embd": config.d_model, "n_layer": config.num_layers,
-        "n_head": config.num_heads, "n_inner": config.d_ff, "layer_norm_epsilon": config.norm_epsilon,
+        "n_positions": config.context, "n_ctx": config.context,  # llama.cpp reads the old name
+        "n_embd": config.d_model, "n_layer": config.num_layers, "n_head": config.num_heads, "n_inner": config.d_ff,
+        "layer_norm_epsilon": config.norm_epsilon,
         "activation_function": _ACTIVATIONS[config.activation][0],
         "resid_pdrop": config.dropout, "embd_pdrop": config.dropout, "attn_pdrop": 0.0,
     },
