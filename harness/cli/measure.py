@@ -8,7 +8,7 @@ from typing import Any
 import click
 
 from commandline import invocation, terminal
-from harness.cli.options import DATA_HELP, TOKENIZER_HELP, field_option, prepare_jax, root_option
+from harness.cli.options import DATA_HELP, TOKENIZER_HELP, field_option, pieces_option, prepare_jax, root_option
 from harness.errors import UsageError
 from harness.presets import preset
 from harness.settings import typed_settings
@@ -84,9 +84,7 @@ def profile(
 @click.option("--data", metavar="S", help=DATA_HELP)
 @field_option
 @click.option("--tokenizer", metavar="T", help=TOKENIZER_HELP)
-@click.option(
-    "--pieces", "pieces_folder", type=click.Path(path_type=Path), metavar="DIR", help="A workspace; use its pieces."
-)
+@pieces_option
 @click.option("--steps", type=click.IntRange(20), default=200, show_default=True, help="Steps of the test.")
 @click.option(
     "--to", "file", type=click.Path(path_type=Path, dir_okay=False), default="find-lr.png", show_default=True,

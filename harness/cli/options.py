@@ -24,6 +24,9 @@ TOKENIZER_HELP = "pocket-2k, gpt2, bytes, a .tiktoken file, hf:DIR, or train:N t
 field_option = click.option(
     "--field", metavar="F", help="Field of JSON records, or column of CSV and Parquet, with the text. [default: text]"
 )
+pieces_option = click.option(
+    "--pieces", "pieces_folder", type=click.Path(path_type=Path), metavar="DIR", help="A workspace; use its pieces."
+)
 _MACHINE_OPTIONS = (
     click.option(
         "--mesh", metavar="DxM", help="Device counts: D split the batch, M the width of the layers. Example: 4x2."

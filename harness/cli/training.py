@@ -14,6 +14,7 @@ from harness.cli.options import (
     field_option,
     joined,
     machine_options,
+    pieces_option,
     prepare_jax,
 )
 from harness.config import HUGGING_FACE, MESSAGES, PLAIN, TASK, TRAIN, Config
@@ -35,13 +36,7 @@ from harness.settings import typed_settings
 @field_option
 @click.option("--tokenizer", metavar="T", help=TOKENIZER_HELP)
 @click.option("--steps", type=int, metavar="N", help="Training steps in total.")
-@click.option(
-    "--pieces",
-    "pieces_folder",
-    type=click.Path(path_type=Path),
-    metavar="DIR",
-    help="A workspace; train with its pieces.",
-)
+@pieces_option
 @machine_options
 def train(
     name: str | None, preset_name: str | None, settings: tuple[str, ...], pieces_folder: Path | None, root: Path, quiet: bool,
@@ -104,16 +99,18 @@ def resume(
     help="Parts with adapters, of attn, mlp, embed and head. [default: all]",
 )
 @click.option("--steps", type=int, metavar="N", help="Training steps in total.")
+@pieces_option
 @machine_options
 def finetune(
     base_name: str, name: str | None, data: str | None, dialogues: str | None, template: str | None,
-    settings: tuple[str, ...], root: Path, quiet: bool, coordinator: str | None, processes: str, process: int | None,
-    **flags: Any,
+    settings: tuple[str, ...], pieces_folder: Path | None, root: Path, quiet: bool, coordinator: str | None, processes: str,
+    process: int | None, **flags: Any,
 ) -> None:  # fmt: skip
     """Fine-tune a trained model, or resume a run of this kind.
 
     BASE is the name or folder of a run, or a model in Hugging Face's format: hf:DIR, or hf:ORG/NAME on the hub. It determines
-    the model, the tokenizer and the packing. With --lora, checkpoints hold only the adapters, so keep BASE.
+    the model, the tokenizer and the packing. With --lora, checkpoints hold only the adapters, so keep BASE. A run goes on with
+    the pieces of BASE; with --pieces, yours run a model in Hugging Face's format, of Llama's kind.
     """
     from harness.run.folder import Run
 
@@ -128,7 +125,7 @@ def finetune(
         raise UsageError("--template needs --chat.")
     flags["data"] = data
     config = fine_tuning(base_config, spelled, typed_settings(settings, flags))
-    pieces_folder = (run if run.config_file.exists() else base).pieces if base_config.pieces else None
+    pieces_folder = pieces_folder or _pieces_of(run, base, base_config)
     if session := _train(run, config, pieces_folder, joined(coordinator, processes, process), quiet=quiet):
         _report(session)
 
@@ -149,6 +146,13 @@ def _found_base(base_name: str, root: Path) -> tuple[Any, Config, str]:
     folder = model_folder(base_name).resolve()
     settings = dataclasses.replace(Config(), preset="", **read_config(folder))
     return Run(folder), settings, f"{HUGGING_FACE}{folder}"  # a folder without pieces
+
+
+def _pieces_of(run: Any, base: Any, base_config: Config) -> Path | None:
+    """The workspace of a run's pieces, or of those of its base if there is no such run yet."""
+    if run.config_file.exists():
+        return run.pieces if run.config().pieces else None
+    return base.pieces if base_config.pieces else None
 
 
 def _template_of(base: Any, config: Config, spelled: str) -> str:
@@ -195,11 +199,12 @@ def _checked(name: str) -> str:
 @click.option("--kl", type=float, help="Weight of the KL divergence from BASE; 0: none. [default: 0.1, likewise]")
 @click.option("--steps", type=int, default=40, show_default=True, help="Updates in total.")
 @click.option("--json", "as_json", is_flag=True, help="End with one JSON object on stdout.")
+@pieces_option
 @machine_options
 def rl(
     base_name: str, reward: str | None, task: str | None, name: str | None, prompts: int | None, group: int | None,
-    kl: float | None, steps: int, as_json: bool, settings: tuple[str, ...], root: Path, quiet: bool,
-    coordinator: str | None, processes: str, process: int | None, **flags: Any,
+    kl: float | None, steps: int, as_json: bool, settings: tuple[str, ...], pieces_folder: Path | None, root: Path,
+    quiet: bool, coordinator: str | None, processes: str, process: int | None, **flags: Any,
 ) -> None:  # fmt: skip
     """Reinforce what a program can verify in what a model writes.
 
@@ -233,7 +238,7 @@ def rl(
     flags |= {"prompts": prompts, "group_size": group, "kl_weight": kl, "steps": steps}
     own = {"reward": reward or f"{TASK}{task}", "batch_size": str(rows)} | typed_settings(settings, flags)
     config = reinforcement(base_config, spelled, own)
-    pieces_folder = (run if run.config_file.exists() else base).pieces if config.pieces else None
+    pieces_folder = pieces_folder or _pieces_of(run, base, base_config)
     session = _train(run, config, pieces_folder, joined(coordinator, processes, process), quiet=quiet)
     if session is None:
         return

@@ -16,15 +16,34 @@ def _always(config: Config) -> bool:
     return True
 
 
+def of_llamas_kind(config: Config) -> bool:
+    """Whether the parts of problems 37 to 39 can be those of the model: RMSNorm before each part, SwiGLU, rotary positions."""
+    kinds = (config.norm, config.norm_kind, config.activation, config.positions)
+    return kinds == ("pre", "rmsnorm", "swiglu", "rope") and not config.parallel_residual
+
+
+def _is_of_another_kind(config: Config) -> bool:
+    return not of_llamas_kind(config)
+
+
+def _has_unscaled_rope(config: Config) -> bool:
+    return of_llamas_kind(config) and config.rope_scaling == "none"
+
+
+def _has_swiglu(config: Config) -> bool:
+    return of_llamas_kind(config) and not config.bias
+
+
+def _has_gqa(config: Config) -> bool:
+    """Whether attention is that of problem 39: without biases, norms of its own, a window, or heads of another width."""
+    biases = config.model.qkv_bias or config.model.out_bias
+    others = config.qk_norm != "none" or config.window or config.head_width or config.rotary_fraction < 1
+    return _has_unscaled_rope(config) and not biases and not others
+
+
 def _is_modern(config: Config) -> bool:
     """Whether the settings describe the model of problem 40, with layers that all see every position."""
-    kinds = (config.norm, config.norm_kind, config.activation, config.positions)
-    plain = config.tied_head and not config.bias and not config.head_bias
-    return kinds == ("pre", "rmsnorm", "swiglu", "rope") and plain
-
-
-def _is_not_modern(config: Config) -> bool:
-    return not _is_modern(config)
+    return _has_gqa(config) and _has_swiglu(config) and config.tied_head and not config.head_bias
 
 
 def _no_rule(config: Config, names: Collection[str]) -> str:
@@ -51,11 +70,11 @@ class PieceSpec:
     config_rule: Callable[[Config, Collection[str]], str] = _no_rule  # why this config and these pieces conflict, or ""
 
 
-# The pieces of problems 01 to 06, and those of 37 to 40: the settings choose between the two models.
+# The pieces of problems 01 to 06, and those of 37 to 40: the settings choose between the two kinds of models.
 _first_model = functools.partial(
-    PieceSpec, used_if=_is_not_modern, used_when="unless the model is that of the preset modern"
+    PieceSpec, used_if=_is_of_another_kind, used_when="unless the model is of Llama's kind"
 )
-_modern_model = functools.partial(PieceSpec, used_if=_is_modern, used_when="if the model is that of the preset modern")
+_part_of_modern = functools.partial(PieceSpec, part_of="ModernGPT")
 
 PIECES: dict[str, PieceSpec] = {
     "TokenAndPositionEmbed": _first_model(
@@ -143,36 +162,42 @@ PIECES: dict[str, PieceSpec] = {
             "" if config.loss_mean == "token" else "grpo_loss is a mean over tokens; --set loss_mean=token"
         ),
     ),
-    "rope": _modern_model(
+    "rope": _part_of_modern(
         "p37_rope",
         smoke_tests.run_rope,
         adapter=adapt.rotation,
-        part_of="ModernGPT",
+        used_if=_has_unscaled_rope,
+        used_when="if the model is of Llama's kind, without rope_scaling",
     ),
-    "RMSNorm": _modern_model(
+    "RMSNorm": _part_of_modern(
         "p38_rms_norm_swiglu",
         lambda p: smoke_tests.run_module("RMSNorm", lambda r: p(D, 1e-6, rngs=r), X, (T, D)),
         adapter=adapt.norm_factory,
-        part_of="ModernGPT",
+        used_if=of_llamas_kind,
+        used_when="if the model is of Llama's kind",
     ),
-    "SwiGLU": _modern_model(
+    "SwiGLU": _part_of_modern(
         "p38_rms_norm_swiglu",
         lambda p: smoke_tests.run_module("SwiGLU", lambda r: p(D, F, rngs=r), X, (T, D)),
         adapter=adapt.feed_forward_factory,
-        part_of="ModernGPT",
+        used_if=_has_swiglu,
+        used_when="if the model is of Llama's kind, with bias=false",
     ),
-    "GQA": _modern_model(
+    "GQA": _part_of_modern(
         "p39_grouped_query_attention",
         lambda p: smoke_tests.run_module("GQA", lambda r: p(D, 2 * H, G, 1e4, rngs=r), X, (T, D)),
         adapter=adapt.grouped_attention_factory,
-        part_of="ModernGPT",
+        used_if=_has_gqa,
+        used_when="if the model is of Llama's kind, and its attention has no biases, norms, window or head_width",
     ),
-    "ModernGPT": _modern_model(
+    "ModernGPT": PieceSpec(
         "p40_modern_gpt",
         lambda p: smoke_tests.run_module(
             "ModernGPT", lambda r: p(V, D, 2 * H, G, F, L, T, 1, 1e4, 1e-6, rngs=r), IDS, (T, V)
         ),
         adapter=adapt.modern_model_factory,
+        used_if=_is_modern,
+        used_when="if the model is that of the preset modern, of any size",
     ),
     "muon": PieceSpec(
         "p46_muon",

@@ -15,6 +15,8 @@ from harness.hugging_face.load import Parameters as FolderParameters
 from harness.hugging_face.load import read_config
 from harness.model import lora
 from harness.model_config import ModelConfig
+from harness.pieces.base import ForPieces
+from harness.pieces.registry import of_llamas_kind
 from harness.run.folder import BaseRecord, Run
 from harness.run.session import Session, ignore, open_session, sample_text
 from harness.training.checkpoint import (
@@ -154,11 +156,9 @@ def _load_run(session: Session, step: int | None) -> tuple[Parameters, BaseRecor
 def _load_folder(session: Session, step: int | None) -> tuple[Parameters, None]:
     """The parameters of a folder in Hugging Face's format, which are read one by one. It has one step only, 0.
 
-    Raises UsageError if the run has pieces, other settings of the model, or another tokenizer.
+    Raises UsageError if the run has other settings of the model, another tokenizer, or pieces that do not fit it.
     """
     config, folder = session.config, model_folder(session.config.base)
-    if session.pieces:
-        raise UsageError(f"base={config.base} becomes the harness's own model; omit --pieces.")
     settings = read_config(folder)
     tokenizer = settings.pop("tokenizer", config.tokenizer)
     base = ModelConfig(**settings)
@@ -171,7 +171,15 @@ def _load_folder(session: Session, step: int | None) -> tuple[Parameters, None]:
     if other:
         needed = " ".join(f"--set {name}={value}" for name, value in other.items())
         raise UsageError(f"The model of base={config.base} has other settings. Add {needed}.")
-    return FolderParameters(folder, config.vocab_rows), None
+    parameters = FolderParameters(folder, config.vocab_rows)
+    if not session.pieces:
+        return parameters, None
+    if not of_llamas_kind(config):
+        raise UsageError(
+            f"Pieces are parts of models of Llama's kind, with RMSNorm, SwiGLU and rotary positions. base={config.base} is of "
+            "another kind; omit --pieces."
+        )
+    return ForPieces(parameters, config.vocab_size), None
 
 
 def load_state(session: Session, step: int | None = None) -> tuple[int, Any]:
