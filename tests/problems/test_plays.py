@@ -92,6 +92,7 @@ def test_attention_rows_sum_to_one_and_see_no_future(fork_server, word):
     assert own_story(90) == story.text
 
 
+@pytest.mark.thorough
 def test_norms_have_size_one_and_guesses_come_together(fork_server):
     sizes, lens, story = shown("04", fork_server)
     assert all(math.isclose(bar.other, 1, abs_tol=1e-3) for bar in sizes.bars)

@@ -153,6 +153,7 @@ def test_an_internal_error_at_one_learner_stops_no_class(
     assert "in broken" in log
 
 
+@pytest.mark.thorough
 def test_an_internal_error_while_grading_is_one_result(tmp_path: Path):
     """What concerns the whole class, such as another version of the course, still stops it."""
     faults = Faults(tmp_path / "log")

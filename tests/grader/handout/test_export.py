@@ -48,6 +48,7 @@ def gradescope_results(top: Path) -> dict[str, Any]:
     return results
 
 
+@pytest.mark.thorough
 def test_gradescope_autograder_runs(gradescope: Path):
     assert (gradescope / "source" / "course" / "solutions" / f"{NAME}.py").exists()
     (gradescope / "submission" / f"{NAME}.py").write_text(GOOD)

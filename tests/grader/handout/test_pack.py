@@ -107,6 +107,7 @@ def test_the_first_wrong_number_is_reported_in_it(bundle: Path, grade: Grade, tm
     assert f"Likely cause: {misconception_name('07', NO_SHIFT)}" in run.out
 
 
+@pytest.mark.thorough
 def test_misconceptions_are_named_in_it(bundle: Path, fork_server: ForkServer):
     """As with the course itself: every third one, to save time."""
     problem = catalog.find("07")
@@ -269,6 +270,7 @@ def test_an_empty_folder_is_filled(tmp_path: Path):
     assert list(tmp_path.iterdir()) == [folder]
 
 
+@pytest.mark.thorough
 def test_packed_from_an_installed_course(site: Path, grade: Grade, tmp_path: Path):
     """Where the course is installed without its repository, there is neither pyproject.toml nor LICENSE beside the packages."""
     run = grade("pack", "bundle", "--problems", "07", root=site)

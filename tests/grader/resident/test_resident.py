@@ -76,6 +76,7 @@ def test_a_newer_text_ends_the_grading_of_the_former_one(resident):
     assert resident.grade(PROBLEM, submission(RIGHT)).verdict is Verdict.PASS
 
 
+@pytest.mark.thorough
 def test_an_edit_of_a_problem_restarts_the_fork_server(runtime_folder):
     def zygotes() -> set[int]:
         below = psutil.Process().children()

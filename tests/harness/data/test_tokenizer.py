@@ -84,6 +84,7 @@ def test_training_gives_what_counting_again_gives(texts: list[str]) -> None:
     assert len(set(tokens)) == len(tokens)
 
 
+@pytest.mark.thorough
 def test_the_command_writes_a_tokenizer_once(harness: Harness, stories_file: Path, tmp_path: Path) -> None:
     file = tmp_path / "own.tiktoken"
     done = harness("tokenizer", "train", stories_file, "--vocab", 300, "--to", file)

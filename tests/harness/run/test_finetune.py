@@ -153,6 +153,7 @@ def test_more_steps_of_the_base_change_nothing(base: Run, tuned: Run) -> None:
     assert_equal(parameters(tuned), before)
 
 
+@pytest.mark.thorough
 def test_a_run_of_an_older_version_holds_the_base_itself(base: Run, tuned: Run) -> None:
     session, (_, state) = session_of(tuned), load_state(session_of(tuned))
     tuned.base_file.unlink()

@@ -37,6 +37,7 @@ def test_each_kind_of_work_has_its_own_interval(tiny: Config, tmp_path: Path) ->
     assert sorted(path.name for path in run.samples.iterdir()) == ["0000004.txt", "0000008.txt"]
 
 
+@pytest.mark.thorough
 @pytest.mark.usefixtures("charts_and_samples")
 def test_by_default_all_come_with_the_validation_loss(tiny: Config, tmp_path: Path) -> None:
     run = trained(tiny, tmp_path / "run")

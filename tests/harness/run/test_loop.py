@@ -196,6 +196,7 @@ def test_a_run_with_different_settings_is_rejected(harness: Harness, stories_fil
     assert "bigram" in evaluated.out
 
 
+@pytest.mark.thorough
 def test_without_a_terminal_progress_is_plain_text(harness: Harness, stories_file: Path) -> None:
     result = harness(
         "train", "--run", "a", "--data", stories_file, *[word for word in SETTINGS if word != "--quiet"], "--steps", 4

@@ -48,6 +48,7 @@ def test_a_healthy_run_is_the_same(tiny: Config, tmp_path: Path) -> None:
     assert losses[0] == losses[1]
 
 
+@pytest.mark.thorough
 def test_a_nan_is_found_in_a_piece(tiny: Config, tmp_path: Path, workspace: Path) -> None:
     for file in workspace.glob("p*.py"):
         if file.stem != "p07_next_token_loss":

@@ -139,6 +139,7 @@ def test_sessions_with_the_same_pieces_share_their_functions(pieces: Pieces, cou
     assert functions(replace(course, learning_rate=0.5), first) != [same]
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("fsdp", [False, True])
 def test_partition_spec_and_fsdp_spec_replace_the_sharding_rule(
     pieces: Pieces, course: Config, tmp_path: Path, fsdp: bool
@@ -158,6 +159,7 @@ def test_partition_spec_and_fsdp_spec_replace_the_sharding_rule(
     assert not fsdp or len(state) == 2
 
 
+@pytest.mark.thorough
 def test_broken_save_and_resume_are_piece_errors(pieces: Pieces, course: Config, tmp_path: Path) -> None:
     save, pieces.by_name["save"] = pieces.by_name["save"], lambda *arguments: None
     session = open_session(Run(tmp_path / "nothing"), course, pieces, log=ignore, quiet=True)
@@ -197,6 +199,7 @@ def test_fine_tuning_starts_from_the_base_and_trains_only_adapters(
         assert (tmp_path / "merged" / "model.safetensors").exists()
 
 
+@pytest.mark.thorough
 def test_a_base_that_does_not_fit_is_a_usage_error(course: Config, tmp_path: Path) -> None:
     trained(tmp_path / "base", course, None)
     for changes, message in (

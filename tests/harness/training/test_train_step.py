@@ -128,6 +128,7 @@ def test_microbatches_take_the_memory_of_one() -> None:
     assert parts < 2 * one  # and the sum of the gradients
 
 
+@pytest.mark.thorough
 def test_evaluation_uses_the_average_of_the_parameters() -> None:
     mesh, functions = functions_of(replace(SMALL, ema_decay=0.9))
     _, plain = functions_of(SMALL)
@@ -157,6 +158,7 @@ def specs(config: Config) -> dict[str, jax.Array]:
     return {".".join(path_names(path)): leaf for path, leaf in jax.tree_util.tree_leaves_with_path(state)}
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(("optimizer", "moments"), [("adamw", 2), ("muon", 1)])
 def test_parameters_and_moments_are_sharded_over_the_mesh(optimizer: str, moments: int) -> None:
     leaves = specs(replace(SMALL, mesh="4x2", optimizer=optimizer))
