@@ -158,6 +158,7 @@ def pieces():
 """
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("text", [LIAR, FORGER], ids=["liar", "forger"])
 def test_only_programs_earn_points_for_losses(text: str, fork_server: ForkServer):
     problem = catalog.load("p32_tinystories")
