@@ -294,8 +294,8 @@ def read_csv(stream: io.BufferedIOBase, file: DataFile, field: str, seen: Seen) 
 
     Raises UsageError if there is no such column, and with the line for a row that is not valid.
     """
-    csv.field_size_limit(MOST_FIELD)
     rows, delimiter = _rows(stream, file, field)
+    limit = csv.field_size_limit(MOST_FIELD)  # of the whole process
     try:
         header = [name.strip() for name in next(rows, [])]
         if field not in header:
@@ -315,6 +315,8 @@ def read_csv(stream: io.BufferedIOBase, file: DataFile, field: str, seen: Seen) 
             yield from in_parts(cleaned(row[column], f"{file.name}, line {rows.line_num}", 0, seen))
     except csv.Error as error:
         raise UsageError(f"{file.shown}, line {rows.line_num}: this is not CSV ({error}). Close each quote.") from error
+    finally:
+        csv.field_size_limit(limit)
 
 
 def _rows(stream: io.BufferedIOBase, file: DataFile, field: str) -> tuple[Any, str]:
