@@ -42,10 +42,12 @@ def play(module, text):
     u_TD = trained.mixer.in_proj(trained.into_mixer(ids_T))[:, :D]
     written_T = jnp.mean(jax.nn.softplus(trained.mixer.dt_proj(u_TD)), axis=1)
     most, least = (token(ids_T[int(place)]).strip() for place in (jnp.argmax(written_T), jnp.argmin(written_T)))
+    above_T = written_T - jnp.min(written_T)
     yield Story(
         "How much each token changes the state, after these few steps of training",
-        tuple(Token(token(each), float(size)) for each, size in zip(ids_T, written_T, strict=True)),
+        tuple(Token(token(each), float(size)) for each, size in zip(ids_T, above_T, strict=True)),
         f"The mean dt of a token. “{most}” is written down most, “{least}” least. Nobody told the layer: it chooses what to "
         "remember.",
-        meaning="mean step size dt",
+        meaning="mean step size dt, above the least",
+        strongest=float(jnp.max(above_T)) or 1.0,
     )

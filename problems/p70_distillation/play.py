@@ -58,7 +58,7 @@ def play(module):
     steps = tuple(range(0, STEPS + 1, GAP))
     soft, hard = (far[-1] for far in curves.values())
     yield Lines(
-        f"{LAYERS} of the 3 layers learn from the same {BATCH * STEPS} stories",
+        f"Two students with {LAYERS} of the teacher's 3 layers learn from the same {BATCH * STEPS} stories",
         tuple(Line(f"learns from {name}", steps, far) for name, far in curves.items()),
         f"After {STEPS} steps, the student of the teacher is {soft:.2f} nats a token from it, the student of the text {hard:.2f}."
         + (
