@@ -1,7 +1,7 @@
 """The parameters of a base in Hugging Face's format, under the names that the course's pieces have."""
 
 import functools
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 
 import numpy as np
 
@@ -16,46 +16,47 @@ _NAMES = {
     "blocks.up_proj.kernel": "blocks.ff1.kernel",
     "blocks.down_proj.kernel": "blocks.ff2.kernel",
 }
-_HEADS = {f"blocks.attn.{name}_proj.kernel": place for place, name in enumerate("qkv")}
+# The parameter with each of them, and its place there: with grouped heads, queries are on their own.
+_HEADS: dict[str, tuple[tuple[str, int | None], ...]] = {
+    "blocks.attn.q_proj.kernel": (("qkv", 0), ("q", None)),
+    "blocks.attn.k_proj.kernel": (("qkv", 1), ("kv", 0)),
+    "blocks.attn.v_proj.kernel": (("qkv", 2), ("kv", 1)),
+}
 
 
-class ForPieces(Mapping[str, np.ndarray]):
-    """The parameters of the harness's GPT, by their dotted names in a model with pieces of problems 37 to 40.
+def for_pieces(own: Mapping[str, np.ndarray], vocab_size: int) -> Callable[[str], np.ndarray | None]:
+    """Finds a parameter of the harness's GPT by its dotted name in a model with pieces of problems 37 to 40.
 
-    `own` has them by the harness's names, with the layers stacked. The blocks of `ModernGPT` have their number in the name.
+    Returns None where there is none. `own` has them by the harness's names, with the layers stacked. The blocks of `ModernGPT`
+    have their number in the name.
     """
+    # The blocks of ModernGPT are asked for one by one, and each is a part of a stacked array.
+    remembered = functools.cache(own.get)
 
-    def __init__(self, own: Mapping[str, np.ndarray], vocab_size: int):
-        self._own, self._names, self._vocab_size = own, set(own), vocab_size
-        # The blocks of ModernGPT are asked for one by one, and each is a part of a stacked array.
-        self._read = functools.lru_cache(maxsize=None)(own.__getitem__)
-
-    def __getitem__(self, name: str) -> np.ndarray:
+    def find(name: str) -> np.ndarray | None:
         words = [word for word in name.split(".") if word not in _INSIDE]
         layers = [int(word) for word in words if word.isdecimal()]
         path = ".".join(word for word in words if not word.isdecimal())
-        if layers:
-            return self._stacked(path, self._read)[layers[0]]
-        return self._stacked(path, self._own.__getitem__)
+        found = _stacked(path, remembered if layers else own.get)
+        if found is None:
+            return None
+        if path == "embed.embedding":
+            return found[:vocab_size]
+        return found[layers[0]] if layers else found
 
-    def _stacked(self, path: str, read: Callable[[str], np.ndarray]) -> np.ndarray:
-        if path == "blocks.attn.out_proj.kernel":
-            out_LHKD = read("blocks.attn.out.kernel")
-            return out_LHKD.reshape(len(out_LHKD), -1, out_LHKD.shape[-1])
-        if path not in _HEADS:
-            array = read(_NAMES.get(path, path))
-            return array[: self._vocab_size] if path == "embed.embedding" else array
-        place = _HEADS[path]
-        if "blocks.attn.qkv.kernel" in self._names:
-            kernel_LDHK = read("blocks.attn.qkv.kernel")[:, :, place]
-        elif place == 0:
-            kernel_LDHK = read("blocks.attn.q.kernel")
-        else:
-            kernel_LDHK = read("blocks.attn.kv.kernel")[:, :, place - 1]
-        return kernel_LDHK.reshape(*kernel_LDHK.shape[:2], -1)
+    return find
 
-    def __iter__(self) -> Iterator[str]:
-        return iter(self._names)
 
-    def __len__(self) -> int:
-        return len(self._names)
+def _stacked(path: str, read: Callable[[str], np.ndarray | None]) -> np.ndarray | None:
+    """The parameter at a path of the pieces, of all layers. The heads of an attention are joined."""
+    if path == "blocks.attn.out_proj.kernel":
+        out_LHKD = read("blocks.attn.out.kernel")
+        return None if out_LHKD is None else out_LHKD.reshape(len(out_LHKD), -1, out_LHKD.shape[-1])
+    if path not in _HEADS:
+        return read(_NAMES.get(path, path))
+    for name, place in _HEADS[path]:
+        kernel = read(f"blocks.attn.{name}.kernel")
+        if kernel is not None:
+            kernel_LDHK = kernel if place is None else kernel[:, :, place]
+            return kernel_LDHK.reshape(*kernel_LDHK.shape[:2], -1)
+    return None

@@ -1,9 +1,9 @@
 r"""Answers in texts: the number or the expression that a continuation ends with.
 
 An answer is marked: by `\boxed{42}`, `#### 42`, `The answer is 42`, or `= 42`, the first of these forms that occurs, at its last
-occurrence. Without a mark, the whole text must be the answer. A mark is followed by a number, and by nothing that changes it: a
-text that goes on with `42 + 1`, `42 or 43`, `42 million` or `4,2` gives no answer. To miss a right answer costs one sample. To
-accept a wrong one would teach it.
+occurrence. Without a mark, the whole text must be the answer. Nothing after the number may change it: after a mark, `42 + 1`,
+`42 or 43`, `42 million` and `4,2` are no answers. A right answer that is missed costs one sample; a wrong one that is accepted
+would be learned.
 """
 
 import ast

@@ -1,7 +1,7 @@
 """The state of a run: at its start, and from a checkpoint. It starts from random parameters, or from those of a base."""
 
 import dataclasses
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import jax
@@ -15,7 +15,7 @@ from harness.hugging_face.load import Parameters as FolderParameters
 from harness.hugging_face.load import read_config
 from harness.model import lora
 from harness.model_config import ModelConfig
-from harness.pieces.base import ForPieces
+from harness.pieces.base import for_pieces
 from harness.pieces.registry import of_llamas_kind
 from harness.run.folder import BaseRecord, Run
 from harness.run.session import Session, ignore, open_session, sample_text
@@ -32,7 +32,7 @@ from harness.training.sharding import by_dotted_name, path_names
 from harness.training.train_step import AVERAGE
 
 OPTIMIZER = "1"  # the index of the optimizer in a state; all else are models
-Parameters = Mapping[str, Any]  # arrays by dotted name
+Find = Callable[[str], Any]  # an array of a base by its dotted name; None if there is none
 
 
 def initial_state(session: Session) -> tuple[Any, BaseRecord | None]:
@@ -98,7 +98,7 @@ def _base_name(path: Any) -> str:
     return ".".join(lora.base_path(path_names(path)[1:]))
 
 
-def _placed(name: str, base: Parameters, state: Any) -> Iterator[tuple[Any, jax.Array]]:
+def _placed(name: str, base: Find, state: Any) -> Iterator[tuple[Any, jax.Array]]:
     """The arrays of the base, where the abstract leaves of the state are to be, with their paths.
 
     The largest come first: while one is read, the host holds it, too, and by then little else.
@@ -112,8 +112,8 @@ def _placed(name: str, base: Parameters, state: Any) -> Iterator[tuple[Any, jax.
         yield path, _placed_leaf(name, base, path, leaf)
 
 
-def _placed_leaf(name: str, base: Parameters, path: Any, leaf: Any) -> jax.Array:
-    array = base.get(_base_name(path))
+def _placed_leaf(name: str, base: Find, path: Any, leaf: Any) -> jax.Array:
+    array = base(_base_name(path))
     if array is None or array.shape != leaf.shape:
         base_has = "no such array" if array is None else f"shape {array.shape}"
         raise UsageError(
@@ -125,7 +125,7 @@ def _placed_leaf(name: str, base: Parameters, path: Any, leaf: Any) -> jax.Array
     return jax.block_until_ready(jax.device_put(array, leaf.sharding, may_alias=alias))
 
 
-def _load_run(session: Session, step: int | None) -> tuple[Parameters, BaseRecord]:
+def _load_run(session: Session, step: int | None) -> tuple[Find, BaseRecord]:
     """The parameters of a run at a step, by default that of its best checkpoint, with its adapters merged."""
     config = session.config
     run = Run.find(session.run.folder.parent, config.base)
@@ -150,10 +150,10 @@ def _load_run(session: Session, step: int | None) -> tuple[Parameters, BaseRecor
     model = base_session.functions.model(state)
     if base.lora_rank:
         model = lora.merge_adapters(model, *filter(None, [base_session.piece_by_name.get("merge")]))
-    return by_dotted_name(nnx.state(model)), record
+    return by_dotted_name(nnx.state(model)).get, record
 
 
-def _load_folder(session: Session, step: int | None) -> tuple[Parameters, None]:
+def _load_folder(session: Session, step: int | None) -> tuple[Find, None]:
     """The parameters of a folder in Hugging Face's format, which are read one by one. It has one step only, 0.
 
     Raises UsageError if the run has other settings of the model, another tokenizer, or pieces that do not fit it.
@@ -173,13 +173,13 @@ def _load_folder(session: Session, step: int | None) -> tuple[Parameters, None]:
         raise UsageError(f"The model of base={config.base} has other settings. Add {needed}.")
     parameters = FolderParameters(folder, config.vocab_rows)
     if not session.pieces:
-        return parameters, None
+        return parameters.get, None
     if not of_llamas_kind(config):
         raise UsageError(
             f"Pieces are parts of models of Llama's kind, with RMSNorm, SwiGLU and rotary positions. base={config.base} is of "
             "another kind; omit --pieces."
         )
-    return ForPieces(parameters, config.vocab_size), None
+    return for_pieces(parameters, config.vocab_size), None
 
 
 def load_state(session: Session, step: int | None = None) -> tuple[int, Any]:

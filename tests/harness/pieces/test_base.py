@@ -2,6 +2,7 @@
 
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -37,10 +38,12 @@ def test_a_model_says_the_same_through_pieces(
 ) -> None:
     model = exported(LAYOUTS[name], tmp_path / "out")
     called = set()
-    for part in PARTS if "ModernGPT" in used else PARTS - {"ModernGPT"}:
-        piece = pieces.by_name[part]
-        pieces.by_name[part] = lambda *a, part=part, piece=piece, **k: called.add(part) or piece(*a, **k)
-    pieces.by_name = {part: pieces.by_name[part] for part in PARTS if "ModernGPT" in used or part != "ModernGPT"}
+
+    def noted(part: str, piece: Any) -> Any:
+        return lambda *a, **k: called.add(part) or piece(*a, **k)
+
+    there = PARTS if "ModernGPT" in used else PARTS - {"ModernGPT"}
+    pieces.by_name = {part: noted(part, pieces.by_name[part]) for part in there}
     config = replace(LAYOUTS[name], data=tiny.data, base=f"hf:{tmp_path / 'out'}")
     session = open_session(Run(tmp_path / "runs" / "tuned"), config, pieces, log=ignore, quiet=True)
     with jax.set_mesh(session.mesh):
