@@ -1,7 +1,7 @@
 """Problem 42, reference: train a byte-level BPE tokenizer."""
 
 import re
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
 from itertools import pairwise
 
@@ -34,19 +34,31 @@ def merged(word: Word, pair: Pair) -> Word:
 
 
 def train_bpe(word_counts: Mapping[bytes, int], num_merges: int) -> list[Pair]:
-    """Byte-pair encoding (Sennrich, Haddow and Birch 2016) of bytes (Radford et al. 2019)."""
-    words = {tuple(bytes([byte]) for byte in word): count for word, count in word_counts.items()}
+    """Byte-pair encoding (Sennrich, Haddow and Birch 2016) of bytes (Radford et al. 2019). Merges count changed words again."""
+    words = [tuple(bytes([byte]) for byte in word) for word in word_counts]
+    counts = list(word_counts.values())
+    totals = Counter[Pair]()
+    places = defaultdict[Pair, set[int]](set)  # the numbers of the words in which a pair occurs, or did
+
+    def add(number: int, count: int) -> None:
+        for pair in pairwise(words[number]):
+            totals[pair] += count
+            places[pair].add(number)
+            if not totals[pair]:
+                del totals[pair]
+
+    for number, count in enumerate(counts):
+        add(number, count)
     merges: list[Pair] = []
-    for _ in range(num_merges):
-        totals = Counter[Pair]()
-        for word, count in words.items():
-            for pair in pairwise(word):
-                totals[pair] += count
+    while len(merges) < num_merges:
         best = max(totals, key=lambda pair: (totals[pair], pair), default=None)
         if best is None or totals[best] < 2:
             break
         merges.append(best)
-        words = {merged(word, best): count for word, count in words.items()}
+        for number in tuple(places[best]):
+            add(number, -counts[number])
+            words[number] = merged(words[number], best)
+            add(number, counts[number])
     return merges
 
 

@@ -68,6 +68,13 @@ def rare(sizes: Mapping[str, int], rng: Any) -> dict[str, Any]:
     return {"words": "\n".join(words), "counts": counts, "num_merges": asked}
 
 
+def often(sizes: Mapping[str, int], rng: Any) -> dict[str, Any]:
+    """Words that occur often, which all merges change. The probe adds `others`, each of which occurs once."""
+    words = sorted({"".join(rng.choice(list("abcdefghijklmnopqrstuvwxyz"), 8)) for _ in range(sizes["words"])})
+    counts = rng.integers(10**6, 2 * 10**6, len(words))
+    return {"words": "\n".join(words), "counts": counts, "num_merges": sizes["merges"], "others": sizes["others"]}
+
+
 def encodings(sizes: Mapping[str, int], rng: Any) -> dict[str, Any]:
     """The first merges of a list, and a text to encode. `_` is a space."""
     values = texts({"parts": 4, "special": sizes["special"]}, rng)
@@ -118,9 +125,9 @@ def merge_in_words(case: Case, difference: Difference) -> str:
     return f"merge {int(number)} is {difference.got}, expected {difference.expected}"
 
 
-def _merges(name: str, points: int, **more: Any) -> Check:
+def _merges(name: str, points: int, probe: str = "training", **more: Any) -> Check:
     """A check of the merges, in order."""
-    return exact(name, points, "training", "merges", words=paired, in_words=merge_in_words, **more)
+    return exact(name, points, probe, "merges", words=paired, in_words=merge_in_words, **more)
 
 
 def encoding_in_words(case: Case, difference: Difference) -> str:
@@ -149,6 +156,7 @@ PROBLEM = Problem(
         "rare": Cases(rare, {"words": (3, 4), "all": (0,)}, draws=1),
         "nothing left": Cases(rare, {"words": (3, 4), "all": (1,)}, draws=1),
         "huge": Cases(word_counts, {"words": (7, 9), "merges": (9,), "times": (10**14, 3 * 10**14)}, draws=1),
+        "often": Cases(often, {"words": (260, 280), "merges": (1000,), "others": (10_000,)}, draws=1),
         "encodings": Cases(encodings, {"merges": (11, 14, 17), "special": (2, 3)}, draws=2),
         "plain encoding": Cases(encodings, {"merges": (0,), "special": (0,)}, draws=1),
     },
@@ -162,7 +170,12 @@ PROBLEM = Problem(
         _merges("no pair left", 1, cases="nothing left"),
         exact("ids", 2, "encoding", "encoding", cases="encodings", in_words=encoding_in_words),
         exact("ids without special tokens", 1, "encoding", "encoding", cases="plain encoding", in_words=encoding_in_words),
-        # Last, because a program whose work depends on the counts does not end, and nothing is graded after it.
+        # Last, because a program that does not end is not graded any further.
+        _merges(
+            "work of a merge", 2, "training_beside_many_words", cases="often",
+            advice="Keep the totals, and for each pair the words that contain it. A merge changes only those words: subtract "
+            "their old pairs from the totals, and add their new ones.",
+        ),
         _merges(
             "work independent of the counts", 1, cases="huge",
             advice="The counts are as large as 10¹⁵. Treat each different word once, and add its count to the totals of "

@@ -39,13 +39,15 @@ class Node:
 
     @property
     def words(self) -> str:
-        """Where the learner stands: points now, and the best if they are more."""
+        """Where the learner stands: points now, and the best if they are more. A pass has all points, so it needs no number."""
         state, now, _ = self.standing
         if not self.kind:
             return counted(self.problem.points, "point")
         best = f", best {self.best}" if self.best > now else ""
         if self.is_due:
-            return f"review due, {now} of {self.problem.points}"
+            return "review due"
+        if now == self.problem.points:
+            return state
         return f"{state}, {now} of {self.problem.points}{best}"
 
 

@@ -1,4 +1,4 @@
-"""Special tokens found with `regex` and a named list; merging by recursion; lists as pairs."""
+"""Special tokens found with `regex` and a named list; merging by recursion; lists as pairs; places counted for each word."""
 
 import itertools
 from collections import Counter
@@ -26,19 +26,28 @@ def merge(word, pair):
 
 
 def train_bpe(word_counts, num_merges):
-    corpus = [([bytes((b,)) for b in w], c) for w, c in word_counts.items()]
+    corpus = [[bytes((b,)) for b in w] for w in word_counts]
+    weights = [*word_counts.values()]
+    seen, users = {}, {}
+
+    def visit(i, sign):
+        for pair in itertools.pairwise(corpus[i]):
+            seen[pair] = seen.get(pair, 0) + sign * weights[i]
+            users.setdefault(pair, Counter())[i] += sign  # at how many places
+
+    for i in range(len(corpus)):
+        visit(i, 1)
     result = []
     while len(result) != num_merges:
-        seen = Counter()
-        for tokens, c in corpus:
-            for a, b in itertools.pairwise(tokens):
-                seen[a, b] += c
         frequent = [(total, pair) for pair, total in seen.items() if total > 1]
         if not frequent:
             break
         _, pair = max(frequent)
         result.append(list(pair))
-        corpus = [(merge(tokens, pair), c) for tokens, c in corpus]
+        for i in [i for i, places in users[pair].items() if places]:
+            visit(i, -1)
+            corpus[i] = merge(corpus[i], pair)
+            visit(i, 1)
     return result
 
 

@@ -1,5 +1,7 @@
-"""Words as lists of ids, with a table from ids to bytes that decides ties; merging with a stack-free scan."""
+"""Words as lists of ids, with a table from ids to bytes; pairs in a heap; merging with a stack-free scan."""
 
+import functools
+import heapq
 import re
 
 import regex
@@ -34,19 +36,39 @@ def replaced(ids, first, second, new):
 def train_bpe(word_counts, num_merges):
     table = {i: bytes([i]) for i in range(256)}
     words = [(list(word), n) for word, n in word_counts.items()]
+    stats, where = {}, {}
+    for i, (ids, n) in enumerate(words):
+        for pair in zip(ids, ids[1:], strict=False):
+            stats[pair] = stats.get(pair, 0) + n
+            where.setdefault(pair, set()).add(i)
+    # Entries of pairs whose total has changed since stay in the heap until they come up. The order is reversed: letter by letter,
+    # and the end of a token is after all letters.
+    reverse = functools.cache(lambda token: (*(-byte for byte in table[token]), 1))
+    entry = lambda pair: (-stats[pair], reverse(pair[0]), reverse(pair[1]), pair)
+    heap = [entry(pair) for pair in stats]
+    heapq.heapify(heap)
     merges = []
-    for step in range(num_merges):
-        stats = {}
-        for ids, n in words:
-            for i in range(len(ids) - 1):
-                stats[ids[i], ids[i + 1]] = stats.get((ids[i], ids[i + 1]), 0) + n
-        ranked = sorted(stats, key=lambda p: (stats[p], table[p[0]], table[p[1]]))
-        if not ranked or stats[ranked[-1]] == 1:
+    while heap and len(merges) < num_merges:
+        negative, *_, pair = heapq.heappop(heap)
+        if -negative != stats[pair]:
+            continue
+        if stats[pair] < 2:
             return merges
-        first, second = ranked[-1]
-        table[256 + step] = table[first] + table[second]
+        first, second = pair
+        new = 256 + len(merges)
+        table[new] = table[first] + table[second]
         merges.append((table[first], table[second]))
-        words = [(replaced(ids, first, second, 256 + step), n) for ids, n in words]
+        changed = set()
+        for i in where.pop(pair):
+            ids, n = words[i]
+            words[i] = (replaced(ids, first, second, new), n)
+            for sign, version in ((-n, ids), (n, words[i][0])):
+                for each in zip(version, version[1:], strict=False):
+                    stats[each] = stats.get(each, 0) + sign
+                    where.setdefault(each, set()).add(i)
+                    changed.add(each)
+        for each in changed:
+            heapq.heappush(heap, entry(each))
     return merges
 
 
