@@ -17,6 +17,7 @@ from grader.worker.counting import NAME, UncountableError
 
 _BYTES = {"pred": 1, "s8": 1, "u8": 1, "bf16": 2, "f16": 2, "s16": 2, "u16": 2, "s32": 4, "u32": 4, "f32": 4, "s64": 8, "u64": 8,
           "f64": 8, "c64": 8, "c128": 16}  # fmt: skip
+FEW = 4  # numbers: a loss and the number of targets fit, and no part of a model in a case is as small
 _COLLECTIVE = re.compile(
     r"= (.*?) (all-gather|all-reduce|all-to-all|collective-broadcast|collective-permute|ragged-all-to-all|reduce-scatter)"
     r"(?:-start)?\((.*)"
@@ -43,8 +44,9 @@ class Collective:
         return sum(size for _, size in self.arrays)
 
     @property
-    def is_scalar(self) -> bool:
-        return all(elements <= 1 for elements, _ in self.arrays)
+    def is_small(self) -> bool:
+        """Whether it is of a loss, counts or norms, alone or in one vector."""
+        return all(elements <= FEW for elements, _ in self.arrays)
 
     def hops(self, devices: int) -> int:
         """How far a permutation sends around a ring of this many devices, at most."""

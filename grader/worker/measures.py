@@ -13,9 +13,9 @@ import numpy as np
 from grader.problem import PROGRAM, Case
 from grader.wire.program import Program
 from grader.worker import cost, counting, stablehlo
-from grader.worker.collectives import Collective, collectives
+from grader.worker.collectives import FEW, Collective, collectives
 
-FEW_SCALARS = 64  # bytes: sums of a loss, a count and the like
+SMALL_ONES = 128  # bytes of all small collectives together: sums of a loss, a count and the like
 KINDS = ("all_reduce", "all_gather", "reduce_scatter", "collective_permute", "all_to_all", "collective_broadcast")
 
 OwnMeasure = Callable[["Execution"], Any]  # of one problem: MEASURES of its `probes.py`
@@ -173,22 +173,26 @@ def _exchanged_bytes(execution: Execution) -> Any:
     return np.int64(sum(math.ceil(each.times * each.size) for each in joining))
 
 
+def small_ones_count(execution: Execution) -> bool:
+    """Whether small collectives are too many to be left out: a program could send an array number by number."""
+    return sum(each.times * each.size for each in execution.collectives if each.is_small) > SMALL_ONES
+
+
 def _exchanged(execution: Execution) -> dict[str, Any]:
     """The bytes that collectives produce on each device in one run: by kind as compiled, and in all as the code calls them.
 
-    A few scalars do not count.
+    A few small ones do not count.
     """
-    scalars = sum(each.times * each.size for each in execution.collectives if each.is_scalar)
-    few = scalars <= FEW_SCALARS
+    smallest = 0 if small_ones_count(execution) else FEW
     sizes = dict.fromkeys(("all_reduce", "all_gather", "reduce_scatter", "others"), 0)
     for each in execution.collectives:
         name = each.kind.replace("-", "_")
-        size = sum(size for elements, size in each.arrays if elements > 1 or not few)
+        size = sum(size for elements, size in each.arrays if elements > smallest)
         sizes[name if name in sizes else "others"] += math.ceil(each.times * size)
     written = 0
     for run in execution.runs:
         if run.operation.name.removeprefix("stablehlo.") in KINDS:
-            results = [x for x in run.operation.results if np.prod(stablehlo.shape(x)) > 1 or not few]
+            results = [x for x in run.operation.results if np.prod(stablehlo.shape(x)) > smallest]
             written += run.times * sum(map(stablehlo.tensor_bytes, results))
     return {key: np.int64(size) for key, size in {**sizes, "written": written}.items()}
 

@@ -17,6 +17,7 @@ import numpy as np
 from jax._src import core, dispatch, sharding_impls
 from jax._src.export import _export
 from jax._src.interpreters import mlir
+from jax._src.lax import lax
 from jax._src.lib import _jax, lapack, xla_client  # type: ignore[attr-defined]
 from jax._src.lib.mlir import ir as ir  # type: ignore[attr-defined]
 from jax._src.lib.mlir import passmanager  # type: ignore[attr-defined]
@@ -41,19 +42,24 @@ def meshes_can_be_set() -> Iterator[None]:
 
 @contextlib.contextmanager
 def placements_are_traced() -> Iterator[None]:
-    """Inside the context, a traced `jax.device_put` places its result in the program. Under jit, JAX drops it."""
-    original: Any = dispatch.device_put_p.bind
+    """Inside the context, traced arrays are placed where `jax.device_put`, or `jnp.zeros` and its like with `device`, put them.
 
-    place: Any = jax.lax.with_sharding_constraint
+    Under jit, JAX drops these places.
+    """
+    put: Any = dispatch.device_put_p.bind
+    filled: Any = lax.full
+
+    def place(x: Any, where: Any) -> Any:
+        named = isinstance(where, jax.sharding.NamedSharding)
+        return jax.lax.with_sharding_constraint(x, where) if named and isinstance(x, jax.core.Tracer) else x
 
     def bind(*arrays: Any, devices: Sequence[Any], **more: Any) -> list[Any]:
-        moved = original(*arrays, devices=devices, **more)
-        return [
-            place(x, where) if isinstance(where, jax.sharding.NamedSharding) else x
-            for x, where in zip(moved, devices, strict=True)
-        ]
+        return [place(x, where) for x, where in zip(put(*arrays, devices=devices, **more), devices, strict=True)]
 
-    with patch.object(dispatch.device_put_p, "bind", bind):
+    def full(*arguments: Any, sharding: Any = None, **more: Any) -> Any:
+        return place(filled(*arguments, sharding=sharding, **more), sharding)
+
+    with patch.object(dispatch.device_put_p, "bind", bind), patch.object(lax, "full", full):
         yield
 
 

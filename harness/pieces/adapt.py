@@ -4,6 +4,7 @@ A piece sees whole rows of `context + 1` ids, so a model with pieces has one pos
 """
 
 import functools
+import inspect
 import math
 from collections.abc import Callable
 from typing import Any
@@ -18,6 +19,7 @@ from harness.config import Config
 from harness.model.gpt import ModuleFactory, Rotate
 from harness.model.sampling import ChooseToken, Sampling
 from harness.training.grpo import Rollouts, log_probabilities
+from harness.training.optimizer import decayed
 from harness.training.recipe import Gradients, LossSum
 from harness.training.sharding import ShardingRule
 
@@ -198,6 +200,14 @@ def accumulation(config: Config, accumulated_gradients: Any) -> Gradients:
         return loss, mean, norm
 
     return gradients
+
+
+def adamw(config: Config, piece: Any) -> optax.GradientTransformation:
+    """adamw with a rate of 1, because the schedule scales the updates. A piece that takes no mask decays every parameter."""
+    masked = "mask" in inspect.signature(piece).parameters
+    mask = (functools.partial(decayed, config.decay),) if masked else ()
+    transformation: optax.GradientTransformation = piece(1.0, 0.9, config.beta2, 1e-8, config.weight_decay, *mask)
+    return transformation
 
 
 def fsdp_rule(config: Config, fsdp_spec: Any) -> ShardingRule:

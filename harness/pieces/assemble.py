@@ -40,7 +40,6 @@ def recipe_from(config: Config, mesh: Mesh, pieces: Pieces) -> Recipe:
         if schedule is None
         else schedule(config.learning_rate, config.warmup_steps, config.schedule_steps or config.steps)
     )
-    adamw = pieces.adapted("adamw", config)
     loss_sum = pieces.adapted("next_token_loss", config) or adapt.batch_loss(config, adapt.mean_cross_entropy)
     return replace(
         own,
@@ -51,7 +50,7 @@ def recipe_from(config: Config, mesh: Mesh, pieces: Pieces) -> Recipe:
         optimizer=make_optimizer(
             config,
             rate=rate,
-            adamw=adamw and adamw(1.0, 0.9, config.beta2, 1e-8, config.weight_decay),
+            adamw=pieces.adapted("adamw", config),
             muon=pieces.adapted("muon", config),
             # accumulated_gradients already clips the accumulated gradients.
             clip=_no_clip if gradients else pieces.adapted("clip_by_global_norm", config),

@@ -108,7 +108,11 @@ PIECES: dict[str, PieceSpec] = {
         used_when="if grad_accumulation_steps is 1",
         config_rule=_train_step_rule,
     ),
-    "adamw": PieceSpec("p09_adamw", lambda p: smoke_tests.run_optimizer("adamw", p(1e-3, 0.9, 0.99, 1e-8, 0.1))),
+    "adamw": PieceSpec(
+        "p09_adamw",
+        lambda p: smoke_tests.run_optimizer("adamw", p(1e-3, 0.9, 0.99, 1e-8, 0.1)),
+        adapter=adapt.adamw,
+    ),
     "warmup_cosine": PieceSpec("p10_lr_schedule", smoke_tests.run_schedule),
     "clip_by_global_norm": PieceSpec("p11_gradient_clipping", smoke_tests.run_clip),
     "accumulated_gradients": PieceSpec(

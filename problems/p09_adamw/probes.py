@@ -5,12 +5,13 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 import optax
 from flax import nnx
 
 from grader.problem import Case
-from grader.worker.pytrees import BadOutputError, named
-from grader.worker.subject import Arrays, Reading, Subject, to_fill
+from grader.worker.pytrees import BadOutputError, described, named
+from grader.worker.subject import Arrays, Reading, Subject, eager, to_fill
 from grader.worker.tracing import given
 
 HYPER = ("learning_rate", "b1", "b2", "epsilon", "weight_decay")
@@ -59,9 +60,29 @@ def optimizing(subject: Subject, case: Case) -> Reading:
     return subject.run(program, case, to_fill("kernel", (3, 2), "float32"), given(case, "bias"))
 
 
+@eager
+def masks(subject: Subject, case: Case) -> Reading:
+    """Which of the parameters, in a tree with lists in it, `decayed` gives True for."""
+    parameters = {name: jnp.asarray(value) for name, value in case.values.items()}
+    tables = {"embedding": parameters.pop("embedding")}
+    mask = subject.call(
+        "decayed", {"tables": tables, "blocks": [parameters]}, returns=(dict, "a tree like that of the parameters")
+    )
+    found = {}
+    for path, leaf in jax.tree_util.tree_leaves_with_path(mask):
+        if not isinstance(leaf, bool):
+            raise BadOutputError(f"`decayed` returned {described(leaf)} for `{path[-1].key}`; it must be a Python bool")
+        found[f"decays.{path[-1].key}"] = np.int32(leaf)
+    return Reading(found)
+
+
 def _transformation(subject: Subject, case: Case) -> optax.GradientTransformation:
     kind = optax.GradientTransformation, "an optax.GradientTransformation"
-    tx: optax.GradientTransformation = subject.call("adamw", *(case.values[name] for name in HYPER), returns=kind)
+    arguments: list[Any] = [case.values[name] for name in HYPER]
+    if "without_decay" in case.values:
+        mask = _nested({name: name != case.values["without_decay"] for name in TREE})
+        arguments.append(lambda parameters: mask)
+    tx: optax.GradientTransformation = subject.call("adamw", *arguments, returns=kind)
     return tx
 
 
@@ -70,4 +91,4 @@ def _nested(leaves: Mapping[str, Any]) -> dict[str, Any]:
     return {"blocks": [{"kernel": leaves["kernel"], "bias": leaves["bias"]}], "temperature": leaves["temperature"]}
 
 
-PROBES = {"updates": updates, "optimizing": optimizing}
+PROBES = {"updates": updates, "masks": masks, "optimizing": optimizing}

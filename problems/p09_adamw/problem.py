@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import Any
 
-from grader.checks import compiled_once
+from grader.checks import compiled_once, exact
 from grader.problem import Case, Cases, Check, Difference, Entry, Problem
 
 STEPS = 5
@@ -26,10 +26,39 @@ def gradients(sizes: Mapping[str, int], rng: Any) -> dict[str, Any]:
     }
 
 
+def masked(sizes: Mapping[str, int], rng: Any) -> dict[str, Any]:
+    """The same, and one leaf of three that does not decay."""
+    return {**gradients(sizes, rng), "without_decay": [*PATHS][sizes["leaf"]]}
+
+
+def ranks(sizes: Mapping[str, int], rng: Any) -> dict[str, Any]:
+    """Parameters with different numbers of axes. One of them has a single row."""
+    D = sizes["D"]
+    shapes = {"embedding": (7, D), "query": (D, 2, 3), "row": (1, D), "bias": (D,), "scale": (1,), "temperature": ()}
+    return {name: rng.standard_normal(shape).astype("float32") for name, shape in shapes.items()}
+
+
+def shapes(values: Mapping[str, Any]) -> dict[str, Any]:
+    """The shapes of the parameters, whose numbers do not matter."""
+    return {"shapes of the parameters": ", ".join(f"{name} {list(value.shape)}" for name, value in values.items())}
+
+
+def of_leaf(case: Case, wrong: Difference) -> str:
+    name = wrong.path.removeprefix("decays.")
+    shape = list(case.values[name].shape)  # type: ignore[union-attr]
+    said = {"0": "False", "1": "True"}
+    return (
+        f"for `{name}` of shape {shape}, the mask is {said.get(wrong.got, wrong.got)}, expected {said[wrong.expected]}"
+    )
+
+
 def shown(values: Mapping[str, Any]) -> dict[str, Any]:
     """The shapes of the gradients, which are many random numbers."""
     shapes = ", ".join(f"{path} {list(values[key].shape[1:])}" for key, path in PATHS.items())
-    return {f"gradients of steps 0 to {STEPS - 1}": shapes, **{k: v for k, v in values.items() if k not in PATHS}}
+    others = {name: value for name, value in values.items() if name not in (*PATHS, "without_decay")}
+    if "without_decay" in values:
+        others["mask"] = f"False for {PATHS[values['without_decay']]}, True for the others"
+    return {f"gradients of steps 0 to {STEPS - 1}": shapes, **others}
 
 
 def of_step(case: Case, wrong: Difference) -> str:
@@ -52,12 +81,21 @@ PROBLEM = Problem(
         stateless_with_tree_map tree tree_utils update_moment update_moment_per_elem_norm with_extra_args_support
         """.split()
     ),
-    entries=(Entry("adamw", ("learning_rate", "b1", "b2", "epsilon", "weight_decay")),),
-    cases={"cases": Cases(gradients, {"D": (3, 4), "F": (2, 5)}, draws=2, show=shown)},
+    entries=(
+        Entry("adamw", ("learning_rate", "b1", "b2", "epsilon", "weight_decay", "mask")),
+        Entry("decayed", ("parameters",)),
+    ),
+    cases={
+        "cases": Cases(gradients, {"D": (3, 4), "F": (2, 5)}, draws=2, show=shown),
+        "masks": Cases(masked, {"D": (3, 4), "F": (2, 5), "leaf": (0, 1, 2)}, draws=3, show=shown),
+        "ranks": Cases(ranks, {"D": (3, 4)}, draws=1, show=shapes),
+    },
     checks=(
         Check("first update", 1, "updates", leaves="update.0", in_words=of_step),
         Check("five updates", 3, "updates", leaves="update", in_words=of_step),
         Check("five updates, compiled", 2, "updates", leaves="compiled", in_words=of_step),
+        Check("decay of some leaves", 1, "updates", leaves="update", cases="masks", in_words=of_step),
+        exact("which leaves decay", 1, "masks", "decays", cases="ranks", in_words=of_leaf, calls=("decayed",)),
         Check("inside nnx.Optimizer", 1, "optimizing", leaves="parameters"),
         compiled_once(
             1, "optimizing",

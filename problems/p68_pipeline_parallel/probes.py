@@ -9,7 +9,7 @@ import numpy as np
 from jax.sharding import PartitionSpec
 
 from grader.problem import Case
-from grader.worker.measures import Execution
+from grader.worker.measures import Execution, small_ones_count
 from grader.worker.placement import called_on_mesh, mesh_of, placed
 from grader.worker.pytrees import named
 from grader.worker.subject import Arrays, Reading, Subject, to_fill
@@ -45,10 +45,11 @@ def training(subject: Subject, case: Case) -> Reading:
 
 
 def sent(execution: Execution) -> dict[str, Any]:
-    """The bytes that collectives produce on each device, by permutations and by others. Scalars do not count."""
+    """The bytes that collectives produce on each device, by permutations and by others. A few small ones do not count."""
     sizes = {"permutes": 0, "others": 0}
+    all_count = small_ones_count(execution)
     for each in execution.collectives:
-        if not each.is_scalar:
+        if all_count or not each.is_small:
             sizes["permutes" if each.kind == "collective-permute" else "others"] += math.ceil(each.times * each.size)
     return {key: np.int64(size) for key, size in sizes.items()}
 

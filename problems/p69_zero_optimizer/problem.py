@@ -64,7 +64,7 @@ PROBLEM = Problem(
         collectives(
             "collectives of the step", 3, "training", {},
             "The program needs one `psum_scatter` of the flat gradients and one `all_gather` of the new parameters, and nothing "
-            "else. Sums of scalars do not count.",
+            "else. Sums of a few numbers do not count.",
         ),
     ),
     devices=8,

@@ -69,7 +69,7 @@ def held(title: str, arrays: Sequence[jax.Array], caption: str = "") -> Bars:
 
 def sent(title: str, compiled: Any, caption: str = "", limit: int = 12) -> Bars:
     """What the devices exchange in a compiled program, in its order: a bar for each collective, as long as its bytes."""
-    found = [each for each in collectives(compiled.as_text(), len(jax.devices())) if not each.is_scalar]
+    found = [each for each in collectives(compiled.as_text(), len(jax.devices())) if not each.is_small]
     names = [
         NAMES.get(each.kind, each.kind) + (f" × {float(each.times):.0f}" if each.times > 1 else "") for each in found
     ]

@@ -5,7 +5,7 @@ import jax.numpy as jnp
 import optax
 
 
-def adamw(learning_rate, b1, b2, epsilon, weight_decay):
+def adamw(learning_rate, b1, b2, epsilon, weight_decay, mask=None):
     def init(params):
         zeros = optax.tree_utils.tree_zeros_like(params)
         return {"t": jnp.array(0), "m": zeros, "v": zeros}
@@ -22,6 +22,11 @@ def adamw(learning_rate, b1, b2, epsilon, weight_decay):
 
     return optax.chain(
         optax.GradientTransformation(init, update),
-        optax.add_decayed_weights(weight_decay),
+        optax.add_decayed_weights(weight_decay, mask),
         optax.scale_by_learning_rate(learning_rate),
     )
+
+
+def decayed(parameters):
+    leaves, structure = jax.tree.flatten(parameters)
+    return jax.tree.unflatten(structure, [len(jnp.shape(leaf)) > 1 for leaf in leaves])
