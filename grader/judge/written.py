@@ -9,6 +9,7 @@ import importlib.util
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import cache
+from importlib.machinery import ModuleSpec
 from pathlib import Path
 
 from commandline.text import printable
@@ -42,6 +43,7 @@ HIDING_NAMES = frozenset(
 INSIDE = frozenset(
     "builtins ctypes flax functools gc importlib inspect jax jnp np operator optax os pickle sys types".split()
 )
+OWN = {"os": frozenset({"path"})}  # modules of another name that are public parts of a library
 STREAMS = ("sys.stderr", "sys.stdout")
 BUILTINS = frozenset("breakpoint compile eval exec getattr globals locals vars".split())
 # Attributes that begin with two underscores and lead to no other code.
@@ -234,6 +236,9 @@ class _Reader:
                 self._reach_name(file, name)
             case ast.Attribute(attr=name):
                 _plain(node, name)
+            case ast.MatchClass(kwd_attrs=names):  # a pattern such as `object(name=x)` reads attributes
+                for name in names:
+                    _plain(node, name)
             case ast.Call(func=ast.Name(id="getattr"), args=[owner, name, *more]):
                 if isinstance(name, ast.Constant) and isinstance(name.value, str):
                     _plain(node, name.value)
@@ -267,10 +272,11 @@ class _Reader:
         ways = [".".join([top, *rest[:number]]) for number in range(len(rest) + 1)]
         private = any(part.startswith("_") and part not in PLAIN for part in rest)
         hiding = HIDING.intersection(ways) or HIDING_NAMES.intersection(rest)
+        borrowed = any(name in _borrowed(way) for way, name in zip(ways, rest, strict=False))
         inside = INSIDE.intersection(rest[1:] if ways[1:2] in (["jax.numpy"], ["flax.nnx"]) else rest)
         if ways[1:2] and ways[1] in STREAMS and not private:
             return ""
-        if top not in LIBRARIES or private or inside or hiding:
+        if top not in LIBRARIES or private or inside or hiding or borrowed:
             return f"it reaches `{dotted}`, {UNSEEN}"
         ruled = [way for way in ways if way in self.problem.forbids or way in self.problem.allows]
         # A library may have a function under several names, and so may another library.
@@ -322,14 +328,39 @@ def _is_dunder(name: str) -> bool:
     return name.startswith("__") and name.endswith("__")
 
 
-@cache
 def _is_module(dotted: str) -> bool:
-    """Whether a full name is that of a module. Imports nothing."""
+    """Whether a full name is that of a module of a library. Imports nothing."""
     top, *rest = dotted.split(".")
-    spec = importlib.util.find_spec(top) if top in LIBRARIES else None
-    if spec is None or not rest:
-        return spec is not None
-    return any(
-        Path(folder, *rest).with_suffix(".py").is_file() or Path(folder, *rest, "__init__.py").is_file()
-        for folder in spec.submodule_search_locations or ()
-    )
+    return top in LIBRARIES and (_spec(top) is not None if not rest else _source(dotted) is not None)
+
+
+@cache
+def _spec(top: str) -> ModuleSpec | None:
+    return importlib.util.find_spec(top)
+
+
+@cache
+def _source(dotted: str) -> Path | None:
+    """The file of a module, if it is Python text. Imports nothing."""
+    top, *rest = dotted.split(".")
+    if (spec := _spec(top)) is None:
+        return None
+    if not rest:
+        return Path(spec.origin) if spec.origin and spec.origin.endswith(".py") else None
+    places = [Path(folder, *rest) for folder in spec.submodule_search_locations or ()]
+    files = (file for place in places for file in (place.with_suffix(".py"), place / "__init__.py"))
+    return next((file for file in files if file.is_file()), None)
+
+
+@cache
+def _borrowed(dotted: str) -> frozenset[str]:
+    """The names by which a module knows modules of other libraries, imported for its own use, as `enum` knows `builtins`."""
+    source, own = _source(dotted), dotted.partition(".")[0]
+    names = dict[str, str]()
+    for node in ast.walk(ast.parse(source.read_bytes())) if source else ():
+        if isinstance(node, ast.Import):
+            names |= {one.asname or one.name.partition(".")[0]: one.name for one in node.names}
+        elif isinstance(node, ast.ImportFrom) and node.module and not node.level:
+            whole = {one.asname or one.name: f"{node.module}.{one.name}" for one in node.names}
+            names |= {name: way for name, way in whole.items() if _source(way)}
+    return frozenset(name for name, way in names.items() if way.partition(".")[0] != own) - OWN.get(dotted, frozenset())

@@ -42,11 +42,11 @@ LINEAR_ALGEBRA: Mapping[str, Callable[[int, int], float]] = {
     "potrf": lambda m, n: m * n * n / 3,
     "syevd": lambda m, n: 9 * m * n * n,
     "gesdd": lambda m, n: 21 * m * n * min(m, n),
-    "trsm": lambda m, n: m * n * max(m, n),
 }
+TRIANGULAR_SOLVE = "trsm"  # of a triangular matrix and a second one, whose other side may be of any length
 CUSTOM_CALLS = frozenset(
     ["Sharding", "SPMDFullToShardShape", "SPMDShardToFullShape", "annotate_device_placement"]
-    + [f"lapack_s{routine}_ffi" for routine in LINEAR_ALGEBRA]
+    + [f"lapack_s{routine}_ffi" for routine in (*LINEAR_ALGEBRA, TRIANGULAR_SOLVE)]
 )
 
 
@@ -146,7 +146,8 @@ def _cholesky(operation: Any, functions: Functions) -> int:
 
 
 def _triangular_solve(operation: Any, functions: Functions) -> int:
-    return _matrices(operation.results[0], LINEAR_ALGEBRA["trsm"])
+    triangle = stablehlo.shape(operation.operands[0])
+    return _elements(operation.results[0]) * triangle[-1]
 
 
 def _custom_call(operation: Any, functions: Functions) -> int:
@@ -154,6 +155,8 @@ def _custom_call(operation: Any, functions: Functions) -> int:
     routine = re.fullmatch(r"lapack_s(\w+)_ffi", target)
     if target not in CUSTOM_CALLS:
         raise KeyError(target)
+    if routine and routine[1] == TRIANGULAR_SOLVE:
+        return _triangular_solve(operation, functions)
     return _matrices(operation.operands[0], LINEAR_ALGEBRA[routine[1]]) if routine else 0
 
 

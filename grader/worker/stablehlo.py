@@ -6,6 +6,7 @@ JAX exports programs by a public interface, but compiles them by one that would 
 import contextlib
 import functools
 import graphlib
+import math
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
@@ -48,10 +49,11 @@ def placements_are_traced() -> Iterator[None]:
     """
     put: Any = dispatch.device_put_p.bind
     filled: Any = lax.full
+    constrain: Any = jax.lax.with_sharding_constraint
 
     def place(x: Any, where: Any) -> Any:
         named = isinstance(where, jax.sharding.NamedSharding)
-        return jax.lax.with_sharding_constraint(x, where) if named and isinstance(x, jax.core.Tracer) else x
+        return constrain(x, where) if named and isinstance(x, jax.core.Tracer) else x
 
     def bind(*arrays: Any, devices: Sequence[Any], **more: Any) -> list[Any]:
         return [place(x, where) for x, where in zip(put(*arrays, devices=devices, **more), devices, strict=True)]
@@ -300,8 +302,29 @@ def reduces_by(operation: Any, name: str) -> bool:
     return any(inner.operation.name == name for block in operation.regions[0].blocks for inner in block.operations)
 
 
+_REARRANGING = frozenset(
+    f"stablehlo.{name}" for name in ("broadcast_in_dim", "concatenate", "convert", "reshape", "slice", "transpose")
+)
+
+
 def carried_bytes(loop: Any) -> int:
-    """The bytes that a `while` carries from one turn to the next. What it only passes on is not counted."""
+    """The bytes that a `while` carries from one turn to the next.
+
+    Parameters and constants that it only reads are not counted. What the program computed before the loop is, also if the loop
+    passes it on unchanged: a cache may hold tables.
+    """
     body = loop.regions[1].blocks[0]
     returned = list(body.operations)[-1].operands
-    return sum(tensor_bytes(old) for old, new in zip(body.arguments, returned, strict=True) if old != new)
+    carried = zip(loop.operands, body.arguments, returned, strict=True)
+    return sum(tensor_bytes(old) for start, old, new in carried if old != new or not _is_given(start))
+
+
+def _is_given(value: Any) -> bool:
+    """Whether a value is a constant or a parameter of its program or function, or consists of such, each number once."""
+    if isinstance(value.owner, ir.Block):
+        return True
+    operation = value.owner
+    if operation.name not in _REARRANGING:
+        return bool(operation.name == "stablehlo.constant")
+    sizes = [math.prod(shape(operand)) for operand in operation.operands]
+    return math.prod(shape(value)) <= sum(sizes) and all(map(_is_given, operation.operands))

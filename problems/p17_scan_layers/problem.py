@@ -24,13 +24,14 @@ PROBLEM = Problem(
     entries=(Entry(STACK, ("x",), construct=("d_model", "num_heads", "d_ff", "num_layers")),),
     cases={
         "cases": Cases(activations, {"T": (4, 5), "H": (2, 3), "K": (3,), "F": (7,), "L": (3, 4)}, draws=2),
+        "stacks": Cases(activations, {"T": (4,), "H": (2,), "K": (3,), "F": (7,), "L": (3, 24)}, draws=2),
         "deep": Cases(activations, {"T": (4,), "H": (2,), "K": (3,), "F": (7,), "L": (24, 37, 60)}, draws=1),
     },
     checks=(
         parameters(STACK, points=1),
         *output_and_gradient(STACK, wrt="parameters", points=(2, 1), tolerance=DEEP),
         exact(
-            "layers initialized differently", 1, "stacking", "equal_layers",
+            "layers initialized differently", 1, "stacking", "equal_layers", cases="stacks",
             advice="Two layers start with the same matrix. Give each layer its own key: `nnx.split_rngs(splits=num_layers)`.",
         ),
         Check(

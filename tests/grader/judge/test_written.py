@@ -107,6 +107,9 @@ def test_what_does_the_work_is_refused_by_its_name(number: str, text: str, name:
         (f"def f() -> eval('x'):\n    pass\n{NORM}return x", "eval"),
         (f"{NORM}return __builtins__['eval']('x')", "__builtins__"),
         (f"import numpy as np\n{NORM}return np.load('file', allow_pickle=True)", "numpy.load"),
+        (f"import enum\n{NORM}return enum.bltns.eval('x')", "enum.bltns.eval"),
+        (f"import logging\nt = logging.traceback\n{NORM}return t.sys.modules['flax.nnx'].LayerNorm(4)(x)", "logging.traceback"),
+        (f"{NORM}match layer_norm:\n        case object(__globals__=names):\n            return names['x']", "__globals__"),
     ],
 )  # fmt: skip
 def test_what_hides_a_call_is_refused(text: str, what: str):

@@ -218,3 +218,13 @@ def test_a_function_counts_in_each_call_and_a_loop_once_in_the_size_of_a_program
         return int(MEASURES["inlined_operations"](execution(program, X)))
 
     assert size(3) - size(2) == size(2) - size(1) > 5
+
+
+@pytest.mark.parametrize("left_side", [True, False])
+def test_a_triangular_solve_counts_both_of_its_matrices(left_side: bool) -> None:
+    triangle, other = (
+        np.tril(np.ones((7, 2, 2), np.float32)),
+        np.ones((7, 2, 50) if left_side else (7, 50, 2), np.float32),
+    )
+    found = costs(lambda a, b: lax.linalg.triangular_solve(a, b, left_side=left_side, lower=True), triangle, other)
+    assert found["custom_call"] == 7 * 2 * 2 * 50
