@@ -80,7 +80,8 @@ def _transformation(subject: Subject, case: Case) -> optax.GradientTransformatio
     kind = optax.GradientTransformation, "an optax.GradientTransformation"
     arguments: list[Any] = [case.values[name] for name in HYPER]
     if "without_decay" in case.values:
-        mask = _nested({name: name != case.values["without_decay"] for name in TREE})
+        without = str(case.values["without_decay"]).rpartition(".")[2]
+        mask = _nested({name: name != without for name in TREE})
         arguments.append(lambda parameters: mask)
     tx: optax.GradientTransformation = subject.call("adamw", *arguments, returns=kind)
     return tx

@@ -29,7 +29,7 @@ def gradients(sizes: Mapping[str, int], rng: Any) -> dict[str, Any]:
 
 def masked(sizes: Mapping[str, int], rng: Any) -> dict[str, Any]:
     """The same, and one leaf of three that does not decay."""
-    return {**gradients(sizes, rng), "without_decay": [*PATHS][sizes["leaf"]]}
+    return {**gradients(sizes, rng), "without_decay": [*PATHS.values()][sizes["leaf"]]}
 
 
 def ranks(sizes: Mapping[str, int], rng: Any) -> dict[str, Any]:
@@ -56,9 +56,7 @@ def of_leaf(case: Case, wrong: Difference) -> str:
 def shown(values: Mapping[str, Any]) -> dict[str, Any]:
     """The shapes of the gradients, which are many random numbers."""
     shapes = ", ".join(f"{path} {list(values[key].shape[1:])}" for key, path in PATHS.items())
-    others = {name: value for name, value in values.items() if name not in (*PATHS, "without_decay")}
-    if "without_decay" in values:
-        others["mask"] = f"False for {PATHS[values['without_decay']]}, True for the others"
+    others = {name: value for name, value in values.items() if name not in PATHS}
     return {f"gradients of steps 0 to {STEPS - 1}": shapes, **others}
 
 
