@@ -107,6 +107,10 @@ def test_what_does_the_work_is_refused_by_its_name(number: str, text: str, name:
         (f"def f() -> eval('x'):\n    pass\n{NORM}return x", "eval"),
         (f"{NORM}return __builtins__['eval']('x')", "__builtins__"),
         (f"import numpy as np\n{NORM}return np.load('file', allow_pickle=True)", "numpy.load"),
+        (f"class Box:\n    __slots__ = ('__dict__',)\n{NORM}return Box(x)", "__slots__"),
+        (f"class Box:\n    __slots__ = (eval('x'),)\n{NORM}return Box(x)", "__slots__"),
+        (f"class Box:\n    __slots__ = names = ('x',)\n{NORM}return Box(x)", "__slots__"),
+        (f"class Box:\n    __slots__ = ('x',)\n    names = __slots__\n{NORM}return Box(x)", "__slots__"),
     ],
 )  # fmt: skip
 def test_what_hides_a_call_is_refused(text: str, what: str):
@@ -140,6 +144,8 @@ def test_the_names_are_followed_into_other_files():
         "class Check:\n    def run(self):\n        return nnx.LayerNorm",
         "if __name__ == '__main__':\n    import sys\n    print(nnx.LayerNorm, sys.modules, eval('1'))",
         "nn = jax.nn\nprint(nn.relu(1.0), getattr(jnp, 'mean'), hasattr(nnx, 'LayerNorm'))",
+        "class Token:\n    __slots__ = ('text', '_rank')\nToken()",
+        "class Token:\n    __slots__ = ['text']\nToken()",
     ],
 )
 def test_comparisons_and_plain_python_are_allowed(more: str):
