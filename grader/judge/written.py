@@ -230,6 +230,8 @@ class _Reader:
                 one.name == "*" for one in node.names
             ):
                 raise _RefusedError(node, f"it imports all names of `{module}`, {UNSEEN}")
+            case ast.Assign(targets=[ast.Name(id="__slots__")], value=value) if _are_names(value):
+                return
             case ast.Name(id=name):
                 if name in BUILTINS or (_is_dunder(name) and name not in PLAIN):
                     raise _RefusedError(node, f"it uses `{name}`, {UNSEEN}")
@@ -296,6 +298,12 @@ def _plain(node: ast.AST, name: str) -> None:
     """Raises _RefusedError if an attribute of this name leads to other code."""
     if name in FRAMES or (_is_dunder(name) and name not in PLAIN):
         raise _RefusedError(node, f"it reaches `{name}`, {UNSEEN}")
+
+
+def _are_names(node: ast.AST) -> bool:
+    """Whether an expression is a tuple or a list of plain texts that can name attributes."""
+    texts = [getattr(part, "value", None) for part in node.elts] if isinstance(node, ast.Tuple | ast.List) else [None]
+    return all(isinstance(text, str) and text.isidentifier() and not text.startswith("__") for text in texts)
 
 
 def _literal(tree: ast.AST) -> set[str]:

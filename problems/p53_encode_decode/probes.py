@@ -10,13 +10,12 @@ import numpy as np
 from grader.problem import Case
 from grader.worker.pytrees import BadOutputError, described
 from grader.worker.subject import Reading, Subject, eager
-from problems.p53_encode_decode.problem import ranks_of, special_of
+from problems.p53_encode_decode.problem import GROWTH, ranks_of, special_of
 
 # The reference takes 0.1 s of the CPU for the longest word, and 0.2 s for the stream. Programs whose work is the square take
 # minutes, so the time limit of the problem ends them. These limits end them earlier, with a sentence.
 SECONDS = 1.0
 AHEAD = 1 << 20  # bytes, as on the page
-GROWTH = (1000, 2000, 4000)  # lengths of words before the longest
 BREAK, HALF_A_LETTER = "¤".encode(), b"\xc3"
 NO_MORE, NOT_AN_ID = -1, -2
 

@@ -10,11 +10,13 @@ from grader.problem import Case, Cases, Check, Difference, Entry, Problem
 WORDS = """low lower lowest new newer newest wide wider banana Zoë naïve ☂☂ aaa aaaa ooo it's we'll they've don't
 mississippi""".split()
 SPECIAL = ("<|end|>", "[a|b]", "(pad)")
+GROWTH = (1000, 2000, 4000)  # lengths of words before the longest
 BREAK = "¤"  # stands for a byte that begins a letter of two bytes, although no letter follows
 STREAM_TEXT = "it's low|we'll see|they've|we're |'l|  \n\n Zoë\n\nlow  new"
 # White space shows where a stream is cut. By rank, CROSSED is A|BC|D|EF, in the order of the text AB|C|DE|F, and with the longest
-# token first ABCDE|F.
-CROSSED = "ABCDEF"
+# token first ABCDE|F. OUTDATED is GH|IJ: once IJ is a token, the pair of H and I
+# is out of date, and that of H and IJ has a higher rank than GH.
+CROSSED, OUTDATED = "ABCDEF", "GHIJ"
 FIRST = (
     (b"\n", b"\n"),
     (b" ", b" "),
@@ -24,6 +26,10 @@ FIRST = (
     (b"BC", b"DE"),
     (b"A", b"BCDE"),
     (b"A", b"B"),
+    (b"I", b"J"),
+    (b"H", b"I"),
+    (b"G", b"H"),
+    (b"H", b"IJ"),
 )
 
 
@@ -47,10 +53,10 @@ def vocabulary(sizes: Mapping[str, int], rng: Any) -> dict[str, Any]:
 
 
 def words(sizes: Mapping[str, int], rng: Any) -> dict[str, Any]:
-    """Words, of which some are not among those that the merges were made of. Each wrong order gives CROSSED other tokens."""
+    """Words, of which some are not among those that the merges were made of. Wrong orders give CROSSED or OUTDATED others."""
     some = [str(word) for word in rng.permutation(WORDS)]
     mixed = [left + right[1:] for left, right in zip(some, some[3:], strict=False)]
-    chosen = [some[0], f" {mixed[0]}", CROSSED, mixed[1], f" {some[1]}", "q", mixed[2], some[2]]
+    chosen = [some[0], f" {mixed[0]}", CROSSED, OUTDATED, mixed[1], f" {some[1]}", "q", mixed[2], some[2]]
     return {"words": "\n".join(chosen[: sizes["words"]]), **vocabulary(sizes, rng)}
 
 
@@ -153,6 +159,11 @@ def shown(values: Mapping[str, Any]) -> dict[str, Any]:
     if "pieces" in values:
         rows = [row if row in SPECIAL else bytes.fromhex(row) for row in values["pieces"].split("\n")]
         others["tokens of the ids"] = ", ".join(map(str, rows))
+    if "letters" in values:
+        sizes = ", ".join(f"{size:,}" for size in (*GROWTH, others.pop("length")))
+        others["words"] = f"these letters again and again, in sizes of {sizes} bytes"
+    if BREAK in values.get("text", ""):
+        others[BREAK] = "the byte C3, which begins a letter of two bytes"
     merged = ", ".join(f"{token!r}: {256 + number}" for number, token in enumerate(tokens))
     return {**others, "ranks": f"byte b: (b + {values['shift']}) % 256, {merged}"}
 
@@ -165,16 +176,19 @@ def tokens_of(case: Case) -> dict[int, str]:
 
 
 class Letters(dict[int, str]):
-    """What the numbers of a text mean: code points, and -1 after its end."""
+    """What the numbers of a text mean: code points."""
 
     def __missing__(self, number: int) -> str:
-        return "the end of the text" if number < 0 else f"{chr(number)!r} (U+{number:04X})"
+        return f"{chr(number)!r} (U+{number:04X})"
 
     def get(self, number: int, default: Any = None) -> str:  # type: ignore[override]
         return self[number]
 
     def __contains__(self, number: object) -> bool:
         return isinstance(number, int)
+
+
+LETTERS = Letters({-1: "the end of the text"})
 
 
 def of_a_word(case: Case, wrong: Difference) -> str:
@@ -187,7 +201,7 @@ def _ids(name: str, points: int, probe: str, **more: Any) -> Check:
     return exact(name, points, probe, "ids", words=tokens_of, **more)
 
 
-SIZES = {"merges": (24, 32, 40)}
+SIZES = {"merges": (28, 36, 44)}
 PROBLEM = Problem(
     title="Encode and decode",
     builds_on=(42,),
@@ -199,17 +213,17 @@ PROBLEM = Problem(
         Entry("encode_stream", ("chunks", "ranks", "special_tokens")),
     ),
     cases={
-        "words": Cases(words, {"words": (5, 8), **SIZES}, draws=3, show=shown),
+        "words": Cases(words, {"words": (6, 9), **SIZES}, draws=3, show=shown),
         "runs": Cases(runs, {"words": (2, 4), "merges": (2, 1)}, draws=2, show=shown),
         "texts": Cases(texts, {"parts": (3, 4), "special": (1, 2, 3), **SIZES}, draws=3, show=shown),
-        "no special tokens": Cases(texts, {"parts": (2,), "special": (0,), "merges": (24,)}, draws=1, show=shown),
+        "no special tokens": Cases(texts, {"parts": (2,), "special": (0,), "merges": (28,)}, draws=1, show=shown),
         "pieces": Cases(pieces, {"cut": (0,), **SIZES}, draws=2, show=shown),
         "cut pieces": Cases(pieces, {"cut": (1,), **SIZES}, draws=2, show=shown),
         "streams": Cases(streams, {"parts": (3, 4), "special": (2, 3), "chunk": (1, 3, 5, 16), **SIZES}, draws=4, show=shown),
         "broken": Cases(broken, {"chunk": (1, 4), **SIZES}, draws=2, show=shown),
         "long words": Cases(long_words, {"length": (16_000,)}, draws=1, show=shown),
         "endless": Cases(
-            endless, {"parts": (3,), "special": (2,), "chunk": (24,), "wanted": (20_000,), "merges": (24,)}, draws=1
+            endless, {"parts": (3,), "special": (2,), "chunk": (24,), "wanted": (20_000,), "merges": (28,)}, draws=1
         ),
     },
     checks=(
@@ -217,15 +231,14 @@ PROBLEM = Problem(
         _ids("pairs that overlap", 1, "encoding_words", cases="runs", in_words=of_a_word, calls=("encode_word",)),
         _ids("text with special tokens", 2, "encoding", cases="texts", calls=("encode",)),
         _ids("no special tokens", 1, "encoding", cases="no special tokens", calls=("encode",)),
-        exact("text of ids", 2, "decoding", "text", cases="pieces", words=Letters(), calls=("decode",)),
-        exact("bytes that are not UTF-8", 1, "decoding", "text", cases="cut pieces", words=Letters(), calls=("decode",)),
+        exact("text of ids", 2, "decoding", "text", cases="pieces", words=LETTERS, calls=("decode",)),
+        exact("bytes that are not UTF-8", 1, "decoding", "text", cases="cut pieces", words=LETTERS, calls=("decode",)),
         _ids("stream in chunks", 3, "streaming", cases="streams", calls=("encode_stream",)),
         _ids("stream that is not UTF-8", 1, "streaming", cases="broken", calls=("encode_stream",)),
         # Last, because nothing is graded after a program that does not end.
         _ids(
             "work of a long word", 1, "encoding_long_words", cases="long words", calls=("encode_word",),
-            advice="Each merge looks at all pairs of the word again. Keep the pairs in a heap, or merge all places of a pair in "
-            "one pass.",
+            advice="Each merge looks at all pairs of the word again. Keep the pairs in a heap.",
         ),
         _ids("stream without end", 2, "streaming", cases="endless", calls=("encode_stream",)),
     ),

@@ -96,6 +96,21 @@ def work(case: Case, difference: Difference) -> str:
     return f"the program executes {difference.got} scalar operations; {difference.expected} are allowed"
 
 
+def of_an_id(case: Case, difference: Difference) -> str:
+    """An id is wrong: how far it is off says nothing."""
+    leaf, place = difference.path.removeprefix("rows."), ", ".join(map(str, difference.index))
+    return f"`{leaf}[{place}]` is {difference.got}, expected {difference.expected}"
+
+
+def of_the_mask(case: Case, difference: Difference) -> str:
+    """Whether a query sees a key."""
+    query, key = difference.index
+    got, expected = ("sees" if each == "True" else "does not see" for each in (difference.got, difference.expected))
+    ids = case.values["segment_ids"]
+    of = [f"{place} (segment id {ids[place]})" for place in (query, key)]  # type: ignore[index]
+    return f"query {of[0]} {got} key {of[1]}; expected: it {expected} it"
+
+
 ROW = {"longest": (4, 5), "padding": (2, 3)}
 PROBLEM = Problem(
     title="Segment packing",
@@ -120,15 +135,16 @@ PROBLEM = Problem(
         "large": Cases(many, {"T": (256,), "K": (8,), "C": (16,)}, draws=1),
     },
     checks=(
-        exact("whole stories in rows", 2, "packing", "rows", cases="stories", calls=("pack_stories",)),
-        exact("stories longer than a row", 1, "packing", "rows", cases="long stories", calls=("pack_stories",)),
-        exact("nothing to pack", 1, "packing", "rows", cases="no stories", calls=("pack_stories",)),
+        exact("whole stories in rows", 2, "packing", "rows", cases="stories", in_words=of_an_id, calls=("pack_stories",)),
+        exact("stories longer than a row", 1, "packing", "rows", cases="long stories", in_words=of_an_id,
+              calls=("pack_stories",)),
+        exact("nothing to pack", 1, "packing", "rows", cases="no stories", in_words=of_an_id, calls=("pack_stories",)),
         exact("positions", 1, "values", "output", options={"entry": POSITIONS}, cases="rows"),
-        exact("mask", 2, "values", "output", options={"entry": MASK}, cases="rows"),
-        exact("targets", 2, "values", "output", options={"entry": TARGETS}, cases="rows"),
-        exact("targets of a full row", 1, "values", "output", options={"entry": TARGETS}, cases="full rows"),
-        exact("targets of one story", 1, "values", "output", options={"entry": TARGETS}, cases="one story"),
-        exact("targets of padding alone", 1, "values", "output", options={"entry": TARGETS}, cases="padding"),
+        exact("mask", 2, "values", "output", options={"entry": MASK}, cases="rows", in_words=of_the_mask),
+        exact("targets", 2, "values", "output", options={"entry": TARGETS}, cases="rows", in_words=of_an_id),
+        exact("targets of a full row", 1, "values", "output", options={"entry": TARGETS}, cases="full rows", in_words=of_an_id),
+        exact("targets of one story", 1, "values", "output", options={"entry": TARGETS}, cases="one story", in_words=of_an_id),
+        exact("targets of padding alone", 1, "values", "output", options={"entry": TARGETS}, cases="padding", in_words=of_an_id),
         Check("attention", 2, "values", {"entry": ATTENTION, "wrt": WRT}, "output", "heads"),
         Check("gradient of the attention", 1, "values", {"entry": ATTENTION, "wrt": WRT}, "gradient", "heads"),
         Check("block does not divide T", 1, "values", {"entry": ATTENTION}, "output", "ragged"),
@@ -136,7 +152,7 @@ PROBLEM = Problem(
             "blocks without a common segment skipped", 2, "values", {"entry": ATTENTION}, "program.work", "large", "at_most",
             WORK, in_words=work,
             advice="The program computes the scores of blocks that have no segment in common. Decide with `jax.lax.cond` whether "
-            "a pair of blocks is computed.",
+            "a pair of blocks is computed, outside of `jax.vmap`.",
         ),
     ),
 )  # fmt: skip

@@ -13,7 +13,7 @@ from problems.p55_near_duplicates.problem import number_of
 
 NONE, SHINGLES, PAIRS, PLANTED = -1, 80, 400, 40
 # The reference takes 0.15 s of the CPU for the most texts. Programs whose work is the square take more than 2 s.
-SECONDS, GROWTH, ROWS, BANDS = 1.0, (1_000, 4_000), 2, 8
+SECONDS, GROWTH, ROWS, BANDS = 1.0, (1_000, 4_000, 12_000), 2, 8
 
 
 @eager
@@ -86,14 +86,27 @@ def clustering(subject: Subject, case: Case) -> Reading:
 
 @eager
 def clustering_many(subject: Subject, case: Case) -> Reading:
-    """The labels of ten chains of texts, whose pairs are in any order, after those of shorter ones."""
+    """The labels of ten chains of texts, whose pairs are in any order, and of two chains whose last pair comes first, after those
+    of shorter ones."""
     rng = np.random.default_rng(int(case.values["seed"]))  # type: ignore[arg-type]
 
     def of_chain(D: int) -> Any:
         names, places = rng.permutation(D), [place for place in rng.permutation(D - 1) if place % (D // 10)]
         return _labels(subject, [tuple(sorted(map(int, names[place : place + 2]))) for place in places], D)
 
-    return Reading({"clusters": _growing(of_chain, int(case.values["D"]), "clusters", "texts")})  # type: ignore[arg-type]
+    def of_descending(D: int) -> Any:
+        pairs = [(place, place + 1) for place in reversed(range(D - 1)) if place != D // 2]
+        return _labels(subject, pairs, D)
+
+    most = int(case.values["D"])  # type: ignore[arg-type]
+    return Reading(
+        {
+            "clusters.any_order": _growing(of_chain, most, "clusters", "texts"),
+            "clusters.last_pair_first": _growing(
+                of_descending, most, "clusters", "texts in chains whose last pair comes first"
+            ),
+        }
+    )
 
 
 @eager
@@ -148,7 +161,7 @@ def _labels(subject: Subject, pairs: list[Any], num_texts: int) -> Any:
 
 def _growing(work: Callable[[int], Any], most: int, name: str, unit: str) -> Any:
     """What `work(most)` returns, after smaller sizes. Raises BadOutputError if one of them takes long."""
-    for size in (*GROWTH, most):
+    for size in sorted({*GROWTH, most}):
         start = process_time()
         found = work(size)
         if process_time() - start > SECONDS:

@@ -132,12 +132,26 @@ def number_of(text: str) -> int:
     return zlib.crc32(text.encode())
 
 
+class Shingles(dict[int, str]):
+    """What the numbers of shingles mean."""
+
+    def __missing__(self, number: int) -> str:
+        return "a string that is not a shingle of this text"
+
+    def get(self, number: int, default: Any = None) -> str:  # type: ignore[override]
+        return self[number]
+
+    def __contains__(self, number: object) -> bool:
+        return isinstance(number, int)
+
+
 def shingles_of(case: Case) -> dict[int, str]:
     """What the numbers of shingles mean: all runs of words that someone could take for one."""
     import re
 
-    text, found = str(case.values["text"]), {-1: "none further"}
-    for words in (re.findall(r"\w+", text), re.findall(r"\w+", text.lower()), text.split(), text.lower().split()):
+    text, found = str(case.values["text"]), Shingles({-1: "none further"})
+    patterns = (r"\w+", r"\S+", "[A-Za-z0-9_]+", r"[\w']+", r"[^\W\d]+")
+    for words in (re.findall(pattern, each) for pattern in patterns for each in (text, text.lower())):
         for length in range(len(words) + 1):
             for start in range(len(words) - length + 1):
                 shingle = " ".join(words[start : start + length])
@@ -156,6 +170,8 @@ def of_a_pair(case: Case, difference: Difference) -> str:
 
 def of_a_label(case: Case, difference: Difference) -> str:
     """The label of a text."""
+    if not difference.index:
+        return ""
     return f"the label of text {difference.index[0]} is {difference.got}, expected {difference.expected}"
 
 

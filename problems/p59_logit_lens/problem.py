@@ -24,6 +24,11 @@ def gpt(sizes: Mapping[str, int], rng: Any) -> dict[str, Any]:
     }
 
 
+def shown(values: Mapping[str, Any]) -> dict[str, Any]:
+    """The inputs, with the name of the page for the number of positions."""
+    return {"max_T" if name == "context" else name: value for name, value in values.items()}
+
+
 # A stream of several blocks amplifies rounding errors, and the norm divides by a standard deviation that the biases keep small.
 LOGITS = Tolerance(rtol=1e-4, atol=1e-4)
 # The reference's work is that of one forward pass. Two more of them are allowed. The logits of all tokens for each neuron are
@@ -48,13 +53,13 @@ PROBLEM = Problem(
     ),
     cases={
         "cases": Cases(
-            gpt, {"T": (5, 6), "V": (11, 13), "H": (2,), "K": (4,), "F": (10,), "L": (2,), "more": (2,)}, draws=1
+            gpt, {"T": (5, 6), "V": (11, 13), "H": (2,), "K": (4,), "F": (10,), "L": (2,), "more": (2,)}, draws=1, show=shown
         ),
         "one token": Cases(
-            gpt, {"T": (1,), "V": (11,), "H": (3,), "K": (4,), "F": (9,), "L": (3,), "more": (0,)}, draws=1
+            gpt, {"T": (1,), "V": (11,), "H": (3,), "K": (4,), "F": (9,), "L": (3,), "more": (0,)}, draws=1, show=shown
         ),
         "large": Cases(
-            gpt, {"T": (12,), "V": (300, 290), "H": (2,), "K": (8,), "F": (64,), "L": (2,), "more": (0,)}, draws=1
+            gpt, {"T": (12,), "V": (300, 290), "H": (2,), "K": (8,), "F": (64,), "L": (2,), "more": (0,)}, draws=1, show=shown
         ),
     },
     checks=(

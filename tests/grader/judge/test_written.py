@@ -110,6 +110,10 @@ def test_what_does_the_work_is_refused_by_its_name(number: str, text: str, name:
         (f"import enum\n{NORM}return enum.bltns.eval('x')", "enum.bltns.eval"),
         (f"import logging\nt = logging.traceback\n{NORM}return t.sys.modules['flax.nnx'].LayerNorm(4)(x)", "logging.traceback"),
         (f"{NORM}match layer_norm:\n        case object(__globals__=names):\n            return names['x']", "__globals__"),
+        (f"class Box:\n    __slots__ = ('__dict__',)\n{NORM}return Box(x)", "__slots__"),
+        (f"class Box:\n    __slots__ = (eval('x'),)\n{NORM}return Box(x)", "__slots__"),
+        (f"class Box:\n    __slots__ = names = ('x',)\n{NORM}return Box(x)", "__slots__"),
+        (f"class Box:\n    __slots__ = ('x',)\n    names = __slots__\n{NORM}return Box(x)", "__slots__"),
     ],
 )  # fmt: skip
 def test_what_hides_a_call_is_refused(text: str, what: str):
@@ -143,6 +147,8 @@ def test_the_names_are_followed_into_other_files():
         "class Check:\n    def run(self):\n        return nnx.LayerNorm",
         "if __name__ == '__main__':\n    import sys\n    print(nnx.LayerNorm, sys.modules, eval('1'))",
         "nn = jax.nn\nprint(nn.relu(1.0), getattr(jnp, 'mean'), hasattr(nnx, 'LayerNorm'))",
+        "class Token:\n    __slots__ = ('text', '_rank')\nToken()",
+        "class Token:\n    __slots__ = ['text']\nToken()",
     ],
 )
 def test_comparisons_and_plain_python_are_allowed(more: str):
