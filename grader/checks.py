@@ -83,14 +83,23 @@ def exact(name: str, points: int, probe: str, leaves: str, **more: Any) -> Check
     return Check(name, points, probe, leaves=leaves, **{"tolerance": EXACT, **more})
 
 
+def _memory_in_words(_: Case, wrong: Difference) -> str:
+    return f"the compiled program takes {wrong.got} bytes of temporary memory, expected {wrong.expected}"
+
+
 def memory(
     what: str, *, points: int, probe: str, options: Mapping[str, Any] | None = None, advice: str, **more: Any
 ) -> Check:
     """A check that the compiled program's temporary memory is at most a multiple of the reference's, on the cases `large`."""
     return Check(
         f"memory of one {what}", points, probe, options or {}, leaves="program.temporary_bytes", cases="large",
-        compare="at_most", tolerance=MEMORY, advice=advice, **more,
+        compare="at_most", tolerance=MEMORY, advice=advice, in_words=_memory_in_words, **more,
     )  # fmt: skip
+
+
+def cache_in_words(_: Case, wrong: Difference) -> str:
+    """What the steps of decoding carry and return."""
+    return f"the cache and the outputs take {wrong.got} bytes, expected {wrong.expected}"
 
 
 def compiled_once(points: int, probe: str, *, advice: str, **more: Any) -> Check:

@@ -188,8 +188,8 @@ def _summary(report: Report) -> list[str]:
         lines.append(f"It builds on problem {report.earlier.problem.label}, which does not pass; begin there.")
     if report.misconception:
         lines.append(f"Likely cause: {report.misconception.name}. {report.misconception.says}")
-    elif failed and failed.check.advice and failed.mismatch:
-        lines.append(failed.check.advice)
+    elif failed and failed.advice:
+        lines.append(failed.advice)
     return [" ".join(lines), as_typed(f"Next: {terminal.next_step(report)}")]
 
 

@@ -33,7 +33,8 @@ def same_output(agrees_with: str) -> str:
 def without_consequences(results: Sequence[CheckResult], first: CheckResult) -> list[CheckResult]:
     """The results without what follows from the first failure: numbers of checks that could not be judged.
 
-    Parameters are filled by name, so a wrong name spoils all values.
+    Parameters are filled by name, so a wrong name spoils all values. A check that also needs a compiled program says nothing
+    on it where another check has rejected the same values.
     """
     misnamed = _misnamed(first)
 
@@ -42,9 +43,17 @@ def without_consequences(results: Sequence[CheckResult], first: CheckResult) -> 
             return result
         if misnamed and not result.passed:
             return not_judged(result.check, result.case, misnamed) if result.case else result
+        if result.case and any(_asks_only_for_a_program(result.check, other) for other in results):
+            return not_judged(result.check, result.case, RIGHT_VALUES)
         return result if result.judged else replace(result, mismatch=None)
 
     return [judged(result) for result in results]
+
+
+def _asks_only_for_a_program(check: Check, other: CheckResult) -> bool:
+    """Whether the check differs from another one, which failed, only in that it needs a compiled program."""
+    same_values = (check.run_key, check.leaves) == (other.check.run_key, other.check.leaves)
+    return check.traced and not other.check.traced and not other.passed and same_values
 
 
 def _misnamed(first: CheckResult) -> str:

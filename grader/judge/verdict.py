@@ -46,6 +46,11 @@ class CheckResult:
     def passed(self) -> bool:
         return self.verdict is Verdict.PASS
 
+    @property
+    def advice(self) -> str:
+        """What a failure of the check usually means, if the check could be judged and its own numbers are wrong."""
+        return self.check.advice if self.mismatch and self.judged else ""
+
 
 @dataclass(frozen=True)
 class Report:

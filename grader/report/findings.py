@@ -76,4 +76,4 @@ def _advice(report: Report) -> str:
     failed = report.first_failure
     if report.misconception:
         return report.misconception.says
-    return as_typed(report.fault or (failed.check.advice if failed and failed.mismatch else ""))
+    return as_typed(report.fault or (failed.advice if failed else ""))

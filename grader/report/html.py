@@ -119,7 +119,7 @@ def render(report: Report, *, is_final: bool = False, play: str | None = None) -
         right=_drawings([leaf for leaf in leaves if not leaf.mismatch], shown, failed),
         idea=_idea(leaves), texts=texts, arrays=arrays, frames=list(frames(report.frames)),
         tree=_tree(shown.tree, "") if shown else [], next_step="" if is_final else as_typed(next_step(report, play or "")),
-        advice=failed.check.advice if failed and mismatch and not report.misconception and not report.fault else "",
+        advice=failed.advice if failed and not report.misconception and not report.fault else "",
         play=(f"grade play {problem.label}" if play is None else play) if not is_final and plays.exists(problem) else "",
         signatures=[entry.signature() for entry in problem.entries], printed=last(report.stdout),
         printed_eagerly=last(report.eager_stdout),

@@ -111,8 +111,8 @@ def _first_failure(width: int, report: Report, failed: CheckResult, play: str) -
             yield from wrap(f"See what this mistake does: `{play}`.", width, 2)
     elif report.fault:
         yield from ["", *wrap(report.fault, width)]
-    elif failed.check.advice and mismatch:
-        yield from ["", *wrap(failed.check.advice, width)]
+    elif failed.advice:
+        yield from ["", *wrap(failed.advice, width)]
 
 
 def _mismatch(width: int, mismatch: Mismatch) -> Iterator[str]:

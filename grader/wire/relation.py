@@ -129,7 +129,12 @@ def _name(factor: float, sizes: Mapping[str, int]) -> str:
         return [form for form, value in forms(n, text).items() if abs(abs(factor) / value - 1) < _CLOSE]
 
     sign = "-" if factor < 0 else ""
-    named = [f"{sign}{form} with {name} = {n}" for name, n in sizes.items() if n > 1 for form in matching(n, name)]
+    named = [
+        f"{name} = {n}" if sign + form == name else f"{sign}{form} with {name} = {n}"
+        for name, n in sizes.items()
+        if n > 1
+        for form in matching(n, name)
+    ]
     if len(named) == 1:
         return f" ({named[0]})"
     roots = [form for n in (2, 3, 5, 6, 7, 8, 10) for form in matching(n, str(n)) if "√" in form]

@@ -1,6 +1,7 @@
 """Problem 62: a sparse autoencoder, which takes activations apart into features."""
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 from grader.checks import output, output_and_gradient
@@ -83,6 +84,10 @@ def dead(sizes: Mapping[str, int], rng: Any) -> dict[str, Any]:
     }
 
 
+RECONSTRUCTION, GRADIENT = output_and_gradient(
+    SAE, wrt=["encoder", "decoder", "bias"], points=(3, 2), names=("reconstruction and codes", "gradient")
+)
+
 PROBLEM = Problem(
     title="A sparse autoencoder",
     builds_on=(59,),
@@ -103,8 +108,11 @@ PROBLEM = Problem(
         "many dead": Cases(dead, {"D": (4,), "F": (9,), "N": (3,), "dead": (6, 5)}, draws=1),
     },
     checks=(
-        *output_and_gradient(
-            SAE, wrt=["encoder", "decoder", "bias"], points=(3, 2), names=("reconstruction and codes", "gradient")
+        RECONSTRUCTION,
+        replace(
+            GRADIENT,
+            advice="If the report says that finite differences were used, a number can also be wrong because the k largest "
+            "scores change nearby. Write `autoencode` with `jnp`, so that `jax.grad` can differentiate it.",
         ),
         output(SAE, points=2, name="ties and rows without a positive score", cases="ties"),
         output(UNIT, points=1, name="rows of length 1", cases="matrix"),

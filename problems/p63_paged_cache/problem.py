@@ -99,6 +99,16 @@ def blocks(sizes: Mapping[str, int], rng: Any) -> dict[str, Any]:
     }
 
 
+def low(sizes: Mapping[str, int], rng: Any) -> dict[str, Any]:
+    """The same with scores near -20,000. All numbers are multiples of 1/4, so that float32 adds up the scores exactly."""
+    import numpy as np
+
+    values = blocks(sizes, rng)
+    q = (np.sign(values["q"]) * (np.abs(np.round(4 * values["q"])) + 1) / 4).astype("float32")
+    far = np.round(4 * 20_000 * np.sqrt(sizes["K"]) * q / np.square(q).sum(axis=1, keepdims=True)) / 4
+    return {**values, "q": q, "key_blocks": (np.round(values["key_blocks"] * 4) / 4 - far).astype("float32")}
+
+
 def garbage(sizes: Mapping[str, int], rng: Any) -> dict[str, Any]:
     """The same, where everything that the sequence does not use is NaN: the blocks of others, and the end of the last one."""
     import numpy as np
@@ -117,20 +127,19 @@ def garbage(sizes: Mapping[str, int], rng: Any) -> dict[str, Any]:
 def event_in_words(case: Case, difference: Difference) -> str:
     """A sentence on the state after an event."""
     leaf = difference.path.rpartition(".")[2]
+    got, expected = ("none" if each == "-1" else each for each in (difference.got, difference.expected))
     event = ast.literal_eval(str(case.values["events"]))[difference.index[0]]
     call = f"`{event[0]}({', '.join(map(repr, event[1:]))})` (event {difference.index[0]})"
     if leaf == "free":
         return f"after {call}, {difference.got} blocks are free; expected {difference.expected}"
     if leaf == "raised":
-        got, expected = (
-            "raised MemoryError" if each == "1" else "raised nothing" for each in (difference.got, difference.expected)
-        )
-        return f"{call} {got}; expected: it {expected}"
+        raised = {"0": "raised nothing", "1": "raised MemoryError"}
+        return f"{call} {raised[got]}; expected: it {raised[expected]}"
     if leaf == "returned":
         part = ("the block", "the offset", "the source of the copy")[difference.index[1]]
         return f"{call} returned {difference.got} as {part}, expected {difference.expected}"
     name, place = NAMES[difference.index[1]], difference.index[2]
-    return f"after {call}, block {place} of the table of {name!r} is {difference.got}, expected {difference.expected} (-1: none)"
+    return f"after {call}, block {place} of the table of {name!r} is {got}, expected {expected}"
 
 
 def manager(name: str, points: int, cases: str) -> Check:
@@ -155,6 +164,7 @@ PROBLEM = Problem(
         "full": Cases(full, {"B": (4, 5), "S": (3, 4)}, draws=2),
         "blocks": Cases(blocks, {**SHAPE, "empty": (1,), "left": (1, 2)}, draws=1),
         "garbage": Cases(garbage, {**SHAPE, "empty": (2,), "left": (2,)}, draws=1),
+        "low": Cases(low, {**SHAPE, "empty": (1,), "left": (1, 2)}, draws=1),
         "large": Cases(
             blocks, {"B": (150, 160), "S": (8,), "H": (2,), "K": (16,), "M": (128,), "empty": (0,), "left": (3,)}, draws=1
         ),
@@ -167,6 +177,7 @@ PROBLEM = Problem(
         manager("no block left", 2, "full"),
         output(ATTENTION, points=2, name="attention over blocks", cases="blocks"),
         output(ATTENTION, points=2, name="what the sequence does not use", cases="garbage"),
+        output(ATTENTION, points=1, name="scores far below 0", cases="low"),
         memory(
             "step", points=2, probe="values", options={"entry": ATTENTION},
             advice="`key_blocks[table]` copies the whole sequence into one array, which is what the blocks avoid. Take one block "

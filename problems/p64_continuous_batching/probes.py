@@ -12,7 +12,7 @@ from grader.worker.subject import BadEntryError, Reading, Subject, eager
 from problems.p64_continuous_batching.problem import END, NAMES, V
 
 METHODS = ("add", "schedule", "append", "finish", "free_blocks")
-NONE, LONGEST, MOST = -1, 10, 300  # tokens of an answer, steps
+NONE, LONGEST, MOST, COMPARED = -1, 10, 300, 60  # tokens of an answer, steps, calls of `run`
 
 
 def _scheduler(subject: Subject, case: Case) -> Any:
@@ -90,8 +90,9 @@ class _Watched:
 
 @eager
 def serving(subject: Subject, case: Case) -> Reading:
-    """The answers of `serve` with a model that has a cache, how often it runs, and on how many tokens."""
+    """The answers of `serve` with a model that has a cache, what each run computes, and how many runs and tokens there are."""
     salt, caches, calls = int(case.values["salt"]), {}, []  # type: ignore[arg-type, var-annotated]
+    batches = np.full((COMPARED, len(NAMES), 2), NONE, np.int32)
     requests = ast.literal_eval(str(case.values["requests"]))
 
     def run(batch: Any) -> dict[str, int]:
@@ -104,6 +105,8 @@ def serving(subject: Subject, case: Case) -> Reading:
                     f"the batch of `run` holds {described(each)}; it must hold (name, start, token_ids)"
                 )
             name, start, token_ids = each
+            if len(calls) < COMPARED and name in NAMES:
+                batches[len(calls), NAMES.index(name)] = start, len(token_ids)
             known = caches.get(name, [])[: int(start)]
             known += [V] * (int(start) - len(known)) + [int(token_id) for token_id in token_ids]
             caches[name] = known
@@ -122,8 +125,8 @@ def serving(subject: Subject, case: Case) -> Reading:
         answers[NAMES.index(name), : len(some)] = some
     answered = np.array([name in result for name in NAMES], np.int32)
     return Reading({
-        "served.answered": answered, "served.answers": answers, "served.calls": np.int32(len(calls)),
-        "served.tokens": np.int32(sum(calls)),
+        "served.answered": answered, "served.answers": answers, "served.batches": batches,
+        "served.calls": np.int32(len(calls)),        "served.tokens": np.int32(sum(calls)),
     })  # fmt: skip
 
 

@@ -1,5 +1,6 @@
 """Problem 64: continuous batching, by a scheduler, an attention over a mixed batch, and the loop of a server."""
 
+import ast
 from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import Any
@@ -107,12 +108,36 @@ def step_in_words(case: Case, difference: Difference) -> str:
     return f"in step {step}, `schedule()` {got}; expected: it {expected}"
 
 
+def shown(values: Mapping[str, Any]) -> dict[str, Any]:
+    """The requests of a simulated server in words."""
+    requests = [
+        f"step {arrival}: {name!r}, prompt of {prompt}, answer of {answer}"
+        + (f", given up in step {given_up}" if given_up >= 0 else "")
+        for arrival, name, prompt, answer, given_up in ast.literal_eval(values["requests"])
+    ]
+    inputs = {name: value for name, value in values.items() if name not in ("requests", "steps")}
+    return {**inputs, "numbers of tokens": "; ".join(requests)}
+
+
+def without_salt(values: Mapping[str, Any]) -> dict[str, Any]:
+    """The requests as they are passed to `serve`."""
+    return {name: value for name, value in values.items() if name != "salt"}
+
+
 def text_in_words(case: Case, difference: Difference) -> str:
     """A sentence on an answer of the server, or on its batches."""
     if difference.path == "served.answers":
         name, place = NAMES[difference.index[0]], difference.index[1]
         got, expected = ("nothing" if each == "-1" else each for each in (difference.got, difference.expected))
         return f"token {place} of the answer to {name!r} is {got}, expected {expected}"
+    if difference.path == "served.batches":
+        call, name = difference.index[0], NAMES[difference.index[1]]
+        said = "starts {1!r} at position {0}" if difference.index[2] == 0 else "gets {0} tokens of {1!r}"
+        got, expected = (
+            f"has no work for {name!r}" if each == "-1" else said.format(each, name)
+            for each in (difference.got, difference.expected)
+        )
+        return f"call {call} of `run`, counted from 0, {got}; expected: it {expected}"
     what = "is called" if difference.path.endswith("calls") else "is given"
     unit = "times" if difference.path.endswith("calls") else "tokens"
     return f"`run` {what} {difference.got} {unit} in all, expected {difference.expected}"
@@ -136,25 +161,32 @@ PROBLEM = Problem(
         Entry(SERVE, ("run", "requests", "scheduler", "end_id")),
     ),
     cases={
-        "queue": Cases(partial(simulated, "queue"), {**ROOM, "running": (2, 3), "budget": (12, 7)}, draws=2),
-        "chunks": Cases(partial(simulated, "chunks"), {**ROOM, "budget": (5, 6)}, draws=2),
-        "beside": Cases(partial(simulated, "beside"), {**ROOM, "running": (4,), "budget": (6, 5)}, draws=2),
+        "queue": Cases(partial(simulated, "queue"), {**ROOM, "running": (2, 3), "budget": (12, 7)}, draws=2, show=shown),
+        "chunks": Cases(partial(simulated, "chunks"), {**ROOM, "budget": (5, 6)}, draws=2, show=shown),
+        "beside": Cases(partial(simulated, "beside"), {**ROOM, "running": (4,), "budget": (6, 5)}, draws=2, show=shown),
         "evicted": Cases(
             partial(simulated, "evicted"),
-            {"B": (9, 10), "S": (2,), "budget": (8, 6), "running": (3, 4), "steps": (60,), "longer": (0,)}, draws=3,
+            {"B": (9, 10), "S": (2,), "budget": (8, 6), "running": (3, 4), "steps": (60,), "longer": (0,)}, draws=3, show=shown,
         ),
         "given up": Cases(
             partial(simulated, "given up"),
-            {"B": (7,), "S": (3,), "budget": (8,), "running": (3,), "steps": (40,), "longer": (0, 1)}, draws=2,
+            {"B": (7,), "S": (3,), "budget": (8,), "running": (3,), "steps": (40,), "longer": (0, 1)}, draws=2, show=shown,
         ),
         "random": Cases(
             partial(simulated, "random"),
             {"requests": (5, 6), "B": (10, 12), "S": (2, 3), "budget": (6, 8), "running": (3, 4), "steps": (60,)}, draws=3,
+            show=shown,
         ),
         "batch": Cases(partial(batch, False), BATCH, draws=2),
         "garbage": Cases(partial(batch, True), {**BATCH, "R": (5,), "chunk": (3,), "unused": (1,)}, draws=1),
-        "served": Cases(served, {"requests": (5, 6), "longest": (9,), "late": (40,), "B": (40,), "budget": (8,)}, draws=2),
-        "scarce": Cases(served, {"requests": (6,), "longest": (7,), "late": (4,), "B": (8,), "budget": (5, 6)}, draws=2),
+        "served": Cases(
+            served, {"requests": (5, 6), "longest": (9,), "late": (40,), "B": (40,), "budget": (8,)}, draws=2,
+            show=without_salt,
+        ),
+        "scarce": Cases(
+            served, {"requests": (6,), "longest": (7,), "late": (4,), "B": (8,), "budget": (5, 6)}, draws=2,
+            show=without_salt,
+        ),
     },
     checks=(
         scheduling("requests in a queue", 2, "queue"),

@@ -100,6 +100,12 @@ def readable(values: Mapping[str, Any]) -> dict[str, Any]:
     return {**values, "transitions": text}
 
 
+def logits_shown(values: Mapping[str, Any]) -> dict[str, Any]:
+    """The inputs of a text, with words for what the logits are made of."""
+    inputs = {name: values[name] for name in ("next_states", "end_id", "max_tokens")}
+    return {**inputs, "parts of the logits: after each token, and last at the start": values["after"]}
+
+
 def numbers(sizes: Mapping[str, int], rng: Any) -> dict[str, Any]:
     """Numbers such as 12.5, and tokens of one or more bytes, one of none, and an end token whose text is a number."""
     values = table(({DIGITS: 1}, {DIGITS: 1, b".": 2}, {DIGITS: 3}, {DIGITS: 3}), [1, 3])
@@ -196,7 +202,7 @@ def text_in_words(case: Case, difference: Difference) -> str:
     text = ast.literal_eval(str(case.values["texts"]))[difference.index[0]]
     if "accepted" in difference.path:
         got, expected = ("accepted" if each == "1" else "rejected" for each in (difference.got, difference.expected))
-        return f"{text!r} is {got}; it must be {expected}"
+        return f"the text {text!r} is {got}; it must be {expected}"
     return f"of {text!r}, {difference.got} bytes are read before a transition is -1, expected {difference.expected}"
 
 
@@ -238,8 +244,8 @@ PROBLEM = Problem(
         "random automata": Cases(random_automaton, {"S": (5, 7), "V": (6, 9)}, draws=3, show=readable),
         "allowed": Cases(allowed, {"V": (7, 9)}, draws=2),
         "improbable": Cases(improbable, {"V": (7,)}, draws=1),
-        "texts": Cases(texts, {"S": (4, 5), "V": (7, 8), "n": (30,)}, draws=2),
-        "cut": Cases(texts, {"S": (4,), "V": (7,), "n": (1,)}, draws=1),
+        "texts": Cases(texts, {"S": (4, 5), "V": (7, 8), "n": (30,)}, draws=2, show=logits_shown),
+        "cut": Cases(texts, {"S": (4,), "V": (7,), "n": (1,)}, draws=1, show=logits_shown),
     },
     checks=(
         automaton("bytes, rows and alternatives", 2, "plain"),

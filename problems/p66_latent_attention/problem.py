@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import Any
 
-from grader.checks import causality, output_and_gradient, parameters
+from grader.checks import cache_in_words, causality, output_and_gradient, parameters
 from grader.problem import Case, Cases, Check, Difference, Entry, Problem, Tolerance
 
 MLA = "LatentAttention"
@@ -18,7 +18,7 @@ def activations(sizes: Mapping[str, int], rng: Any) -> dict[str, Any]:
         "num_heads": H,
         "d_latent": sizes["C"],
         "d_rope": sizes["R"],
-        "rope_base": 100.0,
+        "rope_base": float(sizes["base"]),
         "x": rng.standard_normal((T, D)).astype("float32"),
     }
 
@@ -46,7 +46,8 @@ def work(case: Case, difference: Difference) -> str:
     return f"all steps together execute {difference.got} scalar operations; {difference.expected} are allowed"
 
 
-SIZES = {"T": (5, 7), "H": (3,), "K": (4,), "C": (5, 7), "R": (2,)}
+# R differs from all other sizes, and there is more than one pair: another pairing or exponent gives other numbers.
+SIZES = {"T": (5, 7), "H": (3,), "K": (6,), "C": (5, 7), "R": (4,), "base": (8,)}
 ENTRY = {"entry": MLA}
 
 PROBLEM = Problem(
@@ -56,7 +57,7 @@ PROBLEM = Problem(
     cases={
         "cases": Cases(activations, SIZES, draws=2),
         "masked": Cases(masked, SIZES, draws=1),
-        "long": Cases(activations, {"T": (96,), "H": (6,), "K": (6,), "C": (7,), "R": (4,)}, draws=1),
+        "long": Cases(activations, {"T": (96,), "H": (6,), "K": (6,), "C": (7,), "R": (4,), "base": (100,)}, draws=1),
     },
     checks=(
         parameters(MLA, points=1),
@@ -70,8 +71,8 @@ PROBLEM = Problem(
         ),
         Check(
             "size of the cache", 2, "decoding", ENTRY, "program.carried_bytes", "long", "at_most", BYTES,
-            values_tolerance=STEP,
-            advice="The value counts the bytes of the cache and of the outputs. The cache must hold the latent vector of each "
+            values_tolerance=STEP, in_words=cache_in_words,
+            advice="The cache must hold the latent vector of each "
             "position and one rotated key for all heads, and no keys or values of heads.",
         ),
         Check(

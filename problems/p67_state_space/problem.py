@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import Any
 
-from grader.checks import causality, output_and_gradient, parameters
+from grader.checks import cache_in_words, causality, output_and_gradient, parameters
 from grader.problem import Case, Cases, Check, Difference, Entry, Problem, Tolerance
 
 SCAN, SSM = "selective_scan", "SelectiveSSM"
@@ -45,6 +45,12 @@ def activations(sizes: Mapping[str, int], rng: Any) -> dict[str, Any]:
     }
 
 
+def shown(values: Mapping[str, Any]) -> dict[str, Any]:
+    """The inputs. Of a text in two parts, the second begins at position `first`."""
+    inputs = {name: value for name, value in values.items() if name != "first"}
+    return {**inputs, "second part, if there are two": f"from position {values['first']} on"}
+
+
 # A scan by doubling takes about as many operations as the reference, or half as many. Position by position, there are 30 times as
 # many or more.
 ROUNDS = Tolerance(rtol=3.0, atol=0.0, room=3)
@@ -79,8 +85,8 @@ PROBLEM = Problem(
         "sequences": Cases(sequence, {"T": (7, 1, 10), "D": (3,), "N": (4,)}, draws=2),
         "forgetful": Cases(forgetful, {"T": (12,), "D": (3,), "N": (2,)}, draws=1),
         "long": Cases(sequence, {"T": (250, 256, 243), "D": (2,), "N": (2,)}, draws=1),
-        "cases": Cases(activations, {"T": (8, 6), "D": (6,), "N": (3,)}, draws=1),
-        "long texts": Cases(activations, {"T": (64,), "D": (12,), "N": (3,)}, draws=1),
+        "cases": Cases(activations, {"T": (8, 6), "D": (6,), "N": (3,)}, draws=1, show=shown),
+        "long texts": Cases(activations, {"T": (64,), "D": (12,), "N": (3,)}, draws=1, show=shown),
     },
     checks=(
         *output_and_gradient(
@@ -105,8 +111,8 @@ PROBLEM = Problem(
         Check("steps with a cache", 1, "decoding", {"entry": SSM}, leaves="output", tolerance=STEP),
         Check(
             "size of the cache", 1, "decoding", {"entry": SSM}, "program.carried_bytes", "long texts", "at_most", BYTES,
-            values_tolerance=STEP,
-            advice="The value counts the bytes of the cache and of the outputs. The cache is the state (D, N) alone, however "
+            values_tolerance=STEP, in_words=cache_in_words,
+            advice="The cache is the state (D, N) alone, however "
             "long the text is.",
         ),
     ),

@@ -37,6 +37,13 @@ def sends(case: Case, difference: Difference) -> str:
     return f"{what} {difference.got} bytes on each device; {difference.expected} are allowed"
 
 
+def shown(values: Mapping[str, Any]) -> dict[str, Any]:
+    """The inputs, with the shapes of the parameters in place of the width of a stage."""
+    D, F = values["x"].shape[-1], values["d_ff"]
+    shapes = f"up {STAGES, D, F}, bias {STAGES, F}, down {STAGES, F, D}"
+    return {"shapes of the parameters": shapes, "x": values["x"], "targets": values["targets"]}
+
+
 PROBLEM = Problem(
     title="A pipeline of stages",
     builds_on=(12, 47, 49),
@@ -46,8 +53,8 @@ PROBLEM = Problem(
     ),
     cases={
         "counts": Cases(counts, {"S": (4, 3, 1), "M": (6, 2, 5)}, draws=3),
-        "cases": Cases(microbatches, {"M": (8, 7), "B": (3,), "D": (4,), "F": (9,)}, draws=1),
-        "few": Cases(microbatches, {"M": (2, 1), "B": (2,), "D": (4,), "F": (5,)}, draws=1),
+        "cases": Cases(microbatches, {"M": (8, 7), "B": (3,), "D": (4,), "F": (9,)}, draws=1, show=shown),
+        "few": Cases(microbatches, {"M": (2, 1), "B": (2,), "D": (4,), "F": (5,)}, draws=1, show=shown),
     },
     checks=(
         exact("schedule", 2, "values", "output", options={"entry": SCHEDULE}, cases="counts"),

@@ -38,6 +38,14 @@ def gentle(sizes: Mapping[str, int], rng: Any) -> dict[str, Any]:
     return stories(sizes, rng, max_norm=1000.0)
 
 
+def shown(values: Mapping[str, Any]) -> dict[str, Any]:
+    """The inputs, with the shapes of the parameters in place of the sizes of the model."""
+    V, D, F = (values[name] for name in ("vocab_size", "d_model", "d_ff"))
+    shapes = f"embed {V, D}, ff1 {D, F}, bias {(F,)}, head {F, V}"
+    inputs = {name: values[name] for name in ("token_ids", "m", "v", "learning_rate", "max_norm")}
+    return {"shapes of the parameters": shapes, **inputs}
+
+
 PROBLEM = Problem(
     title="A split optimizer",
     builds_on=(9, 11, 22, 47),
@@ -50,11 +58,12 @@ PROBLEM = Problem(
         ),
     ),
     cases={
-        "cases": Cases(stories, {"B": (16, 24), "T": (7,), "V": (11,), "D": (3,), "F": (10,)}, draws=1),  # 183 parameters
-        "gentle": Cases(gentle, {"B": (16,), "T": (5,), "V": (9,), "D": (5,), "F": (5,)}, draws=1),  # 120
+        "cases": Cases(stories, {"B": (16, 24), "T": (7,), "V": (11,), "D": (3,), "F": (10,)}, draws=1, show=shown),  # size 183
+        "gentle": Cases(gentle, {"B": (16,), "T": (5,), "V": (9,), "D": (5,), "F": (5,)}, draws=1, show=shown),  # 120
     },
     checks=(
         Check("new state", 1, "creating", leaves="state", calls=(STATE,)),
+        Check("no padding where 8 divides the size", 1, "creating", leaves="state", cases="gentle", calls=(STATE,)),
         exact("state split over the devices", 1, "creating", "program.placed", words=PLACES, calls=(STATE,)),
         Check("loss and norm", 1, "training", leaves="reported"),
         Check("new parameters", 2, "training", leaves="parameters"),

@@ -1,6 +1,7 @@
 """Checks that could not be judged: the same words everywhere, no numbers, and never a second fault."""
 
 from concurrent.futures import Future
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -107,6 +108,22 @@ def test_a_check_that_was_not_judged_shows_no_numbers_unless_it_is_the_first_fai
     assert waiting.message == "not judged yet: the program must first return the right values"
     assert without_consequences([first, waiting], first)[1].mismatch is None
     assert without_consequences([waiting], waiting)[0].mismatch == wrong
+
+
+def test_a_check_that_only_asks_for_a_program_is_not_judged_on_wrong_values():
+    wrong = Mismatch("value", "output", "1", "0.5")
+    compiled = replace(OUTPUT, name="one compilation", traced=True)
+    results = [CheckResult(check, Verdict.FAIL, wrong.sentence(), wrong, CASE) for check in (OUTPUT, compiled)]
+    same, waiting = without_consequences(results, results[0])
+    assert same is results[0]
+    assert (waiting.message, waiting.mismatch) == (f"not judged yet: {RIGHT_VALUES}", None)
+
+
+def test_advice_on_a_measure_is_not_shown_where_the_values_are_wrong():
+    wrong = Mismatch("value", "output", "1", "0.5")
+    work = replace(WORK, advice="The program does too much.")
+    assert CheckResult(work, Verdict.FAIL, "", wrong, CASE).advice == "The program does too much."
+    assert not_judged(work, CASE, RIGHT_VALUES, wrong).advice == ""
 
 
 def test_a_report_says_of_each_check_that_it_was_not_judged():

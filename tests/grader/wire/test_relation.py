@@ -39,6 +39,7 @@ SQUARE, TALL, ROW = normal(6, 6), normal(6, 4), normal(12)
         (TALL, TALL.T.reshape(6, 4), ""),
         (TALL, -TALL, "Every value has the wrong sign."),
         (TALL, TALL * np.float32(2**0.5), "Every value is 1.414 times the expected one (√2)."),
+        (TALL, TALL * 4, "Every value is 4 times the expected one (K = 4)."),
         (TALL, TALL / 2, "Every value is 0.5 times the expected one (1/√K with K = 4)."),
         (TALL, TALL * 3, "Every value is 3 times the expected one."),
         (TALL, TALL + 1, "Every value is 1 too large."),
