@@ -50,7 +50,7 @@ def placements_are_traced() -> Iterator[None]:
     filled: Any = lax.full
 
     def place(x: Any, where: Any) -> Any:
-        named = isinstance(where, jax.sharding.NamedSharding)
+        named = isinstance(where, jax.sharding.NamedSharding) and not where.mesh.empty
         return jax.lax.with_sharding_constraint(x, where) if named and isinstance(x, jax.core.Tracer) else x
 
     def bind(*arrays: Any, devices: Sequence[Any], **more: Any) -> list[Any]:
