@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 Compare = Literal["close", "at_most"]
 UNCHECKED = "unchecked."  # the prefix of leaves that no check compares: they help to tell misconceptions apart
 PROGRAM = "program."  # the prefix of leaves that a witness measures of a compiled program
+INPUTS = PROGRAM + "inputs."  # of those that say where a program takes its inputs
 OUTPUT = "output."  # the prefix of parts of an entry's output
 
 
@@ -186,6 +187,7 @@ class Problem:
     `builds_on` holds the numbers of the problems whose entries or ideas this one uses. `timeout` is in seconds. `long_runs`
     means that its probes train, for seconds or minutes: they report progress, and a failure is explained with as few more runs as
     possible. `mesh` are the numbers of devices along the axes `data` and `model` of the mesh on which placements are measured.
+    `places_inputs` says that its probes place all inputs as the page says: a program is measured only if it takes them there.
     `forbids` are the dotted names of functions, classes and modules of libraries that the problem asks to write: the text of a
     submission must not use them, nor what is below them. `allows` are the exceptions.
 
@@ -199,6 +201,7 @@ class Problem:
     builds_on: tuple[int, ...] = ()
     devices: int = 1
     mesh: tuple[int, ...] = ()
+    places_inputs: bool = False
     timeout: float = 30.0
     long_runs: bool = False
     forbids: tuple[str, ...] = ()

@@ -13,7 +13,7 @@ from grader.course.catalog import Misconception
 from grader.judge.reference import Answers
 from grader.judge.session import Outcome
 from grader.problem import NUMERIC, Case, Check, Tolerance
-from grader.wire.compare import SAME, Leaf, Mismatch, compare, mismatches, on_page, select, values
+from grader.wire.compare import SAME, Leaf, Mismatch, compare, mismatches, on_page, select, to_be_equal
 
 LOOSEST = 0.1  # statistics have wider tolerances, within which many ideas would agree
 # Each pair costs a compilation, and where no pair fits, all are tried. Of 84 random pairs that are found, in problems 01 to 28
@@ -201,7 +201,7 @@ def _mismatches(reference: Answers, item: Evidence, outcome: Outcome) -> list[Mi
     expected = reference.ask(item.check, item.case).result()
     check, found = item.check, list[Mismatch]()
     if check.measures:  # a measure counts only for a program that returns the right values
-        found = list(mismatches(values(expected.leaves), values(outcome.leaves), check.values_tolerance))
+        found = list(mismatches(*to_be_equal(expected.leaves, outcome.leaves), check.values_tolerance))
     if not found:
         want, have = (select(side.leaves, check.leaves) for side in (expected, outcome))
         found = list(mismatches(want, have, tolerance_for(check, outcome), check.compare))

@@ -24,7 +24,7 @@ from grader.judge.submission import Submission
 from grader.judge.unjudged import not_judged, without_consequences
 from grader.judge.verdict import CheckResult, Report, Verdict
 from grader.problem import Case, Check, Difference, Problem
-from grader.wire.compare import Mismatch, compare, error, on_page, select, values
+from grader.wire.compare import Mismatch, compare, error, on_page, select, to_be_equal, values
 from grader.wire.relation import relation, right_part
 
 SHRINK_SECONDS = 1.5
@@ -116,7 +116,7 @@ class Comparison:
         if check.traced and not outcome.traced:
             return CheckResult(check, Verdict.FAIL, _untraced(outcome.notes), case=case)
         if check.measures and (values_differ := _wrong_values(check, expected.result(), outcome)):
-            return not_judged(check, case, unjudged.RIGHT_VALUES, values_differ)
+            return not_judged(check, case, unjudged.program_differs(values_differ), values_differ)
         mismatch = difference(check, case, expected.result(), outcome)
         if mismatch is None and not self._agrees(check, case, outcome):
             return not_judged(check, case, unjudged.same_output(check.agrees_with))
@@ -378,7 +378,7 @@ def difference(check: Check, case: Case, expected: Outcome, got: Outcome) -> Mis
 
 def _wrong_values(check: Check, expected: Outcome, got: Outcome) -> Mismatch | None:
     """The first wrong value of a program that is to be measured: a measure counts only for one that returns the right values."""
-    return compare(values(expected.leaves), values(got.leaves), check.values_tolerance)
+    return compare(*to_be_equal(expected.leaves, got.leaves), check.values_tolerance)
 
 
 def _untraced(notes: Sequence[str]) -> str:

@@ -333,7 +333,8 @@ def without_arrays(case: Case) -> Case:
 def measured(problem: Problem, check: Check) -> list[str]:
     """What is to be measured of the program of a check's probe: all that any check on the same run compares."""
     leaves = (other.leaves for other in problem.checks if other.run_key == check.run_key)
-    return sorted({name.removeprefix(PROGRAM) for name in leaves if name.startswith(PROGRAM)})
+    names = sorted({name.removeprefix(PROGRAM) for name in leaves if name.startswith(PROGRAM)})
+    return [*names, "inputs"] if names and problem.places_inputs else names
 
 
 def notes_of(frame: Frame) -> list[str]:

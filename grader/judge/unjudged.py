@@ -7,16 +7,24 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from grader.judge.verdict import CheckResult, Verdict
-from grader.problem import Case, Check
+from grader.problem import INPUTS, UNCHECKED, Case, Check
 from grader.wire.compare import Mismatch
 
 NOT_JUDGED = "not judged yet: "
 RIGHT_VALUES = "the program must first return the right values"
+RIGHT_PLACES = "the program must first take its inputs where the page places them"
+NO_MORE_OUTPUTS = "the program must first return nothing but the right values"
 
 
 def not_judged(check: Check, case: Case, condition: str, mismatch: Mismatch | None = None) -> CheckResult:
     """The result of a check that waits for a condition. `mismatch` is the difference to fix first, if it is known."""
     return CheckResult(check, Verdict.FAIL, NOT_JUDGED + condition, mismatch, case, judged=False)
+
+
+def program_differs(mismatch: Mismatch) -> str:
+    """The condition that a program must fulfil before it is measured, by its first difference from the reference's."""
+    special = {INPUTS: RIGHT_PLACES, UNCHECKED: NO_MORE_OUTPUTS}
+    return next((text for prefix, text in special.items() if mismatch.path.startswith(prefix)), RIGHT_VALUES)
 
 
 def traceable(notes: Sequence[str]) -> str:

@@ -11,7 +11,7 @@ from typing import Any, Literal
 import numpy as np
 
 from commandline.spelling import nearest
-from grader.problem import OUTPUT, PROGRAM, UNCHECKED, Compare, Tolerance
+from grader.problem import INPUTS, OUTPUT, PROGRAM, UNCHECKED, Compare, Tolerance
 
 Values = np.ndarray[Any, Any]
 Index = tuple[int, ...]
@@ -93,6 +93,14 @@ class Mismatch:
 def values(leaves: Iterable[Leaf]) -> list[Leaf]:
     """The leaves that are values of a program: neither measures of it nor UNCHECKED."""
     return [leaf for leaf in leaves if not leaf.path.startswith((PROGRAM, UNCHECKED))]
+
+
+def to_be_equal(expected: Sequence[Leaf], got: Sequence[Leaf]) -> tuple[list[Leaf], list[Leaf]]:
+    """The leaves of a reference's and of another program that must be equal before the other is measured: values, the places of
+    inputs, and UNCHECKED outputs where the reference has none, because an output is memory that no measure counts."""
+    alike = () if any(leaf.path.startswith(UNCHECKED) for leaf in expected) else (UNCHECKED,)
+    want, have = ([leaf for leaf in side if leaf.path.startswith((INPUTS, *alike))] for side in (expected, got))
+    return [*values(expected), *want], [*values(got), *have]
 
 
 def select(leaves: Iterable[Leaf], prefix: str) -> list[Leaf]:

@@ -226,6 +226,16 @@ def place(shape: tuple[int, ...], sharding: Any, compiled: Compiled) -> Any:
     return np.array(codes, np.int32)
 
 
+def _inputs(execution: Execution) -> dict[str, Any]:
+    """For each axis of each input, the mesh axes over which it is split. One that is taken twice has no place."""
+    compiled = execution.compiled
+    found: dict[str, Any] = {}
+    for item, sharding in zip(compiled.program.inputs, compiled.shardings("parameter"), strict=True):
+        taken = item.name in found
+        found[item.name] = np.full(len(item.shape), -1, np.int32) if taken else place(item.shape, sharding, compiled)
+    return found
+
+
 def _bytes_on_device(execution: Execution) -> Any:
     """The bytes of the inputs that each device holds."""
     inputs = zip(execution.compiled.program.inputs, execution.compiled.shardings("parameter"), strict=True)
@@ -269,6 +279,7 @@ MEASURES: Mapping[str, Callable[[Execution], Any]] = {
     "exchanged": _exchanged,
     "exchanged_bytes": _exchanged_bytes,
     "placed": _placed,
+    "inputs": _inputs,
     "bytes_on_device": _bytes_on_device,
     "bytes_of_outputs": _bytes_of_outputs,
     "donated": _donated,

@@ -2,12 +2,12 @@
 
 from typing import Any
 
-import jax
 import jax.numpy as jnp
 from flax import nnx
 
 from grader.problem import Case
 from grader.worker.pytrees import BadOutputError, described, named
+from grader.worker.steps import stepwise
 from grader.worker.subject import Arrays, BadEntryError, Reading, Subject, check_arguments
 from grader.worker.tracing import given
 
@@ -27,7 +27,7 @@ def with_mask(subject: Subject, case: Case, *, entry: str) -> Reading:
 def decoding(subject: Subject, case: Case, *, entry: str) -> Reading:
     """The output of each step of a module with `empty_cache(context)` and `decode_step(cache, x)`.
 
-    The steps are one loop, so whatever a step leaves for the next is carried by the loop.
+    The steps are one loop, so whatever a step leaves for the next is carried by the loop; see `stepwise`.
     """
     graphdef, parameters, rest = subject.build(entry, case)
 
@@ -39,20 +39,13 @@ def decoding(subject: Subject, case: Case, *, entry: str) -> Reading:
             )
         return result
 
-    def program(parameters: Any, x_TD: Any) -> Arrays:
+    def start(parameters: Any) -> Any:
         module = nnx.merge(graphdef, parameters, rest)
-        cache = _called(module, entry, "empty_cache", "empty_cache(context)", len(x_TD))
-        cache = jax.tree.map(jnp.asarray, cache)
-        if subject.eager:
-            rows = []
-            for x_D in x_TD:
-                out, cache = step(parameters, cache, x_D)
-                rows.append(out)
-            return {"output": jnp.stack(rows)}
-        _check_carried(jax.eval_shape(step, parameters, cache, x_TD[0])[1], cache)
-        return {"output": jax.lax.scan(lambda cache, x_D: step(parameters, cache, x_D)[::-1], cache, x_TD)[1]}
+        return _called(module, entry, "empty_cache", "empty_cache(context)", len(x))
 
-    return subject.run(program, case, parameters, given(case, "x"))
+    x = given(case, "x")
+    outputs = stepwise(subject, start, step, parameters, x)
+    return subject.run(lambda parameters, x_TD: {"output": outputs(parameters, x_TD)}, case, parameters, x)
 
 
 def extended(module: Any, entry: str, name: str, cache: Any, x: Any) -> tuple[Any, Any]:
@@ -72,18 +65,3 @@ def _called(module: Any, entry: str, name: str, written: str, *args: Any) -> Any
         raise BadEntryError(f"`{entry}` has no method `{name}`; write `{written}`, as the page says")
     check_arguments(method, written, *args)
     return method(*args)
-
-
-def _check_carried(new: Any, old: Any) -> None:
-    """Raises BadOutputError if a step returns a cache of another form, because it would be compiled again for every position."""
-    if jax.tree.structure(new) != jax.tree.structure(old):  # type: ignore[operator]
-        raise BadOutputError("`decode_step` returned a cache of another structure than it was given")
-    before = dict(jax.tree_util.tree_flatten_with_path(old)[0])
-    for path, leaf in jax.tree_util.tree_flatten_with_path(new)[0]:
-        was = before[path]
-        if (leaf.shape, leaf.dtype) != (was.shape, was.dtype):
-            name = jax.tree_util.keystr(path)
-            raise BadOutputError(
-                f"`decode_step` changed the cache{name} from {was.dtype}{list(was.shape)} to {leaf.dtype}{list(leaf.shape)}, so "
-                "it would be compiled again for every position; write into a cache of fixed size"
-            )

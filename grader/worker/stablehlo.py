@@ -52,7 +52,7 @@ def placements_are_traced() -> Iterator[None]:
     constrain: Any = jax.lax.with_sharding_constraint
 
     def place(x: Any, where: Any) -> Any:
-        named = isinstance(where, jax.sharding.NamedSharding)
+        named = isinstance(where, jax.sharding.NamedSharding) and not where.mesh.empty
         return constrain(x, where) if named and isinstance(x, jax.core.Tracer) else x
 
     def bind(*arrays: Any, devices: Sequence[Any], **more: Any) -> list[Any]:

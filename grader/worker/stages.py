@@ -35,11 +35,12 @@ class Array:
 @dataclass(frozen=True, eq=False)
 class Stage:
     """What one program holds on each device, in elements: `largest` of its arrays, temporary ones included, and `held` by all
-    that it takes and returns."""
+    that it takes and returns. `made` are the bytes of all that it returns and of its temporary arrays."""
 
     arrays: Sequence[Array]
     largest: int
     held: int
+    made: int
 
 
 def stages(compiled: Compiled) -> list[Stage]:
@@ -71,7 +72,9 @@ def stages(compiled: Compiled) -> list[Stage]:
         text = str(executable.hlo_modules()[0].to_string())
         largest = max(math.prod(int(n) for n in sizes.split(",") if n) for sizes in _RESULT.findall(text))
         held = [*arrays, *(known[value] for value in takes if value in known)]
-        found.append(Stage(arrays, largest, sum(math.prod(array.part) for array in held)))
+        memory = executable.get_compiled_memory_stats()
+        made = memory.output_size_in_bytes + memory.temp_size_in_bytes
+        found.append(Stage(arrays, largest, sum(math.prod(array.part) for array in held), made))
     return found
 
 

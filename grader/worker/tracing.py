@@ -10,6 +10,7 @@ from typing import Any
 from unittest.mock import patch
 
 import jax
+import jax.extend
 import jax.numpy as jnp
 import numpy as np
 from jax import export
@@ -127,6 +128,23 @@ def trace(program: Callable[..., dict[str, Any]], *args: Any) -> Program:
     arrays = {leaf.name: leaf.value for leaf in kept if leaf.source == "sent"}
     module = exported.mlir_module_serialized
     return Program(module, inputs, names, _devices(exported.nr_devices, module), sent=to_leaves(arrays))
+
+
+def alone(function: Callable[..., Any], *args: Any) -> tuple[Callable[..., list[Any]], Any]:
+    """What `function(*args)` does as a program of its own, and what it returns as shapes.
+
+    `args` are trees of `Given` or of shapes. The program takes and returns flat lists of arrays. Where it is called, no code of
+    the function runs: not even that of its trees. Raises UntraceableError, or what the code raises.
+    """
+    specs = jax.tree.map(lambda leaf: leaf.spec() if isinstance(leaf, Given) else leaf, args)
+    try:
+        with _as_outside_jit((), ()):
+            closed, shapes = jax.make_jaxpr(function, return_shape=True)(*specs)
+    except Exception as error:
+        if is_tracing_error(error):
+            raise UntraceableError(untraceable(error)) from error
+        raise
+    return jax.extend.core.jaxpr_as_fun(closed), shapes
 
 
 def _devices(known: int, module: bytes) -> int:

@@ -64,5 +64,6 @@ PROBLEM = Problem(
     ),
     devices=8,
     mesh=(8,),
+    places_inputs=True,
     timeout=60.0,
 )  # fmt: skip

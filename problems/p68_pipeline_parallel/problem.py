@@ -78,5 +78,6 @@ PROBLEM = Problem(
     ),
     devices=STAGES,
     mesh=(STAGES,),
+    places_inputs=True,
     timeout=60.0,
 )  # fmt: skip
