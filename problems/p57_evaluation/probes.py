@@ -19,8 +19,11 @@ def scoring_text(subject: Subject, case: Case) -> Reading:
     values = case.values
 
     def program(ids_N: jax.Array, *weights: jax.Array) -> Arrays:
-        model = _model(int(values["context"]), *weights)  # type: ignore[arg-type]
-        return {"log_probs": _vector(subject.call("score_text", model, ids_N, values["context"], values["stride"]))}
+        calls: list[int] = []
+        model = _model(int(values["context"]), *weights, calls)  # type: ignore[arg-type]
+        log_probs = _vector(subject.call("score_text", model, ids_N, values["context"], values["stride"]))
+        _check_windows(case, calls)
+        return {"log_probs": log_probs}
 
     return subject.run(program, case, *(given(case, name) for name in ("token_ids", "embedding", "head")))
 
@@ -36,8 +39,24 @@ def scoring_options(subject: Subject, case: Case) -> Reading:
     return subject.run(program, case, *(given(case, name) for name in ("embedding", "head", "prompt_ids", *names)))
 
 
-def _model(context: int, embedding_VD: jax.Array, head_DV: jax.Array) -> Callable[[jax.Array], jax.Array]:
-    """A causal model, (T,) -> (T, V), whose logits depend on all tokens so far, the later ones more."""
+def _check_windows(case: Case, calls: list[int]) -> None:
+    """Raises BadOutputError if the model read windows up to the end of the text, although fewer score all tokens."""
+    values: Any = case.values
+    last, context, stride = len(values["token_ids"]) - 1, values["context"], values["stride"]
+    windows = 1 + max(0, -(-(last - context) // stride))
+    if len(calls) > windows and calls == [min(context, last - start) for start in range(0, last, stride)]:
+        raise BadOutputError(
+            f"the model read {len(calls)} windows, but window {windows - 1} scores the last token; no window may begin after that"
+        )
+
+
+def _model(
+    context: int, embedding_VD: jax.Array, head_DV: jax.Array, calls: list[int] | None = None
+) -> Callable[[jax.Array], jax.Array]:
+    """A causal model, (T,) -> (T, V), whose logits depend on all tokens so far, the later ones more.
+
+    It adds the number of tokens of each call to `calls`.
+    """
 
     def model(token_ids: Any) -> jax.Array:
         ids_T = jnp.asarray(token_ids)
@@ -47,6 +66,8 @@ def _model(context: int, embedding_VD: jax.Array, head_DV: jax.Array) -> Callabl
             )
         if not 0 < len(ids_T) <= context:
             raise BadOutputError(f"the model was given {len(ids_T)} tokens; it reads 1 to {context}, its context")
+        if calls is not None:
+            calls.append(len(ids_T))
         distance_TT = jnp.arange(len(ids_T))[:, None] - jnp.arange(len(ids_T))
         weights_TT = jnp.where(distance_TT >= 0, DECAY ** jnp.maximum(distance_TT, 0).astype(jnp.float32), 0)
         return weights_TT @ embedding_VD[ids_T] @ head_DV

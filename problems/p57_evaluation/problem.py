@@ -81,7 +81,7 @@ PROBLEM = Problem(
         Entry("choose_option", ("log_probs", "byte_counts"), returns=("by_sum", "by_byte")),
     ),
     cases={
-        "windows": Cases(text, {"N": (12, 14), "C": (6,), "S": (2, 4)}, draws=2),
+        "windows": Cases(text, {"N": (12, 16), "C": (6,), "S": (2, 3)}, draws=2),
         "apart": Cases(text, {"N": (11, 13), "C": (5,), "S": (5,)}, draws=1),
         "short": Cases(text, {"N": (2, 6, 7), "C": (6,), "S": (4,)}, draws=2),
         "one token": Cases(text, {"N": (1,), "C": (6,), "S": (4,)}, draws=1),
