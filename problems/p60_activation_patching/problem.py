@@ -41,6 +41,11 @@ def logits(sizes: Mapping[str, int], rng: Any) -> dict[str, Any]:
     return {"logits": values.astype("float32"), "answer": answer.reshape(()), "foil": foil.reshape(())}
 
 
+def shown(values: Mapping[str, Any]) -> dict[str, Any]:
+    """The inputs, with the name of problem 59's page for the number of positions."""
+    return {"max_T" if name == "context" else name: value for name, value in values.items()}
+
+
 # A score is a quotient of differences. If the two texts have nearly the same logit difference, the rounding errors of both are
 # divided by a small number. They stay a hundred times below an error in the method.
 SCORES = Tolerance(rtol=1e-3, atol=1e-3)
@@ -69,9 +74,9 @@ PROBLEM = Problem(
     ),
     cases={
         "logits": Cases(logits, {"T": (3,), "V": (5,), "larger": (1, 0)}, draws=2),
-        "some tokens": Cases(pair, {**SIZES, "changed": (2,)}, draws=1),
-        "all tokens": Cases(pair, {**SIZES, "T": (4,), "H": (3,), "changed": (4,)}, draws=1),
-        "large": Cases(pair, {**SIZES, "T": (24, 22), "changed": (24,)}, draws=1),
+        "some tokens": Cases(pair, {**SIZES, "changed": (2,)}, draws=1, show=shown),
+        "all tokens": Cases(pair, {**SIZES, "T": (4,), "H": (3,), "changed": (4,)}, draws=1, show=shown),
+        "large": Cases(pair, {**SIZES, "T": (24, 22), "changed": (24,)}, draws=1, show=shown),
     },
     checks=(
         output(METRIC, points=1, name="logit difference", cases="logits"),
