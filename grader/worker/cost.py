@@ -2,7 +2,8 @@
 
 A number that is computed counts 1, whatever the operation, its dtype and the body of a reduction. So does a number that is
 looked up at a computed place, because a table can hold any function. A number that is only moved counts 0. A matrix product
-counts a multiplication and an addition for each pair of numbers. Linear algebra counts as in Golub and Van Loan, "Matrix
+counts a multiplication and an addition for each pair of numbers. An operation on 64 bits counts four times, as the school method
+of halves takes: a number can hold several smaller ones. Linear algebra counts as in Golub and Van Loan, "Matrix
 Computations", and a Fourier transform of n complex numbers as 5 n log2(n), the convention of FFTW's benchmarks.
 A witness refuses every operation that is not in the table.
 """
@@ -33,6 +34,7 @@ LOOK_UPS = ("dynamic_slice", "gather")
 # Real operations for each complex number: its two parts, or what the school formula takes.
 COMPLEX = {"multiply": 6, "divide": 11}
 COMPLEX_OTHERS = 2
+WIDE = 4
 
 # Custom calls that JAX makes for shardings and for linear algebra, by the shape (m, n) of one matrix.
 LINEAR_ALGEBRA: Mapping[str, Callable[[int, int], float]] = {
@@ -54,7 +56,10 @@ def cost(operation: Any, functions: Functions) -> int:
     """The cost of one execution of an operation, without the bodies of loops, branches and functions. Raises KeyError if it is
     not in the table."""
     dialect, _, name = operation.name.partition(".")
-    return 0 if dialect in ("sdy", "builtin") else TABLE[name](operation, functions)
+    if dialect in ("sdy", "builtin"):
+        return 0
+    wide = any("64" in kind for kind in stablehlo.dtypes([*operation.operands, *operation.results]))
+    return TABLE[name](operation, functions) * (WIDE if wide else 1)
 
 
 def computes_numbers(operation: Any, functions: Functions) -> bool:

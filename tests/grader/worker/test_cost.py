@@ -228,3 +228,12 @@ def test_a_triangular_solve_counts_both_of_its_matrices(left_side: bool) -> None
     )
     found = costs(lambda a, b: lax.linalg.triangular_solve(a, b, left_side=left_side, lower=True), triangle, other)
     assert found["custom_call"] == 7 * 2 * 2 * 50
+
+
+def test_a_number_of_64_bits_counts_as_several() -> None:
+    def product(x: Any) -> Any:
+        with jax.enable_x64(True):
+            wide = lax.convert_element_type(x, jnp.int64)
+            return lax.convert_element_type(wide @ wide, jnp.float32)
+
+    assert costs(product, X)["dot_general"] == 4 * PRODUCT
