@@ -19,13 +19,13 @@ def stacking(subject: Subject, case: Case) -> Reading:
     def program() -> Arrays:
         model = subject.constructor(NAME, case)()
         matrices = [x for x in named(nnx.state(model, nnx.Param), "").values() if x.ndim == 3 and len(x) == depth]
-        pairs = [(i, j) for i in range(depth) for j in range(i)]
 
-        def alike(x: Any, y: Any) -> Any:  # independent draws differ by more than their own size
-            return jnp.mean(jnp.abs(x - y)) < 0.5 * jnp.mean(jnp.abs(x))
+        def alike(x: Any) -> Any:  # independent draws differ by more than their own size
+            distances = jnp.mean(jnp.abs(x[:, None] - x), axis=(2, 3))
+            return distances < 0.5 * jnp.mean(jnp.abs(x), axis=(1, 2))[:, None]
 
-        equal = [jnp.any(jnp.stack([alike(x[i], x[j]) for x in matrices])) for i, j in pairs if matrices]
-        return {"equal_layers": jnp.sum(jnp.asarray(equal, jnp.int32), dtype=jnp.int32)}
+        equal = jnp.any(jnp.stack([alike(x) for x in matrices]), axis=0) if matrices else jnp.zeros((depth, depth))
+        return {"equal_layers": jnp.sum(jnp.tril(equal, -1), dtype=jnp.int32)}
 
     return subject.run(program, case)
 

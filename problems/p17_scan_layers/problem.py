@@ -24,7 +24,7 @@ PROBLEM = Problem(
     entries=(Entry(STACK, ("x",), construct=("d_model", "num_heads", "d_ff", "num_layers")),),
     cases={
         "cases": Cases(activations, {"T": (4, 5), "H": (2, 3), "K": (3,), "F": (7,), "L": (3, 4)}, draws=2),
-        "stacks": Cases(activations, {"T": (4,), "H": (2,), "K": (3,), "F": (7,), "L": (3, 24)}, draws=2),
+        "stacks": Cases(activations, {"T": (4,), "H": (2,), "K": (3,), "F": (7,), "L": (3, 9)}, draws=2),
         "deep": Cases(activations, {"T": (4,), "H": (2,), "K": (3,), "F": (7,), "L": (24, 37, 60)}, draws=1),
     },
     checks=(
