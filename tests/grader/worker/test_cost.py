@@ -232,7 +232,8 @@ def test_a_triangular_solve_counts_both_of_its_matrices(left_side: bool) -> None
 
 def test_a_number_of_64_bits_counts_as_several() -> None:
     def product(x: Any) -> Any:
-        with jax.enable_x64(True):
+        enable = jax.enable_x64 if hasattr(jax, "enable_x64") else jax.experimental.enable_x64
+        with enable(True):
             wide = lax.convert_element_type(x, jnp.int64)
             return lax.convert_element_type(wide @ wide, jnp.float32)
 
