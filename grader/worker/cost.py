@@ -63,11 +63,18 @@ def cost(operation: Any, functions: Functions) -> int:
 
 
 def computes_numbers(operation: Any, functions: Functions) -> bool:
-    """Whether an operation computes with real or complex numbers, rather than with integers, or looks them up."""
-    if operation.name.partition(".")[2] in LOOK_UPS or not cost(operation, functions):
+    """Whether an operation computes with numbers, rather than moves them or looks them up.
+
+    Single integers are indices. The bits of a number as an integer are numbers, too: integer arithmetic can do all that
+    arithmetic of floats does.
+    """
+    name = operation.name.partition(".")[2]
+    if name in LOOK_UPS or not (cost(operation, functions) or name == "bitcast_convert"):
         return False
-    kinds = stablehlo.dtypes([*operation.operands, *operation.results])
-    return any(kind.startswith(("f", "bf", "complex")) for kind in kinds)
+    values = [*operation.operands, *operation.results]
+    if any(kind.startswith(("f", "bf", "complex")) for kind in stablehlo.dtypes(values)):
+        return True
+    return any(_elements(value) > 1 and kind != "i1" for value in values for kind in stablehlo.dtypes([value]))
 
 
 def is_counted(operation: str) -> bool:

@@ -140,7 +140,7 @@ def _work(execution: Execution) -> Any:
 
 
 def _largest_operand(execution: Execution) -> dict[str, Any]:
-    """The number of elements of the largest array of real or complex numbers that the program computes with, in loops and
+    """The number of elements of the largest array of numbers that the program computes with, in loops and
     outside of them."""
     module = execution.compiled.parsed
     loops = [each for each in stablehlo.operations(module) if each.name == counting.LOOP]

@@ -3,7 +3,9 @@
 import base64
 import contextlib
 import json
-from collections.abc import Iterator, Mapping
+import math
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -15,12 +17,14 @@ from jax.experimental import pallas as pl
 
 from grader.problem import Case
 from grader.wire.program import Input, Program
-from grader.worker import cost, stablehlo, witness
+from grader.worker import cost, counting, stablehlo, witness
 from grader.worker.pytrees import BadOutputError, named
 from grader.worker.subject import Arrays, Reading, Subject, eager
 from grader.worker.tracing import given
 
 KERNEL = "tpu_custom_call"
+FORWARD, BACKWARD = ("x", "weight"), ("x", "weight", "d_out")  # what each pass takes
+OFTEN = 1_000  # turns of a loop outside of kernels
 COMPILING = [False]  # whether kernels are compiled, whatever the submission asks for
 
 _pallas_call = pl.pallas_call
@@ -49,24 +53,38 @@ def passes(subject: Subject, case: Case) -> Reading:
 
 @eager
 def for_tpu(subject: Subject, case: Case) -> Reading:
-    """The program of the output as JAX lowers it for a TPU, where kernels are compiled, and the same trace for a CPU, where they
-    are interpreted. So the kernel that a TPU would run gives the output."""
+    """The program of the output as JAX lowers it for a TPU, and the same trace for a CPU."""
+    return _lowered(subject, case, lambda norm, x, weight: norm(x, weight), FORWARD)
+
+
+@eager
+def backward_for_tpu(subject: Subject, case: Case) -> Reading:
+    """The program of the gradients for the case's cotangent, lowered in the same way."""
+    return _lowered(subject, case, lambda norm, x, weight, d_out: jax.vjp(norm, x, weight)[1](d_out), BACKWARD)
+
+
+def _lowered(subject: Subject, case: Case, function: Callable[..., Any], names: Sequence[str]) -> Reading:
+    """The program of a function of the norm and of arrays of the case, lowered for a TPU, where kernels are compiled, and the
+    same trace for a CPU, where they are interpreted. So the kernels that a TPU would run give the numbers."""
     sizes = (case.values["epsilon"], case.values["block"])
-    shapes = [jax.ShapeDtypeStruct(np.shape(case.values[name]), np.float32) for name in ("x", "weight")]
+    shapes = [jax.ShapeDtypeStruct(np.shape(case.values[name]), np.float32) for name in names]
 
     def norm(x: Any, weight: Any) -> Any:
         return subject.call("rms_norm", x, weight, *sizes)
 
     jax.clear_caches()  # of functions that were traced with interpreted kernels
     with _compiling():
-        traced = jax.make_jaxpr(norm)(*shapes)  # what the submission itself raises is raised here
+        traced = jax.make_jaxpr(partial(function, norm))(*shapes)  # what the submission itself raises is raised here
         try:
             for_tpu = export.export(jax.jit(jax.extend.core.jaxpr_as_fun(traced)), platforms=["tpu"])(*shapes)
         except Exception as error:  # an operation that kernels for a TPU do not have fails in many ways
             why = " ".join(str(error).split())[:200]
-            raise BadOutputError(
-                f"JAX cannot compile its kernel for a TPU; use arithmetic by element, `jnp.sum` and `jnp.mean`: {why}"
-            ) from None
+            remedy = (
+                "the last two sizes of a block must be multiples of 8 and 128, or equal those of the array"
+                if "block shape" in why
+                else f"use arithmetic by element, `jnp.sum` and `jnp.mean`: {why}"
+            )
+            raise BadOutputError(f"JAX cannot compile its kernel for a TPU; {remedy}") from None
     run = jax.jit(jax.extend.core.jaxpr_as_fun(traced.replace(jaxpr=_interpreted(traced.jaxpr))))
     for_cpu = export.export(run, platforms=["cpu"])(*shapes)
     modules = {"tpu": for_tpu, "cpu": for_cpu}
@@ -102,30 +120,50 @@ def _compiling() -> Iterator[None]:
 
 
 def read(arrays: Mapping[str, Any], files: Path, case: Case) -> Reading:
-    """What the program for a TPU consists of: whether it has a kernel that multiplies, and the arithmetic outside of kernels. And
-    the output of the same trace on the CPU."""
+    """What the program of the output consists of: whether it has a kernel that multiplies, and the arithmetic outside of kernels.
+    And the output of the same trace on the CPU."""
+    module, outputs = _run(arrays, case, FORWARD, ["output"])
+    found = {"has_a_kernel": np.int32(any(map(_multiplies, stablehlo.operations(module)))), **outputs}
+    return Reading({f"tpu.{name}": value for name, value in {**found, "numbers_outside": _outside(module)}.items()})
+
+
+def read_backward(arrays: Mapping[str, Any], files: Path, case: Case) -> Reading:
+    """The gradients, and the arithmetic outside of kernels that the sum of one row for each step does not need."""
+    module, outputs = _run(arrays, case, BACKWARD, ["gradient.x", "gradient.weight"])
+    T, D = np.shape(case.values["x"])
+    steps = math.ceil(T / int(case.values["block"]))  # type: ignore[arg-type]
+    # Room for the sum's body and for a change of type. All rows are seven times as many.
+    outside = np.int64(max(0, _outside(module) - 2 * steps * D))
+    return Reading({f"tpu.{name}": value for name, value in {**outputs, "numbers_outside": outside}.items()})
+
+
+def _run(arrays: Mapping[str, Any], case: Case, names: Sequence[str], results: list[str]) -> tuple[Any, Arrays]:
+    """The program for a TPU, and what the one for a CPU gives."""
     module, for_cpu = (np.asarray(arrays[name], np.uint8).tobytes() for name in ("tpu", "cpu"))
     witness.check(Program(module, [], []))
-    inputs = [Input("case", name, np.shape(case.values[name]), "float32") for name in ("x", "weight")]
-    output = witness.Witness().run(Program(for_cpu, inputs, ["output"]), case)["output"]
-    parsed = stablehlo.parsed(module)
-    functions, kernels, outside = stablehlo.functions(parsed), 0, 0
-    for operation in stablehlo.operations(parsed):
-        if operation.name == "stablehlo.custom_call":
-            kernels += _multiplies(operation)
-        elif cost.computes_numbers(operation, functions):
-            outside += 1
-    found = {"has_a_kernel": np.int32(kernels > 0), "operations_outside": np.int32(outside), "output": output}
-    return Reading({f"tpu.{name}": value for name, value in found.items()})
+    inputs = [Input("case", name, np.shape(case.values[name]), "float32") for name in names]
+    return stablehlo.parsed(module), witness.Witness().run(Program(for_cpu, inputs, results), case)
+
+
+def _outside(module: Any) -> Any:
+    """How many numbers the arithmetic outside of kernels takes: those of each operation. In a loop, they are taken often."""
+    operations, functions = list(stablehlo.operations(module)), stablehlo.functions(module)
+    looped = {inner for each in operations if each.name == counting.LOOP for inner in stablehlo.inside(each)}
+    taken = 0
+    for each in operations:
+        if each.name != "stablehlo.custom_call" and cost.computes_numbers(each, functions):
+            numbers = max(math.prod(stablehlo.shape(value)) for value in each.operands)
+            taken += numbers * (OFTEN if each in looped else 1)
+    return np.int64(taken)
 
 
 def _multiplies(call: Any) -> bool:
-    """Whether a custom call is a kernel for a TPU whose body multiplies numbers."""
-    if str(call.attributes["call_target_name"]).strip('"') != KERNEL:
+    """Whether an operation is a kernel for a TPU whose body multiplies numbers."""
+    if call.name != "stablehlo.custom_call" or str(call.attributes["call_target_name"]).strip('"') != KERNEL:
         return False
     config = json.loads(str(call.attributes["backend_config"])[1:-1].replace("\\22", '"'))
     return b"mulf" in base64.b64decode(config["custom_call_config"]["body"])
 
 
-PROBES = {"passes": passes, "for_tpu": for_tpu}
-READERS = {"for_tpu": read}
+PROBES = {"passes": passes, "for_tpu": for_tpu, "backward_for_tpu": backward_for_tpu}
+READERS = {"for_tpu": read, "backward_for_tpu": read_backward}

@@ -1,6 +1,7 @@
 """Problem 44: RMSNorm as a Pallas kernel."""
 
 from collections.abc import Mapping
+from functools import partial
 from typing import Any
 
 from grader.checks import output
@@ -36,14 +37,15 @@ def largest(case: Case, difference: Difference) -> str:
     )
 
 
-def for_tpu(case: Case, difference: Difference) -> str:
-    if difference.path == "tpu.output":
-        return (
-            f"the kernel for a TPU gives {difference.got} at {list(difference.index)}, expected {difference.expected}"
-        )
-    if difference.path == "tpu.has_a_kernel":
+def on_a_tpu(allowed: str, case: Case, difference: Difference) -> str:
+    """What is wrong with a program for a TPU, outside of whose kernels some arithmetic is allowed, or none."""
+    name = difference.path.removeprefix("tpu.")
+    if name == "has_a_kernel":
         return "the program for a TPU has no kernel that multiplies"
-    return f"the program for a TPU has arithmetic outside of kernels: {difference.got} operations, expected none"
+    if name == "numbers_outside":
+        return f"the program for a TPU has arithmetic outside of kernels, on {difference.got} numbers {allowed}"
+    what = "give" if name == "output" else f"give the gradient {name.partition('.')[2]}:"
+    return f"the kernels for a TPU {what} {difference.got} at {list(difference.index)}, expected {difference.expected}"
 
 
 PROBLEM = Problem(
@@ -70,8 +72,15 @@ PROBLEM = Problem(
             "block. Leave everything to the kernels, forward and backward, and let a `pl.BlockSpec` give them C rows at a time.",
         ),
         Check(
-            "a kernel for an accelerator", 2, "for_tpu", leaves="tpu", cases="tpu", read=True, in_words=for_tpu,
+            "a kernel for an accelerator", 1, "for_tpu", leaves="tpu", cases="tpu", read=True,
+            in_words=partial(on_a_tpu, "in all; expected none"),
             advice="JAX lowered the same code for a TPU. Pallas kernels must do all arithmetic, and give the output.",
+        ),
+        Check(
+            "backward pass for an accelerator", 1, "backward_for_tpu", leaves="tpu", cases="tpu", read=True,
+            in_words=partial(on_a_tpu, "more than a sum of one row for each step takes"),
+            advice="JAX lowered the gradients of the same code for a TPU. Pallas kernels must do all arithmetic, but for a sum "
+            "of one row (D,) for each step.",
         ),
     ),
 )  # fmt: skip

@@ -79,7 +79,7 @@ CLAIMS: Mapping[str, tuple[str, ...]] = {
     "43": (
         "no array of all scores", "memory of one block", "later blocks skipped", "later blocks skipped in the backward pass",
     ),
-    "44": ("one block at a time", "a kernel for an accelerator"),
+    "44": ("one block at a time", "a kernel for an accelerator", "backward pass for an accelerator"),
     "45": ("product of int8 numbers",),
     "46": ("work of a tall matrix", "memory of the state"),
     "47": ("tensor-parallel collectives", "sequence-parallel collectives", "data-parallel collectives"),

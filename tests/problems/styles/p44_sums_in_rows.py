@@ -13,7 +13,7 @@ def run(kernel, x, *, block, ins, outs, shapes):
         "rows": pl.BlockSpec((block, x.shape[1]), lambda i: (i, 0)),
         "column": pl.BlockSpec((block, 1), lambda i: (i, 0)),
         "weight": pl.BlockSpec((1, x.shape[1]), lambda i: (0, 0)),
-        "partial": pl.BlockSpec((1, x.shape[1]), lambda i: (i, 0)),
+        "partial": pl.BlockSpec((1, 1, x.shape[1]), lambda i: (i, 0, 0)),
     }
     return pl.pallas_call(
         kernel,
@@ -47,11 +47,11 @@ def bwd(epsilon, block, saved, g):
         h = g_ref[...] * w_ref[...]
         dx_ref[...] = r * h - n * (r * (h * n).mean(-1, keepdims=True))
         alive = (start + jnp.arange(block) < T)[:, None]
-        dw_ref[...] = jnp.where(alive, g_ref[...] * n, 0.0).sum(0, keepdims=True)
+        dw_ref[...] = jnp.where(alive, g_ref[...] * n, 0.0).sum(0)[None, None]
 
-    ins, shapes = ["rows", "weight", "column", "rows"], [x.shape, (-(-T // block), D)]
+    ins, shapes = ["rows", "weight", "column", "rows"], [x.shape, (-(-T // block), 1, D)]
     dx, parts = run(kernel, x, block=block, ins=ins, outs=["rows", "partial"], shapes=shapes)(x, weight[None], r, g)
-    return dx, parts.sum(0)
+    return dx, parts.sum((0, 1))
 
 
 @functools.partial(jax.custom_vjp, nondiff_argnums=(2, 3))
