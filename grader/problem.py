@@ -136,7 +136,9 @@ class Check:
     program says nothing about another. `saved_by` names a probe that runs first, in another process: the check's own probe
     then gets nothing but the files that it left. `read` says that a process without the submission's code turns the probe's
     arrays and files into the leaves to compare, with the function of the same name in READERS of `probes.py`. It also gets the
-    arrays of the probe that ran first, as `saved:NAME`. `calls` are the entries that the probe calls, if they are not all and the
+    arrays of the probe that ran first, as `saved:NAME`. `partner` names a class of PARTNERS in `probes.py`: an object in another
+    process, which the probe asks with `subject.ask`, and whose arrays are added to the probe's. It knows the arrays of the case, and
+    the submission's process does not. `calls` are the entries that the probe calls, if they are not all and the
     options name none.
     """
 
@@ -155,6 +157,7 @@ class Check:
     agrees_with: str = ""
     saved_by: str = ""
     read: bool = False
+    partner: str = ""
     values_tolerance: Tolerance = FLOAT32
     calls: tuple[str, ...] = ()
 
@@ -165,7 +168,7 @@ class Check:
     @property
     def is_claim(self) -> bool:
         """Whether the check is about a program, a process or a file: about more than values that a witness computes."""
-        return self.measures or self.read or bool(self.saved_by)
+        return self.measures or self.read or bool(self.saved_by or self.partner)
 
     @property
     def measures(self) -> bool:
@@ -175,7 +178,7 @@ class Check:
     @cached_property
     def run_key(self) -> str:
         """A text that is equal for checks that share one run of their probe."""
-        how = [self.probe, dict(self.options), self.cases, self.saved_by, self.read]
+        how = [self.probe, dict(self.options), self.cases, self.saved_by, self.read, self.partner]
         return json.dumps(how, sort_keys=True)
 
 

@@ -123,6 +123,8 @@ class Examiner:
                 return Outcome(notes=notes)
             # What only a program can prove, a worker need not know the numbers for.
             blind = probe_frame("", check, without_arrays(case), "run")
+            if check.partner:
+                return self._with_partner(blind, replace(frame, kind="partner"))
             answer = self.worker.ask(blind if check.traced else frame, "reading", "program")
             if isinstance(answer, Failure):
                 return Outcome(failure=answer)
@@ -130,6 +132,24 @@ class Examiner:
                 return replace(outcome_of(answer), traced=False)
             program = answer  # it takes what the worker computed
         return self._run(program, check, case)
+
+    def _with_partner(self, frame: Frame, partner: Frame) -> Outcome:
+        """The outcome of a probe that asks its partner, which is in the witness. Only the partner says what its arrays are."""
+        witness = self._sound_witness()
+        begun = witness.ask(partner, "loaded")
+        if isinstance(begun, Failure):
+            return Outcome(failure=begun)
+
+        def reply(question: Frame) -> Frame:
+            answer = witness.ask(Frame("question", {"question": question.fields.get("question")}), "answer")
+            return Frame("answer", {"refused": answer.sentence()}) if isinstance(answer, Failure) else answer
+
+        outcome, recorded = self.worker.converse(frame, reply), witness.run(Frame("recorded"))
+        if outcome.failure or recorded.failure:
+            return outcome if outcome.failure else recorded
+        known = {leaf.path for leaf in recorded.leaves}
+        own = [leaf for leaf in outcome.leaves if leaf.path not in known]
+        return replace(outcome, leaves=[*own, *recorded.leaves], traced=False)
 
     def _program(self, check: Check, case: Case) -> Frame | Failure:
         """The program of a probe. Cases with the same sizes have the same one."""
@@ -159,15 +179,20 @@ class Examiner:
         return outcome if outcome.failure else replace(outcome, notes=notes_of(program))
 
     def _by_witness(self, frame: Frame) -> Outcome:
-        """The outcome of a request to the witness. A witness that has ended is replaced."""
+        """The outcome of a request to the witness."""
+        witness = self._sound_witness()
+        outcome = witness.run(frame)
+        return Outcome(failure=_of_program(outcome.failure)) if outcome.failure and witness.ended else outcome
+
+    def _sound_witness(self) -> Session:
+        """The witness. One that has ended is replaced."""
         witness = self._witness
         if witness and witness.ended:
             witness.worker.close()
             witness = None
         witness = witness or self.start_witness()
         witness.begin()
-        outcome = witness.run(frame)
-        return Outcome(failure=_of_program(outcome.failure)) if outcome.failure and witness.ended else outcome
+        return witness
 
 
 def _of_program(failure: Failure) -> Failure:

@@ -186,6 +186,13 @@ class Session:
         answer = self._exchange(request, "reading")
         return Outcome(failure=answer) if isinstance(answer, Failure) else outcome_of(answer)
 
+    def converse(self, request: Frame, reply: Callable[[Frame], Frame]) -> Outcome:
+        """The outcome of a request to a worker that asks questions before it answers with numbers."""
+        answer = self._exchange(request, "reading", "question")
+        while isinstance(answer, Frame) and answer.kind == "question":
+            answer = self._exchange(reply(answer), "reading", "question")
+        return Outcome(failure=answer) if isinstance(answer, Failure) else outcome_of(answer)
+
     def examples(self, page: str) -> list[str] | Failure:
         """A report on each of a page's examples that is false for the file loaded last."""
         answer = self._exchange(Frame("examples", {"page": page}), "examples")
@@ -281,6 +288,7 @@ def probe_frame(variant: str, check: Check, case: Case, mode: Mode, measures: Se
     scalars = {key: value for key, value in case.values.items() if key not in arrays and key not in shapes}
     fields = {"variant": variant, "probe": check.probe, "options": dict(check.options), "seed": case.seed, "mode": mode,
               "scalars": scalars, "arrays": shapes, "order": list(case.values), "measures": list(measures)}  # fmt: skip
+    fields |= {"partner": check.partner} if check.partner else {}
     return Frame("probe", fields, [Leaf(key, str(array.dtype), array) for key, array in arrays.items()])
 
 

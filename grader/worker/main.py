@@ -25,7 +25,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from types import ModuleType
-from typing import Any
+from typing import Any, Protocol
 
 import jax
 import jaxlib.version
@@ -100,6 +100,16 @@ class Sources(importlib.abc.MetaPathFinder, importlib.abc.Loader):
         exec(compile(self.texts[name], self.filenames[name], "exec", dont_inherit=True), vars(module))  # noqa: S102
 
 
+class Partner(Protocol):
+    """What the probe of a check asks, in a process without the submission's code."""
+
+    def answer(self, question: Any) -> Any:
+        """The answer to a question; both are JSON. Raises BadOutputError if nobody may ask that."""
+
+    def arrays(self) -> dict[str, Any]:
+        """What it has recorded."""
+
+
 Stream = Callable[[Subject, Mapping[str, Any]], Iterator[Frame]]  # what a job's extension makes of a loaded file
 
 
@@ -112,6 +122,7 @@ class ProblemRuntime:
     readers: Mapping[str, Callable[..., Any]]
     measures: Mapping[str, Callable[..., Any]]
     inputs: Mapping[str, Callable[[Case], Any]]
+    partners: Mapping[str, Callable[[Case], Partner]]
     stream: Stream | None = None
 
 
@@ -121,8 +132,9 @@ def prepare(name: str, folder: Path) -> ProblemRuntime:
     module = catalog.probes_module(folder)
     by_name = {**probes.GENERIC, **getattr(module, "PROBES", {})}
     problem = catalog.defined(folder, ProblemName(name))
-    readers, measures, inputs = (getattr(module, name, {}) for name in ("READERS", "MEASURES", "INPUTS"))
-    return ProblemRuntime(problem, by_name, readers, measures, inputs)
+    tables = ("READERS", "MEASURES", "INPUTS", "PARTNERS")
+    readers, measures, inputs, partners = (getattr(module, name, {}) for name in tables)
+    return ProblemRuntime(problem, by_name, readers, measures, inputs, partners)
 
 
 def extended(runtime: ProblemRuntime, job: Job) -> ProblemRuntime:
@@ -173,7 +185,7 @@ def _serve(sock: socket.socket, runtime: ProblemRuntime, say: Say) -> None:
     """Answers requests until the other end hangs up."""
     sources = Sources()
     sys.meta_path.insert(0, sources)
-    state = WorkerState(runtime, sources, say, emit=lambda frame: send(sock, frame))
+    state = WorkerState(runtime, sources, say, emit=lambda frame: send(sock, frame), hear=lambda: receive(sock))
     # Freed when a submission runs out of memory, so that this process can still report it: the traceback keeps all that the
     # submission allocated alive. Never written, so it takes no physical memory.
     reserve: list[Any] = []
@@ -205,6 +217,11 @@ class WorkerState:
     sources: Sources
     say: Say
     emit: Callable[[Frame], None] = lambda frame: None
+    hear: Callable[[], Frame] = lambda: Frame("nothing")
+    partner: Partner | None = None  # of the probe that another process runs
+    refused: BaseException | None = (
+        None  # why the partner did not answer: what it has recorded may be wrong from then on
+    )
     subjects: dict[str, Subject] = field(default_factory=dict)
     readings: dict[Any, Reading] = field(default_factory=dict)
     witness: Witness = field(init=False)
@@ -227,6 +244,19 @@ class WorkerState:
             return self._run_program(request)
         if request.kind == "read":
             return self._read(request)
+        if request.kind == "partner":
+            self.partner, self.refused = self.runtime.partners[fields["partner"]](_case(request)), None
+            return Frame("loaded")
+        if request.kind == "question" and self.partner:
+            try:
+                return Frame("answer", {"answer": self.partner.answer(fields["question"])})
+            except BaseException as error:
+                self.refused = error
+                raise
+        if request.kind == "recorded" and self.partner:
+            if self.refused:
+                raise self.refused
+            return Frame("reading", {"notes": [], "numeric": False, "traced": False}, to_leaves(self.partner.arrays()))
         if request.kind == "stream" and self.runtime.stream:
             for frame in self.runtime.stream(self.subjects[fields["variant"]], fields):
                 self.emit(frame)
@@ -236,14 +266,14 @@ class WorkerState:
     def _probe(self, request: Frame) -> Frame:
         """Traces a probe's program, or runs the probe on the numbers of a case, or does both (for references only)."""
         fields, mode = request.fields, request.fields["mode"]
-        leaves: dict[str, Any] = {leaf.path: leaf.values for leaf in request.leaves if not leaf.path.startswith(FILE)}
-        leaves |= {
-            key: Given("case", key, tuple(shape), dtype) for key, (shape, dtype) in fields.get("arrays", {}).items()
-        }
-        values = leaves | fields["scalars"]
-        case = Case({key: values[key] for key in fields["order"]}, seed=fields["seed"])
-        subject = self.subjects[fields["variant"]]
+        case, subject = _case(request), self.subjects[fields["variant"]]
         subject.received = unpacked(request.leaves)
+        partner = (
+            self.runtime.partners[fields["partner"]](case)
+            if "partner" in fields and mode not in ("trace", "run")
+            else None
+        )
+        subject.ask = partner.answer if partner else self._ask
         probe = functools.partial(self.runtime.probes[fields["probe"]], subject, case, **fields["options"])
         if mode in ("eager", "until_nan"):
             subject.eager = True
@@ -268,9 +298,18 @@ class WorkerState:
         if reading.program and mode != "both":
             return replace(reading.program, notes=reading.notes).frame()
         arrays = self.witness.run(reading.program, case, fields["measures"]) if reading.program else reading.arrays
+        arrays |= partner.arrays() if partner else {}
         files = packed(reading.files) if reading.files else []
         notes = {"notes": reading.notes, "numeric": reading.numeric, "traced": traced}
         return Frame("reading", notes, [*to_leaves(arrays), *files])
+
+    def _ask(self, question: Any) -> Any:
+        """What the partner in another process answers. Raises BadOutputError."""
+        self.emit(Frame("question", {"question": question}))
+        fields = self.hear().fields
+        if refused := fields.get("refused"):
+            raise BadOutputError(refused)
+        return fields["answer"]
 
     def _read(self, request: Frame) -> Frame:
         """Turns the arrays and files of a probe into the leaves to compare, in a process that may have loaded no submission."""
@@ -288,6 +327,16 @@ class WorkerState:
         case = Case({**arrays, **request.fields["scalars"]}, seed=request.fields["seed"])
         arrays = self.witness.run(program, case, request.fields["measures"])
         return Frame("reading", {"notes": [], "numeric": False, "traced": True}, to_leaves(arrays))
+
+
+def _case(request: Frame) -> Case:
+    """The case of a request. An array whose numbers this process must not know is a `Given`."""
+    fields = request.fields
+    values: dict[str, Any] = {leaf.path: leaf.values for leaf in request.leaves if not leaf.path.startswith(FILE)}
+    for key, (shape, dtype) in fields.get("arrays", {}).items():
+        values[key] = Given("case", key, tuple(shape), dtype)
+    values |= fields["scalars"]
+    return Case({key: values[key] for key in fields["order"]}, seed=fields["seed"])
 
 
 # How XLA and the C++ library say that an allocation failed.

@@ -88,15 +88,48 @@ class _Watched:
         return self.scheduler.schedule()
 
 
+class Model:
+    """A model with a cache, whose next token depends on all tokens that it was given, and on a number that nobody else knows. It
+    records each batch."""
+
+    def __init__(self, case: Case):
+        self.salt = int(np.asarray(case.values["salt"])[0])
+        self.caches: dict[str, list[int]] = {}
+        self.batches = np.full((COMPARED, len(NAMES), 2), NONE, np.int32)
+        self.calls = self.tokens = 0
+
+    def answer(self, question: list[list[Any]]) -> dict[str, int]:
+        """The next token of each sequence of a batch, which holds (name, start, token_ids)."""
+        following = {}
+        if self.calls >= MOST:
+            raise BadOutputError(f"`serve` has called `run` {MOST} times, and it does not end")
+        for name, start, token_ids in question:
+            if self.calls < COMPARED and name in NAMES:
+                self.batches[self.calls, NAMES.index(name)] = start, len(token_ids)
+            known = self.caches.get(name, [])[:start]
+            known += [V] * (start - len(known)) + token_ids
+            self.caches[name] = known
+            mixed = sum((place + 1) * (token_id + self.salt) for place, token_id in enumerate(known))
+            following[name] = mixed * (mixed + 3) // 2 % V if mixed % 11 else END
+        self.calls += 1
+        self.tokens += sum(len(token_ids) for _, _, token_ids in question)
+        return following
+
+    def arrays(self) -> dict[str, Any]:
+        return {
+            "served.batches": self.batches,
+            "served.calls": np.int32(self.calls),
+            "served.tokens": np.int32(self.tokens),
+        }
+
+
 @eager
 def serving(subject: Subject, case: Case) -> Reading:
-    """The answers of `serve` with a model that has a cache, what each run computes, and how many runs and tokens there are."""
-    salt, caches, calls = int(case.values["salt"]), {}, []  # type: ignore[arg-type, var-annotated]
-    batches = np.full((COMPARED, len(NAMES), 2), NONE, np.int32)
+    """The answers of `serve` with a model in another process."""
     requests = ast.literal_eval(str(case.values["requests"]))
 
     def run(batch: Any) -> dict[str, int]:
-        following, some = {}, list(batch)
+        some = list(batch)
         if not some:
             raise BadOutputError("`serve` has called `run` without any work")
         for each in some:
@@ -104,16 +137,10 @@ def serving(subject: Subject, case: Case) -> Reading:
                 raise BadOutputError(
                     f"the batch of `run` holds {described(each)}; it must hold (name, start, token_ids)"
                 )
-            name, start, token_ids = each
-            if len(calls) < COMPARED and name in NAMES:
-                batches[len(calls), NAMES.index(name)] = start, len(token_ids)
-            known = caches.get(name, [])[: int(start)]
-            known += [V] * (int(start) - len(known)) + [int(token_id) for token_id in token_ids]
-            caches[name] = known
-            mixed = sum((place + 1) * (token_id + salt) for place, token_id in enumerate(known))
-            following[name] = mixed * (mixed + 3) // 2 % V if mixed % 11 else END
-        calls.append(sum(len(token_ids) for _, _, token_ids in some))
-        return following
+        question = [[str(name), int(start), [int(token_id) for token_id in ids]] for name, start, ids in some]
+        if any(start < 0 for _, start, _ in question):
+            raise BadOutputError("the batch of `run` holds a start below 0")
+        return dict(subject.ask(question))
 
     scheduler = _Watched(_scheduler(subject, case))
     result = subject.call("serve", run, requests, scheduler, END, returns=(dict, "a dictionary of lists"))
@@ -124,10 +151,8 @@ def serving(subject: Subject, case: Case) -> Reading:
         some = [int(token_id) for token_id in token_ids][:LONGEST]
         answers[NAMES.index(name), : len(some)] = some
     answered = np.array([name in result for name in NAMES], np.int32)
-    return Reading({
-        "served.answered": answered, "served.answers": answers, "served.batches": batches,
-        "served.calls": np.int32(len(calls)),        "served.tokens": np.int32(sum(calls)),
-    })  # fmt: skip
+    return Reading({"served.answered": answered, "served.answers": answers})
 
 
 PROBES = {"scheduling": scheduling, "serving": serving}
+PARTNERS = {"model": Model}

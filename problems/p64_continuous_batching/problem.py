@@ -90,7 +90,7 @@ def served(sizes: Mapping[str, int], rng: Any) -> dict[str, Any]:
         "token_budget": sizes["budget"],
         "max_running": 3,
         "requests": repr(requests),
-        "salt": int(rng.integers(1, 1000)),
+        "salt": rng.integers(1, 1 << 30, 1).astype("int32"),  # an array, so that only the model knows it
     }
 
 
@@ -149,6 +149,7 @@ def scheduling(name: str, points: int, cases: str, **more: Any) -> Check:
     )  # fmt: skip
 
 
+SERVED: Mapping[str, Any] = {"in_words": text_in_words, "calls": (SERVE, SCHEDULER), "partner": "model"}
 ROOM = {"B": (40,), "S": (4,), "running": (3,), "steps": (14,), "longer": (1, 2)}
 BATCH = {"R": (5, 6), "L": (8,), "H": (2,), "K": (4,), "chunk": (3, 2), "unused": (2, 1)}
 
@@ -202,10 +203,7 @@ PROBLEM = Problem(
             advice="What a token must not see is NaN here: the rows of other sequences, the places after its own position in "
             "its row, and q, k and v in places of the batch that nobody uses.",
         ),
-        exact("answers", 2, "serving", "served", cases="served", in_words=text_in_words, calls=(SERVE, SCHEDULER)),
-        exact(
-            "answers with few blocks", 1, "serving", "served", cases="scarce", in_words=text_in_words,
-            calls=(SERVE, SCHEDULER),
-        ),
+        exact("answers", 2, "serving", "served", cases="served", **SERVED),
+        exact("answers with few blocks", 1, "serving", "served", cases="scarce", **SERVED),
     ),
 )  # fmt: skip

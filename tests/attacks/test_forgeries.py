@@ -89,6 +89,7 @@ CLAIMS: Mapping[str, tuple[str, ...]] = {
     "59": ("work of the parts",),
     "60": ("one program for all positions",),
     "63": ("memory of one step",),
+    "64": ("answers", "answers with few blocks"),
     "66": ("size of the cache", "absorbed products"),
     "67": ("positions in parallel", "work of a scan", "size of the cache"),
     "68": ("stages stay on their devices", "no more bubbles than the schedule's", "sends to neighbors"),
