@@ -137,9 +137,9 @@ class Check:
     then gets nothing but the files that it left. `read` says that a process without the submission's code turns the probe's
     arrays and files into the leaves to compare, with the function of the same name in READERS of `probes.py`. It also gets the
     arrays of the probe that ran first, as `saved:NAME`. `partner` names a class of PARTNERS in `probes.py`: an object in another
-    process, which the probe asks with `subject.ask`, and whose arrays are added to the probe's. It knows the arrays of the case, and
-    the submission's process does not. `calls` are the entries that the probe calls, if they are not all and the
-    options name none.
+    process, which the probe asks with `subject.ask`, and whose arrays are added to the probe's. It knows the arrays of the case,
+    and the submission's process does not. `cpu_seconds` is how much computing the submission's process may do for a case; the
+    judge measures it. `calls` are the entries that the probe calls, if they are not all and the options name none.
     """
 
     name: str
@@ -158,6 +158,7 @@ class Check:
     saved_by: str = ""
     read: bool = False
     partner: str = ""
+    cpu_seconds: float = 0.0
     values_tolerance: Tolerance = FLOAT32
     calls: tuple[str, ...] = ()
 
@@ -168,7 +169,7 @@ class Check:
     @property
     def is_claim(self) -> bool:
         """Whether the check is about a program, a process or a file: about more than values that a witness computes."""
-        return self.measures or self.read or bool(self.saved_by or self.partner)
+        return self.measures or self.read or bool(self.saved_by or self.partner or self.cpu_seconds)
 
     @property
     def measures(self) -> bool:

@@ -7,6 +7,7 @@ import sys
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from time import monotonic, sleep
+from typing import Any
 
 import psutil
 
@@ -56,7 +57,12 @@ def use_more_than(memory: int, processes: Sequence[psutil.Process]) -> bool:
     return not psutil.LINUX or sum(_measured(processes, lambda process: process.memory_full_info().pss)) > memory
 
 
-def _measured(processes: Sequence[psutil.Process], measure: Callable[[psutil.Process], int]) -> Iterator[int]:
+def cpu_seconds(processes: Sequence[psutil.Process]) -> float:
+    """The computing time of processes, and of their children that have ended."""
+    return float(sum(_measured(processes, lambda process: sum(process.cpu_times()[:4]))))
+
+
+def _measured(processes: Sequence[psutil.Process], measure: Callable[[psutil.Process], Any]) -> Iterator[Any]:
     for process in processes:
         with contextlib.suppress(psutil.Error):
             yield measure(process)

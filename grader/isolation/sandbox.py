@@ -108,6 +108,12 @@ class WorkerProcess:
         """Begins to measure and to limit the resources that the process tree uses."""
         threading.Thread(target=self._watch, daemon=True).start()
 
+    def cpu_seconds(self) -> float:
+        """The computing time of the worker and of all that it started, up to now, as the kernel counts it."""
+        from grader.isolation.processes import cpu_seconds
+
+        return cpu_seconds(self._tree().members())
+
     @property
     def closed(self) -> bool:
         return self._done.is_set()

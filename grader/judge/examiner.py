@@ -125,7 +125,10 @@ class Examiner:
             blind = probe_frame("", check, without_arrays(case), "run")
             if check.partner:
                 return self._with_partner(blind, replace(frame, kind="partner"))
+            before = self.worker.worker.cpu_seconds() if check.cpu_seconds else 0.0
             answer = self.worker.ask(blind if check.traced else frame, "reading", "program")
+            if check.cpu_seconds and self.worker.worker.cpu_seconds() - before > check.cpu_seconds:
+                return Outcome(failure=_slow(check))
             if isinstance(answer, Failure):
                 return Outcome(failure=answer)
             if answer.kind == "reading":
@@ -193,6 +196,11 @@ class Examiner:
         witness = witness or self.start_witness()
         witness.begin()
         return witness
+
+
+def _slow(check: Check) -> Failure:
+    """The failure of a worker that computed longer than it may, whatever it said itself."""
+    return Failure("bad_output", message=f"it takes more than {check.cpu_seconds:g} s of computing in all")
 
 
 def _of_program(failure: Failure) -> Failure:

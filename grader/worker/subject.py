@@ -52,8 +52,8 @@ class Subject:
     `eager` says that this process knows the numbers of the case and runs the code itself, because it cannot be traced; what
     it then measures of itself is worth nothing. `memo` caches everything that depends only on a case's numbers and shapes.
     `received` is the folder of files that another process left for this probe. `ask` sends a question to the check's partner and
-    returns its answer; both are JSON. It raises BadOutputError if the partner refuses the question. `say(step, steps, loss)` reports the
-    progress of a long run.
+    returns its answer; both are JSON. It raises BadOutputError if the partner refuses the question. `say(step, steps, loss)`
+    reports the progress of a long run.
     """
 
     problem: Problem

@@ -237,9 +237,9 @@ PROBLEM = Problem(
         _ids("stream that is not UTF-8", 1, "streaming", cases="broken", calls=("encode_stream",)),
         # Last, because nothing is graded after a program that does not end.
         _ids(
-            "work of a long word", 1, "encoding_long_words", cases="long words", calls=("encode_word",),
+            "work of a long word", 1, "encoding_long_words", cases="long words", calls=("encode_word",), cpu_seconds=5,
             advice="Each merge looks at all pairs of the word again. Keep the pairs in a heap.",
         ),
-        _ids("stream without end", 2, "streaming", cases="endless", calls=("encode_stream",)),
+        _ids("stream without end", 2, "streaming", cases="endless", calls=("encode_stream",), cpu_seconds=2),
     ),
 )  # fmt: skip

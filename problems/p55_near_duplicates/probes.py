@@ -12,7 +12,8 @@ from grader.worker.subject import Reading, Subject, eager
 from problems.p55_near_duplicates.problem import number_of
 
 NONE, SHINGLES, PAIRS, PLANTED = -1, 80, 400, 40
-# The reference takes 0.15 s of the CPU for the most texts. Programs whose work is the square take more than 2 s.
+# As on the page, of the CPU. The reference takes 0.15 s for the most texts, programs that compare all of them in Python minutes.
+# The judge limits the time of a whole probe; these limits end it earlier, with a sentence.
 SECONDS, GROWTH, ROWS, BANDS = 1.0, (1_000, 4_000, 12_000), 2, 8
 
 
@@ -165,9 +166,7 @@ def _growing(work: Callable[[int], Any], most: int, name: str, unit: str) -> Any
         start = process_time()
         found = work(size)
         if process_time() - start > SECONDS:
-            raise BadOutputError(
-                f"`{name}` takes more than {SECONDS:g} s of computing for {size:,} {unit}; the work must be nearly linear"
-            )
+            raise BadOutputError(f"`{name}` takes more than {SECONDS:g} s of computing for {size:,} {unit}")
     return found
 
 

@@ -230,12 +230,12 @@ PROBLEM = Problem(
         exact("texts that stay", 3, "keeping", "texts", cases="collection", in_words=of_a_text, calls=("deduplicate",)),
         exact("only candidates compared", 1, "keeping", "texts", cases="missed", in_words=of_a_text, calls=("deduplicate",)),
         exact(
-            "work of many texts", 2, "bucketing_many", "pairs", cases="many texts", calls=("candidate_pairs",),
+            "work of many texts", 2, "bucketing_many", "pairs", cases="many texts", calls=("candidate_pairs",), cpu_seconds=4,
             advice="Do not compare texts with each other. A dictionary from the rows of a band to the texts that have them finds "
             "all pairs in one pass.",
         ),
         exact(
-            "work of a long chain", 1, "clustering_many", "clusters", cases="long chain", calls=("clusters",),
+            "work of a long chain", 1, "clustering_many", "clusters", cases="long chain", calls=("clusters",), cpu_seconds=9,
             advice="Do not go through all labels for each pair. Let each text point to another one of its cluster, and follow "
             "the pointers to the root.",
         ),

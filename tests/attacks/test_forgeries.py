@@ -76,6 +76,7 @@ CLAIMS: Mapping[str, tuple[str, ...]] = {
     "35": ("compiled once",),
     "38": ("statistics in float32",),
     "39": ("one compilation", "size of the cache"),
+    "42": ("work of a merge",),
     "43": (
         "no array of all scores", "memory of one block", "later blocks skipped", "later blocks skipped in the backward pass",
     ),
@@ -85,7 +86,9 @@ CLAIMS: Mapping[str, tuple[str, ...]] = {
     "47": ("tensor-parallel collectives", "sequence-parallel collectives", "data-parallel collectives"),
     "48": ("only the chosen experts run", "no array for all tokens and experts"),
     "49": ("blocks sent to neighbors only", "memory of one block"),
+    "53": ("work of a long word", "stream without end"),
     "54": ("blocks without a common segment skipped",),
+    "55": ("work of many texts", "work of a long chain"),
     "59": ("work of the parts",),
     "60": ("one program for all positions",),
     "63": ("memory of one step",),
