@@ -23,7 +23,7 @@ from grader.paths import ROOT
 from grader.problem import PROGRAM, Case, Check, Problem
 from grader.wire.channel import ChannelClosedError, ChannelError, DeadlineExceededError, Frame, receive, send
 from grader.wire.compare import Leaf
-from grader.wire.program import CASE, FILE, SAVED
+from grader.wire.program import CASE, FILE, ROWS, SAVED
 
 Say = Callable[[str], None]
 Frames = tuple[tuple[str, int, str, str], ...]  # file, line, function and code of each
@@ -342,7 +342,9 @@ def measured(problem: Problem, check: Check) -> list[str]:
     """What is to be measured of the program of a check's probe: all that any check on the same run compares."""
     leaves = (other.leaves for other in problem.checks if other.run_key == check.run_key)
     names = sorted({name.removeprefix(PROGRAM) for name in leaves if name.startswith(PROGRAM)})
-    return [*names, "inputs"] if names and problem.places_inputs else names
+    placed = ["inputs"] if names and problem.places_inputs else []
+    rows = [ROWS + problem.row_by_row[check.probe]] if check.probe in problem.row_by_row else []
+    return [*names, *placed, *rows]
 
 
 def notes_of(frame: Frame) -> list[str]:

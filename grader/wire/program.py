@@ -14,6 +14,7 @@ MAX_INPUTS = 1024
 CASE = "case:"  # the case's arrays
 FILE = "file:"  # files
 SAVED = "saved:"  # arrays of the probe that ran first, in another process
+ROWS = "rows:"  # and an array of the case, among measures: the program must take it row by row
 _MODULE, _SENT = "module", "sent:"
 
 Source = Literal["case", "filled", "positive", "made", "sent"]

@@ -302,6 +302,26 @@ def reduces_by(operation: Any, name: str) -> bool:
     return any(inner.operation.name == name for block in operation.regions[0].blocks for inner in block.operations)
 
 
+def is_argument(value: Any) -> bool:
+    """Whether a value is an argument of its block: of a function, or of the body of a loop."""
+    return isinstance(value.owner, ir.Block)
+
+
+def is_constant(value: Any, number: int) -> bool:
+    """Whether a value is a constant scalar, and this integer."""
+    if is_argument(value) or value.owner.name != "stablehlo.constant" or shape(value):
+        return False
+    return bool(np.array(ir.DenseElementsAttr(value.owner.attributes["value"])).item() == number)
+
+
+def is_below_0(value: Any, number: Any) -> bool:
+    """Whether a value says that a number is below 0."""
+    if is_argument(value) or value.owner.name != "stablehlo.compare":
+        return False
+    left, right = value.owner.operands
+    return left == number and is_constant(right, 0) and "LT" in str(value.owner.attributes["comparison_direction"])
+
+
 _REARRANGING = frozenset(
     f"stablehlo.{name}" for name in ("broadcast_in_dim", "concatenate", "convert", "reshape", "slice", "transpose")
 )
@@ -321,7 +341,7 @@ def carried_bytes(loop: Any) -> int:
 
 def _is_given(value: Any) -> bool:
     """Whether a value is a constant or a parameter of its program or function, or consists of such, each number once."""
-    if isinstance(value.owner, ir.Block):
+    if is_argument(value):
         return True
     operation = value.owner
     if operation.name not in _REARRANGING:

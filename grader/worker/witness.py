@@ -12,8 +12,8 @@ import jax.numpy as jnp
 import numpy as np
 
 from grader.problem import Case
-from grader.wire.program import Input, Program
-from grader.worker import bytecode, cost, stablehlo
+from grader.wire.program import ROWS, Input, Program
+from grader.worker import bytecode, cost, in_order, stablehlo
 from grader.worker.counting import UncountableError
 from grader.worker.measures import Compiled, Execution, OwnMeasure, measure
 from grader.worker.pytrees import FILLS
@@ -53,6 +53,9 @@ class Witness:
             check(program)
             self.compiled[key] = self._compile(program)
         compiled = self.compiled[key]
+        for name in measures:
+            if name.startswith(ROWS):
+                _check_rows(compiled, name.removeprefix(ROWS))
         sent = {leaf.path: leaf.values for leaf in program.sent}
         arguments = [self._numbers(item, case, sent) for item in program.inputs]
         outputs = compiled(arguments)
@@ -90,6 +93,18 @@ class Witness:
         if array.shape != item.shape:
             raise RefusedProgramError(f"its program takes {item.name!r:.60} with another shape")
         return array.astype(dtype)
+
+
+def _check_rows(compiled: Compiled, name: str) -> None:
+    """Raises RefusedProgramError unless a program takes an array of the case row by row."""
+    numbers = [
+        number for number, item in enumerate(compiled.program.inputs) if (item.source, item.name) == ("case", name)
+    ]
+    if numbers and compiled.program.inputs[numbers[0]].shape[0] > 1:
+        try:
+            in_order.check(compiled.parsed, numbers)
+        except in_order.OutOfOrderError:
+            raise RefusedProgramError(f"its program does not take `{name}` one row after another") from None
 
 
 def check(program: Program) -> None:

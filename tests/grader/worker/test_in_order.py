@@ -1,0 +1,109 @@
+"""A loop over rows is told from programs that see rows of other turns."""
+
+import jax
+import jax.numpy as jnp
+import pytest
+from jax import export
+
+from grader.worker import in_order, stablehlo
+
+ROWS, WEIGHT = jnp.ones((6, 3)), jnp.ones((3, 3))
+scan, index = jax.lax.scan, jax.lax.dynamic_index_in_dim
+
+
+def in_turn(body):
+    """A program of rows and a weight that is one loop: `body(rows, weight, turn, cache, row, outputs)`."""
+
+    def program(rows, weight):
+        def turn(state):
+            t, cache, outputs = state
+            row = index(rows, t, keepdims=False)
+            cache, outputs = body(rows, weight, t, cache, row, outputs)
+            return t + 1, cache, outputs
+
+        return jax.lax.while_loop(lambda state: state[0] < len(rows), turn, (0, jnp.zeros(3), jnp.zeros_like(rows)))[2]
+
+    return program
+
+
+def put(outputs, value, t):
+    return jax.lax.dynamic_update_index_in_dim(outputs, value, t, 0)
+
+
+def step(rows, weight, t, cache, row, outputs):
+    cache = cache + row @ weight
+    return cache, put(outputs, cache, t)
+
+
+def of_scan(rows, weight):
+    def turn(cache, row):
+        cache = cache + row @ weight
+        return cache, jnp.tanh(cache)
+
+    return scan(turn, jnp.zeros(3), rows)[1]
+
+
+def of_scan_with_a_loop_inside(rows, weight):
+    def turn(cache, row):
+        cache = jax.lax.fori_loop(0, 3, lambda i, x: x @ weight + i, cache + row)
+        return cache, jax.jit(jnp.tanh)(cache)
+
+    return jnp.stack(list(scan(turn, jnp.zeros(3), rows)[1]))
+
+
+IN_ORDER = {"a scan": of_scan, "a scan with a loop inside": of_scan_with_a_loop_inside, "a loop": in_turn(step)}
+OUT_OF_ORDER = {
+    "no loop": lambda rows, weight: jnp.cumsum(rows @ weight, axis=0),
+    "a scan from the end": lambda rows, weight: scan(
+        lambda c, x: (c + x @ weight, c), jnp.zeros(3), rows, reverse=True
+    )[1],
+    "a scan, and the sum of all rows": lambda rows, weight: of_scan(rows, weight) + rows.sum(),
+    "two scans": lambda rows, weight: of_scan(of_scan(rows, weight), weight) + of_scan(rows, weight),
+    "rows that were changed": lambda rows, weight: of_scan(rows + 0.5, weight),
+    "all rows in each turn": in_turn(lambda rows, weight, t, c, row, out: step(rows, weight, t, c, rows.sum(0), out)),
+    "all rows in a function": in_turn(lambda rows, weight, t, c, row, out: step(rows, weight, t, c, total(rows), out)),
+    "the next row": in_turn(
+        lambda rows, weight, t, c, row, out: step(rows, weight, t, c, index(rows, t + 1, keepdims=False), out)
+    ),
+    "a row by the cache": in_turn(
+        lambda rows, weight, t, c, row, out: step(
+            rows, weight, t, c, index(rows, c[0].astype(int), keepdims=False), out
+        )
+    ),
+    "two rows": in_turn(
+        lambda rows, weight, t, c, row, out: step(
+            rows, weight, t, c, jax.lax.dynamic_slice(rows, (t, 0), (2, 3)).sum(0), out
+        )
+    ),
+    "the next output": in_turn(lambda rows, weight, t, c, row, out: (c + row, put(out, c, t + 1))),
+    "outputs as a cache": in_turn(lambda rows, weight, t, c, row, out: (c + row, put(out, out.sum(0) + row, t))),
+    "outputs as they come": in_turn(lambda rows, weight, t, c, row, out: (c + row, out.at[0].add(row @ weight))),
+    "outputs written twice": in_turn(lambda rows, weight, t, c, row, out: (c + row, put(put(out, row, t), c, t))),
+}
+
+
+@jax.jit
+def total(rows):
+    return rows.sum(0)
+
+
+def parsed(program):
+    with stablehlo.exporting():
+        exported = export.export(jax.jit(program), platforms=["cpu"])(ROWS, WEIGHT)
+    return stablehlo.parsed(exported.mlir_module_serialized)
+
+
+@pytest.mark.parametrize("program", IN_ORDER.values(), ids=IN_ORDER)
+def test_a_loop_over_rows(program):
+    in_order.check(parsed(program), [0])
+
+
+@pytest.mark.parametrize("program", OUT_OF_ORDER.values(), ids=OUT_OF_ORDER)
+def test_what_is_no_such_loop(program):
+    with pytest.raises(in_order.OutOfOrderError):
+        in_order.check(parsed(program), [0])
+
+
+def test_an_array_that_only_the_loop_passes_on():
+    with pytest.raises(in_order.OutOfOrderError):
+        in_order.check(parsed(of_scan), [1])
