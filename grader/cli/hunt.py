@@ -96,6 +96,7 @@ def _show(space: "HuntSpace", current: "UnderWay") -> None:
     from grader.practice import hunting
 
     problem, program = catalog.load(current.problem), space.program(current)
+    space.note_shown(current)
     click.echo(click.style(f"A hunt in problem {problem.label}, {problem.title}", bold=True))
     terminal.echo(f"The program is {space.file(problem)}.")
     click.echo()
@@ -122,10 +123,11 @@ def _ideas(program: "Program") -> None:
 
 def _line(space: "HuntSpace", current: "UnderWay", program: "Program", line: int) -> None:
     if space.answer_line(current, line):
-        terminal.echo(f"Yes, line {line} is wrong.")
+        terminal.echo(f"Yes, the fault is at line {line}.")
         _ideas(program)
     else:
-        terminal.echo(f"Line {line} is right. `grade hunt --hint` asks you a question that helps.")
+        where = f"Line {line} of the program for {program.hunt.problem.label}"
+        terminal.echo(f"{where} is as in the sound program. `grade hunt --hint` asks you a question that helps.")
 
 
 def _idea(space: "HuntSpace", current: "UnderWay", program: "Program", letter: str) -> None:
@@ -173,8 +175,9 @@ def _mend(space: "HuntSpace", current: "UnderWay", program: "Program") -> int:
         )
         return 1
     terminal.echo("It passes. The program is mended.")
-    if not (hunting.solved_line(current, program) and hunting.solved_idea(current, program)):
-        terminal.echo("You mended it without naming the line and the idea, which is allowed.")
+    named = {"line": hunting.solved_line(current, program), "idea": hunting.solved_idea(current, program)}
+    if without := [f"the {what}" for what, known in named.items() if not known]:
+        terminal.echo(f"You mended it without naming {' and '.join(without)}, which is allowed.")
     space.note_end(current, mended=True)
     _lesson(current, program)
     return 0

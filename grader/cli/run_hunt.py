@@ -89,12 +89,12 @@ def _place(space: Any, current: Any, answers: Answers) -> None:
     if not is_piece:
         terminal.echo(f"Piece {problem.label} is sound.")
     elif not is_line:
-        line = f", but line {answers.line} is right" if answers.line else "; which line is it?"
+        line = f", but its line {answers.line} is as in the sound one" if answers.line else "; which line is it?"
         terminal.echo(f"Yes, piece {problem.label} is broken{line}")
     else:
         from grader.practice.hunting import LETTERS
 
-        terminal.echo(f"Yes, line {answers.line} of piece {problem.label} is wrong. Which idea is behind it?")
+        terminal.echo(f"Yes, the fault is at line {answers.line} of piece {problem.label}. Which idea is behind it?")
         for letter, idea in zip(LETTERS, program.ideas, strict=False):
             terminal.echo(f"  {letter}  {idea}", indent=5)
         terminal.echo("Answer with `grade hunt --run --idea A`, then mend the piece and `grade hunt --run --mend`.")

@@ -45,13 +45,14 @@ class UnderWay:
 
 
 def recorded_hunts(entries: list[Entry]) -> list[UnderWay]:
-    """The hunts in a log, in the order in which they began, ended or not."""
+    """The hunts in a log, ended or not, in the order in which something was last noted of them."""
     found: dict[str, UnderWay] = {}
     for entry in entries:
         if entry.kind not in ("hunting", "hunted"):
             continue
-        if first := found.get(entry.text("begun")):
+        if first := found.pop(entry.text("begun"), None):
             first.add(entry)
+            found[first.id] = first  # the latest one last
         elif entry.text("hunt"):
             kind = symptoms.by_name(entry.text("symptom_kind"))
             found[entry.id] = UnderWay(
@@ -75,7 +76,7 @@ class HuntSpace(Workspace):
         return self.home.folder
 
     def under_way(self, problem: Problem | None = None) -> UnderWay | None:
-        """The latest hunt that has not ended, of a problem if one is named."""
+        """The hunt that the learner last saw or answered and that has not ended, of a problem if one is named."""
         names = [problem.name] if problem else catalog.names()
         waiting = [each for each in recorded_hunts(self.home.entries()) if not each.ended and each.problem in names]
         return waiting[-1] if waiting else None
@@ -141,7 +142,7 @@ class HuntSpace(Workspace):
     def answer_line(self, current: UnderWay, line: int) -> bool:
         """Whether the line is one of the fault. Raises UsageError if the program has no such line."""
         program = self.program(current)
-        if line > len(program.text.splitlines()):
+        if line > len(program.text.splitlines()) and line not in program.fault:
             raise UsageError(f"The program has {len(program.text.splitlines())} lines; there is no line {line}.")
         self._note(current, line=line)
         return line in program.fault
@@ -161,6 +162,12 @@ class HuntSpace(Workspace):
         question = current.kind.questions[current.hints]
         self._note(current, hints=current.hints + 1)
         return question
+
+    def note_shown(self, current: UnderWay) -> None:
+        """Notes that the learner sees this hunt: a bare answer is about it from now on."""
+        latest = self.under_way()
+        if latest is None or latest.id != current.id:
+            self._note(current)
 
     def note_trial(self, current: UnderWay, verdict: str) -> None:
         self._note(current, verdict=verdict)
@@ -192,13 +199,29 @@ def solved_idea(current: UnderWay, program: Program) -> bool:
 
 def lesson(current: UnderWay, program: Program) -> list[str]:
     """What to say after a hunt: the fault, the idea behind it, and how an experienced person finds it."""
-    lines = sorted(program.fault)
-    where = f"line {lines[0]}" if len(lines) == 1 else f"lines {lines[0]} to {lines[-1]}"
-    misconception = program.hunt.misconception
-    tries = f"{counted(len(current.lines), 'try').replace('trys', 'tries')} for the line"
+    misconception, ways = program.hunt.misconception, current.kind.found
+    lines = _tries(current.lines, [line in program.fault for line in current.lines])
+    ideas = _tries(current.ideas, [idea == program.answer for idea in current.ideas])
     return [
-        f"The fault is in {where}: {misconception.name}. {misconception.says}",
-        f"How an experienced person finds it: {current.kind.found}",
-        f"You needed {tries}, {counted(len(current.ideas), 'try').replace('trys', 'tries')} for the idea, and "
-        f"{counted(current.hints, 'question')}.",
+        f"The fault is in {_numbers(sorted(program.fault))}: {misconception.name}. {misconception.says}",
+        f"How an experienced person finds it: {ways[int(program.hunt.id, 16) % len(ways)]}",
+        f"You needed {lines} for the line, {ideas} for the idea, and {counted(current.hints, 'question')}.",
     ]
+
+
+def _tries(answers: list[int], right: list[bool]) -> str:
+    """How many answers there were up to the right one, in words."""
+    number = right.index(True) + 1 if True in right else len(answers)
+    return counted(number, "try").replace("trys", "tries")
+
+
+def _numbers(lines: list[int]) -> str:
+    """The numbers of lines in words, those in a row as a range."""
+    runs: list[list[int]] = []
+    for line in lines:
+        if runs and line == runs[-1][-1] + 1:
+            runs[-1].append(line)
+        else:
+            runs.append([line])
+    parts = [str(run[0]) if len(run) == 1 else f"{run[0]} to {run[-1]}" for run in runs]
+    return f"line{'s' * (len(lines) > 1)} {', '.join(parts[:-1])}{' and ' if parts[1:] else ''}{parts[-1]}"

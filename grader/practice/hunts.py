@@ -117,17 +117,24 @@ def _whole(text: str, lines: set[int]) -> set[int]:
             end = body[0].lineno - 1 if body else node.end_lineno or node.lineno
             span = set(range(node.lineno, max(end, node.lineno) + 1))
             found |= span if span & lines else set()
-    return {line for line in found if 1 <= line <= len(text.splitlines()) and text.splitlines()[line - 1].strip()}
+    rows = [*text.splitlines(), "the end, where a line may be missing"]
+    return {line for line in found if 1 <= line <= len(rows) and rows[line - 1].strip()}
 
 
 def _ideas(hunt: Hunt, seed: str) -> tuple[str, ...]:
     """The right idea among others of the problem. Those that edit the same place are the most plausible."""
     own = hunt.misconception
-    others = [other for other in catalog.misconceptions(hunt.problem) if other.name != own.name]
+    others = [other for other in catalog.misconceptions(hunt.problem) if not _is_like(other.name, own.name)]
     near = [other.name for other in others if other.find in own.find or own.find in other.find]
     far = [other.name for other in others if other.name not in near]
     wrong = [*by_seed(near, seed)[: IDEAS // 2], *by_seed(far, seed), *by_seed(near, seed)[IDEAS // 2 :]][: IDEAS - 1]
     return tuple(by_seed([own.name, *wrong], f"{seed} order"))
+
+
+def _is_like(name: str, other: str) -> bool:
+    """Whether two ideas share half of their words or more: one may be a case of the other."""
+    one, two = set(name.split()), set(other.split())
+    return len(one & two) >= len(one | two) / 2 or one <= two or two <= one
 
 
 def changed_lines(before: str, after: str) -> int:

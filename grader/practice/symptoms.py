@@ -7,19 +7,24 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache
 from importlib.resources import files
-from typing import Any
 
 from grader.judge.unjudged import NOT_JUDGED
 from grader.judge.verdict import CheckResult, Verdict
 from grader.problem import Case, Check
+from grader.wire.compare import Mismatch
 
 _ENDS = {Verdict.ERROR: "error", Verdict.TIMEOUT: "timeout", Verdict.MEMORY: "memory", Verdict.NOT_ATTEMPTED: "error"}
+_DECIDE = ("error", "timeout", "memory", "nan", "tree", "shape", "dtype", "sees the future", "sees too far", "blind")
 _LINE = re.compile(r"\s*\((?:\w+\.py, )?(?:line|in|at) [^)]*\)|,? (?:on|in|at) line \d+")
+
+
+DEPENDS = "depends"  # a leaf (T, T): whether an output depends on an input
+MOST_INPUTS, LONGEST_INPUT = 6, 30
 
 
 @dataclass(frozen=True)
 class Kind:
-    """A kind of symptom: what is seen, questions that help, and how the fault is found.
+    """A kind of symptom: what is seen, questions that help, and one or several ways in which the fault is found.
 
     One that `is_telling` is shown even if other numbers are wrong as well.
     """
@@ -27,7 +32,7 @@ class Kind:
     name: str
     sees: str
     questions: tuple[str, ...]
-    found: str
+    found: tuple[str, ...]
     names: tuple[str, ...] = ()
     outcome: str = ""
     is_telling: bool = False
@@ -47,8 +52,9 @@ def kinds() -> tuple[Kind, ...]:
     rows = tomllib.loads(files(__package__).joinpath("symptoms.toml").read_text(encoding="utf-8"))["kind"]
     return tuple(
         Kind(
-            row["name"], row["sees"], tuple(row["questions"]), row["found"], tuple(row.get("names", ())),
-            row.get("outcome", ""), row.get("telling", False),
+            row["name"], row["sees"], tuple(row["questions"]),
+            (row["found"],) if isinstance(row["found"], str) else tuple(row["found"]),
+            tuple(row.get("names", ())), row.get("outcome", ""), row.get("telling", False),
         )
         for row in rows
     )  # fmt: skip
@@ -74,7 +80,7 @@ def by_name(name: str) -> Kind:
 def _fits(kind: Kind, result: CheckResult) -> bool:
     if kind.outcome and kind.outcome == _outcome(result):
         return True
-    if _outcome(result) in ("error", "timeout", "memory", "nan", "tree", "shape", "dtype", "sees the future", "blind"):
+    if _outcome(result) in _DECIDE:
         return False
     return any(part in result.check.name.lower() for part in kind.names) or not (kind.outcome or kind.names)
 
@@ -88,8 +94,9 @@ def _outcome(result: CheckResult) -> str:
         return ""
     if mismatch.kind != "value":
         return {"missing": "tree", "unexpected": "tree"}.get(mismatch.kind, mismatch.kind)
-    if check.probe == "dependence" or "sees" in check.name or "look ahead" in check.name:
-        return "sees the future" if _number(mismatch.expected) == 0 else "blind"
+    if pair := _dependence(mismatch):
+        position, changed = pair
+        return "blind" if _number(mismatch.expected) else "sees the future" if changed > position else "sees too far"
     if not math.isfinite(_number(mismatch.got)) and math.isfinite(_number(mismatch.expected)):
         return "nan"
     return (
@@ -128,8 +135,26 @@ def _difference(result: CheckResult, facts: Mapping[str, str]) -> str:
     if mismatch.kind != "value":
         return mismatch.sentence()
     share = f", and {mismatch.wrong} of {mismatch.total} values differ" if (mismatch.total or 0) > 1 else ""
-    right = facts["expected"] if facts["expected"].startswith("at most") else f"{facts['expected']} is right"
-    return f"`{facts['place']}` is {facts['got']}, where {right}{share}"
+    if pair := _dependence(mismatch):
+        position, changed = pair
+        does = "does not depend" if _number(mismatch.expected) else "depends"
+        return f"output {position} {does} on input {changed}"
+    owner = _entry(result.check) if mismatch.path.split(".")[0] == "output" else ""
+    place = f"`{facts['place']}`{f' of `{owner}`' if owner else ''}"
+    if facts["expected"].startswith("at most"):
+        return f"{place} is {facts['got']}, and may be {facts['expected']}{share}"
+    return f"{place} is {facts['got']}, where {facts['expected']} is right{share}"
+
+
+def _dependence(mismatch: Mismatch) -> tuple[int, ...]:
+    """The output and the input that should depend on each other, or should not; empty if that is not what is compared."""
+    return (mismatch.index or ()) if mismatch.path.endswith(DEPENDS) and len(mismatch.index or ()) == 2 else ()
+
+
+def _entry(check: Check) -> str:
+    """The function or class that a check calls; empty if there are several."""
+    names = check.calls or ([str(check.options["entry"])] if "entry" in check.options else [])
+    return names[0] if len(names) == 1 else ""
 
 
 def _said(check: Check, text: str, case: Case | None) -> str:
@@ -139,7 +164,10 @@ def _said(check: Check, text: str, case: Case | None) -> str:
 
 
 def _where(case: Case | None) -> str:
-    """The sizes of the input with which it was seen."""
-    sizes: Mapping[str, Any] = case.sizes if case else {}
-    named = [f"{name} = {value}" for name, value in sizes.items()]
-    return f"(with {', '.join(named)})" if named else ""
+    """The inputs with which it was seen: numbers and short texts, and the shapes of arrays."""
+    named = []
+    for name, value in case.values.items() if case else ():
+        shape = getattr(value, "shape", None)
+        said = f"{name} {tuple(shape)}" if shape else f"{name} = {value!r}" if shape is None else f"{name} = {value}"
+        named += [said] if len(said) <= LONGEST_INPUT + len(name) else []
+    return f"(with {', '.join(named[:MOST_INPUTS])})" if named else ""

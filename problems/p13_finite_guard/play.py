@@ -42,6 +42,6 @@ def play(module):
             ("steps that the guard left out", str(getattr(state, "skipped", "not counted")), "1"),
             ("first part of a tree that is not finite", str(module.first_nonfinite(tree)), "['block']['kernel']"),
         ),
-        "A run that leaves out one step in ten thousand is well. One that leaves out every tenth has an error, and its place is "
-        "the first thing to know.",
+        "A run that leaves out one step in ten thousand is healthy. One that leaves out every tenth has an error, and its place "
+        "is the first thing to know.",
     )

@@ -26,7 +26,7 @@ def play(module):
             Line("yours", range_of(losses), tuple(losses)),
             Line(f"a guess among {V}", (1, len(losses)), (np.log(V), np.log(V))),
         ),
-        f"It begins at {start:.2f}, near ln {V} = {np.log(V):.2f}, and ends at {end:.3f}. A pipeline that cannot learn "
+        f"It begins at {start:.2f}, a guess has ln {V} = {np.log(V):.2f}, and it ends at {end:.3f}. A pipeline that cannot learn "
         "this cannot learn anything."
         if end < 0.3
         else f"It ends at {end:.2f}. This task has a loss of 0, so something between the model and its update is broken.",

@@ -50,7 +50,7 @@ NEED_FLOAT32 = {
 }  # fmt: skip
 
 
-def products_in_float32(execution: Execution) -> dict[str, Any]:
+def products_not_in_bfloat16(execution: Execution) -> dict[str, Any]:
     """The number of products with an operand that is not bfloat16, by kind."""
     counts = dict.fromkeys(("projections", "scores", "weighted_sum", "feed_forward", "head", "without_dot"), 0)
     for kind, product in _products(execution):
@@ -96,4 +96,4 @@ def _products(execution: Execution) -> Iterator[tuple[str, Any]]:
 
 
 PROBES = {"precision": precision, "slope": slope}
-MEASURES = {"products_in_float32": products_in_float32, "in_bfloat16": in_bfloat16}
+MEASURES = {"products_not_in_bfloat16": products_not_in_bfloat16, "in_bfloat16": in_bfloat16}

@@ -35,7 +35,8 @@ PROBLEM = Problem(
         Check("loss", 1, "precision", leaves="loss", tolerance=BFLOAT16),
         Check("gradient", 1, "slope", leaves="gradient", tolerance=BFLOAT16),
         exact(
-            "products in bfloat16", 2, "precision", "program.products_in_float32", compare="at_most", values_tolerance=BFLOAT16,
+            "products in bfloat16", 2, "precision", "program.products_not_in_bfloat16", compare="at_most",
+            values_tolerance=BFLOAT16,
             advice="The value is the number of these matrix products that have an operand which is not bfloat16. Cast both "
             "operands before you multiply.",
         ),

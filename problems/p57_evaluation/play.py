@@ -51,8 +51,13 @@ def play(module):
     yield Lines(
         "The same model and the same story, with other strides",
         (Line("yours", STRIDES, bits),),
-        f"From {bits[0]:.3f} bits per byte to {bits[-1]:.3f}. The less windows overlap, the more tokens are predicted from "
-        "little context, and the model looks worse. So a report must name context and stride.",
+        f"From {bits[0]:.3f} bits per byte to {bits[-1]:.3f}. "
+        + (
+            "The less windows overlap, the more tokens are predicted from little context, and the model looks worse. So a "
+            "report must name context and stride."
+            if bits[-1] > bits[0]
+            else "Windows that overlap less predict more tokens from little context, so the model should look worse to the right."
+        ),
         x="stride",
         y="bits per byte",
     )

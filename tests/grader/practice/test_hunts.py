@@ -2,6 +2,7 @@
 
 import ast
 
+import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -173,7 +174,8 @@ def test_a_hunt_is_answered(home):
     assert (again.lines, again.ideas, again.hints) == ([wrong, right], [program.answer], 3)
     said = "\n".join(hunting.lesson(again, program))
     assert program.hunt.misconception.name in said
-    assert SYMPTOM.kind.found in said
+    assert SYMPTOM.kind.found[0] in said
+    assert "2 tries for the line, 1 try for the idea" in said
     space.note_end(current, mended=True)
     assert space.under_way() is None
 
@@ -199,25 +201,37 @@ def test_a_private_course_has_no_hunts(home, monkeypatch):
 
 def result(check: str, mismatch: Mismatch | None, verdict=Verdict.FAIL, message="") -> CheckResult:
     found = next(each for each in (*ATTENTION.checks, *catalog.find("12").checks) if each.name == check)
-    return CheckResult(found, verdict, message, mismatch, Case({}, sizes={"T": 4, "K": 3}))
+    return CheckResult(
+        found, verdict, message, mismatch, Case({"q": np.zeros((4, 3)), "scale": 0.5, "text": "long" * 20})
+    )
 
 
 VALUE = dict(kind="value", path="output", index=(0, 1), wrong=3, total=12)
 
 
+def seen(expected: str, index: tuple[int, int]) -> CheckResult:
+    """An output that depends on an input, or does not."""
+    return result("causality", Mismatch("value", "depends", expected, str(1 - int(expected)), index, wrong=3, total=12))
+
+
 @pytest.mark.parametrize(
     ("failed", "kind", "parts"),
     [
-        (result("output", Mismatch(expected="0.5", got="0.25", **VALUE)), "values", ["`output[0, 1]` is 0.25", "T = 4, K = 3"]),
+        (
+            result("output", Mismatch(expected="0.5", got="0.25", **VALUE)),
+            "values",
+            ["`output[0, 1]` of `causal_attention` is 0.25", "(with q (4, 3), scale = 0.5)"],
+        ),
         (result("output", Mismatch(expected="0.5", got="nan", **VALUE)), "nan", ["returns nan", "where 0.5 is right"]),
         (result("gradient", Mismatch(expected="0.5", got="0.25", **VALUE)), "gradient", ["3 of 12 values differ"]),
-        (result("causality", Mismatch(expected="0", got="1", **VALUE)), "leak", ["too good to be true", "is yes, where no"]),
-        (result("causality", Mismatch(expected="1", got="0", **VALUE)), "blind", ["did not read everything"]),
+        (seen("0", (1, 2)), "leak", ["too good to be true", "output 1 depends on input 2"]),
+        (seen("0", (5, 0)), "too far", ["output 5 depends on input 0"]),
+        (seen("1", (1, 2)), "blind", ["output 1 does not depend on input 2"]),
         (result("output", Mismatch("shape", "output", "(4, 3)", "(3, 4)")), "shape", ["has shape (3, 4)"]),
         (result("output", Mismatch("missing", "w", "float32[3]", "nothing")), "tree", ["`w` is missing"]),
         (result("output", None, Verdict.ERROR, "TypeError: no (line 3)"), "stops", ["traceback: TypeError: no"]),
         (result("output", None, Verdict.TIMEOUT, "no result"), "hangs", ["does not end"]),
-        (result("memory of one microbatch", Mismatch(expected="at most 9", got="80", **VALUE)), "memory", ["is 80, and at most"]),
+        (result("memory of one microbatch", Mismatch(expected="at most 9", got="80", **VALUE)), "memory", ["80, and at most 9"]),
     ],
 )  # fmt: skip
 def test_symptoms(failed, kind, parts):
@@ -234,7 +248,7 @@ def test_symptoms(failed, kind, parts):
 def test_a_telling_symptom_is_shown_first():
     values = result("output", Mismatch(expected="0.5", got="0.25", **VALUE))
     gradient = result("gradient", Mismatch(expected="0.5", got="0.25", **VALUE))
-    leak = result("causality", Mismatch(expected="0", got="1", **VALUE))
+    leak = seen("0", (1, 2))
     assert symptoms.of(values, gradient, leak).kind.name == "leak"
     assert symptoms.of(values, gradient).kind.name == "values", "the loss would not agree"
 
@@ -243,6 +257,31 @@ def test_every_kind_has_questions_and_a_lesson():
     for kind in symptoms.kinds():
         assert len(kind.questions) == 3
         assert all("?" in question for question in kind.questions)
-        assert len(kind.found) > 100
+        assert all(len(way) > 100 for way in kind.found)
     last = symptoms.kinds()[-1]
     assert (last.names, last.outcome) == ((), ""), "it fits everything"
+
+
+def test_a_bare_answer_is_about_the_hunt_that_was_shown_last(home):
+    home.remember(LOSS, verdict="PASS", score=LOSS.points)
+    space = HuntSpace.of(home)
+    first = space.begin(hunts.program(space.candidates(ATTENTION)[0], "7"), "7", SYMPTOM)
+    second = space.begin(hunts.program(space.candidates(LOSS)[0], "7"), "7", SYMPTOM)
+    assert space.under_way().id == second.id
+    space.note_shown(space.under_way(ATTENTION))
+    assert space.under_way().id == first.id
+    length = len(home.entries())
+    space.note_shown(space.under_way())
+    assert len(home.entries()) == length, "nothing new to note"
+
+
+def test_ideas_that_contain_each_other_are_not_offered_together():
+    for problem in (ATTENTION, LOSS, MODEL):
+        for hunt in hunts.of(problem):
+            own, ideas = hunt.misconception.name, hunts.program(hunt, "s").ideas
+            assert not any(hunts._is_like(own, each) for each in ideas if each != own)
+
+
+def test_a_line_that_is_missing_at_the_end_has_a_number():
+    assert hunts._whole("a = 1\nb = 2", {2, 3}) == {2, 3}
+    assert hunting._numbers([2, 4, 5, 6]) == "lines 2 and 4 to 6"

@@ -76,7 +76,7 @@ def test_hunts(home, grade: Grade):
     assert program.hunt.misconception.name == "causal mask missing"
     assert "cannot" not in (asked := hunt("--hint").out)
     assert asked.startswith(current.kind.questions[0])
-    assert "is right" in hunt("--line", 1).out
+    assert "is as in the sound program" in hunt("--line", 1).out
     assert "Which idea is behind it?" in hunt("--line", min(program.fault)).out
     wrong, right = ("ABCD"[place] for place in ((program.answer + 1) % 4, program.answer))
     assert hunt("--idea", wrong).out.startswith("No")
