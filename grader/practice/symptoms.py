@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from functools import cache
 from importlib.resources import files
 
+from grader.checks import YES
 from grader.judge.unjudged import NOT_JUDGED
 from grader.judge.verdict import CheckResult, Verdict
 from grader.problem import Case, Check
@@ -96,7 +97,7 @@ def _outcome(result: CheckResult) -> str:
         return {"missing": "tree", "unexpected": "tree"}.get(mismatch.kind, mismatch.kind)
     if pair := _dependence(mismatch):
         position, changed = pair
-        return "blind" if _number(mismatch.expected) else "sees the future" if changed > position else "sees too far"
+        return "blind" if mismatch.expected == YES[1] else "sees the future" if changed > position else "sees too far"
     if not math.isfinite(_number(mismatch.got)) and math.isfinite(_number(mismatch.expected)):
         return "nan"
     return (
@@ -137,7 +138,7 @@ def _difference(result: CheckResult, facts: Mapping[str, str]) -> str:
     share = f", and {mismatch.wrong} of {mismatch.total} values differ" if (mismatch.total or 0) > 1 else ""
     if pair := _dependence(mismatch):
         position, changed = pair
-        does = "does not depend" if _number(mismatch.expected) else "depends"
+        does = "does not depend" if mismatch.expected == YES[1] else "depends"
         return f"output {position} {does} on input {changed}"
     owner = _entry(result.check) if mismatch.path.split(".")[0] == "output" else ""
     place = f"`{facts['place']}`{f' of `{owner}`' if owner else ''}"

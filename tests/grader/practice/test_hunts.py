@@ -211,7 +211,8 @@ VALUE = dict(kind="value", path="output", index=(0, 1), wrong=3, total=12)
 
 def seen(expected: str, index: tuple[int, int]) -> CheckResult:
     """An output that depends on an input, or does not."""
-    return result("causality", Mismatch("value", "depends", expected, str(1 - int(expected)), index, wrong=3, total=12))
+    got = "no" if expected == "yes" else "yes"
+    return result("causality", Mismatch("value", "depends", expected, got, index, wrong=3, total=12))
 
 
 @pytest.mark.parametrize(
@@ -224,9 +225,9 @@ def seen(expected: str, index: tuple[int, int]) -> CheckResult:
         ),
         (result("output", Mismatch(expected="0.5", got="nan", **VALUE)), "nan", ["returns nan", "where 0.5 is right"]),
         (result("gradient", Mismatch(expected="0.5", got="0.25", **VALUE)), "gradient", ["3 of 12 values differ"]),
-        (seen("0", (1, 2)), "leak", ["too good to be true", "output 1 depends on input 2"]),
-        (seen("0", (5, 0)), "too far", ["output 5 depends on input 0"]),
-        (seen("1", (1, 2)), "blind", ["output 1 does not depend on input 2"]),
+        (seen("no", (1, 2)), "leak", ["too good to be true", "output 1 depends on input 2"]),
+        (seen("no", (5, 0)), "too far", ["output 5 depends on input 0"]),
+        (seen("yes", (1, 2)), "blind", ["output 1 does not depend on input 2"]),
         (result("output", Mismatch("shape", "output", "(4, 3)", "(3, 4)")), "shape", ["has shape (3, 4)"]),
         (result("output", Mismatch("missing", "w", "float32[3]", "nothing")), "tree", ["`w` is missing"]),
         (result("output", None, Verdict.ERROR, "TypeError: no (line 3)"), "stops", ["traceback: TypeError: no"]),
@@ -248,7 +249,7 @@ def test_symptoms(failed, kind, parts):
 def test_a_telling_symptom_is_shown_first():
     values = result("output", Mismatch(expected="0.5", got="0.25", **VALUE))
     gradient = result("gradient", Mismatch(expected="0.5", got="0.25", **VALUE))
-    leak = seen("0", (1, 2))
+    leak = seen("no", (1, 2))
     assert symptoms.of(values, gradient, leak).kind.name == "leak"
     assert symptoms.of(values, gradient).kind.name == "values", "the loss would not agree"
 
