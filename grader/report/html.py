@@ -101,7 +101,7 @@ def page(title: str, heading: str, body: str, style: str = STYLE, script: str = 
 def render(report: Report, *, is_final: bool = False, play: str | None = None) -> str:
     """The report as one `<article class="verdict">`, to be shown with STYLE. All text in it is escaped.
 
-    A final report has no next step. `play` is the command that shows what a mistake does, `grade play NN`
+    A final report has no next step. `play` is the command that shows the file at work, `grade play NN`
     unless given; empty where another way is at hand.
     """
     problem, shown = report.problem, report.counterexample

@@ -108,7 +108,7 @@ def _first_failure(width: int, report: Report, failed: CheckResult, play: str) -
         yield from ["", *(click.style(line, bold=True) for line in cause)]
         yield from wrap(report.misconception.says, width, 2)
         if plays.exists(report.problem):
-            yield from wrap(f"See what this mistake does: `{play}`.", width, 2)
+            yield from wrap(f"See what your code does now: `{play}`.", width, 2)
     elif report.fault:
         yield from ["", *wrap(report.fault, width)]
     elif failed.advice:
