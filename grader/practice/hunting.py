@@ -45,19 +45,23 @@ class UnderWay:
 
 
 def recorded_hunts(entries: list[Entry]) -> list[UnderWay]:
-    """The hunts in a log, ended or not, in the order in which something was last noted of them."""
+    """The hunts in a log, ended or not, in the order in which something was last noted of them.
+
+    An answer may be dated before the hunt that it is about: by another machine, or with `--today`.
+    """
+    noted = [entry for entry in entries if entry.kind in ("hunting", "hunted")]
     found: dict[str, UnderWay] = {}
-    for entry in entries:
-        if entry.kind not in ("hunting", "hunted"):
-            continue
-        if first := found.pop(entry.text("begun"), None):
-            first.add(entry)
-            found[first.id] = first  # the latest one last
-        elif entry.text("hunt"):
+    for entry in noted:
+        if entry.text("hunt"):
             kind = symptoms.by_name(entry.text("symptom_kind"))
             found[entry.id] = UnderWay(
                 entry.id, entry.problem, entry.text("hunt"), entry.text("seed"), entry.text("symptom"), kind
             )
+    for entry in noted:
+        if (id_ := entry.text("begun") or entry.id) in found:
+            found[id_] = found.pop(id_)  # the latest one last
+            if entry.text("begun"):
+                found[id_].add(entry)
     return list(found.values())
 
 

@@ -276,6 +276,15 @@ def test_a_bare_answer_is_about_the_hunt_that_was_shown_last(home):
     assert len(home.entries()) == length, "nothing new to note"
 
 
+def test_answers_that_are_dated_before_their_hunt_count(home):
+    space = HuntSpace.of(home)
+    program = hunts.program(space.candidates(ATTENTION)[0], "7")
+    space.answer_line(space.begin(program, "7", SYMPTOM), min(program.fault))
+    *others, begun, answer = home.entries()
+    (known,) = hunting.recorded_hunts([*others, answer, begun])
+    assert known.lines == [min(program.fault)]
+
+
 def test_ideas_that_contain_each_other_are_not_offered_together():
     for problem in (ATTENTION, LOSS, MODEL):
         for hunt in hunts.of(problem):
