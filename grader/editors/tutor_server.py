@@ -5,10 +5,11 @@ from functools import partial, wraps
 from importlib.metadata import version
 from typing import ParamSpec
 
+from mcp import MCPError
 from mcp.server import MCPServer
 from mcp.server.mcpserver.exceptions import ToolError
 from mcp.server.mcpserver.resources import FunctionResource
-from mcp.types import ToolAnnotations
+from mcp.types import INVALID_PARAMS, ToolAnnotations
 
 from commandline.errors import CommandError
 from commandline.invocation import as_typed
@@ -86,7 +87,10 @@ def server(space: Workspace) -> MCPServer:
 
     @made.prompt(name="tutor", title="Tutor me", description="Tutor the learner on a problem, without solving it.")
     def lesson(problem: str = "") -> str:
-        return tutor.lesson(problem)
+        try:
+            return tutor.lesson(problem)
+        except CommandError as error:
+            raise MCPError(INVALID_PARAMS, as_typed(str(error))) from None
 
     return made
 

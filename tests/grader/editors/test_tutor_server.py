@@ -8,7 +8,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from mcp import Client, StdioServerParameters
+from mcp import Client, MCPError, StdioServerParameters
 
 from grader.course import assistants, catalog, log, page
 from grader.course.workspace import Workspace
@@ -116,6 +116,15 @@ def test_an_error_is_a_sentence(space: Workspace, name, arguments, said):
     ((failed, text),) = asked(space, (name, arguments))
     assert failed
     assert said in text
+
+
+def test_a_lesson_on_an_unknown_problem_is_refused_in_a_sentence(space: Workspace):
+    async def ask() -> None:
+        async with Client(tutor_server.server(space)) as client:
+            with pytest.raises(MCPError, match=r"^There is no problem '99'\."):
+                await client.get_prompt("tutor", {"problem": "99"})
+
+    asyncio.run(ask())
 
 
 def test_without_a_workspace_it_says_how_to_make_one(tmp_path: Path):
