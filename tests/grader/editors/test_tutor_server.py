@@ -33,7 +33,7 @@ def space(tmp_path: Path, lender: str, monkeypatch: pytest.MonkeyPatch) -> Works
     return Workspace(folder)
 
 
-def asked(space: Workspace, *calls: tuple[str, dict[str, str]]) -> list[tuple[bool, str]]:
+def asked(space: Workspace, *calls: tuple[str, dict[str, str | int]]) -> list[tuple[bool, str]]:
     """Whether each call of a tool failed, and its text."""
 
     async def ask() -> list[tuple[bool, str]]:
@@ -116,6 +116,13 @@ def test_an_error_is_a_sentence(space: Workspace, name, arguments, said):
     ((failed, text),) = asked(space, (name, arguments))
     assert failed
     assert said in text
+
+
+def test_a_problem_may_be_a_number(space: Workspace):
+    number, text = asked(space, *[("read_page", {"problem": problem}) for problem in (7, "07")])
+    assert number == text == (False, page.without_hints(catalog.find("07")))
+    tools = ("grade", "next_hint", "explain_check", "play")
+    assert all("There is no problem '99'." in said for _, said in asked(space, *[(name, {"problem": 99}) for name in tools]))
 
 
 def test_a_lesson_on_an_unknown_problem_is_refused_in_a_sentence(space: Workspace):
