@@ -246,7 +246,7 @@ class _Magics:
             sources = imports.with_imports(problem.name, text, modules)
         except submission_.UnreadableSubmissionError as error:
             raise UsageError(str(error)) from None
-        report = self._verdict(problem, Submission("cell.py", sources))
+        report = self._verdict(problem, Submission("a cell", sources))  # reports say: write `f` in a cell
         if not space.folder.is_dir():
             if report.verdict is Verdict.PASS:
                 print(as_typed("Not recorded: there is no workspace. `grade start` creates one."))
