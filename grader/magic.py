@@ -158,7 +158,8 @@ class _Magics:
         )
         if number == len(hints) and catalog.shows_solution(problem):
             print(as_typed(f"This is the last hint. `grade solution {problem.label} --give-up` shows the answer."))
-        space.folder.mkdir(parents=True, exist_ok=True)
+        if not space.folder.is_dir():
+            print(as_typed("Not recorded: there is no workspace. `grade start` creates one."))
         space.remember(problem, hints=number)
 
     def play(self, line: str) -> None:
