@@ -98,6 +98,11 @@ class Learner:
             raise UsageError(f"There is no {found}; `grade start` writes it.")
         return found
 
+    def has_failing_case(self, path: Path) -> bool:
+        """Whether the last verdict on the file shows a failing case."""
+        report = self._reports.get(path)
+        return report is not None and report.counterexample is not None
+
     def script(self, path: Path) -> Path:
         """Writes the script that runs the file on its failing case, beside it. Returns its path."""
         return script.write_beside(path, script.Tried.of(self._last_report(path)))[0]
