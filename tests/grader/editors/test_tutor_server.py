@@ -122,7 +122,9 @@ def test_a_problem_may_be_a_number(space: Workspace):
     number, text = asked(space, *[("read_page", {"problem": problem}) for problem in (7, "07")])
     assert number == text == (False, page.without_hints(catalog.find("07")))
     tools = ("grade", "next_hint", "explain_check", "play")
-    assert all("There is no problem '99'." in said for _, said in asked(space, *[(name, {"problem": 99}) for name in tools]))
+    assert all(
+        "There is no problem '99'." in said for _, said in asked(space, *[(name, {"problem": 99}) for name in tools])
+    )
 
 
 def test_a_lesson_on_an_unknown_problem_is_refused_in_a_sentence(space: Workspace):

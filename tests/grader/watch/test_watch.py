@@ -102,7 +102,9 @@ def test_lines_for_an_editors_task(tmp_path):
         assert terminal.exit_code() == 0
         lines = re.sub(rb"\x1b\[[0-9;]*m", b"", terminal.raw).decode().splitlines()
         assert LEAVES_THE_SCREEN not in terminal.raw
-    assert lines.index("Type a letter and Enter:") + 1 == lines.index("n next  h hint  p page  l list  e edit  r run  s solution  q quit")
+    assert lines.index("Type a letter and Enter:") + 1 == lines.index(
+        "n next  h hint  p page  l list  e edit  r run  s solution  q quit"
+    )
     assert in_turn(lines) == ["beginsPattern", "error", "endsPattern"]
     assert [line for line in lines if line.startswith(f"{tmp_path / NAME}.py:1:1: error: ")]
 
