@@ -117,6 +117,13 @@ def test_mistakes_are_one_sentence(tmp_path: Path):
         assert (len(cell), "Traceback" in said) == (1, False), mistake
 
 
+def test_a_hint_without_a_workspace_creates_none(tmp_path: Path):
+    _, hint = outputs(tmp_path, [LOAD, "%hint 07"])
+    assert "Hint 1 of " in shown(hint)
+    assert "Not recorded" in printed(hint)
+    assert not (tmp_path / "attempts").exists()
+
+
 def test_what_is_missing_is_said_in_one_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setenv("GRADE_WITHOUT", "namespaces,seccomp")
     load, graded = outputs(tmp_path, [LOAD, f"%%grade 07\n{RIGHT}"])
