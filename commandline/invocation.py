@@ -69,6 +69,11 @@ def as_typed_in(others: Mapping[str, list[str]]) -> Iterator[None]:
         _others.reset(token)
 
 
+def is_in_notebook() -> bool:
+    """Whether the reader types commands in the cells of a notebook."""
+    return _words("grade")[0].startswith("%")
+
+
 def keep_options(program: str, **options: str | None) -> None:
     """Makes `as_typed` repeat options before the command, which say what the commands of this process are about."""
     _options[program] = [word for name, value in options.items() if value for word in (f"--{name}", shlex.quote(value))]

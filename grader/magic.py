@@ -158,7 +158,8 @@ class _Magics:
         )
         if number == len(hints) and catalog.shows_solution(problem):
             print(as_typed(f"This is the last hint. `grade solution {problem.label} --give-up` shows the answer."))
-        space.folder.mkdir(parents=True, exist_ok=True)
+        if not space.folder.is_dir():
+            print(as_typed("Not recorded: there is no workspace. `grade start` creates one."))
         space.remember(problem, hints=number)
 
     def play(self, line: str) -> None:
@@ -246,7 +247,7 @@ class _Magics:
             sources = imports.with_imports(problem.name, text, modules)
         except submission_.UnreadableSubmissionError as error:
             raise UsageError(str(error)) from None
-        report = self._verdict(problem, Submission("cell.py", sources))
+        report = self._verdict(problem, Submission("a cell", sources))  # reports say: write `f` in a cell
         if not space.folder.is_dir():
             if report.verdict is Verdict.PASS:
                 print(as_typed("Not recorded: there is no workspace. `grade start` creates one."))

@@ -285,13 +285,14 @@ def hint(folder: str | None, word: str, again: bool) -> None:
         click.echo(terminal.markdown(page.as_text(f"Hint {number} of {len(hints)}: {text}\n")))
     left = len(hints) - count
     more = ""
-    if left:
+    if count > seen and not space.folder.is_dir():
+        more = " This one is not recorded: there is no workspace. `grade start` creates one."
+    elif left:
         more = f" `grade hint {problem.label}` shows the next."
     elif catalog.shows_solution(problem):
         more = f" `grade solution {problem.label} --give-up` shows the answer."
     terminal.echo(f"{counted(left, 'hint')} left.{more}")
     if count > seen:
-        space.folder.mkdir(parents=True, exist_ok=True)
         space.remember(problem, hints=count)
 
 

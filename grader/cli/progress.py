@@ -9,6 +9,7 @@ import click
 from commandline import terminal
 from commandline.errors import UsageError
 from commandline.files import write
+from commandline.invocation import is_in_notebook
 from grader.course import catalog, log, workspace
 
 SCHEMA = 1  # of `grade list --json`: an incompatible change increases it
@@ -50,10 +51,10 @@ def list_(folder: str | None, words: tuple[str, ...], as_json: bool) -> None:
         sum(best.get(problem.name, 0) for problem in shown),
     )
     click.echo()
-    terminal.echo(
-        f"{total} of {possible} points{f', {most} at best' if most > total else ''}. "
-        "`grade show NN` prints a page, `grade problem NN` grades your file."
-    )
+    how = "`grade show NN` prints a page, `grade problem NN` grades your file."
+    if is_in_notebook():
+        how = "`%page NN` shows a page, `%%grade NN` grades the cell below it."
+    terminal.echo(f"{total} of {possible} points{f', {most} at best' if most > total else ''}. {how}")
     _say_due(space)
 
 
@@ -113,6 +114,9 @@ def next_(folder: str | None) -> None:
     if after := catalog.needed_for(problem):
         terminal.echo(f"These build on it: {_titles(after)}.")
     label = problem.label
+    if is_in_notebook():
+        terminal.echo(f"Read `%page {label}`, write your code in a cell, grade it with `%%grade {label}` above it.")
+        return
     terminal.echo(
         f"Read `grade show {label}`, write your solution in {space.file(problem)}, grade it with `grade problem {label}`."
     )

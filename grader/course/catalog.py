@@ -173,7 +173,7 @@ def problems() -> list[Problem]:
 def find(word: str) -> Problem:
     """The problem with that number (`7`, `07`, `p07`), slug, name or path of a learner's file.
 
-    Raises UsageError, which suggests the nearest names, if there is none.
+    Raises UsageError, which suggests the nearest names or the range of the numbers, if there is none.
     """
     known = names()
     text = Path(word).name.removesuffix(".py") if word.endswith(".py") or "/" in word.rstrip("/") else word.strip("/")
@@ -186,15 +186,16 @@ def find(word: str) -> Problem:
         for name in known:
             if name.number == int(prefixed[1]) and name.slug.startswith(text[prefixed.end() :]):
                 return load(name)
-    if number is not None:
-        distance = {name.label: abs(name.number - number) for name in known}
-        close = sorted(distance, key=lambda label: distance[label])[:1]
+    hint = ""
+    if number is not None and known:
+        labels = sorted((name.label for name in known), key=int)
+        hint = f" The numbers run from {labels[0]} to {labels[-1]}."
     else:
         by_slug = {name.slug: name for name in known}
         close = [f"{by_slug[slug].label} {slug}" for slug in nearest(text.lstrip("p0123456789_"), by_slug, 3)]
         close = close or [f"{name.label} {name.slug}" for name in known if text and text.lower() in name]
-    did_you_mean = f" Did you mean {' or '.join(close)}?" if close else ""
-    raise UsageError(f"There is no problem {word!r}.{did_you_mean} `grade list` shows all of them.")
+        hint = f" Did you mean {' or '.join(close)}?" if close else ""
+    raise UsageError(f"There is no problem {word!r}.{hint} `grade list` shows all of them.")
 
 
 def select(words: str) -> list[Problem]:

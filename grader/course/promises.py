@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from grader.course import catalog, page
 from grader.course.catalog import Misconception
+from grader.course.course import STYLES
 from grader.errors import CourseError
 from grader.problem import Problem
 
@@ -85,6 +86,7 @@ def covered(sentence: str, entries: Sequence[Promise]) -> bool:
 def faults(problem: Problem, entries: Sequence[Promise]) -> Iterator[str]:
     """What is wrong with the entries themselves, and the promises that have none."""
     found = promising(problem)
+    without_styles = not (problem.home / STYLES).is_dir()  # an installed course leaves the folder out
     known = {
         "check": [check.name for check in problem.checks],
         "misconception": [misconception.name for misconception in catalog.misconceptions(problem)],
@@ -99,7 +101,7 @@ def faults(problem: Problem, entries: Sequence[Promise]) -> Iterator[str]:
         if bool(entry.broken_by) == bool(entry.kept_by):
             yield f"give either broken_by or kept_by, not both or neither, for the promise: {entry.page}"
         for kind, name in zip(known, (entry.check, entry.broken_by, entry.kept_by), strict=True):
-            if name and name not in known[kind]:
+            if name and name not in known[kind] and not (without_styles and name == entry.kept_by):
                 yield f"there is no {kind} {name!r}, which is named for the promise: {entry.page}"
 
 

@@ -27,6 +27,7 @@ class Learner:
     def __init__(self) -> None:
         self._resident: Resident | None = None
         self._reports: dict[Path, Report] = {}
+        self._hints: dict[Path, int] = {}  # how many were shown
         self._pages: tempfile.TemporaryDirectory[str] | None = None
 
     def close(self) -> None:
@@ -51,7 +52,7 @@ class Learner:
         except SupersededError:
             return None
         self._reports[path] = report
-        if (path.parent / log.FILE).is_file():
+        if _is_in_workspace(path):
             once.remember(space, report, digest)
         return report
 
@@ -81,11 +82,11 @@ class Learner:
         return page.as_text("\n\n".join([f"```python\n{code}\n```", *said]))
 
     def hint(self, path: Path) -> str:
-        """The next hint, which is recorded as one that the learner has seen."""
+        """The next hint, which is recorded as one that the learner has seen if the file is that of a workspace."""
         problem, space = self._required(path), Workspace(path.parent)
-        hints, seen = page.hints(problem), space.hints_seen(problem)
-        number = min(seen + 1, len(hints))
-        if number > seen:
+        hints, seen = page.hints(problem), max(space.hints_seen(problem), self._hints.get(path, 0))
+        self._hints[path] = number = min(seen + 1, len(hints))
+        if number > seen and _is_in_workspace(path):
             space.remember(problem, hints=number)
         return page.as_text(f"Hint {number} of {len(hints)}: {hints[number - 1]}")
 
@@ -96,6 +97,11 @@ class Learner:
         if not found.is_file():
             raise UsageError(f"There is no {found}; `grade start` writes it.")
         return found
+
+    def has_failing_case(self, path: Path) -> bool:
+        """Whether the last verdict on the file shows a failing case."""
+        report = self._reports.get(path)
+        return report is not None and report.counterexample is not None
 
     def script(self, path: Path) -> Path:
         """Writes the script that runs the file on its failing case, beside it. Returns its path."""
@@ -148,6 +154,10 @@ class Learner:
         if problem is None:
             raise UsageError(f"{path.name} is not the file of a problem of this course.")
         return problem
+
+
+def _is_in_workspace(path: Path) -> bool:
+    return (path.parent / log.FILE).is_file()
 
 
 def _signature(stub: str, name: str) -> str:

@@ -82,10 +82,10 @@ def server() -> LanguageServer:
     @made.feature(types.TEXT_DOCUMENT_CODE_ACTION)
     def actions(params: types.CodeActionParams) -> list[types.CodeAction]:
         uri = params.text_document.uri
-        if learner.problem(_path(uri)) is None:
+        of_grader = [each for each in params.context.diagnostics if each.source == "grade"]
+        if not (of_grader and learner.has_failing_case(_path(uri))):
             return []
         command = types.Command("Try this case", TRY, arguments=[uri])
-        of_grader = [each for each in params.context.diagnostics if each.source == "grade"]
         return [
             types.CodeAction("Try this case: write a script", types.CodeActionKind.QuickFix, of_grader, command=command)
         ]

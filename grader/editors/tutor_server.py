@@ -5,10 +5,11 @@ from functools import partial, wraps
 from importlib.metadata import version
 from typing import ParamSpec
 
+from mcp import MCPError
 from mcp.server import MCPServer
 from mcp.server.mcpserver.exceptions import ToolError
 from mcp.server.mcpserver.resources import FunctionResource
-from mcp.types import ToolAnnotations
+from mcp.types import INVALID_PARAMS, ToolAnnotations
 
 from commandline.errors import CommandError
 from commandline.invocation import as_typed
@@ -40,25 +41,25 @@ def server(space: Workspace) -> MCPServer:
         """List the problems of the course by part, with points and where the learner stands with each."""
         return tutor.list_problems()
 
-    def read_page(problem: str) -> str:
+    def read_page(problem: str | int) -> str:
         """Read the page of a problem: ideas, a worked sketch, pitfalls, inputs and outputs. `problem` is a number: 07."""
-        return tutor.read_page(problem)
+        return tutor.read_page(str(problem))
 
-    def grade(problem: str) -> str:
+    def grade(problem: str | int) -> str:
         """Grade the learner's own file and read the verdict as the learner sees it. It is recorded in their progress."""
-        return tutor.grade(problem)
+        return tutor.grade(str(problem))
 
-    def next_hint(problem: str) -> str:
+    def next_hint(problem: str | int) -> str:
         """Take the next hint of a problem. It counts as a hint that the learner has used, so ask the learner first."""
-        return tutor.next_hint(problem)
+        return tutor.next_hint(str(problem))
 
-    def explain_check(problem: str, check: str = "") -> str:
+    def explain_check(problem: str | int, check: str = "") -> str:
         """Explain what a check grades, on which cases, and how exactly. Without `check`, all checks of the problem."""
-        return tutor.explain_check(problem, check)
+        return tutor.explain_check(str(problem), check)
 
-    def play(problem: str, text: str = "") -> str:
+    def play(problem: str | int, text: str = "") -> str:
         """Show what the learner's file does in a trained model, as text. It counts for nothing. Some plays take a `text`."""
-        return tutor.play(problem, text)
+        return tutor.play(str(problem), text)
 
     def progress() -> str:
         """Read what the learner has done so far: points, hints, and the misconceptions that were named."""
@@ -86,7 +87,10 @@ def server(space: Workspace) -> MCPServer:
 
     @made.prompt(name="tutor", title="Tutor me", description="Tutor the learner on a problem, without solving it.")
     def lesson(problem: str = "") -> str:
-        return tutor.lesson(problem)
+        try:
+            return tutor.lesson(problem)
+        except CommandError as error:
+            raise MCPError(INVALID_PARAMS, as_typed(str(error))) from None
 
     return made
 

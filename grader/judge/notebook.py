@@ -64,12 +64,16 @@ def source(data: bytes, entries: list[str]) -> tuple[str, str]:
 def of_session(earlier: Sequence[str], cell: str, entries: list[str]) -> str:
     """The Python text that a session hands in: `cell`, and what it uses of earlier cells that are valid Python.
 
-    Only `cell` may define an entry, unless it defines none: earlier attempts do not count.
+    Only `cell` may define an entry, unless it defines none: earlier attempts do not count. Then the last definition of an entry
+    counts.
     """
     own = _without_magics(cell)
     others = [text for text in map(_without_magics, earlier) if imports.parse(text) is not None]
     if statements.defines(own, entries):
         others = [statements.without(text, entries) for text in others]
+    for name in entries:
+        last = max((place for place, text in enumerate(others) if statements.has_definition(text, name)), default=0)
+        others[:last] = [statements.without(text, [name]) for text in others[:last]]
     counted = statements.counting(dict(enumerate([*others, own])), (), entries, helping=range(len(others)))
     return "\n\n".join(text.strip("\n") for text in counted.values() if text.strip()) + "\n"
 

@@ -67,6 +67,12 @@ def defines(text: str, entries: Collection[str]) -> bool:
     return any(_bound(node) & set(entries) for node in tree.body)
 
 
+def has_definition(text: str, name: str) -> bool:
+    """Whether a cell, which is valid Python, defines a function or a class of that name."""
+    tree = imports.parse(text)
+    return any(getattr(node, "name", "") == name for node in tree.body) if tree else False
+
+
 def without(text: str, names: Collection[str]) -> str:
     """A cell, which is valid Python, without the statements that bind one of the names."""
     tree = imports.parse(text)

@@ -31,19 +31,13 @@ def of(report: Report, path: Path) -> list[Finding]:
     if failed is None:
         return []
     text = text_of(path)
+    related = [_first_fix(report.earlier, path)] if report.earlier else []
     if report.verdict is Verdict.NOT_ATTEMPTED:
-        signatures = " and ".join(f"`{entry.signature()}`" for entry in problem.entries)
         line = place.definition(text, problem.entries[0].name)
-        return [Finding(line, f"Nothing to grade yet: write {signatures}.", "to do", passed_over=True)]
+        return [Finding(line, _not_graded(report), "to do", related, passed_over=True)]
     line = place.of(report, text)
     idea = f"{report.misconception.name}. " if report.misconception else ""
     message = f"{idea}{failed.check.name}: {failed.message} ({report.score} of {problem.points} points)"
-    related = []
-    if report.earlier:
-        earlier = report.earlier
-        other = path.with_name(earlier.filename)
-        at = place.of(earlier, text_of(other)) if other.is_file() else 1
-        related.append((other, at, f"Check problem {earlier.problem.label} first: this problem builds on it."))
     if advice := _advice(report):
         related.append((path, line, advice))
     return [Finding(line, message, failed.check.name, tuple(related))]
@@ -70,6 +64,21 @@ def text_of(path: Path) -> str:
 
 def _line(path: Path, line: int, severity: str, message: str) -> str:
     return f"{path.absolute()}:{line}:1: {severity}: {' '.join(as_typed(message).split())}"
+
+
+def _not_graded(report: Report) -> str:
+    if earlier := report.earlier:
+        state = "is not written yet" if earlier.verdict is Verdict.NOT_ATTEMPTED else "does not pass"
+        return f"Not graded yet: this file builds on problem {earlier.problem.label}, and {earlier.filename} {state}."
+    signatures = " and ".join(f"`{entry.signature()}`" for entry in report.problem.entries)
+    return f"Nothing to grade yet: write {signatures}."
+
+
+def _first_fix(earlier: Report, path: Path) -> tuple[Path, int, str]:
+    """The place in the file of an earlier problem, beside the one at `path`, that has to be fixed first."""
+    other = path.with_name(earlier.filename)
+    line = place.of(earlier, text_of(other)) if other.is_file() else 1
+    return other, line, f"Check problem {earlier.problem.label} first: this problem builds on it."
 
 
 def _advice(report: Report) -> str:

@@ -52,7 +52,7 @@ def _lines(report: Report, width: int, play: str) -> Iterator[str]:
         yield from _check(width, result, "same cause as above" if repeated else result.message)
         said |= {result.message} if result.message else set()
     failed = report.first_failure
-    if report.verdict is Verdict.NOT_ATTEMPTED:
+    if report.verdict is Verdict.NOT_ATTEMPTED and not report.earlier:
         entries = " and ".join(f"`{entry.signature()}`" for entry in problem.entries)
         yield from ["", *wrap(f"Nothing to grade yet: write {entries} in {report.filename}.", width)]
     if report.earlier:

@@ -52,15 +52,13 @@ class Printed:
                     self._print("", self.session.followed)
                 self._print(
                     *texts.header(state, str(self.session.file), terminal.width())[:-1],
+                    "Type a letter and Enter:",
                     texts.footer(self.session.keys, terminal.width()),
                     *terminal.markdown(page.as_text(self.session.opening())).splitlines(),
                 )
             under_way = last is not None and last.grading and last.problem is state.problem
             if state.grading and not under_way:
                 self._print("", f"{BEGINS} {self.session.file.name}")
-            known = len(last.checks) if last and under_way else 0
-            for result in state.checks[known:]:
-                self._print(report_terminal.render_check(result, terminal.width()))
             if state.report and not state.grading and state.report is not (last.report if last else None):
                 self._print("", report_terminal.render(state.report, terminal.width()))
                 self._say(*self.session.ending())

@@ -81,8 +81,10 @@ def test_a_learner_without_a_terminal(tmp_path: Path, monkeypatch: pytest.Monkey
     assert "RuntimeError: [CpuDevice(id=0)] False" in shown(devices)
     assert 'badge pass">PASS' in shown(right)
     assert "passed" in printed(after)
+    assert "`%page NN` shows a page, `%%grade NN` grades the cell" in printed(after)
     assert 'badge pass">PASS' in shown(again)
     assert "Next: problem 02" in printed(following)
+    assert "Read `%page 02`, write your code in a cell, grade it with `%%grade 02` above it." in printed(following)
     (other,) = (tmp_path / "work").glob(
         "*.1.py"
     )  # of all files, only the one that was not written by the course is kept
@@ -106,12 +108,20 @@ def test_mistakes_are_one_sentence(tmp_path: Path):
         "%grade 07": "No cell that ran without an error defines `next_token_loss`",
         "%%grade 07\ndef f(": "No cell that ran",
         "%%grade 07\ndef next_token_loss(": "SyntaxError",
+        "%%grade 07\ndef next_token_loss(logits, token_ids, pad_id):\n    raise NotImplementedError": " in a cell.",
     }
     _, *cells = outputs(tmp_path, [LOAD, *mistakes])
     for (mistake, sentence), cell in zip(mistakes.items(), cells, strict=True):
         said = printed(cell) or shown(cell)
         assert sentence in said, mistake
         assert (len(cell), "Traceback" in said) == (1, False), mistake
+
+
+def test_a_hint_without_a_workspace_creates_none(tmp_path: Path):
+    _, hint = outputs(tmp_path, [LOAD, "%hint 07"])
+    assert "Hint 1 of " in shown(hint)
+    assert "Not recorded" in printed(hint)
+    assert not (tmp_path / "attempts").exists()
 
 
 def test_what_is_missing_is_said_in_one_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):

@@ -15,6 +15,14 @@ from tests.conftest import ROOT, Grade, boot, wait_for_busy_workers
 SOLUTIONS = ROOT / "solutions"
 
 
+def test_a_hint_without_a_workspace_creates_none(grade: Grade, tmp_path):
+    for _ in range(2):
+        shown = grade("hint", "07")
+        assert shown.out.startswith("Hint 1 of 4")
+        assert "not recorded: there is no workspace. `grade start` creates one." in " ".join(shown.out.split())
+    assert not (tmp_path / "attempts").exists()
+
+
 def test_a_first_session(grade: Grade, tmp_path):
     """Start, read, grade the stub, take hints, fail, pass, and read the reference."""
     started = grade("start")

@@ -119,6 +119,9 @@ def test_every_fault_of_an_entry(tmp_path: Path):
     ]
     text = "".join("[[promise]]\n" + "".join(f"{key} = '''{value}'''\n" for key, value in row.items()) for row in rows)
     problem = problem_with(tmp_path, text + IDEA + "pitfall = ['A', 'B']\n", page)
+    without_styles = list(promises.faults(problem, promises.promises(problem)))
+    assert not any("another style" in fault for fault in without_styles), "as in an installed course"
+    (tmp_path / "tests" / "problems" / "styles").mkdir(parents=True)
     of = "for the promise: It must be 1."
     assert list(promises.faults(problem, promises.promises(problem))) == [
         "no [[promise]] for the page's sentence: It may be 2.",

@@ -3,12 +3,13 @@
 import json
 import os
 import stat
+import sys
 from importlib.metadata import version
 
 import pytest
 
 from commandline.errors import UsageError
-from grader.course import assistants, catalog, log, page, workspace
+from grader.course import assistants, catalog, log, page, vscode, workspace
 from grader.course.log import FILE, OLD, Progress
 from grader.course.workspace import Workspace
 from grader.problem import Problem
@@ -50,7 +51,12 @@ def test_start_creates_stubs_and_pages_and_returns_the_new_paths(tmp_path):
 def test_assistants_are_asked_to_tutor_unless_the_folder_has_instructions(tmp_path):
     (tmp_path / "CLAUDE.md").write_text("mine")
     Workspace(tmp_path).start()
-    assert "tutor" in (tmp_path / "AGENTS.md").read_text()
+    instructions = (tmp_path / "AGENTS.md").read_text()
+    assert "tutor" in instructions
+    assert "`PYTHON -m grader show NN`" in instructions
+    settings, _ = vscode.contents()["settings.json"]
+    (key,) = [key for key, value in settings.items() if value == sys.executable]
+    assert f"`{key}` in `{vscode.FOLDER}/settings.json`" in instructions
     assert "AGENTS.md" in (tmp_path / ".github" / "copilot-instructions.md").read_text()
     assert (tmp_path / "CLAUDE.md").read_text() == "mine"
     (own := tmp_path / "own").mkdir()

@@ -83,6 +83,12 @@ class Editor:
         found = await self.client.text_document_hover_async(types.HoverParams(self.uri, position))
         return found.contents.value if found else ""
 
+    async def actions(self, *diagnostics: types.Diagnostic) -> list[types.Command | types.CodeAction]:
+        context = types.CodeActionContext([*diagnostics])
+        lines = types.Range(types.Position(0, 0), types.Position(0, 0))
+        params = types.CodeActionParams(self.uri, lines, context)
+        return list(await self.client.text_document_code_action_async(params) or ())
+
     async def end(self) -> int | None:
         """Ends the server as the protocol says. Returns its exit code."""
         await self.client.shutdown_async(None)
@@ -132,10 +138,8 @@ def test_a_whole_conversation(tmp_path: Path, lender: str, monkeypatch: pytest.M
         assert editor.refreshed == 1, "the server asks for it before it answers anything else"
         assert "def next_token_loss(logits: Float[Array, 'T V']" in await editor.hover(row, 6)
         assert await editor.hover(0, 0) == ""
-        context = types.CodeActionContext([diagnostic])
-        (action,) = await editor.client.text_document_code_action_async(
-            types.CodeActionParams(editor.uri, diagnostic.range, context)
-        )
+        (action,) = await editor.actions(diagnostic)
+        assert await editor.actions() == [], "at a place without a finding"
         assert action.title == "Try this case: write a script"
         assert "gpt-kata.try" in action.command  # pygls reads any action with a command as a bare command
 
@@ -158,6 +162,8 @@ def test_a_whole_conversation(tmp_path: Path, lender: str, monkeypatch: pytest.M
         assert editor.messages[-1].type is types.MessageType.Error
         assert editor.messages[-1].message == "notes.py is not the file of a problem of this course."
 
+        (to_do,) = await editor.save(catalog.stub_text(PROBLEM))
+        assert await editor.actions(to_do) == []
         assert await editor.save(RIGHT) == []
         assert space.progress()[PROBLEM.name].verdict == "PASS"
         assert await editor.end() == 0

@@ -104,6 +104,7 @@ def test_a_finding_is_at_the_line_that_matters(learner: Learner, tmp_path: Path,
     report = learner.graded(path)
     (finding,) = findings.of(report, path)
     assert line in path.read_text().splitlines()[finding.line - 1]
+    assert [learner.hint(path)[:6] for _ in range(2)] == ["Hint 1", "Hint 2"]
     assert not (tmp_path / ".progress.jsonl").exists(), "a folder that is no workspace gets no log"
 
 

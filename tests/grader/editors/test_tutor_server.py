@@ -8,7 +8,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from mcp import Client, StdioServerParameters
+from mcp import Client, MCPError, StdioServerParameters
 
 from grader.course import assistants, catalog, log, page
 from grader.course.workspace import Workspace
@@ -33,7 +33,7 @@ def space(tmp_path: Path, lender: str, monkeypatch: pytest.MonkeyPatch) -> Works
     return Workspace(folder)
 
 
-def asked(space: Workspace, *calls: tuple[str, dict[str, str]]) -> list[tuple[bool, str]]:
+def asked(space: Workspace, *calls: tuple[str, dict[str, str | int]]) -> list[tuple[bool, str]]:
     """Whether each call of a tool failed, and its text."""
 
     async def ask() -> list[tuple[bool, str]]:
@@ -116,6 +116,24 @@ def test_an_error_is_a_sentence(space: Workspace, name, arguments, said):
     ((failed, text),) = asked(space, (name, arguments))
     assert failed
     assert said in text
+
+
+def test_a_problem_may_be_a_number(space: Workspace):
+    number, text = asked(space, *[("read_page", {"problem": problem}) for problem in (7, "07")])
+    assert number == text == (False, page.without_hints(catalog.find("07")))
+    tools = ("grade", "next_hint", "explain_check", "play")
+    assert all(
+        "There is no problem '99'." in said for _, said in asked(space, *[(name, {"problem": 99}) for name in tools])
+    )
+
+
+def test_a_lesson_on_an_unknown_problem_is_refused_in_a_sentence(space: Workspace):
+    async def ask() -> None:
+        async with Client(tutor_server.server(space)) as client:
+            with pytest.raises(MCPError, match=r"^There is no problem '99'\."):
+                await client.get_prompt("tutor", {"problem": "99"})
+
+    asyncio.run(ask())
 
 
 def test_without_a_workspace_it_says_how_to_make_one(tmp_path: Path):

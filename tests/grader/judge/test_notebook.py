@@ -73,6 +73,11 @@ def test_the_magic_grades_what_the_notebook_would_be_graded_by():
     assert notebook.of_session(earlier, "def f(): return jax\nf()", ["f"]) == "import jax\n\ndef f(): return jax\n"
 
 
+def test_of_earlier_attempts_the_magic_grades_the_last():
+    earlier = ["%%grade 07\ndef f(): return 1\nf = jit(f)", "def g(): return f", "def f(): return 2", "f = jit(f)"]
+    assert notebook.of_session(earlier, "", ["f", "g"]) == "def g(): return f\n\ndef f(): return 2\n\nf = jit(f)\n"
+
+
 def test_a_notebook_of_an_older_format():
     cells = [{"cell_type": "code", "input": ["import jax\n", "def f(): pass"], "outputs": []}]
     data = json.dumps({"worksheets": [{"cells": cells}], "nbformat": 3, "metadata": {}}).encode()

@@ -46,5 +46,12 @@ def test_a_stub_is_no_error_and_a_pass_is_nothing(tmp_path):
     assert (line, severity) == ("4", "info")
     assert message.startswith("Nothing to grade yet: write `next_token_loss(")
     assert found(path, report_of(*[PASS] * len(PROBLEM.checks))) == []
+
+    unwritten = report_of(*[TODO] * len(PROBLEM.checks))
+    for earlier, state in ((unwritten, "is not written yet"), (report_of(FAIL), "does not pass")):
+        first, second = found(path, replace(unwritten, earlier=earlier))
+        assert first[4] == f"Not graded yet: this file builds on problem 07, and mine.py {state}."
+        assert second[0] == str(path.parent / "mine.py")
+        assert second[4].startswith("Check problem 07 first")
     path.unlink()
     assert found(path, report_of(FAIL))[0][1] == "1", "a file that is gone"

@@ -69,6 +69,14 @@ def test_the_verdict_is_the_most_severe_of_the_checks(verdicts, verdict):
     assert f": {verdict}, " in click.unstyle(render(report))
 
 
+def test_a_file_that_waits_for_an_earlier_one_is_not_called_unwritten():
+    unwritten = report_of(*[Verdict.NOT_ATTEMPTED] * 5)
+    assert "Nothing to grade yet: write `next_token_loss(" in " ".join(render(unwritten).split())
+    waiting = render(report_of(*[Verdict.NOT_ATTEMPTED] * 5, earlier=unwritten))
+    assert "Nothing to grade yet" not in waiting
+    assert "Check problem 07 first" in waiting
+
+
 def test_no_meaning_in_color_alone():
     plain = click.unstyle(render(report_of(Verdict.FAIL, Verdict.PASS)))
     assert "FAIL    0/1" in plain
