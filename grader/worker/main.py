@@ -18,9 +18,7 @@ import random
 import re
 import socket
 import sys
-import traceback
 import warnings
-from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -41,17 +39,14 @@ from grader.isolation.sandbox import inherited
 from grader.problem import Case, Problem
 from grader.wire.channel import ChannelError, Frame, receive, send
 from grader.wire.program import CASE, FILE, decode
-from grader.worker import probes
+from grader.worker import probes, raised
 from grader.worker.files import packed, unpacked
 from grader.worker.pytrees import BadOutputError, to_leaves
-from grader.worker.remedies import remedy
-from grader.worker.subject import BadEntryError, Reading, Say, Subject, static
-from grader.worker.time_limit import OutOfTimeError, time_limit
+from grader.worker.subject import Reading, Say, Subject, static
+from grader.worker.time_limit import time_limit
 from grader.worker.tracing import Given, UntraceableError
 from grader.worker.warm_up import warm_up
-from grader.worker.witness import RefusedProgramError, Witness
-
-MAX_MESSAGE = 1000
+from grader.worker.witness import Witness
 
 # Programs are tiny, so they should compile fast rather than run fast; even those of problem 32, which trains for 200 steps. All
 # workers use the same flags. Without the newer emitters for fusions, compiling takes a third of the time; XLA ignores an extra
@@ -63,11 +58,6 @@ QUICK_TO_COMPILE = (
 # Saves another quarter. XLA aborts on a flag that it does not know, so only tested versions get this one.
 if jaxlib.version.__version__.startswith(("0.10.", "0.11.")):
     QUICK_TO_COMPILE += " --xla_cpu_parallel_codegen_split_count=1"
-
-# Flax's message about an attribute that holds arrays or modules in a plain container, where Flax does not find them.
-PLAIN_CONTAINER = re.compile(
-    r"Found data on value of type '<class '(list|tuple|dict)'>' assigned to static attribute '(\w+)'"
-)
 
 
 class Sources(importlib.abc.MetaPathFinder, importlib.abc.Loader):
@@ -200,7 +190,7 @@ def _serve(sock: socket.socket, runtime: ProblemRuntime, say: Say) -> None:
                 answer = state.answer(request)
         except BaseException as error:  # a submission may raise anything, SystemExit included
             reserve.clear()
-            answer = Frame("raised", _describe(error, set(sources.filenames.values())))
+            answer = Frame("raised", raised.fields(error, set(sources.filenames.values())))
         with contextlib.suppress(Exception):
             sys.stdout.flush()
         try:
@@ -339,68 +329,6 @@ def _case(request: Frame) -> Case:
     return Case({key: values[key] for key in fields["order"]}, seed=fields["seed"])
 
 
-# How XLA and the C++ library say that an allocation failed.
-_NO_MEMORY = ("RESOURCE_EXHAUSTED", "Out of memory", "std::bad_alloc")
-
-
-def _describe(error: BaseException, files: set[str]) -> dict[str, Any]:
-    """An exception as the learner sees it: its kind, type and first paragraph, and the frames of the learner's own files."""
-    frames = [
-        [frame.filename, frame.lineno or 0, frame.name, (frame.line or "").strip()[:200]]
-        for frame in traceback.extract_tb(error.__traceback__)
-        if frame.filename in files
-    ]
-    kind, message = "raised", _first_paragraph(error)
-    if isinstance(error, SyntaxError) and error.filename in files:
-        kind = "syntax"
-        frames = [[error.filename or "", error.lineno or 0, "", (error.text or "").rstrip("\n")[:200]]]
-        caret = " " * max(0, (error.offset or 1) - 1) + "^"
-        return {"kind": kind, "type": type(error).__name__, "message": message, "frames": frames, "caret": caret[:200]}
-    if isinstance(error, OutOfTimeError):
-        kind = "timeout"
-    elif isinstance(error, NotImplementedError):
-        kind = "not_implemented"
-    elif isinstance(error, MemoryError) or any(words in message for words in _NO_MEMORY):
-        kind, message = "memory", f"ran out of memory: {message or 'an allocation failed'}"
-    elif isinstance(error, BlockingIOError):
-        kind, message = "processes", "it started more processes than the limit allows"
-    elif isinstance(error, SystemExit | KeyboardInterrupt | GeneratorExit):
-        kind, message = "exit", f"it raised {type(error).__name__} ({message or 'no code'})"
-    elif isinstance(error, BadOutputError):
-        kind = "bad_output"
-    elif isinstance(error, RefusedProgramError):
-        kind = "refused"
-    elif isinstance(error, BadEntryError):
-        kind = "bad_entry"
-    elif isinstance(error, ModuleNotFoundError):
-        kind = "missing_import"
-        message = str(error.name or message)
-    elif isinstance(error, jax.errors.UnexpectedTracerError):
-        kind = "tracer"
-    elif match := PLAIN_CONTAINER.search(message):
-        container, attribute = match.groups()
-        wrapper = "nnx.Dict" if container == "dict" else "nnx.List"
-        kind = "plain_container"
-        message = f"`{attribute}` is a plain {container}, so Flax ignores its contents; wrap it in `{wrapper}(...)`"
-    elif isinstance(error, RecursionError) and frames:
-        # Where the stack ended depends on the machine. The call that repeats does not.
-        (call, _), *_ = Counter(map(tuple, frames)).most_common(1)
-        frames, message = [list(call)], f"`{call[2]}` calls itself without end"
-    fields = {"kind": kind, "type": type(error).__name__, "message": message, "frames": frames[-8:]}
-    return {**fields, "remedy": remedy(error) if kind == "raised" else ""}
-
-
-def _first_paragraph(error: BaseException) -> str:
-    """The first paragraph of an exception's message. Raises nothing, even if the learner's own `__str__` does."""
-    try:
-        text = str(error.msg if isinstance(error, SyntaxError) else error)
-    except BaseException:
-        return "(its message cannot be shown)"
-    # Memory addresses differ from run to run; a report must not.
-    text = re.sub(r"0x[0-9a-fA-F]{6,}", "0x…", text.strip())
-    return text.split("\n\n")[0][:MAX_MESSAGE]
-
-
 def _false_examples(page: str) -> list[str]:
     """Runs the `>>>` examples of a page in one namespace and returns a report on each that is false."""
     failures: list[str] = []
@@ -411,4 +339,4 @@ def _false_examples(page: str) -> list[str]:
     runner = doctest.DocTestRunner(verbose=False, optionflags=doctest.NORMALIZE_WHITESPACE)
     with np.printoptions(precision=4, suppress=True):
         runner.run(test, out=failures.append)
-    return [report[-MAX_MESSAGE:] for report in failures]
+    return [report[-raised.MAX_MESSAGE :] for report in failures]
