@@ -213,6 +213,7 @@ def test_other_seeds_and_solutions_are_not_in_it(bundle: Path, grade: Grade, tmp
 
 def test_nothing_in_it_promises_a_solution(bundle: Path, grade: Grade, tmp_path: Path):
     (tmp_path / "mine.py").write_text((SOLUTIONS / "p07_next_token_loss.py").read_text())
+    grade("start", root=bundle)  # hints are counted in a workspace
     out = grade("problem", "07", "mine.py", root=bundle).out
     for _ in page.hints(catalog.find("07")):
         out += grade("hint", "07", root=bundle).out
