@@ -9,8 +9,8 @@ import pytest
 from flax import nnx
 
 from grader.judge.session import failure_from
-from grader.worker.main import _describe
 from grader.worker.pytrees import BadOutputError, named
+from grader.worker.raised import fields
 from grader.worker.remedies import remedy
 from grader.worker.time_limit import DEEPEST, time_limit
 from grader.worker.tracing import UntraceableError, trace
@@ -80,7 +80,7 @@ def test_the_sentence_is_the_first_line_and_the_remedy():
     try:
         jax.eval_shape(lambda x: float(x), N)
     except Exception as error:
-        failure = failure_from(_describe(error, {__file__}))
+        failure = failure_from(fields(error, {__file__}))
     assert failure.sentence() == (
         "ConcretizationTypeError: Abstract tracer value encountered where concrete value is expected: traced array with shape "
         f"int32[] ({failure.frames[-1][0]}, line {failure.frames[-1][1]}); inside jit or grad an array has no number yet, so "
@@ -109,7 +109,7 @@ def test_endless_recursion_that_is_slow_is_one():
     with pytest.raises(RecursionError) as raised, time_limit(2.0, {"mine": "mine.py"}):
         namespace["descend"](0)
     assert time.monotonic() - start < 2.0
-    failure = failure_from(_describe(raised.value, {"mine.py"}))
+    failure = failure_from(fields(raised.value, {"mine.py"}))
     assert failure.sentence().startswith("RecursionError: `descend` calls itself without end (mine.py, line")
 
 
