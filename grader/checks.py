@@ -1,6 +1,6 @@
 """The checks that every problem can use. A check is data; the probes that it names are in `grader/worker/probes.py`."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, Literal
 
 from grader.problem import EXACT, FLOAT32, Case, Check, Difference, Tolerance
@@ -16,6 +16,28 @@ MEMORY = Tolerance(rtol=1.0, atol=0.0, room=3)
 # A correct step may be written with half as many operations again. A state that starts with a Python number has a weak type in
 # JAX, so its step is compiled a second time. Programs that hold every step have at least four times as many operations.
 ONE_COPY = Tolerance(rtol=1.5, atol=0.0, room=1.4)
+
+
+class Words(Mapping[int, str]):
+    """The words of a coded leaf in which every number has a meaning: what a function says of it."""
+
+    def __init__(self, meaning: Callable[[int], str]) -> None:
+        self._meaning = meaning
+
+    def __getitem__(self, number: int) -> str:
+        if not isinstance(number, int):
+            raise KeyError(number)
+        return self._meaning(number)
+
+    def __iter__(self) -> Iterator[int]:
+        return iter(())  # nobody can count them
+
+    def __len__(self) -> int:
+        return 0
+
+    def __bool__(self) -> bool:
+        return True
+
 
 Wrt = Literal["parameters"] | Sequence[str]
 

@@ -1,9 +1,9 @@
 """Problem 42: training a byte-level BPE tokenizer."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from typing import Any
 
-from grader.checks import exact
+from grader.checks import Words, exact
 from grader.problem import Case, Cases, Check, Difference, Entry, Problem
 
 WORDS = "low lower lowest new newer newest wide wider banana Zoë naïve ☂☂ aaa aaaa ooo 2024 it's ... don't mississippi".split()
@@ -81,30 +81,23 @@ def encodings(sizes: Mapping[str, int], rng: Any) -> dict[str, Any]:
     return {**values, "merges": "\n".join(MERGES[: sizes["merges"]])}
 
 
-class Words(Mapping[int, str]):
+def words_in(text: bytes) -> Words:
     """What the numbers mean that probes.py makes of words and merges, for the text in which they occur."""
 
-    def __init__(self, text: bytes) -> None:
-        self.text = text
-
-    def __getitem__(self, number: int) -> str:
+    def meaning(number: int) -> str:
         if number < 1000:
             return {-1: "one that does not occur in the case", -2: "missing"}.get(number, str(number))
         rest, count = divmod(number, 1000)
         rest, length = divmod(rest, 1000)
         start, first = divmod(rest, 1000)
-        token = self.text[start : start + length]
+        token = text[start : start + length]
         return f"({token[:first]!r}, {token[first:]!r})" if first < length else f"{token!r}, {count} times"
 
-    def __iter__(self) -> Iterator[int]:
-        return iter(())  # any part of the text is a word
-
-    def __len__(self) -> int:
-        return len(self.text)
+    return Words(meaning)
 
 
 def counted(case: Case) -> Words:
-    return Words(str(case.values["text"]).encode())
+    return words_in(str(case.values["text"]).encode())
 
 
 def count_in_words(case: Case, difference: Difference) -> str:
@@ -115,7 +108,7 @@ def count_in_words(case: Case, difference: Difference) -> str:
 
 
 def paired(case: Case) -> Words:
-    return Words(str(case.values["words"]).encode())
+    return words_in(str(case.values["words"]).encode())
 
 
 def merge_in_words(case: Case, difference: Difference) -> str:

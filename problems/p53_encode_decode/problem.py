@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from itertools import pairwise
 from typing import Any
 
-from grader.checks import exact
+from grader.checks import Words, exact
 from grader.problem import Case, Cases, Check, Difference, Entry, Problem
 
 WORDS = """low lower lowest new newer newest wide wider banana Zoë naïve ☂☂ aaa aaaa ooo it's we'll they've don't
@@ -175,20 +175,8 @@ def tokens_of(case: Case) -> dict[int, str]:
     return {**names, -1: "no further id", -2: "a number that is not an id"}
 
 
-class Letters(dict[int, str]):
-    """What the numbers of a text mean: code points."""
-
-    def __missing__(self, number: int) -> str:
-        return f"{chr(number)!r} (U+{number:04X})"
-
-    def get(self, number: int, default: Any = None) -> str:  # type: ignore[override]
-        return self[number]
-
-    def __contains__(self, number: object) -> bool:
-        return isinstance(number, int)
-
-
-LETTERS = Letters({-1: "the end of the text"})
+# Code points.
+LETTERS = Words(lambda number: "the end of the text" if number < 0 else f"{chr(number)!r} (U+{number:04X})")
 
 
 def of_a_word(case: Case, wrong: Difference) -> str:

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from itertools import pairwise
 from typing import Any
 
-from grader.checks import exact
+from grader.checks import Words, exact
 from grader.problem import Case, Cases, Check, Difference, Entry, Problem, Tolerance
 
 WORDS = """frog bird tree lake ball kite cake moon star rain wind snow boat bear duck fish leaf rock song door road hill king
@@ -132,31 +132,18 @@ def number_of(text: str) -> int:
     return zlib.crc32(text.encode())
 
 
-class Shingles(dict[int, str]):
-    """What the numbers of shingles mean."""
-
-    def __missing__(self, number: int) -> str:
-        return "a string that is not a shingle of this text"
-
-    def get(self, number: int, default: Any = None) -> str:  # type: ignore[override]
-        return self[number]
-
-    def __contains__(self, number: object) -> bool:
-        return isinstance(number, int)
-
-
-def shingles_of(case: Case) -> dict[int, str]:
+def shingles_of(case: Case) -> Words:
     """What the numbers of shingles mean: all runs of words that someone could take for one."""
     import re
 
-    text, found = str(case.values["text"]), Shingles({-1: "none further"})
+    text, found = str(case.values["text"]), {-1: "none further"}
     patterns = (r"\w+", r"\S+", "[A-Za-z0-9_]+", r"[\w']+", r"[^\W\d]+")
     for words in (re.findall(pattern, each) for pattern in patterns for each in (text, text.lower())):
         for length in range(len(words) + 1):
             for start in range(len(words) - length + 1):
                 shingle = " ".join(words[start : start + length])
                 found[number_of(shingle)] = repr(shingle)
-    return found
+    return Words(lambda number: found.get(number, "a string that is not a shingle of this text"))
 
 
 def of_a_pair(case: Case, difference: Difference) -> str:
