@@ -91,7 +91,12 @@ def _bind(path: Path, folder: Path) -> None:
         target.mkdir(exist_ok=True)
     else:
         target.touch()
-    _mount(str(path), str(target), "", _BIND | _RECURSIVE)
+    try:
+        _mount(str(path), str(target), "", _BIND | _RECURSIVE)
+    except OSError:
+        if path.exists():
+            raise
+        return  # removed a moment ago, as the folders of a build are
     _set_attributes(str(target), _NO_SUID | _READ_ONLY, recursive=True)
 
 
