@@ -204,8 +204,8 @@ def solved_idea(current: UnderWay, program: Program) -> bool:
 def lesson(current: UnderWay, program: Program) -> list[str]:
     """What to say after a hunt: the fault, the idea behind it, and how an experienced person finds it."""
     misconception, ways = program.hunt.misconception, current.kind.found
-    lines = _tries(current.lines, [line in program.fault for line in current.lines])
-    ideas = _tries(current.ideas, [idea == program.answer for idea in current.ideas])
+    lines = _tries([line in program.fault for line in current.lines])
+    ideas = _tries([idea == program.answer for idea in current.ideas])
     return [
         f"The fault is in {_numbers(sorted(program.fault))}: {misconception.name}. {misconception.says}",
         f"How an experienced person finds it: {ways[int(program.hunt.id, 16) % len(ways)]}",
@@ -213,9 +213,9 @@ def lesson(current: UnderWay, program: Program) -> list[str]:
     ]
 
 
-def _tries(answers: list[int], right: list[bool]) -> str:
+def _tries(right: list[bool]) -> str:
     """How many answers there were up to the right one, in words."""
-    number = right.index(True) + 1 if True in right else len(answers)
+    number = right.index(True) + 1 if True in right else len(right)
     return counted(number, "try").replace("trys", "tries")
 
 

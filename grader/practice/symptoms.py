@@ -18,7 +18,6 @@ _ENDS = {Verdict.ERROR: "error", Verdict.TIMEOUT: "timeout", Verdict.MEMORY: "me
 _DECIDE = ("error", "timeout", "memory", "nan", "tree", "shape", "dtype", "sees the future", "sees too far", "blind")
 _LINE = re.compile(r"\s*\((?:\w+\.py, )?(?:line|in|at) [^)]*\)|,? (?:on|in|at) line \d+")
 
-
 DEPENDS = "depends"  # a leaf (T, T): whether an output depends on an input
 MOST_INPUTS, LONGEST_INPUT = 6, 30
 
@@ -168,7 +167,7 @@ def _where(case: Case | None) -> str:
     """The inputs with which it was seen: numbers and short texts, and the shapes of arrays."""
     named = []
     for name, value in case.values.items() if case else ():
-        shape = getattr(value, "shape", None)
-        said = f"{name} {tuple(shape)}" if shape else f"{name} = {value!r}" if shape is None else f"{name} = {value}"
-        named += [said] if len(said) <= LONGEST_INPUT + len(name) else []
+        shape = getattr(value, "shape", ())
+        said = f" {shape}" if shape else f" = {value!r}" if isinstance(value, str) else f" = {value}"
+        named += [name + said] if len(said) <= LONGEST_INPUT else []
     return f"(with {', '.join(named[:MOST_INPUTS])})" if named else ""

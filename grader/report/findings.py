@@ -31,7 +31,7 @@ def of(report: Report, path: Path) -> list[Finding]:
     if failed is None:
         return []
     text = text_of(path)
-    related = [_first_fix(report.earlier, path)] if report.earlier else []
+    related = (_first_fix(report.earlier, path),) if report.earlier else ()
     if report.verdict is Verdict.NOT_ATTEMPTED:
         line = place.definition(text, problem.entries[0].name)
         return [Finding(line, _not_graded(report), "to do", related, passed_over=True)]
@@ -39,8 +39,8 @@ def of(report: Report, path: Path) -> list[Finding]:
     idea = f"{report.misconception.name}. " if report.misconception else ""
     message = f"{idea}{failed.check.name}: {failed.message} ({report.score} of {problem.points} points)"
     if advice := _advice(report):
-        related.append((path, line, advice))
-    return [Finding(line, message, failed.check.name, tuple(related))]
+        related = (*related, (path, line, advice))
+    return [Finding(line, message, failed.check.name, related)]
 
 
 def lines(report: Report, path: Path) -> Iterator[str]:

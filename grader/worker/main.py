@@ -209,9 +209,7 @@ class WorkerState:
     emit: Callable[[Frame], None] = lambda frame: None
     hear: Callable[[], Frame] = lambda: Frame("nothing")
     partner: Partner | None = None  # of the probe that another process runs
-    refused: BaseException | None = (
-        None  # why the partner did not answer: what it has recorded may be wrong from then on
-    )
+    refused: BaseException | None = None  # why it did not answer: what it has recorded may be wrong from then on
     subjects: dict[str, Subject] = field(default_factory=dict)
     readings: dict[Any, Reading] = field(default_factory=dict)
     witness: Witness = field(init=False)
