@@ -42,7 +42,8 @@ def encode_word(word: bytes, ranks: Mapping[bytes, int]) -> list[int]:
 
 def encode(text: str, ranks: Mapping[bytes, int], special_tokens: Mapping[str, int]) -> list[int]:
     """The ids of a text: special tokens whole, the rest word by word."""
-    parts = re.split(f"({'|'.join(map(re.escape, special_tokens))})", text) if special_tokens else [text]
+    longest_first = sorted(special_tokens, key=len, reverse=True)  # a pattern takes the first alternative that fits
+    parts = re.split(f"({'|'.join(map(re.escape, longest_first))})", text) if special_tokens else [text]
     ids = []
     for part in parts:
         if part in special_tokens:

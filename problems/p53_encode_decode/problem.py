@@ -10,6 +10,7 @@ from grader.problem import Case, Cases, Check, Difference, Entry, Problem
 WORDS = """low lower lowest new newer newest wide wider banana Zoë naïve ☂☂ aaa aaaa ooo it's we'll they've don't
 mississippi""".split()
 SPECIAL = ("<|end|>", "[a|b]", "(pad)")
+ALIKE = ("<|end|>", "<|end|><|end|>", "<|end|>!")
 GROWTH = (1000, 2000, 4000)  # lengths of words before the longest
 BREAK = "¤"  # stands for a byte that begins a letter of two bytes, although no letter follows
 STREAM_TEXT = "it's low|we'll see|they've|we're |'l|  \n\n Zoë\n\nlow  new"
@@ -81,6 +82,19 @@ def texts(sizes: Mapping[str, int], rng: Any) -> dict[str, Any]:
         "special_tokens": "\n".join(special),
         **vocabulary(sizes, rng),
     }
+
+
+def alike(sizes: Mapping[str, int], rng: Any) -> dict[str, Any]:
+    """A text with runs of special tokens that begin alike. Neither the first nor the last of the table is always the longest."""
+    special = [*ALIKE[:2]] if sizes["special"] == 2 else [ALIKE[2], *ALIKE[:2]]
+    if sizes["reverse"]:
+        special.reverse()
+    runs = [ALIKE[0] * int(length) for length in rng.permutation([1, 2, 3, 4, 5])]
+    some = [str(word) for word in rng.choice(WORDS, len(runs))]
+    text = "".join(
+        f"{word}{run}{'!' * (number % 2)}" for number, (word, run) in enumerate(zip(some, runs, strict=True))
+    )
+    return {"text": text, "special_tokens": "\n".join(special), **vocabulary(sizes, rng)}
 
 
 def streams(sizes: Mapping[str, int], rng: Any) -> dict[str, Any]:
@@ -205,6 +219,9 @@ PROBLEM = Problem(
         "runs": Cases(runs, {"words": (2, 4), "merges": (2, 1)}, draws=2, show=shown),
         "texts": Cases(texts, {"parts": (3, 4), "special": (1, 2, 3), **SIZES}, draws=3, show=shown),
         "no special tokens": Cases(texts, {"parts": (2,), "special": (0,), "merges": (28,)}, draws=1, show=shown),
+        "special tokens that begin alike": Cases(
+            alike, {"special": (2, 3), "reverse": (0, 1), "merges": (28,)}, draws=3, show=shown
+        ),
         "pieces": Cases(pieces, {"cut": (0,), **SIZES}, draws=2, show=shown),
         "cut pieces": Cases(pieces, {"cut": (1,), **SIZES}, draws=2, show=shown),
         "streams": Cases(streams, {"parts": (3, 4), "special": (2, 3), "chunk": (1, 3, 5, 16), **SIZES}, draws=4, show=shown),
@@ -219,6 +236,7 @@ PROBLEM = Problem(
         _ids("pairs that overlap", 1, "encoding_words", cases="runs", in_words=of_a_word, calls=("encode_word",)),
         _ids("text with special tokens", 2, "encoding", cases="texts", calls=("encode",)),
         _ids("no special tokens", 1, "encoding", cases="no special tokens", calls=("encode",)),
+        _ids("special tokens that begin alike", 1, "encoding", cases="special tokens that begin alike", calls=("encode",)),
         exact("text of ids", 2, "decoding", "text", cases="pieces", words=LETTERS, calls=("decode",)),
         exact("bytes that are not UTF-8", 1, "decoding", "text", cases="cut pieces", words=LETTERS, calls=("decode",)),
         _ids("stream in chunks", 3, "streaming", cases="streams", calls=("encode_stream",)),

@@ -1,6 +1,8 @@
 """Problems 53 to 58 against independent oracles."""
 
 import sys
+import tracemalloc
+from itertools import islice
 
 import numpy as np
 import pytest
@@ -35,6 +37,39 @@ def test_ids_and_texts_are_those_of_tiktoken():
     assert list(encode_stream(iter(chunks), ranks, special)) == ids
     some = rng.integers(0, tokenizer.n_vocab, 2000).tolist()  # mostly not UTF-8
     assert decode(some, ranks, special) == tokenizer.decode(some)
+
+
+def test_a_trained_vocabulary_passes_the_calls_of_a_university_course(tmp_path):
+    """Problems 42 and 53 behind the interface of CS336's first assignment: a table of ids, merges, and a file read by lines."""
+    from p42_bpe_training import count_words, make_encoding, train_bpe
+    from p53_encode_decode import decode, encode, encode_stream
+
+    end = "<|endoftext|>"
+    text = (ROOT / "LICENSE").read_text(encoding="utf-8") + end + "Zoë's ☂☂ naïve 🙃"
+    merges = train_bpe(count_words(text, [end]), 200)
+    vocabulary = {byte: bytes([byte]) for byte in range(256)}
+    vocabulary |= {256 + number: left + right for number, (left, right) in enumerate(merges)}
+    ranks = {token: number for number, token in vocabulary.items()}
+    assert not any(b"<|" in token for token in ranks)
+    special, twice = {end: 456}, {end: 456, end + end: 457}
+    tiktoken = make_encoding(merges, [end])
+    for each in ("", "s", "🙃", "Hello, how are you?", "Héllò hôw are ü? 🙃", f"Héllò {end}{end} hôw {end}", text):
+        ids = encode(each, ranks, special)
+        assert decode(ids, ranks, special) == each
+        assert ids == tiktoken.encode(each, allowed_special="all")
+    overlapping = f"Hello, how {end}{end} are you?{end}"
+    ids = encode(overlapping, ranks, twice)
+    assert [token_id for token_id in ids if token_id > 455] == [457, 456]
+    assert decode(ids, ranks, twice) == overlapping
+    path = tmp_path / "corpus.txt"
+    path.write_text(text * 100, encoding="utf-8")
+    with path.open("rb") as file:
+        tracemalloc.start()
+        count = sum(1 for _ in islice(encode_stream(file, ranks, special), 100_000))
+        _, peak = tracemalloc.get_traced_memory()
+        tracemalloc.stop()
+    assert count == 100_000
+    assert peak < 1_000_000 < path.stat().st_size
 
 
 def test_rows_of_segments_hold_every_token_once_and_attention_is_that_of_each_story_alone():

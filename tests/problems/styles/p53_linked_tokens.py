@@ -36,7 +36,7 @@ def encode_word(word, ranks):
 
 def encode(text, ranks, special_tokens):
     cached = lru_cache(1000)(lambda word: encode_word(word.encode(), ranks))
-    alternatives = [*map(re.escape, special_tokens), PATTERN]
+    alternatives = [*map(re.escape, sorted(special_tokens)[::-1]), PATTERN]
     found = regex.findall("|".join(f"(?:{each})" for each in alternatives[:-1]), text) if special_tokens else []
     ids, start = [], 0
     for token in [*found, None]:

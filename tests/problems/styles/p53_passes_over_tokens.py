@@ -26,8 +26,8 @@ def encode_word(word, ranks):
 def encode(text, ranks, special_tokens):
     ids = []
     while text:
-        places = [(text.find(token), token) for token in special_tokens if token in text]
-        place, token = min(places, default=(len(text), None))
+        places = [(text.find(token), -len(token), token) for token in special_tokens if token in text]
+        place, _, token = min(places, default=(len(text), 0, None))
         for match in regex.finditer(PATTERN, text[:place]):
             ids.extend(encode_word(match[0].encode("utf-8"), ranks))
         if token is None:

@@ -41,7 +41,8 @@ def encode_word(word, ranks):
 
 def encode(text, ranks, special_tokens):
     ids, place = [], 0
-    boundary = re.compile("|".join(re.escape(token) for token in special_tokens) or r"(?!)")
+    longest_first = sorted(map(re.escape, special_tokens), key=lambda token: -len(token))
+    boundary = re.compile("|".join(longest_first) or r"(?!)")
     while place <= len(text):
         match = boundary.search(text, place)
         end = match.start() if match else len(text)
