@@ -223,6 +223,7 @@ class MachineConfig(Settings):
         "auto", "device counts DATAxMODEL, such as 4x2; auto: all usable devices along data", machine=True
     )
     fsdp: bool = setting(False, "shard parameters and moments along data as well", machine=True)
+    zero1: bool = setting(False, "shard the moments along data, as fsdp does, but not the parameters", machine=True)
     loss_chunk: int = setting(
         0, "tokens whose logits exist at once; 0: chosen for the device", allowed=NOT_NEGATIVE, machine=True
     )
@@ -234,7 +235,7 @@ class MachineConfig(Settings):
     def rules(self) -> Rules:
         """Raises UsageError for a mesh that is not one."""
         _ = self.mesh_shape
-        return ()
+        yield not (self.fsdp and self.zero1), "zero1=true is not valid with fsdp, which shards the moments as well"
 
     @property
     def mesh_shape(self) -> tuple[int, int] | None:

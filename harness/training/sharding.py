@@ -84,15 +84,24 @@ def partition(
 ShardingRule = Callable[[tuple[str, ...], tuple[int, ...], Mesh], P]
 
 
-def shardings(abstract: Any, mesh: Mesh, fsdp: bool, override: ShardingRule | None = None) -> Any:
-    """A NamedSharding for each array of an abstract state of model and optimizer: by its metadata, or by `override`."""
+def shardings(
+    abstract: Any, mesh: Mesh, fsdp: bool, zero1: bool = False, override: ShardingRule | None = None
+) -> Any:
+    """A NamedSharding for each array of an abstract state of model and optimizer: by its metadata, or by `override`.
+
+    With `zero1`, all but the model is split over `data` (Rajbhandari et al. 2020, ZeRO, stage 1): each device updates its part of
+    the parameters, then gathers all of them.
+    """
 
     def sharding(path: tuple[Any, ...], variable: nnx.Variable) -> nnx.Variable:
-        if override is not None:
-            spec = override(path_names(path), variable.shape, mesh)
+        names = path_names(path)
+        part = zero1 and names[0] != "0"
+        if override is not None and not part:
+            spec = override(names, variable.shape, mesh)
         else:
             metadata = variable.get_metadata()
-            spec = partition(variable.shape, mesh, fsdp, metadata.get("model_axis"), metadata.get("stacked", False))
+            axes = metadata.get("model_axis"), metadata.get("stacked", False)
+            spec = partition(variable.shape, mesh, fsdp or part, *axes)
         return variable.replace(NamedSharding(mesh, spec))
 
     return jax.tree_util.tree_map_with_path(sharding, abstract, is_leaf=lambda leaf: isinstance(leaf, nnx.Variable))

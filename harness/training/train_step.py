@@ -68,7 +68,7 @@ def make_step_functions(config: Config, mesh: Mesh, recipe: Recipe | None = None
     recipe = recipe or default_recipe(config, mesh)
     graph, shapes = nnx.split(nnx.eval_shape(functools.partial(_new_model, recipe), jax.random.key(config.seed)))
     frozen = nnx.state(nnx.merge(graph, shapes)[0], nnx.All(nnx.Param, nnx.Not(recipe.trained)))
-    state_shardings = shardings(shapes, mesh, config.fsdp, recipe.sharding_rule)
+    state_shardings = shardings(shapes, mesh, config.fsdp, config.zero1, recipe.sharding_rule)
     abstract_state = jax.tree.map(
         lambda leaf, place: jax.ShapeDtypeStruct(leaf.shape, leaf.dtype, sharding=place), shapes, state_shardings
     )

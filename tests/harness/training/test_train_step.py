@@ -176,6 +176,15 @@ def test_fsdp_shards_moments_as_well() -> None:
         assert leaf.addressable_shards[0].data.nbytes * 8 == leaf.nbytes, name
 
 
+def test_zero1_shards_moments_alone_and_gives_the_losses_of_one_device(one_device: list[float]) -> None:
+    losses, _, state = run_steps(replace(SMALL, mesh="8x1", zero1=True))
+    np.testing.assert_allclose(losses, one_device, rtol=1e-4)  # as above
+    large = {name: leaf for name, leaf in by_dotted_name(state).items() if leaf.size >= 16 * 24}
+    assert {name[0] for name in large} == {"0", "1"}
+    for name, leaf in large.items():
+        assert leaf.addressable_shards[0].data.nbytes * (1 if name[0] == "0" else 8) == leaf.nbytes, name
+
+
 def test_the_reported_norm_is_from_before_clipping() -> None:
     norms = []
     for clip in (SMALL.clip_norm, 1e-3):
