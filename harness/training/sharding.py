@@ -84,9 +84,7 @@ def partition(
 ShardingRule = Callable[[tuple[str, ...], tuple[int, ...], Mesh], P]
 
 
-def shardings(
-    abstract: Any, mesh: Mesh, fsdp: bool, zero1: bool = False, override: ShardingRule | None = None
-) -> Any:
+def shardings(abstract: Any, mesh: Mesh, fsdp: bool, zero1: bool = False, override: ShardingRule | None = None) -> Any:
     """A NamedSharding for each array of an abstract state of model and optimizer: by its metadata, or by `override`.
 
     With `zero1`, all but the model is split over `data` (Rajbhandari et al. 2020, ZeRO, stage 1): each device updates its part of
