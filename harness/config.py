@@ -220,7 +220,9 @@ class MachineConfig(Settings):
     """Where and how fast a run computes."""
 
     mesh: str = setting(
-        "auto", "device counts DATAxMODEL, such as 4x2; auto: all usable devices along data", machine=True
+        "auto",
+        "device counts DATAxMODEL, such as 4x2, or COPIESxDATAxMODEL; auto: all usable devices along data",
+        machine=True,
     )
     fsdp: bool = setting(False, "shard parameters and moments along data as well", machine=True)
     zero1: bool = setting(False, "shard the moments along data, as fsdp does, but not the parameters", machine=True)
@@ -238,14 +240,16 @@ class MachineConfig(Settings):
         yield not (self.fsdp and self.zero1), "zero1=true is not valid with fsdp, which shards the moments as well"
 
     @property
-    def mesh_shape(self) -> tuple[int, int] | None:
-        """Device counts along (data, model); None for `auto`."""
+    def mesh_shape(self) -> tuple[int, ...] | None:
+        """Device counts along (data, model), or along (replica, data, model); None for `auto`."""
         if self.mesh == "auto":
             return None
-        data, _, model = self.mesh.partition("x")
-        if not (data.isdecimal() and model.isdecimal() and int(data) and int(model)):
-            raise UsageError(f"mesh={self.mesh} is not valid; write DATAxMODEL device counts, such as 4x2.")
-        return int(data), int(model)
+        counts = self.mesh.split("x")
+        if len(counts) not in (2, 3) or not all(count.isdecimal() and int(count) for count in counts):
+            raise UsageError(
+                f"mesh={self.mesh} is not valid; write device counts DATAxMODEL, such as 4x2, or COPIESxDATAxMODEL."
+            )
+        return tuple(map(int, counts))
 
 
 PARTS = (DataConfig, ModelConfig, OptimizerConfig, RewardConfig, ReportConfig, MachineConfig)

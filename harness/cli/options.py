@@ -29,7 +29,9 @@ pieces_option = click.option(
 )
 _MACHINE_OPTIONS = (
     click.option(
-        "--mesh", metavar="DxM", help="Device counts: D split the batch, M the width of the layers. Example: 4x2."
+        "--mesh",
+        metavar="[Rx]DxM",
+        help="Device counts: D split the batch, M the width of the layers; R copies of this. Example: 4x2.",
     ),
     click.option("--fsdp", is_flag=True, help="Shard parameters and moments over the D devices as well."),
     click.option(

@@ -64,6 +64,7 @@ def _sharded(x_BTD, head, targets_BT, chunk, mesh, gradients):
     if mesh is None:
         same = (lambda x: x,) * 3
         return _local(x_BTD, targets_BT, head, chunk, gradients, padded, *same, jnp.int32(0))
+    rows_on = mesh.axis_names[:-1]
     on_model = "model" if head.weight_VD.shape[0] % mesh.shape["model"] == 0 else None
 
     def over(axis, reduce):
@@ -72,10 +73,10 @@ def _sharded(x_BTD, head, targets_BT, chunk, mesh, gradients):
     def local(x_BTD, targets_BT, head):
         rows = head.weight_VD.shape[0]
         first = jax.lax.axis_index("model") * rows if on_model else jnp.int32(0)
-        sums = over("data", jax.lax.psum), over(on_model, jax.lax.psum), over(on_model, jax.lax.pmax)
+        sums = over(rows_on, jax.lax.psum), over(on_model, jax.lax.psum), over(on_model, jax.lax.pmax)
         return _local(x_BTD, targets_BT, head, chunk, gradients, padded, *sums, first)
 
-    x = P("data")
+    x = P(rows_on)
     rows = replace(head, weight_VD=P(on_model), bias_V=None if head.bias_V is None else P(on_model))
     out = (P(), (x, rows)) if gradients else (P(), None)
     return jax.shard_map(local, mesh=mesh, in_specs=(x, x, rows), out_specs=out, check_vma=False)(

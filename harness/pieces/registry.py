@@ -74,6 +74,9 @@ class PieceSpec:
 _first_model = functools.partial(
     PieceSpec, used_if=_is_of_another_kind, used_when="unless the model is of Llama's kind"
 )
+_for_two_axes = functools.partial(
+    PieceSpec, used_if=lambda config: config.mesh.count("x") < 2, used_when="on a mesh of two axes"
+)
 _part_of_modern = functools.partial(PieceSpec, part_of="ModernGPT")
 
 PIECES: dict[str, PieceSpec] = {
@@ -126,7 +129,7 @@ PIECES: dict[str, PieceSpec] = {
     "tokenize": PieceSpec("p15_tokenize_and_pack", smoke_tests.run_tokenize),
     "pack": PieceSpec("p15_tokenize_and_pack", smoke_tests.run_pack),
     "make_loader": PieceSpec("p16_data_pipeline", smoke_tests.run_loader),
-    "make_mesh": PieceSpec("p20_mesh_and_partitioning", smoke_tests.run_make_mesh),
+    "make_mesh": _for_two_axes("p20_mesh_and_partitioning", smoke_tests.run_make_mesh),
     "partition_spec": PieceSpec(
         "p20_mesh_and_partitioning",
         lambda p, _: smoke_tests.run_spec("partition_spec", p("blocks.0.ff1.kernel", (D, F), smoke_tests.one_device())),
@@ -134,7 +137,7 @@ PIECES: dict[str, PieceSpec] = {
         used_if=lambda config: not config.fsdp,
         used_when="without --fsdp",
     ),
-    "shard_batch": PieceSpec("p21_sharded_train_step", smoke_tests.run_shard_batch),
+    "shard_batch": _for_two_axes("p21_sharded_train_step", smoke_tests.run_shard_batch),
     "fsdp_spec": PieceSpec(
         "p22_fsdp",
         lambda p: smoke_tests.run_spec("fsdp_spec", p((D, F), 2)),

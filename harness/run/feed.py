@@ -46,7 +46,7 @@ class DataFeed:
     def _put(self, rows: Any) -> jax.Array:
         """The rows on the devices, by the piece `shard_batch` if there is one."""
         shard_batch = self._pieces.by_name.get("shard_batch") if self._pieces else None
-        if shard_batch is None or jax.process_count() > 1:
+        if shard_batch is None or jax.process_count() > 1 or len(self._mesh.axis_names) > 2:
             return put_batch(rows, self._mesh)
         return attribute_errors_to(self._pieces, lambda: shard_batch(jnp.asarray(rows), self._mesh))
 

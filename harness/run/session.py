@@ -254,7 +254,7 @@ def open_session(run: Run, config: Config, pieces: Pieces | None, *, log: Log, q
         config = dataclasses.replace(config, pieces=pieces.names())
         check_config(config, pieces)
     mesh = make_mesh(config)
-    if pieces is not None and "make_mesh" in pieces.by_name and jax.process_count() == 1:
+    if pieces is not None and pieces.uses("make_mesh", config) and jax.process_count() == 1:
         shape, make_piece_mesh = mesh.devices.shape, pieces.by_name["make_mesh"]
         mesh = attribute_errors_to(pieces, lambda: make_piece_mesh(*shape))
 

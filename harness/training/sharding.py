@@ -1,5 +1,8 @@
 """Shardings over a mesh of devices: the batch over `data`, the width of the layers over `model`.
 
+A mesh of three axes has copies of such a mesh along `replica`, which split the batch further. They send each other nothing but
+gradients, once a step: the slowest links belong there.
+
 A parameter says in its metadata how it is sharded, where the model makes it: `model_axis` is the axis over `model`, counted from
 the end, and `stacked` says that axis 0 runs over the layers. The optimizer's moments inherit the metadata of their parameter.
 """
@@ -16,33 +19,32 @@ from jax.sharding import PartitionSpec as P
 from harness.config import Config
 from harness.errors import UsageError
 
+AXES = ("replica", "data", "model")  # all but the last split the batch
+
 
 def make_mesh(config: Config) -> Mesh:
-    """The mesh of the config, `data` x `model`. `auto` puts as many devices along `data` as divide the batch.
+    """The mesh of the config, with the last two or all of AXES. `auto` puts as many devices along `data` as divide the batch.
 
     Raises UsageError if there are too few devices, or if they cannot split the batch or the heads evenly.
     """
     devices = jax.devices()
     rows = config.batch_size // config.grad_accumulation_steps
-    data, model = config.mesh_shape or (math.gcd(len(devices), rows), 1)
-    if data * model > len(devices) or (jax.process_count() > 1 and data * model != len(devices)):
+    shape = config.mesh_shape or (math.gcd(len(devices), rows), 1)
+    mesh, needed = f"mesh={'x'.join(map(str, shape))}", math.prod(shape)
+    *over_rows, model = shape
+    if needed > len(devices) or (jax.process_count() > 1 and needed != len(devices)):
         hint = (
-            f" To emulate them on this CPU, set JAX_NUM_CPU_DEVICES={data * model}."
-            if devices[0].platform == "cpu"
-            else ""
+            f" To emulate them on this CPU, set JAX_NUM_CPU_DEVICES={needed}." if devices[0].platform == "cpu" else ""
         )
-        raise UsageError(f"mesh={data}x{model} needs {data * model} devices; there are {len(devices)}.{hint}")
-    if rows % data:
+        raise UsageError(f"{mesh} needs {needed} devices; there are {len(devices)}.{hint}")
+    if rows % math.prod(over_rows):
         raise UsageError(
-            f"mesh={data}x{model} is not valid; {rows} rows per step cannot be split evenly over {data} devices."
+            f"{mesh} is not valid; {rows} rows per step cannot be split evenly over {math.prod(over_rows)} devices."
         )
     if config.num_layers and config.num_heads % model:
-        raise UsageError(
-            f"mesh={data}x{model} is not valid; {config.num_heads} heads cannot be split evenly over {model} devices."
-        )
-    return jax.make_mesh(
-        (data, model), ("data", "model"), axis_types=(AxisType.Auto,) * 2, devices=devices[: data * model]
-    )
+        raise UsageError(f"{mesh} is not valid; {config.num_heads} heads cannot be split evenly over {model} devices.")
+    axes = AXES[-len(shape) :]
+    return jax.make_mesh(shape, axes, axis_types=(AxisType.Auto,) * len(axes), devices=devices[:needed])
 
 
 def local_mesh(mesh: Mesh) -> Mesh:
@@ -106,5 +108,5 @@ def shardings(abstract: Any, mesh: Mesh, fsdp: bool, zero1: bool = False, overri
 
 
 def put_batch(rows: Any, mesh: Mesh) -> jax.Array:
-    """This process's rows of a batch as one array over `data`. Does not wait for the copy to the devices."""
-    return jax.make_array_from_process_local_data(NamedSharding(mesh, P("data")), rows)
+    """This process's rows of a batch as one array, split over the devices. Does not wait for the copy to the devices."""
+    return jax.make_array_from_process_local_data(NamedSharding(mesh, P(mesh.axis_names[:-1])), rows)

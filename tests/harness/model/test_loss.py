@@ -11,6 +11,7 @@ from jax.sharding import AxisType
 
 from harness.model.gpt import Head
 from harness.model.loss import token_loss
+from harness.training.sharding import AXES
 
 pytestmark = pytest.mark.usefixtures("strict_dtypes")
 
@@ -93,11 +94,11 @@ def test_a_batch_of_padding_has_no_loss_and_no_gradient() -> None:
     assert not any(leaf.any() for leaf in jax.tree.leaves((dx, dhead)))
 
 
-@pytest.mark.parametrize("shape", [(4, 2), (8, 1), (2, 4)])
+@pytest.mark.parametrize("shape", [(4, 2), (8, 1), (2, 4), (2, 2, 2)])
 @pytest.mark.parametrize(("V", "padding"), [(64, 0), (61, 0), (41, 23)])  # 61 rows cannot be split: each device has all
-def test_a_mesh_gives_the_same_loss_and_gradients(shape: tuple[int, int], V: int, padding: int) -> None:
+def test_a_mesh_gives_the_same_loss_and_gradients(shape: tuple[int, ...], V: int, padding: int) -> None:
     x, targets, head = example(8, 5, 6, V, 0, True, padding)
-    mesh = jax.make_mesh(shape, ("data", "model"), axis_types=(AxisType.Auto,) * 2)
+    mesh = jax.make_mesh(shape, AXES[-len(shape) :], axis_types=(AxisType.Auto,) * len(shape))
     with jax.set_mesh(mesh):
         chunked = jax.jit(jax.value_and_grad(lambda x, head: token_loss(x, targets, head, 3, mesh), (0, 1)))(x, head)
     assert_same(chunked, jax.value_and_grad(lambda x, head: plain(x, targets, head), (0, 1))(x, head))

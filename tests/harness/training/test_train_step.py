@@ -65,6 +65,7 @@ def test_training_lowers_the_loss(one_device: list[float]) -> None:
     [
         ("4x2", True),
         ("8x1", False),
+        ("2x2x2", True),
         *(pytest.param(*other, marks=pytest.mark.thorough) for other in (("2x2", True), ("4x2", False), ("8x1", True))),
     ],
 )
@@ -174,6 +175,12 @@ def test_fsdp_shards_moments_as_well() -> None:
     assert len(large) >= 3 * 5
     for name, leaf in large.items():
         assert leaf.addressable_shards[0].data.nbytes * 8 == leaf.nbytes, name
+
+
+def test_copies_of_a_mesh_split_the_batch_and_each_has_all_parameters() -> None:
+    leaf = specs(replace(SMALL, mesh="2x2x2", fsdp=True))["0.embed"]
+    assert len(leaf.sharding.device_set) == 8
+    assert leaf.addressable_shards[0].data.nbytes * 4 == leaf.nbytes
 
 
 def test_zero1_shards_moments_alone_and_gives_the_losses_of_one_device(one_device: list[float]) -> None:
