@@ -52,13 +52,18 @@ class DataConfig(Settings):
 
     def rules(self) -> Rules:
         """What dialogues need."""
+        dialogues = self.has_dialogues
         yield (
-            (self.field == MESSAGES) == bool(self.chat),
-            f"field={self.field} and chat={self.chat} do not go together: dialogues are in the field {MESSAGES}, and have a chat "
-            "template; fine-tune with --chat FILE.jsonl",
+            bool(self.chat) or not dialogues,
+            f"field={MESSAGES} needs a chat template, because dialogues are in it; fine-tune with --chat FILE.jsonl",
         )
-        yield not self.chat or self.packing == "padded", "chat needs packing=padded, so that each row is one dialogue"
-        yield not self.chat or self.objective == "next_token", "chat needs objective=next_token"
+        yield not dialogues or self.packing == "padded", "chat needs packing=padded, so that each row is one dialogue"
+        yield not dialogues or self.objective == "next_token", "chat needs objective=next_token"
+
+    @property
+    def has_dialogues(self) -> bool:
+        """Whether the data are dialogues. A chat template alone says how a prompt is written."""
+        return self.field == MESSAGES
 
 
 @dataclass(frozen=True)
@@ -286,11 +291,15 @@ class Config(MachineConfig, ReportConfig, RewardConfig, OptimizerConfig, ModelCo
 
     def rules(self) -> Rules:
         """Which settings of different parts conflict."""
+        yield (
+            not self.chat or self.has_dialogues or bool(self.base),
+            f"chat={self.chat} needs dialogues, which are in field={MESSAGES}; fine-tune with --chat FILE.jsonl",
+        )
         if not self.reward:
             return
         yield (
             not self.chat or self.reward.startswith(TASK),
-            f"reward={self.reward} continues stories, and the base has learned from dialogues; name a task with --task",
+            f"reward={self.reward} continues stories, and the base answers messages; name a task with --task",
         )
         yield bool(self.base), f"reward={self.reward} needs a trained model; name its run with base=RUN"
         yield (

@@ -120,7 +120,7 @@ def finetune(
     run = Run(root / _checked(name or f"{base.folder.resolve().name}-tuned"))
     if dialogues is not None:
         data = dialogues
-        flags |= {"field": MESSAGES, "chat": template or _template_of(base, base_config, spelled)}
+        flags |= {"field": MESSAGES, "chat": template or _template_of(base, base_config, spelled, otherwise=PLAIN)}
     elif template is not None:
         raise UsageError("--template needs --chat.")
     flags["data"] = data
@@ -155,14 +155,14 @@ def _pieces_of(run: Any, base: Any, base_config: Config) -> Path | None:
     return base.pieces if base_config.pieces else None
 
 
-def _template_of(base: Any, config: Config, spelled: str) -> str:
-    """The chat template of a base, or the plain one."""
+def _template_of(base: Any, config: Config, spelled: str, otherwise: str) -> str:
+    """The chat template of a base, or another one if it has none."""
     from harness.data.dialogues import has_template
 
     if spelled.startswith(HUGGING_FACE) and has_template(base.folder):
         return spelled
     file = base.template_file
-    return str(file.resolve()) if file.exists() else config.chat or PLAIN
+    return str(file.resolve()) if file.exists() else config.chat or otherwise
 
 
 def _settings_of(base: Any) -> Config:
@@ -190,6 +190,8 @@ def _checked(name: str) -> str:
 @click.option("--reward", metavar="R", help="word:WORD, sentences:N, ends, or FILE.py:FUNCTION.")
 @click.option("--task", metavar="T", help="arithmetic, countdown, gsm8k:FILE.jsonl, or FILE.py.")
 @click.option("--system", "system_prompt", metavar="TEXT", help="Text before each question of the task.")
+@click.option("--template", metavar="T", help="Chat template of the questions: plain, a Jinja file, hf:DIR, or none. "
+              "[default: that of BASE, if it has one]")  # fmt: skip
 @click.option("--run", "name", metavar="NAME", help="Name of the new run. [default: BASE-rl]")
 @click.option("--lora", "lora_rank", type=int, metavar="R", help="Train adapters of rank R instead of all parameters.")
 @click.option("--targets", "lora_targets", metavar="PARTS", help="Parts with adapters, of attn, mlp, embed and head. "
@@ -202,9 +204,9 @@ def _checked(name: str) -> str:
 @pieces_option
 @machine_options
 def rl(
-    base_name: str, reward: str | None, task: str | None, name: str | None, prompts: int | None, group: int | None,
-    kl: float | None, steps: int, as_json: bool, settings: tuple[str, ...], pieces_folder: Path | None, root: Path,
-    quiet: bool, coordinator: str | None, processes: str, process: int | None, **flags: Any,
+    base_name: str, reward: str | None, task: str | None, template: str | None, name: str | None, prompts: int | None,
+    group: int | None, kl: float | None, steps: int, as_json: bool, settings: tuple[str, ...], pieces_folder: Path | None,
+    root: Path, quiet: bool, coordinator: str | None, processes: str, process: int | None, **flags: Any,
 ) -> None:  # fmt: skip
     """Reinforce what a program can verify in what a model writes.
 
@@ -236,6 +238,12 @@ def rl(
     run = Run(root / _checked(name or f"{base.folder.resolve().name}-rl"))
     rows = (base_config.prompts if prompts is None else prompts) * (base_config.group_size if group is None else group)
     flags |= {"prompts": prompts, "group_size": group, "kl_weight": kl, "steps": steps}
+    if task is None and template is not None:
+        raise UsageError("--template needs --task.")
+    if task is not None:
+        flags["chat"] = {None: _template_of(base, base_config, spelled, otherwise=""), "none": ""}.get(
+            template, template
+        )
     own = {"reward": reward or f"{TASK}{task}", "batch_size": str(rows)} | typed_settings(settings, flags)
     config = reinforcement(base_config, spelled, own)
     pieces_folder = pieces_folder or _pieces_of(run, base, base_config)

@@ -121,9 +121,9 @@ def check_data(config: Config, prepared: Prepared) -> list[str]:
     ends = prepared.train.ends
     longer = int((np.diff(ends, prepend=0) > config.context + 1).sum())
     if config.packing == "padded" and longer:
+        texts = "dialogues" if config.has_dialogues else "stories"
         notes.append(
-            f"{longer:,} of {len(ends):,} {'dialogues' if config.chat else 'stories'} exceed the context of {config.context} and "
-            "are split across rows."
+            f"{longer:,} of {len(ends):,} {texts} exceed the context of {config.context} and are split across rows."
         )
     return notes
 

@@ -48,7 +48,7 @@ def own_prompt(config: DataConfig, prepared: Prepared) -> str:
     if config.data.partition(":")[0] in OWN_BEGINNINGS:
         return ""
     text = prepared.beginning
-    if config.chat or len(text) <= PROMPT_CHARACTERS:
+    if config.has_dialogues or len(text) <= PROMPT_CHARACTERS:
         return text
     begins = text[: PROMPT_CHARACTERS + 1]
     words = begins.rstrip() if begins[-1].isspace() else begins.rpartition(" ")[0].rstrip()

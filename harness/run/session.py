@@ -103,7 +103,7 @@ class Session:
         prepare_one = functools.partial(
             prepare, tokenizer=self.tokenizer, tokenize=tokenize, key=by_piece, quiet=self.quiet
         )
-        if self.template:
+        if config.has_dialogues and self.template:
             how = {"tokenize": self.template.tokenize, "key": f"-chat-{self.template.digest}", "dialogues": True}
             prepare_one = functools.partial(prepare_one, **how)
         return attribute_errors_to(self.pieces, lambda: prepare_all(config, sources, prepare_one))
@@ -125,7 +125,7 @@ class Session:
 
     @functools.cached_property
     def template(self) -> Template | None:
-        """The chat template of a run that learned from dialogues. A run keeps a copy of one from a file."""
+        """The chat template of a model that answers. A run keeps a copy of one from a file."""
         config = self.config
         if not config.chat:
             return None
@@ -135,7 +135,7 @@ class Session:
         )
 
     def prompt_ids(self, prompt: str) -> list[int]:
-        """The tokens of a prompt: of a question, if the model learned from dialogues. Raises UsageError if it cannot be read."""
+        """The tokens of a prompt: of a question, if the model answers. Raises UsageError if it cannot be read."""
         if self.template:
             return self.template.prompt([{"role": "user", "content": prompt}])
         return encode_prompt(self.tokenizer, prompt)
@@ -168,7 +168,7 @@ class Session:
     def ngrams(self) -> NgramLoss | None:
         """The losses of n-gram models on the same data. None where they say nothing: copies, mixtures, dialogues, other data."""
         config = self.config
-        if config.objective != "next_token" or config.chat or self.held_out or self.prepared.parts:
+        if config.objective != "next_token" or config.has_dialogues or self.held_out or self.prepared.parts:
             return None
         return ngram_loss(self.prepared.train, self.prepared.validation, config.vocab_size)
 

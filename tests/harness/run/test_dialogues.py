@@ -122,6 +122,7 @@ def test_usage_errors(harness_here: Harness, tmp_path: Path):
         ((), "texts with --data, or dialogues with --chat"),
         (("--data", "pocket", "--chat", "x.jsonl"), "texts with --data, or dialogues with --chat"),
         (("--data", "pocket", "--template", "plain"), "--template needs --chat"),
+        (("--data", "pocket", "--set", "field=messages"), "field=messages needs a chat template"),
         (("--data", "pocket", "--field", "messages"), "fine-tune with --chat FILE.jsonl"),
         (("--chat", dialogues(tmp_path), "--template", "none.jinja"), "none.jinja cannot be read"),
     ):

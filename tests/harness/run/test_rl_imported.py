@@ -14,6 +14,7 @@ import pytest
 from harness.errors import UsageError
 from harness.presets import fine_tuning, reinforcement
 from harness.run.folder import MEASURED, Run
+from harness.run.session import ignore, open_session
 from tests.forked import Preloaded
 from tests.harness.conftest import Harness, command
 from tests.harness.hugging_face.models import LAYOUTS, exported
@@ -40,6 +41,29 @@ def test_all_parameters_are_trained_for_three_updates(qwen: Path, tmp_path: Path
     assert (config.context, config.attention_bias, config.base) == (48, "qkv", f"hf:{qwen}")
     refused = harness_here("rl", f"hf:{qwen}", *OPTIONS, "--set", "d_model=8")
     assert (refused.code, "d_model comes from the base" in refused.err) == (2, True)
+
+
+@pytest.mark.thorough
+def test_questions_are_asked_by_the_models_own_template(qwen: Path, tmp_path: Path, harness_here: Harness) -> None:
+    """The template ends answers with a token of its own; the validation loss is that of stories all the same."""
+    (qwen / "chat_template.jinja").write_text(
+        "{% for message in messages %}{% if message.role == 'assistant' %} So:{{ message.content }}{{ eos_token }}"
+        "{% else %}{{ message.content }}{% endif %}{% endfor %}{% if add_generation_prompt %} So:{% endif %}"
+    )
+    for options, chat in (((), f"hf:{qwen}"), (("--template", "none"), "")):
+        name = "asked" if chat else "plain"
+        result = harness_here("rl", f"hf:{qwen}", *OPTIONS, "--lora", 2, "--steps", 1, "--run", name, *options)
+        assert result.code == 0, result.err
+        run = Run(tmp_path / "runs" / name)
+        assert (run.config().chat, run.config().field) == (chat, "text")
+        assert run.metrics()[-1]["validation_loss"] > 0
+        session = open_session(run, run.config(), None, log=ignore, quiet=True)
+        asked = session.tokenizer.decode(session.prompt_ids("1+2"))
+        assert asked == ("1+2 So:" if chat else "1+2")
+        evaluated = harness_here("eval", name, "--task", "arithmetic", "--problems", 2, "--samples", 1)
+        assert evaluated.code == 0, evaluated.err
+    refused = harness_here("rl", f"hf:{qwen}", "--reward", "ends", "--template", "plain", "--quiet")
+    assert (refused.code, "--template needs --task" in refused.err) == (2, True)
 
 
 def determined(run: Path) -> list[dict[str, Any]]:
