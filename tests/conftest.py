@@ -17,6 +17,7 @@ import psutil
 import pytest
 from hypothesis import settings
 
+from commandline import invocation
 from grader.course import catalog
 from grader.isolation.sandbox import ForkServer
 from grader.resident.server import Server
@@ -126,6 +127,12 @@ def cache_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     os.environ["XDG_RUNTIME_DIR"] = str(tmp_path_factory.mktemp("run"))  # no fork server of somebody's watch mode
     os.environ["GRADE_RESIDENT"] = "0"  # no test leaves a process behind
     return folder
+
+
+@pytest.fixture(autouse=True)
+def options_of_commands(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A command that runs in this process, and not in one of its own, does not change how later tests spell commands."""
+    monkeypatch.setattr(invocation, "_options", {})
 
 
 @pytest.fixture
