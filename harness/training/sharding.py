@@ -36,7 +36,7 @@ def make_mesh(config: Config) -> Mesh:
         raise UsageError(
             f"mesh={data}x{model} is not valid; {rows} rows per step cannot be split evenly over {data} devices."
         )
-    if config.num_layers and config.num_heads % model:
+    if config.num_layers and config.mixer != "state_space" and config.num_heads % model:
         raise UsageError(
             f"mesh={data}x{model} is not valid; {config.num_heads} heads cannot be split evenly over {model} devices."
         )
