@@ -285,6 +285,7 @@ class Config(MachineConfig, ReportConfig, RewardConfig, OptimizerConfig, ModelCo
             "eval_interval": "eval_every", "save_every": "checkpoint_every", "save_steps": "checkpoint_every",
             "save_total_limit": "keep", "block_size": "context", "seq_len": "context", "n_layer": "num_layers",
             "n_head": "num_heads", "n_kv_head": "num_kv_heads", "n_embd": "d_model",
+            "kv_lora_rank": "d_latent", "qk_rope_head_dim": "d_rope", "ssm_state_size": "d_state", "state_size": "d_state",
             "gradient_accumulation_steps": "grad_accumulation_steps",
         }
     )  # fmt: skip

@@ -1,7 +1,7 @@
 """The settings of a model: its sizes, and the choices by which the models that people use differ."""
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import Literal
 
 from harness.settings import COUNT, NOT_NEGATIVE, Range, Rules, Settings, setting
@@ -11,6 +11,13 @@ ROPE_SCALINGS = {
     "none": (),
     "linear": ("factor",),
     "llama3": ("factor", "low_freq_factor", "high_freq_factor", "original_max_position_embeddings"),
+}
+# The mixers that read a setting, where not all do
+READ_BY: dict[str, tuple[str, ...]] = {
+    **dict.fromkeys(("num_kv_heads", "qk_norm", "attention_bias", "rotary_fraction", "rope_scaling"), ("attention",)),
+    **dict.fromkeys(("head_width", "window"), ("attention", "latent_attention")),
+    **dict.fromkeys(("d_latent", "d_rope"), ("latent_attention",)),
+    "d_state": ("state_space",),
 }
 
 
@@ -26,12 +33,24 @@ class ModelConfig(Settings):
     )
     context: int = setting(128, "tokens per row", allowed=COUNT)
     d_model: int = setting(128, "width of the residual stream", allowed=COUNT)
+    mixer: Literal["attention", "latent_attention", "state_space"] = setting(
+        "attention",
+        "what mixes the positions of a block. latent_attention: attention with a compressed cache (MLA, DeepSeek-V2); "
+        "state_space: a recurrence with a state of fixed size (Mamba)",
+    )
     num_heads: int = setting(4, "attention heads", allowed=COUNT)
     num_kv_heads: int = setting(
         0, "heads of keys and values, which groups of attention heads share; 0: num_heads", allowed=NOT_NEGATIVE
     )
     head_width: int = setting(0, "width of an attention head; 0: d_model / num_heads", allowed=NOT_NEGATIVE)
     window: int = setting(0, "how many tokens a position attends to, itself included; 0: all", allowed=NOT_NEGATIVE)
+    d_latent: int = setting(
+        0, "numbers of each position that mixer=latent_attention makes all keys and values from", allowed=NOT_NEGATIVE
+    )
+    d_rope: int = setting(
+        0, "rotated numbers of a query, and of one key for all heads, with mixer=latent_attention", allowed=NOT_NEGATIVE
+    )
+    d_state: int = setting(16, "numbers in the state of each feature, with mixer=state_space", allowed=COUNT)
     qk_norm: Literal["none", "head", "all"] = setting(
         "none", "norm of queries and keys. head: of each head (Qwen 3); all: of all heads together (OLMo 2)"
     )
@@ -72,6 +91,20 @@ class ModelConfig(Settings):
 
     def rules(self) -> Rules:
         """Which settings of the model conflict."""
+        defaults = {entry.name: entry.default for entry in fields(ModelConfig)}
+        for name, mixers in READ_BY.items():
+            yield (
+                self.mixer in mixers or getattr(self, name) == defaults[name],
+                f"mixer={self.mixer} has no {name}; mixer={' or '.join(mixers)} has",
+            )
+        yield (
+            self.mixer != "latent_attention" or bool(self.d_latent and self.d_rope and self.positions == "rope"),
+            "mixer=latent_attention needs positions=rope, and widths of what it caches, such as d_latent=32 and d_rope=16",
+        )
+        yield (
+            self.mixer != "state_space" or self.positions != "rope",
+            "mixer=state_space has no heads that positions=rope could rotate; its state knows the order, so use positions=none",
+        )
         yield (
             self.num_layers == 0 or bool(self.head_width) or self.d_model % self.num_heads == 0,
             f"num_heads={self.num_heads} does not divide d_model={self.d_model}, and there is no head_width",
@@ -121,8 +154,8 @@ class ModelConfig(Settings):
 
     @property
     def rotated(self) -> int:
-        """How many of the numbers of a head `positions=rope` rotates: the first ones."""
-        return int(self.per_head * self.rotary_fraction)
+        """How many of the numbers of a head `positions=rope` rotates: the first ones, or those beside the latent part."""
+        return self.d_rope or int(self.per_head * self.rotary_fraction)
 
     @property
     def qkv_bias(self) -> bool:

@@ -174,7 +174,7 @@ def _rope_fields(config: ModelConfig, **others: float) -> Fields:
 _EMBED = (0, 1)
 # The values of the settings by which models differ, where a layout says nothing else
 _PLAIN: Mapping[str, tuple[Any, ...]] = {
-    "norm": ("pre",), "head_bias": (False,), "head_width": (0,), "window": (0,), "qk_norm": ("none",),
+    "mixer": ("attention",), "norm": ("pre",), "head_bias": (False,), "head_width": (0,), "window": (0,), "qk_norm": ("none",),
     "parallel_residual": (False,), "attention_bias": ("same",), "rotary_fraction": (1.0,), "rope_scaling": ("none",),
 }  # fmt: skip
 _GPT_BLOCKS: Mapping[str, tuple[Any, ...]] = {

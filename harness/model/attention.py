@@ -17,35 +17,41 @@ MOST_TILES = 8  # the tiles are written out in the program
 
 
 def causal_attention(
-    q_BTHK: Float[Array, "B T H K"], k_BTHK: Float[Array, "B T H K"], v_BTHK: Float[Array, "B T H K"], window: int = 0
-) -> Float[Array, "B T H K"]:
-    """`softmax(q kᵀ / √K + mask) v` for each head. No position attends to a later one.
+    q_BTHK: Float[Array, "B T H K"], k_BTHK: Float[Array, "B T H K"], v_BTHV: Float[Array, "B T H V"], window: int = 0
+) -> Float[Array, "B T H V"]:
+    """`softmax(q kᵀ / √K + mask) v` for each head, with values of K numbers or less. No position attends to a later one.
 
     With a window of W, each attends to itself and the W - 1 positions before it (Beltagy et al. 2020).
     """
     if _cudnn_fits(q_BTHK):
-        local = (window - 1, 0) if window else None
+        local, (K, V) = (window - 1, 0) if window else None, (q_BTHK.shape[-1], v_BTHV.shape[-1])
+        v_BTHK = jnp.pad(v_BTHV, ((0, 0), (0, 0), (0, 0), (0, K - V)))  # its values are as wide as its keys
         return jax.nn.dot_product_attention(
             q_BTHK, k_BTHK, v_BTHK, is_causal=True, local_window_size=local, implementation="cudnn"
-        )
-    heads_first = (a.swapaxes(1, 2) for a in (q_BTHK, k_BTHK, v_BTHK))
+        )[..., :V]
+    heads_first = (a.swapaxes(1, 2) for a in (q_BTHK, k_BTHK, v_BTHV))
     return _attention(window, *heads_first).swapaxes(1, 2)
 
 
 def cached_attention(
     q_BTHK: Float[Array, "B T H K"],
     k_BGSK: Float[Array, "B G S K"],
-    v_BGSK: Float[Array, "B G S K"],
+    v_BGSV: Float[Array, "B G S V"],
     positions_T: Int[Array, "T"],
     window: int = 0,
-) -> Float[Array, "B T H K"]:
-    """The attention of the queries at some positions to the keys up to them, which lie in the order of the products."""
+    scale: float = 0.0,
+) -> Float[Array, "B T H V"]:
+    """The attention of the queries at some positions to the keys up to them, which lie in the order of the products.
+
+    The scale of the scores is 1 / √K if it is 0.
+    """
     B, T, H, K = q_BTHK.shape
     q_BTGRK = q_BTHK.reshape(B, T, k_BGSK.shape[1], -1, K)  # R heads share the keys of a group
-    scores_BGRTS = jnp.einsum("btgrk,bgsk->bgrts", q_BTGRK, k_BGSK, preferred_element_type=jnp.float32) * K**-0.5
+    scores_BGRTS = jnp.einsum("btgrk,bgsk->bgrts", q_BTGRK, k_BGSK, preferred_element_type=jnp.float32)
+    scores_BGRTS = scores_BGRTS * (scale or K**-0.5)
     hidden_TS = _hidden(positions_T[:, None], jnp.arange(k_BGSK.shape[2])[None, :], window)
-    weights_BGRTS = jax.nn.softmax(jnp.where(hidden_TS, -jnp.inf, scores_BGRTS)).astype(v_BGSK.dtype)
-    return jnp.einsum("bgrts,bgsk->btgrk", weights_BGRTS, v_BGSK).reshape(B, T, H, K)
+    weights_BGRTS = jax.nn.softmax(jnp.where(hidden_TS, -jnp.inf, scores_BGRTS)).astype(v_BGSV.dtype)
+    return jnp.einsum("bgrts,bgsv->btgrv", weights_BGRTS, v_BGSV).reshape(B, T, H, -1)
 
 
 def _cudnn_fits(q_BTHK: Array) -> bool:

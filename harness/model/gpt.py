@@ -7,7 +7,6 @@ feed-forward width, V vocabulary, L layers.
 """
 
 import functools
-import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, NamedTuple
@@ -15,10 +14,13 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 from flax import nnx
-from jaxtyping import Array, Float, Int, PRNGKeyArray
+from jaxtyping import Array, Float, Int, PRNGKeyArray, PyTree
 
 from harness.model.attention import cached_attention, causal_attention
-from harness.model.rope import rotate, scaled, turned, wavelengths
+from harness.model.latent_attention import LatentAttention
+from harness.model.linear import Projection, kernel_inits, split_over
+from harness.model.rope import Rotate, rotate, scaled, turned, wavelengths
+from harness.model.state_space import StateSpace
 from harness.model_config import ModelConfig
 
 # Layers that are written out in the program. The time to compile grows with their number.
@@ -33,43 +35,17 @@ ACTIVATIONS: dict[str, Callable[[Array], Array]] = {
     "gelu_exact": functools.partial(jax.nn.gelu, approximate=False),
     "swiglu": jax.nn.silu,
 }
-Rotate = Callable[[Array, Array, float], Array]  # compared by identity in a jitted function: one object for a model
 
 
-def split_over(kernel_axis: int, bias_axis: int | None = None) -> dict[str, Any]:
-    """Arguments of a linear layer: the axes of its kernel and bias, counted from the end, that a mesh may split."""
-    bias = {} if bias_axis is None else {"bias_metadata": {"model_axis": bias_axis}}
-    return {"kernel_metadata": {"model_axis": kernel_axis}} | bias
+# What the layers keep of earlier positions: keys and values, latent vectors, or states. Its leaves have an axis over the layers.
+Cache = PyTree[Array]
 
 
-class Cache(NamedTuple):
-    """Keys and values of all earlier positions, for all layers."""
+class KeysAndValues(NamedTuple):
+    """The cache of `Attention`, of all layers, or of one without the axis L."""
 
-    k_LBGSK: Float[Array, "L B G S K"]
-    v_LBGSK: Float[Array, "L B G S K"]
-
-    @classmethod
-    def empty(cls, config: ModelConfig, batch: int) -> "Cache":
-        """A cache with room for `context` positions."""
-        shape = (config.num_layers, batch, config.kv_heads, config.context, config.per_head)
-        return cls(jnp.zeros(shape, config.dtype), jnp.zeros(shape, config.dtype))
-
-
-class Projection(nnx.LinearGeneral):
-    """A linear layer over several axes, the last of its input or output, as one product of two matrices.
-
-    With more axes, XLA computes the gradient of the kernel from transposed copies, which takes longer than the product.
-    """
-
-    def __call__(self, inputs: Float[Array, "..."], out_sharding: Any = None) -> Float[Array, "..."]:
-        """The outputs `(*N, *out_features)` of inputs `(*N, *in_features)`."""
-        del out_sharding  # of the general layer
-        outer, outputs = inputs.shape[: inputs.ndim - len(self.in_features)], math.prod(self.out_features)
-        kernel = self.kernel[...].astype(self.dtype).reshape(-1, outputs)
-        out = inputs.astype(self.dtype).reshape(-1, len(kernel)) @ kernel
-        if self.bias is not None:
-            out = out + self.bias[...].astype(self.dtype).reshape(1, outputs)
-        return out.reshape(*outer, *self.out_features)
+    k_LBGSK: Float[Array, "*L B G S K"]
+    v_LBGSK: Float[Array, "*L B G S K"]
 
 
 class Attention(nnx.Module):
@@ -80,7 +56,7 @@ class Attention(nnx.Module):
 
     def __init__(self, config: ModelConfig, rngs: nnx.Rngs, rotate: Rotate = rotate):
         D, H, G, K = config.d_model, config.num_heads, config.kv_heads, config.per_head
-        inner, outer = _kernel_inits(config)
+        inner, outer = kernel_inits(config)
         linear = functools.partial(Projection, dtype=jnp.dtype(config.dtype), rngs=rngs)
         into = functools.partial(linear, use_bias=config.qkv_bias, kernel_init=inner, **split_over(-2, -2))
         self.config, self.rotate = config, rotate
@@ -96,10 +72,21 @@ class Attention(nnx.Module):
             )
         self.out = linear((H, K), D, axis=(-2, -1), use_bias=config.out_bias, kernel_init=outer, **split_over(-3))
 
+    def empty_cache(self, batch: int) -> KeysAndValues:
+        """The part of one layer in a cache with room for `context` positions."""
+        config = self.config
+        shape = (batch, config.kv_heads, config.context, config.per_head)
+        return KeysAndValues(jnp.zeros(shape, config.dtype), jnp.zeros(shape, config.dtype))
+
     @jax.named_scope("attention")
     def __call__(
-        self, x_BTD: Float[Array, "B T D"], position: Int[Array, ""] | int = 0, cache: Cache | None = None, layer=0
-    ) -> tuple[Float[Array, "B T D"], Cache | None]:
+        self,
+        x_BTD: Float[Array, "B T D"],
+        position: Int[Array, ""] | int = 0,
+        cache: KeysAndValues | None = None,
+        layer=0,
+        last=0,
+    ) -> tuple[Float[Array, "B T D"], KeysAndValues | None]:
         """Attends from positions `position`, `position + 1`, ...
 
         With a cache, also attends to the earlier positions of `layer`, and returns the cache extended by these.
@@ -119,7 +106,7 @@ class Attention(nnx.Module):
             mixed_BTHK = causal_attention(q_BTHK, k_BTHK, v_BTHK, self.config.window)
         else:
             offset = (layer, 0, 0, position, 0)
-            cache = Cache(
+            cache = KeysAndValues(
                 jax.lax.dynamic_update_slice(cache.k_LBGSK, k_BTGK.swapaxes(1, 2)[None], offset),
                 jax.lax.dynamic_update_slice(cache.v_LBGSK, v_BTGK.swapaxes(1, 2)[None], offset),
             )
@@ -144,6 +131,13 @@ class Attention(nnx.Module):
         return jnp.concatenate([first_BTHR, rest], axis=-1) if rest.shape[-1] else first_BTHR
 
 
+# What mixes the positions, by the names of model_config.py. `last` is the index of the last position that is not padding. Padding
+# may leave a trace in a cache only where it is overwritten before it is read.
+MIXERS: dict[str, Callable[..., nnx.Module]] = {
+    "attention": Attention, "latent_attention": LatentAttention, "state_space": StateSpace,
+}  # fmt: skip
+
+
 def make_norm(config: ModelConfig, rngs: nnx.Rngs, width: int = 0) -> nnx.LayerNorm | nnx.RMSNorm:
     """LayerNorm, or RMSNorm (Zhang and Sennrich 2019), which neither centers nor has a bias; of rows of `d_model`, or `width`."""
     D, epsilon, dtype = width or config.d_model, config.norm_epsilon, jnp.dtype(config.dtype)
@@ -153,7 +147,7 @@ def make_norm(config: ModelConfig, rngs: nnx.Rngs, width: int = 0) -> nnx.LayerN
 
 
 class Block(nnx.Module):
-    """Attention and a feed-forward network, each added to the residual stream.
+    """A mixer of positions, such as attention, and a feed-forward network, each added to the residual stream.
 
     The norm comes before each (`norm=pre`, as in GPT-2), after each sum (`post`), after each before its sum (`branch`), or
     nowhere (`none`). With `activation=swiglu`, the hidden layer is `silu(gate(x)) * ff1(x)` (Shazeer 2020). With
@@ -164,7 +158,7 @@ class Block(nnx.Module):
         self,
         config: ModelConfig,
         rngs: nnx.Rngs,
-        make_attention: ModuleFactory = Attention,
+        make_mixer: ModuleFactory | None = None,
         make_norm: ModuleFactory = make_norm,
         make_feed_forward: ModuleFactory | None = None,  # of rows (N, D) -> (N, D)
     ):
@@ -172,13 +166,13 @@ class Block(nnx.Module):
         if config.norm != "none":
             self.ln1 = make_norm(config, rngs)
             self.ln2 = make_norm(config, rngs)
-        self.attn = make_attention(config, rngs)
+        self.attn = (make_mixer or MIXERS[config.mixer])(config, rngs)
         self.dropout = nnx.Dropout(config.dropout)
         self.feed_forward_override: Any = make_feed_forward(config, rngs) if make_feed_forward else None
         if self.feed_forward_override is not None:
             return
         D, F = config.d_model, config.d_ff
-        inner, outer = _kernel_inits(config)
+        inner, outer = kernel_inits(config)
         linear = functools.partial(nnx.Linear, use_bias=config.bias, dtype=jnp.dtype(config.dtype), rngs=rngs)
         self.ff1 = linear(D, F, kernel_init=inner, **split_over(-1, -1))
         self.ff2 = linear(F, D, kernel_init=outer, **split_over(-2))
@@ -187,11 +181,11 @@ class Block(nnx.Module):
 
     @jax.named_scope("feed-forward")  # with the norms and the sums of the block
     def __call__(
-        self, x_BTD: Float[Array, "B T D"], key: Key = None, position=0, cache: Cache | None = None, layer=0
+        self, x_BTD: Float[Array, "B T D"], key: Key = None, position=0, cache: Cache | None = None, layer=0, last=0
     ) -> tuple[Float[Array, "B T D"], Cache | None]:
         """The output of the block, and the extended cache. A `key` enables dropout."""
         keys = (None, None) if key is None else jax.random.split(key)
-        mixed_BTD, cache = self.attn(self.ln1(x_BTD) if self.norm == "pre" else x_BTD, position, cache, layer)
+        mixed_BTD, cache = self.attn(self.ln1(x_BTD) if self.norm == "pre" else x_BTD, position, cache, layer, last)
         start_BTD = x_BTD
         x_BTD = x_BTD + self._drop(self.ln1(mixed_BTD) if self.norm == "branch" else mixed_BTD, keys[0])
         x_BTD = self.ln1(x_BTD) if self.norm == "post" else x_BTD
@@ -289,16 +283,30 @@ class GPT(nnx.Module):
         """Float32 logits of inputs of the head."""
         return project(x, self.output())
 
+    def empty_cache(self, batch: int) -> Cache:
+        """A cache of all layers for a batch of so many stories, before their first position."""
+        if self.blocks is None:
+            return ()
+        graph, parameters_L = nnx.split(self.blocks)
+
+        def of_layer(parameters: Any) -> Cache:
+            block: Any = nnx.merge(graph, parameters)
+            return block.attn.empty_cache(batch)
+
+        return jax.vmap(of_layer)(parameters_L)
+
     def step(
         self, ids_BT: Int[Array, "B T"], position: Int[Array, ""], last: Int[Array, ""], cache: Cache
     ) -> tuple[Float[Array, "B V"], Cache]:
-        """Runs `ids_BT`, which start at `position`. Returns the logits at index `last` and the extended cache."""
-        x_BTD, extended = self._run(ids_BT, None, position, cache)
-        assert extended is not None
+        """Runs `ids_BT`, which start at `position`, and are padding after index `last`.
+
+        Returns the logits at index `last` and the cache extended by the positions up to there.
+        """
+        x_BTD, extended = self._run(ids_BT, None, position, cache, last)
         x_BD = jax.lax.dynamic_index_in_dim(x_BTD, last, axis=1, keepdims=False)
         return self.logits(x_BD), extended
 
-    def _run(self, ids_BT: Array, key: Key, position, cache: Cache | None) -> tuple[Array, Cache | None]:
+    def _run(self, ids_BT: Array, key: Key, position, cache: Cache | None, last=0) -> tuple[Array, Cache | None]:
         config, T = self.config, ids_BT.shape[1]
         x_BTD = self.embed[ids_BT] if self.embed_override is None else self.embed_override(ids_BT)
         if self.pos_embed is not None:
@@ -316,7 +324,7 @@ class GPT(nnx.Module):
             def layer(carry, inputs):
                 x_BTD, cache = carry
                 index, parameters, key = inputs
-                return nnx.merge(graph, parameters)(x_BTD, key, position, cache, index), None
+                return nnx.merge(graph, parameters)(x_BTD, key, position, cache, index, last), None
 
             # A loop copies what it keeps for the backward pass.
             backend = jax.default_backend()
@@ -339,13 +347,3 @@ def _keeps(primitive: Any, *inputs: Any, **parameters: Any) -> bool:
     if primitive.name.startswith("dot_product_attention_fwd"):
         return True
     return bool(jax.checkpoint_policies.dots_with_no_batch_dims_saveable(primitive, *inputs, **parameters))
-
-
-def _kernel_inits(config: ModelConfig) -> tuple[nnx.Initializer, nnx.Initializer]:
-    """Initializers of kernels inside a block, and of kernels that write to the residual stream.
-
-    GPT-2 scales the latter by one over the square root of their number.
-    """
-    if config.init == "xavier":
-        return nnx.initializers.xavier_uniform(), nnx.initializers.xavier_uniform()
-    return nnx.initializers.normal(0.02), nnx.initializers.normal(0.02 / (2 * max(config.num_layers, 1)) ** 0.5)

@@ -7,7 +7,8 @@ from typing import Any
 import jax
 from flax import nnx
 
-from harness.model.gpt import Projection, mark_stacked
+from harness.model.gpt import mark_stacked
+from harness.model.linear import Projection
 
 # (layer, rank, alpha, rngs) -> the module that replaces the layer and keeps it as `base`
 AdapterFactory = Callable[[nnx.Linear, int, float, nnx.Rngs], nnx.Module]
@@ -44,11 +45,15 @@ class LoRALinearGeneral(nnx.Module):
         flat = x.reshape(*x.shape[: x.ndim - len(self.base.in_features)], -1)
         return out + self.change(flat).reshape(out.shape)
 
+    @property
+    def kernel(self) -> jax.Array:
+        """The kernel of the base layer with the change added."""
+        change = self.change.lora_a[...] @ self.change.lora_b[...]
+        return self.base.kernel[...] + change.reshape(self.base.kernel.shape)
+
     def merged(self) -> nnx.LinearGeneral:
         """The base layer with the change added to its kernel."""
-        kernel = self.base.kernel
-        change = self.change.lora_a[...] @ self.change.lora_b[...]
-        kernel[...] = kernel[...] + change.reshape(kernel.shape)
+        self.base.kernel[...] = self.kernel
         return self.base
 
 

@@ -4,9 +4,12 @@ Shapes: B batch, T positions, H heads, K head width, P pairs of a head, K = 2 P.
 """
 
 import math
+from collections.abc import Callable
 
 import jax.numpy as jnp
 from jaxtyping import Array, Float, Int
+
+Rotate = Callable[[Array, Array, float], Array]  # compared by identity in a jitted function: one object for a model
 
 
 def rotate(x_BTHK: Float[Array, "B T H K"], positions_T: Int[Array, "T"], base: float) -> Float[Array, "B T H K"]:

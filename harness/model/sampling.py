@@ -18,7 +18,7 @@ from flax import nnx
 from jaxtyping import Array, Float, Int, Key, PRNGKeyArray
 
 from harness.errors import UsageError
-from harness.model.gpt import GPT, Cache
+from harness.model.gpt import GPT
 
 PROMPTS = {"next_token": "Once upon a time, there was", "copy": "Every effort moves you"}
 
@@ -96,10 +96,10 @@ class Decoder(Protocol):
 class CachedDecoder:
     """Runs one position per token. When the context is full, restarts from its second half."""
 
-    def __init__(self, model: GPT, sampling: Sampling):
-        self.context, self.config = model.config.context, model.config
+    def __init__(self, model: GPT, sampling: Sampling, choose: ChooseToken = choose_token):
+        self.context = model.config.context
         self.graph, self.parameters = nnx.split(model)
-        self._advance = _cached_step(self.graph, sampling)
+        self._advance = _cached_step(self.graph, sampling, choose)
         self.ids: list[int] = []
         self.position = 0
 
@@ -109,10 +109,8 @@ class CachedDecoder:
         bucket = min(1 << (self.position - 1).bit_length(), self.context)  # powers of two: few compilations
         padded = np.zeros((1, bucket), np.int32)
         padded[0, : self.position] = self.ids
-        # Padding after the prompt also enters the cache, but each entry is overwritten before it is read.
-        token, self.cache = self._advance(
-            self.parameters, padded, np.int32(0), np.int32(self.position - 1), Cache.empty(self.config, 1), key
-        )
+        # Padding after the prompt may enter the cache, but each entry is overwritten before it is read.
+        token, self.cache = self._advance(self.parameters, padded, np.int32(0), np.int32(self.position - 1), None, key)
         return int(token)
 
     def decode(self, token: int, key: PRNGKeyArray) -> int:
@@ -128,13 +126,18 @@ class CachedDecoder:
 
 
 @functools.lru_cache(maxsize=8)
-def _cached_step(graph, sampling: Sampling):
-    """A jitted function that runs positions of one story and chooses the token after the one at index `last`."""
+def _cached_step(graph, sampling: Sampling, choose: ChooseToken):
+    """A jitted function that runs positions of one story and chooses the token after the one at index `last`.
+
+    It starts from an empty cache if it gets none.
+    """
 
     @functools.partial(jax.jit, donate_argnames="cache")
     def advance(parameters, ids_BT, position, last, cache, key):
-        logits_BV, cache = nnx.merge(graph, parameters).step(ids_BT, position, last, cache)
-        return choose_token(logits_BV[0], key, sampling), cache
+        model = nnx.merge(graph, parameters)
+        cache = model.empty_cache(1) if cache is None else cache
+        logits_BV, cache = model.step(ids_BT, position, last, cache)
+        return choose(logits_BV[0], key, sampling), cache
 
     return advance
 
@@ -241,9 +244,9 @@ def _fill(graph, sampling: Sampling, end_of_text: int, number: int):
     def fill(parameters, window_BT, lengths_B, done_B, keys_B, index):
         model = nnx.merge(graph, parameters)
         B = len(window_BT)
-        # The first position with a token to sample. What padding after it puts into the cache is overwritten before it is read.
+        # The first position with a token to sample. What comes after it is overwritten in the cache before it is read.
         first = jnp.min(lengths_B)
-        logits_BV, cache = model.step(window_BT, jnp.int32(0), first - 1, Cache.empty(model.config, B))
+        logits_BV, cache = model.step(window_BT, jnp.int32(0), first - 1, model.empty_cache(B))
 
         def choose(logits_BV, done_B, ids_BS, position):
             written_B = position - lengths_B  # negative inside of a prompt

@@ -16,7 +16,8 @@ from flax import nnx
 from jaxtyping import Array, PRNGKeyArray
 
 from harness.config import Config
-from harness.model.gpt import ModuleFactory, Rotate
+from harness.model.gpt import Cache, ModuleFactory
+from harness.model.rope import Rotate
 from harness.model.sampling import ChooseToken, Sampling
 from harness.training.grpo import Rollouts, log_probabilities
 from harness.training.optimizer import decayed
@@ -44,6 +45,33 @@ class BatchedLayer(nnx.Module):
 
     def __call__(self, x: Array, *_: Any) -> tuple[Array, None]:
         return jax.vmap(self.piece)(x), None
+
+
+class CachedLayer(nnx.Module):
+    """A layer for one story with `empty_cache` and `decode_step`, as the harness's GPT calls it: with its cache, in steps."""
+
+    def __init__(self, piece: Any, context: int):
+        self.piece, self.context = piece, context
+
+    def empty_cache(self, batch: int) -> Cache:
+        """The caches of one layer for a batch of stories."""
+        caches = [self.piece.empty_cache(self.context)] * batch
+        return jax.tree.map(lambda *leaves: jnp.stack(leaves), *caches)
+
+    def __call__(
+        self, x_BTD: Array, position: Any = 0, cache: Cache | None = None, layer: Any = 0, last: Any = 0
+    ) -> tuple[Array, Cache | None]:
+        if cache is None:
+            return jax.vmap(self.piece)(x_BTD), None
+
+        def advance(before: Cache, inputs: tuple[Array, Array]) -> tuple[Cache, Array]:
+            index, x_BD = inputs
+            out_BD, after = jax.vmap(self.piece.decode_step)(before, x_BD)
+            return jax.tree.map(lambda new, old: jnp.where(index > last, old, new), after, before), out_BD
+
+        own = jax.tree.map(lambda leaf_LB: leaf_LB[layer], cache)
+        own, out_TBD = jax.lax.scan(advance, own, (jnp.arange(x_BTD.shape[1]), x_BTD.swapaxes(0, 1)))
+        return out_TBD.swapaxes(0, 1), jax.tree.map(lambda all_LB, one_B: all_LB.at[layer].set(one_B), cache, own)
 
 
 class BatchedEmbed(Batched):
@@ -107,6 +135,19 @@ def grouped_attention_factory(config: Config, attention: Any) -> ModuleFactory:
     )
 
 
+def latent_attention_factory(config: Config, attention: Any) -> ModuleFactory:
+    """LatentAttention as the attention of the harness's GPT."""
+    widths = (config.d_latent, config.d_rope, config.rope_base)
+    return lambda config, rngs: CachedLayer(
+        attention(config.d_model, config.num_heads, *widths, rngs=rngs), config.context
+    )
+
+
+def state_space_factory(config: Config, state_space: Any) -> ModuleFactory:
+    """SelectiveSSM as the state space of the harness's GPT."""
+    return lambda config, rngs: CachedLayer(state_space(config.d_model, config.d_state, rngs=rngs), config.context)
+
+
 def modern_model_factory(config: Config, modern_gpt: Any) -> Callable[[nnx.Rngs], nnx.Module]:
     """ModernGPT as the model of a run. Every layer sees all positions, as in the harness's GPT."""
     sizes = (config.vocab_size, config.d_model, config.num_heads, config.kv_heads, config.d_ff, config.num_layers)
@@ -129,6 +170,11 @@ MODEL_AXIS = {
     "gate_proj.kernel": -1,
     "up_proj.kernel": -1,
     "down_proj.kernel": -2,
+    "k_up.kernel": -1,
+    "v_up.kernel": -1,
+    "bc_proj.kernel": -2,
+    "dt_proj.kernel": -1,
+    "dt_proj.bias": -1,
 }
 
 

@@ -20,14 +20,17 @@ from harness.data.batches import PADDING, Rows
 from harness.data.token_files import Tokens
 from harness.errors import UsageError
 from harness.model import lora
-from harness.model.gpt import GPT, Attention, Block
+from harness.model.gpt import GPT, MIXERS, Block
 from harness.model.gpt import make_norm as default_norm
-from harness.model.sampling import ChooseToken, Sampling, WindowDecoder, choose_token, generate
+from harness.model.sampling import CachedDecoder, ChooseToken, Sampling, WindowDecoder, choose_token, generate
 from harness.pieces import adapt
 from harness.pieces.load import Pieces, attribute_errors_to
 from harness.training.optimizer import make_optimizer
 from harness.training.recipe import Gradients, Recipe, default_recipe
 from harness.training.sharding import ShardingRule, path_names
+
+# Those that mix positions, of which a config uses one
+MIXER_PIECES = ("GQA", "CausalMHA", "LatentAttention", "SelectiveSSM")
 
 
 def recipe_from(config: Config, mesh: Mesh, pieces: Pieces) -> Recipe:
@@ -77,9 +80,8 @@ def _gpt_builder(config: Config, pieces: Pieces) -> Callable[[nnx.Rngs], nnx.Mod
     config = replace(config, context=config.context + 1)
     rope = pieces.adapted("rope", config)
     parts = {
-        "make_attention": pieces.adapted("GQA", config)
-        or pieces.adapted("CausalMHA", config)
-        or (rope and functools.partial(Attention, rotate=rope)),
+        "make_mixer": next(filter(None, (pieces.adapted(name, config) for name in MIXER_PIECES)), None)
+        or (rope and functools.partial(MIXERS[config.mixer], rotate=rope)),
         "make_norm": pieces.adapted("RMSNorm", config),
         "make_feed_forward": pieces.adapted("SwiGLU", config),
     }
@@ -144,7 +146,7 @@ def make_batches(config: Config, pieces: Pieces, rows: Rows, process: int, proce
 def generate_tokens(
     config: Config, pieces: Pieces, model: Any, ids: list[int], sampling: Sampling, end: int, number: int
 ) -> Iterator[int]:
-    """The tokens after `ids`, up to `end`: by `decode_step`, by `generate`, or by rerunning the window.
+    """The tokens after `ids`, up to `end`: by `decode_step`, by the mixer's own, by `generate`, or by rerunning the window.
 
     `sampling_distribution` chooses the tokens, except in `generate`, which chooses its own.
     """
@@ -153,6 +155,8 @@ def generate_tokens(
     if pieces.uses("decode_step", config):
         cached = _PieceDecoder(pieces, model, sampling, config.context, choose)
         return _attribute_each(pieces, generate(cached, ids, sampling, end, number))
+    if config.mixer != "attention":
+        return _attribute_each(pieces, generate(CachedDecoder(model, sampling, choose), ids, sampling, end, number))
     if "generate" not in pieces.by_name:
         window = WindowDecoder(model, sampling, config.context, choose)
         return _attribute_each(pieces, generate(window, ids, sampling, end, number))

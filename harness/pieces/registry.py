@@ -22,8 +22,8 @@ def of_llamas_kind(config: Config) -> bool:
     return kinds == ("pre", "rmsnorm", "swiglu", "rope") and not config.parallel_residual
 
 
-def _is_of_another_kind(config: Config) -> bool:
-    return not of_llamas_kind(config)
+def _is_of_first_kind(config: Config) -> bool:
+    return config.mixer == "attention" and not of_llamas_kind(config)
 
 
 def _has_unscaled_rope(config: Config) -> bool:
@@ -38,7 +38,7 @@ def _has_gqa(config: Config) -> bool:
     """Whether attention is that of problem 39: without biases, norms of its own, a window, or heads of another width."""
     biases = config.model.qkv_bias or config.model.out_bias
     others = config.qk_norm != "none" or config.window or config.head_width or config.rotary_fraction < 1
-    return _has_unscaled_rope(config) and not biases and not others
+    return config.mixer == "attention" and _has_unscaled_rope(config) and not biases and not others
 
 
 def _is_modern(config: Config) -> bool:
@@ -72,7 +72,7 @@ class PieceSpec:
 
 # The pieces of problems 01 to 06, and those of 37 to 40: the settings choose between the two kinds of models.
 _first_model = functools.partial(
-    PieceSpec, used_if=_is_of_another_kind, used_when="unless the model is of Llama's kind"
+    PieceSpec, used_if=_is_of_first_kind, used_when="with mixer=attention, unless the model is of Llama's kind"
 )
 _for_two_axes = functools.partial(
     PieceSpec, used_if=lambda config: config.mesh.count("x") < 2, used_when="on a mesh of two axes"
@@ -150,7 +150,12 @@ PIECES: dict[str, PieceSpec] = {
         "p28_hf_export", smoke_tests.run_export, requires=("MiniGPT",), used_when="by `harness export`"
     ),
     "sampling_distribution": PieceSpec("p29_sampling", smoke_tests.run_distribution),
-    "generate": PieceSpec("p29_sampling", smoke_tests.run_generate, used_when="if there is no decode_step"),
+    "generate": PieceSpec(
+        "p29_sampling",
+        smoke_tests.run_generate,
+        used_if=lambda config: config.mixer == "attention",
+        used_when="with mixer=attention, if there is no decode_step",
+    ),
     "decode_step": PieceSpec("p30_kv_cache", smoke_tests.run_decode_step, requires=("empty_cache", "MiniGPT")),
     "LoRALinear": PieceSpec(
         "p31_lora",
@@ -196,6 +201,20 @@ PIECES: dict[str, PieceSpec] = {
         adapter=adapt.grouped_attention_factory,
         used_if=_has_gqa,
         used_when="if the model is of Llama's kind, and its attention has no biases, norms, window or head_width",
+    ),
+    "LatentAttention": PieceSpec(
+        "p66_latent_attention",
+        lambda p: smoke_tests.run_cached_layer("LatentAttention", lambda r: p(D, H, 5, 2, 1e4, rngs=r)),
+        adapter=adapt.latent_attention_factory,
+        used_if=lambda config: config.mixer == "latent_attention" and not config.window and not config.head_width,
+        used_when="with mixer=latent_attention, without window and head_width",
+    ),
+    "SelectiveSSM": PieceSpec(
+        "p67_state_space",
+        lambda p: smoke_tests.run_cached_layer("SelectiveSSM", lambda r: p(D, 4, rngs=r)),
+        adapter=adapt.state_space_factory,
+        used_if=lambda config: config.mixer == "state_space",
+        used_when="with mixer=state_space",
     ),
     "ModernGPT": PieceSpec(
         "p40_modern_gpt",

@@ -52,14 +52,14 @@ def _wrong_output(name: str, got: str, given: str, shape: tuple[int, ...]) -> Sm
     return SmokeTestError(name, f"returned {got} for {given}; it must return finite floats of shape {shape}.")
 
 
-def filled(make: Callable[[], Any]) -> Any:
+def filled(make: Callable[[], Any], scale: float = 0.1) -> Any:
     """The module that `make` returns, with numbers in its parameters that take no random draws: these take long to compile."""
     parts: Any = nnx.split(nnx.eval_shape(make), nnx.Param, ...)
     graph, parameters, others = parts
     if jax.tree.leaves(others):  # such as the streams of dropout
         return make()
     rng = np.random.default_rng(0)
-    numbers = jax.tree.map(lambda leaf: jnp.asarray(rng.normal(0, 0.1, leaf.shape).astype(leaf.dtype)), parameters)
+    numbers = jax.tree.map(lambda leaf: jnp.asarray(rng.normal(0, scale, leaf.shape).astype(leaf.dtype)), parameters)
     return nnx.merge(graph, numbers, others)
 
 
@@ -84,6 +84,26 @@ def run_module(name: str, make: Callable[[Any], Any], given: Any, shape: tuple[i
     single, several = jax.jit(outputs)(parameters, given)
     _check_output(name, single, shape, one)
     _check_output(name, several, (2, *shape), batch)
+
+
+def run_cached_layer(name: str, make: Callable[[Any], Any]) -> None:
+    """A layer with a cache: one position after another must give the outputs of the whole."""
+    run_module(name, make, X, (T, D))
+    graph, parameters = nnx.split(
+        filled(lambda: make(nnx.Rngs(0)), scale=0.5)
+    )  # or what is remembered is too small to matter
+
+    def outputs(parameters: Any, x: Any) -> tuple[Any, Any]:
+        layer, rows = nnx.merge(graph, parameters), []
+        cache = layer.empty_cache(T)
+        for row in x:
+            out, cache = layer.decode_step(cache, row)
+            rows.append(_check_shape(name, out, (D,), f"decode_step of float32[{D}]"))
+        return jnp.stack(rows), layer(x)
+
+    steps, whole = jax.jit(outputs)(parameters, X)
+    if not np.allclose(steps, whole, rtol=1e-3, atol=1e-3):
+        raise SmokeTestError(name, "returned outputs of `decode_step` that differ from those of the whole story.")
 
 
 def run_rope(rope: Any) -> None:

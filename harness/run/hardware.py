@@ -53,19 +53,31 @@ def listed_flops(device_kind: str, dtype: str = "bfloat16") -> float | None:
 
 
 def flops_per_token(config: ModelConfig) -> float:
-    """FLOPs to train on one token: 2 per weight in the forward pass and 4 in the backward pass, plus attention.
+    """FLOPs to train on one token: 2 per weight in the forward pass and 4 in the backward pass, plus the mixing of positions."""
+    D, F, V, L = config.d_model, config.d_ff, config.vocab_size, config.num_layers
+    mixer_weights, mixing = _mixer_costs(config)
+    weights = L * (mixer_weights + (3 if config.activation == "swiglu" else 2) * D * F) + V * D
+    return 6.0 * weights + 3.0 * L * mixing
+
+
+def _mixer_costs(config: ModelConfig) -> tuple[int, float]:
+    """The weights of a layer's mixer, and the FLOPs of its forward pass that have no weights, per token.
 
     Causal attention covers half of all pairs of positions (Kaplan et al. 2020, table 1, with the mask).
     """
-    D, F, V, L = config.d_model, config.d_ff, config.vocab_size, config.num_layers
-    heads_width = config.num_heads * config.per_head
-    attention_weights = 2 * D * heads_width + 2 * D * config.kv_heads * config.per_head
-    weights = L * (attention_weights + (3 if config.activation == "swiglu" else 2) * D * F) + V * D
-    # Scores and mix: 2 products of 2 S D for each of the S positions in view, of which the mask leaves a half, or the window.
+    D, H, G, K = config.d_model, config.num_heads, config.kv_heads, config.per_head
+    C, R, N = config.d_latent, config.d_rope, config.d_state
+    if (
+        config.mixer == "state_space"
+    ):  # for each number of a state: its decay, its input, a sum of products, and that of the output
+        return 4 * D * D + 2 * D * N, 6.0 * D * N
+    # Scores and mix: 2 for each number of a query and of a value, for each of the S positions in view, of which the mask leaves a
+    # half, or the window.
     T, W = config.context, config.window or config.context
     in_view = min(T, W) * (1 - min(T, W) / (2 * T))
-    attention = L * 4 * in_view * heads_width
-    return 6.0 * weights + 3.0 * attention
+    if config.mixer == "latent_attention":  # which makes the keys and values of all heads in training
+        return D * H * (K + R) + D * (C + R) + C * 2 * H * K + H * K * D, 2 * in_view * H * (2 * K + R)
+    return 2 * D * H * K + 2 * D * G * K, 4 * in_view * H * K
 
 
 def memory_bytes() -> int:

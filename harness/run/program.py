@@ -6,7 +6,13 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import NamedTuple
 
-SCOPES = ("attention", "feed-forward", "loss", "optimizer")  # of `jax.named_scope` in the model and the train step
+SCOPES = (
+    "attention",
+    "state-space",
+    "feed-forward",
+    "loss",
+    "optimizer",
+)  # of `jax.named_scope` in the model and the train step
 REST = "rest"
 _TABLES = ("FileNames", "FunctionNames", "FileLocations", "StackFrames")
 _COMPUTATION = re.compile(r"^(?:ENTRY )?%?([\w.-]+) .*\{$")

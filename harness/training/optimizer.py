@@ -16,15 +16,17 @@ from harness.config import OptimizerConfig
 from harness.training.sharding import path_names
 
 MUON_BETA = 0.95
-# The axes of a kernel that are a matrix, counted from the end, where they are not the last two. All axes before them are layers,
+# The axes of a kernel that are a matrix, counted from the end, where they are not the last two. All other axes are layers,
 # or q, k and v, each of which is a matrix of its own.
 MUON_AXES = {
     "qkv": optax.contrib.MuonDimensionNumbers(-4, (-2, -1)),
     "kv": optax.contrib.MuonDimensionNumbers(-4, (-2, -1)),
+    "u_gate": optax.contrib.MuonDimensionNumbers(-3, -1),
+    "bc": optax.contrib.MuonDimensionNumbers(-3, -1),
     "q": optax.contrib.MuonDimensionNumbers(-3, (-2, -1)),
     "out": optax.contrib.MuonDimensionNumbers((-3, -2), -1),
 }
-NOT_DECAYED = ("bias", "scale", "head_bias")
+NOT_DECAYED = ("bias", "scale", "head_bias", "a_log", "skip")  # the last two of a state space
 TABLES = frozenset(("embed", "pos_embed", "embedding"))  # of tokens and positions
 Clip = Callable[[PyTree, float], tuple[PyTree, jax.Array]]
 MuonPiece = Callable[[float, float, float, optax.GradientTransformation], optax.GradientTransformation]

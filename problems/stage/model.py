@@ -69,12 +69,12 @@ def attending(attend: Callable[..., jax.Array]) -> Callable[..., Block]:
             with mock.patch("harness.model.gpt.causal_attention", lambda q, k, v, _: jax.vmap(over_heads)(q, k, v)):
                 return super().__call__(*inputs)
 
-    return functools.partial(Block, make_attention=Attending)
+    return functools.partial(Block, make_mixer=Attending)
 
 
 def with_attention(make: Callable[[], nnx.Module]) -> Callable[..., Block]:
     """The harness's block with the attention that `make` constructs, a module of one story."""
-    return functools.partial(Block, make_attention=lambda config, rngs: BatchedLayer(make()))
+    return functools.partial(Block, make_mixer=lambda config, rngs: BatchedLayer(make()))
 
 
 def block(make: Callable[[], nnx.Module]) -> Callable[..., nnx.Module]:

@@ -57,7 +57,7 @@ def rotating(rope: Callable[..., jax.Array]) -> Callable[..., Block]:
     def rotate(x_BTHK: jax.Array, positions_T: jax.Array, base: float) -> jax.Array:
         return jax.vmap(lambda x_THK: rope(x_THK, positions_T, base))(x_BTHK)
 
-    return functools.partial(Block, make_attention=functools.partial(Attention, rotate=rotate))
+    return functools.partial(Block, make_mixer=functools.partial(Attention, rotate=rotate))
 
 
 def with_parts(make_norm: Callable[[], nnx.Module], make_feed_forward: Callable[[], nnx.Module]) -> dict[str, Any]:

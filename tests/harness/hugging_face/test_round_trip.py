@@ -69,6 +69,14 @@ def test_files_in_several_parts_in_bfloat16_and_without_the_prefix_are_read(tmp_
     [
         ({"norm": "post"}, "norm=post cannot be exported. The nearest layout, GPT-2, has norm=pre"),
         ({"norm": "none", "positions": "rope"}, "norm=none cannot be exported. The nearest layout, GPT-NeoX"),
+        (
+            {"mixer": "latent_attention", "d_latent": 8, "d_rope": 4, "positions": "rope"},
+            "mixer=latent_attention cannot be exported. The nearest layout, GPT-NeoX, has mixer=attention",
+        ),
+        (
+            {"mixer": "state_space"},
+            "mixer=state_space cannot be exported. The nearest layout, GPT-2, has mixer=attention",
+        ),
         ({"positions": "none"}, "positions=none cannot be exported"),
         ({"head_bias": True}, "head_bias=True cannot be exported"),
         ({"bias": False}, "bias=False cannot be exported. The nearest layout, GPT-2, has bias=True"),

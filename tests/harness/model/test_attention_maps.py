@@ -3,6 +3,7 @@
 import jax
 import jax.numpy as jnp
 import numpy as np
+import pytest
 from flax import nnx
 
 from harness.model.attention_maps import attention_maps
@@ -10,14 +11,19 @@ from harness.model.sampling import Sampling, choose_token, distribution
 from tests.harness.model.test_gpt import VARIANTS, filled
 
 
-def test_each_layer_of_the_harness_has_its_weights() -> None:
-    config = VARIANTS["rope"]
+@pytest.mark.parametrize("name", ["rope", "latent attention"])
+def test_each_layer_of_the_harness_has_its_weights(name: str) -> None:
+    config = VARIANTS[name]
     maps = attention_maps(filled(config), np.arange(9), config.num_heads)
     assert [weights.shape for weights in maps] == [(config.num_heads, 9, 9)] * config.num_layers
     for weights in maps:
         np.testing.assert_allclose(weights.sum(-1), 1, rtol=1e-5)
         assert not np.triu(weights, 1).any()
     assert not np.allclose(maps[0], maps[1], atol=1e-6)
+
+
+def test_a_state_space_has_none() -> None:
+    assert attention_maps(filled(VARIANTS["state space"]), np.arange(9), 2) == []
 
 
 class HeadByHead(nnx.Module):

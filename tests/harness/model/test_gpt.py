@@ -14,7 +14,7 @@ from flax import nnx
 from harness.config import Config
 from harness.errors import UsageError
 from harness.model.attention import causal_attention
-from harness.model.gpt import GPT, Cache
+from harness.model.gpt import GPT
 from harness.presets import preset
 from tests.harness.conftest import TINY
 
@@ -54,6 +54,10 @@ VARIANTS = {
     ),
     "parallel, exact": replace(SMALL, parallel_residual=True, activation="gelu_exact"),
     "branch": replace(SMALL, norm="branch", qk_norm="all", positions="rope", rope_scaling="linear:2"),
+    "latent attention": replace(
+        SMALL, mixer="latent_attention", d_latent=10, d_rope=6, num_heads=4, positions="rope", window=9
+    ),
+    "state space": replace(SMALL, mixer="state_space", d_state=3, positions="none"),
     "no positions": replace(SMALL, positions="none"),
     "no blocks": replace(SMALL, num_layers=0, norm="none", positions="none", tied_head=False),
 }
@@ -85,13 +89,13 @@ def test_no_position_sees_a_later_one(config: Config) -> None:
 def test_the_cache_gives_the_same_logits(config: Config) -> None:
     model = filled(config)
     expected = model(IDS)
-    cache = Cache.empty(config, 2)
+    cache = model.empty_cache(2)
     # The prompt is padded, as in sampling. Later positions must not attend to the padding.
     logits, cache = model.step(IDS.at[:, 5:8].set(0)[:, :8], jnp.int32(0), jnp.int32(4), cache)
-    np.testing.assert_allclose(logits, expected[:, 4], rtol=1e-4, atol=1e-4)  # another order of summation
+    np.testing.assert_allclose(logits, expected[:, 4], rtol=1e-5, atol=1e-5)  # another order of summation
     for position in range(5, 13):
         logits, cache = model.step(IDS[:, position : position + 1], jnp.int32(position), jnp.int32(0), cache)
-        np.testing.assert_allclose(logits, expected[:, position], rtol=1e-4, atol=1e-4)
+        np.testing.assert_allclose(logits, expected[:, position], rtol=1e-5, atol=1e-5)
 
 
 @variants
@@ -205,6 +209,25 @@ def test_attention_stores_no_residual_of_the_size_of_the_scores() -> None:
         ({"rope_scaling": "linear:0"}, "rope_scaling=linear:0 is not valid"),
         ({"rope_scaling": "linear:fast"}, "rope_scaling=linear:fast is not valid"),
         ({"rope_scaling": "yarn:2"}, "rope_scaling=yarn:2 is not valid"),
+        (
+            {"mixer": "latent_attention", "d_latent": 8},
+            "mixer=latent_attention needs positions=rope, and widths of what it caches",
+        ),
+        ({"mixer": "latent_attention", "d_latent": 8, "d_rope": 4, "positions": "learned"}, "needs positions=rope"),
+        (
+            {"mixer": "latent_attention", "d_latent": 8, "d_rope": 3},
+            "positions=rope rotates pairs, so it needs an even width; of each",
+        ),
+        (
+            {"mixer": "latent_attention", "d_latent": 8, "d_rope": 4, "rope_scaling": "linear:2"},
+            "mixer=latent_attention has no rope_scaling; mixer=attention has.",
+        ),
+        ({"mixer": "state_space"}, "mixer=state_space has no heads that positions=rope could rotate"),
+        (
+            {"mixer": "state_space", "window": 4},
+            "mixer=state_space has no window; mixer=attention or latent_attention has.",
+        ),
+        ({"d_state": 4}, "mixer=attention has no d_state; mixer=state_space has."),
         ({"norm": "post", "parallel_residual": True}, "parallel_residual needs norm=pre; norm=post is something else."),
     ],
 )

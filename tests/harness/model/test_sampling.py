@@ -54,7 +54,7 @@ def test_temperature_divides_logits() -> None:
     np.testing.assert_allclose(share, squared / squared.sum(), atol=0.03)  # 4 standard deviations of 4,000 draws
 
 
-@pytest.mark.parametrize("name", ["pre, learned, tied", "rope", "no blocks"])
+@pytest.mark.parametrize("name", ["pre, learned, tied", "rope", "latent attention", "state space", "no blocks"])
 def test_the_cache_gives_the_same_tokens(name: str) -> None:
     model = filled(VARIANTS[name])
     sampling = Sampling(temperature=1.0, top_p=0.9, seed=3, max_tokens=8)
@@ -80,7 +80,7 @@ def test_a_batch_is_sampled_as_one_by_one(length: int) -> None:
     assert len(alone(end)[1]) <= 10
 
 
-@pytest.mark.parametrize("name", ["pre, learned, tied", "rope"])
+@pytest.mark.parametrize("name", ["pre, learned, tied", "rope", "latent attention", "state space"])
 def test_prompts_of_different_length_are_sampled_in_one_batch_as_alone(name: str) -> None:
     model = filled(VARIANTS[name])
     sampling = Sampling(temperature=1.0, top_p=1.0, seed=3, max_tokens=8)

@@ -1,11 +1,16 @@
 """The table of peak rates, and the FLOPs per token."""
 
+import math
 from dataclasses import replace
 
+import jax
 import pytest
+from flax import nnx
 
+from harness.model.gpt import GPT
 from harness.model_config import ModelConfig
 from harness.run.hardware import PEAK_FLOPS, flops_per_token, listed_flops
+from tests.harness.model.test_gpt import VARIANTS
 
 pytestmark = pytest.mark.fast
 
@@ -46,6 +51,23 @@ def test_float32_has_a_rate_of_its_own(device_kind: str, rate: float | None) -> 
 @pytest.mark.parametrize("device_kind", ["cpu", "NVIDIA L400", "NVIDIA A1000", "NVIDIA T400"])
 def test_other_devices_are_not_in_the_table(device_kind: str) -> None:
     assert listed_flops(device_kind) is None
+
+
+@pytest.mark.parametrize(
+    ("name", "mixing"),
+    [
+        ("pre, learned, tied", 4 * (13 / 2) * 2 * 8),
+        ("latent attention", 2 * 9 * (1 - 9 / 26) * 4 * (2 * 4 + 6)),  # a window of 9 of 13 positions
+        ("state space", 6 * 16 * 3),
+    ],
+)
+def test_flops_count_the_kernels_of_a_mixer_and_what_it_does_without_them(name: str, mixing: float) -> None:
+    config = VARIANTS[name]
+    blocks = nnx.state(nnx.eval_shape(lambda: GPT(config, nnx.Rngs(0)).blocks))
+    leaves = jax.tree_util.tree_leaves_with_path(blocks)
+    kernels = sum(math.prod(leaf.shape) for path, leaf in leaves if "kernel" in str(path))  # of both layers
+    flops = flops_per_token(config.model) - flops_per_token(replace(config, num_layers=0).model)
+    assert flops == pytest.approx(6 * kernels + 3 * 2 * mixing)
 
 
 def test_flops_count_the_gate_and_the_shared_heads() -> None:

@@ -4,6 +4,7 @@ import os
 import subprocess
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -115,6 +116,26 @@ def test_a_run_keeps_its_settings_on_another_machine(
     assert "learning_rate cannot change when a run is resumed. Only remat, " in refused.err
     assert "mesh, fsdp, " in refused.err
     assert "There is no run 'b'" in harness_here("resume", "b").err
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        dict(mixer="latent_attention", d_latent=6, d_rope=4, positions="rope"),
+        dict(mixer="state_space", positions="none"),
+    ],
+)
+def test_a_run_with_another_mixer_is_resumed_exactly_and_used(
+    settings: dict[str, Any], tiny: Config, tmp_path: Path
+) -> None:
+    config = replace(tiny, **settings)
+    run = finish(tmp_path / "runs" / "a", config)
+    before = determined(run)
+    run.checkpoints.joinpath("6").rename(tmp_path / "away")
+    assert determined(finish(run.folder, config)) == before
+    session = open_session(run, config, None, log=ignore, quiet=True)
+    _, state = load_state(session)
+    assert list(session.tokens(session.functions.model(state), [1, 2], GREEDY))
 
 
 @pytest.mark.thorough

@@ -18,6 +18,8 @@ from tests.harness.conftest import TINY
 
 pytestmark = pytest.mark.fast
 
+LATENT = {"mixer": "latent_attention", "d_latent": 6, "d_rope": 4, "positions": "rope"}
+STATES = {"mixer": "state_space", "d_state": 5, "positions": "none"}
 CONFIG = replace(TINY, steps=100, warmup_steps=20, learning_rate=1.4e-3, final_lr_fraction=0.1)
 
 
@@ -55,6 +57,12 @@ def test_what_decays(decay: str, kept: set[str]) -> None:
     assert {name for name, decays in by_name.items() if not decays} == kept
 
 
+def test_rates_and_skips_of_a_state_space_do_not_decay() -> None:
+    mask = decayed("matrices", nnx.state(GPT(replace(TINY, **STATES), nnx.Rngs(0)).blocks.attn, nnx.Param))
+    by_name = {".".join(path_names(path)): bool(leaf) for path, leaf in jax.tree_util.tree_leaves_with_path(mask)}
+    assert {name for name, decays in by_name.items() if not decays} == {"a_log", "skip", "dt.bias"}
+
+
 @pytest.mark.parametrize("decay", ["matrices", "kernels", "all"])
 def test_the_optimizer_decays_what_the_setting_says(decay: str) -> None:
     """With gradients of zero, nothing else changes a parameter."""
@@ -68,8 +76,16 @@ def test_the_optimizer_decays_what_the_setting_says(decay: str) -> None:
     )
 
 
-@pytest.mark.parametrize("settings", [{}, {"num_kv_heads": 1, "activation": "swiglu", "tied_head": False}])
-def test_muon_orthogonalizes_each_matrix_of_a_block_and_nothing_else(settings) -> None:
+@pytest.mark.parametrize(
+    ("settings", "names"),
+    [
+        ({}, {"qkv", "out"}),
+        ({"num_kv_heads": 1, "activation": "swiglu", "tied_head": False}, {"q", "kv", "gate", "out"}),
+        (LATENT, {"q", "down", "kv", "out"}),
+        (STATES, {"u_gate", "bc", "dt", "out_proj"}),
+    ],
+)
+def test_muon_orthogonalizes_each_matrix_of_a_block_and_nothing_else(settings, names: set[str]) -> None:
     config = replace(CONFIG, optimizer="muon", weight_decay=0.0, clip_norm=0.0, warmup_steps=0, **settings)
     parameters = nnx.as_pure(nnx.state(GPT(config, nnx.Rngs(0)), nnx.Param))  # as nnx.Optimizer gives them to an update
     rng = np.random.default_rng(0)
@@ -80,20 +96,20 @@ def test_muon_orthogonalizes_each_matrix_of_a_block_and_nothing_else(settings) -
         path_names(path): leaf
         for path, leaf in jax.tree_util.tree_leaves_with_path(muon_axes(parameters), is_leaf=_axes)
     }
-    assert {names[-2] for names in axes} == {*(("q", "kv", "gate") if settings else ("qkv",)), "out", "ff1", "ff2"}
+    assert {path[-2] for path in axes} == names | {"ff1", "ff2"}
     for path, leaf in jax.tree_util.tree_leaves_with_path(updates):
         size = float(jnp.sqrt(jnp.mean(leaf**2)))
         if path_names(path) in axes:
             assert 0.14 < size < 0.23  # singular values from 0.68 to 1.14, and 0.2 at 1
         else:
             assert math.isclose(size, 1, rel_tol=1e-2)  # Adam's first step
-    D, K = config.d_model, config.per_head
-    name = ("blocks", "attn", "q") if settings else ("blocks", "attn", "qkv")
-    first = next(leaf for path, leaf in jax.tree_util.tree_leaves_with_path(updates) if path_names(path)[:-1] == name
-                 and path_names(path)[-1] == "kernel")[0]  # fmt: skip
-    query = (first if settings else first[:, 0]).reshape(D, config.num_heads * K)
-    values = jnp.linalg.svd(query / (0.2 * D**0.5))[1]
-    assert jnp.all((values > 0.4) & (values < 1.2))
+    kernels = {path_names(path)[-2]: leaf[0] for path, leaf in jax.tree_util.tree_leaves_with_path(updates)
+               if path_names(path)[-1] == "kernel"}  # fmt: skip
+    for name in names & {"qkv", "q", "kv", "u_gate", "bc"}:
+        parts = [kernels[name]] if name == "q" else [kernels[name][:, part] for part in range(kernels[name].shape[1])]
+        for matrix in (part.reshape(len(part), -1) for part in parts):
+            values = jnp.linalg.svd(matrix / (0.2 * max(matrix.shape) ** 0.5))[1]
+            assert jnp.all((values > 0.4) & (values < 1.2)), name
 
 
 def test_the_state_of_muon_can_be_made_abstractly_on_a_mesh() -> None:

@@ -2,6 +2,7 @@
 
 import functools
 from dataclasses import replace
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -94,6 +95,29 @@ def test_a_mesh_gives_the_losses_of_one_device_with_grouped_heads(
     assert "model" in specs["q.kernel"]
     assert "model" in specs["gate.kernel"]
     assert ("model" in specs["kv.kernel"]) == (mesh == "4x2")
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        dict(mixer="latent_attention", d_latent=6, d_rope=4, positions="rope"),
+        dict(mixer="state_space", d_state=3, positions="none", num_heads=3, d_model=18),  # its heads do not matter
+    ],
+)
+def test_a_mesh_gives_the_losses_of_one_device_with_other_mixers(settings: dict[str, Any]) -> None:
+    config = replace(SMALL, **settings)
+    losses, _, state = run_steps(replace(config, mesh="2x2", fsdp=True))
+    np.testing.assert_allclose(losses, run_steps(config)[0], rtol=1e-4)  # as above
+    specs = {
+        ".".join(path_names(path)[-2:]): leaf.sharding.spec for path, leaf in jax.tree_util.tree_leaves_with_path(state)
+    }
+    split = (
+        ("q.kernel", "kv.kernel", "out.kernel")
+        if "d_latent" in settings
+        else ("u_gate.kernel", "dt.kernel", "attn.a_log")
+    )
+    for name in split:
+        assert "model" in specs[name], name
 
 
 def test_a_vocabulary_that_does_not_divide_is_padded_and_sharded() -> None:
