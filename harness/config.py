@@ -44,7 +44,11 @@ class DataConfig(Settings):
         "pocket-2k, gpt2, bytes, the path of a .tiktoken file, hf:DIR or hf:ORG/NAME for the tokenizer.json of a model, or "
         "train:N for one of N tokens trained on the data",
     )
-    packing: Literal["packed", "padded"] = setting("packed", "windows of one long stream, or one story per row")
+    packing: Literal["packed", "padded", "segments"] = setting(
+        "packed",
+        "packed: windows of one long stream; padded: one story per row; segments: whole stories, several per row, none of which "
+        "sees another",
+    )
     objective: Literal["next_token", "copy"] = setting("next_token", "predict the next token, or copy the input token")
     validation_fraction: float = setting(
         0.02, "fraction of the tokens held out for validation", allowed=Range(above=0, below=1)
@@ -57,7 +61,14 @@ class DataConfig(Settings):
             f"field={self.field} and chat={self.chat} do not go together: dialogues are in the field {MESSAGES}, and have a chat "
             "template; fine-tune with --chat FILE.jsonl",
         )
-        yield not self.chat or self.packing == "padded", "chat needs packing=padded, so that each row is one dialogue"
+        yield (
+            not self.chat or self.packing != "packed",
+            "chat needs packing=padded or packing=segments, so that no dialogue sees another",
+        )
+        yield (
+            self.packing != "segments" or self.objective == "next_token",
+            "packing=segments needs objective=next_token",
+        )
         yield not self.chat or self.objective == "next_token", "chat needs objective=next_token"
 
 
