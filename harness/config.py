@@ -44,7 +44,11 @@ class DataConfig(Settings):
         "pocket-2k, gpt2, bytes, the path of a .tiktoken file, hf:DIR or hf:ORG/NAME for the tokenizer.json of a model, or "
         "train:N for one of N tokens trained on the data",
     )
-    packing: Literal["packed", "padded"] = setting("packed", "windows of one long stream, or one story per row")
+    packing: Literal["packed", "padded", "segments"] = setting(
+        "packed",
+        "packed: windows of one long stream; padded: one story per row; segments: whole stories, several per row, none of which "
+        "sees another",
+    )
     objective: Literal["next_token", "copy"] = setting("next_token", "predict the next token, or copy the input token")
     validation_fraction: float = setting(
         0.02, "fraction of the tokens held out for validation", allowed=Range(above=0, below=1)
@@ -57,7 +61,14 @@ class DataConfig(Settings):
             bool(self.chat) or not dialogues,
             f"field={MESSAGES} needs a chat template, because dialogues are in it; fine-tune with --chat FILE.jsonl",
         )
-        yield not dialogues or self.packing == "padded", "chat needs packing=padded, so that each row is one dialogue"
+        yield (
+            not dialogues or self.packing != "packed",
+            "chat needs packing=padded or packing=segments, so that no dialogue sees another",
+        )
+        yield (
+            self.packing != "segments" or self.objective == "next_token",
+            "packing=segments needs objective=next_token",
+        )
         yield not dialogues or self.objective == "next_token", "chat needs objective=next_token"
 
     @property
@@ -292,6 +303,10 @@ class Config(MachineConfig, ReportConfig, RewardConfig, OptimizerConfig, ModelCo
 
     def rules(self) -> Rules:
         """Which settings of different parts conflict."""
+        yield (
+            self.packing != "segments" or self.mixer == "attention",
+            f"mixer={self.mixer} reads on from one story into the next; packing=segments needs mixer=attention",
+        )
         yield (
             not self.chat or self.has_dialogues or bool(self.base),
             f"chat={self.chat} needs dialogues, which are in field={MESSAGES}; fine-tune with --chat FILE.jsonl",

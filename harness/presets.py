@@ -111,7 +111,7 @@ def fine_tuning(base: Config, name: str, typed: dict[str, str]) -> Config:
     """
     _check_typed(base, name, typed)
     inherited = {key: getattr(base, key) for key in (*MODEL, *FROM_BASE)}
-    if typed.get("chat"):
+    if typed.get("chat") and base.packing == "packed":
         inherited["packing"] = "padded"
     adapters = typed.get("lora_rank", "0") != "0"
     if "lora_targets" in typed and not adapters:
@@ -144,6 +144,8 @@ def _check_typed(base: Config, name: str, typed: dict[str, str]) -> None:
     free = {entry.name for entry in dataclasses.fields(ModelConfig) if entry.metadata["machine"]}
     if name.startswith(HUGGING_FACE):  # which has the longest context, and no dtype to compute in
         free |= {"dtype", *(["context"] if _is_cut(base) else [])}
+    if typed.get("chat"):  # dialogues are seldom packed as the base's stories are
+        free.add("packing")
     for key in typed:
         if key in {*MODEL, *FROM_BASE} - free:
             raise UsageError(f"{key} comes from the base {name} ({key}={getattr(base, key)}) and cannot be set.")

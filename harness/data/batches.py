@@ -14,9 +14,12 @@ from harness.data.token_files import CONTEXT, FITS, Prepared, Tokens
 from harness.errors import UsageError
 
 # In rows, an id below 0 is no target. Padding is no token, so the logits of a padding input are ignored. Numbers below it are
-# tokens that are read and not learned, such as those of a question: token t as UNLEARNED - t.
+# tokens that are read and not learned, such as those of a question: token t as UNLEARNED - t. With packing=segments, the first
+# token of each segment is FIRST - t: no token predicts it, and the segments of a row can be read from the row alone.
 PADDING = -1
 UNLEARNED = -2
+FIRST = -(1 << 30)
+STORIES_AT_ONCE = 1000  # whose rows are filled together
 EPOCHS = 1 << 31  # more than any run; Grain cannot count the batches of endless epochs if a batch has one row
 
 
@@ -51,24 +54,90 @@ class Windows:
         return len(self.starts)
 
     def __getitem__(self, index: int) -> Int32[np.ndarray, "W"]:
+        ids = self.ids(index)
+        return np.pad(ids, (0, self.context + 1 - len(ids)), constant_values=PADDING)
+
+    def ids(self, index: int) -> Int32[np.ndarray, "N"]:
+        """A window without its padding, (N,) with N up to `context + 1`. Raises UsageError for an id outside the vocabulary."""
         stored = self.tokens[self.starts[index] : self.stops[index]]
         ids = (stored & ~CONTEXT).astype(np.int32)
         if (highest := int(np.max(ids, initial=0))) >= self.vocab_size:
             raise UsageError(f"Token id {highest} is outside the vocabulary of {self.vocab_size}.")
-        ids = np.where(stored >= CONTEXT, UNLEARNED - ids, ids)
-        return np.pad(ids, (0, self.context + 1 - len(ids)), constant_values=PADDING)
+        return np.where(stored >= CONTEXT, UNLEARNED - ids, ids)
+
+
+@dataclass(frozen=True)
+class SegmentRows:
+    """Random access to rows of `context + 1` tokens that hold whole stories, one after another, padded at the end.
+
+    The first token of each story is marked by `FIRST`. A story that exceeds a row is cut as in `Windows.padded`, and each part is
+    packed like a story.
+    """
+
+    stories: Windows
+    order: Int32[np.ndarray, "S"] | Any  # the stories of row 0, of row 1, ...
+    ends: Int32[np.ndarray, "N"] | Any  # where the stories of each row end in `order`
+
+    @classmethod
+    def of(cls, stories: Windows) -> "SegmentRows":
+        """The rows of the stories of `Windows.padded`."""
+        rows = first_fit(stories.stops - stories.starts, stories.context + 1)
+        return cls(stories, np.argsort(rows, kind="stable"), np.cumsum(np.bincount(rows)))
+
+    @property
+    def padding(self) -> float:
+        """The share of padding in all rows."""
+        used = int((self.stories.stops - self.stories.starts).sum())
+        return 1 - used / max(len(self) * (self.stories.context + 1), 1)
+
+    def __len__(self) -> int:
+        return len(self.ends)
+
+    def __getitem__(self, index: int) -> Int32[np.ndarray, "W"]:
+        start = self.ends[index - 1] if index else 0
+        row, filled = np.full(self.stories.context + 1, PADDING, np.int32), 0
+        for story in self.order[start : self.ends[index]].tolist():
+            ids = self.stories.ids(story)
+            row[filled : filled + len(ids)] = ids
+            row[filled] = first_of(ids[:1])[0]
+            filled += len(ids)
+        return row
+
+
+def first_fit(lengths: np.ndarray, width: int) -> np.ndarray:
+    """The row of each story, (N,): the first one with room for it, of those of the same `STORIES_AT_ONCE` stories.
+
+    With all stories at once, first fit would take time for each pair of a story and a row, and leave hardly less padding.
+    """
+    rows, opened = np.empty(len(lengths), np.int64), 0
+    for start in range(0, len(lengths), STORIES_AT_ONCE):
+        some = lengths[start : start + STORIES_AT_ONCE]
+        room = np.full(len(some), width)  # in the rows that these stories could open
+        for index, length in enumerate(some, start):
+            row = int(np.argmax(room >= length))
+            room[row] -= length
+            rows[index] = opened + row
+        opened += int((room < width).sum())
+    return rows
+
+
+def first_of(ids: np.ndarray) -> np.ndarray:
+    """Tokens of a row, marked as the first ones of their segments."""
+    return np.where(ids <= UNLEARNED, FIRST - (UNLEARNED - ids), FIRST - ids).astype(np.int32)
 
 
 @dataclass(frozen=True)
 class Mixture:
     """Windows of several sources, interleaved by their weights up to the end of the first source that ends."""
 
-    sources: tuple[Windows | np.ndarray, ...]
+    sources: tuple[Windows | SegmentRows | np.ndarray, ...]
     weights: tuple[float, ...]  # their shares; they sum to 1
     order: Int32[np.ndarray, "N 2"] | Any  # source and window
 
     @classmethod
-    def of(cls, sources: tuple[Windows | np.ndarray, ...], weights: tuple[float | None, ...]) -> "Mixture":
+    def of(
+        cls, sources: tuple[Windows | SegmentRows | np.ndarray, ...], weights: tuple[float | None, ...]
+    ) -> "Mixture":
         """Sources with these weights, or without weights, with shares by their sizes."""
         given = [len(source) if weight is None else weight for source, weight in zip(sources, weights, strict=True)]
         shares = tuple(weight / sum(given) for weight in given)
@@ -90,16 +159,17 @@ class Mixture:
         return self.sources[source][window]
 
 
-Rows = Windows | Mixture | np.ndarray  # (N, context + 1) ids, read on access or all in memory
+Rows = Windows | SegmentRows | Mixture | np.ndarray  # (N, context + 1) ids, read on access or all in memory
 
 
-def make_windows(config: Config, tokens: Tokens) -> Windows:
-    """The windows of a split, packed or padded as the config says."""
-    make = Windows.padded if config.packing == "padded" else Windows.packed
-    return make(tokens, config.context, config.vocab_size)
+def make_windows(config: Config, tokens: Tokens) -> Windows | SegmentRows:
+    """The windows of a split, packed, padded or in segments as the config says."""
+    make = Windows.packed if config.packing == "packed" else Windows.padded
+    windows = make(tokens, config.context, config.vocab_size)
+    return SegmentRows.of(windows) if config.packing == "segments" else windows
 
 
-def windows_of(prepared: Prepared, make: Callable[[Prepared], Windows | np.ndarray]) -> Rows:
+def windows_of(prepared: Prepared, make: Callable[[Prepared], Windows | SegmentRows | np.ndarray]) -> Rows:
     """The windows that `make` makes of a source, or a mixture of those of several sources."""
     if not prepared.parts:
         return make(prepared)
@@ -116,11 +186,16 @@ def check_data(config: Config, prepared: Prepared) -> list[str]:
     notes = list(prepared.notes)
     for part in prepared.parts or (prepared,):
         notes.append(part.summary())
-        _check_size(config, part, batch=1 if prepared.parts else config.batch_size)
+        rows = make_windows(config, part.train)
+        _check_size(config, part, len(rows), batch=1 if prepared.parts else config.batch_size)
+        if isinstance(rows, SegmentRows):
+            notes.append(
+                f"{part.name}: {counted(len(rows), 'row')} for training, of which {rows.padding:.1%} is padding."
+            )
         notes += check_tokenizer(config, part)
     ends = prepared.train.ends
     longer = int((np.diff(ends, prepend=0) > config.context + 1).sum())
-    if config.packing == "padded" and longer:
+    if config.packing != "packed" and longer:
         texts = "dialogues" if config.has_dialogues else "stories"
         notes.append(
             f"{longer:,} of {len(ends):,} {texts} exceed the context of {config.context} and are split across rows."
@@ -128,10 +203,10 @@ def check_data(config: Config, prepared: Prepared) -> list[str]:
     return notes
 
 
-def _check_size(config: Config, part: Prepared, batch: int) -> None:
+def _check_size(config: Config, part: Prepared, count: int, batch: int) -> None:
     """Raises UsageError, which says how much is needed, if there is less than a window, or are fewer windows than a batch has."""
-    tokens, count = len(part.train), len(make_windows(config, part.train))
-    if count >= batch and (tokens > config.context or config.packing == "padded"):
+    tokens = len(part.train)
+    if count >= batch and (tokens > config.context or config.packing != "packed"):
         return
     needed = round((batch * config.context + 1) / (1 - min(config.validation_fraction, 0.99)))
     have = "less than one window" if tokens <= config.context else counted(count, "window")

@@ -2,11 +2,13 @@
 
 Each tile is multiplied only with the keys up to its end, so most pairs that the mask hides are never computed. The backward
 pass recomputes the weights from q, k, v, the output and the log-sum-exp (Dao et al. 2022, algorithm 4). On a GPU that supports
-it, cuDNN's fused kernel is used instead.
+it, cuDNN's fused kernel is used instead, but not for segments: JAX passes cuDNN a mask as a bias `(B, 1, T, S)`, whose gradient
+is then computed, too.
 """
 
 import functools
 from collections.abc import Iterator
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -17,20 +19,25 @@ MOST_TILES = 8  # the tiles are written out in the program
 
 
 def causal_attention(
-    q_BTHK: Float[Array, "B T H K"], k_BTHK: Float[Array, "B T H K"], v_BTHV: Float[Array, "B T H V"], window: int = 0
+    q_BTHK: Float[Array, "B T H K"],
+    k_BTHK: Float[Array, "B T H K"],
+    v_BTHV: Float[Array, "B T H V"],
+    window: int = 0,
+    segments_BT: Int[Array, "B T"] | None = None,
 ) -> Float[Array, "B T H V"]:
-    """`softmax(q kᵀ / √K + mask) v` for each head, with values of K numbers or less. No position attends to a later one.
+    """`softmax(q kᵀ / √K + mask) v` for each head, with values of K numbers or less.
 
-    With a window of W, each attends to itself and the W - 1 positions before it (Beltagy et al. 2020).
+    No position attends to a later one, nor to another segment. With a window of W, each attends to itself and the W - 1 positions
+    before it (Beltagy et al. 2020).
     """
-    if _cudnn_fits(q_BTHK):
+    if segments_BT is None and cudnn_fits(q_BTHK.dtype, q_BTHK.shape[-1]):
         local, (K, V) = (window - 1, 0) if window else None, (q_BTHK.shape[-1], v_BTHV.shape[-1])
         v_BTHK = jnp.pad(v_BTHV, ((0, 0), (0, 0), (0, 0), (0, K - V)))  # its values are as wide as its keys
         return jax.nn.dot_product_attention(
             q_BTHK, k_BTHK, v_BTHK, is_causal=True, local_window_size=local, implementation="cudnn"
         )[..., :V]
     heads_first = (a.swapaxes(1, 2) for a in (q_BTHK, k_BTHK, v_BTHV))
-    return _attention(window, *heads_first).swapaxes(1, 2)
+    return _attention(window, *heads_first, segments_BT).swapaxes(1, 2)
 
 
 def cached_attention(
@@ -54,9 +61,9 @@ def cached_attention(
     return jnp.einsum("bgrts,bgsv->btgrv", weights_BGRTS, v_BGSV).reshape(B, T, H, -1)
 
 
-def _cudnn_fits(q_BTHK: Array) -> bool:
+def cudnn_fits(dtype: Any, width: int) -> bool:
     """Whether cuDNN has a kernel: 16-bit floats, heads of at most 128 in steps of 8, NVIDIA GPUs from Ampere on."""
-    if q_BTHK.dtype not in (jnp.bfloat16, jnp.float16) or q_BTHK.shape[-1] > 128 or q_BTHK.shape[-1] % 8:
+    if dtype not in (jnp.bfloat16, jnp.float16) or width > 128 or width % 8:
         return False
     return jax.default_backend() == "gpu" and _is_ampere_or_later()
 
@@ -69,13 +76,18 @@ def _is_ampere_or_later() -> bool:
 
 
 @functools.partial(jax.custom_vjp, nondiff_argnums=(0,))
-def _attention(window: int, q_BHTK: Array, k_BHTK: Array, v_BHTK: Array) -> Array:
-    return _forward(window, q_BHTK, k_BHTK, v_BHTK)[0]
+def _attention(window: int, q_BHTK: Array, k_BHTK: Array, v_BHTK: Array, segments_BT: Array | None) -> Array:
+    return _forward(window, q_BHTK, k_BHTK, v_BHTK, segments_BT)[0]
 
 
 def _hidden(queries: Array, keys: Array, window: int) -> Array:
     """Whether the mask hides keys at these positions from queries at these."""
     return (keys > queries) | (keys <= queries - window) if window else keys > queries
+
+
+def _apart(rows_BN: Array, columns_BM: Array) -> Array:
+    """Whether two positions are in different segments, (B, 1, N, M)."""
+    return rows_BN[:, None, :, None] != columns_BM[:, None, None, :]
 
 
 def _tiles(T: int, window: int) -> Iterator[tuple[slice, slice]]:
@@ -86,18 +98,23 @@ def _tiles(T: int, window: int) -> Iterator[tuple[slice, slice]]:
         yield slice(start, stop), slice(max(start - window + 1, 0) if window else 0, stop)
 
 
-def _scores(q_BHTK: Array, k_BHSK: Array, window: int) -> Array:
+def _scores(q_BHTK: Array, k_BHSK: Array, window: int, segments_BS: Array | None) -> Array:
     """Masked scores of the last T of S positions in float32, with minus infinity at those that the mask hides."""
     T, S, K = q_BHTK.shape[2], *k_BHSK.shape[2:]
     scores_BHTS = jnp.einsum("bhtk,bhsk->bhts", q_BHTK, k_BHSK, preferred_element_type=jnp.float32) * K**-0.5
-    hidden_TS = _hidden(S - T + jnp.arange(T)[:, None], jnp.arange(S)[None, :], window)
-    return jnp.where(hidden_TS, -jnp.inf, scores_BHTS)
+    hidden = _hidden(S - T + jnp.arange(T)[:, None], jnp.arange(S)[None, :], window)
+    if segments_BS is not None:
+        hidden = hidden[None, None] | _apart(segments_BS[:, S - T :], segments_BS)
+    return jnp.where(hidden, -jnp.inf, scores_BHTS)
 
 
-def _forward(window: int, q: Array, k: Array, v: Array) -> tuple[Array, tuple[Array, ...]]:
+def _forward(
+    window: int, q: Array, k: Array, v: Array, segments_BT: Array | None
+) -> tuple[Array, tuple[Array | None, ...]]:
     outs, log_sums = [], []
     for tile, seen in _tiles(q.shape[2], window):
-        scores_BHTS = _scores(q[:, :, tile], k[:, :, seen], window)
+        segments_BS = None if segments_BT is None else segments_BT[:, seen]
+        scores_BHTS = _scores(q[:, :, tile], k[:, :, seen], window, segments_BS)
         max_BHT1 = scores_BHTS.max(-1, keepdims=True)
         exps_BHTS = jnp.exp(scores_BHTS - max_BHT1)
         total_BHT1 = exps_BHTS.sum(-1, keepdims=True)
@@ -106,12 +123,12 @@ def _forward(window: int, q: Array, k: Array, v: Array) -> tuple[Array, tuple[Ar
         outs.append((mixed_BHTK / total_BHT1).astype(v.dtype))
         log_sums.append(jnp.log(total_BHT1) + max_BHT1)
     out_BHTK = jnp.concatenate(outs, axis=2)
-    return out_BHTK, (q, k, v, out_BHTK, jnp.concatenate(log_sums, axis=2))
+    return out_BHTK, (q, k, v, segments_BT, out_BHTK, jnp.concatenate(log_sums, axis=2))
 
 
-def _backward(window: int, residuals: tuple[Array, ...], dout_BHTK: Array) -> tuple[Array, ...]:
+def _backward(window: int, residuals: tuple[Any, ...], dout_BHTK: Array) -> tuple[Array | None, ...]:
     # Scores have the keys first here. Of the products below, XLA then has a fast one on a CPU for all but that of dq.
-    q, k, v, out_BHTK, log_sum_BHT1 = residuals
+    q, k, v, segments_BT, out_BHTK, log_sum_BHT1 = residuals
     f32 = jnp.float32
     einsum = functools.partial(jnp.einsum, preferred_element_type=f32)
     shared_BHT1 = jnp.sum(dout_BHTK.astype(f32) * out_BHTK.astype(f32), -1, keepdims=True)
@@ -121,15 +138,17 @@ def _backward(window: int, residuals: tuple[Array, ...], dout_BHTK: Array) -> tu
         log_sum_BH1T, shared_BH1T = (a[:, :, tile].swapaxes(2, 3) for a in (log_sum_BHT1, shared_BHT1))
         S, T = seen.stop - seen.start, tile.stop - tile.start
         scores_BHST = einsum("bhsk,bhtk->bhst", k[:, :, seen], q_tile) * q.shape[-1] ** -0.5
-        hidden_ST = _hidden(S - T + jnp.arange(T)[None, :], jnp.arange(S)[:, None], window)
-        weights_BHST = jnp.exp(jnp.where(hidden_ST, -jnp.inf, scores_BHST) - log_sum_BH1T)
+        hidden = _hidden(S - T + jnp.arange(T)[None, :], jnp.arange(S)[:, None], window)
+        if segments_BT is not None:
+            hidden = hidden[None, None] | _apart(segments_BT[:, seen], segments_BT[:, tile])
+        weights_BHST = jnp.exp(jnp.where(hidden, -jnp.inf, scores_BHST) - log_sum_BH1T)
         dv = dv.at[:, :, seen].add(einsum("bhst,bhtk->bhsk", weights_BHST.astype(v.dtype), dout_tile))
         dweights_BHST = einsum("bhsk,bhtk->bhst", v[:, :, seen], dout_tile)
         dscores_BHST = weights_BHST * (dweights_BHST - shared_BH1T) * q.shape[-1] ** -0.5
         dscores_BHST = dscores_BHST.astype(q.dtype)
         dqs.append(einsum("bhst,bhsk->bhtk", dscores_BHST, k[:, :, seen]))
         dk = dk.at[:, :, seen].add(einsum("bhst,bhtk->bhsk", dscores_BHST, q_tile))
-    return jnp.concatenate(dqs, axis=2).astype(q.dtype), dk.astype(k.dtype), dv.astype(v.dtype)
+    return jnp.concatenate(dqs, axis=2).astype(q.dtype), dk.astype(k.dtype), dv.astype(v.dtype), None
 
 
 _attention.defvjp(_forward, _backward)

@@ -20,6 +20,7 @@ from harness.model.attention import cached_attention, causal_attention
 from harness.model.latent_attention import LatentAttention
 from harness.model.linear import Projection, kernel_inits, split_over
 from harness.model.rope import Rotate, rotate, scaled, turned, wavelengths
+from harness.model.segments import Segments
 from harness.model.state_space import StateSpace
 from harness.model_config import ModelConfig
 
@@ -35,6 +36,7 @@ ACTIVATIONS: dict[str, Callable[[Array], Array]] = {
     "gelu_exact": functools.partial(jax.nn.gelu, approximate=False),
     "swiglu": jax.nn.silu,
 }
+Attend = Callable[[Array, Array, Array, int, Array], Array]  # of q, k, v, the window and the segments (B, T)
 
 
 # What the layers keep of earlier positions: keys and values, latent vectors, or states. Its leaves have an axis over the layers.
@@ -54,12 +56,14 @@ class Attention(nnx.Module):
     With `num_kv_heads`, each head of keys and values serves a group of adjacent heads (Ainslie et al. 2023).
     """
 
-    def __init__(self, config: ModelConfig, rngs: nnx.Rngs, rotate: Rotate = rotate):
+    def __init__(
+        self, config: ModelConfig, rngs: nnx.Rngs, rotate: Rotate = rotate, attend_within: Attend = causal_attention
+    ):
         D, H, G, K = config.d_model, config.num_heads, config.kv_heads, config.per_head
         inner, outer = kernel_inits(config)
         linear = functools.partial(Projection, dtype=jnp.dtype(config.dtype), rngs=rngs)
         into = functools.partial(linear, use_bias=config.qkv_bias, kernel_init=inner, **split_over(-2, -2))
-        self.config, self.rotate = config, rotate
+        self.config, self.rotate, self.attend_within = config, rotate, attend_within
         self.grouped, self.group_size = bool(config.num_kv_heads), H // G
         if self.grouped:
             self.q = into(D, (H, K))
@@ -86,8 +90,9 @@ class Attention(nnx.Module):
         cache: KeysAndValues | None = None,
         layer=0,
         last=0,
+        segments: Segments | None = None,
     ) -> tuple[Float[Array, "B T D"], KeysAndValues | None]:
-        """Attends from positions `position`, `position + 1`, ...
+        """Attends from positions `position`, `position + 1`, ..., or within segments.
 
         With a cache, also attends to the earlier positions of `layer`, and returns the cache extended by these.
         """
@@ -100,10 +105,14 @@ class Attention(nnx.Module):
             q_BTHK, k_BTGK = self._normed(self.q_norm, q_BTHK), self._normed(self.k_norm, k_BTGK)
         positions_T = position + jnp.arange(T)
         if self.config.positions == "rope":
-            q_BTHK, k_BTGK = (self._rotated(x, positions_T) for x in (q_BTHK, k_BTGK))
+            positions = positions_T if segments is None else segments.positions_BT
+            q_BTHK, k_BTGK = (self._rotated(x, positions) for x in (q_BTHK, k_BTGK))
         if cache is None:
             k_BTHK, v_BTHK = (jnp.repeat(x, self.group_size, axis=2) for x in (k_BTGK, v_BTGK))
-            mixed_BTHK = causal_attention(q_BTHK, k_BTHK, v_BTHK, self.config.window)
+            if segments is None:
+                mixed_BTHK = causal_attention(q_BTHK, k_BTHK, v_BTHK, self.config.window)
+            else:
+                mixed_BTHK = self.attend_within(q_BTHK, k_BTHK, v_BTHK, self.config.window, segments.ids_BT)
         else:
             offset = (layer, 0, 0, position, 0)
             cache = KeysAndValues(
@@ -120,14 +129,14 @@ class Attention(nnx.Module):
             return norm(x_BTHK)
         return norm(x_BTHK.reshape(*x_BTHK.shape[:2], -1)).reshape(x_BTHK.shape)
 
-    def _rotated(self, x_BTHK: Float[Array, "B T H K"], positions_T: Int[Array, "T"]) -> Float[Array, "B T H K"]:
+    def _rotated(self, x_BTHK: Float[Array, "B T H K"], positions: Int[Array, "*B T"]) -> Float[Array, "B T H K"]:
         """Rotary positions of the first `rotated` numbers of each head. Another `rotate` has no scaled wavelengths."""
         R, base, (kind, numbers) = self.config.rotated, self.config.rope_base, self.config.scaling
         first_BTHR, rest = x_BTHK[..., :R], x_BTHK[..., R:]
         if kind == "none":
-            first_BTHR = self.rotate(first_BTHR, positions_T, base)
+            first_BTHR = self.rotate(first_BTHR, positions, base)
         else:
-            first_BTHR = turned(first_BTHR, positions_T, scaled(wavelengths(R, base), kind, numbers))
+            first_BTHR = turned(first_BTHR, positions, scaled(wavelengths(R, base), kind, numbers))
         return jnp.concatenate([first_BTHR, rest], axis=-1) if rest.shape[-1] else first_BTHR
 
 
@@ -181,11 +190,20 @@ class Block(nnx.Module):
 
     @jax.named_scope("feed-forward")  # with the norms and the sums of the block
     def __call__(
-        self, x_BTD: Float[Array, "B T D"], key: Key = None, position=0, cache: Cache | None = None, layer=0, last=0
+        self,
+        x_BTD: Float[Array, "B T D"],
+        key: Key = None,
+        position=0,
+        cache: Cache | None = None,
+        layer=0,
+        last=0,
+        segments: Segments | None = None,
     ) -> tuple[Float[Array, "B T D"], Cache | None]:
         """The output of the block, and the extended cache. A `key` enables dropout."""
         keys = (None, None) if key is None else jax.random.split(key)
-        mixed_BTD, cache = self.attn(self.ln1(x_BTD) if self.norm == "pre" else x_BTD, position, cache, layer, last)
+        in_BTD = self.ln1(x_BTD) if self.norm == "pre" else x_BTD
+        within = () if segments is None else (segments,)  # only attention knows them
+        mixed_BTD, cache = self.attn(in_BTD, position, cache, layer, last, *within)
         start_BTD = x_BTD
         x_BTD = x_BTD + self._drop(self.ln1(mixed_BTD) if self.norm == "branch" else mixed_BTD, keys[0])
         x_BTD = self.ln1(x_BTD) if self.norm == "post" else x_BTD
@@ -263,9 +281,14 @@ class GPT(nnx.Module):
         self.head = None if config.tied_head else nnx.Param(head_init(rngs.params(), (V, D)), model_axis=-2)
         self.head_bias = nnx.Param(jnp.zeros(V), model_axis=-1) if config.head_bias else None
 
-    def hidden(self, ids_BT: Int[Array, "B T"], key: Key = None) -> Float[Array, "B T D"]:
-        """The input of the head at each position. A `key` enables dropout. Padding may be any valid id."""
-        x_BTD, _ = self._run(ids_BT, key, 0, None)
+    def hidden(
+        self, ids_BT: Int[Array, "B T"], key: Key = None, segments: Segments | None = None
+    ) -> Float[Array, "B T D"]:
+        """The input of the head at each position. A `key` enables dropout. Padding may be any valid id.
+
+        With segments, a row holds several stories, each of which gets what it would get in a row of its own.
+        """
+        x_BTD, _ = self._run(ids_BT, key, 0, None, segments=segments)
         return x_BTD
 
     def output(self) -> Head:
@@ -306,10 +329,14 @@ class GPT(nnx.Module):
         x_BD = jax.lax.dynamic_index_in_dim(x_BTD, last, axis=1, keepdims=False)
         return self.logits(x_BD), extended
 
-    def _run(self, ids_BT: Array, key: Key, position, cache: Cache | None, last=0) -> tuple[Array, Cache | None]:
+    def _run(
+        self, ids_BT: Array, key: Key, position, cache: Cache | None, last=0, segments: Segments | None = None
+    ) -> tuple[Array, Cache | None]:
         config, T = self.config, ids_BT.shape[1]
         x_BTD = self.embed[ids_BT] if self.embed_override is None else self.embed_override(ids_BT)
-        if self.pos_embed is not None:
+        if self.pos_embed is not None and segments is not None:
+            x_BTD = x_BTD + self.pos_embed[segments.positions_BT]
+        elif self.pos_embed is not None:
             x_BTD = x_BTD + jax.lax.dynamic_slice_in_dim(self.pos_embed[...], position, T)[None]
         x_BTD = x_BTD.astype(config.dtype)
         if self.blocks is not None:
@@ -324,7 +351,7 @@ class GPT(nnx.Module):
             def layer(carry, inputs):
                 x_BTD, cache = carry
                 index, parameters, key = inputs
-                return nnx.merge(graph, parameters)(x_BTD, key, position, cache, index, last), None
+                return nnx.merge(graph, parameters)(x_BTD, key, position, cache, index, last, segments), None
 
             # A loop copies what it keeps for the backward pass.
             backend = jax.default_backend()

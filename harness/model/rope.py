@@ -1,6 +1,6 @@
 """Rotary positions (Su et al. 2021): of a whole head or a part of it, and with the longer wavelengths of longer contexts.
 
-Shapes: B batch, T positions, H heads, K head width, P pairs of a head, K = 2 P.
+Shapes: B batch, T positions, H heads, K head width, P pairs of a head, K = 2 P, R rows of positions.
 """
 
 import math
@@ -12,9 +12,9 @@ from jaxtyping import Array, Float, Int
 Rotate = Callable[[Array, Array, float], Array]  # compared by identity in a jitted function: one object for a model
 
 
-def rotate(x_BTHK: Float[Array, "B T H K"], positions_T: Int[Array, "T"], base: float) -> Float[Array, "B T H K"]:
-    """Rotates pairs (i, i + K/2) by an angle proportional to the position."""
-    return turned(x_BTHK, positions_T, wavelengths(x_BTHK.shape[-1], base))
+def rotate(x_BTHK: Float[Array, "B T H K"], positions: Int[Array, "*B T"], base: float) -> Float[Array, "B T H K"]:
+    """Rotates pairs (i, i + K/2) by an angle proportional to the position: of all rows `(T,)`, or of each row `(B, T)`."""
+    return turned(x_BTHK, positions, wavelengths(x_BTHK.shape[-1], base))
 
 
 def wavelengths(width: int, base: float) -> Float[Array, "P"]:
@@ -24,15 +24,16 @@ def wavelengths(width: int, base: float) -> Float[Array, "P"]:
 
 
 def turned(
-    x_BTHK: Float[Array, "B T H K"], positions_T: Int[Array, "T"], wavelengths_P: Float[Array, "P"]
+    x_BTHK: Float[Array, "B T H K"], positions: Int[Array, "*B T"], wavelengths_P: Float[Array, "P"]
 ) -> Float[Array, "B T H K"]:
     """Rotates pairs (i, i + K/2) by `position / wavelength`."""
     half = x_BTHK.shape[-1] // 2
-    angles_TP = positions_T[:, None].astype(jnp.float32) / wavelengths_P[None]
-    cos_THP, sin_THP = (f(angles_TP)[:, None, None, :].astype(x_BTHK.dtype) for f in (jnp.cos, jnp.sin))
+    positions_RT = positions.reshape(-1, positions.shape[-1])  # R is B, or 1 for all rows
+    angles_RTP = positions_RT[..., None].astype(jnp.float32) / wavelengths_P[None, None]
+    cos, sin = (f(angles_RTP)[:, :, None, None, :].astype(x_BTHK.dtype) for f in (jnp.cos, jnp.sin))
     pairs = x_BTHK.reshape(*x_BTHK.shape[:-1], 2, half)
-    swapped = jnp.flip(pairs, -2) * jnp.concatenate([-sin_THP, sin_THP], axis=-2)[None]
-    return (pairs * cos_THP[None] + swapped).reshape(x_BTHK.shape)
+    swapped = jnp.flip(pairs, -2) * jnp.concatenate([-sin, sin], axis=-2)
+    return (pairs * cos + swapped).reshape(x_BTHK.shape)
 
 
 def scaled(wavelengths_P: Float[Array, "P"], kind: str, numbers: tuple[float, ...]) -> Float[Array, "P"]:

@@ -10,13 +10,14 @@ import jax.numpy as jnp
 import optax
 from flax import nnx
 from jax.sharding import Mesh
-from jaxtyping import Array, PRNGKeyArray
+from jaxtyping import Array, Int, PRNGKeyArray
 
 from harness.config import Config
-from harness.data.batches import UNLEARNED
+from harness.data.batches import FIRST, PADDING, UNLEARNED
 from harness.model.gpt import GPT
 from harness.model.lora import add_adapters
 from harness.model.loss import token_loss
+from harness.model.segments import Segments
 from harness.training.optimizer import learning_rate, make_optimizer
 from harness.training.sharding import ShardingRule
 
@@ -72,10 +73,21 @@ def default_loss_sum(config: Config, mesh: Mesh | None, model: Any, ids_BT, key)
     """The chunked loss of the harness's own model."""
     inputs_BT = ids_BT[:, :-1]
     targets_BT = ids_BT[:, 1:] if config.objective == "next_token" else inputs_BT
-    read_BT = jnp.where(inputs_BT <= UNLEARNED, UNLEARNED - inputs_BT, jnp.maximum(inputs_BT, 0))
-    x_BTD = model.hidden(read_BT, key)
+    segments = Segments.of(segment_ids(inputs_BT)) if config.packing == "segments" else None
+    x_BTD = model.hidden(token_ids(inputs_BT), key, segments)
     loss = token_loss(x_BTD, targets_BT, model.output(), config.loss_chunk, mesh)
     return loss, jnp.sum(targets_BT >= 0)
+
+
+def token_ids(rows_BT: Int[Array, "B T"]) -> Int[Array, "B T"]:
+    """The tokens of rows of the data, learned or not; 0 where a row is padded."""
+    unmarked_BT = jnp.where(rows_BT <= FIRST, FIRST - rows_BT, rows_BT)
+    return jnp.where(unmarked_BT <= UNLEARNED, UNLEARNED - unmarked_BT, jnp.maximum(unmarked_BT, 0))
+
+
+def segment_ids(rows_BT: Int[Array, "B T"]) -> Int[Array, "B T"]:
+    """The stories of each row with `packing=segments`, counted from 1; 0 where it is padded."""
+    return jnp.where(rows_BT == PADDING, 0, jnp.cumsum(rows_BT <= FIRST, axis=1, dtype=jnp.int32))
 
 
 def mean_gradients(

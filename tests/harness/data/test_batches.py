@@ -10,8 +10,21 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from harness.config import Config
-from harness.data.batches import PADDING, Mixture, Windows, check_data, make_windows, train_batches, validation_batches
-from harness.data.token_files import Prepared, Tokens
+from harness.data import batches as batches_module
+from harness.data.batches import (
+    FIRST,
+    PADDING,
+    UNLEARNED,
+    Mixture,
+    SegmentRows,
+    Windows,
+    check_data,
+    first_fit,
+    make_windows,
+    train_batches,
+    validation_batches,
+)
+from harness.data.token_files import CONTEXT, Prepared, Tokens
 from harness.errors import UsageError
 from tests.harness.conftest import TINY
 
@@ -52,11 +65,50 @@ def test_padded_rows_hold_one_story_each_and_lose_no_token(lengths: list[int], c
         assert (rows[i][len(real) :] == PADDING).all()
 
 
+@given(lengths, st.integers(1, 20))
+def test_rows_of_segments_hold_whole_stories_and_have_the_targets_of_padded_rows(
+    lengths: list[int], context: int
+) -> None:
+    padded = Windows.padded(tokens_of(lengths), context, 10**6)
+    rows = SegmentRows.of(padded)
+    stories = []
+    for row in (rows[index] for index in range(len(rows))):
+        filled = int((row != PADDING).sum())
+        assert (row[filled:] == PADDING).all()
+        starts = np.flatnonzero(row <= FIRST)
+        assert starts[0] == 0
+        stories += [[FIRST - part[0], *part[1:]] for part in np.split(row[:filled], starts[1:])]
+    assert sorted(stories) == sorted(padded.ids(index).tolist() for index in range(len(padded)))
+    assert rows.padding == pytest.approx(1 - sum(map(len, stories)) / (len(rows) * (context + 1)))
+
+
+def test_each_story_is_in_the_first_row_with_room_for_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert first_fit(np.array([5, 6, 3, 2]), 8).tolist() == [0, 1, 0, 1]  # as on the page of problem 54
+    some = np.random.default_rng(0).integers(2, 30, 300)
+    rows = first_fit(some, 33)
+    for story, row in enumerate(rows.tolist()):
+        before = np.bincount(rows[:story], some[:story], minlength=row + 1)
+        assert before[row] + some[story] <= 33
+        assert (before[:row] + some[story] > 33).all()
+    monkeypatch.setattr(batches_module, "STORIES_AT_ONCE", 100)
+    parts = [first_fit(part, 33) for part in np.split(some, 3)]
+    opened = np.cumsum([0, *(part.max() + 1 for part in parts)])
+    np.testing.assert_array_equal(
+        first_fit(some, 33), np.concatenate([part + n for part, n in zip(parts, opened, strict=False)])
+    )
+
+
+def test_tokens_that_are_only_read_stay_so_in_rows_of_segments() -> None:
+    stored = np.array([7, 8, 9, 3, 4], np.uint32) | np.array([CONTEXT, CONTEXT, 0, 0, CONTEXT], np.uint32)
+    rows = SegmentRows.of(Windows.padded(Tokens((stored,), np.array([3, 5])), 5, 10))
+    assert rows[0].tolist() == [FIRST - 7, UNLEARNED - 8, 9, FIRST - 3, UNLEARNED - 4, PADDING]
+
+
 def config_of(**changes) -> Config:
     return replace(TINY, context=5, batch_size=4, vocab_size=1000, **changes)
 
 
-@pytest.mark.parametrize("packing", ["packed", "padded"])
+@pytest.mark.parametrize("packing", ["packed", "padded", "segments"])
 def test_each_epoch_has_every_window_once_in_a_new_order(packing: str) -> None:
     config = config_of(packing=packing)
     tokens = tokens_of([23, 7, 30, 61])
@@ -135,6 +187,9 @@ def test_what_is_said_of_the_data() -> None:
     assert check_data(config_of(), prepared) == ["One NUL.", summary]
     padded = check_data(config_of(packing="padded"), prepared)
     assert padded[2:] == ["2 of 4 stories exceed the context of 5 and are split across rows."]
+    # Pieces of 6; 6, 2; five of 6 and one of 5; 2: the two of 2 share a row.
+    segments = check_data(config_of(packing="segments"), prepared)
+    assert segments[2:] == ["x.txt: 9 rows for training, of which 5.6% is padding.", *padded[2:]]
 
 
 def test_a_tokenizer_that_does_not_fit_is_named_with_the_remedy() -> None:
