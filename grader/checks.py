@@ -114,8 +114,8 @@ def memory(
 ) -> Check:
     """A check that the compiled program's temporary memory is at most a multiple of the reference's, on the cases `large`."""
     return Check(
-        f"memory of one {what}", points, probe, options or {}, leaves="program.temporary_bytes", cases="large",
-        compare="at_most", tolerance=MEMORY, advice=advice, in_words=_memory_in_words, **more,
+        f"memory of one {what}", points, probe, options or {}, leaves="program.temporary_bytes", compare="at_most",
+        tolerance=MEMORY, advice=advice, in_words=_memory_in_words, **{"cases": "large", **more},
     )  # fmt: skip
 
 

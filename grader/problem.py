@@ -65,11 +65,11 @@ ADAM = Tolerance(rtol=5e-4, atol=5e-4)
 class Entry:
     """A function or class that is graded.
 
-    A function is called with the case's values named in `arguments`, in that order. Numbers stay Python numbers, and arrays
-    are traced. A module is constructed from the values named in `construct` and `rngs=`, then called with `arguments`. Where
-    the page leaves a module's constructor open, `made_by` is the function entry that constructs the module to grade. `returns`
-    are the names of the parts of a returned tuple, as on the page. Files that use the entry's former name, `formerly`, are still
-    graded.
+    A function is called with the case's values named in `arguments`, in that order. A case may lack the last ones: then their
+    defaults count. Numbers stay Python numbers, and arrays are traced. A module is constructed from the values named in
+    `construct` and `rngs=`, then called with `arguments`. Where the page leaves a module's constructor open, `made_by` is the
+    function entry that constructs the module to grade. `returns` are the names of the parts of a returned tuple, as on the page.
+    Files that use the entry's former name, `formerly`, are still graded.
     """
 
     name: str
@@ -82,6 +82,10 @@ class Entry:
     @property
     def is_module(self) -> bool:
         return self.construct is not None or self.made_by is not None
+
+    def passed(self, case: Case) -> tuple[str, ...]:
+        """The arguments that a case has values for."""
+        return tuple(name for name in self.arguments if name in case.values)
 
     def signature(self) -> str:
         """The signature as the page shows it: `next_token_loss(logits, token_ids, pad_id)`."""

@@ -153,7 +153,7 @@ class Script:
         seed = self.tried.case.seed
         if entry is None:
             return [f"got = check.run(submission, case, seed={seed})"]
-        arguments, names = ", ".join(entry.arguments), "".join(f", {name!r}" for name in entry.returns)
+        arguments, names = ", ".join(entry.passed(self.tried.case)), "".join(f", {name!r}" for name in entry.returns)
         if not entry.is_module:
             return [f"got = tryout.output({entry.name}({arguments}){names})"]
         hyper = ", ".join([*(entry.construct or ()), f"rngs=nnx.Rngs({seed})"])

@@ -117,10 +117,11 @@ class Subject:
         function has no parameters. Parameters and arrays are trees of `Given`.
         """
         entry = self.problem.entry(name)
-        arrays: Arrays = {key: given(case, key) for key in entry.arguments if is_array(case.values[key])}
+        passed = entry.passed(case)
+        arrays: Arrays = {key: given(case, key) for key in passed if is_array(case.values[key])}
 
         def arguments(values: Arrays) -> list[Any]:
-            return [values.get(key, case.values[key]) for key in entry.arguments]
+            return [values.get(key, case.values[key]) for key in passed]
 
         target = self.attribute(name)
         if not entry.is_module:

@@ -105,7 +105,7 @@ def collection(sizes: Mapping[str, int], rng: Any) -> dict[str, Any]:
         row([*b[5::-1], *e[::-1]]),  # 5 of 17
         row([*b[:6], *b[:5:-1]]),  # 5 of 11, although half of the words are the same
         row(a[9::-1]), row([*a[5::-1], *d[:3:-1]]),  # 5 of 13
-        row(d) + "!" * 60,  # longer, but not in words
+        row(d) + "!" * 60, row(d) + "!" * 60,  # longer, but not in words, and identical
     ]  # fmt: skip
     order = rng.permutation(len(found))
     chosen = [found[place] for place in order][: sizes["D"]]
@@ -194,8 +194,8 @@ PROBLEM = Problem(
         "curves": Cases(curves, {"bands": (5, 20), "rows": (2, 3)}, draws=2),
         "signatures": Cases(signatures, {"D": (10,), "bands": (4, 5), "rows": (3, 2)}, draws=3),
         "graph": Cases(graph, {"D": (14, 15), "chain": (5, 6), "triangle": (0, 1)}, draws=3),
-        "collection": Cases(collection, {"D": (22,), "P": (96,), "bands": (48,)}, draws=3, show=shown),
-        "missed": Cases(collection, {"D": (22,), "P": (4,), "bands": (1,)}, draws=1, show=shown),
+        "collection": Cases(collection, {"D": (23,), "P": (96,), "bands": (48,)}, draws=3, show=shown),
+        "missed": Cases(collection, {"D": (23,), "P": (4,), "bands": (1,)}, draws=1, show=shown),
         "many texts": Cases(many, {"D": (12_000,)}, draws=1),
         "long chain": Cases(many, {"D": (60_000,)}, draws=1),
     },

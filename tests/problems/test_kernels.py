@@ -27,20 +27,24 @@ def close(left, right):
     np.testing.assert_allclose(left, right, rtol=1e-5, atol=1e-5)
 
 
+@pytest.mark.parametrize("causal", [True, False])
 @pytest.mark.parametrize(("T", "block"), [(12, 4), (11, 4), (5, 8)])
-def test_flash_attention_equals_attention_of_jax(T: int, block: int):
+def test_flash_attention_equals_attention_of_jax(T: int, block: int, causal: bool):
     from p43_flash_attention import flash_attention
 
     q, k, v, cotangent = jax.random.normal(jax.random.key(0), (4, T, 6))
 
     def oracle(q, k, v):
-        return jax.nn.dot_product_attention(q[:, None], k[:, None], v[:, None], is_causal=True)[:, 0]
+        out = jax.nn.dot_product_attention(q[:, None], k[:, None], v[:, None], is_causal=causal)[:, 0]
+        # That function returns the log-sum-exp as well, but stops its gradient.
+        scores = jnp.where(jnp.tri(T, dtype=bool) | (not causal), q @ k.T / 6**0.5, -jnp.inf)
+        return out, jax.nn.logsumexp(scores, axis=1)
 
     def with_gradients(attention):
-        out, pull_back = jax.vjp(attention, q, k, v)
-        return out, *pull_back(cotangent)
+        outputs, pull_back = jax.vjp(attention, q, k, v)
+        return *outputs, *pull_back((cotangent, cotangent[:, 0]))
 
-    got = jax.jit(lambda: with_gradients(lambda q, k, v: flash_attention(q, k, v, block)))()
+    got = jax.jit(lambda: with_gradients(lambda q, k, v: flash_attention(q, k, v, block, causal, True)))()
     for array, expected in zip(got, jax.jit(lambda: with_gradients(oracle))(), strict=True):
         close(array, expected)
 

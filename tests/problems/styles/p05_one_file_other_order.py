@@ -1,4 +1,4 @@
-"""One file; creates the layers in reverse order and calls JAX's own attention."""
+"""One file; creates the layers in reverse order; one product for q, k and v; calls JAX's own attention."""
 
 import jax
 from flax import nnx
@@ -11,7 +11,10 @@ class CausalMHA(nnx.Module):
             setattr(self, name, nnx.Linear(d_model, d_model, rngs=rngs))
 
     def __call__(self, x):
-        q, k, v = (f(x).reshape(x.shape[0], self.num_heads, -1) for f in (self.q_proj, self.k_proj, self.v_proj))
+        layers = (self.q_proj, self.k_proj, self.v_proj)
+        kernel = jax.numpy.hstack([layer.kernel[...] for layer in layers])
+        bias = jax.numpy.hstack([layer.bias[...] for layer in layers])
+        q, k, v = jax.numpy.split((x @ kernel + bias).reshape(x.shape[0], 3 * self.num_heads, -1), 3, axis=1)
         return self.out_proj(jax.nn.dot_product_attention(q, k, v, is_causal=True).reshape(x.shape))
 
 

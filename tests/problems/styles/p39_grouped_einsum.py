@@ -1,4 +1,6 @@
-"""Queries as (T, G, R, K), so nothing is repeated; the cache as a tuple, written by `dynamic_update_slice`."""
+"""One product for q, k and v; queries as (T, G, R, K), so nothing is repeated; the cache as a tuple, written by
+`dynamic_update_slice`.
+"""
 
 import jax
 import jax.numpy as jnp
@@ -17,7 +19,10 @@ class GQA(nnx.Module):
 
     def heads(self, x, positions):
         t = len(x)
-        q, k, v = (p(x).reshape(t, -1, self.width) for p in (self.q_proj, self.k_proj, self.v_proj))
+        kernels = [layer.kernel[...] for layer in (self.q_proj, self.k_proj, self.v_proj)]
+        # The heads of q come first, then those of k, then those of v.
+        heads = (x @ jnp.concatenate(kernels, axis=1)).reshape(t, -1, self.width)
+        q, k, v = jnp.split(heads, [heads.shape[1] - 2 * self.groups, heads.shape[1] - self.groups], axis=1)
         q, k = (rope(a, positions, self.base) for a in (q, k))
         return q.reshape(t, self.groups, -1, self.width), k, v
 

@@ -1,4 +1,4 @@
-"""Everything in one file; masks as additive biases, one mask for each layer made in the block."""
+"""Everything in one file; one product for q, k and v; masks as additive biases, one mask for each layer made in the block."""
 
 import jax
 import jax.numpy as jnp
@@ -30,10 +30,11 @@ class Attention(nnx.Module):
 
     def __call__(self, x, bias):
         t = len(x)
-        q = self.turn(self.q_proj(x).reshape(t, -1, self.k)).reshape(t, self.groups, -1, self.k)
-        k = self.turn(self.k_proj(x).reshape(t, -1, self.k))
+        kernels = [layer.kernel[...] for layer in (self.q_proj, self.k_proj, self.v_proj)]
+        heads = (x @ jnp.concatenate(kernels, axis=1)).reshape(t, -1, self.k)
+        q, k, values = jnp.split(heads, [heads.shape[1] - 2 * self.groups, heads.shape[1] - self.groups], axis=1)
+        q, k = self.turn(q).reshape(t, self.groups, -1, self.k), self.turn(k)
         scores = jnp.einsum("tgrk,sgk->grts", q, k) / self.k**0.5 + bias
-        values = self.v_proj(x).reshape(t, -1, self.k)
         return self.out_proj(jnp.einsum("grts,sgk->tgrk", jax.nn.softmax(scores), values).reshape(t, -1))
 
     def turn(self, x):

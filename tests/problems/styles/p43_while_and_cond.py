@@ -5,7 +5,7 @@ import jax.numpy as jnp
 from jax import lax
 
 
-def flash_attention(q, k, v, block):
+def flash_attention(q, k, v, block, causal=True, return_lse=False):
     T, K = q.shape
     n = (T + block - 1) // block
     rest = n * block - T
@@ -16,7 +16,7 @@ def flash_attention(q, k, v, block):
     def scores(qi, kj, i, j):
         rows = i * block + lax.broadcasted_iota(jnp.int32, (block, block), 0)
         columns = j * block + lax.broadcasted_iota(jnp.int32, (block, block), 1)
-        return jnp.where(rows < columns, -jnp.inf, (qi / jnp.sqrt(K)) @ kj.T)
+        return jnp.where((rows < columns) if causal else (columns >= T), -jnp.inf, (qi / jnp.sqrt(K)) @ kj.T)
 
     @jax.custom_vjp
     def attention(q, k, v):
@@ -34,25 +34,25 @@ def flash_attention(q, k, v, block):
                 return j + 1, m2, den * a + e.sum(-1), num * a[:, None] + e @ vs[j]
 
             start = (jnp.int32(0), jnp.full((block,), -jnp.inf), jnp.zeros((block,)), jnp.zeros((block, K)))
-            _, m, den, num = lax.while_loop(lambda state: state[0] <= i, step, start)
+            _, m, den, num = lax.while_loop(lambda state: state[0] <= (i if causal else n - 1), step, start)
             return None, (num / den[:, None], jnp.log(den) + m)
 
         out, lse = lax.scan(one, None, jnp.arange(n))[1]
-        return out.reshape(n * block, K)[:T], (qs, ks, vs, out, lse)
+        return (out.reshape(n * block, K)[:T], lse.reshape(n * block)[:T]), (qs, ks, vs, out, lse)
 
-    def backward(kept, g):
+    def backward(kept, gradients):
         qs, ks, vs, out, lse = kept
-        gs = blocks(g)
+        gs, hs = map(blocks, gradients)
 
         def row(carry, i):
             def column(state, j):
                 def seen(state):
                     dqi, dk, dv = state
                     p = jnp.exp(scores(qs[i], ks[j], i, j) - lse[i][:, None])
-                    ds = p * (gs[i] @ vs[j].T - (gs[i] * out[i]).sum(-1, keepdims=True)) / jnp.sqrt(K)
+                    ds = p * (gs[i] @ vs[j].T + hs[i][:, None] - (gs[i] * out[i]).sum(-1, keepdims=True)) / jnp.sqrt(K)
                     return dqi + ds @ ks[j], dk.at[j].add(ds.T @ qs[i]), dv.at[j].add(p.T @ gs[i])
 
-                return lax.cond(j <= i, seen, lambda state: state, state), None
+                return (lax.cond(j <= i, seen, lambda state: state, state) if causal else seen(state)), None
 
             (dqi, dk, dv), _ = lax.scan(column, (jnp.zeros((block, K)), *carry), jnp.arange(n))
             return (dk, dv), dqi
@@ -61,4 +61,5 @@ def flash_attention(q, k, v, block):
         return tuple(x.reshape(n * block, K)[:T] for x in (dq, dk, dv))
 
     attention.defvjp(forward, backward)
-    return attention(q, k, v)
+    out, lse = attention(q, k, v)
+    return (out, lse) if return_lse else out
