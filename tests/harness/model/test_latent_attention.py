@@ -40,6 +40,6 @@ def test_a_kernel_with_values_as_wide_as_keys_gives_the_same(window: int, monkey
     v = jax.random.normal(jax.random.key(1), (2, 11, 3, 5))
     tiles = attention.causal_attention(q, k, v, window)
     xla = functools.partial(jax.nn.dot_product_attention, implementation="xla")
-    monkeypatch.setattr(attention, "_cudnn_fits", lambda q: True)
+    monkeypatch.setattr(attention, "cudnn_fits", lambda dtype, width: True)
     monkeypatch.setattr(jax.nn, "dot_product_attention", lambda *a, implementation, **k: xla(*a, **k))
     np.testing.assert_allclose(attention.causal_attention(q, k, v, window), tiles, rtol=1e-5, atol=1e-5)
