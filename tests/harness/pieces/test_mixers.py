@@ -18,7 +18,7 @@ from harness.pieces.assemble import generate_tokens, recipe_from
 from harness.pieces.load import Pieces, load_pieces
 from harness.training.sharding import make_mesh, put_batch
 from harness.training.train_step import make_step_functions
-from tests.harness.conftest import TINY
+from tests.harness.conftest import TINY, Harness
 
 SIZES = replace(TINY, vocab_size=61, vocab_multiple=1, context=12, num_heads=2, bias=False, init="xavier")
 CONFIGS = {
@@ -119,6 +119,24 @@ def test_the_run_says_which_mixer_is_used(workspace: Path) -> None:
     assert f"SelectiveSSM: yours, {workspace / 'p67_state_space.py'} (with mixer=state_space)" in lines
     lines = pieces.describe(replace(CONFIGS["LatentAttention"], window=4))
     assert "LatentAttention: not used (it is used with mixer=latent_attention, without window and head_width)" in lines
+
+
+@pytest.mark.thorough
+@mixers
+def test_a_run_trains_and_samples_with_the_piece(
+    name: str, workspace: Path, stories_file: Path, harness: Harness
+) -> None:
+    for file in workspace.glob("*.py"):
+        if int(file.name[1:3]) not in (37, 66, 67):
+            file.unlink()
+    keys = "mixer d_latent d_rope d_state positions d_model num_heads d_ff context batch_size mesh".split()
+    settings = [part for key in keys for part in ("--set", f"{key}={getattr(CONFIGS[name], key)}")]
+    files = ("--data", stories_file, "--pieces", workspace)
+    trained = harness("train", "--run", "mine", *files, "--steps", 2, *settings)
+    assert trained.code == 0, trained.err
+    assert f"  {name}: yours, " in trained.err
+    sampled = harness("sample", "mine", "--max-tokens", 4)
+    assert sampled.code == 0, sampled.err
 
 
 def test_a_piece_whose_steps_differ_from_the_whole_is_broken(workspace: Path) -> None:
