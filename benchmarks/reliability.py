@@ -1,4 +1,4 @@
-"""What happens in bad conditions and after many gradings. Writes the tables of docs/reliability.md.
+"""What happens in bad conditions and after many gradings. Writes the first two tables of docs/reliability.md.
 
     python benchmarks/reliability.py [GRADINGS] [--move-clock]
     python benchmarks/reliability.py --smoke
@@ -48,7 +48,7 @@ GRADE = [sys.executable, "-P", "-m", "grader"]
 
 HEADER = """# Reliability
 
-`python benchmarks/reliability.py` makes these tables. It ran on
+`python benchmarks/reliability.py` makes the first two tables. It ran on
 Linux {kernel} with Python {python}, {cores} cores and {memory:.0f} GiB.
 
 ## Bad conditions
