@@ -9,6 +9,7 @@ import pytest
 
 from grader import soundness
 from grader.course import catalog
+from grader.course.cases import draw_all
 from grader.course.catalog import Misconception
 from grader.margins import Margin
 from tests.conftest import ROOT, Grade
@@ -150,6 +151,26 @@ def test_every_defect_is_reported(copy: Path, grade: Grade):
         for _, old, new, complaint in defects:
             assert any(complaint in text for text in rows[name]), (old, new, rows[name])
     assert rows[names[-1]] == [DEFECTS[-1][0][3]]
+
+
+def test_a_misconception_must_be_rejected_with_every_seed(copy: Path, grade: Grade):
+    """Another one is wrong only on the cases of seed 0, so that other cases cannot show it."""
+    problem = catalog.load(NAME)
+    firsts = [float(case.values["x"].flat[0]) for family in draw_all(problem, 0).values() for case in family]
+    (copy / MISCONCEPTIONS).write_text(
+        (copy / MISCONCEPTIONS).read_text()
+        + f"""
+[[misconception]]
+name = "wrong where the course has looked"
+says = "It is."
+find = "variance + epsilon"
+replace = "variance + epsilon + jnp.isin(x.ravel()[0], jnp.array({firsts}, x.dtype))"
+"""
+    )
+    run = grade("verify", "--json", "--seeds", 1, root=copy)
+    (row,) = run.json["problems"]
+    told = [text for text in row["complaints"] if "is not rejected" in text]
+    assert told == ["'wrong where the course has looked' is not rejected with seed 1 (1 of 1 seeds)"]
 
 
 def test_pitfalls_and_promises_that_are_not_graded(copy: Path, grade: Grade):

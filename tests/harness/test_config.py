@@ -67,6 +67,18 @@ def test_a_bad_setting_is_a_usage_error(settings: dict[str, str], message: str) 
         preset("pocket").with_settings(settings)
 
 
+@pytest.mark.parametrize(
+    ("typed", "warmup"),
+    [({"steps": "20"}, 10), ({"steps": "1"}, 0), ({"steps": "90000"}, None), ({"steps": "20", "warmup_steps": "3"}, 3)],
+)
+def test_few_steps_shorten_the_warm_up_to_half_of_them_and_many_leave_it(
+    typed: dict[str, str], warmup: int | None
+) -> None:
+    config = preset("pocket").with_options(typed)
+    assert config.steps == int(typed["steps"])
+    assert config.warmup_steps == (preset("pocket").warmup_steps if warmup is None else warmup)
+
+
 def test_an_unknown_preset_names_the_nearest() -> None:
     with pytest.raises(UsageError, match="Did you mean six-by-192"):
         preset("six-by-129")

@@ -165,6 +165,16 @@ def test_texts_are_bounded(studio: Server):
     assert save(studio, "\ud800").status == 422
 
 
+@pytest.mark.parametrize(("parts", "is_too_large"), [(8, False), (33, True)])
+def test_a_body_in_parts_is_bounded_as_a_whole(studio: Server, parts: int, is_too_large: bool):
+    """It does not say how large it is, and none of its parts is large."""
+    spaces = b" " * (1 << 16)
+    headers = {"Host": f"127.0.0.1:{studio.port}", "Origin": studio.origin, "Cookie": studio.cookie}
+    with contextlib.closing(http.client.HTTPConnection("127.0.0.1", studio.port, timeout=60)) as connection:
+        connection.request("PUT", studio.root + FILE, iter([spaces] * parts + [b"{}"]), headers)
+        assert connection.getresponse().status == (413 if is_too_large else 400)
+
+
 def test_a_text_is_written_only_over_the_one_that_it_is_based_on(studio: Server):
     file = studio.file("p04_layer_norm")
     file.write_bytes(b"one = 1\r\n")

@@ -77,6 +77,18 @@ def test_from_a_wrong_idea_to_a_pass(problem: Page, studio: Server):
     expect(page.get_by_role("link", name="Next-token loss")).to_contain_text("passed")
 
 
+def test_the_reference_stays_open_to_those_who_have_passed(problem: Page):
+    page, reference = problem, problem.get_by_role("tab", name="Reference")
+    for text, verdict in ((f"{RIGHT}\n# passes\n", "PASS"), (f"{WRONG}\n# fails\n", "FAIL")):
+        write(page, text)
+        page.keyboard.press("Control+s")
+        graded(page, verdict)
+        page.get_by_role("tab", name="Verdict").click()
+        expect(reference).to_be_visible()
+    page.reload()
+    expect(reference).to_be_visible()
+
+
 def test_a_failing_case_can_be_tried(problem: Page, studio: Server):
     page, script = problem, studio.workspace / "try_p07.py"
     write(page, WRONG)

@@ -90,5 +90,11 @@ def test_what_never_ends_is_stopped(page: Page, studio: Server):
     graded(page, "ERROR")
     over(page)
     expect(page.locator("#exhibits .ending")).to_contain_text("ZeroDivisionError")
+    asked = list[str]()
+    page.on("request", lambda request: asked.append(request.url))
+    for name in ("Verdict", "See it work"):
+        page.get_by_role("tab", name=name).click()
+    page.wait_for_timeout(500)
+    assert asked == [], "the same file is not played again"
     page.locator("#exhibits").get_by_role("button", name="Go to line 1").click()
     expect(editor(page)).to_be_focused()

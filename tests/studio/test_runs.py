@@ -122,6 +122,27 @@ def test_a_run_of_another_program_is_followed_and_compared(page: Page, studio: S
     expect(page.locator(".chart").first).to_contain_text("two validation")
 
 
+def test_the_newest_sample_is_followed_unless_another_one_is_read(page: Page, studio: Server, runs: Path):
+    folder = write_run(runs, "samples", 20)
+
+    def write_sample(step: int) -> None:
+        (folder / "samples" / f"{step:07}.txt").write_text(f"The story after {step} steps.")
+        add_steps(folder, step - 4, step)
+
+    write_sample(25)
+    page.goto(f"{studio.base}/runs/samples")
+    chosen = page.locator("#sample-step")
+    expect(chosen).to_have_value("25")
+    write_sample(30)
+    expect(chosen).to_have_value("30")
+    expect(page.locator("#sample")).to_have_text("The story after 30 steps.")
+    chosen.select_option("25")
+    write_sample(35)
+    expect(chosen.locator("option")).to_have_count(4)
+    expect(chosen).to_have_value("25")
+    expect(page.locator("#sample")).to_have_text("The story after 25 steps.")
+
+
 def test_text_of_a_run_is_only_text(page: Page, studio: Server, runs: Path):
     write_run(runs, f"--help {HTML.replace('/', '')} #?%41")
     page.on("dialog", lambda dialog: pytest.fail("a script ran"))

@@ -122,6 +122,12 @@ def test_a_roster_of_another_class_is_refused(tmp_path: Path):
     assert "'Lovelace, Ada (17)', 'Hopper, Grace (18)'. Nothing was graded." in str(error.value)
 
 
+def test_an_id_is_first_of_the_most_reliable_kind(tmp_path: Path):
+    """The number of one student in Canvas is the number of another one at the school."""
+    rows = read(tmp_path, "Student,ID,SIS User ID\nAda,17,18\nGrace,18,19\n")
+    assert roster.enroll(rows, folders(tmp_path, "18")).learner_of[1] == "18"
+
+
 def test_two_names_of_one_student(tmp_path: Path):
     submissions = folders(tmp_path, "17", "s17")
     enrollment = roster.enroll(read(tmp_path, CANVAS), submissions)

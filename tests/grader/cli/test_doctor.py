@@ -21,6 +21,15 @@ def test_a_missing_layer_is_reported_with_its_remedy(grade: Grade):
     assert "5.13" in out
 
 
+def test_what_makes_grading_impossible_decides_the_exit_code(grade: Grade):
+    """A missing layer does not, and what is examined after a serious finding does not hide it."""
+    broken = grade("doctor", JAX_PLATFORMS="no_such_platform")
+    assert "CHECK devices           JAX does not start" in broken.out
+    assert broken.out.splitlines()[-1].startswith("ok    resident")
+    assert broken.code == 1
+    assert grade("doctor", GRADE_WITHOUT="landlock").code == 0
+
+
 def test_strict_isolation_is_fine():
     finding = doctor.isolation_finding(Isolation.measured(STRONG_LAYERS, []))
     assert finding.fine

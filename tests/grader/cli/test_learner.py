@@ -50,6 +50,8 @@ def test_a_first_session(grade: Grade, tmp_path):
     assert "Hint 2 of 4" in again
     grade("hint", "02")
     assert "0 hints left. `grade solution 02 --give-up`" in grade("hint", "02").out
+    all_of_them = grade("hint", "02").out
+    assert [f"Hint {number} of 4" in all_of_them for number in (1, 2, 3, 4)] == [True] * 4
 
     refused = grade("solution", "02")
     assert refused.code == 2

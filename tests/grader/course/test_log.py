@@ -108,6 +108,21 @@ def test_progress_is_the_best_so_far_and_the_last(entries):
         )
 
 
+def test_the_same_score_again_counts():
+    """The first attempt may have no points, and a text that passes replaces the one that passed before."""
+
+    def graded(minute: int, **facts: object) -> Entry:
+        return Entry(f"{minute}", f"2026-03-01T10:{minute:02}:00.000000Z", "graded", NAMES[0], facts)
+
+    nothing = graded(1, verdict="FAIL", score=0)
+    first, second = (graded(minute, verdict="PASS", score=6, digest=text) for minute, text in ((2, "a"), (3, "b")))
+    assert log.by_problem([nothing])[NAMES[0]].attempted
+    progress = log.by_problem([nothing, first, second])[NAMES[0]]
+    assert (progress.digest, progress.passed_at) == ("b", "2026-03-01T10:03+00:00")
+    worse = graded(4, verdict="FAIL", score=5)
+    assert log.by_problem([nothing, first, second, worse])[NAMES[0]].digest == "b"
+
+
 def test_an_old_file_is_taken_over_whole(tmp_path):
     row = {"verdict": "PASS", "score": 6, "hints": 2, "given_up": True, "last_verdict": "FAIL", "last_score": 1,
            "digest": "abc", "passed_at": "2026-03-01T10:11+00:00", "versions": "jax 0.9"}  # fmt: skip

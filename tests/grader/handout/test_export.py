@@ -88,6 +88,13 @@ def test_what_gradescope_builds_has_the_packages_that_its_project_file_names(gra
         assert (course / name / "__init__.py").exists()
 
 
+def test_gradescope_gets_the_solutions_of_its_problems_only(gradescope: Path):
+    """And their misconceptions, each of which shows a line of a solution. Learners' code runs beside these files."""
+    solutions = gradescope / "source" / "course" / "solutions"
+    assert {path.stem for path in solutions.rglob("p[0-9][0-9]_*")} == {NAME}
+    assert (solutions / f"{NAME}.toml").is_file()
+
+
 def test_gradescope_is_set_up_without_touching_the_system(gradescope: Path, tmp_path: Path):
     """Where PEP 668 forbids pip: the script's pip is that of a virtual environment. Stubs stand for what needs a network."""
     stubs, system = tmp_path / "stubs", tmp_path / "system"

@@ -8,7 +8,8 @@ import time
 import psutil
 import pytest
 
-from tests.conftest import ROOT, boot
+from grader.isolation.sandbox import KEPT_OUTPUT
+from tests.conftest import ROOT, Grade, boot
 
 
 @pytest.mark.parametrize(("without", "processes"), [("", 5), ("namespaces", 4)])
@@ -30,6 +31,15 @@ def test_a_killed_judge_leaves_no_process(tmp_path, without: str, processes: int
     judge.wait()
     _, alive = psutil.wait_procs(started, timeout=10)
     assert not alive
+
+
+def test_what_a_worker_prints_is_kept_up_to_a_limit(grade: Grade, tmp_path):
+    """However much it is, and in however many parts."""
+    text = (ROOT / "solutions" / "p07_next_token_loss.py").read_text()
+    (tmp_path / "mine.py").write_text(f"{text}\nfor _ in range(64):\n    print('x' * (1 << 15), flush=True)\n")
+    report = grade("problem", "07", "mine.py", "--json").json
+    assert report["verdict"] == "PASS"
+    assert KEPT_OUTPUT // 2 < len(report["stdout"]) <= KEPT_OUTPUT
 
 
 STARTS = """

@@ -2,18 +2,22 @@
 
 from concurrent.futures import Future
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
+import numpy as np
 import pytest
 
 from grader.course import catalog
+from grader.course.catalog import Misconception
 from grader.isolation.sandbox import ForkServer
-from grader.judge import judge
+from grader.judge import diagnose, judge
+from grader.judge.diagnose import Evidence
 from grader.judge.judge import GradeOptions
 from grader.judge.reference import Reference
 from grader.judge.session import Outcome
 from grader.judge.submission import Submission
-from grader.problem import Case, Check
+from grader.problem import Case, Check, Tolerance
+from grader.wire.compare import Leaf
 from tests.conftest import ROOT, Grade, misconception_name
 
 LOSS = (ROOT / "solutions" / "p07_next_token_loss.py").read_text()
@@ -111,3 +115,28 @@ def test_what_a_misconception_does_not_explain_is_said(graded):
     assert "This explains the first difference; " in report["misconception"]["says"]
     alone = graded("07", LOSS, (MEAN, SUM))
     assert "explains the first difference" not in alone["misconception"]["says"]
+
+
+class Numbers:
+    """A reference that needs 10 of something, with two misconceptions that need more."""
+
+    at_once = 1
+    misconceptions: ClassVar = {name: Misconception(name, "It is.", "", ()) for name in ("far", "near")}
+
+    def ask(self, check: Check, case: Case, variant: str = "") -> Future[Outcome]:
+        answer = Future[Outcome]()
+        answer.set_result(needs({"": 10, "far": 400, "near": 110}[variant]))
+        return answer
+
+
+def needs(number: int) -> Outcome:
+    return Outcome([Leaf("output", "int32", np.array(number, np.int32))])
+
+
+@pytest.mark.fast
+@pytest.mark.parametrize(("number", "name"), [(100, "near"), (380, "far")])
+def test_of_ideas_that_exceed_a_bound_the_nearest_is_named(number: int, name: str):
+    check, case = Check("few", 1, "values", compare="at_most", tolerance=Tolerance(0.0, 0.0)), Case({})
+    found = diagnose.diagnose(Numbers(), [Evidence(check, case, needs(number), wrong=True)], most_pairs=0)
+    assert found is not None
+    assert found.variant == name

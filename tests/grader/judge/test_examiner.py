@@ -30,6 +30,16 @@ def next_token_loss(logits, token_ids, pad_id):
 RENAMED = (
     RIGHT.replace("picked", "chosen").replace("targets", "wanted").replace("\n\n\ndef", "\n\n# a comment\n\n\ndef")
 )
+OTHER = RIGHT.replace("return -jnp.sum", "return -1.0 * jnp.sum")
+FIRST_IS_OTHER = f"""{RIGHT.replace("def next_token_loss", "def right")}
+traced = []
+
+
+def next_token_loss(logits, token_ids, pad_id):
+    traced.append(logits.shape)
+    loss = right(logits, token_ids, pad_id)
+    return 1.0 * loss if len(traced) == 1 else loss
+"""
 UNTRACEABLE = RIGHT.replace("    targets =", "    float(logits[0, 0])\n    targets =")
 
 
@@ -100,6 +110,28 @@ def test_equal_programs_are_run_once(graded, fork_server: ForkServer, monkeypatc
     monkeypatch.setattr(cache, "read", slow)  # as on a busy machine: the file has been loaded before
     assert graded(RENAMED).verdict is Verdict.PASS
     assert len(started) == 4, "a worker only"
+
+
+def test_what_ran_after_another_program_counts_for_no_other_submission(graded, monkeypatch: pytest.MonkeyPatch):
+    """A program could change the witness, and with it the results of all programs after it."""
+    stored: list[str] = []
+    write = cache.write
+
+    def noted(key: str, frame: Frame) -> None:
+        stored.append(key)
+        write(key, frame)
+
+    assert graded(RIGHT).verdict is Verdict.PASS
+    monkeypatch.setattr(cache, "write", noted)
+    assert graded(OTHER).verdict is Verdict.PASS
+    of_all_programs = len(stored)
+    assert of_all_programs > 1
+    stored.clear()
+    assert graded(FIRST_IS_OTHER).verdict is Verdict.PASS
+    assert len(stored) == of_all_programs, "its other programs are those of the first submission"
+    stored.clear()
+    assert graded(RIGHT).verdict is Verdict.PASS
+    assert not stored
 
 
 def test_a_damaged_entry_of_the_cache_is_computed_again(graded, tmp_path: Path):

@@ -111,3 +111,15 @@ def test_the_message_of_an_exception_names_no_file_of_the_course(grade: Grade, t
     assert "Attempted boolean conversion of traced array" in message
     assert "branching.py, line 2" in message
     assert "probes.py" not in message
+
+
+def test_an_imported_stub_is_the_cause_only_of_what_is_not_attempted(grade: Grade, tmp_path):
+    """A file that needs its stub has nothing to grade yet. One with a fault of its own does not become right by filling it in."""
+    block = (ROOT / "solutions" / "p05_gpt_block.py").read_text()
+    (tmp_path / "p03_causal_mha.py").write_text((ROOT / "problems" / "p03_causal_mha" / "stub.py").read_text())
+    (tmp_path / "p05_gpt_block.py").write_text(block)
+    needs_it = grade("problem", "05", "p05_gpt_block.py", "--json").json
+    assert (needs_it["verdict"], needs_it["earlier"]["problem"]) == ("NOT ATTEMPTED", "p03_causal_mha")
+    (tmp_path / "p05_gpt_block.py").write_text(f"{block}\n\nclass GPTBlock:\n    pass\n")
+    has_a_fault = grade("problem", "05", "p05_gpt_block.py", "--json").json
+    assert (has_a_fault["verdict"], has_a_fault["earlier"]) == ("ERROR", None)

@@ -73,6 +73,12 @@ def test_an_error_ends_a_play_in_a_sentence(problem, fork_server, source, said):
     assert said in performance.told()
 
 
+def test_the_line_is_the_innermost_of_the_file(problem, fork_server):
+    source = "def causal_attention(q, k, v):\n    return helper(q)\n\n\ndef helper(q):\n    raise NotImplementedError\n"
+    _, performance = performed(problem, fork_server, source)
+    assert performance.told() == "Nothing to play yet: your file is not implemented (mine.py, line 6)."
+
+
 def test_an_infinite_loop_is_stopped_at_its_line(problem, fork_server, monkeypatch):
     monkeypatch.setattr(session, "CPU_SECONDS", 1.0)
     source = "def causal_attention(q, k, v):\n    while True:\n        q += 1"

@@ -69,6 +69,18 @@ def test_a_review_that_was_left_continues_with_its_time(home):
     assert second.clock(LOSS).seconds >= 100
 
 
+def test_the_time_of_a_review_is_kept_and_said(home):
+    space = ReviewSpace.of(home)
+    for seconds in (125.0, 3725.0):
+        space.add(LOSS)
+        space.clock(LOSS).counted = seconds
+        space.remember(LOSS, verdict="PASS", score=LOSS.points)
+    assert [each.seconds for each in space.memory(LOSS).reviews] == [0, 125, 3725]
+    said = review.summary(space.memory(LOSS), space, LOSS)
+    assert said[0] == "Review done in 1:02:05."
+    assert said[1].startswith("Before: 2:05 on ")
+
+
 def test_the_clock_pauses():
     clock = Clock(5.0)
     assert (clock.runs, clock.seconds) == (False, 5.0)

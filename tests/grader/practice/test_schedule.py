@@ -1,7 +1,9 @@
 """A simulated learner: whatever happens in a year, on two machines, dates are those of FSRS and nothing is lost."""
 
+import time
 from datetime import UTC, date, datetime, timedelta
 
+import pytest
 from fsrs import Card, Rating, Scheduler
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -110,6 +112,22 @@ def test_the_rating_follows_from_the_work():
     assert first_rating(gave_up, passes) == AGAIN
     later = schedule.reviews([passes, graded(10, "FAIL", "no mask"), hints(11, 3)])[NAMES[0]]
     assert [review.rating for review in later] == [EASY], "what happens after the pass is no part of it"
+
+
+@pytest.mark.skipif(not hasattr(time, "tzset"), reason="this system has no time zones for a process")
+def test_a_review_is_due_on_the_date_of_this_machine(monkeypatch: pytest.MonkeyPatch):
+    """At 20:00 in Greenwich it is the next day in Auckland."""
+    evening = Entry("1", "2026-03-01T20:00:00.000000Z", "graded", NAMES[0], {"verdict": "PASS", "score": 6})
+    due = {}
+    try:
+        for zone in ("UTC", "Pacific/Auckland"):
+            monkeypatch.setenv("TZ", zone)
+            time.tzset()
+            due[zone] = schedule.memories([evening])[NAMES[0]].due
+    finally:
+        monkeypatch.undo()
+        time.tzset()
+    assert due["Pacific/Auckland"] - due["UTC"] == timedelta(days=1)
 
 
 def test_a_memory_is_young_until_it_held():

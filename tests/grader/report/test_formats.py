@@ -10,8 +10,11 @@ import pytest
 
 from grader.batch.gradebook import GRADEBOOKS
 from grader.cli import teacher
+from grader.judge.verdict import Verdict
 from grader.report import formats
+from grader.report.json import PublicReport
 from tests.conftest import NO_SHIFT, ROOT, Grade, misconception_name
+from tests.grader.report.reports import report_of
 
 GOOD = (ROOT / "solutions" / "p07_next_token_loss.py").read_text()
 WRONG = GOOD.replace("token_ids[1:]", "token_ids[:-1]")
@@ -145,6 +148,13 @@ def test_junit(rendered):
     assert all(case.tag == "testcase" and case.get("name") and case.get("classname") for case in cases)
     assert [len(case) for case in cases].count(1) == 4
     assert misconception_name("07", NO_SHIFT) in (cases[0][0].text or "")
+
+
+def test_junit_counts_an_error_apart_from_a_failure():
+    verdicts = (Verdict.FAIL, Verdict.ERROR, Verdict.PASS, Verdict.TIMEOUT, Verdict.NOT_ATTEMPTED)
+    (suite,) = ElementTree.fromstring(formats.junit([PublicReport.of(report_of(*verdicts))]))
+    assert [case[0].tag if len(case) else "" for case in suite] == ["failure", "error", "", "error", "failure"]
+    assert (suite.get("tests"), suite.get("failures"), suite.get("errors")) == ("5", "2", "2")
 
 
 def test_junit_holds_any_text(rendered):

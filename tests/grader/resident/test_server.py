@@ -17,6 +17,7 @@ from grader.judge import judge, submission
 from grader.judge.verdict import Verdict
 from grader.resident import version
 from grader.resident.client import borrowed
+from grader.resident.server import Server
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="there is no zygote to share")
 PROBLEM = catalog.find("04")
@@ -111,3 +112,16 @@ def test_the_socket_of_a_killed_judge_is_ignored(monkeypatch, tmp_path_factory):
     with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as left_behind:
         left_behind.bind(str(folder / f"{version.fingerprint()[:16]}.sock"))
     assert not lends()
+
+
+def test_a_judge_that_was_replaced_leaves_the_socket_of_its_successor(monkeypatch, tmp_path_factory):
+    monkeypatch.setenv("XDG_RUNTIME_DIR", str(tmp_path_factory.mktemp("run")))
+    asked = []
+    first, second = (Server(lambda lend, name=name: asked.append(name)) for name in ("first", "second"))
+    assert (first.is_reachable, second.is_reachable) == (False, True)
+    first.close()
+    assert second.is_reachable
+    assert borrowed() is None, "it lends nothing here"
+    assert asked == ["second"]
+    second.close()
+    assert not second.is_reachable

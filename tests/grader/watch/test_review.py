@@ -10,8 +10,10 @@ from grader.course.workspace import Workspace
 from grader.practice import hunts
 from grader.practice.hunting import HuntSpace
 from grader.practice.review import ReviewSpace
+from grader.watch.review import ReviewSession
 from tests.conftest import Grade
 from tests.grader.watch.terminal import Terminal
+from tests.grader.watch.test_session import Counting, graded
 
 EMBEDDING, ATTENTION = catalog.find("01"), catalog.find("02")
 
@@ -58,6 +60,20 @@ def test_reviews_a_month_later(home, grade: Grade):
     assert [review.rating for review in space.memory(EMBEDDING).reviews] == [4, 1]
     assert home.file(ATTENTION).read_text() == catalog.solution_text(ATTENTION)
     assert "0 of" not in grade("--workspace", home.folder, "--today", later, "review", "--list").out
+
+
+def test_a_review_stays_on_its_problem_whatever_is_saved_beside_it(home):
+    """The files of other reviews are in the same folder."""
+    resident = Counting()
+    session = ReviewSession(ReviewSpace.of(home), ATTENTION, resident, lambda: None)
+    session.start()
+    try:
+        assert [name for name, _ in graded(session, 1)] == [ATTENTION.name]
+        session.space.file(EMBEDDING).write_text("x = 1\n")
+        assert len(graded(session, 1)) == 1
+        assert session.state.problem == ATTENTION
+    finally:
+        session.close()
 
 
 @pytest.mark.thorough

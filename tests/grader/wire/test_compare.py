@@ -90,6 +90,15 @@ def test_a_wrong_shape_or_dtype_is_a_mismatch():
     assert compare([leaf("x", 1)], [leaf("x", 1, "float64")], FLOAT32) is None, "a wider dtype is accepted"
 
 
+def test_the_tolerance_grows_with_the_expected_value_only():
+    """Otherwise a number that is far too large would allow itself."""
+    tolerance = Tolerance(rtol=0.5, atol=0)
+    assert mismatch([4.0, 1.0], [4.0, 1.5], tolerance) is None
+    assert mismatch([4.0, 1.0], [4.0, 1.6], tolerance).index == (1,)
+    assert mismatch([4.0, 1.0], [4.0, 0.4], tolerance).index == (1,)
+    assert mismatch([4.0, 1.0], [4.0, 1e9], Tolerance(rtol=0.99, atol=0)).index == (1,)
+
+
 def test_at_most_allows_smaller_values_only():
     tolerance = Tolerance(rtol=0.5, atol=0)
     assert mismatch(100, 20, tolerance, "at_most") is None

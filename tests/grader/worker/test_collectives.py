@@ -63,6 +63,15 @@ def test_loops_and_branches_multiply():
     assert [(each.kind, each.times) for each in collectives(text, 4, rates)][1:] == [("all-reduce", 2)]
 
 
+def test_a_condition_is_evaluated_once_more_than_its_loop_turns():
+    condition = "%less (p: s32[]) -> pred[] {\n"
+    inside = f"{condition}  %three = f32[3]{{0}} all-reduce(%e), replica_groups={{{{0,1,2,3}}}}\n"
+    text = LOOPS.replace(condition, inside).replace("KNOWN", 'backend_config={"known_trip_count":{"n":"6"}}')
+    rates = {"counter_4": [Fraction(5)], "counter_5": [Fraction(1), Fraction(0)]}
+    found = [each.times for each in collectives(text, 4, rates) if each.size == 12]
+    assert sorted(found) == [7, 6 * (5 + 1)], "of the outer loop, and of the inner one in each of its turns"
+
+
 def test_a_collective_in_a_loop_without_a_counter_is_not_counted():
     with pytest.raises(UncountableError, match="cannot be counted"):
         collectives(LOOPS, 4, {})

@@ -170,14 +170,18 @@ def placed(*axes: str) -> NamedSharding:
     return NamedSharding(mesh_of(8), PartitionSpec(*axes))
 
 
+def on_eight_devices(function: Callable[..., Any], turns: int, width: int) -> Execution:
+    """One run of a function of an array (8, width), each row of which is on a device of its own, and of a number of turns."""
+    case = Case({"x": np.ones((8, width), np.float32), "n": np.int32(turns)})  # type: ignore[dict-item]
+    inputs = Given("case", "x", (8, width), "float32", sharding=placed("data")), Given("case", "n", (), "int32")
+    program = trace(lambda x, n: {"output": function(x, n)}, *inputs)
+    return Execution(Witness(mesh=(8,))._compile(program), [case.values["x"], case.values["n"]], case)
+
+
 def executed(function: Callable[..., Any], turns: int) -> dict[str, int]:
     """How often the collectives of a function on eight devices ran, by kind."""
-    case = Case({"x": np.ones((8, 4), np.float32), "n": np.int32(turns)})  # type: ignore[dict-item]
-    inputs = Given("case", "x", (8, 4), "float32", sharding=placed("data")), Given("case", "n", (), "int32")
-    program = trace(lambda x, n: {"output": function(x, n)}, *inputs)
-    compiled = Witness(mesh=(8,))._compile(program)
     found: dict[str, int] = {}
-    for each in Execution(compiled, [case.values["x"], case.values["n"]], case).collectives:
+    for each in on_eight_devices(function, turns, width=4).collectives:
         found[each.kind] = found.get(each.kind, 0) + int(each.times)
     return found
 
@@ -204,6 +208,23 @@ def gathered(x: Any, n: Any) -> Any:
 @pytest.mark.parametrize("turns", [1, 5])
 def test_collectives_count_as_often_as_they_run(function: Callable[..., Any], kind: str, turns: int):
     assert executed(function, turns) == {kind: turns}
+
+
+@pytest.mark.parametrize(
+    ("function", "measured"),
+    [
+        (summed, {"all_reduce": 64, "written": 64}),  # a row of 16 numbers
+        (gathered, {"all_gather": 512}),  # all rows; the code names no collective
+    ],
+)
+@pytest.mark.parametrize("turns", [1, 5])
+def test_the_bytes_of_collectives_count_as_often_as_they_run(
+    function: Callable[..., Any], measured: dict[str, int], turns: int
+):
+    found = MEASURES["exchanged"](on_eight_devices(function, turns, width=16))
+    assert {name: int(size) for name, size in found.items() if size} == {
+        name: turns * size for name, size in measured.items()
+    }
 
 
 def test_a_function_counts_in_each_call_and_a_loop_once_in_the_size_of_a_program():
@@ -238,3 +259,19 @@ def test_a_number_of_64_bits_counts_as_several() -> None:
             return lax.convert_element_type(wide @ wide, jnp.float32)
 
     assert costs(product, X)["dot_general"] == 4 * PRODUCT
+
+
+def test_an_operation_on_64_bits_is_wide_also_where_its_result_is_not() -> None:
+    """A comparison, and a conversion to fewer bits."""
+
+    def compared(x: Any) -> Any:
+        enable = jax.enable_x64 if hasattr(jax, "enable_x64") else jax.experimental.enable_x64
+        with enable(True):
+            wide = lax.convert_element_type(x, jnp.int64)
+            return lax.convert_element_type(wide < wide * wide, jnp.float32) + lax.convert_element_type(
+                wide, jnp.float32
+            )
+
+    found = costs(compared, X)
+    assert found["compare"] == 4 * X.size
+    assert found["convert"] == 4 * X.size + X.size + 4 * X.size, "to 64 bits, from a truth value, and from 64 bits"

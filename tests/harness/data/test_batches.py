@@ -62,6 +62,7 @@ def test_padded_rows_hold_one_story_each_and_lose_no_token(lengths: list[int], c
     for i in range(len(rows)):
         real = rows[i][rows[i] != PADDING]
         assert len({int(np.searchsorted(tokens.ends, token, side="right")) for token in real}) == 1
+        assert len(real) > 1, "every row has a target"
         assert (rows[i][len(real) :] == PADDING).all()
 
 

@@ -53,6 +53,14 @@ def test_a_finished_run_and_one_in_progress(tmp_path: Path) -> None:
     assert len({len(line) for line in lines if line.strip() and not line.startswith("at ")}) == 1, "columns are aligned"
 
 
+def test_runs_are_compared_at_the_last_step_that_both_have(tmp_path: Path) -> None:
+    runs = [make_run(tmp_path / "one", TINY, 12), make_run(tmp_path / "other", replace(TINY, seed=1), 9, first=3.0)]
+    comparison = compare(runs)
+    assert comparison["at_step"]["at"] == 9
+    assert comparison["at_step"]["validation_loss"] == [6 / 9 + 1, 3 / 9 + 1]
+    assert comparison["at_tokens"]["at"] == 900
+
+
 @pytest.mark.parametrize(
     ("changes", "key", "notes"),
     [

@@ -1,17 +1,22 @@
 """The learning-rate range test."""
 
+import itertools
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
+import jax.numpy as jnp
 import numpy as np
 import pytest
 
 from harness.config import Config
 from harness.pieces.load import Pieces
+from harness.run import find_lr
 from harness.run.charts import range_test as chart
 from harness.run.find_lr import RangeTest, range_test
 from harness.run.folder import Run
 from harness.run.session import ignore, open_session
+from harness.training.train_step import StepFunctions, StepMetrics
 from tests.harness.conftest import Harness
 
 
@@ -35,6 +40,24 @@ def test_the_rate_grows_until_the_loss_diverges(tiny: Config, tmp_path: Path) ->
     np.testing.assert_array_equal(test.losses, run_test(config, tmp_path).losses)  # no randomness beyond the seed
     (axes,) = chart(test.rates, test.losses, test.smoothed, test.suggested, "test").axes
     assert axes.get_xscale() == "log"
+
+
+def test_a_loss_that_is_not_finite_ends_the_test(tiny: Config, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    make = find_lr.make_step_functions
+
+    def breaking(*arguments: Any) -> StepFunctions:
+        functions, numbers = make(*arguments), itertools.count(1)
+
+        def train_step(state: Any, batch: Any) -> tuple[Any, StepMetrics]:
+            state, metrics = functions.train_step(state, batch)
+            return state, metrics if next(numbers) < 4 else metrics._replace(loss=jnp.float32(jnp.nan))
+
+        return replace(functions, train_step=train_step)
+
+    monkeypatch.setattr(find_lr, "make_step_functions", breaking)
+    test = run_test(replace(tiny, num_layers=1), tmp_path, steps=20)
+    assert test.diverged
+    assert np.isfinite(test.losses).tolist() == [True, True, True, False]
 
 
 def test_the_steepest_descent_is_suggested() -> None:

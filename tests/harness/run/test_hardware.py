@@ -4,12 +4,13 @@ import math
 from dataclasses import replace
 
 import jax
+import psutil
 import pytest
 from flax import nnx
 
 from harness.model.gpt import GPT
 from harness.model_config import ModelConfig
-from harness.run.hardware import PEAK_FLOPS, flops_per_token, listed_flops
+from harness.run.hardware import PEAK_FLOPS, flops_per_token, listed_flops, memory_bytes
 from tests.harness.model.test_gpt import VARIANTS
 
 pytestmark = pytest.mark.fast
@@ -76,3 +77,8 @@ def test_flops_count_the_gate_and_the_shared_heads() -> None:
     assert flops == 6 * (4 * 8 * 8 + 2 * 8 * 16 + 100 * 8) + 3 * 2 * 10 * 8
     assert flops_per_token(replace(config, activation="swiglu")) == flops + 6 * 8 * 16
     assert flops_per_token(replace(config, num_kv_heads=1)) == flops - 6 * 2 * 8 * (8 - 2)
+
+
+def test_the_memory_of_a_process_is_its_peak_in_bytes() -> None:
+    """On a CPU, whose devices report none."""
+    assert 0.9 * psutil.Process().memory_info().rss < memory_bytes() < psutil.virtual_memory().total

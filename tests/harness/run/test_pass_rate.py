@@ -32,6 +32,7 @@ def _choose(n: int, c: int) -> int:
 def test_the_ends_of_the_interval_are_the_rates_at_which_the_seen_one_is_at_its_edge(rate: float, number: int) -> None:
     low, high = wilson(rate, number)
     assert 0 <= low <= rate <= high <= 1
+    assert (low > 0, high < 1) == (rate > 0, rate < 1), "only an end at the seen rate is cut off"
     for end in {low, high} - {0.0, 1.0}:
         assert abs(rate - end) == pytest.approx(1.96 * np.sqrt(end * (1 - end) / number))
 

@@ -1,6 +1,7 @@
 """Runs with pieces: data, shardings, checkpoints, sampling, fine-tuning and export."""
 
 import contextlib
+import itertools
 import json
 import shutil
 from dataclasses import replace
@@ -8,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 import pytest
 from flax import nnx
@@ -23,7 +25,9 @@ from harness.run.folder import Run
 from harness.run.loop import train
 from harness.run.session import Session, ignore, open_session
 from harness.run.state import load_state
+from harness.training.checkpoint import is_good
 from harness.training.sharding import path_names
+from harness.training.train_step import StepMetrics
 from tests.conftest import ROOT
 from tests.harness.conftest import STORIES, TINY
 
@@ -255,6 +259,27 @@ def test_a_run_that_ends_in_nan_fails_and_goes_back(
     assert any("going back to the checkpoint of step 2" in message for message in messages)
     assert [entry["step"] for entry in run.metrics()] == [1, 2, 3, 4, 5, 6]
     assert all(entry["validation_loss"] for entry in run.metrics())
+
+
+@pytest.mark.parametrize("skipped", [True, False])
+def test_a_checkpoint_is_bad_if_its_loss_is_not_finite_and_its_update_was_not_skipped(
+    tiny: Config, tmp_path: Path, skipped: bool
+) -> None:
+    """A skipped update leaves the state as it was."""
+    config = replace(tiny, num_layers=1, steps=3, eval_every=3, checkpoint_every=1, keep=3)
+    session = open_session(Run(tmp_path / "runs" / "r"), config, None, log=ignore, quiet=True)
+    numbers = itertools.count(1)
+
+    def train_step(state: Any, batch: Any) -> tuple[Any, StepMetrics]:
+        state, metrics = session.functions.train_step(state, batch)
+        number = next(numbers)
+        loss = jnp.float32(jnp.nan) if number == 2 else metrics.loss
+        return state, metrics._replace(loss=loss, skipped=jnp.int32(skipped and number >= 2))
+
+    broken = replace(session, functions=replace(session.functions, train_step=train_step))
+    assert train(broken, log=ignore, quiet=True)
+    losses = session.checkpointer(read_only=True).losses()
+    assert [is_good(losses[step]) for step in (1, 2, 3)] == [True, skipped, True]
 
 
 def test_the_first_loss_that_is_not_finite_is_said_at_once(tiny: Config, tmp_path: Path) -> None:

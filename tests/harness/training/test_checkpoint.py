@@ -12,13 +12,14 @@ from pathlib import Path
 
 import jax
 import numpy as np
+import orbax.checkpoint as ocp
 import pytest
 
 from harness.config import Config
 from harness.errors import HarnessError
 from harness.run.session import ignore
-from harness.training.checkpoint import OrbaxCheckpointer, best_step, checksums
-from harness.training.sharding import make_mesh
+from harness.training.checkpoint import JSON_CHECKSUMS, OrbaxCheckpointer, best_step, checksums
+from harness.training.sharding import by_dotted_name, make_mesh
 from harness.training.train_step import StepFunctions, make_step_functions
 from tests.harness.conftest import TINY
 
@@ -136,6 +137,32 @@ def test_a_model_of_another_width_is_rejected(checkpointer: OrbaxCheckpointer) -
     checkpointer.wait()
     with pytest.raises(ValueError, match=r"it cannot be read|does not match"):
         checkpointer.restore(1, functions_of(replace(SMALL, d_model=24)).abstract_state)
+
+
+@pytest.mark.parametrize("lost", [False, True])
+def test_an_array_without_a_checksum_is_not_believed(checkpointer: OrbaxCheckpointer, lost: bool) -> None:
+    """In a checkpoint of an older version, whose checksums are a file of text."""
+    functions = functions_of(SMALL)
+    state = functions.init()
+    arrays = by_dotted_name(state)
+    sums = {name: int(value) for name, value in checksums(arrays).items()}
+    if lost:
+        del sums["0.embed"]
+    saved = ocp.args.Composite(
+        state=ocp.args.PyTreeSave(arrays),
+        data=ocp.args.JsonSave({}),
+        **{JSON_CHECKSUMS: ocp.args.JsonSave(sums)},
+    )
+    with ocp.CheckpointManager(checkpointer.folder, item_names=("state", "data", JSON_CHECKSUMS)) as older:
+        older.save(1, args=saved)
+        older.wait_until_finished()
+    reader = OrbaxCheckpointer(checkpointer.folder, read_only=True)
+    if lost:
+        with pytest.raises(ValueError, match=r"the checksum of 0\.embed does not match"):
+            reader.restore(1, functions.abstract_state)
+    else:
+        assert_equal(reader.restore(1, functions.abstract_state).state, state)
+    reader.close()
 
 
 def damage(folder: Path) -> None:

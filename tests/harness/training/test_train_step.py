@@ -153,6 +153,18 @@ def test_microbatches_take_the_memory_of_one() -> None:
     assert parts < 2 * one  # and the sum of the gradients
 
 
+def test_the_average_moves_fast_at_first() -> None:
+    """Otherwise it would keep the random parameters of the start."""
+    mesh, functions = functions_of(replace(SMALL, ema_decay=0.9, num_layers=0, warmup_steps=0))
+    state = functions.init()
+    start = np.asarray(functions.model(state).embed[...])
+    state, _ = functions.train_step(state, put_batch(rows(), mesh))
+    trained = np.asarray(nnx.merge(functions.graph, state)[0].embed[...])
+    expected = start + (1 - 2 / 11) * (trained - start)
+    np.testing.assert_allclose(functions.model(state).embed[...], expected, rtol=1e-5, atol=1e-7)
+    assert np.abs(trained - start).max() > 1e-4
+
+
 @pytest.mark.thorough
 def test_evaluation_uses_the_average_of_the_parameters() -> None:
     mesh, functions = functions_of(replace(SMALL, ema_decay=0.9))
