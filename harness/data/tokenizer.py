@@ -71,6 +71,12 @@ def token_bytes(tokenizer: tiktoken.Encoding) -> np.ndarray:
 
 
 @functools.cache
+def ranks_of(tokenizer: tiktoken.Encoding) -> dict[bytes, int]:
+    """The id of each token's bytes, without special tokens."""
+    return {token: tokenizer.encode_single_token(token) for token in tokenizer.token_byte_values()}
+
+
+@functools.cache
 def _from_lines(lines: bytes) -> tiktoken.Encoding:
     """The tokenizer of a file. Its name is a digest, by which tokenized data is cached."""
     ranks = _ranks(lines)

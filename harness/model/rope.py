@@ -1,6 +1,6 @@
 """Rotary positions (Su et al. 2021): of a whole head or a part of it, and with the longer wavelengths of longer contexts.
 
-Shapes: B batch, T positions, H heads, K head width, P pairs of a head, K = 2 P, R rows of positions.
+Shapes: B batch, T positions, H heads, K head width, P pairs of a head, K = 2 P.
 """
 
 import math
@@ -13,7 +13,7 @@ Rotate = Callable[[Array, Array, float], Array]  # compared by identity in a jit
 
 
 def rotate(x_BTHK: Float[Array, "B T H K"], positions: Int[Array, "*B T"], base: float) -> Float[Array, "B T H K"]:
-    """Rotates pairs (i, i + K/2) by an angle proportional to the position: of all rows `(T,)`, or of each row `(B, T)`."""
+    """Rotates pairs (i, i + K/2) by an angle proportional to the position: of all rows, or of each row, below T."""
     return turned(x_BTHK, positions, wavelengths(x_BTHK.shape[-1], base))
 
 
@@ -26,11 +26,14 @@ def wavelengths(width: int, base: float) -> Float[Array, "P"]:
 def turned(
     x_BTHK: Float[Array, "B T H K"], positions: Int[Array, "*B T"], wavelengths_P: Float[Array, "P"]
 ) -> Float[Array, "B T H K"]:
-    """Rotates pairs (i, i + K/2) by `position / wavelength`."""
-    half = x_BTHK.shape[-1] // 2
-    positions_RT = positions.reshape(-1, positions.shape[-1])  # R is B, or 1 for all rows
-    angles_RTP = positions_RT[..., None].astype(jnp.float32) / wavelengths_P[None, None]
-    cos, sin = (f(angles_RTP)[:, :, None, None, :].astype(x_BTHK.dtype) for f in (jnp.cos, jnp.sin))
+    """Rotates pairs (i, i + K/2) by `position / wavelength`. Positions of each row `(B, T)` must be below T."""
+    T, half = x_BTHK.shape[1], x_BTHK.shape[-1] // 2
+    angles_TP = (positions if positions.ndim == 1 else jnp.arange(T))[:, None].astype(jnp.float32) / wavelengths_P[None]
+    cos_TP, sin_TP = (f(angles_TP).astype(x_BTHK.dtype) for f in (jnp.cos, jnp.sin))
+    if positions.ndim == 1:
+        cos, sin = (table_TP[None, :, None, None, :] for table_TP in (cos_TP, sin_TP))
+    else:  # from tables: XLA would compute cosines and sines again for each number of each head
+        cos, sin = (table_TP[positions][:, :, None, None, :] for table_TP in (cos_TP, sin_TP))
     pairs = x_BTHK.reshape(*x_BTHK.shape[:-1], 2, half)
     swapped = jnp.flip(pairs, -2) * jnp.concatenate([-sin, sin], axis=-2)
     return (pairs * cos + swapped).reshape(x_BTHK.shape)

@@ -16,12 +16,15 @@ from flax import nnx
 from jaxtyping import Array, PRNGKeyArray
 
 from harness.config import Config
-from harness.model.gpt import Cache, ModuleFactory
+from harness.data.batches import FIRST, UNLEARNED
+from harness.model.attention import SMALLEST_TILE
+from harness.model.gpt import Attend, Cache, ModuleFactory
 from harness.model.rope import Rotate
 from harness.model.sampling import ChooseToken, Sampling
+from harness.model.segments import Segments, segment_positions
 from harness.training.grpo import Rollouts, log_probabilities
 from harness.training.optimizer import decayed
-from harness.training.recipe import Gradients, LossSum
+from harness.training.recipe import Gradients, LossSum, segment_ids, token_ids
 from harness.training.sharding import ShardingRule
 
 PAD_ID = -1
@@ -110,7 +113,11 @@ def model_factory(config: Config, mini_gpt: Any) -> Callable[[nnx.Rngs], nnx.Mod
 
 @functools.cache  # the harness's GPT compares the function
 def _batched_rope(rope: Any) -> Rotate:
-    return lambda x_BTHK, positions_T, base: jax.vmap(lambda x_THK: rope(x_THK, positions_T, base))(x_BTHK)
+    def rotated(x_BTHK: Array, positions: Array, base: float) -> Array:
+        in_axes = (0, None if positions.ndim == 1 else 0)
+        return jax.vmap(lambda x_THK, positions_T: rope(x_THK, positions_T, base), in_axes)(x_BTHK, positions)
+
+    return rotated
 
 
 def rotation(config: Config, rope: Any) -> Rotate:
@@ -156,6 +163,43 @@ def modern_model_factory(config: Config, modern_gpt: Any) -> Callable[[nnx.Rngs]
     return lambda rngs: modern_gpt(*sizes, **window, **norms, rngs=rngs)
 
 
+def batched(config: Config, piece: Any) -> Any:
+    """A function of rows as one of a batch."""
+    return jax.vmap(piece)
+
+
+@functools.cache  # the harness's GPT compares the function
+def _masked(segment_mask: Any) -> Attend:
+    def attend(q_BTHK: Array, k_BTHK: Array, v_BTHK: Array, window: int, segments_BT: Array) -> Array:
+        mask_BTT = jax.vmap(segment_mask)(segments_BT)
+        return jax.nn.dot_product_attention(q_BTHK, k_BTHK, v_BTHK, mask=mask_BTT[:, None])
+
+    return attend
+
+
+def masked_attention(config: Config, segment_mask: Any) -> Attend:
+    """segment_mask as the mask of the attention of the harness's GPT."""
+    return _masked(segment_mask)
+
+
+@functools.cache
+def _in_blocks(segment_attention: Any) -> Attend:
+    def attend(q_BTHK: Array, k_BTHK: Array, v_BTHK: Array, window: int, segments_BT: Array) -> Array:
+        B, T, H, K = q_BTHK.shape
+        # One head after the other: under vmap, `lax.cond` would compute the blocks that it is there to skip.
+        q_NTK, k_NTK, v_NTK = (x.swapaxes(1, 2).reshape(B * H, T, K) for x in (q_BTHK, k_BTHK, v_BTHK))
+        each = (q_NTK, k_NTK, v_NTK, jnp.repeat(segments_BT, H, axis=0))
+        out_NTK = jax.lax.map(lambda head: segment_attention(*head, min(SMALLEST_TILE, T)), each)
+        return out_NTK.reshape(B, H, T, K).swapaxes(1, 2)
+
+    return attend
+
+
+def segment_attention(config: Config, piece: Any) -> Attend:
+    """segment_attention as the attention of each head of the harness's GPT."""
+    return _in_blocks(piece)
+
+
 # The axis over `model` of the parameters of pieces, by the names that the course gives them. The harness's own parameters have it
 # in their metadata.
 MODEL_AXIS = {
@@ -199,12 +243,36 @@ def batch_loss(config: Config, story_loss: Callable[[Array, Array, int], Array])
 
     def loss_sum(model: nnx.Module, ids_BT: Array, key: Any) -> tuple[Array, Array]:
         del key  # the harness requires dropout=0 with pieces
-        logits_BTV = jax.vmap(model)(ids_BT)
-        losses_B = jax.vmap(lambda logits, ids: story_loss(logits, ids, PAD_ID))(logits_BTV, ids_BT)
-        counts_B = jnp.sum(ids_BT[:, 1:] != PAD_ID, axis=1)
-        return jnp.sum(losses_B * counts_B.astype(losses_B.dtype)), jnp.sum(counts_B)
+        return _weighted(story_loss, jax.vmap(model)(ids_BT), ids_BT)
 
     return loss_sum
+
+
+def segment_loss(story_loss: Callable[[Array, Array, int], Array], positions: Any, targets: Any) -> LossSum:
+    """The loss of rows with several stories in the harness's GPT: next_token_loss, for the targets of segment_targets.
+
+    `positions` and `targets` take rows of a batch; None stands for the harness's own. Tokens that are only read are no targets.
+    """
+
+    def loss_sum(model: Any, rows_BT: Array, key: Any) -> tuple[Array, Array]:
+        del key  # the harness requires dropout=0 with pieces
+        ids_BT, segments_BT = token_ids(rows_BT), segment_ids(rows_BT)
+        segments = Segments(segments_BT, (positions or segment_positions)(segments_BT))
+        labels_BT = jnp.maximum(rows_BT, PAD_ID)  # what is no target, such as the first token of a story, has PAD_ID
+        if targets is not None:
+            is_read_BT = (rows_BT[:, 1:] <= UNLEARNED) & (rows_BT[:, 1:] > FIRST)
+            targets_BT = jnp.where(is_read_BT, PAD_ID, targets(ids_BT, segments_BT)[:, :-1])
+            labels_BT = jnp.concatenate([labels_BT[:, :1], targets_BT], axis=1)
+        return _weighted(story_loss, model.logits(model.hidden(ids_BT, None, segments)), labels_BT)
+
+    return loss_sum
+
+
+def _weighted(story_loss: Callable[..., Array], logits_BTV: Array, ids_BT: Array) -> tuple[Array, Array]:
+    """The sum of the losses of all targets, from their means over each row, and the number of targets."""
+    losses_B = jax.vmap(lambda logits, ids: story_loss(logits, ids, PAD_ID))(logits_BTV, ids_BT)
+    counts_B = jnp.sum(ids_BT[:, 1:] != PAD_ID, axis=1)
+    return jnp.sum(losses_B * counts_B.astype(losses_B.dtype)), jnp.sum(counts_B)
 
 
 def rollout_loss(config: Config, grpo_loss: Callable[..., Array]) -> LossSum:

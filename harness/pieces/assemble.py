@@ -11,20 +11,23 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import optax
+import tiktoken
 from flax import nnx
 from jax.sharding import Mesh, PartitionSpec
 from jaxtyping import Array, PRNGKeyArray
 
 from harness.config import Config
-from harness.data.batches import PADDING, Rows
+from harness.data.batches import PADDING, STORIES_AT_ONCE, Rows, Windows, first_of
 from harness.data.token_files import Tokens
-from harness.errors import UsageError
+from harness.data.tokenizer import ranks_of
+from harness.errors import PieceError, UsageError
 from harness.model import lora
 from harness.model.gpt import GPT, MIXERS, Block
 from harness.model.gpt import make_norm as default_norm
 from harness.model.sampling import CachedDecoder, ChooseToken, Sampling, WindowDecoder, choose_token, generate
 from harness.pieces import adapt
 from harness.pieces.load import Pieces, attribute_errors_to
+from harness.pieces.registry import has_segments
 from harness.training.optimizer import make_optimizer
 from harness.training.recipe import Gradients, Recipe, default_recipe
 from harness.training.sharding import ShardingRule, path_names
@@ -43,7 +46,12 @@ def recipe_from(config: Config, mesh: Mesh, pieces: Pieces) -> Recipe:
         if schedule is None
         else schedule(config.learning_rate, config.warmup_steps, config.schedule_steps or config.steps)
     )
-    loss_sum = pieces.adapted("next_token_loss", config) or adapt.batch_loss(config, adapt.mean_cross_entropy)
+    if has_segments(config):
+        story_loss = pieces.by_name.get("next_token_loss", adapt.mean_cross_entropy)
+        parts = (pieces.adapted(name, config) for name in ("segment_positions", "segment_targets"))
+        loss_sum = adapt.segment_loss(story_loss, *parts)
+    else:
+        loss_sum = pieces.adapted("next_token_loss", config) or adapt.batch_loss(config, adapt.mean_cross_entropy)
     return replace(
         own,
         build=model_builder(config, pieces),
@@ -79,15 +87,18 @@ def _gpt_builder(config: Config, pieces: Pieces) -> Callable[[nnx.Rngs], nnx.Mod
     """Builds the harness's GPT with the parts of the pieces, or the block of problem 05."""
     config = replace(config, context=config.context + 1)
     rope = pieces.adapted("rope", config)
+    within = pieces.adapted("segment_attention", config) or pieces.adapted("segment_mask", config)
+    own = {name: piece for name, piece in (("rotate", rope), ("attend_within", within)) if piece}
+    mixer = functools.partial(MIXERS[config.mixer], **own)
     parts = {
         "make_mixer": next(filter(None, (pieces.adapted(name, config) for name in MIXER_PIECES)), None)
-        or (rope and functools.partial(MIXERS[config.mixer], rotate=rope)),
+        or (rope and mixer),
         "make_norm": pieces.adapted("RMSNorm", config),
         "make_feed_forward": pieces.adapted("SwiGLU", config),
     }
     given = {name: part for name, part in parts.items() if part is not None}
     block, make_norm = pieces.adapted("GPTBlock", config), given.get("make_norm", default_norm)
-    make_block = block or functools.partial(Block, **given)
+    make_block = block or functools.partial(Block, **{"make_mixer": mixer} | given)
     model = config.model
     if block or given:
         # Pieces initialize like Flax layers. Next to GPT-2's small embeddings, their output would hide the token.
@@ -127,6 +138,39 @@ def pack_windows(config: Config, pieces: Pieces, tokens: Tokens) -> np.ndarray:
         return [np.asarray(pieces.by_name["pack"](ids, width, PADDING), np.int32) for ids in spans]
 
     return np.concatenate(attribute_errors_to(pieces, pack))
+
+
+def pack_segments(config: Config, pieces: Pieces, tokens: Tokens) -> np.ndarray:
+    """Rows of `context + 1` ids by the piece `pack_stories`, which gets the stories that `first_fit` gets together.
+
+    Raises PieceError if they are no such rows.
+    """
+    stories, width = Windows.padded(tokens, config.context, config.vocab_size), config.context + 1
+    pack = pieces.by_name["pack_stories"]
+
+    def packed(start: int) -> np.ndarray:
+        some = [stories.ids(index) for index in range(start, min(start + STORIES_AT_ONCE, len(stories)))]
+        ids, segments = map(np.asarray, pack(some, width, PADDING))
+        if ids.shape != segments.shape or ids.shape[1:] != (width,):
+            raise PieceError(
+                f"pack_stories returned arrays of shapes {ids.shape} and {segments.shape}; both must be (R, {width}). "
+                "`grade problem 54` says more."
+            )
+        is_first = (segments > 0) & (segments != np.pad(segments, ((0, 0), (1, 0)))[:, :-1])
+        return np.where(segments > 0, np.where(is_first, first_of(ids), ids), PADDING).astype(np.int32)
+
+    starts = range(0, len(stories), STORIES_AT_ONCE)
+    return np.concatenate(attribute_errors_to(pieces, lambda: [packed(start) for start in starts]))
+
+
+def encode_text(pieces: Pieces, tokenizer: tiktoken.Encoding, text: str) -> list[int]:
+    """The ids of a text by the piece `encode`. Raises PieceError if they are not those of the tokenizer."""
+    ids = attribute_errors_to(pieces, lambda: [*pieces.by_name["encode"](text, ranks_of(tokenizer), {})])
+    if ids != (expected := tokenizer.encode_ordinary(text)):
+        raise PieceError(
+            f"encode returned the ids {ids} for {text!r}; the tokenizer gives {expected}. `grade problem 53` says more."
+        )
+    return ids
 
 
 def make_batches(config: Config, pieces: Pieces, rows: Rows, process: int, processes: int) -> Any:

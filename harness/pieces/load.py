@@ -18,7 +18,7 @@ import jax
 from commandline.problem_name import ProblemName
 from harness.config import Config
 from harness.errors import HarnessError, PieceError, UsageError
-from harness.pieces.registry import MODULES, PIECES
+from harness.pieces.registry import MODULES, PIECES, PieceSpec, has_segments
 from harness.pieces.smoke_tests import SmokeTestError
 
 COURSE_MODULES = sorted(set(MODULES.values()))
@@ -43,7 +43,8 @@ class Pieces:
         spec = PIECES[name]
         together = all(self.uses(other, config) for other in spec.requires)
         beside = not spec.one_of or any(self.uses(other, config) for other in spec.one_of)
-        return spec.used_if(config) and together and beside
+        readable = not (spec.one_story and has_segments(config))
+        return spec.used_if(config) and readable and together and beside
 
     def adapted(self, name: str, config: Config) -> Any:
         """The piece behind the harness's interface, or None if it is missing or this config does not use it."""
@@ -61,9 +62,7 @@ class Pieces:
             if name not in self.by_name:
                 lines.append(f"{name}: built-in ({self._why_not(name)})")
             elif not self.uses(name, config):
-                unused = [other for other in spec.requires if not self.uses(other, config)]
-                needs = f"it needs your {unused[0]}, which this run does not use" if unused else ""
-                lines.append(f"{name}: not used ({needs or f'it is used {spec.used_when}'})")
+                lines.append(f"{name}: not used ({self._why_unused(spec, config)})")
             elif model is not None:
                 used = self.by_name[name] in _reachable_values(sys.modules[model.__module__])
                 through = f"yours, through {spec.part_of}"
@@ -73,8 +72,16 @@ class Pieces:
                 lines.append(f"{name}: yours, {self.folder / f'{spec.module}.py'}{when}")
         return lines
 
+    def _why_unused(self, spec: PieceSpec, config: Config) -> str:
+        """The reason why a run does not use a piece that is there."""
+        if unused := [other for other in spec.requires if not self.uses(other, config)]:
+            return f"it needs your {unused[0]}, which this run does not use"
+        if spec.one_story and has_segments(config):
+            return "it takes a row for one story, and with packing=segments a row has several"
+        return f"it is used {spec.used_when}"
+
     def _why_not(self, name: str) -> str:
-        """The reason why a piece is not used."""
+        """The reason why the harness's own code takes the place of a piece."""
         spec = PIECES[name]
         if name in self.stubs:
             return f"{spec.module}.py is not filled in yet"
@@ -215,7 +222,9 @@ def check_config(config: Config, pieces: Pieces) -> None:
     """Raises UsageError for settings that the pieces do not support."""
     requirements = [
         "" if config.objective == "next_token" else "they predict the next token; --set objective=next_token",
-        "" if not config.has_dialogues else "they learn whole texts, and not the answers of dialogues",
+        ""
+        if not config.has_dialogues or has_segments(config)
+        else "they learn whole texts, and not the answers of dialogues; the harness's model does with --set packing=segments",
         "" if config.ema_decay == 0 else "they keep no average of the parameters; --set ema_decay=0",
         "" if config.dropout == 0 else "the harness applies no dropout with pieces; --set dropout=0",
         *(PIECES[name].config_rule(config, pieces.by_name) for name in pieces.by_name if name in PIECES),

@@ -7,7 +7,7 @@ from typing import Any
 
 import optax
 
-from harness.config import Config
+from harness.config import HUGGING_FACE, Config
 from harness.pieces import adapt, smoke_tests
 from harness.pieces.smoke_tests import IDS, D, F, G, H, L, T, V, X
 
@@ -46,6 +46,19 @@ def _is_modern(config: Config) -> bool:
     return _has_gqa(config) and _has_swiglu(config) and config.tied_head and not config.head_bias
 
 
+def has_segments(config: Config) -> bool:
+    """Whether a row holds several stories."""
+    return config.packing == "segments"
+
+
+def _attends_within(config: Config) -> bool:
+    return has_segments(config) and not config.window
+
+
+def _has_own_tokenizer(config: Config) -> bool:
+    return not config.tokenizer.startswith(HUGGING_FACE) and not config.chat
+
+
 def _no_rule(config: Config, names: Collection[str]) -> str:
     return ""
 
@@ -64,6 +77,7 @@ class PieceSpec:
     requires: tuple[str, ...] = ()  # other pieces without which this one is not used
     part_of: str = ""  # a model, which brings its own parts: with it, this is not used on its own
     one_of: tuple[str, ...] = ()  # of these pieces, one must be used, too
+    one_story: bool = False  # whether it takes a row for one story, so that it is not used where a row has several
     adapter: Callable[[Config, Any], Any] = adapt.as_is  # to the interface that the harness calls
     used_if: Callable[[Config], bool] = _always
     used_when: str = ""  # `used_if` and `one_of` in words, for the user
@@ -72,7 +86,13 @@ class PieceSpec:
 
 # The pieces of problems 01 to 06, and those of 37 to 40: the settings choose between the two kinds of models.
 _first_model = functools.partial(
-    PieceSpec, used_if=_is_of_first_kind, used_when="with mixer=attention, unless the model is of Llama's kind"
+    PieceSpec,
+    one_story=True,
+    used_if=_is_of_first_kind,
+    used_when="with mixer=attention, unless the model is of Llama's kind",
+)
+_of_segments = functools.partial(
+    PieceSpec, "p54_segment_packing", used_if=has_segments, used_when="with packing=segments"
 )
 _for_two_axes = functools.partial(
     PieceSpec, used_if=lambda config: config.mesh.count("x") < 2, used_when="on a mesh of two axes"
@@ -107,6 +127,7 @@ PIECES: dict[str, PieceSpec] = {
     "train_step": PieceSpec(
         "p08_train_step",
         smoke_tests.run_train_step,
+        one_story=True,
         used_if=lambda config: config.grad_accumulation_steps == 1,
         used_when="if grad_accumulation_steps is 1",
         config_rule=_train_step_rule,
@@ -127,7 +148,7 @@ PIECES: dict[str, PieceSpec] = {
     ),
     "finite_guard": PieceSpec("p13_finite_guard", smoke_tests.run_guard),
     "tokenize": PieceSpec("p15_tokenize_and_pack", smoke_tests.run_tokenize),
-    "pack": PieceSpec("p15_tokenize_and_pack", smoke_tests.run_pack),
+    "pack": PieceSpec("p15_tokenize_and_pack", smoke_tests.run_pack, one_story=True),
     "make_loader": PieceSpec("p16_data_pipeline", smoke_tests.run_loader),
     "make_mesh": _for_two_axes("p20_mesh_and_partitioning", smoke_tests.run_make_mesh),
     "partition_spec": PieceSpec(
@@ -198,6 +219,7 @@ PIECES: dict[str, PieceSpec] = {
     "GQA": _part_of_modern(
         "p39_grouped_query_attention",
         lambda p: smoke_tests.run_module("GQA", lambda r: p(D, 2 * H, G, 1e4, rngs=r), X, (T, D)),
+        one_story=True,
         adapter=adapt.grouped_attention_factory,
         used_if=_has_gqa,
         used_when="if the model is of Llama's kind, and its attention has no biases, norms, window or head_width",
@@ -221,6 +243,7 @@ PIECES: dict[str, PieceSpec] = {
         lambda p: smoke_tests.run_module(
             "ModernGPT", lambda r: p(V, D, 2 * H, G, F, L, T, 1, 1e4, 1e-6, rngs=r), IDS, (T, V)
         ),
+        one_story=True,
         adapter=adapt.modern_model_factory,
         used_if=_is_modern,
         used_when="if the model is that of the preset modern, of any size",
@@ -234,6 +257,32 @@ PIECES: dict[str, PieceSpec] = {
         ),  # the harness's GPT stacks the kernels of all layers: they have more than two axes
         used_if=lambda config: config.optimizer == "muon",
         used_when="with optimizer=muon and your MiniGPT or ModernGPT",
+    ),
+    "encode": PieceSpec(
+        "p53_encode_decode",
+        smoke_tests.run_encode,
+        used_if=_has_own_tokenizer,
+        used_when="for prompts, if the tokenizer is not that of a model",
+    ),
+    "pack_stories": _of_segments(smoke_tests.run_pack_stories),
+    "segment_positions": _of_segments(
+        lambda p: smoke_tests.run_of_segments("segment_positions", p), adapter=adapt.batched
+    ),
+    "segment_targets": _of_segments(
+        lambda p: smoke_tests.run_of_segments("segment_targets", lambda segments: p(IDS, segments)),
+        adapter=adapt.batched,
+    ),
+    "segment_mask": _of_segments(
+        smoke_tests.run_segment_mask,
+        adapter=adapt.masked_attention,
+        used_if=_attends_within,
+        used_when="with packing=segments, if there is no segment_attention and no window",
+    ),
+    "segment_attention": _of_segments(
+        smoke_tests.run_segment_attention,
+        adapter=adapt.segment_attention,
+        used_if=_attends_within,
+        used_when="with packing=segments, if there is no window",
     ),
 }
 # The module that defines each name, including those that are only required by another piece.

@@ -18,6 +18,7 @@ from harness.pieces.adapt import PAD_ID, LoaderPosition
 
 V, T, D, H, G, F, L = 11, 5, 12, 3, 3, 14, 2
 IDS = np.array([3, 1, 4, 1, 5], np.int32)
+SEGMENTS = np.array([1, 1, 2, 2, 0], np.int32)
 X = np.random.default_rng(0).normal(size=(T, D)).astype(np.float32)
 PARAMETERS = {"kernel": np.ones((2, 3), np.float32), "bias": np.zeros(3, np.float32)}
 
@@ -192,6 +193,48 @@ def run_pack(pack: Any) -> None:
         raise SmokeTestError(
             "pack", f"gave windows of shape {windows.shape} for 7 ids and width 3; (3, 3) was expected."
         )
+
+
+def run_encode(encode: Any) -> None:
+    ids = encode("lower low", {bytes([byte]): byte for byte in range(256)} | {b"lo": 256, b"low": 257}, {})
+    if not isinstance(ids, list) or ids != [257, *b"er ", 257]:
+        raise SmokeTestError("encode", f"returned {ids!r:.80} for 'lower low' and the tokens `lo` and `low`.")
+
+
+def run_pack_stories(pack: Any) -> None:
+    stories = [np.full(length, 10 * length, np.int32) for length in (5, 6, 3)]
+    shapes = [np.shape(array) for array in pack(stories, 8, PAD_ID)]
+    if shapes != [(2, 8)] * 2:
+        raise SmokeTestError(
+            "pack_stories", f"returned arrays of shapes {shapes} for stories of 5, 6 and 3 ids in rows of 8; two of (2, 8) "
+            "were expected."
+        )  # fmt: skip
+
+
+def run_of_segments(name: str, function: Any) -> None:
+    """A function of segment ids must return ids of their shape under vmap."""
+    _check_kind(name, jax.jit(jax.vmap(function))(jnp.stack([SEGMENTS] * 2)), (2, T), jnp.integer)
+
+
+def run_segment_mask(mask: Any) -> None:
+    _check_kind("segment_mask", jax.jit(jax.vmap(mask))(jnp.stack([SEGMENTS] * 2)), (2, T, T), jnp.bool_)
+
+
+def _check_kind(name: str, value: Any, shape: tuple[int, ...], kind: Any) -> None:
+    if value.shape != shape or not (value.dtype == kind or jnp.issubdtype(value.dtype, kind)):
+        got = f"{value.dtype}{list(value.shape)}"
+        raise SmokeTestError(name, f"returned {got} for two rows of {T} segment ids; shape {shape} was expected.")
+
+
+def run_segment_attention(attention: Any) -> None:
+    """Calls the attention of one head, and traces its gradient, which takes seconds to compile."""
+
+    def of(x_TD: Any) -> Any:
+        out_TD = attention(x_TD, x_TD, x_TD, SEGMENTS, 2)
+        return _check_shape("segment_attention", out_TD, (T, D), f"float32[{T}, {D}]")
+
+    _check_output("segment_attention", jax.jit(of)(X), (T, D), f"float32[{T}, {D}]")
+    jax.eval_shape(jax.grad(lambda x_TD: jnp.sum(of(x_TD))), X)
 
 
 def run_make_mesh(make_mesh: Any) -> None:

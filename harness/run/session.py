@@ -20,7 +20,7 @@ from harness.data.dialogues import Template, open_template, template_of
 from harness.data.ngrams import NgramLoss, ngram_loss
 from harness.data.prepared import key_of, open_sources, prepare_all
 from harness.data.sources import Source
-from harness.data.token_files import Prepared, prepare
+from harness.data.token_files import Prepared, Tokens, prepare
 from harness.data.tokenizer import FILE_SUFFIX, token_bytes
 from harness.errors import UsageError
 from harness.model.sampling import (
@@ -138,7 +138,10 @@ class Session:
         """The tokens of a prompt: of a question, if the model answers. Raises UsageError if it cannot be read."""
         if self.template:
             return self.template.prompt([{"role": "user", "content": prompt}])
-        return encode_prompt(self.tokenizer, prompt)
+        ids = encode_prompt(self.tokenizer, prompt)
+        if prompt and self.pieces is not None and self.pieces.uses("encode", self.config):
+            return assemble.encode_text(self.pieces, self.tokenizer, prompt)
+        return ids
 
     @property
     def prompt(self) -> str:
@@ -153,11 +156,14 @@ class Session:
 
     @functools.cached_property
     def rows(self) -> Rows:
-        """The training windows, by the piece `pack` if there is one."""
-        if self.pieces is not None and "pack" in self.piece_by_name:
-            pack, pieces = assemble.pack_windows, self.pieces
-            return windows_of(self.prepared, lambda part: pack(self.config, pieces, part.train))
-        return windows_of(self.prepared, lambda part: make_windows(self.config, part.train))
+        """The training windows, by the piece `pack` or `pack_stories` if the run uses one."""
+        config, pieces = self.config, self.pieces
+        pack: Callable[[Tokens], Any] = functools.partial(make_windows, config)
+        if pieces is not None and pieces.uses("pack", config):
+            pack = functools.partial(assemble.pack_windows, config, pieces)
+        elif pieces is not None and pieces.uses("pack_stories", config):
+            pack = functools.partial(assemble.pack_segments, config, pieces)
+        return windows_of(self.prepared, lambda part: pack(part.train))
 
     @functools.cached_property
     def validation_windows(self) -> Rows:

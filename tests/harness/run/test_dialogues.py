@@ -96,6 +96,28 @@ def test_a_chat_answers_what_it_has_learned(harness_here: Harness, tmp_path: Pat
     assert sampled.out == "Please. 3 What does the cow say?\n Moo.\n"
 
 
+def test_several_dialogues_share_a_row_with_segments(harness_here: Harness, tmp_path: Path):
+    base = replace(TINY, data="pocket:200", context=96, steps=3)
+    train(open_session(Run(tmp_path / "runs" / "base"), base, None, log=ignore, quiet=True), log=ignore, quiet=True)
+    settings = ("--set", "packing=segments", "--set", "eval_every=2", "--steps", 2, "--mesh", "1x1")
+    result = harness_here("finetune", "base", "--chat", dialogues(tmp_path), "--quiet", *settings)
+    assert result.code == 0, result.err
+    dealt = re.search(r"(\d+) dialogues for training", result.err)
+    packed = re.search(
+        r"^sounds.jsonl: (\d+) rows for training, of which [\d.]+% is padding.$", result.err, re.MULTILINE
+    )
+    assert dealt is not None
+    assert packed is not None
+    assert 0 < 2 * int(packed[1]) < int(dealt[1])
+    run = Run(tmp_path / "runs" / "base-tuned")
+    assert (run.config().packing, run.config().field) == ("segments", "messages")
+    session = open_session(run, run.config(), None, log=ignore, quiet=True)
+    state = load_state(session)[1]
+    alone = open_session(run, replace(run.config(), packing="padded", eval_batches=0), None, log=ignore, quiet=True)
+    together = replace(session, config=replace(run.config(), eval_batches=0))
+    assert together.validate(state) == pytest.approx(alone.validate(state), rel=1e-5)
+
+
 @pytest.mark.parametrize(
     ("line", "sentence"),
     [

@@ -105,6 +105,31 @@ def test_a_run_killed_at_random_moments_ends_the_same(
     assert_same_run(uninterrupted, killed)
 
 
+@pytest.mark.thorough
+def test_a_killed_run_with_several_stories_per_row_ends_the_same(
+    stories_file: Path, tmp_path: Path, preloaded_harness: Preloaded
+) -> None:
+    packing = ("--set", "packing=segments")
+    runs = []
+    for name in ("whole", "killed"):
+        root = tmp_path / name
+        if name == "killed":
+            process = subprocess.Popen(
+                command(*arguments(stories_file, root, *packing)), stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
+            )
+            deadline = time.monotonic() + 300
+            while not (root / "r" / "checkpoints" / "8").exists() and time.monotonic() < deadline:
+                time.sleep(0.01)
+            process.kill()
+            process.wait()
+            assert 8 <= (root / "r" / "metrics.jsonl").read_bytes().count(b"\n") < STEPS
+        code, _, err = preloaded_harness.run(arguments(stories_file, root, *packing), tmp_path, dict(os.environ), 300)
+        assert code == 0, err
+        assert "resuming at step" in err or name == "whole"
+        runs.append(root / "r")
+    assert_same_run(*runs)
+
+
 def test_a_signal_saves_a_checkpoint_and_the_run_resumes_exactly(
     stories_file: Path, tmp_path: Path, uninterrupted: Path, preloaded_harness: Preloaded
 ) -> None:
