@@ -7,7 +7,8 @@ from typing import Any
 
 import optax
 
-from harness.config import Config
+from harness.config import HUGGING_FACE, Config
+from harness.hugging_face.layouts import GPT2
 from harness.pieces import adapt, smoke_tests
 from harness.pieces.smoke_tests import IDS, D, F, G, H, L, T, V, X
 
@@ -22,8 +23,14 @@ def of_llamas_kind(config: Config) -> bool:
     return kinds == ("pre", "rmsnorm", "swiglu", "rope") and not config.parallel_residual
 
 
+def _is_gpt2(config: Config) -> bool:
+    """Whether the run starts from a GPT-2 in Hugging Face's format that the model of problem 41 can be."""
+    plain = all(getattr(config, name) == values[0] for name, values in GPT2.has.items())
+    return config.base.startswith(HUGGING_FACE) and plain and config.tied_head and config.norm_epsilon == 1e-5
+
+
 def _is_of_another_kind(config: Config) -> bool:
-    return not of_llamas_kind(config)
+    return not of_llamas_kind(config) and not config.base.startswith(HUGGING_FACE)
 
 
 def _has_unscaled_rope(config: Config) -> bool:
@@ -72,7 +79,7 @@ class PieceSpec:
 
 # The pieces of problems 01 to 06, and those of 37 to 40: the settings choose between the two kinds of models.
 _first_model = functools.partial(
-    PieceSpec, used_if=_is_of_another_kind, used_when="unless the model is of Llama's kind"
+    PieceSpec, used_if=_is_of_another_kind, used_when="unless the model is of Llama's kind, or in Hugging Face's format"
 )
 _part_of_modern = functools.partial(PieceSpec, part_of="ModernGPT")
 
@@ -99,6 +106,14 @@ PIECES: dict[str, PieceSpec] = {
         "p06_mini_gpt",
         lambda p: smoke_tests.run_module("MiniGPT", lambda r: p(V, D, H, F, L, max_T=T, rngs=r), IDS, (T, V)),
         adapter=adapt.model_factory,
+    ),
+    "GPT2": PieceSpec(
+        "p41_load_gpt2",
+        smoke_tests.run_load_gpt2,
+        requires=("load_gpt2",),
+        adapter=adapt.model_factory,
+        used_if=_is_gpt2,
+        used_when="if the run starts from a GPT-2 in Hugging Face's format",
     ),
     "next_token_loss": PieceSpec("p07_next_token_loss", smoke_tests.run_loss, adapter=adapt.batch_loss),
     "train_step": PieceSpec(

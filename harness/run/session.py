@@ -14,7 +14,7 @@ import numpy as np
 import tiktoken
 from jax.sharding import Mesh
 
-from harness.config import Config, ReportConfig
+from harness.config import HUGGING_FACE, Config, ReportConfig
 from harness.data.batches import Rows, check_data, make_windows, validation_batches, windows_of
 from harness.data.dialogues import Template, open_template, template_of
 from harness.data.ngrams import NgramLoss, ngram_loss
@@ -269,7 +269,8 @@ def open_session(run: Run, config: Config, pieces: Pieces | None, *, log: Log, q
 
 def _what_is_traced(config: Config) -> Config:
     """The settings that the step functions depend on: not which data, nor what is reported."""
-    return dataclasses.replace(config, data=Config.data, base=config.base and "base", **vars(ReportConfig()))
+    kind = HUGGING_FACE if config.base.startswith(HUGGING_FACE) else config.base and "base"
+    return dataclasses.replace(config, data=Config.data, base=kind, **vars(ReportConfig()))
 
 
 @dataclasses.dataclass(frozen=True)
