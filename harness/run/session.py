@@ -18,6 +18,7 @@ from harness.config import HUGGING_FACE, Config, ReportConfig
 from harness.data.batches import Rows, check_data, make_windows, validation_batches, windows_of
 from harness.data.dialogues import Template, open_template, template_of
 from harness.data.ngrams import NgramLoss, ngram_loss
+from harness.data.package_tokenizer import begin_of
 from harness.data.prepared import key_of, open_sources, prepare_all
 from harness.data.sources import Source
 from harness.data.token_files import Prepared, prepare
@@ -138,7 +139,7 @@ class Session:
         """The tokens of a prompt: of a question, if the model learned from dialogues. Raises UsageError if it cannot be read."""
         if self.template:
             return self.template.prompt([{"role": "user", "content": prompt}])
-        return encode_prompt(self.tokenizer, prompt)
+        return [*begin_of(self.tokenizer), *encode_prompt(self.tokenizer, prompt)]
 
     @property
     def prompt(self) -> str:
