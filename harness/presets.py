@@ -129,10 +129,20 @@ def reinforcement(base: Config, name: str, typed: dict[str, str]) -> Config:
         raise UsageError("--targets needs --lora R, the rank of the adapters.")
     settings = {**REINFORCEMENT, "base": name}
     if name.startswith(HUGGING_FACE):
-        settings |= {**IMPORTED, "context": min(base.context, IMPORTED["context"]) if _is_cut(base) else base.context}
+        settings |= {**IMPORTED, "context": _context(base)}
     if typed.get("lora_rank", "0") != "0":
         settings["learning_rate"] *= 10  # adapters need about ten times the rate (Schulman et al. 2025)
     return dataclasses.replace(base, **settings).with_settings(typed)
+
+
+def unchanged(base: Config, name: str) -> Config:
+    """Settings to use a model in Hugging Face's format as it is, on one device."""
+    return dataclasses.replace(base, base=name, context=_context(base), mesh="1x1")
+
+
+def _context(base: Config) -> int:
+    """The context in which an imported model is used, unless one is typed."""
+    return min(base.context, IMPORTED["context"]) if _is_cut(base) else base.context
 
 
 def _is_cut(base: Config) -> bool:

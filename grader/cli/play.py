@@ -44,7 +44,10 @@ def play(
         space.add(problem)
         file = space.file(problem)
     title = f"Problem {problem.label}, {problem.title}: see it work"
-    sys.exit(played(problem, file, text, title, numbers=numbers, html=html))
+    code = played(problem, file, text, title, numbers=numbers, html=html)
+    if not code and (offer := plays.offer(problem, file)):
+        click.echo(f"\n{offer}")  # whole lines, which can be copied
+    sys.exit(code)
 
 
 def played(

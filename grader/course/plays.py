@@ -1,10 +1,12 @@
 """The plays of problems: what `play.py` in a problem's folder says of itself. Reads the file, and does not run it."""
 
 import ast
+import shlex
 from dataclasses import dataclass
 from pathlib import Path
 
 from commandline.errors import UsageError
+from grader.course import models_on_disk
 from grader.errors import CourseError
 from grader.problem import Problem
 
@@ -15,12 +17,15 @@ FILE = "play.py"
 class Play:
     """A play: whether it trains, which gives it more time, and the text that it shows unless the learner types another.
 
-    The constants TRAINS and TEXT of the file say so. `text` is None if the play takes no text.
+    The constants TRAINS and TEXT of the file say so. `text` is None if the play takes no text. MODELS are kinds of models, as
+    `model_type` in config.json names them, in which COMMAND shows the same: a command with `{model}` and `{workspace}`.
     """
 
     path: Path
     trains: bool = False
     text: str | None = None
+    models: tuple[str, ...] = ()
+    command: str = ""
 
 
 def exists(problem: Problem) -> bool:
@@ -40,14 +45,32 @@ def find(problem: Problem) -> Play | None:
             for node in body
             if isinstance(node, ast.Assign)
             for target in node.targets
-            if isinstance(target, ast.Name) and target.id in ("TRAINS", "TEXT")
+            if isinstance(target, ast.Name) and target.id in ("TRAINS", "TEXT", "MODELS", "COMMAND")
         }
     except (SyntaxError, ValueError) as error:
         raise CourseError(f"{path} cannot be read: {error}.") from None
     trains, text = constants.get("TRAINS", False), constants.get("TEXT")
     if type(trains) is not bool or not (text is None or type(text) is str):
         raise CourseError(f"{path}: TRAINS must be True or False, and TEXT a text.")
-    return Play(path, trains, text)
+    models, command = constants.get("MODELS", ()), constants.get("COMMAND", "")
+    if not (isinstance(models, tuple) and type(command) is str and bool(models) == ("{model}" in command)):
+        raise CourseError(f"{path}: MODELS must be a tuple of texts, with a COMMAND that has {{model}}.")
+    return Play(path, trains, text, models, command)
+
+
+def offer(problem: Problem, file: Path) -> str:
+    """A sentence and a command that show a learner's file in a model on the disk; empty if there is none, or no such command.
+
+    `file` must lie in a workspace under the name of the problem, or the command would not find it.
+    """
+    play = find(problem)
+    if play is None or not play.models or file.name != f"{problem.name}.py":
+        return ""
+    model = models_on_disk.smallest(play.models)
+    if model is None:
+        return ""
+    command = play.command.format(model=f"hf:{model.name}", workspace=shlex.quote(str(file.parent)))
+    return f"There is {model.name} ({model.size / 1e9:.1f} GB) on your disk. To run your code in it:\n\n  {command}"
 
 
 def required(problem: Problem, text: str | None = None) -> Play:

@@ -12,7 +12,16 @@ import click
 
 from commandline import files, terminal
 from commandline.text import counted
-from harness.cli.options import DATA_HELP, field_option, open_run, prepare_jax, root_option, step_option
+from harness.cli.options import (
+    DATA_HELP,
+    field_option,
+    open_model,
+    open_run,
+    pieces_option,
+    prepare_jax,
+    root_option,
+    step_option,
+)
 from harness.errors import UsageError
 
 _SAMPLING_OPTIONS = (
@@ -40,32 +49,34 @@ def sampling_options(command: Any) -> Any:
 
 
 @click.command()
-@click.argument("run_name", metavar="RUN")
+@click.argument("run_name", metavar="MODEL")
 @click.option(
     "--prompt", help="Beginning of the text. [default: as the run's own text begins, or Once upon a time, there was]"
 )
 @sampling_options
 @click.option("-n", "number", type=click.IntRange(1), default=1, show_default=True, help="Number of samples.")
 @step_option
+@pieces_option
 @root_option
 def sample(
     run_name: str, prompt: str | None, temperature: float, top_k: int, top_p: float, seed: int, number: int, max_tokens: int,
-    step: int | None, root: Path,
+    step: int | None, pieces_folder: Path | None, root: Path,
 ) -> None:  # fmt: skip
-    """Continue a prompt with a trained model."""
+    """Continue a prompt with a trained model.
+
+    MODEL is the name or folder of a run, or a model in Hugging Face's format: hf:DIR, or hf:ORG/NAME on the hub. --pieces runs
+    such a model with your own code.
+    """
     prepare_jax()
     from harness.model.sampling import Sampling, on_length, stream_text
-    from harness.run.state import load_state
 
     sampling = Sampling(temperature, top_k, top_p, seed, max_tokens)
-    session = open_run(root, run_name)
-    _, state = load_state(session, step)
+    session, model = open_model(root, run_name, pieces_folder, step)
     tokenizer = session.tokenizer
     prompt = session.prompt if prompt is None else prompt
     ids = session.prompt_ids(prompt)
     if note := on_length(ids, session.config.context):
         terminal.echo(note, err=True)
-    model = session.functions.model(state)
     alone = number == 1  # shown token by token
     samples = [session.tokens(model, ids, sampling)] if alone else session.samples(model, [ids] * number, sampling)
     for index, tokens in enumerate(samples):
@@ -79,29 +90,30 @@ def sample(
 
 
 @click.command()
-@click.argument("run_name", metavar="RUN")
+@click.argument("run_name", metavar="MODEL")
 @sampling_options
 @step_option
+@pieces_option
 @root_option
 def chat(
-    run_name: str, temperature: float, top_k: int, top_p: float, seed: int, max_tokens: int, step: int | None, root: Path,
+    run_name: str, temperature: float, top_k: int, top_p: float, seed: int, max_tokens: int, step: int | None,
+    pieces_folder: Path | None, root: Path,
 ) -> None:  # fmt: skip
     """Continue prompts that you type, or answer messages.
 
-    A model answers if it has learned from dialogues, by `finetune --chat`. Ctrl-C stops a sample, Ctrl-D quits; /help lists the
-    commands.
+    MODEL is a run, or hf:DIR or hf:ORG/NAME, as for `harness sample`. It answers if it has learned from dialogues, by
+    `finetune --chat`, or has a chat template. With --pieces, it continues your prompt. Ctrl-C stops a sample, Ctrl-D quits;
+    /help lists the commands.
     """
     prepare_jax()
     from commandline.progress import working
     from harness.model.sampling import Sampling
     from harness.run.chat import GREETING, GREETING_OF_DIALOGUES, Chat
     from harness.run.signals import noted
-    from harness.run.state import load_state
 
     sampling = Sampling(temperature, top_k, top_p, seed, max_tokens)
-    session = open_run(root, run_name)
-    _, state = load_state(session, step)
-    chat = Chat(session, session.functions.model(state), sampling)
+    session, model = open_model(root, run_name, pieces_folder, step)
+    chat = Chat(session, model, sampling)
     with working("compiling"):
         chat.warm_up()
     terminal.echo(GREETING_OF_DIALOGUES if session.template else GREETING)

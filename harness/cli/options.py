@@ -6,6 +6,7 @@ from typing import Any
 
 import click
 
+from harness.config import HUGGING_FACE, Config
 from harness.errors import UsageError
 from harness.processes import Processes
 
@@ -65,6 +66,8 @@ def machine_options(command: Any) -> Any:
     return command
 
 
+# Pieces that take part when a model in Hugging Face's format is sampled
+_SAMPLED = ("GPT2", "rope", "RMSNorm", "SwiGLU", "GQA", "ModernGPT", "sampling_distribution", "generate")
 step_option = click.option("--step", type=int, help="Checkpoint to use. [default: the best]")
 
 
@@ -89,6 +92,51 @@ def prepare_jax() -> None:
     # Without a cache, programs are compiled again.
     warnings.filterwarnings("ignore", "Error (reading|writing) persistent compilation cache")
     jax.config.update("jax_compilation_cache_dir", str(cache_folder("HARNESS_CACHE", "harness") / "programs"))
+
+
+def imported(name: str) -> tuple[Path, Config]:
+    """The folder of a model in Hugging Face's format, and settings with its model and tokenizer. Raises UsageError."""
+    from harness.data.hub import model_folder
+    from harness.hugging_face.load import read_config
+
+    folder = model_folder(name).resolve()
+    return folder, dataclasses.replace(Config(), preset="", **read_config(folder))
+
+
+def open_model(root: Path, name: str, pieces_folder: Path | None, step: int | None) -> tuple[Any, Any]:
+    """The session and the model of a run, or of a model in Hugging Face's format, on one device.
+
+    Pieces from `pieces_folder` run such a model; a run has its own. Raises UsageError for options that do not fit together.
+    """
+    from harness.run.state import base_model, load_state
+
+    if not name.startswith(HUGGING_FACE):
+        if pieces_folder is not None:
+            raise UsageError(
+                f"--pieces needs a model as {HUGGING_FACE}DIR; the run {name} has its own pieces, or none."
+            )
+        session = open_run(root, name)
+        return session, session.functions.model(load_state(session, step)[1])
+    if step is not None:
+        raise UsageError(f"--step needs a run; {name} has no checkpoints.")
+    from harness.data.dialogues import has_template
+    from harness.pieces.load import load_pieces
+    from harness.presets import unchanged
+    from harness.run.folder import Run
+    from harness.run.session import ignore, log_to_stderr, open_session
+
+    folder, base = imported(name)
+    config = unchanged(base, f"{HUGGING_FACE}{folder}")
+    pieces = None if pieces_folder is None else load_pieces(pieces_folder)
+    if pieces is not None:
+        lines = [line for line in pieces.describe(config) if line.startswith(_SAMPLED) and ": yours" in line]
+        for line in lines or ["None of these pieces is a part of this model."]:
+            log_to_stderr(f"  {line}")
+    elif has_template(folder):
+        config = dataclasses.replace(config, chat=config.base, packing="padded")
+    # A folder of a run that there is not: nothing is trained.
+    session = open_session(Run(folder / "untrained"), config, pieces, log=ignore)
+    return session, base_model(session)
 
 
 def open_run(root: Path, run_name: str, **changes: Any) -> Any:

@@ -12,6 +12,7 @@ from harness.cli.options import (
     DATA_HELP,
     TOKENIZER_HELP,
     field_option,
+    imported,
     joined,
     machine_options,
     pieces_option,
@@ -140,11 +141,7 @@ def _found_base(base_name: str, root: Path) -> tuple[Any, Config, str]:
     if not base_name.startswith(HUGGING_FACE):
         base = Run.find(root, base_name)
         return base, _settings_of(base), _base_name(base, root)
-    from harness.data.hub import model_folder
-    from harness.hugging_face.load import read_config
-
-    folder = model_folder(base_name).resolve()
-    settings = dataclasses.replace(Config(), preset="", **read_config(folder))
+    folder, settings = imported(base_name)
     return Run(folder), settings, f"{HUGGING_FACE}{folder}"  # a folder without pieces
 
 

@@ -19,6 +19,7 @@ from commandline.folders import cache_folder
 from commandline.progress import progress, working
 from commandline.text import counted
 from harness.data.formats import Part, Seen, first_question
+from harness.data.package_tokenizer import begin_of
 from harness.data.sources import Source
 from harness.data.split import Dealer, Writer
 from harness.errors import HarnessError, UsageError
@@ -253,14 +254,17 @@ def _encode(
     parts: Iterator[Part], tokenizer: tiktoken.Encoding, tokenize: Tokenize | None
 ) -> Iterator[tuple[list[Part], list[np.ndarray]]]:
     """Parts of texts and their ids, some at a time. tiktoken encodes them on all cores."""
-    end = [tokenizer.eot_token]
+    end, begin, starts = [tokenizer.eot_token], begin_of(tokenizer), True
     for batch in _batched(parts, whole=tokenize is not None):
         if tokenize:
             yield batch, [np.asarray(tokenize(part.text, tokenizer)) for part in batch]
         else:
             encoded = tokenizer.encode_ordinary_batch([part.text for part in batch], num_threads=usable_cores())
-            pairs = zip(batch, encoded, strict=True)
-            yield batch, [np.array([*ids, *(end if part.ends else ())], np.int64) for part, ids in pairs]
+            arrays = []
+            for part, ids in zip(batch, encoded, strict=True):
+                arrays.append(np.array([*(begin if starts else ()), *ids, *(end if part.ends else ())], np.int64))
+                starts = part.ends
+            yield batch, arrays
 
 
 def _batched(parts: Iterator[Part], *, whole: bool) -> Iterator[list[Part]]:

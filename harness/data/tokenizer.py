@@ -1,6 +1,7 @@
 """Tokenizers as tiktoken encodings: GPT-2's, bytes, `pocket-2k` for stories, .tiktoken files, and tokenizer.json."""
 
 import base64
+import contextlib
 import functools
 import hashlib
 from pathlib import Path
@@ -11,7 +12,8 @@ import tiktoken
 from commandline.spelling import nearest
 from harness.config import HUGGING_FACE
 from harness.data.hub import model_folder
-from harness.data.tokenizer_json import END_OF_TEXT, SPLIT_PATTERN, read_tokenizer
+from harness.data.package_tokenizer import begin_of, read_by_package
+from harness.data.tokenizer_json import END_OF_TEXT, SPLIT_PATTERN, UnsupportedError, read_tokenizer
 from harness.errors import HarnessError, UsageError
 
 # Trained on the embedded stories when ties went to the smallest pair. It stays as it is: runs and token files depend on its ids.
@@ -37,7 +39,12 @@ def get_tokenizer(name: str) -> tiktoken.Encoding:
         raise UsageError(f"The tokenizer {name} cannot be read: {reason}.") from error
 
 
-_from_folder = functools.cache(read_tokenizer)
+@functools.cache
+def _from_folder(folder: Path) -> tiktoken.Encoding:
+    try:
+        return read_tokenizer(folder)
+    except UnsupportedError as reason:
+        return read_by_package(folder / "tokenizer.json", reason)
 
 
 @functools.cache
@@ -62,11 +69,12 @@ def _named(name: str) -> tiktoken.Encoding:
 
 
 def token_bytes(tokenizer: tiktoken.Encoding) -> np.ndarray:
-    """The length in bytes of each token's text, (V,) int64. End-of-text has no text, so its length is 0."""
+    """The length in bytes of each token's text, (V,) int64. That of end-of-text, and of what stands before a text, is 0."""
     lengths = np.zeros(tokenizer.n_vocab, np.int64)
     for token in range(tokenizer.n_vocab):
-        if token != tokenizer.eot_token:
+        with contextlib.suppress(KeyError):  # some vocabularies have gaps
             lengths[token] = len(tokenizer.decode_single_token_bytes(token))
+    lengths[[tokenizer.eot_token, *begin_of(tokenizer)]] = 0
     return lengths
 
 

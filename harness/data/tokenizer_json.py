@@ -46,7 +46,8 @@ def _spelled(token: bytes) -> str:
     return "".join(_CHARACTERS[byte] for byte in token)
 
 
-def _unspelled(text: str) -> bytes:
+def unspelled(text: str) -> bytes:
+    """The bytes that the characters of a token stand for. Raises KeyError for a character that stands for none."""
     return bytes(_BYTES[character] for character in text)
 
 
@@ -92,16 +93,15 @@ def to_json(tokenizer: tiktoken.Encoding) -> dict[str, Any]:
 def read_tokenizer(folder: Path) -> tiktoken.Encoding:
     """The encoding of a folder with tokenizer.json, named after its content: `pocket-2k`, `gpt2`, or `hf-` and a digest.
 
-    Raises UsageError for a folder without it, and for tokenizers that are not byte-level BPE or do more than that.
+    Raises UsageError for a folder without it, UnsupportedError for a tokenizer that is not byte-level BPE or does more than that.
     """
     file = folder / "tokenizer.json"
     try:
         content = json.loads(file.read_text("utf-8"))
-        pattern, ranks, special = _pattern(content["pre_tokenizer"]), _ranks(content), _special(content, folder)
+        pattern, ranks = _pattern(content["pre_tokenizer"]), _ranks(content)
+        special = _all_special(content, folder)
     except OSError as error:
         raise UsageError(f"{file} cannot be read: {error.strerror}.") from error
-    except _UnsupportedError as error:
-        raise UsageError(f"{file} is not supported: it {error}. Only byte-level BPE as in GPT-2 is.") from error
     except (ValueError, TypeError, KeyError, AttributeError) as error:
         raise UsageError(f"{file} is not a tokenizer ({type(error).__name__}: {error}).") from error
     lines = "".join(f"{base64.b64encode(token).decode()} {rank}\n" for token, rank in ranks.items())
@@ -111,7 +111,7 @@ def read_tokenizer(folder: Path) -> tiktoken.Encoding:
     return tiktoken.Encoding(name, pat_str=pattern, mergeable_ranks=ranks, special_tokens=special)
 
 
-class _UnsupportedError(Exception):
+class UnsupportedError(Exception):
     """What a tokenizer does that tiktoken does not, as the predicate of a sentence."""
 
 
@@ -119,22 +119,22 @@ def _ranks(content: dict[str, Any]) -> dict[bytes, int]:
     """The ranks of the vocabulary, in order, after a check that its merges do what they do in tiktoken."""
     model, added = content["model"], {token["content"] for token in content.get("added_tokens") or []}
     if content.get("normalizer"):
-        raise _UnsupportedError("normalizes text")
+        raise UnsupportedError("normalizes text")
     try:
         if model.get("type", "BPE") != "BPE":
-            raise _UnsupportedError("is not BPE")
-        ids = {_unspelled(text): rank for text, rank in model["vocab"].items() if text not in added}
+            raise UnsupportedError("is not BPE")
+        ids = {unspelled(text): rank for text, rank in model["vocab"].items() if text not in added}
         pairs = (pair.split(" ") if isinstance(pair, str) else pair for pair in model["merges"])
-        merges = [(_unspelled(first), _unspelled(second)) for first, second in pairs]
+        merges = [(unspelled(first), unspelled(second)) for first, second in pairs]
     except KeyError as error:
-        raise _UnsupportedError(f"has the character {error} in its vocabulary") from error
+        raise UnsupportedError(f"has the character {error} in its vocabulary") from error
     ranks = dict(sorted(ids.items(), key=lambda item: item[1]))
     results = [ranks[first + second] for first, second in merges]
     last = {last_merge(token, ranks) for token in ranks if len(token) > 1}
     if results != sorted(results) or not last <= set(merges):
-        raise _UnsupportedError("merges tokens in another order than that of their ids")
+        raise UnsupportedError("merges tokens in another order than that of their ids")
     if not all(bytes([byte]) in ranks for byte in range(256)):
-        raise _UnsupportedError("lacks some bytes")
+        raise UnsupportedError("lacks some bytes")
     return ranks
 
 
@@ -143,20 +143,27 @@ def _pattern(pre_tokenizer: dict[str, Any] | None) -> str:
     steps = (pre_tokenizer or {}).get("pretokenizers", [pre_tokenizer])
     *before, last = steps
     if not last or last["type"] != "ByteLevel" or last.get("add_prefix_space", True):
-        raise _UnsupportedError("splits text in another way")
+        raise UnsupportedError("splits text in another way")
     if not before and last.get("use_regex", True):
         return SPLIT_PATTERN
     splits = len(before) == 1 and before[0]["type"] == "Split" and "Regex" in before[0]["pattern"]
     if not splits or last.get("use_regex", True) or before[0]["behavior"] != "Isolated" or before[0].get("invert"):
-        raise _UnsupportedError("splits text in another way")
+        raise UnsupportedError("splits text in another way")
     return str(before[0]["pattern"]["Regex"])
 
 
-def _special(content: dict[str, Any], folder: Path) -> dict[str, int]:
-    """The special tokens. The one that ends a text is called `<|endoftext|>`, whatever `tokenizer_config.json` calls it."""
-    added = content.get("added_tokens") or []
-    if not all(token["special"] for token in added):
-        raise _UnsupportedError("adds tokens that are not special")
+def _all_special(content: dict[str, Any], folder: Path) -> dict[str, int]:
+    if not all(token["special"] for token in content.get("added_tokens") or []):
+        raise UnsupportedError("adds tokens that are not special")
+    return special_tokens(content, folder)
+
+
+def special_tokens(content: dict[str, Any], folder: Path) -> dict[str, int]:
+    """The special tokens. The one that ends a text is called `<|endoftext|>`, whatever `tokenizer_config.json` calls it.
+
+    Raises UnsupportedError if neither file names one.
+    """
+    added = [token for token in content.get("added_tokens") or [] if token["special"]]
     special = {str(token["content"]): int(token["id"]) for token in added}
     config = folder / "tokenizer_config.json"
     if END_OF_TEXT not in special and config.exists():
@@ -165,5 +172,5 @@ def _special(content: dict[str, Any], folder: Path) -> dict[str, int]:
         if end in special:
             special[END_OF_TEXT] = special.pop(end)
     if END_OF_TEXT not in special:
-        raise _UnsupportedError("has no token that ends a text (eos_token in tokenizer_config.json)")
+        raise UnsupportedError("has no token that ends a text (eos_token in tokenizer_config.json)")
     return special

@@ -10,6 +10,7 @@ from safetensors.numpy import save_file
 
 from harness.config import Config
 from harness.data.dialogues import Template
+from harness.data.package_tokenizer import PackageTokenizer, content_of
 from harness.data.tokenizer_json import END_OF_TEXT, to_json
 from harness.errors import UsageError
 from harness.hugging_face.layouts import LAYOUTS, Layout
@@ -57,12 +58,14 @@ def write_model(
 
 
 def _write_tokenizer(tokenizer: tiktoken.Encoding, context: int, folder: Path) -> None:
-    names = {"bos_token": END_OF_TEXT, "eos_token": END_OF_TEXT}
+    content = content_of(tokenizer)  # a file that was read by the package is written as it was
+    end = tokenizer.end if isinstance(tokenizer, PackageTokenizer) else END_OF_TEXT
+    names = {"bos_token": end, "eos_token": end}
     settings = {
         "tokenizer_class": "PreTrainedTokenizerFast", "model_max_length": context, **names,
         "model_input_names": ["input_ids", "attention_mask"],  # version 4 adds token_type_ids, which Llama does not take
     }  # fmt: skip
-    _write_json(folder / "tokenizer.json", to_json(tokenizer))
+    _write_json(folder / "tokenizer.json", content or to_json(tokenizer))
     _write_json(folder / "tokenizer_config.json", {**settings, "clean_up_tokenization_spaces": False})
     _write_json(folder / "special_tokens_map.json", names)
 

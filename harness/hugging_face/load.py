@@ -58,6 +58,11 @@ class Parameters(Mapping[str, np.ndarray]):
                 f"{folder} has the tensor {unknown[0]}, which the harness's {self._layout.title} does not have."
             )
 
+    def tensors(self) -> dict[str, np.ndarray]:
+        """All tensors of the folder by their full names, as float32, of files as they are: with buffers and a tied head."""
+        with contextlib.ExitStack() as open_files:
+            return dict(_Tensors(self._files, open_files))
+
     def __iter__(self) -> Iterator[str]:
         return iter(self._shapes)
 

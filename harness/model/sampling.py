@@ -20,6 +20,7 @@ from jaxtyping import Array, Float, Int, Key, PRNGKeyArray
 from harness.errors import UsageError
 from harness.model.gpt import GPT
 
+SHORTEST_WINDOW = 64
 PROMPTS = {"next_token": "Once upon a time, there was", "copy": "Every effort moves you"}
 
 
@@ -154,7 +155,11 @@ def _window_step(graph, sampling: Sampling, choose: ChooseToken):
 
 
 class WindowDecoder:
-    """Reruns the whole window for each token, padded on the right, and reads the logits of the last real token."""
+    """Reruns the whole window for each token, padded on the right, and reads the logits of the last real token.
+
+    It is padded to a power of two of at least `SHORTEST_WINDOW`, or to the context: few compilations, and a short text in a model
+    of a long context costs little.
+    """
 
     def __init__(self, model: nnx.Module, sampling: Sampling, context: int, choose: ChooseToken = choose_token):
         self.context = context
@@ -165,7 +170,7 @@ class WindowDecoder:
     def prefill(self, ids: list[int], key: PRNGKeyArray) -> int:
         self.ids = list(ids)
         window = self.ids[-self.context :]
-        padded = np.zeros(self.context, np.int32)
+        padded = np.zeros(min(max(1 << (len(window) - 1).bit_length(), SHORTEST_WINDOW), self.context), np.int32)
         padded[: len(window)] = window
         return int(self._next_token(self.parameters, padded, np.int32(len(window) - 1), key))
 

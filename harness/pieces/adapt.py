@@ -106,7 +106,7 @@ def block_factory(config: Config, block: Any) -> ModuleFactory:
 
 
 def model_factory(config: Config, mini_gpt: Any) -> Callable[[nnx.Rngs], nnx.Module]:
-    """MiniGPT as the model of a run."""
+    """MiniGPT or GPT2 as the model of a run."""
     sizes = (config.vocab_size, config.d_model, config.num_heads, config.d_ff, config.num_layers)
     return lambda rngs: mini_gpt(*sizes, max_T=config.context + 1, rngs=rngs)
 

@@ -74,8 +74,9 @@ def recipe_from(config: Config, mesh: Mesh, pieces: Pieces) -> Recipe:
 
 
 def model_builder(config: Config, pieces: Pieces) -> Callable[[nnx.Rngs], nnx.Module]:
-    """Builds MiniGPT or ModernGPT, or the harness's GPT with pieces as submodules; with adapters if `lora_rank` is set."""
-    model = pieces.adapted("MiniGPT", config) or pieces.adapted("ModernGPT", config) or _gpt_builder(config, pieces)
+    """Builds a model that is a piece, or the harness's GPT with pieces as submodules; with adapters if `lora_rank` is set."""
+    whole = (pieces.adapted(name, config) for name in ("MiniGPT", "GPT2", "ModernGPT"))
+    model = next(filter(None, whole), None) or _gpt_builder(config, pieces)
     build = adapt.with_axes(model)
     if not config.lora_rank:
         return build
@@ -205,7 +206,10 @@ def generate_tokens(
         window = WindowDecoder(model, sampling, config.context, choose)
         return _attribute_each(pieces, generate(window, ids, sampling, end, number))
     key = jax.random.fold_in(jax.random.key(sampling.seed), number)
-    options = (sampling.max_tokens, config.context, end, key, sampling.temperature, sampling.top_k, sampling.top_p)
+    longest = min(
+        config.context, len(ids) + sampling.max_tokens
+    )  # so that a short text is not padded to a long context
+    options = (sampling.max_tokens, longest, end, key, sampling.temperature, sampling.top_k, sampling.top_p)
     graph, parameters = nnx.split(model)
     logits = jax.jit(lambda ids: nnx.merge(graph, parameters)(ids))
     tokens = attribute_errors_to(pieces, lambda: pieces.by_name["generate"](logits, jnp.asarray(ids), *options))

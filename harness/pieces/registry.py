@@ -8,6 +8,7 @@ from typing import Any
 import optax
 
 from harness.config import HUGGING_FACE, Config
+from harness.hugging_face.layouts import GPT2
 from harness.pieces import adapt, smoke_tests
 from harness.pieces.smoke_tests import IDS, D, F, G, H, L, T, V, X
 
@@ -23,7 +24,13 @@ def of_llamas_kind(config: Config) -> bool:
 
 
 def _is_of_first_kind(config: Config) -> bool:
-    return config.mixer == "attention" and not of_llamas_kind(config)
+    return config.mixer == "attention" and not of_llamas_kind(config) and not config.base.startswith(HUGGING_FACE)
+
+
+def _is_gpt2(config: Config) -> bool:
+    """Whether the run starts from a GPT-2 in Hugging Face's format that the model of problem 41 can be."""
+    plain = all(getattr(config, name) == values[0] for name, values in GPT2.has.items())
+    return config.base.startswith(HUGGING_FACE) and plain and config.tied_head and config.norm_epsilon == 1e-5
 
 
 def _has_unscaled_rope(config: Config) -> bool:
@@ -89,7 +96,7 @@ _first_model = functools.partial(
     PieceSpec,
     one_story=True,
     used_if=_is_of_first_kind,
-    used_when="with mixer=attention, unless the model is of Llama's kind",
+    used_when="with mixer=attention, unless the model is of Llama's kind, or in Hugging Face's format",
 )
 _of_segments = functools.partial(
     PieceSpec, "p54_segment_packing", used_if=has_segments, used_when="with packing=segments"
@@ -122,6 +129,15 @@ PIECES: dict[str, PieceSpec] = {
         "p06_mini_gpt",
         lambda p: smoke_tests.run_module("MiniGPT", lambda r: p(V, D, H, F, L, max_T=T, rngs=r), IDS, (T, V)),
         adapter=adapt.model_factory,
+    ),
+    "GPT2": PieceSpec(
+        "p41_load_gpt2",
+        smoke_tests.run_load_gpt2,
+        requires=("load_gpt2",),
+        one_story=True,
+        adapter=adapt.model_factory,
+        used_if=_is_gpt2,
+        used_when="if the run starts from a GPT-2 in Hugging Face's format",
     ),
     "next_token_loss": PieceSpec("p07_next_token_loss", smoke_tests.run_loss, adapter=adapt.batch_loss),
     "train_step": PieceSpec(

@@ -107,6 +107,27 @@ def run_cached_layer(name: str, make: Callable[[Any], Any]) -> None:
         raise SmokeTestError(name, "returned outputs of `decode_step` that differ from those of the whole story.")
 
 
+def run_load_gpt2(gpt2: Any, load: Any) -> None:
+    """The model, and a file of ones that must reach a parameter."""
+
+    def make(rngs: Any) -> Any:
+        return gpt2(V, D, H, F, L, max_T=T, rngs=rngs)
+
+    run_module("GPT2", make, IDS, (T, V))
+    shapes = {
+        "ln_1": (D,), "attn.c_attn": (D, 3 * D), "attn.c_proj": (D, D), "ln_2": (D,), "mlp.c_fc": (D, F), "mlp.c_proj": (F, D),
+    }  # fmt: skip
+    weights = {f"h.{i}.{name}": shape for i in range(L) for name, shape in shapes.items()} | {"ln_f": (D,)}
+    tensors = {
+        f"transformer.{name}.weight": shape for name, shape in (weights | {"wte": (V, D), "wpe": (T, D)}).items()
+    }
+    tensors |= {f"transformer.{name}.bias": shape[-1:] for name, shape in weights.items()}
+    model = filled(lambda: make(nnx.Rngs(0)))
+    load({name: np.ones(shape, np.float32) for name, shape in tensors.items()}, model)
+    if any(np.any(np.asarray(leaf) != 1) for leaf in jax.tree.leaves(nnx.state(model, nnx.Param))):
+        raise SmokeTestError("load_gpt2", "did not copy every array of a file of ones.")
+
+
 def run_rope(rope: Any) -> None:
     given = jnp.asarray(X).reshape(T, H, D // H)
     rotated = jax.jit(rope, static_argnums=2)(given, jnp.arange(T), 1e4)

@@ -14,10 +14,11 @@ import numpy as np
 import tiktoken
 from jax.sharding import Mesh
 
-from harness.config import Config, ReportConfig
+from harness.config import HUGGING_FACE, Config, ReportConfig
 from harness.data.batches import Rows, check_data, make_windows, validation_batches, windows_of
 from harness.data.dialogues import Template, open_template, template_of
 from harness.data.ngrams import NgramLoss, ngram_loss
+from harness.data.package_tokenizer import begin_of
 from harness.data.prepared import key_of, open_sources, prepare_all
 from harness.data.sources import Source
 from harness.data.token_files import Prepared, Tokens, prepare
@@ -141,7 +142,7 @@ class Session:
         ids = encode_prompt(self.tokenizer, prompt)
         if prompt and self.pieces is not None and self.pieces.uses("encode", self.config):
             return assemble.encode_text(self.pieces, self.tokenizer, prompt)
-        return ids
+        return [*begin_of(self.tokenizer), *ids]
 
     @property
     def prompt(self) -> str:
@@ -275,7 +276,8 @@ def open_session(run: Run, config: Config, pieces: Pieces | None, *, log: Log, q
 
 def _what_is_traced(config: Config) -> Config:
     """The settings that the step functions depend on: not which data, nor what is reported."""
-    return dataclasses.replace(config, data=Config.data, base=config.base and "base", **vars(ReportConfig()))
+    kind = HUGGING_FACE if config.base.startswith(HUGGING_FACE) else config.base and "base"
+    return dataclasses.replace(config, data=Config.data, base=kind, **vars(ReportConfig()))
 
 
 @dataclasses.dataclass(frozen=True)

@@ -5,17 +5,20 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import jax
+import numpy as np
 from flax import nnx
 
-from harness.config import HUGGING_FACE
+from harness.config import HUGGING_FACE, Config
 from harness.data.hub import model_folder
 from harness.data.tokenizer import get_tokenizer
 from harness.errors import HarnessError, UsageError
+from harness.hugging_face.layouts import GPT2
 from harness.hugging_face.load import Parameters as FolderParameters
 from harness.hugging_face.load import read_config
 from harness.model import lora
 from harness.model_config import ModelConfig
 from harness.pieces.base import for_pieces
+from harness.pieces.load import Pieces, attribute_errors_to
 from harness.pieces.registry import of_llamas_kind
 from harness.run.folder import BaseRecord, Run
 from harness.run.session import Session, ignore, open_session, sample_text
@@ -174,12 +177,33 @@ def _load_folder(session: Session, step: int | None) -> tuple[Find, None]:
     parameters = FolderParameters(folder, config.vocab_rows)
     if not session.pieces:
         return parameters.get, None
+    if session.pieces.uses("GPT2", config):
+        return _loaded_by_piece(session.pieces, config, parameters.tensors()), None
     if not of_llamas_kind(config):
         raise UsageError(
-            f"Pieces are parts of models of Llama's kind, with RMSNorm, SwiGLU and rotary positions. base={config.base} is of "
-            "another kind; omit --pieces."
+            "Pieces are parts of models of Llama's kind, with RMSNorm, SwiGLU and rotary positions, or the GPT2 and load_gpt2 of "
+            f"problem 41 for a GPT-2 with a tied head. base={config.base} is something else; omit --pieces."
         )
     return for_pieces(parameters, config.vocab_size), None
+
+
+def _loaded_by_piece(pieces: Pieces, config: Config, tensors: dict[str, np.ndarray]) -> Find:
+    """The parameters of the learner's GPT2, into which the piece `load_gpt2` has copied the tensors of a file."""
+    positions = f"{GPT2.prefix}wpe.weight"  # the model of a run has one position more, whose logits count nowhere
+    tensors[positions] = np.pad(tensors[positions], ((0, 1), (0, 0)))
+
+    def loaded() -> Any:
+        model = pieces.adapted("GPT2", config)(nnx.Rngs(config.seed))
+        pieces.by_name["load_gpt2"](tensors, model)
+        return model
+
+    model = attribute_errors_to(pieces, loaded)
+    return by_dotted_name(nnx.state(model, nnx.Param)).get
+
+
+def base_model(session: Session) -> Any:
+    """The model that a run of this session would start from, without an optimizer. Raises UsageError as `initial_state` does."""
+    return session.functions.model(completed(session, session.functions.abstract_state))
 
 
 def load_state(session: Session, step: int | None = None) -> tuple[int, Any]:

@@ -17,6 +17,7 @@ from harness.config import TASK, Config
 from harness.data import arithmetic
 from harness.data.dialogues import Template
 from harness.data.held_out import is_held_out
+from harness.data.package_tokenizer import begin_of
 from harness.data.token_files import Tokens
 from harness.errors import PieceError, UsageError
 from harness.run.answers import number_in, numbers_and_value
@@ -101,7 +102,7 @@ def text_task(
 
     def encoded(question: str) -> list[int]:
         if template is None:
-            return tokenizer.encode_ordinary(config.system_prompt + question)
+            return [*begin_of(tokenizer), *tokenizer.encode_ordinary(config.system_prompt + question)]
         system = [{"role": "system", "content": config.system_prompt}] if config.system_prompt else []
         return template.prompt([*system, {"role": "user", "content": question.strip()}])
 

@@ -9,6 +9,9 @@ from problems.stage import telling
 from problems.stage.model import gpt
 from problems.stage.weights import POCKET
 
+MODELS = ("gpt2",)  # in which COMMAND shows the same
+COMMAND = "harness sample {model} --pieces {workspace} --max-tokens 40"
+
 
 def play(module):
     """The file's tensors beside the learner's parameters, then a story before and after loading."""

@@ -112,7 +112,8 @@ def test_what_is_used_depends_on_the_settings(workspace: Path) -> None:
     lines = pieces.describe(MODERN)
     for name in PARTS:
         assert f"{name}: yours, through ModernGPT" in lines
-    assert "MiniGPT: not used (it is used with mixer=attention, unless the model is of Llama's kind)" in lines
+    used_when = "with mixer=attention, unless the model is of Llama's kind, or in Hugging Face's format"
+    assert f"MiniGPT: not used (it is used {used_when})" in lines
     assert "decode_step: not used (it needs your MiniGPT, which this run does not use)" in lines
     assert "muon: not used (it is used with optimizer=muon and your MiniGPT or ModernGPT)" in lines
     lines = pieces.describe(replace(MODERN, bias=True))
