@@ -274,6 +274,11 @@ def _carried_bytes(execution: Execution) -> Any:
     return np.int64(max(sizes))
 
 
+def _cache_bytes(execution: Execution) -> Any:
+    """The bytes that the largest loop carries beyond those that the program returns: what its steps leave for the next."""
+    return np.int64(max(0, int(_carried_bytes(execution)) - int(_bytes_of_outputs(execution))))
+
+
 # Each returns a number, or numbers by name.
 MEASURES: Mapping[str, Callable[[Execution], Any]] = {
     "temporary_bytes": _temporary_bytes,
@@ -292,6 +297,7 @@ MEASURES: Mapping[str, Callable[[Execution], Any]] = {
     "bytes_of_outputs": _bytes_of_outputs,
     "donated": _donated,
     "carried_bytes": _carried_bytes,
+    "cache_bytes": _cache_bytes,
 }
 
 
