@@ -320,7 +320,7 @@ def _verify_forgeries(problem: Problem, reference: Reference, row: Row) -> None:
         names = forges(path)
         needed = {*names, *(check.agrees_with for check in problem.checks if check.name in names)}
         few = replace(problem, checks=tuple(check for check in problem.checks if check.name in needed))
-        report = _grade(few, Submission(path.name, {problem.name: catalog.text_of(problem, path)}), reference)
+        report = _grade(few, forgery(problem, path), reference)
         for result in (result for result in report.checks if result.check.name in names):
             forged.setdefault(result.check.name, []).append(not result.passed)
             if result.passed:
@@ -335,6 +335,12 @@ def _verify_forgeries(problem: Problem, reference: Reference, row: Row) -> None:
     row.forged = sum(bool(lost(check)) and all(lost(check)) for check in claims)
     if (problem.home / FORGERIES).is_dir():
         row.complaints += [f"no forgery of the check {check.name!r}" for check in claims if not lost(check)]
+
+
+def forgery(problem: Problem, path: Path) -> Submission:
+    """A forgery, with the solutions of the problems that it imports: without these it would lose its checks for that."""
+    text = catalog.text_of(problem, path)
+    return Submission(path.name, imports.with_imports(problem.name, text, catalog.references(problem)))
 
 
 def _verify_play(problem: Problem, reference: Reference, row: Row) -> None:

@@ -94,6 +94,7 @@ class Examiner:
         if stage == "saves":
             key = (check.saved_by, case)
             if key not in self._saved:
+                self._trace_all(case)
                 self._saved[key] = self.worker.run(frame)
             return self._saved[key]
         if stage == "restores":
@@ -119,12 +120,14 @@ class Examiner:
             return Outcome(failure=program)
         if program.kind == "untraceable":
             notes = notes_of(program)
-            if notes and (check.traced or check.measures):
+            if check.measures or (notes and check.traced):
                 return Outcome(notes=notes)
             # What only a program can prove, a worker need not know the numbers for.
             blind = probe_frame("", check, without_arrays(case), "run")
             if check.partner:
                 return self._with_partner(blind, replace(frame, kind="partner"))
+            if not check.traced:
+                self._trace_all(case)
             before = self.worker.worker.cpu_seconds() if check.cpu_seconds else 0.0
             answer = self.worker.ask(blind if check.traced else frame, "reading", "program")
             if check.cpu_seconds and self.worker.worker.cpu_seconds() - before > check.cpu_seconds:
@@ -133,7 +136,8 @@ class Examiner:
                 return Outcome(failure=answer)
             if answer.kind == "reading":
                 return replace(outcome_of(answer), traced=False)
-            program = answer  # it takes what the worker computed
+            # It takes what the worker computed. One that knew the numbers may have put the results into it.
+            return replace(self._run(answer, check, case), traced=check.traced)
         return self._run(program, check, case)
 
     def _with_partner(self, frame: Frame, partner: Frame) -> Outcome:
@@ -162,6 +166,12 @@ class Examiner:
             self._programs[key] = self.worker.ask(frame, "program", "untraceable")
             self._traced.append((frame, self._programs[key]))
         return self._programs[key]
+
+    def _trace_all(self, case: Case) -> None:
+        """Traces all that is asked about a case, before the worker is told its numbers: a later program could hold results."""
+        for check in self.problem.checks:
+            if check.cases == case.group and not check.saved_by:
+                self._program(check, case)
 
     def _run(self, program: Frame, check: Check, case: Case) -> Outcome:
         """The outcome of a program on a case, from the cache or from the witness.

@@ -23,7 +23,7 @@ from grader.paths import ROOT
 from grader.problem import PROGRAM, Case, Check, Problem
 from grader.wire.channel import ChannelClosedError, ChannelError, DeadlineExceededError, Frame, receive, send
 from grader.wire.compare import Leaf
-from grader.wire.program import CASE, FILE, ROWS, SAVED
+from grader.wire.program import CASE, FILE, ROWS, SAVED, to_save
 
 Say = Callable[[str], None]
 Frames = tuple[tuple[str, int, str, str], ...]  # file, line, function and code of each
@@ -312,7 +312,7 @@ def in_stages(
     """The outcome of a check's probe on a case, with what runs before and after it. `ask` sends a request to a process."""
     frame, kept, files = probe_frame("", check, case, mode, measures), list[Leaf](), list[Leaf]()
     if check.saved_by:
-        saved = ask("saves", probe_frame("", replace(check, probe=check.saved_by, options={}), case, "run"))
+        saved = ask("saves", probe_frame("", replace(check, probe=check.saved_by, options={}), to_save(case), "run"))
         if saved.failure:
             return saved
         files = [leaf for leaf in saved.leaves if leaf.path.startswith(FILE)]

@@ -1,11 +1,12 @@
 """A traced program on its way from a submission's worker to the witness."""
 
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import Any, Literal, get_args
 
 import numpy as np
 
+from grader.problem import Case
 from grader.wire.channel import ChannelError, Frame
 from grader.wire.compare import Leaf
 
@@ -14,8 +15,21 @@ MAX_INPUTS = 1024
 CASE = "case:"  # the case's arrays
 FILE = "file:"  # files
 SAVED = "saved:"  # arrays of the probe that ran first, in another process
+STATE = "numbers of the state"  # an array of a case for the probe that runs first, in place of the seed
 ROWS = "rows:"  # and an array of the case, among measures: the program must take it row by row
 _MODULE, _SENT = "module", "sent:"
+
+
+def state_numbers(seed: int, size: int = 4096) -> np.ndarray[Any, Any]:
+    """Normal numbers, float32, for a state that is saved: at least as many as it has, so nothing shorter can stand for it."""
+    return np.random.default_rng([seed, size]).standard_normal(size).astype(np.float32)
+
+
+def to_save(case: Case) -> Case:
+    """A case for the probe that runs first. A file with the seed would be a file with everything that is drawn from it."""
+    # Any other seed: the only case of a public grading has seed 0, as everybody knows.
+    return replace(case, seed=1, values={**case.values, STATE: state_numbers(case.seed)})
+
 
 Source = Literal["case", "filled", "positive", "made", "sent"]
 

@@ -10,6 +10,7 @@ from typing import Any
 from grader.worker import counting, stablehlo
 
 READ, WRITE = "stablehlo.dynamic_slice", "stablehlo.dynamic_update_slice"
+MOVES = tuple(f"stablehlo.{name}" for name in ("broadcast_in_dim", "concatenate", "reshape", "slice", "transpose"))
 Bound = Mapping[Any, Any]  # arguments of functions, and the values that they are called with
 
 
@@ -20,7 +21,8 @@ class OutOfOrderError(Exception):
 def check(module: Any, numbers: list[int]) -> None:
     """Raises OutOfOrderError unless a parsed program takes each of these parameters row by row, in one loop.
 
-    What leaves that loop must be written row by row, too: otherwise an array of results could hold what a step must not keep.
+    What leaves that loop must be written row by row, too: otherwise an array of results could hold what a step must not keep. And
+    the program must return it as it is, or rearranged: what is computed after the loop could see all rows at once.
     """
     main, functions = stablehlo.functions(module)["main"].regions[0].blocks[0], stablehlo.functions(module)
     uses = [use for number in numbers for use in main.arguments[number].uses]
@@ -32,6 +34,17 @@ def check(module: Any, numbers: list[int]) -> None:
     for number, result in enumerate(loop.operation.results):
         if list(result.uses):
             loop.check_written(number)
+            _check_returned(result)
+
+
+def _check_returned(value: Any) -> None:
+    """A value is only moved on its way to what the program returns."""
+    for use in value.uses:
+        if use.owner.name in MOVES:
+            for result in use.owner.results:
+                _check_returned(result)
+        elif use.owner.name != "func.return":
+            raise OutOfOrderError
 
 
 class _Loop:

@@ -2,6 +2,7 @@
 
 import math
 import re
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -167,10 +168,15 @@ def _held_bytes(execution: Execution) -> Any:
 
 
 def _exchanged_bytes(execution: Execution) -> Any:
-    """The bytes that collectives produce on each device, if they join devices at different places along the mesh's last axis."""
+    """The bytes that collectives produce on each device, if they join devices at different places along the mesh's last axis.
+
+    Also the bytes that a device takes beyond those that it returns: a step that takes whole what it returns in parts exchanges
+    nothing.
+    """
     others = execution.compiled.mesh[-1]
     joining = (each for each in execution.collectives if np.ptp(each.groups % others, axis=1).any())
-    return np.int64(sum(math.ceil(each.times * each.size) for each in joining))
+    more = max(0, int(_bytes_on_device(execution)) - int(_bytes_of_outputs(execution)))
+    return np.int64(sum(math.ceil(each.times * each.size) for each in joining) + more)
 
 
 def small_ones_count(execution: Execution) -> bool:
@@ -251,10 +257,12 @@ def _bytes_of_outputs(execution: Execution) -> Any:
 
 
 def _donated(execution: Execution) -> dict[str, Any]:
-    """For each input, 1 if an output takes over its memory, else 0."""
+    """For each input, 1 if an output takes over its memory, else 0. One that is taken twice is kept."""
     header = execution.compiled.text.partition("\n")[0]
     numbers = re.findall(r"\{[\d, ]*\}: \((\d+), \{[\d, ]*\}, (?:may|must)-alias\)", header)
-    return {item.name: np.int32(str(n) in numbers) for n, item in enumerate(execution.compiled.program.inputs)}
+    inputs = execution.compiled.program.inputs
+    taken = Counter(item.name for item in inputs)
+    return {item.name: np.int32(str(n) in numbers and taken[item.name] == 1) for n, item in enumerate(inputs)}
 
 
 def _carried_bytes(execution: Execution) -> Any:
@@ -264,6 +272,11 @@ def _carried_bytes(execution: Execution) -> Any:
         if operation.name == "stablehlo.while":
             sizes.append(stablehlo.carried_bytes(operation))
     return np.int64(max(sizes))
+
+
+def _cache_bytes(execution: Execution) -> Any:
+    """The bytes that the largest loop carries beyond those that the program returns: what its steps leave for the next."""
+    return np.int64(max(0, int(_carried_bytes(execution)) - int(_bytes_of_outputs(execution))))
 
 
 # Each returns a number, or numbers by name.
@@ -284,6 +297,7 @@ MEASURES: Mapping[str, Callable[[Execution], Any]] = {
     "bytes_of_outputs": _bytes_of_outputs,
     "donated": _donated,
     "carried_bytes": _carried_bytes,
+    "cache_bytes": _cache_bytes,
 }
 
 

@@ -26,6 +26,7 @@ from jax._src.lib.mlir.dialects import func as func
 from jax._src.lib.mlir.dialects import hlo  # type: ignore[attr-defined]
 
 _MAIN = "main"
+_CONSTANT = "stablehlo.constant"
 
 
 @contextlib.contextmanager
@@ -309,9 +310,15 @@ def is_argument(value: Any) -> bool:
 
 def is_constant(value: Any, number: int) -> bool:
     """Whether a value is a constant scalar, and this integer."""
-    if is_argument(value) or value.owner.name != "stablehlo.constant" or shape(value):
+    if is_argument(value) or value.owner.name != _CONSTANT or shape(value):
         return False
     return bool(np.array(ir.DenseElementsAttr(value.owner.attributes["value"])).item() == number)
+
+
+def numbers_written(module: Any) -> int:
+    """How many numbers stand in a module as constants: equal arrays once, and a number that fills a whole array once."""
+    found = {each.attributes["value"] for each in operations(module) if each.name == _CONSTANT}
+    return sum(1 if one.is_splat else len(one) for one in map(ir.DenseElementsAttr, found))
 
 
 def is_below_0(value: Any, number: Any) -> bool:
@@ -345,6 +352,6 @@ def _is_given(value: Any) -> bool:
         return True
     operation = value.owner
     if operation.name not in _REARRANGING:
-        return bool(operation.name == "stablehlo.constant")
+        return bool(operation.name == _CONSTANT)
     sizes = [math.prod(shape(operand)) for operand in operation.operands]
     return math.prod(shape(value)) <= sum(sizes) and all(map(_is_given, operation.operands))

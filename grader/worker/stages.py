@@ -44,8 +44,8 @@ class Stage:
 
 
 def stages(compiled: Compiled) -> list[Stage]:
-    """The stages of a program on several devices, in order. Those whose results have fewer elements than there are devices are
-    left out, because nobody splits them."""
+    """The stages of a program on several devices, in order. Operations on fewer elements than there are devices are left out,
+    because nobody splits these. A call is not: its function may hold more than it takes and returns."""
     parsed, devices = compiled.parsed, compiled.devices
     block = stablehlo.main_block(parsed)
     *operations, last = (view.operation for view in block.operations)
@@ -59,7 +59,7 @@ def stages(compiled: Compiled) -> list[Stage]:
     known: dict[Any, Array] = {}
     found = []
     for operation, takes in zip(operations, taken, strict=True):
-        if all(math.prod(stablehlo.shape(value)) < len(devices) for value in operation.results):
+        if _is_small(operation, len(devices)):
             continue
         placed = [known[value].axes if value in known else [0] * len(stablehlo.shape(value)) for value in takes]
         executable = stablehlo.compiled(_alone(parsed, operation, takes, placed, compiled.mesh), devices)
@@ -76,6 +76,12 @@ def stages(compiled: Compiled) -> list[Stage]:
         made = memory.output_size_in_bytes + memory.temp_size_in_bytes
         found.append(Stage(arrays, largest, sum(math.prod(array.part) for array in held), made))
     return found
+
+
+def _is_small(operation: Any, devices: int) -> bool:
+    values = [*operation.operands, *operation.results]
+    inner = stablehlo.callee(operation) or list(operation.regions)
+    return not inner and all(math.prod(stablehlo.shape(value)) < devices for value in values)
 
 
 def _taken(operation: Any, values: set[Any]) -> list[Any]:

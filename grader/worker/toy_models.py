@@ -11,7 +11,7 @@ from flax import nnx
 from jax.experimental import io_callback
 
 from grader.problem import Case
-from grader.worker.pytrees import BadOutputError, fill_module, fill_state, filled
+from grader.worker.pytrees import BadOutputError, fill_module, fill_state
 from grader.worker.subject import to_fill
 
 # Shared by all optimizers, so a step that was compiled for one of them serves the next.
@@ -83,17 +83,31 @@ def model_factory(
 
 
 def mid_training(
-    make: Callable[[], tuple[ToyLM, nnx.Optimizer[ToyLM]]], seed: int
+    make: Callable[[], tuple[ToyLM, nnx.Optimizer[ToyLM]]], numbers: Any
 ) -> tuple[ToyLM, nnx.Optimizer[ToyLM]]:
-    """A model and an optimizer as in the middle of training: no leaf has its initial value."""
+    """A model and an optimizer as in the middle of training: no leaf has its initial value.
+
+    Each of the `numbers`, normal ones, is used once at most. Raises ValueError if they are too few.
+    """
     model, optimizer = make()
-    fill_module(model, seed)
-    model.temperature[...] = jnp.asarray(1 + abs(filled("temperature", (), np.float32, seed)))
-    state = nnx.state(optimizer)
-    new = fill_state(state, lambda path, shape, dtype: filled(path, shape, np.float32, seed))
+    used = 0
+
+    def new(old: jax.Array) -> Any:
+        nonlocal used
+        taken = np.asarray(numbers[used : used + old.size]).reshape(old.shape)
+        used += old.size
+        return taken
+
+    def parameter(old: jax.Array) -> Any:  # as large as those that are filled by name
+        return new(old) / np.sqrt(old.shape[-2]) if old.ndim > 1 else 1 + new(old) / 2
+
+    nnx.update(model, jax.tree.map(lambda old: jnp.asarray(parameter(old), old.dtype), nnx.state(model)))
+    model.temperature[...] = abs(model.temperature[...]) + 1
     # Counts are drawn, too: a constant must not restore them.
-    filled_state = jax.tree.map(lambda new, old: abs(new) if old.ndim else old + 3 + int(20 * abs(new)), new, state)
-    nnx.update(optimizer, jax.tree.map(lambda new, old: jnp.asarray(new, old.dtype), filled_state, state))
+    state = jax.tree.map(
+        lambda old: abs(new(old)) if old.ndim else old + 3 + int(20 * abs(new(old))), nnx.state(optimizer)
+    )
+    nnx.update(optimizer, jax.tree.map(lambda new, old: jnp.asarray(new, old.dtype), state, nnx.state(optimizer)))
     return model, optimizer
 
 

@@ -15,28 +15,35 @@ from grader.worker.pytrees import BadOutputError, described
 from grader.worker.subject import Arrays, Reading, Subject, eager
 
 EPOCHS = 3
-OTHER_SEEDS = (1, 2)  # added to the seed; one of them keeps it odd or even
+OTHER_SEEDS = (
+    1,
+    2,
+    5040,
+)  # added to the seed; one of them keeps it odd or even, one its remainder by each number up to ten
 STATES = "states"
 KINDS = {"bytes": bytes, "str": str, "json": None}  # how a state is written to a file
 
 
 @eager
 def loading(subject: Subject, case: Case) -> Reading:
-    """Three epochs of batches of every shard, (shards, steps, B, T), and those of new loaders with the same seed and with others.
+    """Three epochs of batches of every shard, (shards, steps, B, T), and those of new loaders with the same seed.
 
-    Also the states that the loaders had at some batches, in a folder.
+    Also one epoch of every shard with each of some other seeds, (shards, seeds, steps, B, T), and the states that the loaders had
+    at some batches, in a folder.
     """
     _B, steps, stops = _plan(case)
     states: dict[int, Any] = {}
     batches = []
-    for shard in range(int(case.values["num_shards"])):  # type: ignore[arg-type]
+    shards = range(int(case.values["num_shards"]))  # type: ignore[arg-type]
+    for shard in shards:
         loader = _load(subject, case, shard)
         for step in range(EPOCHS * steps):
             if step in stops and shard == _resumed(case, step):
                 states[step] = loader.get_state()
             batches.append(_batch(loader, case))
         _batch(loader, case)  # a loader never ends
-    again, others = _load(subject, case), [_load(subject, case, seed=seed) for seed in OTHER_SEEDS]
+    again = _load(subject, case)
+    others = [[_load(subject, case, shard, seed) for seed in OTHER_SEEDS] for shard in shards]
     folder = new_folder() / STATES
     folder.mkdir()
     # Only now, after the loader has moved on: a state must not move with it.
@@ -46,7 +53,7 @@ def loading(subject: Subject, case: Case) -> Reading:
     arrays = {
         "batches": np.array(batches).reshape(-1, EPOCHS * steps, *batches[0].shape),
         "again": np.array([_batch(again, case) for _ in range(EPOCHS * steps)]),
-        "others": np.array([[_batch(other, case) for _ in range(steps)] for other in others]),
+        "others": np.array([[[_batch(one, case) for _ in range(steps)] for one in seeds] for seeds in others]),
     }
     return Reading(arrays, files=folder)
 
@@ -88,7 +95,7 @@ def read(arrays: Arrays, folder: Path | None, case: Case) -> Reading:
     numbers = batches[..., 0].astype(np.int64) % len(rows)  # of the examples read
     order = numbers.reshape(len(batches), EPOCHS, -1)  # (shards, epochs, examples of a shard)
     pairs = [pair for shard in order for pair in itertools.combinations(shard, 2)]
-    runs = [batches[0][:steps], *arrays["others"]]
+    runs = [[first[:steps], *others] for first, others in zip(batches, arrays["others"], strict=True)]
     return Reading(
         {
             "intact.whole_rows": np.int32(np.array_equal(rows[numbers], batches)),
@@ -98,10 +105,11 @@ def read(arrays: Arrays, folder: Path | None, case: Case) -> Reading:
             ),
             "shuffled.within_an_epoch": np.int32((np.diff(order) < 0).any(-1).all()),
             "shuffled.differently_each_epoch": np.int32(not any(np.array_equal(*pair) for pair in pairs)),
+            "shuffled.other_neighbors": np.int32(all(_apart(*pair) for pair in pairs)),
             "shuffled.across_batches": np.int32(all(_mixed(*pair, B) for pair in pairs)),
             "seeded.same_seed_same_batches": np.int32(np.array_equal(arrays["again"], batches[0])),
             "seeded.other_seed_other_batches": np.int32(
-                not any(np.array_equal(*pair) for pair in itertools.combinations(runs, 2))
+                not any(np.array_equal(*pair) for shard in runs for pair in itertools.combinations(shard, 2))
             ),
         }
     )
@@ -131,6 +139,12 @@ def _mixed(first: Any, second: Any, B: int) -> bool:
     """Whether the batches of one epoch of a shard hold other sets of examples than those of another."""
     first, second = ({tuple(sorted(batch)) for batch in epoch.reshape(-1, B).tolist()} for epoch in (first, second))
     return bool(first != second)
+
+
+def _apart(first: Any, second: Any) -> bool:
+    """Whether most examples that come one after the other in an epoch of a shard do not in another: two of them do by chance."""
+    first, second = ({frozenset(pair) for pair in itertools.pairwise(epoch.tolist())} for epoch in (first, second))
+    return 2 * len(first & second) < len(first)
 
 
 def _load(subject: Subject, case: Case, shard: int = 0, seed: int = 0) -> Any:

@@ -23,6 +23,7 @@ from grader.worker.toy_models import ToyLM, model_factory
 from grader.worker.tracing import given, trace_of
 
 DEVICES = 8
+MOST_WRITTEN = 200  # numbers in the text of a creation: random bits and normal numbers take 100 constants
 MOST_MADE = 3  # times the sharded state: the reference makes 2.3 times as much, with random bits
 
 
@@ -95,7 +96,9 @@ def created(execution: Execution) -> Arrays:
     parts = {n: _part(shape) for n, shape in shapes.items()}
     widths = stablehlo.result_widths(compiled.parsed)
     axes = {n: np.zeros(len(shape), np.int32) for n, shape in shapes.items()}
-    whole = set(shapes) if len(compiled.devices) != DEVICES else set[int]()
+    # Arrays that were made before the program stand in it as constants, which are neither results nor temporary memory.
+    written = stablehlo.numbers_written(compiled.parsed) > MOST_WRITTEN
+    whole = set(shapes) if written or len(compiled.devices) != DEVICES else set[int]()
     for stage in stages(compiled) if not whole else ():
         for array in stage.arrays:
             axes |= dict.fromkeys(array.returned & set(axes), array.axes)

@@ -11,6 +11,7 @@ import orbax.checkpoint  # noqa: F401  imported before the confinement, as every
 from flax import nnx
 
 from grader.problem import Case
+from grader.wire.program import STATE
 from grader.worker.files import new_folder
 from grader.worker.pytrees import BadOutputError, described, named
 from grader.worker.subject import Reading, Subject, eager
@@ -22,7 +23,7 @@ CHECKPOINT = "checkpoint"
 @eager
 def saving(subject: Subject, case: Case) -> Reading:
     """The folder with a checkpoint of a model and an optimizer."""
-    model, optimizer = mid_training(_make(case), case.seed)
+    model, optimizer = mid_training(_make(case), case.values[STATE])
     folder = new_folder()
     subject.save(str(folder / CHECKPOINT), model, optimizer)
     return Reading(files=folder / CHECKPOINT)

@@ -12,6 +12,7 @@ import orbax.checkpoint  # noqa: F401  imported before the confinement, as every
 from flax import nnx
 
 from grader.problem import Case
+from grader.wire.program import STATE
 from grader.worker.files import new_folder
 from grader.worker.pytrees import BadOutputError, described, fill_state, named
 from grader.worker.subject import Reading, Subject, eager
@@ -25,8 +26,8 @@ POSITION = ("epoch", "step")  # of the loader
 @eager
 def saving(subject: Subject, case: Case) -> Reading:
     """The folder with a saved run, after a few steps. Every part is at a place of its own, so none follows from another."""
-    rng = np.random.default_rng(case.seed)
-    model, optimizer = mid_training(_make(case), case.seed)
+    rng = np.random.default_rng(np.asarray(case.values[STATE])[-4:].view(np.uint32))
+    model, optimizer = mid_training(_make(case), case.values[STATE])
     rngs, loader = nnx.Rngs(**{name: int(rng.integers(1 << 31)) for name in ("noise", "dropout")}), _loader(case)()
     _steps(model, optimizer, rngs, loader, int(rng.integers(2, 10)))
     for stream, count in zip((rngs.noise, rngs.dropout), rng.choice(range(1, 40), 2, replace=False), strict=True):

@@ -20,6 +20,7 @@ from flax import nnx
 from jax.sharding import Mesh, NamedSharding, PartitionSpec, SingleDeviceSharding
 
 from grader.problem import Case
+from grader.wire.program import STATE, state_numbers
 from grader.worker.files import new_folder
 from grader.worker.placement import mesh_of, place
 from grader.worker.pytrees import BadOutputError, described, named
@@ -176,7 +177,8 @@ def _meshes() -> dict[str, Mesh]:
 
 
 def _saved(case: Case) -> Any:
-    return mid_training(_make(case), case.seed)
+    """What was saved: the process that saves has numbers, and the one that reads the seed that they come from."""
+    return mid_training(_make(case), case.values.get(STATE, state_numbers(case.seed)))
 
 
 def _make(case: Case) -> Any:

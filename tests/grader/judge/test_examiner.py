@@ -14,6 +14,7 @@ from grader.judge.judge import GradeOptions, grade
 from grader.judge.session import Session
 from grader.judge.submission import Submission
 from grader.judge.verdict import Report, Verdict
+from grader.verify import forgery
 from grader.wire.channel import Frame
 
 RIGHT = """
@@ -88,6 +89,18 @@ def test_code_that_cannot_be_traced_runs_on_the_numbers_and_is_told_so(graded):
     report = graded(UNTRACEABLE)
     assert report.verdict is Verdict.PASS
     assert any("ran eagerly" in remark for remark in report.remarks)
+
+
+def test_a_worker_that_was_told_a_case_has_traced_all_that_is_asked_about_it(
+    empty_cache: None, fork_server: ForkServer
+):
+    """This forgery needs the checks before the one that it forges: they tell it the numbers."""
+    problem = catalog.find("39")
+    (path,) = (path for path in catalog.forgeries(problem) if path.stem == "p39_remembers_the_case")
+    report = grade(problem, forgery(problem, path), fork_server, GradeOptions(grade_imports=False, shrink=False))
+    passed = {result.check.name for result in report.checks if result.passed}
+    assert {"output", "gradient"} <= passed
+    assert not passed & {"steps with a cache", "one compilation", "size of the cache"}
 
 
 def test_equal_programs_are_run_once(graded, fork_server: ForkServer, monkeypatch: pytest.MonkeyPatch):

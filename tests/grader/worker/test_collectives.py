@@ -5,9 +5,9 @@ from types import SimpleNamespace
 
 import pytest
 
+from grader.worker import measures
 from grader.worker.collectives import collectives
 from grader.worker.counting import UncountableError
-from grader.worker.measures import MEASURES
 
 pytestmark = pytest.mark.fast
 
@@ -77,6 +77,11 @@ def test_a_collective_in_a_loop_without_a_counter_is_not_counted():
         collectives(LOOPS, 4, {})
 
 
-def test_exchanged_bytes_are_those_between_places_along_the_last_axis():
+@pytest.mark.parametrize(("taken", "more"), [(90, 0), (130, 30)])
+def test_exchanged_bytes_are_those_between_places_along_the_last_axis_and_those_taken_and_not_returned(
+    monkeypatch: pytest.MonkeyPatch, taken: int, more: int
+):
+    monkeypatch.setattr(measures, "_bytes_on_device", lambda execution: taken)
+    monkeypatch.setattr(measures, "_bytes_of_outputs", lambda execution: 100)
     execution = SimpleNamespace(collectives=collectives(TEXT, 4), compiled=SimpleNamespace(mesh=(2, 2)))
-    assert MEASURES["exchanged_bytes"](execution) == 4 + 64 + 24 + 12
+    assert measures.MEASURES["exchanged_bytes"](execution) == 4 + 64 + 24 + 12 + more
