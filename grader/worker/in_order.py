@@ -10,6 +10,7 @@ from typing import Any
 from grader.worker import counting, stablehlo
 
 READ, WRITE = "stablehlo.dynamic_slice", "stablehlo.dynamic_update_slice"
+COUNTER = 4  # bytes; with fewer, a counter soon begins again below 0
 Bound = Mapping[Any, Any]  # arguments of functions, and the values that they are called with
 
 
@@ -20,7 +21,8 @@ class OutOfOrderError(Exception):
 def check(module: Any, numbers: list[int]) -> None:
     """Raises OutOfOrderError unless a parsed program takes each of these parameters row by row, in one loop.
 
-    What leaves that loop must be written row by row, too: otherwise an array of results could hold what a step must not keep.
+    What leaves that loop must be written row by row, too: otherwise an array of results could hold what a step must not keep. And
+    the program must return it, not compute with it: otherwise a loop could copy all rows for a step that comes after it.
     """
     main, functions = stablehlo.functions(module)["main"].regions[0].blocks[0], stablehlo.functions(module)
     uses = [use for number in numbers for use in main.arguments[number].uses]
@@ -32,6 +34,18 @@ def check(module: Any, numbers: list[int]) -> None:
     for number, result in enumerate(loop.operation.results):
         if list(result.uses):
             loop.check_written(number)
+            _check_returned(result)
+
+
+def _check_returned(value: Any) -> None:
+    """Raises OutOfOrderError unless a value, or parts of it in another shape, are used for nothing but the program's outputs."""
+    for use in value.uses:
+        if use.owner.name == "func.return":
+            continue
+        if use.owner.name not in (*stablehlo.REARRANGING, READ) or use.operand_number and use.owner.name == READ:
+            raise OutOfOrderError
+        for result in use.owner.results:
+            _check_returned(result)
 
 
 class _Loop:
@@ -110,6 +124,7 @@ class _Loop:
         left, right = new.owner.operands
         return (
             left == value
+            and stablehlo.tensor_bytes(value) >= COUNTER
             and stablehlo.is_constant(right, 1)
             and stablehlo.is_constant(self.operation.operands[number], 0)
         )
