@@ -42,7 +42,7 @@ def _check_returned(value: Any) -> None:
     for use in value.uses:
         if use.owner.name == "func.return":
             continue
-        if use.owner.name not in (*stablehlo.REARRANGING, READ) or use.operand_number and use.owner.name == READ:
+        if use.owner.name not in (*stablehlo.REARRANGING, READ) or (use.owner.name == READ and use.operand_number):
             raise OutOfOrderError
         for result in use.owner.results:
             _check_returned(result)
