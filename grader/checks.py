@@ -120,8 +120,8 @@ def memory(
 
 
 def cache_in_words(_: Case, wrong: Difference) -> str:
-    """What the steps of decoding carry and return."""
-    return f"the cache and the outputs take {wrong.got} bytes, expected {wrong.expected}"
+    """What the steps of decoding carry."""
+    return f"the cache takes {wrong.got} bytes, expected {wrong.expected}"
 
 
 def compiled_once(points: int, probe: str, *, advice: str, **more: Any) -> Check:

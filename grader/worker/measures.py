@@ -266,6 +266,11 @@ def _carried_bytes(execution: Execution) -> Any:
     return np.int64(max(sizes))
 
 
+def _cache_bytes(execution: Execution) -> Any:
+    """The bytes that a loop of steps carries from one to the next, without those of the outputs, which it writes row by row."""
+    return _carried_bytes(execution) - _bytes_of_outputs(execution)
+
+
 # Each returns a number, or numbers by name.
 MEASURES: Mapping[str, Callable[[Execution], Any]] = {
     "temporary_bytes": _temporary_bytes,
@@ -284,6 +289,7 @@ MEASURES: Mapping[str, Callable[[Execution], Any]] = {
     "bytes_of_outputs": _bytes_of_outputs,
     "donated": _donated,
     "carried_bytes": _carried_bytes,
+    "cache_bytes": _cache_bytes,
 }
 
 

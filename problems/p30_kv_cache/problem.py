@@ -48,7 +48,7 @@ PROBLEM = Problem(
             advice="The step was compiled again for later positions. Keep the position in the cache, as an array.",
         ),
         Check(
-            "size of the cache", 1, "decoding", leaves="program.carried_bytes", cases="long", compare="at_most",
+            "size of the cache", 1, "decoding", leaves="program.cache_bytes", cases="long", compare="at_most",
             tolerance=BYTES, values_tolerance=LOGITS,
         ),
         Check(

@@ -45,7 +45,7 @@ pytestmark = pytest.mark.fast
          "the compiled program takes 7 bytes of temporary memory, expected 3"),
         ("64", "answers", "served.batches", (2, 1, 0), "-1",
          "call 2 of `run`, counted from 0, has no work for 'b'; expected: it starts 'b' at position 3"),
-        ("66", "size of the cache", "program.carried_bytes", (), "7", "the cache and the outputs take 7 bytes, expected 3"),
+        ("66", "size of the cache", "program.cache_bytes", (), "7", "the cache takes 7 bytes, expected 3"),
         ("16", "each example once per epoch", "times_seen", (1, 5), "0", "row 5 is read 0 times in epoch 1, expected 3"),
         ("16", "resumes at the right batch", "resumed.at_batch", (3,), "7",
          "after a resume of shard 1 with the state of batch 5, the next batch is batch 7, expected batch 3"),

@@ -12,9 +12,7 @@ PATTERN = r"""'(?:[sdmt]|ll|ve|re)| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S
 
 def slow(word, ranks):
     tokens = [bytes([byte]) for byte in word]
-    while found := [
-        (ranks[a + b], i) for i, (a, b) in enumerate(pairwise(tokens)) if a + b in ranks
-    ]:
+    while found := [(ranks[a + b], i) for i, (a, b) in enumerate(pairwise(tokens)) if a + b in ranks]:
         _, place = min(found)
         tokens[place : place + 2] = [tokens[place] + tokens[place + 1]]
     return [ranks[token] for token in tokens]
