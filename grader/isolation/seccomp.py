@@ -9,6 +9,7 @@ import ctypes
 import errno
 import os
 import platform
+import signal
 import struct
 import sys
 from collections.abc import Collection
@@ -23,6 +24,7 @@ from grader.isolation.system_calls import (
     KILL,
     PRCTL,
     PRLIMIT,
+    RT_SIGACTION,
     SOCKETPAIR,
     TGKILL,
     Numbers,
@@ -49,6 +51,7 @@ _IOCTLS = (0x5401, 0x5413, 0x541B, 0x5421, 0x5450, 0x5451)
 # Descriptors, flags, locks and the size of a pipe. Not SETOWN and SETSIG: they send signals to other processes.
 _FCNTLS = (*range(8), 36, 37, 38, 1030, 1031, 1032)
 _UNIX, _STREAM, _TYPE_BITS = 1, 1, 0xF
+_MOST_SIGNALS = 64
 
 
 @dataclass(frozen=True)
@@ -87,6 +90,8 @@ def _conditions() -> list[tuple[Numbers, list[_Condition]]]:
         (PRLIMIT, [_Condition(0, [0])]),  # its own limits, not the judge's
         (KILL, [own]),
         (TGKILL, [own]),  # abort() uses it
+        # Where SIGCHLD is ignored, the kernel does not add the computing time of a child that has ended to its parent's.
+        (RT_SIGACTION, [_Condition(0, set(range(1, _MOST_SIGNALS + 1)) - {signal.SIGCHLD})]),
         # A pair of datagram sockets could send to any other socket.
         (SOCKETPAIR, [_Condition(0, [_UNIX]), _Condition(1, [_STREAM], _TYPE_BITS)]),
     ]

@@ -25,8 +25,8 @@ ALLOWED: dict[str, Numbers] = {
     "vfork": (58, None), "wait4": (61, 260), "waitid": (247, 95),
     # signals
     "alarm": (37, None), "getitimer": (36, 102), "pause": (34, None), "restart_syscall": (219, 128),
-    "rt_sigaction": (13, 134), "rt_sigpending": (127, 136), "rt_sigprocmask": (14, 135), "rt_sigreturn": (15, 139),
-    "rt_sigsuspend": (130, 133), "rt_sigtimedwait": (128, 137), "setitimer": (38, 103), "sigaltstack": (131, 132),
+    "rt_sigpending": (127, 136), "rt_sigprocmask": (14, 135), "rt_sigreturn": (15, 139), "rt_sigsuspend": (130, 133),
+    "rt_sigtimedwait": (128, 137), "setitimer": (38, 103), "sigaltstack": (131, 132),
     # time
     "clock_getres": (229, 114), "clock_gettime": (228, 113), "clock_nanosleep": (230, 115), "gettimeofday": (96, 169),
     "nanosleep": (35, 101), "time": (201, None), "times": (100, 153),
@@ -65,5 +65,6 @@ IOCTL: Numbers = (16, 29)
 KILL: Numbers = (62, 129)
 PRCTL: Numbers = (157, 167)
 PRLIMIT: Numbers = (302, 261)
+RT_SIGACTION: Numbers = (13, 134)
 SOCKETPAIR: Numbers = (53, 199)
 TGKILL: Numbers = (234, 131)

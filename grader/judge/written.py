@@ -35,14 +35,17 @@ HIDING = frozenset(
 # Names of such parts, in whatever module they are found.
 HIDING_NAMES = frozenset(
     """
-    CodeType ForwardRef Formatter FunctionType attrgetter ctypeslib get_type_hints import_module install_import_hook jaxtyped
-    methodcaller rundocs runstring singledispatch singledispatchmethod
+    CodeType ForwardRef Formatter FunctionType attrgetter ctypeslib evaluate_forward_ref get_annotations get_type_hints
+    import_module install_import_hook jaxtyped methodcaller rundocs runstring singledispatch singledispatchmethod
     """.split()
 )
 # Modules that libraries import, and so have as attributes.
 INSIDE = frozenset(
     "builtins ctypes flax functools gc importlib inspect jax jnp np operator optax os pickle sys types".split()
 )
+SHAPELESS = frozenset(
+    "Array ArrayLike PRNGKeyArray PyTree Scalar ScalarLike".split()
+)  # types of jaxtyping without axes
 OWN = {"os": frozenset({"path"})}  # modules of another name that are public parts of a library
 STREAMS = ("sys.stderr", "sys.stdout")
 BUILTINS = frozenset("breakpoint compile eval exec getattr globals locals vars".split())
@@ -238,6 +241,13 @@ class _Reader:
                 self._reach_name(file, name)
             case ast.Attribute(attr=name):
                 _plain(node, name)
+            case ast.Constant(value="__annotations__"):  # a dataclass executes these names
+                raise _RefusedError(node, f"it has the text `__annotations__`, {UNSEEN}")
+            case ast.Subscript(value=value, slice=axes) if file.dotted(value).startswith("jaxtyping."):
+                if not all(_are_axes(part) for part in getattr(axes, "elts", [axes])[1:]):
+                    raise _RefusedError(node, f"it has axes to be evaluated by `jaxtyping`, {UNSEEN}")
+                self._read(file, axes)
+                return
             case ast.MatchClass(kwd_attrs=names):  # a pattern such as `object(name=x)` reads attributes
                 for name in names:
                     _plain(node, name)
@@ -278,7 +288,8 @@ class _Reader:
         inside = INSIDE.intersection(rest[1:] if ways[1:2] in (["jax.numpy"], ["flax.nnx"]) else rest)
         if ways[1:2] and ways[1] in STREAMS and not private:
             return ""
-        if top not in LIBRARIES or private or inside or hiding or borrowed:
+        unread = top == "jaxtyping" and rest and rest[-1] not in SHAPELESS
+        if top not in LIBRARIES or private or inside or hiding or borrowed or unread:
             return f"it reaches `{dotted}`, {UNSEEN}"
         ruled = [way for way in ways if way in self.problem.forbids or way in self.problem.allows]
         # A library may have a function under several names, and so may another library.
@@ -298,6 +309,11 @@ def _plain(node: ast.AST, name: str) -> None:
     """Raises _RefusedError if an attribute of this name leads to other code."""
     if name in FRAMES or (_is_dunder(name) and name not in PLAIN):
         raise _RefusedError(node, f"it reaches `{name}`, {UNSEEN}")
+
+
+def _are_axes(node: ast.AST) -> bool:
+    """Whether an expression is a text of names and sums of axes. jaxtyping evaluates others when it checks a type."""
+    return isinstance(node, ast.Constant) and isinstance(node.value, str) and not set(node.value) & set("()[]{}'\"\\")
 
 
 def _are_names(node: ast.AST) -> bool:

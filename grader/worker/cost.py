@@ -157,19 +157,32 @@ def _cholesky(operation: Any, functions: Functions) -> int:
     return _matrices(operation.results[0], LINEAR_ALGEBRA["potrf"])
 
 
+def rows_in_order(operation: Any) -> int:
+    """The rows of the matrix that linear algebra goes through one after another, as in a triangular solve; 0 for any other
+    operation."""
+    in_order = operation.name in ("stablehlo.triangular_solve", "stablehlo.cholesky") or _routine(operation)
+    return stablehlo.shape(operation.operands[0])[-1] if in_order else 0
+
+
 def _triangular_solve(operation: Any, functions: Functions) -> int:
-    triangle = stablehlo.shape(operation.operands[0])
-    return _elements(operation.results[0]) * triangle[-1]
+    return _elements(operation.results[0]) * rows_in_order(operation)
+
+
+def _routine(operation: Any) -> str:
+    """The LAPACK routine that an operation calls, without its letter for the type; empty for any other operation."""
+    if operation.name != "stablehlo.custom_call":
+        return ""
+    found = re.fullmatch(r"lapack_s(\w+)_ffi", ir.StringAttr(operation.attributes["call_target_name"]).value)
+    return found[1] if found else ""
 
 
 def _custom_call(operation: Any, functions: Functions) -> int:
-    target = ir.StringAttr(operation.attributes["call_target_name"]).value
-    routine = re.fullmatch(r"lapack_s(\w+)_ffi", target)
+    target, routine = ir.StringAttr(operation.attributes["call_target_name"]).value, _routine(operation)
     if target not in CUSTOM_CALLS:
         raise KeyError(target)
-    if routine and routine[1] == TRIANGULAR_SOLVE:
+    if routine == TRIANGULAR_SOLVE:
         return _triangular_solve(operation, functions)
-    return _matrices(operation.operands[0], LINEAR_ALGEBRA[routine[1]]) if routine else 0
+    return _matrices(operation.operands[0], LINEAR_ALGEBRA[routine]) if routine else 0
 
 
 WITH_A_BODY: Mapping[str, Callable[[Any, Functions], int]] = {

@@ -329,7 +329,8 @@ def is_below_0(value: Any, number: Any) -> bool:
     return left == number and is_constant(right, 0) and "LT" in str(value.owner.attributes["comparison_direction"])
 
 
-_REARRANGING = frozenset(
+# Operations that move numbers, or change their type, and compute nothing
+REARRANGING = frozenset(
     f"stablehlo.{name}" for name in ("broadcast_in_dim", "concatenate", "convert", "reshape", "slice", "transpose")
 )
 
@@ -351,7 +352,7 @@ def _is_given(value: Any) -> bool:
     if is_argument(value):
         return True
     operation = value.owner
-    if operation.name not in _REARRANGING:
+    if operation.name not in REARRANGING:
         return bool(operation.name == _CONSTANT)
     sizes = [math.prod(shape(operand)) for operand in operation.operands]
     return math.prod(shape(value)) <= sum(sizes) and all(map(_is_given, operation.operands))

@@ -48,18 +48,21 @@ def training(subject: Subject, case: Case) -> Reading:
 
 @eager
 def training_beside_many_words(subject: Subject, case: Case) -> Reading:
-    """The merges of some words that occur often, beside many others that no merge changes, so the others must not cost time."""
+    """The merges of some words that occur often, beside many others that few merges change, so the others must not cost time."""
     others = range(int(case.values["others"]))  # type: ignore[call-overload]
+    last = str(case.values["words"]).rpartition("\n")[2]
     # The factor has no common divisor with 10 ** 8, so the words are all different.
-    word_counts = _word_counts(case) | {f"{number * 7919 % 10**8:08}".encode(): 1 for number in others}
+    word_counts = _word_counts(case) | {
+        f"{number * 7919 % 10**8:08}{'' if number % 5 else last}".encode(): 1 for number in others
+    }
     asked = int(case.values["num_merges"])  # type: ignore[call-overload]
     for number in (*GROWTH, asked):
         start = process_time()
         merges = _trained(subject, word_counts, number)
         if process_time() - start > SECONDS:
             raise BadOutputError(
-                f"{number:,} merges of {len(word_counts):,} words take more than {SECONDS:g} s of computing; they change only "
-                f"{len(word_counts) - len(others)} of the words, and the others need not be looked at again"
+                f"{number:,} merges of {len(word_counts):,} words take more than {SECONDS:g} s of computing; most of them change "
+                f"none but {len(word_counts) - len(others)} of the words, and the others need not be looked at again"
             )
     return Reading(_numbers(case, merges, asked))
 

@@ -69,8 +69,12 @@ def rare(sizes: Mapping[str, int], rng: Any) -> dict[str, Any]:
 
 
 def often(sizes: Mapping[str, int], rng: Any) -> dict[str, Any]:
-    """Words that occur often, which all merges change. The probe adds `others`, each of which occurs once."""
+    """Words that occur often, and a word of three capitals. The probe adds `others`, each of which occurs once.
+
+    A fifth of these end with the capitals, so two of the merges change them, and only if they are counted.
+    """
     words = sorted({"".join(rng.choice(list("abcdefghijklmnopqrstuvwxyz"), 8)) for _ in range(sizes["words"])})
+    words.append("".join(rng.permutation(list("ABCDEFGH"))[:3]))
     counts = rng.integers(2000, 3000, len(words))
     return {"words": "\n".join(words), "counts": counts, "num_merges": sizes["merges"], "others": sizes["others"]}
 

@@ -1,6 +1,6 @@
 """Probes of problem 53: ids of words, texts and streams, and texts of ids. Run in workers."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from itertools import count, islice
 from time import process_time
 from typing import Any
@@ -15,7 +15,7 @@ from problems.p53_encode_decode.problem import GROWTH, ranks_of, special_of
 # As on the page, of the CPU. The reference takes 0.1 s for the longest word, and 0.2 s for the stream. Programs whose work is the
 # square take minutes in Python. The judge limits the time of a whole probe; these limits end it earlier, with a sentence.
 SECONDS = 1.0
-AHEAD = 1 << 20  # bytes, as on the page
+AHEAD = 1 << 15  # bytes, as on the page: less than those of the ids that are wanted, so nobody can join all chunks
 BREAK, HALF_A_LETTER = "¤".encode(), b"\xc3"
 NO_MORE, NOT_AN_ID = -1, -2
 
@@ -53,12 +53,11 @@ def streaming(subject: Subject, case: Case) -> Reading:
     """The ids of a stream: all of them, or the first ones of a stream without end."""
     data = str(case.values["text"]).encode().replace(BREAK, HALF_A_LETTER)
     size, wanted = int(case.values["chunk"]), case.values.get("wanted")  # type: ignore[arg-type]
-    chunks = _without_end(data, size) if wanted else _chunks(data, size)
-    given = subject.call(
-        "encode_stream", chunks, ranks_of(case), special_of(case), returns=(Iterable, "an iterator of ids")
-    )
+    tables, given_bytes = (ranks_of(case), special_of(case)), [0]
+    chunks = _without_end(data, size, given_bytes) if wanted else _chunks(data, size)
+    given = subject.call("encode_stream", chunks, *tables, returns=(Iterable, "an iterator of ids"))
     most = int(wanted) if wanted else 3 * len(data) + 1  # type: ignore[arg-type]
-    found = {"ids": _ids(islice(given, most), most, "encode_stream")}
+    found = {"ids": _ids(_counted(islice(given, most), *tables, given_bytes), most, "encode_stream")}
     if wanted:
         return Reading(found)
     for name, stream in (("of_nothing", []), ("of_empty_chunks", [b"", b"a", b"", b"", b"b", b""])):
@@ -90,13 +89,26 @@ def _chunks(data: bytes, size: int) -> Iterator[bytes]:
         place += step
 
 
-def _without_end(data: bytes, size: int) -> Iterator[bytes]:
-    """The chunks of `data` again and again. Raises BadOutputError where too much was read, or too much computed."""
+def _counted(
+    ids: Iterator[Any], ranks: Mapping[bytes, int], special: Mapping[str, int], given: list[int]
+) -> Iterator[Any]:
+    """The ids. `given[0]` becomes the number of bytes that those up to now stand for."""
+    sizes = {number: len(token) for token, number in {**ranks, **special}.items()}
+    for each in ids:
+        given[0] += sizes.get(each, 0) if isinstance(each, int | np.integer) else 1
+        yield each
+
+
+def _without_end(data: bytes, size: int, given: list[int]) -> Iterator[bytes]:
+    """The chunks of `data` again and again. `given[0]` is the number of bytes whose ids were given.
+
+    Raises BadOutputError where too much more was read, or too much computed.
+    """
     start, twice = process_time(), data + data[:size]
     for number in count():
-        if number * size > AHEAD:
+        if number * size > given[0] + AHEAD:
             raise BadOutputError(
-                f"`encode_stream` has read {AHEAD >> 20} MiB of the stream before it gave the ids of the first part"
+                f"`encode_stream` has read {AHEAD >> 10} KiB of the stream beyond the part whose ids it gave"
             )
         if process_time() - start > SECONDS:
             raise BadOutputError(f"{number * size:,} bytes of the stream took more than {SECONDS:g} s of computing")

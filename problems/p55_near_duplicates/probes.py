@@ -69,9 +69,9 @@ def bucketing_many(subject: Subject, case: Case) -> Reading:
     """The pairs of many texts, of which few have a partner, after those of fewer."""
     rng = np.random.default_rng(int(case.values["seed"]))  # type: ignore[arg-type]
     signatures = rng.integers(0, 1 << 31, (int(case.values["D"]), ROWS * BANDS))  # type: ignore[arg-type]
-    for place in range(PLANTED):
+    for left, right in rng.permutation(len(signatures))[: 2 * PLANTED].reshape(-1, 2):
         band = ROWS * int(rng.integers(BANDS))
-        signatures[1999 - place, band : band + ROWS] = signatures[3 * place, band : band + ROWS]
+        signatures[left, band : band + ROWS] = signatures[right, band : band + ROWS]
     found = _growing(lambda D: _pairs(subject, signatures[:D], BANDS), len(signatures), "candidate_pairs", "texts")
     rows = (sorted(found) + [(NONE, NONE)] * PAIRS)[:PAIRS]
     return Reading({"pairs.sorted": np.array(rows, np.int32)})

@@ -7,6 +7,7 @@ import numpy as np
 from flax import nnx
 
 from grader.problem import Case
+from grader.worker.cost import rows_in_order
 from grader.worker.measures import Execution
 from grader.worker.mixers import extended
 from grader.worker.subject import Arrays, Reading, Subject
@@ -31,8 +32,11 @@ def parts(subject: Subject, case: Case) -> Reading:
 
 
 def rounds(execution: Execution) -> Any:
-    """The operations that a run executes, each as often as it runs. Each is one after another, and works on whole arrays."""
-    return np.int64(sum(run.times for run in execution.runs))
+    """The operations that a run executes, each as often as it runs. Each is one after another, and works on whole arrays.
+
+    Linear algebra takes a product, a sum and a division for each row of a matrix, which needs all rows before it.
+    """
+    return np.int64(sum(run.times * (3 * rows_in_order(run.operation) or 1) for run in execution.runs))
 
 
 PROBES = {"parts": parts}

@@ -88,7 +88,7 @@ CLAIMS: Mapping[str, tuple[str, ...]] = {
     "47": ("tensor-parallel collectives", "sequence-parallel collectives", "data-parallel collectives"),
     "48": ("only the chosen experts run", "no array for all tokens and experts"),
     "49": ("blocks sent to neighbors only", "memory of one block"),
-    "53": ("work of a long word", "stream without end"),
+    "53": ("lowest rank first", "work of a long word", "stream without end"),
     "54": ("blocks without a common segment skipped",),
     "55": ("work of many texts", "work of a long chain"),
     "59": ("work of the parts",),

@@ -81,8 +81,25 @@ OUT_OF_ORDER = {
     "the next output": in_turn(lambda rows, weight, t, c, row, out: (c + row, put(out, c, t + 1))),
     "outputs as a cache": in_turn(lambda rows, weight, t, c, row, out: (c + row, put(out, out.sum(0) + row, t))),
     "outputs as they come": in_turn(lambda rows, weight, t, c, row, out: (c + row, out.at[0].add(row @ weight))),
+    "a copy of all rows": lambda rows, weight: jnp.cumsum(scan(lambda c, x: (c, x + 0.0), 0, rows)[1] @ weight, axis=0),
+    "an output that is changed": lambda rows, weight: index(of_scan(rows, weight), rows.shape[0] - 1).at[0].add(1),
+    "a counter that begins again": lambda rows, weight: jax.lax.while_loop(
+        lambda state: state[1] < 300, of_a_byte(rows), (jnp.int8(0), 0, jnp.zeros_like(rows))
+    )[2],
     "outputs written twice": in_turn(lambda rows, weight, t, c, row, out: (c + row, put(put(out, row, t), c, t))),
 }
+
+
+def of_a_byte(rows):
+    """A turn whose counter is below 0 after 127, where another number takes its place."""
+
+    def turn(state):
+        byte, t, outputs = state
+        place = jax.lax.select(byte < jnp.int8(0), (t % 6).astype(jnp.int8), byte)
+        row = jax.lax.dynamic_slice(rows, (place, jnp.int8(0)), (1, 3))
+        return byte + jnp.int8(1), t + 1, jax.lax.dynamic_update_slice(outputs, row, (place, jnp.int8(0)))
+
+    return turn
 
 
 @jax.jit
