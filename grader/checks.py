@@ -149,6 +149,11 @@ def _exchanged_in_words(_: Case, wrong: Difference) -> str:
             f"the collectives that your code calls produce {wrong.got} bytes on each device, expected {wrong.expected}; call "
             "them yourself, inside `jax.shard_map`"
         )
+    if kind == "in_loops":
+        return (
+            f"collectives that run more than once produce {wrong.got} bytes on each device, expected {wrong.expected}; call each "
+            "once, outside of loops"
+        )
     what = _CALLED.get(kind, "collectives of other kinds produce")
     return f"in the compiled program, {what} {wrong.got} bytes on each device, expected {wrong.expected}"
 

@@ -6,6 +6,7 @@ Each name of a library must be a plain dotted name, so that the text says what i
 
 import ast
 import importlib.util
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import cache
@@ -13,52 +14,26 @@ from importlib.machinery import ModuleSpec
 from pathlib import Path
 
 from commandline.text import printable
+from grader.judge.libraries import (
+    BUILTINS,
+    BY_TEXTS,
+    FRAMES,
+    HIDING,
+    HIDING_NAMES,
+    INSIDE,
+    LARGE,
+    LIBRARIES,
+    MODULES,
+    OWN,
+    PLAIN,
+    SHAPE,
+    SHAPELESS,
+    STREAMS,
+)
 from grader.judge.session import Failure
 from grader.judge.submission import Submission
 from grader.problem import Check, Problem
 
-# JAX and its relatives, and modules of the standard library that import, evaluate and look up nothing by a text.
-LIBRARIES = frozenset(
-    """
-    jax flax optax numpy orbax grain chex einops jaxtyping ml_dtypes tiktoken regex typing_extensions __future__ abc bisect
-    cmath codecs collections contextlib copy dataclasses datetime decimal enum fractions functools heapq itertools json logging
-    math numbers operator os pathlib pprint random re statistics string textwrap time types typing warnings
-    """.split()
-)
-# Parts of them that do, and older libraries with the functions of newer ones.
-HIDING = frozenset(
-    """
-    os.system os.popen types.ModuleType logging.config numpy.load numpy.f2py numpy.lib.format numpy.lib.npyio jax.numpy.load
-    jax.export jax.extend jax.example_libraries jax.experimental.pallas.ops
-    """.split()
-)
-# Names of such parts, in whatever module they are found.
-HIDING_NAMES = frozenset(
-    """
-    CodeType ForwardRef Formatter FunctionType attrgetter ctypeslib evaluate_forward_ref get_annotations get_type_hints
-    import_module install_import_hook jaxtyped methodcaller rundocs runstring singledispatch singledispatchmethod
-    """.split()
-)
-# Modules that libraries import, and so have as attributes.
-INSIDE = frozenset(
-    "builtins ctypes flax functools gc importlib inspect jax jnp np operator optax os pickle sys types".split()
-)
-SHAPELESS = frozenset(
-    "Array ArrayLike PRNGKeyArray PyTree Scalar ScalarLike".split()
-)  # types of jaxtyping without axes
-OWN = {"os": frozenset({"path"})}  # modules of another name that are public parts of a library
-STREAMS = ("sys.stderr", "sys.stdout")
-BUILTINS = frozenset("breakpoint compile eval exec getattr globals locals vars".split())
-# Attributes that begin with two underscores and lead to no other code.
-PLAIN = frozenset(
-    f"__{name}__"
-    for name in "add call class contains doc enter eq exit getitem init init_subclass iter len matmul mul name next post_init "
-    "qualname repr setattr setitem str sub file".split()
-)
-FRAMES = frozenset(
-    f"{kind}_{part}" for kind in ("f", "tb", "gi", "cr", "ag")
-    for part in ("back", "builtins", "code", "frame", "globals", "locals", "next")
-) | {"mro"}  # fmt: skip
 ASKED = "{asked}"
 UNSEEN = f"and the grader cannot see what is called there; this problem asks you to write {ASKED} yourself"
 ELSEWHERE = 'a comparison belongs under `if __name__ == "__main__":`'
@@ -84,6 +59,7 @@ class _File:
     runs: list[ast.AST] = field(default_factory=list)
     stars: list[str] = field(default_factory=list)
     literal: set[str] = field(default_factory=set)  # variables whose only values are texts that stand in the file
+    decorators: set[int] = field(default_factory=set)  # ids of their nodes
 
     @classmethod
     def parsed(cls, name: str, filename: str, text: str) -> "_File":
@@ -100,6 +76,7 @@ class _File:
                     file._bind(one.asname or one.name, f"{node.module}.{one.name}")
                 file.stars += [node.module or "" for one in node.names if one.name == "*"]
         for node in ast.walk(tree):
+            file.decorators.update(map(id, getattr(node, "decorator_list", ())))
             for name, dotted in file.renamed(node).items():
                 file._bind(name, dotted)
         file.literal = _literal(tree)
@@ -149,6 +126,15 @@ class _File:
             if base and isinstance(name, ast.Constant) and isinstance(name.value, str) and name.value.isidentifier():
                 return f"{base}.{name.value}"
         return ""
+
+    def by_texts(self, node: ast.Call) -> tuple[list[ast.expr], list[ast.expr]] | None:
+        """The arguments of a function of `BY_TEXTS`: objects, and names of attributes. None if another is called."""
+        called, *arguments = [node.func, *node.args]
+        if self.dotted(called) == "functools.partial" and arguments and id(node) in self.decorators:
+            called, *arguments = arguments
+        if (most := BY_TEXTS.get(self.dotted(called).rpartition(".")[2])) is None:
+            return None
+        return arguments[:most], [*arguments[most:], *(one.value for one in node.keywords)]
 
 
 def entries(problem: Problem, check: Check) -> tuple[str, ...]:
@@ -221,6 +207,8 @@ class _Reader:
         if file.renamed(node):
             return
         if dotted := file.dotted(node):
+            if dotted.rpartition(".")[2] in BY_TEXTS and id(node) not in file.decorators:
+                raise _RefusedError(node, f"it hands on `{dotted}`, {UNSEEN}")
             if isinstance(node, ast.Attribute) and not isinstance(node.ctx, ast.Load):
                 raise _RefusedError(node, f"it changes `{dotted}`, {UNSEEN}")
             base = next(one for one in ast.walk(node) if isinstance(one, ast.Name) and one.id in file.imported)
@@ -243,14 +231,23 @@ class _Reader:
                 _plain(node, name)
             case ast.Constant(value="__annotations__"):  # a dataclass executes these names
                 raise _RefusedError(node, f"it has the text `__annotations__`, {UNSEEN}")
-            case ast.Subscript(value=value, slice=axes) if file.dotted(value).startswith("jaxtyping."):
-                if not all(_are_axes(part) for part in getattr(axes, "elts", [axes])[1:]):
-                    raise _RefusedError(node, f"it has axes to be evaluated by `jaxtyping`, {UNSEEN}")
-                self._read(file, axes)
-                return
             case ast.MatchClass(kwd_attrs=names):  # a pattern such as `object(name=x)` reads attributes
                 for name in names:
                     _plain(node, name)
+            case ast.Call() if (found := file.by_texts(node)) is not None:
+                objects, texts = found
+                if not all(map(_are_names, texts)) or any(isinstance(one, ast.Starred) for one in objects):
+                    raise _RefusedError(node, f"it computes the names of attributes, {UNSEEN}")
+                for one in objects:
+                    self._read(file, one)
+                return
+            case ast.Subscript(value=value, slice=index) if file.dotted(value).startswith("jaxtyping."):
+                name = file.dotted(value).rpartition(".")[2]
+                kind, *shapes = index.elts if isinstance(index, ast.Tuple) and name not in SHAPELESS else [index]
+                if name not in SHAPELESS and not (shapes and all(map(_is_shape, shapes))):
+                    raise _RefusedError(node, f"it computes the text of a shape, {UNSEEN}")
+                self._read(file, kind)
+                return
             case ast.Call(func=ast.Name(id="getattr"), args=[owner, name, *more]):
                 if isinstance(name, ast.Constant) and isinstance(name.value, str):
                     _plain(node, name.value)
@@ -288,8 +285,9 @@ class _Reader:
         inside = INSIDE.intersection(rest[1:] if ways[1:2] in (["jax.numpy"], ["flax.nnx"]) else rest)
         if ways[1:2] and ways[1] in STREAMS and not private:
             return ""
-        unread = top == "jaxtyping" and rest and rest[-1] not in SHAPELESS
-        if top not in LIBRARIES or private or inside or hiding or borrowed or unread:
+        other = top in LARGE and any(way not in MODULES and _is_module(way) for way in ways)
+        shape = top == "jaxtyping" and rest and rest[0] not in SHAPELESS  # without a text in brackets
+        if top not in LIBRARIES or private or inside or hiding or borrowed or other or shape:
             return f"it reaches `{dotted}`, {UNSEEN}"
         ruled = [way for way in ways if way in self.problem.forbids or way in self.problem.allows]
         # A library may have a function under several names, and so may another library.
@@ -311,15 +309,18 @@ def _plain(node: ast.AST, name: str) -> None:
         raise _RefusedError(node, f"it reaches `{name}`, {UNSEEN}")
 
 
-def _are_axes(node: ast.AST) -> bool:
-    """Whether an expression is a text of names and sums of axes. jaxtyping evaluates others when it checks a type."""
-    return isinstance(node, ast.Constant) and isinstance(node.value, str) and not set(node.value) & set("()[]{}'\"\\")
-
-
 def _are_names(node: ast.AST) -> bool:
     """Whether an expression is a tuple or a list of plain texts that can name attributes."""
     texts = [getattr(part, "value", None) for part in node.elts] if isinstance(node, ast.Tuple | ast.List) else [None]
-    return all(isinstance(text, str) and text.isidentifier() and not text.startswith("__") for text in texts)
+    return all(isinstance(text, str) and text.isidentifier() and not text.startswith("__") for text in texts) and (
+        not FRAMES.intersection(texts)
+    )
+
+
+def _is_shape(node: ast.AST) -> bool:
+    """Whether an expression is a plain text of a shape."""
+    text = getattr(node, "value", None)
+    return isinstance(text, str) and re.fullmatch(SHAPE, text) is not None
 
 
 def _literal(tree: ast.AST) -> set[str]:

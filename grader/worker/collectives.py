@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from grader.worker.counting import NAME, UncountableError
+from grader.worker.counting import NAME, WRITTEN, UncountableError
 
 _BYTES = {"pred": 1, "s8": 1, "u8": 1, "bf16": 2, "f16": 2, "s16": 2, "u16": 2, "s32": 4, "u32": 4, "f32": 4, "s64": 8, "u64": 8,
           "f64": 8, "c64": 8, "c128": 16}  # fmt: skip
@@ -31,12 +31,14 @@ _CALLED = re.compile(
 @dataclass(frozen=True, eq=False)
 class Collective:
     """A collective of a compiled program: its kind, the elements and the bytes of each array that it produces on a device, the
-    groups of devices that take part, and the number of its executions."""
+    groups of devices that take part, and the number of its executions. `written` says that the program itself calls it, and XLA
+    did not add it."""
 
     kind: str
     arrays: Sequence[tuple[int, int]]
     groups: Any
     times: Fraction
+    written: bool = False
 
     @property
     def size(self) -> int:
@@ -75,7 +77,7 @@ def collectives(text: str, devices: int, rates: Mapping[str, Sequence[Fraction]]
         for results, kind, rest in parts[name].collectives:
             if times is None:
                 raise UncountableError("a collective is in a loop whose turns cannot be counted")
-            found.append(Collective(kind, list(_arrays(results)), _groups(rest, devices), times))
+            found.append(Collective(kind, list(_arrays(results)), _groups(rest, devices), times, _is_written(rest)))
         for callee, rate in parts[name].calls:
             if callee in parts:
                 walk(callee, None if times is None or rate is None else times * rate)
@@ -121,6 +123,14 @@ def _with_rates(
         else:  # without counters, each branch counts as taken
             yield name, counted[branches] if counted else Fraction(1)
             branches += 1
+
+
+def _is_written(text: str) -> bool:
+    """Whether a collective, or each of those that XLA has joined, has a name of `counting.with_names`: `call.3/written_0`, or
+    `call.3/(written_0:written_2)`."""
+    found = re.search(r'metadata=\{op_name="((?:[^":()]*/)?)\(?([^"]*?)\)?"', text)
+    names = found[2].split(":") if found else []
+    return bool(names) and all(re.fullmatch(rf"(?:.*/)?{WRITTEN}\d+", name) for name in names)
 
 
 def _arrays(results: str) -> Iterator[tuple[int, int]]:

@@ -20,6 +20,8 @@ LOOP = "stablehlo.while"
 BRANCHES = ("stablehlo.case", "stablehlo.if")
 MANUAL = "sdy.manual_computation"
 NAME = "counter_"  # and the number of a loop's counter: the name of the loop in the compiled program
+WRITTEN = "written_"  # and a number: the name of a collective that the program itself calls, in the compiled program
+COLLECTIVES = ("all_reduce", "all_gather", "reduce_scatter", "collective_permute", "all_to_all", "collective_broadcast")
 
 
 class UncountableError(Exception):
@@ -43,10 +45,26 @@ def with_counters(module: bytes) -> bytes:
     """The program with counters, an int32 array, as one more output. Raises UncountableError."""
     parsed = stablehlo.parsed(module)
     with parsed.context, ir.Location.unknown():
-        stablehlo.strip_locations(parsed)  # a submission may have named them
+        _name_collectives(parsed)
         _Instrumented(parsed).thread()
         parsed.operation.verify()
         return stablehlo.serialized(parsed)
+
+
+def with_names(module: bytes) -> bytes:
+    """The program with a name for each collective that it calls. XLA adds others, without such names."""
+    parsed = stablehlo.parsed(module)
+    with parsed.context, ir.Location.unknown():
+        _name_collectives(parsed)
+        return stablehlo.serialized(parsed)
+
+
+def _name_collectives(parsed: Any) -> None:
+    """Names the collectives of a parsed module, and nothing else. Its context is entered."""
+    stablehlo.strip_locations(parsed)  # a submission may have named them
+    called = (each for each in stablehlo.operations(parsed) if each.name.removeprefix("stablehlo.") in COLLECTIVES)
+    for number, operation in enumerate(called):
+        operation.location = ir.Location.name(f"{WRITTEN}{number}")
 
 
 def runs(module: Any, counters: Sequence[int]) -> Iterator[Run]:

@@ -17,7 +17,6 @@ from grader.worker import cost, counting, stablehlo
 from grader.worker.collectives import FEW, Collective, collectives
 
 SMALL_ONES = 128  # bytes of all small collectives together: sums of a loss, a count and the like
-KINDS = ("all_reduce", "all_gather", "reduce_scatter", "collective_permute", "all_to_all", "collective_broadcast")
 
 OwnMeasure = Callable[["Execution"], Any]  # of one problem: MEASURES of its `probes.py`
 
@@ -141,8 +140,7 @@ def _work(execution: Execution) -> Any:
 
 
 def _largest_operand(execution: Execution) -> dict[str, Any]:
-    """The number of elements of the largest array of numbers that the program computes with, in loops and
-    outside of them."""
+    """The size of the largest array that the program computes with, in loops and outside of them."""
     module = execution.compiled.parsed
     loops = [each for each in stablehlo.operations(module) if each.name == counting.LOOP]
     looped = {inner for loop in loops for inner in stablehlo.inside(loop)}
@@ -151,14 +149,14 @@ def _largest_operand(execution: Execution) -> dict[str, Any]:
     for each in stablehlo.operations(module):
         if cost.computes_numbers(each, functions):
             place = "in_loops" if each in looped else "outside"
-            found[place] = max(found[place], *(math.prod(stablehlo.shape(value)) for value in each.operands))
+            found[place] = max(found[place], *map(stablehlo.numbers, each.operands))
     return {place: np.int64(size) for place, size in found.items()}
 
 
 def _largest_array(execution: Execution) -> Any:
-    """The number of elements of the largest array that an operation returns in the program as it was traced."""
+    """The size of the largest array that an operation returns in the program as it was traced."""
     results = (value for operation in stablehlo.operations(execution.compiled.parsed) for value in operation.results)
-    return np.int64(max((math.prod(stablehlo.shape(value)) for value in results), default=0))
+    return np.int64(max(map(stablehlo.numbers, results), default=0))
 
 
 def _held_bytes(execution: Execution) -> Any:
@@ -185,22 +183,21 @@ def small_ones_count(execution: Execution) -> bool:
 
 
 def _exchanged(execution: Execution) -> dict[str, Any]:
-    """The bytes that collectives produce on each device in one run: by kind as compiled, and in all as the code calls them.
+    """The bytes that collectives produce on each device in one run: by kind, of all that the code calls itself, and of all that
+    run more than once.
 
-    A few small ones do not count.
+    A few small ones do not count. Nor do those that the code calls and XLA leaves out, because nothing needs them.
     """
     smallest = 0 if small_ones_count(execution) else FEW
     sizes = dict.fromkeys(("all_reduce", "all_gather", "reduce_scatter", "others"), 0)
+    written = in_loops = 0
     for each in execution.collectives:
         name = each.kind.replace("-", "_")
         size = sum(size for elements, size in each.arrays if elements > smallest)
         sizes[name if name in sizes else "others"] += math.ceil(each.times * size)
-    written = 0
-    for run in execution.runs:
-        if run.operation.name.removeprefix("stablehlo.") in KINDS:
-            results = [x for x in run.operation.results if np.prod(stablehlo.shape(x)) > smallest]
-            written += run.times * sum(map(stablehlo.tensor_bytes, results))
-    return {key: np.int64(size) for key, size in {**sizes, "written": written}.items()}
+        written += math.ceil(each.times * size) if each.written else 0
+        in_loops += math.ceil(each.times * size) if each.times > 1 else 0
+    return {key: np.int64(size) for key, size in {**sizes, "written": written, "in_loops": in_loops}.items()}
 
 
 def _placed(execution: Execution) -> dict[str, Any]:

@@ -211,6 +211,12 @@ def tensor_bytes(value: Any) -> int:
     return int(np.prod(kind.shape)) * width(kind)
 
 
+def numbers(value: Any) -> int:
+    """The size of a value of a parsed module, in numbers of 32 bits: those of 64 bits and complex ones can hold several."""
+    kind = ir.RankedTensorType(value.type)
+    return math.prod(kind.shape) * max(1, width(kind) // 4)
+
+
 def _type_of_main(module: Any) -> Any:
     return ir.FunctionType(ir.TypeAttr(ir.SymbolTable(module.operation)[_MAIN].attributes["function_type"]).value)
 

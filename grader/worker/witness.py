@@ -13,7 +13,7 @@ import numpy as np
 
 from grader.problem import Case
 from grader.wire.program import ROWS, Input, Program
-from grader.worker import bytecode, cost, in_order, stablehlo
+from grader.worker import bytecode, cost, counting, in_order, stablehlo
 from grader.worker.counting import UncountableError
 from grader.worker.measures import Compiled, Execution, OwnMeasure, measure
 from grader.worker.pytrees import FILLS
@@ -78,7 +78,8 @@ class Witness:
         if b"lapack_" in program.module:
             stablehlo.prepare_linear_algebra()
         devices = devices[: program.devices]
-        return Compiled(program, stablehlo.compiled(program.module, devices), devices, self.mesh, parsed)
+        module = counting.with_names(program.module) if len(devices) > 1 else program.module
+        return Compiled(program, stablehlo.compiled(module, devices), devices, self.mesh, parsed)
 
     def _numbers(self, item: Input, case: Case, sent: Mapping[str, Any]) -> Any:
         """The array that a program takes as this input."""

@@ -24,6 +24,7 @@ from grader.worker.tracing import given
 
 KERNEL = "tpu_custom_call"
 FORWARD, BACKWARD = ("x", "weight"), ("x", "weight", "d_out")  # what each pass takes
+BLOCKS = 2  # that a kernel may compute with at once, as the page says
 OFTEN = 1_000  # turns of a loop outside of kernels
 COMPILING = [False]  # whether kernels are compiled, whatever the submission asks for
 
@@ -120,46 +121,62 @@ def _compiling() -> Iterator[None]:
 
 
 def read(arrays: Mapping[str, Any], files: Path, case: Case) -> Reading:
-    """What the program of the output consists of: whether it has a kernel that multiplies, and the arithmetic outside of kernels.
-    And the output of the same trace on the CPU."""
-    module, outputs = _run(arrays, case, FORWARD, ["output"])
-    found = {"has_a_kernel": np.int32(any(map(_multiplies, stablehlo.operations(module)))), **outputs}
+    """What the program of the output consists of: whether it has a kernel that multiplies, the arithmetic outside of kernels, and
+    blocks that are too large. And the output of the same trace on the CPU."""
+    module, found = _run(arrays, case, FORWARD, ["output"])
+    found["has_a_kernel"] = np.int32(any(map(_multiplies, stablehlo.operations(module))))
     return Reading({f"tpu.{name}": value for name, value in {**found, "numbers_outside": _outside(module)}.items()})
 
 
 def read_backward(arrays: Mapping[str, Any], files: Path, case: Case) -> Reading:
-    """The gradients, and the arithmetic outside of kernels that the sum of one row for each step does not need."""
-    module, outputs = _run(arrays, case, BACKWARD, ["gradient.x", "gradient.weight"])
+    """The gradients, blocks that are too large, and the arithmetic outside of kernels that the sum of one row for each step does
+    not need."""
+    module, found = _run(arrays, case, BACKWARD, ["gradient.x", "gradient.weight"])
     T, D = np.shape(case.values["x"])
     steps = math.ceil(T / int(case.values["block"]))  # type: ignore[arg-type]
     # Room for the sum's body and for a change of type. All rows are seven times as many.
     outside = np.int64(max(0, _outside(module) - 2 * steps * D))
-    return Reading({f"tpu.{name}": value for name, value in {**outputs, "numbers_outside": outside}.items()})
+    return Reading({f"tpu.{name}": value for name, value in {**found, "numbers_outside": outside}.items()})
 
 
 def _run(arrays: Mapping[str, Any], case: Case, names: Sequence[str], results: list[str]) -> tuple[Any, Arrays]:
-    """The program for a TPU, and what the one for a CPU gives."""
+    """The program for a TPU, and what the one for a CPU gives: the results, and the numbers of the largest array that its kernels
+    compute with, as far as they are more than two blocks."""
     module, for_cpu = (np.asarray(arrays[name], np.uint8).tobytes() for name in ("tpu", "cpu"))
     witness.check(Program(module, [], []))
     inputs = [Input("case", name, np.shape(case.values[name]), "float32") for name in names]
-    return stablehlo.parsed(module), witness.Witness().run(Program(for_cpu, inputs, results), case)
+    found = witness.Witness().run(Program(for_cpu, inputs, results), case, ["largest_operand"])
+    largest = max(int(found.pop(f"program.largest_operand.{place}")) for place in ("in_loops", "outside"))
+    most = BLOCKS * int(case.values["block"]) * np.shape(case.values["x"])[1]  # type: ignore[arg-type]
+    return stablehlo.parsed(module), {**found, "too_large": np.int64(largest if largest > most else 0)}
 
 
 def _outside(module: Any) -> Any:
-    """How many numbers the arithmetic outside of kernels takes: those of each operation. In a loop, they are taken often."""
+    """How many numbers the arithmetic outside of kernels takes: those of each operation. In a loop, they are taken often.
+
+    A call of anything but a kernel is arithmetic: a library of linear algebra divides rows by their norms, too.
+    """
     operations, functions = list(stablehlo.operations(module)), stablehlo.functions(module)
     looped = {inner for each in operations if each.name == counting.LOOP for inner in stablehlo.inside(each)}
+    for name in stablehlo.callers_first(functions):
+        if any(stablehlo.callee(each) == name for each in looped):
+            looped.update(stablehlo.inside(functions[name]))
     taken = 0
     for each in operations:
-        if each.name != "stablehlo.custom_call" and cost.computes_numbers(each, functions):
+        calls = each.name == "stablehlo.custom_call"
+        if not _is_kernel(each) if calls else cost.computes_numbers(each, functions):
             numbers = max(math.prod(stablehlo.shape(value)) for value in each.operands)
             taken += numbers * (OFTEN if each in looped else 1)
     return np.int64(taken)
 
 
+def _is_kernel(call: Any) -> bool:
+    return call.name == "stablehlo.custom_call" and str(call.attributes["call_target_name"]).strip('"') == KERNEL
+
+
 def _multiplies(call: Any) -> bool:
     """Whether an operation is a kernel for a TPU whose body multiplies numbers."""
-    if call.name != "stablehlo.custom_call" or str(call.attributes["call_target_name"]).strip('"') != KERNEL:
+    if not _is_kernel(call):
         return False
     config = json.loads(str(call.attributes["backend_config"])[1:-1].replace("\\22", '"'))
     return b"mulf" in base64.b64decode(config["custom_call_config"]["body"])

@@ -18,7 +18,7 @@ def rows(sizes: Mapping[str, int], rng: Any) -> dict[str, Any]:
     return {
         "x": x.astype("float32"),
         "weight": (1 + rng.standard_normal(D) / 2).astype("float32"),
-        "epsilon": 1e-3,
+        "epsilon": sizes["thousandths"] / 1000,
         "block": sizes["C"],
         "d_out": rng.standard_normal((T, D)).astype("float32"),
     }
@@ -44,6 +44,8 @@ def on_a_tpu(allowed: str, case: Case, difference: Difference) -> str:
         return "the program for a TPU has no kernel that multiplies"
     if name == "numbers_outside":
         return f"the program for a TPU has arithmetic outside of kernels, on {difference.got} numbers {allowed}"
+    if name == "too_large":
+        return f"the kernels for a TPU compute with an array of {difference.got} numbers, more than two blocks"
     what = "give" if name == "output" else f"give the gradient {name.partition('.')[2]}:"
     return f"the kernels for a TPU {what} {difference.got} at {list(difference.index)}, expected {difference.expected}"
 
@@ -53,11 +55,11 @@ PROBLEM = Problem(
     builds_on=(4, 43),
     entries=(Entry(NORM, ("x", "weight", "epsilon", "block")),),
     cases={
-        "cases": Cases(rows, {"T": (12,), "D": (5, 7), "C": (4, 3)}, draws=1),
-        "ragged": Cases(rows, {"T": (11, 10), "D": (6,), "C": (4,)}, draws=1),
-        "short": Cases(rows, {"T": (1, 3, 2), "D": (5,), "C": (8, 4)}, draws=2),
-        "large": Cases(rows, {"T": (123, 115), "D": (12,), "C": (16,)}, draws=1),
-        "tpu": Cases(rows, {"T": (43, 45), "D": (12,), "C": (8,)}, draws=1),
+        "cases": Cases(rows, {"T": (12,), "D": (5, 7), "C": (4, 3), "thousandths": (1,)}, draws=1),
+        "ragged": Cases(rows, {"T": (11, 10), "D": (6,), "C": (4,), "thousandths": (3,)}, draws=1),
+        "short": Cases(rows, {"T": (1, 3, 2), "D": (5,), "C": (8, 4), "thousandths": (1, 3)}, draws=2),
+        "large": Cases(rows, {"T": (123, 115), "D": (12,), "C": (16,), "thousandths": (2,)}, draws=1),
+        "tpu": Cases(rows, {"T": (43, 45), "D": (12,), "C": (8,), "thousandths": (4,)}, draws=1),
     },
     checks=(
         output(NORM, points=2),

@@ -34,7 +34,7 @@ def updating(subject: Subject, case: Case) -> Reading:
     """The updates of a few steps. The steps are one loop, which carries the state and the parameters."""
 
     def program(start: Any, gradients: Any) -> Arrays:
-        tx = _muon(subject, case)
+        tx = _muon(subject, case, REST)
 
         def step(carry: Any, gradients: Any) -> Any:
             parameters, state = carry
@@ -70,12 +70,12 @@ def updating(subject: Subject, case: Case) -> Reading:
 
 
 def optimizing(subject: Subject, case: Case) -> Reading:
-    """The parameters of a module after two steps of nnx.Optimizer."""
+    """The parameters of a module after two steps of nnx.Optimizer, with another `rest` than in `updating`."""
 
     def program(kernel: jax.Array, gradients: jax.Array) -> Arrays:
         model = nnx.Linear(*kernel.shape, rngs=nnx.Rngs(0))
         model.kernel[...] = kernel
-        optimizer = nnx.Optimizer(model, _muon(subject, case), wrt=nnx.Param)
+        optimizer = nnx.Optimizer(model, _muon(subject, case, optax.sgd(0.3)), wrt=nnx.Param)
         for row in gradients[:2]:
             slope = nnx.grad(
                 lambda model, row=row: jnp.sum(model.kernel[...] * row) + jnp.sum(model.bias[...] * row[0])
@@ -87,10 +87,10 @@ def optimizing(subject: Subject, case: Case) -> Reading:
     return subject.run(program, case, to_fill("kernel", gradients.shape[1:], "float32"), gradients)
 
 
-def _muon(subject: Subject, case: Case) -> optax.GradientTransformation:
+def _muon(subject: Subject, case: Case, rest: optax.GradientTransformation) -> optax.GradientTransformation:
     hyper = (case.values[name] for name in ("learning_rate", "beta", "weight_decay"))
     kind = optax.GradientTransformation, "an optax.GradientTransformation"
-    tx: optax.GradientTransformation = subject.call("muon", *hyper, REST, returns=kind)
+    tx: optax.GradientTransformation = subject.call("muon", *hyper, rest, returns=kind)
     return tx
 
 

@@ -33,9 +33,9 @@ def in_words(_: Case, wrong: Difference) -> str:
 
 # Neighboring float32 numbers near 10,000 are 0.001 apart, so the scores themselves, and with them the weights, are that rough.
 SATURATED = Tolerance(rtol=2e-3, atol=2e-3)
-# Measured: programs with a loop of JAX need up to 1.5 times the memory of the reference. A Python loop, which XLA runs with all
-# blocks in memory, needs 3.4 times as much, and whole scores 7 times.
-BLOCK = Tolerance(rtol=1.0, atol=0.0, room=2)
+# Measured: programs with a loop of JAX need up to 1.4 times the memory of the reference. Those that hold the keys, or the scores,
+# of all blocks need at least 2.1 times as much. A Python loop, which XLA runs with all blocks in memory, needs more.
+BLOCK = Tolerance(rtol=0.8, atol=0.0, room=2)
 
 PROBLEM = Problem(
     title="Ring attention",
@@ -44,7 +44,8 @@ PROBLEM = Problem(
     cases={
         "cases": Cases(normal, {"T": (24,), "K": (5,)}, draws=1),
         "large": Cases(large, {"T": (24,), "K": (5,)}, draws=1),  # as above: one program for both
-        "long": Cases(normal, {"T": (256, 240), "K": (16,)}, draws=1),
+        # A device's block of scores is as large as its block of keys: all keys are too much memory, and so are all scores.
+        "long": Cases(normal, {"T": (256, 264), "K": (32,)}, draws=1),
     },
     checks=(
         Check("output", 2, "attention", leaves="output"),

@@ -44,13 +44,13 @@ def pair(sizes: Mapping[str, int], rng: Any) -> dict[str, Any]:
     import numpy as np
 
     chosen, rejected, *others = (conversation(sizes, rng) for _ in range(4))
-    rejected["is_answer"] = np.isin(np.arange(sizes["T"]), [2, 3])
+    rejected["is_answer"] = np.isin(np.arange(sizes["T"]), [rng.integers(2, 4), 4])
     return {
         "policy_logits": np.stack([chosen["logits"], rejected["logits"]]),
         "reference_logits": np.stack([other["logits"] for other in others]),
         "token_ids": np.stack([chosen["token_ids"], rejected["token_ids"]]),
         "is_answer": np.stack([chosen["is_answer"], rejected["is_answer"]]),
-        "beta": 0.3,
+        "beta": sizes["tenths"] / 10,
     }
 
 
@@ -75,8 +75,8 @@ PROBLEM = Problem(
         "conversations": Cases(conversation, SIZES, draws=2),
         "large": Cases(large, SIZES, draws=1),
         "no answer": Cases(no_answer, SIZES, draws=1),
-        "pairs": Cases(pair, SIZES, draws=2),
-        "hopeless": Cases(hopeless, SIZES, draws=1),
+        "pairs": Cases(pair, {**SIZES, "tenths": (3,)}, draws=2),
+        "hopeless": Cases(hopeless, {**SIZES, "tenths": (2,)}, draws=1),
     },
     checks=(
         *output_and_gradient(

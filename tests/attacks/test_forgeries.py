@@ -84,7 +84,7 @@ CLAIMS: Mapping[str, tuple[str, ...]] = {
     ),
     "44": ("one block at a time", "a kernel for an accelerator", "backward pass for an accelerator"),
     "45": ("product of int8 numbers",),
-    "46": ("work of a tall matrix", "memory of the state"),
+    "46": ("work of a tall matrix", "memory of the state", "kernels: first update"),
     "47": ("tensor-parallel collectives", "sequence-parallel collectives", "data-parallel collectives"),
     "48": ("only the chosen experts run", "no array for all tokens and experts"),
     "49": ("blocks sent to neighbors only", "memory of one block"),

@@ -113,9 +113,24 @@ def test_what_does_the_work_is_refused_by_its_name(number: str, text: str, name:
         (f"from typing_extensions import get_annotations\n{NORM}return get_annotations(x, eval_str=True)",
          "typing_extensions.get_annotations"),
         (f"B = dataclass(type('B', (), {{'__annotations__': {{'x,f()': int}}}}))\n{NORM}return B() == x", "__annotations__"),
-        (f"import jaxtyping as jt\n{NORM}return isinstance(x, jt.Float[object, '{{f(x)}}'])", "jaxtyping"),
-        (f"from jaxtyping import Float\n{NORM}return isinstance(x, Float[object, AXES])", "jaxtyping"),
-        (f"from jaxtyping import Float\nF = Float\n{NORM}return isinstance(x, F[object, 'f(x)'])", "jaxtyping.Float"),
+        (f"import jaxtyping as jt\n{NORM}return isinstance(x, jt.Float[object, '{{f(x)}}'])", "text of a shape"),
+        (f"from flax import nnx\ntry:\n    nnx.a\nexcept AttributeError as e:\n    n = e.obj\n{NORM}return n.LayerNorm(4)(x)",
+         "obj"),
+        (f"import functools\n{NORM}functools.update_wrapper(x, f, ('__builtins__',), ())\n    return x", "names of attributes"),
+        (f"import functools\nwrap = functools.wraps\n{NORM}return wrap(x)", "functools.wraps"),
+        (f"from functools import partial, update_wrapper as w\np = partial(w)\n{NORM}return p(x, f, ('a',))",
+         "functools.update_wrapper"),
+        (f"import jax\njax.tree_util.register_dataclass(type(print), ['__' + 'call__'], [])\n{NORM}return x",
+         "names of attributes"),
+        (f"import flax\n{NORM}return flax.traverse_util.TraverseAttr('a')", "flax.traverse_util.TraverseAttr"),
+        (f"import enum\nclass A(enum.Enum):\n    pass\nB = A._convert_('B', 'flax.nnx', bool)\n{NORM}return x", "_convert_"),
+        (f"import typing\nr = typing.get_args(typing.List['x'])[0]._evaluate({{}}, {{}}, set())\n{NORM}return x", "_evaluate"),
+        (f"import numpy as np\nnp.testing.measure('x')\n{NORM}return x", "numpy.testing.measure"),
+        (f"from jax.experimental import serialize_executable as s\ns.deserialize_and_load(b'')\n{NORM}return x",
+         "jax.experimental.serialize_executable.deserialize_and_load"),
+        (f"from jaxtyping import Array, Float\n{NORM}return isinstance(x, Float[Array, '{{print(1)}}'])", "text of a shape"),
+        (f"from jaxtyping import Array, Float\ns = 'T'\n{NORM}return isinstance(x, Float[Array, s])", "text of a shape"),
+        (f"from jaxtyping import Array, Float\nF = Float\n{NORM}return isinstance(x, F[Array, 'T'])", "jaxtyping.Float"),
         (f"class Box:\n    __slots__ = ('__dict__',)\n{NORM}return Box(x)", "__slots__"),
         (f"class Box:\n    __slots__ = (eval('x'),)\n{NORM}return Box(x)", "__slots__"),
         (f"class Box:\n    __slots__ = names = ('x',)\n{NORM}return Box(x)", "__slots__"),
@@ -124,7 +139,7 @@ def test_what_does_the_work_is_refused_by_its_name(number: str, text: str, name:
 )  # fmt: skip
 def test_what_hides_a_call_is_refused(text: str, what: str):
     sentence = refused("04", text)
-    assert f"{what}`" in sentence
+    assert f"{what}`" in sentence or f"{what}, and" in sentence
     assert (
         "the grader cannot see what is called there; this problem asks you to write `layer_norm` yourself" in sentence
     )
@@ -155,6 +170,11 @@ def test_the_names_are_followed_into_other_files():
         "nn = jax.nn\nprint(nn.relu(1.0), getattr(jnp, 'mean'), hasattr(nnx, 'LayerNorm'))",
         "class Token:\n    __slots__ = ('text', '_rank')\nToken()",
         "import jaxtyping as jt\nTree = jt.PyTree[jt.Float[jt.Array, '*B T-1 2*d ...'], 'T']\ndef f(x: jt.Int[jt.Array, '']): 0",
+        "import functools\n@functools.wraps(print)\ndef show(*args):\n    print(*args)\nshow()",
+        "import dataclasses\n@jax.tree_util.register_dataclass\n@dataclasses.dataclass\nclass State:\n    m: float\nState(1.0)",
+        "from functools import partial\n@partial(jax.tree_util.register_dataclass, data_fields=['m'], meta_fields=[])\n"
+        "class State:\n    m: float\nState()",
+        "from jaxtyping import Array, Float\ndef f(x: Float[Array, '*B T=4 D/2']) -> Array:\n    return x\nf()",
         "class Token:\n    __slots__ = ['text']\nToken()",
     ],
 )

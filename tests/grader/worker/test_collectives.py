@@ -1,5 +1,6 @@
 """Collectives are read from the text of a compiled program, and count as often as they run."""
 
+import dataclasses
 from fractions import Fraction
 from types import SimpleNamespace
 
@@ -85,3 +86,31 @@ def test_exchanged_bytes_are_those_between_places_along_the_last_axis_and_those_
     monkeypatch.setattr(measures, "_bytes_of_outputs", lambda execution: 100)
     execution = SimpleNamespace(collectives=collectives(TEXT, 4), compiled=SimpleNamespace(mesh=(2, 2)))
     assert measures.MEASURES["exchanged_bytes"](execution) == 4 + 64 + 24 + 12 + more
+
+
+@pytest.mark.parametrize(
+    ("name", "written"),
+    [
+        ("call.3/written_0", True),
+        ("call.3/(written_0:written_12)", True),
+        ("(call.3/written_0:call.4/written_1)", True),
+        ("dot.3", False),
+        ("(reduce.12:call.3/written_0)", False),
+        ("call.3/(written_0:reduce.12)", False),
+    ],
+)
+def test_only_collectives_that_the_program_calls_are_written(name: str, written: bool):
+    text = f'ENTRY %main (p: f32[9]) -> f32[9] {{\n  %a = f32[9]{{0}} all-reduce(%p), metadata={{op_name="{name}"}}\n}}'
+    assert [each.written for each in collectives(text, 4)] == [written]
+    execution = SimpleNamespace(collectives=collectives(text, 4), compiled=SimpleNamespace(mesh=(4,)))
+    assert measures.MEASURES["exchanged"](execution)["written"] == 36 * written
+
+
+def test_collectives_that_run_more_than_once():
+    text = LOOPS.replace("KNOWN", 'backend_config={"known_trip_count":{"n":"6"}}')
+    rates = {"counter_4": [Fraction(5, 2)], "counter_5": [Fraction(2, 3), Fraction(1, 3)]}
+    execution = SimpleNamespace(collectives=collectives(text, 4, rates), compiled=SimpleNamespace(mesh=(4,)))
+    found = measures.MEASURES["exchanged"](execution)
+    assert found["in_loops"] == found["others"] + found["all_reduce"] == 15 * 20 + 2 * 28
+    once = [dataclasses.replace(each, times=Fraction(1)) for each in execution.collectives]
+    assert measures.MEASURES["exchanged"](SimpleNamespace(collectives=once))["in_loops"] == 0
