@@ -263,7 +263,7 @@ class MachineConfig(Settings):
         counts = self.mesh.split("x")
         if len(counts) not in (2, 3) or not all(count.isdecimal() and int(count) for count in counts):
             raise UsageError(
-                f"mesh={self.mesh} is not valid; write device counts DATAxMODEL, such as 4x2, or COPIESxDATAxMODEL."
+                f"mesh={self.mesh} is not valid; write DATAxMODEL, such as 4x2, or COPIESxDATAxMODEL, such as 2x4x2."
             )
         return tuple(map(int, counts))
 

@@ -36,8 +36,8 @@ SHAPELESS = frozenset("Array ArrayLike PRNGKeyArray PyTree PyTreeDef Scalar Scal
 # Names of such parts, in whatever module they are found.
 HIDING_NAMES = frozenset(
     """
-    CodeType ForwardRef Formatter FunctionType TraverseAttr attrgetter ctypeslib evaluate_forward_ref get_annotations get_type_hints
-    import_module install_import_hook jaxtyped methodcaller rundocs runstring singledispatch singledispatchmethod
+    CodeType ForwardRef Formatter FunctionType TraverseAttr attrgetter ctypeslib evaluate_forward_ref get_annotations
+    get_type_hints import_module install_import_hook jaxtyped methodcaller rundocs runstring singledispatch singledispatchmethod
     """.split()
 )
 # Modules that libraries import, and so have as attributes.

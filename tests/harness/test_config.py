@@ -45,7 +45,7 @@ def test_settings_are_parsed_by_their_type() -> None:
         ({"grad_accumulation_steps": "0"}, "grad_accumulation_steps=0 is not valid; it must be at least 1"),
         ({"batch_size": "-4"}, "must be at least 1"),
         ({"grad_accumulation_steps": "5"}, "grad_accumulation_steps=5 does not divide batch_size"),
-        ({"mesh": "4by2"}, "mesh=4by2 is not valid; write device counts DATAxMODEL, such as 4x2"),
+        ({"mesh": "4by2"}, "mesh=4by2 is not valid; write DATAxMODEL, such as 4x2"),
         ({"mesh": "2x2x2x2"}, "mesh=2x2x2x2 is not valid"),
         ({"mesh": "0x2"}, "mesh=0x2 is not valid"),
         ({"dropout": "1"}, "at least 0 and less than 1"),
