@@ -63,7 +63,7 @@ class DataConfig(Settings):
         )
         yield (
             not dialogues or self.packing != "packed",
-            "chat needs packing=padded or packing=segments, so that no dialogue sees another",
+            "chat needs packing=padded or segments: no dialogue sees another",
         )
         yield (
             self.packing != "segments" or self.objective == "next_token",
