@@ -63,13 +63,10 @@ class DataConfig(Settings):
         )
         yield (
             not dialogues or self.packing != "packed",
-            "chat needs packing=padded or segments: no dialogue sees another",
+            "chat needs packing=padded or packing=segments, so that no dialogue sees another",
         )
-        yield (
-            self.packing != "segments" or self.objective == "next_token",
-            "packing=segments needs objective=next_token",
-        )
-        yield not dialogues or self.objective == "next_token", "chat needs objective=next_token"
+        whole = "chat" if dialogues else "packing=segments" if self.packing == "segments" else ""
+        yield not whole or self.objective == "next_token", f"{whole} needs objective=next_token"
 
     @property
     def has_dialogues(self) -> bool:
