@@ -95,7 +95,7 @@ class ModelConfig(Settings):
         for name, mixers in READ_BY.items():
             yield (
                 self.mixer in mixers or getattr(self, name) == defaults[name],
-                f"mixer={self.mixer} has no {name}; mixer={' or '.join(mixers)} has",
+                f"mixer={self.mixer} has no {name}; mixer={' or '.join(mixers)} has it",
             )
         yield (
             self.mixer != "latent_attention" or bool(self.d_latent and self.d_rope and self.positions == "rope"),

@@ -29,11 +29,13 @@ class LatentAttention(nnx.Module):
     def __init__(self, config: ModelConfig, rngs: nnx.Rngs, rotate: Rotate = rotate):
         D, H, K, C, R = config.d_model, config.num_heads, config.per_head, config.d_latent, config.d_rope
         inner, outer = kernel_inits(config)
+        # Keys and values come from two kernels. Without DeepSeek's norm between them, the second keeps the size of the first.
+        up = inner if config.init == "xavier" else nnx.initializers.normal(C**-0.5)
         linear = functools.partial(Projection, dtype=jnp.dtype(config.dtype), use_bias=False, rngs=rngs)
         self.config, self.rotate = config, rotate
         self.q = linear(D, (H, K + R), kernel_init=inner, **split_over(-2))
         self.down = linear(D, (C + R,), kernel_init=inner)
-        self.kv = linear(C, (2, H, K), kernel_init=inner, **split_over(-2))
+        self.kv = linear(C, (2, H, K), kernel_init=up, **split_over(-2))
         self.out = linear((H, K), D, axis=(-2, -1), kernel_init=outer, **split_over(-3))
 
     def empty_cache(self, batch: int) -> Float[Array, "B S M"]:

@@ -220,14 +220,14 @@ def test_attention_stores_no_residual_of_the_size_of_the_scores() -> None:
         ),
         (
             {"mixer": "latent_attention", "d_latent": 8, "d_rope": 4, "rope_scaling": "linear:2"},
-            "mixer=latent_attention has no rope_scaling; mixer=attention has.",
+            "mixer=latent_attention has no rope_scaling; mixer=attention has it.",
         ),
         ({"mixer": "state_space"}, "mixer=state_space has no heads that positions=rope could rotate"),
         (
             {"mixer": "state_space", "window": 4},
-            "mixer=state_space has no window; mixer=attention or latent_attention has.",
+            "mixer=state_space has no window; mixer=attention or latent_attention has it.",
         ),
-        ({"d_state": 4}, "mixer=attention has no d_state; mixer=state_space has."),
+        ({"d_state": 4}, "mixer=attention has no d_state; mixer=state_space has it."),
         ({"norm": "post", "parallel_residual": True}, "parallel_residual needs norm=pre; norm=post is something else."),
     ],
 )

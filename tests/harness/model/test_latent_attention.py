@@ -1,6 +1,7 @@
 """Latent attention, beside what test_gpt.py tests of every mixer: its cache, adapters, and kernels of GPUs."""
 
 import functools
+from dataclasses import replace
 
 import jax
 import jax.numpy as jnp
@@ -32,6 +33,13 @@ def test_a_step_absorbs_the_kernel_with_the_change_of_an_adapter() -> None:
     assert abs(after - before).max() > 0.1
     logits, _ = model.step(IDS, jnp.int32(0), jnp.int32(12), model.empty_cache(2))
     np.testing.assert_allclose(logits, after[:, 12], rtol=1e-4, atol=1e-4)
+
+
+def test_keys_and_values_start_as_large_as_the_latent_vectors() -> None:
+    layer = GPT(replace(CONFIG, d_model=64, num_heads=8, d_latent=40, num_layers=1), nnx.Rngs(0)).blocks.attn
+    single = nnx.merge(nnx.graphdef(layer), jax.tree.map(lambda leaf: leaf[0], nnx.state(layer)))
+    latent = jax.random.normal(jax.random.key(0), (2, 50, 40))
+    assert 0.9 < single.kv(latent).std() < 1.1
 
 
 @pytest.mark.parametrize("window", [0, 4])
