@@ -32,6 +32,7 @@ ACTIVATIONS: dict[str, Callable[[Array], Array]] = {
     "gelu": jax.nn.gelu,
     "gelu_exact": functools.partial(jax.nn.gelu, approximate=False),
     "swiglu": jax.nn.silu,
+    "geglu": jax.nn.gelu,
 }
 Rotate = Callable[[Array, Array, float], Array]  # compared by identity in a jitted function: one object for a model
 
@@ -113,17 +114,23 @@ class Attention(nnx.Module):
             q_BTHK, k_BTGK = self._normed(self.q_norm, q_BTHK), self._normed(self.k_norm, k_BTGK)
         positions_T = position + jnp.arange(T)
         if self.config.positions == "rope":
-            q_BTHK, k_BTGK = (self._rotated(x, positions_T) for x in (q_BTHK, k_BTGK))
+            q_BTHK, k_BTGK = (self._rotated(x, positions_T, layer) for x in (q_BTHK, k_BTGK))
+        window: Any = self.config.window
         if cache is None:
             k_BTHK, v_BTHK = (jnp.repeat(x, self.group_size, axis=2) for x in (k_BTGK, v_BTGK))
-            mixed_BTHK = causal_attention(q_BTHK, k_BTHK, v_BTHK, self.config.window)
+            if self.config.full_every:  # the layer is a number in the program, which runs one of the two
+                kinds = (causal_attention, functools.partial(causal_attention, window=window))
+                mixed_BTHK = jax.lax.cond(self.config.is_full(layer), *kinds, q_BTHK, k_BTHK, v_BTHK)
+            else:
+                mixed_BTHK = causal_attention(q_BTHK, k_BTHK, v_BTHK, window)
         else:
             offset = (layer, 0, 0, position, 0)
             cache = Cache(
                 jax.lax.dynamic_update_slice(cache.k_LBGSK, k_BTGK.swapaxes(1, 2)[None], offset),
                 jax.lax.dynamic_update_slice(cache.v_LBGSK, v_BTGK.swapaxes(1, 2)[None], offset),
             )
-            window = self.config.window
+            if self.config.full_every:
+                window = jnp.where(self.config.is_full(layer), self.config.context, window)
             mixed_BTHK = cached_attention(q_BTHK, cache.k_LBGSK[layer], cache.v_LBGSK[layer], positions_T, window)
         return self.out(mixed_BTHK), cache
 
@@ -133,20 +140,39 @@ class Attention(nnx.Module):
             return norm(x_BTHK)
         return norm(x_BTHK.reshape(*x_BTHK.shape[:2], -1)).reshape(x_BTHK.shape)
 
-    def _rotated(self, x_BTHK: Float[Array, "B T H K"], positions_T: Int[Array, "T"]) -> Float[Array, "B T H K"]:
-        """Rotary positions of the first `rotated` numbers of each head. Another `rotate` has no scaled wavelengths."""
+    def _rotated(self, x_BTHK: Float[Array, "B T H K"], positions_T: Int[Array, "T"], layer) -> Float[Array, "B T H K"]:
+        """Rotary positions of the first `rotated` numbers of each head. Another `rotate` has one base and no scaling."""
         R, base, (kind, numbers) = self.config.rotated, self.config.rope_base, self.config.scaling
         first_BTHR, rest = x_BTHK[..., :R], x_BTHK[..., R:]
-        if kind == "none":
+        if kind == "none" and not self.config.window_rope_base:
             first_BTHR = self.rotate(first_BTHR, positions_T, base)
         else:
-            first_BTHR = turned(first_BTHR, positions_T, scaled(wavelengths(R, base), kind, numbers))
+            wavelengths_P = scaled(wavelengths(R, base), kind, numbers)
+            if self.config.window_rope_base:
+                in_window_P = wavelengths(R, self.config.window_rope_base)
+                wavelengths_P = jnp.where(self.config.is_full(layer), wavelengths_P, in_window_P)
+            first_BTHR = turned(first_BTHR, positions_T, wavelengths_P)
         return jnp.concatenate([first_BTHR, rest], axis=-1) if rest.shape[-1] else first_BTHR
 
 
-def make_norm(config: ModelConfig, rngs: nnx.Rngs, width: int = 0) -> nnx.LayerNorm | nnx.RMSNorm:
+class OffsetRMSNorm(nnx.Module):
+    """RMSNorm in float32 whose scale is stored as its difference from 1, so that decay draws it to 1."""
+
+    def __init__(self, width: int, epsilon: float, dtype: Any):
+        self.scale = nnx.Param(jnp.zeros(width))
+        self.epsilon, self.dtype = epsilon, dtype
+
+    def __call__(self, x: Float[Array, "*N D"]) -> Float[Array, "*N D"]:
+        x = x.astype(jnp.float32)
+        normed = x * jax.lax.rsqrt(jnp.mean(x * x, axis=-1, keepdims=True) + self.epsilon)
+        return (normed * (1 + jnp.broadcast_to(self.scale[...], x.shape))).astype(self.dtype)
+
+
+def make_norm(config: ModelConfig, rngs: nnx.Rngs, width: int = 0) -> nnx.LayerNorm | nnx.RMSNorm | OffsetRMSNorm:
     """LayerNorm, or RMSNorm (Zhang and Sennrich 2019), which neither centers nor has a bias; of rows of `d_model`, or `width`."""
     D, epsilon, dtype = width or config.d_model, config.norm_epsilon, jnp.dtype(config.dtype)
+    if config.norm_kind == "rmsnorm_1":
+        return OffsetRMSNorm(D, epsilon, dtype)
     if config.norm_kind == "rmsnorm":
         return nnx.RMSNorm(D, epsilon=epsilon, dtype=dtype, rngs=rngs)
     return nnx.LayerNorm(D, epsilon=epsilon, use_bias=config.bias, dtype=dtype, rngs=rngs)
@@ -155,9 +181,10 @@ def make_norm(config: ModelConfig, rngs: nnx.Rngs, width: int = 0) -> nnx.LayerN
 class Block(nnx.Module):
     """Attention and a feed-forward network, each added to the residual stream.
 
-    The norm comes before each (`norm=pre`, as in GPT-2), after each sum (`post`), after each before its sum (`branch`), or
-    nowhere (`none`). With `activation=swiglu`, the hidden layer is `silu(gate(x)) * ff1(x)` (Shazeer 2020). With
-    `parallel_residual`, both read the input of the block (Wang and Komatsuzaki 2021).
+    The norm comes before each (`norm=pre`, as in GPT-2), after each sum (`post`), after each before its sum (`branch`), both
+    before each and before its sum (`both`), or nowhere (`none`). With `activation=swiglu`, the hidden layer is
+    `silu(gate(x)) * ff1(x)`, with `geglu` it is `gelu(gate(x)) * ff1(x)` (Shazeer 2020). With `parallel_residual`, both read the
+    input of the block (Wang and Komatsuzaki 2021).
     """
 
     def __init__(
@@ -172,6 +199,8 @@ class Block(nnx.Module):
         if config.norm != "none":
             self.ln1 = make_norm(config, rngs)
             self.ln2 = make_norm(config, rngs)
+        if config.norm == "both":
+            self.ln1_out, self.ln2_out = make_norm(config, rngs), make_norm(config, rngs)
         self.attn = make_attention(config, rngs)
         self.dropout = nnx.Dropout(config.dropout)
         self.feed_forward_override: Any = make_feed_forward(config, rngs) if make_feed_forward else None
@@ -182,7 +211,7 @@ class Block(nnx.Module):
         linear = functools.partial(nnx.Linear, use_bias=config.bias, dtype=jnp.dtype(config.dtype), rngs=rngs)
         self.ff1 = linear(D, F, kernel_init=inner, **split_over(-1, -1))
         self.ff2 = linear(F, D, kernel_init=outer, **split_over(-2))
-        self.gate = linear(D, F, kernel_init=inner, **split_over(-1, -1)) if config.activation == "swiglu" else None
+        self.gate = linear(D, F, kernel_init=inner, **split_over(-1, -1)) if config.is_gated else None
         self.activation = ACTIVATIONS[config.activation]
 
     @jax.named_scope("feed-forward")  # with the norms and the sums of the block
@@ -191,15 +220,17 @@ class Block(nnx.Module):
     ) -> tuple[Float[Array, "B T D"], Cache | None]:
         """The output of the block, and the extended cache. A `key` enables dropout."""
         keys = (None, None) if key is None else jax.random.split(key)
-        mixed_BTD, cache = self.attn(self.ln1(x_BTD) if self.norm == "pre" else x_BTD, position, cache, layer)
+        before = self.norm in ("pre", "both")
+        after = {"branch": ("ln1", "ln2"), "both": ("ln1_out", "ln2_out")}.get(self.norm)
+        mixed_BTD, cache = self.attn(self.ln1(x_BTD) if before else x_BTD, position, cache, layer)
         start_BTD = x_BTD
-        x_BTD = x_BTD + self._drop(self.ln1(mixed_BTD) if self.norm == "branch" else mixed_BTD, keys[0])
+        x_BTD = x_BTD + self._drop(getattr(self, after[0])(mixed_BTD) if after else mixed_BTD, keys[0])
         x_BTD = self.ln1(x_BTD) if self.norm == "post" else x_BTD
         in_BTD = start_BTD if self.parallel else x_BTD
-        in_BTD = self.ln2(in_BTD) if self.norm == "pre" else in_BTD
+        in_BTD = self.ln2(in_BTD) if before else in_BTD
         in_ND = in_BTD.reshape(-1, in_BTD.shape[-1])  # matrices, for the reason given at `Projection`
         out_ND = self._feed_forward(in_ND) if self.feed_forward_override is None else self.feed_forward_override(in_ND)
-        out_ND = self.ln2(out_ND) if self.norm == "branch" else out_ND
+        out_ND = getattr(self, after[1])(out_ND) if after else out_ND
         x_BTD = x_BTD + self._drop(out_ND.reshape(x_BTD.shape), keys[1])
         return (self.ln2(x_BTD) if self.norm == "post" else x_BTD), cache
 
@@ -244,7 +275,7 @@ def project(x: Float[Array, "*N D"], head: Head) -> Float[Array, "*N V"]:
 
 
 class GPT(nnx.Module):
-    """Embeddings, `num_layers` blocks with stacked parameters, a final norm (`norm=pre` and `branch` only), and a head."""
+    """Embeddings, `num_layers` blocks with stacked parameters, a final norm (unless `norm` is `post` or `none`), and a head."""
 
     def __init__(
         self,
@@ -264,7 +295,7 @@ class GPT(nnx.Module):
         learned = config.positions == "learned" and not overridden
         self.pos_embed = nnx.Param(table(rngs.params(), (config.context, D))) if learned else None
         self.blocks = stacked_blocks(config, rngs, make_block) if config.num_layers else None
-        self.ln_f = make_norm(config, rngs) if config.norm in ("pre", "branch") else None
+        self.ln_f = make_norm(config, rngs) if config.norm in ("pre", "branch", "both") else None
         head_init = nnx.initializers.xavier_uniform() if config.init == "xavier" else table
         self.head = None if config.tied_head else nnx.Param(head_init(rngs.params(), (V, D)), model_axis=-2)
         self.head_bias = nnx.Param(jnp.zeros(V), model_axis=-1) if config.head_bias else None
@@ -301,6 +332,8 @@ class GPT(nnx.Module):
     def _run(self, ids_BT: Array, key: Key, position, cache: Cache | None) -> tuple[Array, Cache | None]:
         config, T = self.config, ids_BT.shape[1]
         x_BTD = self.embed[ids_BT] if self.embed_override is None else self.embed_override(ids_BT)
+        if config.scaled_embedding:
+            x_BTD = x_BTD * config.d_model**0.5
         if self.pos_embed is not None:
             x_BTD = x_BTD + jax.lax.dynamic_slice_in_dim(self.pos_embed[...], position, T)[None]
         x_BTD = x_BTD.astype(config.dtype)

@@ -60,7 +60,7 @@ def flops_per_token(config: ModelConfig) -> float:
     D, F, V, L = config.d_model, config.d_ff, config.vocab_size, config.num_layers
     heads_width = config.num_heads * config.per_head
     attention_weights = 2 * D * heads_width + 2 * D * config.kv_heads * config.per_head
-    weights = L * (attention_weights + (3 if config.activation == "swiglu" else 2) * D * F) + V * D
+    weights = L * (attention_weights + (3 if config.is_gated else 2) * D * F) + V * D
     # Scores and mix: 2 products of 2 S D for each of the S positions in view, of which the mask leaves a half, or the window.
     T, W = config.context, config.window or config.context
     in_view = min(T, W) * (1 - min(T, W) / (2 * T))
