@@ -20,6 +20,14 @@ def test_each_layer_of_the_harness_has_its_weights() -> None:
     assert not np.allclose(maps[0], maps[1], atol=1e-6)
 
 
+def test_layers_of_two_kinds_have_the_weights_of_their_own_kind() -> None:
+    config = VARIANTS["layers of two kinds"]  # the second of three has no window
+    maps = attention_maps(filled(config), np.arange(9), config.num_heads)
+    far = np.tril(np.ones((9, 9)), -config.window).astype(bool)
+    assert [bool(weights[:, far].any()) for weights in maps] == [False, True, False]
+    np.testing.assert_allclose(np.stack(maps).sum(-1), 1, rtol=1e-5)
+
+
 class HeadByHead(nnx.Module):
     """Attention as a learner may write it: one product for each head."""
 
