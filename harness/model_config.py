@@ -2,7 +2,7 @@
 
 import math
 from dataclasses import dataclass, fields
-from typing import Literal
+from typing import Any, Literal
 
 from harness.settings import COUNT, NOT_NEGATIVE, Range, Rules, Settings, setting
 
@@ -14,7 +14,18 @@ ROPE_SCALINGS = {
 }
 # The mixers that read a setting, where not all do
 READ_BY: dict[str, tuple[str, ...]] = {
-    **dict.fromkeys(("num_kv_heads", "qk_norm", "attention_bias", "rotary_fraction", "rope_scaling"), ("attention",)),
+    **dict.fromkeys(
+        (
+            "num_kv_heads",
+            "qk_norm",
+            "attention_bias",
+            "rotary_fraction",
+            "rope_scaling",
+            "full_every",
+            "window_rope_base",
+        ),
+        ("attention",),
+    ),
     **dict.fromkeys(("head_width", "window"), ("attention", "latent_attention")),
     **dict.fromkeys(("d_latent", "d_rope"), ("latent_attention",)),
     "d_state": ("state_space",),
@@ -51,23 +62,30 @@ class ModelConfig(Settings):
         0, "rotated numbers of a query, and of one key for all heads, with mixer=latent_attention", allowed=NOT_NEGATIVE
     )
     d_state: int = setting(16, "numbers in the state of each feature, with mixer=state_space", allowed=COUNT)
+    full_every: int = setting(
+        0, "every so many layers, one attends to all tokens in spite of the window; 0: none does", allowed=NOT_NEGATIVE
+    )
     qk_norm: Literal["none", "head", "all"] = setting(
         "none", "norm of queries and keys. head: of each head (Qwen 3); all: of all heads together (OLMo 2)"
     )
     d_ff: int = setting(512, "width of the feed-forward layer", allowed=COUNT)
     num_layers: int = setting(4, "transformer blocks", allowed=NOT_NEGATIVE)
-    norm: Literal["pre", "post", "branch", "none"] = setting(
-        "pre", "where the norm is applied. branch: to what attention and the feed-forward layer add (OLMo 2)"
+    norm: Literal["pre", "post", "branch", "both", "none"] = setting(
+        "pre",
+        "where the norm is applied. branch: to what attention and the feed-forward layer add (OLMo 2); both: there, and as pre "
+        "(Gemma 3)",
     )
-    norm_kind: Literal["layernorm", "rmsnorm"] = setting("layernorm", "which norm")
+    norm_kind: Literal["layernorm", "rmsnorm", "rmsnorm_1"] = setting(
+        "layernorm", "which norm. rmsnorm_1: RMSNorm whose scale is stored as its difference from 1 (Gemma)"
+    )
     norm_epsilon: float = setting(1e-5, "epsilon of the norm", allowed=NOT_NEGATIVE)
     parallel_residual: bool = setting(
         False, "attention and the feed-forward layer both read the input of the block (GPT-J, Pythia)"
     )
-    activation: Literal["relu", "gelu", "gelu_exact", "swiglu"] = setting(
+    activation: Literal["relu", "gelu", "gelu_exact", "swiglu", "geglu"] = setting(
         "gelu",
-        "activation of the feed-forward layer. gelu: its approximation by tanh, as in GPT-2; gelu_exact: by erf; swiglu adds a "
-        "gate of the same width",
+        "activation of the feed-forward layer. gelu: its approximation by tanh, as in GPT-2; gelu_exact: by erf; swiglu and "
+        "geglu add a gate of the same width, with SiLU or gelu",
     )
     bias: bool = setting(True, "biases in linear layers and LayerNorm, except for the output head")
     attention_bias: Literal["same", "none", "qkv", "all"] = setting(
@@ -82,6 +100,12 @@ class ModelConfig(Settings):
         "none",
         "longer wavelengths of positions=rope, for longer contexts: none, linear:FACTOR, or llama3:FACTOR:LOW:HIGH:CONTEXT",
     )
+    window_rope_base: float = setting(
+        0.0,
+        "with full_every, rope_base of the layers with a window, which have no rope_scaling then; 0: as the others",
+        allowed=NOT_NEGATIVE,
+    )
+    scaled_embedding: bool = setting(False, "multiply the token embedding by the square root of its width (Gemma)")
     tied_head: bool = setting(True, "use the token embedding as the output head")
     head_bias: bool = setting(False, "add a bias to the output head")
     init: Literal["gpt2", "xavier"] = setting("gpt2", "initialization of the parameters")
@@ -127,6 +151,14 @@ class ModelConfig(Settings):
             "positive numbers, LOW below HIGH",
         )
         yield (
+            not self.full_every or self.window > 0,
+            f"full_every={self.full_every} needs a window; with window=0, all layers attend to all tokens",
+        )
+        yield (
+            not self.window_rope_base or (self.full_every > 0 and self.positions == "rope"),
+            f"window_rope_base={self.window_rope_base:g} needs positions=rope and full_every: layers of two kinds",
+        )
+        yield (
             not self.parallel_residual or self.norm == "pre",
             f"parallel_residual needs norm=pre; norm={self.norm} is something else",
         )
@@ -146,6 +178,15 @@ class ModelConfig(Settings):
         """The kind of `rope_scaling` and its numbers, in the order of `ROPE_SCALINGS`."""
         kind, *numbers = self.rope_scaling.split(":")
         return kind, tuple(map(float, numbers))
+
+    def is_full(self, layer: Any) -> Any:
+        """Whether a layer, which may be traced, attends to all tokens."""
+        return (layer + 1) % self.full_every == 0 if self.full_every else self.window == 0
+
+    @property
+    def is_gated(self) -> bool:
+        """Whether the feed-forward layer has a gate."""
+        return self.activation in ("swiglu", "geglu")
 
     @property
     def per_head(self) -> int:

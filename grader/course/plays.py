@@ -5,6 +5,7 @@ import shlex
 from dataclasses import dataclass
 from pathlib import Path
 
+from commandline import invocation
 from commandline.errors import UsageError
 from grader.course import models_on_disk
 from grader.errors import CourseError
@@ -69,7 +70,10 @@ def offer(problem: Problem, file: Path) -> str:
     model = models_on_disk.smallest(play.models)
     if model is None:
         return ""
-    command = play.command.format(model=f"hf:{model.name}", workspace=shlex.quote(str(file.parent)))
+    program, _, words = play.command.partition(" ")
+    command = f"{invocation.command(program)} {words}".format(
+        model=f"hf:{model.name}", workspace=shlex.quote(str(file.parent))
+    )
     return f"There is {model.name} ({model.size / 1e9:.1f} GB) on your disk. To run your code in it:\n\n  {command}"
 
 

@@ -127,6 +127,8 @@ def open_model(root: Path, name: str, pieces_folder: Path | None, step: int | No
 
     folder, base = imported(name)
     config = unchanged(base, f"{HUGGING_FACE}{folder}")
+    if (folder / "tokenizer.json").exists():  # also where it is that of GPT-2, which might have to be downloaded
+        config = dataclasses.replace(config, tokenizer=config.base)
     pieces = None if pieces_folder is None else load_pieces(pieces_folder)
     if pieces is not None:
         lines = [line for line in pieces.describe(config) if line.startswith(_SAMPLED) and ": yours" in line]

@@ -13,7 +13,8 @@ from harness.data.dialogues import Template
 from harness.data.package_tokenizer import PackageTokenizer, content_of
 from harness.data.tokenizer_json import END_OF_TEXT, to_json
 from harness.errors import UsageError
-from harness.hugging_face.layouts import LAYOUTS, Layout
+from harness.hugging_face.layout import Layout
+from harness.hugging_face.layouts import LAYOUTS
 from harness.hugging_face.parameters import arrays
 from harness.model.lora import merge_adapters
 

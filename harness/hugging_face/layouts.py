@@ -1,114 +1,12 @@
 """The layouts: which settings each one has, what they are called in config.json, and how it stores each parameter."""
 
-import math
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, replace
+from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
-import numpy as np
-
 from harness.errors import UsageError
+from harness.hugging_face.layout import Fields, Layout, Stored
 from harness.model_config import ROPE_SCALINGS, ModelConfig
-
-Fields = dict[str, Any]  # of config.json
-
-
-@dataclass(frozen=True)
-class Stored:
-    """How a parameter of one block, or one outside of the blocks, is stored.
-
-    Its axes are permuted to `axes`. The first `rows` of them become the rows of a matrix, the others its columns; without
-    `rows`, all become one axis. With several names, each index of the axis `split` is stored under a name of its own.
-    """
-
-    names: tuple[str, ...]
-    axes: tuple[int, ...] = (0,)
-    rows: int = 0
-    split: int = 0
-
-    def write(self, parameter: np.ndarray) -> dict[str, np.ndarray]:
-        """The tensors of a parameter."""
-        return {
-            name: np.ascontiguousarray(part.transpose(self.axes).reshape(self._shape(part.shape)))
-            for name, part in zip(self.names, self._parts(parameter), strict=True)
-        }
-
-    def read(self, tensors: Mapping[str, np.ndarray], shape: tuple[int, ...]) -> np.ndarray:
-        """The parameter of that shape. Raises UsageError for tensors of other shapes."""
-        parts = []
-        for name, part in zip(self.names, self._parts(np.empty(shape, bool)), strict=True):
-            if tensors[name].shape != self._shape(part.shape):
-                raise UsageError(
-                    f"The tensor {name} has shape {tensors[name].shape}; by config.json it is {self._shape(part.shape)}."
-                )
-            permuted = tensors[name].reshape([part.shape[axis] for axis in self.axes])
-            parts.append(permuted.transpose(np.argsort(self.axes)))
-        return np.stack(parts, self.split) if len(parts) > 1 else parts[0]
-
-    def _parts(self, parameter: np.ndarray) -> list[np.ndarray]:
-        return [parameter] if len(self.names) == 1 else list(np.moveaxis(parameter, self.split, 0))
-
-    def _shape(self, shape: tuple[int, ...]) -> tuple[int, ...]:
-        sizes = [shape[axis] for axis in self.axes]
-        return (math.prod(sizes[: self.rows]), math.prod(sizes[self.rows :])) if self.rows else (math.prod(sizes),)
-
-
-@dataclass(frozen=True)
-class Layout:
-    """A kind of model in transformers, and its counterpart here."""
-
-    title: str
-    model_type: str
-    architecture: str
-    has: Mapping[str, tuple[Any, ...]]  # the values that settings of the model may have
-    prefix: str  # of all names but the head's; files of a model without its head lack it
-    block: str  # the prefix of block {i}, after `prefix`
-    head: str
-    parameters: Mapping[str, Stored]  # outside of the blocks, by path
-    block_parameters: Mapping[str, Stored]  # in each block, by path
-    fields: Callable[[ModelConfig], Fields]  # config.json
-    settings: Callable[[Fields], dict[str, Any]]  # the settings in config.json
-    # Fields with one value that is supported, and the value that they have if they are missing.
-    fixed: Mapping[str, tuple[Any, Any]] = field(default_factory=dict)
-
-    def conflicts(self, config: ModelConfig) -> dict[str, tuple[Any, ...]]:
-        """The settings that this layout does not have, with the values that it has."""
-        return {name: values for name, values in self.has.items() if getattr(config, name) not in values}
-
-    def tensors(self, parameters: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
-        """The tensors by their full names, of parameters by path. Those of the blocks are stacked."""
-        tensors: dict[str, np.ndarray] = {}
-        for path, parameter in parameters.items():
-            for stored, index in self._places(path, len(parameter)):
-                tensors |= stored.write(parameter if index is None else parameter[index])
-        return tensors
-
-    def read(self, tensors: Mapping[str, np.ndarray], path: str, shape: tuple[int, ...]) -> np.ndarray:
-        """The parameter at `path`, of that shape. Raises KeyError for a missing tensor, UsageError for other shapes."""
-        places = self._places(path, shape[0])
-        if places[0][1] is None:
-            return places[0][0].read(tensors, shape)
-        parameter = np.empty(shape, np.float32)
-        for stored, index in places:  # layer by layer, so that no second copy of all of them exists
-            parameter[index] = stored.read(tensors, shape[1:])
-        return parameter
-
-    def names(self, path: str, layers: int) -> list[str]:
-        """The full names of the tensors of the parameter at `path`."""
-        return [name for stored, _ in self._places(path, layers) for name in stored.names]
-
-    def _places(self, path: str, layers: int) -> list[tuple[Stored, int | None]]:
-        """How the parameter at `path` is stored, with full names: once, or for each block."""
-        if path == "head":
-            return [(Stored((self.head,), (0, 1), 1), None)]
-        if not path.startswith("blocks."):
-            return [(_named(self.parameters[path], self.prefix), None)]
-        stored = self.block_parameters[path.removeprefix("blocks.")]
-        return [(_named(stored, self.prefix + self.block.format(i=i)), i) for i in range(layers)]
-
-
-def _named(stored: Stored, prefix: str) -> Stored:
-    return Stored(tuple(prefix + name for name in stored.names), stored.axes, stored.rows, stored.split)
 
 
 def _vectors(**names: str) -> dict[str, Stored]:
@@ -176,6 +74,7 @@ _EMBED = (0, 1)
 _PLAIN: Mapping[str, tuple[Any, ...]] = {
     "mixer": ("attention",), "norm": ("pre",), "head_bias": (False,), "head_width": (0,), "window": (0,), "qk_norm": ("none",),
     "parallel_residual": (False,), "attention_bias": ("same",), "rotary_fraction": (1.0,), "rope_scaling": ("none",),
+    "full_every": (0,), "window_rope_base": (0.0,), "scaled_embedding": (False,),
 }  # fmt: skip
 _GPT_BLOCKS: Mapping[str, tuple[Any, ...]] = {
     **_PLAIN, "norm_kind": ("layernorm",), "activation": ("gelu", "gelu_exact", "relu"), "num_kv_heads": (0,),
@@ -392,4 +291,78 @@ OLMO2 = replace(
     fixed={},
 )  # fmt: skip
 
-LAYOUTS = (GPT2, GPT_NEOX, LLAMA, MISTRAL, QWEN2, QWEN3, OLMO2)
+
+def _gemma_pattern(fields: Fields) -> dict[str, Any]:
+    """The window, which layers have none, and the wavelengths of both kinds. Raises UsageError for other orders of layers."""
+    L, window = fields["num_hidden_layers"], fields.get("sliding_window") or 0
+    every = fields.get("sliding_window_pattern") or fields.get("_sliding_window_pattern") or 6
+    types = fields.get("layer_types") or [_KINDS[(i + 1) % every == 0] for i in range(L)]
+    full = [i + 1 for i, kind in enumerate(types) if kind == _KINDS[True]]
+    if {*types} - {*_KINDS} or (full and full != list(range(full[0], L + 1, full[0]))):
+        raise UsageError(
+            "layer_types is not supported; every n-th layer must be full_attention, the others sliding_attention."
+        )
+    by_kind: Fields = fields.get("rope_parameters") or {}
+    local, theirs = [Fields(by_kind.get(kind) or {}) for kind in _KINDS]
+    if local.get("rope_type", "default") != "default":
+        raise UsageError(f"Rope scaling ({local['rope_type']}) of sliding_attention is not supported.")
+    scaling = fields.get("rope_scaling") or {}
+    rope = _rope_settings({"rope_parameters": {"rope_theta": fields.get("rope_theta", 1e6), **scaling, **theirs}}, 1.0)
+    base = float({"rope_theta": fields.get("rope_local_base_freq", 1e4), **local}["rope_theta"])
+    if full and full[0] > 1:
+        return {**rope, "window": window, "full_every": full[0], "window_rope_base": base}
+    return rope if full else {**rope, "window": window, "rope_base": base, "rope_scaling": "none"}
+
+
+def _gemma_settings(fields: Fields) -> dict[str, Any]:
+    fields = {"head_dim": 256, "query_pre_attn_scalar": 256, "tie_word_embeddings": True, **fields}
+    if fields["query_pre_attn_scalar"] != fields["head_dim"]:
+        raise UsageError("query_pre_attn_scalar is not supported unless it is head_dim.")
+    own = ("layer_types", "rope_parameters", "rope_scaling", "hidden_act")
+    return {
+        **_llama_settings({name: value for name, value in fields.items() if name not in own}), **_gemma_pattern(fields),
+        "norm": "both", "norm_kind": "rmsnorm_1", "qk_norm": "head", "scaled_embedding": True,
+        "activation": _activation(
+            {"hidden_activation": "gelu_pytorch_tanh", **fields}, "hidden_activation", {"geglu": ("gelu_pytorch_tanh",)}
+        ),
+    }  # fmt: skip
+
+
+def _gemma_fields(config: ModelConfig) -> Fields:
+    rope = _rope_fields(config)
+    local = {"rope_type": "default", "rope_theta": config.window_rope_base or config.rope_base}
+    is_full = [config.is_full(layer) for layer in range(config.num_layers)]
+    return {
+        **_llama_fields(config), **rope, "hidden_activation": "gelu_pytorch_tanh", "query_pre_attn_scalar": config.per_head,
+        "sliding_window": config.window or config.context, "layer_types": [_KINDS[full] for full in is_full],
+        "rope_local_base_freq": local["rope_theta"],
+        "rope_parameters": {_KINDS[True]: rope["rope_parameters"], _KINDS[False]: local},
+    }  # fmt: skip
+
+
+_KINDS = ("sliding_attention", "full_attention")
+GEMMA3 = replace(
+    LLAMA,
+    title="Gemma 3",
+    model_type="gemma3_text",
+    architecture="Gemma3ForCausalLM",
+    has={
+        **_any(LLAMA.has, "window", "full_every", "window_rope_base"), **_NO_BIAS, "attention_bias": ("same", "all"),
+        "norm": ("both",), "norm_kind": ("rmsnorm_1",), "qk_norm": ("head",), "activation": ("geglu",),
+        "scaled_embedding": (True,),
+    },
+    block_parameters={
+        **QWEN3.block_parameters,
+        **_vectors(
+            ln1_out="post_attention_layernorm", ln2="pre_feedforward_layernorm", ln2_out="post_feedforward_layernorm"
+        ),
+    },
+    fields=_gemma_fields,
+    settings=_gemma_settings,
+    fixed={
+        "final_logit_softcapping": (None, None), "attn_logit_softcapping": (None, None),
+        "use_bidirectional_attention": (False, False),
+    },
+)  # fmt: skip
+
+LAYOUTS = (GPT2, GPT_NEOX, LLAMA, MISTRAL, QWEN2, QWEN3, OLMO2, GEMMA3)

@@ -13,7 +13,8 @@ from safetensors import SafetensorError, safe_open
 from harness.config import HUGGING_FACE
 from harness.data.tokenizer import TOKENIZERS, get_tokenizer
 from harness.errors import UsageError
-from harness.hugging_face.layouts import LAYOUTS, Layout
+from harness.hugging_face.layout import Layout
+from harness.hugging_face.layouts import LAYOUTS
 from harness.hugging_face.parameters import shapes, with_rows
 from harness.model_config import ModelConfig
 

@@ -45,12 +45,12 @@ def cached_attention(
     k_BGSK: Float[Array, "B G S K"],
     v_BGSV: Float[Array, "B G S V"],
     positions_T: Int[Array, "T"],
-    window: int = 0,
+    window: int | Int[Array, ""] = 0,
     scale: float = 0.0,
 ) -> Float[Array, "B T H V"]:
     """The attention of the queries at some positions to the keys up to them, which lie in the order of the products.
 
-    The scale of the scores is 1 / √K if it is 0.
+    The scale of the scores is 1 / √K if it is 0. A window that is traced must be at least 1.
     """
     B, T, H, K = q_BTHK.shape
     q_BTGRK = q_BTHK.reshape(B, T, k_BGSK.shape[1], -1, K)  # R heads share the keys of a group
@@ -80,9 +80,10 @@ def _attention(window: int, q_BHTK: Array, k_BHTK: Array, v_BHTK: Array, segment
     return _forward(window, q_BHTK, k_BHTK, v_BHTK, segments_BT)[0]
 
 
-def _hidden(queries: Array, keys: Array, window: int) -> Array:
+def _hidden(queries: Array, keys: Array, window: int | Array) -> Array:
     """Whether the mask hides keys at these positions from queries at these."""
-    return (keys > queries) | (keys <= queries - window) if window else keys > queries
+    no_window = isinstance(window, int) and not window
+    return keys > queries if no_window else (keys > queries) | (keys <= queries - window)
 
 
 def _apart(rows_BN: Array, columns_BM: Array) -> Array:

@@ -86,6 +86,8 @@ class _Search:
         inner = parameters.get("call_jaxpr", parameters.get("jaxpr"))
         if name == "scan":
             return self._unrolled(parameters, values)
+        if name == "cond":
+            return self._chosen(parameters["branches"], *values)
         if name in _CALLS and isinstance(inner, ClosedJaxpr):
             return self.run(inner.jaxpr, [(const, False) for const in inner.consts], values)
         if name in _CALLS and isinstance(inner, Jaxpr):
@@ -102,6 +104,26 @@ class _Search:
             elif square and depends and jnp.issubdtype(output.dtype, jnp.floating):
                 self.found.append((self.group, output))
         return [(output, depends) for output in outputs]
+
+    def _chosen(self, branches: Any, index: _Value, *values: _Value) -> list[_Value]:
+        """A branch: layers of two kinds have one each. All are run, and what they compute is chosen from.
+
+        Arrays are kept only if each branch has as many, of equal shapes.
+        """
+        start, kept, found, results = self.group, self.found, list[list[tuple[int, Any]]](), list[list[_Value]]()
+        for branch in branches:
+            self.group, self.found = start, []
+            results.append(self.run(branch.jaxpr, [(const, False) for const in branch.consts], list(values)))
+            found.append(self.found)
+        self.found = kept
+
+        def choose(*arrays: Any) -> Any:
+            return jax.lax.select_n(index[0], *arrays)
+
+        if len({tuple((group, jnp.shape(array)) for group, array in each) for each in found}) == 1:
+            self.found += [(same[0][0], choose(*(array for _, array in same))) for same in zip(*found, strict=True)]
+        outputs = zip(*results, strict=True)
+        return [(choose(*(value for value, _ in each)), any(depends for _, depends in each)) for each in outputs]
 
     def _unrolled(self, parameters: Any, values: list[_Value]) -> list[_Value]:
         """A scan, step by step: each layer of a stack has weights of its own."""

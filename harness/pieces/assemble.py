@@ -23,7 +23,7 @@ from harness.data.tokenizer import ranks_of
 from harness.errors import PieceError, UsageError
 from harness.model import lora
 from harness.model.gpt import GPT, MIXERS, Block
-from harness.model.gpt import make_norm as default_norm
+from harness.model.norms import make_norm as default_norm
 from harness.model.sampling import CachedDecoder, ChooseToken, Sampling, WindowDecoder, choose_token, generate
 from harness.pieces import adapt
 from harness.pieces.load import Pieces, attribute_errors_to

@@ -34,7 +34,7 @@ def _is_gpt2(config: Config) -> bool:
 
 
 def _has_unscaled_rope(config: Config) -> bool:
-    return of_llamas_kind(config) and config.rope_scaling == "none"
+    return of_llamas_kind(config) and config.rope_scaling == "none" and not config.window_rope_base
 
 
 def _has_swiglu(config: Config) -> bool:
@@ -50,7 +50,13 @@ def _has_gqa(config: Config) -> bool:
 
 def _is_modern(config: Config) -> bool:
     """Whether the settings describe the model of problem 40, with layers that all see every position."""
-    return _has_gqa(config) and _has_swiglu(config) and config.tied_head and not config.head_bias
+    return (
+        _has_gqa(config)
+        and _has_swiglu(config)
+        and config.tied_head
+        and not config.head_bias
+        and not config.scaled_embedding
+    )
 
 
 def has_segments(config: Config) -> bool:

@@ -56,7 +56,7 @@ def flops_per_token(config: ModelConfig) -> float:
     """FLOPs to train on one token: 2 per weight in the forward pass and 4 in the backward pass, plus the mixing of positions."""
     D, F, V, L = config.d_model, config.d_ff, config.vocab_size, config.num_layers
     mixer_weights, mixing = _mixer_costs(config)
-    weights = L * (mixer_weights + (3 if config.activation == "swiglu" else 2) * D * F) + V * D
+    weights = L * (mixer_weights + (3 if config.is_gated else 2) * D * F) + V * D
     return 6.0 * weights + 3.0 * L * mixing
 
 

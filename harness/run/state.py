@@ -10,7 +10,7 @@ from flax import nnx
 
 from harness.config import HUGGING_FACE, Config
 from harness.data.hub import model_folder
-from harness.data.tokenizer import get_tokenizer
+from harness.data.tokenizer import TOKENIZERS, get_tokenizer
 from harness.errors import HarnessError, UsageError
 from harness.hugging_face.layouts import GPT2
 from harness.hugging_face.load import Parameters as FolderParameters
@@ -169,7 +169,8 @@ def _load_folder(session: Session, step: int | None) -> tuple[Find, None]:
     if base.positions == "rope" and config.context < base.context:
         same.remove("context")  # nothing depends on it
     other = {name: getattr(base, name) for name in same if getattr(base, name) != getattr(config, name)}
-    if get_tokenizer(tokenizer).name != get_tokenizer(config.tokenizer).name:
+    names = [name if name in TOKENIZERS else get_tokenizer(name).name for name in (tokenizer, config.tokenizer)]
+    if names[0] != names[1]:
         other["tokenizer"] = tokenizer
     if other:
         needed = " ".join(f"--set {name}={value}" for name, value in other.items())

@@ -10,8 +10,9 @@ import jax.numpy as jnp
 import numpy as np
 from flax import nnx
 
-from harness.model.gpt import GPT, Attention, Block
+from harness.model.gpt import GPT, Block
 from harness.model.loss import token_loss
+from harness.model.multi_head_attention import Attention
 from harness.model_config import ModelConfig
 from harness.pieces.adapt import BatchedLayer
 from problems.stage.weights import POCKET, Weights

@@ -9,7 +9,8 @@ import jax.numpy as jnp
 import numpy as np
 from flax import nnx
 
-from harness.model.gpt import GPT, Attention, Block
+from harness.model.gpt import GPT, Block
+from harness.model.multi_head_attention import Attention
 from harness.model_config import ModelConfig
 from harness.pieces.adapt import Batched
 from problems.stage.weights import MODERN

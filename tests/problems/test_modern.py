@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 from flax import nnx
 
-from harness.model.gpt import GPT, rotate
+from harness.model.gpt import GPT
+from harness.model.rope import rotate
 from harness.model_config import ModelConfig
 from tests.conftest import ROOT
 

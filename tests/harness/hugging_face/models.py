@@ -34,6 +34,21 @@ LAYOUTS = {
     "Mistral": replace(_LLAMA, num_kv_heads=3, window=20, tied_head=False),
     "Qwen 2": replace(_LLAMA, num_kv_heads=2, attention_bias="qkv"),
     "Qwen 3": replace(_LLAMA, num_kv_heads=2, head_width=6, qk_norm="head"),
+    "Gemma 3": replace(
+        _LLAMA,
+        num_layers=5,
+        num_kv_heads=1,
+        head_width=8,
+        qk_norm="head",
+        norm="both",
+        norm_kind="rmsnorm_1",
+        activation="geglu",
+        scaled_embedding=True,
+        window=20,
+        full_every=2,
+        window_rope_base=500.0,
+        rope_scaling="linear:2",
+    ),
     "OLMo 2": replace(_LLAMA, num_kv_heads=3, norm="branch", qk_norm="all", tied_head=False),
 }
 
@@ -45,7 +60,7 @@ def filled(config: Config) -> GPT:
 
     def random(path: Any, leaf: Any) -> jax.Array:
         # Activations and logits have a standard deviation of about one, with a width of 24.
-        around = 1.0 if path_names(path)[-1] == "scale" else 0.0
+        around = 1.0 if path_names(path)[-1] == "scale" and config.norm_kind != "rmsnorm_1" else 0.0
         return jnp.asarray(rng.normal(around, 0.2, leaf.shape), leaf.dtype)
 
     nnx.update(model, jax.tree_util.tree_map_with_path(random, nnx.state(model)))

@@ -10,6 +10,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from click.testing import CliRunner
+from flax import nnx
 from safetensors.flax import save_file
 from safetensors.numpy import load_file
 
@@ -24,7 +25,12 @@ from harness.run.loop import train
 from harness.run.session import Session, ignore, open_session
 from harness.run.state import initial_state, load_state
 from tests.harness.conftest import TINY
-from tests.harness.hugging_face.models import LAYOUTS, exported
+from tests.harness.hugging_face.models import LAYOUTS, exported, filled
+
+
+def _kinds(letters: str) -> list[str]:
+    return [{"s": "sliding_attention", "f": "full_attention"}[letter] for letter in letters]
+
 
 layouts = pytest.mark.parametrize("name", LAYOUTS)
 
@@ -128,6 +134,17 @@ def test_settings_that_no_layout_has_are_named(changes: dict[str, Any], message:
         ("Llama", {"hidden_size": "wide"}, "is not the config of a model"),
         ("GPT-2", {"activation_function": "silu"}, "activation_function=silu is not supported; only gelu_new"),
         ("GPT-2", {"scale_attn_by_inverse_layer_idx": True}, "scale_attn_by_inverse_layer_idx=True is not supported"),
+        ("Gemma 3", {"query_pre_attn_scalar": 9}, "query_pre_attn_scalar is not supported unless it is head_dim"),
+        ("Gemma 3", {"final_logit_softcapping": 30.0}, "final_logit_softcapping=30.0 is not supported"),
+        ("Gemma 3", {"layer_types": _kinds("sfsff")}, "layer_types is not supported; every n-th layer must be"),
+        ("Gemma 3", {"layer_types": _kinds("sffff")}, "layer_types is not supported"),
+        ("Gemma 3", {"layer_types": ["chunked_attention"] * 5}, "layer_types is not supported"),
+        ("Gemma 3", {"hidden_activation": "silu"}, "hidden_activation=silu is not supported; only gelu_pytorch_tanh"),
+        (
+            "Gemma 3",
+            {"rope_parameters": {"sliding_attention": {"rope_type": "linear", "factor": 2}}},
+            r"Rope scaling \(linear\) of sliding_attention is not supported",
+        ),
         ("GPT-NeoX", {"rope_parameters": None, "rotary_pct": 0.25}, "of each head, it rotates 3"),
     ],
 )
@@ -139,6 +156,31 @@ def test_models_that_the_harness_does_not_have_are_refused(
     file.write_text(json.dumps({**json.loads(file.read_text()), **fields}))
     with pytest.raises(UsageError, match=message):
         dict(Parameters(tmp_path / "out"))
+
+
+def test_old_files_of_gemma_name_the_pattern_by_its_length(tmp_path: Path) -> None:
+    config = LAYOUTS["Gemma 3"]
+    exported(config, tmp_path / "out")
+    file = tmp_path / "out" / "config.json"
+    fields = json.loads(file.read_text())
+    del fields["rope_parameters"], fields["layer_types"]
+    file.write_text(json.dumps({**fields, "sliding_window_pattern": 2}))
+    assert replace(config, **read_config(tmp_path / "out")) == config
+
+
+@pytest.mark.parametrize(
+    "changes", [{"full_every": 0, "window_rope_base": 0.0, "rope_scaling": "none"}, {"full_every": 1}]
+)
+def test_gemma_with_layers_of_one_kind(changes: dict[str, Any], tmp_path: Path) -> None:
+    model = exported(replace(LAYOUTS["Gemma 3"], **changes), tmp_path / "out")
+    plain = {"window": 0, "full_every": 0, "window_rope_base": 0.0}
+    config = replace(LAYOUTS["Gemma 3"], **{**plain, **read_config(tmp_path / "out")})
+    assert (config.full_every, config.window) == (0, 0 if changes["full_every"] else 20)
+    other, parameters = filled(config), dict(Parameters(tmp_path / "out", config.vocab_rows))
+    take = lambda path, leaf: leaf.replace(jnp.asarray(parameters[".".join(map(str, path))]))  # noqa: E731
+    nnx.update(other, nnx.map_state(take, nnx.state(other)))
+    ids = jnp.arange(40)
+    np.testing.assert_allclose(other(ids), model(ids), atol=1e-5)
 
 
 def test_folders_that_hold_no_such_model_are_refused(tmp_path: Path) -> None:

@@ -16,7 +16,7 @@ ARCHITECTURES = {
     "GPT2LMHeadModel": gguf.MODEL_ARCH.GPT2, "GPTNeoXForCausalLM": gguf.MODEL_ARCH.GPTNEOX,
     "LlamaForCausalLM": gguf.MODEL_ARCH.LLAMA, "MistralForCausalLM": gguf.MODEL_ARCH.LLAMA,
     "Qwen2ForCausalLM": gguf.MODEL_ARCH.QWEN2, "Qwen3ForCausalLM": gguf.MODEL_ARCH.QWEN3,
-    "Olmo2ForCausalLM": gguf.MODEL_ARCH.OLMO2,
+    "Olmo2ForCausalLM": gguf.MODEL_ARCH.OLMO2, "Gemma3ForCausalLM": gguf.MODEL_ARCH.GEMMA3,
 }  # fmt: skip
 # What llama.cpp's converter reads from config.json, by architecture, and of all others.
 FIELDS = {

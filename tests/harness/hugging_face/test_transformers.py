@@ -73,6 +73,15 @@ def saved(folder: Path, model: Any) -> Any:
 _SIZES = dict(max_position_embeddings=32, hidden_size=24, num_hidden_layers=2, intermediate_size=40)
 _HEADS = dict(num_attention_heads=6, num_key_value_heads=2)
 _ROPE = {"rope_type": "default", "rope_theta": 700.0}
+_GEMMA = _SIZES | dict(
+    num_hidden_layers=5, num_attention_heads=4, num_key_value_heads=1, head_dim=8, query_pre_attn_scalar=8
+)
+
+
+def _layers(number: int, full_every: int) -> list[str]:
+    return ["sliding_attention" if (i + 1) % full_every else "full_attention" for i in range(number)]
+
+
 _LLAMA3 = {
     "rope_type": "llama3", "rope_theta": 700.0, "factor": 4.0, "low_freq_factor": 1.0, "high_freq_factor": 3.0,
     "original_max_position_embeddings": 16,
@@ -99,6 +108,10 @@ MODELS = {
     "qwen 2.5": ("Qwen2", dict(_SIZES, **_HEADS, tie_word_embeddings=True)),
     "qwen 3": ("Qwen3", dict(_SIZES, **_HEADS, head_dim=8)),
     "olmo 2": ("Olmo2", dict(_SIZES, **_HEADS)),
+    "gemma 3": ("Gemma3Text", dict(_GEMMA, sliding_window=7, layer_types=_layers(5, 2))),
+    "gemma 3, sixth": ("Gemma3Text", dict(_GEMMA | {"num_hidden_layers": 8}, sliding_window=7)),
+    "gemma 3, windows": ("Gemma3Text", dict(_GEMMA, sliding_window=7, layer_types=_layers(5, 9))),
+    "gemma 3, all": ("Gemma3Text", dict(_GEMMA, layer_types=_layers(5, 1), tie_word_embeddings=False)),
 }  # fmt: skip
 
 
@@ -107,7 +120,7 @@ def test_a_model_that_transformers_saved_gives_its_logits(name: str, tmp_path: P
     family, settings = MODELS[name]
     ends = dict(bos_token_id=96, eos_token_id=96, pad_token_id=None)
     config = getattr(transformers, f"{family}Config")(vocab_size=97, **ends, **settings)
-    causal = "GPT2LMHeadModel" if family == "GPT2" else f"{family}ForCausalLM"
+    causal = "GPT2LMHeadModel" if family == "GPT2" else f"{family.removesuffix('Text')}ForCausalLM"
     theirs = saved(tmp_path, getattr(transformers, causal)(config))
     assert len(list(tmp_path.glob("*.safetensors"))) > 1
     own = GPT(replace(ModelConfig(), **read_config(tmp_path)), nnx.Rngs(0))

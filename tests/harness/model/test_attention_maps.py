@@ -26,6 +26,14 @@ def test_a_state_space_has_none() -> None:
     assert attention_maps(filled(VARIANTS["state space"]), np.arange(9), 2) == []
 
 
+def test_layers_of_two_kinds_have_the_weights_of_their_own_kind() -> None:
+    config = VARIANTS["layers of two kinds"]  # the second of three has no window
+    maps = attention_maps(filled(config), np.arange(9), config.num_heads)
+    far = np.tril(np.ones((9, 9)), -config.window).astype(bool)
+    assert [bool(weights[:, far].any()) for weights in maps] == [False, True, False]
+    np.testing.assert_allclose(np.stack(maps).sum(-1), 1, rtol=1e-5)
+
+
 class HeadByHead(nnx.Module):
     """Attention as a learner may write it: one product for each head."""
 

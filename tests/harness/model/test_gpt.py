@@ -52,6 +52,22 @@ VARIANTS = {
         rotary_fraction=0.4,
         rope_scaling="llama3:4:1:3:8",
     ),
+    "layers of two kinds": replace(
+        SMALL,
+        num_layers=3,
+        num_kv_heads=1,
+        window=4,
+        full_every=2,
+        qk_norm="head",
+        positions="rope",
+        window_rope_base=50.0,
+        rope_scaling="linear:2",
+        norm="both",
+        norm_kind="rmsnorm_1",
+        activation="geglu",
+        bias=False,
+        scaled_embedding=True,
+    ),
     "parallel, exact": replace(SMALL, parallel_residual=True, activation="gelu_exact"),
     "branch": replace(SMALL, norm="branch", qk_norm="all", positions="rope", rope_scaling="linear:2"),
     "latent attention": replace(
@@ -122,6 +138,21 @@ def test_the_program_does_not_grow_with_depth() -> None:
         return len(jax.jit(gradient).lower(parameters).as_text().splitlines())
 
     assert size(9) <= size(3) + 4
+
+
+def test_every_so_many_layers_has_no_window() -> None:
+    """The gradient of the last position reaches the first one only through a layer without a window."""
+    config = replace(VARIANTS["layers of two kinds"], num_layers=2, context=13)
+
+    def reached(**changes: int) -> int:
+        model = filled(replace(config, **changes))
+        ids = jnp.arange(13)  # each has a row of its own
+        gradient = nnx.grad(lambda model: model.hidden(ids[None])[0, -1].sum())(model)
+        return int(jnp.sum(jnp.any(gradient.embed[...][:13] != 0, axis=1)))
+
+    assert reached(full_every=0, window_rope_base=0.0) == 7  # two windows of four tokens
+    assert reached(full_every=2) == reached(full_every=1) == 13
+    assert reached(full_every=3) == 7
 
 
 def test_layers_do_not_share_weights() -> None:

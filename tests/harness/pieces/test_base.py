@@ -12,6 +12,7 @@ import pytest
 
 from grader.course import catalog, plays
 from harness.config import Config
+from harness.data import tokenizer, tokenizer_json
 from harness.errors import UsageError
 from harness.hugging_face.export import find_layout
 from harness.pieces.load import Pieces
@@ -103,6 +104,20 @@ def test_what_a_play_offers_works(
     assert (program, run.code) == ("harness", 0), run.err
     piece = {"31": "LoRALinear", "37": "rope", "41": "GPT2", "51": "grpo_loss"}[number]
     assert f"  {piece}: yours, " in run.err
+
+
+def test_a_gpt2_on_the_disk_needs_no_network(
+    workspace: Path, tmp_path: Path, harness_here: Harness, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    exported(LAYOUTS["GPT-2"], tmp_path / "out")
+    # Its tokenizer is recognized as GPT-2's, whose vocabulary tiktoken would download.
+    digest = next(digest for digest, name in tokenizer_json._NAMES.items() if name == "pocket-2k")
+    monkeypatch.setitem(tokenizer_json._NAMES, digest, "gpt2")
+    monkeypatch.setattr("tiktoken.get_encoding", lambda name: pytest.fail("asked for a download"))
+    tokenizer._from_folder.cache_clear()
+    sampled = harness_here("sample", f"hf:{tmp_path / 'out'}", "--max-tokens", 2, "--pieces", workspace)
+    tokenizer._from_folder.cache_clear()
+    assert sampled.code == 0, sampled.err
 
 
 def test_no_piece_is_a_part_of_a_model(workspace: Path, tmp_path: Path, harness_here: Harness) -> None:

@@ -1,0 +1,111 @@
+"""What a layout is: how each parameter is stored, and which settings of a model it has."""
+
+import math
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from harness.errors import UsageError
+from harness.model_config import ModelConfig
+
+Fields = dict[str, Any]  # of config.json
+
+
+@dataclass(frozen=True)
+class Stored:
+    """How a parameter of one block, or one outside of the blocks, is stored.
+
+    Its axes are permuted to `axes`. The first `rows` of them become the rows of a matrix, the others its columns; without
+    `rows`, all become one axis. With several names, each index of the axis `split` is stored under a name of its own.
+    """
+
+    names: tuple[str, ...]
+    axes: tuple[int, ...] = (0,)
+    rows: int = 0
+    split: int = 0
+
+    def write(self, parameter: np.ndarray) -> dict[str, np.ndarray]:
+        """The tensors of a parameter."""
+        return {
+            name: np.ascontiguousarray(part.transpose(self.axes).reshape(self._shape(part.shape)))
+            for name, part in zip(self.names, self._parts(parameter), strict=True)
+        }
+
+    def read(self, tensors: Mapping[str, np.ndarray], shape: tuple[int, ...]) -> np.ndarray:
+        """The parameter of that shape. Raises UsageError for tensors of other shapes."""
+        parts = []
+        for name, part in zip(self.names, self._parts(np.empty(shape, bool)), strict=True):
+            if tensors[name].shape != self._shape(part.shape):
+                raise UsageError(
+                    f"The tensor {name} has shape {tensors[name].shape}; by config.json it is {self._shape(part.shape)}."
+                )
+            permuted = tensors[name].reshape([part.shape[axis] for axis in self.axes])
+            parts.append(permuted.transpose(np.argsort(self.axes)))
+        return np.stack(parts, self.split) if len(parts) > 1 else parts[0]
+
+    def _parts(self, parameter: np.ndarray) -> list[np.ndarray]:
+        return [parameter] if len(self.names) == 1 else list(np.moveaxis(parameter, self.split, 0))
+
+    def _shape(self, shape: tuple[int, ...]) -> tuple[int, ...]:
+        sizes = [shape[axis] for axis in self.axes]
+        return (math.prod(sizes[: self.rows]), math.prod(sizes[self.rows :])) if self.rows else (math.prod(sizes),)
+
+
+@dataclass(frozen=True)
+class Layout:
+    """A kind of model in transformers, and its counterpart here."""
+
+    title: str
+    model_type: str
+    architecture: str
+    has: Mapping[str, tuple[Any, ...]]  # the values that settings of the model may have
+    prefix: str  # of all names but the head's; files of a model without its head lack it
+    block: str  # the prefix of block {i}, after `prefix`
+    head: str
+    parameters: Mapping[str, Stored]  # outside of the blocks, by path
+    block_parameters: Mapping[str, Stored]  # in each block, by path
+    fields: Callable[[ModelConfig], Fields]  # config.json
+    settings: Callable[[Fields], dict[str, Any]]  # the settings in config.json
+    # Fields with one value that is supported, and the value that they have if they are missing.
+    fixed: Mapping[str, tuple[Any, Any]] = field(default_factory=dict)
+
+    def conflicts(self, config: ModelConfig) -> dict[str, tuple[Any, ...]]:
+        """The settings that this layout does not have, with the values that it has."""
+        return {name: values for name, values in self.has.items() if getattr(config, name) not in values}
+
+    def tensors(self, parameters: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
+        """The tensors by their full names, of parameters by path. Those of the blocks are stacked."""
+        tensors: dict[str, np.ndarray] = {}
+        for path, parameter in parameters.items():
+            for stored, index in self._places(path, len(parameter)):
+                tensors |= stored.write(parameter if index is None else parameter[index])
+        return tensors
+
+    def read(self, tensors: Mapping[str, np.ndarray], path: str, shape: tuple[int, ...]) -> np.ndarray:
+        """The parameter at `path`, of that shape. Raises KeyError for a missing tensor, UsageError for other shapes."""
+        places = self._places(path, shape[0])
+        if places[0][1] is None:
+            return places[0][0].read(tensors, shape)
+        parameter = np.empty(shape, np.float32)
+        for stored, index in places:  # layer by layer, so that no second copy of all of them exists
+            parameter[index] = stored.read(tensors, shape[1:])
+        return parameter
+
+    def names(self, path: str, layers: int) -> list[str]:
+        """The full names of the tensors of the parameter at `path`."""
+        return [name for stored, _ in self._places(path, layers) for name in stored.names]
+
+    def _places(self, path: str, layers: int) -> list[tuple[Stored, int | None]]:
+        """How the parameter at `path` is stored, with full names: once, or for each block."""
+        if path == "head":
+            return [(Stored((self.head,), (0, 1), 1), None)]
+        if not path.startswith("blocks."):
+            return [(_named(self.parameters[path], self.prefix), None)]
+        stored = self.block_parameters[path.removeprefix("blocks.")]
+        return [(_named(stored, self.prefix + self.block.format(i=i)), i) for i in range(layers)]
+
+
+def _named(stored: Stored, prefix: str) -> Stored:
+    return Stored(tuple(prefix + name for name in stored.names), stored.axes, stored.rows, stored.split)
