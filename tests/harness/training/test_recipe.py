@@ -10,6 +10,8 @@ from flax import nnx
 from harness.data.batches import SegmentRows, Windows
 from harness.data.token_files import CONTEXT, Tokens
 from harness.training.recipe import default_loss_sum, default_model, segment_ids, token_ids
+from harness.training.sharding import make_mesh, put_batch
+from harness.training.train_step import make_step_functions
 from tests.harness.conftest import TINY
 
 PADDED = replace(TINY, vocab_size=97, vocab_multiple=1, packing="padded")
@@ -54,3 +56,16 @@ def test_the_loss_and_its_gradients_are_those_of_one_story_per_row() -> None:
     assert int(count) == int(targets) > 0
     np.testing.assert_allclose(total, expected, rtol=1e-5)
     jax.tree.map(lambda a, b: np.testing.assert_allclose(a, b, rtol=1e-3, atol=1e-5), slopes, gradients)
+
+
+def test_a_step_on_a_mesh_has_the_loss_of_one_device() -> None:
+    rows, losses = SegmentRows.of(stories()), []
+    batch = np.stack([rows[index % len(rows)] for index in range(8)])
+    for mesh_shape in ("1x1", "2x2"):
+        config = replace(SEGMENTS, mesh=mesh_shape, num_layers=1)
+        mesh = make_mesh(config)
+        functions = make_step_functions(config, mesh)
+        state, first = functions.train_step(functions.init(), put_batch(batch, mesh))
+        _, second = functions.train_step(state, put_batch(batch, mesh))
+        losses.append([float(first.loss), float(second.loss)])
+    np.testing.assert_allclose(*losses, rtol=1e-4)
