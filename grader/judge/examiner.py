@@ -43,6 +43,7 @@ class Examiner:
     _witness: Session | None = None
     _history: dict[str, None] = field(default_factory=dict)
     _refusals: dict[tuple[str, ...], Failure | None] = field(default_factory=dict)
+    _told: set[Case] = field(default_factory=set)  # cases whose numbers the worker knows
     _saved: dict[Any, Outcome] = field(default_factory=dict)
     _programs: dict[Any, Frame | Failure] = field(default_factory=dict)
     _traced: list[tuple[Frame, Frame | Failure]] = field(default_factory=list)
@@ -95,6 +96,7 @@ class Examiner:
             key = (check.saved_by, case)
             if key not in self._saved:
                 self._trace_all(case)
+                self._told.add(case)
                 self._saved[key] = self.worker.run(frame)
             return self._saved[key]
         if stage == "restores":
@@ -128,6 +130,7 @@ class Examiner:
                 return self._with_partner(blind, replace(frame, kind="partner"))
             if not check.traced:
                 self._trace_all(case)
+                self._told.add(case)
             before = self.worker.worker.cpu_seconds() if check.cpu_seconds else 0.0
             # A program would compute in the witness, whose time is not measured.
             kinds = ("reading",) if check.cpu_seconds else ("reading", "program")
@@ -139,7 +142,7 @@ class Examiner:
             if answer.kind == "reading":
                 return replace(outcome_of(answer), traced=False)
             # It takes what the worker computed. One that knew the numbers may have put the results into it.
-            return replace(self._run(answer, check, case), traced=check.traced)
+            return replace(self._run(answer, check, case), traced=case not in self._told)
         return self._run(program, check, case)
 
     def _with_partner(self, frame: Frame, partner: Frame) -> Outcome:

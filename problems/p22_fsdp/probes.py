@@ -96,9 +96,9 @@ def created(execution: Execution) -> Arrays:
     parts = {n: _part(shape) for n, shape in shapes.items()}
     widths = stablehlo.result_widths(compiled.parsed)
     axes = {n: np.zeros(len(shape), np.int32) for n, shape in shapes.items()}
-    # Arrays that were made before the program stand in it as constants, which are neither results nor temporary memory.
-    written = stablehlo.numbers_written(compiled.parsed) > MOST_WRITTEN
-    whole = set(shapes) if written or len(compiled.devices) != DEVICES else set[int]()
+    # Arrays that were made before the program are its inputs, or stand in it as constants: no results, no temporary memory.
+    before = compiled.program.inputs or stablehlo.numbers_written(compiled.parsed) > MOST_WRITTEN
+    whole = set(shapes) if before or len(compiled.devices) != DEVICES else set[int]()
     for stage in stages(compiled) if not whole else ():
         for array in stage.arrays:
             axes |= dict.fromkeys(array.returned & set(axes), array.axes)

@@ -15,11 +15,14 @@ def widths(sizes: Mapping[str, int], rng: Any) -> dict[str, Any]:
         "d_model": sizes["D"],
         "d_ff": sizes["F"],
         "other_d_ff": sizes["F"] + 1,
+        "wrong_matrices": rng.integers(100, size=2).astype(
+            "int32"
+        ),  # which is transposed in a model, and which in an optimizer
         "token_ids": token_ids,
     }
 
 
-OTHERS = {"d_ff": "is of another width", "head": "has one kernel transposed", "moment": "has one moment transposed"}
+OTHERS = {"d_ff": "is of another width", "model": "has one matrix transposed", "optimizer": "has one moment transposed"}
 
 
 def accepting(case: Case, wrong: Difference) -> str:

@@ -74,6 +74,7 @@ CLAIMS: Mapping[str, tuple[str, ...]] = {
         "resume in a new process, bit for bit", "validation loss", "stories stop at end-of-text",
     ),
     "35": ("compiled once",),
+    "37": ("jit",),
     "38": ("statistics in float32",),
     "39": ("one compilation", "size of the cache"),
     "42": ("work of a merge",),
