@@ -81,7 +81,7 @@ def heads(sizes: Mapping[str, int], rng: Any) -> dict[str, Any]:
 
 
 def many(sizes: Mapping[str, int], rng: Any) -> dict[str, Any]:
-    """A long row of many short stories and one that spans many blocks, so that no fixed number of blocks before a query is few."""
+    """A long row of many short stories and one of many blocks, so no fixed number of blocks before a query is few."""
     import numpy as np
 
     T = sizes["T"]
