@@ -7,7 +7,7 @@ import pytest
 
 from grader.worker.collectives import collectives
 from grader.worker.counting import UncountableError
-from grader.worker.measures import MEASURES
+from grader.worker.measures import MEASURES, small_ones_count
 
 pytestmark = pytest.mark.fast
 
@@ -66,6 +66,13 @@ def test_loops_and_branches_multiply():
 def test_a_collective_in_a_loop_without_a_counter_is_not_counted():
     with pytest.raises(UncountableError, match="cannot be counted"):
         collectives(LOOPS, 4, {})
+
+
+@pytest.mark.parametrize("times", [32, 33])
+def test_small_arrays_are_few_also_beside_a_large_one(times: int):
+    sizes = ((1, 4), (1000, 4000))
+    execution = SimpleNamespace(collectives=[SimpleNamespace(arrays=sizes, times=Fraction(times))])
+    assert small_ones_count(execution) is (times > 32)
 
 
 def test_exchanged_bytes_are_those_between_places_along_the_last_axis():
