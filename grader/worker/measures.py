@@ -16,7 +16,7 @@ from grader.wire.program import Program
 from grader.worker import cost, counting, stablehlo
 from grader.worker.collectives import FEW, Collective, collectives
 
-SMALL_ONES = 128  # bytes of all small collectives together: sums of a loss, a count and the like
+SMALL_ONES = 128  # bytes of all small arrays of collectives together: sums of a loss, a count and the like
 
 OwnMeasure = Callable[["Execution"], Any]  # of one problem: MEASURES of its `probes.py`
 
@@ -178,8 +178,9 @@ def _exchanged_bytes(execution: Execution) -> Any:
 
 
 def small_ones_count(execution: Execution) -> bool:
-    """Whether small collectives are too many to be left out: a program could send an array number by number."""
-    return sum(each.times * each.size for each in execution.collectives if each.is_small) > SMALL_ONES
+    """Whether small arrays are too many to be left out: a program could send an array number by number, or beside others."""
+    small = (each.times * size for each in execution.collectives for elements, size in each.arrays if elements <= FEW)
+    return sum(small) > SMALL_ONES
 
 
 def _exchanged(execution: Execution) -> dict[str, Any]:

@@ -67,7 +67,9 @@ def attending(attend: Callable[..., jax.Array]) -> Callable[..., Block]:
     class Attending(Attention):
         def __call__(self, *inputs: Any) -> Any:
             # The trained model has no window, the harness's fourth argument.
-            with mock.patch("harness.model.gpt.causal_attention", lambda q, k, v, _: jax.vmap(over_heads)(q, k, v)):
+            with mock.patch(
+                "harness.model.multi_head_attention.causal_attention", lambda q, k, v, _: jax.vmap(over_heads)(q, k, v)
+            ):
                 return super().__call__(*inputs)
 
     return functools.partial(Block, make_mixer=Attending)

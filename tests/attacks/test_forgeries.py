@@ -97,7 +97,7 @@ CLAIMS: Mapping[str, tuple[str, ...]] = {
     "63": ("memory of one step",),
     "64": ("answers", "answers with few blocks"),
     "66": ("size of the cache", "absorbed products"),
-    "67": ("positions in parallel", "work of a scan", "size of the cache"),
+    "67": ("positions in parallel", "work of a scan", "a text in two parts", "size of the cache"),
     "68": ("stages stay on their devices", "no more bubbles than the schedule's", "sends to neighbors"),
     "69": ("state split over the devices", "sharding after the step", "collectives of the step"),
 }  # fmt: skip

@@ -78,6 +78,13 @@ def test_a_collective_in_a_loop_without_a_counter_is_not_counted():
         collectives(LOOPS, 4, {})
 
 
+@pytest.mark.parametrize("times", [32, 33])
+def test_small_arrays_are_few_also_beside_a_large_one(times: int):
+    sizes = ((1, 4), (1000, 4000))
+    execution = SimpleNamespace(collectives=[SimpleNamespace(arrays=sizes, times=Fraction(times))])
+    assert measures.small_ones_count(execution) is (times > 32)
+
+
 @pytest.mark.parametrize(("taken", "more"), [(90, 0), (130, 30)])
 def test_exchanged_bytes_are_those_between_places_along_the_last_axis_and_those_taken_and_not_returned(
     monkeypatch: pytest.MonkeyPatch, taken: int, more: int
