@@ -1,4 +1,10 @@
-"""What the text of a submission may name in libraries, where a problem asks to write something: tables of `written.py`."""
+"""What the text of a submission may name in libraries, where a problem asks to write something: for `written.py`."""
+
+import ast
+import importlib.util
+from functools import cache
+from importlib.machinery import EXTENSION_SUFFIXES, ModuleSpec
+from pathlib import Path
 
 # JAX and its relatives, and modules of the standard library that import, evaluate and look up nothing by a text.
 LIBRARIES = frozenset(
@@ -53,8 +59,72 @@ PLAIN = frozenset(
     for name in "add call class contains doc enter eq exit getitem init init_subclass iter len matmul mul name next post_init "
     "qualname repr setattr setitem str sub file".split()
 )
-# Others that do: of frames, of the object in an AttributeError, and methods that look up or evaluate a text.
+# Others that do: of frames, of the object in an AttributeError, methods that look up or evaluate a text, modules in a module.
 FRAMES = frozenset(
     f"{kind}_{part}" for kind in ("f", "tb", "gi", "cr", "ag")
     for part in ("back", "builtins", "code", "frame", "globals", "locals", "next")
-) | {"mro", "obj", "_convert", "_convert_", "_evaluate"}  # fmt: skip
+) | {"mro", "obj", "_convert", "_convert_", "_evaluate"} | (INSIDE - {"operator", "types"})  # fmt: skip
+
+
+def is_module(dotted: str) -> bool:
+    """Whether a full name is that of a module of a library. Imports nothing."""
+    top, *rest = dotted.split(".")
+    if top not in LIBRARIES or not rest:
+        return top in LIBRARIES and _spec(top) is not None
+    return bool(_places(dotted)) or rest[-1] in _bound_to_modules(dotted.rpartition(".")[0])
+
+
+@cache
+def _spec(top: str) -> ModuleSpec | None:
+    return importlib.util.find_spec(top)
+
+
+@cache
+def _places(dotted: str) -> tuple[Path, ...]:
+    """The files of a module, as Python text or compiled. Imports nothing."""
+    top, *rest = dotted.split(".")
+    if (spec := _spec(top)) is None:
+        return ()
+    if not rest:
+        return (Path(spec.origin),) if spec.origin else ()
+    places = [Path(folder, *rest) for folder in spec.submodule_search_locations or ()]
+    files = [file for place in places for file in (place.with_suffix(".py"), place / "__init__.py")]
+    compiled = [file for place in places for ending in EXTENSION_SUFFIXES for file in [place.with_suffix(ending)]]
+    return tuple(file for file in (*files, *compiled) if file.is_file())
+
+
+def _source(dotted: str) -> Path | None:
+    """The file of a module, if it is Python text."""
+    return next((file for file in _places(dotted) if file.suffix == ".py"), None)
+
+
+@cache
+def _bound_to_modules(dotted: str) -> frozenset[str]:
+    """The names that a module binds to other modules of its library, as `flax.nnx` binds `initializers`."""
+    source, names = _source(dotted), set[str]()
+    for node in ast.walk(ast.parse(source.read_bytes())) if source else ():
+        if isinstance(node, ast.Import):
+            names.update(one.asname or one.name.partition(".")[0] for one in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            package = dotted.split(".") if source and source.name == "__init__.py" else dotted.split(".")[:-1]
+            parts = (
+                [*package[: len(package) + 1 - node.level], *filter(None, [node.module])]
+                if node.level
+                else [node.module or ""]
+            )
+            names.update(one.asname or one.name for one in node.names if _places(".".join([*parts, one.name])))
+    return frozenset(names)
+
+
+@cache
+def borrowed(dotted: str) -> frozenset[str]:
+    """The names by which a module knows modules of other libraries, imported for its own use, as `enum` knows `builtins`."""
+    source, own = _source(dotted), dotted.partition(".")[0]
+    names = dict[str, str]()
+    for node in ast.walk(ast.parse(source.read_bytes())) if source else ():
+        if isinstance(node, ast.Import):
+            names |= {one.asname or one.name.partition(".")[0]: one.name for one in node.names}
+        elif isinstance(node, ast.ImportFrom) and node.module and not node.level:
+            whole = {one.asname or one.name: f"{node.module}.{one.name}" for one in node.names}
+            names |= {name: way for name, way in whole.items() if _source(way)}
+    return frozenset(name for name, way in names.items() if way.partition(".")[0] != own) - OWN.get(dotted, frozenset())

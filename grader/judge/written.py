@@ -5,13 +5,9 @@ Each name of a library must be a plain dotted name, so that the text says what i
 """
 
 import ast
-import importlib.util
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from functools import cache
-from importlib.machinery import ModuleSpec
-from pathlib import Path
 
 from commandline.text import printable
 from grader.judge.libraries import (
@@ -24,11 +20,12 @@ from grader.judge.libraries import (
     LARGE,
     LIBRARIES,
     MODULES,
-    OWN,
     PLAIN,
     SHAPE,
     SHAPELESS,
     STREAMS,
+    borrowed,
+    is_module,
 )
 from grader.judge.session import Failure
 from grader.judge.submission import Submission
@@ -105,7 +102,7 @@ class _File:
 
     def renamed(self, node: ast.AST) -> dict[str, str]:
         """The names that a statement gives to a module of a library, as in `nn = jax.nn`."""
-        if not (isinstance(node, ast.Assign) and _is_module(dotted := self.dotted(node.value))):
+        if not (isinstance(node, ast.Assign) and is_module(dotted := self.dotted(node.value))):
             return {}
         return {target.id: dotted for target in node.targets if isinstance(target, ast.Name)}
 
@@ -281,17 +278,17 @@ class _Reader:
         ways = [".".join([top, *rest[:number]]) for number in range(len(rest) + 1)]
         private = any(part.startswith("_") and part not in PLAIN for part in rest)
         hiding = HIDING.intersection(ways) or HIDING_NAMES.intersection(rest)
-        borrowed = any(name in _borrowed(way) for way, name in zip(ways, rest, strict=False))
+        lent = any(name in borrowed(way) for way, name in zip(ways, rest, strict=False))
         inside = INSIDE.intersection(rest[1:] if ways[1:2] in (["jax.numpy"], ["flax.nnx"]) else rest)
         if ways[1:2] and ways[1] in STREAMS and not private:
             return ""
-        other = top in LARGE and any(way not in MODULES and _is_module(way) for way in ways)
+        other = top in LARGE and any(way not in MODULES and is_module(way) for way in ways)
         shape = top == "jaxtyping" and rest and rest[0] not in SHAPELESS  # without a text in brackets
-        if top not in LIBRARIES or private or inside or hiding or borrowed or other or shape:
+        if top not in LIBRARIES or private or inside or hiding or lent or other or shape:
             return f"it reaches `{dotted}`, {UNSEEN}"
         ruled = [way for way in ways if way in self.problem.forbids or way in self.problem.allows]
         # A library may have a function under several names, and so may another library.
-        same = {name.rpartition(".")[2] for name in self.problem.forbids if not _is_module(name)}.intersection(rest)
+        same = {name.rpartition(".")[2] for name in self.problem.forbids if not is_module(name)}.intersection(rest)
         if ruled[-1] in self.problem.forbids if ruled else same:
             named = dotted in self.problem.forbids or same
             why = (
@@ -300,7 +297,7 @@ class _Reader:
                 else "which is not among the functions that this problem allows"
             )
             return f"it uses `{dotted}`, {why}; {ELSEWHERE}"
-        return f"it hands on the module `{dotted}` itself, {UNSEEN}" if _is_module(dotted) else ""
+        return f"it hands on the module `{dotted}` itself, {UNSEEN}" if is_module(dotted) else ""
 
 
 def _plain(node: ast.AST, name: str) -> None:
@@ -351,41 +348,3 @@ def _binds_name(node: ast.AST) -> bool:
 
 def _is_dunder(name: str) -> bool:
     return name.startswith("__") and name.endswith("__")
-
-
-def _is_module(dotted: str) -> bool:
-    """Whether a full name is that of a module of a library. Imports nothing."""
-    top, *rest = dotted.split(".")
-    return top in LIBRARIES and (_spec(top) is not None if not rest else _source(dotted) is not None)
-
-
-@cache
-def _spec(top: str) -> ModuleSpec | None:
-    return importlib.util.find_spec(top)
-
-
-@cache
-def _source(dotted: str) -> Path | None:
-    """The file of a module, if it is Python text. Imports nothing."""
-    top, *rest = dotted.split(".")
-    if (spec := _spec(top)) is None:
-        return None
-    if not rest:
-        return Path(spec.origin) if spec.origin and spec.origin.endswith(".py") else None
-    places = [Path(folder, *rest) for folder in spec.submodule_search_locations or ()]
-    files = (file for place in places for file in (place.with_suffix(".py"), place / "__init__.py"))
-    return next((file for file in files if file.is_file()), None)
-
-
-@cache
-def _borrowed(dotted: str) -> frozenset[str]:
-    """The names by which a module knows modules of other libraries, imported for its own use, as `enum` knows `builtins`."""
-    source, own = _source(dotted), dotted.partition(".")[0]
-    names = dict[str, str]()
-    for node in ast.walk(ast.parse(source.read_bytes())) if source else ():
-        if isinstance(node, ast.Import):
-            names |= {one.asname or one.name.partition(".")[0]: one.name for one in node.names}
-        elif isinstance(node, ast.ImportFrom) and node.module and not node.level:
-            whole = {one.asname or one.name: f"{node.module}.{one.name}" for one in node.names}
-            names |= {name: way for name, way in whole.items() if _source(way)}
-    return frozenset(name for name, way in names.items() if way.partition(".")[0] != own) - OWN.get(dotted, frozenset())

@@ -126,7 +126,7 @@ def _with_rates(
 
 
 def _is_written(text: str) -> bool:
-    """Whether a collective, or each of those that XLA has joined, has a name of `counting.with_names`: `call.3/written_0`, or
+    """Whether a collective, or each of those that XLA has joined, has a name of `counting.plain`: `call.3/written_0`, or
     `call.3/(written_0:written_2)`."""
     found = re.search(r'metadata=\{op_name="((?:[^":()]*/)?)\(?([^"]*?)\)?"', text)
     names = found[2].split(":") if found else []

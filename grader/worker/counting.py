@@ -21,6 +21,7 @@ BRANCHES = ("stablehlo.case", "stablehlo.if")
 MANUAL = "sdy.manual_computation"
 NAME = "counter_"  # and the number of a loop's counter: the name of the loop in the compiled program
 WRITTEN = "written_"  # and a number: the name of a collective that the program itself calls, in the compiled program
+COMPOSITE = "stablehlo.composite"
 COLLECTIVES = ("all_reduce", "all_gather", "reduce_scatter", "collective_permute", "all_to_all", "collective_broadcast")
 
 
@@ -45,26 +46,36 @@ def with_counters(module: bytes) -> bytes:
     """The program with counters, an int32 array, as one more output. Raises UncountableError."""
     parsed = stablehlo.parsed(module)
     with parsed.context, ir.Location.unknown():
-        _name_collectives(parsed)
+        _make_plain(parsed)
         _Instrumented(parsed).thread()
         parsed.operation.verify()
         return stablehlo.serialized(parsed)
 
 
-def with_names(module: bytes) -> bytes:
-    """The program with a name for each collective that it calls. XLA adds others, without such names."""
+def plain(module: bytes) -> bytes:
+    """The program that XLA runs as it is counted: with a call of its parts in place of each composite, because XLA has operations
+    of its own for some names of composites, whatever their parts are. And with a name for each collective that the program calls,
+    because XLA adds others."""
     parsed = stablehlo.parsed(module)
     with parsed.context, ir.Location.unknown():
-        _name_collectives(parsed)
+        _make_plain(parsed)
         return stablehlo.serialized(parsed)
 
 
-def _name_collectives(parsed: Any) -> None:
-    """Names the collectives of a parsed module, and nothing else. Its context is entered."""
+def _make_plain(parsed: Any) -> None:
+    """Exchanges composites and names collectives of a parsed module, whose context is entered."""
     stablehlo.strip_locations(parsed)  # a submission may have named them
-    called = (each for each in stablehlo.operations(parsed) if each.name.removeprefix("stablehlo.") in COLLECTIVES)
-    for number, operation in enumerate(called):
+    operations = list(stablehlo.operations(parsed))
+    for number, operation in enumerate(
+        each for each in operations if each.name.removeprefix("stablehlo.") in COLLECTIVES
+    ):
         operation.location = ir.Location.name(f"{WRITTEN}{number}")
+    for old in [each for each in operations if each.name == COMPOSITE]:
+        kinds, attributes = [result.type for result in old.results], {"callee": old.attributes["decomposition"]}
+        new = ir.Operation.create("func.call", kinds, list(old.operands), attributes, ip=ir.InsertionPoint(old))
+        for before, after in zip(old.results, new.results, strict=True):
+            before.replace_all_uses_with(after)
+        old.erase()
 
 
 def runs(module: Any, counters: Sequence[int]) -> Iterator[Run]:

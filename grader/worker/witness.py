@@ -78,7 +78,8 @@ class Witness:
         if b"lapack_" in program.module:
             stablehlo.prepare_linear_algebra()
         devices = devices[: program.devices]
-        module = counting.with_names(program.module) if len(devices) > 1 else program.module
+        composed = any(each.name == counting.COMPOSITE for each in stablehlo.operations(parsed))
+        module = counting.plain(program.module) if composed or len(devices) > 1 else program.module
         return Compiled(program, stablehlo.compiled(module, devices), devices, self.mesh, parsed)
 
     def _numbers(self, item: Input, case: Case, sent: Mapping[str, Any]) -> Any:

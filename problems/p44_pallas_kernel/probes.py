@@ -165,7 +165,7 @@ def _outside(module: Any) -> Any:
     for each in operations:
         calls = each.name == "stablehlo.custom_call"
         if not _is_kernel(each) if calls else cost.computes_numbers(each, functions):
-            numbers = max(math.prod(stablehlo.shape(value)) for value in each.operands)
+            numbers = max(map(stablehlo.numbers, each.operands))
             taken += numbers * (OFTEN if each in looped else 1)
     return np.int64(taken)
 

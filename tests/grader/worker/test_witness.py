@@ -81,6 +81,20 @@ def test_only_listed_calls_are_accepted():
                 witness.check(program)
 
 
+def test_a_composite_is_what_it_consists_of():
+    """XLA has its own operation `chlo.erf`, which would take the place of these parts."""
+
+    def main(x: jax.Array) -> jax.Array:
+        return jax.lax.composite(lambda x: 3 * x, "chlo.erf", version=1)(x)
+
+    exported = export.export(jax.jit(main))(jax.ShapeDtypeStruct((3,), jnp.float32))
+    assert b"chlo.erf" in exported.mlir_module_serialized
+    program = Program(exported.mlir_module_serialized, [Input("case", "x", (3,), "float32")], ["output"])
+    found = witness.Witness().run(program, CASE, ["work"])
+    assert found["output"].tolist() == [0, 3, 6]
+    assert found["program.work"] == 3
+
+
 def test_outputs_cannot_be_named_like_measures(fork_server: ForkServer):
     forged = Program(honest().module, honest().inputs, ["program.temporary_bytes"])
     [outcome] = ask(fork_server, [forged])
