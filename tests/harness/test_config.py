@@ -37,7 +37,7 @@ def test_settings_are_parsed_by_their_type() -> None:
         ({"zzzzzz": "1"}, "`harness settings` lists them"),
         ({"steps": "many"}, "write a whole number"),
         ({"steps": "0"}, "steps=0 is not valid; it must be at least 1"),
-        ({"norm": "mid"}, "choose pre, post, branch or none"),
+        ({"norm": "mid"}, "choose pre, post, branch, both or none"),
         ({"tied_head": "perhaps"}, "write true or false"),
         ({"num_heads": "5"}, "num_heads=5 does not divide d_model=128"),
         ({"num_heads": "6", "d_model": "48", "num_kv_heads": "4"}, "num_kv_heads=4 does not divide num_heads=6"),
