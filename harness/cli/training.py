@@ -110,8 +110,8 @@ def finetune(
     """Fine-tune a trained model, or resume a run of this kind.
 
     BASE is the name or folder of a run, or a model in Hugging Face's format: hf:DIR, or hf:ORG/NAME on the hub. It determines
-    the model, the tokenizer and the packing. With --lora, checkpoints hold only the adapters, so keep BASE. If BASE was trained
-    with pieces, they are used again. --pieces gives the weights of a model of Llama's kind to your own pieces.
+    the model, the tokenizer and the packing of texts. With --lora, checkpoints hold only the adapters, so keep BASE. If BASE
+    was trained with pieces, they are used again. --pieces gives the weights of a model of Llama's kind to your own pieces.
     """
     from harness.run.folder import Run
 

@@ -44,7 +44,8 @@ class Pieces:
         together = all(self.uses(other, config) for other in spec.requires)
         beside = not spec.one_of or any(self.uses(other, config) for other in spec.one_of)
         readable = not (spec.one_story and has_segments(config))
-        return spec.used_if(config) and readable and together and beside
+        replaced = bool(spec.replaced_by) and self.uses(spec.replaced_by, config)
+        return spec.used_if(config) and readable and together and beside and not replaced
 
     def adapted(self, name: str, config: Config) -> Any:
         """The piece behind the harness's interface, or None if it is missing or this config does not use it."""
@@ -78,6 +79,8 @@ class Pieces:
             return f"it needs your {unused[0]}, which this run does not use"
         if spec.one_story and has_segments(config):
             return "it takes a row for one story, and with packing=segments a row has several"
+        if spec.replaced_by and self.uses(spec.replaced_by, config):
+            return f"your {spec.replaced_by} does its work"
         return f"it is used {spec.used_when}"
 
     def _why_not(self, name: str) -> str:

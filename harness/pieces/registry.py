@@ -89,6 +89,7 @@ class PieceSpec:
     smoke_test: Callable[..., None]  # called with the piece and those that it requires; raises if the piece is broken
     requires: tuple[str, ...] = ()  # other pieces without which this one is not used
     part_of: str = ""  # a model, which brings its own parts: with it, this is not used on its own
+    replaced_by: str = ""  # another piece that does the work of this one: with it, this is not used
     one_of: tuple[str, ...] = ()  # of these pieces, one must be used, too
     one_story: bool = False  # whether it takes a row for one story, so that it is not used where a row has several
     adapter: Callable[[Config, Any], Any] = adapt.as_is  # to the interface that the harness calls
@@ -297,8 +298,9 @@ PIECES: dict[str, PieceSpec] = {
     "segment_mask": _of_segments(
         smoke_tests.run_segment_mask,
         adapter=adapt.masked_attention,
+        replaced_by="segment_attention",
         used_if=_attends_within,
-        used_when="with packing=segments, if there is no segment_attention and no window",
+        used_when="with packing=segments, if there is no window",
     ),
     "segment_attention": _of_segments(
         smoke_tests.run_segment_attention,

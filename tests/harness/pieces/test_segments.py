@@ -109,9 +109,13 @@ def test_what_is_used_with_segments(pieces: Pieces) -> None:
         assert f"{name}: {whole}" in lines
     assert "decode_step: not used (it needs your MiniGPT, which this run does not use)" in lines
     assert "next_token_loss: yours" in lines
+    assert "segment_mask: not used (your segment_attention does its work)" in lines
+    del pieces.by_name["segment_attention"]
+    assert f"segment_mask: yours, {pieces.folder}" in "\n".join(pieces.describe(CONFIG))
+    del pieces.by_name["MiniGPT"]  # whose file is searched for what it imports, if it is used
     without = "\n".join(pieces.describe(replace(CONFIG, packing="padded", window=4)))
     assert "pack_stories: not used (it is used with packing=segments)" in without
-    assert "segment_attention: not used (it is used with packing=segments, if there is no window)" in without
+    assert "segment_mask: not used (it is used with packing=segments, if there is no window)" in without
     assert "pack: yours" in without
 
 
