@@ -32,6 +32,15 @@ def test_texts_are_kept_with_their_verdicts(tmp_path: Path):
     again.close()
 
 
+def test_a_verdict_is_of_the_newest_attempt_with_its_text(tmp_path: Path):
+    """A learner may go back to an earlier text."""
+    kept = History(tmp_path)
+    first, _, last = (kept.keep("p01", text) for text in ("x = 1\n", "x = 2\n", "x = 1\n"))
+    assert first != last
+    assert kept.attempt_with("p01", "x = 1\n") == last
+    kept.close()
+
+
 def test_the_oldest_are_forgotten(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(history, "_KEPT", 3)
     kept = History(tmp_path)
