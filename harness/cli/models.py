@@ -4,6 +4,7 @@ import json
 import signal
 import sys
 from collections.abc import Iterator
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -22,6 +23,7 @@ from harness.cli.options import (
     root_option,
     step_option,
 )
+from harness.config import HUGGING_FACE
 from harness.errors import UsageError
 
 _SAMPLING_OPTIONS = (
@@ -164,7 +166,7 @@ def playground(run_name: str, root: Path) -> None:
 
 
 @click.command("eval")
-@click.argument("run_name", metavar="RUN")
+@click.argument("run_name", metavar="MODEL")
 @click.option("--data", "spec", metavar="S", help=f"Evaluate on all of other data: {DATA_HELP}")
 @field_option
 @click.option("--task", metavar="T", help="Measure how many held-out problems are solved: arithmetic, countdown, "
@@ -181,8 +183,11 @@ def evaluate(
 ) -> None:  # fmt: skip
     """Evaluate a run on all validation data: loss, bits per byte.
 
-    Also prints the losses of a bigram and a unigram model. With --task, evaluates it on problems that are held out from training.
+    Also prints the losses of a bigram and a unigram model. With --task, evaluates it on problems that are held out from training;
+    then MODEL may also be hf:DIR or hf:ORG/NAME.
     """
+    if task is None and run_name.startswith(HUGGING_FACE):
+        raise UsageError(f"{run_name} is evaluated on a task; name one with --task.")
     if task is not None:
         if spec or field:
             raise UsageError("--task needs no --data and no --field.")
@@ -227,14 +232,18 @@ def _evaluate_task(
     from harness.run.pass_rate import pass_rates
     from harness.run.state import load_state
 
-    changes = {} if system is None else {"system_prompt": system}
-    session = open_run(root, run_name, **changes)
-    step, state = load_state(session, step)
-    rates = pass_rates(session, session.functions.model(state), task, problems, samples, temperature)
+    if run_name.startswith(HUGGING_FACE):
+        named = run_name
+        session, model = open_model(root, run_name, None, step)
+    else:
+        session = open_run(root, run_name)
+        step, state = load_state(session, step)
+        named, model = f"Run {run_name}, step {step}", session.functions.model(state)
+    if system is not None:
+        session = replace(session, config=replace(session.config, system_prompt=system))
+    rates = pass_rates(session, model, task, problems, samples, temperature)
     number, _ = rates.solved_PN.shape
-    click.echo(
-        f"Run {run_name}, step {step}, task {task}: {counted(number, 'held-out problem')}, {counted(samples, 'answer')} to each"
-    )
+    click.echo(f"{named}, task {task}: {counted(number, 'held-out problem')}, {counted(samples, 'answer')} to each")
     for k in sorted({samples, *(1 << power for power in range(samples.bit_length()))}):
         rate, low, high = rates.at(k)
         click.echo(f"  pass@{k:<9}{rate:7.1%}  ({low:.1%} to {high:.1%})")

@@ -62,6 +62,8 @@ def test_questions_are_asked_by_the_models_own_template(qwen: Path, tmp_path: Pa
         assert asked == ("1+2 So:" if chat else "1+2")
         evaluated = harness_here("eval", name, "--task", "arithmetic", "--problems", 2, "--samples", 1)
         assert evaluated.code == 0, evaluated.err
+    before = harness_here("eval", f"hf:{qwen}", "--task", "arithmetic", "--problems", 2, "--samples", 1)
+    assert before.out.startswith(f"hf:{qwen}, task arithmetic: 2 held-out problems, 1 answer to each\n"), before.err
     refused = harness_here("rl", f"hf:{qwen}", "--reward", "ends", "--template", "plain", "--quiet")
     assert (refused.code, "--template needs --task" in refused.err) == (2, True)
 
