@@ -41,4 +41,7 @@ def test_no_argument_is_the_same_in_all_cases(problem: Problem):
                 for name, value in case.values.items():
                     if name in arguments and isinstance(value, bool | int | float):
                         found[name].add(value)
+                if problem.label == "43":  # the last arguments of its only entry have defaults
+                    for name in set(arguments).difference(case.values):
+                        found[name].add("its default")
     assert {name for name, values in found.items() if len(values) == 1} == CONSTANT.get(problem.label, set())

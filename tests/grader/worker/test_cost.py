@@ -222,9 +222,10 @@ def test_the_bytes_of_collectives_count_as_often_as_they_run(
     function: Callable[..., Any], measured: dict[str, int], turns: int
 ):
     found = MEASURES["exchanged"](on_eight_devices(function, turns, width=16))
-    assert {name: int(size) for name, size in found.items() if size} == {
-        name: turns * size for name, size in measured.items()
-    }
+    expected = {name: turns * size for name, size in measured.items()}
+    if turns > 1:
+        expected["in_loops"] = max(expected.values())
+    assert {name: int(size) for name, size in found.items() if size} == expected
 
 
 def test_a_function_counts_in_each_call_and_a_loop_once_in_the_size_of_a_program():

@@ -67,7 +67,7 @@ def test_a_model_says_the_same_through_pieces(
     [
         ("GPT-2", ("GPT2",)),
         ("Llama", ("ModernGPT", "rope", "RMSNorm", "SwiGLU", "GQA")),
-        ("Qwen 2", ("rope", "RMSNorm", "SwiGLU")),
+        pytest.param("Qwen 2", ("rope", "RMSNorm", "SwiGLU"), marks=pytest.mark.thorough),
     ],
 )
 def test_a_model_is_sampled_through_pieces(
@@ -85,7 +85,9 @@ def test_a_model_is_sampled_through_pieces(
     }
 
 
-@pytest.mark.parametrize("number", ["31", "37", "41", "51"])
+@pytest.mark.parametrize(
+    "number", ["37", *(pytest.param(number, marks=pytest.mark.thorough) for number in ("31", "41", "51"))]
+)
 def test_what_a_play_offers_works(
     number: str, workspace: Path, tmp_path: Path, harness_here: Harness, monkeypatch: pytest.MonkeyPatch
 ) -> None:
