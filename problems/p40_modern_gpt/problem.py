@@ -62,6 +62,6 @@ PROBLEM = Problem(
             "of 3: those of the positions t-4 to t, because each layer reaches 2 further back. The other leaves are logits: "
             "`output` of this model, and three of models with the same parameters and another `window` or `full_every`.",
         ),
-        jit(MODEL, points=1),
+        jit(MODEL, points=1, tolerance=DEEP),
     ),
 )  # fmt: skip
