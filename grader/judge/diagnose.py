@@ -22,6 +22,7 @@ MOST_PAIRS = 8
 
 
 # Failures that no edit of the reference has, so that none needs to be run.
+BAD_ENTRY = "bad_entry"
 NO_IDEA = frozenset("syntax missing_import processes exit refused protocol".split())
 
 # What is wrong in an outcome, by check and case: a submission's is needed for each idea, and an idea's for each submission.
@@ -58,6 +59,9 @@ def diagnose(reference: Answers, evidence: Sequence[Evidence], most_pairs: int =
     If several do, returns the one that leaves the fewest differences unexplained, then the one that agrees with most of the
     evidence, then the nearest, then the first listed. If none explains everything, pairs of misconceptions are tried.
     """
+    called = [item for item in evidence if not (item.outcome.failure and item.outcome.failure.kind == BAD_ENTRY)]
+    if any(item.wrong for item in called):
+        evidence = called  # what an entry does says more than that another one, or an argument, is missing
     failures = [item for item in evidence if item.wrong]
     if (failure := failures[0].outcome.failure) and failure.kind in NO_IDEA:
         return None

@@ -13,7 +13,7 @@ from grader.judge import eager, fault, recorded, unjudged, unstable
 from grader.judge import submission as submission_
 from grader.judge.cache import digest
 from grader.judge.counterexample import MOST_LEAVES, Counterexample, Part, compared
-from grader.judge.diagnose import Diagnosis, Evidence, diagnose, tolerance_for
+from grader.judge.diagnose import BAD_ENTRY, Diagnosis, Evidence, diagnose, tolerance_for
 from grader.judge.examiner import Examiner
 from grader.judge.fault import Finding
 from grader.judge.own_errors import own_errors
@@ -109,7 +109,7 @@ class Comparison:
         outcome = self.outcome(check, case)
         if outcome.failure:
             self.reference.cancel(check, case)
-            shown = None if outcome.failure.kind == "bad_entry" else case  # a missing name is missing in all cases
+            shown = None if outcome.failure.kind == BAD_ENTRY else case  # a missing name is missing in all cases
             return CheckResult(check, outcome.failure.verdict, outcome.failure.sentence(), case=shown)
         if check.measures and not outcome.traced:
             return not_judged(check, case, unjudged.traceable(outcome.notes))

@@ -55,6 +55,15 @@ def test_a_misconception_is_identified_by_its_exception(grade: Grade, tmp_path):
     assert report["misconception"]["name"] == misconception_name("06", "self.blocks = [GPTBlock")
 
 
+def test_an_idea_is_named_beside_an_entry_that_is_missing(graded: Any):
+    """The checks of the missing entry come first; files from before it existed have it in none."""
+    source = (ROOT / "solutions" / "p42_bpe_training.py").read_text()
+    joined = ("(totals[pair], pair), default", "(totals[pair], pair[0] + pair[1]), default")
+    report = graded("42", source, ("def count_words", "def other_words"), joined)
+    assert "`count_words` is not defined" in report["checks"][0]["message"]
+    assert report["misconception"]["name"] == "ties compared by the joined bytes"
+
+
 def test_after_an_exception_only_ideas_that_raise_are_run(fork_server: ForkServer):
     """Most exceptions are nobody's idea, and to compile all ideas would take seconds."""
     problem = catalog.find("01")
