@@ -36,7 +36,7 @@ def test_a_story_is_not_changed_by_its_neighbors(config: Config) -> None:
     np.testing.assert_allclose(together, alone, rtol=1e-4, atol=1e-5)
 
 
-@pytest.mark.parametrize("window", [0, 70])
+@pytest.mark.parametrize("window", [pytest.param(0, marks=pytest.mark.thorough), 70])
 def test_attention_within_segments_over_several_tiles_has_the_gradients_of_the_masked_softmax(window: int) -> None:
     T = 2 * SMALLEST_TILE + 30
     assert T < SMALLEST_TILE * MOST_TILES

@@ -65,7 +65,7 @@ def test_a_model_says_the_same_through_pieces(
 @pytest.mark.parametrize(
     ("name", "used"),
     [
-        ("GPT-2", ("GPT2",)),
+        pytest.param("GPT-2", ("GPT2",), marks=pytest.mark.thorough),
         ("Llama", ("ModernGPT", "rope", "RMSNorm", "SwiGLU", "GQA")),
         pytest.param("Qwen 2", ("rope", "RMSNorm", "SwiGLU"), marks=pytest.mark.thorough),
     ],

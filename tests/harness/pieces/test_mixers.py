@@ -51,7 +51,7 @@ def own_in_words_of_the_course(attention: dict[str, Any]) -> dict[str, Any]:
     }  # fmt: skip
 
 
-@mixers
+@pytest.mark.parametrize("name", ["LatentAttention", pytest.param("SelectiveSSM", marks=pytest.mark.thorough)])
 def test_the_reference_trains_to_the_same_losses_from_the_same_parameters(name: str, pieces: Pieces) -> None:
     config = CONFIGS[name]
     mesh = make_mesh(config)
@@ -154,7 +154,11 @@ def test_a_piece_whose_steps_differ_from_the_whole_is_broken(workspace: Path) ->
 
 
 @pytest.mark.parametrize(
-    "config", [replace(CONFIGS["LatentAttention"], norm_kind="rmsnorm", activation="swiglu"), CONFIGS["SelectiveSSM"]]
+    "config",
+    [
+        replace(CONFIGS["LatentAttention"], norm_kind="rmsnorm", activation="swiglu"),
+        pytest.param(CONFIGS["SelectiveSSM"], marks=pytest.mark.thorough),
+    ],
 )
 def test_other_pieces_stand_beside_the_harness_s_own_mixer(config: Config, pieces: Pieces) -> None:
     """The pieces for models with attention are not used, and those of the same parts are."""

@@ -147,7 +147,7 @@ def test_a_run_keeps_its_settings_on_another_machine(
     "settings",
     [
         dict(mixer="latent_attention", d_latent=6, d_rope=4, positions="rope"),
-        dict(mixer="state_space", positions="none"),
+        pytest.param(dict(mixer="state_space", positions="none"), marks=pytest.mark.thorough),
     ],
 )
 def test_a_run_with_another_mixer_is_resumed_exactly_and_used(
