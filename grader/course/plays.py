@@ -18,8 +18,8 @@ FILE = "play.py"
 class Play:
     """A play: whether it trains, which gives it more time, and the text that it shows unless the learner types another.
 
-    The constants TRAINS and TEXT of the file say so. `text` is None if the play takes no text. MODELS are kinds of models, as
-    `model_type` in config.json names them, in which COMMAND shows the same: a command with `{model}` and `{workspace}`.
+    The constants TRAINS and TEXT of the file say so. `text` is None if the play takes no text. MODEL_TYPES are kinds of models, as
+    `model_type` in config.json names them, in which MODEL_COMMAND shows the same: a command with `{model}` and `{workspace}`.
     """
 
     path: Path
@@ -46,16 +46,16 @@ def find(problem: Problem) -> Play | None:
             for node in body
             if isinstance(node, ast.Assign)
             for target in node.targets
-            if isinstance(target, ast.Name) and target.id in ("TRAINS", "TEXT", "MODELS", "COMMAND")
+            if isinstance(target, ast.Name) and target.id in ("TRAINS", "TEXT", "MODEL_TYPES", "MODEL_COMMAND")
         }
     except (SyntaxError, ValueError) as error:
         raise CourseError(f"{path} cannot be read: {error}.") from None
     trains, text = constants.get("TRAINS", False), constants.get("TEXT")
     if type(trains) is not bool or not (text is None or type(text) is str):
         raise CourseError(f"{path}: TRAINS must be True or False, and TEXT a text.")
-    models, command = constants.get("MODELS", ()), constants.get("COMMAND", "")
+    models, command = constants.get("MODEL_TYPES", ()), constants.get("MODEL_COMMAND", "")
     if not (isinstance(models, tuple) and type(command) is str and bool(models) == ("{model}" in command)):
-        raise CourseError(f"{path}: MODELS must be a tuple of texts, with a COMMAND that has {{model}}.")
+        raise CourseError(f"{path}: MODEL_TYPES must be a tuple of texts, with a MODEL_COMMAND that has {{model}}.")
     return Play(path, trains, text, models, command)
 
 

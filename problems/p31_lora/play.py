@@ -16,8 +16,8 @@ from problems.stage.training import EVERY
 from problems.stage.tuning import target_log_probabilities
 from problems.stage.weights import POCKET, build, encode
 
-MODELS = ("llama", "mistral", "qwen2", "qwen3")  # in which COMMAND shows the same
-COMMAND = "harness finetune {model} --pieces {workspace} --lora 8 --data pocket:500 --steps 20 --set context=64"
+MODEL_TYPES = ("llama", "mistral", "qwen2", "qwen3")  # in which MODEL_COMMAND shows the same
+MODEL_COMMAND = "harness finetune {model} --pieces {workspace} --lora 8 --data pocket:500 --steps 20 --set context=64"
 TRAINS = True
 STEPS, ROWS, LENGTH, RANK, RATE = 80, 4, 48, 8, 5e-3
 ROBOTS = {

@@ -7,8 +7,8 @@ from grader.exhibits import Line, Lines
 from problems.stage import telling
 from problems.stage.modern import modern, rotating
 
-MODELS = ("llama", "mistral", "qwen2", "qwen3")  # in which COMMAND shows the same
-COMMAND = "harness sample {model} --pieces {workspace} --max-tokens 40"
+MODEL_TYPES = ("llama", "mistral", "qwen2", "qwen3")  # in which MODEL_COMMAND shows the same
+MODEL_COMMAND = "harness sample {model} --pieces {workspace} --max-tokens 40"
 K, REACH, LATER = 24, 80, 100
 
 

@@ -9,8 +9,8 @@ from problems.stage import telling
 from problems.stage.modern import modern, with_parts
 from problems.stage.weights import MODERN, build
 
-MODELS = ("llama", "mistral", "qwen2", "qwen3")  # in which COMMAND shows the same
-COMMAND = "harness sample {model} --pieces {workspace} --max-tokens 40"
+MODEL_TYPES = ("llama", "mistral", "qwen2", "qwen3")  # in which MODEL_COMMAND shows the same
+MODEL_COMMAND = "harness sample {model} --pieces {workspace} --max-tokens 40"
 SCALES = (0.01, 0.1, 1.0, 10.0, 100.0)
 
 

@@ -8,8 +8,8 @@ from problems.stage.model import with_attention
 from problems.stage.modern import modern
 from problems.stage.weights import MODERN
 
-MODELS = ("llama",)  # in which COMMAND shows the same
-COMMAND = "harness sample {model} --pieces {workspace} --max-tokens 40"
+MODEL_TYPES = ("llama",)  # in which MODEL_COMMAND shows the same
+MODEL_COMMAND = "harness sample {model} --pieces {workspace} --max-tokens 40"
 CONTEXTS = (32, 64, 128, 192)
 GROUPS = {4: "a head of keys for each of 4 heads", 2: "2 heads of keys, as trained", 1: "1 head of keys for all"}
 

@@ -8,8 +8,8 @@ from problems.stage.model import gpt
 from problems.stage.modern import modern
 from problems.stage.weights import MODERN, POCKET, build, held_out
 
-MODELS = ("llama", "mistral", "qwen2", "qwen3")  # in which COMMAND shows the same
-COMMAND = "harness sample {model} --pieces {workspace} --max-tokens 40"
+MODEL_TYPES = ("llama", "mistral", "qwen2", "qwen3")  # in which MODEL_COMMAND shows the same
+MODEL_COMMAND = "harness sample {model} --pieces {workspace} --max-tokens 40"
 TOKENS = 165
 WINDOWS = (8, 32)
 

@@ -9,8 +9,8 @@ from problems.stage import telling
 from problems.stage.model import gpt
 from problems.stage.weights import POCKET
 
-MODELS = ("gpt2",)  # in which COMMAND shows the same
-COMMAND = "harness sample {model} --pieces {workspace} --max-tokens 40"
+MODEL_TYPES = ("gpt2",)  # in which MODEL_COMMAND shows the same
+MODEL_COMMAND = "harness sample {model} --pieces {workspace} --max-tokens 40"
 
 
 def play(module):

@@ -13,8 +13,8 @@ from problems.stage.model import gpt
 from problems.stage.tuning import Tuner, target_log_probabilities
 from problems.stage.weights import END, TOKENIZER, encode
 
-MODELS = ("llama", "mistral", "qwen2", "qwen3")  # in which COMMAND shows the same
-COMMAND = "harness rl {model} --pieces {workspace} --lora 8 --reward word:lake --steps 5 --set context=64"
+MODEL_TYPES = ("llama", "mistral", "qwen2", "qwen3")  # in which MODEL_COMMAND shows the same
+MODEL_COMMAND = "harness rl {model} --pieces {workspace} --lora 8 --reward word:lake --steps 5 --set context=64"
 TRAINS = True
 WATER = re.compile(r"\b(beach|lake|river|pond|island|harbor|water|boat)\b")
 PROMPTS = tuple(f"Once upon a time, there was a {hero} named" for hero in ("girl", "boy", "dog", "fox"))

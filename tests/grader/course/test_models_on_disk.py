@@ -9,6 +9,7 @@ import pytest
 from grader.course import catalog, plays
 from grader.course.models_on_disk import ModelOnDisk, smallest
 from grader.errors import CourseError
+from grader.problem import Problem
 from tests.conftest import ROOT, Grade
 
 SHA = "a" * 40
@@ -66,11 +67,13 @@ def test_the_offer_names_the_workspace(cache: Path, tmp_path: Path) -> None:
 
 
 @pytest.mark.fast
-@pytest.mark.parametrize("text", ['MODELS = ("llama",)', 'MODELS = "llama"', 'COMMAND = "harness sample {model}"'])
+@pytest.mark.parametrize(
+    "text", ['MODEL_TYPES = ("llama",)', 'MODEL_TYPES = "llama"', 'MODEL_COMMAND = "harness sample {model}"']
+)
 def test_models_and_command_belong_together(text: str, tmp_path: Path) -> None:
     problem = catalog.find("37")
     (tmp_path / "play.py").write_text(f"{text}\n")
-    with pytest.raises(CourseError, match="MODELS must be a tuple"):
+    with pytest.raises(CourseError, match="MODEL_TYPES must be a tuple"):
         plays.find(type(problem)(**{**vars(problem), "folder": tmp_path}))
 
 
@@ -81,3 +84,10 @@ def test_a_play_ends_with_the_offer(cache: Path, tmp_path: Path, grade: Grade) -
     run = grade("play", "41", "p41_load_gpt2.py")
     assert run.code == 0, run.err
     assert run.out.endswith("\n  harness sample hf:org/small --pieces . --max-tokens 40\n")
+
+
+@pytest.mark.fast
+@pytest.mark.parametrize("problem", catalog.problems(), ids=lambda problem: problem.name)
+def test_every_play_can_be_read(problem: Problem) -> None:
+    """Names of its own in a play must not pass for these constants."""
+    assert (plays.find(problem) is not None) == plays.exists(problem)
