@@ -18,8 +18,8 @@ FILE = "play.py"
 class Play:
     """A play: whether it trains, which gives it more time, and the text that it shows unless the learner types another.
 
-    The constants TRAINS and TEXT of the file say so. `text` is None if the play takes no text. MODEL_TYPES are kinds of models, by
-    their `model_type` in config.json, in which MODEL_COMMAND shows the same: a command with `{model}` and `{workspace}`.
+    The constants TRAINS and TEXT of the file say so. `text` is None if the play takes no text. MODEL_TYPES are kinds of models,
+    by their `model_type` in config.json, in which MODEL_COMMAND shows the same: a command with `{model}` and `{workspace}`.
     """
 
     path: Path
