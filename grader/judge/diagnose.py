@@ -21,8 +21,8 @@ LOOSEST = 0.1  # statistics have wider tolerances, within which many ideas would
 MOST_PAIRS = 8
 
 
+BAD_ENTRY = "bad_entry"  # an entry, or one of its arguments, is missing
 # Failures that no edit of the reference has, so that none needs to be run.
-BAD_ENTRY = "bad_entry"
 NO_IDEA = frozenset("syntax missing_import processes exit refused protocol".split())
 
 # What is wrong in an outcome, by check and case: a submission's is needed for each idea, and an idea's for each submission.

@@ -73,7 +73,7 @@ def sample(
     from harness.model.sampling import Sampling, on_length, stream_text
 
     sampling = Sampling(temperature, top_k, top_p, seed, max_tokens)
-    session, model = open_model(root, run_name, pieces_folder, step)
+    session, model, _ = open_model(root, run_name, pieces_folder, step)
     tokenizer = session.tokenizer
     prompt = session.prompt if prompt is None else prompt
     ids = session.prompt_ids(prompt)
@@ -114,7 +114,7 @@ def chat(
     from harness.run.signals import noted
 
     sampling = Sampling(temperature, top_k, top_p, seed, max_tokens)
-    session, model = open_model(root, run_name, pieces_folder, step)
+    session, model, _ = open_model(root, run_name, pieces_folder, step)
     chat = Chat(session, model, sampling)
     with working("compiling"):
         chat.warm_up()
@@ -230,15 +230,9 @@ def _evaluate_task(
     """Prints pass@k for k = 1, 2, 4, ... up to the number of samples."""
     prepare_jax()
     from harness.run.pass_rate import pass_rates
-    from harness.run.state import load_state
 
-    if run_name.startswith(HUGGING_FACE):
-        named = run_name
-        session, model = open_model(root, run_name, None, step)
-    else:
-        session = open_run(root, run_name)
-        step, state = load_state(session, step)
-        named, model = f"Run {run_name}, step {step}", session.functions.model(state)
+    session, model, step = open_model(root, run_name, None, step)
+    named = run_name if step is None else f"Run {run_name}, step {step}"
     if system is not None:
         session = replace(session, config=replace(session.config, system_prompt=system))
     rates = pass_rates(session, model, task, problems, samples, temperature)

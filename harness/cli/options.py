@@ -103,8 +103,8 @@ def imported(name: str) -> tuple[Path, Config]:
     return folder, dataclasses.replace(Config(), preset="", **read_config(folder))
 
 
-def open_model(root: Path, name: str, pieces_folder: Path | None, step: int | None) -> tuple[Any, Any]:
-    """The session and the model of a run, or of a model in Hugging Face's format, on one device.
+def open_model(root: Path, name: str, pieces_folder: Path | None, step: int | None) -> tuple[Any, Any, int | None]:
+    """The session, the model and the step of a run, or of a model in Hugging Face's format, which has no step; on one device.
 
     Pieces from `pieces_folder` run such a model; a run has its own. Raises UsageError for options that do not fit together.
     """
@@ -116,7 +116,8 @@ def open_model(root: Path, name: str, pieces_folder: Path | None, step: int | No
                 f"--pieces needs a model as {HUGGING_FACE}DIR; the run {name} has its own pieces, or none."
             )
         session = open_run(root, name)
-        return session, session.functions.model(load_state(session, step)[1])
+        step, state = load_state(session, step)
+        return session, session.functions.model(state), step
     if step is not None:
         raise UsageError(f"--step needs a run; {name} has no checkpoints.")
     from harness.data.dialogues import has_template
@@ -138,7 +139,7 @@ def open_model(root: Path, name: str, pieces_folder: Path | None, step: int | No
         config = dataclasses.replace(config, chat=config.base, packing="padded")
     # A folder of a run that there is not: nothing is trained.
     session = open_session(Run(folder / "untrained"), config, pieces, log=ignore)
-    return session, base_model(session)
+    return session, base_model(session), None
 
 
 def open_run(root: Path, run_name: str, **changes: Any) -> Any:

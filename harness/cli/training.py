@@ -238,9 +238,8 @@ def rl(
     if task is None and template is not None:
         raise UsageError("--template needs --task.")
     if task is not None:
-        flags["chat"] = {None: _template_of(base, base_config, spelled, otherwise=""), "none": ""}.get(
-            template, template
-        )
+        chosen = _template_of(base, base_config, spelled, otherwise="") if template is None else template
+        flags["chat"] = "" if chosen == "none" else chosen
     own = {"reward": reward or f"{TASK}{task}", "batch_size": str(rows)} | typed_settings(settings, flags)
     config = reinforcement(base_config, spelled, own)
     pieces_folder = pieces_folder or _pieces_of(run, base, base_config)

@@ -30,8 +30,8 @@ class Feed(Protocol):
 class DataFeed:
     """Rows of the data, in the order of their iterator."""
 
-    def __init__(self, rows: Any, mesh: jax.sharding.Mesh, pieces: Pieces | None):
-        self._rows, self._mesh, self._pieces = rows, mesh, pieces
+    def __init__(self, rows: Any, mesh: jax.sharding.Mesh, pieces: Pieces | None, shard_batch: Any = None):
+        self._rows, self._mesh, self._pieces, self._shard_batch = rows, mesh, pieces, shard_batch
         self.get_state = rows.get_state
 
     def set_state(self, state: dict[str, Any]) -> None:
@@ -45,10 +45,9 @@ class DataFeed:
 
     def _put(self, rows: Any) -> jax.Array:
         """The rows on the devices, by the piece `shard_batch` if there is one."""
-        shard_batch = self._pieces.by_name.get("shard_batch") if self._pieces else None
-        if shard_batch is None or jax.process_count() > 1 or len(self._mesh.axis_names) > 2:
+        if self._shard_batch is None:
             return put_batch(rows, self._mesh)
-        return attribute_errors_to(self._pieces, lambda: shard_batch(jnp.asarray(rows), self._mesh))
+        return attribute_errors_to(self._pieces, lambda: self._shard_batch(jnp.asarray(rows), self._mesh))
 
     def _targets(self, rows: Any) -> int | jax.Array:
         if jax.process_count() == 1:
@@ -71,7 +70,8 @@ def open_feed(session: Session) -> Feed:
         rows = train_batches(config, session.rows, process, processes)
     else:
         rows = make_batches(config, pieces, session.rows, process, processes)
-    return DataFeed(rows, session.mesh, pieces)
+    sharded = pieces is not None and pieces.uses("shard_batch", config) and processes == 1
+    return DataFeed(rows, session.mesh, pieces, pieces.by_name["shard_batch"] if pieces and sharded else None)
 
 
 def check_prompts(session: Session) -> None:

@@ -31,8 +31,7 @@ from harness.training.checkpoint import (
     is_abstract,
     last_good_step,
 )
-from harness.training.sharding import by_dotted_name, path_names
-from harness.training.train_step import AVERAGE
+from harness.training.sharding import AVERAGE, by_dotted_name, path_names
 
 OPTIMIZER = "1"  # the index of the optimizer in a state; all else are models
 Find = Callable[[str], Any]  # an array of a base by its dotted name; None if there is none

@@ -19,6 +19,7 @@ from jax.sharding import PartitionSpec as P
 from harness.config import Config
 from harness.errors import UsageError
 
+MODEL, AVERAGE = 0, 2  # the places of the two models in the state of a run
 AXES = ("replica", "data", "model")  # all but the last split the batch
 
 
@@ -95,7 +96,7 @@ def shardings(abstract: Any, mesh: Mesh, fsdp: bool, zero1: bool = False, overri
 
     def sharding(path: tuple[Any, ...], variable: nnx.Variable) -> nnx.Variable:
         names = path_names(path)
-        part = zero1 and names[0] != "0"
+        part = zero1 and names[0] != str(MODEL)
         if override is not None and not part:
             spec = override(names, variable.shape, mesh)
         else:

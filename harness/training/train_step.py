@@ -14,11 +14,10 @@ from jaxtyping import Array, Float, Int, PRNGKeyArray
 from harness.config import Config
 from harness.training.optimizer import skipped_updates
 from harness.training.recipe import Recipe, default_recipe, interleaved
-from harness.training.sharding import by_dotted_name, shardings
+from harness.training.sharding import AVERAGE, MODEL, by_dotted_name, shardings
 
 # The NNX state of `(model, optimizer)`, and of a model with the average of the parameters if the recipe has one
 State = Any
-MODEL, AVERAGE = 0, 2  # the places of the two models in the state
 
 
 class Batch(NamedTuple):

@@ -45,7 +45,7 @@ def test_all_parameters_are_trained_for_three_updates(qwen: Path, tmp_path: Path
 
 @pytest.mark.thorough
 def test_questions_are_asked_by_the_models_own_template(qwen: Path, tmp_path: Path, harness_here: Harness) -> None:
-    """The template ends answers with a token of its own; the validation loss is that of stories all the same."""
+    """Answers end with the template's own token. The validation loss is still measured on stories."""
     (qwen / "chat_template.jinja").write_text(
         "{% for message in messages %}{% if message.role == 'assistant' %} So:{{ message.content }}{{ eos_token }}"
         "{% else %}{{ message.content }}{% endif %}{% endfor %}{% if add_generation_prompt %} So:{% endif %}"
