@@ -116,6 +116,19 @@ def write_program(path: Path, root: Path = ROOT) -> None:
     path.chmod(0o755)
 
 
+# Linux gives a process 65,530 mappings of memory, and XLA dies for want of one. Each program that it compiles takes several, and
+# JAX keeps the programs: those of the harness's tests alone take 50,000.
+MAPPINGS, MOST_MAPPINGS = Path("/proc/self/maps"), 12_000
+
+
+@pytest.fixture(scope="module", autouse=True)
+def compiled_programs() -> Iterator[None]:
+    """Forgets the compiled programs of former test files when they are many."""
+    yield
+    if "jax" in sys.modules and MAPPINGS.exists() and len(MAPPINGS.read_bytes().splitlines()) > MOST_MAPPINGS:
+        sys.modules["jax"].clear_caches()
+
+
 @pytest.fixture(scope="session", autouse=True)
 def cache_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The cache folder that all test processes share. The user's own caches are not touched."""

@@ -18,6 +18,7 @@ const DRAFT = `draft-${state.label}`;
 let base = { text: state.text, digest: state.digest }; // the file, as this page last knew it
 let seen = state.digest; // the hash of the file on disk, as the studio last told
 let saving = false;
+let again = false; // whether a save was asked for while another one was on its way
 let drafting;
 
 const view = editor($("editor"), state.text, `${filename}. Escape, then Tab, leaves the editor.`, changed);
@@ -42,7 +43,8 @@ function isNow(file) {
 }
 
 async function save() {
-  if (merging || saving || state.refused) return;
+  if (merging || state.refused) return;
+  if (saving) return void (again = true);
   const text = typed();
   saving = true;
   $("saved").textContent = "saving";
@@ -54,6 +56,8 @@ async function save() {
   else changed();
   if (changedMeanwhile) onFile({});
   if (status !== 200 && status !== 409) $("saved").textContent = status ? body.error : "unsaved: the studio does not answer";
+  if (again && isUnsaved()) save();
+  again = false;
 }
 
 async function onFile({ digest }) {

@@ -3,7 +3,7 @@
 import re
 
 import pytest
-from playwright.sync_api import Browser, Page, expect
+from playwright.sync_api import Browser, Page, Route, expect
 
 from grader.course import catalog
 from tests.conftest import NO_SHIFT, ROOT, misconception_name
@@ -87,6 +87,24 @@ def test_the_reference_stays_open_to_those_who_have_passed(problem: Page):
         expect(reference).to_be_visible()
     page.reload()
     expect(reference).to_be_visible()
+
+
+def test_what_is_saved_while_a_save_is_on_its_way_is_saved_after_it(problem: Page, studio: Server):
+    page, held = problem, list[Route]()
+
+    def hold(route: Route) -> None:
+        is_first_save = route.request.method == "PUT" and not held
+        held.append(route) if is_first_save else route.continue_()
+
+    page.route("**/problems/07/file", hold)
+    for text in (f"{RIGHT}\n# first\n", f"{WRONG}\n# second\n"):
+        write(page, text)
+        page.keyboard.press("Control+s")
+        expect(page.locator("#saved")).to_have_text("saving")
+    held[0].continue_()
+    graded(page, "FAIL")
+    expect(page.locator("#saved")).to_have_text("saved")
+    assert studio.file(NAME).read_text() == f"{WRONG}\n# second\n"
 
 
 def test_a_failing_case_can_be_tried(problem: Page, studio: Server):
