@@ -19,11 +19,12 @@ def stories(lengths: Any, context: int, rng: Any) -> dict[str, Any]:
     import numpy as np
 
     lengths = np.array(lengths, np.int32)
+    tokens = rng.integers(0, 50, lengths.sum()).astype("int32")
     return {
-        "tokens": rng.integers(0, 50, lengths.sum()).astype("int32"),
+        "tokens": tokens,
         "lengths": lengths,
         "context": context,
-        "pad_id": int(rng.integers(1, 50)),
+        "pad_id": int(rng.choice(tokens[tokens > 0])) if lengths.any() else 1,
     }
 
 
