@@ -88,12 +88,21 @@ class Settings:
         return dataclasses.replace(self, **parsed)
 
     def differences(self: S, other: S) -> list[str]:
-        """The settings that change the result of a run and differ, as `key: this one -> the other`."""
+        """The settings that change the result of a run and differ, as `key: this one -> the other`; of lists what differs."""
+        names = [entry.name for entry in dataclasses.fields(self) if not entry.metadata.get("machine")]
+        pairs = {name: (getattr(self, name), getattr(other, name)) for name in names}
         return [
-            f"{entry.name}: {getattr(self, entry.name)} -> {getattr(other, entry.name)}"
-            for entry in dataclasses.fields(self)
-            if not entry.metadata.get("machine") and getattr(self, entry.name) != getattr(other, entry.name)
+            f"{name}: {_beside(ours, theirs)} -> {_beside(theirs, ours)}"
+            for name, (ours, theirs) in pairs.items()
+            if ours != theirs
         ]
+
+
+def _beside(value: Any, other: Any) -> str:
+    """A value of a setting, of a list what the other one lacks."""
+    if not isinstance(value, tuple):
+        return str(value)
+    return ", ".join(item for item in value if item not in other) or "none"
 
 
 def _no_rules(settings: Settings) -> Rules:

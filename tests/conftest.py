@@ -123,7 +123,7 @@ MAPPINGS, MOST_MAPPINGS = Path("/proc/self/maps"), 5_000
 
 
 @pytest.fixture(scope="module", autouse=True)
-def compiled_programs() -> Iterator[None]:
+def room_for_programs() -> Iterator[None]:
     """Forgets the compiled programs of former test files when they are many, and gives their memory back: gigabytes."""
     yield
     if "jax" in sys.modules and MAPPINGS.exists() and len(MAPPINGS.read_bytes().splitlines()) > MOST_MAPPINGS:

@@ -276,6 +276,15 @@ def _weighted(story_loss: Callable[..., Array], logits_BTV: Array, ids_BT: Array
     return jnp.sum(losses_B * counts_B.astype(losses_B.dtype)), jnp.sum(counts_B)
 
 
+def train_step(config: Config, piece: Any) -> Callable[..., tuple[Array, Array]]:
+    """train_step with the `pad_id` of pieces. It does not say the norm of the gradients."""
+
+    def step(model: nnx.Module, optimizer: nnx.Optimizer, ids_BT: Array) -> tuple[Array, Array]:
+        return piece(model, optimizer, ids_BT, PAD_ID), jnp.float32(jnp.nan)
+
+    return step
+
+
 def rollout_loss(config: Config, grpo_loss: Callable[..., Array]) -> LossSum:
     """The loss of rollouts from grpo_loss, a mean over all sampled tokens."""
 

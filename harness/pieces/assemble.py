@@ -28,6 +28,7 @@ from harness.model.sampling import CachedDecoder, ChooseToken, Sampling, WindowD
 from harness.pieces import adapt
 from harness.pieces.load import Pieces, attribute_errors_to
 from harness.pieces.registry import has_segments
+from harness.pieces.zero import with_zero_step
 from harness.training.optimizer import make_optimizer
 from harness.training.recipe import Gradients, Recipe, default_recipe
 from harness.training.sharding import ShardingRule, path_names
@@ -52,7 +53,7 @@ def recipe_from(config: Config, mesh: Mesh, pieces: Pieces) -> Recipe:
         loss_sum = adapt.segment_loss(story_loss, *parts)
     else:
         loss_sum = pieces.adapted("next_token_loss", config) or adapt.batch_loss(config, adapt.mean_cross_entropy)
-    return replace(
+    recipe = replace(
         own,
         build=model_builder(config, pieces),
         loss_sum=loss_sum,
@@ -71,6 +72,9 @@ def recipe_from(config: Config, mesh: Mesh, pieces: Pieces) -> Recipe:
         sharding_rule=_sharding_rule(config, pieces),
         train_step=pieces.adapted("train_step", config),
     )
+    if not pieces.uses("zero_step", config):
+        return recipe
+    return with_zero_step(recipe, config, mesh, pieces.by_name["zero_state"], pieces.by_name["zero_step"])
 
 
 def model_builder(config: Config, pieces: Pieces) -> Callable[[nnx.Rngs], nnx.Module]:

@@ -51,9 +51,13 @@ class Pieces:
         """The piece behind the harness's interface, or None if it is missing or this config does not use it."""
         return PIECES[name].adapter(config, self.by_name[name]) if self.uses(name, config) else None
 
-    def names(self) -> tuple[str, ...]:
-        """Each piece with the digest of the files, for the config: a run is not resumed with different pieces."""
-        return tuple(f"{name} {self.digest}" for name in self.by_name)
+    def names(self, config: Config, devices: int) -> tuple[str, ...]:
+        """Each piece with the digest of the files, for the config: a run is not resumed with different pieces.
+
+        With zero_step, nor with another number of `devices` along `data`, over which it splits the moments.
+        """
+        split = {"zero_step": f" over {devices} devices"} if self.uses("zero_step", config) else {}
+        return tuple(f"{name} {self.digest}{split.get(name, '')}" for name in self.by_name)
 
     def describe(self, config: Config) -> list[str]:
         """One line per piece: whether a run with this config uses it, and why not."""

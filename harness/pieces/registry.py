@@ -11,6 +11,7 @@ from harness.config import HUGGING_FACE, Config
 from harness.hugging_face.layouts import GPT2
 from harness.pieces import adapt, smoke_tests
 from harness.pieces.smoke_tests import IDS, D, F, G, H, L, T, V, X
+from harness.pieces.zero import BETA2, is_plain_adam
 
 
 def _always(config: Config) -> bool:
@@ -150,7 +151,9 @@ PIECES: dict[str, PieceSpec] = {
     "train_step": PieceSpec(
         "p08_train_step",
         smoke_tests.run_train_step,
+        replaced_by="zero_step",
         one_story=True,
+        adapter=adapt.train_step,
         used_if=lambda config: config.grad_accumulation_steps == 1,
         used_when="if grad_accumulation_steps is 1",
         config_rule=_train_step_rule,
@@ -158,10 +161,11 @@ PIECES: dict[str, PieceSpec] = {
     "adamw": PieceSpec(
         "p09_adamw",
         lambda p: smoke_tests.run_optimizer("adamw", p(1e-3, 0.9, 0.99, 1e-8, 0.1)),
+        replaced_by="zero_step",
         adapter=adapt.adamw,
     ),
     "warmup_cosine": PieceSpec("p10_lr_schedule", smoke_tests.run_schedule),
-    "clip_by_global_norm": PieceSpec("p11_gradient_clipping", smoke_tests.run_clip),
+    "clip_by_global_norm": PieceSpec("p11_gradient_clipping", smoke_tests.run_clip, replaced_by="zero_step"),
     "accumulated_gradients": PieceSpec(
         "p12_gradient_accumulation",
         smoke_tests.run_accumulation,
@@ -169,7 +173,7 @@ PIECES: dict[str, PieceSpec] = {
         used_if=lambda config: config.grad_accumulation_steps > 1,
         used_when="if grad_accumulation_steps is more than 1",
     ),
-    "finite_guard": PieceSpec("p13_finite_guard", smoke_tests.run_guard),
+    "finite_guard": PieceSpec("p13_finite_guard", smoke_tests.run_guard, replaced_by="zero_step"),
     "tokenize": PieceSpec("p15_tokenize_and_pack", smoke_tests.run_tokenize),
     "pack": PieceSpec("p15_tokenize_and_pack", smoke_tests.run_pack, one_story=True),
     "make_loader": PieceSpec("p16_data_pipeline", smoke_tests.run_loader),
@@ -178,6 +182,7 @@ PIECES: dict[str, PieceSpec] = {
         "p20_mesh_and_partitioning",
         lambda p, _: smoke_tests.run_spec("partition_spec", p("blocks.0.ff1.kernel", (D, F), smoke_tests.one_device())),
         requires=("MiniGPT",),  # whose parameter names it matches
+        replaced_by="zero_step",
         used_if=lambda config: not config.fsdp,
         used_when="without --fsdp",
     ),
@@ -188,6 +193,13 @@ PIECES: dict[str, PieceSpec] = {
         adapter=adapt.fsdp_rule,
         used_if=lambda config: config.fsdp,
         used_when="with --fsdp",
+    ),
+    "zero_step": PieceSpec(
+        "p69_zero_optimizer",
+        smoke_tests.run_zero_step,
+        requires=("zero_state",),
+        used_if=is_plain_adam,
+        used_when=f"with zero1=true, weight_decay=0, beta2={BETA2} and whole batches, on a mesh Dx1",
     ),
     "resume": PieceSpec("p26_exact_resume", smoke_tests.run_resume, requires=("save",)),
     "export_gpt2": PieceSpec(

@@ -11,6 +11,7 @@ import numpy as np
 import optax
 from flax import nnx
 from jax.sharding import Mesh, PartitionSpec
+from jaxtyping import Array
 
 from harness.data.tokenizer import get_tokenizer
 from harness.data.tokenizer_json import END_OF_TEXT
@@ -149,6 +150,24 @@ def run_train_step(step: Any) -> None:
     _check_output("train_step", step(model, optimizer, jnp.ones((2, T), int), PAD_ID), (), f"ids of shape (2, {T})")
     if np.array_equal(before, model.embedding[...]):
         raise SmokeTestError("train_step", "did not change any parameter.")
+
+
+def run_zero_step(zero_step: Any, zero_state: Any) -> None:
+    """One step on one device must change a parameter. The loss of a row is the square of the distance from its number."""
+    mesh = one_device()
+
+    def loss_sum(parameters: Any, rows: Array) -> tuple[Array, Array]:
+        return jnp.sum((parameters["kernel"].sum() - rows) ** 2), jnp.asarray(rows.size)
+
+    def step(parameters: Any, state: Any, rows: Array, rate: Array) -> Any:
+        return zero_step(loss_sum, parameters, state, rows, mesh, rate, 1.0)
+
+    state = zero_state(PARAMETERS, mesh)
+    new, _, loss, norm = jax.jit(step)(PARAMETERS, state, jnp.ones((2, T)), jnp.float32(0.1))
+    for name, value in (("loss", loss), ("norm", norm)):
+        _check_output("zero_step", value, (), f"two rows, as the {name}")
+    if np.array_equal(new["kernel"], PARAMETERS["kernel"]):
+        raise SmokeTestError("zero_step", "did not change any parameter.")
 
 
 def run_optimizer(name: str, transformation: Any) -> None:

@@ -258,9 +258,10 @@ def open_session(run: Run, config: Config, pieces: Pieces | None, *, log: Log, q
     if not config.vocab_size:
         config = dataclasses.replace(config, vocab_size=tokenizer.n_vocab)
     if pieces is not None:
-        config = dataclasses.replace(config, pieces=pieces.names())
         check_config(config, pieces)
     mesh = make_mesh(config)
+    if pieces is not None:
+        config = dataclasses.replace(config, pieces=pieces.names(config, mesh.shape["data"]))
     if pieces is not None and pieces.uses("make_mesh", config) and jax.process_count() == 1:
         shape, make_piece_mesh = mesh.devices.shape, pieces.by_name["make_mesh"]
         mesh = attribute_errors_to(pieces, lambda: make_piece_mesh(*shape))

@@ -42,9 +42,8 @@ class Recipe:
     updates: int = 1  # per batch, each with its share of the rows
     ema_decay: float = 0.0  # of the average of the parameters; 0: there is none
     sharding_rule: ShardingRule | None = None  # None: by the metadata of the parameters
-    train_step: Callable[..., Array] | None = (
-        None  # (model, optimizer, rows, pad_id) -> loss, in place of the whole step
-    )
+    # (model, optimizer, rows) -> the loss and the norm of its gradients, in place of the whole step
+    train_step: Callable[..., tuple[Array, Array]] | None = None
 
 
 def default_recipe(config: Config, mesh: Mesh | None = None) -> Recipe:

@@ -67,7 +67,8 @@ def make_step_functions(config: Config, mesh: Mesh, recipe: Recipe | None = None
     recipe = recipe or default_recipe(config, mesh)
     graph, shapes = nnx.split(nnx.eval_shape(functools.partial(_new_model, recipe), jax.random.key(config.seed)))
     frozen = nnx.state(nnx.merge(graph, shapes)[0], nnx.All(nnx.Param, nnx.Not(recipe.trained)))
-    state_shardings = shardings(shapes, mesh, config.fsdp, config.zero1, recipe.sharding_rule)
+    zero1 = config.zero1 and recipe.train_step is None  # another step says itself where its state is
+    state_shardings = shardings(shapes, mesh, config.fsdp, zero1, recipe.sharding_rule)
     abstract_state = jax.tree.map(
         lambda leaf, place: jax.ShapeDtypeStruct(leaf.shape, leaf.dtype, sharding=place), shapes, state_shardings
     )
@@ -151,13 +152,12 @@ def _update_average(recipe: Recipe, averaged: nnx.Module, model: nnx.Module, ste
 
 
 def _override_train_step(recipe: Recipe, graph: Any, state: State, ids_BT: Array) -> tuple[State, StepMetrics]:
-    """One update by a train step of the recipe, which jits itself and reports no gradient norm."""
+    """One update by a train step of the recipe, which jits itself."""
     assert recipe.train_step is not None
     model, optimizer = nnx.merge(graph, state)
     rate = _next_rate(recipe, optimizer)
-    loss = recipe.train_step(model, optimizer, ids_BT, -1)
-    skipped = skipped_updates(optimizer.opt_state)
-    return nnx.state((model, optimizer)), StepMetrics(loss, rate, jnp.float32(jnp.nan), skipped, {})
+    loss, norm = recipe.train_step(model, optimizer, ids_BT)
+    return nnx.state((model, optimizer)), StepMetrics(loss, rate, norm, skipped_updates(optimizer.opt_state), {})
 
 
 def _eval_step(recipe: Recipe, graph: Any, state: State, batch: Any) -> tuple[Array, Array]:
