@@ -226,10 +226,11 @@ def test_the_config_records_a_digest_of_the_pieces(workspace: Path) -> None:
     for other in workspace.glob("p*.py"):
         if other != file:
             other.unlink()
-    before = load_pieces(workspace).names()
+    config = replace(TINY, vocab_size=61)
+    before = load_pieces(workspace).names(config, 1)
     file.write_text(file.read_text() + "# another\n")
     sys.modules.pop("p03_causal_mha")
-    assert load_pieces(workspace).names() != before
+    assert load_pieces(workspace).names(config, 1) != before
 
 
 @pytest.mark.parametrize(
