@@ -2,6 +2,7 @@
 
 import hashlib
 from collections.abc import Mapping
+from itertools import pairwise
 from typing import Any
 
 from grader.checks import exact
@@ -49,13 +50,17 @@ def short(sizes: Mapping[str, int], rng: Any) -> dict[str, Any]:
 
 
 def logits(sizes: Mapping[str, int], rng: Any) -> dict[str, Any]:
-    """Texts as random features. With `scale`, logits are far from 0."""
+    """Texts as random features. With `scale`, logits are far from 0, on both sides and with both labels."""
     import numpy as np
 
     D, B = sizes["D"], sizes["B"]
-    x, weights = rng.standard_normal((D, B)), sizes["scale"] * rng.standard_normal(B)
+    x, weights = rng.standard_normal((D, B)), rng.standard_normal(B)
     labels = rng.integers(0, 2, D)
     labels[:2] = 0, 1
+    if sizes["scale"] > 1:
+        weights = sizes["scale"] * np.sign(weights) * (1 + abs(weights)) / 2
+        x[:4] = [[1], [-1], [1], [-1]] * np.sign(weights) * (1 + abs(x[:4]))
+        labels[:4] = 0, 1, 1, 0
     return {
         "weights": weights.astype("float32"),
         "bias": np.array(rng.standard_normal() + 1, "float32"),
@@ -85,7 +90,7 @@ def scored(sizes: Mapping[str, int], rng: Any) -> dict[str, Any]:
         scores = np.round(scores)
     order = rng.permutation(good + bad)
     labels = np.append(np.ones(good), np.zeros(bad)).astype("int32")
-    recall = [0.5, 0.75, 0.9, 0.3, 1.0][sizes["recall"]]
+    recall = [0.5, 0.75, 0.9, 0.3, 1.0, 0.6][sizes["recall"]]
     return {"scores": scores[order], "labels": labels[order], "recall": recall}
 
 
@@ -123,16 +128,25 @@ def corpus(sizes: Mapping[str, int], rng: Any) -> dict[str, Any]:
 
 
 def filtered(sizes: Mapping[str, int], rng: Any) -> dict[str, Any]:
-    """Texts, one of which may be empty, and a filter. One text has just the score of the threshold."""
-    some = [text_of((GOOD, BAD), rng, int(rng.integers(3, 9)), rng.random()) for _ in range(sizes["M"] - 2)]
-    weights = rng.integers(-4, 5, sizes["B"]).astype("float64")
-    bias = float(rng.choice([-0.5, 0.5]))
+    """Texts, two of which are empty, and a filter. They have just the score of the threshold, and two others a score near it."""
+    some = [text_of((GOOD, BAD), rng, int(rng.integers(3, 9)), rng.random()) for _ in range(sizes["M"] + 60)]
+    weights = rng.permutation(sizes["B"]) - (sizes["B"] - 1) // 2.0  # some of each sign
+    bias, seed = float(rng.choice([-0.5, 0.5])), int(rng.integers(1, 10_000))
+
+    def without_bias(text: str) -> float:
+        words = text.lower().removesuffix(".").split()
+        grams = words + [f"{left} {right}" for left, right in pairwise(words)]
+        return float(sum(weights[bucket(gram, seed, sizes["B"])] for gram in grams)) / len(grams)
+
+    some = [text for text in some if without_bias(text)]  # rounding would decide on the others
+    below = max((text for text in some if without_bias(text) < 0), key=without_bias, default="")
+    above = min((text for text in some if without_bias(text) > 0), key=without_bias, default="")
     return {
-        "texts": "\n".join(["", *some, ""]),
+        "texts": "\n".join(["", *some[: sizes["M"] - 4], below, above, ""]),
         "weights": weights,
         "bias": bias,
         "threshold": bias,  # the score of an empty text
-        "seed": int(rng.integers(1, 10_000)),
+        "seed": seed,
     }
 
 
@@ -174,8 +188,8 @@ PROBLEM = Problem(
         "logits": Cases(logits, {"D": (5,), "B": (3,), "scale": (1,)}, draws=2),
         "large": Cases(logits, {"D": (5,), "B": (3,), "scale": (300,)}, draws=1),
         "data": Cases(data, {"D": (40,), "B": (6, 8)}, draws=2),
-        "scored": Cases(scored, {**COUNTS, "ties": (0,), "recall": (1, 2, 3, 4, 0)}, draws=5),
-        "tied": Cases(scored, {"good": (8,), "bad": (8, 9), "ties": (1,), "recall": (0, 1)}, draws=2),
+        "scored": Cases(scored, {**COUNTS, "ties": (0,), "recall": (1, 2, 3, 5)}, draws=5),
+        "tied": Cases(scored, {"good": (8,), "bad": (8, 9), "ties": (1,), "recall": (0, 1, 4)}, draws=3),
         "judged": Cases(judged, {"good": (5, 9), "bad": (4, 7), "ties": (0, 1)}, draws=3),
         "corpus": Cases(corpus, {"sites": (8,), "out": (3,), "each": (4,), "B": (24, 32)}, draws=2),
         "filtered": Cases(filtered, {"M": (14,), "B": (12,)}, draws=2),
