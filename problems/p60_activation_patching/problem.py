@@ -10,11 +10,14 @@ METRIC, STREAM, HEADS = "logit_difference", "patch_stream", "patch_heads"
 
 
 def pair(sizes: Mapping[str, int], rng: Any) -> dict[str, Any]:
-    """The sizes of a small GPT, two texts of the same length that differ at a few positions, and two tokens to compare."""
+    """The sizes of a small GPT, two texts of the same length that differ at a few positions, and two tokens to compare.
+
+    If they do not differ everywhere, the last tokens are equal, so that the streams differ where the tokens do not.
+    """
     V, H, T = sizes["V"], sizes["H"], sizes["T"]
     clean = rng.integers(0, V, T)
     corrupted = clean.copy()
-    changed = rng.permutation(T)[: sizes["changed"]]
+    changed = rng.permutation(T if sizes["changed"] >= T else T - 1)[: sizes["changed"]]
     corrupted[changed] = (clean[changed] + rng.integers(1, V, len(changed))) % V
     answer, foil = rng.permutation(V)[:2, None].astype("int32")
     return {

@@ -24,24 +24,32 @@ def activations(sizes: Mapping[str, int], rng: Any) -> dict[str, Any]:
 
 
 def ties(sizes: Mapping[str, int], rng: Any) -> dict[str, Any]:
-    """Whole numbers, and features with the same encoder, so that scores are equal. Some rows have no positive score."""
+    """Whole numbers, and features with the same encoder, so that scores are equal. In two rows, no score is positive.
+
+    In another one all are positive, and the last that is kept is equal to one that is not.
+    """
     import numpy as np
 
     values = activations(sizes, rng)
     D, F = sizes["D"], sizes["F"]
     distinct = rng.integers(-2, 3, (D, 3))
+    distinct[0] = rng.permutation([1, 2, 3])
     values["encoder"] = distinct[:, np.arange(F) % 3].astype("float32")
     values["bias"] = rng.integers(-1, 2, D).astype("float32")
     x = rng.integers(-2, 3, (sizes["N"], D))
-    x[0] = values["bias"]  # all scores are 0
+    x[:3] = values["bias"]  # all scores are 0
+    x[1:3, 0] += [-1, 1]  # all are negative, or positive
     values["x"] = x.astype("float32")
     return values
 
 
 def matrix(sizes: Mapping[str, int], rng: Any) -> dict[str, Any]:
     """Rows shorter and longer than 1, and one of zeros."""
-    decoder = rng.standard_normal((sizes["F"], sizes["D"])) * rng.uniform(0.1, 2, (sizes["F"], 1))
-    decoder[rng.integers(sizes["F"])] = 0
+    import numpy as np
+
+    decoder = rng.standard_normal((sizes["F"], sizes["D"]))
+    lengths = rng.permutation([0, 0.4, 1.7, *rng.uniform(0.1, 2, sizes["F"] - 3)])
+    decoder *= lengths[:, None] / np.linalg.norm(decoder, axis=1, keepdims=True)
     return {"decoder": decoder.astype("float32")}
 
 
