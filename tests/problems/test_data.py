@@ -148,6 +148,35 @@ def test_bands_find_what_a_comparison_of_all_pairs_finds_as_often_as_the_formula
     assert len(kept) < 100
 
 
+def test_the_texts_that_stay_are_those_by_datasketch():
+    """Its own hash functions and tables find the candidates. Needs datasketch, and is skipped without it."""
+    datasketch = pytest.importorskip("datasketch")
+    from p55_near_duplicates import clusters, deduplicate, shingles
+
+    rng = np.random.default_rng(1)
+    words = [f"w{number}" for number in range(500)]
+    texts = []
+    for _ in range(60):
+        base = rng.permutation(words)[:30].tolist()
+        texts += [" ".join([*base[:-cut], *rng.permutation(words)[:cut]]) for cut in (1, 2, 29)]
+    texts = [texts[place] for place in rng.permutation(len(texts))]
+    sets, lsh, pairs = [shingles(text, 2) for text in texts], datasketch.MinHashLSH(num_perm=128, params=(64, 2)), []
+    for place, each in enumerate(sets):
+        signature = datasketch.MinHash(num_perm=128)
+        signature.update_batch([shingle.encode() for shingle in each])
+        found = lsh.query(signature)
+        pairs += [(i, place) for i in found if len(sets[i] & each) / len(sets[i] | each) >= 0.5]
+        lsh.insert(place, signature)
+    labels = clusters(pairs, len(texts))
+    assert len(set(labels)) == 120  # two texts of three are alike
+    expected = [
+        min((i for i in range(len(texts)) if labels[i] == label), key=lambda i: (-len(texts[i]), texts[i], i))
+        for label in set(labels)
+    ]
+    a, b = rng.integers(1, 2**31 - 1, 128), rng.integers(0, 2**31 - 1, 128)
+    assert deduplicate(texts, 2, a, b, 64, 0.5) == sorted(expected)
+
+
 def test_a_filter_is_the_minimum_that_scipy_finds_and_its_threshold_that_of_a_search():
     """Minimization without derivatives, and every possible threshold tried."""
     import hashlib

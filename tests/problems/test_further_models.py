@@ -146,3 +146,37 @@ def test_latent_attention_is_attention_with_expanded_keys_and_values():
         values = (x[: t + 1] @ down)[:, :C] @ v_up[:, h * K : (h + 1) * K]
         heads[t, h * K : (h + 1) * K] = softmax(np.array(scores)) @ values
     np.testing.assert_allclose(attn(jnp.asarray(x, jnp.float32)), heads @ out, rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.torch
+def test_latent_attention_is_that_of_transformers():
+    """DeepSeek-V3's attention with random numbers, without the norm of the latent vectors, which the problem leaves out."""
+    torch = pytest.importorskip("torch")
+    deepseek = pytest.importorskip("transformers.models.deepseek_v3.modeling_deepseek_v3")
+    from p66_latent_attention import LatentAttention
+
+    H, K, C, R, T, base = 3, 4, 5, 2, 6, 50.0
+    ours, x = LatentAttention(H * K, H, C, R, base, nnx.Rngs(0)), np.random.default_rng(0).standard_normal((T, H * K))
+    config = deepseek.DeepseekV3Config(
+        hidden_size=H * K, num_attention_heads=H, num_key_value_heads=H, q_lora_rank=None, kv_lora_rank=C,
+        qk_rope_head_dim=R, qk_nope_head_dim=K, v_head_dim=K, rope_interleave=False, attention_bias=False,
+        rope_parameters={"rope_type": "default", "rope_theta": base}, attn_implementation="eager",
+    )  # fmt: skip
+    theirs = deepseek.DeepseekV3Attention(config, layer_idx=0).eval()
+    theirs.kv_a_layernorm = torch.nn.Identity()
+    q, down, k_up, v_up, out = (
+        torch.tensor(np.asarray(getattr(ours, name).kernel[...]))
+        for name in ("q_proj", "down_proj", "k_up", "v_up", "out_proj")
+    )
+    up = torch.cat([k_up.reshape(C, H, K), v_up.reshape(C, H, K)], dim=2).reshape(
+        C, -1
+    )  # theirs has both beside each other
+    layers = {"q_proj": q, "kv_a_proj_with_mqa": down, "kv_b_proj": up, "o_proj": out}
+    with torch.no_grad():
+        for name, kernel in layers.items():
+            getattr(theirs, name).weight.copy_(kernel.T)
+        given = torch.tensor(x, dtype=torch.float32)[None]
+        places = deepseek.DeepseekV3RotaryEmbedding(config)(given, torch.arange(T)[None])
+        hidden = torch.triu(torch.full((T, T), float("-inf")), diagonal=1)[None, None]
+        expected = theirs(given, position_embeddings=places, attention_mask=hidden)[0][0].numpy()
+    np.testing.assert_allclose(ours(jnp.asarray(x, jnp.float32)), expected, rtol=1e-4, atol=1e-5)

@@ -2,9 +2,11 @@
 
 import sys
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from flax import nnx
 
 from grader.problem import Case
 from grader.worker.toy_models import ToyGPT, gpt_logits
@@ -176,3 +178,29 @@ def test_revived_features_find_the_errors_that_they_were_made_of():
     kept = jnp.array([0, 2, 4])
     assert (new_encoder[:, kept] == encoder[:, kept]).all()
     assert (new_decoder[kept] == decoder[kept]).all()
+
+
+@pytest.mark.torch
+def test_the_lens_is_that_of_the_hidden_states_of_transformers(tmp_path):
+    """A GPT-2 of transformers with the same numbers: its head on the states between its blocks."""
+    torch = pytest.importorskip("torch")
+    transformers = pytest.importorskip("transformers")
+    from p06_mini_gpt import MiniGPT
+    from p28_hf_export import export_gpt2
+    from p59_logit_lens import logit_lens
+
+    model = MiniGPT(vocab_size=23, d_model=12, num_heads=3, d_ff=20, num_layers=3, max_T=9, rngs=nnx.Rngs(0))
+    leaves, structure = jax.tree.flatten(nnx.state(model))
+    rng = np.random.default_rng(0)
+    nnx.update(
+        model,
+        jax.tree.unflatten(structure, [leaf + rng.normal(0, 0.4, leaf.shape).astype("float32") for leaf in leaves]),
+    )
+    export_gpt2(model, 3, str(tmp_path))
+    theirs = transformers.GPT2LMHeadModel.from_pretrained(tmp_path).eval()
+    token_ids = np.array([3, 1, 4, 1, 5])
+    with torch.no_grad():
+        *states, last = theirs(torch.tensor(token_ids)[None], output_hidden_states=True).hidden_states
+        normal = [*(theirs.transformer.ln_f(state) for state in states), last]  # the last one they have normalized
+        expected = [theirs.lm_head(state)[0].numpy() for state in normal]
+    np.testing.assert_allclose(logit_lens(model, jnp.asarray(token_ids)), expected, rtol=1e-4, atol=1e-4)
