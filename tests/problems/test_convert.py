@@ -95,7 +95,7 @@ def test_a_trained_encoding_agrees_with_its_merges_and_round_trips():
     assert [left + right for left, right in merges[:12]] == sorted(theirs, key=theirs.get)[256:]
 
 
-@pytest.mark.torch
+@pytest.mark.oracle
 def test_a_model_of_transformers_is_loaded_with_equal_logits(tmp_path):
     """A GPT-2 with random numbers, saved by transformers."""
     torch = pytest.importorskip("torch")

@@ -148,6 +148,7 @@ def test_bands_find_what_a_comparison_of_all_pairs_finds_as_often_as_the_formula
     assert len(kept) < 100
 
 
+@pytest.mark.oracle
 def test_the_texts_that_stay_are_those_by_datasketch():
     """Its own hash functions and tables find the candidates. Needs datasketch, and is skipped without it."""
     datasketch = pytest.importorskip("datasketch")

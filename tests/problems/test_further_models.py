@@ -148,7 +148,7 @@ def test_latent_attention_is_attention_with_expanded_keys_and_values():
     np.testing.assert_allclose(attn(jnp.asarray(x, jnp.float32)), heads @ out, rtol=1e-4, atol=1e-5)
 
 
-@pytest.mark.torch
+@pytest.mark.oracle
 def test_latent_attention_is_that_of_transformers():
     """DeepSeek-V3's attention with random numbers, without the norm of the latent vectors, which the problem leaves out."""
     torch = pytest.importorskip("torch")

@@ -11,7 +11,7 @@ from flax import nnx
 from tests.conftest import ROOT
 
 
-@pytest.mark.torch
+@pytest.mark.oracle
 def test_transformers_loads_it_with_equal_logits(tmp_path: Path, monkeypatch):
     torch = pytest.importorskip("torch")
     transformers = pytest.importorskip("transformers")

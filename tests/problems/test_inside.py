@@ -180,7 +180,7 @@ def test_revived_features_find_the_errors_that_they_were_made_of():
     assert (new_decoder[kept] == decoder[kept]).all()
 
 
-@pytest.mark.torch
+@pytest.mark.oracle
 def test_the_lens_is_that_of_the_hidden_states_of_transformers(tmp_path):
     """A GPT-2 of transformers with the same numbers: its head on the states between its blocks."""
     torch = pytest.importorskip("torch")

@@ -19,7 +19,7 @@ from harness.model.sampling import CachedDecoder, Sampling, generate
 from harness.model_config import ModelConfig
 from tests.harness.hugging_face.models import LAYOUTS, exported
 
-pytestmark = pytest.mark.torch
+pytestmark = pytest.mark.oracle
 torch = pytest.importorskip("torch")
 transformers = pytest.importorskip("transformers")
 
