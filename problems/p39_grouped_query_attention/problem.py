@@ -17,7 +17,7 @@ def activations(sizes: Mapping[str, int], rng: Any) -> dict[str, Any]:
         "d_model": D,
         "num_heads": H,
         "num_kv_heads": sizes["G"],
-        "rope_base": 100.0,
+        "rope_base": float(rng.uniform(60, 160)),
         "x": rng.standard_normal((T, D)).astype("float32"),
     }
 

@@ -8,7 +8,6 @@ from grader.problem import Cases, Check, Entry, Problem
 
 ADVANTAGES, LOSS = "group_advantages", "grpo_loss"
 NEAR, FAR = 0.08, 0.6  # log-ratios inside and outside of the clipping range
-CLIP = 0.2
 
 
 def rewards(sizes: Mapping[str, int], rng: Any) -> dict[str, Any]:
@@ -65,7 +64,7 @@ def rollouts(sizes: Mapping[str, int], rng: Any, padding: float = 1.0) -> dict[s
         "base": base,
         "sampled": sampled,
         "advantages": advantages.astype("float32"),
-        "clip_ratio": CLIP,
+        "clip_ratio": float(rng.uniform(0.15, 0.3)),
         "kl_weight": 0.4,
     }
 

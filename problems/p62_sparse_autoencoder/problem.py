@@ -75,7 +75,7 @@ def dead(sizes: Mapping[str, int], rng: Any) -> dict[str, Any]:
     import numpy as np
 
     D, F, N = sizes["D"], sizes["F"], sizes["N"]
-    patience = 50
+    patience = int(rng.integers(30, 70))
     idle = rng.integers(0, patience, F)
     chosen = rng.permutation(F)[: sizes["dead"]]
     idle[chosen] = patience + rng.integers(1, 40, len(chosen))

@@ -22,7 +22,7 @@ def text(sizes: Mapping[str, int], rng: Any, scale: float = 1.0) -> dict[str, An
         "token_ids": rng.integers(0, V, T).astype("int32"),
         "is_target": is_target,
         "temperature": 2.5,
-        "soft_weight": 0.7,
+        "soft_weight": float(rng.uniform(0.55, 0.85)),
     }
 
 
@@ -123,7 +123,7 @@ def one_empty(sizes: Mapping[str, int], rng: Any) -> dict[str, Any]:
 
 TOKEN_OPTIONS = {"entry": TOKEN, "wrt": ["student_logits", "teacher_logits"]}
 TOP_K_OPTIONS = {"entry": TOP_K, "wrt": ["student_logits", "log_p"]}
-FEW = {**SIZES, "k": (3,)}
+FEW = {**SIZES, "k": (3, 2)}
 
 PROBLEM = Problem(
     title="Distillation",

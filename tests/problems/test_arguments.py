@@ -12,22 +12,18 @@ SEEDS = range(1, 7)
 # Arguments that still have one value each: a file that ignores them passes.
 CONSTANT = {
     "06": {"seed", "vocab_size", "d_model", "num_heads", "d_ff", "num_layers"},
-    "09": {"learning_rate", "b1", "b2", "epsilon", "weight_decay"},
+    "09": {"epsilon"},
     "17": {"d_ff"},
     "19": {"d_model", "d_ff"},
     "29": {"num_tokens"},
     "36": {"num_layers", "d_model"},
-    "39": {"num_kv_heads", "rope_base"},
+    "39": {"num_kv_heads"},
     "40": {"vocab_size", "d_model", "num_heads", "num_kv_heads", "d_ff", "window", "rope_base", "norm_epsilon"},
     "41": {"vocab_size", "d_model", "num_heads", "num_layers", "max_T"},
-    "51": {"clip_ratio"},
     "55": {"threshold"},
     "58": {"context"},
-    "62": {"patience"},
     "66": {"d_rope"},
     "67": {"d_state"},
-    "69": {"learning_rate"},
-    "70": {"soft_weight", "k"},
 }
 
 
