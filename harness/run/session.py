@@ -24,6 +24,7 @@ from harness.data.sources import Source
 from harness.data.token_files import Prepared, Tokens, prepare
 from harness.data.tokenizer import FILE_SUFFIX, token_bytes
 from harness.errors import UsageError
+from harness.model.continuous_batching import Paging, generate_paged
 from harness.model.sampling import (
     PROMPTS,
     CachedDecoder,
@@ -37,6 +38,7 @@ from harness.model.sampling import (
 from harness.pieces import assemble
 from harness.pieces.checkpoints import PieceCheckpointer
 from harness.pieces.load import Pieces, attribute_errors_to, check_config
+from harness.rl_config import CacheConfig
 from harness.run.folder import Run
 from harness.run.nan_check import stop_at_nan
 from harness.training.checkpoint import (
@@ -210,8 +212,13 @@ class Session:
         """A continuation of each prompt, sampled together where the model has the harness's cache.
 
         Prompt i is sample `first + i` of the seed, as in `tokens`. With a `width`, prompts of any length up to that may be in one
-        batch, and all batches share one program; without, they have one length.
+        batch, and all batches share one program; without, they have one length. With a width and `cache_blocks`, the batch may
+        have any size, and prompts that are equal in a row share their cache.
         """
+        config = self.config
+        if self.pieces is None and width and config.cache_blocks:
+            paging = Paging(config.cache_blocks, config.cache_block_size, config.cache_rows)
+            return generate_paged(model, prompts, sampling, self.end_of_text, first, width, paging)
         if self.pieces is None:
             numbers_B = jnp.arange(first, first + len(prompts))
             keys_B = jax.vmap(functools.partial(sample_key, sampling.seed))(numbers_B)
@@ -275,9 +282,9 @@ def open_session(run: Run, config: Config, pieces: Pieces | None, *, log: Log, q
 
 
 def _what_is_traced(config: Config) -> Config:
-    """The settings that the step functions depend on: not which data, nor what is reported."""
+    """The settings that the step functions depend on: not which data, what is reported, or how continuations are sampled."""
     kind = HUGGING_FACE if config.base.startswith(HUGGING_FACE) else config.base and "base"
-    return dataclasses.replace(config, data=Config.data, base=kind, **vars(ReportConfig()))
+    return dataclasses.replace(config, data=Config.data, base=kind, **vars(ReportConfig()), **vars(CacheConfig()))
 
 
 @dataclasses.dataclass(frozen=True)
