@@ -119,7 +119,7 @@ def paged_attention(
     positions_BT: Int[Array, "B T"],
     window: int | Int[Array, ""] = 0,
 ) -> Float[Array, "B T H K"]:
-    """The attention of queries at some positions to the keys up to them, in blocks of the tables. The last query is the latest.
+    """The attention of queries at some positions to the keys up to them, in blocks of the tables.
 
     Takes a tile of a few blocks at a time, with a running maximum and sum (Milakov and Gimelshein 2018), from the first that a
     window leaves to the last that is needed. A window that is traced must be at least 1.

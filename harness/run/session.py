@@ -24,7 +24,6 @@ from harness.data.sources import Source
 from harness.data.token_files import Prepared, Tokens, prepare
 from harness.data.tokenizer import FILE_SUFFIX, token_bytes
 from harness.errors import UsageError
-from harness.model.continuous_batching import Paging, generate_paged
 from harness.model.sampling import (
     PROMPTS,
     CachedDecoder,
@@ -215,10 +214,10 @@ class Session:
         batch, and all batches share one program; without, they have one length. With a width and `cache_blocks`, the batch may
         have any size, and prompts that are equal in a row share their cache.
         """
-        config = self.config
-        if self.pieces is None and width and config.cache_blocks:
-            paging = Paging(config.cache_blocks, config.cache_block_size, config.cache_rows)
-            return generate_paged(model, prompts, sampling, self.end_of_text, first, width, paging)
+        cache = assemble.paging(self.config, self.pieces)
+        if width and cache:
+            each = model, prompts, sampling, self.end_of_text, first, width
+            return assemble.generate_together(self.pieces, *each, cache)
         if self.pieces is None:
             numbers_B = jnp.arange(first, first + len(prompts))
             keys_B = jax.vmap(functools.partial(sample_key, sampling.seed))(numbers_B)
