@@ -13,7 +13,7 @@ from flax import nnx
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from harness.model.continuous_batching import Paging, _decode, _Engine, generate_paged
+from harness.model.continuous_batching import KEPT, Paging, _decode, _Engine, generate_paged
 from harness.model.gpt import GPT
 from harness.model.paged_cache import BlockManager, empty_blocks, paged_attention
 from harness.model.sampling import Sampling, generate_batch, sample_key
@@ -84,22 +84,23 @@ def test_any_cache_gives_the_same_tokens(
 
 
 class Recorded(BlockManager):
-    """A manager that counts the calls of `start` and `fork`, and the most blocks in use."""
+    """A manager that counts prompts and the most blocks in use, and records which texts run whenever one begins."""
 
     def __init__(self, num_blocks: int, block_size: int):
         super().__init__(num_blocks, block_size)
-        self.number, self.most, self.calls = num_blocks, 0, Counter[str]()
+        self.number, self.most, self.prompts = num_blocks, 0, 0
+        self.forks: list[tuple[int, set[int]]] = []
         self.made.append(self)
 
     made: ClassVar[list["Recorded"]] = []
 
     def start(self, name: str, num_tokens: int) -> None:
         super().start(name, num_tokens)
-        self.calls["start"] += 1
+        self.prompts += 1
 
     def fork(self, name: str, new_name: str) -> None:
         super().fork(name, new_name)
-        self.calls[f"fork {new_name}"] += 1
+        self.forks.append((int(new_name), {int(each) for each in self._tables if each != KEPT}))
 
     def append(self, name: str) -> tuple[int, int, int]:
         place = super().append(name)
@@ -107,8 +108,8 @@ class Recorded(BlockManager):
         return place
 
 
-def recorded(*arguments: Any, **sizes: Any) -> Recorded:
-    generate_paged(*arguments, 7, 6, Paging(**sizes, make_manager=Recorded))
+def recorded(*arguments: Any, width: int = 6, **sizes: Any) -> Recorded:
+    generate_paged(*arguments, 7, width, Paging(**sizes, make_manager=Recorded))
     manager = Recorded.made.pop()
     assert manager.free_blocks() == manager.number  # all are free in the end
     return manager
@@ -117,19 +118,26 @@ def recorded(*arguments: Any, **sizes: Any) -> Recorded:
 def test_a_prompt_runs_once_and_its_blocks_are_shared() -> None:
     model, prompts = model_of("rope"), prompts_of([6, 5], 6)
     manager = recorded(model, prompts, SAMPLED, -1, blocks=60, block_size=2, rows=12, steps=3)
-    assert manager.calls["start"] == 2
+    assert manager.prompts == 2
     # The last token of a text is sampled, and does not run. So a prompt of 6 tokens leads to 13 in 7 blocks, of which all texts
     # share the 2 that its first 5 tokens fill; one of 5 tokens leads to 12 in 6 blocks, of which they share 2 as well.
     assert manager.most == 2 + 6 * 5 + 2 + 6 * 4
 
 
 def test_texts_that_are_put_back_are_computed_again() -> None:
-    model, prompts = model_of("rope"), prompts_of([6, 6, 6], 2)
-    manager = recorded(model, prompts, SAMPLED, -1, blocks=8, block_size=4, rows=6, steps=2)
-    begun = [count for call, count in manager.calls.items() if call.startswith("fork")]
-    assert len(begun) == 6
-    assert max(begun) > 1
-    assert manager.most == 8
+    model, prompts = model_of("rope"), prompts_of([2, 2, 2], 3)
+    # Chunks of 2 tokens, so that those of a text that is put back take several.
+    manager = recorded(model, prompts, SAMPLED, -1, width=2, blocks=5, block_size=4, rows=4, steps=2)
+    begun = [number for number, _ in manager.forks]
+    assert begun.count(7) == 1, "the oldest text is never put back"
+    assert len(begun) > len(set(begun)) == 9
+    assert manager.most == 5
+    for turn, (number, running) in enumerate(manager.forks):
+        assert {other for other in begun[turn:] if other < number} <= running, (
+            "no text overtakes an older one that waits"
+        )
+    tokens = generate_paged(model, prompts, SAMPLED, -1, 7, 2, Paging(5, 4, 4, steps=2))
+    assert tokens == whole(model, prompts, SAMPLED, -1)
 
 
 def test_rows_are_filled_again() -> None:
