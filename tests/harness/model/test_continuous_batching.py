@@ -41,7 +41,13 @@ def prompts_of(lengths: list[int], group_size: int) -> list[list[int]]:
 
 @pytest.mark.parametrize(
     "name",
-    ["pre, learned, tied", "rope", "modern", "window, wide heads, norms of queries and keys", "layers of two kinds"],
+    [
+        "pre, learned, tied",
+        "modern",
+        "layers of two kinds",
+        pytest.param("rope", marks=pytest.mark.thorough),
+        pytest.param("window, wide heads, norms of queries and keys", marks=pytest.mark.thorough),
+    ],
 )
 @pytest.mark.parametrize("temperature", [1.0, pytest.param(0.0, marks=pytest.mark.thorough)])
 def test_each_kind_of_attention_gives_the_same_tokens(name: str, temperature: float) -> None:
