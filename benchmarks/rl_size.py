@@ -50,6 +50,10 @@ def main(file: Path, lora_rank: int, prompts: int, group: int, context: int, mic
     rows = config.batch_size
     cache = 2 * config.num_layers * rows * config.kv_heads * context * config.per_head * BF16
     full_base = 0 if lora_rank or not config.kl_weight else every
+    # Blocks of 16 tokens for half of each answer, on average, and for one copy of each prompt
+    block, answer = 16, context - config.prompt_tokens
+    blocks = prompts * (config.prompt_tokens // block) + rows * (answer // 2 // block + 1)
+    paged = cache * blocks * block // (rows * context)
     memory = {
         f"parameters with adapters, float32 ({every / 1e6:.0f} million)": every * F32,
         f"gradients and two moments of {trained / 1e6:.1f} million": 3 * trained * F32,
@@ -62,6 +66,7 @@ def main(file: Path, lora_rank: int, prompts: int, group: int, context: int, mic
     for name, size in memory.items():
         print(f"  {name:<62}{size / 1e9:8.2f} GB")
     print(f"  {'together':<62}{sum(memory.values()) / 1e9:8.2f} GB")
+    print(f"  {f'the cache as {blocks:,} blocks for half of each answer':<62}{paged / 1e9:8.2f} GB")
     tokens = rows * context
     # A forward pass takes 2 FLOPs per parameter and token, for the policy and for the base; an update 6, or 4 with adapters.
     scored = (2 * 2 if config.kl_weight else 2) * every * tokens

@@ -10,6 +10,7 @@ from typing import Any, ClassVar, Literal
 
 from harness.errors import UsageError
 from harness.model_config import ModelConfig
+from harness.rl_config import CacheConfig, RewardConfig
 from harness.settings import COUNT, NOT_NEGATIVE, SEEDS, Range, Rules, Settings, setting
 
 TRACKERS = ("csv", "tensorboard", "wandb")
@@ -143,45 +144,6 @@ class OptimizerConfig(Settings):
 
 
 @dataclass(frozen=True)
-class RewardConfig(Settings):
-    """Reinforcement learning, if there is a reward."""
-
-    reward: str = setting(
-        "", "what `harness rl` reinforces: word:WORD, sentences:N, ends, FILE.py:FUNCTION, or task:NAME for a task"
-    )
-    prompts: int = setting(4, "prompts per update", allowed=COUNT)
-    group_size: int = setting(8, "continuations of each prompt", allowed=Range(at_least=2))
-    prompt_tokens: int = setting(
-        8, "tokens of a story that are its prompt; of a task, the most of a prompt", allowed=COUNT
-    )
-    system_prompt: str = setting("", "text before each question of a task")
-    format_weight: float = setting(
-        0.0,
-        "what is added to the reward if an answer can be read from the continuation, right or wrong",
-        allowed=NOT_NEGATIVE,
-    )
-    kl_weight: float = setting(
-        0.1, "weight of the KL divergence from the base; 0: the base is not needed", allowed=NOT_NEGATIVE
-    )
-    clip_ratio: float = setting(
-        0.2, "how far the ratio of probabilities may be from 1", allowed=Range(above=0, below=1)
-    )
-    rollout_updates: int = setting(
-        1, "updates per batch of continuations, each with its share of the rows", allowed=COUNT
-    )
-    scale_advantages: bool = setting(
-        True, "divide advantages by the deviation of the group; false: very easy and very hard prompts weigh less"
-    )
-    loss_mean: Literal["token", "sequence"] = setting(
-        "token", "what has the same weight in the loss: each token, or each continuation"
-    )
-    skip_overlong: bool = setting(
-        False, "leave out continuations that are cut off: where they would have led is unknown"
-    )
-    skip_equal: bool = setting(False, "leave out groups of equal rewards, which only hold the model at its base")
-
-
-@dataclass(frozen=True)
 class ReportConfig(Settings):
     """What a run writes, and how often. Except for evaluations, none of it affects the result."""
 
@@ -265,11 +227,11 @@ class MachineConfig(Settings):
         return tuple(map(int, counts))
 
 
-PARTS = (DataConfig, ModelConfig, OptimizerConfig, RewardConfig, ReportConfig, MachineConfig)
+PARTS = (DataConfig, ModelConfig, OptimizerConfig, RewardConfig, CacheConfig, ReportConfig, MachineConfig)
 
 
 @dataclass(frozen=True)
-class Config(MachineConfig, ReportConfig, RewardConfig, OptimizerConfig, ModelConfig, DataConfig):
+class Config(MachineConfig, ReportConfig, CacheConfig, RewardConfig, OptimizerConfig, ModelConfig, DataConfig):
     """All settings of a run."""
 
     preset: str = "pocket"
@@ -307,6 +269,16 @@ class Config(MachineConfig, ReportConfig, RewardConfig, OptimizerConfig, ModelCo
         yield (
             not self.chat or self.has_dialogues or bool(self.base),
             f"chat={self.chat} needs dialogues, which are in field={MESSAGES}; fine-tune with --chat FILE.jsonl",
+        )
+        yield (
+            not self.cache_blocks or self.mixer == "attention",
+            f"mixer={self.mixer} has no keys and values that blocks could hold; --set cache_blocks=0",
+        )
+        fewest = self.fewest_blocks(self.context)
+        yield (
+            not self.cache_blocks or self.cache_blocks >= fewest,
+            f"cache_blocks={self.cache_blocks} is not valid; a text of context={self.context} needs {fewest} blocks of "
+            f"cache_block_size={self.cache_block_size}",
         )
         if not self.reward:
             return

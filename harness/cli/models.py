@@ -4,7 +4,7 @@ import json
 import signal
 import sys
 from collections.abc import Iterator
-from dataclasses import replace
+from dataclasses import fields, replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -25,6 +25,8 @@ from harness.cli.options import (
 )
 from harness.config import HUGGING_FACE
 from harness.errors import UsageError
+from harness.rl_config import CacheConfig
+from harness.settings import typed_settings
 
 _SAMPLING_OPTIONS = (
     click.option("--temperature", type=float, default=0.8, show_default=True, help="0 is greedy."),
@@ -175,11 +177,13 @@ def playground(run_name: str, root: Path) -> None:
 @click.option("--samples", type=click.IntRange(1), default=8, show_default=True, help="Answers to each problem.")
 @click.option("--temperature", type=float, default=1.0, show_default=True, help="Of the answers; 0 is greedy.")
 @click.option("--system", metavar="TEXT", help="Text before each question. [default: that of the run]")
+@click.option("--set", "settings", multiple=True, metavar="KEY=VALUE",
+              help="A setting of the cache, with --task: cache_blocks, cache_block_size or cache_rows. Repeatable.")  # fmt: skip
 @step_option
 @root_option
 def evaluate(
     run_name: str, spec: str | None, field: str | None, task: str | None, problems: int, samples: int, temperature: float,
-    system: str | None, step: int | None, root: Path,
+    system: str | None, settings: tuple[str, ...], step: int | None, root: Path,
 ) -> None:  # fmt: skip
     """Evaluate a run on all validation data: loss, bits per byte.
 
@@ -191,8 +195,11 @@ def evaluate(
     if task is not None:
         if spec or field:
             raise UsageError("--task needs no --data and no --field.")
-        _evaluate_task(root, run_name, task, problems, samples, temperature, system, step)
+        cache = _cache_settings(settings)
+        _evaluate_task(root, run_name, task, problems, samples, temperature, system, cache, step)
         return
+    if settings:
+        raise UsageError("--set needs --task.")
     prepare_jax()
     import math
 
@@ -224,8 +231,19 @@ def evaluate(
         click.echo(f"  unigram        {ngrams.unigram:.4f}")
 
 
+def _cache_settings(settings: tuple[str, ...]) -> dict[str, str]:
+    """The settings of the cache as typed. Raises UsageError for others."""
+    typed, allowed = typed_settings(settings, {}), [entry.name for entry in fields(CacheConfig)]
+    if others := [name for name in typed if name not in allowed]:
+        raise UsageError(
+            f"--set {others[0]} is not valid; the settings of an evaluation are {', '.join(allowed[:-1])} and {allowed[-1]}."
+        )
+    return typed
+
+
 def _evaluate_task(
-    root: Path, run_name: str, task: str, problems: int, samples: int, temperature: float, system: str | None, step: int | None
+    root: Path, run_name: str, task: str, problems: int, samples: int, temperature: float, system: str | None,
+    cache: dict[str, str], step: int | None,
 ) -> None:  # fmt: skip
     """Prints pass@k for k = 1, 2, 4, ... up to the number of samples."""
     prepare_jax()
@@ -233,6 +251,7 @@ def _evaluate_task(
 
     session, model, step = open_model(root, run_name, None, step)
     named = run_name if step is None else f"Run {run_name}, step {step}"
+    session = replace(session, config=session.config.with_settings(cache))
     if system is not None:
         session = replace(session, config=replace(session.config, system_prompt=system))
     rates = pass_rates(session, model, task, problems, samples, temperature)

@@ -56,7 +56,7 @@ def cached_attention(
     q_BTGRK = q_BTHK.reshape(B, T, k_BGSK.shape[1], -1, K)  # R heads share the keys of a group
     scores_BGRTS = jnp.einsum("btgrk,bgsk->bgrts", q_BTGRK, k_BGSK, preferred_element_type=jnp.float32)
     scores_BGRTS = scores_BGRTS * (scale or K**-0.5)
-    hidden_TS = _hidden(positions_T[:, None], jnp.arange(k_BGSK.shape[2])[None, :], window)
+    hidden_TS = is_hidden(positions_T[:, None], jnp.arange(k_BGSK.shape[2])[None, :], window)
     weights_BGRTS = jax.nn.softmax(jnp.where(hidden_TS, -jnp.inf, scores_BGRTS)).astype(v_BGSV.dtype)
     return jnp.einsum("bgrts,bgsv->btgrv", weights_BGRTS, v_BGSV).reshape(B, T, H, -1)
 
@@ -80,7 +80,7 @@ def _attention(window: int, q_BHTK: Array, k_BHTK: Array, v_BHTK: Array, segment
     return _forward(window, q_BHTK, k_BHTK, v_BHTK, segments_BT)[0]
 
 
-def _hidden(queries: Array, keys: Array, window: int | Array) -> Array:
+def is_hidden(queries: Array, keys: Array, window: int | Array) -> Array:
     """Whether the mask hides keys at these positions from queries at these."""
     no_window = isinstance(window, int) and not window
     return keys > queries if no_window else (keys > queries) | (keys <= queries - window)
@@ -103,7 +103,7 @@ def _scores(q_BHTK: Array, k_BHSK: Array, window: int, segments_BS: Array | None
     """Masked scores of the last T of S positions in float32, with minus infinity at those that the mask hides."""
     T, S, K = q_BHTK.shape[2], *k_BHSK.shape[2:]
     scores_BHTS = jnp.einsum("bhtk,bhsk->bhts", q_BHTK, k_BHSK, preferred_element_type=jnp.float32) * K**-0.5
-    hidden = _hidden(S - T + jnp.arange(T)[:, None], jnp.arange(S)[None, :], window)
+    hidden = is_hidden(S - T + jnp.arange(T)[:, None], jnp.arange(S)[None, :], window)
     if segments_BS is not None:
         hidden = hidden[None, None] | _apart(segments_BS[:, S - T :], segments_BS)
     return jnp.where(hidden, -jnp.inf, scores_BHTS)
@@ -139,7 +139,7 @@ def _backward(window: int, residuals: tuple[Any, ...], dout_BHTK: Array) -> tupl
         log_sum_BH1T, shared_BH1T = (a[:, :, tile].swapaxes(2, 3) for a in (log_sum_BHT1, shared_BHT1))
         S, T = seen.stop - seen.start, tile.stop - tile.start
         scores_BHST = einsum("bhsk,bhtk->bhst", k[:, :, seen], q_tile) * q.shape[-1] ** -0.5
-        hidden = _hidden(S - T + jnp.arange(T)[None, :], jnp.arange(S)[:, None], window)
+        hidden = is_hidden(S - T + jnp.arange(T)[None, :], jnp.arange(S)[:, None], window)
         if segments_BT is not None:
             hidden = hidden[None, None] | _apart(segments_BT[:, seen], segments_BT[:, tile])
         weights_BHST = jnp.exp(jnp.where(hidden, -jnp.inf, scores_BHST) - log_sum_BH1T)

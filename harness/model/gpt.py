@@ -217,9 +217,9 @@ class GPT(nnx.Module):
         return jax.vmap(of_layer)(parameters_L)
 
     def step(
-        self, ids_BT: Int[Array, "B T"], position: Int[Array, ""], last: Int[Array, ""], cache: Cache
+        self, ids_BT: Int[Array, "B T"], position: Int[Array, ""] | Int[Array, "B"], last: Int[Array, ""], cache: Cache
     ) -> tuple[Float[Array, "B V"], Cache]:
-        """Runs `ids_BT`, which start at `position`, and are padding after index `last`.
+        """Runs `ids_BT`, which start at `position`, and are padding after index `last`. With a paged cache, each row has its own.
 
         Returns the logits at index `last` and the cache extended by the positions up to there.
         """
@@ -236,6 +236,8 @@ class GPT(nnx.Module):
             x_BTD = x_BTD * config.d_model**0.5
         if self.pos_embed is not None and segments is not None:
             x_BTD = x_BTD + self.pos_embed[segments.positions_BT]
+        elif self.pos_embed is not None and jnp.ndim(position):
+            x_BTD = x_BTD + self.pos_embed[jnp.add.outer(position, jnp.arange(T))]
         elif self.pos_embed is not None:
             x_BTD = x_BTD + jax.lax.dynamic_slice_in_dim(self.pos_embed[...], position, T)[None]
         x_BTD = x_BTD.astype(config.dtype)

@@ -16,6 +16,7 @@ from jaxtyping import Array, Float, Int
 from harness.model.attention import cached_attention, causal_attention
 from harness.model.linear import Projection, kernel_inits, split_over
 from harness.model.norms import make_norm
+from harness.model.paged_cache import PagedCache
 from harness.model.rope import Rotate, rotate, scaled, turned, wavelengths
 from harness.model.segments import Segments
 from harness.model_config import ModelConfig
@@ -28,6 +29,19 @@ class KeysAndValues(NamedTuple):
 
     k_LBGSK: Float[Array, "*L B G S K"]
     v_LBGSK: Float[Array, "*L B G S K"]
+
+    def attend(
+        self, q_BTHK: Array, k_BTGK: Array, v_BTGK: Array, position: Any, layer: Any, window: Any
+    ) -> tuple[Array, "KeysAndValues"]:
+        """The attention of rows that all start at one position, and the cache extended by their keys and values."""
+        offset = (layer, 0, 0, position, 0)
+        extended = KeysAndValues(
+            jax.lax.dynamic_update_slice(self.k_LBGSK, k_BTGK.swapaxes(1, 2)[None], offset),
+            jax.lax.dynamic_update_slice(self.v_LBGSK, v_BTGK.swapaxes(1, 2)[None], offset),
+        )
+        positions_T = position + jnp.arange(q_BTHK.shape[1])
+        k_BGSK, v_BGSK = extended.k_LBGSK[layer], extended.v_LBGSK[layer]
+        return cached_attention(q_BTHK, k_BGSK, v_BGSK, positions_T, window), extended
 
 
 class Attention(nnx.Module):
@@ -66,27 +80,25 @@ class Attention(nnx.Module):
     def __call__(
         self,
         x_BTD: Float[Array, "B T D"],
-        position: Int[Array, ""] | int = 0,
-        cache: KeysAndValues | None = None,
+        position: Int[Array, ""] | Int[Array, "B"] | int = 0,
+        cache: KeysAndValues | PagedCache | None = None,
         layer=0,
         last=0,
         segments: Segments | None = None,
-    ) -> tuple[Float[Array, "B T D"], KeysAndValues | None]:
+    ) -> tuple[Float[Array, "B T D"], KeysAndValues | PagedCache | None]:
         """Attends from positions `position`, `position + 1`, ..., or within segments.
 
-        With a cache, also attends to the earlier positions of `layer`, and returns the cache extended by these.
+        With a cache, also attends to the earlier positions of `layer`, and returns the cache extended by these. Rows of a paged
+        cache have a position each.
         """
-        T = x_BTD.shape[1]
         if self.grouped:
             q_BTHK, (k_BTGK, v_BTGK) = self.q(x_BTD), jnp.moveaxis(self.kv(x_BTD), 2, 0)
         else:
             q_BTHK, k_BTGK, v_BTGK = jnp.moveaxis(self.qkv(x_BTD), 2, 0)
         if self.config.qk_norm != "none":
             q_BTHK, k_BTGK = self._normed(self.q_norm, q_BTHK), self._normed(self.k_norm, k_BTGK)
-        positions_T = position + jnp.arange(T)
         if self.config.positions == "rope":
-            positions = positions_T if segments is None else segments.positions_BT
-            q_BTHK, k_BTGK = (self._rotated(x, positions, layer) for x in (q_BTHK, k_BTGK))
+            q_BTHK, k_BTGK = (self._rotated_from(x, position, segments, layer) for x in (q_BTHK, k_BTGK))
         window: Any = self.config.window
         if cache is None:
             k_BTHK, v_BTHK = (jnp.repeat(x, self.group_size, axis=2) for x in (k_BTGK, v_BTGK))
@@ -96,14 +108,9 @@ class Attention(nnx.Module):
             else:
                 mixed_BTHK = in_window(q_BTHK, k_BTHK, v_BTHK)
         else:
-            offset = (layer, 0, 0, position, 0)
-            cache = KeysAndValues(
-                jax.lax.dynamic_update_slice(cache.k_LBGSK, k_BTGK.swapaxes(1, 2)[None], offset),
-                jax.lax.dynamic_update_slice(cache.v_LBGSK, v_BTGK.swapaxes(1, 2)[None], offset),
-            )
             if self.config.full_every:
                 window = jnp.where(self.config.is_full(layer), self.config.context, window)
-            mixed_BTHK = cached_attention(q_BTHK, cache.k_LBGSK[layer], cache.v_LBGSK[layer], positions_T, window)
+            mixed_BTHK, cache = cache.attend(q_BTHK, k_BTGK, v_BTGK, position, layer, window)
         return self.out(mixed_BTHK), cache
 
     def _normed(self, norm: Callable[[Array], Array], x_BTHK: Float[Array, "B T H K"]) -> Float[Array, "B T H K"]:
@@ -118,6 +125,16 @@ class Attention(nnx.Module):
         if segments is None:
             return causal_attention(q_BTHK, k_BTHK, v_BTHK, window)
         return self.attend_within(q_BTHK, k_BTHK, v_BTHK, window, segments.ids_BT)
+
+    def _rotated_from(
+        self, x_BTHK: Float[Array, "B T H K"], position: Any, segments: Segments | None, layer: Any
+    ) -> Float[Array, "B T H K"]:
+        if segments is not None:
+            return self._rotated(x_BTHK, segments.positions_BT, layer)
+        positions = jnp.add.outer(position, jnp.arange(x_BTHK.shape[1])).reshape(-1)
+        # Rows that have a position each become one long row, whose positions may be any.
+        rows = x_BTHK.reshape(-1, len(positions), *x_BTHK.shape[2:])
+        return self._rotated(rows, positions, layer).reshape(x_BTHK.shape)
 
     def _rotated(
         self, x_BTHK: Float[Array, "B T H K"], positions: Int[Array, "*B T"], layer: Any

@@ -20,6 +20,7 @@ from harness.data.batches import FIRST, UNLEARNED
 from harness.model.attention import SMALLEST_TILE
 from harness.model.gpt import Cache, ModuleFactory
 from harness.model.multi_head_attention import Attend
+from harness.model.paged_cache import Blocks, PagedAttend
 from harness.model.rope import Rotate
 from harness.model.sampling import ChooseToken, Sampling
 from harness.model.segments import Segments, segment_positions
@@ -199,6 +200,31 @@ def _in_blocks(segment_attention: Any) -> Attend:
 def segment_attention(config: Config, piece: Any) -> Attend:
     """segment_attention as the attention of each head of the harness's GPT."""
     return _in_blocks(piece)
+
+
+@functools.cache  # compared in a jitted function
+def _over_blocks(paged_attention: Any) -> PagedAttend:
+    def attend(
+        q_BTHK: Array, blocks: Blocks, layer: Any, tables_BM: Array, positions_BT: Array, window: int = 0
+    ) -> Array:
+        (B, T, H, K), (_, N, _, G, _) = q_BTHK.shape, blocks.k_LNSGK.shape
+        keys_NSGK, values_NSGK = (x[layer] for x in blocks)
+        tables_BM = jnp.where(tables_BM == N, -1, tables_BM)
+
+        def of_token(q_GRK: Array, table_M: Array, position: Array) -> Array:
+            # The queries that share a head of keys come one after the other, so that no head of keys is repeated.
+            each = jax.vmap(lambda q_GK: paged_attention(q_GK, keys_NSGK, values_NSGK, table_M, position + 1), 1, 1)
+            return each(q_GRK)
+
+        of_row = jax.vmap(of_token, (0, None, 0))
+        return jax.vmap(of_row)(q_BTHK.reshape(B, T, G, H // G, K), tables_BM, positions_BT).reshape(B, T, H, K)
+
+    return attend
+
+
+def paged_attention(config: Config, piece: Any) -> PagedAttend:
+    """paged_attention as the attention of the harness's GPT to a paged cache: of each token to those up to it."""
+    return _over_blocks(piece)
 
 
 # The axis over `model` of the parameters of pieces, by the names that the course gives them. The harness's own parameters have it

@@ -43,9 +43,10 @@ class Pieces:
         spec = PIECES[name]
         together = all(self.uses(other, config) for other in spec.requires)
         beside = not spec.one_of or any(self.uses(other, config) for other in spec.one_of)
+        alone = not any(self.uses(other, config) for other in spec.not_beside)
         readable = not (spec.one_story and has_segments(config))
         replaced = bool(spec.replaced_by) and self.uses(spec.replaced_by, config)
-        return spec.used_if(config) and readable and together and beside and not replaced
+        return spec.used_if(config) and readable and together and beside and alone and not replaced
 
     def adapted(self, name: str, config: Config) -> Any:
         """The piece behind the harness's interface, or None if it is missing or this config does not use it."""
@@ -85,6 +86,8 @@ class Pieces:
             return "it takes a row for one story, and with packing=segments a row has several"
         if spec.replaced_by and self.uses(spec.replaced_by, config):
             return f"your {spec.replaced_by} does its work"
+        if spec.used_if(config) and (others := [other for other in spec.not_beside if self.uses(other, config)]):
+            return f"it does not work with your {others[0]}, which has no cache of keys and values"
         return f"it is used {spec.used_when}"
 
     def _why_not(self, name: str) -> str:

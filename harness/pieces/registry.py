@@ -69,6 +69,10 @@ def _attends_within(config: Config) -> bool:
     return has_segments(config) and not config.window
 
 
+def _has_blocks(config: Config) -> bool:
+    return config.cache_blocks > 0
+
+
 def _has_own_tokenizer(config: Config) -> bool:
     return not config.tokenizer.startswith(HUGGING_FACE) and not config.chat
 
@@ -92,6 +96,7 @@ class PieceSpec:
     part_of: str = ""  # a model, which brings its own parts: with it, this is not used on its own
     replaced_by: str = ""  # another piece that does the work of this one: with it, this is not used
     one_of: tuple[str, ...] = ()  # of these pieces, one must be used, too
+    not_beside: tuple[str, ...] = ()  # other pieces with which this is not used
     one_story: bool = False  # whether it takes a row for one story, so that it is not used where a row has several
     adapter: Callable[[Config, Any], Any] = adapt.as_is  # to the interface that the harness calls
     used_if: Callable[[Config], bool] = _always
@@ -112,6 +117,9 @@ _of_segments = functools.partial(
 _for_two_axes = functools.partial(
     PieceSpec, used_if=lambda config: config.mesh.count("x") < 2, used_when="on a mesh of two axes"
 )
+# Models and parts of models without a cache of keys and values
+WITHOUT_CACHE = ("MiniGPT", "GPT2", "ModernGPT", "GPTBlock", "CausalMHA", "GQA", "TokenAndPositionEmbed")
+_of_cache = functools.partial(PieceSpec, "p63_paged_cache", not_beside=WITHOUT_CACHE)
 _part_of_modern = functools.partial(PieceSpec, part_of="ModernGPT")
 
 PIECES: dict[str, PieceSpec] = {
@@ -319,6 +327,13 @@ PIECES: dict[str, PieceSpec] = {
         adapter=adapt.segment_attention,
         used_if=_attends_within,
         used_when="with packing=segments, if there is no window",
+    ),
+    "BlockManager": _of_cache(smoke_tests.run_block_manager, used_if=_has_blocks, used_when="with cache_blocks"),
+    "paged_attention": _of_cache(
+        smoke_tests.run_paged_attention,
+        adapter=adapt.paged_attention,
+        used_if=lambda config: _has_blocks(config) and not config.window,
+        used_when="with cache_blocks, if there is no window",
     ),
 }
 # The module that defines each name, including those that are only required by another piece.

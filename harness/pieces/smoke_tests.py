@@ -277,6 +277,43 @@ def run_segment_attention(attention: Any) -> None:
     jax.eval_shape(jax.grad(lambda x_TD: jnp.sum(of(x_TD))), X)
 
 
+def run_block_manager(manager_type: Any) -> None:
+    """The sketch of the problem's page: a block that two sequences share, copied when one of them writes."""
+    manager = manager_type(4, 2)
+    manager.start("a", 3)
+    manager.fork("a", "b")
+    got = [manager.append(name) for name in ("b", "a", "a")]
+    if [*map(tuple, got)] != [(2, 1, 1), (1, 1, -1), (3, 0, -1)]:
+        raise SmokeTestError("BlockManager", f"returned {got!r:.80} from `append` for the three tokens of the page.")
+    try:
+        manager.append("b")
+    except MemoryError:
+        pass
+    else:
+        raise SmokeTestError("BlockManager", "raised no MemoryError when a token needed a block and none was free.")
+    tables, free = [[*manager.table(name)] for name in "ab"], manager.free_blocks()
+    manager.free("a")
+    if (tables, free, manager.free_blocks()) != ([[0, 1, 3], [0, 2]], 0, 2):
+        raise SmokeTestError(
+            "BlockManager", f"has the tables {tables!r:.80}, or numbers of free blocks, of other sequences."
+        )
+
+
+def run_paged_attention(attention: Any) -> None:
+    """Three tokens in two blocks of two, for two queries, against plain attention."""
+    rng = np.random.default_rng(0)
+    keys, values = rng.normal(size=(2, 3, 2, H, D)).astype(np.float32)
+    q, table = rng.normal(size=(2, H, D)).astype(np.float32), np.array([2, 0, -1], np.int32)
+    each = jax.vmap(attention, in_axes=(0, None, None, None, 0))
+    out = jax.jit(each)(q, keys, values, table, np.array([3, 3], np.int32))
+    given = f"float32[{H}, {D}], three tokens in blocks of two"
+    _check_output("paged_attention", out, q.shape, given)
+    k, v = (x[[2, 0]].reshape(4, H, D)[:3] for x in (keys, values))
+    weights = jax.nn.softmax(np.einsum("nhk,thk->nht", q, k) / D**0.5)
+    if not np.allclose(out, np.einsum("nht,thk->nhk", weights, v), rtol=1e-3, atol=1e-3):
+        raise SmokeTestError("paged_attention", f"returned other numbers than attention to these tokens for {given}.")
+
+
 def run_make_mesh(make_mesh: Any) -> None:
     mesh = make_mesh(1, 1)
     if not isinstance(mesh, Mesh) or tuple(mesh.axis_names) != ("data", "model"):

@@ -80,8 +80,11 @@ def pass_rates(
 def _answers(
     session: Session, model: Any, task: Task, prompts: list[Prompt], temperature: float
 ) -> Iterator[tuple[Rewarded, int]]:
-    """What the task says of an answer to each prompt, and its length in tokens. All batches have one size."""
-    size = session.config.batch_size
+    """What the task says of an answer to each prompt, and its length in tokens. All batches have one size.
+
+    Rows of a paged cache are filled again, so all prompts are one batch.
+    """
+    size = len(prompts) if session.config.cache_blocks else session.config.batch_size
     for first in range(0, len(prompts), size):
         batch = prompts[first : first + size]
         filled = batch + batch[-1:] * (size - len(batch))

@@ -37,6 +37,7 @@ from harness.model.sampling import (
 from harness.pieces import assemble
 from harness.pieces.checkpoints import PieceCheckpointer
 from harness.pieces.load import Pieces, attribute_errors_to, check_config
+from harness.rl_config import CacheConfig
 from harness.run.folder import Run
 from harness.run.nan_check import stop_at_nan
 from harness.training.checkpoint import (
@@ -210,8 +211,13 @@ class Session:
         """A continuation of each prompt, sampled together where the model has the harness's cache.
 
         Prompt i is sample `first + i` of the seed, as in `tokens`. With a `width`, prompts of any length up to that may be in one
-        batch, and all batches share one program; without, they have one length.
+        batch, and all batches share one program; without, they have one length. With a width and `cache_blocks`, the batch may
+        have any size, and prompts that are equal in a row share their cache.
         """
+        cache = assemble.paging(self.config, self.pieces)
+        if width and cache:
+            each = model, prompts, sampling, self.end_of_text, first, width
+            return assemble.generate_together(self.pieces, *each, cache)
         if self.pieces is None:
             numbers_B = jnp.arange(first, first + len(prompts))
             keys_B = jax.vmap(functools.partial(sample_key, sampling.seed))(numbers_B)
@@ -276,9 +282,9 @@ def open_session(run: Run, config: Config, pieces: Pieces | None, *, log: Log, q
 
 
 def _what_is_traced(config: Config) -> Config:
-    """The settings that the step functions depend on: not which data, nor what is reported."""
+    """The settings that the step functions depend on: not which data, what is reported, or how continuations are sampled."""
     kind = HUGGING_FACE if config.base.startswith(HUGGING_FACE) else config.base and "base"
-    return dataclasses.replace(config, data=Config.data, base=kind, **vars(ReportConfig()))
+    return dataclasses.replace(config, data=Config.data, base=kind, **vars(ReportConfig()), **vars(CacheConfig()))
 
 
 @dataclasses.dataclass(frozen=True)

@@ -57,6 +57,14 @@ def test_settings_are_parsed_by_their_type() -> None:
             "optimizer=muon is not valid with lora_rank, because adapters have no kernels; use optimizer=adamw",
         ),
         ({"weight_decay": "-1"}, "weight_decay=-1.0 is not valid; it must be at least 0"),
+        (
+            {"cache_blocks": "12"},
+            "cache_blocks=12 is not valid; a text of context=192 needs 13 blocks of cache_block_size=16",
+        ),
+        (
+            {"cache_blocks": "99", "mixer": "state_space", "positions": "none"},
+            "mixer=state_space has no keys and values that blocks could hold; --set cache_blocks=0",
+        ),
         ({"validation_fraction": "1"}, "more than 0 and less than 1"),
         ({"seed": "-1"}, "seed=-1 is not valid; it must be at least 0 and less than 4,294,967,296"),
         ({"pieces": "x"}, "no setting 'pieces'"),

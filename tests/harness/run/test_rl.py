@@ -80,6 +80,36 @@ def test_a_run_says_what_it_did_and_resumes_exactly(base: Config, tmp_path: Path
         np.testing.assert_array_equal(a, b)
 
 
+def test_a_run_with_a_paged_cache_has_the_metrics_of_one_without(
+    base: Config, tmp_path: Path, harness_here: Harness
+) -> None:
+    command = ("rl", "base", "--reward", "ends", *OPTIONS, "--set", "learning_rate=0.01", "--quiet")
+    assert harness_here(*command, "--run", "whole").code == 0
+    paged = (
+        *command,
+        "--run",
+        "paged",
+        "--set",
+        "cache_blocks=7",
+        "--set",
+        "cache_block_size=4",
+        "--set",
+        "cache_rows=3",
+    )
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("harness.run.session.generate_batch", None)  # is not called
+        assert harness_here(*paged).code == 0
+    expected = computed(tmp_path / "runs" / "whole")
+    assert computed(tmp_path / "runs" / "paged") == expected
+    # A run that began with the one way is resumed with the other.
+    shutil.rmtree(tmp_path / "runs" / "paged" / "checkpoints" / "4")
+    again = harness_here(*command, "--run", "paged")
+    assert "resuming at step 2 of 4" in again.err
+    assert computed(tmp_path / "runs" / "paged") == expected
+    for a, b in zip(*(parameters(tmp_path / "runs" / name) for name in ("whole", "paged")), strict=True):
+        np.testing.assert_array_equal(a, b)
+
+
 @pytest.mark.parametrize(
     ("options", "code", "message"),
     [
@@ -87,6 +117,11 @@ def test_a_run_says_what_it_did_and_resumes_exactly(base: Config, tmp_path: Path
         (("bas", "--reward", "ends"), 2, "There is no run 'bas'"),
         (("base", "--reward", "ends", "--group", 1), 2, "group_size=1 is not valid; it must be at least 2"),
         (("base", "--reward", "ends", "--set", "prompt_tokens=16"), 2, "it must be less than context=16"),
+        (
+            ("base", "--reward", "ends", "--set", "cache_blocks=1"),
+            2,
+            "a text of context=16 needs 2 blocks of cache_block_size=16",
+        ),
         (("base",), 2, "a reward with --reward, or the problems of a task with --task"),
         (("base", "--task", "sums"), 2, "write arithmetic, countdown, gsm8k:FILE.jsonl, or FILE.py"),
         (("base", "--task", "arithmetic", "--set", "prompt_tokens=3"), 2, "--set prompt_tokens="),
@@ -151,8 +186,15 @@ def test_a_task_is_reinforced_and_evaluated_on_held_out_problems(
         assert 0 <= entry["pass_at_1"] <= entry["pass_at_k"] <= 1
         assert {0 <= entry[name] <= 1 for name in ("clip_fraction", "overlong")} == {True}
     assert "KL" not in result.out
-    evaluated = harness_here("eval", "base-rl", "--task", "mine.py", "--problems", 5, "--samples", 3)
+    command = ("eval", "base-rl", "--task", "mine.py", "--problems", 5, "--samples", 3)
+    evaluated = harness_here(*command)
     assert evaluated.code == 0, evaluated.err
+    assert harness_here(*command, "--set", "cache_blocks=6", "--set", "cache_block_size=4").out == evaluated.out
+    refused = harness_here(*command, "--set", "steps=3")
+    assert (
+        refused.code,
+        "--set steps is not valid; the settings of an evaluation are cache_blocks" in refused.err,
+    ) == (2, True)
     assert "5 held-out problems, 3 answers to each" in evaluated.out
     assert [line.split()[0] for line in evaluated.out.splitlines()[1:5]] == ["pass@1", "pass@2", "pass@3", "length"]
 

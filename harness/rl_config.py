@@ -1,0 +1,69 @@
+"""The settings of reinforcement learning: what is rewarded, and the cache that continuations are sampled with."""
+
+from dataclasses import dataclass
+from typing import Literal
+
+from harness.settings import COUNT, NOT_NEGATIVE, Range, Settings, setting
+
+
+@dataclass(frozen=True)
+class RewardConfig(Settings):
+    """Reinforcement learning, if there is a reward."""
+
+    reward: str = setting(
+        "", "what `harness rl` reinforces: word:WORD, sentences:N, ends, FILE.py:FUNCTION, or task:NAME for a task"
+    )
+    prompts: int = setting(4, "prompts per update", allowed=COUNT)
+    group_size: int = setting(8, "continuations of each prompt", allowed=Range(at_least=2))
+    prompt_tokens: int = setting(
+        8, "tokens of a story that are its prompt; of a task, the most of a prompt", allowed=COUNT
+    )
+    system_prompt: str = setting("", "text before each question of a task")
+    format_weight: float = setting(
+        0.0,
+        "what is added to the reward if an answer can be read from the continuation, right or wrong",
+        allowed=NOT_NEGATIVE,
+    )
+    kl_weight: float = setting(
+        0.1, "weight of the KL divergence from the base; 0: the base is not needed", allowed=NOT_NEGATIVE
+    )
+    clip_ratio: float = setting(
+        0.2, "how far the ratio of probabilities may be from 1", allowed=Range(above=0, below=1)
+    )
+    rollout_updates: int = setting(
+        1, "updates per batch of continuations, each with its share of the rows", allowed=COUNT
+    )
+    scale_advantages: bool = setting(
+        True, "divide advantages by the deviation of the group; false: very easy and very hard prompts weigh less"
+    )
+    loss_mean: Literal["token", "sequence"] = setting(
+        "token", "what has the same weight in the loss: each token, or each continuation"
+    )
+    skip_overlong: bool = setting(
+        False, "leave out continuations that are cut off: where they would have led is unknown"
+    )
+    skip_equal: bool = setting(False, "leave out groups of equal rewards, which only hold the model at its base")
+
+
+@dataclass(frozen=True)
+class CacheConfig(Settings):
+    """How continuations of a reward or a task are sampled. It changes the time and the memory, not the tokens."""
+
+    cache_blocks: int = setting(
+        0,
+        "blocks of a cache that continuations share, which run in rows that are filled again; 0: all run together, each with a "
+        "cache of the whole context",
+        allowed=NOT_NEGATIVE,
+        machine=True,
+    )
+    cache_block_size: int = setting(16, "tokens of a block of the cache", allowed=COUNT, machine=True)
+    cache_rows: int = setting(
+        0,
+        "continuations that run together with cache_blocks; 0: as many as have blocks for half a context",
+        allowed=NOT_NEGATIVE,
+        machine=True,
+    )
+
+    def fewest_blocks(self, context: int) -> int:
+        """The blocks that one text of the length of the context needs: its own, and the copy of one that its prompt has begun."""
+        return -(-context // self.cache_block_size) + 1
