@@ -144,11 +144,20 @@ def open_model(root: Path, name: str, pieces_folder: Path | None, step: int | No
 
 def open_run(root: Path, run_name: str, **changes: Any) -> Any:
     """The session of an existing run, on one device."""
-    from harness.pieces.load import load_pieces
     from harness.run.folder import Run
     from harness.run.session import ignore, open_session
 
     run = Run.find(root, run_name)
     config = dataclasses.replace(run.config(), mesh="1x1", fsdp=False, **changes)
-    pieces = load_pieces(run.pieces) if config.pieces else None
-    return open_session(run, config, pieces, log=ignore)
+    return open_session(run, config, pieces_of(run, config), log=ignore)
+
+
+def pieces_of(run: Any, config: Config, folder: Path | None = None) -> Any:
+    """The pieces of a workspace, by default those that the run has if it was trained with any; None without.
+
+    Raises UsageError or PieceError as `load_pieces` does.
+    """
+    from harness.pieces.load import load_pieces
+
+    folder = folder or (run.pieces if config.pieces else None)
+    return None if folder is None else load_pieces(folder)
