@@ -34,6 +34,7 @@ from harness.training.sharding import ShardingRule, path_names
 
 # Those that mix positions, of which a config uses one
 MIXER_PIECES = ("GQA", "CausalMHA", "LatentAttention", "SelectiveSSM")
+MODELS = ("MiniGPT", "GPT2", "ModernGPT")
 
 
 def recipe_from(config: Config, mesh: Mesh, pieces: Pieces) -> Recipe:
@@ -75,13 +76,29 @@ def recipe_from(config: Config, mesh: Mesh, pieces: Pieces) -> Recipe:
 
 def model_builder(config: Config, pieces: Pieces) -> Callable[[nnx.Rngs], nnx.Module]:
     """Builds a model that is a piece, or the harness's GPT with pieces as submodules; with adapters if `lora_rank` is set."""
-    whole = (pieces.adapted(name, config) for name in ("MiniGPT", "GPT2", "ModernGPT"))
+    whole = (pieces.adapted(name, config) for name in MODELS)
     model = next(filter(None, whole), None) or _gpt_builder(config, pieces)
     build = adapt.with_axes(model)
     if not config.lora_rank:
         return build
     make_adapter = pieces.adapted("LoRALinear", config) or lora.LoRALinear
     return lambda rngs: lora.add_adapters(build(rngs), config.lora_rank, config.adapted, rngs, make_adapter)
+
+
+def other_model(config: Config, base: Config, pieces: Pieces) -> str:
+    """Why a run has another model than its base, which was trained with the same pieces, and what to do; empty if it has not."""
+    names = (*MODELS, *MIXER_PIECES, "GPTBlock", "TokenAndPositionEmbed")
+    here, there = ({name for name in names if pieces.uses(name, each)} for each in (config, base))
+    name = next((name for name in names if name in there - here), None)
+    if here == there:
+        return ""
+    if has_segments(config) != has_segments(base):
+        several = (
+            f"your {name or min(here - there)} takes a row for one story, and with packing=segments a row has several"
+        )
+        return f"{several}; --set packing={'segments' if has_segments(base) else 'padded'}"
+    has = f"it has your {name}" if name else f"it has no {min(here - there)}"
+    return f"{has}; `harness finetune {config.base}` and `harness rl {config.base}` take its settings"
 
 
 def _gpt_builder(config: Config, pieces: Pieces) -> Callable[[nnx.Rngs], nnx.Module]:
