@@ -17,7 +17,7 @@ from jax.sharding import Mesh, PartitionSpec
 from jaxtyping import Array, PRNGKeyArray
 
 from harness.config import Config
-from harness.data.batches import PADDING, STORIES_AT_ONCE, Rows, Windows, first_of
+from harness.data.batches import PADDING, STORIES_AT_ONCE, Rows, Windows, first_of, row_ids
 from harness.data.token_files import Tokens
 from harness.data.tokenizer import ranks_of
 from harness.errors import PieceError, UsageError
@@ -152,7 +152,7 @@ def pack_windows(config: Config, pieces: Pieces, tokens: Tokens) -> np.ndarray:
     width = config.context + 1
 
     def pack() -> list[np.ndarray]:
-        spans = (tokens[start:stop].astype(np.int32) for start, stop in itertools.pairwise(ends))
+        spans = (row_ids(tokens[start:stop]) for start, stop in itertools.pairwise(ends))
         return [np.asarray(pieces.by_name["pack"](ids, width, PADDING), np.int32) for ids in spans]
 
     return np.concatenate(attribute_errors_to(pieces, pack))

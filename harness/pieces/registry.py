@@ -152,8 +152,8 @@ PIECES: dict[str, PieceSpec] = {
         "p08_train_step",
         smoke_tests.run_train_step,
         one_story=True,
-        used_if=lambda config: config.grad_accumulation_steps == 1,
-        used_when="if grad_accumulation_steps is 1",
+        used_if=lambda config: config.grad_accumulation_steps == 1 and not config.has_dialogues,
+        used_when="if grad_accumulation_steps is 1, and texts are learned as a whole",
         config_rule=_train_step_rule,
     ),
     "adamw": PieceSpec(
