@@ -130,13 +130,13 @@ def open_model(root: Path, name: str, pieces_folder: Path | None, step: int | No
     config = unchanged(base, f"{HUGGING_FACE}{folder}")
     if (folder / "tokenizer.json").exists():  # also where it is that of GPT-2, which might have to be downloaded
         config = dataclasses.replace(config, tokenizer=config.base)
+    if has_template(folder):
+        config = dataclasses.replace(config, chat=config.base, packing="padded")
     pieces = None if pieces_folder is None else load_pieces(pieces_folder)
     if pieces is not None:
         lines = [line for line in pieces.describe(config) if line.startswith(_SAMPLED) and ": yours" in line]
         for line in lines or ["None of these pieces is a part of this model."]:
             log_to_stderr(f"  {line}")
-    elif has_template(folder):
-        config = dataclasses.replace(config, chat=config.base, packing="padded")
     # A folder of a run that there is not: nothing is trained.
     session = open_session(Run(folder / "untrained"), config, pieces, log=ignore)
     return session, base_model(session), None
