@@ -25,6 +25,7 @@ from harness.model import lora
 from harness.model.gpt import GPT, MIXERS, Block
 from harness.model.norms import make_norm as default_norm
 from harness.model.sampling import CachedDecoder, ChooseToken, Sampling, WindowDecoder, choose_token, generate
+from harness.model_config import ModelConfig
 from harness.pieces import adapt
 from harness.pieces.load import Pieces, attribute_errors_to
 from harness.pieces.registry import has_segments
@@ -107,16 +108,21 @@ def _gpt_builder(config: Config, pieces: Pieces) -> Callable[[nnx.Rngs], nnx.Mod
     rope = pieces.adapted("rope", config)
     within = pieces.adapted("segment_attention", config) or pieces.adapted("segment_mask", config)
     own = {name: piece for name, piece in (("rotate", rope), ("attend_within", within)) if piece}
-    mixer = functools.partial(MIXERS[config.mixer], **own)
+    own_mixer = next(filter(None, (pieces.adapted(name, config) for name in MIXER_PIECES)), None)
+
+    def make_mixer(layer: ModelConfig, rngs: nnx.Rngs) -> nnx.Module:
+        if own_mixer is not None and layer.mixer == config.mixer:  # other layers may have attention
+            return own_mixer(layer, rngs)
+        return MIXERS[layer.mixer](layer, rngs, **({} if layer.mixer == "state_space" else own))
+
     parts = {
-        "make_mixer": next(filter(None, (pieces.adapted(name, config) for name in MIXER_PIECES)), None)
-        or (rope and mixer),
+        "make_mixer": make_mixer if own_mixer or rope else None,
         "make_norm": pieces.adapted("RMSNorm", config),
         "make_feed_forward": pieces.adapted("SwiGLU", config),
     }
     given = {name: part for name, part in parts.items() if part is not None}
     block, make_norm = pieces.adapted("GPTBlock", config), given.get("make_norm", default_norm)
-    make_block = block or functools.partial(Block, **{"make_mixer": mixer} | given)
+    make_block = block or functools.partial(Block, **{"make_mixer": make_mixer} | given)
     model = config.model
     if block or given:
         # Pieces initialize like Flax layers. Next to GPT-2's small embeddings, their output would hide the token.
