@@ -20,8 +20,6 @@ TASK = "task:"  # before the name of a task, where a setting names a reward
 PLAIN = "plain"  # the chat template for any tokenizer
 MESSAGES = "messages"  # the field of records that holds a dialogue
 TRAIN = "train:"  # before the number of tokens, where a setting asks for a tokenizer trained on the data
-
-
 LORA_TARGETS = ("attn", "mlp", "embed", "head")
 
 
@@ -236,6 +234,7 @@ class Config(MachineConfig, ReportConfig, CacheConfig, RewardConfig, OptimizerCo
 
     preset: str = "pocket"
     pieces: tuple[str, ...] = ()  # set by --pieces: each piece, with a digest of the workspace's files
+    imported: bool = False  # whether the base, a run with pieces, started from a model in Hugging Face's format
 
     # Old config.json files still load; on the command line a former name is a usage error.
     renamed: ClassVar[typing.Mapping[str, tuple[str, dict[str, str]]]] = types.MappingProxyType(

@@ -1,8 +1,8 @@
 """The settings of a model: its sizes, and the choices by which the models that people use differ."""
 
 import math
-from dataclasses import dataclass, fields
-from typing import Any, Literal
+from dataclasses import dataclass, fields, replace
+from typing import Any, Literal, TypeVar
 
 from harness.settings import COUNT, NOT_NEGATIVE, Range, Rules, Settings, setting
 
@@ -28,8 +28,10 @@ READ_BY: dict[str, tuple[str, ...]] = {
     ),
     **dict.fromkeys(("head_width", "window"), ("attention", "latent_attention")),
     **dict.fromkeys(("d_latent", "d_rope"), ("latent_attention",)),
-    "d_state": ("state_space",),
+    **dict.fromkeys(("d_state", "attention_every"), ("state_space",)),
 }
+
+M = TypeVar("M", bound="ModelConfig")
 
 
 @dataclass(frozen=True)
@@ -48,6 +50,11 @@ class ModelConfig(Settings):
         "attention",
         "what mixes the positions of a block. latent_attention: attention with a compressed cache (MLA, DeepSeek-V2); "
         "state_space: a recurrence with a state of fixed size (Mamba)",
+    )
+    attention_every: int = setting(
+        0,
+        "with mixer=state_space, every so many layers, one has attention in its place (Jamba); 0: none",
+        allowed=NOT_NEGATIVE,
     )
     num_heads: int = setting(4, "attention heads", allowed=COUNT)
     num_kv_heads: int = setting(
@@ -116,9 +123,10 @@ class ModelConfig(Settings):
     def rules(self) -> Rules:
         """Which settings of the model conflict."""
         defaults = {entry.name: entry.default for entry in fields(ModelConfig)}
+        mixers_here = {self.mixer, "attention"} if self.attention_every else {self.mixer}
         for name, mixers in READ_BY.items():
             yield (
-                self.mixer in mixers or getattr(self, name) == defaults[name],
+                bool(mixers_here & {*mixers}) or getattr(self, name) == defaults[name],
                 f"mixer={self.mixer} has no {name}; mixer={' or '.join(mixers)} has it",
             )
         yield (
@@ -126,7 +134,7 @@ class ModelConfig(Settings):
             "mixer=latent_attention needs positions=rope, and widths of what it caches, such as d_latent=32 and d_rope=16",
         )
         yield (
-            self.mixer != "state_space" or self.positions != "rope",
+            self.mixer != "state_space" or self.positions != "rope" or self.attention_every > 0,
             "mixer=state_space has no heads that positions=rope could rotate; its state knows the order, so use positions=none",
         )
         yield (
@@ -155,6 +163,18 @@ class ModelConfig(Settings):
             f"full_every={self.full_every} needs a window; with window=0, all layers attend to all tokens",
         )
         yield (
+            self.attention_every != 1,
+            f"attention_every=1 leaves no layer to mixer={self.mixer}; use mixer=attention",
+        )
+        yield (
+            not self.attention_every or self.num_layers % self.attention_every == 0,
+            f"num_layers={self.num_layers} is no multiple of attention_every={self.attention_every}",
+        )
+        yield (
+            not (self.attention_every and self.full_every),
+            "full_every is not valid with attention_every, where all layers with attention are alike",
+        )
+        yield (
             not self.window_rope_base or (self.full_every > 0 and self.positions == "rope"),
             f"window_rope_base={self.window_rope_base:g} needs positions=rope and full_every: layers of two kinds",
         )
@@ -178,6 +198,15 @@ class ModelConfig(Settings):
         """The kind of `rope_scaling` and its numbers, in the order of `ROPE_SCALINGS`."""
         kind, *numbers = self.rope_scaling.split(":")
         return kind, tuple(map(float, numbers))
+
+    @property
+    def repeats(self) -> int:
+        """How often the same layers follow one another: as often as there are layers, or groups of them with two kinds."""
+        return self.num_layers // (self.attention_every or 1)
+
+    def of_attention(self: M) -> M:
+        """The settings of the layers with attention, where the others have another mixer."""
+        return replace(self, mixer="attention", attention_every=0, d_state=ModelConfig.d_state)
 
     def is_full(self, layer: Any) -> Any:
         """Whether a layer, which may be traced, attends to all tokens."""

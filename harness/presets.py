@@ -116,7 +116,12 @@ def fine_tuning(base: Config, name: str, typed: dict[str, str]) -> Config:
     adapters = typed.get("lora_rank", "0") != "0"
     if "lora_targets" in typed and not adapters:
         raise UsageError("--targets needs --lora R, the rank of the adapters.")
-    return Config(**inherited, **(ADAPTERS if adapters else FINE_TUNING), base=name).with_options(typed)
+    settings = {
+        **inherited,
+        **(ADAPTERS if adapters else FINE_TUNING),
+        "imported": bool(base.pieces) and is_imported(base),
+    }
+    return Config(**settings, base=name).with_options(typed)
 
 
 def reinforcement(base: Config, name: str, typed: dict[str, str]) -> Config:
@@ -127,12 +132,17 @@ def reinforcement(base: Config, name: str, typed: dict[str, str]) -> Config:
     _check_typed(base, name, typed)
     if "lora_targets" in typed and typed.get("lora_rank", "0") == "0":
         raise UsageError("--targets needs --lora R, the rank of the adapters.")
-    settings = {**REINFORCEMENT, "base": name}
+    settings = {**REINFORCEMENT, "base": name, "imported": bool(base.pieces) and is_imported(base)}
     if name.startswith(HUGGING_FACE):
         settings |= {**IMPORTED, "context": _context(base)}
     if typed.get("lora_rank", "0") != "0":
         settings["learning_rate"] *= 10  # adapters need about ten times the rate (Schulman et al. 2025)
     return dataclasses.replace(base, **settings).with_settings(typed)
+
+
+def is_imported(config: Config) -> bool:
+    """Whether the model came in Hugging Face's format, perhaps through other runs with pieces. Its other settings do not tell."""
+    return config.imported or config.base.startswith(HUGGING_FACE)
 
 
 def unchanged(base: Config, name: str) -> Config:

@@ -6,6 +6,7 @@ from typing import Any
 
 from commandline.errors import CommandError
 from grader.course import plays
+from grader.course.plays import Offer
 from grader.course.workspace import Workspace
 from grader.exhibits import Ending, Exhibit, Progress
 from grader.judge import submission
@@ -155,10 +156,13 @@ class Plays:
             self._history.show(name, item)
 
     def _finish(self, showing: _Showing, end: Ending) -> None:
-        showing.ended = _end(end, showing.stopped)
+        is_whole = not (end.said or showing.stopped)
+        # A terminal may have another current folder than the studio.
+        offer = plays.offer(showing.problem, self._space.file(showing.problem).absolute()) if is_whole else None
+        showing.ended = _end(end, showing.stopped, offer)
         self._events.publish(showing.problem.name, "played", **showing.ended)
 
 
-def _end(end: Ending, stopped: str = "") -> dict[str, Any]:
+def _end(end: Ending, stopped: str = "", offer: Offer | None = None) -> dict[str, Any]:
     """The event that ends a play."""
-    return {"said": stopped or end.said, "html": exhibits_page.ending(end)}
+    return {"said": stopped or end.said, "html": exhibits_page.ending(end) + exhibits_page.offered(offer)}

@@ -46,7 +46,7 @@ def play(
     title = f"Problem {problem.label}, {problem.title}: see it work"
     code = played(problem, file, text, title, numbers=numbers, html=html)
     if not code and (offer := plays.offer(problem, file)):
-        click.echo(f"\n{offer}")  # whole lines, which can be copied
+        click.echo(f"\n{offer.said}\n\n  {offer.command}")  # whole lines, which can be copied
     sys.exit(code)
 
 

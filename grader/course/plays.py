@@ -29,6 +29,14 @@ class Play:
     command: str = ""
 
 
+@dataclass(frozen=True)
+class Offer:
+    """A sentence, and the command that shows a learner's file in a model on the disk."""
+
+    said: str
+    command: str
+
+
 def exists(problem: Problem) -> bool:
     """Whether a problem has a play. Does not read it."""
     return (problem.folder / FILE).is_file()
@@ -59,22 +67,22 @@ def find(problem: Problem) -> Play | None:
     return Play(path, trains, text, models, command)
 
 
-def offer(problem: Problem, file: Path) -> str:
-    """A sentence and a command that show a learner's file in a model on the disk; empty if there is none, or no such command.
+def offer(problem: Problem, file: Path) -> Offer | None:
+    """The command that shows a learner's file in a model on the disk; None if there is no such model, or no such command.
 
     `file` must lie in a workspace under the name of the problem, or the command would not find it.
     """
     play = find(problem)
     if play is None or not play.models or file.name != f"{problem.name}.py":
-        return ""
+        return None
     model = models_on_disk.smallest(play.models)
     if model is None:
-        return ""
+        return None
     program, _, words = play.command.partition(" ")
     command = f"{invocation.command(program)} {words}".format(
         model=f"hf:{model.name}", workspace=shlex.quote(str(file.parent))
     )
-    return f"There is {model.name} ({model.size / 1e9:.1f} GB) on your disk. To run your code in it:\n\n  {command}"
+    return Offer(f"There is {model.name} ({model.size / 1e9:.1f} GB) on your disk. To run your code in it:", command)
 
 
 def required(problem: Problem, text: str | None = None) -> Play:

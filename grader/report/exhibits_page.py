@@ -4,6 +4,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from grader.course.plays import Offer
 from grader.exhibits import Bars, Ending, Exhibit, HeatMap, Lines, Story, Table, Token
 from grader.report import chart, html
 from grader.report.exhibits_terminal import amount, ends, percent, surprising, table, visible
@@ -45,6 +46,12 @@ def ending(end: Ending) -> str:
     """How a play ended as HTML, as a report shows an error. Empty if there is nothing to say."""
     template = html.environment().get_template("exhibits.jinja")
     return template.module.ending(end.said, list(html.frames(end.frames)), html.last(end.printed))  # type: ignore[attr-defined, no-any-return]
+
+
+def offered(offer: Offer | None) -> str:
+    """What a play offers at its end as HTML, with the command on a line of its own. Empty if there is nothing."""
+    template = html.environment().get_template("exhibits.jinja")
+    return template.module.offered(offer.said, offer.command) if offer else ""  # type: ignore[attr-defined]
 
 
 def render(exhibit: Exhibit) -> str:

@@ -1,7 +1,7 @@
 """Work on one file: by a resident judge, with the fork server that one lends, or with one of its own."""
 
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from grader.course.workspace import Workspace
     from grader.isolation.sandbox import ForkServer
+    from grader.judge.submission import Submission
     from grader.judge.verdict import Report
     from grader.problem import Problem
     from grader.resident.question import Answer, Look
@@ -47,15 +48,15 @@ def answered(
 
     Arguments and errors are those of `graded`.
     """
-    from grader.judge import submission
     from grader.resident import client
     from grader.resident.question import Answer, Question
 
-    with suppress(submission.UnreadableSubmissionError):  # no judge is needed for the verdict
-        question = Question(str(problem.name), submission.read(problem, file, modules), look, seed, timeout)
+    source = _read(problem, file, modules)
+    if not isinstance(source, str):  # else no judge is needed for the verdict
+        question = Question(str(problem.name), source, look, seed, timeout)
         if answer := client.verdict(question, say):
             return answer
-    return Answer.of(graded(problem, file, seed, timeout, modules=modules, say=say), look)
+    return Answer.of(_report(problem, file.name, source, seed, timeout, say=say), look)
 
 
 def graded(
@@ -73,16 +74,39 @@ def graded(
     `modules` is the folder with the course modules that it imports, if that is another one. `say` receives progress, unless the
     cases are `secret`: nothing that comes from the file's process is shown before the report is redacted.
     """
-    from grader.judge import recorded, submission
+    source = _read(problem, file, modules)
+    return _report(problem, file.name, source, seed, timeout, secret=secret, say=say)
+
+
+def _read(problem: "Problem", file: Path, modules: Path | None) -> "Submission | str":
+    """The submission; if its text cannot be read, why not. Raises UsageError if there is no such file."""
+    from grader.judge import submission
+
+    try:
+        return submission.read(problem, file, modules)
+    except submission.UnreadableSubmissionError as error:
+        return str(error)
+
+
+def _report(
+    problem: "Problem",
+    name: str,
+    source: "Submission | str",
+    seed: int,
+    timeout: float | None,
+    *,
+    secret: bool = False,
+    say: Callable[[str], None],
+) -> "Report":
+    """The report on what `_read` has read of the file with that name. Arguments and errors are those of `graded`."""
+    from grader.judge import recorded
 
     recorded.check_gradable(problem)
-    try:
-        source = submission.read(problem, file, modules)
-    except submission.UnreadableSubmissionError as error:
+    if isinstance(source, str):
         from grader.judge import judge
         from grader.judge.verdict import Verdict
 
-        return judge.refused(problem, file.name, Verdict.ERROR, str(error))
+        return judge.refused(problem, name, Verdict.ERROR, source)
     from grader.isolation import scratch
     from grader.isolation.sandbox import ForkServer
     from grader.resident.client import borrowed

@@ -8,7 +8,15 @@ from typing import Any
 import click
 
 from commandline import invocation, terminal
-from harness.cli.options import DATA_HELP, TOKENIZER_HELP, field_option, pieces_option, prepare_jax, root_option
+from harness.cli.options import (
+    DATA_HELP,
+    TOKENIZER_HELP,
+    field_option,
+    pieces_of,
+    pieces_option,
+    prepare_jax,
+    root_option,
+)
 from harness.errors import UsageError
 from harness.presets import preset
 from harness.settings import typed_settings
@@ -125,7 +133,6 @@ def open_to_measure(
     root: Path, run_name: str | None, preset_name: str | None, typed: dict[str, str], pieces_folder: Path | None = None
 ) -> Any:
     """The session of a run, or by a preset, with other settings. Raises UsageError if there is no such run or preset."""
-    from harness.pieces.load import load_pieces
     from harness.run.folder import Run
     from harness.run.session import ignore, open_session
 
@@ -134,10 +141,7 @@ def open_to_measure(
     # No run has a name with a dot in front, so nothing is written or read there.
     run = Run.find(root, run_name) if run_name else Run(root / ".measured")
     config = run.config() if run_name else preset(preset_name or "pocket")
-    if pieces_folder is None and config.pieces:
-        pieces_folder = run.pieces
-    pieces = None if pieces_folder is None else load_pieces(pieces_folder)
-    return open_session(run, config.with_options(typed), pieces, log=ignore)
+    return open_session(run, config.with_options(typed), pieces_of(run, config, pieces_folder), log=ignore)
 
 
 def _with_batch_size(session: Any, batch_size: int) -> Any:

@@ -106,8 +106,7 @@ def chat(
     """Continue prompts that you type, or answer messages.
 
     MODEL is a run, or hf:DIR or hf:ORG/NAME, as for `harness sample`. It answers if it has learned from dialogues, by
-    `finetune --chat`, or has a chat template. With --pieces, it continues your prompt. Ctrl-C stops a sample, Ctrl-D quits;
-    /help lists the commands.
+    `finetune --chat`, or has a chat template. Ctrl-C stops a sample, Ctrl-D quits; /help lists the commands.
     """
     prepare_jax()
     from commandline.progress import working

@@ -130,13 +130,13 @@ def open_model(root: Path, name: str, pieces_folder: Path | None, step: int | No
     config = unchanged(base, f"{HUGGING_FACE}{folder}")
     if (folder / "tokenizer.json").exists():  # also where it is that of GPT-2, which might have to be downloaded
         config = dataclasses.replace(config, tokenizer=config.base)
+    if has_template(folder):
+        config = dataclasses.replace(config, chat=config.base, packing="padded")
     pieces = None if pieces_folder is None else load_pieces(pieces_folder)
     if pieces is not None:
         lines = [line for line in pieces.describe(config) if line.startswith(_SAMPLED) and ": yours" in line]
         for line in lines or ["None of these pieces is a part of this model."]:
             log_to_stderr(f"  {line}")
-    elif has_template(folder):
-        config = dataclasses.replace(config, chat=config.base, packing="padded")
     # A folder of a run that there is not: nothing is trained.
     session = open_session(Run(folder / "untrained"), config, pieces, log=ignore)
     return session, base_model(session), None
@@ -144,11 +144,20 @@ def open_model(root: Path, name: str, pieces_folder: Path | None, step: int | No
 
 def open_run(root: Path, run_name: str, **changes: Any) -> Any:
     """The session of an existing run, on one device."""
-    from harness.pieces.load import load_pieces
     from harness.run.folder import Run
     from harness.run.session import ignore, open_session
 
     run = Run.find(root, run_name)
     config = dataclasses.replace(run.config(), mesh="1x1", fsdp=False, **changes)
-    pieces = load_pieces(run.pieces) if config.pieces else None
-    return open_session(run, config, pieces, log=ignore)
+    return open_session(run, config, pieces_of(run, config), log=ignore)
+
+
+def pieces_of(run: Any, config: Config, folder: Path | None = None) -> Any:
+    """The pieces of a workspace, by default those that the run has if it was trained with any; None without.
+
+    Raises UsageError or PieceError as `load_pieces` does.
+    """
+    from harness.pieces.load import load_pieces
+
+    folder = folder or (run.pieces if config.pieces else None)
+    return None if folder is None else load_pieces(folder)

@@ -15,6 +15,7 @@ from harness.cli.options import (
     imported,
     joined,
     machine_options,
+    pieces_of,
     pieces_option,
     prepare_jax,
 )
@@ -147,9 +148,8 @@ def _found_base(base_name: str, root: Path) -> tuple[Any, Config, str]:
 
 def _pieces_of(run: Any, base: Any, base_config: Config) -> Path | None:
     """The workspace of a run's pieces, or of those of its base if there is no such run yet."""
-    if run.config_file.exists():
-        return run.pieces if run.config().pieces else None
-    return base.pieces if base_config.pieces else None
+    source, config = (run, run.config()) if run.config_file.exists() else (base, base_config)
+    return source.pieces if config.pieces else None
 
 
 def _template_of(base: Any, config: Config, spelled: str, otherwise: str) -> str:
@@ -261,18 +261,13 @@ def _train(run: Any, config: Config, pieces_folder: Path | None, processes: Proc
     if processes.several:
         processes.join()
     prepare_jax()
-    from harness.pieces.load import load_pieces
     from harness.processes import first_alone, is_first
     from harness.run.loop import train as run_training
     from harness.run.session import log_to_stderr, open_session
 
-    pieces = None
-    if pieces_folder is None and config.pieces:
-        pieces_folder = run.pieces
-    if pieces_folder is not None:
-        pieces = load_pieces(pieces_folder)
-        for line in pieces.describe(config):
-            log_to_stderr(f"  {line}")
+    pieces = pieces_of(run, config, pieces_folder)
+    for line in pieces.describe(config) if pieces else ():
+        log_to_stderr(f"  {line}")
     quiet = quiet or not is_first()
     first_alone(lambda: run.tokenizer(config))  # which may have to be trained
     session = open_session(run, config, pieces, log=log_to_stderr, quiet=quiet)

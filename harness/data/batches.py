@@ -59,11 +59,10 @@ class Windows:
 
     def ids(self, index: int) -> Int32[np.ndarray, "N"]:
         """A window without its padding, (N,) with N up to `context + 1`. Raises UsageError for an id outside the vocabulary."""
-        stored = self.tokens[self.starts[index] : self.stops[index]]
-        ids = (stored & ~CONTEXT).astype(np.int32)
-        if (highest := int(np.max(ids, initial=0))) >= self.vocab_size:
+        ids = row_ids(self.tokens[self.starts[index] : self.stops[index]])
+        if (highest := int(np.max(np.where(ids < 0, UNLEARNED - ids, ids), initial=0))) >= self.vocab_size:
             raise UsageError(f"Token id {highest} is outside the vocabulary of {self.vocab_size}.")
-        return np.where(stored >= CONTEXT, UNLEARNED - ids, ids)
+        return ids
 
 
 @dataclass(frozen=True)
@@ -102,6 +101,12 @@ class SegmentRows:
             row[filled] = first_of(ids[:1])[0]
             filled += len(ids)
         return row
+
+
+def row_ids(stored: np.ndarray) -> Int32[np.ndarray, "N"]:
+    """Tokens as they are stored, as a row has them."""
+    ids = (stored & ~CONTEXT).astype(np.int32)
+    return np.where(stored >= CONTEXT, UNLEARNED - ids, ids)
 
 
 def first_fit(lengths: np.ndarray, width: int) -> np.ndarray:

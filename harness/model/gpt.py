@@ -38,7 +38,8 @@ ACTIVATIONS: dict[str, Callable[[Array], Array]] = {
     "geglu": jax.nn.gelu,
 }
 
-# What the layers keep of earlier positions: keys and values, latent vectors, or states. Its leaves have an axis over the layers.
+# What the layers keep of earlier positions: keys and values, latent vectors, or states. Its leaves have an axis over the layers,
+# or over groups of them.
 Cache = PyTree[Array]
 
 # What mixes the positions, by the names of model_config.py. `last` is the index of the last position that is not padding. Padding
@@ -71,7 +72,7 @@ class Block(nnx.Module):
             self.ln2 = make_norm(config, rngs)
         if config.norm == "both":
             self.ln1_out, self.ln2_out = make_norm(config, rngs), make_norm(config, rngs)
-        self.attn = (make_mixer or MIXERS[config.mixer])(config, rngs)
+        self.attn: Any = (make_mixer or MIXERS[config.mixer])(config, rngs)
         self.dropout = nnx.Dropout(config.dropout)
         self.feed_forward_override: Any = make_feed_forward(config, rngs) if make_feed_forward else None
         if self.feed_forward_override is not None:
@@ -83,6 +84,10 @@ class Block(nnx.Module):
         self.ff2 = linear(F, D, kernel_init=outer, **split_over(-2))
         self.gate = linear(D, F, kernel_init=inner, **split_over(-1, -1)) if config.is_gated else None
         self.activation = ACTIVATIONS[config.activation]
+
+    def empty_cache(self, batch: int) -> Cache:
+        """The part of one layer in the cache."""
+        return self.attn.empty_cache(batch)
 
     @jax.named_scope("feed-forward")  # with the norms and the sums of the block
     def __call__(
@@ -122,10 +127,45 @@ class Block(nnx.Module):
         return x if key is None else self.dropout(x, deterministic=False, rngs=key)
 
 
+class Group(nnx.Module):
+    """`attention_every` blocks, of which the last has attention and the others have the mixer of the config.
+
+    Called like a block. Its cache is a tuple with that of each block.
+    """
+
+    def __init__(self, make_block: ModuleFactory, config: ModelConfig, rngs: nnx.Rngs):
+        kinds = [config] * (config.attention_every - 1) + [config.of_attention()]
+        self.layers: Any = nnx.List([make_block(kind, rngs) for kind in kinds])
+
+    def empty_cache(self, batch: int) -> Cache:
+        """The parts of these layers in the cache."""
+        return tuple(block.empty_cache(batch) for block in self.layers)
+
+    def __call__(
+        self,
+        x_BTD: Float[Array, "B T D"],
+        key: Key,
+        position,
+        cache: Cache | None,
+        group,
+        last,
+        segments: Segments | None,
+    ) -> tuple[Float[Array, "B T D"], Cache | None]:
+        """The output of the last block, and the extended cache, where this is group `group`."""
+        caches = cache or (None,) * len(self.layers)
+        keys = (None,) * len(self.layers) if key is None else jax.random.split(key, len(self.layers))
+        extended = []
+        for block, block_key, before in zip(self.layers, keys, caches, strict=True):
+            x_BTD, after = block(x_BTD, block_key, position, before, group, last, segments)
+            extended.append(after)
+        return x_BTD, None if cache is None else tuple(extended)
+
+
 def stacked_blocks(config: ModelConfig, rngs: nnx.Rngs, make_block: ModuleFactory) -> nnx.Module:
-    """All blocks as one module whose parameters have a leading axis of size `num_layers`."""
-    build = nnx.vmap(functools.partial(make_block, config), in_axes=(0,), out_axes=0)
-    return mark_stacked(nnx.split_rngs(splits=config.num_layers)(build)(rngs))
+    """All blocks, or groups of them, as one module whose parameters have a leading axis of size `repeats`."""
+    make = functools.partial(Group, make_block) if config.attention_every else make_block
+    build = nnx.vmap(functools.partial(make, config), in_axes=(0,), out_axes=0)
+    return mark_stacked(nnx.split_rngs(splits=config.repeats)(build)(rngs))
 
 
 def mark_stacked(module: nnx.Module) -> nnx.Module:
@@ -212,7 +252,7 @@ class GPT(nnx.Module):
 
         def of_layer(parameters: Any) -> Cache:
             block: Any = nnx.merge(graph, parameters)
-            return block.attn.empty_cache(batch)
+            return block.empty_cache(batch)
 
         return jax.vmap(of_layer)(parameters_L)
 
@@ -246,7 +286,7 @@ class GPT(nnx.Module):
             if key is not None and config.dropout:
                 embed_key, key = jax.random.split(key)
                 x_BTD = nnx.Dropout(config.dropout)(x_BTD, deterministic=False, rngs=embed_key)
-                keys_L = jax.random.split(key, config.num_layers)
+                keys_L = jax.random.split(key, config.repeats)
             else:
                 keys_L = None
 
@@ -263,7 +303,7 @@ class GPT(nnx.Module):
             elif backend != "cpu":  # where memory is slow, compared with arithmetic
                 layer = jax.checkpoint(layer, prevent_cse=False, policy=_keeps)
             (x_BTD, cache), _ = jax.lax.scan(
-                layer, (x_BTD, cache), (jnp.arange(config.num_layers), parameters_L, keys_L), unroll=few
+                layer, (x_BTD, cache), (jnp.arange(config.repeats), parameters_L, keys_L), unroll=few
             )
         return (x_BTD if self.ln_f is None else self.ln_f(x_BTD)), cache
 

@@ -266,11 +266,15 @@ def with_axes(build: Callable[[nnx.Rngs], nnx.Module]) -> Callable[[nnx.Rngs], n
 
 
 def batch_loss(config: Config, story_loss: Callable[[Array, Array, int], Array]) -> LossSum:
-    """The loss of a batch from next_token_loss, a mean over one story, weighted by its number of targets."""
+    """The loss of a batch from next_token_loss, a mean over one story, weighted by its number of targets.
 
-    def loss_sum(model: nnx.Module, ids_BT: Array, key: Any) -> tuple[Array, Array]:
+    Tokens that are only read are no targets.
+    """
+
+    def loss_sum(model: nnx.Module, rows_BT: Array, key: Any) -> tuple[Array, Array]:
         del key  # the harness requires dropout=0 with pieces
-        return _weighted(story_loss, jax.vmap(model)(ids_BT), ids_BT)
+        ids_BT = token_ids(rows_BT) if config.has_dialogues else rows_BT
+        return _weighted(story_loss, jax.vmap(model)(ids_BT), jnp.maximum(rows_BT, PAD_ID))
 
     return loss_sum
 

@@ -17,7 +17,7 @@ from jax.sharding import Mesh, PartitionSpec
 from jaxtyping import Array, PRNGKeyArray
 
 from harness.config import Config
-from harness.data.batches import PADDING, STORIES_AT_ONCE, Rows, Windows, first_of
+from harness.data.batches import PADDING, STORIES_AT_ONCE, Rows, Windows, first_of, row_ids
 from harness.data.token_files import Tokens
 from harness.data.tokenizer import ranks_of
 from harness.errors import PieceError, UsageError
@@ -27,6 +27,7 @@ from harness.model.gpt import GPT, MIXERS, Block
 from harness.model.norms import make_norm as default_norm
 from harness.model.paged_cache import BlockManager
 from harness.model.sampling import CachedDecoder, ChooseToken, Sampling, WindowDecoder, choose_token, generate
+from harness.model_config import ModelConfig
 from harness.pieces import adapt
 from harness.pieces.load import Pieces, attribute_errors_to
 from harness.pieces.registry import WITHOUT_CACHE, has_segments
@@ -37,6 +38,7 @@ from harness.training.sharding import ShardingRule, path_names
 
 # Those that mix positions, of which a config uses one
 MIXER_PIECES = ("GQA", "CausalMHA", "LatentAttention", "SelectiveSSM")
+MODELS = ("MiniGPT", "GPT2", "ModernGPT")
 
 
 def recipe_from(config: Config, mesh: Mesh, pieces: Pieces) -> Recipe:
@@ -81,7 +83,7 @@ def recipe_from(config: Config, mesh: Mesh, pieces: Pieces) -> Recipe:
 
 def model_builder(config: Config, pieces: Pieces) -> Callable[[nnx.Rngs], nnx.Module]:
     """Builds a model that is a piece, or the harness's GPT with pieces as submodules; with adapters if `lora_rank` is set."""
-    whole = (pieces.adapted(name, config) for name in ("MiniGPT", "GPT2", "ModernGPT"))
+    whole = (pieces.adapted(name, config) for name in MODELS)
     model = next(filter(None, whole), None) or _gpt_builder(config, pieces)
     build = adapt.with_axes(model)
     if not config.lora_rank:
@@ -90,22 +92,43 @@ def model_builder(config: Config, pieces: Pieces) -> Callable[[nnx.Rngs], nnx.Mo
     return lambda rngs: lora.add_adapters(build(rngs), config.lora_rank, config.adapted, rngs, make_adapter)
 
 
+def other_model(config: Config, base: Config, pieces: Pieces) -> str:
+    """Why a run has another model than its base, which was trained with the same pieces, and what to do; empty if it has not."""
+    names = (*MODELS, *MIXER_PIECES, "GPTBlock", "TokenAndPositionEmbed")
+    here, there = ({name for name in names if pieces.uses(name, each)} for each in (config, base))
+    name = next((name for name in names if name in there - here), None)
+    if here == there:
+        return ""
+    if has_segments(config) != has_segments(base):
+        several = (
+            f"your {name or min(here - there)} takes a row for one story, and with packing=segments a row has several"
+        )
+        return f"{several}; --set packing={'segments' if has_segments(base) else 'padded'}"
+    has = f"it has your {name}" if name else f"it has no {min(here - there)}"
+    return f"{has}; `harness finetune {config.base}` and `harness rl {config.base}` take its settings"
+
+
 def _gpt_builder(config: Config, pieces: Pieces) -> Callable[[nnx.Rngs], nnx.Module]:
     """Builds the harness's GPT with the parts of the pieces, or the block of problem 05."""
     config = replace(config, context=config.context + 1)
     rope = pieces.adapted("rope", config)
     within = pieces.adapted("segment_attention", config) or pieces.adapted("segment_mask", config)
     own = {name: piece for name, piece in (("rotate", rope), ("attend_within", within)) if piece}
-    mixer = functools.partial(MIXERS[config.mixer], **own)
+    own_mixer = next(filter(None, (pieces.adapted(name, config) for name in MIXER_PIECES)), None)
+
+    def make_mixer(layer: ModelConfig, rngs: nnx.Rngs) -> nnx.Module:
+        if own_mixer is not None and layer.mixer == config.mixer:  # other layers may have attention
+            return own_mixer(layer, rngs)
+        return MIXERS[layer.mixer](layer, rngs, **({} if layer.mixer == "state_space" else own))
+
     parts = {
-        "make_mixer": next(filter(None, (pieces.adapted(name, config) for name in MIXER_PIECES)), None)
-        or (rope and mixer),
+        "make_mixer": make_mixer if own_mixer or rope else None,
         "make_norm": pieces.adapted("RMSNorm", config),
         "make_feed_forward": pieces.adapted("SwiGLU", config),
     }
     given = {name: part for name, part in parts.items() if part is not None}
     block, make_norm = pieces.adapted("GPTBlock", config), given.get("make_norm", default_norm)
-    make_block = block or functools.partial(Block, **{"make_mixer": mixer} | given)
+    make_block = block or functools.partial(Block, **{"make_mixer": make_mixer} | given)
     model = config.model
     if block or given:
         # Pieces initialize like Flax layers. Next to GPT-2's small embeddings, their output would hide the token.
@@ -141,7 +164,7 @@ def pack_windows(config: Config, pieces: Pieces, tokens: Tokens) -> np.ndarray:
     width = config.context + 1
 
     def pack() -> list[np.ndarray]:
-        spans = (tokens[start:stop].astype(np.int32) for start, stop in itertools.pairwise(ends))
+        spans = (row_ids(tokens[start:stop]) for start, stop in itertools.pairwise(ends))
         return [np.asarray(pieces.by_name["pack"](ids, width, PADDING), np.int32) for ids in spans]
 
     return np.concatenate(attribute_errors_to(pieces, pack))

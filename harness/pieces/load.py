@@ -232,9 +232,6 @@ def check_config(config: Config, pieces: Pieces) -> None:
     """Raises UsageError for settings that the pieces do not support."""
     requirements = [
         "" if config.objective == "next_token" else "they predict the next token; --set objective=next_token",
-        ""
-        if not config.has_dialogues or has_segments(config)
-        else "they learn whole texts, and not the answers of dialogues; the harness's model does with --set packing=segments",
         "" if config.ema_decay == 0 else "they keep no average of the parameters; --set ema_decay=0",
         "" if config.dropout == 0 else "the harness applies no dropout with pieces; --set dropout=0",
         *(PIECES[name].config_rule(config, pieces.by_name) for name in pieces.by_name if name in PIECES),

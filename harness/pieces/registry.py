@@ -12,6 +12,7 @@ from harness.hugging_face.layouts import GPT2
 from harness.pieces import adapt, smoke_tests
 from harness.pieces.smoke_tests import IDS, D, F, G, H, L, T, V, X
 from harness.pieces.zero import BETA2, is_plain_adam
+from harness.presets import is_imported
 
 
 def _always(config: Config) -> bool:
@@ -25,13 +26,13 @@ def of_llamas_kind(config: Config) -> bool:
 
 
 def _is_of_first_kind(config: Config) -> bool:
-    return config.mixer == "attention" and not of_llamas_kind(config) and not config.base.startswith(HUGGING_FACE)
+    return config.mixer == "attention" and not of_llamas_kind(config) and not is_imported(config)
 
 
 def _is_gpt2(config: Config) -> bool:
-    """Whether the run starts from a GPT-2 in Hugging Face's format that the model of problem 41 can be."""
+    """Whether the model came as a GPT-2 in Hugging Face's format that the model of problem 41 can be."""
     plain = all(getattr(config, name) == values[0] for name, values in GPT2.has.items())
-    return config.base.startswith(HUGGING_FACE) and plain and config.tied_head and config.norm_epsilon == 1e-5
+    return is_imported(config) and plain and config.tied_head and config.norm_epsilon == 1e-5
 
 
 def _has_unscaled_rope(config: Config) -> bool:
@@ -162,8 +163,8 @@ PIECES: dict[str, PieceSpec] = {
         replaced_by="zero_step",
         one_story=True,
         adapter=adapt.train_step,
-        used_if=lambda config: config.grad_accumulation_steps == 1,
-        used_when="if grad_accumulation_steps is 1",
+        used_if=lambda config: config.grad_accumulation_steps == 1 and not config.has_dialogues,
+        used_when="if grad_accumulation_steps is 1, and texts are learned as a whole",
         config_rule=_train_step_rule,
     ),
     "adamw": PieceSpec(

@@ -55,9 +55,14 @@ def listed_flops(device_kind: str, dtype: str = "bfloat16") -> float | None:
 def flops_per_token(config: ModelConfig) -> float:
     """FLOPs to train on one token: 2 per weight in the forward pass and 4 in the backward pass, plus the mixing of positions."""
     D, F, V, L = config.d_model, config.d_ff, config.vocab_size, config.num_layers
-    mixer_weights, mixing = _mixer_costs(config)
-    weights = L * (mixer_weights + (3 if config.is_gated else 2) * D * F) + V * D
-    return 6.0 * weights + 3.0 * L * mixing
+    kinds = {config: L}
+    if config.attention_every:
+        kinds = {config: L - config.repeats, config.of_attention(): config.repeats}
+    weights, mixing = L * (3 if config.is_gated else 2) * D * F + V * D, 0.0
+    for kind, layers in kinds.items():
+        mixer_weights, mixing_of_layer = _mixer_costs(kind)
+        weights, mixing = weights + layers * mixer_weights, mixing + layers * mixing_of_layer
+    return 6.0 * weights + 3.0 * mixing
 
 
 def _mixer_costs(config: ModelConfig) -> tuple[int, float]:

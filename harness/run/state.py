@@ -17,6 +17,7 @@ from harness.hugging_face.load import Parameters as FolderParameters
 from harness.hugging_face.load import read_config
 from harness.model import lora
 from harness.model_config import ModelConfig
+from harness.pieces.assemble import other_model
 from harness.pieces.base import for_pieces
 from harness.pieces.load import Pieces, attribute_errors_to
 from harness.pieces.registry import of_llamas_kind
@@ -144,6 +145,8 @@ def _load_run(session: Session, step: int | None) -> tuple[Find, BaseRecord]:
             f"base={config.base} was trained {'with' if base.pieces else 'without'} pieces; "
             f"{'pass its workspace with --pieces' if base.pieces else 'omit --pieces'}."
         )
+    if session.pieces is not None and (conflict := other_model(config, base, session.pieces)):
+        raise UsageError(f"base={config.base} has another model than this run: {conflict}.")
     base_session = open_session(run, base, session.pieces, log=ignore, quiet=True)
     step, state = load_state(base_session, step)
     prefix = base_session.functions.evaluated_names

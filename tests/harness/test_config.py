@@ -143,4 +143,5 @@ def test_every_setting_is_described() -> None:
     assert {line.partition("=")[0] for line in lines} == set(json.loads(preset("pocket").to_json())) - {
         "preset",
         "pieces",
+        "imported",
     }

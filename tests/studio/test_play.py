@@ -1,11 +1,15 @@
 """See it work, in a real browser: what a mistake does, what a pass shows, and the end of what takes too long."""
 
 import re
+import shlex
+import shutil
+from pathlib import Path
 
 import pytest
 from playwright.sync_api import Browser, Page, expect
 
 from grader.course import catalog
+from tests.grader.course.test_models_on_disk import cached
 from tests.studio.conftest import Server, axe, enter
 from tests.studio.test_learner import editor, graded, write
 
@@ -98,3 +102,37 @@ def test_what_never_ends_is_stopped(page: Page, studio: Server):
     assert asked == [], "the same file is not played again"
     page.locator("#exhibits").get_by_role("button", name="Go to line 1").click()
     expect(editor(page)).to_be_focused()
+
+
+def test_a_play_ends_with_the_command_for_a_model_on_the_disk(browser: Browser, tmp_path: Path):
+    problem = catalog.find("37")
+    folder = tmp_path / "<i>mine & 'co'"
+    folder.mkdir()
+    cached(tmp_path / "hub", "org/small-1.5", "llama", 2_000_000)
+    server = Server(folder, HF_HUB_CACHE=str(tmp_path / "hub"))
+    try:
+        server.file(problem.name).parent.mkdir(exist_ok=True)
+        shutil.copyfile(catalog.solution_path(problem), server.file(problem.name))
+        with browser.new_context() as context:
+            page = context.new_page()
+            enter(page, server)
+            page.goto(f"{server.base}/problems/37")
+            page.get_by_role("tab", name="See it work").click()
+            command = page.locator("#exhibits .command")
+            expect(command).to_be_visible()
+            expect(page.locator("#play-said")).to_contain_text("The play is over")
+            expect(page.locator("#exhibits")).to_contain_text("There is org/small-1.5 (0.0 GB) on your disk.")
+            command.click()
+            selected = page.evaluate("getSelection().toString()")
+            program, *words = shlex.split(selected)
+            assert Path(program).name in ("harness", "python", "python3")
+            assert words[-6:] == ["sample", "hf:org/small-1.5", "--pieces", str(server.workspace), "--max-tokens", "40"]
+
+            write(page, "def rope(x, positions, base):\n    raise ValueError\n")
+            page.keyboard.press("Control+s")
+            graded(page, "(FAIL|ERROR)")
+            page.get_by_role("tab", name="See it work").click()
+            expect(page.locator("#exhibits .ending")).to_be_visible()
+            expect(command).to_have_count(0)
+    finally:
+        server.stop()

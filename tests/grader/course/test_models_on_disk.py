@@ -57,13 +57,14 @@ def test_the_smallest_model_of_a_kind_is_found(cache: Path, monkeypatch: pytest.
 def test_the_offer_names_the_workspace(cache: Path, tmp_path: Path) -> None:
     rope, block = catalog.find("37"), catalog.find("05")
     file = tmp_path / "my attempts" / f"{rope.name}.py"
-    assert plays.offer(rope, file) == ""
+    assert plays.offer(rope, file) is None
     cached(cache, "org/small", "qwen3", 2_000_000)
     offer = plays.offer(rope, file)
-    assert f"harness sample hf:org/small --pieces '{file.parent}'" in offer
-    assert "There is org/small (0.0 GB) on your disk." in offer
-    assert plays.offer(rope, tmp_path / "another name.py") == ""
-    assert plays.offer(block, tmp_path / f"{block.name}.py") == ""
+    assert offer is not None
+    assert f"harness sample hf:org/small --pieces '{file.parent}'" in offer.command
+    assert offer.said == "There is org/small (0.0 GB) on your disk. To run your code in it:"
+    assert plays.offer(rope, tmp_path / "another name.py") is None
+    assert plays.offer(block, tmp_path / f"{block.name}.py") is None
 
 
 @pytest.mark.fast

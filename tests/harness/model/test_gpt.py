@@ -74,6 +74,16 @@ VARIANTS = {
         SMALL, mixer="latent_attention", d_latent=10, d_rope=6, num_heads=4, positions="rope", window=9
     ),
     "state space": replace(SMALL, mixer="state_space", d_state=3, positions="none"),
+    "state space and attention": replace(
+        SMALL,
+        num_layers=4,
+        mixer="state_space",
+        attention_every=2,
+        d_state=3,
+        num_kv_heads=1,
+        qk_norm="head",
+        positions="rope",
+    ),
     "no positions": replace(SMALL, positions="none"),
     "no blocks": replace(SMALL, num_layers=0, norm="none", positions="none", tied_head=False),
 }
@@ -259,6 +269,13 @@ def test_attention_stores_no_residual_of_the_size_of_the_scores() -> None:
             "mixer=state_space has no window; mixer=attention or latent_attention has it.",
         ),
         ({"d_state": 4}, "mixer=attention has no d_state; mixer=state_space has it."),
+        ({"attention_every": 2}, "mixer=attention has no attention_every; mixer=state_space has it."),
+        ({"mixer": "state_space", "attention_every": 1}, "attention_every=1 leaves no layer to mixer=state_space"),
+        ({"mixer": "state_space", "attention_every": 3}, "num_layers=2 is no multiple of attention_every=3."),
+        (
+            {"mixer": "state_space", "attention_every": 2, "window": 4, "full_every": 2},
+            "full_every is not valid with attention_every, where all layers with attention are alike.",
+        ),
         ({"norm": "post", "parallel_residual": True}, "parallel_residual needs norm=pre; norm=post is something else."),
     ],
 )

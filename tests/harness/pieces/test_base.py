@@ -1,5 +1,6 @@
 """Models in Hugging Face's format, run by the pieces of problems 37 to 40."""
 
+import io
 import shlex
 from dataclasses import replace
 from pathlib import Path
@@ -13,9 +14,11 @@ import pytest
 from grader.course import catalog, plays
 from harness.config import Config
 from harness.data import tokenizer, tokenizer_json
+from harness.data.dialogues import PLAIN_TEMPLATE
 from harness.errors import UsageError
 from harness.hugging_face.export import find_layout
 from harness.pieces.load import Pieces
+from harness.run.chat import GREETING_OF_DIALOGUES
 from harness.run.folder import Run
 from harness.run.session import ignore, open_session
 from harness.run.state import initial_state
@@ -106,6 +109,26 @@ def test_what_a_play_offers_works(
     assert (program, run.code) == ("harness", 0), run.err
     piece = {"31": "LoRALinear", "37": "rope", "41": "GPT2", "51": "grpo_loss"}[number]
     assert f"  {piece}: yours, " in run.err
+
+
+def test_a_model_with_a_chat_template_answers_through_pieces(
+    workspace: Path, tmp_path: Path, harness_here: Harness, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    exported(LAYOUTS["Llama"], tmp_path / "out")
+    (tmp_path / "out" / "chat_template.jinja").write_text(PLAIN_TEMPLATE)
+    for file in workspace.glob("*.py"):
+        if not file.stem.startswith(("p29", "p37", "p38", "p39", "p40")):
+            file.unlink()
+
+    def said(*options: object) -> str:
+        monkeypatch.setattr("sys.stdin", io.StringIO("What does the cow say?\nAnd the dog?\n"))
+        done = harness_here("chat", f"hf:{tmp_path / 'out'}", "--temperature", 0, "--max-tokens", 5, *options)
+        assert done.code == 0, done.err
+        return done.out
+
+    own = said()
+    assert own.startswith(GREETING_OF_DIALOGUES)
+    assert said("--pieces", workspace) == own
 
 
 def test_a_gpt2_on_the_disk_needs_no_network(

@@ -102,6 +102,30 @@ def test_a_piece_samples_with_its_own_cache_as_without(name: str, pieces: Pieces
     assert len(set(tokens)) > 1
 
 
+def test_the_pieces_of_a_state_space_and_of_positions_take_their_layers(pieces: Pieces) -> None:
+    config = replace(
+        SIZES, num_layers=4, mixer="state_space", attention_every=2, d_state=3, positions="rope",
+        norm_kind="rmsnorm", activation="swiglu",
+    )  # fmt: skip
+    rotated: list[int] = []
+    own = pieces.by_name["rope"]
+    some = only(pieces, "SelectiveSSM", "rope", "sampling_distribution")
+    some.by_name["rope"] = lambda *arguments: rotated.append(1) or own(*arguments)
+    mesh = make_mesh(config)
+    functions = make_step_functions(config, mesh, recipe_from(config, mesh, some))
+    model = functions.model(functions.init())
+    kinds = [type(getattr(block.attn, "piece", block.attn)).__name__ for block in model.blocks.layers]
+    assert kinds == ["SelectiveSSM", "Attention"]
+    rng = np.random.default_rng(1)
+    state = nnx.state(model)
+    nnx.update(model, jax.tree.map(lambda leaf: jnp.asarray(rng.normal(0, 0.3, leaf.shape), leaf.dtype), state))
+    sampling = Sampling(temperature=0.0, max_tokens=6)
+    tokens = list(generate_tokens(config, some, model, [3, 1, 4], sampling, -1, 0))
+    assert rotated
+    assert tokens == list(generate(WindowDecoder(model, sampling, config.context), [3, 1, 4], sampling, -1))
+    assert len(set(tokens)) > 1
+
+
 def test_the_run_says_which_mixer_is_used(workspace: Path) -> None:
     for file in workspace.glob("*.py"):  # every piece costs a smoke test
         if int(file.name[1:3]) not in (3, 29, 37, 66, 67):

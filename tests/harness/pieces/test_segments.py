@@ -11,10 +11,10 @@ from harness.config import Config
 from harness.data.batches import UNLEARNED, SegmentRows, Windows
 from harness.data.token_files import CONTEXT, Tokens
 from harness.data.tokenizer import get_tokenizer
-from harness.errors import PieceError, UsageError
+from harness.errors import PieceError
 from harness.model.sampling import Sampling
 from harness.pieces.assemble import encode_text, pack_segments, recipe_from
-from harness.pieces.load import Pieces, check_config, check_pieces
+from harness.pieces.load import Pieces, check_pieces
 from harness.run.folder import Run
 from harness.run.loop import train
 from harness.run.session import ignore, open_session
@@ -117,13 +117,6 @@ def test_what_is_used_with_segments(pieces: Pieces) -> None:
     assert "pack_stories: not used (it is used with packing=segments)" in without
     assert "segment_mask: not used (it is used with packing=segments, if there is no window)" in without
     assert "pack: yours" in without
-
-
-def test_answers_of_dialogues_are_learned_with_segments_alone(pieces: Pieces) -> None:
-    dialogues = replace(CONFIG, chat="plain", field="messages")
-    check_config(dialogues, pieces)
-    with pytest.raises(UsageError, match="not the answers of dialogues; the harness's model does with --set packing"):
-        check_config(replace(dialogues, packing="padded"), pieces)
 
 
 def test_rows_of_another_width_are_reported(pieces: Pieces) -> None:

@@ -60,6 +60,7 @@ def test_other_devices_are_not_in_the_table(device_kind: str) -> None:
         ("pre, learned, tied", 4 * (13 / 2) * 2 * 8),
         ("latent attention", 2 * 9 * (1 - 9 / 26) * 4 * (2 * 4 + 6)),  # a window of 9 of 13 positions
         ("state space", 6 * 16 * 3),
+        ("state space and attention", 6 * 16 * 3 + 4 * (13 / 2) * 2 * 8),  # two layers of each
     ],
 )
 def test_flops_count_the_kernels_of_a_mixer_and_what_it_does_without_them(name: str, mixing: float) -> None:

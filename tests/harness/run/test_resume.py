@@ -148,6 +148,7 @@ def test_a_run_keeps_its_settings_on_another_machine(
     [
         dict(mixer="latent_attention", d_latent=6, d_rope=4, positions="rope"),
         pytest.param(dict(mixer="state_space", positions="none"), marks=pytest.mark.thorough),
+        dict(mixer="state_space", attention_every=2, positions="none"),
     ],
 )
 def test_a_run_with_another_mixer_is_resumed_exactly_and_used(

@@ -103,6 +103,7 @@ def test_a_mesh_gives_the_losses_of_one_device_with_grouped_heads(
         pytest.param(  # its heads do not matter
             dict(mixer="state_space", d_state=3, positions="none", num_heads=3, d_model=18), marks=pytest.mark.thorough
         ),
+        pytest.param(dict(mixer="state_space", attention_every=2, num_layers=4), marks=pytest.mark.thorough),
     ],
 )
 def test_a_mesh_gives_the_losses_of_one_device_with_other_mixers(settings: dict[str, Any]) -> None:
