@@ -9,7 +9,7 @@ import optax
 
 from harness.config import HUGGING_FACE, Config
 from harness.hugging_face.layouts import GPT2
-from harness.pieces import adapt, smoke_tests
+from harness.pieces import adapt, smoke_tests, training_smoke_tests
 from harness.pieces.smoke_tests import IDS, D, F, G, H, L, T, V, X
 from harness.pieces.zero import BETA2, is_plain_adam
 from harness.presets import is_imported
@@ -156,10 +156,10 @@ PIECES: dict[str, PieceSpec] = {
         used_if=_is_gpt2,
         used_when="if the run starts from a GPT-2 in Hugging Face's format",
     ),
-    "next_token_loss": PieceSpec("p07_next_token_loss", smoke_tests.run_loss, adapter=adapt.batch_loss),
+    "next_token_loss": PieceSpec("p07_next_token_loss", training_smoke_tests.run_loss, adapter=adapt.batch_loss),
     "train_step": PieceSpec(
         "p08_train_step",
-        smoke_tests.run_train_step,
+        training_smoke_tests.run_train_step,
         replaced_by="zero_step",
         one_story=True,
         adapter=adapt.train_step,
@@ -169,48 +169,50 @@ PIECES: dict[str, PieceSpec] = {
     ),
     "adamw": PieceSpec(
         "p09_adamw",
-        lambda p: smoke_tests.run_optimizer("adamw", p(1e-3, 0.9, 0.99, 1e-8, 0.1)),
+        lambda p: training_smoke_tests.run_optimizer("adamw", p(1e-3, 0.9, 0.99, 1e-8, 0.1)),
         replaced_by="zero_step",
         adapter=adapt.adamw,
     ),
-    "warmup_cosine": PieceSpec("p10_lr_schedule", smoke_tests.run_schedule),
-    "clip_by_global_norm": PieceSpec("p11_gradient_clipping", smoke_tests.run_clip, replaced_by="zero_step"),
+    "warmup_cosine": PieceSpec("p10_lr_schedule", training_smoke_tests.run_schedule),
+    "clip_by_global_norm": PieceSpec("p11_gradient_clipping", training_smoke_tests.run_clip, replaced_by="zero_step"),
     "accumulated_gradients": PieceSpec(
         "p12_gradient_accumulation",
-        smoke_tests.run_accumulation,
+        training_smoke_tests.run_accumulation,
         adapter=adapt.accumulation,
         used_if=lambda config: config.grad_accumulation_steps > 1,
         used_when="if grad_accumulation_steps is more than 1",
     ),
-    "finite_guard": PieceSpec("p13_finite_guard", smoke_tests.run_guard, replaced_by="zero_step"),
+    "finite_guard": PieceSpec("p13_finite_guard", training_smoke_tests.run_guard, replaced_by="zero_step"),
     "tokenize": PieceSpec("p15_tokenize_and_pack", smoke_tests.run_tokenize),
     "pack": PieceSpec("p15_tokenize_and_pack", smoke_tests.run_pack, one_story=True),
     "make_loader": PieceSpec("p16_data_pipeline", smoke_tests.run_loader),
-    "make_mesh": _for_two_axes("p20_mesh_and_partitioning", smoke_tests.run_make_mesh),
+    "make_mesh": _for_two_axes("p20_mesh_and_partitioning", training_smoke_tests.run_make_mesh),
     "partition_spec": PieceSpec(
         "p20_mesh_and_partitioning",
-        lambda p, _: smoke_tests.run_spec("partition_spec", p("blocks.0.ff1.kernel", (D, F), smoke_tests.one_device())),
+        lambda p, _: training_smoke_tests.run_spec(
+            "partition_spec", p("blocks.0.ff1.kernel", (D, F), training_smoke_tests.one_device())
+        ),
         requires=("MiniGPT",),  # whose parameter names it matches
         replaced_by="zero_step",
         used_if=lambda config: not config.fsdp,
         used_when="without --fsdp",
     ),
-    "shard_batch": _for_two_axes("p21_sharded_train_step", smoke_tests.run_shard_batch),
+    "shard_batch": _for_two_axes("p21_sharded_train_step", training_smoke_tests.run_shard_batch),
     "fsdp_spec": PieceSpec(
         "p22_fsdp",
-        lambda p: smoke_tests.run_spec("fsdp_spec", p((D, F), 2)),
+        lambda p: training_smoke_tests.run_spec("fsdp_spec", p((D, F), 2)),
         adapter=adapt.fsdp_rule,
         used_if=lambda config: config.fsdp,
         used_when="with --fsdp",
     ),
     "zero_step": PieceSpec(
         "p69_zero_optimizer",
-        smoke_tests.run_zero_step,
+        training_smoke_tests.run_zero_step,
         requires=("zero_state",),
         used_if=is_plain_adam,
         used_when=f"with zero1=true, weight_decay=0, beta2={BETA2} and whole batches, on a mesh Dx1",
     ),
-    "resume": PieceSpec("p26_exact_resume", smoke_tests.run_resume, requires=("save",)),
+    "resume": PieceSpec("p26_exact_resume", training_smoke_tests.run_resume, requires=("save",)),
     "export_gpt2": PieceSpec(
         "p28_hf_export", smoke_tests.run_export, requires=("MiniGPT",), used_when="by `harness export`"
     ),
@@ -231,7 +233,7 @@ PIECES: dict[str, PieceSpec] = {
     ),
     "grpo_loss": PieceSpec(
         "p51_grpo",
-        smoke_tests.run_grpo_loss,
+        training_smoke_tests.run_grpo_loss,
         adapter=adapt.rollout_loss,
         used_if=lambda config: bool(config.reward),
         used_when="by `harness rl`",
@@ -294,7 +296,7 @@ PIECES: dict[str, PieceSpec] = {
     ),
     "muon": PieceSpec(
         "p46_muon",
-        lambda p: smoke_tests.run_optimizer("muon", p(1e-3, 0.95, 0.1, optax.adamw(1e-3))),
+        lambda p: training_smoke_tests.run_optimizer("muon", p(1e-3, 0.95, 0.1, optax.adamw(1e-3))),
         one_of=(
             "MiniGPT",
             "ModernGPT",

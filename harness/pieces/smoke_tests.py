@@ -8,20 +8,16 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
-import optax
 from flax import nnx
-from jax.sharding import Mesh, PartitionSpec
-from jaxtyping import Array
 
 from harness.data.tokenizer import get_tokenizer
 from harness.data.tokenizer_json import END_OF_TEXT
-from harness.pieces.adapt import PAD_ID, LoaderPosition
+from harness.pieces.adapt import PAD_ID
 
 V, T, D, H, G, F, L = 11, 5, 12, 3, 3, 14, 2
 IDS = np.array([3, 1, 4, 1, 5], np.int32)
 SEGMENTS = np.array([1, 1, 2, 2, 0], np.int32)
 X = np.random.default_rng(0).normal(size=(T, D)).astype(np.float32)
-PARAMETERS = {"kernel": np.ones((2, 3), np.float32), "bias": np.zeros(3, np.float32)}
 
 
 class SmokeTestError(Exception):
@@ -32,7 +28,7 @@ class SmokeTestError(Exception):
         self.piece = piece
 
 
-def _check_shape(name: str, value: Any, shape: tuple[int, ...], given: str) -> Any:
+def check_shape(name: str, value: Any, shape: tuple[int, ...], given: str) -> Any:
     """Returns `value`, which may be traced. Raises SmokeTestError if it is not a float array of this shape."""
     if not isinstance(value, jax.Array | np.ndarray):
         got = f"{value!r:.60}" if value is None or isinstance(value, str | float | int) else f"a {type(value).__name__}"
@@ -43,9 +39,9 @@ def _check_shape(name: str, value: Any, shape: tuple[int, ...], given: str) -> A
     raise _wrong_output(name, got, given, shape)
 
 
-def _check_output(name: str, value: Any, shape: tuple[int, ...], given: str) -> Any:
+def check_output(name: str, value: Any, shape: tuple[int, ...], given: str) -> Any:
     """Returns `value`. Raises SmokeTestError if it is not a finite float array of this shape."""
-    if not np.isfinite(_check_shape(name, value, shape, given)).all():
+    if not np.isfinite(check_shape(name, value, shape, given)).all():
         raise _wrong_output(name, "numbers that are not finite", given, shape)
     return value
 
@@ -80,12 +76,12 @@ def run_module(name: str, make: Callable[[Any], Any], given: Any, shape: tuple[i
 
     def outputs(parameters: Any, x: Any) -> tuple[Any, Any]:
         module = nnx.merge(graph, parameters)
-        single = _check_shape(name, module(x), shape, one)
-        return single, _check_shape(name, jax.vmap(module)(jnp.stack([x, x])), (2, *shape), batch)
+        single = check_shape(name, module(x), shape, one)
+        return single, check_shape(name, jax.vmap(module)(jnp.stack([x, x])), (2, *shape), batch)
 
     single, several = jax.jit(outputs)(parameters, given)
-    _check_output(name, single, shape, one)
-    _check_output(name, several, (2, *shape), batch)
+    check_output(name, single, shape, one)
+    check_output(name, several, (2, *shape), batch)
 
 
 def run_cached_layer(name: str, make: Callable[[Any], Any]) -> None:
@@ -100,7 +96,7 @@ def run_cached_layer(name: str, make: Callable[[Any], Any]) -> None:
         cache = layer.empty_cache(T)
         for row in x:
             out, cache = layer.decode_step(cache, row)
-            rows.append(_check_shape(name, out, (D,), f"decode_step of float32[{D}]"))
+            rows.append(check_shape(name, out, (D,), f"decode_step of float32[{D}]"))
         return jnp.stack(rows), layer(x)
 
     steps, whole = jax.jit(outputs)(parameters, X)
@@ -132,82 +128,7 @@ def run_load_gpt2(gpt2: Any, load: Any) -> None:
 def run_rope(rope: Any) -> None:
     given = jnp.asarray(X).reshape(T, H, D // H)
     rotated = jax.jit(rope, static_argnums=2)(given, jnp.arange(T), 1e4)
-    _check_output("rope", rotated, given.shape, f"float32[{T}, {H}, {D // H}]")
-
-
-def run_loss(loss: Any) -> None:
-    logits, ids = jnp.ones((T, V)), jnp.array([3, 1, 4, PAD_ID, PAD_ID])
-    _check_output(
-        "next_token_loss", jax.jit(loss, static_argnums=2)(logits, ids, PAD_ID), (), f"logits of shape ({T}, {V})"
-    )
-
-
-def run_train_step(step: Any) -> None:
-    """One step must change a parameter. The model is a table of the next token's logits, which compiles quickly."""
-    model = nnx.Embed(V, V, rngs=nnx.Rngs(0))
-    optimizer = nnx.Optimizer(model, optax.adam(1e-2), wrt=nnx.Param)
-    before = np.asarray(model.embedding[...])
-    _check_output("train_step", step(model, optimizer, jnp.ones((2, T), int), PAD_ID), (), f"ids of shape (2, {T})")
-    if np.array_equal(before, model.embedding[...]):
-        raise SmokeTestError("train_step", "did not change any parameter.")
-
-
-def run_zero_step(zero_step: Any, zero_state: Any) -> None:
-    """One step on one device must change a parameter. The loss of a row is the square of the distance from its number."""
-    mesh = one_device()
-
-    def loss_sum(parameters: Any, rows: Array) -> tuple[Array, Array]:
-        return jnp.sum((parameters["kernel"].sum() - rows) ** 2), jnp.asarray(rows.size)
-
-    def step(parameters: Any, state: Any, rows: Array, rate: Array) -> Any:
-        return zero_step(loss_sum, parameters, state, rows, mesh, rate, 1.0)
-
-    state = zero_state(PARAMETERS, mesh)
-    new, _, loss, norm = jax.jit(step)(PARAMETERS, state, jnp.ones((2, T)), jnp.float32(0.1))
-    for name, value in (("loss", loss), ("norm", norm)):
-        _check_output("zero_step", value, (), f"two rows, as the {name}")
-    if np.array_equal(new["kernel"], PARAMETERS["kernel"]):
-        raise SmokeTestError("zero_step", "did not change any parameter.")
-
-
-def run_optimizer(name: str, transformation: Any) -> None:
-    """An optax transformation must give an update under jit."""
-    if not isinstance(transformation, optax.GradientTransformation):
-        raise SmokeTestError(name, f"returned a {type(transformation).__name__}, not an optax.GradientTransformation.")
-    state = transformation.init(PARAMETERS)
-    updates, _ = jax.jit(transformation.update)(PARAMETERS, state, PARAMETERS)
-    for key, leaf in PARAMETERS.items():
-        _check_output(name, updates[key], leaf.shape, "the update of a gradient")
-
-
-def run_schedule(schedule: Any) -> None:
-    rates = jax.jit(jax.vmap(schedule(1e-3, 2, 6)))(jnp.arange(8))
-    _check_output("warmup_cosine", rates, (8,), "eight steps")
-
-
-def run_clip(clip: Any) -> None:
-    clipped, norm = jax.jit(lambda gradients: clip(gradients, 0.5))(PARAMETERS)
-    _check_output("clip_by_global_norm", norm, (), "its norm")
-    _check_output("clip_by_global_norm", clipped["kernel"], (2, 3), "a kernel's gradient")
-
-
-def run_accumulation(accumulate: Any) -> None:
-    def loss_sum(parameters: Any, ids: Any) -> Any:
-        return jnp.sum(parameters["kernel"]) * jnp.sum(ids), jnp.int32(ids.size)
-
-    loss, gradients, norm = jax.jit(lambda p, ids: accumulate(loss_sum, p, ids, 2, 1.0))(
-        PARAMETERS, np.stack([IDS] * 4)
-    )
-    _check_output("accumulated_gradients", loss, (), "its loss")
-    _check_output("accumulated_gradients", norm, (), "its norm")
-    _check_output("accumulated_gradients", gradients["kernel"], (2, 3), "a kernel's gradient")
-
-
-def run_guard(guard: Any) -> None:
-    transformation = guard(optax.sgd(0.1))
-    run_optimizer("finite_guard", transformation)
-    if optax.tree_utils.tree_get(transformation.init(PARAMETERS), "skipped") is None:
-        raise SmokeTestError("finite_guard", "has a state without the field `skipped`.")
+    check_output("rope", rotated, given.shape, f"float32[{T}, {H}, {D // H}]")
 
 
 def run_loader(make_loader: Any) -> None:
@@ -271,9 +192,9 @@ def run_segment_attention(attention: Any) -> None:
 
     def of(x_TD: Any) -> Any:
         out_TD = attention(x_TD, x_TD, x_TD, SEGMENTS, 2)
-        return _check_shape("segment_attention", out_TD, (T, D), f"float32[{T}, {D}]")
+        return check_shape("segment_attention", out_TD, (T, D), f"float32[{T}, {D}]")
 
-    _check_output("segment_attention", jax.jit(of)(X), (T, D), f"float32[{T}, {D}]")
+    check_output("segment_attention", jax.jit(of)(X), (T, D), f"float32[{T}, {D}]")
     jax.eval_shape(jax.grad(lambda x_TD: jnp.sum(of(x_TD))), X)
 
 
@@ -307,53 +228,16 @@ def run_paged_attention(attention: Any) -> None:
     each = jax.vmap(attention, in_axes=(0, None, None, None, 0))
     out = jax.jit(each)(q, keys, values, table, np.array([3, 3], np.int32))
     given = f"float32[{H}, {D}], three tokens in blocks of two"
-    _check_output("paged_attention", out, q.shape, given)
+    check_output("paged_attention", out, q.shape, given)
     k, v = (x[[2, 0]].reshape(4, H, D)[:3] for x in (keys, values))
     weights = jax.nn.softmax(np.einsum("nhk,thk->nht", q, k) / D**0.5)
     if not np.allclose(out, np.einsum("nht,thk->nhk", weights, v), rtol=1e-3, atol=1e-3):
         raise SmokeTestError("paged_attention", f"returned other numbers than attention to these tokens for {given}.")
 
 
-def run_make_mesh(make_mesh: Any) -> None:
-    mesh = make_mesh(1, 1)
-    if not isinstance(mesh, Mesh) or tuple(mesh.axis_names) != ("data", "model"):
-        raise SmokeTestError("make_mesh", "did not return a Mesh with the axes `data` and `model`.")
-
-
-def run_spec(name: str, spec: Any) -> None:
-    if not isinstance(spec, PartitionSpec) or len(spec) > 2:
-        raise SmokeTestError(
-            name, f"returned {spec!r:.60} for a kernel; it must return a PartitionSpec with at most two axes."
-        )
-
-
-def run_shard_batch(shard_batch: Any) -> None:
-    given = np.stack([IDS, IDS])
-    placed = shard_batch(given, one_device())
-    if not isinstance(placed, jax.Array) or placed.shape != given.shape:
-        raise SmokeTestError("shard_batch", "did not return the batch as one array.")
-
-
-def run_resume(resume: Any, save: Any) -> None:
-    def make() -> Any:
-        model = nnx.Linear(2, 3, rngs=nnx.Rngs(0))
-        return model, nnx.Optimizer(model, optax.adam(0.1), wrt=nnx.Param), nnx.Rngs(0)
-
-    model, optimizer, rngs = make()
-    model.kernel[...] = model.kernel[...] + 1
-    with tempfile.TemporaryDirectory() as folder:
-        path = str(Path(folder).resolve() / "checkpoint")
-        save(path, model, optimizer, rngs, LoaderPosition({"next_index": 7}))
-        restored = resume(path, make, LoaderPosition)
-    if len(restored) != 4 or not np.array_equal(restored[0].kernel[...], model.kernel[...]):
-        raise SmokeTestError("resume", "did not restore the saved model.")
-    if restored[3].get_state() != {"next_index": 7}:
-        raise SmokeTestError("resume", "did not restore the state of the loader.")
-
-
 def run_distribution(distribution: Any) -> None:
     probabilities = jax.jit(lambda logits: distribution(logits, 0.8, 0, 0.9))(jnp.arange(float(V)))
-    _check_output("sampling_distribution", probabilities, (V,), f"{V} logits")
+    check_output("sampling_distribution", probabilities, (V,), f"{V} logits")
 
 
 def run_generate(generate: Any) -> None:
@@ -373,7 +257,7 @@ def run_decode_step(step: Any, empty_cache: Any, mini_gpt: Any) -> None:
     traced = jax.jit(lambda parameters, cache, token: step(nnx.merge(graph, parameters), cache, token))
     for token in IDS:
         logits, cache = traced(parameters, cache, jnp.int32(token))
-        rows.append(_check_output("decode_step", logits, (V,), "one token"))
+        rows.append(check_output("decode_step", logits, (V,), "one token"))
     expected = jax.jit(lambda parameters, ids: nnx.merge(graph, parameters)(ids))(parameters, IDS)
     if not np.allclose(np.stack(rows), expected, rtol=1e-3, atol=1e-3):
         raise SmokeTestError("decode_step", "returned logits that differ from those of MiniGPT for the same ids.")
@@ -382,18 +266,10 @@ def run_decode_step(step: Any, empty_cache: Any, mini_gpt: Any) -> None:
 def run_lora(lora: Any, merge: Any) -> None:
     base, x = nnx.Linear(D, F, rngs=nnx.Rngs(0)), jnp.asarray(X)
     layer = lora(base, 2, 2.0, nnx.Rngs(0))
-    _check_output("LoRALinear", layer(x), (T, F), f"float32[{T}, {D}]")
+    check_output("LoRALinear", layer(x), (T, F), f"float32[{T}, {D}]")
     if not np.allclose(layer(x), base(x), atol=1e-5):
         raise SmokeTestError("LoRALinear", "changed the output of the base layer before any training.")
-    _check_output("merge", merge(layer)(x), (T, F), f"float32[{T}, {D}]")
-
-
-def run_grpo_loss(loss: Any) -> None:
-    """Two rows, of which one ends early, under jit."""
-    log_p = jnp.full((2, T), -1.0)
-    sampled = jnp.arange(T)[None] < jnp.array([[T], [T - 2]])
-    value = jax.jit(loss, static_argnums=(5, 6))(log_p, log_p - 0.1, log_p, sampled, jnp.array([1.0, -1.0]), 0.2, 0.1)
-    _check_output("grpo_loss", value, (), f"log-probabilities of shape (2, {T})")
+    check_output("merge", merge(layer)(x), (T, F), f"float32[{T}, {D}]")
 
 
 def run_export(export: Any, mini_gpt: Any) -> None:
@@ -405,9 +281,3 @@ def run_export(export: Any, mini_gpt: Any) -> None:
 
 def _filled_gpt(mini_gpt: Any) -> Any:
     return filled(lambda: mini_gpt(V, D, H, F, L, max_T=T, rngs=nnx.Rngs(0)))
-
-
-def one_device() -> Mesh:
-    return jax.make_mesh(
-        (1, 1), ("data", "model"), axis_types=(jax.sharding.AxisType.Auto,) * 2, devices=jax.devices()[:1]
-    )
