@@ -189,9 +189,7 @@ PIECES: dict[str, PieceSpec] = {
     "make_mesh": _for_two_axes("p20_mesh_and_partitioning", training_smoke_tests.run_make_mesh),
     "partition_spec": PieceSpec(
         "p20_mesh_and_partitioning",
-        lambda p, _: training_smoke_tests.run_spec(
-            "partition_spec", p("blocks.0.ff1.kernel", (D, F), training_smoke_tests.one_device())
-        ),
+        training_smoke_tests.run_partition_spec,
         requires=("MiniGPT",),  # whose parameter names it matches
         replaced_by="zero_step",
         used_if=lambda config: not config.fsdp,
