@@ -7,6 +7,7 @@ from pathlib import Path
 import jax
 import jax.numpy as jnp
 import numpy as np
+import pytest
 from flax import nnx
 
 from harness.model.attention_maps import attention_maps
@@ -52,6 +53,7 @@ def test_the_maps_are_those_of_the_layers_with_attention() -> None:
     assert [each.shape for each in maps] == [(CONFIG.num_heads, 9, 9)] * 2
 
 
+@pytest.mark.thorough
 def test_the_commands_train_tune_and_sample_it_and_do_not_export_it(stories_file: Path, harness_here: Harness) -> None:
     sizes = "d_model=16 num_heads=2 d_ff=24 num_layers=4 context=16 batch_size=8 eval_batches=2 mesh=1x1".split()
     kind = "mixer=state_space attention_every=2 positions=none optimizer=muon packing=padded".split()
