@@ -46,7 +46,15 @@ def run_zero_step(zero_step: Any, zero_state: Any) -> None:
         return zero_step(loss_sum, parameters, state, rows, mesh, rate, 1.0)
 
     state = zero_state(PARAMETERS, mesh)
-    new, _, loss, norm = jax.jit(step)(PARAMETERS, state, jnp.ones((2, T)), jnp.float32(0.1))
+    new, after, loss, norm = jax.jit(step)(PARAMETERS, state, jnp.ones((2, T)), jnp.float32(0.1))
+    for name, given, returned in (("parameters", PARAMETERS, new), ("state", state, after)):
+        kinds = [
+            jax.tree.map(lambda leaf: (jnp.shape(leaf), jnp.result_type(leaf)), each) for each in (given, returned)
+        ]
+        if kinds[0] != kinds[1]:
+            raise SmokeTestError(
+                "zero_step", f"returned {name} of another structure, shape or dtype than it was given."
+            )
     for name, value in (("loss", loss), ("norm", norm)):
         check_output("zero_step", value, (), f"two rows, as the {name}")
     if np.array_equal(new["kernel"], PARAMETERS["kernel"]):

@@ -117,3 +117,16 @@ def test_a_step_that_changes_nothing_is_reported(tmp_path: Path) -> None:
 
     with pytest.raises(PieceError, match=r"zero_step of p69_zero_optimizer\.py did not change any parameter"):
         check_pieces({"zero_step": zero_step, "zero_state": lambda parameters, mesh: {}}, tmp_path)
+
+
+def test_a_state_of_another_kind_is_reported(tmp_path: Path) -> None:
+    def zero_step(loss_sum, parameters, state, token_ids, mesh, learning_rate, max_norm):  # type: ignore[no-untyped-def]
+        loss, targets = loss_sum(parameters, token_ids)
+        changed = {name: leaf + 1 for name, leaf in parameters.items()}
+        return changed, {"m": state["m"]}, loss / targets, jnp.float32(1)
+
+    def zero_state(parameters, mesh):  # type: ignore[no-untyped-def]
+        return {"count": jnp.int32(0), "m": jnp.zeros(9)}
+
+    with pytest.raises(PieceError, match="returned state of another structure, shape or dtype than it was given"):
+        check_pieces({"zero_step": zero_step, "zero_state": zero_state}, tmp_path)
