@@ -65,5 +65,5 @@ class CacheConfig(Settings):
     )
 
     def fewest_blocks(self, context: int) -> int:
-        """The blocks that one text of the length of the context needs: its own, and the copy of one that its prompt has begun."""
+        """How many blocks the longest text needs: those of a whole context, and one to copy its prompt's last block into."""
         return -(-context // self.cache_block_size) + 1

@@ -63,17 +63,19 @@ def _jitted(loss_sum: LossSum, mesh: Mesh, zero_step: Any, max_norm: float) -> C
         graph: Any, parameters: Any, rest: Any, split: dict[str, Array], rows_BT: Array, rate: Array
     ) -> tuple[Any, dict[str, Array], Array, Array, Array]:
         """One update; none if the loss or the gradient is not finite."""
-        old, structure = by_dotted_name(parameters), jax.tree.structure(parameters)
+        old = by_dotted_name(parameters)
+
+        def whole(named: dict[str, Array]) -> Any:
+            return jax.tree.unflatten(jax.tree.structure(parameters), [named[name] for name in old])
 
         def of_rows(named: dict[str, Array], rows_bT: Array) -> tuple[Array, Array]:
-            whole = jax.tree.unflatten(structure, [named[name] for name in old])
-            loss, count, *_ = loss_sum(nnx.merge(graph, whole, rest), rows_bT, None)
+            loss, count, *_ = loss_sum(nnx.merge(graph, whole(named), rest), rows_bT, None)
             return loss, count
 
         new, new_split, loss, norm = zero_step(of_rows, old, split, rows_BT, mesh, rate, max_norm)
         finite = jnp.isfinite(loss) & jnp.isfinite(norm)
         named, kept = jax.tree.map(lambda n, o: jnp.where(finite, n, o), (new, new_split), (old, split))
-        return jax.tree.unflatten(structure, [named[name] for name in old]), kept, ~finite, loss, norm
+        return whole(named), kept, ~finite, loss, norm
 
     return step
 

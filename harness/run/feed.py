@@ -70,8 +70,8 @@ def open_feed(session: Session) -> Feed:
         rows = train_batches(config, session.rows, process, processes)
     else:
         rows = make_batches(config, pieces, session.rows, process, processes)
-    sharded = pieces is not None and pieces.uses("shard_batch", config) and processes == 1
-    return DataFeed(rows, session.mesh, pieces, pieces.by_name["shard_batch"] if pieces and sharded else None)
+    shard_batch = pieces.adapted("shard_batch", config) if pieces is not None and processes == 1 else None
+    return DataFeed(rows, session.mesh, pieces, shard_batch)
 
 
 def check_prompts(session: Session) -> None:

@@ -268,9 +268,9 @@ def open_session(run: Run, config: Config, pieces: Pieces | None, *, log: Log, q
     mesh = make_mesh(config)
     if pieces is not None:
         config = dataclasses.replace(config, pieces=pieces.names(config, mesh.shape["data"]))
-    if pieces is not None and pieces.uses("make_mesh", config) and jax.process_count() == 1:
-        shape, make_piece_mesh = mesh.devices.shape, pieces.by_name["make_mesh"]
-        mesh = attribute_errors_to(pieces, lambda: make_piece_mesh(*shape))
+        make_piece_mesh, shape = pieces.adapted("make_mesh", config), mesh.devices.shape
+        if make_piece_mesh is not None and jax.process_count() == 1:
+            mesh = attribute_errors_to(pieces, lambda: make_piece_mesh(*shape))
 
     with jax.set_mesh(mesh):
         traced = functools.partial(_functions, _what_is_traced(config), mesh, _Used.of(pieces))

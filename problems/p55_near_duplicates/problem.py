@@ -63,7 +63,9 @@ def telling_hashes(texts: list[str], sizes: Mapping[str, int], rng: Any) -> dict
     """
     import numpy as np
 
-    sets = [{(word, following) for word, following in pairwise(re.findall(r"\w+", text.lower()))} for text in texts]
+    if sizes["bands"] == 1:
+        return hashes(rng, sizes["P"])
+    sets = [set(pairwise(re.findall(r"\w+", text.lower()))) for text in texts]
     similarity = {
         (i, j): len(sets[i] & sets[j]) / len(sets[i] | sets[j])
         for i, j in combinations(range(len(sets)), 2)
@@ -71,16 +73,15 @@ def telling_hashes(texts: list[str], sizes: Mapping[str, int], rng: Any) -> dict
     }
     similar = [pair for pair, share in similarity.items() if share > 0.2]
     numbers = [np.array([fingerprint(" ".join(pair)) for pair in each], np.int64) for each in sets]
-    drawn = hashes(rng, sizes["P"])
     for _ in range(50):
+        drawn = hashes(rng, sizes["P"])
         a, b = drawn["a"][:, None], drawn["b"][:, None]
         rows = np.stack([((a * each + b) % PRIME).min(axis=1, initial=PRIME) for each in numbers])
         equal = {(i, j): rows[i] == rows[j] for i, j in similar}
         estimates = [equal[pair].mean() for pair in similar if similarity[pair] == 0.5]
         in_a_band = [each.reshape(sizes["bands"], -1).all(axis=1).any() for each in equal.values()]
-        if sizes["bands"] == 1 or (all(in_a_band) and min(estimates) < 0.5 <= max(estimates)):
+        if all(in_a_band) and min(estimates) < 0.5 <= max(estimates):
             break
-        drawn = hashes(rng, sizes["P"])
     return drawn
 
 

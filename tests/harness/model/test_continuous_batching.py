@@ -134,12 +134,12 @@ def test_texts_that_are_put_back_are_computed_again() -> None:
     model, prompts = model_of("rope"), prompts_of([2, 2, 2], 3)
     # Chunks of 2 tokens, so that those of a text that is put back take several.
     manager = recorded(model, prompts, SAMPLED, -1, width=2, blocks=5, block_size=4, rows=4, steps=2)
-    begun = [number for number, _ in manager.forks]
-    assert begun.count(7) == 1, "the oldest text is never put back"
-    assert len(begun) > len(set(begun)) == 9
+    starts = [number for number, _ in manager.forks]
+    assert starts.count(7) == 1, "the oldest text is never put back"
+    assert len(starts) > len(set(starts)) == 9
     assert manager.most == 5
     for turn, (number, running) in enumerate(manager.forks):
-        assert {other for other in begun[turn:] if other < number} <= running, (
+        assert {other for other in starts[turn:] if other < number} <= running, (
             "no text overtakes an older one that waits"
         )
     tokens = generate_paged(model, prompts, SAMPLED, -1, 7, 2, Paging(5, 4, 4, steps=2))

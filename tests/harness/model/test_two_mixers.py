@@ -21,7 +21,7 @@ CONFIG = replace(SMALL, num_layers=6, mixer="state_space", attention_every=3, d_
 
 
 def test_the_last_of_so_many_layers_has_attention() -> None:
-    """The layers follow one another as if each were called by itself, with its own slice of the parameters."""
+    """Calling each layer by itself, with its slice of the parameters, gives the output of the model."""
     model = filled(CONFIG)
     group = model.blocks
     assert isinstance(group, Group)
