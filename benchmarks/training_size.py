@@ -15,7 +15,7 @@ import jax
 from flax import nnx
 
 from harness.config import Config
-from harness.model.loss import CHUNK
+from harness.model.loss import chunk_in
 from harness.run.hardware import PEAK_FLOPS, flops_per_token
 from harness.training.recipe import default_recipe
 from harness.training.sharding import make_mesh
@@ -41,6 +41,7 @@ LINK, NETWORK = (
     50e9,
 )  # bytes/s of a device to others: NVLink in a machine of H100s, and 400 Gbit/s between machines
 IN_A_MACHINE = 8
+MEMORY = 60 * 10**9  # bytes that JAX takes of a GPU with 80 GB
 
 
 def activations(config: Config, tokens: int, parts: int = 1) -> int:
@@ -50,7 +51,7 @@ def activations(config: Config, tokens: int, parts: int = 1) -> int:
 
 def logits(config: Config, parts: int = 1) -> int:
     """The bytes of the logits of a chunk on a GPU, and of their gradient."""
-    return 2 * CHUNK["gpu"] * config.vocab_rows // parts * F32
+    return chunk_in(MEMORY, config.vocab_rows) * config.vocab_rows // parts * (F32 + BF16)
 
 
 def on_each(config: Config) -> tuple[int, int, int]:

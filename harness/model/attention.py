@@ -2,8 +2,8 @@
 
 Each tile is multiplied only with the keys up to its end, so most pairs that the mask hides are never computed. The backward
 pass recomputes the weights from q, k, v, the output and the log-sum-exp (Dao et al. 2022, algorithm 4). On a GPU that supports
-it, cuDNN's fused kernel is used instead, but not for segments: JAX passes cuDNN a mask as a bias `(B, 1, T, S)`, whose gradient
-is then computed, too.
+it, cuDNN's fused kernel is used instead. JAX passes it segments as a bias `(B, 1, T, T)`, whose gradient is then computed, too:
+half as slow again, and three times as fast as tiles.
 """
 
 import functools
@@ -30,12 +30,17 @@ def causal_attention(
     No position attends to a later one, nor to another segment. With a window of W, each attends to itself and the W - 1 positions
     before it (Beltagy et al. 2020).
     """
-    if segments_BT is None and cudnn_fits(q_BTHK.dtype, q_BTHK.shape[-1]):
-        local, (K, V) = (window - 1, 0) if window else None, (q_BTHK.shape[-1], v_BTHV.shape[-1])
+    T, K, V = q_BTHK.shape[1], q_BTHK.shape[-1], v_BTHV.shape[-1]
+    if cudnn_fits(q_BTHK.dtype, K) and (segments_BT is None or T % 2 == 0):  # its bias has an even number of columns
         v_BTHK = jnp.pad(v_BTHV, ((0, 0), (0, 0), (0, 0), (0, K - V)))  # its values are as wide as its keys
-        return jax.nn.dot_product_attention(
-            q_BTHK, k_BTHK, v_BTHK, is_causal=True, local_window_size=local, implementation="cudnn"
-        )[..., :V]
+        seen: dict[str, Any] = {"local_window_size": (window - 1, 0) if window else None}
+        if segments_BT is not None:
+            hidden_TT = is_hidden(jnp.arange(T)[:, None], jnp.arange(T)[None, :], window)
+            seen = {"mask": ~(hidden_TT[None, None] | _apart(segments_BT, segments_BT))}
+        mixed_BTHK = jax.nn.dot_product_attention(
+            q_BTHK, k_BTHK, v_BTHK, is_causal=True, implementation="cudnn", **seen
+        )
+        return mixed_BTHK[..., :V]
     heads_first = (a.swapaxes(1, 2) for a in (q_BTHK, k_BTHK, v_BTHV))
     return _attention(window, *heads_first, segments_BT).swapaxes(1, 2)
 

@@ -16,10 +16,11 @@ import jax.numpy as jnp
 from flax import nnx
 from jaxtyping import Array, Float, Int, PRNGKeyArray, PyTree
 
+from harness.model.activations import gelu
 from harness.model.latent_attention import LatentAttention
 from harness.model.linear import kernel_inits, split_over
 from harness.model.multi_head_attention import Attention
-from harness.model.norms import make_norm
+from harness.model.norms import by_row, make_norm
 from harness.model.segments import Segments
 from harness.model.state_space import StateSpace
 from harness.model_config import ModelConfig
@@ -32,10 +33,10 @@ ModuleFactory = Callable[[ModelConfig, nnx.Rngs], nnx.Module]
 # Those that model_config.py allows
 ACTIVATIONS: dict[str, Callable[[Array], Array]] = {
     "relu": jax.nn.relu,
-    "gelu": jax.nn.gelu,
+    "gelu": gelu,
     "gelu_exact": functools.partial(jax.nn.gelu, approximate=False),
     "swiglu": jax.nn.silu,
-    "geglu": jax.nn.gelu,
+    "geglu": gelu,
 }
 
 # What the layers keep of earlier positions: keys and values, latent vectors, or states. Its leaves have an axis over the layers,
@@ -105,18 +106,18 @@ class Block(nnx.Module):
         before = self.norm in ("pre", "both")
         after = {"branch": ("ln1", "ln2"), "both": ("ln1_out", "ln2_out")}.get(self.norm)
         within = () if segments is None else (segments,)  # only attention knows them
-        in_BTD = self.ln1(x_BTD) if before else x_BTD
+        in_BTD = by_row(self.ln1, x_BTD) if before else x_BTD
         mixed_BTD, cache = self.attn(in_BTD, position, cache, layer, last, *within)
         start_BTD = x_BTD
-        x_BTD = x_BTD + self._drop(getattr(self, after[0])(mixed_BTD) if after else mixed_BTD, keys[0])
-        x_BTD = self.ln1(x_BTD) if self.norm == "post" else x_BTD
+        x_BTD = x_BTD + self._drop(by_row(getattr(self, after[0]), mixed_BTD) if after else mixed_BTD, keys[0])
+        x_BTD = by_row(self.ln1, x_BTD) if self.norm == "post" else x_BTD
         in_BTD = start_BTD if self.parallel else x_BTD
-        in_BTD = self.ln2(in_BTD) if before else in_BTD
+        in_BTD = by_row(self.ln2, in_BTD) if before else in_BTD
         in_ND = in_BTD.reshape(-1, in_BTD.shape[-1])  # matrices, for the reason given at `Projection`
         out_ND = self._feed_forward(in_ND) if self.feed_forward_override is None else self.feed_forward_override(in_ND)
         out_ND = getattr(self, after[1])(out_ND) if after else out_ND
         x_BTD = x_BTD + self._drop(out_ND.reshape(x_BTD.shape), keys[1])
-        return (self.ln2(x_BTD) if self.norm == "post" else x_BTD), cache
+        return (by_row(self.ln2, x_BTD) if self.norm == "post" else x_BTD), cache
 
     def _feed_forward(self, in_ND: Float[Array, "N D"]) -> Float[Array, "N D"]:
         hidden_NF = self.ff1(in_ND)
@@ -300,12 +301,12 @@ class GPT(nnx.Module):
             few = cache is None and config.num_layers <= MOST_UNROLLED.get(backend, 0) and not config.remat
             if config.remat:
                 layer = jax.checkpoint(layer, prevent_cse=False)  # inside a scan, XLA cannot undo the recomputation
-            elif backend != "cpu":  # where memory is slow, compared with arithmetic
+            elif backend != "cpu" and not few:  # where memory is slow, compared with arithmetic
                 layer = jax.checkpoint(layer, prevent_cse=False, policy=_keeps)
             (x_BTD, cache), _ = jax.lax.scan(
                 layer, (x_BTD, cache), (jnp.arange(config.repeats), parameters_L, keys_L), unroll=few
             )
-        return (x_BTD if self.ln_f is None else self.ln_f(x_BTD)), cache
+        return (x_BTD if self.ln_f is None else by_row(self.ln_f, x_BTD)), cache
 
 
 def _keeps(primitive: Any, *inputs: Any, **parameters: Any) -> bool:

@@ -21,7 +21,10 @@ from harness.model.gpt import Head, project
 
 # Tokens whose logits exist at once. On a CPU, each chunk adds a pass over the head's gradient, and larger ones take more memory:
 # for V = 50,257 and D = 128, 256 takes 6% longer than 512 (benchmarks/train_throughput.py). GPUs and TPUs need large products.
-CHUNK = {"cpu": 256, "gpu": 4096, "tpu": 4096}
+CPU_CHUNK = 256
+CHUNK = 4096  # elsewhere, where the memory is unknown, and where several arrays of this size exist
+MEMORY_SHARE = 12  # of a device's memory, logits take one part in so many at most
+ONE_PASS = frozenset({"gpu", "tpu"})  # where reading the logits again takes longer than the arithmetic of one pass
 
 
 @jax.named_scope("loss")
@@ -36,8 +39,21 @@ def token_loss(
 
     On a mesh, `x` and the targets are sharded over `data`. The head is sharded over `model` if that divides its rows.
     """
-    chunk = chunk or CHUNK.get(jax.default_backend(), 4096)
+    chunk = chunk or _chunk(head.weight_VD.shape[0])
     return _token_loss(x_BTD, head, targets_BT, chunk, mesh if mesh is not None and mesh.size > 1 else None)
+
+
+def _chunk(rows: int) -> int:
+    """Tokens whose logits exist at once on this device, for a head of so many rows."""
+    if jax.default_backend() == "cpu":
+        return CPU_CHUNK
+    memory = (jax.local_devices()[0].memory_stats() or {}).get("bytes_limit")
+    return chunk_in(memory, rows) if memory else CHUNK
+
+
+def chunk_in(memory: int, rows: int) -> int:
+    """The largest power of two of tokens whose logits take a twelfth of so many bytes at most, and at least 256."""
+    return max(1 << max(memory // (MEMORY_SHARE * 4 * rows), 1).bit_length() - 1, 256)
 
 
 @functools.partial(jax.custom_vjp, nondiff_argnums=(3, 4))
@@ -109,9 +125,10 @@ def _local(x_BTD, targets_BT, head, chunk, gradients, padded, sum_data, sum_mode
         logits_CV = jnp.matmul(x_CD, weight_VD.T, preferred_element_type=jnp.float32)
         if bias_V is not None:
             logits_CV = logits_CV + bias_V[None]
-        max_C = max_model(logits_CV.max(-1))
+        own_max_C, own_total_C = _max_and_total(logits_CV)
+        max_C = max_model(own_max_C)
+        total_C = sum_model(own_total_C * jnp.exp(own_max_C - max_C))
         exps_CV = jnp.exp(logits_CV - max_C[:, None])
-        total_C = sum_model(exps_CV.sum(-1))
         target_C = sum_model(logits_CV.at[jnp.arange(chunk), row_C].get(mode="fill", fill_value=0.0))
         loss = jnp.sum((jnp.log(total_C) + max_C - target_C) * counts_C)
         if not gradients:
@@ -142,6 +159,27 @@ def _local(x_BTD, targets_BT, head, chunk, gradients, padded, sum_data, sum_mode
     return sum_data(loss), (dx_BTD, jax.tree.map(sum_data, dhead))
 
 
+def _max_and_total(logits_CV: Float[Array, "C V"]) -> tuple[Array, Array]:
+    """The maximum m (C,) of each row, and the sum (C,) of exp(l - m): in one pass (Milakov and Gimelshein 2018) or two.
+
+    The maximum of a device that has only padding is the lowest finite number, since infinities have no difference.
+    """
+    lowest = float(jnp.finfo(jnp.float32).min)
+    if jax.default_backend() not in ONE_PASS:
+        max_C = logits_CV.max(-1, initial=lowest)
+        return max_C, jnp.exp(logits_CV - max_C[:, None]).sum(-1)
+
+    def joined(one, other):
+        (max_one, total_one), (max_other, total_other) = one, other
+        ratio = jnp.exp(-jnp.abs(max_one - max_other))
+        larger = max_one >= max_other
+        total = jnp.where(larger, total_one + total_other * ratio, total_one * ratio + total_other)
+        return jnp.where(larger, max_one, max_other), total
+
+    parts = jnp.maximum(logits_CV, lowest), jnp.ones_like(logits_CV)
+    return jax.lax.reduce(parts, (jnp.float32(lowest), jnp.float32(0)), joined, (1,))
+
+
 def token_log_probabilities(
     x_BTD: Float[Array, "B T D"], targets_BT: Int[Array, "B T"], head: Head, chunk: int = 0
 ) -> tuple[Float[Array, "B T"], Float[Array, "B T"]]:
@@ -151,7 +189,7 @@ def token_log_probabilities(
     """
     B, T, _ = x_BTD.shape
     positions = max(
-        (chunk or CHUNK.get(jax.default_backend(), 4096)) // B, 1
+        (chunk or (CPU_CHUNK if jax.default_backend() == "cpu" else CHUNK)) // B, 1
     )  # chunks of positions keep rows on their device
     pad = -T % positions
 

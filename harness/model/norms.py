@@ -1,5 +1,6 @@
 """The norms of a block, and of queries and keys."""
 
+from collections.abc import Callable
 from typing import Any
 
 import jax
@@ -31,3 +32,12 @@ def make_norm(config: ModelConfig, rngs: nnx.Rngs, width: int = 0) -> nnx.LayerN
     if config.norm_kind == "rmsnorm":
         return nnx.RMSNorm(D, epsilon=epsilon, dtype=dtype, rngs=rngs)
     return nnx.LayerNorm(D, epsilon=epsilon, use_bias=config.bias, dtype=dtype, rngs=rngs)
+
+
+def by_row(norm: Callable[[Array], Array], x: Float[Array, "*B D"]) -> Float[Array, "*B D"]:
+    """The norm of each row of D numbers, as of one matrix.
+
+    With more axes, XLA for a GPU puts the batch last in memory, to sum the gradients of scale and bias, and so all that the
+    residual stream is added to.
+    """
+    return norm(x.reshape(-1, x.shape[-1])).reshape(x.shape)

@@ -18,7 +18,6 @@ from commandline.text import counted
 from harness import processes
 from harness.data.prepared import own_prompt
 from harness.errors import HarnessError
-from harness.model.attention import cudnn_fits
 from harness.pieces.load import attribute_errors_to
 from harness.run import charts
 from harness.run.feed import check_prompts, open_feed
@@ -109,8 +108,6 @@ class _Loop:
             self.state = start
             devices = counted(session.mesh.size, "device")
             log(f"Run {run.folder}: {_sizes(session, self.state)}, {config.steps} steps on {devices}.")
-        if config.packing == "segments" and cudnn_fits(jnp.dtype(config.dtype), config.per_head):
-            log("With packing=segments, attention is the harness's own, because cuDNN's takes no segments.")
         self.metrics = Metrics(session, self.step, log)
         self.pending: collections.deque[PendingStep] = collections.deque()
         self.saved = self.step

@@ -13,6 +13,7 @@ from flax import nnx
 
 from harness.config import Config
 from harness.errors import UsageError
+from harness.model import gpt
 from harness.model.attention import causal_attention
 from harness.model.gpt import GPT
 from harness.presets import preset
@@ -172,15 +173,19 @@ def test_layers_do_not_share_weights() -> None:
     assert (kernel[1] != kernel[2]).any()
 
 
-def test_remat_does_not_change_gradients() -> None:
+@pytest.mark.parametrize("layers", ["remat", "a GPU's loop", "a GPU's, written out"])
+def test_what_is_computed_again_does_not_change_gradients(layers: str, monkeypatch: pytest.MonkeyPatch) -> None:
     def gradient(config: Config):
         graph, parameters = nnx.split(filled(config))
         return jax.jit(jax.grad(lambda p: nnx.merge(graph, p).hidden(IDS).sum()))(parameters)
 
-    for kept, recomputed in zip(
-        *(jax.tree.leaves(gradient(replace(SMALL, remat=remat))) for remat in (False, True)), strict=True
-    ):
-        np.testing.assert_allclose(kept, recomputed, rtol=1e-4, atol=1e-4)
+    kept = gradient(SMALL)
+    if layers != "remat":
+        monkeypatch.setattr(jax, "default_backend", lambda: "gpu")
+        monkeypatch.setattr(gpt, "MOST_UNROLLED", {"gpu": 0 if "loop" in layers else 12})
+    again = gradient(replace(SMALL, remat=layers == "remat"))
+    for a, b in zip(jax.tree.leaves(kept), jax.tree.leaves(again), strict=True):
+        np.testing.assert_allclose(a, b, rtol=1e-4, atol=1e-4)
 
 
 def test_bfloat16_applies_to_the_computation_only() -> None:

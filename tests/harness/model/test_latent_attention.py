@@ -43,11 +43,16 @@ def test_keys_and_values_start_as_large_as_the_latent_vectors() -> None:
 
 
 @pytest.mark.parametrize("window", [0, 4])
-def test_a_kernel_with_values_as_wide_as_keys_gives_the_same(window: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    q, k = jax.random.normal(jax.random.key(0), (2, 2, 11, 3, 8))
-    v = jax.random.normal(jax.random.key(1), (2, 11, 3, 5))
-    tiles = attention.causal_attention(q, k, v, window)
+@pytest.mark.parametrize("segments", [None, [[1] * 3 + [2] * 5 + [0] * 2, [1] * 10]])
+def test_a_kernel_with_values_as_wide_as_keys_gives_the_same(
+    window: int, segments: list[list[int]] | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    q, k = jax.random.normal(jax.random.key(0), (2, 2, 10, 3, 8))
+    v = jax.random.normal(jax.random.key(1), (2, 10, 3, 5))
+    segments_BT = None if segments is None else jnp.array(segments)
+    tiles = attention.causal_attention(q, k, v, window, segments_BT)
     xla = functools.partial(jax.nn.dot_product_attention, implementation="xla")
     monkeypatch.setattr(attention, "cudnn_fits", lambda dtype, width: True)
     monkeypatch.setattr(jax.nn, "dot_product_attention", lambda *a, implementation, **k: xla(*a, **k))
-    np.testing.assert_allclose(attention.causal_attention(q, k, v, window), tiles, rtol=1e-5, atol=1e-5)
+    kernel = attention.causal_attention(q, k, v, window, segments_BT)
+    np.testing.assert_allclose(kernel, tiles, rtol=1e-5, atol=1e-5)

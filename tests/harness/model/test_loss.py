@@ -9,8 +9,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from jax.sharding import AxisType
 
+from harness.model import loss
 from harness.model.gpt import Head
-from harness.model.loss import token_loss
+from harness.model.loss import chunk_in, token_loss
 from harness.training.sharding import AXES
 
 pytestmark = pytest.mark.usefixtures("strict_dtypes")
@@ -52,10 +53,14 @@ def assert_same(a, b) -> None:
     st.integers(0, 99),
     st.booleans(),
     st.integers(0, 9),
+    st.sampled_from([set(), {"cpu"}]),
 )
-def test_loss_and_gradients_equal_the_plain_ones(B, T, D, V, chunk, seed, bias, padding) -> None:
+def test_loss_and_gradients_equal_the_plain_ones(B, T, D, V, chunk, seed, bias, padding, one_pass) -> None:
     x, targets, head = example(B, T, D, V, seed, bias, padding)
-    chunked = jax.jit(jax.value_and_grad(lambda x, head: 3.0 * token_loss(x, targets, head, chunk), (0, 1)))(x, head)
+    chunked_loss = jax.jit(jax.value_and_grad(lambda x, head: 3.0 * token_loss(x, targets, head, chunk), (0, 1)))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(loss, "ONE_PASS", one_pass)
+        chunked = chunked_loss(x, head)
     expected = jax.jit(jax.value_and_grad(lambda x, head: 3.0 * plain(x, targets, head), (0, 1)))(x, head)
     assert_same(chunked, expected)
     without_gradient = jax.jit(lambda x, head: 3.0 * token_loss(x, targets, head, chunk))(x, head)
@@ -82,21 +87,26 @@ def test_bfloat16_gradients_are_exact_where_the_model_is_nearly_sure() -> None:
 
 def test_large_logits_stay_finite() -> None:
     x, targets, head = example(2, 3, 4, 9, 0, False)
-    loss, gradients = jax.value_and_grad(lambda x: token_loss(1e4 * x, targets, head, 2))(x)
-    assert jnp.isfinite(loss)
+    mean, gradients = jax.value_and_grad(lambda x: token_loss(1e4 * x, targets, head, 2))(x)
+    assert jnp.isfinite(mean)
     assert jnp.isfinite(gradients).all()
 
 
 def test_a_batch_of_padding_has_no_loss_and_no_gradient() -> None:
     x, _, head = example(2, 3, 4, 9, 0, True)
-    loss, (dx, dhead) = jax.value_and_grad(lambda x, h: token_loss(x, jnp.full((2, 3), -1), h, 2), (0, 1))(x, head)
-    assert loss == 0
+    total, (dx, dhead) = jax.value_and_grad(lambda x, h: token_loss(x, jnp.full((2, 3), -1), h, 2), (0, 1))(x, head)
+    assert total == 0
     assert not any(leaf.any() for leaf in jax.tree.leaves((dx, dhead)))
 
 
 @pytest.mark.parametrize("shape", [(4, 2), (8, 1), (2, 4), (2, 2, 2)])
-@pytest.mark.parametrize(("V", "padding"), [(64, 0), (61, 0), (41, 23)])  # 61 rows cannot be split: each device has all
-def test_a_mesh_gives_the_same_loss_and_gradients(shape: tuple[int, ...], V: int, padding: int) -> None:
+# 61 rows cannot be split: each device has all. Of 5 and 11 rows, the last of two or four devices has only padding.
+@pytest.mark.parametrize(("V", "padding"), [(64, 0), (61, 0), (41, 23), (5, 11)])
+@pytest.mark.parametrize("one_pass", [set(), {"cpu"}], ids=["two passes", "one pass"])
+def test_a_mesh_gives_the_same_loss_and_gradients(
+    shape: tuple[int, ...], V: int, padding: int, one_pass: set[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(loss, "ONE_PASS", one_pass)
     x, targets, head = example(8, 5, 6, V, 0, True, padding)
     mesh = jax.make_mesh(shape, AXES[-len(shape) :], axis_types=(AxisType.Auto,) * len(shape))
     with jax.set_mesh(mesh):
@@ -119,6 +129,12 @@ def test_memory_is_proportional_to_a_chunk_of_logits() -> None:
 
 def test_bfloat16_activations_give_a_float32_loss() -> None:
     x, targets, head = example(2, 5, 8, 30, 0, False)
-    loss = token_loss(x.astype(jnp.bfloat16), targets, head, 4)
-    assert loss.dtype == jnp.float32
-    np.testing.assert_allclose(loss, plain(x, targets, head), rtol=2e-2)  # bfloat16 has 8 bits
+    total = token_loss(x.astype(jnp.bfloat16), targets, head, 4)
+    assert total.dtype == jnp.float32
+    np.testing.assert_allclose(total, plain(x, targets, head), rtol=2e-2)  # bfloat16 has 8 bits
+
+
+@given(st.integers(1, 1 << 40), st.integers(1, 1 << 20))
+def test_the_logits_of_a_chunk_take_a_twelfth_of_the_memory(memory: int, rows: int) -> None:
+    chunk = chunk_in(memory, rows)
+    assert chunk == 256 or chunk * rows * 4 * 12 <= memory < 2 * chunk * rows * 4 * 12

@@ -79,21 +79,6 @@ def test_a_run_with_several_stories_per_row_resumes_exactly(tiny: Config, tmp_pa
         finish(run.folder, replace(tiny, packing="padded"))
 
 
-def test_the_attention_of_segments_is_said_where_cudnn_has_a_faster_one(
-    tiny: Config, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    said: list[str] = []
-    monkeypatch.setattr("harness.run.loop.cudnn_fits", lambda dtype, width: True)
-    for packing in ("packed", "segments"):
-        session = open_session(
-            Run(tmp_path / packing), replace(tiny, packing=packing, steps=3), None, log=ignore, quiet=True
-        )
-        train(session, log=said.append, quiet=True)
-    assert [sentence for sentence in said if "cuDNN" in sentence] == [
-        "With packing=segments, attention is the harness's own, because cuDNN's takes no segments."
-    ]
-
-
 @pytest.mark.thorough
 def test_added_steps_follow_the_schedule(tiny: Config, tmp_path: Path, harness_here: Harness) -> None:
     """An extended run is the run that had so many steps from the beginning, with the same schedule."""
