@@ -11,7 +11,6 @@ from pathlib import Path
 
 import jax
 import pytest
-from jax.experimental.compilation_cache.compilation_cache import reset_cache
 from jaxtyping import install_import_hook
 
 from grader.worker.main import QUICK_TO_COMPILE
@@ -49,15 +48,10 @@ Harness = Callable[..., Run]
 
 
 @pytest.fixture(scope="session", autouse=True)
-def compiled_programs(cache_folder: Path, tmp_path_factory: pytest.TempPathFactory) -> None:
-    """Keeps compiled programs. A program that takes less time to compile would take as long to write and to read."""
-    # For the processes that tests start, most of which compile the same small programs.
+def compiled_programs(cache_folder: Path) -> None:
+    """Keeps the programs of processes that tests start, most of which compile the same ones."""
     os.environ["JAX_COMPILATION_CACHE_DIR"] = str(Path(os.environ["HARNESS_CACHE"]) / "programs")
-    os.environ["JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS"] = "0.05"
-    # For this process, which compiles the same programs repeatedly. Not shared, because JAX does not write entries atomically.
-    jax.config.update("jax_compilation_cache_dir", str(tmp_path_factory.getbasetemp() / "programs"))
-    jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.05)
-    reset_cache()
+    os.environ["JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS"] = "0"
 
 
 @pytest.fixture(scope="session", autouse=True)
