@@ -23,7 +23,12 @@ from commandline import invocation
 from grader.course import catalog
 from grader.isolation.sandbox import ForkServer
 from grader.resident.server import Server
+from grader.worker.xla_flags import QUICK_TO_COMPILE
 from tests.forked import ROOT, Preloaded
+
+# For this process, whose JAX reads them once, when a test file first uses it, and for those that tests start. A second thread for
+# each of these small matrix products costs more than it saves.
+os.environ["XLA_FLAGS"] = f"{QUICK_TO_COMPILE} --xla_cpu_multi_thread_eigen=false"
 
 settings.register_profile("course", deadline=None)  # a first call compiles
 settings.load_profile("course")

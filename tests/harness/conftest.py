@@ -13,13 +13,6 @@ import jax
 import pytest
 from jaxtyping import install_import_hook
 
-from grader.worker.main import QUICK_TO_COMPILE
-
-os.environ["XLA_FLAGS"] = (
-    # For this process, which has not used JAX yet, and for those that tests start. A second thread for each of these small
-    # matrix products costs more than it saves.
-    f"{QUICK_TO_COMPILE} --xla_cpu_multi_thread_eigen=false"
-)
 jax.config.update("jax_num_cpu_devices", 8)
 # No traceback for each operation of a lowered program; tests of operations' lines have the fixture `traced_lines`.
 jax.config.update("jax_traceback_in_locations_limit", 0)
