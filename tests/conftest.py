@@ -11,6 +11,7 @@ import sys
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -22,7 +23,12 @@ from commandline import invocation
 from grader.course import catalog
 from grader.isolation.sandbox import ForkServer
 from grader.resident.server import Server
+from grader.worker.xla_flags import QUICK_TO_COMPILE
 from tests.forked import ROOT, Preloaded
+
+# For this process, whose JAX reads them once, when a test file first uses it, and for those that tests start. A second thread for
+# each of these small matrix products costs more than it saves.
+os.environ["XLA_FLAGS"] = f"{QUICK_TO_COMPILE} --xla_cpu_multi_thread_eigen=false"
 
 settings.register_profile("course", deadline=None)  # a first call compiles
 settings.load_profile("course")
@@ -117,17 +123,18 @@ def write_program(path: Path, root: Path = ROOT) -> None:
     path.chmod(0o755)
 
 
-# Linux gives a process 65,530 mappings of memory, and XLA dies for want of one. Each program that it compiles takes several, and
-# JAX keeps the programs: those of the harness's tests alone take 50,000.
-MAPPINGS, MOST_MAPPINGS = Path("/proc/self/maps"), 5_000
+# Linux gives a process 65,530 mappings of memory, and XLA dies for want of one. Each program takes three or more, and a thousand
+# mappings take a tenth of a gigabyte. To forget the programs takes seconds, and what is needed again must be traced and loaded.
+MAPPINGS, MOST_MAPPINGS = Path("/proc/self/maps"), 20_000
 
 
 @pytest.fixture(scope="module", autouse=True)
 def room_for_programs() -> Iterator[None]:
-    """Forgets the compiled programs of former test files when they are many, and gives their memory back: gigabytes."""
+    """Forgets the compiled programs of former test files when they are many, and gives their memory back."""
     yield
-    if "jax" in sys.modules and MAPPINGS.exists() and len(MAPPINGS.read_bytes().splitlines()) > MOST_MAPPINGS:
-        sys.modules["jax"].clear_caches()
+    programs = sys.modules.get("tests.programs")
+    if programs and MAPPINGS.exists() and len(MAPPINGS.read_bytes().splitlines()) > MOST_MAPPINGS:
+        programs.forget()
         with contextlib.suppress(AttributeError):  # of C libraries, glibc has it
             ctypes.CDLL(None).malloc_trim(0)
 
@@ -142,6 +149,8 @@ def cache_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     os.environ["HARNESS_CACHE"] = str(shared / "harness-cache")
     os.environ["XDG_RUNTIME_DIR"] = str(tmp_path_factory.mktemp("run"))  # no fork server of somebody's watch mode
     os.environ["GRADE_RESIDENT"] = "0"  # no test leaves a process behind
+    if "jax" in sys.modules:  # a test file has imported it
+        import_module("tests.programs").share(shared / "programs-of-tests")
     return folder
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from grader.worker.main import QUICK_TO_COMPILE
+from grader.worker.xla_flags import QUICK_TO_COMPILE
 from tests.conftest import ROOT
 
 FOLDER = ROOT / "benchmarks"

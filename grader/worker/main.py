@@ -26,7 +26,6 @@ from types import ModuleType
 from typing import Any, Protocol
 
 import jax
-import jaxlib.version
 import jaxtyping  # noqa: F401  imported before the fork, because submissions import it
 import numpy as np
 from flax import nnx  # noqa: F401  for the same reason
@@ -47,17 +46,7 @@ from grader.worker.time_limit import time_limit
 from grader.worker.tracing import Given, UntraceableError
 from grader.worker.warm_up import warm_up
 from grader.worker.witness import Witness
-
-# Programs are tiny, so they should compile fast rather than run fast; even those of problem 32, which trains for 200 steps. All
-# workers use the same flags. Without the newer emitters for fusions, compiling takes a third of the time; XLA ignores an extra
-# option that it does not know.
-QUICK_TO_COMPILE = (
-    "--xla_backend_optimization_level=0 --xla_llvm_disable_expensive_passes=true"
-    " --xla_backend_extra_options=xla_cpu_disable_new_fusion_emitters"
-)
-# Saves another quarter. XLA aborts on a flag that it does not know, so only tested versions get this one.
-if jaxlib.version.__version__.startswith(("0.10.", "0.11.")):
-    QUICK_TO_COMPILE += " --xla_cpu_parallel_codegen_split_count=1"
+from grader.worker.xla_flags import QUICK_TO_COMPILE
 
 
 class Sources(importlib.abc.MetaPathFinder, importlib.abc.Loader):

@@ -92,6 +92,8 @@ def prepare_jax() -> None:
     # Without a cache, programs are compiled again.
     warnings.filterwarnings("ignore", "Error (reading|writing) persistent compilation cache")
     jax.config.update("jax_compilation_cache_dir", str(cache_folder("HARNESS_CACHE", "harness") / "programs"))
+    # Also programs that compile quickly: with pieces, a command begins with more than a hundred of them.
+    jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.0)
 
 
 def imported(name: str) -> tuple[Path, Config]:

@@ -11,16 +11,8 @@ from pathlib import Path
 
 import jax
 import pytest
-from jax.experimental.compilation_cache.compilation_cache import reset_cache
 from jaxtyping import install_import_hook
 
-from grader.worker.main import QUICK_TO_COMPILE
-
-os.environ["XLA_FLAGS"] = (
-    # For this process, which has not used JAX yet, and for those that tests start. A second thread for each of these small
-    # matrix products costs more than it saves.
-    f"{QUICK_TO_COMPILE} --xla_cpu_multi_thread_eigen=false"
-)
 jax.config.update("jax_num_cpu_devices", 8)
 # No traceback for each operation of a lowered program; tests of operations' lines have the fixture `traced_lines`.
 jax.config.update("jax_traceback_in_locations_limit", 0)
@@ -49,15 +41,10 @@ Harness = Callable[..., Run]
 
 
 @pytest.fixture(scope="session", autouse=True)
-def compiled_programs(cache_folder: Path, tmp_path_factory: pytest.TempPathFactory) -> None:
-    """Keeps compiled programs. A program that takes less time to compile would take as long to write and to read."""
-    # For the processes that tests start, most of which compile the same small programs.
+def compiled_programs(cache_folder: Path) -> None:
+    """Keeps the programs of processes that tests start, most of which compile the same ones."""
     os.environ["JAX_COMPILATION_CACHE_DIR"] = str(Path(os.environ["HARNESS_CACHE"]) / "programs")
-    os.environ["JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS"] = "0.05"
-    # For this process, which compiles the same programs repeatedly. Not shared, because JAX does not write entries atomically.
-    jax.config.update("jax_compilation_cache_dir", str(tmp_path_factory.getbasetemp() / "programs"))
-    jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.05)
-    reset_cache()
+    os.environ["JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS"] = "0"
 
 
 @pytest.fixture(scope="session", autouse=True)

@@ -94,7 +94,7 @@ IDS = jax.random.randint(jax.random.key(0), (2, 13), 0, 97)
 
 def filled(config: Config) -> GPT:
     """A model with random parameters, so that no initial zeros or ones hide an error."""
-    model = GPT(config, nnx.Rngs(0))
+    model = nnx.eval_shape(lambda: GPT(config, nnx.Rngs(0)))  # initial parameters take long to compile
     leaves, tree = jax.tree.flatten(nnx.state(model))
     rng = np.random.default_rng(1)
     nnx.update(
@@ -103,11 +103,23 @@ def filled(config: Config) -> GPT:
     return model
 
 
+@nnx.jit  # operation by operation, each variant would compile dozens of programs
+def logits_of(model: GPT, ids: jax.Array) -> jax.Array:
+    """What the model returns."""
+    return model(ids)
+
+
+@nnx.jit
+def step_of(model: GPT, *given: Any) -> Any:
+    """What a step of the model returns."""
+    return model.step(*given)
+
+
 @variants
 def test_no_position_sees_a_later_one(config: Config) -> None:
     model = filled(config)
-    logits = model(IDS)
-    changed = model(IDS.at[:, 7].add(1) % 97)
+    logits = logits_of(model, IDS)
+    changed = logits_of(model, IDS.at[:, 7].add(1) % 97)
     np.testing.assert_array_equal(logits[:, :7], changed[:, :7])
     assert (logits[:, 7] != changed[:, 7]).any()
 
@@ -115,20 +127,20 @@ def test_no_position_sees_a_later_one(config: Config) -> None:
 @variants
 def test_the_cache_gives_the_same_logits(config: Config) -> None:
     model = filled(config)
-    expected = model(IDS)
+    expected = logits_of(model, IDS)
     cache = model.empty_cache(2)
     # The prompt is padded, as in sampling. Later positions must not attend to the padding.
-    logits, cache = model.step(IDS.at[:, 5:8].set(0)[:, :8], jnp.int32(0), jnp.int32(4), cache)
+    logits, cache = step_of(model, IDS.at[:, 5:8].set(0)[:, :8], jnp.int32(0), jnp.int32(4), cache)
     np.testing.assert_allclose(logits, expected[:, 4], rtol=1e-5, atol=1e-5)  # another order of summation
     for position in range(5, 13):
-        logits, cache = model.step(IDS[:, position : position + 1], jnp.int32(position), jnp.int32(0), cache)
+        logits, cache = step_of(model, IDS[:, position : position + 1], jnp.int32(position), jnp.int32(0), cache)
         np.testing.assert_allclose(logits, expected[:, position], rtol=1e-5, atol=1e-5)
 
 
 @variants
 def test_one_story_gives_the_same_logits_as_in_a_batch(config: Config) -> None:
     model = filled(config)
-    np.testing.assert_allclose(model(IDS[1]), model(IDS)[1], rtol=1e-5, atol=1e-5)
+    np.testing.assert_allclose(logits_of(model, IDS[1]), logits_of(model, IDS)[1], rtol=1e-5, atol=1e-5)
 
 
 @pytest.mark.parametrize("name", ["pocket", "modern", "tutorial", "six-by-192", "a-to-a", "gpt2-small"])
