@@ -55,6 +55,7 @@ def saved(name: str, folder: Path, vocab_size: int, end: int) -> Any:
     import torch
     import transformers
 
+    torch.manual_seed(0)
     family, settings = MODELS[name]
     ends = dict(bos_token_id=end, eos_token_id=end, pad_token_id=None)
     config = getattr(transformers, f"{family}Config")(vocab_size=vocab_size, **ends, **settings)
