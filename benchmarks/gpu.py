@@ -5,8 +5,8 @@
 Training and sampling are those of GPT-2 124M in bfloat16, with random weights; reinforcement is that of the preset `pocket`,
 trained for 300 steps before. Verdicts must not use the GPU. Needs JAX with CUDA or ROCm, such as `pip install "jax[cuda12]"`.
 Without a GPU, it says so and ends with code 2. The bar is 45% of the peak rate in bfloat16, with the arithmetic of all pairs of
-positions, as PaLM (Chowdhery et al. 2022, appendix B) and nanoGPT count it. The harness's own `mfu` leaves out those that the mask
-hides.
+positions, as PaLM (Chowdhery et al. 2022, appendix B) and nanoGPT count it. The harness's own `mfu` leaves out those that a
+mask hides.
 """
 
 import json
