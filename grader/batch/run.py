@@ -242,8 +242,12 @@ def on_cluster(to_grade: Sequence[Task], address: str, faults: Faults) -> Iterat
         raise UsageError(
             f"--scheduler needs Dask: run `{invocation.install('distributed')}` here and on the cluster."
         ) from None
+    import dask.utils
+
+    # Dask tries again until then, also where nothing listens. Its own default is 30 s.
+    patience = min(10, dask.utils.parse_timedelta(dask.config.get("distributed.comm.timeouts.connect")))
     try:
-        client = distributed.Client(address, timeout=10)
+        client = distributed.Client(address, timeout=patience)
     except (OSError, ValueError) as error:
         raise UsageError(f"No Dask scheduler answers at {address}: {error}.") from None
     with client:

@@ -188,10 +188,6 @@ def test_weaker_isolation_is_refused_unless_accepted(grade: Grade, submit: Submi
         (["class", "--out", "class/results"], "are in one another; choose a folder beside"),
         (["class", "--out", "."], "are in one another; choose a folder beside"),
         (["class", "--out", "other"], "is not a `grade batch` results database"),
-        (
-            ["class", "--out", "r", "--scheduler", "tcp://127.0.0.1:1"],
-            "No Dask scheduler answers at tcp://127.0.0.1:1",
-        ),
     ],
 )
 def test_usage_errors(grade: Grade, submit: Submit, tmp_path: Path, arguments: list[str], message: str):
@@ -202,6 +198,15 @@ def test_usage_errors(grade: Grade, submit: Submit, tmp_path: Path, arguments: l
     run = grade("batch", *arguments)
     assert run.code == 2
     assert message in run.err
+    assert "Traceback" not in run.err
+
+
+def test_a_scheduler_that_does_not_answer(grade: Grade, submit: Submit):
+    submit("ada")
+    arguments = ("class", "--out", "r", "--scheduler", "tcp://127.0.0.1:1")
+    run = grade("batch", *arguments, DASK_DISTRIBUTED__COMM__TIMEOUTS__CONNECT="1s")
+    assert run.code == 2
+    assert "No Dask scheduler answers at tcp://127.0.0.1:1" in run.err
     assert "Traceback" not in run.err
 
 

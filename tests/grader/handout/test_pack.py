@@ -52,7 +52,8 @@ def test_it_has_nothing_from_the_solutions(bundle: Path):
     course_files = [
         path for folder in ("problems", "grader", "commandline", "studio") for path in (ROOT / folder).rglob("*.*")
     ]
-    public = b"".join(path.read_bytes() for path in course_files if path.suffix in (".py", ".md"))
+    public_files = {path.read_bytes() for path in course_files if path.suffix in (".py", ".md")}
+    public = b"".join(public_files)
     secret: set[bytes] = set()
     for problem in catalog.problems():
         sources = [catalog.solution_text(problem)]
@@ -64,6 +65,8 @@ def test_it_has_nothing_from_the_solutions(bundle: Path):
     secret = {line for line in secret if line not in public}
     assert len(secret) > 1000
     for path, text in texts.items():
+        if text in public_files:
+            continue  # all of it is public
         leaked = [line for line in secret if line in text]
         assert not leaked, (path, leaked[:1])
 

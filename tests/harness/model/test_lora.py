@@ -16,6 +16,7 @@ from harness.model.loss import token_loss
 from harness.training.recipe import default_model
 from harness.training.sharding import path_names
 from tests.harness.conftest import TINY
+from tests.harness.model.test_gpt import logits_of
 
 RANK = 2
 ALL = frozenset({"attn", "mlp", "embed", "head"})
@@ -62,7 +63,7 @@ def test_an_unknown_target_is_a_usage_error(targets: str) -> None:
 @pytest.mark.parametrize("tied", [False, True])
 def test_an_adapter_changes_nothing_at_first_and_then_by_its_product(tied: bool) -> None:
     plain, model = adapted(tied=tied)
-    np.testing.assert_array_equal(plain(IDS), model(IDS))
+    np.testing.assert_array_equal(logits_of(plain, IDS), logits_of(model, IDS))
     state = nnx.state(model, nnx.LoRAParam)
     nnx.update(model, jax.tree.map(lambda leaf: jnp.full_like(leaf, 0.1), state))
     change = RANK * 0.1 * 0.1
@@ -70,12 +71,14 @@ def test_an_adapter_changes_nothing_at_first_and_then_by_its_product(tied: bool)
         layer.kernel[...] = layer.kernel[...] + change
     for table in (plain.embed,) if tied else (plain.embed, plain.head):
         table[...] = table[...] + change
-    adapted_logits = model(IDS)
-    np.testing.assert_allclose(plain(IDS), adapted_logits, rtol=1e-4, atol=1e-5)  # float32 sums in another order
+    adapted_logits = logits_of(model, IDS)
+    np.testing.assert_allclose(
+        logits_of(plain, IDS), adapted_logits, rtol=1e-4, atol=1e-5
+    )  # float32 sums in another order
     merged: Any = merge_adapters(model)
     assert not jax.tree.leaves(nnx.state(merged, nnx.LoRAParam))
     assert jax.tree.structure(nnx.state(merged)) == jax.tree.structure(nnx.state(plain))
-    np.testing.assert_allclose(merged(IDS), adapted_logits, rtol=1e-4, atol=1e-5)
+    np.testing.assert_allclose(logits_of(merged, IDS), adapted_logits, rtol=1e-4, atol=1e-5)
 
 
 def test_every_adapter_learns_and_no_base_does() -> None:
@@ -99,10 +102,10 @@ def test_a_merge_for_one_layer_merges_stacked_layers() -> None:
     """The piece `merge` is written for one layer."""
     _, model = adapted()
     nnx.update(model, jax.tree.map(lambda leaf: jnp.full_like(leaf, 0.1), nnx.state(model, nnx.LoRAParam)))
-    logits = model(IDS)
+    logits = logits_of(model, IDS)
 
     def merge(adapter: LoRALinear) -> nnx.Linear:
         assert adapter.base.kernel.ndim == 2
         return adapter.merged()
 
-    np.testing.assert_allclose(merge_adapters(model, merge)(IDS), logits, rtol=1e-4, atol=1e-5)  # type: ignore[operator]
+    np.testing.assert_allclose(logits_of(merge_adapters(model, merge), IDS), logits, rtol=1e-4, atol=1e-5)

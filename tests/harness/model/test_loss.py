@@ -30,6 +30,7 @@ def example(B: int, T: int, D: int, V: int, seed: int, bias: bool, padding: int 
     return x, targets, head
 
 
+@jax.jit  # operation by operation, it would be dozens of programs
 def plain(x, targets, head):
     logits = jnp.einsum("btd,vd->btv", x, head.weight_VD)
     logits = logits if head.bias_V is None else logits + head.bias_V[None, None]
@@ -76,7 +77,7 @@ def test_bfloat16_gradients_are_exact_where_the_model_is_nearly_sure() -> None:
     x = (13.0 * weight_VD[targets]).astype(jnp.bfloat16)
 
     def gradients(loss, x):
-        return jax.grad(lambda x, weight: loss(x, targets, Head(weight, None, V)), (0, 1))(x, weight_VD)
+        return jax.jit(jax.grad(lambda x, weight: loss(x, targets, Head(weight, None, V)), (0, 1)))(x, weight_VD)
 
     exact = gradients(plain, x.astype(jnp.float32))
     assert float(plain(x.astype(jnp.float32), targets, Head(weight_VD, None, V))) / (B * T) < 2e-2
@@ -87,8 +88,8 @@ def test_bfloat16_gradients_are_exact_where_the_model_is_nearly_sure() -> None:
 
 def test_large_logits_stay_finite() -> None:
     x, targets, head = example(2, 3, 4, 9, 0, False)
-    mean, gradients = jax.value_and_grad(lambda x: token_loss(1e4 * x, targets, head, 2))(x)
-    assert jnp.isfinite(mean)
+    total, gradients = jax.jit(jax.value_and_grad(lambda x: token_loss(1e4 * x, targets, head, 2)))(x)
+    assert jnp.isfinite(total)
     assert jnp.isfinite(gradients).all()
 
 
@@ -111,7 +112,7 @@ def test_a_mesh_gives_the_same_loss_and_gradients(
     mesh = jax.make_mesh(shape, AXES[-len(shape) :], axis_types=(AxisType.Auto,) * len(shape))
     with jax.set_mesh(mesh):
         chunked = jax.jit(jax.value_and_grad(lambda x, head: token_loss(x, targets, head, 3, mesh), (0, 1)))(x, head)
-    assert_same(chunked, jax.value_and_grad(lambda x, head: plain(x, targets, head), (0, 1))(x, head))
+    assert_same(chunked, jax.jit(jax.value_and_grad(lambda x, head: plain(x, targets, head), (0, 1)))(x, head))
 
 
 def test_memory_is_proportional_to_a_chunk_of_logits() -> None:

@@ -1,14 +1,19 @@
 """Rows with several stories: each story gets what it would get in a row of its own."""
 
+import functools
+from collections.abc import Callable
+
 import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from flax import nnx
 
 from harness.config import Config
 from harness.model.attention import MOST_TILES, SMALLEST_TILE, causal_attention
+from harness.model.gpt import GPT
 from harness.model.segments import Segments, segment_positions
-from tests.harness.model.test_gpt import IDS, VARIANTS, filled
+from tests.harness.model.test_gpt import IDS, VARIANTS, filled, logits_of
 
 pytestmark = pytest.mark.usefixtures("strict_dtypes")
 
@@ -23,16 +28,22 @@ def test_positions_start_again_with_each_segment() -> None:
     ]
 
 
+@nnx.jit
+def logits_in_segments(model: GPT, segments: jax.Array) -> jax.Array:
+    return model.logits(model.hidden(IDS, None, Segments.of(segments)))
+
+
 @pytest.mark.parametrize("config", ATTENDING.values(), ids=ATTENDING)
 def test_a_story_is_not_changed_by_its_neighbors(config: Config) -> None:
     model = filled(config)
-    together = model.logits(model.hidden(IDS, None, Segments.of(SEGMENTS)))
-    alone = np.zeros_like(together)
+    together = logits_in_segments(model, SEGMENTS)
+    alone, ids_BT = np.zeros_like(together), np.asarray(IDS)
     for row, ids in enumerate(np.asarray(SEGMENTS)):
         for segment in set(ids.tolist()):
             places = np.flatnonzero(ids == segment)
-            story = jnp.zeros(13, jnp.int32).at[: len(places)].set(IDS[row, places])  # one shape for all
-            alone[row, places] = model(story)[: len(places)]
+            story_T = np.zeros(13, np.int32)  # one shape for all
+            story_T[: len(places)] = ids_BT[row, places]
+            alone[row, places] = np.asarray(logits_of(model, story_T))[: len(places)]
     np.testing.assert_allclose(together, alone, rtol=1e-4, atol=1e-5)
 
 
@@ -56,7 +67,13 @@ def test_attention_within_segments_over_several_tiles_has_the_gradients_of_the_m
         return causal_attention(q, k, v, window, segments)
 
     weights = jnp.cos(jnp.arange(q.size, dtype=jnp.float32)).reshape(q.shape)
-    (out, pull), (other, pull_other) = jax.vjp(found, q, k, v), jax.vjp(expected, q, k, v)
+
+    @functools.partial(jax.jit, static_argnums=0)
+    def results(attention: Callable[..., jax.Array], *qkv: jax.Array) -> tuple[jax.Array, tuple[jax.Array, ...]]:
+        out, pull = jax.vjp(attention, *qkv)
+        return out, pull(weights)
+
+    (out, gradients), (other, other_gradients) = results(found, q, k, v), results(expected, q, k, v)
     np.testing.assert_allclose(out, other, rtol=1e-4, atol=1e-5)
-    for one, another in zip(pull(weights), pull_other(weights), strict=True):
+    for one, another in zip(gradients, other_gradients, strict=True):
         np.testing.assert_allclose(one, another, rtol=1e-3, atol=1e-5)

@@ -11,7 +11,7 @@ from flax import nnx
 from harness.model import state_space
 from harness.model.gpt import GPT
 from harness.model.state_space import selective_scan
-from tests.harness.model.test_gpt import IDS, VARIANTS, filled
+from tests.harness.model.test_gpt import IDS, VARIANTS, filled, logits_of, step_of
 
 pytestmark = pytest.mark.usefixtures("strict_dtypes")
 
@@ -61,7 +61,9 @@ def test_the_cache_is_a_state_whose_size_does_not_depend_on_the_context() -> Non
 
 def test_padding_leaves_no_trace_in_the_state() -> None:
     model = filled(CONFIG)
-    caches = [model.step(ids, jnp.int32(0), jnp.int32(4), model.empty_cache(2))[1] for ids in (IDS[:, :5], IDS[:, :8])]
+    caches = [
+        step_of(model, ids, jnp.int32(0), jnp.int32(4), model.empty_cache(2))[1] for ids in (IDS[:, :5], IDS[:, :8])
+    ]
     np.testing.assert_allclose(*caches, rtol=1e-5, atol=1e-5)
     assert abs(caches[0]).max() > 1e-2
 
@@ -69,5 +71,5 @@ def test_padding_leaves_no_trace_in_the_state() -> None:
 def test_the_state_reaches_past_positions_that_no_layer_sees() -> None:
     """The last logits depend on the first token."""
     model = filled(CONFIG)
-    changed = model(IDS.at[:, 0].add(1) % 97)
-    assert (abs(changed[:, -1] - model(IDS)[:, -1]).max(-1) > 1e-4).all()
+    changed = logits_of(model, IDS.at[:, 0].add(1) % 97)
+    assert (abs(changed[:, -1] - logits_of(model, IDS)[:, -1]).max(-1) > 1e-4).all()

@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import Any
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 import pytest
 
@@ -24,6 +23,7 @@ from harness.run.session import ignore, open_session
 from harness.run.state import initial_state
 from tests.harness.conftest import Harness
 from tests.harness.hugging_face.models import LAYOUTS, exported
+from tests.harness.model.test_gpt import logits_of
 
 PARTS = {"GPT2", "load_gpt2", "rope", "RMSNorm", "SwiGLU", "GQA", "ModernGPT"}
 
@@ -60,8 +60,8 @@ def test_a_model_says_the_same_through_pieces(
         # The model of a run has one position more than the context.
         assert ours.pos_embed.shape == (257, 24) if "GPT2" in used else True
         ids = np.random.default_rng(0).integers(0, config.vocab_size, (2, 40))
-        got = np.stack([ours(jnp.asarray(story)) for story in ids])
-    np.testing.assert_allclose(got, model(jnp.asarray(ids)), atol=2e-5)
+        got = np.stack([logits_of(ours, story) for story in ids])
+    np.testing.assert_allclose(got, logits_of(model, ids), atol=2e-5)
     assert called == used
 
 

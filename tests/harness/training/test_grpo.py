@@ -1,5 +1,6 @@
 """The loss of reinforcement learning, against its definition in NumPy."""
 
+import functools
 from dataclasses import replace
 from typing import Any
 
@@ -9,6 +10,7 @@ import numpy as np
 import pytest
 from flax import nnx
 
+from harness.config import Config
 from harness.model.gpt import GPT
 from harness.training.grpo import Rollouts, advantages, kl_estimate, log_probabilities, loss_sum, reinforced, scorer
 from harness.training.recipe import default_recipe
@@ -47,13 +49,23 @@ def test_the_kl_estimate_is_unbiased_and_never_negative() -> None:
     np.testing.assert_allclose(jnp.sum(jnp.exp(policy) * estimates), expected, rtol=1e-5)
 
 
+@nnx.jit  # operation by operation, these would be dozens of programs
+def log_probabilities_of(model: Any, ids_BW: jax.Array) -> Any:
+    return log_probabilities(CONFIG, model, ids_BW)
+
+
+@functools.partial(nnx.jit, static_argnums=0)
+def loss_of(config: Config, model: Any, batch: Rollouts) -> Any:
+    return loss_sum(config, model, batch, None)
+
+
 def rollouts(model: Any, seed: int = 0) -> Rollouts:
     """Random rows with a padded end, and log-probabilities of other policies near that of the model."""
     rng = np.random.default_rng(seed)
     ids_BW = rng.integers(0, 97, (4, 17)).astype(np.int32)
     ids_BW[1, 12:] = -1
     sampled_BT = np.broadcast_to(np.arange(1, 17) >= 3, (4, 16)) & (ids_BW[:, 1:] >= 0)
-    exact_BT, _ = log_probabilities(CONFIG, model, jnp.asarray(ids_BW))
+    exact_BT, _ = log_probabilities_of(model, jnp.asarray(ids_BW))
     old_BT, base_BT = (exact_BT + jnp.float32(rng.normal(0, 0.3, (4, 16))) for _ in range(2))
     return Rollouts(jnp.asarray(ids_BW), jnp.asarray(sampled_BT), old_BT, base_BT, jnp.array([1.0, -1.0, 0.5, -0.5]))
 
@@ -65,7 +77,7 @@ def test_the_loss_is_that_of_its_definition(mean: Any, kl_weight: float) -> None
     config = replace(CONFIG, loss_mean=mean, kl_weight=kl_weight)
     if not kl_weight:
         batch = batch._replace(base_BT=None)
-    loss, count, more = loss_sum(config, model, batch, None)
+    loss, count, more = loss_of(config, model, batch)
     logits = np.float64(model(jnp.maximum(batch.ids_BW[:, :-1], 0)))
     logs = logits - np.log(np.exp(logits).sum(-1, keepdims=True))
     expected = clipped = 0.0
@@ -94,9 +106,7 @@ def test_a_row_that_does_not_count_changes_nothing() -> None:
     others = Rollouts(*(leaf[1:] for leaf in batch))
     for mean in ("token", "sequence"):
         config = replace(CONFIG, loss_mean=mean)
-        for a, b in zip(
-            loss_sum(config, model, left_out, None)[:2], loss_sum(config, model, others, None)[:2], strict=True
-        ):
+        for a, b in zip(loss_of(config, model, left_out)[:2], loss_of(config, model, others)[:2], strict=True):
             np.testing.assert_allclose(a, b, rtol=1e-5)
 
 
@@ -124,7 +134,7 @@ def test_several_updates_of_one_batch_are_those_of_its_parts() -> None:
 def test_the_first_gradient_is_the_policy_gradient() -> None:
     model = GPT(CONFIG.model, nnx.Rngs(0))
     batch = rollouts(model)
-    exact_BT, _ = log_probabilities(CONFIG, model, batch.ids_BW)
+    exact_BT, _ = log_probabilities_of(model, batch.ids_BW)
     batch = batch._replace(old_BT=exact_BT, base_BT=exact_BT)  # on-policy, and the divergence is at its minimum
     graph, parameters = nnx.split(model)
 
@@ -132,8 +142,8 @@ def test_the_first_gradient_is_the_policy_gradient() -> None:
         logs_BT, _ = log_probabilities(CONFIG, nnx.merge(graph, parameters), batch.ids_BW)
         return -jnp.sum(jnp.where(batch.sampled_BT, logs_BT * batch.advantages_B[:, None], 0.0))
 
-    own = jax.grad(lambda p: loss_sum(CONFIG, nnx.merge(graph, p), batch, None)[0])(parameters)
-    for a, b in zip(jax.tree.leaves(own), jax.tree.leaves(jax.grad(weighted)(parameters)), strict=True):
+    own = jax.jit(jax.grad(lambda p: loss_sum(CONFIG, nnx.merge(graph, p), batch, None)[0]))(parameters)
+    for a, b in zip(jax.tree.leaves(own), jax.tree.leaves(jax.jit(jax.grad(weighted))(parameters)), strict=True):
         np.testing.assert_allclose(a, b, rtol=1e-4, atol=1e-5)
 
 

@@ -92,13 +92,14 @@ def test_muon_orthogonalizes_each_matrix_of_a_block_and_nothing_else(settings, n
     gradients = jax.tree.map(lambda leaf: jnp.asarray(rng.normal(size=leaf.shape), jnp.float32), parameters)
     optimizer = make_optimizer(config, rate=lambda step: 1.0)
     updates, _ = jax.jit(optimizer.update)(gradients, optimizer.init(parameters), parameters)
+    updates = jax.tree.map(np.asarray, updates)  # of NumPy, what follows need not be compiled
     axes = {
         path_names(path): leaf
         for path, leaf in jax.tree_util.tree_leaves_with_path(muon_axes(parameters), is_leaf=_axes)
     }
     assert {path[-2] for path in axes} == names | {"ff1", "ff2"}
     for path, leaf in jax.tree_util.tree_leaves_with_path(updates):
-        size = float(jnp.sqrt(jnp.mean(leaf**2)))
+        size = np.sqrt(np.mean(leaf**2))
         if path_names(path) in axes:
             assert 0.14 < size < 0.23  # singular values from 0.68 to 1.14, and 0.2 at 1
         else:
@@ -108,8 +109,8 @@ def test_muon_orthogonalizes_each_matrix_of_a_block_and_nothing_else(settings, n
     for name in names & {"qkv", "q", "kv", "u_gate", "bc"}:
         parts = [kernels[name]] if name == "q" else [kernels[name][:, part] for part in range(kernels[name].shape[1])]
         for matrix in (part.reshape(len(part), -1) for part in parts):
-            values = jnp.linalg.svd(matrix / (0.2 * max(matrix.shape) ** 0.5))[1]
-            assert jnp.all((values > 0.4) & (values < 1.2)), name
+            values = np.linalg.svd(matrix / (0.2 * max(matrix.shape) ** 0.5))[1]
+            assert np.all((values > 0.4) & (values < 1.2)), name
 
 
 def test_the_state_of_muon_can_be_made_abstractly_on_a_mesh() -> None:
