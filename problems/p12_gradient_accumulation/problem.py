@@ -67,8 +67,8 @@ PROBLEM = Problem(
         ),
         few_parts(
             "`microbatches`", points=1, probe="accumulating",
-            advice="The loop turns more often than `microbatches`, with fewer rows at a time than B / microbatches. Small products "
-            "leave most of a device idle, so such a step is slow. Reshape to `(microbatches, -1, T)`.",
+            advice="The loop turns more often than `microbatches`, with fewer rows at a time than B / microbatches. Small "
+            "products leave most of a device idle, so such a step is slow. Reshape to `(microbatches, -1, T)`.",
         ),
     ),
 )  # fmt: skip

@@ -51,8 +51,8 @@ PROBLEM = Problem(
         ),
         few_parts(
             "chunks", points=1, probe="losses",
-            advice="The loop turns more often than there are chunks, with fewer than `chunk` rows at a time. Small products leave "
-            "most of a device idle, so the loss is slow. Reshape the rows to (chunks, `chunk`, D).",
+            advice="The loop turns more often than there are chunks, with fewer than `chunk` rows at a time. Small products "
+            "leave most of a device idle, so the loss is slow. Reshape the rows to (chunks, `chunk`, D).",
         ),
     ),
 )  # fmt: skip

@@ -48,7 +48,7 @@ PROBLEM = Problem(
         "masked": Cases(masked, SIZES, draws=1),
         "long": Cases(activations, {"T": (48,), "G": (2,), "R": (8,), "K": (4,)}, draws=1),
     },
-    row_by_row={"decoding": "x"},
+    row_by_row={"decoding": ["x"]},
     checks=(
         parameters(GQA, points=1),
         *output_and_gradient(GQA, wrt="parameters", points=(3, 1)),

@@ -7,6 +7,7 @@ from grader.checks import output
 from grader.problem import Case, Cases, Check, Difference, Entry, Problem, Tolerance
 
 STEPS = 4
+LEAVES = ("embedding", "pos_embed", "ff1", "bias", "ff2", "proj", "conv", "head")
 ENTRIES = {"orthogonalize": ("matrix", "steps"), "muon": ("learning_rate", "beta", "weight_decay", "rest")}
 
 
@@ -91,6 +92,7 @@ PROBLEM = Problem(
     title="Muon",
     builds_on=(9,),
     forbids=("optax.contrib", "optax.contrib.muon", "optax.contrib.scale_by_muon"),
+    row_by_row={"updating": LEAVES},
     entries=tuple(Entry(name, arguments) for name, arguments in ENTRIES.items()),
     cases={
         "wide": Cases(matrices, {"A": (3,), "B": (5,), "steps": (1, 5)}, draws=2),

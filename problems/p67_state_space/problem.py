@@ -87,7 +87,7 @@ PROBLEM = Problem(
         "cases": Cases(activations, {"T": (8, 6), "D": (6,), "N": (3,)}, draws=1, show=shown),
         "long texts": Cases(activations, {"T": (64,), "D": (12,), "N": (3,)}, draws=1, show=shown),
     },
-    row_by_row={"decoding": "x"},
+    row_by_row={"decoding": ["x"]},
     checks=(
         *output_and_gradient(
             SCAN, wrt=["u", "dt", "a", "b", "c", "state"], points=(3, 1), names=("scan", "gradient of the scan"),

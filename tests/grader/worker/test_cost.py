@@ -276,3 +276,10 @@ def test_an_operation_on_64_bits_is_wide_also_where_its_result_is_not() -> None:
     found = costs(compared, X)
     assert found["compare"] == 4 * X.size
     assert found["convert"] == 4 * X.size + X.size + 4 * X.size, "to 64 bits, from a truth value, and from 64 bits"
+
+
+@pytest.mark.parametrize("turns", [0, 2, 7])
+def test_operations_count_as_often_as_they_are_executed(turns: int) -> None:
+    """A product in each turn, the counter of the turns and its comparison, which is made once more; and what stands outside."""
+    run = execution(lambda x, n: lax.fori_loop(0, n, lambda i, x: x @ x, x) + 1, X, np.int32(turns))
+    assert MEASURES["executed"](run) == 3 * turns + 2
