@@ -20,7 +20,9 @@ def orthogonalize(matrix, steps):
 def muon(learning_rate, beta, weight_decay, rest):
     def labels(tree):
         return jax.tree_util.tree_map_with_path(
-            lambda path, leaf: "kernel" in (name := jax.tree_util.keystr(path)) and "head" not in name and leaf.ndim == 2,
+            lambda path, leaf: (
+                "kernel" in (name := jax.tree_util.keystr(path)) and "head" not in name and leaf.ndim == 2
+            ),
             tree,
         )
 
