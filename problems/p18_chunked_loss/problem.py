@@ -33,8 +33,8 @@ PROBLEM = Problem(
         "remainder": Cases(hidden, {"T": (6, 8), "D": (3,), "V": (5,), "C": (9, 4, 3), "pad": (3, 1, 2)}, draws=3),
         "padded": Cases(hidden, {"T": (9,), "D": (3,), "V": (5,), "C": (3, 4), "real": (6, 5, 3), "pad": (1, 3, 2)}, draws=2),
         "nothing": Cases(hidden, {"T": (5,), "D": (3,), "V": (5,), "C": (2,), "real": (1, 0), "pad": (2, 4, 0)}, draws=1),
-        # Far more chunks than rows in a chunk, and few features: the logits are most of the memory. The same shapes in two chunks:
-        # whatever takes few rows at a time turns far more often there. Nothing but `chunk` tells the two apart.
+        # Far more chunks than rows in a chunk, and few features: the logits are most of the memory. The same shapes in two
+        # chunks: whatever takes few rows at a time turns far more often there. Nothing but `chunk` tells the two apart.
         "large": Cases(hidden, {**LARGE, "C": (5, 4)}, draws=1),
         "few": Cases(hidden, {**LARGE, "C": (170, 180)}, draws=1),
     },
