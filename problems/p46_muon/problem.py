@@ -45,7 +45,7 @@ def gradients(sizes: Mapping[str, int], rng: Any) -> dict[str, Any]:
         for name, shape in shapes.items()
     }
     tenths = sizes["tenths"]
-    return {**leaves, "learning_rate": tenths / 10, "beta": 1 - tenths / 5, "weight_decay": 0.2 + tenths / 10}
+    return {**leaves, "learning_rate": tenths / 10, "beta": 1 - tenths / 5, "weight_decay": round(0.2 + tenths / 10, 1)}
 
 
 def shown(values: Mapping[str, Any]) -> dict[str, Any]:

@@ -45,7 +45,7 @@ def work(case: Case, difference: Difference) -> str:
 
 
 # R differs from all other sizes, and there is more than one pair: another pairing or exponent gives other numbers.
-SIZES = {"T": (5, 7), "H": (3,), "K": (6,), "C": (5, 7), "R": (4,), "base": (8,)}
+SIZES = {"T": (5, 7), "H": (3,), "K": (6,), "C": (5, 7), "R": (4, 8), "base": (8,)}
 ENTRY = {"entry": MLA}
 
 PROBLEM = Problem(
