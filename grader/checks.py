@@ -17,6 +17,10 @@ MEMORY = Tolerance(rtol=1.0, atol=0.0, room=3)
 # JAX, so its step is compiled a second time. Programs that hold every step have at least four times as many operations.
 ONE_COPY = Tolerance(rtol=1.5, atol=0.0, room=1.4)
 
+# A correct program may compute each part twice for its backward pass, and so execute half as many operations again. One that
+# takes few rows at a time, where parts have twelve rows or more, executes at least five times as many.
+PARTS = Tolerance(rtol=1.0, atol=0.0, room=2)
+
 
 class Words(Mapping[int, str]):
     """The words of a coded leaf in which every number has a meaning: what a function says of it."""
@@ -116,6 +120,21 @@ def memory(
     return Check(
         f"memory of one {what}", points, probe, options or {}, leaves="program.temporary_bytes", compare="at_most",
         tolerance=MEMORY, advice=advice, in_words=_memory_in_words, **{"cases": "large", **more},
+    )  # fmt: skip
+
+
+def _parts_in_words(_: Case, wrong: Difference) -> str:
+    return f"one run executes {wrong.got} operations, expected {wrong.expected}"
+
+
+def few_parts(what: str, *, points: int, probe: str, advice: str) -> Check:
+    """A check that a program takes no more and smaller parts than it is told to, on the cases `few`, which have few large parts.
+
+    With `memory`, where parts are many and small, it shows that a program takes parts of the size that it is told.
+    """
+    return Check(
+        f"no more parts than {what}", points, probe, leaves="program.executed", cases="few", compare="at_most",
+        tolerance=PARTS, advice=advice, in_words=_parts_in_words,
     )  # fmt: skip
 
 

@@ -196,8 +196,8 @@ class Problem:
     means that its probes train, for seconds or minutes: they report progress, and a failure is explained with as few more runs as
     possible. `mesh` are the numbers of devices along the axes `data` and `model` of the mesh on which placements are measured.
     `places_inputs` says that its probes place all inputs as the page says: a program is measured only if it takes them there.
-    `row_by_row` names an array of the case by probe: a witness refuses the probe's program unless it takes one row of that array
-    after another, in a loop.
+    `row_by_row` names arrays of the case by probe: a witness refuses the probe's program unless it takes one row of these arrays
+    after another, all in one loop.
     `forbids` are the dotted names of functions, classes and modules of libraries that the problem asks to write: the text of a
     submission must not use them, nor what is below them. `allows` are the exceptions.
 
@@ -212,7 +212,7 @@ class Problem:
     devices: int = 1
     mesh: tuple[int, ...] = ()
     places_inputs: bool = False
-    row_by_row: Mapping[str, str] = field(default_factory=dict)
+    row_by_row: Mapping[str, Sequence[str]] = field(default_factory=dict)
     timeout: float = 30.0
     long_runs: bool = False
     forbids: tuple[str, ...] = ()

@@ -343,7 +343,7 @@ def measured(problem: Problem, check: Check) -> list[str]:
     leaves = (other.leaves for other in problem.checks if other.run_key == check.run_key)
     names = sorted({name.removeprefix(PROGRAM) for name in leaves if name.startswith(PROGRAM)})
     placed = ["inputs"] if names and problem.places_inputs else []
-    rows = [ROWS + problem.row_by_row[check.probe]] if check.probe in problem.row_by_row else []
+    rows = [ROWS + ",".join(problem.row_by_row[check.probe])] if check.probe in problem.row_by_row else []
     return [*names, *placed, *rows]
 
 

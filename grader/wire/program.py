@@ -16,7 +16,7 @@ CASE = "case:"  # the case's arrays
 FILE = "file:"  # files
 SAVED = "saved:"  # arrays of the probe that ran first, in another process
 STATE = "numbers of the state"  # an array of a case for the probe that runs first, in place of the seed
-ROWS = "rows:"  # and an array of the case, among measures: the program must take it row by row
+ROWS = "rows:"  # and arrays of the case, among measures: the program must take them row by row
 _MODULE, _SENT = "module", "sent:"
 
 

@@ -1,10 +1,11 @@
 """The cost of an operation of a program: the scalar operations of one execution, from one table.
 
 A number that is computed counts 1, whatever the operation, its dtype and the body of a reduction. So does a number that is
-looked up at a computed place, because a table can hold any function. A number that is only moved counts 0. A matrix product
-counts a multiplication and an addition for each pair of numbers. An operation on 64 bits counts four times, as the school method
-of halves takes: a number can hold several smaller ones. Linear algebra counts as in Golub and Van Loan, "Matrix
-Computations", and a Fourier transform of n complex numbers as 5 n log2(n), the convention of FFTW's benchmarks.
+looked up at a computed place, because a table can hold any function, or written there, because sorting does the work of masks. A
+number that is only moved counts 0, also through a branch: right loops pass all that they carry. A matrix product counts a
+multiplication and an addition for each pair of numbers. An operation on 64 bits counts four times, as the school method of
+halves takes: a number can hold several smaller ones. Linear algebra counts as in Golub and Van Loan, "Matrix Computations", and
+a Fourier transform of n complex numbers as 5 n log2(n), the convention of FFTW's benchmarks.
 A witness refuses every operation that is not in the table.
 """
 
@@ -20,8 +21,8 @@ Functions = Mapping[str, Any]  # of a module, by name: the body of a reduction m
 
 MOVES = """
     all_gather all_to_all bitcast_convert broadcast broadcast_in_dim call case collective_broadcast collective_permute
-    complex composite concatenate constant dynamic_update_slice func get_tuple_element if imag iota optimization_barrier pad
-    partition_id real replica_id reshape return reverse slice transpose tuple while
+    complex composite concatenate constant func get_tuple_element if imag iota optimization_barrier pad partition_id real
+    replica_id reshape return reverse slice transpose tuple while
 """.split()
 BY_ELEMENT = """
     abs add and atan2 cbrt ceil clamp compare convert cosine count_leading_zeros divide exponential exponential_minus_one floor
@@ -30,7 +31,7 @@ BY_ELEMENT = """
     sine sqrt subtract tan tanh xor
 """.split()
 ASSOCIATIVE = [f"stablehlo.{name}" for name in ("add", "multiply", "minimum", "maximum", "and", "or", "xor")]
-LOOK_UPS = ("dynamic_slice", "gather")
+COMPUTED_PLACES = ("dynamic_slice", "dynamic_update_slice", "gather")  # these move numbers, which count
 # Real operations for each complex number: its two parts, or what the school formula takes.
 COMPLEX = {"multiply": 6, "divide": 11}
 COMPLEX_OTHERS = 2
@@ -63,13 +64,14 @@ def cost(operation: Any, functions: Functions) -> int:
 
 
 def computes_numbers(operation: Any, functions: Functions) -> bool:
-    """Whether an operation computes with numbers, rather than moves them or looks them up.
+    """Whether an operation computes with numbers, rather than moves them, looks them up or writes them.
 
     Single integers are indices. The bits of a number as an integer are numbers, too: integer arithmetic can do all that
     arithmetic of floats does.
     """
     name = operation.name.partition(".")[2]
-    if name in LOOK_UPS or not (cost(operation, functions) or name == "bitcast_convert"):
+    computed = _body(operation, 0, functions) if name == "scatter" else cost(operation, functions)
+    if name in COMPUTED_PLACES or not (computed or name == "bitcast_convert"):
         return False
     values = [*operation.operands, *operation.results]
     if any(kind.startswith(("f", "bf", "complex")) for kind in stablehlo.dtypes(values)):
@@ -134,7 +136,11 @@ def _select_and_scatter(operation: Any, functions: Functions) -> int:
 
 
 def _scatter(operation: Any, functions: Functions) -> int:
-    return _elements(operation.operands[-1]) * _body(operation, 0, functions)
+    return _elements(operation.operands[-1]) * max(1, _body(operation, 0, functions))
+
+
+def _dynamic_update_slice(operation: Any, functions: Functions) -> int:
+    return _elements(operation.operands[1])
 
 
 def _sort(operation: Any, functions: Functions) -> int:
@@ -192,7 +198,8 @@ WITH_A_BODY: Mapping[str, Callable[[Any, Functions], int]] = {
 }  # fmt: skip
 TABLE: Mapping[str, Callable[[Any, Functions], int]] = {
     **dict.fromkeys(MOVES, _nothing),
-    **dict.fromkeys([*BY_ELEMENT, *LOOK_UPS], _by_element),
+    **dict.fromkeys([*BY_ELEMENT, "dynamic_slice", "gather"], _by_element),
+    "dynamic_update_slice": _dynamic_update_slice,
     **{name.removeprefix("stablehlo."): function for name, function in WITH_A_BODY.items()},
     "dot": _product, "dot_general": _product, "convolution": _convolution, "fft": _fft, "cholesky": _cholesky,
     "triangular_solve": _triangular_solve, "custom_call": _custom_call,

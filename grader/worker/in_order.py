@@ -19,14 +19,20 @@ class OutOfOrderError(Exception):
 
 
 def check(module: Any, numbers: list[int]) -> None:
-    """Raises OutOfOrderError unless a parsed program takes each of these parameters row by row, in one loop.
+    """Raises OutOfOrderError unless a parsed program takes each of these parameters row by row, all in one loop.
 
+    It may also return them: JAX does so where a loop would only pass on the rows of one.
     What leaves that loop must be written row by row, too: otherwise an array of results could hold what a step must not keep. And
     the program must return it, not compute with it: otherwise a loop could copy all rows for a step that comes after it.
     """
     main, functions = stablehlo.functions(module)["main"].regions[0].blocks[0], stablehlo.functions(module)
-    uses = [use for number in numbers for use in main.arguments[number].uses]
-    if not uses or any(use.owner.name != counting.LOOP for use in uses) or len({use.owner for use in uses}) > 1:
+    uses = []
+    for use in (use for number in numbers for use in main.arguments[number].uses):
+        if use.owner.name == counting.LOOP:
+            uses.append(use)
+        else:
+            _check_use(use)
+    if len({use.owner for use in uses}) != 1:
         raise OutOfOrderError
     loop = _Loop(uses[0].owner, functions)
     for use in uses:
@@ -40,12 +46,17 @@ def check(module: Any, numbers: list[int]) -> None:
 def _check_returned(value: Any) -> None:
     """Raises OutOfOrderError unless a value, or parts of it in another shape, are used for nothing but the program's outputs."""
     for use in value.uses:
-        if use.owner.name == "func.return":
-            continue
-        if use.owner.name not in (*stablehlo.REARRANGING, READ) or (use.owner.name == READ and use.operand_number):
-            raise OutOfOrderError
-        for result in use.owner.results:
-            _check_returned(result)
+        _check_use(use)
+
+
+def _check_use(use: Any) -> None:
+    """The same for one use of a value."""
+    if use.owner.name == "func.return":
+        return
+    if use.owner.name not in (*stablehlo.REARRANGING, READ) or (use.owner.name == READ and use.operand_number):
+        raise OutOfOrderError
+    for result in use.owner.results:
+        _check_returned(result)
 
 
 class _Loop:

@@ -139,6 +139,11 @@ def _work(execution: Execution) -> Any:
     return np.int64(sum(total for _, total in execution.costs))
 
 
+def _executed(execution: Execution) -> Any:
+    """The operations that compute and that one run executed: loops as often as they turned, branches as they were taken."""
+    return np.int64(sum(run.times for run, _ in execution.costs))
+
+
 def _largest_operand(execution: Execution) -> dict[str, Any]:
     """The size of the largest array that the program computes with, in loops and outside of them."""
     module = execution.compiled.parsed
@@ -284,6 +289,7 @@ MEASURES: Mapping[str, Callable[[Execution], Any]] = {
     "products": _products,
     "inlined_operations": _inlined_operations,
     "work": _work,
+    "executed": _executed,
     "largest_operand": _largest_operand,
     "largest_array": _largest_array,
     "held_bytes": _held_bytes,

@@ -55,7 +55,7 @@ class Witness:
         compiled = self.compiled[key]
         for name in measures:
             if name.startswith(ROWS):
-                _check_rows(compiled, name.removeprefix(ROWS))
+                _check_rows(compiled, name.removeprefix(ROWS).split(","))
         sent = {leaf.path: leaf.values for leaf in program.sent}
         arguments = [self._numbers(item, case, sent) for item in program.inputs]
         outputs = compiled(arguments)
@@ -97,16 +97,16 @@ class Witness:
         return array.astype(dtype)
 
 
-def _check_rows(compiled: Compiled, name: str) -> None:
-    """Raises RefusedProgramError unless a program takes an array of the case row by row."""
+def _check_rows(compiled: Compiled, names: Sequence[str]) -> None:
+    """Raises RefusedProgramError unless a program takes these arrays of the case row by row, in one loop."""
     numbers = [
-        number for number, item in enumerate(compiled.program.inputs) if (item.source, item.name) == ("case", name)
+        number for number, item in enumerate(compiled.program.inputs) if item.source == "case" and item.name in names
     ]
     if numbers and compiled.program.inputs[numbers[0]].shape[0] > 1:
         try:
             in_order.check(compiled.parsed, numbers)
         except in_order.OutOfOrderError:
-            raise RefusedProgramError(f"its program does not take `{name}` one row after another") from None
+            raise RefusedProgramError(f"its program does not take `{names[0]}` one row after another") from None
 
 
 def check(program: Program) -> None:

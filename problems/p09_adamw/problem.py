@@ -19,11 +19,11 @@ def gradients(sizes: Mapping[str, int], rng: Any) -> dict[str, Any]:
         "kernel": (row_scales * rng.standard_normal((STEPS, D, F))).astype("float32"),
         "bias": rng.standard_normal((STEPS, F)).astype("float32"),
         "temperature": rng.standard_normal(STEPS).astype("float32"),
-        "learning_rate": float(rng.uniform(0.05, 0.2)),
-        "b1": float(rng.uniform(0.7, 0.9)),
-        "b2": float(rng.uniform(0.92, 0.97)),
-        "epsilon": 0.01,
-        "weight_decay": float(rng.uniform(0.2, 0.4)),
+        "learning_rate": round(rng.uniform(0.05, 0.2), 3),
+        "b1": round(rng.uniform(0.7, 0.9), 3),
+        "b2": round(rng.uniform(0.92, 0.97), 3),
+        "epsilon": round(rng.uniform(0.008, 0.02), 3),
+        "weight_decay": round(rng.uniform(0.2, 0.4), 3),
     }
 
 

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from functools import partial
 from typing import Any
 
-from grader.checks import memory
+from grader.checks import few_parts, memory
 from grader.problem import Cases, Check, Entry, Problem
 
 
@@ -33,6 +33,7 @@ def stories(ratio: float, sizes: Mapping[str, int], rng: Any) -> dict[str, Any]:
 
 
 long, short = partial(stories, 20.0), partial(stories, 0.05)
+LARGE = {"T": (48, 47, 49), "V": (16,), "F": (32, 31), "quarters": (8,)}
 SIZES = {"k": (3, 4), "b": (2, 3), "T": (4, 5), "V": (6,), "F": (3, 5), "quarters": (8,)}
 
 PROBLEM = Problem(
@@ -48,10 +49,10 @@ PROBLEM = Problem(
         "cases": Cases(long, {**SIZES, "quarters": (8, 2)}),
         "short": Cases(short, SIZES, draws=1),
         # Far more microbatches than rows in each, so that taking one for the other shows in the memory. With one row in each,
-        # so does every other number of rows from three.
-        "large": Cases(
-            long, {"k": (24, 22), "b": (1,), "T": (48, 47, 49), "V": (16,), "F": (32, 31), "quarters": (8,)}, draws=1
-        ),
+        # so does every other number of rows from three. The same batches in few microbatches: whatever takes one row or two at a
+        # time turns far more often there. Nothing but `microbatches` tells the two apart.
+        "large": Cases(long, {**LARGE, "k": (36, 33), "b": (1,)}, draws=1),
+        "few": Cases(long, {**LARGE, "k": (3,), "b": (12, 11)}, draws=1),
     },
     checks=(
         Check("mean loss", 1, "accumulating", leaves="loss"),
@@ -63,6 +64,11 @@ PROBLEM = Problem(
             "microbatch", points=2, probe="accumulating",
             advice="The compiled program holds the activations of many microbatches at once. "
             "Take the gradient of each microbatch inside `jax.lax.scan`, and carry only the sums.",
+        ),
+        few_parts(
+            "`microbatches`", points=1, probe="accumulating",
+            advice="The loop turns more often than `microbatches`, with fewer rows at a time than B / microbatches. Small "
+            "products leave most of a device idle, so such a step is slow. Reshape to `(microbatches, -1, T)`.",
         ),
     ),
 )  # fmt: skip

@@ -3,10 +3,11 @@
 from collections.abc import Mapping
 from typing import Any
 
-from grader.checks import memory, output, output_and_gradient
+from grader.checks import few_parts, memory, output, output_and_gradient
 from grader.problem import Cases, Entry, Problem
 
 LOSS = "chunked_loss"
+LARGE = {"T": (321, 305, 337), "D": (3, 2), "V": (4096, 4001, 3907), "pad": (1000, 0, 7)}
 
 
 def hidden(sizes: Mapping[str, int], rng: Any) -> dict[str, Any]:
@@ -32,12 +33,10 @@ PROBLEM = Problem(
         "remainder": Cases(hidden, {"T": (6, 8), "D": (3,), "V": (5,), "C": (9, 4, 3), "pad": (3, 1, 2)}, draws=3),
         "padded": Cases(hidden, {"T": (9,), "D": (3,), "V": (5,), "C": (3, 4), "real": (6, 5, 3), "pad": (1, 3, 2)}, draws=2),
         "nothing": Cases(hidden, {"T": (5,), "D": (3,), "V": (5,), "C": (2,), "real": (1, 0), "pad": (2, 4, 0)}, draws=1),
-        # Far more chunks than rows in a chunk, and few features: the logits are most of the memory.
-        "large": Cases(
-            hidden,
-            {"T": (257, 241, 273), "D": (3, 2), "V": (4096, 4001, 3907), "C": (5, 4, 6), "pad": (1000, 0, 7)},
-            draws=1,
-        ),
+        # Far more chunks than rows in a chunk, and few features: the logits are most of the memory. The same shapes in two
+        # chunks: whatever takes few rows at a time turns far more often there. Nothing but `chunk` tells the two apart.
+        "large": Cases(hidden, {**LARGE, "C": (5, 4)}, draws=1),
+        "few": Cases(hidden, {**LARGE, "C": (170, 180)}, draws=1),
     },
     checks=(
         *output_and_gradient(LOSS, wrt=["x", "embedding"], points=(1, 2)),
@@ -49,6 +48,11 @@ PROBLEM = Problem(
             advice="The program of the loss and its gradients holds the logits of many chunks at once. Compute them inside the "
             "body of a `jax.lax.scan`, `chunk` rows at a time, and put `jax.checkpoint` around that body: then the scan saves "
             "only the inputs of the body.",
+        ),
+        few_parts(
+            "chunks", points=1, probe="losses",
+            advice="The loop turns more often than there are chunks, with fewer than `chunk` rows at a time. Small products "
+            "leave most of a device idle, so the loss is slow. Reshape the rows to (chunks, `chunk`, D).",
         ),
     ),
 )  # fmt: skip

@@ -28,7 +28,7 @@ PROBLEM = Problem(
         Entry(MODEL, ("token_ids",), construct=("vocab_size", "d_model", "d_ff")),
         Entry("mixed_loss", ("model", "token_ids", "pad_id")),
     ),
-    cases={"cases": Cases(story, {"T": (6, 7), "V": (9, 11), "D": (16,), "F": (24,)}, draws=2)},
+    cases={"cases": Cases(story, {"T": (6, 7), "V": (9, 11), "D": (16, 20), "F": (24, 28)}, draws=2)},
     checks=(
         parameters(MODEL, points=1),
         Check("logits", 1, "precision", leaves="logits", tolerance=BFLOAT16),

@@ -33,7 +33,7 @@ def prompt(length: str, temperature: float, sizes: Mapping[str, int], rng: Any) 
         "vocab_size": V,
         "context": T,
         "prompt": rng.integers(0, V, N).astype("int32"),
-        "num_tokens": 6,
+        "num_tokens": int(rng.integers(5, 8)),
         "temperature": temperature,
         "seed": int(rng.integers(1000)),
         "ranks": rng.permutation(V).astype("int32"),

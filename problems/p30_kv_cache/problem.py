@@ -39,7 +39,7 @@ PROBLEM = Problem(
         "cases": Cases(gpt, {"T": (5, 6), "V": (11, 13), "H": (2, 3), "K": (4,), "F": (10,), "L": (2, 3)}, draws=2),
         "long": Cases(gpt, {"T": (64, 56, 60), "V": (16,), "H": (2,), "K": (8,), "F": (32,), "L": (2,)}, draws=1),
     },
-    row_by_row={"decoding": "token_ids"},
+    row_by_row={"decoding": ["token_ids"]},
     checks=(
         Check("logits of the first step", 1, "decoding", leaves="logits.0", tolerance=LOGITS),
         Check("logits of every step", 4, "decoding", leaves="logits", tolerance=LOGITS),

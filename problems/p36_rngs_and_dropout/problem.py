@@ -53,7 +53,7 @@ PROBLEM = Problem(
     cases={
         "cases": Cases(activations, {"T": (250,), "D": (400,)}, draws=2, show=shown),
         "model": Cases(model_inputs, {"B": (5,), "D": (16,)}, draws=1),
-        "layers": Cases(layers, {"L": (3,), "D": (64,)}, draws=1),
+        "layers": Cases(layers, {"L": (3, 4, 5), "D": (64, 72, 56)}, draws=1),
     },
     checks=(
         Check("dropped and scaled", 2, "dropping", leaves="values"),

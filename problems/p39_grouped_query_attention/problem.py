@@ -17,7 +17,7 @@ def activations(sizes: Mapping[str, int], rng: Any) -> dict[str, Any]:
         "d_model": D,
         "num_heads": H,
         "num_kv_heads": sizes["G"],
-        "rope_base": float(rng.uniform(60, 160)),
+        "rope_base": round(rng.uniform(60, 160), 1),
         "x": rng.standard_normal((T, D)).astype("float32"),
     }
 
@@ -37,7 +37,7 @@ STEP = Tolerance(rtol=1e-4, atol=1e-4)
 # With a third array of keys or values the cache has 1.5 times as many bytes. It has 2.5 times as many with the inputs in 20 bits
 # for a number, the fewest that keep the outputs within the tolerance of a step.
 BYTES = Tolerance(rtol=0.1, atol=64, room=3)
-SIZES = {"T": (5, 7), "G": (2,), "R": (3,), "K": (4,)}
+SIZES = {"T": (5, 7), "G": (2, 4), "R": (3,), "K": (4,)}
 
 PROBLEM = Problem(
     title="Grouped-query attention",
@@ -48,7 +48,7 @@ PROBLEM = Problem(
         "masked": Cases(masked, SIZES, draws=1),
         "long": Cases(activations, {"T": (48,), "G": (2,), "R": (8,), "K": (4,)}, draws=1),
     },
-    row_by_row={"decoding": "x"},
+    row_by_row={"decoding": ["x"]},
     checks=(
         parameters(GQA, points=1),
         *output_and_gradient(GQA, wrt="parameters", points=(3, 1)),

@@ -21,8 +21,8 @@ def story(sizes: Mapping[str, int], rng: Any) -> dict[str, Any]:
         "num_layers": sizes["L"],
         "window": sizes["W"],
         "full_every": sizes["n"],
-        "rope_base": 100.0,
-        "norm_epsilon": 0.05,
+        "rope_base": float(sizes["base"]),
+        "norm_epsilon": sizes["thousandths"] / 1000,
         "token_ids": rng.integers(0, V, sizes["T"]).astype("int32"),
     }
 
@@ -42,7 +42,15 @@ SIZES = (
     "norm_epsilon",
 )
 # One shape for most cases: problems 37 to 39 vary the shapes of the parts, and each shape of this model is slow to trace.
-SHAPE = {"T": (8,), "V": (9,), "G": (2,), "R": (3,), "K": (4,), "F": (10,), "L": (3,), "W": (3,), "n": (2,)}
+SHAPE = {
+    "T": (8,), "V": (9,), "G": (2,), "R": (3,), "K": (4,), "F": (10,), "L": (3,), "W": (3,), "n": (2,), "base": (100,),
+    "thousandths": (50,),
+}  # fmt: skip
+# No layer is full.
+LOCAL = {
+    "T": (7,), "V": (11,), "G": (4,), "R": (2,), "K": (2,), "F": (12,), "L": (2,), "W": (2,), "n": (3,), "base": (60,),
+    "thousandths": (30,),
+}  # fmt: skip
 
 PROBLEM = Problem(
     title="A modern GPT",
@@ -50,8 +58,7 @@ PROBLEM = Problem(
     entries=(Entry(MODEL, ("token_ids",), construct=SIZES),),
     cases={
         "cases": Cases(story, SHAPE, draws=2),
-        # No layer is full.
-        "local": Cases(story, {**SHAPE, "T": (7,), "L": (2,), "n": (3,)}, draws=1),
+        "local": Cases(story, LOCAL, draws=1),
     },
     checks=(
         parameters(MODEL, points=2),
@@ -59,7 +66,7 @@ PROBLEM = Problem(
         Check(
             "what each position sees", 3, "reach", leaves="reach", cases="local", tolerance=DEEP, words=YES,
             advice="Row t of `depends` shows which tokens influence the logits of position t through two layers with a window "
-            "of 3: those of the positions t-4 to t, because each layer reaches 2 further back. The other leaves are logits: "
+            "of 2: those of the positions t-2 to t, because each layer reaches 1 further back. The other leaves are logits: "
             "`output` of this model, and three of models with the same parameters and another `window` or `full_every`.",
         ),
         jit(MODEL, points=1, tolerance=DEEP),

@@ -9,11 +9,10 @@ from grader.problem import Cases, Check, Entry, Problem, Tolerance
 
 MODEL = "GPT2"
 SHAPE = {"V": (11,), "H": (3,), "F": (14,), "L": (2,)}
-MAX_T = 7
 SIZES = ("vocab_size", "d_model", "num_heads", "d_ff", "num_layers", "max_T")
 
 
-def gpt(T: int, sizes: Mapping[str, int], rng: Any) -> dict[str, Any]:
+def gpt(T: int, max_T: int, sizes: Mapping[str, int], rng: Any) -> dict[str, Any]:
     """The sizes of a small GPT, and token ids (T,) to run it on."""
     V, H = sizes["V"], sizes["H"]
     return {
@@ -22,8 +21,8 @@ def gpt(T: int, sizes: Mapping[str, int], rng: Any) -> dict[str, Any]:
         "num_heads": H,
         "d_ff": sizes["F"],
         "num_layers": sizes["L"],
-        "max_T": MAX_T,
-        "context": MAX_T,  # the same, as the grader's own model calls it
+        "max_T": max_T,
+        "context": max_T,  # the same, as the grader's own model calls it
         "token_ids": rng.integers(0, V, T).astype("int32"),
     }
 
@@ -38,10 +37,10 @@ PROBLEM = Problem(
     builds_on=(3, 6, 28),
     entries=(Entry(MODEL, ("token_ids",), construct=SIZES), Entry("load_gpt2", ("tensors", "model"))),
     cases={
-        "cases": Cases(partial(gpt, 5), SHAPE, draws=1),
-        "whole context": Cases(partial(gpt, MAX_T), SHAPE, draws=1),
+        "cases": Cases(partial(gpt, 5, 7), SHAPE, draws=1),
+        "whole context": Cases(partial(gpt, 6, 6), {"V": (13,), "H": (2,), "F": (10,), "L": (3,)}, draws=1),
         # All kernels are square: a swap or a transpose shows in the numbers, not in an error of the learner's own.
-        "square": Cases(partial(gpt, 5), {**SHAPE, "F": (12,)}, draws=1),
+        "square": Cases(partial(gpt, 5, 7), {**SHAPE, "F": (12,)}, draws=1),
     },
     checks=(
         parameters(MODEL, points=1),

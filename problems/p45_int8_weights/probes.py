@@ -41,7 +41,7 @@ def _called(subject: Subject, case: Case, entry: str, name: str) -> Reading:
 
 def products(execution: Execution) -> dict[str, Any]:
     """Whether products of two int8 operands with an int32 result multiply all T * D * F pairs of codes (`int8`), and whether all
-    other arithmetic takes T * D * F operations or more (`other`).
+    other arithmetic takes a quarter of T * D * F operations or more (`other`).
 
     A product takes T * D * F multiplications and almost as many additions, in whatever operations it is written. Quantizing x and
     scaling the sums take a few operations for each number of x and of the result, and a tenth of T * D * F in all.
@@ -55,7 +55,7 @@ def products(execution: Execution) -> dict[str, Any]:
             int8 += total
         else:
             other += total
-    return {"int8": np.int32(int8 >= 2 * T * D * F), "other": np.int32(other >= T * D * F)}
+    return {"int8": np.int32(int8 >= 2 * T * D * F), "other": np.int32(4 * other >= T * D * F)}
 
 
 PROBES = {"quantizing": quantizing, "multiplying": multiplying, "bounding": bounding}

@@ -38,10 +38,10 @@ def products(sizes: Mapping[str, int], rng: Any) -> dict[str, Any]:
 
 def operations(case: Case, difference: Difference) -> str:
     T, D = case.values["x"].shape  # type: ignore[union-attr]
-    pairs = f"T · D · F = {T * D * len(case.values['scale']):,}"  # type: ignore[arg-type]
+    pairs = T * D * len(case.values["scale"])  # type: ignore[arg-type]
     if difference.path.endswith("int8"):
-        return f"with {pairs} pairs of codes, products of two int8 operands with an int32 result multiply fewer"
-    return f"besides products of int8 numbers, the program takes at least {pairs} operations"
+        return f"with T · D · F = {pairs:,} pairs of codes, products of two int8 operands with an int32 result multiply fewer"
+    return f"besides products of int8 numbers, the program takes at least T · D · F / 4 = {pairs // 4:,} operations"
 
 
 KERNEL = {"D": (3, 5), "F": (4, 7)}
@@ -60,8 +60,8 @@ PROBLEM = Problem(
         "column of zeros": Cases(kernels, {"D": (3,), "F": (4,), "zeros": (1, 2)}, draws=1),
         "products": Cases(products, PRODUCT, draws=2),
         "row of zeros": Cases(products, {"T": (5,), "D": (12,), "F": (14,), "zeros": (1, 2)}, draws=2),
-        # D and F are so large that a tenth of T * D * F operations quantize x and scale the sums.
-        "large": Cases(products, {"T": (16, 18), "D": (512,), "F": (64, 60)}, draws=1),
+        # D and F are so large that a tenth of T * D * F operations quantize x and scale the sums, also with diagonal matrices.
+        "large": Cases(products, {"T": (8, 9), "D": (4096,), "F": (128, 120)}, draws=1),
     },
     checks=(
         Check("scale of each column", 1, "quantizing", leaves="scale", cases="kernels"),

@@ -7,6 +7,7 @@ from grader.checks import output
 from grader.problem import Case, Cases, Check, Difference, Entry, Problem, Tolerance
 
 STEPS = 4
+LEAVES = ("embedding", "pos_embed", "ff1", "bias", "ff2", "proj", "conv", "head")
 ENTRIES = {"orthogonalize": ("matrix", "steps"), "muon": ("learning_rate", "beta", "weight_decay", "rest")}
 
 
@@ -44,7 +45,7 @@ def gradients(sizes: Mapping[str, int], rng: Any) -> dict[str, Any]:
         for name, shape in shapes.items()
     }
     tenths = sizes["tenths"]
-    return {**leaves, "learning_rate": tenths / 10, "beta": 1 - tenths / 5, "weight_decay": 0.2 + tenths / 10}
+    return {**leaves, "learning_rate": tenths / 10, "beta": 1 - tenths / 5, "weight_decay": round(0.2 + tenths / 10, 1)}
 
 
 def shown(values: Mapping[str, Any]) -> dict[str, Any]:
@@ -91,6 +92,7 @@ PROBLEM = Problem(
     title="Muon",
     builds_on=(9,),
     forbids=("optax.contrib", "optax.contrib.muon", "optax.contrib.scale_by_muon"),
+    row_by_row={"updating": LEAVES},
     entries=tuple(Entry(name, arguments) for name, arguments in ENTRIES.items()),
     cases={
         "wide": Cases(matrices, {"A": (3,), "B": (5,), "steps": (1, 5)}, draws=2),

@@ -64,7 +64,7 @@ def rollouts(sizes: Mapping[str, int], rng: Any, padding: float = 1.0) -> dict[s
         "base": base,
         "sampled": sampled,
         "advantages": advantages.astype("float32"),
-        "clip_ratio": float(rng.uniform(0.15, 0.3)),
+        "clip_ratio": round(rng.uniform(0.15, 0.3), 3),
         "kl_weight": 0.4,
     }
 

@@ -66,7 +66,7 @@ def logits(sizes: Mapping[str, int], rng: Any) -> dict[str, Any]:
         "bias": np.array(rng.standard_normal() + 1, "float32"),
         "x": x.astype("float32"),
         "labels": labels.astype("int32"),
-        "l2": float(rng.uniform(0.2, 0.6)),
+        "l2": round(rng.uniform(0.2, 0.6), 3),
     }
 
 

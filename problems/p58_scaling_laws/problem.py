@@ -40,7 +40,7 @@ def model(sizes: Mapping[str, int], rng: Any) -> dict[str, Any]:
     d_model = int(rng.integers(3, 9)) * 64
     return {
         "vocab_size": int(rng.integers(1000, 50_000)),
-        "context": 512,
+        "context": int(rng.choice([256, 512, 1024])),
         "d_model": d_model,
         "d_ff": d_model * sizes["wider"] + 64,
         "num_layers": sizes["L"],
@@ -74,7 +74,7 @@ def budget(sizes: Mapping[str, int], rng: Any) -> dict[str, Any]:
     """A law whose two exponents differ, and a number of operations."""
     law = law_of(rng)
     law[3:] = rng.permutation([0.25, 0.4]) + rng.uniform(-0.02, 0.02, 2)
-    return {"law": law.astype("float32"), "flops": float(10 ** rng.uniform(sizes["from"], sizes["from"] + 2))}
+    return {"law": law.astype("float32"), "flops": float(f"{10 ** rng.uniform(sizes['from'], sizes['from'] + 2):.3g}")}
 
 
 def isoflop(sizes: Mapping[str, int], rng: Any) -> dict[str, Any]:

@@ -45,7 +45,7 @@ def work(case: Case, difference: Difference) -> str:
 
 
 # R differs from all other sizes, and there is more than one pair: another pairing or exponent gives other numbers.
-SIZES = {"T": (5, 7), "H": (3,), "K": (6,), "C": (5, 7), "R": (4,), "base": (8,)}
+SIZES = {"T": (5, 7), "H": (3,), "K": (6,), "C": (5, 7), "R": (4, 8), "base": (8,)}
 ENTRY = {"entry": MLA}
 
 PROBLEM = Problem(
@@ -57,7 +57,7 @@ PROBLEM = Problem(
         "masked": Cases(masked, SIZES, draws=1),
         "long": Cases(activations, {"T": (96,), "H": (6,), "K": (6,), "C": (7,), "R": (4,), "base": (100,)}, draws=1),
     },
-    row_by_row={"decoding": "x"},
+    row_by_row={"decoding": ["x"]},
     checks=(
         parameters(MLA, points=1),
         *output_and_gradient(MLA, wrt="parameters", points=(3, 1)),

@@ -84,10 +84,10 @@ PROBLEM = Problem(
         "sequences": Cases(sequence, {"T": (7, 1, 10), "D": (3,), "N": (4,)}, draws=2),
         "forgetful": Cases(forgetful, {"T": (12,), "D": (3,), "N": (2,)}, draws=1),
         "long": Cases(sequence, {"T": (250, 256, 243), "D": (2,), "N": (2,)}, draws=1),
-        "cases": Cases(activations, {"T": (8, 6), "D": (6,), "N": (3,)}, draws=1, show=shown),
+        "cases": Cases(activations, {"T": (8, 6), "D": (6,), "N": (3, 4)}, draws=1, show=shown),
         "long texts": Cases(activations, {"T": (64,), "D": (12,), "N": (3,)}, draws=1, show=shown),
     },
-    row_by_row={"decoding": "x"},
+    row_by_row={"decoding": ["x"]},
     checks=(
         *output_and_gradient(
             SCAN, wrt=["u", "dt", "a", "b", "c", "state"], points=(3, 1), names=("scan", "gradient of the scan"),

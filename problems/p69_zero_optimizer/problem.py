@@ -28,7 +28,7 @@ def stories(sizes: Mapping[str, int], rng: Any, max_norm: float = 0.05) -> dict[
         "vocab_size": V,
         "d_model": D,
         "d_ff": F,
-        "learning_rate": float(rng.uniform(0.03, 0.08)),
+        "learning_rate": round(rng.uniform(0.03, 0.08), 4),
         "max_norm": max_norm,
     }
 

@@ -22,7 +22,7 @@ def text(sizes: Mapping[str, int], rng: Any, scale: float = 1.0) -> dict[str, An
         "token_ids": rng.integers(0, V, T).astype("int32"),
         "is_target": is_target,
         "temperature": 2.5,
-        "soft_weight": float(rng.uniform(0.55, 0.85)),
+        "soft_weight": round(rng.uniform(0.55, 0.85), 3),
     }
 
 

@@ -30,7 +30,7 @@ CLAIMS: Mapping[str, tuple[str, ...]] = {
     "08": ("compiled once",),
     "09": ("five updates", "compiled once"),
     "10": ("works under jit",),
-    "12": ("memory of one microbatch",),
+    "12": ("memory of one microbatch", "no more parts than `microbatches`"),
     "13": ("works under jit",),
     "14": ("first loss near ln V", "last loss near 0", "every token repeated"),
     "16": (
@@ -38,7 +38,7 @@ CLAIMS: Mapping[str, tuple[str, ...]] = {
         "resumes at the right batch",
     ),
     "17": ("layers initialized differently", "program does not grow with depth"),
-    "18": ("memory of one chunk",),
+    "18": ("memory of one chunk", "no more parts than chunks"),
     "19": ("products in bfloat16", "sums and exponentials in float32"),
     "20": ("parameter sharding", "bytes per device", "activations not gathered"),
     "21": (

@@ -135,9 +135,10 @@ COMPLEX = np.ones((2, 3), np.complex64)
         (lambda x: jnp.cumprod(x), (ROW,), 8 * 3),
         (lambda x: lax.sort(x[None], dimension=1, is_stable=False), (np.arange(8, dtype=np.int32),), 8 * 3),
         (lambda x: jnp.zeros(4).at[jnp.array([0, 1, 1])].add(x, mode="promise_in_bounds"), (ROW[:3],), 3),
-        (lambda x: jnp.zeros(4).at[jnp.array([0, 1, 2])].set(x, mode="promise_in_bounds"), (ROW[:3],), 0),
+        (lambda x: jnp.zeros(4).at[jnp.array([0, 1, 2])].set(x, mode="promise_in_bounds"), (ROW[:3],), 3),
         (lambda i: jnp.arange(4.0).at[i].get(mode="promise_in_bounds"), (np.int32([0, 3, 3, 1, 2]),), 5),
         (lambda x: lax.dynamic_slice(x, (2,), (3,)), (ROW,), 3),
+        (lambda x: lax.dynamic_update_slice(x, x[:3], (2,)), (ROW,), 3),
         (lambda x, k: lax.conv(x, k, (1, 1), "VALID"), (IMAGE, KERNEL), 2 * (4 * 4 * 5) * (2 * 3 * 3)),
         (lambda x: jnp.fft.fft(x), (COMPLEX[0].repeat(4)[:8],), 5 * 8 * 3),
         (lambda x: lax.linalg.cholesky(x, symmetrize_input=False), (X,), D**3 // 3),
@@ -276,3 +277,10 @@ def test_an_operation_on_64_bits_is_wide_also_where_its_result_is_not() -> None:
     found = costs(compared, X)
     assert found["compare"] == 4 * X.size
     assert found["convert"] == 4 * X.size + X.size + 4 * X.size, "to 64 bits, from a truth value, and from 64 bits"
+
+
+@pytest.mark.parametrize("turns", [0, 2, 7])
+def test_operations_count_as_often_as_they_are_executed(turns: int) -> None:
+    """A product in each turn, the counter of the turns and its comparison, which is made once more; and what stands outside."""
+    run = execution(lambda x, n: lax.fori_loop(0, n, lambda i, x: x @ x, x) + 1, X, np.int32(turns))
+    assert MEASURES["executed"](run) == 3 * turns + 2

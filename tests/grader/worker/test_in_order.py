@@ -51,7 +51,14 @@ def of_scan_with_a_loop_inside(rows, weight):
     return jnp.stack(list(scan(turn, jnp.zeros(3), rows)[1]))
 
 
-IN_ORDER = {"a scan": of_scan, "a scan with a loop inside": of_scan_with_a_loop_inside, "a loop": in_turn(step)}
+def with_the_rows(rows, weight):
+    return jnp.stack([of_scan(rows, weight), rows])
+
+
+IN_ORDER = {
+    "a scan": of_scan, "a scan, and the rows": with_the_rows,
+    "a scan with a loop inside": of_scan_with_a_loop_inside, "a loop": in_turn(step),
+}  # fmt: skip
 OUT_OF_ORDER = {
     "no loop": lambda rows, weight: jnp.cumsum(rows @ weight, axis=0),
     "a scan from the end": lambda rows, weight: scan(
@@ -107,9 +114,9 @@ def total(rows):
     return rows.sum(0)
 
 
-def parsed(program):
+def parsed(program, second=WEIGHT):
     with stablehlo.exporting():
-        exported = export.export(jax.jit(program), platforms=["cpu"])(ROWS, WEIGHT)
+        exported = export.export(jax.jit(program), platforms=["cpu"])(ROWS, second)
     return stablehlo.parsed(exported.mlir_module_serialized)
 
 
@@ -122,6 +129,23 @@ def test_a_loop_over_rows(program):
 def test_what_is_no_such_loop(program):
     with pytest.raises(in_order.OutOfOrderError):
         in_order.check(parsed(program), [0])
+
+
+def rows_of_both(first, second):
+    return scan(lambda c, each: (c + each[0] @ each[1], c), jnp.float32(0), (first, second))[1]
+
+
+def rows_in_two_scans(first, second):
+    return of_scan(first, WEIGHT), of_scan(second, WEIGHT)
+
+
+def test_two_arrays_in_one_loop():
+    in_order.check(parsed(rows_of_both, ROWS), [0, 1])
+
+
+def test_two_arrays_in_two_loops():
+    with pytest.raises(in_order.OutOfOrderError):
+        in_order.check(parsed(rows_in_two_scans, ROWS), [0, 1])
 
 
 def test_an_array_that_only_the_loop_passes_on():
