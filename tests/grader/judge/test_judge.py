@@ -90,6 +90,14 @@ def test_a_failure_on_a_large_case_is_shrunk(grade: Grade, tmp_path):
     assert len(report["counterexample"]["inputs"]["logits"][0]) == 5
 
 
+def test_a_file_that_leaves_jit_off_is_measured(grade: Grade, tmp_path):
+    """It was useful to look at numbers, and turns loops into loops of Python, which carry nothing that could be counted."""
+    source = (ROOT / "solutions" / "p46_muon.py").read_text()
+    path = tmp_path / "p46_muon.py"
+    path.write_text(f'{source}\n\njax.config.update("jax_disable_jit", True)\n')
+    assert grade("problem", "46", path, "--json").json["verdict"] == "PASS"
+
+
 def test_how_wrong_numbers_relate_to_the_expected_ones(grade: Grade, tmp_path):
     """The output is one number. The gradient shows that it is scaled."""
     text = SOLUTION.read_text().replace("return jnp.sum", "return 0.87 * jnp.sum")
