@@ -22,7 +22,7 @@ from harness.model.gpt import Head, project
 # Tokens whose logits exist at once. On a CPU, each chunk adds a pass over the head's gradient, and larger ones take more memory:
 # for V = 50,257 and D = 128, 256 takes 6% longer than 512 (benchmarks/train_throughput.py). GPUs and TPUs need large products.
 CPU_CHUNK = 256
-CHUNK = 4096  # elsewhere, where the memory is unknown, and where several arrays of this size exist
+CHUNK = 4096  # elsewhere, where the memory is not known to be the same for all, and where several such arrays exist
 MEMORY_SHARE = 12  # of a device's memory, logits take one part in so many at most
 ONE_PASS = frozenset({"gpu", "tpu"})  # where reading the logits again takes longer than the arithmetic of one pass
 
@@ -48,7 +48,8 @@ def _chunk(rows: int) -> int:
     if jax.default_backend() == "cpu":
         return CPU_CHUNK
     memory = (jax.local_devices()[0].memory_stats() or {}).get("bytes_limit")
-    return chunk_in(memory, rows) if memory else CHUNK
+    # All processes must run one program, and their devices may differ.
+    return chunk_in(memory, rows) if memory and jax.process_count() == 1 else CHUNK
 
 
 def chunk_in(memory: int, rows: int) -> int:

@@ -139,3 +139,22 @@ def test_bfloat16_activations_give_a_float32_loss() -> None:
 def test_the_logits_of_a_chunk_take_a_twelfth_of_the_memory(memory: int, rows: int) -> None:
     chunk = chunk_in(memory, rows)
     assert chunk == 256 or chunk * rows * 4 * 12 <= memory < 2 * chunk * rows * 4 * 12
+
+
+@pytest.mark.parametrize(
+    ("backend", "memory", "processes", "expected"),
+    [("cpu", 8, 1, 256), ("gpu", 80, 1, 32_768), ("gpu", 8, 1, 2048), ("gpu", None, 1, 4096), ("gpu", 80, 2, 4096)],
+)
+def test_a_chunk_is_chosen_for_the_device(
+    backend: str, memory: int | None, processes: int, expected: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The memory is in GB, and GPT-2's vocabulary has 50,304 rows. Several processes must run the same program."""
+
+    class Device:
+        def memory_stats(self) -> dict[str, int] | None:
+            return None if memory is None else {"bytes_limit": memory * 10**9}
+
+    monkeypatch.setattr(jax, "default_backend", lambda: backend)
+    monkeypatch.setattr(jax, "local_devices", lambda: [Device()])
+    monkeypatch.setattr(jax, "process_count", lambda: processes)
+    assert loss._chunk(50_304) == expected
