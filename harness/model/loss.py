@@ -129,11 +129,11 @@ def _local(x_BTD, targets_BT, head, chunk, gradients, padded, sum_data, sum_mode
         own_max_C, own_total_C = _max_and_total(logits_CV)
         max_C = max_model(own_max_C)
         total_C = sum_model(own_total_C * jnp.exp(own_max_C - max_C))
-        exps_CV = jnp.exp(logits_CV - max_C[:, None])
         target_C = sum_model(logits_CV.at[jnp.arange(chunk), row_C].get(mode="fill", fill_value=0.0))
         loss = jnp.sum((jnp.log(total_C) + max_C - target_C) * counts_C)
         if not gradients:
             return sums + loss, None
+        exps_CV = jnp.exp(logits_CV - max_C[:, None])
         scale_C = counts_C / total_C
         slopes_CV = jnp.where(jnp.arange(V)[None] == row_C[:, None], exps_CV - total_C[:, None], exps_CV)
         loss_sum, dweight_DV, dbias_V = sums

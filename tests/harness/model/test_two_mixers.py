@@ -21,7 +21,7 @@ CONFIG = replace(SMALL, num_layers=6, mixer="state_space", attention_every=3, d_
 
 
 def test_the_last_of_so_many_layers_has_attention() -> None:
-    """Calling each layer by itself, with its slice of the parameters, gives the output of the model."""
+    """The model computes what its layers compute one after the other, each with its own parameters."""
     model = filled(CONFIG)
     group = model.blocks
     assert isinstance(group, Group)
