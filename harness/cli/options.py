@@ -135,13 +135,14 @@ def open_model(root: Path, name: str, pieces_folder: Path | None, step: int | No
     if has_template(folder):
         config = dataclasses.replace(config, chat=config.base, packing="padded")
     pieces = None if pieces_folder is None else load_pieces(pieces_folder)
+    # A folder of a run that there is not: nothing is trained.
+    session = open_session(Run(folder / "untrained"), config, pieces, log=ignore)
+    model = base_model(session)  # before any piece is said to run it: a model may be refused
     if pieces is not None:
         lines = [line for line in pieces.describe(config) if line.startswith(_SAMPLED) and ": yours" in line]
         for line in lines or ["None of these pieces is a part of this model."]:
             log_to_stderr(f"  {line}")
-    # A folder of a run that there is not: nothing is trained.
-    session = open_session(Run(folder / "untrained"), config, pieces, log=ignore)
-    return session, base_model(session), None
+    return session, model, None
 
 
 def open_run(root: Path, run_name: str, **changes: Any) -> Any:

@@ -167,12 +167,17 @@ def test_options_that_do_not_fit_a_model(
     assert said in sampled.err
 
 
-def test_a_model_of_another_kind_is_refused(pieces: Pieces, tiny: Config, tmp_path: Path) -> None:
+def test_a_model_of_another_kind_is_refused(
+    pieces: Pieces, workspace: Path, tiny: Config, tmp_path: Path, harness_here: Harness
+) -> None:
     exported(LAYOUTS["GPT-2, untied, relu"], tmp_path / "out")
     config = replace(LAYOUTS["GPT-2, untied, relu"], data=tiny.data, base=f"hf:{tmp_path / 'out'}")
     session = open_session(Run(tmp_path / "runs" / "tuned"), config, pieces, log=ignore, quiet=True)
     with pytest.raises(UsageError, match="Pieces are parts of models of Llama's kind"):
         initial_state(session)
+    sampled = harness_here("sample", f"hf:{tmp_path / 'out'}", "--max-tokens", 2, "--pieces", workspace)
+    assert sampled.code == 2
+    assert sampled.err.startswith("harness: Pieces are parts of models of Llama's kind")
 
 
 @pytest.mark.thorough
