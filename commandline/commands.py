@@ -53,11 +53,23 @@ class Commands(click.Group):
         try:
             return super().resolve_command(ctx, args)
         except click.UsageError as error:
-            close = nearest(args[0], self.list_commands(ctx), 2)
+            close = nearest(args[0], self.list_commands(ctx), 2) or self._told_of(ctx, args[0])
             if "problem" in self.commands and re.fullmatch(r"p?\d{1,2}|.*\.py", args[0]):
                 close = [f"problem {args[0]}"]
             hint = f" Did you mean {' or '.join(f'`{self.program} {name}`' for name in close)}?" if close else ""
             raise click.UsageError(as_typed(f"There is no command {args[0]!r}.{hint}"), ctx) from error
+
+    def _told_of(self, ctx: click.Context, word: str) -> list[str]:
+        """The commands whose line of help has this word, such as `web` for "studio", if it is one or two."""
+        found = {name: self.get_command(ctx, name) for name in self.list_commands(ctx)}
+        told = [
+            name
+            for name, each in found.items()
+            if each
+            and not each.hidden
+            and word.lower() in re.findall(r"\w+", each.get_short_help_str(sys.maxsize).lower())
+        ]
+        return told if len(told) <= 2 else []
 
     def format_help_text(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         # The examples in the help stand in columns, after two spaces.

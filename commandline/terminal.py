@@ -53,9 +53,19 @@ def wrap(text: str, columns: int, indent: int = 0, first: str | None = None) -> 
 
 
 def fitted(text: str, stream: TextIO | None = None, indent: int = 0) -> str:
-    """A paragraph for stdout, or the given stream: wrapped on a terminal, and one line elsewhere, which a program can read."""
+    """A paragraph for stdout, or the given stream: wrapped on a terminal, and one line elsewhere, which a program can read.
+
+    Lines of a list, which begin with spaces, stay lines.
+    """
     stream = stream or sys.stdout
-    return "\n".join(wrap(text, width(stream), indent, first="")) if stream.isatty() else as_typed(text)
+    if not stream.isatty():
+        return as_typed(text)
+    columns, paragraph, *others = width(stream), *text.split("\n")
+    lines = wrap(paragraph, columns, indent, first="")
+    for line in others:
+        own = len(line) - len(line.lstrip())
+        lines += wrap(line.lstrip(), columns, indent + own)
+    return "\n".join(lines)
 
 
 def echo(text: str, *, indent: int = 0, err: bool = False) -> None:

@@ -33,6 +33,7 @@ from grader.cli import (
 from grader.cli.grading import answered, graded
 from grader.course import catalog, log, selection, vscode, workspace
 from grader.course.workspace import Workspace
+from grader.problem import Problem
 
 
 class Grade(Commands):
@@ -130,6 +131,17 @@ def start(folder: str | None, directory: str | None) -> None:
         terminal.echo(
             f"Problem {label} belongs to an optional part: you can start with problem {instead.label} instead."
         )
+
+
+def _mixed_up(problem: Problem, file: Path, own: bool) -> str:
+    """What the learner may have meant instead of this file: another problem, or a file beside the workspace. Empty if nothing."""
+    meant = next((each for each in catalog.problems() if each.name == file.stem != problem.name), None)
+    if meant:
+        return f"{file.name} has the name of problem {meant.label}: `grade problem {meant.label} {shlex.quote(str(file))}`."
+    beside = Path(f"{problem.name}.py")
+    if own and beside.is_file() and not beside.samefile(file):
+        return f"There is another {beside} in this folder: `grade problem {problem.label} {beside}` grades it."
+    return ""
 
 
 @main.command(name="problem")
@@ -241,6 +253,8 @@ def problem_(
             terminal.echo(f"grade: could not save your progress: {error}", err=True)
     elif answer.verdict == "PASS" and not machine_readable:
         terminal.echo(f"Not recorded: your progress is about {space.file(problem)}.", err=True)
+    if answer.verdict != "PASS" and not machine_readable and (other := _mixed_up(problem, file, own)):
+        terminal.echo(other, err=True)
     if report and html:
         play.add_to_report(report, file, html)
     sys.stdout.flush()
@@ -290,7 +304,8 @@ def hint(folder: str | None, word: str, again: bool) -> None:
     elif left:
         more = f" `grade hint {problem.label}` shows the next."
     elif catalog.shows_solution(problem):
-        more = f" `grade solution {problem.label} --give-up` shows the answer."
+        has_passed = space.progress().get(problem.name, log.Progress()).verdict == "PASS"
+        more = f" `grade solution {problem.label}{'' if has_passed else ' --give-up'}` shows the answer."
     terminal.echo(f"{counted(left, 'hint')} left.{more}")
     if count > seen:
         space.remember(problem, hints=count)

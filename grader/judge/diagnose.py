@@ -1,6 +1,6 @@
 """Finds the misconception, or the two, that reproduce the learner's numbers and contradict none of the checks that passed."""
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import combinations, islice
 from typing import Any
@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from grader.course.catalog import Misconception
 from grader.judge.reference import Answers
 from grader.judge.session import Outcome
-from grader.problem import NUMERIC, Case, Check, Tolerance
+from grader.problem import NUMERIC, UNCHECKED, Case, Check, Tolerance
 from grader.wire.compare import SAME, Leaf, Mismatch, compare, mismatches, on_page, select, to_be_equal
 
 LOOSEST = 0.1  # statistics have wider tolerances, within which many ideas would agree
@@ -141,7 +141,11 @@ def _explains_first(reference: Answers, first: Evidence, variant: str, *, loosel
     if unexplained is None or first.outcome.failure:
         return unexplained == []
     wrong = _wrong(reference, first, first.outcome)
-    return next(iter(wrong), None) not in unexplained and 2 * len(unexplained) <= len(wrong)
+    path = next(iter(wrong), "")
+    if path in unexplained or 2 * len(unexplained) > len(wrong):
+        return False
+    expected, answer = (reference.ask(first.check, first.case, name).result() for name in ("", variant))
+    return not _lacks_a_module(wrong, path, expected, answer)
 
 
 def _fits(
@@ -231,7 +235,15 @@ def _same_at(path: str, item: Evidence, answer: Outcome, *, loosely: bool) -> bo
 
 
 def _at(path: str, outcome: Outcome) -> list[Leaf]:
-    return [leaf for leaf in outcome.leaves if leaf.path == path]
+    return [leaf for leaf in outcome.leaves if leaf.path in (path, UNCHECKED + path)]
+
+
+def _lacks_a_module(wrong: Mapping[str, Mismatch], path: str, expected: Outcome, answer: Outcome) -> bool:
+    """Whether a submission lacks the whole module of a missing leaf, of which a variant has a part."""
+    module = path.rpartition(".")[0]
+    whole = [leaf.path for leaf in select(expected.leaves, module)] if module else []
+    lacking = all(each in wrong and wrong[each].kind == "missing" for each in whole)
+    return lacking and any(_at(each, answer) for each in whole)
 
 
 def _close(item: Evidence) -> Tolerance:

@@ -11,7 +11,7 @@ from grader.judge import statements
 TAG = "grade"
 RULE = (
     "in each cell, imports, definitions and constants count, and assignments that the graded definitions use; "
-    f"a cell tagged `{TAG}` counts whole"
+    f"a cell with the tag “{TAG}” counts whole"
 )
 MOST_CODE = 1 << 20  # characters in all code cells together
 MOST_CELLS = 2_000  # code cells; each is parsed

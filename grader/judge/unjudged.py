@@ -71,4 +71,4 @@ def _misnamed(first: CheckResult) -> str:
         return ""
     if mismatch.kind == "unexpected":
         return f"parameters are filled by name, so first remove `{mismatch.name}`"
-    return f"parameters are filled by name, so first give `{mismatch.name}` the name on the page"
+    return f"parameters are filled by name, and `{mismatch.name}` is missing"

@@ -87,7 +87,7 @@ class Branch:
 def document(report: Report, played: str = "") -> str:
     """A whole page with the report, which needs no other file. `played` is the `article` of a play, to be shown below it."""
     title = f"Problem {report.problem.label}, {report.problem.title}: {report.verdict}"
-    return page(title, selected().title, render(report) + played)
+    return page(title, selected().title, f"{render(report)}{played}")  # `+` would escape the report
 
 
 def page(title: str, heading: str, body: str, style: str = STYLE, script: str = "") -> str:

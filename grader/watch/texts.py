@@ -56,7 +56,7 @@ def hints(shown: Sequence[str], count: int) -> list[str]:
     """The hints that the learner has seen."""
     text = "\n\n".join(f"**Hint {number} of {count}.** {hint}" for number, hint in enumerate(shown, 1))
     left = count - len(shown)
-    more = f"Press h for the next of {left} more." if left else "There are no more hints. Press s for the solution."
+    more = f"Press h for the next hint; {left} left." if left else "There are no more hints. Press s for the solution."
     return [*terminal.markdown(page.as_text(text)).splitlines(), "", more]
 
 

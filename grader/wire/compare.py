@@ -104,8 +104,10 @@ def to_be_equal(expected: Sequence[Leaf], got: Sequence[Leaf]) -> tuple[list[Lea
 
 
 def select(leaves: Iterable[Leaf], prefix: str) -> list[Leaf]:
-    """The leaves at or below `prefix`; an empty prefix selects all."""
-    return [leaf for leaf in leaves if not prefix or leaf.path == prefix or leaf.path.startswith(prefix + ".")]
+    """The leaves at or below `prefix`; an empty prefix selects all but UNCHECKED ones."""
+    if not prefix:
+        return [leaf for leaf in leaves if not leaf.path.startswith(UNCHECKED)]
+    return [leaf for leaf in leaves if leaf.path == prefix or leaf.path.startswith(prefix + ".")]
 
 
 def compare(
@@ -134,8 +136,11 @@ def mismatches(
 
 def _instead(leaf: Leaf, missing: Sequence[Leaf], unexpected: Sequence[Leaf]) -> str:
     """What the output has in place of a missing leaf: the unmatched leaf of the same shape with the nearest name."""
-    if any(other.path.startswith(leaf.path + ".") for other in unexpected):
+    parts = [other.path for other in unexpected if other.path.startswith(leaf.path + ".")]
+    if parts and leaf.path.startswith(OUTPUT.removesuffix(".")):
         return "; got a list, tuple or dictionary instead of one array"
+    if parts:
+        return f"; you have `{on_page(parts[0])}` instead"
     # Each of the two names must be the nearest to the other. If there is only one of each, no name need be near.
     alike = [other.path for other in unexpected if other.shape == leaf.shape and len(other.path) <= _LONGEST_NAME]
     # The initial value of a parameter, `initial.x`, is missing with the parameter, `x`.

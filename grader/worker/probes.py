@@ -13,7 +13,7 @@ import jax.numpy as jnp
 import numpy as np
 from flax import nnx
 
-from grader.problem import Case
+from grader.problem import UNCHECKED, Case
 from grader.worker.mixers import decoding, with_mask
 from grader.worker.pytrees import BadOutputError, fill_state, named
 from grader.worker.recorder import watching
@@ -92,13 +92,18 @@ def differences(forward: Callable[[Arrays], Arrays], at: Arrays) -> Arrays:
 
 
 def parameters(subject: Subject, case: Case, *, entry: str, initial: list[str]) -> Reading:
-    """The parameters of a module by path, filled, and the initial values of those named in `initial` (`initial.*`)."""
-    _, state, _ = subject.build(entry, case)
+    """The parameters of a module by path, filled, and the initial values of those named in `initial` (`initial.*`).
+
+    Also the paths of its plain arrays, unchecked: one that should be a parameter is another mistake than none.
+    """
+    _, state, rest = subject.build(entry, case)
     make = subject.constructor(entry, case)
+    plain = [".".join(map(str, path)) for path, leaf in nnx.to_flat_state(rest) if not isinstance(leaf, nnx.Variable)]
+    unchecked = {UNCHECKED + path: jnp.int32(0) for path in plain}
 
     def tree(state: Any) -> Arrays:
         values = named(nnx.state(make(), nnx.Param), "") if initial else {}
-        return named(state, "") | {f"initial.{path}": values[path] for path in initial if path in values}
+        return named(state, "") | {f"initial.{path}": values[path] for path in initial if path in values} | unchecked
 
     return subject.run(tree, case, state)
 

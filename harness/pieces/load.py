@@ -224,7 +224,8 @@ def _frames_in(folder: Path, error: BaseException) -> list[traceback.FrameSummar
 
 def _one_line(error: BaseException) -> str:
     """The type and the message of an error on one line of limited length."""
-    message = re.sub(r"\s+", " ", str(error)).strip()
+    said = error.msg if isinstance(error, SyntaxError) else str(error)  # without the place, which is said beside it
+    message = re.sub(r"\s+", " ", said).strip()
     return f"{type(error).__name__}: {message[:300]}"
 
 

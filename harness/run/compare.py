@@ -57,7 +57,7 @@ def table(comparison: dict[str, Any]) -> str:
         ]
 
     names = [Path(folder).name for folder in comparison["runs"]]
-    settings = [(name, [_shortened(str(value)) for value in values]) for name, values in comparison["settings"].items()]
+    settings = [(name, [*map(_shortened, _told(values))]) for name, values in comparison["settings"].items()]
     rows = [("", names), *settings, *figures(comparison)]
     for key, title in (("at_step", "at step {:,}"), ("at_tokens", "at {:,} tokens")):
         if at := comparison[key]:
@@ -70,6 +70,14 @@ def table(comparison: dict[str, Any]) -> str:
         ).rstrip()
         for label, values in rows
     )
+
+
+def _told(values: Sequence[Any]) -> list[str]:
+    """The values of a setting as text. Of lists, such as the names and hashes of pieces, only what not all runs have."""
+    if not any(isinstance(value, tuple) for value in values):
+        return [*map(str, values)]
+    shared = set.intersection(*map(set, values))
+    return [", ".join(str(item) for item in value if item not in shared) or "none" for value in values]
 
 
 def _shortened(text: str) -> str:

@@ -11,6 +11,7 @@ from problems.stage.weights import POCKET, encode, token
 WORDS = (" mom", " red", " park", " she", " ball")
 NEAREST = 5
 STEP = 8  # positions between two rows of the map
+SAME = 1e-6  # vectors that differ by less are the same
 
 
 def play(module):
@@ -33,7 +34,9 @@ def play(module):
         ("word", "nearest, with the cosine of the angle between them"),
         tuple(rows),
         "Nobody told the model that these belong together. It moved their rows toward each other, because the same words come "
-        "before and after them.",
+        "before and after them."
+        if float(jnp.abs(each - each[0]).max()) > SAME
+        else "The vectors are all the same: your module does not tell the model which word it reads.",
     )
 
     (same,) = encode(WORDS[-1])
@@ -47,7 +50,7 @@ def play(module):
         labels,
         (Plane(similarity(x_TD)[np.ix_(shown, shown)]),),
         "Neighbors are alike and distant positions are not, so the model can tell where in a story a word stands."
-        if apart > 1e-6
+        if apart > SAME
         else "The vectors are all the same: your module tells the model nothing about where a word stands. To it, a story is a "
         "bag of words.",
         "similarity",
@@ -56,8 +59,10 @@ def play(module):
 
 
 def similarity(x_ND):
-    """The cosine of the angle between each two rows, measured from the mean of all rows; 0 for rows that are all the same."""
+    """The cosine of the angle between each two rows, measured from the mean of all rows; 1 for rows that are all the same."""
     centered = np.asarray(x_ND, np.float64) - np.asarray(x_ND, np.float64).mean(0)
+    if np.abs(centered).max() < SAME:
+        return np.ones((len(centered), len(centered)))
     sizes = np.linalg.norm(centered, axis=1, keepdims=True)
     unit = centered / np.maximum(sizes, 1e-6)
     return unit @ unit.T

@@ -70,7 +70,7 @@ PROBLEM = Problem(
         ),
         Check(
             "a story longer than max_T raises", 1, "lengths", {"entry": EMBED}, "raises", **LENGTHS,
-            advice="Compare T with max_T before anything else, and raise ValueError. Nobody else does: JAX clamps an index "
+            advice="Compare T with max_T before anything else, and raise ValueError. JAX does not: it clamps an index "
             "that is out of range, so a story that is too long may get wrong positions without a word.",
         ),
     ),

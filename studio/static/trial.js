@@ -4,7 +4,7 @@ import { send } from "./studio.js";
 import { reader, replaceText } from "./workbench.js";
 
 const $ = (id) => document.getElementById(id);
-const SAID = "It runs your file as it is saved, without the grader's isolation. Edit the script in your own editor, then run it again.";
+const SAID = "It runs your file as it is saved, without the grader's isolation. Edit the script in your own editor, if you like.";
 
 /** The script of a problem. `open` shows its tab. Returns the button that writes it. */
 export function trial(path, open) {

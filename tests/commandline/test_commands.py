@@ -60,6 +60,14 @@ def test_a_mistyped_command():
     assert "There is no command 'wrok'. Did you mean `grade work`?" in result.output
 
 
+def test_a_command_that_is_called_otherwise():
+    result = CliRunner().invoke(grade, ["studio"])
+    assert result.exit_code == 2
+    assert "There is no command 'studio'. Did you mean `grade web`?" in " ".join(result.output.split())
+    unknown = CliRunner().invoke(grade, ["the"])
+    assert "Did you mean" not in unknown.output, "too many commands have this word"
+
+
 @pytest.mark.parametrize("program", [grade, harness], ids=["grade", "harness"])
 def test_the_help_shows_each_command_whole_on_one_line_of_its_section(program: click.Group):
     context = click.Context(program)

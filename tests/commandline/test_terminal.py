@@ -8,7 +8,7 @@ from pathlib import Path
 import psutil
 import pytest
 
-from commandline.terminal import wrap
+from commandline.terminal import fitted, wrap
 from tests.conftest import NO_SHIFT, ROOT, misconception_name
 from tests.terminals import CTRL_C, Screen, in_terminal
 
@@ -52,6 +52,20 @@ def test_a_verdict_is_as_wide_as_the_terminal(columns: int, longest: int, wrong:
     assert longest - 20 < screen.longest <= longest
     assert misconception_name("07", NO_SHIFT) in " ".join(screen.text.split()), "no word is broken"
     assert "\x1b[31m" in screen.raw
+
+
+def test_a_list_in_a_message_keeps_its_lines(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr("sys.stdout.isatty", lambda: True)
+    monkeypatch.setattr("commandline.terminal.width", lambda stream=None: 24)
+    message = "Settings differ:\n  context: 64 -> 32\n  steps: 600 -> 9, and many others\nUse the same ones to resume the run."
+    assert fitted(message).splitlines() == [
+        "Settings differ:",
+        "  context: 64 -> 32",
+        "  steps: 600 -> 9, and",
+        "  many others",
+        "Use the same ones to",
+        "resume the run.",
+    ]
 
 
 @pytest.mark.parametrize("env", [{"NO_COLOR": "1"}, {"TERM": "dumb"}])

@@ -23,6 +23,23 @@ def test_a_hint_without_a_workspace_creates_none(grade: Grade, tmp_path):
     assert not (tmp_path / "attempts").exists()
 
 
+def test_a_file_that_was_mixed_up_is_told(grade: Grade, tmp_path):
+    mine = tmp_path / "p02_causal_attention.py"
+    mine.write_text((SOLUTIONS / mine.name).read_text())
+    stub = grade("problem", "02")
+    assert stub.code == 1
+    beside = (
+        "There is another p02_causal_attention.py in this folder: `grade problem 02 p02_causal_attention.py` grades it."
+    )
+    assert beside in " ".join(stub.err.split())
+    other = grade("problem", "03", mine.name)
+    assert other.code == 1
+    named = f"{mine.name} has the name of problem 02: `grade problem 02 {mine.name}`."
+    assert named in " ".join(other.err.split())
+    right = grade("problem", "02", mine.name)
+    assert (right.code, "has the name" in right.err) == (0, False)
+
+
 def test_a_first_session(grade: Grade, tmp_path):
     """Start, read, grade the stub, take hints, fail, pass, and read the reference."""
     started = grade("start")
@@ -67,6 +84,7 @@ def test_a_first_session(grade: Grade, tmp_path):
     passed = grade("problem", "2", cwd=tmp_path / "attempts")
     assert passed.code == 0, "the workspace is found from a folder in it"
     assert grade("solution", "02").out == (SOLUTIONS / "p02_causal_attention.py").read_text()
+    assert "0 hints left. `grade solution 02` shows" in grade("hint", "02").out
     listed = grade("list").out
     assert "02  Causal attention, one head                6 of  6  passed" in listed
     assert f"6 of {sum(problem.points for problem in catalog.problems())} points" in listed

@@ -55,6 +55,28 @@ def test_a_misconception_is_identified_by_its_exception(grade: Grade, tmp_path):
     assert report["misconception"]["name"] == misconception_name("06", "self.blocks = [GPTBlock")
 
 
+def test_an_array_that_is_no_parameter_is_another_mistake_than_none(graded: Any):
+    source, table = (
+        (ROOT / "solutions" / "p01_token_embedding.py").read_text(),
+        "nnx.Param(jnp.zeros((max_T, d_model)))",
+    )
+    plain = graded("01", source, (table, table.removeprefix("nnx.Param(").removesuffix(")")))
+    assert plain["misconception"]["name"] == misconception_name("01", "jnp.zeros((max_T, d_model))")
+    variable = graded("01", source, (table, table.replace("Param", "BatchStat")))
+    missing = "not judged yet: parameters are filled by name, and `pos_embed` is missing"
+    assert (variable["misconception"], variable["checks"][1]["message"]) == (None, missing)
+    assert graded("01", source, (table, "None"))["misconception"] is None
+
+
+def test_a_module_that_is_missing_as_a_whole_has_no_idea_of_one_of_its_parameters(graded: Any, tmp_path: Path):
+    source = (ROOT / "solutions" / "p03_causal_mha.py").read_text()
+    (tmp_path / "p02_causal_attention.py").write_text((ROOT / "solutions" / "p02_causal_attention.py").read_text())
+    lines = [line for line in source.splitlines() if "self.out_proj = " not in line]
+    report = graded("03", "\n".join(lines).replace("self.out_proj(", "("))
+    assert report["checks"][0]["message"].startswith("`out_proj.bias` is missing")
+    assert report["misconception"] is None
+
+
 def test_an_idea_is_named_beside_an_entry_that_is_missing(graded: Any):
     """The checks of the missing entry come first; files from before it existed have it in none."""
     source = (ROOT / "solutions" / "p42_bpe_training.py").read_text()

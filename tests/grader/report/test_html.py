@@ -8,10 +8,11 @@ import pytest
 
 from grader.course import catalog
 from grader.course.catalog import Misconception
+from grader.exhibits import Ending, Table
 from grader.judge.counterexample import Counterexample, Part, compared
 from grader.judge.verdict import CheckResult, Report, Verdict
 from grader.problem import EXACT, Case
-from grader.report import html
+from grader.report import exhibits_page, html
 from grader.wire.compare import WHOLE, Leaf, compare
 from tests.grader.report.reports import report_of
 
@@ -42,6 +43,14 @@ def cells(tree, panel: str) -> list:
     """The cells with values of the panel of that name."""
     (table,) = [table for table in tree.iter("table") if "".join(table.find("caption").itertext()) == panel]
     return [cell for cell in table.iter("td") if "cell" in cell.get("class", "")]
+
+
+def test_a_play_stands_below_the_report():
+    played = exhibits_page.article("See it work", [Table("Numbers", ("n",), (("1",),))], Ending("", "", ""))
+    text = html.document(failing({"output": MATRIX}, {"output": MATRIX + 1}), played)
+    tree = html5lib.HTMLParser(strict=True, namespaceHTMLElements=False).parse(text)
+    assert [article.get("class") for article in tree.iter("article")] == ["verdict", "verdict play"]
+    assert "&lt;" not in text
 
 
 MATRIX = np.float32([[1, 2, 3], [4, 5, -1e9], [7, 8, np.nan]])

@@ -74,7 +74,10 @@ def test_a_missing_leaf_is_paired_with_the_nearest_name_of_its_shape():
     assert hint([table], [leaf("pos_embedding", [3, 4])]) == name
     assert hint([table], [leaf("pos_embedding", [3, 4, 5])]) == ""
     assert hint([table], [leaf("pos_embedding.0", 3)]) == ""
-    assert hint([table], [leaf("pos_embed.0", 3)]) == "; got a list, tuple or dictionary instead of one array"
+    assert hint([table], [leaf("pos_embed.embedding", 3)]) == "; you have `pos_embed.embedding` instead"
+    one_array = "; got a list, tuple or dictionary instead of one array"
+    assert hint([leaf("output", 1)], [leaf("output.0", 3)]) == one_array
+    assert hint([leaf("output.logits", 1)], [leaf("output.logits.a", 3)]) == one_array
     assert hint([leaf("pos_embed", [1, 2]), leaf("ln.scale", [1])], [leaf("wpe", [3, 4])]) == "; you have `wpe` instead"
     assert hint([table, leaf("initial.pos_embed", [1, 2])], [leaf("wpe", [3, 4])]) == "; you have `wpe` instead"
     # `out.bias` is what became of `out_proj.bias`.

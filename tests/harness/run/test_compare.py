@@ -53,6 +53,17 @@ def test_a_finished_run_and_one_in_progress(tmp_path: Path) -> None:
     assert len({len(line) for line in lines if line.strip() and not line.startswith("at ")}) == 1, "columns are aligned"
 
 
+def test_of_pieces_only_those_are_told_that_differ(tmp_path: Path) -> None:
+    pieces = [("adamw 1234", "CausalMHA 1234"), ("CausalMHA 1234",), ("CausalMHA 1234", "adamw 5678")]
+    comparison = compare([make_run(tmp_path / str(n), replace(TINY, pieces=each), 3) for n, each in enumerate(pieces)])
+    row = next(line for line in table(comparison).splitlines() if line.startswith("pieces"))
+    assert [cell.strip() for cell in row.removeprefix("pieces").split("  ") if cell.strip()] == [
+        "adamw 1234",
+        "none",
+        "adamw 5678",
+    ]
+
+
 def test_runs_are_compared_at_the_last_step_that_both_have(tmp_path: Path) -> None:
     runs = [make_run(tmp_path / "one", TINY, 12), make_run(tmp_path / "other", replace(TINY, seed=1), 9, first=3.0)]
     comparison = compare(runs)
