@@ -222,6 +222,11 @@ def test_the_whole_course_is_seen_at_once(page: Page, studio: Server):
     page.goto(studio.base)
     expect(page.locator(".map .node")).to_have_count(len(catalog.problems()))
     assert page.evaluate("[document.documentElement.scrollWidth, document.documentElement.scrollHeight]") == [1440, 900]
+    attention = page.locator(".node[data-label='03']")
+    attention.hover()
+    expect(page.locator(".node.related")).to_have_count(1 + page.locator(".edges path.near").count())
+    for label in ("02", "03", "05"):  # it builds on 02, and 05 on it
+        expect(page.locator(f".node[data-label='{label}']")).to_have_class(re.compile(r"\brelated\b"))
     page.set_viewport_size({"width": 390, "height": 844})
     assert page.evaluate("document.documentElement.scrollWidth") == 390
 

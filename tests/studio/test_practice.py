@@ -38,6 +38,10 @@ def test_what_is_due(practice: Page, studio: Server):
     assert axe(page) == []
     page.set_viewport_size({"width": 360, "height": 700})
     assert page.evaluate("document.documentElement.scrollWidth") == 360
+    right_ends = page.evaluate(
+        "['.days', '.days svg'].map((css) => document.querySelector(css).getBoundingClientRect().right)"
+    )
+    assert right_ends[0] == right_ends[1], "today is in view"
     page.goto(studio.base)
     expect(page.get_by_role("link", name="1 due today")).to_be_visible()
 
@@ -96,6 +100,9 @@ def test_a_review(practice: Page, studio: Server):
     expect(page.locator("#task")).to_contain_text("causal_attention")
     expect(page.locator("#editor .cm-content")).to_contain_text("raise NotImplementedError")
     assert axe(page) == []
+    page.set_viewport_size({"width": 390, "height": 844})
+    assert page.evaluate("document.documentElement.scrollWidth") == 390
+    page.set_viewport_size({"width": 1280, "height": 720})
     page.get_by_role("button", name="Pause").click()
     expect(page.get_by_role("button", name="Continue")).to_be_visible()
     stopped = page.locator("#clock").inner_text()
