@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from functools import partial
 from typing import Any
 
+from commandline.text import counted
 from grader.checks import YES, exact, output
 from grader.problem import Case, Cases, Difference, Entry, Problem, Tolerance
 
@@ -50,6 +51,11 @@ def in_words(_: Case, wrong: Difference) -> str:
         return "not judged yet: frequencies say nothing until the check “use of the random key” passes"
     if wrong.path.startswith("frequencies.outside_"):
         return f"tokens are drawn that `{wrong.path.removeprefix('frequencies.outside_')}` excludes"
+    if wrong.index and "-1" in (wrong.expected, wrong.got):  # texts are compared at one length
+        (end,) = wrong.index
+        if wrong.expected == "-1":
+            return f"the text must end after {counted(end, 'token')}, and yours goes on with token {wrong.got}"
+        return f"your text ends after {counted(end, 'token')}, and token {wrong.expected} must follow"
     return ""
 
 

@@ -40,7 +40,10 @@ def operations(case: Case, difference: Difference) -> str:
     T, D = case.values["x"].shape  # type: ignore[union-attr]
     pairs = T * D * len(case.values["scale"])  # type: ignore[arg-type]
     if difference.path.endswith("int8"):
-        return f"with T · D · F = {pairs:,} pairs of codes, products of two int8 operands with an int32 result multiply fewer"
+        return (
+            f"products of two int8 operands with an int32 result must multiply all T · D · F = {pairs:,} pairs of codes, and they "
+            "multiply fewer"
+        )
     return f"besides products of int8 numbers, the program takes at least T · D · F / 4 = {pairs // 4:,} operations"
 
 

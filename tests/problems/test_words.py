@@ -37,6 +37,7 @@ pytestmark = pytest.mark.fast
         ("29", "frequencies of drawn tokens", "frequencies.outside_top_k", (), "1",
          "tokens are drawn that `top_k` excludes"),
         ("29", "greedy text", "text", (1,), "7", ""),
+        ("29", "end before the stop token", "stopped", (1,), "-1", "your text ends after 1 token, and token 3 must follow"),
         ("46", "memory of the state", "carried_bytes", (), "7", "parameters and state take 7 bytes; 3 are allowed"),
         ("48", "only the chosen experts run", "work", (), "7", "the forward pass executes 7 scalar operations; 3 are allowed"),
         ("49", "blocks sent to neighbors only", "exchanged.turns", (), "7",
@@ -60,7 +61,8 @@ pytestmark = pytest.mark.fast
         ("42", "ids", "encoding.n_vocab", (), "7", "the encoding has 7 ids (`n_vocab`), expected 3"),
         ("42", "ids", "encoding.round_trip", (), "0", "decoding the ids does not give the text again"),
         ("45", "product of int8 numbers", "products.int8", (), "0",
-         "with T · D · F = 4,194,304 pairs of codes, products of two int8 operands with an int32 result multiply fewer"),
+         "products of two int8 operands with an int32 result must multiply all T · D · F = 4,194,304 pairs of codes, and they "
+         "multiply fewer"),
         ("45", "product of int8 numbers", "products.other", (), "1",
          "besides products of int8 numbers, the program takes at least T · D · F / 4 = 1,048,576 operations"),
         ("44", "a kernel for an accelerator", "tpu.has_a_kernel", (), "0", "the program for a TPU has no kernel that multiplies"),
@@ -125,3 +127,11 @@ def test_the_parts_of_a_returned_tuple_have_the_names_of_the_page(problem):
         defined = {getattr(node, "name", "") for node in stub.body}
         assert entry.name not in defined or returned_parts(stub, entry.name) == len(entry.returns)
         assert all(re.search(rf"\b{name}\b", text) for name in entry.returns)
+
+
+def test_a_text_that_does_not_end_has_a_token_too_many():
+    problem = catalog.find("29")
+    (check,) = (item for item in problem.checks if item.name == "end before the stop token")
+    case = cases.draw(problem, check.cases, 0)[0]
+    said = check.in_words(case, Difference("stopped", (2,), "-1", "7"))
+    assert said == "the text must end after 2 tokens, and yours goes on with token 7"
