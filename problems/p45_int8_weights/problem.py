@@ -41,8 +41,8 @@ def operations(case: Case, difference: Difference) -> str:
     pairs = T * D * len(case.values["scale"])  # type: ignore[arg-type]
     if difference.path.endswith("int8"):
         return (
-            f"products of two int8 operands with an int32 result must multiply all T · D · F = {pairs:,} pairs of codes, and they "
-            "multiply fewer"
+            f"products of two int8 operands with an int32 result must multiply all T · D · F = {pairs:,} pairs of codes, and "
+            "they multiply fewer"
         )
     return f"besides products of int8 numbers, the program takes at least T · D · F / 4 = {pairs // 4:,} operations"
 
