@@ -1,5 +1,6 @@
 """`grade`: the command group, and the commands for learners. Imports each command's modules only when it runs."""
 
+import itertools
 import json
 import os
 import shlex
@@ -34,6 +35,9 @@ from grader.cli.grading import answered, graded
 from grader.course import catalog, log, selection, vscode, workspace
 from grader.course.workspace import Workspace
 from grader.problem import Problem
+
+
+MOST_LINES = 5  # for the new files of one folder
 
 
 class Grade(Commands):
@@ -109,8 +113,12 @@ def start(folder: str | None, directory: str | None) -> None:
     created += for_vscode
     if not created and not edited and not lacking:
         terminal.echo(f"{space.folder} is up to date.")
-    for path in created:
-        click.echo(f"new   {path}")
+    for folder_, paths in itertools.groupby(created, key=lambda path: path.parent):
+        new = [*paths]
+        if len(new) > MOST_LINES:
+            click.echo(f"new   {folder_}: {len(new)} files, from {new[0].name} to {new[-1].name}")
+        else:
+            click.echo("\n".join(f"new   {path}" for path in new))
     for path in edited:
         terminal.echo(
             f"kept  {path}: you may have edited it. To get the new page, delete it and run `grade start` again.",
