@@ -36,7 +36,6 @@ from grader.course import catalog, log, selection, vscode, workspace
 from grader.course.workspace import Workspace
 from grader.problem import Problem
 
-
 MOST_LINES = 5  # for the new files of one folder
 
 

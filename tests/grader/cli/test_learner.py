@@ -108,7 +108,7 @@ def test_giving_up_shows_the_answer_and_is_remembered(grade: Grade):
 
 
 def test_another_workspace(grade: Grade, tmp_path):
-    assert "new   mine/p01_token_embedding.py" in grade("start", "mine").out
+    assert "new   mine: " in grade("start", "mine").out
     assert grade("--workspace", "mine", "problem", "07", "--json").json["verdict"] == "NOT ATTEMPTED"
     assert not (tmp_path / "attempts").exists()
 
