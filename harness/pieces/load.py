@@ -61,9 +61,12 @@ class Pieces:
         return tuple(f"{name} {self.digest}{split.get(name, '')}" for name in self.by_name)
 
     def describe(self, config: Config) -> list[str]:
-        """One line per piece: whether a run with this config uses it, and why not."""
-        lines = []
+        """One line per piece: whether a run with this config uses it, and why not. One for all that are not filled in."""
+        lines, waiting = [], []
         for name, spec in PIECES.items():
+            if name in self.stubs:
+                waiting.append(f"{name} ({ProblemName(spec.module).label})")
+                continue
             model = self.by_name[spec.part_of] if spec.part_of and self.uses(spec.part_of, config) else None
             if name not in self.by_name:
                 lines.append(f"{name}: built-in ({self._why_not(name)})")
@@ -76,7 +79,7 @@ class Pieces:
             else:
                 when = f" ({spec.used_when})" if spec.used_when else ""
                 lines.append(f"{name}: yours, {self.folder / f'{spec.module}.py'}{when}")
-        return lines
+        return [*lines, *([f"Not filled in yet, so built-in: {', '.join(waiting)}."] if waiting else [])]
 
     def _why_unused(self, spec: PieceSpec, config: Config) -> str:
         """The reason why a run does not use a piece that is there."""
@@ -93,8 +96,6 @@ class Pieces:
     def _why_not(self, name: str) -> str:
         """The reason why the harness's own code takes the place of a piece."""
         spec = PIECES[name]
-        if name in self.stubs:
-            return f"{spec.module}.py is not filled in yet"
         missing = [other for other in spec.requires if other not in self.by_name]
         if name in self.defined and missing:
             return f"yours needs your {missing[0]}, which is missing"

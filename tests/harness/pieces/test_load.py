@@ -214,11 +214,13 @@ def test_stubs_are_not_pieces_and_the_description_says_so(workspace: Path) -> No
     stubs, removed = {"GPTBlock", "MiniGPT", "train_step"}, {"next_token_loss", "shard_batch", "fsdp_spec"}
     unusable = {"partition_spec", "export_gpt2", "decode_step", "empty_cache"}
     assert set(MODULES) - set(pieces.by_name) == stubs | removed | unusable
-    lines = "\n".join(pieces.describe(COURSE))
-    assert "CausalMHA: yours" in lines
-    assert "GPTBlock: built-in (p05_gpt_block.py is not filled in yet)" in lines
-    assert "next_token_loss: built-in (there is no p07_next_token_loss.py)" in lines
-    assert "muon: not used (it is used with optimizer=muon and your MiniGPT or ModernGPT)" in lines
+    *lines, last = pieces.describe(COURSE)
+    assert last == "Not filled in yet, so built-in: GPTBlock (05), MiniGPT (06), train_step (08)."
+    told = "\n".join(lines)
+    assert "CausalMHA: yours" in told
+    assert "GPTBlock" not in told
+    assert "next_token_loss: built-in (there is no p07_next_token_loss.py)" in told
+    assert "muon: not used (it is used with optimizer=muon and your MiniGPT or ModernGPT)" in told
 
 
 def test_the_config_records_a_digest_of_the_pieces(workspace: Path) -> None:
