@@ -43,7 +43,7 @@ def has_control_flow(module: Any) -> bool:
 
 
 def with_counters(module: bytes) -> bytes:
-    """The program with counters, an int32 array, as one more output. Raises UncountableError."""
+    """The program with counters, an int64 array, as one more output. Raises UncountableError."""
     parsed = stablehlo.parsed(module)
     with parsed.context, ir.Location.unknown():
         _make_plain(parsed)
@@ -142,7 +142,8 @@ class _Instrumented:
             operation.attributes[NAME] = ir.IntegerAttr.get(ir.IntegerType.get_signless(32), number)
         self.functions = stablehlo.functions(module)
         self.size = sum(map(_regions_counted, first))
-        self.type = ir.RankedTensorType.get([self.size], ir.IntegerType.get_signless(32))
+        # A loop of 2^31 turns takes seconds
+        self.type = ir.RankedTensorType.get([self.size], ir.IntegerType.get_signless(64))
         # The functions that contain loops or branches, or call one that does
         self.counting: set[str] = set()
         for name in reversed(stablehlo.callers_first(self.functions)):
@@ -225,7 +226,7 @@ class _Instrumented:
         return new.results[len(kinds) - 1]
 
     def _constant(self, numbers: list[int], where: Any) -> Any:
-        value = ir.DenseElementsAttr.get(np.array(numbers, np.int32), type=self.type.element_type)  # type: ignore[call-overload]
+        value = ir.DenseElementsAttr.get(np.array(numbers, np.int64), type=self.type.element_type)  # type: ignore[call-overload]
         return ir.Operation.create("stablehlo.constant", [self.type], [], {"value": value}, ip=where).results[0]
 
 

@@ -58,11 +58,12 @@ class Witness:
                 _check_rows(compiled, name.removeprefix(ROWS).split(","))
         sent = {leaf.path: leaf.values for leaf in program.sent}
         arguments = [self._numbers(item, case, sent) for item in program.inputs]
-        outputs = compiled(arguments)
-        if len(outputs) != len(program.outputs):
+        if len(compiled.output_shapes) != len(program.outputs):
             raise RefusedProgramError("it does not have as many outputs as names")
+        execution = Execution(compiled, arguments, case)
         try:
-            measured = measure(Execution(compiled, arguments, case), measures, self.measures)
+            measured = measure(execution, measures, self.measures)
+            outputs = execution.outputs
         except (UncountableError, KeyError, ValueError) as error:
             raise RefusedProgramError(f"its work cannot be counted: {error}") from error
         return dict(zip(program.outputs, outputs, strict=True)) | measured

@@ -9,6 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from jax import lax
+from jax.experimental.xla_metadata import set_xla_metadata
 from jax.sharding import NamedSharding, PartitionSpec
 
 from grader.problem import Case
@@ -104,6 +105,30 @@ def test_batched_loops_count_the_turns_of_the_longest():
         return lax.fori_loop(0, n, lambda i, x: x @ x, x)
 
     assert costs(jax.vmap(power, (None, 0)), X, np.array([1, 4], np.int32))["dot_general"] == 4 * 2 * PRODUCT
+
+
+def test_counters_hold_the_turns_of_a_long_loop():
+    """2^31 turns take XLA a few seconds, and a counter below 0 would take all other work away."""
+    counters = execution(lambda x: lax.fori_loop(0, N, lambda i, x: x @ x, x), X).counters
+    assert counters.tolist() == [N]
+    assert counters.dtype == np.int64
+
+
+def test_a_program_that_knows_when_it_is_counted_is_refused():
+    @jax.jit
+    def grown(x: Any) -> Any:
+        return jnp.exp(200 * x), lax.while_loop(lambda i: i < N, lambda i: i + 1, x.astype(int))
+
+    def told_apart(x: Any) -> Any:
+        with set_xla_metadata(inlineable="false"):  # not in the program with counters, where log(exp(x)) is x
+            huge, turns = grown(x)
+        return jnp.where(jnp.log(huge) < 1000, 0.0, turns)
+
+    run = execution(told_apart, np.float32(1))
+    assert run.outputs[0] == N
+    assert run.counters.tolist() == [N - 1]
+    with pytest.raises(UncountableError, match="returns other numbers"):
+        _ = run.outputs
 
 
 def reduced(body: Callable[..., Any], x: Any) -> Any:
