@@ -13,7 +13,7 @@ import numpy as np
 
 from grader.problem import Case
 from grader.wire.program import ROWS, Input, Program
-from grader.worker import bytecode, cost, counting, in_order, stablehlo
+from grader.worker import bytecode, cost, counting, in_order, lapack_calls, stablehlo
 from grader.worker.counting import UncountableError
 from grader.worker.measures import Compiled, Execution, OwnMeasure, measure
 from grader.worker.pytrees import FILLS
@@ -76,6 +76,10 @@ class Witness:
         given = [(item.shape, stablehlo.element_type(jnp.dtype(item.dtype))) for item in program.inputs]
         if stablehlo.parameters(parsed) != given:  # XLA would read such an array as if it fitted
             raise RefusedProgramError("its program does not take the arrays that it names")
+        if not stablehlo.sizes_are_known(parsed):
+            raise RefusedProgramError("its program has arrays of unknown sizes")
+        if routine := lapack_calls.misfit(parsed):
+            raise RefusedProgramError(f"its program calls LAPACK's {routine} with arrays of other shapes")
         if b"lapack_" in program.module:
             stablehlo.prepare_linear_algebra()
         devices = devices[: program.devices]
