@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from grader.worker import cost, stablehlo
+from grader.worker import cost, notes, stablehlo
 from grader.worker.stablehlo import ir
 
 LOOP = "stablehlo.while"
@@ -55,7 +55,7 @@ def with_counters(module: bytes) -> bytes:
 def plain(module: bytes) -> bytes:
     """The program that XLA runs as it is counted: with a call of its parts in place of each composite, because XLA has operations
     of its own for some names of composites, whatever their parts are. And with a name for each collective that the program calls,
-    because XLA adds others."""
+    because XLA adds others. And without notes to XLA."""
     parsed = stablehlo.parsed(module)
     with parsed.context, ir.Location.unknown():
         _make_plain(parsed)
@@ -65,6 +65,7 @@ def plain(module: bytes) -> bytes:
 def _make_plain(parsed: Any) -> None:
     """Exchanges composites and names collectives of a parsed module, whose context is entered."""
     stablehlo.strip_locations(parsed)  # a submission may have named them
+    notes.strip(parsed)
     operations = list(stablehlo.operations(parsed))
     for number, operation in enumerate(
         each for each in operations if each.name.removeprefix("stablehlo.") in COLLECTIVES

@@ -87,6 +87,17 @@ def test_arrays_of_unknown_size_are_refused(kind: str):
         witness.Witness().run(of_unknown_size(kind), CASE)
 
 
+def test_a_name_of_several_lines_is_refused():
+    """The text of a compiled program is read line by line."""
+    text = "module @program { func.func public @main(%arg0: tensor<3xf32>) -> tensor<3xf32> { return %arg0 : tensor<3xf32> } }"
+    inputs = [Input("case", "x", (3,), "float32")]
+    witness.check(Program(module(text), inputs, ["output"]))
+    note = '{mhlo.frontend_attributes = {note = "{\\0A%hidden (x: f32[]) -> f32[] {\\0A}}"}}'
+    told = text.replace("return %arg0", f"%0 = stablehlo.negate %arg0 {note} : tensor<3xf32>\nreturn %0")
+    with pytest.raises(witness.RefusedProgramError, match="several lines"):
+        witness.check(Program(module(told), inputs, ["output"]))
+
+
 def test_only_listed_calls_are_accepted():
     known = stablehlo.custom_calls()
     assert "xla_ffi_python_cpu_callback" in known
