@@ -146,7 +146,7 @@ def _dynamic_update_slice(operation: Any, functions: Functions) -> int:
 def _sort(operation: Any, functions: Functions) -> int:
     along = stablehlo.shape(operation.operands[0])[int(ir.IntegerAttr(operation.attributes["dimension"]).value)]
     comparisons = _elements(operation.operands[0]) * max(1, math.ceil(math.log2(max(2, along))))
-    return comparisons * _body(operation, 0, functions)
+    return comparisons * max(1, _body(operation, 0, functions))  # `a before b if a`, of booleans, computes nothing
 
 
 def _map(operation: Any, functions: Functions) -> int:

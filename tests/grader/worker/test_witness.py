@@ -87,6 +87,18 @@ def test_arrays_of_unknown_size_are_refused(kind: str):
         witness.Witness().run(of_unknown_size(kind), CASE)
 
 
+def test_sorting_costs_comparisons_that_compute_nothing():
+    text = (
+        "module @program { func.func public @main(%arg0: tensor<8xi1>, %arg1: tensor<8xf32>) -> tensor<8xf32> {\n"
+        '%0:2 = "stablehlo.sort"(%arg0, %arg1) <{dimension = 0 : i64, is_stable = true}> ({\n'
+        "^bb0(%a: tensor<i1>, %b: tensor<i1>, %c: tensor<f32>, %d: tensor<f32>): stablehlo.return %a : tensor<i1>\n"
+        "}) : (tensor<8xi1>, tensor<8xf32>) -> (tensor<8xi1>, tensor<8xf32>)\nreturn %0#1 : tensor<8xf32> } }"
+    )
+    parsed = stablehlo.parsed(module(text))
+    (sort,) = [each for each in stablehlo.operations(parsed) if each.name == "stablehlo.sort"]
+    assert cost.cost(sort, {}) == 8 * 3
+
+
 def test_a_name_of_several_lines_is_refused():
     """The text of a compiled program is read line by line."""
     text = "module @program { func.func public @main(%arg0: tensor<3xf32>) -> tensor<3xf32> { return %arg0 : tensor<3xf32> } }"
