@@ -117,7 +117,7 @@ class Examiner:
             fresh.worker.close()
 
     def _probe(self, frame: Frame, check: Check, case: Case) -> Outcome:
-        program = self._program(check, case)
+        program = Frame("untraceable", {"notes": []}) if _needs_numbers(check) else self._program(check, case)
         if isinstance(program, Failure):
             return Outcome(failure=program)
         if program.kind == "untraceable":
@@ -175,7 +175,7 @@ class Examiner:
     def _trace_all(self, case: Case) -> None:
         """Traces all that is asked about a case, before the worker is told its numbers: a later program could hold results."""
         for check in self.problem.checks:
-            if check.cases == case.group and not check.saved_by:
+            if check.cases == case.group and not check.saved_by and not _needs_numbers(check):
                 self._program(check, case)
 
     def _run(self, program: Frame, check: Check, case: Case) -> Outcome:
@@ -211,6 +211,14 @@ class Examiner:
         witness = witness or self.start_witness()
         witness.begin()
         return witness
+
+
+def _needs_numbers(check: Check) -> bool:
+    """Whether a program is no answer: it would compute where time is not measured, or ask nobody.
+
+    Nor is such a check traced: a worker would hear of a case before its time is measured.
+    """
+    return bool(check.cpu_seconds or check.partner)
 
 
 def _slow(check: Check) -> Failure:

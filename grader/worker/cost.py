@@ -49,7 +49,7 @@ LINEAR_ALGEBRA: Mapping[str, Callable[[int, int], float]] = {
 TRIANGULAR_SOLVE = "trsm"  # of a triangular matrix and a second one, whose other side may be of any length
 CUSTOM_CALLS = frozenset(
     ["Sharding", "SPMDFullToShardShape", "SPMDShardToFullShape", "annotate_device_placement"]
-    + [f"lapack_s{routine}_ffi" for routine in (*LINEAR_ALGEBRA, TRIANGULAR_SOLVE)]
+    + [f"lapack_s{name}_ffi" for name in (*LINEAR_ALGEBRA, TRIANGULAR_SOLVE)]
 )
 
 
@@ -146,7 +146,7 @@ def _dynamic_update_slice(operation: Any, functions: Functions) -> int:
 def _sort(operation: Any, functions: Functions) -> int:
     along = stablehlo.shape(operation.operands[0])[int(ir.IntegerAttr(operation.attributes["dimension"]).value)]
     comparisons = _elements(operation.operands[0]) * max(1, math.ceil(math.log2(max(2, along))))
-    return comparisons * _body(operation, 0, functions)
+    return comparisons * max(1, _body(operation, 0, functions))  # `a before b if a`, of booleans, computes nothing
 
 
 def _map(operation: Any, functions: Functions) -> int:
@@ -166,7 +166,7 @@ def _cholesky(operation: Any, functions: Functions) -> int:
 def rows_in_order(operation: Any) -> int:
     """The rows of the matrix that linear algebra goes through one after another, as in a triangular solve; 0 for any other
     operation."""
-    in_order = operation.name in ("stablehlo.triangular_solve", "stablehlo.cholesky") or _routine(operation)
+    in_order = operation.name in ("stablehlo.triangular_solve", "stablehlo.cholesky") or routine(operation)
     return stablehlo.shape(operation.operands[0])[-1] if in_order else 0
 
 
@@ -174,7 +174,7 @@ def _triangular_solve(operation: Any, functions: Functions) -> int:
     return _elements(operation.results[0]) * rows_in_order(operation)
 
 
-def _routine(operation: Any) -> str:
+def routine(operation: Any) -> str:
     """The LAPACK routine that an operation calls, without its letter for the type; empty for any other operation."""
     if operation.name != "stablehlo.custom_call":
         return ""
@@ -183,12 +183,12 @@ def _routine(operation: Any) -> str:
 
 
 def _custom_call(operation: Any, functions: Functions) -> int:
-    target, routine = ir.StringAttr(operation.attributes["call_target_name"]).value, _routine(operation)
+    target, called = ir.StringAttr(operation.attributes["call_target_name"]).value, routine(operation)
     if target not in CUSTOM_CALLS:
         raise KeyError(target)
-    if routine == TRIANGULAR_SOLVE:
+    if called == TRIANGULAR_SOLVE:
         return _triangular_solve(operation, functions)
-    return _matrices(operation.operands[0], LINEAR_ALGEBRA[routine]) if routine else 0
+    return _matrices(operation.operands[0], LINEAR_ALGEBRA[called]) if called else 0
 
 
 WITH_A_BODY: Mapping[str, Callable[[Any, Functions], int]] = {

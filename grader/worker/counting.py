@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from grader.worker import cost, stablehlo
+from grader.worker import cost, notes, stablehlo
 from grader.worker.stablehlo import ir
 
 LOOP = "stablehlo.while"
@@ -43,7 +43,7 @@ def has_control_flow(module: Any) -> bool:
 
 
 def with_counters(module: bytes) -> bytes:
-    """The program with counters, an int32 array, as one more output. Raises UncountableError."""
+    """The program with counters, an int64 array, as one more output. Raises UncountableError."""
     parsed = stablehlo.parsed(module)
     with parsed.context, ir.Location.unknown():
         _make_plain(parsed)
@@ -55,7 +55,7 @@ def with_counters(module: bytes) -> bytes:
 def plain(module: bytes) -> bytes:
     """The program that XLA runs as it is counted: with a call of its parts in place of each composite, because XLA has operations
     of its own for some names of composites, whatever their parts are. And with a name for each collective that the program calls,
-    because XLA adds others."""
+    because XLA adds others. And without notes to XLA."""
     parsed = stablehlo.parsed(module)
     with parsed.context, ir.Location.unknown():
         _make_plain(parsed)
@@ -65,6 +65,7 @@ def plain(module: bytes) -> bytes:
 def _make_plain(parsed: Any) -> None:
     """Exchanges composites and names collectives of a parsed module, whose context is entered."""
     stablehlo.strip_locations(parsed)  # a submission may have named them
+    notes.strip(parsed)
     operations = list(stablehlo.operations(parsed))
     for number, operation in enumerate(
         each for each in operations if each.name.removeprefix("stablehlo.") in COLLECTIVES
@@ -142,7 +143,8 @@ class _Instrumented:
             operation.attributes[NAME] = ir.IntegerAttr.get(ir.IntegerType.get_signless(32), number)
         self.functions = stablehlo.functions(module)
         self.size = sum(map(_regions_counted, first))
-        self.type = ir.RankedTensorType.get([self.size], ir.IntegerType.get_signless(32))
+        # A loop of 2^31 turns takes seconds
+        self.type = ir.RankedTensorType.get([self.size], ir.IntegerType.get_signless(64))
         # The functions that contain loops or branches, or call one that does
         self.counting: set[str] = set()
         for name in reversed(stablehlo.callers_first(self.functions)):
@@ -225,7 +227,7 @@ class _Instrumented:
         return new.results[len(kinds) - 1]
 
     def _constant(self, numbers: list[int], where: Any) -> Any:
-        value = ir.DenseElementsAttr.get(np.array(numbers, np.int32), type=self.type.element_type)  # type: ignore[call-overload]
+        value = ir.DenseElementsAttr.get(np.array(numbers, np.int64), type=self.type.element_type)  # type: ignore[call-overload]
         return ir.Operation.create("stablehlo.constant", [self.type], [], {"value": value}, ip=where).results[0]
 
 

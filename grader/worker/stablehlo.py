@@ -141,6 +141,20 @@ def inside_block(block: Any) -> Iterator[Any]:
         yield from inside(view.operation)
 
 
+def sizes_are_known(module: Any) -> bool:
+    """Whether a parsed module says how large each of its arrays is. MLIR gives a number below 0 for a size that it does not know,
+    and XLA may know it."""
+    values = (value for operation in operations(module) for value in [*operation.results, *_arguments(operation)])
+    kinds = {value.type for value in values}
+    return not any(re.search(r"[?*#]", str(kind)) for kind in kinds)  # `#` says how a size is bounded
+
+
+def _arguments(operation: Any) -> Iterator[Any]:
+    for region in operation.regions:
+        for block in region.blocks:
+            yield from block.arguments
+
+
 def functions(module: Any) -> dict[str, Any]:
     """The functions of a parsed module by name."""
     return {

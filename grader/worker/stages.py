@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from grader.worker import stablehlo
+from grader.worker import notes, stablehlo
 from grader.worker.measures import Compiled, place
 from grader.worker.stablehlo import func, ir
 
@@ -116,6 +116,7 @@ def _alone(parsed: Any, operation: Any, takes: Sequence[Any], placed: Sequence[A
                     if value in arguments:
                         one.operands[number] = arguments[value]
             func.ReturnOp(list(copy.results))
+        notes.strip(module)
         module.operation.verify()
         return stablehlo.serialized(module)
 

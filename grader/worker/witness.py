@@ -3,6 +3,7 @@
 A submission made the program, so it is checked before XLA parses it. XLA may still crash on it; that ends this process only.
 """
 
+import unicodedata
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -13,7 +14,7 @@ import numpy as np
 
 from grader.problem import Case
 from grader.wire.program import ROWS, Input, Program
-from grader.worker import bytecode, cost, counting, in_order, stablehlo
+from grader.worker import bytecode, cost, counting, in_order, lapack_calls, notes, stablehlo
 from grader.worker.counting import UncountableError
 from grader.worker.measures import Compiled, Execution, OwnMeasure, measure
 from grader.worker.pytrees import FILLS
@@ -58,11 +59,12 @@ class Witness:
                 _check_rows(compiled, name.removeprefix(ROWS).split(","))
         sent = {leaf.path: leaf.values for leaf in program.sent}
         arguments = [self._numbers(item, case, sent) for item in program.inputs]
-        outputs = compiled(arguments)
-        if len(outputs) != len(program.outputs):
+        if len(compiled.output_shapes) != len(program.outputs):
             raise RefusedProgramError("it does not have as many outputs as names")
+        execution = Execution(compiled, arguments, case)
         try:
-            measured = measure(Execution(compiled, arguments, case), measures, self.measures)
+            measured = measure(execution, measures, self.measures)
+            outputs = execution.outputs
         except (UncountableError, KeyError, ValueError) as error:
             raise RefusedProgramError(f"its work cannot be counted: {error}") from error
         return dict(zip(program.outputs, outputs, strict=True)) | measured
@@ -75,11 +77,16 @@ class Witness:
         given = [(item.shape, stablehlo.element_type(jnp.dtype(item.dtype))) for item in program.inputs]
         if stablehlo.parameters(parsed) != given:  # XLA would read such an array as if it fitted
             raise RefusedProgramError("its program does not take the arrays that it names")
+        if not stablehlo.sizes_are_known(parsed):
+            raise RefusedProgramError("its program has arrays of unknown sizes")
+        if routine := lapack_calls.misfit(parsed):
+            raise RefusedProgramError(f"its program calls LAPACK's {routine} with arrays of other shapes")
         if b"lapack_" in program.module:
             stablehlo.prepare_linear_algebra()
         devices = devices[: program.devices]
         composed = any(each.name == counting.COMPOSITE for each in stablehlo.operations(parsed))
-        module = counting.plain(program.module) if composed or len(devices) > 1 else program.module
+        changed = composed or len(devices) > 1 or notes.has_notes(parsed)
+        module = counting.plain(program.module) if changed else program.module
         return Compiled(program, stablehlo.compiled(module, devices), devices, self.mesh, parsed)
 
     def _numbers(self, item: Input, case: Case, sent: Mapping[str, Any]) -> Any:
@@ -121,5 +128,9 @@ def check(program: Program) -> None:
     calls = any(operation.startswith("vhlo.custom_call_") for operation in contents.operations)
     if others := sorted(contents.strings & stablehlo.custom_calls() - cost.CUSTOM_CALLS if calls else ()):
         raise RefusedProgramError(f"its program calls {others[0]!r:.60}")
+    if any(unicodedata.category(letter) == "Cc" for text in contents.strings for letter in text):
+        raise RefusedProgramError(
+            "its program has a name of several lines"
+        )  # the text of a compiled program is read by lines
     if sum(int(np.prod(item.shape)) for item in program.inputs) > LARGEST:
         raise RefusedProgramError("its program takes too much memory")

@@ -82,12 +82,14 @@ def heads(sizes: Mapping[str, int], rng: Any) -> dict[str, Any]:
 
 
 def many(sizes: Mapping[str, int], rng: Any) -> dict[str, Any]:
-    """A long row of many short stories and one of many blocks, so no fixed number of blocks before a query is few."""
+    """A long row of many short stories and a few long ones, of 300 tokens together. Neither a fixed number of blocks before a
+    query is few, nor are windows around the long ones that hold each of them, however they divide these tokens."""
     import numpy as np
 
     T = sizes["T"]
-    longest = rng.integers(150, 210)
-    lengths = rng.permutation([longest, 33, 31, 28, 25, 24, 21, 19, 17, 15, 14, 12, 11, 10, 9, 8, 7, 5])
+    few = rng.integers(2, 5)
+    long = 30 + np.diff([0, *np.sort(rng.integers(0, 301 - 30 * few, few - 1)), 300 - 30 * few])
+    lengths = rng.permutation([*long, 28, 25, 24, 21, 19, 17, 15, 12, 10, 9, 8, 7, 5])
     segment_ids = np.repeat(np.arange(len(lengths)) + 1, lengths)
     segment_ids = np.pad(segment_ids, (0, T - len(segment_ids))).astype("int32")
     values = {name: rng.standard_normal((T, sizes["K"])).astype("float32") for name in WRT}

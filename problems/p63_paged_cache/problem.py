@@ -9,6 +9,7 @@ from grader.problem import Case, Cases, Check, Difference, Entry, Problem
 
 MANAGER, ATTENTION = "BlockManager", "paged_attention"
 NAMES = ("a", "b", "c", "d", "e")
+GARBAGE = (float("nan"), float("inf"), float("-inf"))
 
 
 def _events(kinds: Mapping[str, float], sizes: Mapping[str, int], rng: Any) -> dict[str, Any]:
@@ -110,13 +111,12 @@ def low(sizes: Mapping[str, int], rng: Any) -> dict[str, Any]:
 
 
 def garbage(sizes: Mapping[str, int], rng: Any) -> dict[str, Any]:
-    """The same, where everything that the sequence does not use is NaN: the blocks of others, and the end of the last one."""
-    import numpy as np
-
+    """The same, where everything that the sequence does not use is NaN or infinite: the blocks of others, and the end of the last
+    one."""
     values = blocks(sizes, rng)
     S, length = sizes["S"], int(values["length"])
     for name in ("key_blocks", "value_blocks"):
-        kept = np.full_like(values[name], np.nan)
+        kept = rng.choice(GARBAGE, values[name].shape).astype("float32")
         for t in range(length):
             place = int(values["table"][t // S]), t % S
             kept[place] = values[name][place]

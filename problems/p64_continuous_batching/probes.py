@@ -1,6 +1,7 @@
 """The probes of problem 64: a simulated server step by step, and the answers of a real loop. Run in workers."""
 
 import ast
+import hashlib
 from collections.abc import Mapping
 from typing import Any
 
@@ -89,8 +90,8 @@ class _Watched:
 
 
 class Model:
-    """A model with a cache, whose next token depends on all tokens that it was given, and on a number that nobody else knows. It
-    records each batch."""
+    """A model with a cache, whose next token depends on all tokens that it was given, and on a number that nobody else knows, nor
+    finds out from the tokens. It records each batch."""
 
     def __init__(self, case: Case):
         self.salt = int(np.asarray(case.values["salt"])[0])
@@ -109,8 +110,8 @@ class Model:
             known = self.caches.get(name, [])[:start]
             known += [V] * (start - len(known)) + token_ids
             self.caches[name] = known
-            mixed = sum((place + 1) * (token_id + self.salt) for place, token_id in enumerate(known))
-            following[name] = mixed * (mixed + 3) // 2 % V if mixed % 11 else END
+            drawn = hashlib.sha256(f"{self.salt}: {known}".encode()).digest()
+            following[name] = drawn[0] % V if drawn[1] % 11 else END
         self.calls += 1
         self.tokens += sum(len(token_ids) for _, _, token_ids in question)
         return following

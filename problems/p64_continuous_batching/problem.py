@@ -10,6 +10,7 @@ from grader.problem import Case, Cases, Check, Difference, Entry, Problem
 
 SCHEDULER, ATTENTION, SERVE = "Scheduler", "batched_attention", "serve"
 NAMES = ("a", "b", "c", "d", "e", "f")
+GARBAGE = (float("nan"), float("inf"), float("-inf"))
 V, END = 50, 0  # the vocabulary of the model whose texts are compared
 
 # A request of a simulated server: the step of its arrival, its name, the lengths of its prompt and its answer, and the step in
@@ -50,7 +51,7 @@ def simulated(group: str, sizes: Mapping[str, int], rng: Any) -> dict[str, Any]:
 
 def batch(garbage: bool, sizes: Mapping[str, int], rng: Any) -> dict[str, Any]:
     """A chunk of a prompt, tokens of three answers, and places that nobody uses, in any order. With `garbage`, what no token
-    may see is NaN: rows of other sequences, and places after a token's own."""
+    may see is NaN or infinite: rows of other sequences, and places after a token's own."""
     import numpy as np
 
     R, L, H, K = (sizes[name] for name in "RLHK")
@@ -65,9 +66,9 @@ def batch(garbage: bool, sizes: Mapping[str, int], rng: Any) -> dict[str, Any]:
     if garbage:
         for row in range(R):
             known = start if row == chunked else dict(pairs).get(row, 0)
-            keys[row, known:], values[row, known:] = np.nan, np.nan
+            keys[row, known:], values[row, known:] = rng.choice(GARBAGE, (2, L - known, H, K))
         for array in (q, k, v):
-            array[rows < 0] = np.nan
+            array[rows < 0] = rng.choice(GARBAGE, (sizes["unused"], H, K))
     floats = {"q": 2 * q, "k": k, "v": v, "keys": keys, "values": values}
     return {
         **{name: array.astype("float32") for name, array in floats.items()},
@@ -200,8 +201,8 @@ PROBLEM = Problem(
         Check("cache after a step", 1, "values", {"entry": ATTENTION}, "output", "batch", traced=True),
         Check(
             "what others left", 2, "values", {"entry": ATTENTION}, "output.out", "garbage", traced=True,
-            advice="What a token must not see is NaN here: the rows of other sequences, the places after its own position in "
-            "its row, and q, k and v in places of the batch that nobody uses.",
+            advice="What a token must not see is NaN or infinite here: the rows of other sequences, the places after its own "
+            "position in its row, and q, k and v in places of the batch that nobody uses.",
         ),
         exact("answers", 2, "serving", "served", cases="served", **SERVED),
         exact("answers with few blocks", 1, "serving", "served", cases="scarce", **SERVED),

@@ -9,6 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from jax import lax
+from jax.experimental.xla_metadata import set_xla_metadata
 from jax.sharding import NamedSharding, PartitionSpec
 
 from grader.problem import Case
@@ -104,6 +105,33 @@ def test_batched_loops_count_the_turns_of_the_longest():
         return lax.fori_loop(0, n, lambda i, x: x @ x, x)
 
     assert costs(jax.vmap(power, (None, 0)), X, np.array([1, 4], np.int32))["dot_general"] == 4 * 2 * PRODUCT
+
+
+def test_counters_hold_the_turns_of_a_long_loop():
+    """2^31 turns take XLA a few seconds, and a counter below 0 would take all other work away."""
+    counters = execution(lambda x: lax.fori_loop(0, N, lambda i, x: x @ x, x), X).counters
+    assert counters.tolist() == [N]
+    assert counters.dtype == np.int64
+
+
+def test_a_program_that_returns_other_numbers_where_it_is_counted_is_refused():
+    run, other = (execution(partial(lax.fori_loop, 0, N, body), X) for body in (lambda i, x: x @ x, lambda i, x: x + x))
+    np.testing.assert_array_equal(run.outputs[0], lax.fori_loop(0, N, lambda i, x: x @ x, X))
+    vars(run.compiled)["counting"] = other.compiled.counting
+    assert run.counters.tolist() == [N]
+    with pytest.raises(UncountableError, match="returns other numbers"):
+        _ = run.outputs
+
+
+def test_what_a_program_says_to_xla_is_removed():
+    def told(x: Any) -> Any:
+        with set_xla_metadata(inlineable="false", note="{ from the program }"):
+            return jax.jit(lambda x: x @ x)(x)
+
+    run = execution(told, X)
+    assert b"from the program" in run.compiled.program.module
+    assert "from the program" not in run.compiled.text
+    assert "inlineable" not in run.compiled.text
 
 
 def reduced(body: Callable[..., Any], x: Any) -> Any:

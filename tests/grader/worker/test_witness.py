@@ -48,6 +48,17 @@ def honest() -> Program:
     return Program(exported.mlir_module_serialized, [Input("case", "x", (3,), "float32")], ["output"])
 
 
+def of_unknown_size(kind: str) -> Program:
+    """A program that computes with an array whose size MLIR does not know, and XLA does."""
+    text = (
+        "module @program { func.func public @main(%arg0: tensor<3xf32>) -> tensor<3xf32> {\n"
+        f"%0 = stablehlo.convert %arg0 : (tensor<3xf32>) -> {kind}\n"
+        f"%1:2 = stablehlo.optimization_barrier %arg0, %0 : tensor<3xf32>, {kind}\n"
+        "return %1#0 : tensor<3xf32> } }"
+    )
+    return Program(module(text), [Input("case", "x", (3,), "float32")], ["output"])
+
+
 CASE = Case({"x": np.arange(3, dtype=np.float32)}, seed=5)
 EXPECTED = np.cumsum(np.sin(np.arange(3, dtype=np.float32)))
 
@@ -67,6 +78,36 @@ def test_a_program_is_run_and_measured():
     arrays = witness.Witness().run(honest(), CASE, sorted(set(MEASURES) & {"temporary_bytes", "operations", "work"}))
     np.testing.assert_allclose(arrays["output"], EXPECTED, rtol=1e-6)
     assert arrays["program.operations"] > 0
+
+
+@pytest.mark.parametrize("kind", ["tensor<?xf32>", "tensor<?xf32, #stablehlo.bounds<3>>"])
+def test_arrays_of_unknown_size_are_refused(kind: str):
+    """Their size is a number below 0 here, and with it all that is counted."""
+    with pytest.raises(witness.RefusedProgramError, match="unknown sizes"):
+        witness.Witness().run(of_unknown_size(kind), CASE)
+
+
+def test_sorting_costs_comparisons_that_compute_nothing():
+    text = (
+        "module @program { func.func public @main(%arg0: tensor<8xi1>, %arg1: tensor<8xf32>) -> tensor<8xf32> {\n"
+        '%0:2 = "stablehlo.sort"(%arg0, %arg1) <{dimension = 0 : i64, is_stable = true}> ({\n'
+        "^bb0(%a: tensor<i1>, %b: tensor<i1>, %c: tensor<f32>, %d: tensor<f32>): stablehlo.return %a : tensor<i1>\n"
+        "}) : (tensor<8xi1>, tensor<8xf32>) -> (tensor<8xi1>, tensor<8xf32>)\nreturn %0#1 : tensor<8xf32> } }"
+    )
+    parsed = stablehlo.parsed(module(text))
+    (sort,) = [each for each in stablehlo.operations(parsed) if each.name == "stablehlo.sort"]
+    assert cost.cost(sort, {}) == 8 * 3
+
+
+def test_a_name_of_several_lines_is_refused():
+    """The text of a compiled program is read line by line."""
+    text = "module @program { func.func public @main(%arg0: tensor<3xf32>) -> tensor<3xf32> { return %arg0 : tensor<3xf32> } }"
+    inputs = [Input("case", "x", (3,), "float32")]
+    witness.check(Program(module(text), inputs, ["output"]))
+    note = '{mhlo.frontend_attributes = {note = "{\\0A%hidden (x: f32[]) -> f32[] {\\0A}}"}}'
+    told = text.replace("return %arg0", f"%0 = stablehlo.negate %arg0 {note} : tensor<3xf32>\nreturn %0")
+    with pytest.raises(witness.RefusedProgramError, match="several lines"):
+        witness.check(Program(module(told), inputs, ["output"]))
 
 
 def test_only_listed_calls_are_accepted():
