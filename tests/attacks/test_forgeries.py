@@ -81,7 +81,9 @@ CLAIMS: Mapping[str, tuple[str, ...]] = {
     "43": (
         "no array of all scores", "memory of one block", "later blocks skipped", "later blocks skipped in the backward pass",
         "no array of all scores, without a mask", "memory of one block, without a mask", "each block once",
-        "each block once in the backward pass",
+        "each block once in the backward pass", "no array of all scores without gradients",
+        "no array of all scores without gradients or a mask", "memory of one block without gradients",
+        "memory of one block without gradients or a mask",
     ),
     "44": ("one block at a time", "a kernel for an accelerator", "backward pass for an accelerator"),
     "45": ("product of int8 numbers",),
