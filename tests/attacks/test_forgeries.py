@@ -77,7 +77,7 @@ CLAIMS: Mapping[str, tuple[str, ...]] = {
     "37": ("jit",),
     "38": ("statistics in float32",),
     "39": ("one compilation", "size of the cache"),
-    "42": ("work of a merge",),
+    "42": ("work of a merge", "work independent of the counts"),
     "43": (
         "no array of all scores", "memory of one block", "later blocks skipped", "later blocks skipped in the backward pass",
         "no array of all scores, without a mask", "memory of one block, without a mask", "each block once",
