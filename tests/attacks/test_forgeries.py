@@ -40,7 +40,9 @@ CLAIMS: Mapping[str, tuple[str, ...]] = {
     "17": ("layers initialized differently", "program does not grow with depth"),
     "18": ("memory of one chunk", "no more parts than chunks"),
     "19": ("products in bfloat16", "sums and exponentials in float32"),
-    "20": ("parameter sharding", "bytes per device", "activations not gathered"),
+    "20": (
+        "partition spec of each parameter", "parameter sharding", "bytes per device", "activations not gathered",
+    ),
     "21": (
         "model sharding", "optimizer sharding", "bytes per device", "batch sharding", "sharding unchanged after training",
         "state donated", "parameters not gathered",
