@@ -37,7 +37,10 @@ CLAIMS: Mapping[str, tuple[str, ...]] = {
         "batches of whole rows", "each example once per epoch", "shuffled", "order set by the seed",
         "resumes at the right batch",
     ),
-    "17": ("layers initialized differently", "program does not grow with depth"),
+    "17": (
+        "layers initialized differently", "program does not grow with depth",
+        "program of the gradients does not grow with depth",
+    ),
     "18": ("memory of one chunk", "no more parts than chunks"),
     "19": ("products in bfloat16", "sums and exponentials in float32"),
     "20": (
