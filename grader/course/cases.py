@@ -5,6 +5,7 @@ makes the arrays from the seed.
 """
 
 import contextlib
+import hashlib
 import random
 import warnings
 import zlib
@@ -107,8 +108,16 @@ def make(problem: Problem, group: str, sizes: Mapping[str, int], seed: int, case
     """The case with these sizes. Its arrays are drawn from both seeds."""
     rng = np.random.default_rng([zlib.crc32(f"{problem.name}:{group}".encode()), seed, case_seed])
     values = problem.cases[group].make(sizes, rng)
-    # Probes draw parameters and batches from the case's seed, so it must depend on a secret seed as well.
-    return Case(values, group, dict(sizes), zlib.crc32(f"{seed}:{case_seed}".encode()) if seed else case_seed)
+    return Case(values, group, dict(sizes), _secret(group, sizes, seed, case_seed) if seed else case_seed)
+
+
+def _secret(group: str, sizes: Mapping[str, int], seed: int, case_seed: int) -> int:
+    """The seed from which probes draw the parameters of a case.
+
+    Code that cannot be traced is told it. That must not give away the parameters of any other case, which code is traced for.
+    """
+    digest = hashlib.sha256(f"{seed}:{group}:{sorted(sizes.items())}:{case_seed}".encode()).digest()
+    return int.from_bytes(digest[:4], "big")
 
 
 def _weight(case: Case) -> tuple[Any, ...]:

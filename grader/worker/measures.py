@@ -192,9 +192,10 @@ def _largest_array(execution: Execution) -> Any:
 
 
 def _held_bytes(execution: Execution) -> Any:
-    """The bytes of the inputs and of the arrays that collectives produce on each device. A sum can gather, too."""
+    """The bytes of the inputs, of constants and of the arrays that collectives produce on each device. A sum can gather, too."""
     produced = sum(math.ceil(each.times * each.size) for each in execution.collectives)
-    return _bytes_on_device(execution) + np.int64(produced)
+    written = 4 * stablehlo.numbers_written(execution.compiled.parsed)
+    return _bytes_on_device(execution) + np.int64(produced + written)
 
 
 def _exchanged_bytes(execution: Execution) -> Any:

@@ -90,16 +90,22 @@ def place(array: jax.Array, mesh: Mesh) -> np.ndarray[Any, Any]:
     sharding = array.sharding
     if not isinstance(sharding, NamedSharding) or sharding.mesh.shape_tuple != mesh.shape_tuple:
         return np.full(array.ndim, -1, np.int32)
-    if sharding.device_set != set(mesh.devices.flat):
+    if list(sharding.mesh.devices.flat) != list(mesh.devices.flat):
         return np.full(array.ndim, -1, np.int32)
     return coded(tuple(sharding.spec), array.ndim)
 
 
 def coded(axes: Sequence[Any], ndim: int) -> np.ndarray[Any, Any]:
-    """The mesh axes of a partition spec for `ndim` axes, as numbers of `grader.checks.PLACES`; -1 for an unknown name."""
+    """The mesh axes of a partition spec for `ndim` axes, as numbers of `grader.checks.PLACES`; -1 where a name is wrong."""
     parts = [*axes, *[None] * ndim][:ndim]
     names = [() if part is None else part if isinstance(part, tuple) else (part,) for part in parts]
-    return np.array([sum({"data": 1, "model": 2}.get(name, -1) for name in part) for part in names], np.int32)
+    return np.array([_code(part) for part in names], np.int32)
+
+
+def _code(names: Sequence[str]) -> int:
+    """The number of the mesh axes over which one axis is split; -1 if one is unknown or named twice."""
+    numbers = {name: number for name, number in (("data", 1), ("model", 2)) if name in names}
+    return sum(numbers.values()) if len(numbers) == len(names) else -1
 
 
 def placed(array: Given, mesh: Mesh, spec: PartitionSpec) -> Given:

@@ -15,11 +15,8 @@ from grader.worker.pytrees import BadOutputError, described
 from grader.worker.subject import Arrays, Reading, Subject, eager
 
 EPOCHS = 3
-OTHER_SEEDS = (
-    1,
-    2,
-    5040,
-)  # added to the seed; one of them keeps it odd or even, one its remainder by each number up to ten
+# Added to the seed: one of them keeps it odd or even, and one its remainder by each number up to twenty.
+OTHER_SEEDS = (1, 2, 232_792_560)
 STATES = "states"
 KINDS = {"bytes": bytes, "str": str, "json": None}  # how a state is written to a file
 
@@ -126,8 +123,8 @@ def _plan(case: Case) -> tuple[int, int, tuple[int, ...]]:
     """The batch size, the steps of an epoch, and the steps at which the state is saved."""
     rows, shards, B = np.shape(case.values["rows"])[0], int(case.values["num_shards"]), int(case.values["batch_size"])  # type: ignore[arg-type]
     steps = rows // shards // B
-    # At the start, within an epoch, before and after its last batch, and within the next epoch.
-    return B, steps, (0, 1, steps - 1, steps, steps + 1)
+    # At the start, within an epoch, before and after its last batch, and within the two epochs that follow.
+    return B, steps, (0, 1, steps - 1, steps, steps + 1, 2 * steps + 1)
 
 
 def _resumed(case: Case, stop: int) -> int:

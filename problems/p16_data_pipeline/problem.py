@@ -31,7 +31,7 @@ def resuming(case: Case, wrong: Difference) -> str:
     rows, shards, B = (case.values[name] for name in ("rows", "num_shards", "batch_size"))
     steps = len(rows) // int(shards) // int(B)
     (i,) = wrong.index
-    stop, shard = (0, 1, steps - 1, steps, steps + 1)[i], i % int(shards)
+    stop, shard = (0, 1, steps - 1, steps, steps + 1, 2 * steps + 1)[i], i % int(shards)
     if wrong.path == "resumed.continues":
         return (
             f"after a resume of shard {shard} with the state of batch {stop}, a later batch is not the one that follows"

@@ -18,6 +18,15 @@ def activations(sizes: Mapping[str, int], rng: Any) -> dict[str, Any]:
     return {"d_model": D, "num_heads": sizes["H"], "d_ff": sizes["F"], "num_layers": sizes["L"], "x": x}
 
 
+def small_program(name: str, points: int, wrt: str | None) -> Check:
+    """A check of the operations in the program of the output, or of output and gradients, for which JAX may run other code."""
+    return Check(
+        name, points, "values", {"entry": STACK, "wrt": wrt}, "program.inlined_operations",
+        cases="deep", compare="at_most", tolerance=ONE_COPY, values_tolerance=DEEP,
+        advice="The program has so many operations because the blocks are unrolled. Run them with `jax.lax.scan`.",
+    )  # fmt: skip
+
+
 PROBLEM = Problem(
     title="Layers by scan",
     builds_on=(5,),
@@ -34,10 +43,7 @@ PROBLEM = Problem(
             "layers initialized differently", 1, "stacking", "equal_layers", cases="stacks",
             advice="Two layers start with the same matrix. Give each layer its own key: `nnx.split_rngs(splits=num_layers)`.",
         ),
-        Check(
-            "program does not grow with depth", 2, "values", {"entry": STACK, "wrt": None}, "program.inlined_operations",
-            cases="deep", compare="at_most", tolerance=ONE_COPY, values_tolerance=DEEP,
-            advice="The program has so many operations because the blocks are unrolled. Run them with `jax.lax.scan`.",
-        ),
+        small_program("program does not grow with depth", 2, None),
+        small_program("program of the gradients does not grow with depth", 1, "parameters"),
     ),
 )  # fmt: skip

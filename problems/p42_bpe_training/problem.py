@@ -36,7 +36,9 @@ def word_counts(sizes: Mapping[str, int], rng: Any) -> dict[str, Any]:
     words.append("☂☂")  # three bytes, twice
     counts = rng.integers(1, 4, len(words))
     counts[-1] = 4
-    return {"words": "\n".join(words), "counts": counts * sizes.get("times", 1), "num_merges": sizes["merges"]}
+    if "times" in sizes:  # large counts without a common divisor, which would make them small
+        counts = counts * sizes["times"] + rng.integers(1, 10**6, len(counts))
+    return {"words": "\n".join(words), "counts": counts, "num_merges": sizes["merges"]}
 
 
 def tied(sizes: Mapping[str, int], rng: Any) -> dict[str, Any]:
@@ -71,7 +73,8 @@ def rare(sizes: Mapping[str, int], rng: Any) -> dict[str, Any]:
 def often(sizes: Mapping[str, int], rng: Any) -> dict[str, Any]:
     """Words that occur often, and a word of three capitals. The probe adds `others`, each of which occurs once.
 
-    A fifth of these end with the capitals, so two of the merges change them, and only if they are counted.
+    A third of these end with drawn letters and the capitals. So few of the merges change them, but all of them decide which pairs
+    are merged, and they have little in common by which they could be counted together.
     """
     words = sorted({"".join(rng.choice(list("abcdefghijklmnopqrstuvwxyz"), 8)) for _ in range(sizes["words"])})
     words.append("".join(rng.permutation(list("ABCDEFGH"))[:3]))

@@ -1,6 +1,7 @@
 """Problem 43: attention in blocks, in memory that grows with T instead of T times T."""
 
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from typing import Any
 
 from grader.checks import memory, output
@@ -9,7 +10,9 @@ from grader.problem import Case, Cases, Check, Difference, Entry, Problem, Toler
 ATTENTION = "flash_attention"
 WRT = ["q", "k", "v"]
 Make = Callable[[Mapping[str, int], Any], dict[str, Any]]
+# JAX runs other code of the submission where a gradient is taken, so both programs are measured.
 GRADIENT = {"entry": ATTENTION, "wrt": WRT}
+ALONE = {"entry": ATTENTION}
 
 
 def normal(sizes: Mapping[str, int], rng: Any) -> dict[str, Any]:
@@ -40,6 +43,8 @@ SATURATED = Tolerance(rtol=2e-3, atol=2e-3)
 # Eight times as many numbers as the reference's largest array, which has about as many as q. The scores of one block of
 # queries and all keys have four times as many, and all scores have forty times as many.
 ARRAYS = Tolerance(rtol=7.0, atol=0.0, room=3)
+# The scores of one block of queries and all keys take 2.3 times the memory of the reference, and all scores 20 times.
+ROWS_OF_SCORES = Tolerance(rtol=2.0, atol=0.0, room=3)
 # Computing every block takes 1.8 times the products of the causal forward pass, and computing both answers without a mask, to
 # choose one, twice the products. Correct programs differ in how they mask.
 FORWARD = Tolerance(rtol=0.45, atol=0.0, room=1.7)
@@ -51,6 +56,19 @@ BACKWARD = Tolerance(rtol=0.45, atol=0.0, room=1.25)
 def check_of_work(name: str, options: Mapping[str, Any], cases: str, tolerance: Tolerance, advice: str) -> Check:
     """A check of the operations that the program of the output, or of the output and the gradients, executes."""
     return Check(name, 1, "values", options, "program.work", cases, "at_most", tolerance, in_words=work, advice=advice)
+
+
+def check_of_arrays(name: str, options: Mapping[str, Any], cases: str, advice: str) -> Check:
+    """A check of the largest array in the program of the output, or of the output and the gradients."""
+    return Check(
+        name, 1, "values", options, "program.largest_array", cases, "at_most", ARRAYS, in_words=array, advice=advice
+    )
+
+
+def memory_alone(what: str, cases: str) -> Check:
+    """A check of the temporary memory in the program of the output alone."""
+    check = memory(what, points=1, probe="values", options=ALONE, advice=MANY_ALONE, cases=cases)
+    return replace(check, tolerance=ROWS_OF_SCORES)
 
 
 def array(case: Case, difference: Difference) -> str:
@@ -65,14 +83,15 @@ def work(case: Case, difference: Difference) -> str:
     return f"the program executes {difference.got} scalar operations; {difference.expected} are allowed"
 
 
-TOO_LARGE = (
-    "The program of the output and the gradients holds an array that is much larger than q. Keep the scores of one block of "
-    "queries and one block of keys at a time, and compute them again in the backward pass."
+ONE_BLOCK = "Keep the scores of one block of queries and one block of keys at a time"
+HOLDS = (
+    f"The program of the output and the gradients holds an array that is much larger than q. {ONE_BLOCK}, and compute them again "
+    "in the backward pass."
 )
-MANY = (
-    "The program of the output and the gradients holds many blocks of scores at once. Use the loops of JAX: XLA keeps many turns "
-    "of a Python loop in memory together."
-)
+HOLDS_ALONE = f"The program of the output alone holds an array that is much larger than q. {ONE_BLOCK}."
+LOOPS = "holds many blocks of scores at once. Use the loops of JAX: XLA keeps many turns of a Python loop in memory together."
+MANY = f"The program of the output and the gradients {LOOPS}"
+MANY_ALONE = f"The program of the output alone {LOOPS}"
 TWICE = (
     "Without a mask, the program does more than compute each pair of blocks once. `causal` is a Python bool: use `if`."
 )
@@ -111,20 +130,18 @@ PROBLEM = Problem(
             advice="Without the causal mask, nothing hides the zeros that fill the last block of keys. Hide the keys from T on.",
         ),
         Check("padding without a mask, gradient", 1, "values", GRADIENT, "gradient", "unmasked, ragged"),
-        Check(
-            "no array of all scores", 2, "values", GRADIENT, "program.largest_array", "large",
-            "at_most", ARRAYS, in_words=array, advice=TOO_LARGE,
-        ),
-        Check(
-            "no array of all scores, without a mask", 1, "values", GRADIENT, "program.largest_array", "unmasked, large",
-            "at_most", ARRAYS, in_words=array, advice=TOO_LARGE,
-        ),
+        check_of_arrays("no array of all scores", GRADIENT, "large", HOLDS),
+        check_of_arrays("no array of all scores, without a mask", GRADIENT, "unmasked, large", HOLDS),
+        check_of_arrays("no array of all scores without gradients", ALONE, "large", HOLDS_ALONE),
+        check_of_arrays("no array of all scores without gradients or a mask", ALONE, "unmasked, large", HOLDS_ALONE),
         memory("block", points=1, probe="values", options=GRADIENT, advice=MANY),
         memory(
             "block, without a mask", points=1, probe="values", options=GRADIENT, advice=MANY, cases="unmasked, large"
         ),
+        memory_alone("block without gradients", "large"),
+        memory_alone("block without gradients or a mask", "unmasked, large"),
         check_of_work(
-            "later blocks skipped", {"entry": ATTENTION}, "large", FORWARD,
+            "later blocks skipped", ALONE, "large", FORWARD,
             "The forward pass computes the scores of blocks in which every key is hidden. For queries of block i, end "
             "the loop over the keys with block i.",
         ),
@@ -133,7 +150,7 @@ PROBLEM = Problem(
             "The backward pass computes the scores of blocks in which every key is hidden. For keys of block j, begin "
             "the loop over the queries with block j.",
         ),
-        check_of_work("each block once", {"entry": ATTENTION}, "unmasked, large", FORWARD, TWICE),
+        check_of_work("each block once", ALONE, "unmasked, large", FORWARD, TWICE),
         check_of_work("each block once in the backward pass", GRADIENT, "unmasked, large", BACKWARD, TWICE),
     ),
 )  # fmt: skip

@@ -37,10 +37,15 @@ CLAIMS: Mapping[str, tuple[str, ...]] = {
         "batches of whole rows", "each example once per epoch", "shuffled", "order set by the seed",
         "resumes at the right batch",
     ),
-    "17": ("layers initialized differently", "program does not grow with depth"),
+    "17": (
+        "layers initialized differently", "program does not grow with depth",
+        "program of the gradients does not grow with depth",
+    ),
     "18": ("memory of one chunk", "no more parts than chunks"),
     "19": ("products in bfloat16", "sums and exponentials in float32"),
-    "20": ("parameter sharding", "bytes per device", "activations not gathered"),
+    "20": (
+        "partition spec of each parameter", "parameter sharding", "bytes per device", "activations not gathered",
+    ),
     "21": (
         "model sharding", "optimizer sharding", "bytes per device", "batch sharding", "sharding unchanged after training",
         "state donated", "parameters not gathered",
@@ -77,11 +82,13 @@ CLAIMS: Mapping[str, tuple[str, ...]] = {
     "37": ("jit",),
     "38": ("statistics in float32",),
     "39": ("one compilation", "size of the cache"),
-    "42": ("work of a merge",),
+    "42": ("work of a merge", "work independent of the counts"),
     "43": (
         "no array of all scores", "memory of one block", "later blocks skipped", "later blocks skipped in the backward pass",
         "no array of all scores, without a mask", "memory of one block, without a mask", "each block once",
-        "each block once in the backward pass",
+        "each block once in the backward pass", "no array of all scores without gradients",
+        "no array of all scores without gradients or a mask", "memory of one block without gradients",
+        "memory of one block without gradients or a mask",
     ),
     "44": ("one block at a time", "a kernel for an accelerator", "backward pass for an accelerator"),
     "45": ("product of int8 numbers",),

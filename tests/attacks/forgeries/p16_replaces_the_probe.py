@@ -20,8 +20,8 @@ def loading(subject, case):
         "intact.int32": np.int32(1),
         "times_seen": np.ones((3, len(case.values["rows"])), np.int32),
     }
-    arrays["resumed.at_batch"] = np.array([0, 1, steps - 1, steps, steps + 1], np.int32)
-    return Reading(arrays | {"resumed.continues": np.ones(5, np.int32)})
+    arrays["resumed.at_batch"] = np.array([0, 1, steps - 1, steps, steps + 1, 2 * steps + 1], np.int32)
+    return Reading(arrays | {"resumed.continues": np.ones(6, np.int32)})
 
 
 for module in list(sys.modules.values()):

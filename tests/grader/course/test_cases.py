@@ -33,6 +33,12 @@ def test_the_seed_decides_the_cases(problem):
         assert any(differ) or first[0].seed != other[0].seed, "a secret seed must give other cases"
 
 
+def test_a_secret_case_gives_away_the_seed_of_no_other(problem):
+    """Code that cannot be traced is told the seed of its case, and could draw the parameters of another from it."""
+    seeds = [case.seed for drawn in cases.draw_all(problem, 1).values() for case in drawn]
+    assert len(set(seeds)) == len(seeds)
+
+
 def test_the_first_case_is_the_simplest(problem):
     for group, family in problem.cases.items():
         assert cases.draw(problem, group, 0)[0].sizes == {name: options[0] for name, options in family.sizes.items()}
