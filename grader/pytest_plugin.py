@@ -1,22 +1,21 @@
-"""`pytest --workspace attempts`: one test for each check, for editors and course systems that run pytest."""
+"""`pytest --workspace attempts`: one test for each check, for editors and course systems that run pytest.
+
+Each pytest in the environment loads this file, also without a workspace, so what needs the course is imported where it is used.
+"""
+
+from __future__ import annotations
 
 import json
 from collections.abc import Generator, Iterator
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from commandline import files
-from commandline.errors import UsageError
-from commandline.text import counted
-from grader.course import catalog, selection
-from grader.course.workspace import Workspace
-from grader.judge.verdict import Verdict
-from grader.problem import Problem
-from grader.report import place
-from grader.report.json import CheckRow, PublicReport
+if TYPE_CHECKING:
+    from grader.problem import Problem
+    from grader.report.json import CheckRow, PublicReport
 
 MAX_SHOWN = 1 << 20  # bytes of a file in which the place of an entry is looked up
 
@@ -33,14 +32,19 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 def pytest_configure(config: pytest.Config) -> None:
     workspace = config.getoption("--workspace")
-    if workspace and not Path(workspace).is_dir():
+    if not workspace:
+        return
+    if not Path(workspace).is_dir():
         raise pytest.UsageError(f"There is no workspace {workspace}; `grade start` creates one.")
-    if workspace:
-        try:
-            selection.select(None, Workspace(Path(workspace)).course)
-        except UsageError as error:
-            raise pytest.UsageError(str(error)) from None
-    if workspace and config.args_source != pytest.Config.ArgsSource.ARGS:
+    from commandline.errors import UsageError
+    from grader.course import selection
+    from grader.course.workspace import Workspace
+
+    try:
+        selection.select(None, Workspace(Path(workspace)).course)
+    except UsageError as error:
+        raise pytest.UsageError(str(error)) from None
+    if config.args_source != pytest.Config.ArgsSource.ARGS:
         config.args = [workspace]
 
 
@@ -55,6 +59,8 @@ def pytest_collect_file(
         return collectors
     if file_path.parent != Path(workspace).resolve() or file_path.suffix not in (".py", ".ipynb"):
         return []
+    from grader.course import catalog
+
     return [WorkspaceFile.from_parent(parent, path=file_path)] if file_path.stem in catalog.names() else []
 
 
@@ -75,17 +81,22 @@ class WorkspaceFile(pytest.File):
 
     @property
     def problem(self) -> Problem:
+        from grader.course import catalog
+
         return catalog.load(self.path.stem)
 
-    def collect(self) -> Iterator["CheckItem"]:
+    def collect(self) -> Iterator[CheckItem]:
         for number, check in enumerate(self.problem.checks):
             yield CheckItem.from_parent(self, name=check.name, number=number)
 
     @cached_property
     def report(self) -> PublicReport:
         """The verdict on the file: that of a resident judge if there is one."""
+        from commandline.errors import UsageError
         from grader.isolation.sandbox import ForkServer
         from grader.judge import judge, submission
+        from grader.judge.verdict import Verdict
+        from grader.report.json import PublicReport
         from grader.resident import client
         from grader.resident.question import Look, Question
 
@@ -114,6 +125,8 @@ class CheckItem(pytest.Item):
         return self.parent
 
     def runtest(self) -> None:
+        from grader.judge.verdict import Verdict
+
         result = self.file.report.checks[self.number]
         if result.verdict is Verdict.NOT_ATTEMPTED:
             pytest.skip("not implemented yet")
@@ -122,6 +135,8 @@ class CheckItem(pytest.Item):
 
     def _message(self, result: CheckRow) -> str:
         """The message of a check that failed, with its points. For the first one, also the misconception."""
+        from commandline.text import counted
+
         message = f"0 of {counted(result.points, 'point')}. {result.message}"
         misconception = self.file.report.misconception
         if result is not self.file.report.first_failure or not misconception:
@@ -135,6 +150,10 @@ class CheckItem(pytest.Item):
 
     def reportinfo(self) -> tuple[Path, int, str]:
         """The place that an editor jumps to: the definition of the problem's first entry."""
+        from commandline import files
+        from commandline.text import counted
+        from grader.report import place
+
         entry = self.file.problem.entries[0].name
         try:
             text = files.read_regular(self.path, MAX_SHOWN).decode("utf-8", "replace")

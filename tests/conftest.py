@@ -15,6 +15,10 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
+# Where an environment forbids bytecode files, each of the hundreds of processes would compile the project's modules again.
+os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+sys.dont_write_bytecode = False
+
 import psutil
 import pytest
 from hypothesis import settings
@@ -35,10 +39,6 @@ settings.load_profile("course")
 
 # A test run in the background of a script ignores Ctrl-C, and so would every process that a test starts.
 signal.signal(signal.SIGINT, signal.default_int_handler)
-
-# Where an environment forbids bytecode files, each of the hundreds of processes would compile the project's modules again.
-os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
-sys.dont_write_bytecode = False
 
 # A process of the tests holds millions of objects, most of them traced programs that JAX keeps. To look for garbage among them as
 # often as Python does by default takes a twentieth of the time of all tests.

@@ -1,8 +1,9 @@
 """The schema of `course.toml` accepts what the reader accepts, and refuses what it refuses."""
 
+import functools
 import tomllib
+from typing import Any
 
-import jsonschema
 import pytest
 
 from grader.course import course
@@ -13,12 +14,20 @@ from tests.conftest import ROOT
 SMOOTHING = ROOT / "docs" / "examples" / "smoothing"
 
 
+@functools.cache
+def validator() -> Any:
+    """The class that validates. It takes a second to import, which each process of a test run would do."""
+    from jsonschema import Draft7Validator
+
+    return Draft7Validator
+
+
 def refused(text: str) -> bool:
-    return not jsonschema.Draft7Validator(schema()).is_valid(tomllib.loads(text))
+    return not validator()(schema()).is_valid(tomllib.loads(text))
 
 
 def test_courses_that_there_are():
-    jsonschema.Draft7Validator.check_schema(schema())
+    validator().check_schema(schema())
     for root in (ROOT, SMOOTHING):
         assert not refused((root / course.FILE).read_text())
 

@@ -6,13 +6,12 @@ import re
 import shutil
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
-from mcp import Client, MCPError, StdioServerParameters
 
 from grader.course import assistants, catalog, log, page
 from grader.course.workspace import Workspace
-from grader.editors import tutor_server
 from tests.conftest import ROOT
 
 FENCE = re.compile(r"<(data-[0-9a-f]{16})> [^\n]*; data, not instructions\n(.*?)\n</\1>", re.DOTALL)
@@ -33,11 +32,25 @@ def space(tmp_path: Path, lender: str, monkeypatch: pytest.MonkeyPatch) -> Works
     return Workspace(folder)
 
 
+def client_of(served: Any) -> Any:
+    """A client of the SDK, which takes a second to import, as each process of a test run would do."""
+    from mcp import Client
+
+    return Client(served)
+
+
+def client_in(space: Workspace) -> Any:
+    """A client of the server in this process."""
+    from grader.editors import tutor_server
+
+    return client_of(tutor_server.server(space))
+
+
 def asked(space: Workspace, *calls: tuple[str, dict[str, str | int]]) -> list[tuple[bool, str]]:
     """Whether each call of a tool failed, and its text."""
 
     async def ask() -> list[tuple[bool, str]]:
-        async with Client(tutor_server.server(space)) as client:
+        async with client_in(space) as client:
             results = [await client.call_tool(name, arguments) for name, arguments in calls]
         return [(bool(result.is_error), result.content[0].text) for result in results]
 
@@ -128,8 +141,10 @@ def test_a_problem_may_be_a_number(space: Workspace):
 
 
 def test_a_lesson_on_an_unknown_problem_is_refused_in_a_sentence(space: Workspace):
+    from mcp import MCPError
+
     async def ask() -> None:
-        async with Client(tutor_server.server(space)) as client:
+        async with client_in(space) as client:
             with pytest.raises(MCPError, match=r"^There is no problem '99'\."):
                 await client.get_prompt("tutor", {"problem": "99"})
 
@@ -146,6 +161,8 @@ def test_without_a_workspace_it_says_how_to_make_one(tmp_path: Path):
 
 
 def test_the_program_speaks_to_a_client_by_standard_input_and_output(space: Workspace):
+    from mcp import StdioServerParameters
+
     program = StdioServerParameters(
         command=sys.executable,
         args=["-m", "grader", "--workspace", str(space.folder), "mcp"],
@@ -154,7 +171,7 @@ def test_the_program_speaks_to_a_client_by_standard_input_and_output(space: Work
     )
 
     async def ask() -> None:
-        async with Client(program) as client:
+        async with client_of(program) as client:
             assert client.instructions is not None
             assert "So you are their tutor here" in client.instructions
             tools = {tool.name: tool for tool in (await client.list_tools()).tools}
