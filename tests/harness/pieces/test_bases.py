@@ -125,7 +125,7 @@ def test_the_piece_pack_keeps_what_is_only_read(pieces: Pieces) -> None:
 
 @pytest.mark.parametrize("model", ["MiniGPT", pytest.param("ModernGPT", marks=pytest.mark.thorough)])
 def test_a_base_with_a_model_of_pieces_learns_dialogues(
-    model: str, workspace: Path, pieces: Pieces, tmp_path: Path, harness: Harness
+    model: str, workspace: Path, tmp_path: Path, harness: Harness
 ) -> None:
     keep(workspace, "p0", "p15", "p29", *(("p37", "p38", "p39", "p40") if model == "ModernGPT" else ()))
     kind = (
@@ -133,7 +133,7 @@ def test_a_base_with_a_model_of_pieces_learns_dialogues(
         if model == "ModernGPT"
         else ("--preset", "pocket")
     )
-    sizes = [f"--set={setting}" for setting in ("d_model=32", "d_ff=48", "context=64", "batch_size=8")]
+    sizes = [f"--set={setting}" for setting in ("d_model=32", "d_ff=48", "context=32", "batch_size=8")]
     done = harness(
         "train", "--run", "base", *kind, *sizes, "--data", "pocket:200", "--steps", 2, "--pieces", workspace, *FEW
     )
@@ -145,7 +145,7 @@ def test_a_base_with_a_model_of_pieces_learns_dialogues(
     assert refused.code == 2
     hint = re.search(f"{model} takes a row for one story, .*; (--set packing=[a-z]+)", refused.err)
     assert hint is not None, refused.err
-    few = ("--steps", 150, "--set", "batch_size=16", "--set", "eval_every=150", "--set", "learning_rate=1e-2")
+    few = ("--steps", 100, "--set", "eval_every=100", "--set", "learning_rate=1e-2")
     done = harness(*command, *few, "--run", "answers", *hint[1].split())
     assert done.code == 0, done.err
     assert f"  {model}: yours, " in done.err
