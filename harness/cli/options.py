@@ -79,7 +79,11 @@ def joined(coordinator: str | None, processes: str, process: int | None) -> Proc
 
 
 def prepare_jax() -> None:
-    """Caches compiled programs, and hides what JAX and the storage of checkpoints print themselves."""
+    """Caches compiled programs, and hides what JAX and the storage of checkpoints print themselves.
+
+    Python looks for garbage less often than by default.
+    """
+    import gc
     import logging
     import warnings
 
@@ -87,6 +91,8 @@ def prepare_jax() -> None:
 
     from commandline.folders import cache_folder
 
+    # Imports and traced programs are hundreds of thousands of objects that stay. By default, Python looks through them again and again.
+    gc.set_threshold(10_000, 10, 10)
     logging.getLogger("jax").setLevel(logging.ERROR)
     logging.getLogger("asyncio").setLevel(logging.CRITICAL)  # a failed save is reported in one sentence
     # Without a cache, programs are compiled again.

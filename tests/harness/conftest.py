@@ -1,6 +1,7 @@
 """Fixtures of the harness tests: a strict JAX with eight CPU devices, a cache of their own, small runs."""
 
 import functools
+import gc
 import importlib
 import os
 import shutil
@@ -116,8 +117,10 @@ def harness_here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest
 
     def run(*args: object) -> Run:
         capsys.readouterr()
+        thresholds = gc.get_threshold()
         with pytest.raises(SystemExit) as exited:
             main([*map(str, args)])
+        gc.set_threshold(*thresholds)  # those of tests, which a command replaces by its own
         return Run(int(exited.value.code or 0), *capsys.readouterr())
 
     return run
