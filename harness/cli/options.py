@@ -91,7 +91,7 @@ def prepare_jax() -> None:
 
     from commandline.folders import cache_folder
 
-    # Imports and traced programs are hundreds of thousands of objects that stay. By default, Python looks through them again and again.
+    # Imports and traced programs are hundreds of thousands of objects that stay, and that Python looks through again and again.
     gc.set_threshold(10_000, 10, 10)
     logging.getLogger("jax").setLevel(logging.ERROR)
     logging.getLogger("asyncio").setLevel(logging.CRITICAL)  # a failed save is reported in one sentence
