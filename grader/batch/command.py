@@ -68,6 +68,8 @@ def batch(submissions: Path, results: Path, options: BatchOptions) -> Iterator[s
     if options.problems is not None and not options.problems.strip():
         raise UsageError("--problems is empty; name problems such as 01-03, or leave the option out.")
     _require_apart(submissions, results)
+    if options.feedback:
+        feedback.create(options.feedback)  # before a class is graded for it
     rules = deadlines.read(options.deadlines) if options.deadlines else None
     enrolled = roster.read(options.roster) if options.roster else None
     faults = Faults(results / LOG)

@@ -59,15 +59,20 @@ def articles(
     return found
 
 
+def create(folder: Path) -> None:
+    """Makes the folder if there is none. Raises UsageError if it is a file."""
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except FileExistsError:
+        raise UsageError(f"{folder} is a file; choose a folder for the feedback.") from None
+
+
 def write(summary: Summary, explained: Mapping[Slot, str], folder: Path, faults: Faults) -> Path:
     """Writes the page of each learner to the folder and returns it. Without an explanation, no secret case is shown.
 
     A learner whose page cannot be written has none, and the error is logged. Raises UsageError if `folder` is a file.
     """
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-    except FileExistsError:
-        raise UsageError(f"{folder} is a file; choose a folder for the feedback.") from None
+    create(folder)
     names = filenames(summary.records)
     write_csv(
         folder / INDEX,

@@ -61,3 +61,4 @@ def test_usage_errors(handed_in: Path, tmp_path: Path):
     (tmp_path / "file").write_text("")
     with pytest.raises(UsageError, match="is a file; choose a folder for the feedback"):
         list(command.batch(handed_in, tmp_path / "results", BatchOptions(feedback=tmp_path / "file")))
+    assert not (tmp_path / "results").exists(), "nothing is graded first"
