@@ -32,16 +32,6 @@ from harness.training.sharding import ShardingRule
 PAD_ID = -1
 
 
-class Batched(nnx.Module):
-    """A piece for one story, as a submodule for a batch."""
-
-    def __init__(self, piece: Any):
-        self.piece = piece
-
-    def __call__(self, x: Array) -> Array:
-        return jax.vmap(self.piece)(x)
-
-
 class BatchedLayer(nnx.Module):
     """A block or attention for one story, as the harness's GPT calls it: without the cache that it returns."""
 
@@ -79,8 +69,14 @@ class CachedLayer(nnx.Module):
         return out_TBD.swapaxes(0, 1), jax.tree.map(lambda all_LB, one_B: all_LB.at[layer].set(one_B), cache, own)
 
 
-class BatchedEmbed(Batched):
+class BatchedEmbed(nnx.Module):
     """An embedding of one story, as a submodule for a batch."""
+
+    def __init__(self, piece: Any):
+        self.piece = piece
+
+    def __call__(self, ids_BT: Array) -> Array:
+        return jax.vmap(self.piece)(ids_BT)
 
     def table(self) -> nnx.Param:
         """The token vectors for a tied head: those of the piece's `embed`, an `nnx.Embed`."""
@@ -128,8 +124,8 @@ def rotation(config: Config, rope: Any) -> Rotate:
 
 
 def norm_factory(config: Config, norm: Any) -> ModuleFactory:
-    """RMSNorm as the norm of the harness's GPT."""
-    return lambda config, rngs: Batched(norm(config.d_model, config.norm_epsilon, rngs=rngs))
+    """RMSNorm as the norm of the harness's GPT, which gives it the rows of all stories as those of one, (N, D)."""
+    return lambda config, rngs: norm(config.d_model, config.norm_epsilon, rngs=rngs)
 
 
 def feed_forward_factory(config: Config, swiglu: Any) -> ModuleFactory:

@@ -12,7 +12,6 @@ from flax import nnx
 from harness.model.gpt import GPT, Block
 from harness.model.multi_head_attention import Attention
 from harness.model_config import ModelConfig
-from harness.pieces.adapt import Batched
 from problems.stage.weights import MODERN
 
 # The names of the harness's parameters inside of a block, and those of problem 40.
@@ -65,7 +64,7 @@ def with_parts(make_norm: Callable[[], nnx.Module], make_feed_forward: Callable[
     """The parts of a model with the norm and the feed-forward network that these construct, modules of (T, D)."""
 
     def norm(config: ModelConfig, rngs: nnx.Rngs) -> nnx.Module:
-        return Batched(make_norm())
+        return make_norm()
 
     return {
         "make_norm": norm,

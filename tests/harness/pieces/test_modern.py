@@ -104,6 +104,20 @@ def test_any_of_them_trains(pieces: Pieces, names: tuple[str, ...]) -> None:
     assert set(called) == set(names) - unused
 
 
+def test_a_norm_takes_rows_of_stories(workspace: Path) -> None:
+    """As its page says, (T, D): never one row alone, nor several stories."""
+    for file in workspace.glob("*.py"):
+        if not file.name.startswith("p38"):
+            file.unlink()
+    (file,) = workspace.glob("*.py")
+    text = file.read_text()
+    file.write_text(text.replace("axis=-1, keepdims", "axis=1, keepdims").replace("x_TD**2", "(x_TD[:, :] * x_TD)"))
+    mesh, functions = functions_with(load_pieces(workspace), MODERN)
+    assert file.read_text() != text
+    _, metrics = functions.train_step(functions.init(), put_batch(some_ids(1)[0], mesh))
+    assert np.isfinite(float(metrics.loss))
+
+
 def test_what_is_used_depends_on_the_settings(workspace: Path) -> None:
     for file in workspace.glob("*.py"):  # every piece costs a smoke test
         if int(file.name[1:3]) not in (1, 2, 3, 4, 5, 6, 30, 37, 38, 39, 40, 46):
