@@ -105,7 +105,7 @@ def main() -> None:
         start = time.perf_counter()
         memory = whole(command("whole"), env)
         elapsed = time.perf_counter() - start
-        rows = list(csv.DictReader((top / "whole" / "results.csv").open(newline="")))
+        rows = list(csv.DictReader((top / "whole" / "results.csv").open(newline="", encoding="utf-8-sig")))
         graded = sum(row["message"] != "nothing was submitted" for row in rows)
         print(f"{graded} submissions in {elapsed:.0f} s, including attacks that run into their time limit")
         killed(command("killed"), env, top / "killed", graded)

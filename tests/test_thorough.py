@@ -35,6 +35,17 @@ def test_a_failed_test_is_named(tmp_path: Path, how: str):
     assert thorough.main([str(file), "--print-only"]) == 1
 
 
+def test_a_test_that_ran_again_counts_as_it_ended_then(tmp_path: Path):
+    file, again = tmp_path / "run.xml", tmp_path / "again.xml"
+    file.write_text(RUN.format('<failure message="no"/>'))
+    case = '<testcase classname="tests.harness.test_config" name="test_b[x]" time="12"/>'
+    again.write_text(f'<testsuites><testsuite name="pytest" time="12">{case}</testsuite></testsuites>')
+    text = thorough.section(file, again)
+    assert "took 2 minutes. 1 of its tests ran again after a repair." in text
+    assert "| `tests/harness/` | 2 | 0 | 0 | 1.2 |" in text
+    assert "Failed" not in text
+
+
 @pytest.mark.parametrize("text", ["", "<testsuites/>", None])
 def test_a_file_without_tests_is_a_usage_error(tmp_path: Path, capsys: pytest.CaptureFixture[str], text: str | None):
     file = tmp_path / "run.xml"
