@@ -163,7 +163,7 @@ CONSEQUENCES: dict[str, tuple[str, str, str, Callable[[Shown], bool]]] = {
     ),
     "no residual": (
         "05", "x = x + self.attn", "x = self.attn",
-        lambda exhibits: no_sense(exhibits[1]) and "are not those of the trained model" in exhibits[0].caption,
+        lambda exhibits: no_sense(exhibits[1]) and "differ from those of the trained model" in exhibits[0].caption,
     ),
     "norm over the wrong axis": (
         "04", "axis=-1", "axis=0", lambda exhibits: no_sense(exhibits[2]) and "single tokens" in exhibits[0].caption,
