@@ -1,9 +1,9 @@
 """Shows the result of a whole run of the thorough tests, and writes it into docs/reliability.md.
 
     python -m pytest -m thorough -n 2 --dist worksteal --junitxml thorough.xml
-    python -m tests.thorough thorough.xml [AGAIN.xml] [--print-only]
+    python -m tests.thorough thorough.xml [AGAIN.xml ...] [--print-only]
 
-AGAIN.xml is a later run of some of these tests, after a repair. Exit code 1: a test failed.
+Each AGAIN.xml is a later run of some of these tests, after a repair. Exit code 1: a test failed.
 """
 
 import argparse
@@ -32,13 +32,13 @@ def part(case: ElementTree.Element) -> str:
     return "/".join(folders[: 2 if len(folders) > 2 else 1])
 
 
-def section(junit: Path, again: Path | None = None) -> str:
+def section(junit: Path, *again: Path) -> str:
     """The counts by folder, with the minutes and the day of the run, and the names of tests that failed, as Markdown.
 
-    The tests of a later run, `again`, count as they ended there. Raises ValueError if a file holds no test.
+    The tests of later runs, `again`, count as they ended there. Raises ValueError if a file holds no test.
     """
     suite, first = _read(junit)
-    later = {_name(case): case for case in _read(again)[1]} if again else {}
+    later = {_name(case): case for each in again for case in _read(each)[1]}
     cases = [later.get(_name(case), case) for case in first]
     ends = {case: result(case) for case in cases}
     day = datetime.fromisoformat(suite.attrib["timestamp"]).date()
@@ -76,11 +76,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Prints the section, and writes it."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("junit", type=Path)
-    parser.add_argument("again", type=Path, nargs="?", metavar="AGAIN.xml")
+    parser.add_argument("again", type=Path, nargs="*", metavar="AGAIN.xml")
     parser.add_argument("--print-only", action="store_true")
     chosen = parser.parse_args(arguments)
     try:
-        text = section(chosen.junit, chosen.again)
+        text = section(chosen.junit, *chosen.again)
     except (OSError, ElementTree.ParseError, ValueError) as error:
         parser.error(f"cannot read {chosen.junit}: {error}")
     print(text)
