@@ -10,7 +10,7 @@ from tests import thorough
 RUN = """<testsuites><testsuite name="pytest" tests="4" time="150.0" timestamp="2026-05-01T23:30:00.1+00:00">
 <testcase classname="tests.harness.run.test_loop" name="test_a" time="60"/>
 <testcase classname="tests.harness.test_config" name="test_b[x]" time="30">{}</testcase>
-<testcase classname="tests.test_site" name="test_c" time="6"><skipped message="no"/></testcase>
+<testcase classname="" name="tests.test_site" time="6"><skipped message="no"/></testcase>
 </testsuite></testsuites>"""
 
 
