@@ -140,6 +140,10 @@ def start(folder: str | None, directory: str | None) -> None:
         )
 
 
+def _has_passed(space: Workspace, problem: Problem) -> bool:
+    return space.progress().get(problem.name, log.Progress()).verdict == "PASS"
+
+
 def _mixed_up(problem: Problem, file: Path, own: bool) -> str:
     """What the learner may have meant instead of this file: another problem, or a file beside the workspace. Empty if nothing."""
     meant = next((each for each in catalog.problems() if each.name == file.stem != problem.name), None)
@@ -311,8 +315,8 @@ def hint(folder: str | None, word: str, again: bool) -> None:
     elif left:
         more = f" `grade hint {problem.label}` shows the next."
     elif catalog.shows_solution(problem):
-        has_passed = space.progress().get(problem.name, log.Progress()).verdict == "PASS"
-        more = f" `grade solution {problem.label}{'' if has_passed else ' --give-up'}` shows the answer."
+        option = "" if _has_passed(space, problem) else " --give-up"
+        more = f" `grade solution {problem.label}{option}` shows the answer."
     terminal.echo(f"{counted(left, 'hint')} left.{more}")
     if count > seen:
         space.remember(problem, hints=count)
@@ -326,7 +330,7 @@ def solution(folder: str | None, word: str, give_up: bool) -> None:
     """Read the reference of problem NN, once you have passed it."""
     problem = catalog.find(word)
     space, text = workspace.find(folder), catalog.solution_for_learners(problem)
-    passed = space.progress().get(problem.name, log.Progress()).verdict == "PASS"
+    passed = _has_passed(space, problem)
     if not passed and not give_up:
         raise UsageError(
             f"You have not passed problem {problem.label} yet. `grade hint {problem.label}` helps; "

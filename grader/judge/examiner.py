@@ -214,9 +214,9 @@ class Examiner:
 
 
 def _needs_numbers(check: Check) -> bool:
-    """Whether a program is no answer: it would compute where time is not measured, or ask nobody.
+    """Whether a check accepts numbers only: a program would run where its time is not measured, and could not ask the partner.
 
-    Nor is such a check traced: a worker would hear of a case before its time is measured.
+    Such a check is not traced either, because the worker would learn about a case before its time is measured.
     """
     return bool(check.cpu_seconds or check.partner)
 

@@ -128,9 +128,8 @@ def check(program: Program) -> None:
     calls = any(operation.startswith("vhlo.custom_call_") for operation in contents.operations)
     if others := sorted(contents.strings & stablehlo.custom_calls() - cost.CUSTOM_CALLS if calls else ()):
         raise RefusedProgramError(f"its program calls {others[0]!r:.60}")
+    # The text of a compiled program is read by lines.
     if any(unicodedata.category(letter) == "Cc" for text in contents.strings for letter in text):
-        raise RefusedProgramError(
-            "its program has a name of several lines"
-        )  # the text of a compiled program is read by lines
+        raise RefusedProgramError("its program has a name of several lines")
     if sum(int(np.prod(item.shape)) for item in program.inputs) > LARGEST:
         raise RefusedProgramError("its program takes too much memory")

@@ -36,7 +36,7 @@ def play(module):
         "Nobody told the model that these belong together. It moved their rows toward each other, because the same words come "
         "before and after them."
         if float(jnp.abs(each - each[0]).max()) > SAME
-        else "The vectors are all the same: your module does not tell the model which word it reads.",
+        else "All words have the same vector, so your module does not tell the model which word it reads.",
     )
 
     (same,) = encode(WORDS[-1])
@@ -59,7 +59,7 @@ def play(module):
 
 
 def similarity(x_ND):
-    """The cosine of the angle between each two rows, measured from the mean of all rows; 1 for rows that are all the same."""
+    """The cosine similarity of each pair of rows, after the mean row is subtracted; 1 everywhere if all rows are equal."""
     centered = np.asarray(x_ND, np.float64) - np.asarray(x_ND, np.float64).mean(0)
     if np.abs(centered).max() < SAME:
         return np.ones((len(centered), len(centered)))

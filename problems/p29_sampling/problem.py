@@ -54,7 +54,7 @@ def in_words(_: Case, wrong: Difference) -> str:
     if wrong.index and "-1" in (wrong.expected, wrong.got):  # texts are compared at one length
         (end,) = wrong.index
         if wrong.expected == "-1":
-            return f"the text must end after {counted(end, 'token')}, and yours goes on with token {wrong.got}"
+            return f"the text must end after {counted(end, 'token')}, but yours continues with token {wrong.got}"
         return f"your text ends after {counted(end, 'token')}, and token {wrong.expected} must follow"
     return ""
 

@@ -134,4 +134,4 @@ def test_a_text_that_does_not_end_has_a_token_too_many():
     (check,) = (item for item in problem.checks if item.name == "end before the stop token")
     case = cases.draw(problem, check.cases, 0)[0]
     said = check.in_words(case, Difference("stopped", (2,), "-1", "7"))
-    assert said == "the text must end after 2 tokens, and yours goes on with token 7"
+    assert said == "the text must end after 2 tokens, but yours continues with token 7"
