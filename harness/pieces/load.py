@@ -62,7 +62,10 @@ class Pieces:
         return tuple(f"{name} {self.digest}{split.get(name, '')}" for name in self.by_name)
 
     def describe(self, config: Config) -> list[str]:
-        """One line per piece: whether a run with this config uses it, and why not. One for all that are not filled in."""
+        """One line per piece: whether a run with this config uses it, and why not. One for all that are not filled in.
+
+        One says where to see whether those that are used are right.
+        """
         lines, waiting = [], []
         for name, spec in PIECES.items():
             if name in self.stubs:
@@ -80,6 +83,8 @@ class Pieces:
             else:
                 when = f" ({spec.used_when})" if spec.used_when else ""
                 lines.append(f"{name}: yours, {self.folder / f'{spec.module}.py'}{when}")
+        if any(": yours" in line for line in lines):
+            lines.append("A piece that is used may still be wrong: `grade list` shows which problems you have passed.")
         return [*lines, *([f"Not filled in yet, so built-in: {', '.join(waiting)}."] if waiting else [])]
 
     def _why_unused(self, spec: PieceSpec, config: Config) -> str:
