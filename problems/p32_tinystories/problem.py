@@ -31,8 +31,8 @@ def run(sizes: Mapping[str, int], rng: Any) -> dict[str, Any]:
 # run that learns nothing stays at ln 2048 = 7.6.
 BAR = Tolerance(rtol=0.3, atol=0.0, room=2)
 BEGINNING = Tolerance(rtol=0.03, atol=0.0, room=2)
-# The mean of the same few hundred losses, summed in another order.
-SAME_MEAN = Tolerance(rtol=1e-4, atol=1e-4)
+# How far the mean of a few hundred losses of about 8 is from one that is computed in another order.
+SAME_MEAN = Tolerance(rtol=0.0, atol=5e-4)
 
 PROBLEM = Problem(
     title="TinyStories",

@@ -16,7 +16,8 @@ def stories(sizes: Mapping[str, int], rng: Any) -> dict[str, Any]:
         "d_model": D,
         "num_topics": sizes["C"],
         "num_layers": sizes["L"],
-        "x": rng.standard_normal(D).astype("float32"),
+        # Large beside the biases, which are about 1: without the last ReLU, some number must be negative.
+        "x": (10 * rng.standard_normal(D)).astype("float32"),
         "mean": rng.standard_normal(D).astype("float32"),
         "stories": rng.standard_normal((2, D)).astype("float32"),
     }
@@ -25,7 +26,7 @@ def stories(sizes: Mapping[str, int], rng: Any) -> dict[str, Any]:
 PROBLEM = Problem(
     title="Modules and parameters",
     entries=(Entry(SCORER, ("x",), construct=("d_model", "num_topics", "num_layers")),),
-    cases={"cases": Cases(stories, {"D": (4, 6), "C": (3, 5), "L": (2, 3)}, draws=2)},
+    cases={"cases": Cases(stories, {"D": (6, 8), "C": (3, 5), "L": (2, 3)}, draws=3)},
     checks=(
         parameters(SCORER, points=1, initial=["scale"]),
         Check(
