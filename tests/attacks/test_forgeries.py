@@ -41,7 +41,7 @@ CLAIMS: Mapping[str, tuple[str, ...]] = {
         "layers initialized differently", "program does not grow with depth",
         "program of the gradients does not grow with depth",
     ),
-    "18": ("memory of one chunk", "no more parts than chunks"),
+    "18": ("memory of one chunk", "no array of all logits", "no more parts than chunks"),
     "19": ("products in bfloat16", "sums and exponentials in float32"),
     "20": (
         "partition spec of each parameter", "parameter sharding", "bytes per device", "activations not gathered",
