@@ -60,7 +60,7 @@ PROBLEM = Problem(
             "blocks sent to neighbors only", 1, "forward", "program.exchanged", cases="long", in_words=in_words, advice=SENT,
         ),
         exact(
-            "gradients sent to neighbors only", 1, "attention", "program.exchanged", in_words=in_words,
+            "gradients sent to neighbors only", 1, "attention", "program.exchanged", cases="long", in_words=in_words,
             advice="The program with gradients exchanges something else than blocks between neighbors. " + SENT,
         ),
         Check(
