@@ -94,7 +94,9 @@ CLAIMS: Mapping[str, tuple[str, ...]] = {
     "45": ("product of int8 numbers",),
     "46": ("work of a tall matrix", "memory of the state", "kernels: first update"),
     "47": ("tensor-parallel collectives", "sequence-parallel collectives", "data-parallel collectives"),
-    "48": ("only the chosen experts run", "no array for all tokens and experts"),
+    "48": (
+        "only the chosen experts run", "only the chosen experts run with gradients", "no array for all tokens and experts",
+    ),
     "49": ("blocks sent to neighbors only", "gradients sent to neighbors only", "memory of one block"),
     "53": ("lowest rank first", "work of a long word", "stream without end"),
     "54": ("blocks without a common segment skipped", "a story of many blocks"),
