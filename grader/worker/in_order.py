@@ -66,7 +66,8 @@ class _Loop:
         self.operation = getattr(operation, "operation", operation)
         self.functions = functions
         self.conditions, self.arguments = (list(region.blocks[0].arguments) for region in self.operation.regions)
-        self.returned = list(list(self.operation.regions[1].blocks[0].operations)[-1].operands)
+        self.end = list(self.operation.regions[1].blocks[0].operations)[-1].operation
+        self.returned = list(self.end.operands)
 
     def check_read(self, number: int) -> None:
         """An array that enters the loop at a place is passed on as it is, and used for nothing but its rows."""
@@ -112,8 +113,13 @@ class _Loop:
                 taken, whole = stablehlo.shape(operation.results[0]), stablehlo.shape(array)
                 if not self._is_row(taken, whole, list(operation.operands)[1:], bound):
                     raise OutOfOrderError
-            elif operation.name != "stablehlo.return" or array not in self.arguments:
+            elif not self._passes_on(use, array):
                 raise OutOfOrderError
+
+    def _passes_on(self, use: Any, array: Any) -> bool:
+        """Whether a use of an array is that the next turn gets it at the same place. A branch that returns it, or another place,
+        would give all its rows to a step."""
+        return bool(use.owner.operation == self.end and self.arguments[use.operand_number] == array)
 
     def _is_row(self, part: tuple[int, ...], whole: tuple[int, ...], starts: list[Any], bound: Bound) -> bool:
         """Whether a part of an array, from these starts on, is the row of this turn."""

@@ -359,12 +359,17 @@ def carried_bytes(loop: Any) -> int:
     """The bytes that a `while` carries from one turn to the next.
 
     Parameters and constants that it only reads are not counted. What the program computed before the loop is, also if the loop
-    passes it on unchanged: a cache may hold tables.
+    passes it on unchanged, or sees it without carrying it, as no loop of JAX does: a cache may hold tables.
     """
     body = loop.regions[1].blocks[0]
     returned = list(body.operations)[-1].operands
     carried = zip(loop.operands, body.arguments, returned, strict=True)
-    return sum(tensor_bytes(old) for start, old, new in carried if old != new or not _is_given(start))
+    own = [value for each in (loop, *inside(loop)) for value in _arguments(each)]
+    own += [value for each in inside(loop) for value in each.results]
+    seen = {value for each in inside(loop) for value in each.operands} - set(own)
+    return sum(tensor_bytes(old) for start, old, new in carried if old != new or not _is_given(start)) + sum(
+        tensor_bytes(value) for value in seen if not _is_given(value)
+    )
 
 
 def _is_given(value: Any) -> bool:

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from grader.checks import few_parts, memory, output, output_and_gradient
-from grader.problem import Cases, Entry, Problem
+from grader.problem import Case, Cases, Check, Difference, Entry, Problem, Tolerance
 
 LOSS = "chunked_loss"
 LARGE = {"T": (321, 305, 337), "D": (3, 2), "V": (4096, 4001, 3907), "pad": (1000, 0, 7)}
@@ -23,6 +23,17 @@ def hidden(sizes: Mapping[str, int], rng: Any) -> dict[str, Any]:
         "chunk": sizes["C"],
     }
 
+
+def array(case: Case, difference: Difference) -> str:
+    T, V = len(case.values["x"]), len(case.values["embedding"])  # type: ignore[arg-type]
+    return (
+        f"with T = {T}, V = {V} and C = {case.values['chunk']}, the largest array of the program has {difference.got} numbers; "
+        f"{difference.expected} are allowed, and all logits are {(T - 1) * V:,}"
+    )
+
+
+# Five times as many numbers as the logits of one chunk, the reference's largest array. All logits have sixty times as many.
+LOGITS = Tolerance(rtol=4.0, atol=0.0)
 
 PROBLEM = Problem(
     title="A loss in chunks",
@@ -44,10 +55,16 @@ PROBLEM = Problem(
         output(LOSS, points=1, name="padding does not count", cases="padded"),
         output(LOSS, points=1, name="nothing to predict gives 0", cases="nothing"),
         memory(
-            "chunk", points=2, probe="losses",
+            "chunk", points=1, probe="losses",
             advice="The program of the loss and its gradients holds the logits of many chunks at once. Compute them inside the "
             "body of a `jax.lax.scan`, `chunk` rows at a time, and put `jax.checkpoint` around that body: then the scan saves "
             "only the inputs of the body.",
+        ),
+        # XLA can compute a product and the sum over it piece by piece, so all logits need not take memory on a CPU.
+        Check(
+            "no array of all logits", 1, "losses", leaves="program.largest_array", cases="large", compare="at_most",
+            tolerance=LOGITS, in_words=array,
+            advice="An operation returns the logits of many chunks. Compute them `chunk` rows at a time, inside of a loop.",
         ),
         few_parts(
             "chunks", points=1, probe="losses",

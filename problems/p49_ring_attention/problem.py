@@ -31,6 +31,11 @@ def in_words(_: Case, wrong: Difference) -> str:
     return f"the program executes {wrong.got} `{kind}`, expected {wrong.expected}"
 
 
+SENT = (
+    "Only `ppermute` may move keys and values, from each device to a neighbor. A collective that you did not write comes from "
+    '`in_specs` or `out_specs` other than `P("context", None)`.'
+)
+
 # Neighboring float32 numbers near 10,000 are 0.001 apart, so the scores themselves, and with them the weights, are that rough.
 SATURATED = Tolerance(rtol=2e-3, atol=2e-3)
 # Measured: programs with a loop of JAX need up to 1.4 times the memory of the reference. Those that hold the keys, or the scores,
@@ -52,9 +57,11 @@ PROBLEM = Problem(
         Check("gradient", 2, "attention", leaves="gradient"),
         Check("large scores stay finite", 1, "attention", leaves="output", cases="large", tolerance=SATURATED),
         exact(
-            "blocks sent to neighbors only", 2, "forward", "program.exchanged", cases="long", in_words=in_words,
-            advice="Only `ppermute` may move keys and values, from each device to a neighbor. A collective that you did not "
-            'write comes from `in_specs` or `out_specs` other than `P("context", None)`.',
+            "blocks sent to neighbors only", 1, "forward", "program.exchanged", cases="long", in_words=in_words, advice=SENT,
+        ),
+        exact(
+            "gradients sent to neighbors only", 1, "attention", "program.exchanged", cases="long", in_words=in_words,
+            advice="The program with gradients exchanges something else than blocks between neighbors. " + SENT,
         ),
         Check(
             "memory of one block", 2, "forward", leaves="program.temporary_bytes", cases="long", compare="at_most",

@@ -96,6 +96,13 @@ def many(sizes: Mapping[str, int], rng: Any) -> dict[str, Any]:
     return {**values, "segment_ids": segment_ids, "block": sizes["C"]}
 
 
+def whole(sizes: Mapping[str, int], rng: Any) -> dict[str, Any]:
+    """A row like that of `many`, for the same program, that is one story: all pairs of blocks are needed."""
+    import numpy as np
+
+    return {**many(sizes, rng), "segment_ids": np.ones(sizes["T"], "int32")}
+
+
 def work(case: Case, difference: Difference) -> str:
     return f"the program executes {difference.got} scalar operations; {difference.expected} are allowed"
 
@@ -115,6 +122,7 @@ def of_the_mask(case: Case, difference: Difference) -> str:
     return f"query {of[0]} {got} key {of[1]}; expected: it {expected} it"
 
 
+LARGE = {"T": (512,), "K": (8,), "C": (16,)}
 ROW = {"longest": (4, 5), "padding": (2, 3)}
 PROBLEM = Problem(
     title="Segment packing",
@@ -136,7 +144,8 @@ PROBLEM = Problem(
         "padding": Cases(partial(one_kind, 0), {"T": (6,)}, draws=1),
         "heads": Cases(heads, {"C": (4,), "K": (3,), "last": (6,), "padding": (3,)}, draws=2),
         "ragged": Cases(heads, {"C": (4,), "K": (3,), "last": (6,), "padding": (0, 1)}, draws=1),
-        "large": Cases(many, {"T": (512,), "K": (8,), "C": (16,)}, draws=1),
+        "large": Cases(many, LARGE, draws=1),
+        "whole": Cases(whole, LARGE, draws=1),
     },
     checks=(
         exact("whole stories in rows", 2, "packing", "rows", cases="stories", in_words=of_an_id, calls=("pack_stories",)),
@@ -153,10 +162,11 @@ PROBLEM = Problem(
         Check("gradient of the attention", 1, "values", {"entry": ATTENTION, "wrt": WRT}, "gradient", "heads"),
         Check("block does not divide T", 1, "values", {"entry": ATTENTION}, "output", "ragged"),
         Check(
-            "blocks without a common segment skipped", 2, "values", {"entry": ATTENTION}, "program.work", "large", "at_most",
+            "blocks without a common segment skipped", 1, "values", {"entry": ATTENTION}, "program.work", "large", "at_most",
             WORK, in_words=work,
             advice="The program computes the scores of blocks that have no segment in common. Decide with `jax.lax.cond` whether "
             "a pair of blocks is computed, outside of `jax.vmap`.",
         ),
+        Check("a story of many blocks", 1, "values", {"entry": ATTENTION}, "output", "whole"),
     ),
 )  # fmt: skip

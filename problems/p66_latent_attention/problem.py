@@ -36,7 +36,8 @@ def masked(sizes: Mapping[str, int], rng: Any) -> dict[str, Any]:
 # The sums of one position may be taken in another order than those of all positions together.
 STEP = Tolerance(rtol=1e-4, atol=1e-4)
 BYTES = Tolerance(rtol=0.1, atol=64, room=3)
-# Keys and values of all positions in every step take 3 times the work of the reference, values alone twice as much.
+# The values of all positions in every step take 2.9 times the work of the reference, and 1.7 times where hidden positions are
+# skipped, because the heads of the long case are large: with half of their size, skipping would save almost enough.
 WORK = Tolerance(rtol=0.3, atol=0.0, room=3)
 
 
@@ -55,7 +56,7 @@ PROBLEM = Problem(
     cases={
         "cases": Cases(activations, SIZES, draws=2),
         "masked": Cases(masked, SIZES, draws=1),
-        "long": Cases(activations, {"T": (96,), "H": (6,), "K": (6,), "C": (7,), "R": (4,), "base": (100,)}, draws=1),
+        "long": Cases(activations, {"T": (96,), "H": (6,), "K": (12,), "C": (7,), "R": (4,), "base": (100,)}, draws=1),
     },
     row_by_row={"decoding": ["x"]},
     checks=(

@@ -90,7 +90,7 @@ def test_exchanged_bytes_are_those_between_places_along_the_last_axis_and_those_
     monkeypatch: pytest.MonkeyPatch, taken: int, more: int
 ):
     monkeypatch.setattr(measures, "_bytes_on_device", lambda execution: taken)
-    monkeypatch.setattr(measures, "_bytes_of_outputs", lambda execution: 100)
+    monkeypatch.setattr(measures, "_bytes_left_out", lambda execution: 100)
     execution = SimpleNamespace(collectives=collectives(TEXT, 4), compiled=SimpleNamespace(mesh=(2, 2)))
     assert measures.MEASURES["exchanged_bytes"](execution) == 4 + 64 + 24 + 12 + more
 

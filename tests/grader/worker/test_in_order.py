@@ -93,8 +93,22 @@ OUT_OF_ORDER = {
     "a counter that begins again": lambda rows, weight: jax.lax.while_loop(
         lambda state: state[1] < 300, of_a_byte(rows), (jnp.int8(0), 0, jnp.zeros_like(rows))
     )[2],
+    "all rows from a branch": in_turn(
+        lambda rows, weight, t, c, row, out: step(
+            rows, weight, t, c, jax.lax.cond(t < 3, lambda: rows, lambda: 0 * rows).sum(0), out
+        )
+    ),
+    "all rows in the next turn": lambda rows, weight: jax.lax.while_loop(
+        lambda state: state[0] < len(rows), with_all_rows_later, (0, rows, 0 * rows, jnp.zeros_like(rows))
+    )[3],
     "outputs written twice": in_turn(lambda rows, weight, t, c, row, out: (c + row, put(put(out, row, t), c, t))),
 }
+
+
+def with_all_rows_later(state):
+    """A turn that hands all rows to the next one at a second place."""
+    t, rows, later, outputs = state
+    return t + 1, rows, rows, put(outputs, index(rows, t, keepdims=False) + later.sum(0), t)
 
 
 def of_a_byte(rows):
