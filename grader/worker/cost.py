@@ -136,7 +136,8 @@ def _select_and_scatter(operation: Any, functions: Functions) -> int:
 
 
 def _scatter(operation: Any, functions: Functions) -> int:
-    return _elements(operation.operands[-1]) * max(1, _body(operation, 0, functions))
+    written = (len(operation.operands) - 1) // 2  # arrays, each with updates of its own, at the same places
+    return _elements(operation.operands[-1]) * max(written, _body(operation, 0, functions))
 
 
 def _dynamic_update_slice(operation: Any, functions: Functions) -> int:
@@ -146,7 +147,10 @@ def _dynamic_update_slice(operation: Any, functions: Functions) -> int:
 def _sort(operation: Any, functions: Functions) -> int:
     along = stablehlo.shape(operation.operands[0])[int(ir.IntegerAttr(operation.attributes["dimension"]).value)]
     comparisons = _elements(operation.operands[0]) * max(1, math.ceil(math.log2(max(2, along))))
-    return comparisons * max(1, _body(operation, 0, functions))  # `a before b if a`, of booleans, computes nothing
+    others = sum(map(_elements, operation.operands[1:]))  # which come along, so they are written at computed places
+    return (
+        comparisons * max(1, _body(operation, 0, functions)) + others
+    )  # `a before b if a`, of booleans, computes nothing
 
 
 def _map(operation: Any, functions: Functions) -> int:

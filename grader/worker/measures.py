@@ -294,12 +294,25 @@ def _bytes_of_outputs(execution: Execution, widest: int = 16) -> Any:
 
 
 def _donated(execution: Execution) -> dict[str, Any]:
-    """For each input, 1 if an output takes over its memory, else 0. One that is taken twice is kept."""
+    """For each input, 1 if an output takes over its memory, else 0. One that is taken twice is kept.
+
+    Where nothing jits them as a whole, the operations of `main` are programs of their own. So the one that returns the output
+    must take the input. And what they hand each other must be less than half of what the program returns: a copy of the state,
+    or a new state while there is an old one, is as much as all of it, gradients are a third.
+    """
+    main, returned = stablehlo.main_block(execution.compiled.parsed), stablehlo.returned(execution.compiled.parsed)
+    between = sum(stablehlo.tensor_bytes(x) for x in stablehlo.handed_on(execution.compiled.parsed))
+    in_one = 2 * between < sum(map(stablehlo.tensor_bytes, returned))
     header = execution.compiled.text.partition("\n")[0]
-    numbers = re.findall(r"\{[\d, ]*\}: \((\d+), \{[\d, ]*\}, (?:may|must)-alias\)", header)
+    pairs = re.findall(r"\{(\d*)\}: \((\d+), \{[\d, ]*\}, (?:may|must)-alias\)", header)
+    taken_over = {
+        int(number)
+        for place, number in pairs
+        if stablehlo.is_taken_by(main.arguments[int(number)], returned[int(place or 0)]) and in_one
+    }
     inputs = execution.compiled.program.inputs
     taken = Counter(item.name for item in inputs)
-    return {item.name: np.int32(str(n) in numbers and taken[item.name] == 1) for n, item in enumerate(inputs)}
+    return {item.name: np.int32(n in taken_over and taken[item.name] == 1) for n, item in enumerate(inputs)}
 
 
 def _carried_bytes(execution: Execution) -> Any:

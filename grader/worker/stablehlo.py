@@ -193,12 +193,26 @@ def places_said(module: Any) -> list[bool]:
     return ["sdy.sharding" in ir.DictAttr(one) for one in ir.ArrayAttr(attributes["arg_attrs"])]
 
 
+def returned(module: Any) -> list[Any]:
+    """The values that a parsed module returns."""
+    return list(list(main_block(module).operations)[-1].operation.operands)
+
+
+def handed_on(module: Any) -> list[Any]:
+    """The results of operations of `main` that the module does not return: what these hand each other."""
+    outputs = set(returned(module))
+    return [value for view in main_block(module).operations for value in view.operation.results if value not in outputs]
+
+
+def is_taken_by(parameter: Any, output: Any) -> bool:
+    """Whether an output is this parameter, or a result of an operation that takes it."""
+    return bool(parameter == output or (not is_argument(output) and parameter in list(output.owner.operands)))
+
+
 def handed_through(module: Any) -> list[int]:
     """For each output of a parsed module, the number of the parameter that it is, unchanged; -1 if it is computed."""
-    block = main_block(module)
-    *_, last = block.operations
-    parameters = {value: number for number, value in enumerate(block.arguments)}
-    return [parameters.get(value, -1) for value in last.operation.operands]
+    parameters = {value: number for number, value in enumerate(main_block(module).arguments)}
+    return [parameters.get(value, -1) for value in returned(module)]
 
 
 def result_shapes(module: Any) -> list[tuple[int, ...]]:

@@ -55,7 +55,7 @@ def sharded_training(subject: Subject, case: Case) -> Reading:
 def _toy(case: Case) -> Any:
     values = case.values
     make = model_factory(values["vocab_size"], values["d_model"], values["d_ff"])
-    return mid_training(make, state_numbers(0, 1 << 17))
+    return mid_training(make, state_numbers(0, 1 << 18))
 
 
 PROBES = {"placing": placing, "sharded_training": sharded_training}

@@ -1,13 +1,17 @@
-"""Probes of problem 46: the updates of a small tree, as one loop, and of a module inside nnx.Optimizer. Run in workers."""
+"""Probes of problem 46: the updates of a small tree, as one loop, and of a module inside nnx.Optimizer; and its measure of the
+work of `orthogonalize`. Run in workers."""
 
 from typing import Any
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 import optax
 from flax import nnx
 
 from grader.problem import Case
+from grader.worker import cost
+from grader.worker.measures import Execution
 from grader.worker.pytrees import BadOutputError, named
 from grader.worker.subject import Arrays, Reading, Subject, to_fill
 from grader.worker.tracing import given
@@ -107,4 +111,13 @@ def _check_state(tx: Any, state: Any, parameters: Any, gradients: Any) -> None:
         raise BadOutputError("`update` returned a state of another structure, shape or dtype than it was given")
 
 
+def orthogonalizing(execution: Execution) -> dict[str, Any]:
+    """The scalar operations of one run, and how often it decomposed a matrix or solved a system: the singular values would give
+    the same result without a step."""
+    called = (run.times for run, _ in execution.costs if cost.rows_in_order(run.operation))
+    work = sum(total for _, total in execution.costs)
+    return {"work": np.int64(work), "linear_algebra": np.int64(sum(called))}
+
+
 PROBES = {"updating": updating, "optimizing": optimizing}
+MEASURES = {"orthogonalizing": orthogonalizing}

@@ -53,7 +53,9 @@ PROBLEM = Problem(
     ),
     cases={
         "counts": Cases(counts, {"S": (4, 3, 1), "M": (6, 2, 5)}, draws=3),
-        "cases": Cases(microbatches, {"M": (8, 7), "B": (3,), "D": (4,), "F": (9,)}, draws=1, show=shown),
+        # The parameters of a stage are many times as many as the activations of a microbatch. Otherwise, all of them could be
+        # sent to all devices, in a few bits a number, in place of activations.
+        "cases": Cases(microbatches, {"M": (8, 7), "B": (3,), "D": (4,), "F": (60,)}, draws=1, show=shown),
         "few": Cases(microbatches, {"M": (2, 1), "B": (2,), "D": (4,), "F": (5,)}, draws=1, show=shown),
     },
     checks=(

@@ -162,6 +162,7 @@ COMPLEX = np.ones((2, 3), np.complex64)
         (lambda x: lax.reduce_window(x, 0.0, lambda a, b: a * b + b, (8,), (1,), ((7, 0),)), (ROW,), 8 * 8 * 2),
         (lambda x: jnp.cumprod(x), (ROW,), 8 * 3),
         (lambda x: lax.sort(x[None], dimension=1, is_stable=False), (np.arange(8, dtype=np.int32),), 8 * 3),
+        (lambda x: lax.sort((x, -x, x), is_stable=False)[1], (np.arange(8, dtype=np.int32),), 8 + 8 * 3 + 2 * 8),
         (lambda x: jnp.zeros(4).at[jnp.array([0, 1, 1])].add(x, mode="promise_in_bounds"), (ROW[:3],), 3),
         (lambda x: jnp.zeros(4).at[jnp.array([0, 1, 2])].set(x, mode="promise_in_bounds"), (ROW[:3],), 3),
         (lambda i: jnp.arange(4.0).at[i].get(mode="promise_in_bounds"), (np.int32([0, 3, 3, 1, 2]),), 5),
