@@ -26,7 +26,7 @@ class Leaf:
     """One named array of an output.
 
     `dtype` is the name that the worker saw. It differs from `values.dtype` only where NumPy has no such type: bfloat16 is sent
-    as float32.
+    as float32, int4 as int8.
     """
 
     path: str

@@ -9,6 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 from flax import nnx
 
+from grader.wire.channel import WIDENED
 from grader.wire.compare import Leaf, on_page
 
 MAX_VALUES = 1 << 22  # of one array of an output
@@ -57,7 +58,7 @@ def _array(leaf: Any, what: str) -> Any:
     if isinstance(leaf, jax.Array) or type(leaf) in _NUMBERS:
         return leaf
     if type(leaf) is np.ndarray or isinstance(leaf, np.generic):
-        if leaf.dtype.kind in "biufc" or leaf.dtype == jnp.bfloat16:  # which is no kind of number to NumPy
+        if leaf.dtype.kind in "biufc" or leaf.dtype.name in WIDENED:  # which are no kinds of numbers to NumPy
             return leaf
         raise BadOutputError(f"{what} a NumPy array of non-numeric dtype {leaf.dtype}")
     hint = "; it has a shape but no numbers yet" if isinstance(leaf, jax.ShapeDtypeStruct) else ""
@@ -85,7 +86,7 @@ def _to_leaf(path: str, array: Any) -> Leaf:
     if isinstance(array, jax.Array) and jnp.issubdtype(array.dtype, jax.dtypes.prng_key):
         array = jax.random.key_data(array)
     dtype = str(array.dtype) if hasattr(array, "dtype") else {float: "float32", int: "int32"}.get(type(array), "")
-    host = np.asarray(array, np.float32 if dtype == "bfloat16" else None)
+    host = np.asarray(array, WIDENED.get(dtype))
     return Leaf(path, dtype or str(host.dtype), host)
 
 

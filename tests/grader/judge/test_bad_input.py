@@ -93,6 +93,10 @@ FILES = {
     "NaN": Bad(body("return jnp.nan * logits.sum()"), "FAIL", "is nan, expected"),
     "infinity": Bad(body("return jnp.inf * jnp.abs(logits).sum()"), "FAIL", "is inf, expected"),
     "generator": Bad(body("yield 1.0"), "FAIL", "returned a generator"),
+    "numbers of 8 bits": Bad(
+        body("return jnp.float32(3).astype('float8_e4m3fn')"), "FAIL", "is float8_e4m3fn, expected float32"
+    ),
+    "numbers of 4 bits": Bad(body("return jnp.float32(3).astype('int4')"), "FAIL", "is int4, expected float32"),
     "NumPy array of bfloat16": Bad(body("return np.asarray(jnp.bfloat16(3))"), "FAIL", "is bfloat16, expected float32"),
     "array of objects": Bad(body("return np.array([None, 'a'], object)"), "FAIL", "non-numeric dtype object"),
     "array subclass": Bad(

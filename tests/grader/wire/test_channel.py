@@ -15,6 +15,7 @@ from hypothesis.extra import numpy as hnp
 
 from grader.wire.channel import (
     MAX_BODY,
+    WIDENED,
     WIRE_DTYPES,
     ChannelClosedError,
     ChannelError,
@@ -31,7 +32,7 @@ from tests.conftest import ROOT
 pytestmark = pytest.mark.fast
 
 paths = st.text(st.characters(codec="utf-8", categories=["L", "N", "P"]), min_size=1, max_size=20)
-arrays = st.sampled_from(sorted(set(WIRE_DTYPES) - {"bfloat16"})).flatmap(
+arrays = st.sampled_from(sorted(set(WIRE_DTYPES) - set(WIDENED))).flatmap(
     lambda dtype: hnp.arrays(dtype, hnp.array_shapes(min_dims=0, max_dims=3, min_side=0, max_side=3))
 )
 frames = st.builds(
