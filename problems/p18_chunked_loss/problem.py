@@ -28,7 +28,7 @@ def array(case: Case, difference: Difference) -> str:
     T, V = len(case.values["x"]), len(case.values["embedding"])  # type: ignore[arg-type]
     return (
         f"with T = {T}, V = {V} and C = {case.values['chunk']}, the largest array of the program has {difference.got} numbers; "
-        f"{difference.expected} are allowed, and all logits are {(T - 1) * V:,}"
+        f"{difference.expected} are allowed, and all logits are {(T - 1) * V}"
     )
 
 

@@ -75,7 +75,7 @@ def array(case: Case, difference: Difference) -> str:
     T = len(case.values["q"])  # type: ignore[arg-type]
     return (
         f"with T = {T} and C = {case.values['block']}, the largest array of the program has {difference.got} numbers; "
-        f"{difference.expected} are allowed, and all scores are T · T = {T * T:,}"
+        f"{difference.expected} are allowed, and all scores are T · T = {T * T}"
     )
 
 
