@@ -66,7 +66,7 @@ class _Loop:
         self.operation = getattr(operation, "operation", operation)
         self.functions = functions
         self.conditions, self.arguments = (list(region.blocks[0].arguments) for region in self.operation.regions)
-        self.end = list(self.operation.regions[1].blocks[0].operations)[-1].operation
+        self.end = stablehlo.end(self.operation.regions[1].blocks[0])
         self.returned = list(self.end.operands)
 
     def check_read(self, number: int) -> None:
@@ -88,7 +88,7 @@ class _Loop:
         if callee:
             block, call = self.functions[callee].regions[0].blocks[0], new.owner
             bound = dict(zip(block.arguments, call.operands, strict=True))
-            new = list(block.operations)[-1].operands[_place(call.results, new)]
+            new = stablehlo.end(block).operands[_place(call.results, new)]
             inside = [inner for inner, outer in bound.items() if outer == array]
             if len(inside) != 1 or len(list(inside[0].uses)) != 1:
                 raise OutOfOrderError

@@ -161,7 +161,7 @@ def _inlined_operations(execution: Execution) -> Any:
     return np.int64(sizes["main"])
 
 
-def _work(execution: Execution) -> Any:
+def work(execution: Execution) -> Any:
     """The scalar operations of one run: loops as often as they turned, branches as they were taken."""
     return np.int64(sum(total for _, total in execution.costs))
 
@@ -335,7 +335,7 @@ MEASURES: Mapping[str, Callable[[Execution], Any]] = {
     "operations": _operations,
     "products": _products,
     "inlined_operations": _inlined_operations,
-    "work": _work,
+    "work": work,
     "executed": _executed,
     "largest_operand": _largest_operand,
     "largest_array": _largest_array,

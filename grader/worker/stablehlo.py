@@ -155,6 +155,11 @@ def _arguments(operation: Any) -> Iterator[Any]:
             yield from block.arguments
 
 
+def end(block: Any) -> Any:
+    """The last operation of a block, which returns its values."""
+    return list(block.operations)[-1].operation
+
+
 def functions(module: Any) -> dict[str, Any]:
     """The functions of a parsed module by name."""
     return {
@@ -195,7 +200,7 @@ def places_said(module: Any) -> list[bool]:
 
 def returned(module: Any) -> list[Any]:
     """The values that a parsed module returns."""
-    return list(list(main_block(module).operations)[-1].operation.operands)
+    return list(end(main_block(module)).operands)
 
 
 def handed_on(module: Any) -> list[Any]:
@@ -376,14 +381,12 @@ def carried_bytes(loop: Any) -> int:
     passes it on unchanged, or sees it without carrying it, as no loop of JAX does: a cache may hold tables.
     """
     body = loop.regions[1].blocks[0]
-    returned = list(body.operations)[-1].operands
-    carried = zip(loop.operands, body.arguments, returned, strict=True)
+    carried = zip(loop.operands, body.arguments, end(body).operands, strict=True)
     own = [value for each in (loop, *inside(loop)) for value in _arguments(each)]
     own += [value for each in inside(loop) for value in each.results]
     seen = {value for each in inside(loop) for value in each.operands} - set(own)
-    return sum(tensor_bytes(old) for start, old, new in carried if old != new or not _is_given(start)) + sum(
-        tensor_bytes(value) for value in seen if not _is_given(value)
-    )
+    left = [old for start, old, new in carried if old != new or not _is_given(start)]
+    return sum(map(tensor_bytes, (*left, *(value for value in seen if not _is_given(value)))))
 
 
 def _is_given(value: Any) -> bool:

@@ -11,7 +11,7 @@ from flax import nnx
 
 from grader.problem import Case
 from grader.worker import cost
-from grader.worker.measures import Execution
+from grader.worker.measures import Execution, work
 from grader.worker.pytrees import BadOutputError, named
 from grader.worker.subject import Arrays, Reading, Subject, to_fill
 from grader.worker.tracing import given
@@ -115,8 +115,7 @@ def orthogonalizing(execution: Execution) -> dict[str, Any]:
     """The scalar operations of one run, and how often it decomposed a matrix or solved a system: the singular values would give
     the same result without a step."""
     called = (run.times for run, _ in execution.costs if cost.rows_in_order(run.operation))
-    work = sum(total for _, total in execution.costs)
-    return {"work": np.int64(work), "linear_algebra": np.int64(sum(called))}
+    return {"work": work(execution), "linear_algebra": np.int64(sum(called))}
 
 
 PROBES = {"updating": updating, "optimizing": optimizing}
