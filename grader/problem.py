@@ -116,12 +116,14 @@ class Cases:
     `sizes` maps each name to its possible values, simplest first: a failing case shrinks toward the first. `make` receives
     the drawn sizes and a seeded generator, and returns the inputs by name. Each new combination of sizes costs a
     compilation, so `draws` is small. `show` returns what a report shows of the inputs by name, where these say little.
+    `covers` names the dimensions of `grader/course/dimensions.py` that these cases take to the size that people meet.
     """
 
     make: Callable[[Mapping[str, int], np.random.Generator], Mapping[str, Value]]
     sizes: Mapping[str, Sequence[int]]
     draws: int = 3
     show: Callable[[Mapping[str, Any]], Mapping[str, Any]] | None = None
+    covers: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -200,6 +202,7 @@ class Problem:
     after another, all in one loop.
     `forbids` are the dotted names of functions, classes and modules of libraries that the problem asks to write: the text of a
     submission must not use them, nor what is below them. `allows` are the exceptions.
+    `without` gives, for each dimension that no case takes to the size that people meet, the reason.
 
     A definition that is read again is the same problem: the folder and the name are compared.
     """
@@ -217,6 +220,7 @@ class Problem:
     long_runs: bool = False
     forbids: tuple[str, ...] = ()
     allows: tuple[str, ...] = ()
+    without: Mapping[str, str] = field(default_factory=dict)
     folder: Path = Path()
     name: ProblemName = field(default_factory=ProblemName)
 

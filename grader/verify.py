@@ -12,7 +12,7 @@ import numpy as np
 
 from commandline import cores
 from commandline.errors import CommandError
-from grader.course import cases, catalog, imports, page, plays, promises, scaffold
+from grader.course import cases, catalog, claims, dimensions, imports, page, plays, promises, scaffold
 from grader.course.course import FORGERIES, STYLES
 from grader.errors import CourseError
 from grader.exhibits import Progress
@@ -76,8 +76,8 @@ def verify_one(name: str, seeds: int = 20) -> Row:
         reference = Reference(problem, _fork_server())
         try:
             for verify_part in (
-                _verify_page, _verify_verdicts, _verify_core, _verify_checks, _verify_misconceptions, _verify_pitfalls,
-                _verify_promises, _verify_correct_programs, _verify_forgeries, _verify_play,
+                _verify_page, _verify_claims, _verify_sizes, _verify_verdicts, _verify_core, _verify_checks,
+                _verify_misconceptions, _verify_pitfalls, _verify_promises, _verify_correct_programs, _verify_forgeries, _verify_play,
             ):  # fmt: skip
                 try:
                     verify_part(problem, reference, row)
@@ -126,9 +126,24 @@ def _verify_page(problem: Problem, reference: Reference, row: Row) -> None:
     ]
     if ">>>" not in sections.get("Examples", ""):
         row.complaints.append("the page has no `>>>` example")
-    for report in reference.examples(catalog.page_text(problem)):
-        row.complaints.append("an example of the page is false: " + " ".join(report.split())[-300:])
+    row.complaints += _false(reference, catalog.page_text(problem), "an example of the page")
     row.page = len(row.complaints) == before
+
+
+def _verify_claims(problem: Problem, reference: Reference, row: Row) -> None:
+    """The numbers of the worked sketch, and what the page says of libraries, are in examples, and these are true."""
+    row.complaints += claims.faults(problem, claims.claims(problem))
+    row.complaints += _false(reference, claims.examples(problem), "the example of a [[claim]]")
+
+
+def _verify_sizes(problem: Problem, reference: Reference, row: Row) -> None:
+    """The cases reach the sizes that people meet, in each dimension that concerns the problem."""
+    row.complaints += dimensions.faults(problem, _cases(problem.name, 0))
+
+
+def _false(reference: Reference, text: str, what: str) -> list[str]:
+    """A complaint about each example in a text that is false."""
+    return [f"{what} is false: {' '.join(report.split())[-300:]}" for report in reference.examples(text)]
 
 
 def _verify_verdicts(problem: Problem, reference: Reference, row: Row) -> None:

@@ -49,7 +49,7 @@ def bullets(markdown: str) -> list[str]:
             items.append(_ITEM.sub("", line))
         elif items and line.startswith(" "):
             items[-1] += f" {line}"
-    return [_one_line(item) for item in items]
+    return [one_line(item) for item in items]
 
 
 def promising(problem: Problem) -> list[str]:
@@ -75,7 +75,7 @@ def promises(problem: Problem) -> list[Promise]:
             )
         if not all(isinstance(value, str) for value in row.values()):
             raise CourseError(f"{path}: the values of promise {number} must be strings.")
-    return [Promise(**{**row, "page": _one_line(row["page"])}) for row in rows]
+    return [Promise(**{**row, "page": one_line(row["page"])}) for row in rows]
 
 
 def covered(sentence: str, entries: Sequence[Promise]) -> bool:
@@ -107,7 +107,7 @@ def faults(problem: Problem, entries: Sequence[Promise]) -> Iterator[str]:
 
 def of_pitfall(bullet: str, misconceptions: Sequence[Misconception]) -> list[Misconception]:
     """The misconceptions that a pitfall describes."""
-    return [item for item in misconceptions if any(bullet.startswith(_one_line(start)) for start in item.pitfall)]
+    return [item for item in misconceptions if any(bullet.startswith(one_line(start)) for start in item.pitfall)]
 
 
 def pitfall_faults(problem: Problem) -> Iterator[str]:
@@ -118,11 +118,12 @@ def pitfall_faults(problem: Problem) -> Iterator[str]:
             yield f"no misconception has the pitfall: {bullet}"
     for misconception in misconceptions:
         for start in misconception.pitfall:
-            if (count := sum(bullet.startswith(_one_line(start)) for bullet in found)) != 1:
+            if (count := sum(bullet.startswith(one_line(start)) for bullet in found)) != 1:
                 yield f"a `pitfall` of {misconception.name!r} must begin one pitfall of the page; it begins {count}: {start}"
 
 
-def _one_line(text: str) -> str:
+def one_line(text: str) -> str:
+    """Text with its lines joined, and single blanks."""
     return " ".join(text.split())
 
 
@@ -133,7 +134,7 @@ def _blocks(markdown: str) -> Iterator[str]:
         in_table = line.startswith("|")
         if not line or in_table or _ITEM.match(line):
             if block:
-                yield _one_line(" ".join(block))
+                yield one_line(" ".join(block))
             block = []
         if in_table:
             if not _TABLE_RULE.fullmatch(line):
