@@ -77,7 +77,8 @@ def verify_one(name: str, seeds: int = 20) -> Row:
         try:
             for verify_part in (
                 _verify_page, _verify_claims, _verify_sizes, _verify_verdicts, _verify_core, _verify_checks,
-                _verify_misconceptions, _verify_pitfalls, _verify_promises, _verify_correct_programs, _verify_forgeries, _verify_play,
+                _verify_misconceptions, _verify_pitfalls, _verify_promises, _verify_correct_programs, _verify_forgeries,
+                _verify_play,
             ):  # fmt: skip
                 try:
                     verify_part(problem, reference, row)

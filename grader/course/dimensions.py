@@ -1,7 +1,7 @@
 """The sizes that people meet, by dimension, and whether the cases of a problem reach them.
 
-Small cases hide what goes wrong in real runs: layers sorted as text differ from layers in order only from the eleventh on, and an
-integer product overflows only late in a run. A family of cases names the dimensions that it takes to such a size (`Cases.covers`).
+Small cases hide what goes wrong in real runs: layers sorted as text are in another order only from the eleventh on, and an
+integer product overflows only late in a run. A family of cases names in `covers` the dimensions that it takes to such a size.
 """
 
 import math
