@@ -46,7 +46,7 @@ def play(module):
     )
     rows = []
     for flops in BUDGETS:
-        best = [float(each) for each in module.optimal_allocation(jnp.asarray(law, jnp.float32), float(flops))]
+        best = [float(each) for each in module.optimal_allocation(jnp.asarray(law, jnp.float32), float(flops), 6.0)]
         loss_there = module.predicted_loss(jnp.asarray(law, jnp.float32), jnp.float32(best[:1]), jnp.float32(best[1:]))
         rows.append((f"{flops:.0e}", *(f"{each:,.0f}" for each in best), f"{float(loss_there[0]):.3f}"))
     yield Table(
