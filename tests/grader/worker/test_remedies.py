@@ -55,6 +55,19 @@ def test_an_error_of_jax_says_what_to_do(code, clause):
     assert clause in remedy(raised.value)
 
 
+def test_an_error_of_the_codes_own_is_not_told_the_remedy_of_one_that_it_handled():
+    def looked_up(x):
+        try:
+            return np.exp(x)
+        except jax.errors.TracerArrayConversionError:
+            return {}[str(x.shape)]
+
+    with pytest.raises(KeyError) as raised:
+        jax.eval_shape(looked_up, X)
+    assert isinstance(raised.value.__context__, jax.errors.TracerArrayConversionError)
+    assert remedy(raised.value) == ""
+
+
 def test_an_array_that_was_donated():
     x = jnp.ones(3)
     jax.jit(lambda x: x + 1, donate_argnums=0)(x)
