@@ -113,6 +113,19 @@ def test_a_leaf_that_is_no_array_is_named():
         named({"balance": "text"}, "output")
 
 
+@pytest.mark.parametrize(
+    ("returned", "told"),
+    [
+        (nnx.Dict({"topic": 1.0}), "returned an nnx.Dict, which is a module and has no variables; return a dict"),
+        (nnx.List([1.0]), "returned an nnx.List, which is a module and has no variables; return a list"),
+    ],
+)
+def test_a_container_of_modules_is_not_what_a_function_returns(returned, told):
+    with pytest.raises(BadOutputError) as raised:
+        named(returned, "output")
+    assert str(raised.value) == told
+
+
 def test_endless_recursion_that_is_slow_is_one():
     """JAX takes half a minute to trace a thousand calls, which would be a TIMEOUT."""
     source = "def descend(n):\n    import time\n    time.sleep(0.001)\n    return descend(n + 1)\n"
