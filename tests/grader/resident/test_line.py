@@ -9,7 +9,7 @@ import pytest
 
 from grader.resident.line import Line
 
-pytestmark = pytest.mark.fast
+pytestmark = [pytest.mark.fast, pytest.mark.skipif(sys.platform != "linux", reason="other systems have no prctl")]
 
 # Connects, after it has given up new privileges (38) and taken a name (15), if it is told to.
 CLIENT = """
