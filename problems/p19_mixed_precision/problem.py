@@ -28,11 +28,17 @@ PROBLEM = Problem(
         Entry(MODEL, ("token_ids",), construct=("vocab_size", "d_model", "d_ff")),
         Entry("mixed_loss", ("model", "token_ids", "pad_id")),
     ),
-    cases={"cases": Cases(story, {"T": (6, 7), "V": (9, 11), "D": (16, 20), "F": (24, 28)}, draws=2)},
+    cases={
+        "cases": Cases(story, {"T": (6, 7), "V": (9, 11), "D": (16, 20), "F": (24, 28)}, draws=2),
+        "large": Cases(story, {"T": (7,), "V": (50257,), "D": (16,), "F": (25,)}, draws=1, covers=("vocabulary", "coprime")),
+        "one": Cases(story, {"T": (1,), "V": (9, 11), "D": (16,), "F": (24,)}, draws=1, covers=("one",)),
+    },
     checks=(
         parameters(MODEL, points=1),
         Check("logits", 1, "precision", leaves="logits", tolerance=BFLOAT16),
         Check("loss", 1, "precision", leaves="loss", tolerance=BFLOAT16),
+        Check("logits of a large vocabulary", 1, "precision", leaves="logits", cases="large", tolerance=BFLOAT16),
+        Check("nothing to predict gives 0", 1, "precision", leaves="loss", cases="one", tolerance=BFLOAT16),
         Check("gradient", 1, "slope", leaves="gradient", tolerance=BFLOAT16),
         exact(
             "products in bfloat16", 2, "precision", "program.products_not_in_bfloat16", compare="at_most",
@@ -43,7 +49,8 @@ PROBLEM = Problem(
         exact(
             "sums and exponentials in float32", 2, "precision", "program.in_bfloat16", values_tolerance=BFLOAT16,
             advice="The value is the number of exponentials, logarithms, roots or sums that work on bfloat16; for `logits`, of "
-            "head products that return bfloat16. Cast the input to float32, or ask the product for float32.",
+            "head products that return bfloat16; for `loss`, of roundings to bfloat16 between the head and the loss. Cast the "
+            "input to float32, or ask the product for float32, and leave what follows in float32.",
         ),
     ),
 )  # fmt: skip
