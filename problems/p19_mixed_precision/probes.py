@@ -15,11 +15,15 @@ from grader.worker.subject import Arrays, Reading, Subject
 from grader.worker.tracing import given
 
 
-def precision(subject: Subject, case: Case) -> Reading:
-    """Logits and loss. The dtypes of this program's operations are measured."""
+def precision(subject: Subject, case: Case, *, rows: float = 1.0) -> Reading:
+    """Logits and loss. The dtypes of this program's operations are measured. `rows` multiplies the rows of the embedding, whose
+    filled values are small where the vocabulary is large."""
+    V = case.values["vocab_size"]
     graphdef, parameters, rest = subject.build("MixedLM", case)
 
     def program(parameters: Any, token_ids: Any) -> Arrays:
+        if rows != 1.0:
+            parameters = jax.tree.map(lambda leaf: leaf * rows if leaf.shape[:1] == (V,) else leaf, parameters)
         model = nnx.merge(graphdef, parameters, rest)
         return {
             **named(model(token_ids), "logits"),

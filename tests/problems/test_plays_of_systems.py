@@ -189,6 +189,10 @@ CONSEQUENCES: dict[str, tuple[str, str, str, Callable[[Shown], bool]]] = {
         "26", "    loader.set_state(json.loads(Path(path, \"loader.json\").read_text()))\n", "",
         lambda shown: "not resumed" in shown[0].caption and shown[1].rows[0][1] != shown[1].rows[0][2],
     ),
+    "a softmax in bfloat16": (
+        "19", "jnp.where(visible_TT, scores_TT, -1e9)", "jnp.where(visible_TT, scores_TT, -1e9).astype(HALF)",
+        lambda shown: "exponentials in bfloat16 (1)" in shown[0].caption,
+    ),
     "not scaled by one over the rate that is kept": (
         "36", "x / (1 - self.rate)", "x", lambda shown: "0.70 times" in shown[1].caption,
     ),
