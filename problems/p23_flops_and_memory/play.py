@@ -90,7 +90,7 @@ def play(module):
         "What decides how fast GPT-2 XL writes, by your counts",
         ("sequences", "arithmetic", "reading", "tokens per second"),
         tuple(rows),
-        f"On that accelerator, which reads {READS / 1e12:g} · 10¹² bytes per second: the longer of the two is the time of a step. "
+        f"On that accelerator, which reads {READS / 1e12:g} · 10¹² bytes per second, a step takes the longer of the two. "
         "The parameters are read once for all sequences, so more of them at a time cost little, until their caches are most of "
         "what is read.",
     )
