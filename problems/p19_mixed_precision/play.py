@@ -58,7 +58,7 @@ def play(module):
     yield Lines(
         "Your model learns, with its parameters kept in each type",
         tuple(curves),
-        f"{whole:.2f} and {half:.2f} nats after {STEPS} steps. In float32 its parameters take {held:,} bytes, and half as many in "
+        f"{whole:.2f} and {half:.2f} nats after {STEPS} steps. In float32 its parameters take {held:,} bytes, half as many in "
         "bfloat16. But an update is far smaller than a parameter, and when training gets to the small ones, bfloat16 rounds them "
         "away." + ("" if kinds == {"float32"} else f" Yours are stored in {' and '.join(sorted(kinds))}."),
         y="nats per token",
