@@ -40,9 +40,14 @@ PROBLEM = Problem(
     builds_on=(7,),
     entries=(Entry(LOSS, ("x", "embedding", "token_ids", "pad_id", "chunk")),),
     cases={
-        "cases": Cases(hidden, {"T": (7, 9), "D": (3, 4), "V": (5, 6), "C": (1, 3, 2), "pad": (4, 2, 0)}, draws=4),
+        "cases": Cases(
+            hidden, {"T": (7, 9), "D": (3, 4), "V": (5, 6), "C": (1, 3, 2), "pad": (4, 2, 0)}, draws=4, covers=("one",)
+        ),
         "remainder": Cases(hidden, {"T": (6, 8), "D": (3,), "V": (5,), "C": (9, 4, 3), "pad": (3, 1, 2)}, draws=3),
-        "padded": Cases(hidden, {"T": (9,), "D": (3,), "V": (5,), "C": (3, 4), "real": (6, 5, 3), "pad": (1, 3, 2)}, draws=2),
+        "padded": Cases(
+            hidden, {"T": (11,), "D": (3,), "V": (50257, 5), "C": (4, 2), "real": (7, 5, 3), "pad": (1, 3, 2)},
+            draws=2, covers=("vocabulary", "coprime"),
+        ),
         "nothing": Cases(hidden, {"T": (5,), "D": (3,), "V": (5,), "C": (2,), "real": (1, 0), "pad": (2, 4, 0)}, draws=1),
         # Far more chunks than rows in a chunk, and few features: the logits are most of the memory. The same shapes in two
         # chunks: whatever takes few rows at a time turns far more often there. Nothing but `chunk` tells the two apart.
