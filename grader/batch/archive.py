@@ -3,7 +3,6 @@
 import functools
 import io
 import lzma
-import os
 import stat
 import struct
 import tarfile
@@ -19,6 +18,7 @@ from commandline.text import one_line
 
 MOST_FILES = 50_000
 MOST_BYTES = 1 << 30  # of all files together, by their declared sizes
+DEEPEST = 100  # folders in one another
 LARGEST = 64 << 20  # of one file, by its declared size
 MOST_INNER_FILES = 10_000  # in all archives that one learner submitted
 MOST_INNER_BYTES = 256 << 20  # of these files together, by their declared sizes
@@ -133,16 +133,35 @@ def _is_junk(path: PurePosixPath) -> bool:
 
 
 def _folder_files(top: Path) -> Iterator[File]:
-    for folder, subfolders, names in os.walk(top):
-        for name in sorted([*names, *(name for name in subfolders if os.path.islink(os.path.join(folder, name)))]):
-            path = Path(folder, name)
-            inside = PurePosixPath(one_line(path.relative_to(top).as_posix()))
+    """The files below a folder. Not by `os.walk`, which calls itself for each level before Python 3.12."""
+    waiting = [top]
+    while waiting:
+        folder = waiting.pop()
+        try:
+            found = sorted(folder.iterdir())
+        except OSError as error:
+            yield _refused(top, folder, why_unreadable(error))
+            continue
+        for path in found:
             try:
-                require_regular(path.lstat())
-            except NotRegularFileError as error:
-                yield File(inside, _no_bytes, str(error))
-            else:
-                yield File(inside, lambda size, path=path: _read_disk(path, size))  # type: ignore[misc]
+                status = path.lstat()
+                if not stat.S_ISDIR(status.st_mode):
+                    require_regular(status)
+                    yield File(_inside(top, path), functools.partial(_read_disk, path))
+                elif len(path.relative_to(top).parts) <= DEEPEST:
+                    waiting.append(path)
+                else:
+                    yield _refused(top, path, f"is more than {DEEPEST} folders deep")
+            except (OSError, NotRegularFileError) as error:
+                yield _refused(top, path, why_unreadable(error))
+
+
+def _refused(top: Path, path: Path, reason: str) -> File:
+    return File(_inside(top, path), _no_bytes, reason)
+
+
+def _inside(top: Path, path: Path) -> PurePosixPath:
+    return PurePosixPath(one_line(path.relative_to(top).as_posix()))
 
 
 def _read_disk(path: Path, size: int) -> bytes:
