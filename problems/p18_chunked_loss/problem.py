@@ -16,7 +16,7 @@ def hidden(sizes: Mapping[str, int], rng: Any) -> dict[str, Any]:
     token_ids += token_ids >= pad_id  # any token but the padding
     token_ids[sizes.get("real", T) :] = pad_id
     return {
-        "x": rng.standard_normal((T, D)).astype("float32"),
+        "x": (sizes.get("scale", 1) * rng.standard_normal((T, D))).astype("float32"),
         "embedding": rng.standard_normal((V, D)).astype("float32"),
         "token_ids": token_ids,
         "pad_id": pad_id,
@@ -46,7 +46,8 @@ PROBLEM = Problem(
         ),
         "remainder": Cases(hidden, {"T": (6, 8), "D": (3,), "V": (5,), "C": (9, 4, 3), "pad": (3, 1, 2)}, draws=3),
         "padded": Cases(
-            hidden, {"T": (11,), "D": (3,), "V": (50257, 5), "C": (4, 2), "real": (7, 5, 3), "pad": (1, 3, 2)},
+            hidden,
+            {"T": (11,), "D": (3,), "V": (50257, 5), "C": (4, 2), "real": (7, 5, 3), "pad": (1, 3, 2), "scale": (97,)},
             draws=2, covers=("vocabulary", "coprime"),
         ),
         "nothing": Cases(hidden, {"T": (5,), "D": (3,), "V": (5,), "C": (2,), "real": (1, 0), "pad": (2, 4, 0)}, draws=1),
