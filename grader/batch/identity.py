@@ -71,9 +71,13 @@ class Directory:
     def __contains__(self, word: str) -> bool:
         return folded(word) in self._meant
 
+    def meant(self, word: str) -> list[Person]:
+        """The learners whom a word may mean."""
+        return self._meant.get(folded(word), [])
+
     def find(self, word: str) -> Person | None:
         """The learner whom a word means; None if there is none. Raises UsageError if there are several."""
-        people = self._meant.get(folded(word), [])
+        people = self.meant(word)
         if len(people) > 1:
             named = ", ".join(sorted(repr(person.learner) for person in people))
             raise UsageError(f"{word!r} is the name of more than one learner: {named}. Name one by the id.")
