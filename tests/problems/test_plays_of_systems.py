@@ -189,6 +189,24 @@ CONSEQUENCES: dict[str, tuple[str, str, str, Callable[[Shown], bool]]] = {
         "26", "    loader.set_state(json.loads(Path(path, \"loader.json\").read_text()))\n", "",
         lambda shown: "not resumed" in shown[0].caption and shown[1].rows[0][1] != shown[1].rows[0][2],
     ),
+    "a scan that saves the logits": (
+        "18", "    @jax.checkpoint\n", "", lambda shown: "something still holds many chunks" in shown[1].caption,
+    ),
+    "every kernel by columns": (
+        "20", '(layer in BY_ROWS and name == "kernel") or name == "embedding"', 'name == "embedding"',
+        lambda shown: "out_proj and ff2 are placed in another way" in shown[0].caption,
+    ),
+    "every device has the whole batch": (
+        "21", 'PartitionSpec("data", None)', "PartitionSpec()", lambda shown: "not in quarters" in shown[0].caption,
+    ),
+    "every device has the whole state": (
+        "22", "NamedSharding(mesh, fsdp_spec(leaf.shape, mesh.shape[\"data\"]))", "NamedSharding(mesh, PartitionSpec())",
+        lambda shown: "Not cut into eighths" in shown[0].caption and "holds 100%" in shown[1].caption,
+    ),
+    "biases that are not counted": (
+        "23", "4 * (d_model * d_model + d_model)", "4 * d_model * d_model",
+        lambda shown: "yours are not" in shown[0].caption,
+    ),
     "a softmax in bfloat16": (
         "19", "jnp.where(visible_TT, scores_TT, -1e9)", "jnp.where(visible_TT, scores_TT, -1e9).astype(HALF)",
         lambda shown: "exponentials in bfloat16 (1)" in shown[0].caption,
