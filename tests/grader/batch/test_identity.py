@@ -191,7 +191,7 @@ def test_a_name_of_several_learners_means_nobody():
 def test_points_that_change_are_those_of_every_stored_result(tmp_path: Path):
     """What is stored is which checks passed. A result with other checks keeps its own points."""
     rows = [CheckRow(check.name, check.name != "gradient", check.points, "", Verdict.PASS) for check in PROBLEM.checks]
-    report = PublicReport(PROBLEM.name, Verdict.FAIL, 5, 6, tuple(rows))
+    report = PublicReport(PROBLEM.name, Verdict.FAIL, 5, 6, tuple(rows), executed=False)
     store = Store(tmp_path / "results")
 
     def put(learner: str, stored: PublicReport) -> None:
