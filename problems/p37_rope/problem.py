@@ -49,7 +49,7 @@ LARGEST = 100_000
 
 
 def large(sizes: Mapping[str, int], rng: Any) -> dict[str, Any]:
-    """Positions beyond every table that a program could have made, with the largest that the page promises, and Llama 3's base."""
+    """Positions beyond every table that a program could have made, with the largest that the page promises. Llama 3's base."""
     import numpy as np
 
     positions = rng.choice(np.arange(90_000, LARGEST), sizes["T"], replace=False)

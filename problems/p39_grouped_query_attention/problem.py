@@ -50,7 +50,7 @@ PROBLEM = Problem(
         "long": Cases(activations, {"T": (131,), "G": (2,), "R": (8,), "K": (4,)}, draws=1),
     },
     row_by_row={"decoding": ["x"]},
-    without={"coprime": "the width of the model is the number of heads times the width of a head, so it shares factors with both"},
+    without={"coprime": "the width of the model is that of a head times the number of heads, so it shares factors with both"},
     checks=(
         parameters(GQA, points=1),
         *output_and_gradient(GQA, wrt="parameters", points=(3, 1)),
