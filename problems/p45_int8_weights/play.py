@@ -16,6 +16,7 @@ from problems.stage.weights import POCKET, encode, held_out
 STORY = "Lily had a red ball. Tom wanted the ball. He took it and ran to the park. Lily was sad."
 LAYER = 1
 SMALL, LARGE = 0.001, 0.05  # nats: the reference changes the loss by 0.0002, one scale for each whole kernel by more
+OPENING = "There once was a lazy"
 
 
 def play(module):
@@ -71,7 +72,7 @@ def play(module):
         y="number",
         log=True,
     )
-    told = telling.tell(small, 45)
+    told = telling.tell(small, 45, prompt=OPENING)
     yield telling.story(told, "A story by the trained model, with your codes for kernels", telling.judged(told))
 
 
