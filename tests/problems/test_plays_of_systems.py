@@ -70,7 +70,10 @@ PROPERTIES: dict[str, Callable[[Shown], bool]] = {
         len(set(shown[3].planes[0].values)) == 4
     ),
     "36": lambda shown: equal_bars(shown[1], 0.02) and shown[0].planes[0] != shown[0].planes[1],
-    "43": lambda shown: np.divide(*(y[-1] for y in lines(shown[0]).values())) < 0.1 and own_story(45) == shown[2].text,
+    "43": lambda shown: (
+        np.divide(*(y[-1] for y in lines(shown[0]).values())) < 0.1 and
+        shown[2].text == own_story(45, "Once there was a clever")
+    ),
     "44": lambda shown: shown[0].rows[0][1] == "5" and "Every row" in shown[1].caption and bits(shown[2]) < 1,
     "45": lambda shown: 3.5 < shown[0].bars[0].other / shown[0].bars[0].value < 4 and "far below" in shown[2].caption,
     "47": lambda shown: max(bars(shown[4])) < 1e-4 and [len(each.bars) for each in shown[1:4]] == [1, 2, 1],
