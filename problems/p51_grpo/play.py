@@ -83,8 +83,8 @@ def held(loss, new_BT, old_BT, base_BT, sampled_BT, advantages_B):
     if abs(with_it - without - expected) < 1e-3 * max(1, abs(expected)):
         return "The KL term of your loss holds it back. Without it, the model would move on, and forget how to tell a story."
     return (
-        f"At the end, the KL term of your loss is {with_it - without:.3g}, and that of the harness {expected:.3g}. The term is there "
-        "to hold the model back, so that it does not forget how to tell a story."
+        f"At the end, the KL term of your loss is {with_it - without:.3g}, and that of the harness {expected:.3g}. "
+        "The term is there to hold the model back, so that it does not forget how to tell a story."
     )
 
 
