@@ -52,6 +52,16 @@ def one_position(sizes: Mapping[str, int], rng: Any) -> dict[str, Any]:
     return {"target_row": target, "draft_row": draft}
 
 
+def nearly_equal(sizes: Mapping[str, int], rng: Any) -> dict[str, Any]:
+    """Two models that differ by a thousandth in two tokens: their residual is all in one of them."""
+    values = one_position(sizes, rng)
+    target, (more, less) = values["target_row"], rng.permutation(sizes["V"])[:2]
+    draft = target.copy()
+    draft[more] -= 2**-10
+    draft[less] += 2**-10
+    return {**values, "draft_row": draft}
+
+
 def equal(sizes: Mapping[str, int], rng: Any) -> dict[str, Any]:
     """Two models that agree at one position."""
     values = one_position(sizes, rng)
@@ -130,6 +140,20 @@ def largest(sizes: Mapping[str, int], rng: Any) -> dict[str, Any]:
     }
 
 
+def spread(sizes: Mapping[str, int], rng: Any) -> dict[str, Any]:
+    """A draft of which some tokens are accepted, in a vocabulary of which both models write few tokens, among them the last."""
+    import numpy as np
+
+    V = sizes["V"]
+    values = steps("some", {"N": sizes["N"], "V": 7}, rng)
+    places = np.sort([*rng.permutation(V - 1)[:6], V - 1])
+    for name in ("target", "draft"):
+        rows = np.zeros((len(values[name]), V), "float32")
+        rows[:, places] = values[name]
+        values[name] = rows
+    return {**values, "drafted": places[values["drafted"]].astype("int32")}
+
+
 def _tells(u: float, again: float, right: Any, wrong: Any) -> bool:
     """Whether `u` is far from all limits and draws a token from `right` that no mistake gives: `again` in place of `u`, the first
     or the most likely token, one of the distributions `wrong`.
@@ -153,21 +177,24 @@ PROBLEM = Problem(
         Entry(STEP, (*ARGUMENTS, "uniforms"), returns=("tokens", "count")),
     ),
     cases={
-        "drafts": Cases(drafts, SIZES, draws=2),
+        "drafts": Cases(drafts, SIZES, draws=2, covers=("coprime",)),
         "impossible": Cases(impossible, SIZES, draws=1),
         "one position": Cases(one_position, {"V": (5, 7)}, draws=2),
         "equal": Cases(equal, {"V": (5,)}, draws=1),
+        "nearly equal": Cases(nearly_equal, {"V": (5,)}, draws=1),  # one program for both
         "none": Cases(partial(steps, "none"), SIZES, draws=2),
         "some": Cases(partial(steps, "some"), SIZES, draws=2),
         "all": Cases(partial(steps, "all"), SIZES, draws=2),
         "smallest": Cases(smallest, SIZES, draws=1),
-        "largest": Cases(largest, {"N": (1,), "V": (5, 7)}, draws=1),
+        "largest": Cases(largest, {"N": (1,), "V": (5, 7)}, draws=1, covers=("one",)),
+        "vocabulary": Cases(spread, {"N": (3,), "V": (50_257,)}, draws=1, covers=("vocabulary",)),
     },
     checks=(
         output(ACCEPTANCE, points=2, name="acceptance probabilities", cases="drafts"),
         output(ACCEPTANCE, points=1, name="impossible and certain tokens", cases="impossible"),
         output(RESIDUAL, points=2, name="residual distribution", cases="one position"),
         output(RESIDUAL, points=1, name="residual of equal distributions", cases="equal"),
+        output(RESIDUAL, points=1, name="residual of nearly equal distributions", cases="nearly equal"),
         Check(
             "first token has the target's distribution", 1, "first_token", leaves="law", cases="one position",
             advice="`law` is the distribution of the first emitted token, over all tokens that the draft could propose.",
@@ -177,5 +204,6 @@ PROBLEM = Problem(
         exact("all tokens accepted", 2, "values", "output", options={"entry": STEP}, cases="all"),
         exact("uniform numbers of 0", 1, "values", "output", options={"entry": STEP}, cases="smallest"),
         exact("largest uniform number", 1, "values", "output", options={"entry": STEP}, cases="largest"),
+        exact("a large vocabulary", 1, "values", "output", options={"entry": STEP}, cases="vocabulary"),
     ),
 )  # fmt: skip
