@@ -140,20 +140,6 @@ def largest(sizes: Mapping[str, int], rng: Any) -> dict[str, Any]:
     }
 
 
-def spread(sizes: Mapping[str, int], rng: Any) -> dict[str, Any]:
-    """A draft of which some tokens are accepted, in a vocabulary of which both models write few tokens, among them the last."""
-    import numpy as np
-
-    V = sizes["V"]
-    values = steps("some", {"N": sizes["N"], "V": 7}, rng)
-    places = np.sort([*rng.permutation(V - 1)[:6], V - 1])
-    for name in ("target", "draft"):
-        rows = np.zeros((len(values[name]), V), "float32")
-        rows[:, places] = values[name]
-        values[name] = rows
-    return {**values, "drafted": places[values["drafted"]].astype("int32")}
-
-
 def _tells(u: float, again: float, right: Any, wrong: Any) -> bool:
     """Whether `u` is far from all limits and draws a token from `right` that no mistake gives: `again` in place of `u`, the first
     or the most likely token, one of the distributions `wrong`.
@@ -187,7 +173,6 @@ PROBLEM = Problem(
         "all": Cases(partial(steps, "all"), SIZES, draws=2),
         "smallest": Cases(smallest, SIZES, draws=1),
         "largest": Cases(largest, {"N": (1,), "V": (5, 7)}, draws=1, covers=("one",)),
-        "vocabulary": Cases(spread, {"N": (3,), "V": (50_257,)}, draws=1, covers=("vocabulary",)),
     },
     checks=(
         output(ACCEPTANCE, points=2, name="acceptance probabilities", cases="drafts"),
@@ -204,6 +189,5 @@ PROBLEM = Problem(
         exact("all tokens accepted", 2, "values", "output", options={"entry": STEP}, cases="all"),
         exact("uniform numbers of 0", 1, "values", "output", options={"entry": STEP}, cases="smallest"),
         exact("largest uniform number", 1, "values", "output", options={"entry": STEP}, cases="largest"),
-        exact("a large vocabulary", 1, "values", "output", options={"entry": STEP}, cases="vocabulary"),
     ),
 )  # fmt: skip
