@@ -95,8 +95,8 @@ PROBLEM = Problem(
         *output_and_gradient(
             MOE, wrt="parameters", points=(2, 1), cases="full", names=("full experts", "full experts, gradient")
         ),
-        Check("one choice and one place", 1, "values", VALUES, "output", "smallest"),
-        Check("all experts chosen in a long story", 1, "values", VALUES, "output", "long"),
+        Check("one choice and one place", 1, "values", {"entry": MOE}, "output", "smallest"),
+        Check("all experts chosen in a long story", 1, "values", {"entry": MOE}, "output", "long"),
         Check(
             "only the chosen experts run", 1, "values", {"entry": MOE}, "program.work", "large", "at_most", WORK,
             in_words=work, advice=COLLECT,

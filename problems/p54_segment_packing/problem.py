@@ -173,7 +173,6 @@ PROBLEM = Problem(
             large_scores, {"C": (4,), "K": (3,), "last": (6,), "padding": (3,)}, draws=1  # as above: one program for both
         ),
         "ragged": Cases(heads, {"C": (4,), "K": (5,), "last": (7,), "padding": (1,)}, draws=1, covers=("coprime",)),
-        "blocks of one": Cases(heads, {"C": (1,), "K": (1,), "last": (3,), "padding": (2,)}, draws=1, covers=("one",)),
         "one block": Cases(one_block, {"C": (4,), "K": (3,), "last": (6,), "padding": (2,)}, draws=1),
         "large": Cases(many, LARGE, draws=1),
         "whole": Cases(whole, LARGE, draws=1),
@@ -195,7 +194,6 @@ PROBLEM = Problem(
         Check("gradient of the attention", 1, "values", {"entry": ATTENTION, "wrt": WRT}, "gradient", "heads"),
         Check("large scores", 1, "values", {"entry": ATTENTION, "wrt": WRT}, "output", "large scores", tolerance=SATURATED),
         Check("block does not divide T", 1, "values", {"entry": ATTENTION}, "output", "ragged"),
-        Check("blocks of one position", 1, "values", {"entry": ATTENTION}, "output", "blocks of one"),
         Check("a block longer than the row", 1, "values", {"entry": ATTENTION}, "output", "one block"),
         Check(
             "blocks without a common segment skipped", 1, "values", {"entry": ATTENTION}, "program.work", "large", "at_most",
