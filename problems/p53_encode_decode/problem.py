@@ -19,7 +19,7 @@ BROKEN = {
     CUT: ("f09f90", "the bytes F0 9F 90, of a letter of four bytes"),
     ODD: ("eda080ff", "the bytes ED A0 80 FF, which are in no letter"),
 }
-STREAM_TEXT = "it's low|we'll see|they've|we're |'l|  \n\n Zoë\n\nlow  new"
+STREAM_TEXT = "it's low|we'll see|they've|we're |'l|  \n\n Zoë\n\nlow  new\n  wide|\t  \t low"
 # White space shows where a stream is cut. By rank, CROSSED is A|BC|D|EF, in the order of the text AB|C|DE|F, and with the longest
 # token first ABCDE|F. OUTDATED is GH|IJ: once IJ is a token, the pair of H and I
 # is out of date, and that of H and IJ has a higher rank than GH. No training gives the other ones. WHOLE is a token that merging
@@ -44,6 +44,7 @@ FIRST = (
     (b"K", b"L"),
     (b"Q", b"R"),
     (b"S", b"T"),
+    (b"\n", b" "),
 )
 
 
