@@ -180,7 +180,7 @@ CONSEQUENCES: dict[str, tuple[str, str, str, Callable[[Shown], bool]]] = {
     ),
     "a draw from the target after a rejection": (
         "52", "missing = jnp.maximum(target_row - draft_row, 0.0)", "missing = target_row",
-        lambda shown: not equal_bars(shown[1]) and "has changed" in shown[1].caption,
+        lambda shown: not equal_bars(shown[1]) and "changes what the model says" in shown[1].caption,
     ),
     "no moments in the checkpoint": (
         "25", "model, optimizer = nnx.merge(graphdef, state)",
