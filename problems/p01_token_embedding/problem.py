@@ -61,7 +61,11 @@ def happened(case: Case, wrong: Difference) -> str:
 
 
 SIZES = {"T": (5, 7), "spare": (2, 3), "V": (7, 11), "D": (4, 6)}
-ONE = {"spare": (1, 2), "V": (50_257,), "D": (3, 5)}  # GPT-2's vocabulary, whose ids do not fit into 16 bits with a sign
+ONE = {
+    "spare": (1, 2),
+    "V": (50_257,),
+    "D": (3, 5),
+}  # GPT-2's vocabulary, whose ids do not fit into 16 bits with a sign
 LENGTHS: dict[str, Any] = {
     "cases": "lengths",
     "tolerance": EXACT,
