@@ -84,7 +84,7 @@ PROPERTIES: dict[str, Callable[[Shown], bool]] = {
         shown[2].planes[0].values[2][3] > 1 > -1 > shown[2].planes[1].values[2][3]
     ),
     "60": lambda shown: (
-        equal_bars(shown[0], 0.01) and shown[1].planes[0].values[0][7] > 0.7 < shown[1].planes[0].values[1][-1] and
+        equal_bars(shown[0], 0.01) and max(shown[1].planes[0].values[0]) > 0.7 < shown[1].planes[0].values[1][-1] and
         "The name itself no longer matters" in shown[1].caption
     ),
     "63": lambda shown: (
