@@ -147,7 +147,7 @@ def one_of_each(sizes: Mapping[str, int], rng: Any) -> dict[str, Any]:
 
 
 def long_way(sizes: Mapping[str, int], rng: Any) -> dict[str, Any]:
-    """A chain of states with the end after the last. From its side branches no end is reached, after many steps or in a circle."""
+    """A chain of states with the end after the last. From its side branches no end is reached, or only in a circle."""
     S = sizes["S"]
     rows: list[dict[bytes, int]] = [{b"a": state + 1} for state in range(S - 1)]
     for state in range(1, S - 1, 40):
@@ -292,7 +292,7 @@ PROBLEM = Problem(
         tokens("random automata", 1, "random automata"),
         output(ODDS, points=1, name="probabilities", cases="allowed"),
         output(ODDS, points=1, name="probabilities of 50,257 tokens", cases="vocabulary"),
-        output(ODDS, points=1, name="allowed tokens that are improbable", cases="improbable", tolerance=LOW),
+        output(ODDS, points=1, name="improbable tokens allowed", cases="improbable", tolerance=LOW),
         exact("text", 1, "texts", "text", cases="texts"),
         exact("text of low logits", 1, "texts", "text", cases="low"),
         exact("text that is cut", 1, "texts", "text", cases="cut"),

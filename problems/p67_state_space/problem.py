@@ -103,8 +103,8 @@ PROBLEM = Problem(
         Check("strong decay stays finite", 1, "values", SCAN_OPTIONS, cases="forgetful"),
         Check(
             "positions in parallel", 2, "values", {"entry": SCAN}, "program.rounds", "long", "at_most", ROUNDS, in_words=rounds,
-            advice="Join neighboring steps of all positions at once: `jax.lax.associative_scan` needs about 2 · log2(T) rounds. A "
-            "loop runs its operations in every turn, whether it takes one position or a chunk of them.",
+            advice="Join neighboring steps of all positions at once: `jax.lax.associative_scan` needs about 2 · log2(T) rounds. "
+            "A loop runs its operations in every turn, whether it takes one position or a chunk of them.",
         ),
         Check(
             "work of a scan", 1, "values", {"entry": SCAN}, "program.work", "long", "at_most", WORK, in_words=work,

@@ -12,7 +12,7 @@ def join(earlier, later):
 
 
 def selective_scan(u, dt, a, b, c, state):
-    T, (D, N) = len(u), a.shape
+    T, D = u.shape
     chunks = -(-T // CHUNK)
 
     def cut(x):
