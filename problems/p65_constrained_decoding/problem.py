@@ -292,7 +292,7 @@ PROBLEM = Problem(
         tokens("random automata", 1, "random automata"),
         output(ODDS, points=1, name="probabilities", cases="allowed"),
         output(ODDS, points=1, name="probabilities of 50,257 tokens", cases="vocabulary"),
-        output(ODDS, points=1, name="improbable tokens allowed", cases="improbable", tolerance=LOW),
+        output(ODDS, points=1, name="improbable allowed tokens", cases="improbable", tolerance=LOW),
         exact("text", 1, "texts", "text", cases="texts"),
         exact("text of low logits", 1, "texts", "text", cases="low"),
         exact("text that is cut", 1, "texts", "text", cases="cut"),
