@@ -42,7 +42,7 @@ class ToyLM(nnx.Module):
 
 
 class DeepLM(ToyLM):
-    """A ToyLM with a running mean for each of twelve layers, which are not trained. Sorted as text, layer 10 comes before layer 2."""
+    """A ToyLM with a running mean for each of twelve layers, not trained. As text, layer 10 comes before layer 2."""
 
     def __init__(self, vocab_size: int, d_model: int, d_ff: int, rngs: nnx.Rngs, *, drawn: bool = False):
         super().__init__(vocab_size, d_model, d_ff, rngs, drawn=drawn)
