@@ -103,11 +103,13 @@ class Comparison:
         """
         failures = [item for item in self.evidence if item.wrong and item.judged]
         first = next((item for item in failures if not item.outcome.failure), None)
-        case = self.another_case(first.check, first.case) if first else None
-        if first is None or case is None:
+        if first is None:
             return None
-        away = _sizes_apart(first.case, case)
-        if any(_sizes_apart(first.case, item.case) >= away for item in failures):
+        seen = max(_sizes_apart(first.case, item.case) for item in failures)
+        if seen == len(first.case.sizes):
+            return None
+        case = self.another_case(first.check, first.case)
+        if case is None or _sizes_apart(first.case, case) <= seen:
             return None
         result = self._result(first.check, case)
         return Evidence(first.check, case, self.outcome(first.check, case), not result.passed, result.judged)
