@@ -325,8 +325,8 @@ def _toml(problem: Problem) -> dict[str, Any]:
     except tomllib.TOMLDecodeError as error:
         raise CourseError(f"{path} cannot be read: {error}") from error
     for name, rows in tables.items():
-        if name not in ("core", "misconception", "promise") or not isinstance(rows, list):
-            raise CourseError(f"{path} can have only core, [[misconception]] and [[promise]]; it has {name!r}.")
+        if name not in ("core", "misconception", "promise", "claim") or not isinstance(rows, list):
+            raise CourseError(f"{path} can have only core, [[misconception]], [[promise]] and [[claim]]; it has {name!r}.")
         if name == "core" and not all(isinstance(block, str) and block.strip() for block in rows):
             raise CourseError(f"{path}: `core` must be a list of texts.")
     return tables
