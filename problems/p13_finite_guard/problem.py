@@ -16,12 +16,13 @@ def gradients(bad_steps: tuple[int, ...], sizes: Mapping[str, int], rng: Any) ->
     """
     bias = rng.standard_normal((STEPS, sizes["D"])).astype("float32")
     embed = rng.standard_normal((STEPS, sizes["V"], sizes["D"])).astype("float32")
+    scale = rng.standard_normal(STEPS).astype("float32")
     for turn, step in enumerate(bad_steps):
-        leaf = (bias, embed[:, 0])[turn % 2]
-        leaf[step, rng.integers(sizes["D"])] = [float("inf"), float("nan"), -float("inf")][turn % 3]
+        leaf = (bias, embed[:, 0], scale[:, None])[turn % 3]
+        leaf[step, rng.integers(leaf.shape[1])] = [float("inf"), float("nan"), -float("inf")][turn % 3]
     for step in bad_steps[-1:]:
         bias[step, :2] = embed[step, 0, :2] = float("inf")
-    return {"a_embed": embed, "bias": bias, "scale": rng.standard_normal(STEPS).astype("float32")}
+    return {"a_embed": embed, "bias": bias, "scale": scale}
 
 
 def large(sizes: Mapping[str, int], rng: Any) -> dict[str, Any]:
@@ -31,7 +32,7 @@ def large(sizes: Mapping[str, int], rng: Any) -> dict[str, Any]:
     values["a_embed"][2, 0, 0] = -3.4e38  # alone
     values["bias"][3] = 1.2e19  # each square is finite, but not their sum
     values["bias"][4, 0] = 1e20  # the square overflows
-    values["scale"][5] = 1e12
+    values["scale"][5] = 1.8e19  # its square is finite
     return values
 
 
