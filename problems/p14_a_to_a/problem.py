@@ -4,7 +4,7 @@ import math
 from collections.abc import Mapping
 from typing import Any
 
-from grader.checks import output_and_gradient, parameters
+from grader.checks import output, output_and_gradient, parameters
 from grader.problem import EXACT, FLOAT32, Case, Cases, Check, Difference, Entry, Problem, Tolerance
 
 MODEL = "AToA"
@@ -64,14 +64,14 @@ PROBLEM = Problem(
     ),
     cases={
         "cases": Cases(story, {"T": (4, 5), "V": (6, 7), "D": (3, 8)}, draws=2),
-        "start": Cases(
-            batch, {"V": (50_257,), "B": (3,), "T": (5, 7), "D": (2,)}, draws=1, covers=("vocabulary", "coprime", "one")
-        ),
+        "start": Cases(batch, {"V": (20, 30), "B": (8,), "T": (7,), "D": (12,)}, draws=1, covers=("one",)),
+        "large": Cases(story, {"T": (3, 5), "V": (50_257,), "D": (2,)}, draws=1, covers=("vocabulary", "coprime")),
         "training": Cases(run, {"V": (20, 30), "B": (8,), "T": (7,), "D": (12,)}, draws=1),
     },
     checks=(
         parameters(MODEL, points=1),
         *output_and_gradient(MODEL, wrt="parameters", points=(1, 1)),
+        output(MODEL, points=1, name="a vocabulary of 50,257", cases="large"),
         # Given the parameters, the first loss is a function of them: no random start, so the usual tolerance.
         Check("loss before the first update", 1, "starting", leaves="first_loss", cases="start", tolerance=FLOAT32),
         Check(
