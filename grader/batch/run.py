@@ -16,8 +16,9 @@ from commandline import cores, invocation
 from commandline.errors import CommandError, UsageError
 from commandline.problem_name import ProblemName
 from grader.batch import tasks
+from grader.batch.collect import IntakeItem
 from grader.batch.faults import Faults
-from grader.batch.intake import Intake, IntakeItem
+from grader.batch.intake import Intake
 from grader.batch.records import StoredAttempt
 from grader.batch.store import Settle, Store
 from grader.batch.tasks import Graded, Task

@@ -5,6 +5,7 @@ import io
 import os
 import stat
 import struct
+import subprocess
 import tarfile
 import zipfile
 from pathlib import Path, PurePosixPath
@@ -201,3 +202,24 @@ def test_noise_in_an_archive_raises_no_other_error(
 def test_a_missing_source(tmp_path: Path):
     with pytest.raises(UsageError, match="There is no folder or archive"):
         archive.files(tmp_path / "nowhere")
+
+
+def test_a_deep_folder_of_one_learner_is_told_and_no_other_is_lost(tmp_path: Path):
+    (tmp_path / "ada").mkdir()
+    (tmp_path / "ada" / "a.py").write_text("x = 1")
+    here = os.open(tmp_path, os.O_RDONLY)
+    try:
+        os.mkdir("mallory", dir_fd=here)
+        folder = os.open("mallory", os.O_RDONLY, dir_fd=here)
+        for _ in range(1500):
+            os.mkdir("a", dir_fd=folder)
+            inner = os.open("a", os.O_RDONLY, dir_fd=folder)
+            os.close(folder)
+            folder = inner
+        os.close(folder)
+        listed = archive.files(tmp_path)
+    finally:
+        os.close(here)
+        subprocess.run(["rm", "-rf", str(tmp_path / "mallory")], check=True)  # by a path that Python may not take
+    assert [file.path.parts[0] for file in listed] == ["ada", "mallory"]
+    assert listed[1].refused == "is more than 100 folders deep"

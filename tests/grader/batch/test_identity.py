@@ -153,3 +153,33 @@ def test_the_same_learner_by_id(results: Path, tmp_path: Path):
     assert [*identity.recognize(read, store)] == ["'17' is called 'ada (17)' now"]
     store.close()
     assert marks(results)["ada (17)", "p07"] == 3
+
+
+ADA, MALLORY, ONE, TWO = (
+    Person("Ada Lovelace (1001)", ("1001",)),
+    Person("1001 (1002)", ("1002",)),
+    Person("Bob (1003)", ("1003", "bob@uni.example")),
+    Person("Bob (1004)", ("1004",)),
+)
+
+
+@pytest.mark.parametrize(
+    ("word", "learner"),
+    [
+        ("1001", ADA), ("1002", MALLORY), ("1001 (1002)", MALLORY), ("ada lovelace", ADA), ("BOB@uni.example", ONE),
+        ("Bob (1004)", TWO), ("Eve", None),
+    ],
+)  # fmt: skip
+def test_an_id_comes_before_a_name_that_a_learner_chose(word: str, learner: Person | None):
+    assert identity.Directory([ADA, MALLORY, ONE, TWO]).find(word) == learner
+
+
+def test_a_name_of_several_learners_means_nobody():
+    directory = identity.Directory([ADA, MALLORY, ONE, TWO])
+    with pytest.raises(
+        UsageError, match=r"'Bob' is the name of more than one learner: 'Bob \(1003\)', 'Bob \(1004\)'\. Name one by"
+    ):
+        directory.find("Bob")
+    assert directory.words(ONE) == ("Bob (1003)", "1003", "bob@uni.example")
+    assert directory.words(MALLORY) == ("1001 (1002)", "1002")
+    assert identity.Directory([ADA, ONE]).words(ONE) == ("Bob (1003)", "1003", "bob@uni.example", "Bob")
