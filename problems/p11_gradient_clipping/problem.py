@@ -20,7 +20,7 @@ def tree(share: float, max_norm: float, sizes: Mapping[str, int], rng: Any) -> d
         "scale": np.asarray(rng.standard_normal(() if "heads" in sizes else 1)),
     }
     norm = sum(float((leaf**2).sum()) for leaf in leaves.values()) ** 0.5
-    length = max_norm / share / (sizes.get("thirds", 3) / 3) * 10.0 ** sizes.get("power", 0)
+    length = max_norm / share * 10.0 ** sizes.get("power", 0)
     scaled = {key: np.asarray(leaf * (length / norm), "float32") for key, leaf in leaves.items()}
     return {**scaled, "max_norm": max_norm}
 
@@ -60,9 +60,10 @@ PROBLEM = Problem(
     ),
     entries=(Entry("clip_by_global_norm", ("gradients", "max_norm"), returns=("clipped", "norm")),),
     cases={
-        # The norms lie between `max_norm` and its square (long), or between it and its root (deep, and one that is short).
+        # The norms lie between `max_norm` and its square (long), or between it and its root (below, deep).
         "long": Cases(partial(tree, 0.7, 1.5), {**SIZES, "power": (0, 17)}, show=nested, covers=("one",)),
-        "short": Cases(partial(tree, 1, 4), {"D": (2,), "F": (3,), "thirds": (4, 8)}, draws=2, show=nested),
+        "short": Cases(partial(tree, 8 / 3, 4), SIZES, draws=1, show=nested),
+        "below": Cases(partial(tree, 4 / 3, 4), SIZES, draws=1, show=nested),
         "deep": Cases(partial(tree, 0.7, 0.25), DEEP, draws=1, show=nested, covers=("layers", "axes", "coprime")),
         "zero": Cases(zeros, {"D": (2,), "F": (3,)}, draws=1, show=nested),
     },
@@ -71,6 +72,9 @@ PROBLEM = Problem(
         Check("long gradients shortened", 2, "clipping", leaves="clipped", cases="long"),
         # A factor of 1 changes no bit.
         Check("short gradients unchanged", 1, "clipping", leaves="clipped", cases="short", tolerance=EXACT),
+        Check(
+            "gradient just below max_norm unchanged", 1, "clipping", leaves="clipped", cases="below", tolerance=EXACT
+        ),
         Check("small max_norm, many leaves", 1, "clipping", cases="deep"),
         Check("gradient of zeros", 1, "clipping", cases="zero", tolerance=EXACT),
     ),
