@@ -37,7 +37,7 @@ def stories(ratio: float, sizes: Mapping[str, int], rng: Any) -> dict[str, Any]:
 long, short = partial(stories, 20.0), partial(stories, 0.05)
 LARGE = {"T": (48, 47, 49), "V": (16,), "F": (32, 31), "quarters": (8,)}
 SIZES = {"k": (3, 4), "b": (2, 3), "T": (4, 5), "V": (6,), "F": (3, 5), "quarters": (8,)}
-ALL = {"k": (1,), "b": (3,), "T": (5, 13), "V": (11,), "F": (2,), "quarters": (7,)}
+ALL = {"k": (1,), "b": (3,), "T": (5, 13), "V": (11,), "F": (2,), "quarters": (5,)}
 
 PROBLEM = Problem(
     title="Gradient accumulation",
