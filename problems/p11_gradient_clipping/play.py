@@ -29,8 +29,8 @@ def play(module):
     yield Lines(
         f"A batch whose gradients are {TIMES:.0f} times too large, at step {BROKEN}",
         (yours, bare),
-        "Without clipping, one step throws away what the steps before it had learned. With yours, that step is as long as any "
-        "other."
+        "Without clipping, one step throws away what the steps before it had learned. With yours, the curve hardly "
+        "shows it."
         if after.max() < np.nanmax(broken) - 0.5
         else "Your curve ends: the clipped gradients are not finite."
         if not np.isfinite(after).all()
