@@ -314,7 +314,7 @@ def core(problem: Problem) -> list[str]:
 
 
 def misconceptions_file(problem: Problem) -> dict[str, list[dict[str, Any]]]:
-    """The tables of the file with the problem's misconceptions and promises. Raises CourseError if it is broken."""
+    """The tables of the file with the problem's misconceptions, promises and claims. Raises CourseError if it is broken."""
     return {name: rows for name, rows in _toml(problem).items() if name != "core"}
 
 
