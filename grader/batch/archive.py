@@ -12,16 +12,18 @@ import zlib
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
+from typing import Any
 
 from commandline.errors import UsageError
 from commandline.files import NotRegularFileError, read_regular, require_regular, why_unreadable
 from commandline.text import one_line
 
-MOST_FILES = 50_000
-MOST_BYTES = 1 << 30  # of all files together, by their declared sizes
+MOST_FILES = 50_000  # of a class in a tar archive, which is read whole
+MOST_BYTES = 1 << 30  # of these files together, by their declared sizes
+DEEPEST = 100  # folders in one another
 LARGEST = 64 << 20  # of one file, by its declared size
-MOST_INNER_FILES = 10_000  # in all archives that one learner submitted
-MOST_INNER_BYTES = 256 << 20  # of these files together, by their declared sizes
+MOST_INNER_FILES = 10_000  # of one learner; as many in all archives that the learner submitted
+MOST_INNER_BYTES = 256 << 20  # of those in archives together, by their declared sizes
 ARCHIVES = (".zip", ".tar", ".tar.gz", ".tgz", ".tar.xz", ".tar.bz2")
 _OTHER_ARCHIVES = (".rar", ".7z", ".gz", ".xz", ".bz2", ".zst", ".tar.zst", ".lzh")  # which only other tools open
 _WANTED = (".py", ".ipynb", ".zip", ".yml")  # in a tar archive, which is read once, from front to back
@@ -114,8 +116,10 @@ class Expansion:
             self._check(len(inner), size)
         except RefusedFileError as error:
             return [File(file.path, _no_bytes, str(error))]
-        except (tarfile.TarError, OSError, EOFError, zlib.error, lzma.LZMAError) as error:
-            return [File(file.path, _no_bytes, f"is damaged: {str(error).partition(':')[0]}")]
+        except MemoryError:
+            raise
+        except Exception as error:  # of a hostile archive, these libraries raise any
+            return [File(file.path, _no_bytes, f"is damaged: {str(error).partition(':')[0] or type(error).__name__}")]
         self._count, self._size = self._count + len(inner), self._size + size
         return _sorted(inner)
 
@@ -133,16 +137,35 @@ def _is_junk(path: PurePosixPath) -> bool:
 
 
 def _folder_files(top: Path) -> Iterator[File]:
-    for folder, subfolders, names in os.walk(top):
-        for name in sorted([*names, *(name for name in subfolders if os.path.islink(os.path.join(folder, name)))]):
-            path = Path(folder, name)
-            inside = PurePosixPath(one_line(path.relative_to(top).as_posix()))
+    """The files below a folder. Not by `os.walk`, which calls itself for each level before Python 3.12."""
+    waiting = [top]
+    while waiting:
+        folder = waiting.pop()
+        try:
+            found = sorted(folder.iterdir())
+        except OSError as error:
+            yield _refused(top, folder, why_unreadable(error))
+            continue
+        for path in found:
             try:
-                require_regular(path.lstat())
-            except NotRegularFileError as error:
-                yield File(inside, _no_bytes, str(error))
-            else:
-                yield File(inside, lambda size, path=path: _read_disk(path, size))  # type: ignore[misc]
+                status = path.lstat()
+                if not stat.S_ISDIR(status.st_mode):
+                    require_regular(status)
+                    yield File(_inside(top, path), functools.partial(_read_disk, path))
+                elif len(path.relative_to(top).parts) <= DEEPEST:
+                    waiting.append(path)
+                else:
+                    yield _refused(top, path, f"is more than {DEEPEST} folders deep")
+            except (OSError, NotRegularFileError) as error:
+                yield _refused(top, path, why_unreadable(error))
+
+
+def _refused(top: Path, path: Path, reason: str) -> File:
+    return File(_inside(top, path), _no_bytes, reason)
+
+
+def _inside(top: Path, path: Path) -> PurePosixPath:
+    return PurePosixPath(one_line(path.relative_to(top).as_posix()))
 
 
 def _read_disk(path: Path, size: int) -> bytes:
@@ -152,16 +175,50 @@ def _read_disk(path: Path, size: int) -> bytes:
         raise RefusedFileError(why_unreadable(error)) from None
 
 
+class _OnDisk(io.RawIOBase):
+    """A file to read, with a position that is this process's own: processes that fork share that of a descriptor."""
+
+    def __init__(self, path: Path) -> None:
+        self._file = os.open(path, os.O_RDONLY | getattr(os, "O_BINARY", 0))
+        self._at, self._size = 0, os.fstat(self._file).st_size
+
+    def readable(self) -> bool:
+        return True
+
+    def seekable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: Any) -> int:
+        view = memoryview(buffer).cast("B")
+        data = os.pread(self._file, len(view), self._at)
+        view[: len(data)] = data
+        self._at += len(data)
+        return len(data)
+
+    def seek(self, offset: int, whence: int = os.SEEK_SET) -> int:
+        self._at = max(0, offset + {os.SEEK_SET: 0, os.SEEK_CUR: self._at, os.SEEK_END: self._size}[whence])
+        return self._at
+
+    def tell(self) -> int:
+        return self._at
+
+    def close(self) -> None:
+        if not self.closed:
+            os.close(self._file)
+        super().close()
+
+
 def _zip_files(source: Path | io.BytesIO, inside: PurePosixPath) -> Iterator[File]:
     try:
         try:
-            archive = zipfile.ZipFile(source)
+            archive = zipfile.ZipFile(source if isinstance(source, io.BytesIO) else io.BufferedReader(_OnDisk(source)))
         except UnicodeDecodeError:
             archive = zipfile.ZipFile(_with_other_names(source))
     except (zipfile.BadZipFile, NotImplementedError, ValueError, OverflowError, IndexError, struct.error) as error:
         raise RefusedFileError(f"is damaged: {error}") from None
-    entries = [entry for entry in archive.infolist() if not entry.is_dir()]
-    _check_size(len(entries), sum(entry.file_size for entry in entries if entry.file_size <= LARGEST))
+    entries = [entry for entry in archive.infolist() if not entry.filename.endswith("/")]
+    if isinstance(source, io.BytesIO):
+        _check_size(len(entries), sum(entry.file_size for entry in entries if entry.file_size <= LARGEST))
     for entry in entries:
         path, refused = _safe_path(inside, entry.filename)
         if stat.S_ISLNK(entry.external_attr >> 16):
@@ -202,7 +259,15 @@ def _read_zip(archive: zipfile.ZipFile, entry: zipfile.ZipInfo, size: int) -> by
     try:
         with archive.open(entry) as file:
             return file.read(size)
-    except (zipfile.BadZipFile, zlib.error, NotImplementedError, OSError, EOFError, ValueError) as error:
+    except (
+        zipfile.BadZipFile,
+        zlib.error,
+        lzma.LZMAError,
+        NotImplementedError,
+        OSError,
+        EOFError,
+        ValueError,
+    ) as error:
         raise RefusedFileError(f"is damaged: {error}") from None
 
 

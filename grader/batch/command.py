@@ -9,13 +9,13 @@ from commandline.cores import usable_cores
 from commandline.errors import CommandError, Interrupted, UsageError
 from commandline.problem_name import ProblemName
 from commandline.progress import progress
-from commandline.spelling import nearest
 from commandline.text import counted, one_line
 from grader.batch import class_page, deadlines, feedback, gradebook, groups, identity, intake, roster, run, summary
 from grader.batch.deadlines import Deadlines, Settled
 from grader.batch.faults import Faults
+from grader.batch.identity import Directory
 from grader.batch.intake import Intake
-from grader.batch.records import Person, Record, Regrade, folded
+from grader.batch.records import Person, Record, Regrade
 from grader.batch.store import Settle, Store
 from grader.batch.tasks import Graded, Task
 from grader.course import catalog
@@ -88,16 +88,17 @@ def batch(submissions: Path, results: Path, options: BatchOptions) -> Iterator[s
         for person, learner in enrollment.joined if enrollment else ():
             store.join(person.learner, learner, person.ids[:1], "they are one student of the roster")
         people = list(intake_.people.values())
+        directory = Directory(people)
         notes = [
             *intake_.notes,
             *renamed,
             *kept,
             *(enrollment.notes if enrollment else []),
-            *_without_effect(rules, people, intake_),
+            *_without_effect(rules, directory, intake_),
         ]
         yield from (f"Note: {note}." for note in notes)
         yield from _unused_lines(intake_)
-        to_regrade = [_regrade(word, people, intake_) for word in options.regrade]
+        to_regrade = [_regrade(word, directory, intake_) for word in options.regrade]
         seed_file = options.seed_file or results / SEED
         if options.seed_file is None:
             create_seed(seed_file)
@@ -120,7 +121,9 @@ def batch(submissions: Path, results: Path, options: BatchOptions) -> Iterator[s
         store.remember_intake(people, [(file.learner, file.file, file.reason) for file in intake_.unused])
         with progress("grading", unit="submissions", total=total) as advance:
             try:
-                run.carry_out(plan, store, _settle(plan, people, rules, options.best), graded, advance, faults)
+                run.carry_out(
+                    plan, store, _settle(plan, directory, people, rules, options.best), graded, advance, faults
+                )
             except KeyboardInterrupt:
                 raise Interrupted(
                     f"Interrupted with {store.saved()} of {len(plan.wanted)} results saved. Rerun the command to resume."
@@ -172,11 +175,6 @@ def _remember_about(store: Store, name: str, rules: Deadlines | None) -> None:
     store.remember("deadlines", str(rules or ""))
 
 
-def _names(person: Person) -> tuple[str, ...]:
-    """What a teacher may call a learner."""
-    return (person.learner, *person.ids, person.name)
-
-
 def _require_apart(submissions: Path, results: Path) -> None:
     """Raises UsageError if one of the two folders is in the other: results would be taken for submissions."""
     one, other = submissions.resolve(), results.resolve()
@@ -212,14 +210,13 @@ def _other_seed(store: Store, seed: int) -> Iterator[str]:
         yield "Note: existing results are from another seed and will be regraded."
 
 
-def _without_effect(rules: Deadlines | None, people: Sequence[Person], intake_: Intake) -> Iterator[str]:
-    """What the deadlines say that changes nothing."""
+def _without_effect(rules: Deadlines | None, directory: Directory, intake_: Intake) -> Iterator[str]:
+    """What the deadlines say that changes nothing. Raises UsageError if an extension is for one of several learners."""
     if rules and not any(item.submitted or item.late for item in intake_.items):
         yield "these submissions have no times, so none is late"
-    known = {folded(name) for person in people for name in _names(person)}
     for name in rules.extensions if rules else ():
-        if folded(name) not in known:
-            close = nearest(name, known, 1)
+        if directory.find(name) is None:
+            close = directory.near(name, 1)
             hint = f"; the nearest name is {close[0]!r}" if close else ""
             yield f"the extension for {name!r} is for no learner of this class{hint}"
 
@@ -232,8 +229,10 @@ def _unused_lines(intake_: Intake) -> Iterator[str]:
         yield f"Not used: {counted(other_problems, 'file')} for problems that are not graded now; unused.csv has all."
 
 
-def _settle(plan: run.Plan, people: Sequence[Person], rules: Deadlines | None, best: bool) -> Settle:
-    names = {person.learner: _names(person) for person in people}
+def _settle(
+    plan: run.Plan, directory: Directory, people: Sequence[Person], rules: Deadlines | None, best: bool
+) -> Settle:
+    names = {person.learner: directory.words(person) for person in people}
 
     def settle(learner: str, attempts: list[deadlines.Attempt]) -> Mapping[str, Settled]:
         wanted = [attempt for attempt in attempts if (learner, attempt.problem) in plan.wanted]
@@ -242,23 +241,23 @@ def _settle(plan: run.Plan, people: Sequence[Person], rules: Deadlines | None, b
     return settle
 
 
-def _regrade(word: str, people: Sequence[Person], intake_: Intake) -> tuple[str, list[str]]:
+def _regrade(word: str, directory: Directory, intake_: Intake) -> tuple[str, list[str]]:
     """The learner and the problems that LEARNER or LEARNER:NN means. Raises UsageError."""
-    by_name = {name: person.learner for person in people for name in _names(person)}
     names: list[str] = [problem.name for problem in intake_.problems]
     learner, colon, number = word.rpartition(":")
-    if word not in by_name and colon:
+    if colon and word not in directory:
         problem = catalog.find(number)
         if problem.name not in names:
             raise UsageError(f"--regrade {word}: problem {problem.label} is not graded in this batch.")
         names = [problem.name]
     else:
         learner = word
-    if learner not in by_name:
-        close = nearest(learner, by_name, 2)
+    person = directory.find(learner)
+    if person is None:
+        close = directory.near(learner, 2)
         hint = f" Did you mean {' or '.join(map(repr, close))}?" if close else ""
         raise UsageError(f"--regrade {word}: there is no learner {learner!r} in this class.{hint}")
-    return by_name[learner], names
+    return person.learner, names
 
 
 def _request(store: Store, to_regrade: Sequence[tuple[str, list[str]]], because: str) -> None:

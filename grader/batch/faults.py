@@ -16,10 +16,13 @@ class Faults:
 
     def add(self, learner: str, error: BaseException) -> str:
         """Logs an error that was raised while this learner's files were handled. Returns the sentence for the record."""
+        return self.add_text(learner, "".join(traceback.format_exception(error)), type(error).__name__)
+
+    def add_text(self, learner: str, text: str, error: str) -> str:
+        """Logs the traceback of an error that was raised in another process. `error` is its type."""
         self.count += 1
-        text = "".join(traceback.format_exception(error))
         self.log.parent.mkdir(parents=True, exist_ok=True)
         self.log.touch(0o600)  # a traceback may hold numbers of secret cases
         with self.log.open("a", encoding="utf-8", errors="backslashreplace") as file:
             file.write(f"{datetime.now(UTC).isoformat(timespec='seconds')} {learner}\n{text}\n")
-        return f"{MESSAGE}: {type(error).__name__}"
+        return f"{MESSAGE}: {error}"

@@ -51,6 +51,9 @@ def write_canvas(records: Sequence[Record], people: Mapping[str, Person], path: 
 
 
 GRADEBOOKS = {"canvas": write_canvas}
+_LONGEST = 150  # bytes of a file name without its extension; file systems have 255
+# Windows takes these for devices, with any extension.
+_DEVICES = {"con", "prn", "aux", "nul", *(f"{port}{number}" for port in ("com", "lpt") for number in range(1, 10))}
 
 
 def filenames(learners: Iterable[str]) -> dict[str, str]:
@@ -60,7 +63,9 @@ def filenames(learners: Iterable[str]) -> dict[str, str]:
     for learner in sorted(learners):
         text = unicodedata.normalize("NFC", learner)
         safe = "".join(c if c.isalnum() or c in " -_()@+." else "_" for c in text).strip(" .")
-        name = safe[:100] or "learner"
+        name = safe.encode()[:_LONGEST].decode(errors="ignore").strip(" .") or "learner"
+        if name.partition(".")[0].strip().casefold() in _DEVICES:
+            name = f"_{name}"
         while name.casefold() in taken:
             name += "_"
         taken.add(name.casefold())

@@ -3,18 +3,18 @@
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing
 from pathlib import Path
+from typing import Any
 
 from commandline.errors import UsageError
 from commandline.text import counted, one_line
-from grader.batch import archive, exports
-from grader.batch.archive import RefusedFileError
-from grader.batch.exports import Learner
-from grader.batch.intake import expanded
+from grader.batch import reader
+from grader.batch.faults import MESSAGE
+from grader.batch.identity import Directory
+from grader.batch.records import Person
 from grader.batch.tables import write_csv
 from grader.course import cases
 from grader.isolation.level import Level
 from grader.isolation.sandbox import ForkServer, Workers
-from grader.judge import submission
 from grader.practice import assigned, hunting, trial
 from grader.practice.assigned import Answer
 from grader.practice.hunting import LETTERS
@@ -23,7 +23,6 @@ from grader.problem import Problem
 
 TABLE = "hunts.csv"
 HEADER = ("learner", "sheet of", "hunt", "problem", "line", "idea", "mend", "points", "note")
-MOST_BYTES = 1 << 16  # of a sheet
 Row = tuple[str, str, str, str, int, int, int, int, str]
 
 
@@ -32,11 +31,14 @@ def mark(submissions: Path, results: Path, problems: Sequence[Problem], seed: in
 
     Mended programs are graded on cases that are drawn from the seed.
     """
-    export = exports.read(archive.files(submissions), archive=not submissions.is_dir())
+    first, *found = reader.messages(submissions, "sheets", [])
+    sheets = {message["learner"]: message for message in found}
+    people = {name: Person(name, tuple(ids), tuple(canvas)) for name, ids, canvas in first["people"]}
+    others = _sheets_of_others(people, {name: (one["value"] or {}).get("of", "") for name, one in sheets.items()})
     rows: list[Row] = []
     with closing(ForkServer()) as fork_server:
-        for name in sorted(export.learners):
-            own = list(_of_learner(name, export.learners[name], problems, seed, fork_server, least))
+        for name in sorted(sheets):
+            own = list(_of_learner(name, sheets[name], others.get(name, ""), problems, seed, fork_server, least))
             yield f"{one_line(name)}: {sum(row[7] for row in own)} of {3 * len(own)} points"
             rows += own
     if not rows:
@@ -46,43 +48,55 @@ def mark(submissions: Path, results: Path, problems: Sequence[Problem], seed: in
     yield f"{counted(len(rows), 'hunt')} of {counted(len({row[0] for row in rows}), 'learner')}: {results / TABLE}"
 
 
+def _sheets_of_others(people: Mapping[str, Person], of: Mapping[str, str]) -> dict[str, str]:
+    """Why a learner's sheet is somebody else's, by learner: it names another one, or several handed it in."""
+    directory, told = Directory(people.values()), dict[str, str]()
+    for name, named in of.items():
+        if named in directory:
+            if people[name] not in directory.meant(named):
+                told[name] = f"the sheet is that of {one_line(named)}"
+        elif named and (same := sorted(one_line(other) for other, its in of.items() if its == named and other != name)):
+            told[name] = f"the sheet of {one_line(named)} was handed in by {', '.join(same)}, too"
+    return told
+
+
 def _of_learner(
-    name: str, learner: Learner, problems: Sequence[Problem], seed: int, workers: Workers, least: Level
+    name: str,
+    message: Mapping[str, Any],
+    others: str,
+    problems: Sequence[Problem],
+    seed: int,
+    workers: Workers,
+    least: Level,
 ) -> Iterator[Row]:
-    """A row for each hunt on the learner's sheet. The last sheet counts, if there are several."""
-    files = {item.file.path.name: item.file for item in expanded(learner)}
-    if assigned.SHEET not in files:
+    """A row for each hunt on the learner's sheet."""
+    sheet = message["value"] or {}
+    unreadable = MESSAGE if message["fault"] else message["failed"] or sheet.get("unreadable", "")
+    if unreadable:
+        yield (name, "", "", "", 0, 0, 0, 0, f"the sheet cannot be read: {unreadable}")
+    if "of" not in sheet:
         return
-    try:
-        of, answers = assigned.answers(files[assigned.SHEET].read(MOST_BYTES).decode("utf-8-sig"))
-    except (RefusedFileError, ValueError) as error:
-        yield (name, "", "", "", 0, 0, 0, 0, f"the sheet cannot be read: {one_line(str(error))}")
-        return
-    seen: set[str] = set()
-    for answer in answers:
-        program = assigned.assigned(problems, len(answers), seed, of, answer)
+    of, seen = sheet["of"], set[str]()
+    for answer in (Answer(*row) for row in sheet["answers"]):
         hunt = one_line(answer.file.removesuffix(".py"))
+        program = None if others else assigned.assigned(problems, seed, of, answer)
         if program is None or answer.id in seen:
-            yield (name, one_line(of), hunt, "", 0, 0, 0, 0, "not a hunt of this learner")
+            yield (name, one_line(of), hunt, "", 0, 0, 0, 0, others or "not a hunt of this learner")
             continue
         seen.add(answer.id)
         line = int(answer.line in program.fault)
         idea = int(answer.idea == LETTERS[program.answer])
-        mend, note = _mend(answer, program, files, seed, workers, least)
+        mend, note = _mend(answer, program, sheet, seed, workers, least)
         yield (name, one_line(of), hunt, program.hunt.problem.label, line, idea, mend, line + idea + mend, note)
 
 
 def _mend(
-    answer: Answer, program: Program, files: Mapping[str, archive.File], seed: int, workers: Workers, least: Level
+    answer: Answer, program: Program, sheet: Mapping[str, Any], seed: int, workers: Workers, least: Level
 ) -> tuple[int, str]:
     """The point for the mend, and a note on why there is none."""
-    problem, file = program.hunt.problem, files.get(answer.file)
-    if file is None:
-        return 0, f"no file {one_line(answer.file)}"
-    try:
-        text, _ = submission.text(problem, answer.file, file.read(submission.MAX_SIZE + 1))
-    except (RefusedFileError, submission.UnreadableSubmissionError) as error:
-        return 0, one_line(str(error))
+    problem, text = program.hunt.problem, sheet["texts"].get(answer.file)
+    if text is None:
+        return 0, sheet["refused"].get(answer.file, f"no file {one_line(answer.file)}")
     if hunting.is_rewrite(program, text):
         return 0, "a rewrite"
     source = trial.source_of(problem, text)

@@ -1,9 +1,10 @@
 """Who is who: a learner is known by the id of an export or a roster, never by the name."""
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 from commandline.errors import UsageError
+from commandline.spelling import nearest
 from grader.batch.intake import Intake
 from grader.batch.records import Person, folded
 from grader.batch.store import Results, Store
@@ -49,14 +50,51 @@ def join(folder: Path, learner: str, to: str, because: str) -> str:
     )
 
 
+class Directory:
+    """The learners of a class by what a teacher may call them.
+
+    An id comes first, then the learner as tables show it. A name counts only if it is nobody's id and exactly one learner's:
+    learners choose their names.
+    """
+
+    def __init__(self, people: Iterable[Person]) -> None:
+        listed = list(people)
+        self._meant: dict[str, list[Person]] = {}
+        for words_of in (lambda person: person.ids, lambda person: (person.learner,), lambda person: (person.name,)):
+            found: dict[str, list[Person]] = {}
+            for person in listed:
+                for word in {folded(text) for text in words_of(person)} - self._meant.keys():
+                    found.setdefault(word, []).append(person)
+            self._meant |= found
+        self._words = [word for person in listed for word in (person.learner, *person.ids, person.name)]
+
+    def __contains__(self, word: str) -> bool:
+        return folded(word) in self._meant
+
+    def meant(self, word: str) -> list[Person]:
+        """The learners whom a word may mean."""
+        return self._meant.get(folded(word), [])
+
+    def find(self, word: str) -> Person | None:
+        """The learner whom a word means; None if there is none. Raises UsageError if there are several."""
+        people = self.meant(word)
+        if len(people) > 1:
+            named = ", ".join(sorted(repr(person.learner) for person in people))
+            raise UsageError(f"{word!r} is the name of more than one learner: {named}. Name one by the id.")
+        return people[0] if people else None
+
+    def words(self, person: Person) -> tuple[str, ...]:
+        """What means this learner and nobody else."""
+        own = (person.learner, *person.ids, person.name)
+        return tuple(word for word in own if self._meant[folded(word)] == [person])
+
+    def near(self, word: str, most: int) -> list[str]:
+        """The words that are spelled most like another one."""
+        return nearest(word, self._words, most)
+
+
 def _named(store: Store, word: str) -> Person:
-    fitting = [
-        person
-        for person in store.people().values()
-        if folded(word) in {folded(text) for text in (person.learner, person.name, *person.ids)}
-    ]
-    exact = [person for person in fitting if person.learner == word]
-    if len(fitting) != 1 and len(exact) != 1:
-        what = "more than one learner" if fitting else "no learner"
-        raise UsageError(f"{store.folder} has {what} {word!r}; name one as in results.csv.")
-    return (exact or fitting)[0]
+    person = Directory(store.people().values()).find(word)
+    if person is None:
+        raise UsageError(f"{store.folder} has no learner {word!r}; name one as in results.csv.")
+    return person

@@ -314,7 +314,7 @@ def core(problem: Problem) -> list[str]:
 
 
 def misconceptions_file(problem: Problem) -> dict[str, list[dict[str, Any]]]:
-    """The tables of the file with the problem's misconceptions and promises. Raises CourseError if it is broken."""
+    """The tables of the file with the problem's misconceptions, promises and claims. Raises CourseError if it is broken."""
     return {name: rows for name, rows in _toml(problem).items() if name != "core"}
 
 
@@ -325,8 +325,10 @@ def _toml(problem: Problem) -> dict[str, Any]:
     except tomllib.TOMLDecodeError as error:
         raise CourseError(f"{path} cannot be read: {error}") from error
     for name, rows in tables.items():
-        if name not in ("core", "claim", "misconception", "promise") or not isinstance(rows, list):
-            raise CourseError(f"{path} can have only core, [[claim]], [[misconception]] and [[promise]]; it has {name!r}.")
+        if name not in ("core", "misconception", "promise", "claim") or not isinstance(rows, list):
+            raise CourseError(
+                f"{path} can have only core, [[misconception]], [[promise]] and [[claim]]; it has {name!r}."
+            )
         if name == "core" and not all(isinstance(block, str) and block.strip() for block in rows):
             raise CourseError(f"{path}: `core` must be a list of texts.")
     return tables

@@ -96,5 +96,6 @@ def _units(markdown: str) -> list[str]:
 
 
 def _plain(number: str) -> str:
-    """A number without the commas between its thousands."""
-    return number.replace(",", "").lower()
+    """A number without commas between its thousands, and without zeros at the end of its decimals."""
+    plain = number.replace(",", "").lower()
+    return plain.rstrip("0").rstrip(".") if "." in plain and "e" not in plain else plain

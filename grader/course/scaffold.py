@@ -216,7 +216,7 @@ def rows(sizes: Mapping[str, int], rng: Any) -> dict[str, Any]:
 PROBLEM = Problem(
     title=$quoted_title,
     entries=(Entry("$slug", ("x",)),),
-    cases={"cases": Cases(rows, {"T": (2, 5), "D": (3, 7)})},
+    cases={"cases": Cases(rows, {"T": (1, 2, 5), "D": (3, 7)}, covers=("coprime", "one"))},
     checks=(
         *output_and_gradient("$slug", wrt=["x"], points=(2, 1)),
         jit("$slug", points=1),

@@ -35,7 +35,7 @@ def hand_out(
             own.mkdir(exist_ok=True)
             for number, (program, _) in enumerate(programs, 1):
                 (own / assigned.file(number)).write_text(program.text, encoding="utf-8")
-            (own / assigned.SHEET).write_text(assigned.sheet(learner, programs), encoding="utf-8")
+            (own / assigned.SHEET).write_text(assigned.sheet(learner, programs, seed), encoding="utf-8")
             labels = ", ".join(program.hunt.problem.label for program, _ in programs)
             yield f"{one_line(learner) or 'everybody'}: hunts in {labels}"
 

@@ -5,8 +5,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 
 from grader.judge.counterexample import Part, PartState
 from grader.judge.session import Outcome
@@ -53,12 +54,16 @@ class Finding:
 
 
 def first_faulty(
-    expected: Outcome, got: Outcome, used: Sequence[str] | None = None, sizes: Mapping[str, int] | None = None
+    expected: Outcome,
+    got: Outcome,
+    used: Sequence[str] | None = None,
+    sizes: Mapping[str, int] | None = None,
+    again: Callable[[str], tuple[Leaf, Leaf, Mapping[str, int]] | None] = lambda path: None,
 ) -> Finding:
     """The first submodule whose inputs are right and whose output is wrong.
 
     `used` are the parameters on which the output depends, if known. A submodule that a transformation such as `nnx.jit` copied is
-    called unseen, but then its parameters are among them.
+    called unseen, but then its parameters are among them. `again` returns a leaf of a case with other sizes.
     """
     if expected.failure or got.failure:
         return Finding()
@@ -68,8 +73,9 @@ def first_faulty(
         if call.right("in") and not call.right("out"):
             inside = [path for path in uncalled if call.path == WHOLE or path.startswith(call.path + ".")]
             first, *rest = [*_sentences(call.path, forward), *_never_called_sentences(inside)] or [""]
-            want, have = (_leaf(f"values.{call.name}.out", outcome.leaves) for outcome in (expected, got))
-            related = relation(want, have, AGREE, sizes or {}) if call.path != WHOLE else ""
+            path = f"values.{call.name}.out"
+            want, have = (_leaf(path, outcome.leaves) for outcome in (expected, got))
+            related = relation(want, have, AGREE, sizes, partial(again, path)) if call.path != WHOLE else ""
             text = " ".join(sentence for sentence in (first, related, *rest) if sentence)
             return Finding(text, bool(related), _tree(expected.leaves, forward, uncalled, call.path))
     if uncalled:

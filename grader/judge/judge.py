@@ -1,6 +1,6 @@
 """Grades one submission: sends cases to its worker and to the reference, and compares the numbers that come back."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from time import monotonic
@@ -24,7 +24,7 @@ from grader.judge.submission import Submission
 from grader.judge.unjudged import not_judged, without_consequences
 from grader.judge.verdict import CheckResult, Report, Verdict
 from grader.problem import Case, Check, Difference, Problem
-from grader.wire.compare import Mismatch, compare, error, on_page, select, to_be_equal, values
+from grader.wire.compare import Leaf, Mismatch, compare, error, on_page, select, to_be_equal, values
 from grader.wire.relation import relation, right_part
 
 SHRINK_SECONDS = 1.5
@@ -86,11 +86,41 @@ class Comparison:
     def diagnosis(self) -> Diagnosis | None:
         """The same, with the variant of the reference that has it."""
         if not self.problem.long_runs:
-            return diagnose(self.reference, self.evidence)
+            found = diagnose(self.reference, self.evidence)
+            if found and (second := self._second_look()):
+                self.evidence.append(second)
+                found = diagnose(self.reference, self.evidence)
+            return found
         # Each answer takes a training run, so only the cases of the first failure are evidence, and no pairs are tried.
         first = next(item for item in self.evidence if item.wrong)
         evidence = [item for item in self.evidence if item.case.group == first.case.group]
         return diagnose(self.reference, evidence, most_pairs=0)
+
+    def _second_look(self) -> Evidence | None:
+        """The first failing check on a case of other sizes, unless a check that fails has seen sizes that differ as much.
+
+        On one case, two ideas may give the same number: with D = 2, 3 (D² + D) is 4 D² + D.
+        """
+        failures = [item for item in self.evidence if item.wrong and item.judged]
+        first = next((item for item in failures if not item.outcome.failure), None)
+        if first is None:
+            return None
+        seen = max(_sizes_apart(first.case, item.case) for item in failures)
+        if seen == len(first.case.sizes):
+            return None
+        case = self.another_case(first.check, first.case)
+        if case is None or _sizes_apart(first.case, case) <= seen:
+            return None
+        result = self._result(first.check, case)
+        return Evidence(first.check, case, self.outcome(first.check, case), not result.passed, result.judged)
+
+    def another_case(self, check: Check, case: Case) -> Case | None:
+        """A case of a check of which most sizes are others; None if there is none, or its reference outputs are not recorded."""
+        drawn = self.cases[check.cases]
+        if self.reference.can_shrink and len(drawn) == 1:
+            drawn = cases_.draw(self.problem, check.cases, self.seed + 1)
+        other = max(drawn, key=partial(_sizes_apart, case))
+        return other if _sizes_apart(case, other) else None
 
     def remarks(self) -> list[str]:
         """How the program ran, each remark once."""
@@ -181,9 +211,9 @@ class Comparison:
         if gradient and failed.check.options.get("wrt") == "parameters":
             used = [leaf.path.removeprefix("gradient.") for leaf in gradient if leaf.values.any()]
         request = fault.check(entry)
-        return fault.first_faulty(
-            self.reference.ask(request, case).result(), self.outcome(request, case), used, case.sizes
-        )
+        expected, got = self.reference.ask(request, case).result(), self.outcome(request, case)
+        again = partial(self._again, request, case)
+        return fault.first_faulty(expected, got, used, case.sizes, again)
 
     def counterexample(
         self, failed: CheckResult, variant: str, tree: Sequence[Part], known: Case | None
@@ -213,13 +243,23 @@ class Comparison:
             path for path in want if path in have and (path == mismatch.path or want[path].values.dtype.kind == "f")
         ]
         for path in sorted(paths, key=lambda path: path != mismatch.path):
-            if sentence := relation(want[path], have[path], check.tolerance, case.sizes):
+            again = partial(self._again, check, case, path)
+            if sentence := relation(want[path], have[path], check.tolerance, case.sizes, again):
                 return (
                     sentence if path == mismatch.path else f"In `{on_page(path)}`: {sentence[0].lower()}{sentence[1:]}"
                 )
         if mismatch.words or mismatch.path not in paths:
             return ""
         return right_part(want[mismatch.path], have[mismatch.path], check.tolerance)
+
+    def _again(self, check: Check, case: Case, path: str) -> tuple[Leaf, Leaf, Mapping[str, int]] | None:
+        """A leaf of the reference and of the program on a case of other sizes."""
+        other = self.another_case(check, case)
+        if other is None:
+            return None
+        sides = (self.reference.ask(check, other).result(), self.outcome(check, other))
+        want, have = ({leaf.path: leaf for leaf in side.leaves} for side in sides)
+        return (want[path], have[path], other.sizes) if path in want and path in have else None
 
 
 def grade(problem: Problem, submission: Submission, workers: Workers, options: GradeOptions | None = None) -> Report:
@@ -360,6 +400,13 @@ def _earlier_failure(
         if report.verdict not in accepted:
             return report
     return None
+
+
+def _sizes_apart(one: Case, other: Case) -> int:
+    """How many sizes have another value in another case of the family; all, in a case of another family."""
+    if one.group != other.group:
+        return len(one.sizes)
+    return sum(other.sizes.get(name) != value for name, value in one.sizes.items())
 
 
 def difference(check: Check, case: Case, expected: Outcome, got: Outcome) -> Mismatch | None:

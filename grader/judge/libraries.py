@@ -52,7 +52,7 @@ INSIDE = frozenset(
 )
 OWN = {"os": frozenset({"path"})}  # modules of another name that are public parts of a library
 STREAMS = ("sys.stderr", "sys.stdout")
-BUILTINS = frozenset("breakpoint compile eval exec getattr globals locals vars".split())
+BUILTINS = frozenset("breakpoint compile eval exec getattr globals locals type vars".split())
 # Attributes that begin with two underscores and lead to no other code.
 PLAIN = frozenset(
     f"__{name}__"

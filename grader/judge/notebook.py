@@ -18,12 +18,12 @@ MOST_CELLS = 2_000  # code cells; each is parsed
 MOST_JSON = 8 << 20  # bytes, without the parts below
 _MOST_MARKS = 4 << 20  # strings and brackets that are looked at to find these parts
 _NOT_CODE = (b'"outputs"', b'"attachments"', b'"widgets"')  # the names of the parts that may be large
-# A string or a bracket of JSON.
-_JSON_MARK = re.compile(rb'"(?:[^"\\]++|\\.)*+"|[\[\]{}]', re.DOTALL)
+# A string or a bracket of JSON. A string without an end takes the rest: otherwise each of its quotes would begin a search.
+_JSON_MARK = re.compile(rb'"(?:[^"\\]++|\\.)*+(?:"|\\?\Z)|[\[\]{}]', re.DOTALL)
 _OPENING = re.compile(rb"\s*:\s*[\[{]")
 _SURROGATE = re.compile("[\ud800-\udfff]")
 # `%magic`, `!command`, `?help`, `help?` and `x = %magic`. At the start of a statement none of them is Python.
-_MAGIC = re.compile(r"\s*(?:[%!?].*|[\w.*%]+\?\??\s*|[\w.,\[\]* \t]+=[ \t]*[%!].*)", re.DOTALL)
+_MAGIC = re.compile(r"\s*+(?:[%!?].*|[\w.*%]++\?\??\s*|[\w.,\[\]* \t]++=[ \t]*[%!].*)", re.DOTALL)
 _CELL_MAGIC = re.compile(r"\s*%%(\S*)[^\n]*(?:\n|$)")
 # The cell magics after which a cell is not Python that the notebook runs. Others, such as `%%time`, run it.
 _OTHER_LANGUAGES = frozenset(

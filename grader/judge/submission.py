@@ -85,14 +85,21 @@ def most_bytes(name: str) -> int:
 
 def text(problem: Problem, name: str, data: bytes) -> tuple[str, list[str]]:
     """The Python text of a file or notebook, and notes on how it was read. Raises UnreadableSubmissionError."""
-    if len(data) > most_bytes(name):
-        raise UnreadableSubmissionError(f"{name} is larger than {most_bytes(name) >> 20} MiB, the size limit.")
     if name.lower().endswith(".ipynb"):
+        if len(data) > MAX_NOTEBOOK:
+            raise UnreadableSubmissionError(f"{name} is larger than {MAX_NOTEBOOK >> 20} MiB, the size limit.")
         try:
             source, note = notebook.source(data, [entry.name for entry in problem.entries])
         except notebook.NotebookError as error:
             raise UnreadableSubmissionError(f"{name} {error}.") from None
         return source, [note]
+    return python_text(name, data), []
+
+
+def python_text(name: str, data: bytes) -> str:
+    """The text of a Python file. Raises UnreadableSubmissionError."""
+    if len(data) > MAX_SIZE:
+        raise UnreadableSubmissionError(f"{name} is larger than {MAX_SIZE >> 20} MiB, the size limit.")
     if _UTF16.match(data):
         raise UnreadableSubmissionError(
             f"{name} is UTF-16 text, which Windows PowerShell and some editors write; save it as UTF-8."
@@ -102,10 +109,10 @@ def text(problem: Problem, name: str, data: bytes) -> tuple[str, list[str]]:
             f"{name} is a binary file, not Python text (zero byte at offset {data.index(0)})."
         )
     try:
-        return data.decode("utf-8-sig"), []
+        return data.decode("utf-8-sig")
     except UnicodeDecodeError as error:
         if encoding := _DECLARED.match(data):
-            return data.decode(encoding[1].decode(), "replace"), []
+            return data.decode(encoding[1].decode(), "replace")
         line = data.count(b"\n", 0, error.start) + 1
         raise UnreadableSubmissionError(f"{name} is not UTF-8 text (line {line}); save it as UTF-8.") from None
 

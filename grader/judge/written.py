@@ -228,9 +228,21 @@ class _Reader:
                 _plain(node, name)
             case ast.Constant(value="__annotations__"):  # a dataclass executes these names
                 raise _RefusedError(node, f"it has the text `__annotations__`, {UNSEEN}")
+            case ast.MatchClass(patterns=[_, *_]):  # it reads the attributes that `__match_args__` names
+                raise _RefusedError(node, f"it has a class pattern with positions, {UNSEEN}")
             case ast.MatchClass(kwd_attrs=names):  # a pattern such as `object(name=x)` reads attributes
                 for name in names:
                     _plain(node, name)
+            case ast.ClassDef(keywords=keywords) if any(one.arg != "kw_only" for one in keywords):
+                raise _RefusedError(node, f"it makes a class with `{keywords[0].arg or '**'}=`, {UNSEEN}")
+            case ast.Call(func=ast.Name(id="type"), args=[one], keywords=[]):  # the type of a value
+                self._read(file, one)
+                return
+            case ast.Call(func=ast.Name(id="isinstance"), args=[owner, ast.Name(id="type")]):
+                self._read(file, owner)
+                return
+            case ast.Call(func=ast.Call(func=ast.Name(id="type"))):  # the type of a class makes classes
+                raise _RefusedError(node, f"it calls the type of a value, {UNSEEN}")
             case ast.Call() if (found := file.by_texts(node)) is not None:
                 objects, texts = found
                 if not all(map(_are_names, texts)) or any(isinstance(one, ast.Starred) for one in objects):

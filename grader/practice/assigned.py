@@ -1,5 +1,6 @@
 """Hunts that a teacher assigns: which ones a learner gets, and the sheet with the answers."""
 
+import hmac
 import json
 import tomllib
 from collections.abc import Iterator, Sequence
@@ -14,12 +15,14 @@ from grader.practice.hunts import Hunt, Program
 from grader.problem import Problem
 
 SHEET = "answers.toml"
-_SKIPPED = 4  # an assigned hunt is among the first that many times N of a learner's order: some before it were not fair
 
 
 @dataclass(frozen=True)
 class Answer:
-    """A learner's answers to one hunt: the line, or 0 without one, and the letter of the idea, or an empty text."""
+    """A learner's answers to one hunt: the line, or 0 without one, and the letter of the idea, or an empty text.
+
+    `id` is that of the hunt with a mark of the seed, which says that this learner was given it.
+    """
 
     file: str
     id: str = ""
@@ -47,18 +50,24 @@ def choose(
         yield program, symptoms.of(*failed).text
 
 
-def assigned(problems: Sequence[Problem], count: int, seed: int, learner: str, answer: Answer) -> Program | None:
-    """The program of the hunt that an answer is about; None if the learner did not get it."""
-    mine = order(problems, seed, learner)[: _SKIPPED * count]
-    hunt = next((hunt for hunt in mine if hunt.id == answer.id), None)
+def assigned(problems: Sequence[Problem], seed: int, learner: str, answer: Answer) -> Program | None:
+    """The program of the hunt that an answer is about; None if the learner was not given it."""
+    mine = {marked(hunt.id, seed, learner): hunt for hunt in order(problems, seed, learner)}
+    hunt = mine.get(answer.id)
     return hunts.program(hunt, names_seed(seed, learner)) if hunt else None
+
+
+def marked(hunt: str, seed: int, learner: str) -> str:
+    """The id of a hunt as it stands on a learner's sheet. Ids of hunts are public; the mark is known to the seed only."""
+    mark = hmac.digest(str(seed).encode(), f"{hunt} {learner}".encode(), "sha256")
+    return f"{hunt}-{mark[:6].hex()}"
 
 
 def file(number: int) -> str:
     return f"hunt_{number}.py"
 
 
-def sheet(learner: str, programs: Sequence[tuple[Program, str]]) -> str:
+def sheet(learner: str, programs: Sequence[tuple[Program, str]], seed: int) -> str:
     """The text of the sheet: a table for each hunt, with what its owner sees and the ideas as comments."""
     lines = [
         "# For each hunt: the number of the wrong line, the letter of the idea, and the mended program in its file.",
@@ -68,7 +77,7 @@ def sheet(learner: str, programs: Sequence[tuple[Program, str]]) -> str:
     for number, (program, symptom) in enumerate(programs, 1):
         problem = program.hunt.problem
         lines += ["", f"[{file(number)[:-3]}]  # problem {problem.label}, {problem.title}"]
-        lines += [f"# {symptom}", f'id = "{program.hunt.id}"', "line = 0"]
+        lines += [f"# {symptom}", f'id = "{marked(program.hunt.id, seed, learner)}"', "line = 0"]
         lines += [f"#   {letter}  {idea}" for letter, idea in zip(LETTERS, program.ideas, strict=False)]
         lines += ['idea = ""']
     return "\n".join(lines) + "\n"

@@ -187,8 +187,13 @@ class HuntSpace(Workspace):
         current.add(entry)
 
 
+_LONGEST_MEND = 4  # times the length of a hunt's program
+
+
 def is_rewrite(program: Program, text: str) -> bool:
-    """Whether a mended program changes much more than the fault."""
+    """Whether a mended program changes much more than the fault. One that is several times as long does: it is not compared."""
+    if len(text) > _LONGEST_MEND * len(program.text):
+        return True
     needed = hunts.changed_lines(program.text, program.correct)
     return hunts.changed_lines(program.text, text) > 2 * needed + 3
 

@@ -281,8 +281,9 @@ def _lines(exhibit: Lines, width: int) -> Iterator[str]:
     for index, cells in enumerate(grid):
         label = top if not index else bottom if index == _PLOT_ROWS - 1 else ""
         yield f"{label:>{gutter}}┤{''.join(cells)}"
-    first, last = amount(left), f"{exhibit.x} {amount(right)}"
-    yield " " * (gutter + 1) + first + last.rjust(columns - len(first))
+    first, last = amount(left), amount(right)
+    between = max(columns - len(first) - len(last), len(exhibit.x) + 2)
+    yield " " * (gutter + 1) + first + exhibit.x.center(between) + last
     for line, mark in zip(exhibit.lines, _MARKS, strict=False):
         yield from wrap(f"{line.name}: {ends(line)}", width, 4, first=f"  {mark} ")
     if any(_SEVERAL in cells for cells in grid):

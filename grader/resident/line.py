@@ -47,7 +47,8 @@ class Line:
             status = Path(f"/proc/{self.process}/status").read_text()
         except OSError:
             return False
-        return self._user == os.getuid() and "NoNewPrivs:\t0" in status
+        # A whole line: the first one holds a name that the process has chosen.
+        return self._user == os.getuid() and "NoNewPrivs:\t0" in status.splitlines()
 
     def is_left_behind(self) -> bool:
         """Whether the process at the other end is a judge that a command has left behind, and no program that has one."""

@@ -167,13 +167,14 @@ def _compare_leaf(expected: Leaf, got: Leaf, tolerance: Tolerance, how: Compare)
         return None
     first = tuple(int(i) for i in np.argwhere(wrong)[0]) if wrong.ndim else ()
     want, have = expected.values[first], got.values[first]
-    # A sum that cancels to -2e-8 is 0 up to rounding: its digits say nothing.
-    shown = "0" if abs(_wide(want)) <= tolerance.atol else _show(want)
+    shown, came = _apart(want, have)
+    if abs(_wide(want)) <= tolerance.atol and came != "0":
+        shown = "0"  # a sum that cancels to -2e-8 is 0 up to rounding: its digits say nothing
     off = float(abs(_wide(have) - _wide(want)))
     if how == "at_most":
         shown, off = _bound(want, tolerance), math.inf
     return Mismatch(
-        "value", path, shown, _show(have), first, off if math.isfinite(off) else None,
+        "value", path, shown, came, first, off if math.isfinite(off) else None,
         wrong=int(wrong.sum()), total=int(wrong.size),
     )  # fmt: skip
 
@@ -227,8 +228,18 @@ def _dtype_is_accepted(expected: str, got: str) -> bool:
     return got == expected or got in accepted.get(expected, set())
 
 
-def _show(value: np.generic) -> str:
-    return f"{value:.7g}" if np.asarray(value).dtype.kind in "fc" else str(value)
+def _apart(want: np.generic, have: np.generic) -> tuple[str, str]:
+    """Two different values as text, with as many digits as it takes to see that they differ."""
+    texts = (_show(want, 7), _show(have, 7))
+    for digits in range(8, 18):
+        if texts[0] != texts[1]:
+            break
+        texts = (_show(want, digits), _show(have, digits))
+    return texts
+
+
+def _show(value: np.generic, digits: int) -> str:
+    return f"{value:.{digits}g}" if np.asarray(value).dtype.kind in "fc" else str(value)
 
 
 def _bound(value: np.generic, tolerance: Tolerance) -> str:

@@ -4,6 +4,7 @@ A sentence is only said if it was tested on the numbers, and if it says somethin
 """
 
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from itertools import permutations
 
 import numpy as np
@@ -22,14 +23,20 @@ _ROUND = (2, 3, 4, 8, 10, 16, 32, 64, 100, 128, 256, 512, 1000, 1024, 2048, 4096
 
 
 Agree = Callable[[Values, Values], bool]
+Sizes = Mapping[str, int]
+Again = Callable[[], tuple[Leaf, Leaf, Sizes] | None]  # the same leaf of a case with other sizes
 
 
 @np.errstate(all="ignore")  # `got` is untrusted: it may hold any numbers
-def relation(expected: Leaf, got: Leaf, tolerance: Tolerance, sizes: Mapping[str, int]) -> str:
+def relation(
+    expected: Leaf, got: Leaf, tolerance: Tolerance, sizes: Sizes | None = None, again: Again = lambda: None
+) -> str:
     """A sentence on how all values of `got` follow from those of `expected`; empty if no relation was found.
 
-    `sizes` are the case's numbers by name: a factor that one of them explains is given its name.
+    `sizes` are the case's numbers by name. A factor is given the name of one that explains it, if that also explains the factor
+    of a case where this size has another value.
     """
+    name = _Namer(sizes or {}, again)
     # A check of small or exact numbers needs an equally strict comparison here.
     close = Tolerance(rtol=_CLOSE, atol=min(_CLOSE, 10 * tolerance.atol))
     want, have = _real(expected), _real(got)
@@ -46,13 +53,13 @@ def relation(expected: Leaf, got: Leaf, tolerance: Tolerance, sizes: Mapping[str
     if not np.isfinite(have).all():
         return ""
     if want.shape == have.shape and want.size == 1:
-        return _scalar(float(want.ravel()[0]), float(have.ravel()[0]), sizes)
+        return _scalar(float(want.ravel()[0]), float(have.ravel()[0]), name)
     if np.unique(want).size < _FEWEST_DISTINCT:
         return ""
     if want.shape != have.shape:
         return _transposed(want, have, agree) or _reshaped(want, have, agree)
     found = (relate(want, have, agree) for relate in (_zero, _offset, _transposed, _reordered, _displaced))
-    return _factor(want, have, agree, sizes) or next((sentence for sentence in found if sentence), "")
+    return _factor(want, have, agree, name) or next((sentence for sentence in found if sentence), "")
 
 
 def right_part(expected: Leaf, got: Leaf, tolerance: Tolerance) -> str:
@@ -96,49 +103,68 @@ def _units(want: Values, have: Values, close: Tolerance) -> Values:
     return errors(Leaf("", "", want), Leaf("", "", have), close)
 
 
-def _scalar(want: float, have: float, sizes: Mapping[str, int]) -> str:
+def _scalar(want: float, have: float, name: "_Namer") -> str:
     """One number is always some multiple of another: only a factor with a name says something."""
     if want == 0 or have == 0:
         return ""
     factor = have / want
     if abs(factor + 1) < _CLOSE:
         return "It has the wrong sign."
-    name = _name(factor, sizes)
+    named = name(factor)
     simple = any(abs(max(abs(factor), 1 / abs(factor)) / ratio - 1) < _CLOSE for ratio in _ROUND)
-    return f"It is {factor:.5g} times what is expected{name}." if name or simple else ""
+    return f"It is {factor:.5g} times what is expected{named}." if named or simple else ""
 
 
-def _factor(want: Values, have: Values, agree: Agree, sizes: Mapping[str, int]) -> str:
-    factor = float(np.sum(want * have) / np.sum(want * want))
+def _ratio(want: Values, have: Values) -> float:
+    """The factor that takes expected values nearest to those that came."""
+    return float(np.sum(want * have) / np.sum(want * want))
+
+
+def _factor(want: Values, have: Values, agree: Agree, name: "_Namer") -> str:
+    factor = _ratio(want, have)
     if not have.any() or not np.isfinite(factor) or not agree(factor * want, have):
         return ""
     if abs(factor) < _CLOSE:
         return "Every value is nearly 0."
     if abs(factor + 1) < _CLOSE:
         return "Every value has the wrong sign."
-    return f"Every value is {factor:.4g} times the expected one{_name(factor, sizes)}."
+    return f"Every value is {factor:.4g} times the expected one{name(factor)}."
 
 
-def _name(factor: float, sizes: Mapping[str, int]) -> str:
-    """The factor in terms of the one size that explains it, or as a root; empty if neither does, or several sizes do."""
+@dataclass(frozen=True)
+class _Namer:
+    """Names a factor by the one size of the case that explains it, or as a root: ` (1/√K with K = 4)`."""
 
-    def forms(n: int, text: str) -> dict[str, float]:
-        return {text: n, f"1/{text}": 1 / n, f"√{text}": n**0.5, f"1/√{text}": n**-0.5}
+    sizes: Sizes
+    again: Again
 
-    def matching(n: int, text: str) -> list[str]:
-        return [form for form, value in forms(n, text).items() if abs(abs(factor) / value - 1) < _CLOSE]
+    def __call__(self, factor: float) -> str:
+        """The name; empty if neither explains the factor, or several sizes do."""
+        sign = "-" if factor < 0 else ""
+        found = [(name, form) for name, n in self.sizes.items() if n > 1 for form in _matching(factor, n)]
+        if len(found) == 1 and self._holds_again(*found[0]):
+            (name, form), n = found[0], self.sizes[found[0][0]]
+            return f" ({name} = {n})" if sign + form == "n" else f" ({sign}{form.replace('n', name)} with {name} = {n})"
+        roots = [
+            form.replace("n", str(n)) for n in (2, 3, 5, 6, 7, 8, 10) for form in _matching(factor, n) if "√" in form
+        ]
+        return f" ({sign}{roots[0]})" if roots else ""
 
-    sign = "-" if factor < 0 else ""
-    named = [
-        f"{name} = {n}" if sign + form == name else f"{sign}{form} with {name} = {n}"
-        for name, n in sizes.items()
-        if n > 1
-        for form in matching(n, name)
-    ]
-    if len(named) == 1:
-        return f" ({named[0]})"
-    roots = [form for n in (2, 3, 5, 6, 7, 8, 10) for form in matching(n, str(n)) if "√" in form]
-    return f" ({sign}{roots[0]})" if roots else ""
+    def _holds_again(self, name: str, form: str) -> bool:
+        """Whether the size explains the factor of another case in the same way, in which it is another number."""
+        other = self.again()
+        if other is None or other[2].get(name, self.sizes[name]) == self.sizes[name]:
+            return False
+        want, have = _real(other[0]), _real(other[1])
+        if want is None or have is None or want.shape != have.shape:
+            return False
+        return form in _matching(_ratio(want, have), other[2][name])
+
+
+def _matching(factor: float, n: int) -> list[str]:
+    """The forms of n that a factor is equal to, whatever its sign."""
+    forms = {"n": n, "1/n": 1 / n, "√n": n**0.5, "1/√n": n**-0.5}
+    return [form for form, value in forms.items() if abs(abs(factor) / value - 1) < _CLOSE]
 
 
 def _zero(want: Values, have: Values, agree: Agree) -> str:

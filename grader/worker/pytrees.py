@@ -29,7 +29,11 @@ def named(tree: Any, prefix: str) -> dict[str, Any]:
     if tree is None:
         raise BadOutputError("returned None: is a `return` missing?")
     if isinstance(tree, nnx.Module):
-        tree = nnx.state(tree)
+        tree, module = nnx.state(tree), tree
+        if not jax.tree.leaves(tree):
+            raise BadOutputError(
+                f"returned {_module(module)}, which is a module and has no variables; return {_plain(module)}"
+            )
     leaves, _ = jax.tree_util.tree_flatten_with_path(tree)
     if len(leaves) > MAX_ARRAYS:
         raise BadOutputError(f"returned {len(leaves)} arrays, far more than any expected output")
@@ -63,6 +67,16 @@ def _array(leaf: Any, what: str) -> Any:
         raise BadOutputError(f"{what} a NumPy array of non-numeric dtype {leaf.dtype}")
     hint = "; it has a shape but no numbers yet" if isinstance(leaf, jax.ShapeDtypeStruct) else ""
     raise BadOutputError(f"{what} {described(leaf)}, not an array{hint}")
+
+
+def _module(module: nnx.Module) -> str:
+    name = type(module).__name__
+    return f"an nnx.{name}" if type(module).__module__.startswith("flax.") else f"a {name}"
+
+
+def _plain(module: nnx.Module) -> str:
+    """What Python has in place of a container of nnx."""
+    return {nnx.Dict: "a dict", nnx.List: "a list"}.get(type(module), "its arrays")
 
 
 def described(value: Any) -> str:

@@ -4,6 +4,7 @@ JAX's messages are right, but they explain tracing in general, and often name ne
 """
 
 import re
+import traceback
 from collections.abc import Iterator
 
 import jax
@@ -95,7 +96,15 @@ def remedy(error: BaseException) -> str:
 
 
 def _chain(error: BaseException | None) -> Iterator[BaseException]:
-    """The error and what it came from: NumPy hides JAX's error behind its own."""
+    """The error and what it came from: NumPy hides JAX's error behind its own.
+
+    An error that Python code raised while it handled another is an error of its own: both went through the same frame.
+    """
     while error:
         yield error
-        error = error.__cause__ or error.__context__
+        inner = error.__cause__ or error.__context__
+        error = inner if inner and not _frames(error) & _frames(inner) else None
+
+
+def _frames(error: BaseException) -> set[int]:
+    return {id(frame) for frame, _ in traceback.walk_tb(error.__traceback__)}

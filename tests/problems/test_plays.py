@@ -66,10 +66,10 @@ def no_sense(story: Exhibit) -> bool:
     return "the words make no story" in story.caption
 
 
-def own_story(count: int) -> str:
+def own_story(count: int, opening: str = weights.PROMPT) -> str:
     """The beginning of the story that the harness's model tells with the trained weights."""
-    told = telling.tell(model.gpt(), count)
-    return weights.PROMPT + telling.text(told)
+    told = telling.tell(model.gpt(), count, prompt=opening)
+    return opening + telling.text(told)
 
 
 def test_neighbors_and_positions(fork_server):

@@ -5,6 +5,7 @@ import io
 import os
 import stat
 import struct
+import subprocess
 import tarfile
 import zipfile
 from pathlib import Path, PurePosixPath
@@ -132,9 +133,13 @@ def test_a_bomb_is_refused_by_its_size(tmp_path: Path):
     place = lying.rindex(b"PK\x01\x02")
     lying[place + 24 : place + 28] = struct.pack("<I", 100)  # declares 100 bytes
     assert "is damaged" in opened(bytes(lying))[f"work0/{NAME}.py"]
-    many = zipped(tmp_path / "many.zip", {f"{number}/{NAME}.py": b"" for number in range(archive.MOST_FILES + 1)})
-    with pytest.raises(UsageError, match=r"too large: 50,001 files .* limits are 50,000 files and 1,024 MiB\.$"):
-        archive.files(many)
+    many = io.BytesIO()
+    with zipfile.ZipFile(many, "w") as file:
+        for number in range(archive.MOST_INNER_FILES + 1):
+            file.writestr(f"{number}.py", b"")
+    assert opened(many.getvalue()) == {
+        "work0.zip": "is too large: 10,001 files with 0 MiB; the limits are 10,000 files and 256 MiB"
+    }
 
 
 def test_the_limits_hold_for_all_archives_of_a_learner(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
@@ -201,3 +206,24 @@ def test_noise_in_an_archive_raises_no_other_error(
 def test_a_missing_source(tmp_path: Path):
     with pytest.raises(UsageError, match="There is no folder or archive"):
         archive.files(tmp_path / "nowhere")
+
+
+def test_a_deep_folder_of_one_learner_is_told_and_no_other_is_lost(tmp_path: Path):
+    (tmp_path / "ada").mkdir()
+    (tmp_path / "ada" / "a.py").write_text("x = 1")
+    here = os.open(tmp_path, os.O_RDONLY)
+    try:
+        os.mkdir("mallory", dir_fd=here)
+        folder = os.open("mallory", os.O_RDONLY, dir_fd=here)
+        for _ in range(1500):
+            os.mkdir("a", dir_fd=folder)
+            inner = os.open("a", os.O_RDONLY, dir_fd=folder)
+            os.close(folder)
+            folder = inner
+        os.close(folder)
+        listed = archive.files(tmp_path)
+    finally:
+        os.close(here)
+        subprocess.run(["rm", "-rf", str(tmp_path / "mallory")], check=True)  # by a path that Python may not take
+    assert [file.path.parts[0] for file in listed] == ["ada", "mallory"]
+    assert listed[1].refused == "is more than 100 folders deep"

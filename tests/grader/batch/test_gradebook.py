@@ -55,3 +55,12 @@ def test_the_names_of_reports_are_safe_and_different(tmp_path: Path):
     folder = gradebook.write_reports(records, tmp_path, "text", Faults(tmp_path / "log"))
     assert folder == tmp_path / "text"
     assert sorted(path.name for path in folder.iterdir()) == ["Zoë.txt", "_Ada.txt", "_ada_.txt", "learner.txt"]
+
+
+def test_a_name_of_long_letters_or_of_a_device_is_a_file_name_anywhere(tmp_path: Path):
+    learners = ("漢" * 90, "CON", "nul.x", "Lpt1 (3)", "console")
+    names = gradebook.filenames(learners)
+    assert len(names["漢" * 90].encode()) == 150
+    assert [names[name] for name in learners[1:]] == ["_CON", "_nul.x", "Lpt1 (3)", "console"]
+    folder = gradebook.write_reports([record(name, 0) for name in learners], tmp_path, "text", Faults(tmp_path / "log"))
+    assert len([*folder.iterdir()]) == len(learners)

@@ -25,12 +25,12 @@ def test_learners_get_other_hunts_and_everybody_the_same():
 
 
 def test_an_answer_about_the_hunt_of_another_learner_is_none():
-    mine, others = ([hunt.id for hunt in assigned.order(PROBLEMS, 5, name)] for name in ("Ada", "Bo"))
-    program = assigned.assigned(PROBLEMS, 1, 5, "Ada", Answer("hunt_1.py", mine[0]))
+    (mine, *_), (other, *_) = ([hunt.id for hunt in assigned.order(PROBLEMS, 5, name)] for name in ("Ada", "Bo"))
+    program = assigned.assigned(PROBLEMS, 5, "Ada", Answer("hunt_1.py", assigned.marked(mine, 5, "Ada")))
     assert program is not None
-    assert program.hunt.id == mine[0]
-    foreign = next(id_ for id_ in others if id_ not in mine[:4])
-    assert assigned.assigned(PROBLEMS, 1, 5, "Ada", Answer("hunt_1.py", foreign)) is None
+    assert program.hunt.id == mine
+    for id_ in (mine, assigned.marked(mine, 6, "Ada"), assigned.marked(other, 5, "Bo"), f"{other}-0123456789ab"):
+        assert assigned.assigned(PROBLEMS, 5, "Ada", Answer("hunt_1.py", id_)) is None, "the sheet cannot make marks"
 
 
 def test_answers_that_are_none():
@@ -62,7 +62,7 @@ def test_from_the_teacher_to_the_marks(grade: Grade, tmp_path):
         folder = tmp_path / "hunts" / name
         sheets[name] = (folder / "answers.toml").read_text()
         row = tomllib.loads(sheets[name])["hunt_1"]
-        program = assigned.assigned(PROBLEMS[:1], 1, seed, name, Answer("hunt_1.py", row["id"]))
+        program = assigned.assigned(PROBLEMS[:1], seed, name, Answer("hunt_1.py", row["id"]))
         assert program is not None
         assert (folder / "hunt_1.py").read_text() == program.text
         done = tmp_path / "class" / name
@@ -73,7 +73,7 @@ def test_from_the_teacher_to_the_marks(grade: Grade, tmp_path):
         (done / "answers.toml").write_text(answered.replace('idea = ""', f'idea = "{letter}"'))
         style = catalog.text_of(PROBLEMS[0], catalog.styles(PROBLEMS[0])[2])
         (done / "hunt_1.py").write_text(program.correct if right else style)
-    for name, text in {"Cy": sheets["Ada"], "Di": "[["}.items():
+    for name, text in {"Cy": sheets["Ada"], "Di": "[[", "Ed": "a = " + "[" * 60_000}.items():
         (tmp_path / "class" / name).mkdir()
         (tmp_path / "class" / name / "answers.toml").write_text(text)
     marked = grade("batch", "class", "--out", "results", "--hunts", "--problems", "02", "--seed-file", "s.txt",
@@ -84,8 +84,9 @@ def test_from_the_teacher_to_the_marks(grade: Grade, tmp_path):
         rows = {row["learner"]: row for row in csv.DictReader(table)}
     assert [rows[name]["points"] for name in ("Ada", "Bo", "Cy", "Di")] == ["3", "0", "0", "0"]
     assert rows["Bo"]["note"] == "a rewrite"
-    assert (rows["Cy"]["sheet of"], rows["Cy"]["note"]) == ("Ada", "no file hunt_1.py")
+    assert (rows["Cy"]["sheet of"], rows["Cy"]["note"]) == ("Ada", "the sheet is that of Ada")
     assert "cannot be read" in rows["Di"]["note"]
+    assert rows["Ed"]["note"] == "the sheet cannot be read: its files are nested too deeply to be read"
 
 
 def test_options_that_belong_together(grade: Grade):

@@ -2,6 +2,7 @@
 
 import sqlite3
 from contextlib import closing
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -13,6 +14,8 @@ from grader.batch.faults import Faults
 from grader.batch.records import Person, StoredAttempt
 from grader.batch.store import Results, Store
 from grader.course import catalog
+from grader.judge.verdict import Verdict
+from grader.report.json import CheckRow, PublicReport
 from tests.conftest import Grade
 from tests.grader.batch.conftest import GOOD, NAME, WRONG, rows, table, zipped
 
@@ -153,3 +156,53 @@ def test_the_same_learner_by_id(results: Path, tmp_path: Path):
     assert [*identity.recognize(read, store)] == ["'17' is called 'ada (17)' now"]
     store.close()
     assert marks(results)["ada (17)", "p07"] == 3
+
+
+ADA, MALLORY, ONE, TWO = (
+    Person("Ada Lovelace (1001)", ("1001",)),
+    Person("1001 (1002)", ("1002",)),
+    Person("Bob (1003)", ("1003", "bob@uni.example")),
+    Person("Bob (1004)", ("1004",)),
+)
+
+
+@pytest.mark.parametrize(
+    ("word", "learner"),
+    [
+        ("1001", ADA), ("1002", MALLORY), ("1001 (1002)", MALLORY), ("ada lovelace", ADA), ("BOB@uni.example", ONE),
+        ("Bob (1004)", TWO), ("Eve", None),
+    ],
+)  # fmt: skip
+def test_an_id_comes_before_a_name_that_a_learner_chose(word: str, learner: Person | None):
+    assert identity.Directory([ADA, MALLORY, ONE, TWO]).find(word) == learner
+
+
+def test_a_name_of_several_learners_means_nobody():
+    directory = identity.Directory([ADA, MALLORY, ONE, TWO])
+    with pytest.raises(
+        UsageError, match=r"'Bob' is the name of more than one learner: 'Bob \(1003\)', 'Bob \(1004\)'\. Name one by"
+    ):
+        directory.find("Bob")
+    assert directory.words(ONE) == ("Bob (1003)", "1003", "bob@uni.example")
+    assert directory.words(MALLORY) == ("1001 (1002)", "1002")
+    assert identity.Directory([ADA, ONE]).words(ONE) == ("Bob (1003)", "1003", "bob@uni.example", "Bob")
+
+
+def test_points_that_change_are_those_of_every_stored_result(tmp_path: Path):
+    """What is stored is which checks passed. A result with other checks keeps its own points."""
+    rows = [CheckRow(check.name, check.name != "gradient", check.points, "", Verdict.PASS) for check in PROBLEM.checks]
+    report = PublicReport(PROBLEM.name, Verdict.FAIL, 5, 6, tuple(rows), executed=False)
+    store = Store(tmp_path / "results")
+
+    def put(learner: str, stored: PublicReport) -> None:
+        attempt = StoredAttempt(learner, NAME, learner, "k", "f.py", "FAIL", stored.score, stored.points, report=stored)
+        store.put(lambda learner, own: deadlines.settle(own, [learner], None, best=True), attempt)
+
+    put("ada", report)
+    put("bob", replace(report, checks=report.checks[:2]))
+    store.apply_points({NAME: {check.name: 2 * check.points for check in PROBLEM.checks}})
+    records = {record.learner: record for record in store.records()}
+    store.close()
+    assert [(records[name].score, records[name].points) for name in ("ada", "bob")] == [(10, 12), (5, 6)]
+    assert records["ada"].report is not None
+    assert [check.points for check in records["ada"].report.checks] == [2 * check.points for check in PROBLEM.checks]

@@ -140,12 +140,25 @@ def test_two_ideas_at_once_are_both_named(graded, edits, ideas):
     assert report["misconception"]["says"].startswith("Two ideas together give these numbers.")
 
 
-def test_what_a_misconception_does_not_explain_is_said(graded):
+def test_an_idea_that_leaves_a_difference_unexplained_is_not_named(graded):
     report = graded("07", LOSS, (MEAN, " + 3.0 * (jnp.sum(counts) == 0)"))
-    assert report["misconception"]["name"] == "sum instead of mean"
-    assert "This explains the first difference; " in report["misconception"]["says"]
-    alone = graded("07", LOSS, (MEAN, SUM))
-    assert "explains the first difference" not in alone["misconception"]["says"]
+    assert report["misconception"] is None
+    assert graded("07", LOSS, (MEAN, SUM))["misconception"]["name"] == "sum instead of mean"
+
+
+def test_an_idea_must_explain_a_case_of_other_sizes(graded):
+    """With D = 2, 3 (D² + D) parameters of q, k and v are as many as 4 D² + D, without the biases of three layers."""
+    source = (ROOT / "solutions" / "p23_flops_and_memory.py").read_text()
+    biases = ("4 * (d_model * d_model + d_model)", "4 * d_model * d_model + d_model")
+    assert "only three layers" not in str(graded("23", source, biases)["misconception"])
+
+
+def test_a_failure_is_that_of_an_idea_only_if_it_is_the_same_error(graded):
+    source = (ROOT / "solutions" / "p10_lr_schedule.py").read_text()
+    share = "(1 + jnp.cos(jnp.pi * share)) / 2"
+    report = graded("10", source, (f"weight = {share}", f"weight = {share.replace('share', 'float(share)')}"))
+    assert "leave out `float(...)`" in report["checks"][4]["message"]
+    assert report["misconception"] is None
 
 
 class Numbers:

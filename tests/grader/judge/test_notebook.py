@@ -195,3 +195,12 @@ def test_a_notebook_is_graded(grade: Grade, tmp_path):
     run = grade("problem", "07", "mine.ipynb")
     assert run.code == 0, run.out + run.err
     assert "Of the notebook's 2 code cells, cell 2 is graded;" in run.out
+
+
+def test_a_file_that_is_made_to_be_slow_is_refused_at_once():
+    """A string without an end, and a line of blanks: each would take hours if every character began a search."""
+    with pytest.raises(notebook.NotebookError, match="is not a readable notebook"):
+        notebook.source(b'"' + b'\\"' * 300_000, ["f"])
+    blank = "def" + " " * 300_000 + "x y\n"
+    with pytest.raises(notebook.NotebookError, match="has no cell that defines"):
+        notebook.source(json.dumps({"cells": [{"cell_type": "code", "source": blank}]}).encode(), ["f"])

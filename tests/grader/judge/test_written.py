@@ -113,7 +113,7 @@ def test_what_does_the_work_is_refused_by_its_name(number: str, text: str, name:
         (f"{NORM}match layer_norm:\n        case object(__globals__=names):\n            return names['x']", "__globals__"),
         (f"from typing_extensions import get_annotations\n{NORM}return get_annotations(x, eval_str=True)",
          "typing_extensions.get_annotations"),
-        (f"B = dataclass(type('B', (), {{'__annotations__': {{'x,f()': int}}}}))\n{NORM}return B() == x", "__annotations__"),
+        (f"class B: pass\nsetattr(B, '__annotations__', {{'x,f()': int}})\n{NORM}return dataclass(B)() == x", "__annotations__"),
         (f"import jaxtyping as jt\n{NORM}return isinstance(x, jt.Float[object, '{{f(x)}}'])", "text of a shape"),
         (f"from flax import nnx\ntry:\n    nnx.a\nexcept AttributeError as e:\n    n = e.obj\n{NORM}return n.LayerNorm(4)(x)",
          "obj"),
@@ -140,6 +140,12 @@ def test_what_does_the_work_is_refused_by_its_name(number: str, text: str, name:
         (f"class Box:\n    __slots__ = (eval('x'),)\n{NORM}return Box(x)", "__slots__"),
         (f"class Box:\n    __slots__ = names = ('x',)\n{NORM}return Box(x)", "__slots__"),
         (f"class Box:\n    __slots__ = ('x',)\n    names = __slots__\n{NORM}return Box(x)", "__slots__"),
+        (f"class Box:\n    pass\n{NORM}match x:\n        case Box(inside):\n            return inside", "pattern with positions"),
+        (f"B = dataclass(type('B', (), {{'__anno' + 'tations__': {{'x,f()': int}}}}))\n{NORM}return B() == x", "type"),
+        (f"make = type\n{NORM}return make('N', (), {{}})", "type"),
+        (f"class Box:\n    pass\n{NORM}return type(Box)('N', (), {{}})", "the type of a value"),
+        (f"class Kind(type):\n    pass\n{NORM}return Kind('N', (), {{}})", "type"),
+        (f"class Box(metaclass=print):\n    pass\n{NORM}return Box(x)", "metaclass="),
     ],
 )  # fmt: skip
 def test_what_hides_a_call_is_refused(text: str, what: str):
@@ -181,6 +187,8 @@ def test_the_names_are_followed_into_other_files():
         "class State:\n    m: float\nState()",
         "from jaxtyping import Array, Float\ndef f(x: Float[Array, '*B T=4 D/2']) -> Array:\n    return x\nf()",
         "class Token:\n    __slots__ = ['text']\nToken()",
+        "class Box:\n    def __init__(self):\n        for i in (1, 2):\n            setattr(self, f'layer_{i}', type(i))\nBox()",
+        "def f(x):\n    match x:\n        case (a, b) | [a, b]: return isinstance(a, type)\nf(1)",
     ],
 )
 def test_comparisons_and_plain_python_are_allowed(more: str):

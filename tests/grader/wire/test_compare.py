@@ -59,6 +59,15 @@ def test_an_expected_value_that_is_zero_up_to_rounding_reads_as_zero():
     assert mismatch([-2.36e-08, 1.0], [0.5, 1.0], EXACT).expected == "-2.36e-08"
 
 
+def test_two_values_that_differ_are_printed_until_they_do():
+    near = np.float32(0.1) * np.float32(1 + 2**-23)
+    found = mismatch(np.float32(0.1), near, EXACT)
+    assert (found.expected, found.got) == ("0.1", "0.10000002")
+    assert mismatch(np.int32(3), np.int32(4), EXACT).got == "4"
+    tiny = mismatch(np.float32(1e-30), np.float32(0), EXACT)
+    assert (tiny.expected, tiny.got) == ("1e-30", "0")
+
+
 def test_leaves_are_compared_before_values():
     expected = [leaf("a", 1), leaf("pos_embed", [1, 2])]
     assert compare(expected, [leaf("a", 2)], FLOAT32).kind == "missing"

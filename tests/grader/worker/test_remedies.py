@@ -55,6 +55,19 @@ def test_an_error_of_jax_says_what_to_do(code, clause):
     assert clause in remedy(raised.value)
 
 
+def test_an_error_of_the_codes_own_is_not_told_the_remedy_of_one_that_it_handled():
+    def looked_up(x):
+        try:
+            return np.exp(x)
+        except jax.errors.TracerArrayConversionError:
+            return {}[str(x.shape)]
+
+    with pytest.raises(KeyError) as raised:
+        jax.eval_shape(looked_up, X)
+    assert isinstance(raised.value.__context__, jax.errors.TracerArrayConversionError)
+    assert remedy(raised.value) == ""
+
+
 def test_an_array_that_was_donated():
     x = jnp.ones(3)
     jax.jit(lambda x: x + 1, donate_argnums=0)(x)
@@ -98,6 +111,19 @@ def test_a_leaf_that_is_no_array_is_named():
         named("text", "output")
     with pytest.raises(BadOutputError, match=r"^`balance` is a str, not an array$"):
         named({"balance": "text"}, "output")
+
+
+@pytest.mark.parametrize(
+    ("returned", "told"),
+    [
+        (nnx.Dict({"topic": 1.0}), "returned an nnx.Dict, which is a module and has no variables; return a dict"),
+        (nnx.List([1.0]), "returned an nnx.List, which is a module and has no variables; return a list"),
+    ],
+)
+def test_a_container_of_modules_is_not_what_a_function_returns(returned, told):
+    with pytest.raises(BadOutputError) as raised:
+        named(returned, "output")
+    assert str(raised.value) == told
 
 
 def test_endless_recursion_that_is_slow_is_one():

@@ -1,0 +1,182 @@
+"""The process that reads a class: it opens the export, and forks a confined process for each learner's files.
+
+`messages` starts it and is the side of `grade batch`, in which no file of a learner is parsed.
+"""
+
+import json
+import signal
+import subprocess
+import sys
+import traceback
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
+from pathlib import Path
+from typing import Any, Literal
+
+from commandline.cores import usable_cores
+from commandline.errors import CommandError, UsageError
+from grader.batch import archive, collect, confined, exports, recognize, similarity
+from grader.batch.archive import File
+from grader.batch.exports import FOLDERS, Export, Learner, SubmittedFile
+from grader.batch.similarity import Tokens
+from grader.course import catalog
+from grader.errors import CourseError
+from grader.isolation.libc import DEATH_SIGNAL, prctl
+from grader.paths import ROOT
+from grader.problem import Problem
+
+Wanted = Literal["submissions", "sheets", "tokens"]
+TOKENIZING = 2  # seconds of computing for the files of a learner; honest ones take a hundredth
+Send = Callable[..., None]
+
+_START = f"import sys; sys.path.insert(0, {str(ROOT)!r}); from grader.batch.reader import main; main()"
+
+
+def messages(source: Path, wanted: Wanted, problems: Sequence[str]) -> Iterator[dict[str, Any]]:
+    """What the reader finds: first the export, with its learners, then the result of each learner. Raises CommandError."""
+    return _ask(source=str(source), wanted=wanted, problems=[*problems])
+
+
+def tokens(texts: Mapping[str, Mapping[str, str]]) -> dict[str, Tokens]:
+    """What is known of each Python text by its tokens. `texts` are by learner, then by a digest, which is the key of the result.
+
+    Those of a learner are missing if they take too long.
+    """
+    found: dict[str, Tokens] = {}
+    for message in _ask(source="the files", wanted="tokens", texts=texts) if texts else ():
+        for key, (code, sequences) in (message["value"] or {}).items():
+            found[key] = Tokens(code, frozenset(sequences))
+    return found
+
+
+def _ask(**fields: Any) -> Iterator[dict[str, Any]]:
+    """Starts a reader for a request, and yields its messages. Raises CommandError."""
+    request = json.dumps(fields).encode()
+    command = [sys.executable, "-P", "-c", _START]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
+        assert process.stdin is not None  # noqa: S101  because of PIPE
+        assert process.stdout is not None  # noqa: S101
+        try:
+            with process.stdin:
+                process.stdin.write(request)
+            for line in process.stdout:
+                match json.loads(line):
+                    case {"end": True}:
+                        return
+                    case {"usage": message}:
+                        raise UsageError(message)
+                    case {"course": message}:
+                        raise CourseError(message)
+                    case message:
+                        yield message
+        finally:
+            process.kill()
+    raise CommandError(f"{fields['source']} cannot be read: the process that reads it has ended.")
+
+
+def main() -> None:
+    """Reads what is asked for on standard input, and writes a line of JSON for each message."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the process that waits for this one
+    if sys.platform == "linux":
+        prctl(DEATH_SIGNAL, signal.SIGKILL)
+    request = json.load(sys.stdin.buffer)
+
+    def send(**message: Any) -> None:
+        sys.stdout.buffer.write(json.dumps(message).encode() + b"\n")
+        sys.stdout.buffer.flush()
+
+    source = Path(request["source"])
+    try:
+        if request["wanted"] == "tokens":
+            works = ((name, partial(similarity.read, own)) for name, own in request["texts"].items())
+            _send_each([], works, send, TOKENIZING)
+        elif request["wanted"] == "sheets":
+            _sheets(source, send)
+        else:
+            _submissions(source, request["problems"], send)
+    except UsageError as error:
+        send(usage=str(error))
+    except CommandError as error:
+        send(course=str(error))
+    except MemoryError:
+        send(usage=f"{source} is too large to be read in the memory of this machine.")
+    except Exception:
+        traceback.print_exc()
+        raise
+    send(end=True)
+
+
+def _submissions(source: Path, names: Sequence[str], send: Send) -> None:
+    export = _export(source)
+    learners = {name: _few(learner) for name, learner in export.learners.items()}
+    if source.is_dir() and export.layout in ("", FOLDERS):
+        export.layout = FOLDERS
+        for name in _empty_folders(source):
+            learners.setdefault(name, Learner((name,)))  # who has submitted nothing
+    if not learners:
+        raise UsageError(
+            f"{source} has no learners' folders. Give one folder per learner, or an export of Gradescope, Canvas or Moodle."
+        )
+    problems = [catalog.load(name) for name in names] or _submitted(source, learners)
+    catalog.problems()  # all definitions: the processes below cannot read the course
+    send(
+        layout=export.layout,
+        people=[(name, own.ids, own.canvas) for name, own in learners.items()],
+        problems=[problem.name for problem in problems],
+        loose=[str(file.path) for file in export.loose],
+        notes=export.notes,
+    )
+    works = ((name, partial(collect.collected, name, learner, problems)) for name, learner in learners.items())
+    _send_each([source], works, send)
+
+
+def _sheets(source: Path, send: Send) -> None:
+    export = _export(source)
+    send(people=[(name, own.ids, own.canvas) for name, own in export.learners.items()])
+    works = ((name, partial(collect.sheet, _few(learner))) for name, learner in export.learners.items())
+    _send_each([source], works, send)
+
+
+def _send_each(
+    readable: Sequence[Path], works: Iterator[tuple[str, Callable[[], Any]]], send: Send, computing: int | None = None
+) -> None:
+    for name, result in confined.each(works, readable, usable_cores(), computing):
+        if result.refused:
+            raise CourseError(result.refused)
+        failed = f"its files {result.failed}" if result.failed else ""
+        send(learner=name, value=result.value, failed=failed, fault=result.fault, error=result.error)
+
+
+def _export(source: Path) -> Export:
+    return exports.read(archive.files(source), archive=not source.is_dir())
+
+
+def _few(learner: Learner) -> Learner:
+    """The learner, with one refused file in place of too many: an export unpacks what its learners hand in."""
+    most = archive.MOST_INNER_FILES
+    if len(learner.files) <= most:
+        return learner
+    first = learner.files[0].file.path
+    refused = File(first, lambda size: b"", f"is one of {len(learner.files):,} files; the limit is {most:,}")
+    return Learner(learner.ids, learner.canvas, [SubmittedFile(refused, learner.files[0].stamp)])
+
+
+def _empty_folders(source: Path) -> list[str]:
+    """The names of the folders in which there is nothing at all."""
+    folders = (path for path in source.iterdir() if path.is_dir() and not path.is_symlink() and path.name[0] != ".")
+    return [folder.name for folder in folders if not any(folder.iterdir())]
+
+
+def _submitted(source: Path, learners: Mapping[str, Learner]) -> list[Problem]:
+    """The problems that at least one learner submitted a file for. Raises UsageError if there is none.
+
+    What files define counts only if no file of the class has the name of a problem: a helper is no submission. Files that cannot
+    be read are met again with their learners.
+    """
+    catalog.problems()
+    for recognized, most in ((collect.named, None), (recognize.by_definitions, recognize.MOST_SEARCHED)):
+        works = ((name, partial(collect.recognized, learner, recognized, most)) for name, learner in learners.items())
+        names = {name for _, result in confined.each(works, [source], usable_cores()) for name in result.value or ()}
+        if names:
+            return [catalog.load(name) for name in sorted(names)]
+    raise UsageError(f"No submission in {source} matches a problem; files must be named like {catalog.names()[0]}.py.")
