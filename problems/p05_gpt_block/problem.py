@@ -3,8 +3,8 @@
 from collections.abc import Mapping
 from typing import Any
 
-from grader.checks import causality, output, output_and_gradient, parameters
-from grader.problem import Cases, Entry, Problem, Tolerance
+from grader.checks import causality, output_and_gradient, parameters
+from grader.problem import Cases, Check, Entry, Problem, Tolerance
 
 BLOCK = "GPTBlock"
 
@@ -18,9 +18,9 @@ def activations(sizes: Mapping[str, int], rng: Any) -> dict[str, Any]:
 
 
 def one_head(sizes: Mapping[str, int], rng: Any) -> dict[str, Any]:
-    """A story of one token, and one head."""
+    """A story of one token, whose numbers are so small that the norms' epsilon shows, and one head."""
     D = sizes["D"]
-    x = (2 * rng.standard_normal((1, D)) + 1).astype("float32")
+    x = (2e-3 * rng.standard_normal((1, D)) + 1e-3).astype("float32")
     return {"d_model": D, "num_heads": 1, "d_ff": sizes["F"], "x": x}
 
 
@@ -39,7 +39,7 @@ PROBLEM = Problem(
     checks=(
         parameters(BLOCK, points=1),
         *output_and_gradient(BLOCK, wrt="parameters", points=(2, 1), tolerance=SMALL_ROW),
-        output(BLOCK, points=1, name="one token, one head", cases="one", tolerance=SMALL_ROW),
+        Check("one token of small numbers", 1, "small_numbers", {"entry": BLOCK}, "output", "one", tolerance=SMALL_ROW),
         causality(BLOCK, argument="x", points=1),
     ),
 )

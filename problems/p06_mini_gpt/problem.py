@@ -10,7 +10,7 @@ FORWARD, MODEL = "mini_gpt_forward", "MiniGPT"
 SHAPE = ("vocab_size", "d_model", "num_heads", "d_ff", "num_layers")
 SIZES = {"T": (4,), "V": (9,), "H": (2,), "K": (3,), "F": (7,), "L": (2,), "seed": (3,)}
 # The vocabulary and the number of layers of GPT-2 small, and sizes that share no factor.
-LARGE = {"T": (5,), "V": (50_257,), "H": (1,), "K": (11,), "F": (13,), "L": (12,), "seed": (17,)}
+LARGE = {"T": (5,), "V": (50_257,), "H": (1,), "K": (11,), "F": (13, 19), "L": (12,), "seed": (17,)}
 
 
 def story(sizes: Mapping[str, int], rng: Any) -> dict[str, Any]:

@@ -101,7 +101,7 @@ PROBLEM = Problem(
     cases={
         "cases": Cases(gradients, {"D": (3, 4), "F": (2, 5)}, draws=2, show=shown),
         "masks": Cases(masked, {"D": (3, 4), "F": (2, 5), "leaf": (0, 1, 2)}, draws=3, show=shown),
-        "long": Cases(long_run, {"D": (3,), "F": (2,)}, draws=1, show=shown, covers=("axes",)),
+        "long": Cases(long_run, {"D": (3, 4), "F": (2, 5)}, draws=1, show=shown, covers=("axes",)),
         "ranks": Cases(ranks, {"D": (3, 5)}, draws=1, show=shapes, covers=("vocabulary", "coprime", "axes", "one")),
     },
     checks=(

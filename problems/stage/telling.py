@@ -124,7 +124,7 @@ def judged(told: Told, right: nnx.Module | None = None) -> str:
     if bits < SENSE and apart > SAME:
         return (
             f"The trained model is surprised by {bits:.1f} bits a token, so the mistake in your code hardly shows in this text. "
-            f"But it is there: the probability of one token is {100 * apart:.1f} percentage points off."
+            f"But it is there: the probability of one token is {100 * apart:.1f} points away from that of a right file."
         )
     if bits < SENSE:
         return (
