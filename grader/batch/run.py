@@ -153,6 +153,8 @@ def carry_out(
     that learner's result.
     """
     store.remember("environment", cache.environment())
+    problems = [catalog.load(problem) for problem in sorted({problem for _, problem in plan.wanted})]
+    store.apply_points({each.name: {check.name: check.points for check in each.checks} for each in problems})
     store.put(settle, *plan.settled)
     store.settle(settle, sorted({learner for learner, _ in plan.wanted}))
     for task, graded in results:

@@ -10,6 +10,7 @@ from problems.stage.modern import modern, rotating
 MODEL_TYPES = ("llama", "mistral", "qwen2", "qwen3")  # in which MODEL_COMMAND shows the same
 MODEL_COMMAND = "harness sample {model} --pieces {workspace} --max-tokens 40"
 K, REACH, LATER = 24, 80, 100
+OPENING = "Once there was a brave"
 
 
 def play(module):
@@ -38,5 +39,5 @@ def play(module):
         x="tokens back",
         y="score",
     )
-    told = telling.tell(modern(make_block=rotating(module.rope)), tokens=90)
+    told = telling.tell(modern(make_block=rotating(module.rope)), tokens=90, prompt=OPENING)
     yield telling.story(told, "A story by the modern model, with your rotations", telling.judged(told))

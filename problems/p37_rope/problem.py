@@ -49,12 +49,12 @@ LARGEST = 100_000
 
 
 def large(sizes: Mapping[str, int], rng: Any) -> dict[str, Any]:
-    """Positions beyond every table that a program could have made, with the largest that the page promises."""
+    """Positions beyond every table that a program could have made, with the largest that the page promises. Llama 3's base."""
     import numpy as np
 
     positions = rng.choice(np.arange(90_000, LARGEST), sizes["T"], replace=False)
     positions[-1] = LARGEST
-    return {**halves(sizes, rng), "positions": positions.astype("int32"), "base": 10_000.0}
+    return {**halves(sizes, rng), "positions": positions.astype("int32"), "base": 500_000.0}
 
 
 def at_large_positions(_: Case, wrong: Difference) -> str:
@@ -70,16 +70,17 @@ ANGLES = Tolerance(rtol=0.1, atol=0.1, room=2)
 # The result has 8 significant bits, and a program may round each product to that. Angles in bfloat16 are off by half a radian or
 # more.
 BFLOAT16 = Tolerance(rtol=0.04, atol=0.04, room=2)
-SIZES = {"T": (4, 5), "H": (3, 2), "K": (6, 8)}
+SIZES = {"T": (5, 4), "H": (3, 2), "K": (8, 6)}
 
 PROBLEM = Problem(
     title="Rotary positions",
     builds_on=(2, 3),
     entries=(Entry(ROPE, ("x", "positions", "base", "pairing")),),
     cases={
-        "halves": Cases(halves, SIZES, draws=2),
+        "halves": Cases(halves, SIZES, draws=2, covers=("coprime",)),
         "adjacent": Cases(adjacent, SIZES, draws=2),
         "later": Cases(later, SIZES, draws=2),
+        "one pair": Cases(later, {"T": (1,), "H": (1,), "K": (2,)}, draws=1, covers=("one",)),
         "large": Cases(large, {"T": (4, 5), "H": (3,), "K": (8,)}, draws=1),
         "cached": Cases(cached, SIZES, draws=1),
         "far": Cases(far, {"T": (4, 5), "H": (3,), "K": (8,)}, draws=1),
@@ -92,6 +93,7 @@ PROBLEM = Problem(
             ROPE, wrt=["x"], points=(2, 1), names=("adjacent pairs", "gradient, adjacent pairs"), cases="adjacent"
         ),
         output(ROPE, points=1, name="later positions", cases="later"),
+        output(ROPE, points=1, name="one pair", cases="one pair"),
         Check("large positions", 1, "large", leaves="output", cases="large", tolerance=ANGLES, in_words=at_large_positions),
         Check(
             "one position at a time", 1, "scores", leaves="cached", cases="cached",

@@ -12,6 +12,7 @@ from problems.stage.weights import MODERN, build
 MODEL_TYPES = ("llama", "mistral", "qwen2", "qwen3")  # in which MODEL_COMMAND shows the same
 MODEL_COMMAND = "harness sample {model} --pieces {workspace} --max-tokens 40"
 SCALES = (0.01, 0.1, 1.0, 10.0, 100.0)
+OPENING = "There once was a silly"
 
 
 def play(module):
@@ -43,7 +44,7 @@ def play(module):
         x="x",
         y="output",
     )
-    told = telling.tell(modern(**with_parts(make_norm, make_ff)), tokens=90)
+    told = telling.tell(modern(**with_parts(make_norm, make_ff)), tokens=90, prompt=OPENING)
     yield telling.story(told, "A story by the modern model, with your norm and gate", telling.judged(told))
 
 

@@ -5,7 +5,7 @@ from dataclasses import replace
 from typing import Any
 
 from grader.checks import exact, output, output_and_gradient, parameters
-from grader.problem import Cases, Check, Entry, Problem, Tolerance
+from grader.problem import Case, Cases, Check, Difference, Entry, Problem, Tolerance
 
 NORM, MLP = "RMSNorm", "SwiGLU"
 
@@ -30,6 +30,12 @@ def hidden(sizes: Mapping[str, int], rng: Any) -> dict[str, Any]:
     return {"d_model": sizes["D"], "d_ff": sizes["F"], "x": x}
 
 
+def rounded(_: Case, wrong: Difference) -> str:
+    """How many operations of a kind have 8 significant bits."""
+    kind, number = wrong.path.rpartition(".")[2], int(wrong.got)
+    return f"the program computes {number} of its {kind} in bfloat16, expected none"
+
+
 # XLA may compute the division by a root as an approximate reciprocal root, with errors of about 1e-5.
 ROOT = Tolerance(rtol=1e-4, atol=1e-4)
 # A correct program rounds to the 8 significant bits of bfloat16 once or twice, by up to 0.4% each.
@@ -48,10 +54,10 @@ PROBLEM = Problem(
         Entry(MLP, ("x",), construct=("d_model", "d_ff")),
     ),
     cases={
-        "rows": Cases(ordinary, SIZES, draws=2),
+        "rows": Cases(ordinary, SIZES, draws=2, covers=("coprime",)),
         "faint": Cases(faint, SIZES, draws=1),
-        "bfloat16": Cases(ordinary, {"T": (5,), "D": (12,)}, draws=1),
-        "hidden": Cases(hidden, {"T": (3, 4), "D": (5, 6), "F": (7, 10)}, draws=2),
+        "bfloat16": Cases(ordinary, {"T": (1,), "D": (12,)}, draws=1, covers=("one",)),
+        "hidden": Cases(hidden, {"T": (1, 4), "D": (5, 6), "F": (7, 10)}, draws=2, covers=("one",)),
     },
     checks=(
         replace(parameters(NORM, points=1, initial=["scale"], cases="rows"), name="parameters of RMSNorm"),
@@ -62,9 +68,8 @@ PROBLEM = Problem(
         Check("bfloat16", 1, "half_precision", leaves="output", cases="bfloat16", tolerance=BFLOAT16),
         exact(
             "statistics in float32", 1, "half_precision", "program.in_bfloat16", cases="bfloat16", compare="at_most",
-            values_tolerance=BFLOAT16,
-            advice="The value is the number of squares, sums or roots that work on bfloat16. Convert x to float32 before you "
-            "square it, and convert the result back at the end.",
+            values_tolerance=BFLOAT16, in_words=rounded,
+            advice="Convert x to float32 before you square it, and convert the result back at the end.",
         ),
         replace(parameters(MLP, points=1, cases="hidden"), name="parameters of SwiGLU"),
         *output_and_gradient(

@@ -12,6 +12,7 @@ MODEL_TYPES = ("llama",)  # in which MODEL_COMMAND shows the same
 MODEL_COMMAND = "harness sample {model} --pieces {workspace} --max-tokens 40"
 CONTEXTS = (32, 64, 128, 192)
 GROUPS = {4: "a head of keys for each of 4 heads", 2: "2 heads of keys, as trained", 1: "1 head of keys for all"}
+OPENING = "Once there was a proud"
 
 
 def play(module):
@@ -37,5 +38,5 @@ def play(module):
         y="KiB",
     )
     make = module.construct("GQA", num_kv_heads=MODERN.num_kv_heads, **sizes)
-    told = telling.tell(modern(make_block=with_attention(make)), tokens=90)
+    told = telling.tell(modern(make_block=with_attention(make)), tokens=90, prompt=OPENING)
     yield telling.story(told, "A story by the modern model, with your attention", telling.judged(told))

@@ -45,10 +45,12 @@ PROBLEM = Problem(
     entries=(Entry(GQA, ("x",), construct=("d_model", "num_heads", "num_kv_heads", "rope_base")),),
     cases={
         "cases": Cases(activations, SIZES, draws=2),
-        "masked": Cases(masked, SIZES, draws=1),
-        "long": Cases(activations, {"T": (48,), "G": (2,), "R": (8,), "K": (4,)}, draws=1),
+        "masked": Cases(masked, {**SIZES, "G": (1,)}, draws=1, covers=("one",)),
+        # More steps than a table of 128 positions has, or a position in 8 bits.
+        "long": Cases(activations, {"T": (131,), "G": (2,), "R": (8,), "K": (4,)}, draws=1),
     },
     row_by_row={"decoding": ["x"]},
+    without={"coprime": "the width of the model is that of a head times the number of heads, so it shares factors with both"},
     checks=(
         parameters(GQA, points=1),
         *output_and_gradient(GQA, wrt="parameters", points=(3, 1)),

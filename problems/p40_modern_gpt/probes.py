@@ -16,8 +16,8 @@ from grader.worker.tracing import given
 def reach(subject: Subject, case: Case) -> Reading:
     """The dependence of outputs on tokens, (T, T): 1 at (t, s) if another token s changes any bit of output t.
 
-    Also the output, because a program that sees the right tokens may still compute something else from them, and the outputs
-    of models with the same parameters at the limits of `window` and `full_every`.
+    Also the output, because a program that sees the right tokens may still compute something else from them, that of one token,
+    and the outputs of models with the same parameters at the limits of `window` and `full_every`.
     """
     graphdef, parameters, rest = subject.build("ModernGPT", case)
     V: Any = case.values["vocab_size"]
@@ -46,6 +46,7 @@ def reach(subject: Subject, case: Case) -> Reading:
         models = {"output": (graphdef, parameters, rest)}
         models |= {name: (graph, parameters, other) for name, (graph, _, other) in others.items()}
         outputs = {name: nnx.merge(*model)(token_ids) for name, model in models.items()}
+        outputs["first_token_alone"] = nnx.merge(*models["output"])(token_ids[:1])
         return {
             "reach.depends": depends,
             **{k: v for name, out in outputs.items() for k, v in named(out, f"reach.{name}").items()},

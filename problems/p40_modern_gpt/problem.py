@@ -1,6 +1,7 @@
 """Problem 40: a modern GPT, with a sliding window."""
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 from grader.checks import YES, jit, output_and_gradient, parameters
@@ -48,8 +49,14 @@ SHAPE = {
 }  # fmt: skip
 # No layer is full.
 LOCAL = {
-    "T": (7,), "V": (11,), "G": (4,), "R": (2,), "K": (2,), "F": (12,), "L": (2,), "W": (2,), "n": (3,), "base": (60,),
-    "thousandths": (30,),
+    "T": (7,), "V": (11,), "G": (3,), "R": (2,), "K": (2,), "F": (5,), "L": (2,), "W": (2,), "n": (3,), "base": (61,),
+    "thousandths": (31,),
+}  # fmt: skip
+# The depth and the vocabulary of GPT-2 small, in a model with one head. It is constructed and not run: compiling it would take
+# longer than all other checks.
+LIFE = {
+    "T": (5,), "V": (50_257,), "G": (1,), "R": (1,), "K": (2,), "F": (1,), "L": (12,), "W": (2,), "n": (6,), "base": (90,),
+    "thousandths": (40,),
 }  # fmt: skip
 
 PROBLEM = Problem(
@@ -58,16 +65,19 @@ PROBLEM = Problem(
     entries=(Entry(MODEL, ("token_ids",), construct=SIZES),),
     cases={
         "cases": Cases(story, SHAPE, draws=2),
-        "local": Cases(story, LOCAL, draws=1),
+        "local": Cases(story, LOCAL, draws=1, covers=("coprime",)),
+        "life": Cases(story, LIFE, draws=1, covers=("layers", "vocabulary", "one")),
     },
     checks=(
         parameters(MODEL, points=2),
+        replace(parameters(MODEL, points=1, cases="life"), name="parameters of 12 layers"),
         *output_and_gradient(MODEL, wrt="parameters", points=(3, 1), tolerance=DEEP),
         Check(
             "what each position sees", 3, "reach", leaves="reach", cases="local", tolerance=DEEP, words=YES,
             advice="Row t of `depends` shows which tokens influence the logits of position t through two layers with a window "
             "of 2: those of the positions t-2 to t, because each layer reaches 1 further back. The other leaves are logits: "
-            "`output` of this model, and three of models with the same parameters and another `window` or `full_every`.",
+            "`output` of this model, that of the first token alone, and three of models with the same parameters and another "
+            "`window` or `full_every`.",
         ),
         jit(MODEL, points=1, tolerance=DEEP),
     ),

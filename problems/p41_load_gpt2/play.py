@@ -11,6 +11,7 @@ from problems.stage.weights import POCKET
 
 MODEL_TYPES = ("gpt2",)  # in which MODEL_COMMAND shows the same
 MODEL_COMMAND = "harness sample {model} --pieces {workspace} --max-tokens 40"
+OPENING = "There once was a happy"
 
 
 def play(module):
@@ -18,7 +19,7 @@ def play(module):
     layout = next(each for each in LAYOUTS if each.model_type == "gpt2")
     tensors = {name: np.asarray(array) for name, array in layout.tensors(arrays(gpt(), POCKET.vocab_size)).items()}
     model = module.construct("GPT2", **POCKET.shape, max_T=POCKET.max_T)()
-    before = telling.tell(model, tokens=90, most=25)
+    before = telling.tell(model, tokens=90, most=25, prompt=OPENING)
     module.load_gpt2(tensors, model)
     yield Table(
         "What the file holds",
@@ -32,5 +33,5 @@ def play(module):
         "array, three times as wide.",
     )
     yield telling.story(before, "Your GPT-2 before loading", "Random weights, no story.", babble=True)
-    told = telling.tell(model, tokens=90)
+    told = telling.tell(model, tokens=90, prompt=OPENING)
     yield telling.story(told, "Your GPT-2 with the weights of the file", telling.judged(told))

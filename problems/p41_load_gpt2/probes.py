@@ -89,13 +89,17 @@ def failing(subject: Subject, case: Case) -> Reading:
     L = len(model.blocks)
     deeper = {f"h.{L}.{k.split('.', 2)[2]}": x for k, x in whole.items() if k.startswith(f"h.{L - 1}.")}
     untied = {"lm_head.weight": whole["wte.weight"] + 1}
+    nearly = {"lm_head.weight": whole["wte.weight"].copy()}
+    nearly["lm_head.weight"][-1, -1] = np.nextafter(nearly["lm_head.weight"][-1, -1], np.float32(np.inf))
     found |= {
         "unfit.one_layer_more": raised(ValueError, whole | deeper),
         "unfit.head": raised(ValueError, whole | untied),
+        "unfit.head_that_differs_in_one_bit": raised(ValueError, whole | nearly),
     }
     wider = {
         "wpe.weight": np.concatenate([whole["wpe.weight"]] * 2),
         "h.0.mlp.c_fc.weight": whole["h.0.mlp.c_fc.weight"][:, :-1],
+        "h.0.mlp.c_proj.weight": whole["h.0.mlp.c_proj.weight"].T,  # as many numbers
         "h.0.ln_1.bias": whole["h.0.ln_1.bias"][:1],
     }
     found |= {f"unfit.{name}": raised(ValueError, {**whole, name: array}) for name, array in wider.items()}

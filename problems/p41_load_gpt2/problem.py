@@ -41,12 +41,18 @@ PROBLEM = Problem(
         "whole context": Cases(partial(gpt, 6, 6), {"V": (13,), "H": (2,), "F": (10,), "L": (3,)}, draws=1),
         # All kernels are square: a swap or a transpose shows in the numbers, not in an error of the learner's own.
         "square": Cases(partial(gpt, 5, 7), {**SHAPE, "F": (12,)}, draws=1),
+        # The depth and the vocabulary of GPT-2. Its arrays are loaded; the model does not run.
+        "deep": Cases(
+            partial(gpt, 5, 7), {"V": (50_257,), "H": (1,), "F": (13,), "L": (12,)}, draws=1,
+            covers=("layers", "vocabulary", "coprime", "one"),
+        ),
     },
     checks=(
         parameters(MODEL, points=1),
         *output_and_gradient(MODEL, wrt="parameters", points=(2, 1), names=("logits", "gradient"), tolerance=GELU),
         Check("logits of small embeddings", 2, "faint", leaves="logits", cases="whole context", tolerance=GELU),
         exact("every array in its place", 3, "loading", "parameters", options={"prefix": "transformer."}, cases="square"),
+        exact("12 layers", 1, "loading", "parameters", options={"prefix": "transformer."}, cases="deep"),
         exact("names without `transformer.`", 1, "loading", "parameters", options={"prefix": ""}),
         exact("other arrays ignored", 1, "loading", "parameters", options={"prefix": "", "others": True}),
         exact("missing arrays", 1, "failing", "missing", words=RAISED, advice="Raise `KeyError` for each array that is missing."),

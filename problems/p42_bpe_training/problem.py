@@ -6,7 +6,10 @@ from typing import Any
 from grader.checks import Words, exact
 from grader.problem import Case, Cases, Check, Difference, Entry, Problem
 
-WORDS = "low lower lowest new newer newest wide wider banana Zoë naïve ☂☂ aaa aaaa ooo 2024 it's ... don't mississippi".split()
+WORDS = (
+    "low lower lowest new newer newest wide wider banana Zoë naïve ☂☂ aaa aaaa ooo 2024 it's ... don't mississippi 🦊🦊 Low"
+).split()
+TWICE = "Zo\u00eb Zoe\u0308 🦊"  # the same letter as one character and as two, and a character of four bytes
 SPECIAL = ("<|end|>", "[a|b]", "(pad)")
 # The first two never apply, because a word does not end with a space.
 MERGES = (
@@ -24,6 +27,7 @@ def texts(sizes: Mapping[str, int], rng: Any) -> dict[str, Any]:
     joined = parts[0]
     for number, part in enumerate(parts[1:]):
         joined += SPECIAL[number % max(1, len(special))] + part
+    joined += f" {TWICE}"
     # A special token at the beginning, and two at the end.
     joined = "".join(special[:1]) + joined + "".join(special[-1:] * 2)
     return {"text": joined, "special_tokens": "\n".join(special)}
@@ -142,13 +146,14 @@ def encoding_in_words(case: Case, difference: Difference) -> str:
 PROBLEM = Problem(
     title="Train a tokenizer",
     builds_on=(15,),
+    without={"coprime": "no array has two axes: the counts are one number for each word"},
     entries=(
         Entry("count_words", ("text", "special_tokens")),
         Entry("train_bpe", ("word_counts", "num_merges")),
         Entry("make_encoding", ("merges", "special_tokens")),
     ),
     cases={
-        "texts": Cases(texts, {"parts": (3, 4), "special": (1, 2, 3)}, draws=3),
+        "texts": Cases(texts, {"parts": (3, 4), "special": (1, 2, 3)}, draws=3, covers=("text", "one")),
         "no special tokens": Cases(texts, {"parts": (2,), "special": (0,)}, draws=1),
         "words": Cases(word_counts, {"words": (6, 10, 14), "merges": (5, 12, 20)}, draws=3),
         "ties": Cases(tied, {"words": (5, 8)}, draws=2),

@@ -9,6 +9,7 @@ from problems.stage.programs import compiled, floats, seconds
 
 BLOCK, K = 32, 24
 LENGTHS = (128, 512, 2048)
+OPENING = "Once there was a clever"
 
 
 def play(module):
@@ -29,9 +30,11 @@ def play(module):
     yield Lines(
         "Memory for one head",
         tuple(memory),
-        f"At {LENGTHS[-1]:,} tokens, plain attention needs {plain_ / 2**20:.0f} MiB for the scores and your "
-        f"blocks {yours_ / 2**10:,.0f} KiB. A model "
-        "has many heads, layers and stories, and every one of them needs as much in training.",
+        f"At {LENGTHS[-1]:,} tokens, plain attention needs {plain_ / 2**20:.0f} MiB for the scores, and your function "
+        f"{yours_ / 2**10:,.0f} KiB. A model has many heads, layers and stories, and every one of them needs as much in training."
+        if yours_ < plain_ / 8
+        else f"At {LENGTHS[-1]:,} tokens, your function needs {yours_ / 2**20:.1f} MiB where plain attention needs "
+        f"{plain_ / 2**20:.1f} MiB: it holds scores of many blocks at once.",
         x="tokens",
         y="bytes",
         log=True,
@@ -40,14 +43,14 @@ def play(module):
     yield Lines(
         "Time for one head, on this machine",
         tuple(times),
-        f"At {LENGTHS[-1]:,} tokens, your blocks take {longer:.1f} times as long as plain attention. Here, memory is near and a "
-        "loop costs time of its own. An accelerator computes far faster than it can read scores from its memory, so there the "
-        "same blocks, in a kernel, are the faster way.",
+        f"At {LENGTHS[-1]:,} tokens, your function takes {longer:.1f} times as long as plain attention. On a CPU, memory is near "
+        "and a loop costs time of its own. An accelerator computes far faster than it can read scores from its memory, so there "
+        "blocks in a kernel are the faster way.",
         x="tokens",
         y="milliseconds",
         log=True,
     )
-    told = telling.tell(model.gpt(make_block=model.attending(yours)), tokens=45)
+    told = telling.tell(model.gpt(make_block=model.attending(yours)), tokens=45, prompt=OPENING)
     yield telling.story(told, "A story by the trained model, with your attention in every head", telling.judged(told))
 
 

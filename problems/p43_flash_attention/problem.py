@@ -102,8 +102,9 @@ PROBLEM = Problem(
     entries=(Entry(ATTENTION, ("q", "k", "v", "block", "causal", "return_lse")),),
     cases={
         "cases": Cases(normal, {"T": (12,), "K": (5,), "C": (3,)}, draws=1),
-        "ragged": Cases(normal, {"T": (11, 7), "K": (3,), "C": (4, 5)}, draws=1),
-        "short": Cases(normal, {"T": (1, 5, 6, 4), "K": (3,), "C": (8, 7)}, draws=2),
+        "ragged": Cases(normal, {"T": (11, 7), "K": (3,), "C": (4, 5)}, draws=1, covers=("coprime",)),
+        "short": Cases(normal, {"T": (1, 5, 6, 4), "K": (3,), "C": (8, 7)}, draws=2, covers=("one",)),
+        "single": Cases(normal, {"T": (4, 5), "K": (1,), "C": (1,)}, draws=1, covers=("one",)),
         "overflow": Cases(large, {"T": (12,), "K": (5,), "C": (3,)}, draws=1),  # the program of "cases"
         "lse": Cases(with_lse(normal), {"T": (11, 7), "K": (3,), "C": (4, 5)}, draws=1),
         "lse, overflow": Cases(with_lse(large), {"T": (11,), "K": (3,), "C": (4,)}, draws=1),  # the program of "lse"
@@ -119,6 +120,7 @@ PROBLEM = Problem(
         Check("block does not divide T", 1, "values", GRADIENT, "output", "ragged"),
         Check("block does not divide T, gradient", 1, "values", GRADIENT, "gradient", "ragged"),
         output(ATTENTION, points=1, name="block larger than T", cases="short"),
+        output(ATTENTION, points=1, name="blocks of one row", cases="single"),
         output(ATTENTION, points=1, name="large scores stay finite", cases="overflow", tolerance=SATURATED),
         Check("log-sum-exp", 1, "values", GRADIENT, "output", "lse"),
         Check("gradient of the log-sum-exp", 1, "values", GRADIENT, "gradient", "lse"),

@@ -11,6 +11,7 @@ from problems.stage.weights import POCKET, encode, token
 
 STORY = "Lily had a red ball. Tom wanted the ball. He took it and ran to"
 BLOCK, D = 4, POCKET.d_model
+OPENING = "Once there was a playful"
 
 
 def play(module):
@@ -51,5 +52,5 @@ def play(module):
     parts = normalizing(
         lambda x, scale, bias, epsilon: module.rms_norm(x - x.mean(axis=-1, keepdims=True), scale, epsilon, 32) + bias
     )
-    told = telling.tell(gpt(**parts), 60)
+    told = telling.tell(gpt(**parts), 60, prompt=OPENING)
     yield telling.story(told, "A story by the trained model, with your kernel in every norm", telling.judged(told))

@@ -27,6 +27,13 @@ def kernels(sizes: Mapping[str, int], rng: Any) -> dict[str, Any]:
     return {"kernel": rounded_clearly(rng, sizes["F"], sizes["D"], sizes.get("zeros", 0)).T.copy()}
 
 
+def faint(sizes: Mapping[str, int], rng: Any) -> dict[str, Any]:
+    """A kernel with columns of zeros, and a last column of numbers that are nearly 0."""
+    kernel = kernels(sizes, rng)["kernel"]
+    kernel[:, -1] *= 1e-30 / abs(kernel[:, -1]).max()
+    return {"kernel": kernel}
+
+
 def products(sizes: Mapping[str, int], rng: Any) -> dict[str, Any]:
     T, D, F = sizes["T"], sizes["D"], sizes["F"]
     return {
@@ -48,20 +55,23 @@ def operations(case: Case, difference: Difference) -> str:
 
 
 KERNEL = {"D": (3, 5), "F": (4, 7)}
-PRODUCT = {"T": (5, 6), "D": (12,), "F": (14,)}
+PRODUCT = {"T": (5, 6), "D": (13,), "F": (14,)}
 
 PROBLEM = Problem(
     title="Weights in int8",
     builds_on=(6, 19, 23),
+    without={"axes": "a kernel is a matrix: all convolutions of a language model, and its tables, are left in float32"},
     entries=(
         Entry("quantize", ("kernel",), returns=("codes", "scale")),
         Entry("int8_matmul", ("x", "codes", "scale")),
         Entry("error_bound", ("x", "codes", "scale")),
     ),
     cases={
-        "kernels": Cases(kernels, KERNEL, draws=2),
-        "column of zeros": Cases(kernels, {"D": (3,), "F": (4,), "zeros": (1, 2)}, draws=1),
+        "kernels": Cases(kernels, KERNEL, draws=2, covers=("coprime",)),
+        "column of zeros": Cases(faint, {"D": (3,), "F": (4,), "zeros": (1, 2)}, draws=1, covers=("magnitudes",)),
+        "one column": Cases(kernels, {"D": (5, 6), "F": (1,)}, draws=1, covers=("one",)),
         "products": Cases(products, PRODUCT, draws=2),
+        "one row": Cases(products, {"T": (1,), "D": (11, 9), "F": (1,)}, draws=1, covers=("one",)),
         "row of zeros": Cases(products, {"T": (5,), "D": (12,), "F": (14,), "zeros": (1, 2)}, draws=2),
         # D and F are so large that a tenth of T * D * F operations quantize x and scale the sums, also with diagonal matrices.
         "large": Cases(products, {"T": (8, 9), "D": (4096,), "F": (128, 120)}, draws=1),
@@ -70,7 +80,9 @@ PROBLEM = Problem(
         Check("scale of each column", 1, "quantizing", leaves="scale", cases="kernels"),
         exact("codes", 2, "quantizing", "codes", cases="kernels", traced=True),
         Check("column of zeros", 1, "quantizing", cases="column of zeros"),
+        Check("one column", 1, "quantizing", cases="one column"),
         Check("product", 2, "multiplying", leaves="y", cases="products"),
+        Check("one row", 1, "multiplying", leaves="y", cases="one row"),
         Check("row of zeros", 1, "multiplying", leaves="y", cases="row of zeros"),
         exact(
             "product of int8 numbers", 2, "multiplying", "program.products", cases="large", in_words=operations,

@@ -14,6 +14,7 @@ from problems.stage.weights import before_training, held_out
 TRAINS = True
 STORIES, T, BATCH, STEPS, GAP = 160, 64, 8, 80, 4
 SHOWN = 5  # Newton-Schulz steps
+SMALLEST, RANGE = 0.01, (0.68, 1.14)  # what five steps bring close to 1, and how close
 MUON, ADAM = 0.02, 0.003
 
 
@@ -36,17 +37,13 @@ def play(module):
     _, slopes = value_and_slopes(start, rows[:BATCH])
     gradient = slopes["blocks.ff1.kernel"]
     curves = {"the gradient": gradient / jnp.linalg.norm(gradient)}
-    curves |= {
-        f"after {steps} step{'s' * (steps > 1)}": module.orthogonalize(gradient, steps) for steps in (1, 3, SHOWN)
-    }
-    values = {name: np.linalg.svd(np.asarray(array), compute_uv=False) for name, array in curves.items()}
-    many = np.arange(1, len(next(iter(values.values()))) + 1)
-    last = values[f"after {SHOWN} steps"]
+    curves |= {f"after {steps} step{'s' * (steps > 1)}": module.orthogonalize(gradient, steps) for steps in (1, SHOWN)}
+    values = {name: singular(np.asarray(array)) for name, array in curves.items()}
+    many = np.arange(1, len(values["the gradient"]) + 1)
     yield Lines(
         "The singular values of a gradient, by your Newton-Schulz steps",
-        tuple(Line(name, many, np.sort(of)[::-1]) for name, of in values.items()),
-        f"The gradient moves the layer in a few directions and hardly in the others. After {SHOWN} steps, half of them have "
-        f"between {np.quantile(last, 0.25):.2f} and {np.quantile(last, 0.75):.2f}: the layer learns in all of them.",
+        tuple(Line(name, many, of) for name, of in values.items()),
+        reached(values["the gradient"], values[f"after {SHOWN} steps"]),
         x="direction",
         y="singular value",
     )
@@ -69,6 +66,32 @@ def play(module):
         tuple(Line(name, steps, np.reshape(of, (-1, GAP)).mean(axis=1)) for name, of in losses.items()),
         "The same stories, the same start, and the same AdamW for tables and biases. Only the kernels inside "
         "of the block differ.",
+    )
+
+
+def singular(array):
+    """The singular values of a matrix, largest first; NaN, if it has no finite ones."""
+    finite = np.isfinite(array).all()
+    return np.linalg.svd(array, compute_uv=False) if finite else np.full(min(array.shape), np.nan)
+
+
+def reached(before, after):
+    """A caption for the singular values of a gradient of norm 1 before and after the last step."""
+    if not np.isfinite(after).all():
+        return f"After {SHOWN} steps, the numbers are not finite: large singular values grow in each step."
+    small, (low, high) = before < SMALLEST, RANGE
+    if ((after < low) | (after > high))[~small].any():
+        return (
+            f"After {SHOWN} steps, the values of the gradient that were above {SMALLEST} lie between {after[~small].min():.2g} "
+            f"and {after[~small].max():.2g}. The steps of the page bring them to between {low} and {high}."
+        )
+    others = np.sum(after < low)
+    rest = ("", " The other one was too small in the gradient.", " The others were too small in the gradient.")[
+        min(others, 2)
+    ]
+    return (
+        "The gradient moves the layer in a few directions and hardly in the others. "
+        f"After {SHOWN} steps, {len(after) - others} of {len(after)} directions have between {low} and {high}.{rest}"
     )
 
 

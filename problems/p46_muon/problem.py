@@ -12,11 +12,11 @@ ENTRIES = {"orthogonalize": ("matrix", "steps"), "muon": ("learning_rate", "beta
 
 
 def matrices(sizes: Mapping[str, int], rng: Any) -> dict[str, Any]:
-    """A matrix with singular values from 1 to 6, or one of zeros."""
+    """A matrix with singular values from 1 to 6 times a scale, which may be 0, and a power of ten."""
     A, B = sizes["A"], sizes["B"]
     smaller = min(A, B)
     left, right = (orthonormal(rng.standard_normal((size, smaller))) for size in (A, B))
-    values = rng.uniform(1, 6, smaller) * sizes.get("scale", 1)
+    values = rng.uniform(1, 6, smaller) * sizes.get("scale", 1) * 10.0 ** sizes.get("exponent", 0)
     return {"matrix": ((left * values) @ right.T).astype("float32"), "steps": sizes["steps"]}
 
 
@@ -96,19 +96,30 @@ PROBLEM = Problem(
     builds_on=(9,),
     forbids=("optax.contrib", "optax.contrib.muon", "optax.contrib.scale_by_muon"),
     row_by_row={"updating": LEAVES},
+    without={
+        "steps": "`steps` are those of Newton and Schulz, of which five are taken; the update itself does not know its number",
+        "vocabulary": "the tables and the head go to `rest`, whatever their size",
+    },
     entries=tuple(Entry(name, arguments) for name, arguments in ENTRIES.items()),
     cases={
-        "wide": Cases(matrices, {"A": (3,), "B": (5,), "steps": (1, 5)}, draws=2),
+        "wide": Cases(matrices, {"A": (3,), "B": (5,), "steps": (1, 5)}, draws=2, covers=("coprime",)),
         "tall": Cases(matrices, {"A": (7,), "B": (4,), "steps": (5,)}, draws=1),
         "zeros": Cases(matrices, {"A": (3,), "B": (5,), "steps": (5,), "scale": (0,)}, draws=1),
+        # The program of "zeros". The norm is near 1e-7, so a tenth of it is the 1e-8 that is added.
+        "faint": Cases(matrices, {"A": (3,), "B": (5,), "steps": (5,), "exponent": (-8,)}, draws=1),
+        "one row": Cases(matrices, {"A": (1,), "B": (6,), "steps": (2,)}, draws=1, covers=("one",)),
         "very tall": Cases(matrices, {"A": (96, 88), "B": (8, 7), "steps": (5,)}, draws=1),
-        "steps": Cases(gradients, {"V": (11,), "T": (6,), "D": (8,), "F": (12,), "tenths": (1,)}, draws=2, show=shown),
+        "steps": Cases(
+            gradients, {"V": (11,), "T": (6,), "D": (8,), "F": (12,), "tenths": (1,)}, draws=2, show=shown, covers=("axes",)
+        ),
         "other numbers": Cases(gradients, {"V": (11,), "T": (6,), "D": (8,), "F": (12,), "tenths": (2,)}, draws=1, show=shown),
     },
     checks=(
         output("orthogonalize", points=2, name="wide matrix", cases="wide", tolerance=NEWTON),
         output("orthogonalize", points=1, name="tall matrix", cases="tall", tolerance=NEWTON),
         output("orthogonalize", points=1, name="matrix of zeros", cases="zeros", tolerance=NEWTON),
+        output("orthogonalize", points=1, name="tiny matrix", cases="faint", tolerance=NEWTON),
+        output("orthogonalize", points=1, name="matrix of one row", cases="one row", tolerance=NEWTON),
         Check(
             "work of a tall matrix", 1, "values", {"entry": "orthogonalize"}, "program.orthogonalizing", cases="very tall",
             compare="at_most", tolerance=WORK, values_tolerance=NEWTON, in_words=operations_in_words,

@@ -18,7 +18,7 @@ def int8_matmul(x, codes, scale):
     rows = jnp.round(x / s[:, None]).astype(jnp.int8)
     parts = [
         jax.lax.dot_general(rows, part, (((1,), (0,)), ((), ())), preferred_element_type=jnp.int32)
-        for part in jnp.split(codes, 2, axis=1)
+        for part in jnp.array_split(codes, 2, axis=1)
     ]
     return jnp.concatenate(parts, axis=1) * s[:, None] * scale[None, :]
 
