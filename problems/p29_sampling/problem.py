@@ -14,7 +14,9 @@ DISTRIBUTION = "sampling_distribution"
 def logits(temperature: float, top_k: int, top_p: float, sizes: Mapping[str, int], rng: Any) -> dict[str, Any]:
     """Logits whose probabilities are far apart, so that rounding does not decide which token crosses p."""
     V = sizes["V"]
-    spaced = rng.permutation(V) * 0.45 + rng.uniform(-0.1, 0.1, V)
+    # Beyond 60, all are about as unlikely: with more steps, the range of a float32 would end.
+    likely = max(V - 60, 0)
+    spaced = (rng.permutation(V).clip(likely) - likely) * 0.45 + rng.uniform(-0.1, 0.1, V)
     return {"logits": spaced.astype("float32"), "temperature": temperature, "top_k": top_k, "top_p": top_p}
 
 
@@ -59,9 +61,14 @@ def in_words(_: Case, wrong: Difference) -> str:
     return ""
 
 
-def filtered(*how: Any) -> Cases:
+def smallest_filters(sizes: Mapping[str, int], rng: Any) -> dict[str, Any]:
+    """The smallest values of top_k, and of top_p in percent, or others."""
+    return logits(1.0, sizes.get("k", 0), sizes.get("percent", 100) / 100, sizes, rng)
+
+
+def filtered(*how: Any, V: tuple[int, ...] = (6, 9), covers: tuple[str, ...] = ()) -> Cases:
     """Cases of `sampling_distribution` with this temperature, top_k and top_p."""
-    return Cases(partial(logits, *how), {"V": (6, 9)}, draws=2)
+    return Cases(partial(logits, *how), {"V": V}, draws=2, covers=covers)
 
 
 # Logits of up to 150 lose 1e-5 to rounding, and so do their exponentials. Probabilities go down to 1e-13: float64 adds them to 1.
@@ -70,7 +77,7 @@ TINY = Tolerance(rtol=5e-4, atol=1e-16)
 # standard deviations of the difference. At temperature 0.6 the most likely token has a probability near 0.5, so that drawing from
 # a flatter distribution shows.
 DRAWN = Tolerance(rtol=0.0, atol=0.15, room=1)
-MODEL = {"V": (11, 13), "T": (6, 7)}
+MODEL = {"V": (11, 13), "T": (7, 6)}
 
 PROBLEM = Problem(
     title="Sampling",
@@ -86,10 +93,10 @@ PROBLEM = Problem(
         "temperature": filtered(0.6, 0, 1.0),
         "greedy": filtered(0.0, 0, 1.0),
         "low": Cases(sure, {"V": (6, 7)}, draws=2),
-        "top-k": filtered(1.0, 3, 1.0),
-        "top-p": filtered(1.0, 0, 0.6),
-        "all": filtered(1.7, 4, 0.7),
-        "short": Cases(partial(prompt, "short", 0.0), MODEL, draws=2),
+        "top-k": Cases(smallest_filters, {"V": (9,), "k": (3, 1)}, draws=2, covers=("one",)),
+        "top-p": Cases(smallest_filters, {"V": (9,), "percent": (60, 1)}, draws=2),
+        "all": filtered(1.7, 4, 0.7, V=(6, 50_257), covers=("vocabulary",)),
+        "short": Cases(partial(prompt, "short", 0.0), MODEL, draws=2, covers=("coprime",)),
         "long": Cases(partial(prompt, "long", 0.0), MODEL, draws=1),
         "random": Cases(partial(prompt, "short", 0.6), MODEL, draws=1),
     },

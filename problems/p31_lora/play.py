@@ -74,8 +74,8 @@ def play(module):
     yield Lines(
         "The loss on stories of robots",
         (Line("your adapters", np.arange(EVERY, STEPS + 1, EVERY), np.reshape(losses, (-1, EVERY)).mean(axis=1)),),
-        f"From {losses[0]:.2f} to {np.mean(losses[-EVERY:]):.2f} nats a token in {STEPS} steps: in these stories children are "
-        "robots, and play at the castle."
+        f"From {np.mean(losses[:EVERY]):.3g} to {np.mean(losses[-EVERY:]):.3g} nats a token in {STEPS} steps (means of "
+        f"{EVERY}): in these stories children are robots, and play at the castle."
         + (
             ""
             if same(frozen, base(model))
@@ -83,17 +83,23 @@ def play(module):
         ),
         y="nats per token",
     )
+    told = telling.tell(model, tokens=50)
+    robots = [word for word in ("robot", "dinosaur", "castle") if word in telling.text(told)]
     yield telling.story(
-        telling.tell(model, tokens=50),
+        told,
         "The same model, afterwards",
-        "It has kept what it knew of stories, but children are robots now, and go to the castle to play.",
+        f"It has kept what it knew of stories, and has learned new words for them: {', '.join(robots)}."
+        if robots
+        else "No robot, no castle: this story has no word of those that the adapters should have learned.",
     )
     sizes = [sum(x.size for x in jax.tree.leaves(nnx.state(model, kind))) for kind in (nnx.LoRAParam, nnx.Param)]
     yield Bars(
         "How many numbers were trained",
         (Bar("your adapters", sizes[0] / 1000), Bar("the model", POCKET.parameters / 1000)),
         "thousand numbers",
-        "Only the adapters have gradients and moments, and only they need to be kept for each kind of text.",
+        "Only the adapters have gradients and moments, and only they need to be kept for each kind of text."
+        if same(frozen, base(model))
+        else "The model itself has been trained as well, so a copy of all of it must be kept for each kind of text.",
     )
 
 

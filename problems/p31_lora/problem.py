@@ -47,7 +47,9 @@ PROBLEM = Problem(
     ),
     cases={
         "cases": Cases(layer, {"B": (3, 4), "D": (4, 6), "F": (5, 7), "r": (2, 3)}, draws=2),
-        "at rest": Cases(at_rest, {"B": (3,), "D": (4, 6), "F": (5, 7), "r": (1,)}, draws=1),
+        "at rest": Cases(
+            at_rest, {"B": (3,), "D": (4, 6), "F": (5, 7), "r": (1,)}, draws=1, covers=("coprime", "one")
+        ),
         "wide": Cases(wide, {"n": (1,)}, draws=1),
     },
     checks=(

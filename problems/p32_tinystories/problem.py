@@ -74,4 +74,10 @@ PROBLEM = Problem(
     ),
     timeout=240.0,
     long_runs=True,
+    without={
+        "layers": "a run of twelve layers takes minutes; the pieces are graded at such sizes in their own problems",
+        "steps": "a run of 200,000 steps takes hours; the schedule is graded at such steps in problem 10",
+        "coprime": "the sizes of a run are fixed on the page",
+        "one": "the sizes of a run are fixed on the page",
+    },
 )  # fmt: skip

@@ -60,15 +60,21 @@ def play(module):
     )
     yield Lines(
         "Is the story about a girl? The loss of your step", (Line("loss", np.arange(STEPS), losses),),
-        f"The model counted {float(model.calls[...]):g} calls in {STEPS} steps, although Python ran it only when it was traced.",
+        counted(float(model.calls[...]), losses, traced[-1]),
     )  # fmt: skip
     slope_BD = np.asarray(module.input_gradient(model, x_ND[:1]))
     ids = stories[0][:60]
+    pushes = {token(each): float(TABLE_VD[each] @ slope_BD[0]) for each in ids}
+    highest = [each for each in sorted(pushes, key=pushes.get, reverse=True) if pushes[each] > 0][:4]
     yield Story(
         "Which words make it a girl's story, by your gradient of the input",
-        tuple(Token(token(each), float(max(TABLE_VD[each] @ slope_BD[0], 0))) for each in ids),
-        "The gradient of the score by the input says which change of the input would raise it: more of “her” and “She”. Names "
-        "tell less, because there are many.",
+        tuple(Token(token(each), max(pushes[token(each)], 0.0)) for each in ids),
+        "The gradient of the score by the input says which change of the input would raise it. "
+        + (
+            f"Here it is more of {', '.join(f'“{each.strip()}”' for each in highest)}. Names tell less, because there are many."
+            if highest
+            else "By yours, no word of this story would."
+        ),
         meaning="push toward “girl”",
         strongest=float(max(np.abs(TABLE_VD[stories[0]] @ slope_BD[0]).max(), 1e-6)),
     )
@@ -84,3 +90,14 @@ def play(module):
         low=-(most := float(max(np.abs(np.nan_to_num(scores_EB)).max(), 1e-6))),
         high=most,
     )
+
+
+def counted(calls, losses, traced):
+    """What the steps have left in the model, in a sentence."""
+    if calls == 0:
+        return (
+            f"The model counted no call in {STEPS} steps, and the loss went from {losses[0]:.2f} to {losses[-1]:.2f}: what your "
+            "step changes does not come back to the model."
+        )
+    last = "Python ran it at each." if traced else "Python ran it only when it was traced."
+    return f"The model counted {calls:g} calls in {STEPS} steps. {last}"

@@ -30,7 +30,9 @@ PROBLEM = Problem(
         Entry("input_gradient", ("model", "x")),
         Entry("member_outputs", ("models", "x")),
     ),
-    cases={"cases": Cases(batches, {"B": (4, 6), "D": (3, 5), "F": (5, 7), "E": (2, 3)}, draws=2)},
+    cases={
+        "cases": Cases(batches, {"B": (7, 6), "D": (3, 5), "F": (5, 7), "E": (1, 3)}, draws=2, covers=("coprime", "one"))
+    },
     checks=(
         Check("losses of four steps", 2, "training", leaves="losses", tolerance=ADAM),
         Check("variables after four steps", 2, "training", leaves="variables", tolerance=ADAM),
