@@ -107,14 +107,16 @@ def main(model: str, mesh: str, device: str) -> None:
     sent = {"data": share * (2 * microbatches + 1), "model": 0.0}
     if parts > 1:  # two sums forward and two backward in each layer, each as a scatter and a gather
         sent["model"] = 4 * 2 * (parts - 1) / parts * tokens / data * L * D * BF16
+    longest = seconds  # sending overlaps with arithmetic, and the two axes use different links
     for axis, size in sent.items():
         # Neighbors along `model` share a machine if there are at most as many as it has; those along `data` may not.
         near = parts <= IN_A_MACHINE if axis == "model" else data * parts <= IN_A_MACHINE
         rate = LINK if near else NETWORK
+        longest = max(longest, size / rate)
         if size:
             label = f"sent by each device along {axis}"
             print(f"  {label:<52}{size / 1e9:9.2f} GB, {size / rate:.2f} s at {rate / 1e9:.0f} GB/s")
-    days = 20 * number * flops_per_token(config) / (PEAK_FLOPS[device] * SHARE * data * parts) / 86_400
+    days = 20 * number / tokens * longest / 86_400
     print(f"  {'20 tokens for each parameter':<52}{days:9.2f} days")
 
 

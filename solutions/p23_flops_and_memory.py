@@ -42,3 +42,27 @@ def utilization(
     """The model FLOP utilization."""
     flops = training_flops_per_token(vocab_size, context, d_model, d_ff, num_layers)
     return tokens_per_second * flops / peak_flops
+
+
+def decoding_bytes(batch: int, vocab_size: int, context: int, d_model: int, d_ff: int, num_layers: int) -> int:
+    """Parameters are read once for all sequences, and each sequence reads its own keys and values."""
+    numbers = count_parameters(vocab_size, context, d_model, d_ff, num_layers)
+    cached = 2 * num_layers * context * d_model
+    return 2 * (numbers + batch * cached)
+
+
+def decoding_seconds(
+    batch: int,
+    peak_flops: float,
+    bytes_per_second: float,
+    vocab_size: int,
+    context: int,
+    d_model: int,
+    d_ff: int,
+    num_layers: int,
+) -> float:
+    """The roofline model (Williams, Waterman and Patterson 2009)."""
+    sizes = vocab_size, context, d_model, d_ff, num_layers
+    computing = batch * forward_flops_per_token(*sizes) / peak_flops
+    reading = decoding_bytes(batch, *sizes) / bytes_per_second
+    return max(computing, reading)

@@ -37,7 +37,7 @@ def found_probability(similarity: Float[np.ndarray, "M"], num_bands: int, rows_p
     return 1 - (1 - similarity**rows_per_band) ** num_bands
 
 
-def candidate_pairs(signatures: Int[np.ndarray, "D P"], num_bands: int) -> set[tuple[int, int]]:
+def candidate_pairs(signatures: Int[np.ndarray, "N P"], num_bands: int) -> set[tuple[int, int]]:
     """Texts in the same bucket of a band. Each band has its own table."""
     pairs = set[tuple[int, int]]()
     for band in np.split(signatures, num_bands, axis=1):

@@ -29,36 +29,36 @@ def features(text: str, num_buckets: int, seed: int) -> Float[np.ndarray, "B"]:
 
 
 def logistic_loss(
-    weights: Float[Array, "B"], bias: Float[Array, ""], x: Float[Array, "D B"], labels: Int[Array, "D"], l2: float
+    weights: Float[Array, "B"], bias: Float[Array, ""], x: Float[Array, "N B"], labels: Int[Array, "N"], l2: float
 ) -> Float[Array, ""]:
     """The mean cross-entropy, without overflow, and a penalty on the weights."""
-    logits_D = x @ weights + bias
-    losses_D = jnp.logaddexp(0, logits_D) - labels * logits_D
-    return losses_D.mean() + l2 / 2 * jnp.sum(weights**2)
+    logits_N = x @ weights + bias
+    losses_N = jnp.logaddexp(0, logits_N) - labels * logits_N
+    return losses_N.mean() + l2 / 2 * jnp.sum(weights**2)
 
 
-def fit(x: Float[np.ndarray, "D B"], labels: Int[np.ndarray, "D"], l2: float) -> tuple[Float[np.ndarray, "B"], float]:
+def fit(x: Float[np.ndarray, "N B"], labels: Int[np.ndarray, "N"], l2: float) -> tuple[Float[np.ndarray, "B"], float]:
     """Newton's method. The loss is convex, so a few steps reach its only minimum."""
-    D, B = x.shape
-    design = np.column_stack([x, np.ones(D)])
+    N, B = x.shape
+    design = np.column_stack([x, np.ones(N)])
     penalty = l2 * np.append(np.ones(B), 0)
     theta = np.zeros(B + 1)
     for _ in range(30):
-        p_D = 1 / (1 + np.exp(-design @ theta))
-        gradient = design.T @ (p_D - labels) / D + penalty * theta
-        hessian = (design.T * (p_D * (1 - p_D))) @ design / D + np.diag(penalty)
+        p_N = 1 / (1 + np.exp(-design @ theta))
+        gradient = design.T @ (p_N - labels) / N + penalty * theta
+        hessian = (design.T * (p_N * (1 - p_N))) @ design / N + np.diag(penalty)
         theta = theta - np.linalg.solve(hessian, gradient)
     return theta[:-1], theta[-1]
 
 
-def choose_threshold(scores: Float[np.ndarray, "D"], labels: Int[np.ndarray, "D"], recall: float) -> float:
+def choose_threshold(scores: Float[np.ndarray, "N"], labels: Int[np.ndarray, "N"], recall: float) -> float:
     """The score of the good text that just completes the wanted share."""
     good = np.sort(scores[labels == 1])[::-1]
     shares = np.arange(1, len(good) + 1) / len(good)
     return float(good[np.argmax(shares >= recall)])
 
 
-def evaluate(scores: Float[np.ndarray, "D"], labels: Int[np.ndarray, "D"], threshold: float) -> tuple[float, float]:
+def evaluate(scores: Float[np.ndarray, "N"], labels: Int[np.ndarray, "N"], threshold: float) -> tuple[float, float]:
     """The share of good texts among those that are kept, and the share of good texts that are kept."""
     kept = scores >= threshold
     right = np.sum(kept & (labels == 1))
@@ -67,7 +67,7 @@ def evaluate(scores: Float[np.ndarray, "D"], labels: Int[np.ndarray, "D"], thres
 
 def train_filter(
     texts: Sequence[str],
-    labels: Int[np.ndarray, "D"],
+    labels: Int[np.ndarray, "N"],
     groups: Sequence[str],
     num_buckets: int,
     seed: int,

@@ -10,7 +10,15 @@ from scipy.optimize import least_squares
 
 
 def count_parameters(vocab_size: int, context: int, d_model: int, d_ff: int, num_layers: int) -> int:
-    """The matrices of all blocks: four for attention and two for the feed-forward network."""
+    """All of them, as Hoffmann et al. (2022) count."""
+    blocks = non_embedding_parameters(vocab_size, context, d_model, d_ff, num_layers)
+    biases_and_norms = num_layers * (9 * d_model + d_ff) + 2 * d_model
+    embeddings = (vocab_size + context) * d_model
+    return embeddings + blocks + biases_and_norms
+
+
+def non_embedding_parameters(vocab_size: int, context: int, d_model: int, d_ff: int, num_layers: int) -> int:
+    """The matrices of all blocks, as Kaplan et al. (2020) count: four for attention, two for the feed-forward network."""
     return num_layers * (4 * d_model**2 + 2 * d_model * d_ff)
 
 
@@ -49,12 +57,15 @@ def fit_scaling_law(
     return np.asarray(min(fits, key=lambda fit: fit.cost).x)
 
 
-def optimal_allocation(law: Float[Array, "5"], flops: float) -> tuple[Float[Array, ""], Float[Array, ""]]:
-    """The N and D with 6 N D = flops and the lowest loss: there, alpha A / N^alpha = beta B / D^beta."""
+def optimal_allocation(
+    law: Float[Array, "5"], flops: float, per_parameter: float
+) -> tuple[Float[Array, ""], Float[Array, ""]]:
+    """The best N and D with per_parameter * N * D = flops: there, alpha A / N^alpha = beta B / D^beta."""
     log_A, log_B, _, alpha, beta = law
     log_ratio = (jnp.log(alpha) + log_A - jnp.log(beta) - log_B) / (alpha + beta)
-    log_N = log_ratio + beta / (alpha + beta) * jnp.log(flops / 6)
-    return jnp.exp(log_N), jnp.exp(jnp.log(flops / 6) - log_N)
+    log_ND = jnp.log(flops / per_parameter)
+    log_N = log_ratio + beta / (alpha + beta) * log_ND
+    return jnp.exp(log_N), jnp.exp(log_ND - log_N)
 
 
 def isoflop_minimum(N: Float[Array, "M"], losses: Float[Array, "M"]) -> Float[Array, ""]:

@@ -1,4 +1,4 @@
-"""Problem 66, reference: multi-head latent attention (DeepSeek-AI 2024, DeepSeek-V2, without its norms)."""
+"""Problem 66, reference: multi-head latent attention (DeepSeek-AI 2024, DeepSeek-V2, without norms and short queries)."""
 
 import jax
 import jax.numpy as jnp

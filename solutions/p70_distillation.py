@@ -1,4 +1,4 @@
-"""Problem 70, reference: losses of distillation (Hinton et al. 2015; Kim and Rush 2016)."""
+"""Problem 70, reference: losses of distillation (Hinton et al. 2015; Kim and Rush 2016; Agarwal et al. 2023)."""
 
 import jax
 import jax.numpy as jnp
@@ -57,3 +57,14 @@ def sequence_loss(
     """The mean over the texts of minus the log-probability of what the teacher wrote."""
     losses = optax.softmax_cross_entropy_with_integer_labels(student_logits[:, :-1], token_ids[:, 1:])
     return jnp.mean(jnp.sum(losses * is_written[:, 1:], axis=1))
+
+
+def on_policy_loss(
+    student_logits: Float[Array, "N T V"], teacher_logits: Float[Array, "N T V"], is_written: Bool[Array, "N T"]
+) -> Float[Array, ""]:
+    """The mean reverse divergence over what the student wrote, in nats; 0 if it wrote nothing."""
+    own_log_q = jax.nn.log_softmax(student_logits)
+    own_log_p = jax.nn.log_softmax(jax.lax.stop_gradient(teacher_logits))
+    reverse = jnp.sum(jnp.exp(own_log_q) * (own_log_q - own_log_p), axis=-1)
+    written = is_written[:, 1:]
+    return jnp.sum(reverse[:, :-1] * written) / jnp.maximum(jnp.sum(written), 1)

@@ -179,8 +179,8 @@ class _OnDisk(io.RawIOBase):
     """A file to read, with a position that is this process's own: processes that fork share that of a descriptor."""
 
     def __init__(self, path: Path) -> None:
-        self._file = path.open("rb")
-        self._at, self._size = 0, os.fstat(self._file.fileno()).st_size
+        self._file = os.open(path, os.O_RDONLY | getattr(os, "O_BINARY", 0))
+        self._at, self._size = 0, os.fstat(self._file).st_size
 
     def readable(self) -> bool:
         return True
@@ -190,7 +190,7 @@ class _OnDisk(io.RawIOBase):
 
     def readinto(self, buffer: Any) -> int:
         view = memoryview(buffer).cast("B")
-        data = os.pread(self._file.fileno(), len(view), self._at)
+        data = os.pread(self._file, len(view), self._at)
         view[: len(data)] = data
         self._at += len(data)
         return len(data)
@@ -201,6 +201,11 @@ class _OnDisk(io.RawIOBase):
 
     def tell(self) -> int:
         return self._at
+
+    def close(self) -> None:
+        if not self.closed:
+            os.close(self._file)
+        super().close()
 
 
 def _zip_files(source: Path | io.BytesIO, inside: PurePosixPath) -> Iterator[File]:

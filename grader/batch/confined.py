@@ -59,9 +59,13 @@ class _Running:
 
 
 def each(
-    works: Iterable[tuple[str, Callable[[], Any]]], readable: Sequence[Path], at_once: int
+    works: Iterable[tuple[str, Callable[[], Any]]], readable: Sequence[Path], at_once: int, computing: int | None = None
 ) -> Iterator[tuple[str, Result]]:
-    """The result of each work by its key, as they end. Work can read only what is below `readable`, and Python's own files."""
+    """The result of each work by its key, as they end. Work can read only what is below `readable`, and Python's own files.
+
+    It may take `computing` seconds of a processor, COMPUTING unless given.
+    """
+    seconds = computing or COMPUTING
     if not hasattr(os, "fork"):
         yield from ((key, _run(work)) for key, work in works)
         return
@@ -71,7 +75,7 @@ def each(
             while True:
                 while len(running) < at_once and (item := next(waiting, None)):
                     key, work = item
-                    pipe, process = _forked(work, readable)
+                    pipe, process = _forked(work, readable, seconds)
                     running[pipe] = _Running(key, process, monotonic() + WAITING)
                     selector.register(pipe, selectors.EVENT_READ)
                 if not running:
@@ -81,7 +85,7 @@ def each(
                     if _receive(pipe, running[pipe]):
                         continue
                     selector.unregister(pipe)
-                    yield running[pipe].key, _ended(pipe, running.pop(pipe))
+                    yield running[pipe].key, _ended(pipe, running.pop(pipe), seconds)
                 for one in running.values():
                     if monotonic() > one.end and not one.failed:
                         one.failed = f"could not be read within {WAITING} s"
@@ -93,7 +97,7 @@ def each(
                 os.close(pipe)
 
 
-def _forked(work: Callable[[], Any], readable: Sequence[Path]) -> tuple[int, int]:
+def _forked(work: Callable[[], Any], readable: Sequence[Path], seconds: int) -> tuple[int, int]:
     """Starts work in a process; returns the pipe that its result comes from, and the process."""
     receiving, sending = os.pipe()
     process = os.fork()
@@ -103,7 +107,7 @@ def _forked(work: Callable[[], Any], readable: Sequence[Path]) -> tuple[int, int
     code = 1
     try:
         os.close(receiving)
-        _confine(readable)
+        _confine(readable, seconds)
         with open(sending, "wb", buffering=0) as out:
             data = memoryview(json.dumps(vars(_run(work))).encode("ascii"))
             while data:
@@ -126,9 +130,9 @@ def _run(work: Callable[[], Any]) -> Result:
         return Result(fault="".join(traceback.format_exception(error)), error=type(error).__name__)
 
 
-def _confine(readable: Sequence[Path]) -> None:
+def _confine(readable: Sequence[Path], seconds: int) -> None:
     """Takes away what reading files does not need. What this kernel does not have is left out."""
-    for limit, value in ((resource.RLIMIT_CPU, COMPUTING), (resource.RLIMIT_FSIZE, 0), (resource.RLIMIT_CORE, 0)):
+    for limit, value in ((resource.RLIMIT_CPU, seconds), (resource.RLIMIT_FSIZE, 0), (resource.RLIMIT_CORE, 0)):
         resource.setrlimit(limit, (value, value))
     if sys.platform != "linux":
         return
@@ -153,14 +157,14 @@ def _receive(pipe: int, one: _Running) -> bool:
     return bool(part)
 
 
-def _ended(pipe: int, one: _Running) -> Result:
+def _ended(pipe: int, one: _Running, seconds: int) -> Result:
     os.close(pipe)
     _, status = os.waitpid(one.process, 0)
     if one.failed:
         return Result(failed=one.failed)
     if os.WIFSIGNALED(status):
         by_limit = os.WTERMSIG(status) in (signal.SIGXCPU, signal.SIGKILL)
-        why = f"take more than {COMPUTING} s of computing to read" if by_limit else "end the process that reads them"
+        why = f"take more than {seconds} s of computing to read" if by_limit else "end the process that reads them"
         return Result(failed=why)
     try:
         return Result(**json.loads(b"".join(one.received)))

@@ -68,6 +68,7 @@ def read(source: Path, problems: Sequence[Problem] | None, faults: Faults) -> In
         if message["fault"]:
             failed = faults.add_text(learner, message["fault"], message["error"])
         if failed:
+            intake.notes.append(f"no file of {learner} is graded: {failed.replace('its files', 'they', 1)}")
             intake.items += [IntakeItem(learner, problem.name, refused=failed) for problem in intake.problems]
             continue
         items, unused = message["value"]

@@ -15,16 +15,18 @@ from typing import Any, Literal
 
 from commandline.cores import usable_cores
 from commandline.errors import CommandError, UsageError
-from grader.batch import archive, collect, confined, exports, recognize
+from grader.batch import archive, collect, confined, exports, recognize, similarity
 from grader.batch.archive import File
 from grader.batch.exports import FOLDERS, Export, Learner, SubmittedFile
+from grader.batch.similarity import Tokens
 from grader.course import catalog
 from grader.errors import CourseError
 from grader.isolation.libc import DEATH_SIGNAL, prctl
 from grader.paths import ROOT
 from grader.problem import Problem
 
-Wanted = Literal["submissions", "sheets"]
+Wanted = Literal["submissions", "sheets", "tokens"]
+TOKENIZING = 2  # seconds of computing for the files of a learner; honest ones take a hundredth
 Send = Callable[..., None]
 
 _START = f"import sys; sys.path.insert(0, {str(ROOT)!r}); from grader.batch.reader import main; main()"
@@ -32,7 +34,24 @@ _START = f"import sys; sys.path.insert(0, {str(ROOT)!r}); from grader.batch.read
 
 def messages(source: Path, wanted: Wanted, problems: Sequence[str]) -> Iterator[dict[str, Any]]:
     """What the reader finds: first the export, with its learners, then the result of each learner. Raises CommandError."""
-    request = json.dumps({"source": str(source), "wanted": wanted, "problems": [*problems]}).encode()
+    return _ask(source=str(source), wanted=wanted, problems=[*problems])
+
+
+def tokens(texts: Mapping[str, Mapping[str, str]]) -> dict[str, Tokens]:
+    """What is known of each Python text by its tokens. `texts` are by learner, then by a digest, which is the key of the result.
+
+    Those of a learner are missing if they take too long.
+    """
+    found: dict[str, Tokens] = {}
+    for message in _ask(source="the files", wanted="tokens", texts=texts) if texts else ():
+        for key, (code, sequences) in (message["value"] or {}).items():
+            found[key] = Tokens(code, frozenset(sequences))
+    return found
+
+
+def _ask(**fields: Any) -> Iterator[dict[str, Any]]:
+    """Starts a reader for a request, and yields its messages. Raises CommandError."""
+    request = json.dumps(fields).encode()
     command = [sys.executable, "-P", "-c", _START]
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
         assert process.stdin is not None  # noqa: S101  because of PIPE
@@ -52,7 +71,7 @@ def messages(source: Path, wanted: Wanted, problems: Sequence[str]) -> Iterator[
                         yield message
         finally:
             process.kill()
-    raise CommandError(f"{source} cannot be read: the process that reads it has ended.")
+    raise CommandError(f"{fields['source']} cannot be read: the process that reads it has ended.")
 
 
 def main() -> None:
@@ -68,7 +87,10 @@ def main() -> None:
 
     source = Path(request["source"])
     try:
-        if request["wanted"] == "sheets":
+        if request["wanted"] == "tokens":
+            works = ((name, partial(similarity.read, own)) for name, own in request["texts"].items())
+            _send_each([], works, send, TOKENIZING)
+        elif request["wanted"] == "sheets":
             _sheets(source, send)
         else:
             _submissions(source, request["problems"], send)
@@ -105,18 +127,20 @@ def _submissions(source: Path, names: Sequence[str], send: Send) -> None:
         notes=export.notes,
     )
     works = ((name, partial(collect.collected, name, learner, problems)) for name, learner in learners.items())
-    _send_each(source, works, send)
+    _send_each([source], works, send)
 
 
 def _sheets(source: Path, send: Send) -> None:
     export = _export(source)
     send(people=[(name, own.ids, own.canvas) for name, own in export.learners.items()])
     works = ((name, partial(collect.sheet, _few(learner))) for name, learner in export.learners.items())
-    _send_each(source, works, send)
+    _send_each([source], works, send)
 
 
-def _send_each(source: Path, works: Iterator[tuple[str, Callable[[], Any]]], send: Send) -> None:
-    for name, result in confined.each(works, [source], usable_cores()):
+def _send_each(
+    readable: Sequence[Path], works: Iterator[tuple[str, Callable[[], Any]]], send: Send, computing: int | None = None
+) -> None:
+    for name, result in confined.each(works, readable, usable_cores(), computing):
         if result.refused:
             raise CourseError(result.refused)
         failed = f"its files {result.failed}" if result.failed else ""

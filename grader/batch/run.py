@@ -5,7 +5,7 @@ import multiprocessing
 import signal
 import socket
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
 from concurrent.futures.process import BrokenProcessPool
 from dataclasses import dataclass, replace
@@ -15,7 +15,7 @@ from typing import Any
 from commandline import cores, invocation
 from commandline.errors import CommandError, UsageError
 from commandline.problem_name import ProblemName
-from grader.batch import tasks
+from grader.batch import reader, similarity, tasks
 from grader.batch.collect import IntakeItem
 from grader.batch.faults import Faults
 from grader.batch.intake import Intake
@@ -68,11 +68,9 @@ def plan(intake: Intake, store: Store, seed: int, timeout: float | None, least: 
     items: dict[Slot, list[IntakeItem]] = {}
     for item in sorted(intake.items, key=lambda item: item.submitted.timestamp() if item.submitted else 0.0):
         items.setdefault((item.learner, item.problem), []).append(item)
-    to_grade, settled, missing, unchanged = dict[str, Task](), list[StoredAttempt](), 0, 0
-    same: dict[AttemptSlot, list[AttemptSlot]] = {}
+    settled, missing, unchanged = list[StoredAttempt](), 0, 0
     to_store: dict[AttemptSlot, StoredAttempt] = {}
     for problem in intake.problems:
-        version = tasks.definition(problem.name)
         for learner in intake.learners:
             own, attempts = items.get((learner, problem.name), []), store.attempts(learner, problem.name)
             latest = set[str]()
@@ -91,23 +89,37 @@ def plan(intake: Intake, store: Store, seed: int, timeout: float | None, least: 
             for attempt in attempts:
                 if not attempt.sources:
                     continue  # it could not be read, and there is nothing to grade again
-                name, sources = _name(attempt), dict(attempt.sources)
-                key = tasks.key(problem, sources, name, seed, timeout)
+                key = tasks.key(problem, attempt.sources, _name(attempt), seed, timeout)
                 if attempt.key == key:
                     unchanged += attempt.attempt in latest
-                    continue
-                slot = (learner, problem.name, attempt.attempt)
-                to_store[slot] = replace(attempt, key=key)
-                code = {module: tasks.without_comments(text) for module, text in sources.items()}
-                code_key = tasks.key(problem, code, name, seed, timeout)
-                if first := to_grade.get(code_key):
-                    same.setdefault(_slot(first), []).append(slot)
                 else:
-                    to_grade[code_key] = Task(
-                        learner, problem.name, attempt.attempt, name, sources, seed, timeout, least, version
-                    )
+                    to_store[learner, problem.name, attempt.attempt] = replace(attempt, key=key)
+    to_grade, same = _tasks(to_store, seed, timeout, least)
     wanted: set[Slot] = {(learner, problem.name) for learner in intake.learners for problem in intake.problems}
-    return Plan(list(to_grade.values()), settled, missing, unchanged, same, wanted, to_store)
+    return Plan(to_grade, settled, missing, unchanged, same, wanted, to_store)
+
+
+def _tasks(
+    to_store: Mapping[AttemptSlot, StoredAttempt], seed: int, timeout: float | None, least: Level
+) -> tuple[list[Task], dict[AttemptSlot, list[AttemptSlot]]]:
+    """A task for each code to grade, and, for a task, the other attempts with the same code."""
+    texts: dict[str, dict[str, str]] = {}
+    for (learner, _, _), attempt in to_store.items():
+        texts.setdefault(learner, {}).update({similarity.digest(text): text for text in attempt.sources.values()})
+    tokens = reader.tokens(texts)
+    first: dict[str, Task] = {}
+    same: dict[AttemptSlot, list[AttemptSlot]] = {}
+    for slot, attempt in to_store.items():
+        learner, name, sources = attempt.learner, attempt.problem, dict(attempt.sources)
+        digests = {module: similarity.digest(text) for module, text in sources.items()}
+        code = {module: tokens[one].code if one in tokens else one for module, one in digests.items()}
+        key = tasks.key(catalog.load(name), code, _name(attempt), seed, timeout)
+        if task := first.get(key):
+            same.setdefault(_slot(task), []).append(slot)
+        else:
+            version = tasks.definition(name)
+            first[key] = Task(learner, name, attempt.attempt, _name(attempt), sources, seed, timeout, least, version)
+    return list(first.values()), same
 
 
 def _nothing(intake: Intake, learner: str) -> str:
@@ -141,6 +153,8 @@ def carry_out(
     that learner's result.
     """
     store.remember("environment", cache.environment())
+    problems = [catalog.load(problem) for problem in sorted({problem for _, problem in plan.wanted})]
+    store.apply_points({each.name: {check.name: check.points for check in each.checks} for each in problems})
     store.put(settle, *plan.settled)
     store.settle(settle, sorted({learner for learner, _ in plan.wanted}))
     for task, graded in results:

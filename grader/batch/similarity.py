@@ -6,12 +6,13 @@ from the stub or the reference are removed, because most learners share them. Th
 their sets: the size of the intersection over that of the union.
 """
 
+import hashlib
 import io
 import itertools
 import keyword
 import re
 import tokenize
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
 from grader.batch.records import Record
@@ -38,7 +39,15 @@ _STRING_ENDS = _types("FSTRING_END", "TSTRING_END")
 
 
 Place = tuple[int, int]  # line from 1, column from 0
-Sequences = set[tuple[str, ...]]
+Sequences = frozenset[int]  # a hash of each
+
+
+@dataclass(frozen=True)
+class Tokens:
+    """What the tokens of a Python text say: a digest of the text without comments of their own lines, and its sequences."""
+
+    code: str
+    sequences: Sequences
 
 
 @dataclass(frozen=True)
@@ -59,13 +68,43 @@ class Piece:
     shared: bool
 
 
-def pairs(problem: Problem, records: Iterable[Record]) -> list[Pair]:
+def read(texts: Mapping[str, str]) -> dict[str, tuple[str, list[int]]]:
+    """The tokens of texts by key, as JSON values. For a process that may take too long, or fail."""
+    return {key: (digest(without_comments(text)), sorted(sequences(text))) for key, text in texts.items()}
+
+
+def digest(text: str) -> str:
+    """What a text is known by."""
+    return hashlib.blake2b(text.encode(errors="surrogatepass"), digest_size=16).hexdigest()
+
+
+def without_comments(text: str) -> str:
+    """The text of a Python file with empty comments on the lines that hold nothing else.
+
+    Files that are equal then get equal reports: no report shows such a line, and the numbers of all other lines stay.
+    """
+    lines = text.split("\n")
+    if "\r" in text.replace("\r\n", "") or "\0" in text:  # some versions of `tokenize` fail on these
+        return text
+    try:
+        for token in tokenize.generate_tokens(io.StringIO(text).readline):
+            row, column = token.start
+            if token.type == tokenize.COMMENT and not token.line[:column].strip(" \t\f"):
+                lines[row - 1] = "#"  # nothing at all would change what a backslash before it means
+    except (tokenize.TokenError, SyntaxError):
+        return text
+    return "\n".join(lines)
+
+
+def pairs(problem: Problem, records: Iterable[Record], tokens: Mapping[str, Tokens]) -> list[Pair]:
     """The pairs of learners whose files for a problem are near duplicates, the most similar first.
 
-    The members of a group hand in one file, which says nothing of them.
+    `tokens` are those of files by digest; a file without any is compared with none. The members of a group hand in one file,
+    which says nothing of them.
     """
     given = _given(problem)
-    candidates = [(record, sequences(record.source) - given) for record in records if record.source]
+    read_ = [(record, tokens.get(digest(record.source))) for record in records if record.source]
+    candidates = [(record, found.sequences - given) for record, found in read_ if found]
     candidates = [(record, own) for record, own in candidates if len(own) >= FEWEST]
     similar = []
     for (one, first), (other, second) in itertools.combinations(candidates, 2):
@@ -87,7 +126,7 @@ def compared(problem: Problem, one: str, other: str) -> tuple[list[Piece], list[
 
 def sequences(text: str) -> Sequences:
     """The sequences of LENGTH tokens of a Python text, up to its first syntax error."""
-    return set(_sequences([kind for kind, _, _ in _tokens(text)]))
+    return frozenset(_sequences([kind for kind, _, _ in _tokens(text)]))
 
 
 def reduced(tokens: Iterable[tokenize.TokenInfo]) -> Iterator[tuple[str, Place, Place]]:
@@ -135,9 +174,10 @@ def _readable(text: str) -> str:
     return re.sub(r"\r(?!\n)", "\n", text).replace("\0", " ")
 
 
-def _sequences(kinds: list[str]) -> list[tuple[str, ...]]:
-    """The sequence that begins at each token, as far as there are LENGTH tokens."""
-    return [tuple(kinds[start : start + LENGTH]) for start in range(len(kinds) - LENGTH + 1)]
+def _sequences(kinds: list[str]) -> list[int]:
+    """The sequence that begins at each token, as far as there are LENGTH tokens, as a hash that is the same in each process."""
+    parts = [" ".join(kinds[start : start + LENGTH]).encode() for start in range(len(kinds) - LENGTH + 1)]
+    return [int.from_bytes(hashlib.blake2b(part, digest_size=8).digest(), "big") for part in parts]
 
 
 def _pieces(text: str, shared: Sequences) -> list[Piece]:

@@ -249,6 +249,24 @@ class Store(Results):
                 times=settled.times,
             )  # fmt: skip
 
+    def apply_points(self, points: Mapping[str, Mapping[str, int]]) -> None:
+        """Gives every stored result the points that its checks have now, by problem and check.
+
+        What is stored is which checks passed. A result with a check that there is no more keeps the points that it had.
+        """
+        with self._writing():
+            rows = self._database.execute("select learner, problem, attempt, report from attempts where report != ''")
+            for row in rows.fetchall():
+                report, now = _decoded(row["report"]), points.get(row["problem"], {})
+                if report is None or {check.name for check in report.checks} != now.keys():
+                    continue
+                pointed = report.with_points(now)
+                if pointed != report:
+                    self._database.execute(
+                        f"update attempts set score = ?, points = ?, report = ? where {_SLOT} and attempt = ?",
+                        (pointed.score, pointed.points, dumps(pointed), row["learner"], row["problem"], row["attempt"]),
+                    )
+
     def settle(self, settle: Settle, learners: Iterable[str]) -> None:
         """Decides again which attempts count, for these learners only."""
         with self._writing():

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from commandline import files
-from grader.batch import similarity
+from grader.batch import reader, similarity
 from grader.batch.records import Record, Regrade, by_learner, collated
 from grader.batch.similarity import Pair
 from grader.batch.store import Results
@@ -91,7 +91,11 @@ def summarize(
     for record in records:
         by_problem.setdefault(record.problem, []).append(record)
     rows = [_problem(catalog.load(name), group) for name, group in sorted(by_problem.items())]
-    duplicates = [pair for row in rows for pair in similarity.pairs(row.problem, by_problem[row.problem.name])]
+    texts: dict[str, dict[str, str]] = {}
+    for record in (record for record in records if record.source):
+        texts.setdefault(record.learner, {})[similarity.digest(record.source)] = record.source
+    tokens = reader.tokens(texts)
+    duplicates = [pair for row in rows for pair in similarity.pairs(row.problem, by_problem[row.problem.name], tokens)]
     points = sum(row.problem.points for row in rows)
     verdicts = Counter(record.verdict for record in records)
     by_name = dict(sorted(by_learner(records).items(), key=lambda item: collated(item[0])))

@@ -1,12 +1,10 @@
 """Grades one submission of a class. Runs in every process of a batch, on this machine or another."""
 
 import atexit
-import io
 import os
 import socket
 import threading
 import time
-import tokenize
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import cache
@@ -81,24 +79,6 @@ def key(problem: Problem, sources: Mapping[str, str], filename: str, seed: int, 
     """A hash of everything that decides a result: the same key means the same verdict."""
     parts = [part for item in sorted(sources.items()) for part in item]
     return cache_.digest([definition(problem.name), filename, str(seed), str(timeout), *parts])
-
-
-def without_comments(text: str) -> str:
-    """The text of a Python file with empty comments on the lines that hold nothing else.
-
-    Files that are equal then get equal reports: no report shows such a line, and the numbers of all other lines stay.
-    """
-    lines = text.split("\n")
-    if "\r" in text.replace("\r\n", "") or "\0" in text:  # some versions of `tokenize` fail on these
-        return text
-    try:
-        for token in tokenize.generate_tokens(io.StringIO(text).readline):
-            row, column = token.start
-            if token.type == tokenize.COMMENT and not token.line[:column].strip(" \t\f"):
-                lines[row - 1] = "#"  # nothing at all would change what a backslash before it means
-    except (tokenize.TokenError, SyntaxError):
-        return text
-    return "\n".join(lines)
 
 
 @cache

@@ -212,14 +212,17 @@ def _heat_map(exhibit: HeatMap, width: int) -> Iterator[str]:
         for row, label in enumerate(labels):
             shades = ("".join(_shade(value, exhibit) * cell for value in plane.values[row]) for plane in few)
             yield f"{set_cell_size(label, gutter - 1)} {'  '.join(shades)}"
-    same = exhibit.rows == exhibit.columns
-    yield from wrap(
-        "Columns: the same as the rows, from left to right."
-        if same
-        else f"Columns: {', '.join(map(visible, exhibit.columns))}.",
-        width,
-    )
+    yield from wrap(f"Columns: {_columns(exhibit)}.", width)
     yield from _scale(exhibit, width)
+
+
+def _columns(exhibit: HeatMap) -> str:
+    """The names of the columns, from left to right. Of numbers that count up, the first and the last say all."""
+    if exhibit.rows == exhibit.columns:
+        return "the same as the rows, from left to right"
+    if exhibit.columns == tuple(map(str, range(len(exhibit.columns)))):
+        return f"0 to {len(exhibit.columns) - 1}, from left to right"
+    return ", ".join(map(visible, exhibit.columns))
 
 
 def _texts(exhibit: HeatMap, plane: Plane, labels: Sequence[str], gutter: int, cell: int) -> Iterator[str]:
@@ -281,8 +284,9 @@ def _lines(exhibit: Lines, width: int) -> Iterator[str]:
     for index, cells in enumerate(grid):
         label = top if not index else bottom if index == _PLOT_ROWS - 1 else ""
         yield f"{label:>{gutter}}┤{''.join(cells)}"
-    first, last = amount(left), f"{exhibit.x} {amount(right)}"
-    yield " " * (gutter + 1) + first + last.rjust(columns - len(first))
+    first, last = amount(left), amount(right)
+    between = max(columns - len(first) - len(last), len(exhibit.x) + 2)
+    yield " " * (gutter + 1) + first + exhibit.x.center(between) + last
     for line, mark in zip(exhibit.lines, _MARKS, strict=False):
         yield from wrap(f"{line.name}: {ends(line)}", width, 4, first=f"  {mark} ")
     if any(_SEVERAL in cells for cells in grid):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -131,6 +131,12 @@ class PublicReport:
         """The first check that did not pass, with the first line of its message. Empty if all passed."""
         failed = self.first_failure
         return f"{failed.name}: {failed.message}".partition("\n")[0] if failed else ""
+
+    def with_points(self, points: Mapping[str, int]) -> PublicReport:
+        """The same results with other points for each check, by its name."""
+        checks = tuple(replace(check, points=points[check.name]) for check in self.checks)
+        score = sum(check.points for check in checks if check.passed)
+        return replace(self, checks=checks, score=score, points=sum(points.values()))
 
     def encode(self) -> dict[str, Any]:
         """The report as JSON values."""

@@ -316,16 +316,19 @@ def _donated(execution: Execution) -> dict[str, Any]:
 
 
 def _carried_bytes(execution: Execution) -> Any:
-    """The bytes that the largest loop carries from one turn to the next, without what it only reads."""
-    sizes = [0]
-    for operation in stablehlo.operations(execution.compiled.parsed):
-        if operation.name == "stablehlo.while":
-            sizes.append(stablehlo.carried_bytes(operation))
-    return np.int64(max(sizes))
+    """The bytes that the loop over arrays of the case carries from one turn to the next, without what it only reads.
+
+    A loop inside a turn carries nothing to the next one, so it does not count, however much it carries itself.
+    """
+    main = stablehlo.main_block(execution.compiled.parsed)
+    inputs = zip(execution.compiled.program.inputs, main.arguments, strict=True)
+    uses = [use for item, value in inputs if item.source == "case" for use in value.uses]
+    loops = {use.owner for use in uses if use.owner.name == counting.LOOP}
+    return np.int64(max(map(stablehlo.carried_bytes, loops), default=0))
 
 
 def _cache_bytes(execution: Execution) -> Any:
-    """The bytes that the largest loop carries beyond those that the program returns: what its steps leave for the next."""
+    """The bytes that the loop carries beyond those that the program returns: what its steps leave for the next."""
     return np.int64(max(0, int(_carried_bytes(execution)) - _bytes_left_out(execution)))
 
 

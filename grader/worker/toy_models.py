@@ -16,6 +16,8 @@ from grader.worker.subject import to_fill
 
 # Shared by all optimizers, so a step that was compiled for one of them serves the next.
 ADAMW = optax.adamw(0.1)
+LAYERS = 12  # of a DeepLM
+LONG_RUN = 2**25  # steps
 
 
 class ToyLM(nnx.Module):
@@ -37,6 +39,21 @@ class ToyLM(nnx.Module):
         """Token ids (T,) to logits (T, V)."""
         self.traces.count += 1
         return self.head(nnx.relu(self.ff(self.embed(token_ids)))) / self.temperature[...]
+
+
+class DeepLM(ToyLM):
+    """A ToyLM with a running mean for each of twelve layers, not trained. As text, layer 10 comes before layer 2."""
+
+    def __init__(self, vocab_size: int, d_model: int, d_ff: int, rngs: nnx.Rngs, *, drawn: bool = False):
+        super().__init__(vocab_size, d_model, d_ff, rngs, drawn=drawn)
+        self.means = nnx.List([nnx.BatchStat(jnp.zeros(1)) for _ in range(LAYERS)])
+
+    def __call__(self, token_ids: jax.Array) -> jax.Array:
+        """Token ids (T,) to logits (T, V)."""
+        logits = super().__call__(token_ids)
+        for mean in self.means:
+            logits += mean[...] * nnx.tanh(logits)  # in this order: another gives other logits
+        return logits
 
 
 class Counter:
@@ -71,12 +88,12 @@ def never_real(make: Callable[[], Any]) -> Callable[[], Any]:
 
 
 def model_factory(
-    vocab_size: int, d_model: int, d_ff: int, *, drawn: bool = False
+    vocab_size: int, d_model: int, d_ff: int, *, drawn: bool = False, model_type: type[ToyLM] = ToyLM
 ) -> Callable[[], tuple[ToyLM, nnx.Optimizer[ToyLM]]]:
     """A function that creates a model and an AdamW optimizer for it. The parameters are zero unless they are `drawn`."""
 
     def make() -> tuple[ToyLM, nnx.Optimizer[ToyLM]]:
-        model = ToyLM(vocab_size, d_model, d_ff, rngs=nnx.Rngs(0), drawn=drawn)
+        model = model_type(vocab_size, d_model, d_ff, rngs=nnx.Rngs(0), drawn=drawn)
         return model, nnx.Optimizer(model, ADAMW, wrt=nnx.Param)
 
     return make
@@ -85,7 +102,7 @@ def model_factory(
 def mid_training(
     make: Callable[[], tuple[ToyLM, nnx.Optimizer[ToyLM]]], numbers: Any
 ) -> tuple[ToyLM, nnx.Optimizer[ToyLM]]:
-    """A model and an optimizer as in the middle of training: no leaf has its initial value.
+    """A model and an optimizer as late in a long run: no leaf has its initial value, and no count fits in 16 bits or a float32.
 
     Each of the `numbers`, normal ones, is used once at most. Raises ValueError if they are too few.
     """
@@ -103,9 +120,10 @@ def mid_training(
 
     nnx.update(model, jax.tree.map(lambda old: jnp.asarray(parameter(old), old.dtype), nnx.state(model)))
     model.temperature[...] = abs(model.temperature[...]) + 1
-    # Counts are drawn, too: a constant must not restore them.
+    # Counts are drawn, too: a constant must not restore them. They are odd: a float32 has only the even numbers of this size.
     state = jax.tree.map(
-        lambda old: abs(new(old)) if old.ndim else old + 3 + int(20 * abs(new(old))), nnx.state(optimizer)
+        lambda old: abs(new(old)) if old.ndim else old + LONG_RUN + (int(LONG_RUN * abs(new(old))) | 1),
+        nnx.state(optimizer),
     )
     nnx.update(optimizer, jax.tree.map(lambda new, old: jnp.asarray(new, old.dtype), state, nnx.state(optimizer)))
     return model, optimizer

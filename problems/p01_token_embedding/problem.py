@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import Any
 
-from grader.checks import output_and_gradient, parameters
+from grader.checks import output, output_and_gradient, parameters
 from grader.problem import EXACT, Case, Cases, Check, Difference, Entry, Problem
 
 EMBED = "TokenAndPositionEmbed"
@@ -24,8 +24,22 @@ def shorter_than_context(sizes: Mapping[str, int], rng: Any) -> dict[str, Any]:
     }
 
 
+def one_token(sizes: Mapping[str, int], rng: Any) -> dict[str, Any]:
+    """A story of one token, the last of a large vocabulary, and a table of `spare` more positions."""
+    V = sizes["V"]
+    return {
+        "vocab_size": V,
+        "max_T": 1 + sizes["spare"],
+        "d_model": sizes["D"],
+        "token_ids": rng.integers(V - 5, V, 1).astype("int32"),
+    }
+
+
 def too_long(sizes: Mapping[str, int], rng: Any) -> dict[str, Any]:
-    """A story with more tokens than the table has positions, and in which order it (1) and one that fits (0) are embedded."""
+    """A story with more tokens than the table has positions, and in which order it (1) and one that fits (0) are embedded.
+
+    A table of one row is added to any story without an error of JAX's.
+    """
     calls = "".join("01"[number % 2] for number in rng.permutation(6))
     return {**shorter_than_context({**sizes, "spare": -sizes["spare"]}, rng), "calls": calls}
 
@@ -47,6 +61,11 @@ def happened(case: Case, wrong: Difference) -> str:
 
 
 SIZES = {"T": (5, 7), "spare": (2, 3), "V": (7, 11), "D": (4, 6)}
+ONE = {
+    "spare": (1, 2),
+    "V": (50_257,),
+    "D": (3, 5),
+}  # GPT-2's vocabulary, whose ids do not fit into 16 bits with a sign
 LENGTHS: dict[str, Any] = {
     "cases": "lengths",
     "tolerance": EXACT,
@@ -60,18 +79,23 @@ LENGTHS: dict[str, Any] = {
 PROBLEM = Problem(
     title="Token and position embedding",
     entries=(Entry(EMBED, ("token_ids",), construct=("vocab_size", "max_T", "d_model")),),
-    cases={"cases": Cases(shorter_than_context, SIZES), "lengths": Cases(too_long, SIZES, draws=1, show=stories)},
+    cases={
+        "cases": Cases(shorter_than_context, SIZES),
+        "one token": Cases(one_token, ONE, draws=1, covers=("vocabulary", "coprime", "one")),
+        "lengths": Cases(too_long, {**SIZES, "T": (5,), "spare": (2, 4)}, draws=2, show=stories),
+    },
     checks=(
         parameters(EMBED, points=1, initial=["pos_embed"]),
-        *output_and_gradient(EMBED, wrt="parameters", points=(2, 1)),
+        *output_and_gradient(EMBED, wrt="parameters", points=(1, 1)),
+        output(EMBED, points=1, name="one token of a large vocabulary", cases="one token"),
         Check(
             "a story of exactly max_T tokens fits", 1, "lengths", {"entry": EMBED}, "fits", **LENGTHS,
             advice="The last row of the table belongs to the last token of such a story. Raise only if T is larger than max_T.",
         ),
         Check(
             "a story longer than max_T raises", 1, "lengths", {"entry": EMBED}, "raises", **LENGTHS,
-            advice="Compare T with max_T before anything else, and raise ValueError. JAX does not: it clamps an index "
-            "that is out of range, so a story that is too long may get wrong positions without a word.",
+            advice="Compare T with max_T before anything else, and raise ValueError. JAX does not: an index that is out of "
+            "range gives the last row or NaN, and a slice is cut off, all without an error of its own.",
         ),
     ),
 )  # fmt: skip

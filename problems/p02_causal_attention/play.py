@@ -16,4 +16,5 @@ def play(module, text):
         f"Where the heads of layer {LAYER + 1} look, by your attention",
     )
     told = telling.tell(model.gpt(make_block=model.attending(module.causal_attention)), tokens=90)
-    yield telling.story(told, "A story by the trained model, with your attention in every head", telling.judged(told))
+    caption = telling.judged(told, model.gpt())
+    yield telling.story(told, "A story by the trained model, with your attention in every head", caption)

@@ -16,6 +16,11 @@ def normal(sizes: Mapping[str, int], rng: Any) -> dict[str, Any]:
     return values
 
 
+def one(sizes: Mapping[str, int], rng: Any) -> dict[str, Any]:
+    """A story of one token, which has nothing but itself to attend to."""
+    return {name: rng.standard_normal((1, sizes["K"])).astype("float32") for name in ("q", "k", "v")}
+
+
 def large(sizes: Mapping[str, int], rng: Any) -> dict[str, Any]:
     """Scores whose exponential overflows in float32. The largest of query 0 is hidden from it."""
     values = normal(sizes, rng)
@@ -25,14 +30,19 @@ def large(sizes: Mapping[str, int], rng: Any) -> dict[str, Any]:
 
 # Neighboring float32 numbers near 10,000 are 0.001 apart, so the scores themselves, and with them the weights, are that rough.
 SATURATED = Tolerance(rtol=2e-3, atol=2e-3)
-SIZES = {"T": (4, 6, 7), "K": (3, 5)}
+SIZES = {"T": (4, 7, 11), "K": (3, 5)}
 
 PROBLEM = Problem(
     title="Causal attention, one head",
     entries=(Entry(ATTENTION, ("q", "k", "v")),),
-    cases={"cases": Cases(normal, SIZES), "large": Cases(large, SIZES, draws=1)},
+    cases={
+        "cases": Cases(normal, SIZES, covers=("coprime",)),
+        "large": Cases(large, SIZES, draws=1),
+        "one": Cases(one, {"K": (3, 5)}, draws=1, covers=("one",)),
+    },
     checks=(
-        *output_and_gradient(ATTENTION, wrt=["q", "k", "v"], points=(2, 1)),
+        *output_and_gradient(ATTENTION, wrt=["q", "k", "v"], points=(1, 1)),
+        output(ATTENTION, points=1, name="a story of one token", cases="one"),
         causality(ATTENTION, argument="v", points=2),
         output(ATTENTION, points=1, name="large scores stay finite", cases="large", tolerance=SATURATED),
     ),

@@ -18,4 +18,5 @@ def play(module, text):
         f"Where the heads of layer {LAYER + 1} look, by your module",
     )
     told = telling.tell(model.gpt(make_block=model.with_attention(make)), tokens=90)
-    yield telling.story(told, "A story by the trained model, with your attention in every layer", telling.judged(told))
+    caption = telling.judged(told, model.gpt())
+    yield telling.story(told, "A story by the trained model, with your attention in every layer", caption)

@@ -1,5 +1,6 @@
 """Problem 04, played: what the learner's norm does to the vectors inside of the trained model."""
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 
@@ -8,6 +9,8 @@ from problems.stage import model, telling
 from problems.stage.lens import TEXT, lens
 from problems.stage.weights import POCKET, encode
 
+ROW, FACTORS, FAINT = (1, 2, 3, 6), (1.0, 0.1, 0.01, 0.003, 0.001), 1e-5
+FAR = 1e-3  # sizes that differ by more are not those of one norm
 STORY = "Mia had a red ball. One day, Mia lost her ball in the park."
 
 
@@ -28,11 +31,12 @@ def play(module):
         "Each block adds to the vectors, so they grow. "
         + (
             "Your norm hands every block numbers of the same size, 1, wherever it stands."
-            if np.allclose(sizes, 1, atol=0.02)
-            else f"After your norm, single tokens have sizes from {np.min(sizes):.2f} to {np.max(sizes):.2f}; each must have 1."
+            if np.allclose(sizes, 1, atol=FAR)
+            else f"After your norm, tokens have sizes from {np.min(sizes):.3f} to {np.max(sizes):.3f}; each must have 1."
         ),
         names=("before", "normalized"),
     )
+    yield faint(module.layer_norm)
     parts = model.normalizing(module.layer_norm)
     yield lens(
         "What the model would say if it ended after each block, with your norm",
@@ -41,7 +45,31 @@ def play(module):
         **parts,
     )
     told = telling.tell(model.gpt(**parts), tokens=60)
-    yield telling.story(told, "A story by the trained model, with your norm everywhere", telling.judged(told))
+    yield telling.story(
+        told, "A story by the trained model, with your norm everywhere", telling.judged(told, model.gpt())
+    )
+
+
+def faint(norm):
+    """The size of a short row after the norm, for smaller and smaller numbers in it."""
+    bars = []
+    for factor in FACTORS:
+        x = jnp.array([ROW]) * factor
+        right = jax.nn.standardize(x, epsilon=FAINT)
+        yours = norm(x, jnp.ones(len(ROW)), jnp.zeros(len(ROW)), FAINT)
+        bars.append(Bar(f"times {factor:g}", float(size(yours).mean()), float(size(right).mean())))
+    apart = max(abs(bar.value - bar.other) for bar in bars)
+    return Bars(
+        f"The row {ROW}, times smaller and smaller numbers, after your norm",
+        tuple(bars),
+        "root of the mean square of its numbers",
+        f"With an epsilon of {FAINT:g}, the norm undoes the factor until the variance comes near epsilon. From there on the row "
+        "fades, so what is only noise is not made as large as the rest."
+        if apart < FAR
+        else f"Your norm and JAX's are up to {apart:.2g} apart. Rows as short and as faint as these show mistakes that rows of "
+        f"{POCKET.d_model} ordinary numbers hide.",
+        names=("your norm", "JAX's"),
+    )
 
 
 def size(x_TD):

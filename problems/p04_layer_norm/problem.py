@@ -10,13 +10,14 @@ NORM = "layer_norm"
 
 
 def ordinary(sizes: Mapping[str, int], rng: Any) -> dict[str, Any]:
-    """Rows with a mean of about 1 and a standard deviation of about 2. Row 1 is constant, so its variance is 0.
+    """Rows with a mean of about 1 and a standard deviation of about 2. Row 1, if there is one, is constant: its variance is 0.
 
     Epsilon is large enough that the gradients of that row, which grow like 1/√epsilon, do not drown the others.
     """
     D = sizes["D"]
     x = (2 * rng.standard_normal((sizes["T"], D)) + 1).astype("float32")
-    x[1] = x[1, 0]
+    if sizes["T"] > 1:
+        x[1] = x[1, 0]
     return {
         "x": x,
         "scale": (1 + rng.standard_normal(D) / 2).astype("float32"),
@@ -26,9 +27,14 @@ def ordinary(sizes: Mapping[str, int], rng: Any) -> dict[str, Any]:
 
 
 def faint(sizes: Mapping[str, int], rng: Any) -> dict[str, Any]:
-    """Rows with a variance near epsilon. There, epsilon under the root and epsilon after it give different results."""
+    """Rows with a variance near epsilon. There, epsilon under the root and epsilon after it give different results.
+
+    Of several rows, the last is so faint that even its deviation is below epsilon.
+    """
     values = ordinary(sizes, rng)
-    return {**values, "x": (0.003 * rng.standard_normal(values["x"].shape)).astype("float32"), "epsilon": 3e-5}
+    x = 0.003 * rng.standard_normal(values["x"].shape)
+    x[1:][-1:] *= 0.003
+    return {**values, "x": x.astype("float32"), "epsilon": 3e-5}
 
 
 def distant(sizes: Mapping[str, int], rng: Any) -> dict[str, Any]:
@@ -39,7 +45,7 @@ def distant(sizes: Mapping[str, int], rng: Any) -> dict[str, Any]:
 
 # XLA may compute the division by a root as an approximate reciprocal root, with errors of about 1e-5.
 ROOT = Tolerance(rtol=1e-4, atol=1e-4)
-SIZES = {"T": (3, 5), "D": (4, 6, 7)}
+SIZES = {"T": (3, 5), "D": (4, 7, 8)}
 
 PROBLEM = Problem(
     title="Layer normalization, by hand",
@@ -56,8 +62,8 @@ PROBLEM = Problem(
     ),
     entries=(Entry(NORM, ("x", "scale", "bias", "epsilon")),),
     cases={
-        "cases": Cases(ordinary, SIZES),
-        "faint": Cases(faint, SIZES, draws=2),
+        "cases": Cases(ordinary, SIZES, covers=("coprime",)),
+        "faint": Cases(faint, {"T": (3, 1), "D": (4,)}, draws=2, covers=("one",)),
         "distant": Cases(distant, {"T": (3, 5), "D": (4, 8)}, draws=1),
     },
     checks=(

@@ -17,4 +17,4 @@ def play(module):
         **parts,
     )
     told = telling.tell(model.gpt(**parts), tokens=90)
-    yield telling.story(told, "A story by the trained model, made of your blocks", telling.judged(told))
+    yield telling.story(told, "A story by the trained model, made of your blocks", telling.judged(told, model.gpt()))

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import Any
 
-from grader.checks import causality, output_and_gradient, parameters
+from grader.checks import causality, output, output_and_gradient, parameters
 from grader.problem import Cases, Entry, Problem, Tolerance
 
 BLOCK = "GPTBlock"
@@ -17,6 +17,13 @@ def activations(sizes: Mapping[str, int], rng: Any) -> dict[str, Any]:
     return {"d_model": D, "num_heads": sizes["H"], "d_ff": sizes["F"], "x": x}
 
 
+def one_head(sizes: Mapping[str, int], rng: Any) -> dict[str, Any]:
+    """A story of one token, and one head."""
+    D = sizes["D"]
+    x = (2 * rng.standard_normal((1, D)) + 1).astype("float32")
+    return {"d_model": D, "num_heads": 1, "d_ff": sizes["F"], "x": x}
+
+
 # The norm divides the row that is a thousand times smaller by its deviation, so rounding grows: over 20 seeds, correct programs
 # differ by up to 2.1e-6 of a gradient's size, and wrong ones by a hundred times the tolerance or more.
 SMALL_ROW = Tolerance(rtol=5e-5, atol=5e-5)
@@ -25,10 +32,14 @@ PROBLEM = Problem(
     title="A GPT block",
     builds_on=(3, 4),
     entries=(Entry(BLOCK, ("x",), construct=("d_model", "num_heads", "d_ff")),),
-    cases={"cases": Cases(activations, {"T": (4, 5), "H": (2, 3), "K": (3, 4), "F": (7, 10)}, draws=2)},
+    cases={
+        "cases": Cases(activations, {"T": (4, 5), "H": (2, 3), "K": (3, 4), "F": (7, 10)}, draws=2),
+        "one": Cases(one_head, {"D": (3, 5), "F": (8, 7)}, draws=1, covers=("one", "coprime")),
+    },
     checks=(
         parameters(BLOCK, points=1),
-        *output_and_gradient(BLOCK, wrt="parameters", points=(3, 1), tolerance=SMALL_ROW),
+        *output_and_gradient(BLOCK, wrt="parameters", points=(2, 1), tolerance=SMALL_ROW),
+        output(BLOCK, points=1, name="one token, one head", cases="one", tolerance=SMALL_ROW),
         causality(BLOCK, argument="x", points=1),
     ),
 )

@@ -9,7 +9,8 @@ from grader.problem import Cases, Entry, Problem
 FORWARD, MODEL = "mini_gpt_forward", "MiniGPT"
 SHAPE = ("vocab_size", "d_model", "num_heads", "d_ff", "num_layers")
 SIZES = {"T": (4,), "V": (9,), "H": (2,), "K": (3,), "F": (7,), "L": (2,), "seed": (3,)}
-OTHERS = {"T": (5,), "V": (11,), "H": (3,), "K": (4,), "F": (8,), "L": (3,), "seed": (5,)}
+# The vocabulary and the number of layers of GPT-2 small, and sizes that share no factor.
+LARGE = {"T": (5,), "V": (50_257,), "H": (1,), "K": (11,), "F": (13,), "L": (12,), "seed": (17,)}
 
 
 def story(sizes: Mapping[str, int], rng: Any) -> dict[str, Any]:
@@ -36,7 +37,10 @@ PROBLEM = Problem(
         Entry(MODEL, ("token_ids",), made_by=Entry(FORWARD, ("seed", "context_ids", *SHAPE))),
     ),
     # One shape for each program: problems 01 to 05 vary the shapes of the parts, and each shape of this model is slow to trace.
-    cases={"cases": Cases(story, SIZES, draws=2), "entry": Cases(story, OTHERS, draws=1)},
+    cases={
+        "cases": Cases(story, SIZES, draws=2),
+        "entry": Cases(story, LARGE, draws=1, covers=("layers", "vocabulary", "coprime", "one")),
+    },
     checks=(
         parameters(MODEL, points=1),
         *output_and_gradient(MODEL, wrt="parameters", points=(3, 1)),

@@ -11,6 +11,7 @@ from problems.stage.weights import POCKET, before_training, held_out, token
 
 PAD = 0
 PADDING = 20
+NEAR = 0.01  # a share of the loss
 
 
 def play(module):
@@ -30,28 +31,40 @@ def play(module):
         Token(token(each), float(charged), None, telling.likeliest(some, ids))
         for each, charged, some, ids in zip(ids_T[1:], losses, shares, best, strict=False)
     ]
-    mean = float(losses.mean())
+    mean, own = float(losses.mean()), loss(trained, ids_T)
     yield Story(
         "What your loss charges the model for each token of a story",
         tuple(tokens),
         f"{mean:.2f} nats per token. Names, toys and places cost much, because nothing before predicts them; what follows from "
         "them is nearly free. Training lowers this number."
-        if mean < 1.5
-        else f"{mean:.2f} nats per token, where this model should be charged about {POCKET.validation_loss:.1f}. It is charged "
-        "for something else than the token that comes next.",
+        if abs(mean - own) < NEAR * own
+        else f"{mean:.2f} nats per token, where this model should be charged {own:.2f} on this story.",
         given=1,
         meaning="nats of loss",
         strongest=6.0,
     )
     padded = (jnp.pad(logits_TV, ((0, PADDING), (0, 0))), np.pad(ids_T, (0, PADDING), constant_values=PAD))
+    whole, longer = (float(module.next_token_loss(*story, PAD)) for story in ((logits_TV, ids_T), padded))
     yield Bars(
         "The loss of the whole story",
         (
-            Bar("trained model", module.next_token_loss(logits_TV, ids_T, PAD), loss(trained, ids_T)),
-            Bar(f"with {PADDING} tokens of padding", module.next_token_loss(*padded, PAD), loss(trained, ids_T)),
+            Bar("trained model", whole, own),
+            Bar(f"with {PADDING} tokens of padding", longer, own),
             Bar("random weights", module.next_token_loss(jitted(untrained)(ids_T), ids_T, PAD), loss(untrained, ids_T)),
         ),
         "nats per token",
-        f"Padding is not the model's fault, so it changes nothing. Before training, a model guesses among {POCKET.vocab_size:,} "
+        f"{of_padding(whole, longer, own)} Before training, a model guesses among {POCKET.vocab_size:,} "
         f"tokens, which costs at least about ln {POCKET.vocab_size:,} = {np.log(POCKET.vocab_size):.1f}.",
     )
+
+
+def of_padding(whole, longer, own):
+    """What padding does to the loss of a story, in a sentence."""
+    if not abs(longer - whole) < NEAR * own:
+        return (
+            f"With your loss, {PADDING} tokens of padding change {whole:.3f} nats into {longer:.3f}, as if the model had become "
+            f"{'better' if longer < whole else 'worse'}. Padding must change nothing."
+        )
+    if not abs(whole - own) < NEAR * own:
+        return f"Padding changes nothing, but the loss is {whole:.3f}, where it should be {own:.3f}."
+    return "Padding is not the model's fault, so it changes nothing."

@@ -4,10 +4,11 @@ from collections.abc import Mapping
 from typing import Any
 
 from grader.checks import output, output_and_gradient
-from grader.problem import Cases, Entry, Problem
+from grader.problem import Cases, Check, Entry, Problem
 
 LOSS = "next_token_loss"
 SIZES = {"T": (4, 6, 9), "V": (5, 11)}
+WITH_GRADIENT = {"entry": LOSS, "wrt": ["logits"]}
 
 
 def story(
@@ -33,8 +34,8 @@ def plain(sizes: Mapping[str, int], rng: Any) -> dict[str, Any]:
 
 
 def padded(sizes: Mapping[str, int], rng: Any) -> dict[str, Any]:
-    """A story in which about half of the tokens are padding, or one of a single token, which has no target."""
-    return story(sizes, rng, real=sizes["T"] // 2 + 1, pad_id=sizes["V"] - 1 if sizes["T"] == 1 else None)
+    """A story in which about half of the tokens are padding."""
+    return story(sizes, rng, real=sizes["T"] // 2 + 1)
 
 
 def large(sizes: Mapping[str, int], rng: Any) -> dict[str, Any]:
@@ -45,8 +46,14 @@ def large(sizes: Mapping[str, int], rng: Any) -> dict[str, Any]:
 
 
 def empty(sizes: Mapping[str, int], rng: Any) -> dict[str, Any]:
-    """A story of nothing but padding, token 0."""
-    return story(sizes, rng, real=0, pad_id=0)
+    """A story of nothing but padding, token 0, or of a single token, which has no target."""
+    T, V = sizes["T"], sizes["V"]
+    return story(sizes, rng, real=0, pad_id=0) if T > 1 else story(sizes, rng, real=1, pad_id=V - 1)
+
+
+def vocabulary(sizes: Mapping[str, int], rng: Any) -> dict[str, Any]:
+    """A story in a large vocabulary, with one token of padding."""
+    return story(sizes, rng, real=sizes["T"] - 1)
 
 
 PROBLEM = Problem(
@@ -54,14 +61,16 @@ PROBLEM = Problem(
     entries=(Entry(LOSS, ("logits", "token_ids", "pad_id")),),
     cases={
         "plain": Cases(plain, SIZES),
-        "padded": Cases(padded, {"T": (4, 1), "V": (5,)}, draws=2),
+        "padded": Cases(padded, {"T": (4, 7), "V": (5,)}, draws=2),
         "large": Cases(large, SIZES, draws=1),
-        "empty": Cases(empty, SIZES, draws=1),
+        "empty": Cases(empty, {"T": (5, 1), "V": (6,)}, draws=2, covers=("one",)),
+        "vocabulary": Cases(vocabulary, {"T": (5, 7), "V": (50_257,)}, draws=1, covers=("vocabulary", "coprime")),
     },
     checks=(
         *output_and_gradient(LOSS, wrt=["logits"], points=(1, 1), names=("shifted by one", "gradient"), cases="plain"),
-        output(LOSS, points=2, name="padding does not count", cases="padded"),
+        Check("padding does not count", 1, "values", WITH_GRADIENT, cases="padded"),
         output(LOSS, points=1, name="large logits stay finite", cases="large"),
-        output(LOSS, points=1, name="nothing to predict gives 0", cases="empty"),
+        Check("nothing to predict gives 0", 1, "values", WITH_GRADIENT, cases="empty"),
+        output(LOSS, points=1, name="a large vocabulary", cases="vocabulary"),
     ),
 )

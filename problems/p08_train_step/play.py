@@ -1,7 +1,9 @@
 """Problem 08, played: the learner's step trains a small model of characters."""
 
+import jax
 import jax.numpy as jnp
 import optax
+from flax import nnx
 
 from grader.exhibits import Lines
 from problems.stage.training import apart, batches, by_optimizer, curve, small
@@ -19,20 +21,27 @@ def play(module):
         "yours", lambda ids: module.train_step(model, optimizer, jnp.asarray(ids), -1), data, STEPS
     )
     own = yield from curve("the harness's", by_optimizer(optax.adam(RATE)), data, STEPS)
-    first, last = yours.y[0], yours.y[-1]
+    moved = any(
+        bool((after != before).any())
+        for after, before in zip(
+            *(jax.tree.leaves(nnx.state(each, nnx.Param)) for each in (model, small())), strict=True
+        )
+    )
     yield Lines(
         f"Your step trains a model of characters, {STEPS} times",
         (yours, own),
-        said(first, last, apart(yours, own)),
+        said(yours.y[0], yours.y[-1], apart(yours, own), moved),
         y="nats per character",
         log=True,
     )
 
 
-def said(first, last, distance):
-    """What the curve shows."""
-    if not first - last > 0.1:
+def said(first, last, distance, moved):
+    """What the curve shows, and whether any parameter of the model has `moved`."""
+    if not moved:
         return "The loss does not fall: the model is the same after each step. What the step computed was thrown away."
+    if not first - last > 0.1:
+        return f"The loss does not fall: it is {first:.2f} at first and {last:.2f} at the end, although the parameters change."
     if distance > 0.05:
         return f"The loss falls, but the two curves are {distance:.2f} apart: your step is not Adam's step on the mean loss."
     return (

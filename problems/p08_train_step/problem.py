@@ -29,12 +29,16 @@ def batches(sizes: Mapping[str, int], rng: Any) -> dict[str, Any]:
 
 
 def nothing_to_learn(sizes: Mapping[str, int], rng: Any) -> dict[str, Any]:
-    """Four batches of nothing but padding. All gradients are 0, so only a decay of the parameters can change them."""
+    """Four batches of nothing but padding. All gradients are 0, so only a decay of the parameters can change them.
+
+    The vocabulary is that of GPT-2, and a batch has one story.
+    """
     values = batches(sizes, rng)
     return {**values, "token_ids": 0 * values["token_ids"] + values["pad_id"], "learning_rate": 10.0}
 
 
 SIZES = {"V": (7, 9), "B": (3, 2), "T": (5, 6), "D": (4,), "F": (6,)}
+LARGE = {"V": (50_257,), "B": (1,), "T": (3, 9), "D": (5,), "F": (7,)}  # beside four batches: no two share a factor
 
 PROBLEM = Problem(
     title="A train step",
@@ -43,7 +47,10 @@ PROBLEM = Problem(
         Entry("make_optimizer", ("model", "learning_rate")),
         Entry("train_step", ("model", "optimizer", "token_ids", "pad_id")),
     ),
-    cases={"cases": Cases(batches, SIZES, draws=2), "padding": Cases(nothing_to_learn, SIZES, draws=1)},
+    cases={
+        "cases": Cases(batches, SIZES, draws=2),
+        "padding": Cases(nothing_to_learn, LARGE, draws=1, covers=("vocabulary", "coprime", "one")),
+    },
     checks=(
         Check("losses of four steps", 2, "training", leaves="losses", tolerance=ADAM),
         Check("parameters after four steps", 2, "training", leaves="parameters", tolerance=ADAM),

@@ -14,7 +14,7 @@ def make_optimizer(model: nnx.Module, learning_rate: float) -> nnx.Optimizer:
     raise NotImplementedError
 
 
-@nnx.jit
+# Compile this one: a million calls of Python would be slow.
 def train_step(
     model: nnx.Module, optimizer: nnx.Optimizer, token_ids: Int[Array, "B T"], pad_id: int
 ) -> Float[Array, ""]:

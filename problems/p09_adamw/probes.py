@@ -40,6 +40,26 @@ def updates(subject: Subject, case: Case) -> Reading:
     return subject.run(program, case, _nested(parameters), {key: given(case, key) for key in TREE})
 
 
+def long_run(subject: Subject, case: Case) -> Reading:
+    """The parameters after many steps in one compiled loop. The first step stands before it: it may settle a weak type."""
+
+    def program(start: Any, gradients: Arrays) -> Arrays:
+        tx = _transformation(subject, case)
+
+        def step(carry: Any, row: Arrays) -> tuple[Any, None]:
+            parameters, state = carry
+            moves, state = tx.update(_nested(row), state, parameters)
+            return (optax.apply_updates(parameters, moves), state), None
+
+        first, others = ({key: gradients[key][part] for key in TREE} for part in (0, slice(1, None)))
+        carry, _ = step((start, tx.init(start)), first)
+        (parameters, _), _ = jax.lax.scan(step, carry, others)
+        return named(parameters, "after")
+
+    parameters = {key: to_fill(key, given(case, key).shape[1:], "float32") for key in TREE}
+    return subject.run(program, case, _nested(parameters), {key: given(case, key) for key in TREE})
+
+
 def optimizing(subject: Subject, case: Case) -> Reading:
     """The parameters of a module after five steps of nnx.Optimizer. The program holds a step once for each compilation."""
 
@@ -92,4 +112,4 @@ def _nested(leaves: Mapping[str, Any]) -> dict[str, Any]:
     return {"blocks": [{"kernel": leaves["kernel"], "bias": leaves["bias"]}], "temperature": leaves["temperature"]}
 
 
-PROBES = {"updates": updates, "masks": masks, "optimizing": optimizing}
+PROBES = {"updates": updates, "long_run": long_run, "masks": masks, "optimizing": optimizing}

@@ -6,19 +6,19 @@ from typing import Any
 from grader.checks import compiled_once, exact
 from grader.problem import Case, Cases, Check, Difference, Entry, Problem
 
-STEPS = 5
+STEPS, LONG = 5, 3_000  # float16 cannot count beyond 2,048, bfloat16 beyond 256
 OPTIMIZER = ("adamw",)
 PATHS = {"kernel": "blocks.0.kernel", "bias": "blocks.0.bias", "temperature": "temperature"}
 
 
 def gradients(sizes: Mapping[str, int], rng: Any) -> dict[str, Any]:
     """Gradients of five steps for a kernel, a bias and a scalar. Some are so small that epsilon matters."""
-    D, F = sizes["D"], sizes["F"]
-    row_scales = 10.0 ** rng.integers(-3, 2, (STEPS, D, 1))
+    D, F, steps = sizes["D"], sizes["F"], sizes.get("steps", STEPS)
+    row_scales = 10.0 ** rng.integers(-3, 2, (steps, D, 1))
     return {
-        "kernel": (row_scales * rng.standard_normal((STEPS, D, F))).astype("float32"),
-        "bias": rng.standard_normal((STEPS, F)).astype("float32"),
-        "temperature": rng.standard_normal(STEPS).astype("float32"),
+        "kernel": (row_scales * rng.standard_normal((steps, D, F))).astype("float32"),
+        "bias": rng.standard_normal((steps, F)).astype("float32"),
+        "temperature": rng.standard_normal(steps).astype("float32"),
         "learning_rate": round(rng.uniform(0.05, 0.2), 3),
         "b1": round(rng.uniform(0.7, 0.9), 3),
         "b2": round(rng.uniform(0.92, 0.97), 3),
@@ -32,10 +32,18 @@ def masked(sizes: Mapping[str, int], rng: Any) -> dict[str, Any]:
     return {**gradients(sizes, rng), "without_decay": [*PATHS.values()][sizes["leaf"]]}
 
 
+def long_run(sizes: Mapping[str, int], rng: Any) -> dict[str, Any]:
+    """Gradients of many steps, with the settings of a real run."""
+    values = gradients({**sizes, "steps": LONG}, rng)
+    return {**values, "learning_rate": 0.01, "b1": 0.9, "b2": 0.999, "epsilon": 1e-8, "weight_decay": 0.1}
+
+
 def ranks(sizes: Mapping[str, int], rng: Any) -> dict[str, Any]:
-    """Parameters with different numbers of axes. One of them has a single row."""
+    """Parameters with different numbers of axes. One of them has a single row, one has GPT-2's vocabulary."""
     D = sizes["D"]
-    shapes = {"embedding": (7, D), "query": (D, 2, 3), "row": (1, D), "bias": (D,), "scale": (1,), "temperature": ()}
+    shapes = {
+        "embedding": (50_257, D), "query": (D, 2, 7), "row": (1, D), "bias": (D,), "scale": (1,), "temperature": (),
+    }  # fmt: skip
     return {name: rng.standard_normal(shape).astype("float32") for name, shape in shapes.items()}
 
 
@@ -57,7 +65,13 @@ def shown(values: Mapping[str, Any]) -> dict[str, Any]:
     """The shapes of the gradients, which are many random numbers."""
     shapes = ", ".join(f"{path} {list(values[key].shape[1:])}" for key, path in PATHS.items())
     others = {name: value for name, value in values.items() if name not in PATHS}
-    return {f"gradients of steps 0 to {STEPS - 1}": shapes, **others}
+    return {f"gradients of steps 0 to {len(values['bias']) - 1}": shapes, **others}
+
+
+def of_long_run(case: Case, wrong: Difference) -> str:
+    leaf = wrong.path.removeprefix("after.")
+    where = f"{leaf}{list(wrong.index)}" if wrong.index else leaf
+    return f"after {LONG:,} steps, `{where}` is {wrong.got}, expected {wrong.expected}"
 
 
 def of_step(case: Case, wrong: Difference) -> str:
@@ -87,12 +101,14 @@ PROBLEM = Problem(
     cases={
         "cases": Cases(gradients, {"D": (3, 4), "F": (2, 5)}, draws=2, show=shown),
         "masks": Cases(masked, {"D": (3, 4), "F": (2, 5), "leaf": (0, 1, 2)}, draws=3, show=shown),
-        "ranks": Cases(ranks, {"D": (3, 4)}, draws=1, show=shapes),
+        "long": Cases(long_run, {"D": (3,), "F": (2,)}, draws=1, show=shown, covers=("axes",)),
+        "ranks": Cases(ranks, {"D": (3, 5)}, draws=1, show=shapes, covers=("vocabulary", "coprime", "axes", "one")),
     },
     checks=(
         Check("first update", 1, "updates", leaves="update.0", in_words=of_step, calls=OPTIMIZER),
-        Check("five updates", 3, "updates", leaves="update", in_words=of_step, calls=OPTIMIZER),
+        Check("five updates", 2, "updates", leaves="update", in_words=of_step, calls=OPTIMIZER),
         Check("five updates, compiled", 2, "updates", leaves="compiled", in_words=of_step, calls=OPTIMIZER),
+        Check("many updates", 1, "long_run", leaves="after", cases="long", in_words=of_long_run, calls=OPTIMIZER),
         Check("decay of some leaves", 1, "updates", leaves="update", cases="masks", in_words=of_step, calls=OPTIMIZER),
         exact("which leaves decay", 1, "masks", "decays", cases="ranks", in_words=of_leaf, calls=("decayed",)),
         Check("inside nnx.Optimizer", 1, "optimizing", leaves="parameters", calls=OPTIMIZER),

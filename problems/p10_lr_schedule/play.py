@@ -1,4 +1,6 @@
-"""Problem 10, played: the learner's schedule, and what it does to training."""
+"""Problem 10, played: the learner's schedules, and what they do to training."""
+
+import contextlib
 
 import jax
 import jax.numpy as jnp
@@ -6,41 +8,55 @@ import numpy as np
 import optax
 
 from grader.exhibits import Line, Lines
+from grader.worker.subject import BadEntryError
 from harness.config import OptimizerConfig
 from harness.training.optimizer import learning_rate
 from problems.stage.training import V, batches, curve
 
 TRAINS = True
 STEPS, WARMUP, PEAK = 300, 30, 1.0
+DECAY = 240  # the second curve's decay starts here: the last fifth
 
 
 def play(module):
-    """The learning rate of each step, then the loss with it and with the peak from the first step to the last."""
-    schedule = module.warmup_cosine(PEAK, WARMUP, STEPS)
+    """The learning rate of each step, then the loss with both schedules and with the peak from the first step to the last."""
+    schedules = {"your cosine": module.warmup_cosine(PEAK, WARMUP, STEPS)}
+    with contextlib.suppress(BadEntryError, NotImplementedError):  # it may be not written yet
+        schedules["your stable part and decay"] = module.warmup_stable_decay(PEAK, WARMUP, DECAY, STEPS)
     harness = learning_rate(
         OptimizerConfig(steps=STEPS, warmup_steps=WARMUP, learning_rate=PEAK, final_lr_fraction=0.1)
     )
     steps = tuple(range(STEPS))
-    rates = [np.array([float(each(step)) for step in steps]) for each in (schedule, harness)]
-    same = np.allclose(*rates, rtol=1e-3, atol=1e-7)
+    rates = {name: np.array([float(each(step)) for step in steps]) for name, each in schedules.items()}
+    own = np.array([float(harness(step)) for step in steps])
+    cosine, *stable = rates.values()
+    same = np.allclose(cosine, own, rtol=1e-3, atol=1e-7)
     yield Lines(
-        "Your learning rate, step by step",
-        (Line("yours", steps, rates[0]), Line("the harness's", steps, rates[1])),
+        "Your learning rates, step by step",
+        (*(Line(name, steps, each) for name, each in rates.items()), Line("the harness's cosine", steps, own)),
         "A quick rise while the first moments settle, then a slow fall, so that the last steps no longer undo each other."
+        + f" The second curve needs to know its end only from step {DECAY} on." * bool(stable)
         if same
-        else f"The two curves differ, most at step {int(np.abs(rates[0] - rates[1]).argmax())}.",
+        else f"Your cosine differs from the harness's, most at step {int(np.abs(cosine - own).argmax())}.",
         y="learning rate",
     )
     data = batches(STEPS)
-    yours = yield from curve("your schedule", by_table(schedule), data, STEPS)
+    losses = []
+    for name, each in schedules.items():
+        losses.append((yield from curve(name, by_table(each), data, STEPS)))
     constant = yield from curve("the peak all along", by_table(PEAK), data, STEPS)
+    ends = [line.y[-1] for line in losses]
+    settled = [end < constant.y[-1] - 0.03 for end in ends]
     yield Lines(
-        "A table of which character follows which, trained with it, and with the peak all along",
-        (yours, constant),
-        f"{yours.y[-1]:.2f} against {constant.y[-1]:.2f} nats at the end. At the peak, each batch pulls the table to itself, and "
-        "the next one pulls it away again. Small steps let it settle between them."
-        if yours.y[-1] < constant.y[-1] - 0.03
-        else f"{yours.y[-1]:.2f} against {constant.y[-1]:.2f} nats at the end: your schedule does not let the table settle.",
+        "A table of which character follows which, trained with each, and with the peak all along",
+        (*losses, constant),
+        f"{' and '.join(f'{end:.2f}' for end in ends)} against {constant.y[-1]:.2f} nats at the end. "
+        + (
+            "At the peak, each batch pulls the table to itself, and the next one pulls it away again. Small steps let it settle "
+            "between them."
+            if all(settled)
+            else f"With {losses[settled.index(False)].name}, the table does not settle."
+        ),
         y="nats per character",
         log=True,
     )

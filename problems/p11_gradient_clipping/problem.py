@@ -4,58 +4,47 @@ from collections.abc import Mapping
 from functools import partial
 from typing import Any
 
+import numpy as np
+
 from grader.problem import EXACT, Cases, Check, Entry, Problem
 
-MAX_NORM = 1.5
 
-
-def tree(share: float, sizes: Mapping[str, int], rng: Any) -> dict[str, Any]:
-    """Leaves of different lengths, scaled so that `MAX_NORM` is `share` times their global norm."""
-    D, F = sizes["D"], sizes["F"]
+def tree(share: float, max_norm: float, sizes: Mapping[str, int], rng: Any) -> dict[str, Any]:
+    """Leaves of different lengths, scaled so that `max_norm` is `share` times their global norm, or far less: a power of ten."""
+    D, F, L = sizes["D"], sizes["F"], sizes.get("L", 1)
+    kernel = (sizes["heads"], D, F) if "heads" in sizes else (D, F)
     leaves = {
         "embedding": rng.standard_normal((F, D)),
-        "kernel": 0.2 * rng.standard_normal((D, F)),
-        "bias": 3 * rng.standard_normal(F),
-        "scale": rng.standard_normal(1),
+        "kernel": 0.2 * rng.standard_normal((L, *kernel)),
+        "bias": 3 / L * rng.standard_normal((L, F)),
+        "scale": np.asarray(rng.standard_normal(() if "heads" in sizes else 1)),
     }
     norm = sum(float((leaf**2).sum()) for leaf in leaves.values()) ** 0.5
-    scaled = {key: (leaf * MAX_NORM / (share * norm)).astype("float32") for key, leaf in leaves.items()}
-    return {**scaled, "max_norm": MAX_NORM}
-
-
-def exact(sizes: Mapping[str, int], rng: Any) -> dict[str, Any]:
-    """Leaves whose global norm, and the norm of each, has no rounding error: whole numbers of 1/128, with whole norms.
-
-    x / 41 * 41 is not x in float32 for 1, 8 and 16. A small number added to this norm shows.
-    """
-    values = tree(1.0, sizes, rng)
-    numbers = {"embedding": [16] * 4, "kernel": [8] * 4, "bias": [20], "scale": [1]}  # 32² + 16² + 20² + 1² = 41²
-    for key, some in numbers.items():
-        leaf = values[key].reshape(-1)
-        leaf[:] = 0
-        leaf[rng.choice(leaf.size, len(some), replace=False)] = some * rng.choice([-1, 1], len(some)) / 128
-    return {**values, "max_norm": 41 / 128}
+    length = max_norm / share * 10.0 ** sizes.get("power", 0)
+    scaled = {key: np.asarray(leaf * (length / norm), "float32") for key, leaf in leaves.items()}
+    return {**scaled, "max_norm": max_norm}
 
 
 def zeros(sizes: Mapping[str, int], rng: Any) -> dict[str, Any]:
     """The leaves of `tree`, all zero."""
-    values = tree(1.0, sizes, rng)
-    return {key: 0 * value if key != "max_norm" else MAX_NORM for key, value in values.items()}
+    values = tree(1.0, 1.5, sizes, rng)
+    return {key: 0 * value if key != "max_norm" else value for key, value in values.items()}
 
 
 def nested(values: Mapping[str, Any]) -> dict[str, Any]:
     """The tree as the entry receives it."""
-    block = 'gradients["blocks"][0]'
-    return {
-        'gradients["embed"]': values["embedding"],
-        f'{block}["kernel"]': values["kernel"],
-        f'{block}["bias"]': values["bias"],
-        'gradients["scale"]': values["scale"],
-        "max_norm": values["max_norm"],
-    }
+    kernels, biases = values["kernel"], values["bias"]
+    if len(kernels) > 1:
+        inner = f"{len(kernels)} blocks, each with a kernel {kernels.shape[1:]} and a bias {biases.shape[1:]}"
+        blocks = {'gradients["blocks"]': inner}
+    else:
+        blocks = {f'gradients["blocks"][0]["{name}"]': values[name][0] for name in ("kernel", "bias")}
+    ends = {f'gradients["{name}"]': values[key] for name, key in (("embed", "embedding"), ("scale", "scale"))}
+    return {**ends, **blocks, "max_norm": values["max_norm"]}
 
 
 SIZES = {"D": (2, 3), "F": (3, 4)}
+DEEP = {"D": (2,), "F": (3,), "L": (13, 17), "heads": (5,)}
 
 PROBLEM = Problem(
     title="Gradient clipping",
@@ -71,9 +60,11 @@ PROBLEM = Problem(
     ),
     entries=(Entry("clip_by_global_norm", ("gradients", "max_norm"), returns=("clipped", "norm")),),
     cases={
-        "long": Cases(partial(tree, 0.3), SIZES, show=nested),
-        "short": Cases(partial(tree, 4.0), SIZES, draws=1, show=nested),
-        "exact": Cases(exact, SIZES, draws=1, show=nested),
+        # The norms lie between `max_norm` and its square (long), or between it and its root (below, deep).
+        "long": Cases(partial(tree, 0.7, 1.5), {**SIZES, "power": (0, 17)}, show=nested, covers=("one",)),
+        "short": Cases(partial(tree, 8 / 3, 4), SIZES, draws=1, show=nested),
+        "below": Cases(partial(tree, 4 / 3, 4), SIZES, draws=1, show=nested),
+        "deep": Cases(partial(tree, 0.7, 0.25), DEEP, draws=1, show=nested, covers=("layers", "axes", "coprime")),
         "zero": Cases(zeros, {"D": (2,), "F": (3,)}, draws=1, show=nested),
     },
     checks=(
@@ -82,8 +73,12 @@ PROBLEM = Problem(
         # A factor of 1 changes no bit.
         Check("short gradients unchanged", 1, "clipping", leaves="clipped", cases="short", tolerance=EXACT),
         Check(
-            "gradient of exactly max_norm unchanged", 1, "clipping", leaves="clipped", cases="exact", tolerance=EXACT
+            "gradient just below max_norm unchanged", 1, "clipping", leaves="clipped", cases="below", tolerance=EXACT
         ),
+        Check("small max_norm, many leaves", 1, "clipping", cases="deep"),
         Check("gradient of zeros", 1, "clipping", cases="zero", tolerance=EXACT),
     ),
+    without={
+        "vocabulary": "a table of 50,257 rows is a longer sum of squares, in which nothing grows but the rounding"
+    },
 )

@@ -38,7 +38,10 @@ def play(module):
         (yours, own),
         "The same curve: a gradient is a sum over tokens, and it does not matter in how many parts a sum is taken."
         if distance < 0.02
-        else f"Up to {distance:.2f} nats apart. The rows are of very different lengths, so a mean of means is another gradient.",
+        else "Your curve ends: your gradients are not finite."
+        if not np.isfinite(yours.y).all()
+        else f"Up to {distance:.2f} nats apart, so your gradients are not those of the whole batch. The rows are of very "
+        "different lengths: a mean of means, for one, is another gradient.",
         y="nats per character",
         log=True,
     )
@@ -59,7 +62,7 @@ def play(module):
         "MiB",
         "More parts, less memory: only one part's activations exist at a time."
         if bars[-1].value < bars[0].value / 2
-        else "More parts, and hardly less memory: the activations of all parts exist at the same time.",
+        else "More parts, and hardly less memory: something of all parts exists at the same time.",
     )
 
 

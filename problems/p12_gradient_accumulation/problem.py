@@ -9,7 +9,7 @@ from grader.problem import Cases, Check, Entry, Problem
 
 
 def stories(ratio: float, sizes: Mapping[str, int], rng: Any) -> dict[str, Any]:
-    """Right-padded stories of very different lengths, so that microbatches have different numbers of targets: the second none.
+    """Right-padded stories of very different lengths, so that microbatches have different numbers of targets: one has none.
 
     The losses are scaled so that the norm is about `ratio` times `max_norm`, which alone does not say whether to clip.
     """
@@ -18,8 +18,10 @@ def stories(ratio: float, sizes: Mapping[str, int], rng: Any) -> dict[str, Any]:
     token_ids = rng.integers(0, V - 1, (B, T)).astype("int32")
     for row, real in enumerate(rng.integers(1, T + 1, B)):
         token_ids[row, real:] = V - 1
-    token_ids[b : 2 * b, 1:] = V - 1
-    token_ids[[0, -1], :2] = 0  # at least one target in the first microbatch and in the last
+    token_ids[[0, -1], :2] = 0  # at least one target in the first microbatch and in the last, or in the other one
+    if sizes["k"] > 1:
+        empty = sizes.get("empty", 1) * b
+        token_ids[empty : empty + b, 1:] = V - 1
     max_norm = sizes["quarters"] / 4
     return {
         "token_ids": token_ids,
@@ -35,6 +37,7 @@ def stories(ratio: float, sizes: Mapping[str, int], rng: Any) -> dict[str, Any]:
 long, short = partial(stories, 20.0), partial(stories, 0.05)
 LARGE = {"T": (48, 47, 49), "V": (16,), "F": (32, 31), "quarters": (8,)}
 SIZES = {"k": (3, 4), "b": (2, 3), "T": (4, 5), "V": (6,), "F": (3, 5), "quarters": (8,)}
+ALL = {"k": (1,), "b": (3,), "T": (5, 13), "V": (11,), "F": (2,), "quarters": (5,)}
 
 PROBLEM = Problem(
     title="Gradient accumulation",
@@ -47,7 +50,8 @@ PROBLEM = Problem(
     ),
     cases={
         "cases": Cases(long, {**SIZES, "quarters": (8, 2)}),
-        "short": Cases(short, SIZES, draws=1),
+        "short": Cases(short, {**SIZES, "empty": (0,)}, draws=1),  # the first microbatch has no target
+        "all": Cases(short, ALL, draws=1, covers=("one", "coprime")),
         # Far more microbatches than rows in each, so that taking one for the other shows in the memory. With one row in each,
         # so does every other number of rows from three. The same batches in few microbatches: whatever takes one row or two at a
         # time turns far more often there. Nothing but `microbatches` tells the two apart.
@@ -60,6 +64,7 @@ PROBLEM = Problem(
         Check("mean gradients", 1, "accumulating", leaves="gradients", cases="short"),
         Check("norm before clipping", 1, "accumulating", leaves="norm"),
         Check("clipped gradients", 2, "accumulating", leaves="gradients"),
+        Check("one microbatch", 1, "accumulating", cases="all"),
         memory(
             "microbatch", points=2, probe="accumulating",
             advice="The compiled program holds the activations of many microbatches at once. "
@@ -71,4 +76,5 @@ PROBLEM = Problem(
             "products leave most of a device idle, so such a step is slow. Reshape to `(microbatches, -1, T)`.",
         ),
     ),
+    without={"vocabulary": "`loss_sum` is the grader's own: the entry only calls it, and has no axis of the vocabulary"},
 )  # fmt: skip

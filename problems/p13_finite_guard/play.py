@@ -34,14 +34,21 @@ def play(module):
         log=True,
     )
     state = guarded.state()
-    tree = {"embed": jnp.ones(2), "block": {"kernel": jnp.array([1.0, jnp.nan])}, "head": jnp.array(jnp.inf)}
+    skipped = state.get("skipped") if isinstance(state, dict) else getattr(state, "skipped", None)
+    tree = {"block": {"kernel": jnp.array([1.0, jnp.nan])}, "embed": jnp.ones(2), "head": jnp.array(jnp.inf)}
+    found = (
+        ("steps skipped", "not counted" if skipped is None else str(skipped), "1"),
+        ("first bad leaf", str(module.first_nonfinite(tree)), "['block']['kernel']"),
+    )
     yield Table(
         "What you can find out afterwards",
         ("", "yours", "right"),
-        (
-            ("steps that the guard left out", str(getattr(state, "skipped", "not counted")), "1"),
-            ("first part of a tree that is not finite", str(module.first_nonfinite(tree)), "['block']['kernel']"),
+        found,
+        "The tree has a NaN in the kernel of its block, and an infinity in its head. "
+        + (
+            "A run that leaves out one step in ten thousand is healthy. One that leaves out every tenth has an error, and its "
+            "place is the first thing to know."
+            if all(yours == right for _, yours, right in found)
+            else "What your code says is not what happened."
         ),
-        "A run that leaves out one step in ten thousand is healthy. One that leaves out every tenth has an error, and its place "
-        "is the first thing to know.",
     )

@@ -29,15 +29,16 @@ def guarding(subject: Subject, case: Case) -> Reading:
     )
     kind = optax.GradientTransformation, "an optax.GradientTransformation"
 
-    def program(gradients: Arrays) -> Arrays:
+    def program(given: Arrays) -> Arrays:
         tx = subject.call("finite_guard", inner, returns=kind)
-        parameters = {key: jnp.ones_like(x[0]) for key, x in gradients.items()}
+        gradients = {"a_embed": given["a_embed"], "z": [{"bias": given["bias"]}, {"scale": given["scale"]}]}
+        parameters = jax.tree.map(lambda x: jnp.ones_like(x[0]), gradients)
         state, arrays = tx.init(parameters), {}
         _skipped(state)
         ways: list[tuple[Any, ...]] = [(), (parameters,), (None,)]  # the parameters left out, given, and None
-        for i in range(len(gradients["z_bias"])):
+        for i in range(len(given["bias"])):
             update: Any = tx.update if subject.eager else jax.jit(tx.update)
-            updates, state = update({key: x[i] for key, x in gradients.items()}, state, *ways[i % len(ways)])
+            updates, state = update(jax.tree.map(lambda x: x[i], gradients), state, *ways[i % len(ways)])  # noqa: B023
             arrays |= named(updates, f"update.{i}") | {f"skipped.{i}": _skipped(state)}
         means = [leaf for leaf in jax.tree.leaves(state) if jnp.ndim(leaf)]
         return arrays | {f"inner.{i}": leaf for i, leaf in enumerate(means)}
@@ -53,7 +54,10 @@ def _skipped(state: Any) -> Any:
     skipped = state.get("skipped") if isinstance(state, dict) else getattr(state, "skipped", None)
     if skipped is None or jnp.shape(skipped):
         raise BadOutputError("the state has no scalar field `skipped`; add one that counts the skipped steps")
-    return jnp.asarray(skipped, jnp.int32)
+    count = jnp.asarray(skipped)
+    if count.dtype != jnp.int32:
+        raise BadOutputError(f"`skipped` is {count.dtype}; it must be int32, which a long run does not exceed")
+    return count
 
 
 @eager
@@ -65,9 +69,10 @@ def searching(subject: Subject, case: Case) -> Reading:
         for leaf, kind in zip(leaves, bad, strict=True):
             if BAD[kind] is not None:
                 leaf[len(leaf) // 2] = BAD[kind]
-        a, b, c, d, head = map(jnp.asarray, leaves)
+        *inner, head = map(jnp.asarray, leaves)
         # Keys are inserted in another order than JAX flattens them in.
-        tree = {"head": head, "blocks": [{"ff": b, "attn": a}, {"ff": d, "attn": c}]}
+        blocks = [{"ff": ff, "attn": attn} for attn, ff in zip(inner[::2], inner[1::2], strict=True)]
+        tree = {"head": head, "blocks": blocks}
         paths = [jax.tree_util.keystr(path) for path, _ in jax.tree_util.tree_flatten_with_path(tree)[0]]
         path = subject.call("first_nonfinite", tree)
         leaf_numbers.append(NO_LEAF if path is None else paths.index(path) if path in paths else UNKNOWN_PATH)

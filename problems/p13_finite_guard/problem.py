@@ -16,32 +16,43 @@ def gradients(bad_steps: tuple[int, ...], sizes: Mapping[str, int], rng: Any) ->
     """
     bias = rng.standard_normal((STEPS, sizes["D"])).astype("float32")
     embed = rng.standard_normal((STEPS, sizes["V"], sizes["D"])).astype("float32")
+    scale = rng.standard_normal(STEPS).astype("float32")
     for turn, step in enumerate(bad_steps):
-        leaf = (bias, embed[:, 0])[turn % 2]
-        leaf[step, rng.integers(sizes["D"])] = [float("inf"), float("nan"), -float("inf")][turn % 3]
+        leaf = (bias, embed[:, 0], scale[:, None])[turn % 3]
+        leaf[step, rng.integers(leaf.shape[1])] = [float("inf"), float("nan"), -float("inf")][turn % 3]
     for step in bad_steps[-1:]:
         bias[step, :2] = embed[step, 0, :2] = float("inf")
-    return {"a_embed": embed, "z_bias": bias}
+    return {"a_embed": embed, "bias": bias, "scale": scale}
 
 
 def large(sizes: Mapping[str, int], rng: Any) -> dict[str, Any]:
-    """Finite gradients whose sum is not finite."""
+    """Finite gradients, too large for most tests of a whole."""
     values = gradients((), sizes, rng)
-    values["a_embed"][1, :2] = 3e38
+    values["a_embed"][1] = 3e38  # the sum overflows
+    values["a_embed"][2, 0, 0] = -3.4e38  # alone
+    values["bias"][3] = 1.2e19  # each square is finite, but not their sum
+    values["bias"][4, 0] = 1e20  # the square overflows
+    values["scale"][5] = 1.8e19  # its square is finite
     return values
 
 
 def activations(sizes: Mapping[str, int], rng: Any) -> dict[str, Any]:
-    """Several trees of five leaves. `bad` says for each leaf whether one number is replaced by NaN or an infinity, or none is."""
-    bad = rng.integers(0, 2, (sizes["trees"], 5)).astype("int32")
+    """Several trees of blocks and a head. `bad` says for each leaf whether one number is NaN or an infinity, or none is."""
+    leaves = 2 * BLOCKS + 1
+    bad = (rng.random((sizes["trees"], leaves)) < 2 / leaves).astype("int32")
     bad *= rng.integers(1, 4, bad.shape).astype("int32")
-    bad[0] = 0
-    bad[1] = [0, 0, 2, 1, 0]
-    bad[2] = [0, 0, 0, 0, 3]
-    return {"x": rng.standard_normal((5, sizes["D"])).astype("float32"), "bad": bad}
+    bad[:4] = 0
+    bad[1, [2, 3]] = 2, 1
+    bad[2, -1] = 3
+    bad[3, [5, 21]] = 1, 2  # as text, blocks[10] comes before blocks[2]
+    return {"x": rng.standard_normal((leaves, sizes["D"])).astype("float32"), "bad": bad}
 
 
-LEAVES = ("a_embed", "z_bias")
+LEAVES = ("a_embed", "z.0.bias")
+BLOCKS = 12
+PLACES = {
+    2 * block + i: f"['blocks'][{block}]['{name}']" for block in range(BLOCKS) for i, name in enumerate(("attn", "ff"))
+}
 
 
 def of_step(case: Case, wrong: Difference) -> str:
@@ -73,7 +84,7 @@ PROBLEM = Problem(
     cases={
         "good": Cases(partial(gradients, ()), SIZES, draws=1),
         "bad": Cases(partial(gradients, (0, 2, 3, 5)), SIZES, draws=2),
-        "large": Cases(large, {"V": (3,), "D": (2,)}, draws=1),
+        "large": Cases(large, {"V": (1,), "D": (5, 7)}, draws=1, covers=("one", "coprime")),
         "trees": Cases(activations, {"trees": (8,), "D": (3,)}, draws=1),
     },
     checks=(
@@ -91,8 +102,7 @@ PROBLEM = Problem(
         ),
         Check(
             "first bad leaf", 2, "searching", calls=("first_nonfinite",), leaves="first_bad_leaf", cases="trees", tolerance=EXACT,
-            words={-1: "None", -2: "a path that is not in the tree", 0: "['blocks'][0]['attn']", 1: "['blocks'][0]['ff']",
-                   2: "['blocks'][1]['attn']", 3: "['blocks'][1]['ff']", 4: "['head']"},
+            words={-1: "None", -2: "a path that is not in the tree", **PLACES, 2 * BLOCKS: "['head']"},
         ),
     ),
 )  # fmt: skip

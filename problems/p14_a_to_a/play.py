@@ -24,20 +24,30 @@ def play(module):
         "The loss while it learns",
         (
             Line("yours", range_of(losses), tuple(losses)),
-            Line(f"a guess among {V}", (1, len(losses)), (np.log(V), np.log(V))),
+            Line(f"a guess among {V}", range_of(losses), (np.log(V),) * len(losses)),
         ),
         f"It begins at {start:.2f}, a guess has ln {V} = {np.log(V):.2f}, and it ends at {end:.3f}. A pipeline that cannot learn "
         "this cannot learn anything."
         if end < 0.3
+        else f"The training diverges: the loss ends at {end:.3g}, and a guess has ln {V} = {np.log(V):.2f}."
+        if not end < np.log(V) + 1
         else f"It ends at {end:.2f}. This task has a loss of 0, so something between the model and its update is broken.",
         y="nats per token",
     )
+    after = answers(model)
+    repeated = int((after.argmax(1) == np.arange(V)).sum()) if np.isfinite(after).all() else 0
     yield HeatMap(
         "What it answers to each letter",
         LETTERS,
         LETTERS,
-        (Plane(before, "before"), Plane(answers(model), "after")),
-        "Row by row, a letter goes in, and the odds of each answer come out. Repeating is a diagonal.",
+        (Plane(before, "before"), Plane(after, "after")),
+        "Row by row, a letter goes in, and the odds of each answer come out. "
+        + (
+            "Repeating is a diagonal."
+            if repeated == V
+            else f"Repeating would be a diagonal: {repeated} of the {V} letters are answered with themselves."
+            + " The losses fell, but the model that was given is not the one that they are of." * (end < 0.3)
+        ),
         "probability",
     )
 

@@ -14,6 +14,8 @@ from grader.worker.pytrees import BadOutputError, fill_state, named
 from grader.worker.subject import Arrays, Reading, Subject, eager
 from grader.worker.tracing import given, sent, trace
 
+ABSENT = 5  # tokens that are not in a batch
+
 
 def starting(subject: Subject, case: Case) -> Reading:
     """The first loss of a run that begins with given parameters."""
@@ -44,8 +46,10 @@ def learning(subject: Subject, case: Case) -> Reading:
     """
     V = int(case.values["vocab_size"])  # type: ignore[arg-type]
     steps, B, T = (int(case.values[name]) for name in ("steps", "batch_size", "context"))  # type: ignore[arg-type]
-    token_ids = np.random.default_rng(V).integers(0, V, (steps, B, T)).astype("int32")
-    token_ids[[0, -1]] %= V - 5  # some tokens are missing from the first batch and from the last one
+    rng = np.random.default_rng(V)
+    token_ids = np.empty((steps, B, T), np.int32)
+    for batch in token_ids:  # each lacks other tokens, so that no batch alone teaches all
+        batch[...] = rng.choice(rng.permutation(V)[:-ABSENT], (B, T))
     model: Any = subject.constructor("AToA", case, nnx.Rngs(V))()
     before = _sent("before", nnx.split(model)[1])  # now, because training changes the model in place
     losses = _learn(subject, model, jnp.asarray(token_ids))
@@ -70,12 +74,13 @@ def read(arrays: Arrays, folder: Path | None, case: Case) -> Reading:
 
     first, last = (loss(arrays[f"logits.{when}"].astype(float)) for when in ("before", "after"))
     reported_first, reported_last = arrays["reported"].astype(float)
+    finite = np.isfinite(arrays["logits.after"]).all(-1)
     distance = max(abs(first - np.log(V)), abs(reported_first - np.log(V)))
     return Reading(
         {
             "distance_from_ln_V": np.float32(distance),
             "last_loss": np.float32(max(last, abs(reported_last))),
-            "repeats": np.argmax(arrays["logits.after"], -1).astype(np.int32),
+            "repeats": np.where(finite, np.argmax(arrays["logits.after"], -1), -1).astype(np.int32),
             # No check compares this leaf. It tells a copy that is trained from a model that does not train.
             "unchecked.reported": arrays["reported"],
         }

@@ -1,10 +1,11 @@
 """Problem 14: the smallest model learns the easiest task."""
 
+import math
 from collections.abc import Mapping
 from typing import Any
 
-from grader.checks import output_and_gradient, parameters
-from grader.problem import EXACT, FLOAT32, Cases, Check, Entry, Problem, Tolerance
+from grader.checks import output, output_and_gradient, parameters
+from grader.problem import EXACT, FLOAT32, Case, Cases, Check, Difference, Entry, Problem, Tolerance
 
 MODEL = "AToA"
 STEPS = 150
@@ -34,6 +35,23 @@ def run(sizes: Mapping[str, int], rng: Any) -> dict[str, Any]:
     }
 
 
+def of_loss(case: Case, wrong: Difference) -> str:
+    """What the loss after a run says: first of all, whether the training diverges."""
+    V, got = int(case.values["vocab_size"]), float(wrong.got.replace(",", ""))  # type: ignore[arg-type]
+    if not math.isfinite(got):
+        return f"the training diverges: the loss after {STEPS} steps is {wrong.got}, expected {wrong.expected}"
+    if got > math.log(V) + 1:
+        return (
+            f"the training diverges: the loss after {STEPS} steps is {wrong.got}, above ln V = {math.log(V):.2f} of a model that "
+            f"knows nothing; expected {wrong.expected}"
+        )
+    return f"the loss after {STEPS} steps is {wrong.got}, expected {wrong.expected}"
+
+
+def answered(case: Case, wrong: Difference) -> str:
+    return f"after the run, token {wrong.index[0]} is answered with {wrong.got}, expected {wrong.expected}"
+
+
 LEARNING: Any = {"cases": "training", "traced": True, "read": True}
 
 # The page gives the two limits, 0.5 and 0.05. They only need room for the differences between random starts, hence 1.5.
@@ -46,12 +64,14 @@ PROBLEM = Problem(
     ),
     cases={
         "cases": Cases(story, {"T": (4, 5), "V": (6, 7), "D": (3, 8)}, draws=2),
-        "start": Cases(batch, {"V": (20, 30), "B": (8,), "T": (7,), "D": (12,)}, draws=1),
+        "start": Cases(batch, {"V": (20, 30), "B": (8,), "T": (7,), "D": (12,)}, draws=1, covers=("one",)),
+        "large": Cases(story, {"T": (3, 5), "V": (50_257,), "D": (2,)}, draws=1, covers=("vocabulary", "coprime")),
         "training": Cases(run, {"V": (20, 30), "B": (8,), "T": (7,), "D": (12,)}, draws=1),
     },
     checks=(
         parameters(MODEL, points=1),
         *output_and_gradient(MODEL, wrt="parameters", points=(1, 1)),
+        output(MODEL, points=1, name="a vocabulary of 50,257", cases="large"),
         # Given the parameters, the first loss is a function of them: no random start, so the usual tolerance.
         Check("loss before the first update", 1, "starting", leaves="first_loss", cases="start", tolerance=FLOAT32),
         Check(
@@ -62,8 +82,12 @@ PROBLEM = Problem(
         ),
         Check(
             "last loss near 0", 2, "learning", leaves="last_loss", **LEARNING, compare="at_most",
-            tolerance=Tolerance(0.0, 0.05, room=1.5),
+            tolerance=Tolerance(0.0, 0.05, room=1.5), in_words=of_loss,
         ),
-        Check("every token repeated", 1, "learning", leaves="repeats", **LEARNING, tolerance=EXACT),
+        Check(
+            "every token repeated", 1, "learning", leaves="repeats", **LEARNING, tolerance=EXACT, in_words=answered,
+            words={-1: "nothing: its logits are not finite"},
+        ),
     ),
+    without={"steps": "`steps` is the length of a run that really trains: 150 steps are enough, and no code counts them"},
 )  # fmt: skip

@@ -42,7 +42,7 @@ def encoding() -> tiktoken.Encoding:
     ranks = {bytes([i]): i for i in range(256)}
     for merge in MERGES:
         ranks[merge.encode()] = len(ranks)
-    return tiktoken.Encoding("small", pat_str=WORDS, mergeable_ranks=ranks, special_tokens={"<|endoftext|>": 300})
+    return tiktoken.Encoding("small", pat_str=WORDS, mergeable_ranks=ranks, special_tokens={"<|endoftext|>": 100_257})
 
 
 @eager

@@ -1,10 +1,8 @@
 """Problem 16, played: which story each row of a batch came from, over two epochs and a resume."""
 
-from itertools import islice
-
 import numpy as np
 
-from grader.exhibits import HeatMap, Plane
+from grader.exhibits import HeatMap, Plane, Table
 
 STORIES, BATCH, LENGTH, SEED = 12, 3, 4, 7
 EPOCHS, STOP = 2, 3  # batches before the run is stopped
@@ -23,22 +21,18 @@ def play(module):
     loader.set_state(state)
     resumed = np.concatenate([before, drawn(loader, number - STOP)])
 
-    half = STORIES // BATCH
-    labels = tuple(f"epoch {i // half + 1}, batch {i % half + 1}" for i in range(number))
-    same = np.array_equal(straight, resumed)
-    yield HeatMap(
-        "Which story each row of a batch came from",
-        labels,
-        tuple(f"row {i + 1}" for i in range(BATCH)),
+    epoch = STORIES // BATCH
+    yield Table(
+        "Which stories each batch holds",
+        ("", "in one go", f"stopped after batch {STOP}, and resumed"),
         tuple(
-            Plane(order, name, tuple(tuple(str(each) for each in batch) for batch in order))
-            for order, name in ((straight, "in one go"), (resumed, f"stopped after batch {STOP}, and resumed"))
+            (
+                f"epoch {i // epoch + 1}, batch {i % epoch + 1}",
+                *(" ".join(f"{each:2}" for each in batch) for batch in batches),
+            )
+            for i, batches in enumerate(zip(straight, resumed, strict=True))
         ),
-        "Each epoch has every story once, in another order. A resumed run goes on with the batch that would have come."
-        if same
-        else "After the resume, other stories come than without it: some are seen twice in the epoch, and others not at all.",
-        "the story's number",
-        high=STORIES - 1,
+        told(straight, resumed),
     )
     counts = []
     for shard in range(2):
@@ -48,14 +42,34 @@ def play(module):
         "Which of two machines, each with its shard, sees which story in an epoch",
         ("machine 1", "machine 2"),
         tuple(str(i) for i in range(STORIES)),
-        (Plane(counts, "", [[str(each or "") for each in count] for count in counts]),),
+        (Plane(counts),),
         "Each story once, on one of them: together the shards are the data, and no two share a story."
         if (np.sum(counts, axis=0) == 1).all()
         else "Not once each: the shards share stories, or leave some out.",
         "times",
+        high=2,
     )
+
+
+def told(straight, resumed):
+    """What the two orders of batches show."""
+    epochs = np.sort(straight.reshape(EPOCHS, STORIES))
+    if not np.array_equal(straight, resumed):
+        times = [np.bincount(each, minlength=STORIES)[:STORIES] for each in resumed.reshape(EPOCHS, STORIES)]
+        twice, never = (sum(int(test(each).sum()) for each in times) for test in (lambda x: x > 1, lambda x: x == 0))
+        return (
+            "After the resume, other stories come than without it. In the two epochs together, "
+            f"{twice} are seen more than once in an epoch, and {never} not at all."
+        )
+    if not (epochs == np.arange(STORIES)).all():
+        return (
+            "A resumed run continues with the batch that would have come. But an epoch does not have every story once."
+        )
+    if np.array_equal(*straight.reshape(EPOCHS, STORIES)):
+        return "A resumed run continues with the batch that would have come. But both epochs have one order."
+    return "Each epoch has every story once, in another order. A resumed run continues with the batch that would have come."
 
 
 def drawn(loader, number):
     """The stories in the next batches, (number, BATCH)."""
-    return np.stack([np.asarray(batch)[:, 0] for batch in islice(loader, number)])
+    return np.stack([np.asarray(next(loader))[:, 0] for _ in range(number)])

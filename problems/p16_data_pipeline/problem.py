@@ -48,7 +48,12 @@ PROBLEM = Problem(
     title="A data pipeline",
     builds_on=(15,),
     entries=(Entry("make_loader", ("rows", "batch_size", "seed", "shard", "num_shards")),),
-    cases={"cases": Cases(rows, {"B": (4, 5), "batches": (5, 4), "shards": (2, 3), "T": (3,)}, draws=2, show=shown)},
+    cases={
+        "cases": Cases(rows, {"B": (4, 5), "batches": (5, 4), "shards": (2, 3), "T": (3,)}, draws=2, show=shown),
+        "one": Cases(
+            rows, {"B": (1,), "batches": (7, 11), "shards": (1,), "T": (1,)}, draws=1, show=shown, covers=("one",)
+        ),
+    },
     checks=(
         exact(
             "batches of whole rows", 1, "loading", "intact", read=True, words=YES,
@@ -69,10 +74,15 @@ PROBLEM = Problem(
             advice="The same arguments must give the same batches, and another seed must give other batches.",
         ),
         exact(
+            "one shard, one example at a time", 1, "loading", "times_seen", cases="one", read=True, in_words=reading,
+            advice="There is one shard here, a batch has one row, and a row has one number: the axes stay.",
+        ),
+        exact(
             "resumes at the right batch", 2, "resuming", "resumed", saved_by="loading", read=True, in_words=resuming,
             advice="A new loader that receives the state must continue with the very next batch, in this epoch and in later "
             "ones. `resumed.at_batch` is the number of its first batch, -1 for a batch that the first loader never gave.",
         ),
     ),
     timeout=60.0,
+    without={"coprime": "the page's sizes share factors: `num_shards` divides N, and `batch_size` divides what is left"},
 )  # fmt: skip

@@ -34,7 +34,10 @@ PROBLEM = Problem(
     cases={
         "cases": Cases(activations, {"T": (4, 5), "H": (2, 3), "K": (3,), "F": (7, 8), "L": (3, 12, 7, 10, 5, 11, 9)}, draws=2),
         "stacks": Cases(activations, {"T": (4,), "H": (2,), "K": (3,), "F": (7,), "L": (3, 12, 7, 10, 5, 11, 9)}, draws=2),
-        "deep": Cases(activations, {"T": (4,), "H": (2,), "K": (3,), "F": (7,), "L": (24, 37, 60)}, draws=1),
+        "deep": Cases(
+            activations, {"T": (5,), "H": (1,), "K": (7,), "F": (11,), "L": (24, 37, 61)},
+            draws=1, covers=("layers", "coprime", "one"),
+        ),
     },
     checks=(
         parameters(STACK, points=1),

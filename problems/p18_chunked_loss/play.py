@@ -45,14 +45,20 @@ def play(module):
         ids = jax.ShapeDtypeStruct((T,), jnp.int32)
         return temporary_bytes(jax.grad(function, (0, 1)), floats(T, D), floats(V, D), ids)
 
+    kept, whole_kept = ([needed(function, V) for V in VOCABULARIES] for function in (chunked, whole))
     yield Lines(
         f"Memory for the loss of {T} tokens and its gradients",
         tuple(
-            Line(name, VOCABULARIES, [needed(function, V) for V in VOCABULARIES])
-            for name, function in ((f"your chunks of {CHUNK}", chunked), ("all logits at once", whole))
+            Line(name, VOCABULARIES, taken)
+            for name, taken in ((f"your chunks of {CHUNK}", kept), ("all logits at once", whole_kept))
         ),
         "A language model of today has 100,000 tokens or more, and a batch has many stories. Its logits would be larger than the "
-        "model.",
+        "model. "
+        + (
+            f"Your chunks take {kept[-1] / whole_kept[-1]:.0%} of the memory of all logits at the largest vocabulary."
+            if kept[-1] < whole_kept[-1] / 3
+            else "Your program takes about as much memory as all logits: something still holds many chunks at once."
+        ),
         x="vocabulary",
         y="bytes",
     )  # fmt: skip

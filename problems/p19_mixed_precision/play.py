@@ -13,6 +13,7 @@ from problems.stage.weights import POCKET, held_out
 TRAINS = True
 D, F, T, BATCH, STEPS, GAP = 64, 256, 64, 8, 60, 3
 ADDED, SHOWN = 1024, 32
+SUMS = ("sums", "exponentials", "logarithms", "roots")
 
 
 def play(module):
@@ -30,7 +31,7 @@ def play(module):
         ("operations", "bfloat16", "float32"),
         tuple((name, *(str(of.get(kind, "")) for kind in ("bfloat16", "float32"))) for name, of in found.items()),
         "Products of matrices take nearly all the time, and in bfloat16 they read half the bytes. Everything else takes "
-        "little, and needs the digits.",
+        "little, and needs the digits." + misplaced(found),
     )
     ones, sums = np.arange(1, ADDED + 1), {}
     for kind in (jnp.bfloat16, jnp.float32):
@@ -39,12 +40,15 @@ def play(module):
         "Add one, a thousand times",
         tuple(Line(jnp.dtype(kind).name, ones[SHOWN - 1 :: SHOWN], np.asarray(of, np.float32)[SHOWN - 1 :: SHOWN])
               for kind, of in sums.items()),
-        "bfloat16 has eight binary digits: 256 + 1 is 256. So a sum over many numbers is taken in float32.",
+        "bfloat16 has eight binary digits: 256 + 1 is 256. So what is added up step by step, such as a moment of Adam or a "
+        "parameter that learns, is kept in float32.",
         x="ones added",
         y="sum",
     )  # fmt: skip
-    curves = []
-    for number, (name, kept) in enumerate((("float32, as yours are", jnp.float32), ("bfloat16", jnp.bfloat16))):
+    kinds = {str(leaf.dtype) for leaf in jax.tree.leaves(state)}
+    state, curves = jax.tree.map(lambda leaf: leaf.astype(jnp.float32), state), []
+    for number, kept in enumerate((jnp.float32, jnp.bfloat16)):
+        name = jnp.dtype(kept).name + (", as yours are" if kinds == {jnp.dtype(kept).name} else "")
         values = []
         for step, value in enumerate(losses(loss, state, rows, kept), 1):
             values.append(value)
@@ -54,12 +58,22 @@ def play(module):
     yield Lines(
         "Your model learns, with its parameters kept in each type",
         tuple(curves),
-        f"{whole:.2f} and {half:.2f} nats after {STEPS} steps. Its parameters are {held:,} bytes of float32, and would be half "
-        "as many in bfloat16. But an update is far smaller than a parameter, and when training gets to the small ones, bfloat16 "
-        "rounds them away.",
+        f"{whole:.2f} and {half:.2f} nats after {STEPS} steps. In float32 its parameters take {held:,} bytes, half as many in "
+        "bfloat16. But an update is far smaller than a parameter, and when training gets to the small ones, bfloat16 rounds them "
+        "away." + ("" if kinds == {"float32"} else f" Yours are stored in {' and '.join(sorted(kinds))}."),
         y="nats per token",
         log=True,
     )
+
+
+def misplaced(found):
+    """A sentence on the operations of a model that are in the other type than the problem asks for."""
+    products = found["products of matrices"].get("float32", 0)
+    told = [f"products in float32 ({products})"] if products else []
+    told += [
+        f"{name} in bfloat16 ({of['bfloat16']})" for name, of in found.items() if name in SUMS and "bfloat16" in of
+    ]
+    return f" Still to change in your model: {', '.join(told)}." if told else ""
 
 
 def losses(loss, state, rows, kept):

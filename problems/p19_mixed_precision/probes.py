@@ -1,6 +1,6 @@
 """Probes of problem 19: logits and loss, and the gradient of the loss. Run in workers."""
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from typing import Any
 
 import jax
@@ -15,11 +15,15 @@ from grader.worker.subject import Arrays, Reading, Subject
 from grader.worker.tracing import given
 
 
-def precision(subject: Subject, case: Case) -> Reading:
-    """Logits and loss. The dtypes of this program's operations are measured."""
+def precision(subject: Subject, case: Case, *, rows: float = 1.0) -> Reading:
+    """Logits and loss. The dtypes of this program's operations are measured. `rows` multiplies the rows of the embedding, whose
+    filled values are small where the vocabulary is large."""
+    V = case.values["vocab_size"]
     graphdef, parameters, rest = subject.build("MixedLM", case)
 
     def program(parameters: Any, token_ids: Any) -> Arrays:
+        if rows != 1.0:
+            parameters = jax.tree.map(lambda leaf: leaf * rows if leaf.shape[:1] == (V,) else leaf, parameters)
         model = nnx.merge(graphdef, parameters, rest)
         return {
             **named(model(token_ids), "logits"),
@@ -64,15 +68,17 @@ def products_not_in_bfloat16(execution: Execution) -> dict[str, Any]:
 
 
 def in_bfloat16(execution: Execution) -> dict[str, Any]:
-    """The number of NEED_FLOAT32 operations on bfloat16 by kind, and of head products that return it."""
-    counts = dict.fromkeys(("exponentials", "logarithms", "roots", "sums", "logits"), 0)
+    """The number of NEED_FLOAT32 operations on bfloat16 by kind, and of head products that return it. For the loss, the number of
+    roundings to bfloat16 after the head."""
+    counts = dict.fromkeys(("exponentials", "logarithms", "roots", "sums", "logits", "loss"), 0)
     for operation in stablehlo.operations(execution.compiled.parsed):
         kind = NEED_FLOAT32.get(operation.name.removeprefix("stablehlo."))
         if kind and "bf16" in stablehlo.dtypes(operation.operands):
             counts[kind] += kind != "sums" or stablehlo.reduces_by(operation, "stablehlo.add")
     # XLA may drop a rounding to bfloat16 that a cast to float32 follows, so the values do not show it.
-    for kind, product in _products(execution):
-        counts["logits"] += kind == "head" and stablehlo.dtypes(product.results) != ["f32"]
+    heads = {product for kind, product in _products(execution) if kind == "head"}
+    counts["logits"] = sum(stablehlo.dtypes(product.results) != ["f32"] for product in heads)
+    counts["loss"] = _roundings_after(heads, execution.compiled.parsed)
     return {kind: np.int32(count) for kind, count in counts.items()}
 
 
@@ -93,6 +99,35 @@ def _products(execution: Execution) -> Iterator[tuple[str, Any]]:
             yield "scores", operation
         else:
             yield "weighted_sum" if max(left.count(T), right.count(T)) >= 2 else "projections", operation
+
+
+def _roundings_after(heads: Collection[Any], module: Any) -> int:
+    """How often a program rounds to bfloat16 what depends on the results of these products. A function counts in each call."""
+    functions = stablehlo.functions(module)
+
+    def roundings(block: Any, known: set[Any]) -> int:
+        """Counts in a block, and adds to `known` the values that depend on the products."""
+        count = 0
+        for view in block.operations:
+            operation = view.operation
+            after = operation in heads or any(value in known for value in operation.operands)
+            inner = [block for region in operation.regions for block in region.blocks]
+            if name := stablehlo.callee(operation):
+                (called,) = functions[name].regions[0].blocks
+                given = zip(called.arguments, operation.operands, strict=True)
+                within = {argument for argument, value in given if value in known}
+                count += roundings(called, within)
+                after = any(value in within for value in stablehlo.end(called).operands)
+            for part in inner:  # of a loop or a choice, which may read what is computed outside
+                known |= set(part.arguments) if after else set()
+                count += roundings(part, known)
+                after |= any(value in known for value in stablehlo.end(part).operands)
+            if after:
+                known |= set(operation.results)
+                count += operation.name == "stablehlo.convert" and stablehlo.dtypes(operation.results) == ["bf16"]
+        return count
+
+    return roundings(stablehlo.main_block(module), set())
 
 
 PROBES = {"precision": precision, "slope": slope}

@@ -17,10 +17,10 @@ from grader.worker.tracing import given
 
 
 def meshes(subject: Subject, case: Case) -> Reading:
-    """The axes of three meshes: their names (1 for `data`, 2 for `model`), sizes, and whether their type is Auto. Also the number
+    """The axes of some meshes: their names (1 for `data`, 2 for `model`), sizes, and whether their type is Auto. Also the number
     of different devices in each."""
     arrays: Arrays = {}
-    for data, model in ((4, 2), (2, 2), (1, 1)):
+    for data, model in ((4, 2), (2, 2), (1, 1), (1, 8)):
         mesh = subject.call("make_mesh", data, model, returns=(Mesh, "a jax.sharding.Mesh"))
         name = f"mesh.{data}x{model}"
         arrays[f"{name}.names"] = coded(mesh.axis_names, len(mesh.axis_names))

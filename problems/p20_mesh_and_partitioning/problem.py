@@ -14,9 +14,9 @@ def gpt(sizes: Mapping[str, int], rng: Any) -> dict[str, Any]:
         "d_model": sizes["D"],
         "num_heads": 2,
         "d_ff": sizes["F"],
-        "num_layers": 2,
+        "num_layers": sizes["L"],
         "context": T,
-        "token_ids": rng.integers(0, V, (8, T)).astype("int32"),
+        "token_ids": rng.integers(0, V, (sizes["B"], T)).astype("int32"),
     }
 
 
@@ -50,13 +50,19 @@ PROBLEM = Problem(
         Entry("place", ("model", "mesh")),
     ),
     cases={
-        "cases": Cases(gpt, {"V": (12, 14), "T": (10,), "D": (16,), "F": (24,)}, draws=1),
-        "odd vocabulary": Cases(gpt, {"V": (13, 11), "T": (5,), "D": (8,), "F": (10,)}, draws=1),
+        "cases": Cases(gpt, {"V": (12, 14), "T": (10,), "D": (16,), "F": (24,), "L": (2,), "B": (8,)}, draws=1),
+        "odd vocabulary": Cases(gpt, {"V": (13, 11), "T": (5,), "D": (8,), "F": (10,), "L": (1,), "B": (8,)}, draws=1),
+        # Only names and shapes: no array is made of these sizes.
+        "large": Cases(
+            gpt, {"V": (50257,), "T": (1025, 1023), "D": (768,), "F": (3067,), "L": (13, 12), "B": (1,)},
+            draws=1, covers=("layers", "vocabulary", "coprime", "one"),
+        ),
     },
     checks=(
         exact("mesh", 1, "meshes", "mesh", in_words=of_mesh),
         exact("partition spec of each parameter", 3, "specs", "spec", words=PLACES),
         exact("indivisible axes stay whole", 1, "specs", "spec", cases="odd vocabulary", words=PLACES),
+        exact("a model of the size of GPT-2", 1, "specs", "spec", cases="large", words=PLACES),
         Check("logits equal one device's", 1, "forward", leaves="logits", tolerance=SUMS),
         exact("parameter sharding", 2, "placing", "program.placed", options={"shape": [4, 2]}, words=PLACES),
         exact("bytes per device", 1, "placing", "program.bytes_of_outputs", options={"shape": [2, 4]}),

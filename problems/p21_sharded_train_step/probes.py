@@ -5,6 +5,7 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
+from flax import nnx
 
 from grader.problem import Case
 from grader.wire.program import state_numbers
@@ -16,15 +17,30 @@ from grader.worker.toy_models import mid_training, model_factory
 from grader.worker.tracing import given
 
 
+class Layers(nnx.Module):
+    """Three layers, stacked as in problem 17."""
+
+    def __init__(self) -> None:
+        self.stack = nnx.Linear(8, 6, rngs=nnx.Rngs(0))
+        self.stack.kernel = nnx.Param(jnp.zeros((3, 8, 6)))
+        self.stack.bias = nnx.Param(jnp.zeros((3, 6)))
+
+
 def placing(subject: Subject, case: Case) -> Reading:
     """The state and the batch that the submission moves, in a program of its own."""
     mesh = mesh_of(4, 2)
     model, optimizer = _toy(case)
-    states = as_inputs(model, "model", None), as_inputs(optimizer, "optimizer", None, "positive")
+    layers = Layers()
+    states = (
+        as_inputs(model, "model", None),
+        as_inputs(optimizer, "optimizer", None, "positive"),
+        as_inputs(layers, "model", None),
+    )
 
     def program(states: Any, token_ids: Any) -> Arrays:
         arrays = moved(subject, "shard_state", model, states[0], mesh, "model")
         arrays |= moved(subject, "shard_state", optimizer, states[1], mesh, "optimizer")
+        arrays |= moved(subject, "shard_state", layers, states[2], mesh, "model")
         with stablehlo.placements_are_traced():
             batch = subject.call(
                 "shard_batch", token_ids, mesh, returns=(jax.Array, "a jax.Array that holds the batch")

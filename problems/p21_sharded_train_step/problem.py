@@ -12,6 +12,7 @@ def batches(sizes: Mapping[str, int], rng: Any) -> dict[str, Any]:
     V = sizes["V"]
     token_ids = rng.integers(0, V - 1, (sizes["B"], sizes["T"])).astype("int32")
     token_ids[::2, 2:] = V - 1  # short stories, so that a mean over stories is not one over tokens
+    token_ids[4, 1:] = V - 1  # and one with nothing to predict
     return {
         "token_ids": token_ids,
         "pad_id": V - 1,
@@ -58,6 +59,11 @@ PROBLEM = Problem(
             "Leave the parameters sharded inside the step.",
         ),
     ),
+    without={
+        "vocabulary": "the head's last axis is the vocabulary, every last axis is even, and 50,257 is odd",
+        "coprime": "B is a multiple of 4, and every last axis is even",
+        "one": "B is a multiple of 4, every last axis is even, and a story of one token is in each batch",
+    },
     devices=8,
     mesh=(4, 2),
     timeout=60.0,

@@ -29,17 +29,18 @@ MOST_MADE = 3  # times the sharded state: the reference makes 2.3 times as much,
 
 def shapes(case: Case) -> list[tuple[int, ...]]:
     """Shapes with every kind of longest axis: divisible or not, first, last or in the middle, tied, or missing."""
-    short, long, odd = (int(case.values[name]) for name in ("short", "long", "odd"))
+    short, long, odd, V, D = (int(case.values[name]) for name in ("short", "long", "odd", "vocab_size", "d_model"))
     return [
         (short, long), (long, short), (long, long), (short, odd), (odd, short), (long + 1, short), (short, long + 1), (odd, odd),
         (long,), (odd,), (8,), (2,), (1,), (), (2, long, short), (long, 2, long), (0, long), (3, 5),
+        (V, D), (D, V), (V,), (1, 3, 1, D),
     ]  # fmt: skip
 
 
 def specs(subject: Subject, case: Case) -> Reading:
-    """The spec of each of the case's shapes, for eight devices, for two and for one."""
+    """The spec of each of the case's shapes, for eight devices, for two, for one, and for six: no power of two."""
     arrays: Arrays = {}
-    for devices in (8, 2, 1):
+    for devices in (8, 2, 1, 6):
         for shape in shapes(case):
             spec = subject.call("fsdp_spec", shape, devices)
             if not isinstance(spec, PartitionSpec) or len(spec) > len(shape):

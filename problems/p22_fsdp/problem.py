@@ -11,6 +11,7 @@ def batches(sizes: Mapping[str, int], rng: Any) -> dict[str, Any]:
     V = sizes["V"]
     token_ids = rng.integers(0, V - 1, (8, sizes["T"])).astype("int32")
     token_ids[::2, 2:] = V - 1  # short stories, so that a mean over stories is not one over tokens
+    token_ids[4, 1:] = V - 1  # and one with nothing to predict
     return {
         "token_ids": token_ids,
         "pad_id": V - 1,
@@ -21,8 +22,14 @@ def batches(sizes: Mapping[str, int], rng: Any) -> dict[str, Any]:
 
 
 def sizes_of_axes(sizes: Mapping[str, int], rng: Any) -> dict[str, Any]:
-    """Sizes from which the probe builds shapes: two that 8 divides, and a longer one that is odd."""
-    return {"short": 8 * sizes["short"], "long": 8 * sizes["long"], "odd": 8 * sizes["long"] + 2 * sizes["odd"] + 1}
+    """Sizes from which the probe builds shapes: two that 8 divides, a longer one that is odd, and those of GPT-2's embedding."""
+    return {
+        "short": 8 * sizes["short"],
+        "long": 8 * sizes["long"],
+        "odd": 8 * sizes["long"] + 2 * sizes["odd"] + 1,
+        "vocab_size": sizes["V"],
+        "d_model": sizes["D"],
+    }
 
 
 def measure(name: str, probe: str, leaves: str, **more: Any) -> Check:
@@ -43,7 +50,11 @@ PROBLEM = Problem(
     ),
     cases={
         "cases": Cases(batches, {"V": (17, 19), "T": (6,), "D": (16,), "F": (48, 40)}, draws=1),
-        "shapes": Cases(sizes_of_axes, {"short": (1, 2, 3), "long": (4, 5, 6, 7), "odd": (0, 1, 2)}, draws=2),
+        "shapes": Cases(
+            sizes_of_axes,
+            {"short": (1, 2, 3), "long": (4, 5, 6, 7), "odd": (0, 1, 2), "V": (50257,), "D": (768, 1600)},
+            draws=2, covers=("vocabulary", "one"),
+        ),
     },
     checks=(
         exact("sharded axis", 2, "specs", "spec", cases="shapes", words=PLACES),
@@ -61,6 +72,7 @@ PROBLEM = Problem(
         measure("sharding unchanged after training", "training", "placed", words=PLACES),
         measure("state donated", "training", "donated", words={0: "kept", 1: "donated"}),
     ),
+    without={"coprime": "the batch, and an axis of each array, are multiples of eight devices"},
     devices=8,
     mesh=(8,),
     timeout=60.0,

@@ -12,7 +12,7 @@ from problems.stage.weights import POCKET
 
 SIZES = (POCKET.vocab_size, POCKET.max_T, POCKET.d_model, POCKET.d_ff, POCKET.num_layers)
 MODELS = {"this model": SIZES, "GPT-2 small": (50257, 1024, 768, 3072, 12), "GPT-2 XL": (50257, 1024, 1600, 6400, 48)}
-CHIP = 1e15  # operations per second, about those of one large accelerator
+CHIP, READS = 1e15, 3.3e12  # operations and bytes per second, about those of one large accelerator
 
 
 def play(module):
@@ -35,6 +35,7 @@ def play(module):
         ),
         ("bytes in training", module.training_bytes(*SIZES), held),
     )
+    right = all(f"{yours:,.0f}" == f"{measured:,.0f}" for _, yours, measured in pairs[::2])
     yield Table(
         "The trained model, counted by you and measured",
         ("", "your count", "measured", "ratio"),
@@ -42,7 +43,8 @@ def play(module):
             (name, f"{yours:,.0f}", f"{measured:,.0f}", f"{yours / measured:.3f}") for name, yours, measured in pairs
         ),
         "You count the products, with the whole square of scores. The compiled program skips a part of the future, and also "
-        "adds and normalizes, so its operations differ by a few percent.",
+        "adds and normalizes, so its operations differ by a few percent."
+        + ("" if right else " Parameters and bytes must be equal to the last number, and yours are not."),
     )
     total, without = module.forward_flops_per_token(*SIZES), module.forward_flops_per_token(*SIZES[:4], 0)
     scores = total - module.forward_flops_per_token(SIZES[0], 0, *SIZES[2:])
@@ -54,8 +56,8 @@ def play(module):
             Bar("all other products", 1 - (without + scores) / total),
         ),
         "share of your count",
-        "In this small model, the head and the scores are half of the work. In one of billions of parameters, the other "
-        "products are nearly all of it.",
+        f"In this small model, the head and the scores are {(without + scores) / total:.0%} of the work that you count. In one "
+        "of billions of parameters, the other products are nearly all of it.",
     )
     rows = []
     for name, sizes in MODELS.items():
@@ -72,8 +74,25 @@ def play(module):
         "What your counts say of larger models",
         ("", "parameters", "GiB in training", "time to train"),
         tuple(rows),
-        "On one accelerator of 10¹⁵ operations per second at a utilization of 40 %, for 20 tokens per parameter. A model that is "
-        "twice as large needs twice the tokens, so four times as long.",
+        "On one accelerator of 10¹⁵ operations per second at a utilization of 40%, for 20 tokens per parameter. A model that "
+        "is twice as large needs twice the tokens, so four times as long.",
+    )
+
+    if not hasattr(module, "decoding_seconds"):
+        return
+    sizes, rows = MODELS["GPT-2 XL"], []
+    for batch in (1, 16, 256):
+        arithmetic = batch * module.forward_flops_per_token(*sizes) / CHIP
+        reading = module.decoding_bytes(batch, *sizes) / READS
+        rate = batch / module.decoding_seconds(batch, CHIP, READS, *sizes)
+        rows.append((f"{batch}", f"{1000 * arithmetic:.2g} ms", f"{1000 * reading:.2g} ms", f"{rate:,.0f}"))
+    yield Table(
+        "What decides how fast GPT-2 XL writes, by your counts",
+        ("sequences", "arithmetic", "reading", "tokens per second"),
+        tuple(rows),
+        f"On that accelerator, which reads {READS / 1e12:g} · 10¹² bytes per second, a step takes the longer of the two. "
+        "The parameters are read once for all sequences, so more of them at a time cost little, until their caches are most of "
+        "what is read.",
     )
 
 

@@ -8,9 +8,17 @@ from grader.problem import Cases, Check, Entry, Problem, Tolerance
 SIZES = ("vocab_size", "context", "d_model", "d_ff", "num_layers")
 # Whole numbers below 2^53 are exact in float64, and a quotient of floats is right up to its last bits.
 LAST_BITS = Tolerance(rtol=1e-12, atol=0.0)
+SMALL_AND_LARGE = {
+    "V": (11, 50257), "T": (5, 1025), "D": (6, 4099, 5003), "F": (7, 2049), "L": (3, 13),
+    "batch": (1, 65, 9), "reads": (1, 400, 100),
+}  # fmt: skip
+LARGE = {
+    "V": (50257,), "T": (2049,), "D": (12289,), "F": (49157,), "L": (96, 97), "batch": (3, 5), "reads": (1, 3),
+}  # fmt: skip
 
 
 def gpt(sizes: Mapping[str, int], rng: Any) -> dict[str, Any]:
+    peak_flops = float(rng.integers(1, 900)) * 1e12
     return {
         "vocab_size": sizes["V"],
         "context": sizes["T"],
@@ -18,8 +26,18 @@ def gpt(sizes: Mapping[str, int], rng: Any) -> dict[str, Any]:
         "d_ff": sizes["F"],
         "num_layers": sizes["L"],
         "tokens_per_second": float(rng.integers(1000, 9000)),
-        "peak_flops": float(rng.integers(1, 900)) * 1e12,
+        "peak_flops": peak_flops,
+        "batch": sizes["batch"],
+        "bytes_per_second": peak_flops * sizes["reads"] / 200,
     }
+
+
+COUNTING = ("count_parameters", "forward_flops_per_token", "training_flops_per_token", "training_bytes", "utilization")
+DECODING = ("decoding_bytes", "decoding_seconds")
+
+
+def counted(name: str, points: int, **more: Any) -> Check:
+    return Check(name, points, "counting", tolerance=LAST_BITS, calls=COUNTING, **more)
 
 
 PROBLEM = Problem(
@@ -31,18 +49,27 @@ PROBLEM = Problem(
         Entry("training_flops_per_token", SIZES),
         Entry("training_bytes", SIZES),
         Entry("utilization", ("tokens_per_second", "peak_flops", *SIZES), formerly="utilisation"),
+        Entry("decoding_bytes", ("batch", *SIZES)),
+        Entry("decoding_seconds", ("batch", "peak_flops", "bytes_per_second", *SIZES)),
     ),
     cases={
-        # No size is 1 or 4 times another, so that no two formulas agree. Counts with a large D are not exact in float32.
-        "cases": Cases(
-            gpt, {"V": (11, 50257), "T": (5, 1025), "D": (2, 4099, 5003), "F": (7, 2049), "L": (3, 13)}, draws=10
-        )
+        # No size is 1 or 4 times another, so that no two formulas agree. Counts with a large D are not exact in float32, and the
+        # largest are beyond 32 bits. `reads` are the bytes that a machine reads in the time of 200 operations. With 1, reading
+        # decides; with 400, the operations do, even those of one sequence.
+        "cases": Cases(gpt, SMALL_AND_LARGE, draws=12),
+        # The largest GPT-3, but for sizes that are odd; and one of everything.
+        "large": Cases(gpt, LARGE, draws=1, covers=("layers", "vocabulary")),
+        "one": Cases(gpt, dict.fromkeys(SMALL_AND_LARGE, (1,)), draws=1, covers=("one",)),
     },
     checks=(
-        Check("parameters", 2, "counting", leaves="count_parameters", tolerance=LAST_BITS),
-        Check("forward operations", 2, "counting", leaves="forward_flops_per_token", tolerance=LAST_BITS),
-        Check("training operations", 1, "counting", leaves="training_flops_per_token", tolerance=LAST_BITS),
-        Check("training bytes", 1, "counting", leaves="training_bytes", tolerance=LAST_BITS),
-        Check("utilization", 1, "counting", leaves="utilization", tolerance=LAST_BITS),
+        counted("parameters", 2, leaves="count_parameters"),
+        counted("forward operations", 2, leaves="forward_flops_per_token"),
+        counted("training operations", 1, leaves="training_flops_per_token"),
+        counted("training bytes", 1, leaves="training_bytes"),
+        counted("utilization", 1, leaves="utilization"),
+        counted("a model of 175 billion parameters", 1, cases="large"),
+        counted("one of everything", 1, cases="one"),
+        Check("bytes to decode", 1, "decoding", leaves="decoding_bytes", tolerance=LAST_BITS, calls=DECODING),
+        Check("seconds to decode", 1, "decoding", leaves="decoding_seconds", tolerance=LAST_BITS, calls=DECODING),
     ),
 )

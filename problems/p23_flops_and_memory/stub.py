@@ -32,3 +32,22 @@ def utilization(
 ) -> float:
     """The fraction of `peak_flops` that training at this speed uses, 1.0 for all of it."""
     raise NotImplementedError
+
+
+def decoding_bytes(batch: int, vocab_size: int, context: int, d_model: int, d_ff: int, num_layers: int) -> int:
+    """The bytes that a step of decoding reads in bfloat16: the parameters once, and a cache of `context` tokens a sequence."""
+    raise NotImplementedError
+
+
+def decoding_seconds(
+    batch: int,
+    peak_flops: float,
+    bytes_per_second: float,
+    vocab_size: int,
+    context: int,
+    d_model: int,
+    d_ff: int,
+    num_layers: int,
+) -> float:
+    """The seconds that a step of decoding takes: those of its operations or those of its bytes, whichever are more."""
+    raise NotImplementedError

@@ -6,7 +6,7 @@ import numpy as np
 import optax
 from flax import nnx
 
-from grader.exhibits import Line, Lines, Progress
+from grader.exhibits import Line, Lines, Progress, Table
 from problems.stage.tuning import target_log_probabilities
 from problems.stage.weights import POCKET, held_out
 
@@ -19,21 +19,27 @@ T, BATCH, STEPS = 32, 8, 25
 def play(module):
     """The loss after a few steps over the learning rate, a curve for each width: first without, then with the learner's code."""
     rows = np.stack([ids[:T] for ids in held_out(64)])
+    found = []
     for number, (title, of_base) in enumerate((("Without", None), ("With", BASE))):
         curves = []
         for width in WIDTHS:
             curves.append(Line(f"width {width}", POWERS, final_losses(module, width, of_base or width, rows)))
+            found.append((f"{title.lower()}, width {width}", *(f"{y:.2f}" for y in curves[-1].y)))
             yield Progress(number * len(WIDTHS) + len(curves), 2 * len(WIDTHS), float(np.min(curves[-1].y)))
         best = [curve.x[int(np.argmin(curve.y))] for curve in curves]
         yield Lines(
             f"{title} your muP: the loss after {STEPS} steps, over the learning rate",
             tuple(curves),
             "The best rate is " + ", ".join(f"2^{n:g} at width {D}" for n, D in zip(best, WIDTHS, strict=True))
-            + (". Each width needs a search of its own." if of_base is None else
+            + (". Each width needs a search of its own." if of_base is None and np.ptp(best) else "." if of_base is None else
                ". Within a point of the grid, what is found with a small model holds for a large one." if np.ptp(best) <= 2 else
                ". It still moves with the width: something does not scale as muP says."),
             x="n, for the rate 2^n",
         )  # fmt: skip
+    yield Table(
+        "The same losses in numbers", ("your muP", *(f"2^{n}" for n in POWERS)), tuple(found),
+        "The best rate of a row is where its loss is smallest."
+    )  # fmt: skip
 
 
 def final_losses(module, width, base, rows):

@@ -43,6 +43,10 @@ PROBLEM = Problem(
         # Filled biases are near 1. In this many units some are negative, so that a missing ReLU shows.
         "cases": Cases(story, {"T": (4, 5), "V": (4, 5), "base": (16, 24), "r": (2, 4)}, draws=2),
         "large": Cases(story, {"T": (5,), "V": (7,), "base": (32, 31), "r": (8, 7)}, draws=1),
+        # The base width itself, and a vocabulary that is large for it.
+        "base": Cases(
+            story, {"T": (5,), "V": (50257,), "base": (3, 7), "r": (1,)}, draws=1, covers=("vocabulary", "coprime", "one")
+        ),
         "rates": Cases(rates, {"r": (4, 2)}, draws=2),
         "widths": Cases(widths, {"V": (20, 30)}, draws=1),
     },
@@ -50,6 +54,7 @@ PROBLEM = Problem(
         parameters(MODEL, points=1),
         *output_and_gradient(MODEL, wrt="parameters", points=(1, 1)),
         output(MODEL, points=1, name="output at a large width", cases="large"),
+        output(MODEL, points=1, name="output at the base width", cases="base"),
         Check(
             "initial standard deviations", 2, "starting", leaves="standard_deviation", cases="widths", tolerance=DEVIATION
         ),

@@ -2,14 +2,22 @@
 
 import jax.numpy as jnp
 
+from grader.exhibits import Table
 from grader.worker.files import new_folder
+from grader.worker.toy_models import model_factory
 from problems.stage import runs
+from problems.stage.weights import POCKET
 
 BEFORE, AFTER, BATCH = 12, 12, 8
+OTHERS = {
+    "twice as wide inside": model_factory(POCKET.vocab_size, 64, 256, drawn=True),
+    "half as wide": model_factory(POCKET.vocab_size, 32, 128, drawn=True),
+    "one token fewer": model_factory(POCKET.vocab_size - 1, 64, 128, drawn=True),
+}
 
 
 def play(module):
-    """The losses of both runs, then the files of the checkpoint."""
+    """The losses of both runs, the size of the checkpoint, and what a restore says of other shapes."""
     noise = jnp.zeros((BATCH, runs.T))
 
     def steps(model, optimizer, first, count):
@@ -26,6 +34,24 @@ def play(module):
         "A run that never stopped, and one from your checkpoint",
         {"never stopped": losses, "restored": restored},
         BEFORE,
-        "something is missing in the checkpoint, such as the moments of the optimizer",
+        "All losses are the same, bit for bit: the checkpoint holds all that these steps depend on.",
     )
     yield runs.saved(path, model)
+    rows = [(name, answer(module, str(path), make)) for name, make in OTHERS.items()]
+    yield Table(
+        "What your `restore` says when the model has other shapes than the checkpoint",
+        ("the new model", "your restore"),
+        tuple(rows),
+        "An exception now costs a minute. A model with arrays that do not belong to it costs the run."
+        if all(said != "returns a model" for _, said in rows)
+        else "Where it returns a model, nothing has compared the shapes, and training would start with arrays that do not fit.",
+    )
+
+
+def answer(module, path, make):
+    """The exception that a restore raises, or that it returns a model."""
+    try:
+        module.restore(path, make)
+    except Exception as error:
+        return f"raises {type(error).__name__}"
+    return "returns a model"

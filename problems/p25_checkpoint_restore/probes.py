@@ -15,7 +15,7 @@ from grader.wire.program import STATE
 from grader.worker.files import new_folder
 from grader.worker.pytrees import BadOutputError, described, named
 from grader.worker.subject import Reading, Subject, eager
-from grader.worker.toy_models import ToyLM, mid_training, model_factory, never_real
+from grader.worker.toy_models import DeepLM, ToyLM, mid_training, model_factory, never_real
 
 CHECKPOINT = "checkpoint"
 
@@ -84,7 +84,7 @@ def _transposing(make: Callable[[], Any], which: int, number: int) -> Callable[[
 
 
 def _make(case: Case, d_ff: str = "d_ff") -> Callable[[], Any]:
-    return model_factory(case.values["vocab_size"], case.values["d_model"], case.values[d_ff])
+    return model_factory(case.values["vocab_size"], case.values["d_model"], case.values[d_ff], model_type=DeepLM)
 
 
 def _restore(subject: Subject, make: Callable[[], Any]) -> tuple[Any, Any]:

@@ -36,7 +36,8 @@ PROBLEM = Problem(
     title="Checkpoint and restore",
     builds_on=(8,),
     entries=(Entry("save", ("path", "model", "optimizer")), Entry("restore", ("path", "make"), returns=("model", "optimizer"))),
-    cases={"cases": Cases(widths, {"V": (7,), "D": (4, 6), "F": (5,)}, draws=1)},
+    # A width of 1, because NumPy and JAX stretch an axis of length 1 to any other without an error.
+    cases={"cases": Cases(widths, {"V": (7,), "D": (11, 6), "F": (1,)}, draws=1, covers=("coprime", "one"))},
     # A restore copies numbers, so every comparison is exact.
     checks=(
         exact("model restored", 2, "restored", "model", **RESTORED),
@@ -54,4 +55,5 @@ PROBLEM = Problem(
         ),
     ),
     timeout=60.0,
+    without={"vocabulary": "a checkpoint copies an array of any length in the same way, and longer ones take seconds"},
 )  # fmt: skip

@@ -16,9 +16,10 @@ from grader.wire.program import STATE
 from grader.worker.files import new_folder
 from grader.worker.pytrees import BadOutputError, described, fill_state, named
 from grader.worker.subject import Reading, Subject, eager
-from grader.worker.toy_models import Stories, ToyLM, mid_training, model_factory
+from grader.worker.toy_models import DeepLM, Stories, ToyLM, mid_training, model_factory
 
 AFTER = 4  # steps after the resume
+LATE = 2**25
 CHECKPOINT = "run"
 POSITION = ("epoch", "step")  # of the loader
 
@@ -30,10 +31,11 @@ def saving(subject: Subject, case: Case) -> Reading:
     model, optimizer = mid_training(_make(case), case.values[STATE])
     rngs, loader = nnx.Rngs(**{name: int(rng.integers(1 << 31)) for name in ("noise", "dropout")}), _loader(case)()
     _steps(model, optimizer, rngs, loader, int(rng.integers(2, 10)))
-    for stream, count in zip((rngs.noise, rngs.dropout), rng.choice(range(1, 40), 2, replace=False), strict=True):
-        stream.count[...] = jnp.uint32(count)
+    # Counts of a long run, for which 16 bits or a float32 are too small: those of the streams are odd and above 2^24.
+    for stream, count in zip((rngs.noise, rngs.dropout), rng.choice(LATE, 2, replace=False), strict=True):
+        stream.count[...] = jnp.uint32(2 * LATE + 2 * count + 1)
     # At least two batches into an epoch, so that one batch back is not its start.
-    loader.set_state({"epoch": rng.integers(1, 20), "step": rng.integers(2, _batches(case))})
+    loader.set_state({"epoch": LATE + 2 * rng.integers(LATE) + 1, "step": rng.integers(2, _batches(case))})
     folder = new_folder()
     subject.save(str(folder / CHECKPOINT), model, optimizer, rngs, loader)
     return Reading(files=folder / CHECKPOINT)
@@ -86,7 +88,8 @@ def _batches(case: Case) -> int:
 
 
 def _make(case: Case) -> Callable[[], Any]:
-    return model_factory(*(int(case.values[key]) for key in ("vocab_size", "d_model", "d_ff")), drawn=True)
+    sizes = (int(case.values[key]) for key in ("vocab_size", "d_model", "d_ff"))
+    return model_factory(*sizes, drawn=True, model_type=DeepLM)
 
 
 def _loader(case: Case) -> Callable[[], Stories]:

@@ -15,6 +15,8 @@ from problems.stage import runs, telling
 from problems.stage.weights import POCKET
 
 SHOWN = 9
+NAMES = ("wte.weight", "wpe.weight", "h.0.ln_1.weight", "h.0.attn.c_attn.weight", "h.0.mlp.c_proj.bias", "ln_f.weight")
+LOOKED_UP = tuple(f"transformer.{name}" for name in NAMES)
 
 
 def play(module):
@@ -22,14 +24,18 @@ def play(module):
     folder = new_folder() / "exported"
     module.export_gpt2(runs.trained(), POCKET.num_heads, str(folder))
     tensors = load_file(folder / "model.safetensors")
+    rows = [(name, " × ".join(map(str, array.shape)), f"{array.size:,}") for name, array in tensors.items()]
+    hidden = sum(array.size for array in list(tensors.values())[SHOWN:])
+    if hidden:
+        rows = [*rows[:SHOWN], (f"and {len(rows) - SHOWN} more", "", f"{hidden:,}")]
+    missing = [name for name in LOOKED_UP if name not in tensors]
     yield Table(
-        f"Your folder: {len(tensors)} arrays under GPT-2's names",
+        f"Your folder: {len(tensors)} arrays",
         ("array", "shape", "numbers"),
-        tuple(
-            (name, " × ".join(map(str, array.shape)), f"{array.size:,}")
-            for name, array in list(tensors.items())[:SHOWN]
-        ),
-        "Any program that opens GPT-2 can open this: it looks up these names, and the sizes in `config.json`.",
+        tuple(rows),
+        f"A program that opens GPT-2 looks for `{missing[0]}`, which is not in your file."
+        if missing
+        else "A program that opens GPT-2 looks up such names, and the sizes in `config.json`.",
     )
     try:
         config, parameters = ModelConfig(**read_config(folder)), Parameters(folder)

@@ -21,6 +21,11 @@ def gpt(sizes: Mapping[str, int], rng: Any) -> dict[str, Any]:
     }
 
 
+def deep(sizes: Mapping[str, int], rng: Any) -> dict[str, Any]:
+    """A GPT with the layers and the vocabulary of GPT-2, and with heads of two numbers."""
+    return {**gpt(sizes, rng), "d_model": 2 * sizes["H"]}
+
+
 # The same few layers, computed in float64 from the exported files and in float32 from the model.
 LOGITS = Tolerance(rtol=1e-4, atol=1e-4)
 
@@ -28,14 +33,22 @@ PROBLEM = Problem(
     title="Export to Hugging Face",
     builds_on=(6,),
     entries=(Entry("export_gpt2", ("model", "num_heads", "folder")),),
-    cases={"cases": Cases(gpt, {"V": (11, 13), "H": (2, 3), "F": (7, 10), "L": (2, 1)}, draws=2)},
+    cases={
+        "cases": Cases(gpt, {"V": (11, 13), "H": (2, 3), "F": (7, 10), "L": (2, 1)}, draws=2),
+        "deep": Cases(
+            deep, {"V": (50_257,), "H": (1,), "F": (7,), "L": (13, 12)}, draws=1,
+            covers=("layers", "vocabulary", "coprime", "one"),
+        ),
+    },
     checks=(
         # An export copies numbers, so the comparison is exact.
         exact("names, shapes and values", 4, "exported", "tensors", read=True),
+        exact("twelve layers or more", 1, "exported", "tensors", cases="deep", read=True),
         exact(
             "sizes in config.json", 1, "exported", "config", read=True,
             advice="Each size is a whole number: 11, not 11.0. `transformers` refuses other numbers.",
         ),
+        exact("sizes of a large model", 1, "exported", "config", cases="deep", read=True),
         exact(
             "settings in config.json", 1, "exported", "settings", read=True,
             words={0: "different from the page", 1: "as on the page"},

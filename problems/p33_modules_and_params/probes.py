@@ -1,5 +1,6 @@
 """The probe of problem 33: a module's variables, its output, and a variable that changes in place. Runs in workers."""
 
+from collections.abc import Mapping
 from typing import Any
 
 import jax
@@ -27,12 +28,9 @@ def using(subject: Subject, case: Case) -> Reading:
         _set_mean(model, mean)
         return model
 
-    def scores(model: Any, x: jax.Array) -> Arrays:
-        return named(model(x), "")
-
     def program(parameters: Any, mean: jax.Array, x: jax.Array, stories: jax.Array) -> Arrays:
         def projected(parameters: Any) -> tuple[Any, Arrays]:
-            outputs = scores(scorer(parameters, mean), x)
+            outputs = _scores(scorer(parameters, mean), x)
             return sum(jnp.sum(cotangent(path, leaf) * leaf) for path, leaf in outputs.items()), outputs
 
         slopes, outputs = jax.grad(projected, has_aux=True)(parameters)
@@ -45,7 +43,7 @@ def using(subject: Subject, case: Case) -> Reading:
             if returned is not None:
                 raise BadOutputError(f"`observe` returned {described(returned)}; it must return None")
             _variable(first, "after `observe`")
-        observed_outputs = scores(first, x)  # before the state is read: a call changes nothing
+        observed_outputs = _scores(first, x)  # before the state is read: a call changes nothing
         return {
             **start,
             **{f"output.{path}": leaf for path, leaf in outputs.items()},
@@ -62,6 +60,33 @@ def using(subject: Subject, case: Case) -> Reading:
 
     _graphdef, parameters, _rest = subject.build(NAME, case)
     return subject.run(program, case, parameters, *(given(case, name) for name in ("mean", "x", "stories")))
+
+
+def calling(subject: Subject, case: Case) -> Reading:
+    """The module's output with a given mean."""
+    make = subject.constructor(NAME, case)
+
+    def program(parameters: Any, mean: jax.Array, x: jax.Array) -> Arrays:
+        model = make()
+        nnx.update(model, parameters)
+        _set_mean(model, mean)
+        return {f"output.{path}": leaf for path, leaf in _scores(model, x).items()}
+
+    _graphdef, parameters, _rest = subject.build(NAME, case)
+    return subject.run(program, case, parameters, given(case, "mean"), given(case, "x"))
+
+
+def _scores(model: Any, x: jax.Array) -> Arrays:
+    """The arrays of what a call returns. Raises BadOutputError if that is no dictionary, or an empty one."""
+    returned = model(x)
+    if not isinstance(returned, Mapping) or isinstance(returned, nnx.Module):
+        what = f"an nnx.{type(returned).__name__}" if isinstance(returned, nnx.Dict | nnx.List) else described(returned)
+        raise BadOutputError(
+            f"the call returned {what}; it must return a plain dictionary with the keys `topic` and `length`"
+        )
+    if not returned:
+        raise BadOutputError("the call returned an empty dictionary; it must have the keys `topic` and `length`")
+    return named(returned, "")
 
 
 def _set_mean(model: Any, mean: jax.Array) -> nnx.Variable[Any]:
@@ -86,4 +111,4 @@ def _variable(model: Any, when: str) -> nnx.Variable[Any]:
     return variable
 
 
-PROBES = {"using": using}
+PROBES = {"using": using, "calling": calling}

@@ -26,7 +26,12 @@ def stories(sizes: Mapping[str, int], rng: Any) -> dict[str, Any]:
 PROBLEM = Problem(
     title="Modules and parameters",
     entries=(Entry(SCORER, ("x",), construct=("d_model", "num_topics", "num_layers")),),
-    cases={"cases": Cases(stories, {"D": (6, 8), "C": (3, 5), "L": (2, 3)}, draws=3)},
+    cases={
+        "cases": Cases(stories, {"D": (6, 8), "C": (3, 5), "L": (2, 3)}, draws=3),
+        "deep": Cases(
+            stories, {"D": (2,), "C": (1, 3), "L": (13, 11)}, draws=1, covers=("layers", "coprime", "one"),
+        ),
+    },
     checks=(
         parameters(SCORER, points=1, initial=["scale"]),
         Check(
@@ -34,6 +39,7 @@ PROBLEM = Problem(
             advice="`mean` is the only `nnx.Variable` of the module that is not an `nnx.Param`. It starts at 0.",
         ),
         Check("output", 2, "using", leaves="output"),
+        Check("twelve layers or more, one topic", 1, "calling", leaves="output", cases="deep"),
         Check("gradient", 1, "using", leaves="gradient"),
         Check(
             "observe", 2, "using", leaves="observed",

@@ -101,6 +101,7 @@ def restoring(subject: Subject, case: Case) -> Reading:
             return jnp.stack([step(*state, x) for x in batches[start : start + 2]])
 
         train(0)
+        present = _numbers(*state)
         saved = subject.call("snapshot", *state)
         kept = jax.tree.leaves(saved)
         train(2)
@@ -116,6 +117,8 @@ def restoring(subject: Subject, case: Case) -> Reading:
                     **named(nnx.state(model), "restored.model"),
                     "restored.model.kernel_held_before": held[...],
                     **named(nnx.state(optimizer), "restored.optimizer"),
+                    # Within the program, a copy equals what it is a copy of, bit for bit.
+                    **{f"changed.{path}": _differs(now, present[path]) for path, now in _numbers(*state).items()},
                 }
                 losses = train(4)
         return {
@@ -128,6 +131,14 @@ def restoring(subject: Subject, case: Case) -> Reading:
         }
 
     return subject.run(program, case, _state(case, "a"), given(case, "batches"))
+
+
+def _numbers(model: Any, optimizer: Any) -> Arrays:
+    return {**named(nnx.state(model), "model"), **named(nnx.state(optimizer), "optimizer")}
+
+
+def _differs(one: Any, other: Any) -> jax.Array:
+    return jnp.any(jnp.asarray(one) != other).astype(jnp.int32)
 
 
 def _sizes(case: Case) -> tuple[int, int]:

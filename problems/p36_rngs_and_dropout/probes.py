@@ -54,8 +54,11 @@ def dropping(subject: Subject, case: Case) -> Reading:
         def drop(layer: Any) -> jax.Array:
             return _checked(layer(x), x)
 
+        def mask_of(layer: Any, x: jax.Array) -> jax.Array:
+            return _checked(layer(x), x) != 0
+
         def mask(layer: Any) -> jax.Array:
-            return drop(layer) != 0
+            return mask_of(layer, x)
 
         layer = new(rngs())
         out = drop(layer)
@@ -71,7 +74,8 @@ def dropping(subject: Subject, case: Case) -> Reading:
         shared = rngs()
         other_one, other_two = new(shared), new(shared)
         drop(other_one)
-        others = [x[0], x[:10].reshape(2, 5, -1)]
+        others = [x[0], x[:10].reshape(2, 5, -1), x[:12].reshape(2, 2, 3, -1)]
+        in_four_axes = mask_of(layer, others[-1])
         nothing_dropped = subject.constructor(NAME, replace(case, values={**case.values, "rate": 0.0}), rngs())()
         evaluated = new(rngs())
         evaluated.eval()
@@ -88,6 +92,9 @@ def dropping(subject: Subject, case: Case) -> Reading:
             "masks.same_in_two_compiled_calls": _same(compiled(jitted, x) != 0, compiled(jitted, x) != 0),
             "masks.same_in_two_rows": _same(kept[0], kept[1]),
             "masks.same_in_two_columns": _same(kept[:, 0], kept[:, 1]),
+            "masks.same_in_two_parts_of_a_batch": jnp.stack(
+                [_same(one, other) for one, other in (jnp.moveaxis(in_four_axes, axis, 0)[:2] for axis in range(3))]
+            ),
             "stream.same_with_equal_keys": _same(kept, mask(new(rngs()))),
             "stream.same_with_another_dropout_key": _same(kept, mask(new(rngs(dropout=1)))),
             "stream.same_with_another_params_key": _same(kept, mask(new(rngs(params=1)))),
@@ -148,7 +155,7 @@ def stacking(subject: Subject, case: Case) -> Reading:
     width: Any = case.values["d_model"]
 
     def program(kernel: jax.Array, x: jax.Array, seeds: jax.Array) -> Arrays:
-        def make(seed: jax.Array) -> Any:
+        def make(seed: jax.Array, depth: int = depth) -> Any:
             layers = subject.call("make_layers", depth, width, nnx.Rngs(jax.random.key(seed)),
                                   returns=(nnx.Linear, "an nnx.Linear"))  # fmt: skip
             shape = layers.kernel[...].shape
@@ -158,13 +165,14 @@ def stacking(subject: Subject, case: Case) -> Reading:
 
         layers, again, other = make(seeds[0]), make(seeds[0]), make(seeds[1])
         start = layers.kernel[...]
-        pairs = [(i, j) for i in range(depth) for j in range(i)]
+        equal = jnp.all(start[:, None] == start[None], axis=(2, 3)) & ~jnp.eye(depth, dtype=bool)
         result = {
-            "same.layers": jnp.any(jnp.stack([jnp.all(start[i] == start[j]) for i, j in pairs])).astype(jnp.int32),
+            "same.layers": jnp.any(equal).astype(jnp.int32),
             "same.with_equal_keys": _same(start, again.kernel[...]),
             "same.with_another_key": _same(start, other.kernel[...]),
             "spread": jnp.sqrt(jnp.mean(start**2)),
             "stack.bias": layers.bias[...],
+            "stack.bias_of_one_layer": make(seeds[0], 1).bias[...],
         }
         layers.kernel[...] = kernel
         outputs = nnx.vmap(lambda layer, x: layer(x), in_axes=(0, None))(layers, x)

@@ -12,7 +12,7 @@ DROPOUT = "Dropout"
 def activations(sizes: Mapping[str, int], rng: Any) -> dict[str, Any]:
     """So many numbers (T, D), none of them near 0, that the fraction that is kept is well known."""
     x = rng.uniform(0.5, 1.5, (sizes["T"], sizes["D"])) * rng.choice([-1, 1], (sizes["T"], sizes["D"]))
-    return {"x": x.astype("float32"), "rate": float(rng.choice([0.2, 0.3])), "seeds": _seeds(rng)}
+    return {"x": x.astype("float32"), "rate": float(rng.choice([0.2, 0.3, 0.9])), "seeds": _seeds(rng)}
 
 
 def layers(sizes: Mapping[str, int], rng: Any) -> dict[str, Any]:
@@ -51,9 +51,9 @@ PROBLEM = Problem(
         Entry("make_layers", ("num_layers", "d_model", "rngs")),
     ),
     cases={
-        "cases": Cases(activations, {"T": (250,), "D": (400,)}, draws=2, show=shown),
-        "model": Cases(model_inputs, {"B": (5,), "D": (16,)}, draws=1),
-        "layers": Cases(layers, {"L": (3, 4, 5), "D": (64, 72, 56)}, draws=1),
+        "cases": Cases(activations, {"T": (251,), "D": (401,)}, draws=2, show=shown, covers=("coprime",)),
+        "model": Cases(model_inputs, {"B": (1, 5), "D": (16,)}, draws=1, covers=("one",)),
+        "layers": Cases(layers, {"L": (12, 13), "D": (32, 36)}, draws=1, covers=("layers",)),
     },
     checks=(
         Check("dropped and scaled", 2, "dropping", leaves="values"),

@@ -38,6 +38,13 @@ def smallest(sizes: Mapping[str, int], rng: Any) -> dict[str, Any]:
     return values
 
 
+def long(sizes: Mapping[str, int], rng: Any) -> dict[str, Any]:
+    """A long story in which all experts are chosen. Some tokens have scores whose exponential is infinite."""
+    values = tokens(sizes, rng)
+    values["x"][::5] *= 1000
+    return values
+
+
 # The experts' part is two thirds of the reference's work. All experts for all tokens take more than four times its work, and more
 # than five times with gradients, where correct programs differ by a tenth.
 WORK = Tolerance(rtol=0.6, atol=0.0, room=3)
@@ -74,7 +81,10 @@ PROBLEM = Problem(
     cases={
         "cases": Cases(tokens, {"T": (5, 7), "D": (6,), "F": (8,), "E": (4,), "k": (2,), "C": (9,)}, draws=1),
         "full": Cases(full, {"T": (11, 13), "D": (6,), "F": (8,), "E": (5,), "k": (3,), "C": (4,)}, draws=1),
-        "smallest": Cases(smallest, {"T": (5,), "D": (6,), "F": (8,), "E": (7,), "k": (1,), "C": (1,)}, draws=1),
+        "smallest": Cases(
+            smallest, {"T": (5,), "D": (9,), "F": (8,), "E": (7,), "k": (1,), "C": (1,)}, draws=1, covers=("coprime", "one")
+        ),
+        "long": Cases(long, {"T": (1031,), "D": (2,), "F": (3,), "E": (2,), "k": (2,), "C": (700,)}, draws=1),
         "large": Cases(tokens, {"T": (128, 123), "D": (16,), "F": (17,), "E": (15,), "k": (2,), "C": (20,)}, draws=1),
     },
     checks=(
@@ -85,7 +95,8 @@ PROBLEM = Problem(
         *output_and_gradient(
             MOE, wrt="parameters", points=(2, 1), cases="full", names=("full experts", "full experts, gradient")
         ),
-        Check("one choice and one place", 1, "values", VALUES, "output", "smallest"),
+        Check("one choice and one place", 1, "values", {"entry": MOE}, "output", "smallest"),
+        Check("all experts chosen in a long story", 1, "values", {"entry": MOE}, "output", "long"),
         Check(
             "only the chosen experts run", 1, "values", {"entry": MOE}, "program.work", "large", "at_most", WORK,
             in_words=work, advice=COLLECT,

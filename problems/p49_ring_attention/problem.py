@@ -47,7 +47,8 @@ PROBLEM = Problem(
     builds_on=(2, 47),
     entries=(Entry("ring_attention", ("q", "k", "v", "mesh")),),
     cases={
-        "cases": Cases(normal, {"T": (24,), "K": (5,)}, draws=1),
+        "cases": Cases(normal, {"T": (24,), "K": (5,)}, draws=1, covers=("coprime",)),
+        "one": Cases(normal, {"T": (8,), "K": (1,)}, draws=1, covers=("one",)),
         "large": Cases(large, {"T": (24,), "K": (5,)}, draws=1),  # as above: one program for both
         # A device's block of scores is as large as its block of keys: all keys are too much memory, and so are all scores.
         "long": Cases(normal, {"T": (256, 264), "K": (32,)}, draws=1),
@@ -55,6 +56,7 @@ PROBLEM = Problem(
     checks=(
         Check("output", 2, "attention", leaves="output"),
         Check("gradient", 2, "attention", leaves="gradient"),
+        Check("one position a device", 1, "forward", leaves="output", cases="one"),
         Check("large scores stay finite", 1, "attention", leaves="output", cases="large", tolerance=SATURATED),
         exact(
             "blocks sent to neighbors only", 1, "forward", "program.exchanged", cases="long", in_words=in_words, advice=SENT,

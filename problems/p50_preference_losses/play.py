@@ -53,16 +53,13 @@ def play(module):
     steps = tuple(range(0, STEPS + 1, GAP))
     chosen, rejected = np.transpose(moved)
     margin = chosen[-1] - rejected[-1]
+    learned = margin > 1
     yield Lines(
         f"Answers that your loss has not seen: “{CHOSEN.strip()} all day” against the same in another place",
         (Line("chosen", steps, chosen), Line("rejected", steps, rejected)),
-        f"The margin between them is {margin:+.1f} nats after {STEPS} steps. The loss asks for nothing but a margin, so "
-        + (
-            "the rejected answers fall faster than the chosen ones rise."
-            if chosen[-1] > 0
-            else "in the end even the chosen answers fall, only less than the rejected ones."
-        )
-        if margin > 1
+        f"The margin between them is {margin:+.1f} nats after {STEPS} steps. The loss asks for nothing but a margin: "
+        f"the chosen answers have gained {chosen[-1]:+.1f} nats, the rejected ones {rejected[-1]:+.1f}."
+        if learned
         else f"The margin between them is {margin:+.1f} nats after {STEPS} steps: your loss does not tell the "
         f"model which is preferred.",
         y="nats more than before",
@@ -72,10 +69,15 @@ def play(module):
         "The word after “… Tom liked to play at the”",
         tuple(Bar(place.strip(), *(of[int(encode(place)[0])] for of in odds)) for place in PLACES),
         "probability",
-        "It was shown nothing but pairs, an answer that is preferred and one that is not. It has learned from them what to say.",
+        "It was shown nothing but pairs, an answer that is preferred and one that is not. "
+        + (
+            "It has learned from them what to say."
+            if odds[0][int(encode(CHOSEN)[0])] > odds[1][int(encode(CHOSEN)[0])]
+            else f"They were to make “{CHOSEN.strip()}” likelier, and your loss did not."
+        ),
         names=("after", "before"),
     )
-    yield telling.story(telling.tell(tuner.model, 60), "A story by the model that knows what is preferred")
+    yield telling.story(telling.tell(tuner.model, 60), f"A story by the model after {STEPS} steps")
 
 
 def pairs():

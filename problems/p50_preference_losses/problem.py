@@ -32,11 +32,17 @@ def large(sizes: Mapping[str, int], rng: Any) -> dict[str, Any]:
 
 
 def no_answer(sizes: Mapping[str, int], rng: Any) -> dict[str, Any]:
-    """A conversation that was cut off before its first answer."""
+    """A conversation that was cut off before its first answer, perhaps after its first token."""
     import numpy as np
 
+    values, T = conversation({**sizes, "T": max(4, sizes["T"])}, rng), sizes["T"]
+    return {"logits": values["logits"][:T], "token_ids": values["token_ids"][:T], "is_answer": np.zeros(T, bool)}
+
+
+def words(sizes: Mapping[str, int], rng: Any) -> dict[str, Any]:
+    """A conversation of the last tokens of a large vocabulary."""
     values = conversation(sizes, rng)
-    return {**values, "is_answer": np.zeros(sizes["T"], bool)}
+    return {**values, "token_ids": sizes["V"] - 1 - values["token_ids"] % 99}
 
 
 def pair(sizes: Mapping[str, int], rng: Any) -> dict[str, Any]:
@@ -74,7 +80,9 @@ PROBLEM = Problem(
     cases={
         "conversations": Cases(conversation, SIZES, draws=2),
         "large": Cases(large, SIZES, draws=1),
+        "vocabulary": Cases(words, {"T": (7,), "V": (50_257,)}, draws=1, covers=("vocabulary", "coprime")),
         "no answer": Cases(no_answer, SIZES, draws=1),
+        "one token": Cases(no_answer, {"T": (1,), "V": (5, 11)}, draws=1, covers=("one",)),
         "pairs": Cases(pair, SIZES, draws=2),
         "hopeless": Cases(hopeless, SIZES, draws=1),
     },
@@ -83,6 +91,8 @@ PROBLEM = Problem(
             SFT, wrt=["logits"], points=(2, 1), names=("SFT loss", "gradient of the SFT loss"), cases="conversations"
         ),
         Check("no answer gives 0", 1, "values", {"entry": SFT, "wrt": ["logits"]}, "output", cases="no answer"),
+        Check("a conversation of one token", 1, "values", {"entry": SFT, "wrt": ["logits"]}, "output", cases="one token"),
+        Check("a large vocabulary", 1, "values", {"entry": SFT}, "output", cases="vocabulary"),
         Check("large logits in the SFT loss", 1, "values", {"entry": SFT, "wrt": ["logits"]}, cases="large"),
         *output_and_gradient(
             LOG_P,

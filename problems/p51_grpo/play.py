@@ -8,6 +8,7 @@ import numpy as np
 
 from grader.exhibits import Line, Lines, Progress, Table
 from harness.model.sampling import Sampling, generate_batch
+from harness.training.grpo import kl_estimate
 from problems.stage import telling
 from problems.stage.model import gpt
 from problems.stage.tuning import Tuner, target_log_probabilities
@@ -49,18 +50,23 @@ def play(module):
         for _ in range(UPDATES):
             loss = tuner.step(ids_BT, lambda new_BT, known=known: module.grpo_loss(new_BT, *known))
         yield Progress(turn + 1, ROUNDS, loss)
+    rose = np.mean(rewards[-3:]) > rewards[0] + 0.25
     yield Lines(
         "The reward: the share of continuations that speak of water",
         (Line("reward", tuple(range(ROUNDS)), rewards),),
-        f"From {rewards[0]:.0%} to {np.mean(rewards[-3:]):.0%}, by {ROUNDS * UPDATES} steps. No text told the model what to "
-        "write: it tried, and what was rewarded became more likely.",
+        f"From {rewards[0]:.3g} in the first round to {rewards[-1]:.3g} in the last, with {UPDATES} steps a round. "
+        + (
+            "No text told the model what to write: it tried, and what was rewarded became more likely."
+            if rose
+            else "With your functions, what was rewarded did not become much more likely."
+        ),
         x="round",
         y="reward",
     )
     yield Lines(
         "How far the model has moved from the one before",
         (Line("KL divergence", tuple(range(ROUNDS)), distances),),
-        "The KL term of your loss holds it back. Without it, the model would move on, and forget how to tell a story.",
+        held(module.grpo_loss, tuner.read(ids_BT), *known[:4]),
         x="round",
         y="KL, nats per token",
     )
@@ -70,19 +76,46 @@ def play(module):
         yield telling.story(told, f"A story {when}", f"It has {words} word{'s' * (words != 1)} of water.")
 
 
+def held(loss, new_BT, old_BT, base_BT, sampled_BT, advantages_B):
+    """A sentence on the KL term of a loss."""
+    without, with_it = (float(loss(new_BT, old_BT, base_BT, sampled_BT, advantages_B, CLIP, of)) for of in (0.0, 1.0))
+    expected = float(jnp.sum(kl_estimate(new_BT, base_BT) * sampled_BT) / sampled_BT.sum())
+    if abs(with_it - without - expected) < 1e-3 * max(1, abs(expected)):
+        return "The KL term of your loss holds it back. Without it, the model would move on, and forget how to tell a story."
+    return (
+        f"At the end, the KL term of your loss is {with_it - without:.3g}, and that of the harness {expected:.3g}. "
+        "The term is there to hold the model back, so that it does not forget how to tell a story."
+    )
+
+
 def rewarded(tokens):
     """1 for a continuation that speaks of water, else 0."""
     return float(bool(WATER.search(TOKENIZER.decode(tokens))))
+
+
+def word(tokens):
+    """The word of water for which a continuation is rewarded."""
+    found = WATER.search(TOKENIZER.decode(tokens))
+    return found[0] if found else "-"
 
 
 def group(written, rewards_GK, advantages_GK):
     """The continuations of the prompt whose rewards differ most, with your advantages."""
     which = int(rewards_GK.std(axis=1).argmax())
     rows = zip(written[which * GROUP :], rewards_GK[which], advantages_GK[which], strict=False)
+    better_GK = np.sign(rewards_GK - rewards_GK.mean(axis=1, keepdims=True))
     return Table(
         f"Eight continuations of “{PROMPTS[which]}”",
-        ("continuation", "reward", "your advantage"),
-        tuple((" ".join(TOKENIZER.decode(tokens).split()), f"{of:g}", f"{gain:+.2f}") for tokens, of, gain in rows),
-        "A continuation is rewarded for a word of water, such as “lake” or “beach”. What is better than its group gets a "
-        "positive advantage, and its tokens become more likely.",
+        ("word", "reward", "your advantage", "continuation"),
+        tuple(
+            (word(tokens), f"{of:g}", f"{gain:+.2f}", " ".join(TOKENIZER.decode(tokens).split()))
+            for tokens, of, gain in rows
+        ),
+        "A continuation is rewarded for a word of water, such as “lake” or “beach”. "
+        + (
+            "What is better than its group gets a positive advantage, and its tokens become more likely."
+            if np.array_equal(np.sign(advantages_GK), better_GK)
+            else "What is better than its group should get a positive advantage, and what is worse a negative one. In some group "
+            "of this batch, yours do not."
+        ),
     )

@@ -30,6 +30,11 @@ def equal(sizes: Mapping[str, int], rng: Any) -> dict[str, Any]:
     return {"rewards": table.astype("float32")}
 
 
+def small(sizes: Mapping[str, int], rng: Any) -> dict[str, Any]:
+    """One group of very small rewards, but ten times as far apart as rounding errors can be."""
+    return {"rewards": (1e-5 * (1 + rewards(sizes, rng)["rewards"])).astype("float32")}
+
+
 def _inexact(C: int) -> Any:
     """Rewards whose sum over C, in sequence, divided by C is another number in float32."""
     import numpy as np
@@ -78,7 +83,7 @@ def wild(sizes: Mapping[str, int], rng: Any) -> dict[str, Any]:
 
     values = rollouts(sizes, rng)
     values["sampled"][0] = False
-    sign = rng.choice([-1, 1], values["new"].shape) * np.float32(300)
+    sign = rng.choice([-1, 1], values["new"].shape) * np.float32(1e30)
     for key, factor in {"new": sign, "old": -sign, "base": -sign}.items():
         values[key] = np.where(values["sampled"], values[key], factor).astype("float32")
     return {**values, "kl_weight": 0.0}
@@ -103,15 +108,17 @@ PROBLEM = Problem(
         Entry(LOSS, ("new", "old", "base", "sampled", "advantages", "clip_ratio", "kl_weight")),
     ),
     cases={
-        "groups": Cases(rewards, {"P": (2, 3), "C": (5, 7)}, draws=2),
+        "groups": Cases(rewards, {"P": (2, 3), "C": (5, 7)}, draws=2, covers=("coprime",)),
+        "small": Cases(small, {"P": (1,), "C": (6,)}, draws=1, covers=("one",)),
         "equal": Cases(equal, {"P": (8,), "C": (7,)}, draws=1),
         "rollouts": Cases(rollouts, SIZES, draws=2),
-        "wild": Cases(wild, SIZES, draws=1),
-        "empty": Cases(empty, SIZES, draws=1),
+        "wild": Cases(wild, SIZES, draws=1, covers=("magnitudes",)),
+        "empty": Cases(empty, {"B": (1,), "T": (8, 11)}, draws=1),
     },
     checks=(
         output(ADVANTAGES, points=2, name="advantages", cases="groups"),
         output(ADVANTAGES, points=1, name="a group of equal rewards teaches nothing", cases="equal"),
+        output(ADVANTAGES, points=1, name="advantages of small rewards", cases="small"),
         Check("loss", 3, "values", OPTIONS, "output", cases="rollouts"),
         Check("gradient", 2, "values", OPTIONS, "gradient", cases="rollouts"),
         Check(

@@ -74,11 +74,12 @@ def play(module, text):
         f"The odds of the token after “… {text[-26:]}”",
         tuple(Bar(f"{token(each).strip()} (draft {q_V[each]:.0%})", emitted_V[each], p_V[each]) for each in best),
         "probability",
-        "Your rule gives every token exactly the odds of the model, although the draft believes something else. So the draft "
-        "makes the story faster, and changes nothing in it."
+        "With your acceptance probabilities and your residual, every token has exactly the odds of the model, although the draft "
+        "believes something else. A step that follows them is faster, and changes nothing in the story."
         if wrong < 1e-3
-        else f"Your rule moves {wrong:.0%} of the odds to other tokens: the draft has changed what the model says.",
-        names=("your rule", "the model"),
+        else f"Your acceptance probabilities and your residual move {wrong:.1%} of the odds to other tokens: the draft changes "
+        "what the model says.",
+        names=("by your functions", "the model"),
     )
 
 

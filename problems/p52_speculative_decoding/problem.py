@@ -52,6 +52,16 @@ def one_position(sizes: Mapping[str, int], rng: Any) -> dict[str, Any]:
     return {"target_row": target, "draft_row": draft}
 
 
+def nearly_equal(sizes: Mapping[str, int], rng: Any) -> dict[str, Any]:
+    """Two models that differ by a thousandth in two tokens: their residual is all in one of them."""
+    values = one_position(sizes, rng)
+    target, (more, less) = values["target_row"], rng.permutation(sizes["V"])[:2]
+    draft = target.copy()
+    draft[more] -= 2**-10
+    draft[less] += 2**-10
+    return {**values, "draft_row": draft}
+
+
 def equal(sizes: Mapping[str, int], rng: Any) -> dict[str, Any]:
     """Two models that agree at one position."""
     values = one_position(sizes, rng)
@@ -153,21 +163,23 @@ PROBLEM = Problem(
         Entry(STEP, (*ARGUMENTS, "uniforms"), returns=("tokens", "count")),
     ),
     cases={
-        "drafts": Cases(drafts, SIZES, draws=2),
+        "drafts": Cases(drafts, SIZES, draws=2, covers=("coprime",)),
         "impossible": Cases(impossible, SIZES, draws=1),
         "one position": Cases(one_position, {"V": (5, 7)}, draws=2),
         "equal": Cases(equal, {"V": (5,)}, draws=1),
+        "nearly equal": Cases(nearly_equal, {"V": (5,)}, draws=1),  # one program for both
         "none": Cases(partial(steps, "none"), SIZES, draws=2),
         "some": Cases(partial(steps, "some"), SIZES, draws=2),
         "all": Cases(partial(steps, "all"), SIZES, draws=2),
         "smallest": Cases(smallest, SIZES, draws=1),
-        "largest": Cases(largest, {"N": (1,), "V": (5, 7)}, draws=1),
+        "largest": Cases(largest, {"N": (1,), "V": (5, 7)}, draws=1, covers=("one",)),
     },
     checks=(
         output(ACCEPTANCE, points=2, name="acceptance probabilities", cases="drafts"),
         output(ACCEPTANCE, points=1, name="impossible and certain tokens", cases="impossible"),
         output(RESIDUAL, points=2, name="residual distribution", cases="one position"),
         output(RESIDUAL, points=1, name="residual of equal distributions", cases="equal"),
+        output(RESIDUAL, points=1, name="residual of nearly equal distributions", cases="nearly equal"),
         Check(
             "first token has the target's distribution", 1, "first_token", leaves="law", cases="one position",
             advice="`law` is the distribution of the first emitted token, over all tokens that the draft could propose.",

@@ -10,13 +10,12 @@ import numpy as np
 from grader.problem import Case
 from grader.worker.pytrees import BadOutputError, described
 from grader.worker.subject import Reading, Subject, eager
-from problems.p53_encode_decode.problem import GROWTH, ranks_of, special_of
+from problems.p53_encode_decode.problem import BROKEN, GROWTH, ranks_of, special_of
 
 # As on the page, of the CPU. The reference takes 0.1 s for the longest word, and 0.2 s for the stream. Programs whose work is the
 # square take minutes in Python. The judge limits the time of a whole probe; these limits end it earlier, with a sentence.
 SECONDS = 1.0
 AHEAD = 1 << 15  # bytes, as on the page: less than those of the ids that are wanted, so nobody can join all chunks
-BREAK, HALF_A_LETTER = "¤".encode(), b"\xc3"
 NO_MORE, NOT_AN_ID = -1, -2
 
 
@@ -51,7 +50,9 @@ def decoding(subject: Subject, case: Case) -> Reading:
 @eager
 def streaming(subject: Subject, case: Case) -> Reading:
     """The ids of a stream: all of them, or the first ones of a stream without end."""
-    data = str(case.values["text"]).encode().replace(BREAK, HALF_A_LETTER)
+    data = str(case.values["text"]).encode()
+    for letter, (digits, _) in BROKEN.items():
+        data = data.replace(letter.encode(), bytes.fromhex(digits))
     size, wanted = int(case.values["chunk"]), case.values.get("wanted")  # type: ignore[arg-type]
     tables, given_bytes = (ranks_of(case), special_of(case)), [0]
     chunks = _without_end(data, size, given_bytes) if wanted else _chunks(data, size)

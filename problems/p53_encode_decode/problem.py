@@ -8,17 +8,27 @@ from grader.checks import Words, exact
 from grader.problem import Case, Cases, Check, Difference, Entry, Problem
 
 WORDS = """low lower lowest new newer newest wide wider banana Zoë naïve ☂☂ aaa aaaa ooo it's we'll they've don't
-mississippi""".split()
-SPECIAL = ("<|end|>", "[a|b]", "(pad)")
+mississippi 🐉🐉""".split()
+SPECIAL = ("<|end|>", "[a|b]", "(Zoë)")
 ALIKE = ("<|end|>", "<|end|><|end|>", "<|end|>!")
 GROWTH = (1000, 2000, 4000)  # lengths of words before the longest
-BREAK = "¤"  # stands for a byte that begins a letter of two bytes, although no letter follows
-STREAM_TEXT = "it's low|we'll see|they've|we're |'l|  \n\n Zoë\n\nlow  new"
+# Letters that stand for bytes that are not UTF-8, in hexadecimal digits.
+BREAK, CUT, ODD = "¤", "¬", "¥"
+BROKEN = {
+    BREAK: ("c3", "the byte C3, which begins a letter of two bytes"),
+    CUT: ("f09f90", "the bytes F0 9F 90, of a letter of four bytes"),
+    ODD: ("eda080ff", "the bytes ED A0 80 FF, which are in no letter"),
+}
+STREAM_TEXT = "it's low|we'll see|they've|we're |'l|  \n\n Zoë\n\nlow  new\n  wide|\t  \t low"
 # White space shows where a stream is cut. By rank, CROSSED is A|BC|D|EF, in the order of the text AB|C|DE|F, and with the longest
 # token first ABCDE|F. OUTDATED is GH|IJ: once IJ is a token, the pair of H and I
-# is out of date, and that of H and IJ has a higher rank than GH.
-CROSSED, OUTDATED = "ABCDEF", "GHIJ"
+# is out of date, and that of H and IJ has a higher rank than GH. No training gives the other ones. WHOLE is a token that merging
+# never reaches: KL|M|N. EARLY is QRS|T: QRS has a lower rank than QR, but is a pair only after QR.
+CROSSED, OUTDATED, WHOLE, EARLY = "ABCDEF", "GHIJ", "KLMN", "QRST"
 FIRST = (
+    (b"KL", b"MN"),
+    (b" K", b"LMN"),
+    (b"QR", b"S"),
     (b"\n", b"\n"),
     (b" ", b" "),
     (b"E", b"F"),
@@ -31,6 +41,10 @@ FIRST = (
     (b"H", b"I"),
     (b"G", b"H"),
     (b"H", b"IJ"),
+    (b"K", b"L"),
+    (b"Q", b"R"),
+    (b"S", b"T"),
+    (b"\n", b" "),
 )
 
 
@@ -54,10 +68,12 @@ def vocabulary(sizes: Mapping[str, int], rng: Any) -> dict[str, Any]:
 
 
 def words(sizes: Mapping[str, int], rng: Any) -> dict[str, Any]:
-    """Words, of which some are not among those that the merges were made of. Wrong orders give CROSSED or OUTDATED others."""
+    """Words, of which some are not among those that the merges were made of. Wrong orders give CROSSED or OUTDATED others, and
+    what relies on a training gives WHOLE or EARLY others."""
     some = [str(word) for word in rng.permutation(WORDS)]
     mixed = [left + right[1:] for left, right in zip(some, some[3:], strict=False)]
-    chosen = [some[0], f" {mixed[0]}", CROSSED, OUTDATED, mixed[1], f" {some[1]}", "q", mixed[2], some[2]]
+    odd = [CROSSED, OUTDATED, WHOLE, EARLY, "q"]
+    chosen = [some[0], f" {mixed[0]}", *odd, mixed[1], f" {some[1]}", mixed[2], some[2]]
     return {"words": "\n".join(chosen[: sizes["words"]]), **vocabulary(sizes, rng)}
 
 
@@ -73,7 +89,7 @@ def texts(sizes: Mapping[str, int], rng: Any) -> dict[str, Any]:
     """A text with special tokens, next to each other and at both ends, and pieces of them. Without any, they are text."""
     parts = []
     for number in range(sizes["parts"]):
-        some = [str(word) for word in rng.choice(WORDS, rng.integers(3, 7))]
+        some = [str(word) for word in rng.choice(WORDS, rng.integers(3, 7))] + [WHOLE, "🐉☂é"][number : number + 1]
         parts.append([" ", "  ", " \n"][number % 3].join(some) + [".", " |a  ", "<|"][number % 3])
     special = SPECIAL[: sizes["special"]]
     text = "".join(part + SPECIAL[number % max(1, len(special))] for number, part in enumerate(parts))
@@ -106,7 +122,7 @@ def streams(sizes: Mapping[str, int], rng: Any) -> dict[str, Any]:
 def broken(sizes: Mapping[str, int], rng: Any) -> dict[str, Any]:
     """A stream with letters that are cut off: before other letters, before white space, and at the end."""
     some = [str(word) for word in rng.choice(WORDS, 5)]
-    text = f"{some[0]} {some[1]}{BREAK}{some[2]} {BREAK} {some[3]}{BREAK}{BREAK}{some[4]} z{BREAK}"
+    text = f"{some[0]} {some[1]}{BREAK}{some[2]} {BREAK} {some[3]}{BREAK}{BREAK}{some[4]} {CUT}{ODD} {CUT}z{BREAK}"
     return {"text": text, "special_tokens": SPECIAL[0], "chunk": sizes["chunk"], **vocabulary(sizes, rng)}
 
 
@@ -119,24 +135,26 @@ def endless(sizes: Mapping[str, int], rng: Any) -> dict[str, Any]:
 def pieces(sizes: Mapping[str, int], rng: Any) -> dict[str, Any]:
     """Parts of a text, each one token: words, special tokens, and letters whose bytes are tokens of their own.
 
-    With `cut`, some letters lack bytes.
+    With `cut`, some letters lack bytes, and some bytes are in no letter.
     """
     values = vocabulary(sizes, rng)
     tokens = [bytes.fromhex(row) for row in values["merges"].split("\n")]
     some = [tokens[i].hex() for i in rng.integers(0, len(tokens), 4)]
-    letters = [bytes([byte]).hex() for letter in rng.permutation(["ë", "☂", "é"]) for byte in str(letter).encode()]
+    letters = [
+        bytes([byte]).hex() for letter in rng.permutation(["ë", "☂", "é", "🐉"]) for byte in str(letter).encode()
+    ]
     rows = [
         *some[:2],
         *letters,
         SPECIAL[0],
         *some[2:],
         "20",
-        *letters[:-1] * sizes["cut"],
-        SPECIAL[1],
+        *[*letters[:-1], "ff", "ed", "a0", "80"] * sizes["cut"],
+        *SPECIAL[1:],
         *letters[:3],
         some[0],
     ]
-    return {"pieces": "\n".join(rows), "special_tokens": "\n".join(SPECIAL[:2]), **values}
+    return {"pieces": "\n".join(rows), "special_tokens": "\n".join(SPECIAL), **values}
 
 
 def long_words(sizes: Mapping[str, int], rng: Any) -> dict[str, Any]:
@@ -153,11 +171,21 @@ def long_words(sizes: Mapping[str, int], rng: Any) -> dict[str, Any]:
 
 
 def ranks_of(case: Case) -> dict[bytes, int]:
-    """The ids of bytes, shifted, and of merges, from 256 on."""
+    """The ids of bytes, shifted, and of merges, with gaps: those of bytes come first, or last."""
     shift = int(case.values["shift"])  # type: ignore[arg-type]
-    ranks = {bytes([byte]): (byte + shift) % 256 for byte in range(256)}
+    ranks = {bytes([byte]): first_byte(shift) + (byte + shift) % 256 for byte in range(256)}
     rows = [row for row in str(case.values["merges"]).split("\n") if row]
-    return ranks | {bytes.fromhex(row): 256 + number for number, row in enumerate(rows)}
+    return ranks | {bytes.fromhex(row): merged(number) for number, row in enumerate(rows)}
+
+
+def first_byte(shift: int) -> int:
+    """The lowest id of a byte."""
+    return 2000 * (shift % 2)
+
+
+def merged(number: int) -> int:
+    """The id of a merge."""
+    return 256 + 2 * number
 
 
 def special_of(case: Case) -> dict[str, int]:
@@ -176,10 +204,10 @@ def shown(values: Mapping[str, Any]) -> dict[str, Any]:
     if "letters" in values:
         sizes = ", ".join(f"{size:,}" for size in (*GROWTH, others.pop("length")))
         others["words"] = f"these letters again and again, in sizes of {sizes} bytes"
-    if BREAK in values.get("text", ""):
-        others[BREAK] = "the byte C3, which begins a letter of two bytes"
-    merged = ", ".join(f"{token!r}: {256 + number}" for number, token in enumerate(tokens))
-    return {**others, "ranks": f"byte b: (b + {values['shift']}) % 256, {merged}"}
+    others |= {letter: said for letter, (_, said) in BROKEN.items() if letter in values.get("text", "")}
+    merges = ", ".join(f"{token!r}: {merged(number)}" for number, token in enumerate(tokens))
+    first = f"{start} + " if (start := first_byte(values["shift"])) else ""
+    return {**others, "ranks": f"byte b: {first}(b + {values['shift']}) % 256, {merges}"}
 
 
 def tokens_of(case: Case) -> dict[int, str]:
@@ -203,7 +231,7 @@ def _ids(name: str, points: int, probe: str, **more: Any) -> Check:
     return exact(name, points, probe, "ids", words=tokens_of, **more)
 
 
-SIZES = {"merges": (28, 36, 44)}
+SIZES = {"merges": (34, 42, 50)}
 PROBLEM = Problem(
     title="Encode and decode",
     builds_on=(42,),
@@ -215,20 +243,20 @@ PROBLEM = Problem(
         Entry("encode_stream", ("chunks", "ranks", "special_tokens")),
     ),
     cases={
-        "words": Cases(words, {"words": (6, 9), **SIZES}, draws=3, show=shown),
+        "words": Cases(words, {"words": (7, 11), **SIZES}, draws=3, show=shown),
         "runs": Cases(runs, {"words": (2, 4), "merges": (2, 1)}, draws=2, show=shown),
-        "texts": Cases(texts, {"parts": (3, 4), "special": (1, 2, 3), **SIZES}, draws=3, show=shown),
-        "no special tokens": Cases(texts, {"parts": (2,), "special": (0,), "merges": (28,)}, draws=1, show=shown),
+        "texts": Cases(texts, {"parts": (3, 4), "special": (3, 1, 2), **SIZES}, draws=3, show=shown, covers=("text",)),
+        "no special tokens": Cases(texts, {"parts": (2,), "special": (0,), "merges": (34,)}, draws=1, show=shown),
         "special tokens that begin alike": Cases(
-            alike, {"special": (2, 3), "reverse": (0, 1), "merges": (28,)}, draws=3, show=shown
+            alike, {"special": (2, 3), "reverse": (0, 1), "merges": (34,)}, draws=3, show=shown
         ),
         "pieces": Cases(pieces, {"cut": (0,), **SIZES}, draws=2, show=shown),
         "cut pieces": Cases(pieces, {"cut": (1,), **SIZES}, draws=2, show=shown),
         "streams": Cases(streams, {"parts": (3, 4), "special": (2, 3), "chunk": (1, 3, 5, 16), **SIZES}, draws=4, show=shown),
-        "broken": Cases(broken, {"chunk": (1, 4), **SIZES}, draws=2, show=shown),
+        "broken": Cases(broken, {"chunk": (1, 4), **SIZES}, draws=2, show=shown, covers=("one",)),
         "long words": Cases(long_words, {"length": (16_000,)}, draws=1, show=shown),
         "endless": Cases(
-            endless, {"parts": (3,), "special": (2,), "chunk": (24,), "wanted": (20_000,), "merges": (28,)}, draws=1
+            endless, {"parts": (3,), "special": (2,), "chunk": (24,), "wanted": (20_000,), "merges": (34,)}, draws=1
         ),
     },
     checks=(

@@ -1,5 +1,6 @@
 """Problem 55, played: a crawl of stories with copies, which the learner's functions find, and what the copies do to a loss."""
 
+import difflib
 import random
 import re
 from collections import Counter
@@ -15,7 +16,7 @@ from problems.stage.weights import FIRST_VALIDATION
 COUNT, COPIES, HELD_OUT = 240, 80, 60
 N, P, BANDS, PRIME = 3, 96, 24, 2**31 - 1
 SWAPS = ("happy", "little", "big", "sad", "red", "very", "day", "home", "was", "said")
-SHOWN, EDGES = 6, np.linspace(0, 1, 11)
+SHOWN, EDITS, EDGES = 6, 5, np.linspace(0, 1, 11)
 
 
 def play(module):
@@ -43,7 +44,7 @@ def play(module):
     gone = len(train) - len(clean)
     yield Bars(
         f"A model of word pairs on {HELD_OUT} held-out stories, half of which were copied into its training data",
-        (Bar("with the copies", losses[0], losses[2]), Bar("without yours", losses[1], losses[2])),
+        (Bar("with the copies", losses[0], losses[2]), Bar("without those you found", losses[1], losses[2])),
         "nats per word",
         f"{gone} texts that are near-duplicates of held-out ones were dropped; {len(leaked)} had been copied there. "
         + (
@@ -70,22 +71,36 @@ def _similarity(sets, left, right):
 
 
 def _largest(texts, labels, sets):
-    """The largest clusters, with two texts of each."""
+    """The largest clusters, with the differences between the first text and the one that is least like it."""
     sizes = Counter(labels.tolist())
     rows = []
     for label, size in sizes.most_common(SHOWN):
         first, *others = np.flatnonzero(labels == label)
-        other = others[0] if others else first
-        rows.append((str(size), texts[first][:90], texts[other][:90], f"{_similarity(sets, first, other):.2f}"))
+        other = min(others, key=lambda place: _similarity(sets, first, place), default=first)
+        similarity = f"{_similarity(sets, first, other):.2f}"
+        rows.append((str(size), similarity, " · ".join(_differences(texts[first], texts[other])) or "no difference"))
     several = sum(size > 1 for size in sizes.values())
     return Table(
         f"The largest of {several} clusters among {len(texts)} texts",
-        ("texts", "one of them", "another one", "similarity"),
+        ("texts", "similarity", "how another text differs from the first one"),
         tuple(rows),
-        "The copies have another header, some other words, and another end."
+        "The copies have another header, some other words, and another end. Your functions have found them."
         if several > HELD_OUT // 3
         else "The crawl has more than a hundred copies. Your functions have found few of them.",
     )
+
+
+def _differences(one, other):
+    """What changes from one text to another: words that come in, go, or replace others; the first and the last few."""
+    left, right = one.split(" "), other.split(" ")
+    parts = []
+    for kind, i, j, k, m in difflib.SequenceMatcher(None, left, right, autojunk=False).get_opcodes():
+        gone, new = " ".join(left[i:j]), " ".join(right[k:m])
+        if kind != "equal":
+            parts.append(
+                f"new: {new[:40]}" if not gone else f"gone: {gone[:40]}" if not new else f"{gone[:30]} → {new[:30]}"
+            )
+    return parts if len(parts) <= EDITS else [*parts[: EDITS - 2], "…", parts[-1]]
 
 
 def _curve(module, sets, candidates, count):

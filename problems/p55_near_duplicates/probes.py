@@ -68,7 +68,7 @@ def bucketing(subject: Subject, case: Case) -> Reading:
 def bucketing_many(subject: Subject, case: Case) -> Reading:
     """The pairs of many texts, of which few have a partner, after those of fewer."""
     rng = np.random.default_rng(int(case.values["seed"]))  # type: ignore[arg-type]
-    signatures = rng.integers(0, 1 << 31, (int(case.values["D"]), ROWS * BANDS))  # type: ignore[arg-type]
+    signatures = rng.integers(0, 1 << 31, (int(case.values["N"]), ROWS * BANDS))  # type: ignore[arg-type]
     for left, right in rng.permutation(len(signatures))[: 2 * PLANTED].reshape(-1, 2):
         band = ROWS * int(rng.integers(BANDS))
         signatures[left, band : band + ROWS] = signatures[right, band : band + ROWS]
@@ -99,7 +99,7 @@ def clustering_many(subject: Subject, case: Case) -> Reading:
         pairs = [(place, place + 1) for place in reversed(range(D - 1)) if place != D // 2]
         return _labels(subject, pairs, D)
 
-    most = int(case.values["D"])  # type: ignore[arg-type]
+    most = int(case.values["N"])  # type: ignore[arg-type]
     return Reading(
         {
             "clusters.any_order": _growing(of_chain, most, "clusters", "texts"),
@@ -132,7 +132,13 @@ def keeping(subject: Subject, case: Case) -> Reading:
         return stays
 
     forward = list(range(len(texts)))
-    return Reading({"texts.kept": kept(forward), "texts.kept_in_the_opposite_order": kept(forward[::-1])})
+    return Reading(
+        {
+            "texts.kept": kept(forward),
+            "texts.kept_in_the_opposite_order": kept(forward[::-1]),
+            "texts.kept_alone": kept(forward[:1]),
+        }
+    )
 
 
 def _hashes(case: Case) -> tuple[Any, Any]:

@@ -15,6 +15,9 @@ ship bell coat milk rice salt soup wolf goat lamp book desk hand foot nose face 
 town wall wave wing yard yarn zone bean coin corn dawn dish dust farm fire fort gate gift gold iron jazz jeep kelp
 lime maze mint nest oven pear plum pond""".split()
 PRIME = 2**31 - 1
+# Letters of one to four bytes, with and without a lower case, and a sharp s, which case folding would write as two letters. The
+# pictures and the dash are no letters.
+SCRIPTS = "Straße, Ñandú Москва 東京 𐐀𐐁\u00a0ΑΒΓ٣ 🎉frog🎉 cake—moon"
 PROBABILITY = Tolerance(rtol=1e-6, atol=1e-9)
 
 
@@ -34,13 +37,15 @@ def hashes(rng: Any, P: int) -> dict[str, Any]:
 
 
 def texts(sizes: Mapping[str, int], rng: Any) -> dict[str, Any]:
-    """A text with capitals, punctuation, digits, an accent, and words that come again."""
+    """A text with capitals, punctuation, digits, an accent, and words that come again. `marks` of 2 adds other scripts."""
     some = words_of(rng, sizes["words"])
     text = " ".join(some)
     if sizes["marks"]:
         again = some[: sizes["n"] + 1]
         start, end = f'"{text.capitalize()}!" Zoë\'s 3 {some[0].upper()}s', f"{' '.join(again)}... {' '.join(again)}"
         text = f"{start},\n\n{' '.join(some)} -- and {end}"
+    if sizes["marks"] == 2:
+        text = f"{text} {SCRIPTS} {some[0]}_{some[1]} x2_"
     return {"text": text, "n": sizes["n"]}
 
 
@@ -97,8 +102,8 @@ def curves(sizes: Mapping[str, int], rng: Any) -> dict[str, Any]:
 
 def signatures(sizes: Mapping[str, int], rng: Any) -> dict[str, Any]:
     """Signatures of which some agree in a band, in all but one row of it, in another band, or in rows of two bands."""
-    D, bands, rows = sizes["D"], sizes["bands"], sizes["rows"]
-    found = rng.integers(0, 1000, (D, bands * rows))
+    N, bands, rows = sizes["N"], sizes["bands"], sizes["rows"]
+    found = rng.integers(0, 1000, (N, bands * rows))
     first = slice(0, rows)
     found[1, first] = found[0, first]  # the first band
     found[2, -rows:] = found[0, -rows:]  # the last one
@@ -109,20 +114,22 @@ def signatures(sizes: Mapping[str, int], rng: Any) -> dict[str, Any]:
     found[7, first] = found[1, first]
     found[8, ::bands][:rows] = found[5, ::bands][:rows]  # every so many-th row
     found[6, first] = found[3, first][::-1]  # in another order
-    return {"signatures": found[rng.permutation(D)], "num_bands": bands}
+    found[9, :2], found[10, :2] = (1, 12), (11, 2)  # the same digits
+    found[10, 2:rows] = found[9, 2:rows]
+    return {"signatures": found[rng.permutation(N)], "num_bands": bands}
 
 
 def graph(sizes: Mapping[str, int], rng: Any) -> dict[str, Any]:
-    """Pairs of texts: a chain in any order, a star, a triangle, and texts without a partner."""
-    D = sizes["D"]
-    names = rng.permutation(D)
+    """Pairs of texts: a chain in any order, a star, a triangle, and texts without a partner. One pair comes twice."""
+    N = sizes["N"]
+    names = rng.permutation(N)
     chain = [(names[i], names[i + 1]) for i in range(sizes["chain"])]
     star = [(names[sizes["chain"] + 1], names[sizes["chain"] + 2 + i]) for i in range(3)]
     last = names[-3:]
     triangle = [(last[0], last[1]), (last[1], last[2]), (last[0], last[2])]
     edges = [chain + star, chain + star + triangle][sizes["triangle"]]
-    rows = [sorted(map(int, edges[place])) for place in rng.permutation(len(edges))]
-    return {"pairs": "\n".join(f"{left} {right}" for left, right in rows), "num_texts": D}
+    rows = [rng.permutation(edges[place]) for place in [*rng.permutation(len(edges)), 0]]
+    return {"pairs": "\n".join(f"{left} {right}" for left, right in rows), "num_texts": N}
 
 
 def collection(sizes: Mapping[str, int], rng: Any) -> dict[str, Any]:
@@ -131,6 +138,7 @@ def collection(sizes: Mapping[str, int], rng: Any) -> dict[str, Any]:
     row = " ".join
     a, b, c, d, e, f = w[:12], w[12:24], w[24:42], w[42:50], w[50:56], w[56:69]
     g = [*f[1::2], *f[::2]]
+    h = c[:6:-1]
     halves = [each for some in (f, f[::-1], g, g[::-1]) for each in (row(some[:10]), row(some[3:]))]  # 6 of 12
     found = [
         row(a), row([*a[:-1], "toad"]), row([*a[:-1], "crab"]), row(a).capitalize() + ".",
@@ -144,9 +152,11 @@ def collection(sizes: Mapping[str, int], rng: Any) -> dict[str, Any]:
         row([*b[:6], *b[:5:-1]]),  # 5 of 11, although half of the words are the same
         row(a[9::-1]), row([*a[5::-1], *d[:3:-1]]),  # 5 of 13
         row(d) + "!" * 60, row(d) + "!" * 60,  # longer, but not in words, and identical
+        row(d) + "🎉" * 50,  # not as many characters, but more bytes, and more halves of UTF-16
+        row([*h, "étud"]).capitalize(), row([*h, "zinc"]),  # a capital comes before all small letters
     ]  # fmt: skip
     order = rng.permutation(len(found))
-    chosen = [found[place] for place in order][: sizes["D"]]
+    chosen = [found[place] for place in order][: sizes["N"]]
     return {
         "texts": "\n".join(chosen),
         "n": 2,
@@ -157,7 +167,7 @@ def collection(sizes: Mapping[str, int], rng: Any) -> dict[str, Any]:
 
 
 def many(sizes: Mapping[str, int], rng: Any) -> dict[str, Any]:
-    return {"D": sizes["D"], "seed": int(rng.integers(1, 1 << 30))}
+    return {"N": sizes["N"], "seed": int(rng.integers(1, 1 << 30))}
 
 
 def shown(values: Mapping[str, Any]) -> dict[str, Any]:
@@ -173,8 +183,8 @@ def number_of(text: str) -> int:
 def shingles_of(case: Case) -> Words:
     """What the numbers of shingles mean: all runs of words that someone could take for one."""
     text, found = str(case.values["text"]), {-1: "none further"}
-    patterns = (r"\w+", r"\S+", "[A-Za-z0-9_]+", r"[\w']+", r"[^\W\d]+")
-    for words in (re.findall(pattern, each) for pattern in patterns for each in (text, text.lower())):
+    patterns = (r"\w+", r"\S+", "[A-Za-z0-9_]+", r"[\w']+", r"[^\W\d]+", r"[^\W_]+")
+    for words in (re.findall(pattern, each) for pattern in patterns for each in (text, text.lower(), text.casefold())):
         for length in range(len(words) + 1):
             for start in range(len(words) - length + 1):
                 shingle = " ".join(words[start : start + length])
@@ -203,7 +213,8 @@ def of_a_text(case: Case, difference: Difference) -> str:
     (place,) = difference.index
     text = str(case.values["texts"]).split("\n")[place]
     got, expected = ("stays" if each == "1" else "does not stay" for each in (difference.got, difference.expected))
-    where = "" if difference.path.endswith("kept") else "if the texts are given in the opposite order, "
+    orders = {"opposite_order": "if the texts are given in the opposite order, ", "alone": "if it is the only text, "}
+    where = next((words for name, words in orders.items() if difference.path.endswith(name)), "")
     return f"{where}text {place} ({text!r}) {got}; expected: it {expected}"
 
 
@@ -224,24 +235,25 @@ PROBLEM = Problem(
     ),
     cases={
         "texts": Cases(texts, {"n": (2, 1, 3), "words": (5, 8), "marks": (0, 1, 1)}, draws=4),
+        "scripts": Cases(texts, {"n": (1, 2), "words": (5,), "marks": (2,)}, draws=2, covers=("text", "one")),
         "short": Cases(short, {"n": (3,), "words": (2, 3, 0)}, draws=3),
-        "sets": Cases(sets, {"S": (4, 9), "P": (5, 8)}, draws=3),
+        "sets": Cases(sets, {"S": (4, 9), "P": (5, 7)}, draws=3, covers=("coprime",)),
         "empty set": Cases(sets, {"S": (0,), "P": (4,)}, draws=1),
         "curves": Cases(curves, {"bands": (5, 20), "rows": (2, 3)}, draws=2),
-        "signatures": Cases(signatures, {"D": (10,), "bands": (4, 5), "rows": (3, 2)}, draws=3),
-        "graph": Cases(graph, {"D": (14, 15), "chain": (5, 6), "triangle": (0, 1)}, draws=3),
-        "collection": Cases(collection, {"D": (29,), "P": (96,), "bands": (48,)}, draws=3, show=shown),
-        "missed": Cases(collection, {"D": (29,), "P": (4,), "bands": (1,)}, draws=1, show=shown),
-        "many texts": Cases(many, {"D": (12_000,)}, draws=1),
-        "long chain": Cases(many, {"D": (60_000,)}, draws=1),
+        "signatures": Cases(signatures, {"N": (11,), "bands": (4, 5), "rows": (3, 2)}, draws=3),
+        "graph": Cases(graph, {"N": (14, 15), "chain": (5, 6), "triangle": (0, 1)}, draws=3),
+        "collection": Cases(collection, {"N": (32,), "P": (96,), "bands": (48,)}, draws=3, show=shown),
+        "missed": Cases(collection, {"N": (32,), "P": (4,), "bands": (1,)}, draws=1, show=shown),
+        "many texts": Cases(many, {"N": (12_000,)}, draws=1),
+        "long chain": Cases(many, {"N": (60_000,)}, draws=1),
     },
     checks=(
         exact("shingles", 2, "shingling", "shingles", cases="texts", words=shingles_of, calls=("shingles",)),
+        exact("words of all scripts", 1, "shingling", "shingles", cases="scripts", words=shingles_of, calls=("shingles",)),
         exact("short texts", 1, "shingling", "shingles", cases="short", words=shingles_of, calls=("shingles",)),
         exact(
             "signatures", 2, "signing", "signature", cases="sets", calls=("minhash",),
-            advice="Python's `hash` gives a string another number in each process. The numbers to compare are those of "
-            "`fingerprint`, from the stub.",
+            advice="Row p is the smallest (a[p] x + b[p]) mod PRIME of all fingerprints x.",
         ),
         exact("signature of an empty set", 1, "signing", "signature", cases="empty set", calls=("minhash",)),
         exact(

@@ -29,7 +29,7 @@ def found_probability(similarity: Float[np.ndarray, "M"], num_bands: int, rows_p
     raise NotImplementedError
 
 
-def candidate_pairs(signatures: Int[np.ndarray, "D P"], num_bands: int) -> set[tuple[int, int]]:
+def candidate_pairs(signatures: Int[np.ndarray, "N P"], num_bands: int) -> set[tuple[int, int]]:
     """The pairs (i, j), i < j, of texts whose signatures agree in all rows of at least one band."""
     raise NotImplementedError
 

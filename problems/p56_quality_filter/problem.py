@@ -11,6 +11,8 @@ from grader.problem import Case, Cases, Check, Difference, Entry, Problem, Toler
 GOOD = """because although water energy light cells plants history river north century people found many different
 method result theory known often between called during small example""".split()
 BAD = "click here buy now free best price offer subscribe login menu home cart deal win cheap order today follow share".split()
+# Letters of one to four bytes, with and without a lower case. The pictures and the dash are no letters.
+SCRIPTS = "Straße, Ñandú Москва 東京 𐐀𐐁 🎉now🎉 buy—today x2_y"
 BOTH = "the of and to in is a for that it with as on you this".split()
 LOSS, WRT = "logistic_loss", ["weights", "bias"]
 # The loss is convex. Measured: L-BFGS with its default tolerance, Newton and JAX in float32 agree to 1e-4 of the weights' size,
@@ -36,10 +38,14 @@ def text_of(words: Any, rng: Any, length: int, quality: float) -> str:
 
 
 def texts(sizes: Mapping[str, int], rng: Any) -> dict[str, Any]:
-    """A text with capitals, punctuation, and words and pairs that come again."""
+    """A text with capitals, punctuation, and words and pairs that come again. `marks` of 2 is a long one with other scripts."""
     plain = text_of((GOOD, BAD), rng, sizes["words"], 0.5)
     again = " ".join(plain.split()[:3])
-    text = [plain, f"{again}, {again.upper()}! 3 {plain}\n(Zoë's {again})"][sizes["marks"]]
+    text = [
+        plain,
+        f"{again}, {again.upper()}! 3 {plain}\n(Zoë's {again})",
+        f"{plain} {SCRIPTS}\n{'free ' * 300}{plain}",
+    ][sizes["marks"]]
     return {"text": text, "num_buckets": sizes["B"], "seed": int(rng.integers(1, 10_000))}
 
 
@@ -53,9 +59,9 @@ def logits(sizes: Mapping[str, int], rng: Any) -> dict[str, Any]:
     """Texts as random features. With `scale`, logits are far from 0, on both sides and with both labels."""
     import numpy as np
 
-    D, B = sizes["D"], sizes["B"]
-    x, weights = rng.standard_normal((D, B)), rng.standard_normal(B)
-    labels = rng.integers(0, 2, D)
+    N, B = sizes["N"], sizes["B"]
+    x, weights = rng.standard_normal((N, B)), rng.standard_normal(B)
+    labels = rng.integers(0, 2, N)
     labels[:2] = 0, 1
     if sizes["scale"] > 1:
         weights = sizes["scale"] * np.sign(weights) * (1 + abs(weights)) / 2
@@ -74,9 +80,9 @@ def data(sizes: Mapping[str, int], rng: Any) -> dict[str, Any]:
     """Features as shares, and labels that depend on some of them. Most texts are good."""
     import numpy as np
 
-    D, B = sizes["D"], sizes["B"]
-    x = rng.dirichlet(np.full(B, 0.3), D)
-    scores = x @ rng.standard_normal(B) * 4 + 0.3 * rng.standard_normal(D)
+    N, B = sizes["N"], sizes["B"]
+    x = rng.dirichlet(np.full(B, 0.3), N)
+    scores = x @ rng.standard_normal(B) * 4 + 0.3 * rng.standard_normal(N)
     return {"x": x, "labels": (scores > np.quantile(scores, 0.35)).astype("int32"), "l2": 0.01}
 
 
@@ -166,7 +172,7 @@ def shares(name: str, points: int, probe: str, leaves: str, **more: Any) -> Chec
     return exact(name, points, probe, leaves, tolerance=SHARES, **more)
 
 
-COUNTS = {"good": (4, 8), "bad": (5, 12)}
+COUNTS = {"good": (1, 4, 8), "bad": (5, 12)}
 PROBLEM = Problem(
     title="A quality filter",
     builds_on=(53, 55),
@@ -183,19 +189,21 @@ PROBLEM = Problem(
         Entry("keep", ("texts", "weights", "bias", "threshold", "seed")),
     ),
     cases={
-        "texts": Cases(texts, {"words": (4, 7), "marks": (0, 1, 1), "B": (16, 8, 32)}, draws=4),
+        "texts": Cases(texts, {"words": (4, 7), "marks": (0, 1, 1), "B": (16, 7, 33)}, draws=4),
+        "scripts": Cases(texts, {"words": (4,), "marks": (2,), "B": (13,)}, draws=1, covers=("text",)),
         "short": Cases(short, {"words": (1, 0)}, draws=2),
-        "logits": Cases(logits, {"D": (5,), "B": (3,), "scale": (1,)}, draws=2),
-        "large": Cases(logits, {"D": (5,), "B": (3,), "scale": (300,)}, draws=1),
-        "data": Cases(data, {"D": (40,), "B": (6, 8)}, draws=2),
-        "scored": Cases(scored, {**COUNTS, "ties": (0,), "recall": (1, 2, 3, 5)}, draws=5),
+        "logits": Cases(logits, {"N": (5,), "B": (3,), "scale": (1,)}, draws=2, covers=("coprime",)),
+        "large": Cases(logits, {"N": (5,), "B": (3,), "scale": (300,)}, draws=1),
+        "data": Cases(data, {"N": (40,), "B": (6, 53)}, draws=2),
+        "scored": Cases(scored, {**COUNTS, "ties": (0,), "recall": (1, 2, 3, 5)}, draws=6, covers=("one",)),
         "tied": Cases(scored, {"good": (8,), "bad": (8, 9), "ties": (1,), "recall": (0, 1, 4)}, draws=3),
         "judged": Cases(judged, {"good": (5, 9), "bad": (4, 7), "ties": (0, 1)}, draws=3),
-        "corpus": Cases(corpus, {"sites": (8,), "out": (3,), "each": (4,), "B": (24, 32)}, draws=2),
-        "filtered": Cases(filtered, {"M": (14,), "B": (12,)}, draws=2),
+        "corpus": Cases(corpus, {"sites": (8,), "out": (3,), "each": (4,), "B": (22, 33)}, draws=2),  # no multiples of HELD_OUT
+        "filtered": Cases(filtered, {"M": (14,), "B": (13,)}, draws=2),
     },
     checks=(
         shares("shares of n-grams", 3, "hashing", "shares", cases="texts", in_words=of_a_bucket, calls=("features",)),
+        shares("words of all scripts", 1, "hashing", "shares", cases="scripts", in_words=of_a_bucket, calls=("features",)),
         shares("short texts", 1, "hashing", "shares", cases="short", in_words=of_a_bucket, calls=("features",)),
         Check("loss", 2, "values", {"entry": LOSS, "wrt": WRT}, "output", "logits"),
         Check("gradient of the loss", 1, "values", {"entry": LOSS, "wrt": WRT}, "gradient", "logits"),

@@ -21,30 +21,30 @@ def features(text: str, num_buckets: int, seed: int) -> Float[np.ndarray, "B"]:
 
 
 def logistic_loss(
-    weights: Float[Array, "B"], bias: Float[Array, ""], x: Float[Array, "D B"], labels: Int[Array, "D"], l2: float
+    weights: Float[Array, "B"], bias: Float[Array, ""], x: Float[Array, "N B"], labels: Int[Array, "N"], l2: float
 ) -> Float[Array, ""]:
-    """The mean cross-entropy of D texts, and l2 / 2 times the sum of the squared weights."""
+    """The mean cross-entropy of N texts, and l2 / 2 times the sum of the squared weights."""
     raise NotImplementedError
 
 
-def fit(x: Float[np.ndarray, "D B"], labels: Int[np.ndarray, "D"], l2: float) -> tuple[Float[np.ndarray, "B"], float]:
+def fit(x: Float[np.ndarray, "N B"], labels: Int[np.ndarray, "N"], l2: float) -> tuple[Float[np.ndarray, "B"], float]:
     """The weights and the bias with the lowest `logistic_loss`."""
     raise NotImplementedError
 
 
-def choose_threshold(scores: Float[np.ndarray, "D"], labels: Int[np.ndarray, "D"], recall: float) -> float:
+def choose_threshold(scores: Float[np.ndarray, "N"], labels: Int[np.ndarray, "N"], recall: float) -> float:
     """The highest threshold that keeps this share of the good texts, or more."""
     raise NotImplementedError
 
 
-def evaluate(scores: Float[np.ndarray, "D"], labels: Int[np.ndarray, "D"], threshold: float) -> tuple[float, float]:
+def evaluate(scores: Float[np.ndarray, "N"], labels: Int[np.ndarray, "N"], threshold: float) -> tuple[float, float]:
     """Precision and recall of the texts whose score is not below the threshold."""
     raise NotImplementedError
 
 
 def train_filter(
     texts: Sequence[str],
-    labels: Int[np.ndarray, "D"],
+    labels: Int[np.ndarray, "N"],
     groups: Sequence[str],
     num_buckets: int,
     seed: int,

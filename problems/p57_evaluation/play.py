@@ -36,7 +36,11 @@ def play(module):
     ids_N, lengths_V = held_out(STORY)[-1], jnp.asarray(token_bytes(TOKENIZER), jnp.int32)
     log_probs = np.asarray(module.score_text(trained(), jnp.asarray(ids_N), CONTEXT, CONTEXT // 2))
     surprises = [None, *(-log_probs / np.log(2)).tolist()][: len(ids_N)]
-    scored = f"{len(log_probs)} of its {len(ids_N)} tokens are scored; the first has nothing before it."
+    scored = f"{len(log_probs)} of its {len(ids_N)} tokens are scored" + (
+        "; the first has nothing before it."
+        if len(log_probs) == len(ids_N) - 1
+        else f", where it should be {len(ids_N) - 1}: all but the first."
+    )
     yield Story(
         f"How much each token surprises the model, with a context of {CONTEXT}",
         tuple(Token(token(each), bits) for each, bits in zip(ids_N, surprises, strict=False)),
@@ -61,7 +65,7 @@ def play(module):
         x="stride",
         y="bits per byte",
     )
-    rows = []
+    rows, all_scores = [], []
     for prompt, options in QUESTIONS:
         texts = [f" {option}." for option in options]
         scores = module.score_options(
@@ -69,11 +73,14 @@ def play(module):
         )
         counts = jnp.array([len(each.encode()) for each in texts])
         chosen = [options[int(number)] for number in module.choose_option(scores, counts)]
-        listed = ", ".join(f"{option} {float(score):.1f}" for option, score in zip(options, scores, strict=True))
-        rows.append((f"{prompt} ...", listed, *chosen))
+        listed = ", ".join(f"{option}: {float(score):.1f}" for option, score in zip(options, scores, strict=True))
+        rows.append((*chosen, f"{prompt} ... {listed}"))
+        all_scores += map(float, scores)
     yield Table(
         "Questions for a model that only continues texts",
-        ("the question", "log-probabilities", "by sum", "by byte"),
+        ("by sum", "by byte", "the question, and the log-probability of each answer"),
         tuple(rows),
-        "By sum, short answers have the advantage: each further token makes the probability smaller. By byte, long ones can win.",
+        "By sum, short answers have the advantage: each further token makes the probability smaller. By byte, long ones can win."
+        if max(all_scores) < 0
+        else "A log-probability is never above 0, but some of these are.",
     )

@@ -6,14 +6,14 @@ from typing import Any
 from grader.checks import exact, output
 from grader.problem import Cases, Check, Entry, Problem
 
-V = 11
+V, WIDTH = 11, 6
 
 
-def model(rng: Any) -> dict[str, Any]:
+def model(rng: Any, vocab_size: int = V, width: int = WIDTH) -> dict[str, Any]:
     """The arrays of a small model, whose logits are not normalized."""
     return {
-        "embedding": rng.standard_normal((V, 6)).astype("float32"),
-        "head": (rng.standard_normal((6, V)) + 0.5).astype("float32"),
+        "embedding": rng.standard_normal((vocab_size, width)).astype("float32"),
+        "head": (rng.standard_normal((width, vocab_size)) + 0.5).astype("float32"),
     }
 
 
@@ -25,6 +25,18 @@ def text(sizes: Mapping[str, int], rng: Any) -> dict[str, Any]:
         "stride": sizes["S"],
         **model(rng),
     }
+
+
+def large(sizes: Mapping[str, int], rng: Any) -> dict[str, Any]:
+    """A text of the ids of a narrow model with many tokens. Most ids need more than 15 bits."""
+    sized = model(rng, sizes["V"], sizes["width"])
+    token_ids = rng.integers(sizes["V"] // 3, sizes["V"], sizes["N"]).astype("int32")
+    return {"token_ids": token_ids, "context": sizes["C"], "stride": sizes["S"], **sized}
+
+
+def apart(sizes: Mapping[str, int], rng: Any) -> dict[str, Any]:
+    """A text in windows that do not overlap."""
+    return text({"N": 11, "C": sizes["C"], "S": sizes["C"]}, rng)
 
 
 def probabilities(sizes: Mapping[str, int], rng: Any) -> dict[str, Any]:
@@ -82,11 +94,15 @@ PROBLEM = Problem(
     ),
     cases={
         "windows": Cases(text, {"N": (12, 16), "C": (6,), "S": (2, 3)}, draws=2),
-        "apart": Cases(text, {"N": (11, 13), "C": (5,), "S": (5,)}, draws=1),
+        "apart": Cases(apart, {"C": (5, 1)}, draws=2),
+        "many tokens": Cases(
+            large, {"N": (23,), "C": (11,), "S": (7,), "V": (50_257,), "width": (2,)}, draws=1, covers=("vocabulary", "coprime")
+        ),
         "short": Cases(text, {"N": (2, 6, 7), "C": (6,), "S": (4,)}, draws=2),
         "one token": Cases(text, {"N": (1,), "C": (6,), "S": (4,)}, draws=1),
         "probabilities": Cases(probabilities, {"N": (5, 8)}, draws=2),
         "questions": Cases(question, {"P": (3, 5), "options": (3, 4), "C": (12,)}, draws=2),
+        "one option": Cases(question, {"P": (1,), "options": (1,), "C": (12,)}, draws=1, covers=("one",)),
         "long prompts": Cases(question, {"P": (9,), "options": (4,), "C": (7,)}, draws=1),
         "scores": Cases(scores, {"options": (3, 5)}, draws=3),
         "ties": Cases(ties, {"options": (6,)}, draws=2),
@@ -94,11 +110,14 @@ PROBLEM = Problem(
     checks=(
         Check("sliding windows", 3, "scoring_text", leaves="log_probs", cases="windows", calls=("score_text",)),
         Check("windows without overlap", 1, "scoring_text", leaves="log_probs", cases="apart", calls=("score_text",)),
+        Check("text of a large vocabulary", 1, "scoring_text", leaves="log_probs", cases="many tokens", calls=("score_text",)),
         Check("text in one window", 1, "scoring_text", leaves="log_probs", cases="short", calls=("score_text",)),
         Check("text of one token", 1, "scoring_text", leaves="log_probs", cases="one token", calls=("score_text",)),
         output("perplexity", points=1, name="perplexity", cases="probabilities"),
         output("bits_per_byte", points=2, name="bits per byte", cases="probabilities"),
         Check("scores of options", 2, "scoring_options", leaves="scores", cases="questions", calls=("score_options",)),
+        Check("one option after one token", 1, "scoring_options", leaves="scores", cases="one option",
+              calls=("score_options",)),
         Check("prompt longer than the context", 1, "scoring_options", leaves="scores", cases="long prompts",
               calls=("score_options",)),
         exact("choice", 2, "values", "output", options={"entry": "choose_option"}, cases="scores"),

@@ -44,16 +44,19 @@ def play(module):
         x="tokens",
         y="loss, nats per token",
     )
-    rows = []
+    rows, bests = [], []
     for flops in BUDGETS:
-        best = [float(each) for each in module.optimal_allocation(jnp.asarray(law, jnp.float32), float(flops))]
+        best = [float(each) for each in module.optimal_allocation(jnp.asarray(law, jnp.float32), float(flops), 6.0)]
+        bests.append(best)
         loss_there = module.predicted_loss(jnp.asarray(law, jnp.float32), jnp.float32(best[:1]), jnp.float32(best[1:]))
         rows.append((f"{flops:.0e}", *(f"{each:,.0f}" for each in best), f"{float(loss_there[0]):.3f}"))
     yield Table(
         "What your law says about a budget, if each entry cost 6 operations per token",
         ("operations", "best N", "best D", "loss"),
         tuple(rows),
-        "The smaller exponent gets the larger share: what lowers the loss more slowly must grow faster.",
+        "The smaller exponent gets the larger share: what lowers the loss more slowly must grow faster."
+        if (law[3] < law[4]) == (bests[-1][0] / bests[0][0] > bests[-1][1] / bests[0][1])
+        else "What has the smaller exponent lowers the loss more slowly, and should grow faster. Here it does not.",
     )
     budget = 6 * SIZES[2] * D.max() / 20
     sizes = [size for size in (100, 200, 400, 800, 1600) if budget / 6 / size <= len(tokens)]

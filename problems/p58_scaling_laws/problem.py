@@ -6,6 +6,7 @@ from typing import Any
 from grader.checks import exact, output
 from grader.problem import Cases, Check, Entry, Problem, Tolerance
 
+SIZES = ("vocab_size", "context", "d_model", "d_ff", "num_layers")
 OBJECTIVE = {"entry": "huber_objective", "wrt": ["law"]}
 # N and D are exponentials of numbers near 20, of which float32 keeps 2e-6: their relative error is as large. A parabola that is
 # fitted in float32 without centering is rougher.
@@ -39,10 +40,10 @@ def model(sizes: Mapping[str, int], rng: Any) -> dict[str, Any]:
     """The sizes of a model, whose feed-forward network is not four times as wide."""
     d_model = int(rng.integers(3, 9)) * 64
     return {
-        "vocab_size": int(rng.integers(1000, 50_000)),
+        "vocab_size": sizes.get("V") or int(rng.integers(1000, 50_000)),
         "context": int(rng.choice([256, 512, 1024])),
-        "d_model": d_model,
-        "d_ff": d_model * sizes["wider"] + 64,
+        "d_model": d_model * sizes.get("times", 1),
+        "d_ff": d_model * sizes.get("times", 1) * sizes["wider"] + 64,
         "num_layers": sizes["L"],
     }
 
@@ -55,7 +56,16 @@ def runs(sizes: Mapping[str, int], rng: Any) -> dict[str, Any]:
     N, D = 10 ** rng.uniform(7, 9.5, R), 10 ** rng.uniform(8.5, 11, R)
     apart = rng.permutation([*np.linspace(-0.05, 0.05, R - 2), 0.4, -0.3])
     values = {"law": law, "N": N, "D": D, "losses": losses_of(law, N, D) * np.exp(apart)}
-    return {**{name: value.astype("float32") for name, value in values.items()}, "delta": sizes["delta"] / 1000}
+    delta = 0.02 if sizes["narrow"] else 0.1
+    return {**{name: value.astype("float32") for name, value in values.items()}, "delta": delta}
+
+
+def one_run(sizes: Mapping[str, int], rng: Any) -> dict[str, Any]:
+    """A single run, of the largest size that people trained: 10^12 parameters and 10^13 tokens or more."""
+    import numpy as np
+
+    values = {"law": law_of(rng), "N": 10 ** rng.uniform(12, 12.5, 1), "D": 10 ** rng.uniform(13, 13.5, 1)}
+    return {name: np.asarray(value, "float32") for name, value in values.items()}
 
 
 def experiment(sizes: Mapping[str, int], rng: Any) -> dict[str, Any]:
@@ -71,10 +81,11 @@ def experiment(sizes: Mapping[str, int], rng: Any) -> dict[str, Any]:
 
 
 def budget(sizes: Mapping[str, int], rng: Any) -> dict[str, Any]:
-    """A law whose two exponents differ, and a number of operations."""
+    """A law whose two exponents differ, a number of operations, and how many a parameter and token take: not 6."""
     law = law_of(rng)
     law[3:] = rng.permutation([0.25, 0.4]) + rng.uniform(-0.02, 0.02, 2)
-    return {"law": law.astype("float32"), "flops": float(f"{10 ** rng.uniform(sizes['from'], sizes['from'] + 2):.3g}")}
+    flops = float(f"{10 ** rng.uniform(sizes['from'], sizes['from'] + 2):.3g}") if sizes["from"] < 24 else 1e24
+    return {"law": law.astype("float32"), "flops": flops, "per_parameter": float(f"{rng.uniform(6.5, 20):.3g}")}
 
 
 def isoflop(sizes: Mapping[str, int], rng: Any) -> dict[str, Any]:
@@ -89,27 +100,40 @@ def isoflop(sizes: Mapping[str, int], rng: Any) -> dict[str, Any]:
     return {"N": np.exp(log_N)[order].astype("float32"), "losses": losses[order].astype("float32")}
 
 
+def counted(name: str, entry: str, cases: str) -> Check:
+    return exact(name, 1, "counting", "count", options={"entry": entry}, cases=cases)
+
+
 PROBLEM = Problem(
     title="Scaling laws",
     builds_on=(23, 57),
     entries=(
-        Entry("count_parameters", ("vocab_size", "context", "d_model", "d_ff", "num_layers")),
+        Entry("count_parameters", SIZES),
+        Entry("non_embedding_parameters", SIZES),
         Entry("predicted_loss", ("law", "N", "D")),
         Entry("huber_objective", ("law", "N", "D", "losses", "delta")),
         Entry("fit_scaling_law", ("N", "D", "losses", "delta")),
-        Entry("optimal_allocation", ("law", "flops"), returns=("N", "D")),
+        Entry("optimal_allocation", ("law", "flops", "per_parameter"), returns=("N", "D")),
         Entry("isoflop_minimum", ("N", "losses")),
     ),
     cases={
-        "models": Cases(model, {"wider": (3, 4), "L": (2, 6)}, draws=2),
-        "runs": Cases(runs, {"R": (7,), "delta": (100, 20)}, draws=2),
+        "models": Cases(model, {"wider": (3, 4), "L": (2, 1, 7)}, draws=2),
+        # As large as GPT-3: more than 2^31 parameters.
+        "large models": Cases(
+            model, {"wider": (3,), "L": (96,), "V": (50_257,), "times": (23,)}, draws=1, covers=("layers", "vocabulary")
+        ),
+        "runs": Cases(runs, {"R": (7,), "narrow": (0, 1)}, draws=2, covers=("coprime",)),
+        "one run": Cases(one_run, {"R": (1,)}, draws=1, covers=("one",)),
         "experiments": Cases(experiment, {"failed": (3,)}, draws=1),
-        "budgets": Cases(budget, {"from": (17, 22)}, draws=2),
+        "budgets": Cases(budget, {"from": (17, 24)}, draws=2),
         "isoflop": Cases(isoflop, {"R": (6,)}, draws=2),
     },
     checks=(
-        exact("parameters without embeddings", 1, "counting", "count", cases="models", calls=("count_parameters",)),
-        output("predicted_loss", points=2, name="predicted loss", cases="runs"),
+        counted("all parameters", "count_parameters", "models"),
+        counted("parameters of the blocks", "non_embedding_parameters", "models"),
+        counted("parameters of a large model", "count_parameters", "large models"),
+        output("predicted_loss", points=1, name="predicted loss", cases="runs"),
+        output("predicted_loss", points=1, name="loss of one large run", cases="one run"),
         Check("objective", 2, "values", OBJECTIVE, "output", "runs", tolerance=DISTANCES),
         Check("gradient of the objective", 1, "values", OBJECTIVE, "gradient", "runs", tolerance=DISTANCES),
         Check("fit", 3, "fitting", leaves="fit", cases="experiments", tolerance=FIT, calls=("fit_scaling_law",),

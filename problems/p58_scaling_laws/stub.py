@@ -8,7 +8,12 @@ from scipy.optimize import least_squares, minimize
 
 
 def count_parameters(vocab_size: int, context: int, d_model: int, d_ff: int, num_layers: int) -> int:
-    """N: the numbers in the weight matrices of all blocks of a GPT. Embeddings, biases and norms do not count."""
+    """All parameters of a MiniGPT, as in problem 23."""
+    raise NotImplementedError
+
+
+def non_embedding_parameters(vocab_size: int, context: int, d_model: int, d_ff: int, num_layers: int) -> int:
+    """Those in the weight matrices of its blocks: no biases, norms or embeddings."""
     raise NotImplementedError
 
 
@@ -31,8 +36,10 @@ def fit_scaling_law(
     raise NotImplementedError
 
 
-def optimal_allocation(law: Float[Array, "5"], flops: float) -> tuple[Float[Array, ""], Float[Array, ""]]:
-    """The N and D with the lowest predicted loss that a training of `flops` operations can have."""
+def optimal_allocation(
+    law: Float[Array, "5"], flops: float, per_parameter: float
+) -> tuple[Float[Array, ""], Float[Array, ""]]:
+    """The N and D with per_parameter * N * D = flops and the lowest predicted loss."""
     raise NotImplementedError
 
 

@@ -31,7 +31,7 @@ def play(module, text):
     yield _map(lens(state, ids_T), ids_T, logits_TV)
 
     parts, totals = {}, []
-    for name, ids in (("“" + text[-40:] + "”", ids_T), ("the same with a boy, Tom", encode(OTHER))):
+    for name, ids in (("“" + text[-40:].partition(" ")[2] + "”", ids_T), ("the same with a boy, Tom", encode(OTHER))):
         words = [attribute(state, ids, jnp.int32(each)) for each in (HER, HIS)]
         _, heads_LH, neurons_LF, _ = parts[name] = jax.tree.map(jnp.subtract, *map(tuple, words))
         total, (her, his) = sum(map(jnp.sum, parts[name])), own(ids)[-1, jnp.array([HER, HIS])]
@@ -59,7 +59,8 @@ def play(module, text):
         tuple(Plane(each, name, tuple(tuple(f"{x:+.2f}" for x in row) for row in each))
               for each, name in zip(maps, parts, strict=True)),
         f"The two texts differ in a word and a name. Head {head + 1} of block {layer + 1} changes most, from "
-        f"{maps[0][layer, head]:+.2f} to {maps[1][layer, head]:+.2f}: it has read who the story is about.",
+        f"{maps[0][layer, head]:+.2f} to {maps[1][layer, head]:+.2f}"
+        + (": it has read who the story is about." if off < 0.01 else ", by your parts, which do not sum to the logit."),
         "part of the logit",
         -scale,
         scale,

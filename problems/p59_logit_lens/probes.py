@@ -18,7 +18,7 @@ def lens(subject: Subject, case: Case) -> Reading:
     graphdef, state = ToyGPT.abstract(case)
 
     def program(state: Any, token_ids: Any) -> Arrays:
-        return dict(named(subject.call("logit_lens", nnx.merge(graphdef, state), token_ids), "lens"))
+        return dict(named(subject.call("logit_lens", _model(graphdef, state, case), token_ids), "lens"))
 
     return subject.run(program, case, state, given(case, "token_ids"))
 
@@ -29,11 +29,17 @@ def attribution(subject: Subject, case: Case) -> Reading:
     names = subject.problem.entry("logit_parts").returns
 
     def program(state: Any, token_ids: Any, token_id: Any) -> Arrays:
-        result = subject.call("logit_parts", nnx.merge(graphdef, state), token_ids, token_id)
+        result = subject.call("logit_parts", _model(graphdef, state, case), token_ids, token_id)
         parts = dict(named(OrderedDict(zip(names, result, strict=True)), "parts"))
         return {**parts, "total": jnp.asarray(sum(jnp.sum(jnp.asarray(part)) for part in parts.values()))}
 
     return subject.run(program, case, state, given(case, "token_ids"), given(case, "token_id"))
+
+
+def _model(graphdef: Any, state: Any, case: Case) -> Any:
+    model = nnx.merge(graphdef, state)
+    model.ln_f.epsilon = case.values["epsilon"]
+    return model
 
 
 PROBES = {"lens": lens, "attribution": attribution}

@@ -54,17 +54,34 @@ def play(module):
         token(a) if a == b else f"{token(a)}/{token(b).strip()}" for a, b in zip(clean, corrupted, strict=True)
     )
     grid = scores("patch_stream", T)
-    yield _map("What each vector of the stream restores", grid, words, _path(grid, clean, corrupted), "enters ")
+    shown = np.flatnonzero(~(np.abs(grid) < 0.005).all(axis=0))
+    yield _map(
+        "What each vector of the stream restores",
+        grid[:, shown],
+        tuple(words[t] for t in shown),
+        _path(grid, clean, corrupted)
+        + (" The positions that are not shown restore nothing." if len(shown) < T else ""),
+        "enters ",
+    )
     heads = scores("patch_heads", H)
-    best = [np.unravel_index(place, heads.shape) for place in np.argsort(-heads, axis=None)[:2]]
     yield _map(
         "What each head restores",
         heads,
         tuple(f"head {number}" for number in range(1, H + 1)),
-        "Head " + " and head ".join(f"{h + 1} of block {i + 1} ({heads[i, h]:.2f})" for i, h in best)
-        + " carry it: one head alone, taken from the other run, moves the answer.",
+        _carriers(heads),
         "",
     )  # fmt: skip
+
+
+def _carriers(heads):
+    """The two heads with the largest scores, or what is wrong with the grid."""
+    if not np.isfinite(heads).all():
+        return "Some scores are not numbers."
+    if heads.max() < 0.3:
+        return f"No head restores more than {heads.max():.0%}, but two should: is each patched at all positions?"
+    best = [np.unravel_index(place, heads.shape) for place in np.argsort(-heads, axis=None)[:2]]
+    named = " and head ".join(f"{h + 1} of block {i + 1} ({heads[i, h]:.2f})" for i, h in best)
+    return f"Head {named} restore most: one head alone, taken from the other run, moves the answer."
 
 
 def _path(grid, clean, corrupted):
@@ -81,6 +98,9 @@ def _path(grid, clean, corrupted):
     first, last = int(grid[0].argmax()), int(grid[-1].argmax())
     if last != len(clean) - 1:
         return f"Before the last block, “{token(clean[last]).strip()}” has the largest score, but only the last word counts."
+    name = f"Before block 1, “{token(clean[first]).strip()}” restores most ({grid[0, first]:.2f})."
+    if grid[1, first] > 0.1 or grid[1, last] < 0.5:
+        return f"{name} Before block 2, the last position restores {grid[1, last]:.2f}."
     return (
         f"At first, who the story is about stands at “{token(clean[first]).strip()}” ({grid[0, first]:.2f}). After one block "
         f"it stands at the last position ({grid[1, last]:.2f}), where the next word is chosen. The name itself no longer "

@@ -65,7 +65,7 @@ def grid(name: str, points: int, entry: str, **more: Any) -> Check:
     return Check(name, points, "patching", {"entry": entry}, "scores", tolerance=SCORES, **more)
 
 
-SIZES = {"T": (5, 6), "V": (11, 13), "H": (2,), "K": (4,), "F": (10,), "L": (2,)}
+SIZES = {"T": (5, 7), "V": (11, 13), "H": (2,), "K": (3,), "F": (17,), "L": (2,)}
 
 PROBLEM = Problem(
     title="Activation patching",
@@ -77,12 +77,14 @@ PROBLEM = Problem(
     ),
     cases={
         "logits": Cases(logits, {"T": (3,), "V": (5,), "larger": (1, 0)}, draws=2),
-        "some tokens": Cases(pair, {**SIZES, "changed": (2,)}, draws=1, show=shown),
+        "one position": Cases(logits, {"T": (1,), "V": (50_257,), "larger": (1,)}, draws=1, covers=("vocabulary", "one")),
+        "some tokens": Cases(pair, {**SIZES, "changed": (2,)}, draws=1, show=shown, covers=("coprime",)),
         "all tokens": Cases(pair, {**SIZES, "T": (4,), "H": (3,), "changed": (4,)}, draws=1, show=shown),
         "large": Cases(pair, {**SIZES, "T": (24, 22), "changed": (24,)}, draws=1, show=shown),
     },
     checks=(
         output(METRIC, points=1, name="logit difference", cases="logits"),
+        output(METRIC, points=1, name="logit difference of a single position", cases="one position"),
         grid("patched stream", 5, STREAM, cases="some tokens"),
         grid("patched heads", 4, HEADS, cases="all tokens"),
         Check(
@@ -92,4 +94,8 @@ PROBLEM = Problem(
             "one for a position t, and run it for all of them with `jax.vmap` or `jax.lax.map`.",
         ),
     ),
+    without={
+        "layers": "A grid of 12 layers is a program of 78 blocks, which takes seconds to compile. Problem 59 runs 13 layers of "
+        "this model.",
+    },
 )  # fmt: skip

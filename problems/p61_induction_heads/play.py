@@ -53,6 +53,7 @@ def play(module):
         return optax.apply_updates(weights, updates), moments, value, right
 
     moments, steps, curves = tx.init(weights), [], []
+    before = float(module.compositions(weights)[1])
     for number in range(STEPS):
         weights, moments, value, right = step(weights, moments, *_rows(rng))
         if number % EVERY == 0 or number == STEPS - 1:
@@ -60,15 +61,15 @@ def play(module):
             steps.append(number + 1)
             curves.append((right, previous[0], induction[1]))
             yield Progress(number + 1, STEPS, float(value))
-    found, _, keys = curves[-1][0], *module.compositions(weights)[:2]
+    found, keys = curves[-1][0], float(module.compositions(weights)[1])
     yield Lines(
         "Random weights learn to copy",
         tuple(Line(name, steps, curve) for name, curve in zip(
             ("names copied rightly", "previous-token score of layer 0", "induction score of layer 1"), zip(*curves, strict=True),
             strict=True)),
         f"Nobody told this model how to copy, and at the end it copies {found:.0%} of the names that come again. Both "
-        f"scores rise with that, because neither head is of use without the other. Its keys read layer 0 with a score of "
-        f"{keys:.2f}."
+        "scores rise with that, because neither head is of use without the other. Layer 1 must read through its keys what layer "
+        f"0 writes. Your composition score of the keys says how much it does: {before:.2f} at first, {keys:.2f} at the end."
         if found > 0.9
         else f"At the end, this model copies {found:.0%} of the names that come again. With a right forward pass it learns to "
         "copy nearly all of them within 200 steps.",
@@ -94,6 +95,7 @@ def _patterns(title, model, weights, ids_T):
             f"{(2, T, T)}"
         )
     said = np.asarray(logits_TV.argmax(axis=1))[PERIOD:-1]
+    back = float(np.diagonal(np.asarray(patterns[0]), -1).mean())
     right = int((said == np.asarray(ids_T)[PERIOD + 1 :]).sum())
     words = tuple(WORDS[each] for each in ids_T)
     return HeatMap(
@@ -101,8 +103,8 @@ def _patterns(title, model, weights, ids_T):
         words,
         words,
         (Plane(patterns[0], "layer 0"), Plane(patterns[1], "layer 1")),
-        "Layer 0 looks one name back. The second time, layer 1 looks at the name after the first time, and copies it: all "
-        f"{len(said)} names are right."
+        ("Layer 0 looks one name back. " if back > 0.5 else f"Layer 0 has {back:.0%} of its attention one name back. ")
+        + f"The second time, layer 1 looks at the name after the first time, and copies it: all {len(said)} names are right."
         if right == len(said)
         else f"{right} of {len(said)} names are copied rightly the second time. At {words[PERIOD]}, the second time, layer 1 "
         f"must look at {words[1]}, the name after the first {words[0]}. It looks most at "

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from grader.checks import exact
-from grader.problem import Case, Cases, Check, Difference, Entry, Problem
+from grader.problem import Case, Cases, Check, Difference, Entry, Problem, Tolerance
 
 MODEL, WEIGHTS, SCORES, COMPOSITIONS = "attention_only", "induction_weights", "head_scores", "compositions"
 
@@ -65,6 +65,8 @@ def written(name: str, points: int, leaf: str, cases: str) -> Check:
     return exact(name, points, "written", leaf, cases=cases, in_words=in_words)
 
 
+# Rows of a table of 50,257 tokens are about 0.004 long, and logits are not much larger.
+SMALL = Tolerance(rtol=1e-4, atol=1e-6)
 ROWS = {"V": (9, 11), "T": (14, 15), "p": (7,)}
 
 PROBLEM = Problem(
@@ -78,7 +80,12 @@ PROBLEM = Problem(
     ),
     cases={
         "cases": Cases(story, {"V": (7, 8), "D": (10,), "K": (6,), "T": (5, 6)}, draws=2),
+        "one token": Cases(
+            story, {"V": (50_257,), "D": (3,), "K": (2,), "T": (1,)}, draws=1, covers=("vocabulary", "coprime", "one")
+        ),
         "twice": Cases(repeated, ROWS, draws=1),
+        # Scores that are large enough among 14 positions need not be so among 200.
+        "long": Cases(repeated, {"V": (101,), "T": (202,), "p": (101,)}, draws=1),
         "three times": Cases(repeated, {"V": (6, 8), "T": (13,), "p": (5,)}, draws=1),
         "scattered": Cases(scattered, {"V": (8, 10), "T": (17,), "more": (3,)}, draws=2),
         "patterns": Cases(patterns, {"H": (3,), "T": (8, 9), "p": (4, 3)}, draws=2),
@@ -86,12 +93,15 @@ PROBLEM = Problem(
     checks=(
         Check("patterns of the model", 1, "forward", leaves="output.patterns"),
         Check("logits of the model", 1, "forward", leaves="output.logits"),
+        Check("model of one token", 1, "forward", leaves="output", cases="one token", tolerance=SMALL),
         written("previous-token head", 2, "previous", "twice"),
         written("induction head", 2, "induction", "twice"),
         written("copied tokens", 2, "tokens", "twice"),
         written("sure of the copied tokens", 1, "sure", "twice"),
         written("copied at the third time", 1, "tokens", "three times"),
         written("copied from anywhere in a text", 2, "tokens", "scattered"),
+        written("previous-token head in a long text", 1, "previous", "long"),
+        written("sure of the copied tokens in a long text", 1, "sure", "long"),
         Check("scores of previous-token heads", 1, "values", {"entry": SCORES}, "output.previous", "patterns"),
         Check("scores of induction heads", 1, "values", {"entry": SCORES}, "output.induction", "patterns"),
         Check("compositions", 2, "composed", leaves="output"),

@@ -61,8 +61,13 @@ def play(module):
     yield Lines(
         "Features that were idle for 3,000 tokens",
         (Line("idle features", np.arange(EVERY, STEPS + 1, EVERY), dead),),
-        f"Until step {STEPS * 3 // 4}, they get the directions of tokens that are rebuilt badly, and begin again. {dead[-1]} of "
-        f"{FEATURES} are idle at the end.",
+        f"Until step {STEPS * 3 // 4}, your `revive` changes them every {EVERY} steps. {dead[-1]} of {FEATURES} are idle at the "
+        "end."
+        + (
+            " They began again in the directions of tokens that are rebuilt badly."
+            if dead[-1] < FEATURES // 10
+            else " A right one leaves fewer than a tenth of them idle."
+        ),
         y="features",
     )
     _, codes_NF = module.autoencode(x_ND, weights["encoder"], weights["decoder"], weights["bias"], K)
@@ -106,12 +111,12 @@ def _features(codes_NF, decoder_FD, ids_NT):
             continue  # as another one
         chosen.append(words)
         says = " ".join(token(each).strip() or "␣" for each in np.argsort(-says_FV[feature])[:WORDS])
-        rows.append((str(feature), f"{used[feature] / len(ids):.1%}", " │ ".join(seen[:PLACES]), says))
+        rows.append((str(feature), f"{used[feature] / len(ids):.1%}", says, " │ ".join(seen[:PLACES])))
         if len(rows) == SHOWN:
             break
     yield Table(
         "Some features: where they are strongest, and which words they speak for",
-        ("feature", "on", "two tokens at whose end it is strongest", "speaks for"),
+        ("feature", "on", "speaks for", "where it is strongest: four times the last two tokens"),
         tuple(rows),
         "Nobody named them. Read a row and guess what the feature stands for.",
     )
@@ -119,10 +124,14 @@ def _features(codes_NF, decoder_FD, ids_NT):
         feature = int(rows[0][0])
         story = int(codes_NF[:, feature].reshape(-1, T).sum(axis=1).argmax())
         values = codes_NF[:, feature].reshape(-1, T)[story]
+        largest = ", ".join(
+            f"“{token(ids_NT[story][n]).strip()}” {values[n]:.2f}" for n in np.argsort(-values)[:3] if values[n]
+        )
         yield Story(
             f"Feature {feature} in a story",
             tuple(Token(token(each), float(value)) for each, value in zip(ids_NT[story], values, strict=True)),
-            "A token is shaded by the code of this one feature. It is 0 nearly everywhere.",
+            f"A token is shaded by the code of this one feature. It is above 0 at {int((values > 0).sum())} of {T} tokens. "
+            f"Largest: {largest}.",
             meaning="code",
             strongest=float(max(values.max(), 1e-3)),
         )

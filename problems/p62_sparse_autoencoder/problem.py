@@ -79,7 +79,7 @@ def dead(sizes: Mapping[str, int], rng: Any) -> dict[str, Any]:
     idle = rng.integers(0, patience, F)
     chosen = rng.permutation(F)[: sizes["dead"]]
     idle[chosen] = patience + rng.integers(1, 40, len(chosen))
-    idle[chosen[0]] = patience
+    idle[chosen[:1]] = patience
     errors = rng.standard_normal((N, D)) * rng.permutation(N)[:, None] + rng.standard_normal((N, D))
     errors[-1] = 18  # longer than the next, which has the largest number
     errors[-2] = 30 * np.eye(D)[0]
@@ -107,12 +107,14 @@ PROBLEM = Problem(
         Entry(REVIVE, ("encoder", "decoder", "idle", "errors", "patience"), returns=("encoder", "decoder", "idle")),
     ),
     cases={
-        "cases": Cases(activations, {"N": (5, 6), "D": (4,), "F": (9, 7), "k": (3, 2)}, draws=2),
+        "cases": Cases(activations, {"N": (5, 7), "D": (4,), "F": (11, 9), "k": (3, 2)}, draws=2, covers=("coprime",)),
+        "one token": Cases(activations, {"N": (1,), "D": (5,), "F": (7,), "k": (1,)}, draws=1, covers=("one",)),
         "ties": Cases(ties, {"N": (6, 7), "D": (4,), "F": (8,), "k": (4,)}, draws=1),
         "matrix": Cases(matrix, {"F": (5, 6), "D": (3, 4)}, draws=1),
         "slopes": Cases(slopes, {"F": (5, 6), "D": (3, 4)}, draws=1),
         "counts": Cases(counts, {"N": (4, 5), "F": (8, 9)}, draws=1),
         "few dead": Cases(dead, {"D": (4, 5), "F": (8, 9), "N": (6,), "dead": (3,)}, draws=1),
+        "none dead": Cases(dead, {"D": (3,), "F": (7,), "N": (5,), "dead": (0,)}, draws=1),
         "many dead": Cases(dead, {"D": (4,), "F": (9,), "N": (3,), "dead": (6, 5)}, draws=1),
     },
     checks=(
@@ -123,10 +125,12 @@ PROBLEM = Problem(
             "scores change nearby. Write `autoencode` with `jnp`, so that `jax.grad` can differentiate it.",
         ),
         output(SAE, points=2, name="ties and rows without a positive score", cases="ties"),
+        output(SAE, points=1, name="one token with one feature", cases="one token"),
         output(UNIT, points=1, name="rows of length 1", cases="matrix"),
         output(PROJECT, points=2, name="gradient across the rows", cases="slopes"),
         output(IDLE, points=1, name="idle tokens", cases="counts"),
         output(REVIVE, points=2, name="dead features revived", cases="few dead"),
+        output(REVIVE, points=1, name="no dead features", cases="none dead"),
         output(REVIVE, points=1, name="more dead features than errors", cases="many dead"),
     ),
 )

@@ -147,7 +147,7 @@ def manager(name: str, points: int, cases: str) -> Check:
 
 
 COUNTS = {"B": (24,), "S": (3, 4)}
-SHAPE = {"B": (9,), "S": (3, 4), "H": (2,), "K": (4,), "M": (5,)}
+SHAPE = {"B": (11,), "S": (5, 3), "H": (3,), "K": (4,), "M": (7,)}
 
 PROBLEM = Problem(
     title="A paged cache",
@@ -162,7 +162,11 @@ PROBLEM = Problem(
         "shared": Cases(shared, {**COUNTS, "events": (10, 25)}, draws=2),
         "freed": Cases(freed, {"B": (30,), "S": (3, 1, 2), "events": (20, 40)}, draws=3),
         "full": Cases(full, {"B": (4, 5), "S": (3, 4)}, draws=2),
-        "blocks": Cases(blocks, {**SHAPE, "empty": (1,), "left": (1, 2)}, draws=1),
+        "blocks": Cases(blocks, {**SHAPE, "empty": (1,), "left": (1, 2)}, draws=1, covers=("coprime",)),
+        "ones": Cases(
+            blocks, {"B": (1,), "S": (1,), "H": (1,), "K": (1,), "M": (1,), "empty": (0,), "left": (0,)}, draws=1,
+            covers=("one",),
+        ),
         "garbage": Cases(garbage, {**SHAPE, "empty": (2,), "left": (2,)}, draws=1),
         "low": Cases(low, {**SHAPE, "empty": (1,), "left": (1, 2)}, draws=1),
         "large": Cases(
@@ -175,7 +179,8 @@ PROBLEM = Problem(
         manager("a shared prefix", 2, "shared"),
         manager("blocks freed", 2, "freed"),
         manager("no block left", 2, "full"),
-        output(ATTENTION, points=2, name="attention over blocks", cases="blocks"),
+        output(ATTENTION, points=1, name="attention over blocks", cases="blocks"),
+        output(ATTENTION, points=1, name="one block, one token and one head", cases="ones"),
         output(ATTENTION, points=2, name="what the sequence does not use", cases="garbage"),
         output(ATTENTION, points=1, name="scores far below 0", cases="low"),
         memory(

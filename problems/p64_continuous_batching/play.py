@@ -58,18 +58,26 @@ def play(module):
         alone = [each for each in alone if each != END]
         own = [int(each) for each in answers.get(str(number), [])]
         alike += own == alone
-        said = "".join(map(token, own)).replace("\n", "⏎")
-        rows.append((BEGINNINGS[number], said[:70], "the same" if own == alone else "".join(map(token, alone))[:40]))
+        rows.append((_end(BEGINNINGS[number]), _begin(own), "the same" if own == alone else _begin(alone)))
     yield Table(
-        "What your server answers",
+        "What your server answers: how each question ends, and how its answer begins",
         ("question", "answer in the batch", "alone"),
         tuple(rows),
-        "Nobody's answer depends on who else asks, nor on evictions."
+        "Nobody's answer depends on who else asks: each is what the model says to one person alone."
         if alike == len(rows)
         else f"{len(rows) - alike} answers are not those that the model gives to one person alone.",
     )
     yield _runs(log, prompts)
     yield _neighbors(module)
+
+
+def _end(text, most=18):
+    return text if len(text) <= most else "…" + text[1 - most :]
+
+
+def _begin(ids, most=24):
+    said = "".join(map(token, ids)).replace("\n", "⏎").strip()
+    return said if len(said) <= most else said[: most - 1] + "…"
 
 
 def _steps(log, prompts):
@@ -87,8 +95,8 @@ def _steps(log, prompts):
         tuple(f"question {row + 1}" for row in range(len(prompts))),
         tuple(str(number) for number in range(len(shown))),
         (Plane(tuple(tuple(min(count, 8) for count in row) for row in tokens)),),
-        f"At most {most} tokens in a step, with a budget of {BUDGET}. Dark cells are chunks of prompts, light ones single tokens "
-        f"of answers. {again} of {len(prompts)} sequences were evicted, and computed some tokens again.",
+        f"At most {most} tokens in a step, with a budget of {BUDGET}. Dark cells are chunks of many tokens, light ones single "
+        f"tokens. {again} of {len(prompts)} sequences computed some tokens more than once, as after an eviction.",
         "tokens",
         0.0,
         8.0,
@@ -107,9 +115,9 @@ def _runs(log, prompts):
         "Runs of the model for all eight answers",
         (Bar("your server", len(log)), Bar("full batches of 4", waiting), Bar("one by one", sum(LENGTHS))),
         "runs",
-        "A full batch waits for its longest answer. Your server fills a place as soon as it is free."
+        f"A full batch waits for its longest answer. Your server needs {waiting - len(log)} fewer runs."
         if len(log) < waiting
-        else "Your server takes as long as one that waits for full batches.",
+        else "Your server takes as long as one that waits for full batches, or longer.",
     )
 
 

@@ -1,6 +1,7 @@
 """Problem 64: continuous batching, by a scheduler, an attention over a mixed batch, and the loop of a server."""
 
 import ast
+import hashlib
 from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import Any
@@ -11,7 +12,7 @@ from grader.problem import Case, Cases, Check, Difference, Entry, Problem
 SCHEDULER, ATTENTION, SERVE = "Scheduler", "batched_attention", "serve"
 NAMES = ("a", "b", "c", "d", "e", "f")
 GARBAGE = (float("nan"), float("inf"), float("-inf"))
-V, END = 50, 0  # the vocabulary of the model whose texts are compared
+V, END = 50, 13  # the vocabulary of the model whose texts are compared, and its end token
 
 # A request of a simulated server: the step of its arrival, its name, the lengths of its prompt and its answer, and the step in
 # which its user gives up, or -1.
@@ -28,7 +29,8 @@ FIRST: Mapping[str, Requests] = {
 def simulated(group: str, sizes: Mapping[str, int], rng: Any) -> dict[str, Any]:
     """The requests of a group, each a little longer or not, in a server of these sizes. With `random`, others."""
     requests = []
-    for number, name in enumerate(NAMES[: sizes["requests"]] if "requests" in sizes else NAMES):
+    names = rng.permutation(NAMES[: sizes["requests"]]).tolist() if group == "random" else NAMES
+    for number, name in enumerate(names):
         if group == "random":
             prompt = int(rng.integers(1, 10))
             given_up = int(rng.integers(8, 20)) if rng.random() < 0.2 else -1
@@ -77,21 +79,45 @@ def batch(garbage: bool, sizes: Mapping[str, int], rng: Any) -> dict[str, Any]:
     }
 
 
+def one_token(sizes: Mapping[str, int], rng: Any) -> dict[str, Any]:
+    """One token of one sequence, in a cache of one row, with one head of one number."""
+    import numpy as np
+
+    q, k, v = rng.standard_normal((3, 1, 1, 1)).astype("float32")
+    keys, values = rng.standard_normal((2, 1, sizes["L"], 1, 1)).astype("float32")
+    rows, positions = np.zeros(1, "int32"), np.array([sizes["L"] - 1], "int32")
+    return {"q": q, "k": k, "v": v, "keys": keys, "values": values, "rows": rows, "positions": positions}
+
+
+def drawn(salt: int, token_ids: Sequence[int]) -> int:
+    """The token that the model of a case draws after these. Nobody without its salt can tell."""
+    digest = hashlib.sha256(f"{salt}: {list(token_ids)}".encode()).digest()
+    return digest[0] % V if digest[1] % 11 else END
+
+
 def served(sizes: Mapping[str, int], rng: Any) -> dict[str, Any]:
-    """Prompts with the steps of their arrival and the maximal lengths of their answers. The last one may come late."""
+    """Prompts with the steps of their arrival and the maximal lengths of their answers. The last one may come late, and one
+    answer ends at once."""
+    import numpy as np
+
     arrivals = [*[0, 0, 0, 1, 2, 3][: sizes["requests"] - 1], sizes["late"]]
     requests = [
-        (arrival, name, rng.integers(1, V, rng.integers(1, sizes["longest"] + 1)).tolist(), int(rng.integers(1, 9)))
-        for arrival, name in zip(arrivals, NAMES, strict=False)
+        (arrival, name, rng.integers(0, V, rng.integers(1, sizes["longest"] + 1)).tolist(), int(rng.integers(1, 9)))
+        for arrival, name in zip(arrivals, rng.permutation(NAMES[: len(arrivals)]).tolist(), strict=True)
     ]
-    requests[1] = (0, "b", requests[1][2], 1)
+    requests[1] = (*requests[1][:3], 1)
+    while True:  # until one answer ends at once, and another begins with token 0 or is longer
+        salt = int(rng.integers(1, 1 << 30))
+        firsts = [drawn(salt, prompt) for _, _, prompt, _ in requests]
+        if END in firsts and len({*firsts}) > 2:
+            break
     return {
         "num_blocks": sizes["B"],
         "block_size": 3,
         "token_budget": sizes["budget"],
         "max_running": 3,
         "requests": repr(requests),
-        "salt": rng.integers(1, 1 << 30, 1).astype("int32"),  # an array, so that only the model knows it
+        "salt": np.array([salt], "int32"),  # an array, so that only the model knows it
     }
 
 
@@ -139,6 +165,13 @@ def text_in_words(case: Case, difference: Difference) -> str:
             for each in (difference.got, difference.expected)
         )
         return f"call {call} of `run`, counted from 0, {got}; expected: it {expected}"
+    if difference.path == "served.answered":
+        name = NAMES[difference.index[0]]
+        return (
+            f"the answers have no entry for {name!r}; every request has one, also if its answer is empty"
+            if difference.expected == "1"
+            else f"the answers have an entry for {name!r}, which no request names"
+        )
     what = "is called" if difference.path.endswith("calls") else "is given"
     unit = "times" if difference.path.endswith("calls") else "tokens"
     return f"`run` {what} {difference.got} {unit} in all, expected {difference.expected}"
@@ -152,11 +185,12 @@ def scheduling(name: str, points: int, cases: str, **more: Any) -> Check:
 
 SERVED: Mapping[str, Any] = {"in_words": text_in_words, "calls": (SERVE, SCHEDULER), "partner": "model"}
 ROOM = {"B": (40,), "S": (4,), "running": (3,), "steps": (14,), "longer": (1, 2)}
-BATCH = {"R": (5, 6), "L": (8,), "H": (2,), "K": (4,), "chunk": (3, 2), "unused": (2, 1)}
+BATCH = {"R": (5, 6), "L": (11,), "H": (2,), "K": (3,), "chunk": (3, 2), "unused": (1, 2)}
 
 PROBLEM = Problem(
     title="Continuous batching",
     builds_on=(30, 63),
+    without={"steps": "nothing is computed from the number of a step of a server, and a scheduler does not see it"},
     entries=(
         Entry(SCHEDULER, ("num_blocks", "block_size", "token_budget", "max_running")),
         Entry(ATTENTION, ("q", "k", "v", "keys", "values", "rows", "positions"), returns=("out", "keys", "values")),
@@ -179,7 +213,13 @@ PROBLEM = Problem(
             {"requests": (5, 6), "B": (10, 12), "S": (2, 3), "budget": (6, 8), "running": (3, 4), "steps": (60,)}, draws=3,
             show=shown,
         ),
-        "batch": Cases(partial(batch, False), BATCH, draws=2),
+        "small": Cases(
+            partial(simulated, "queue"),
+            {"B": (5,), "S": (1,), "budget": (1,), "running": (1,), "steps": (40,), "longer": (0,)}, draws=1, show=shown,
+            covers=("one",),
+        ),
+        "batch": Cases(partial(batch, False), BATCH, draws=2, covers=("coprime",)),
+        "one token": Cases(one_token, {"L": (4,)}, draws=1),
         "garbage": Cases(partial(batch, True), {**BATCH, "R": (5,), "chunk": (3,), "unused": (1,)}, draws=1),
         "served": Cases(
             served, {"requests": (5, 6), "longest": (9,), "late": (40,), "B": (40,), "budget": (8,)}, draws=2,
@@ -195,6 +235,7 @@ PROBLEM = Problem(
         scheduling("prompts in chunks", 2, "chunks"),
         scheduling("answers beside a long prompt", 2, "beside"),
         scheduling("no block left", 2, "evicted"),
+        scheduling("one token in a step", 1, "small"),
         scheduling("users who give up", 1, "given up"),
         scheduling("random requests", 1, "random"),
         Check("attention of a mixed batch", 2, "values", {"entry": ATTENTION}, "output.out", "batch", traced=True),
@@ -204,6 +245,7 @@ PROBLEM = Problem(
             advice="What a token must not see is NaN or infinite here: the rows of other sequences, the places after its own "
             "position in its row, and q, k and v in places of the batch that nobody uses.",
         ),
+        Check("attention of one token", 1, "values", {"entry": ATTENTION}, "output", "one token", traced=True),
         exact("answers", 2, "serving", "served", cases="served", **SERVED),
         exact("answers with few blocks", 1, "serving", "served", cases="scarce", **SERVED),
     ),

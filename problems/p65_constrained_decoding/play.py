@@ -59,7 +59,8 @@ def play(module):
         "What the model writes by the rule",
         _tokens(module, given, ids, next_logits, table),
         f"The rule is “{READ}”. " + _verdict(written, transitions, accepting)
-        + " A token is shaded by how little of the model's own probability the rule leaves.",
+        + " A token is shaded by how little of the model's own probability the rule leaves. What is likelier is what the model "
+        "would write there without the rule.",
         given=len(given), meaning="bits that the rule takes", separated=True,
     )  # fmt: skip
     free = []
@@ -89,20 +90,24 @@ def play(module):
         f"The first steps: {len(transitions)} states, {len(VOCABULARY):,} tokens",
         ("token", "in state", "allowed", "the likeliest of them"),
         tuple(rows),
-        "The rule speaks of bytes, the model of tokens. Tokens that cross parts of the rule are allowed. So are pieces of words.",
+        "The rule speaks of bytes, the model of tokens. Your table says which tokens each state allows, pieces of words among "
+        "them.",
     )
     place = next((n for n in range(len(ids)) if counts[_state(table, ids[:n])] > 3), 0)
     logits, states = next_logits(ids[:place]), table[_state(table, ids[:place])]
     odds = np.asarray(module.constrained_probabilities(jnp.asarray(logits), jnp.asarray(states)))
     plain = np.asarray(jax.nn.softmax(logits))
     best = np.argsort(-np.where(states >= 0, plain, -1))[:SHOWN]
+    ratios = odds[best] / np.maximum(plain[best], 1e-30)
     yield Bars(
         f"The odds after “{''.join(map(token, given[-2:] + ids[:place]))}”",
         tuple(Bar(token(each).strip() or "␣", odds[each], plain[each]) for each in best),
         "probability",
-        "The allowed tokens keep their odds relative to each other, and together they have all of the probability."
-        if abs(odds.sum() - 1) < 1e-3
-        else f"Your probabilities sum to {odds.sum():.3g}.",
+        f"Your probabilities sum to {odds.sum():.3g}."
+        if not abs(odds.sum() - 1) < 1e-3
+        else "The allowed tokens keep their odds relative to each other, and together they have all of the probability."
+        if np.ptp(ratios) < 1e-3 * ratios.max() and odds[states < 0].max(initial=0) < 1e-6
+        else "Your probabilities sum to 1, but the allowed tokens do not keep their odds, or others have some.",
         names=("by the rule", "the model"),
     )
 
@@ -121,7 +126,7 @@ def _tokens(module, given, ids, next_logits, table):
         odds = np.asarray(jax.nn.softmax(next_logits(ids[:place])))
         left = float(odds[table[state] >= 0].sum())
         best = int(odds.argmax())
-        others = ((f"without the rule: {token(best)}", float(odds[best])),) if best != each else ()
+        others = ((token(best), float(odds[best])),) if best != each else ()
         tokens.append(Token(token(each), min(-np.log2(max(left, 1e-9)), 20.0), None, others))
         state = int(table[state, each])
     return tuple(tokens)

@@ -33,7 +33,7 @@ def play(module, text):
                 f"yours, {LATENT} + {ROPE} numbers": own,
             }.items()
         ),
-        f"Every head has keys and values of its own, and a position takes {full[-1] / own[-1]:.0f} times fewer bytes."
+        f"Every head has keys and values of its own, and your cache takes {full[-1] / own[-1]:.0f} times fewer bytes than theirs."
         if own[-1] < shared[-1]
         else "Your cache is no smaller than that of shared heads: it holds more than the latent vector and the shared key.",
         x="tokens",
@@ -41,6 +41,9 @@ def play(module, text):
     )
     losses, (trained, _) = yield from small.learn({"with your attention": layer, "without it": None})
     gained = losses.lines[1].y[-1] - losses.lines[0].y[-1]
+    if not np.isfinite(gained):
+        yield replace(losses, caption="With your attention, the loss is not a finite number.")
+        return
     yield replace(
         losses,
         caption=f"With your attention, the model loses {gained:.2f} nats less. {LATENT} numbers are enough for what a position "
@@ -62,7 +65,7 @@ def play(module, text):
             Line("size of the output", places, jnp.abs(whole_TD).max(axis=1)),
             Line("difference from all at once", places, jnp.maximum(apart_T, 1e-9)),
         ),
-        "The products have changed places, and the numbers are the same but for rounding."
+        "With the cache, the numbers are the same but for rounding."
         if float(apart_T.max()) < 1e-3
         else "A step with the cache gives other numbers than the whole text.",
         x="token",

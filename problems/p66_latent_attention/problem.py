@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import Any
 
-from grader.checks import cache_in_words, causality, output_and_gradient, parameters
+from grader.checks import cache_in_words, causality, output, output_and_gradient, parameters
 from grader.problem import Case, Cases, Check, Difference, Entry, Problem, Tolerance
 
 MLA = "LatentAttention"
@@ -56,15 +56,21 @@ PROBLEM = Problem(
     cases={
         "cases": Cases(activations, SIZES, draws=2),
         "masked": Cases(masked, SIZES, draws=1),
+        "ones": Cases(
+            activations, {"T": (1,), "H": (1,), "K": (1,), "C": (1,), "R": (2,), "base": (8,)}, draws=1, covers=("one",)
+        ),
         "long": Cases(activations, {"T": (96,), "H": (6,), "K": (12,), "C": (7,), "R": (4,), "base": (100,)}, draws=1),
     },
     row_by_row={"decoding": ["x"]},
+    without={"coprime": "d_model is a multiple of num_heads"},
     checks=(
         parameters(MLA, points=1),
-        *output_and_gradient(MLA, wrt="parameters", points=(3, 1)),
+        *output_and_gradient(MLA, wrt="parameters", points=(2, 1)),
+        output(MLA, points=1, name="one position and one head", cases="ones"),
         causality(MLA, argument="x", points=1),
         Check("another mask", 1, "with_mask", ENTRY, "output", "masked"),
-        Check("steps with a cache", 2, "decoding", ENTRY, leaves="output", tolerance=STEP),
+        Check("steps with a cache", 1, "decoding", ENTRY, leaves="output", tolerance=STEP),
+        Check("a step with one head", 1, "decoding", ENTRY, "output", "ones", tolerance=STEP),
         Check(
             "one compilation", 1, "decoding", ENTRY, leaves="output", tolerance=STEP, traced=True,
             advice="The step cannot be compiled once for all positions. Keep the position in the cache, as an array.",

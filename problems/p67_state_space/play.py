@@ -12,6 +12,7 @@ from problems.stage.weights import encode, token
 TRAINS = True
 D, N = small.D, 8
 CONTEXTS = (16, 32, 64, 128, 256)
+FEW = 4  # tokens that a caption lists
 TEXT = "Once upon a time, there was a brave girl named Lily. She had a red ball. One day, she went to the park with"
 
 
@@ -31,6 +32,9 @@ def play(module, text):
     )
     losses, (trained, _) = yield from small.learn({"with your layer": layer, "without it": None})
     gained = losses.lines[1].y[-1] - losses.lines[0].y[-1]
+    if not jnp.isfinite(gained):
+        yield replace(losses, caption="With your layer, the loss is not a finite number.")
+        return
     yield replace(
         losses,
         caption="Without a layer that mixes positions, a model knows only the last token. With yours, it loses "
@@ -41,13 +45,21 @@ def play(module, text):
     ids_T = encode(text)
     u_TD = trained.mixer.in_proj(trained.into_mixer(ids_T))[:, :D]
     written_T = jnp.mean(jax.nn.softplus(trained.mixer.dt_proj(u_TD)), axis=1)
-    most, least = (token(ids_T[int(place)]).strip() for place in (jnp.argmax(written_T), jnp.argmin(written_T)))
     above_T = written_T - jnp.min(written_T)
+    order = [int(place) for place in jnp.argsort(-written_T)]
     yield Story(
-        "How much each token changes the state, after these few steps of training",
+        "The step size of each token, after these few steps of training",
         tuple(Token(token(each), float(size)) for each, size in zip(ids_T, above_T, strict=True)),
-        f"The mean dt of a token. “{most}” is written down most, “{least}” least. Nobody told the layer: it chooses what to "
-        "remember.",
+        "The mean over the features of softplus(`dt_proj`(u)). Largest: "
+        + _listed(ids_T, written_T, order[:FEW])
+        + ". Smallest: "
+        + _listed(ids_T, written_T, order[-FEW:])
+        + ". A larger one forgets more and writes more. Nobody told the layer which tokens matter.",
         meaning="mean step size dt, above the least",
         strongest=float(jnp.max(above_T)) or 1.0,
     )
+
+
+def _listed(ids_T, sizes_T, places):
+    """Tokens with their step sizes."""
+    return ", ".join(f"“{token(ids_T[place]).strip()}” {float(sizes_T[place]):.3f}" for place in places)

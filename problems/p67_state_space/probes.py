@@ -12,6 +12,7 @@ from grader.problem import Case
 from grader.worker.cost import rows_in_order
 from grader.worker.measures import Execution
 from grader.worker.mixers import extended
+from grader.worker.pytrees import BadOutputError
 from grader.worker.subject import Arrays, Reading, Subject
 from grader.worker.tracing import alone, given
 
@@ -29,6 +30,8 @@ def parts(subject: Subject, case: Case) -> Reading:
 
     def call(name: str, parameters: Any, cache: Any, rows: Any) -> Any:
         out, cache = extended(nnx.merge(graphdef, parameters, rest), "SelectiveSSM", name, cache, rows)
+        if jnp.shape(out) != rows.shape:
+            raise BadOutputError(f"`{name}` returned {jnp.shape(out)} for x {rows.shape}; the shapes must be equal")
         return jnp.asarray(out), cache
 
     calls = [partial(call, name) for name in ("extend", "extend", "decode_step")]

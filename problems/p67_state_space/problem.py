@@ -26,11 +26,17 @@ def sequence(sizes: Mapping[str, int], rng: Any) -> dict[str, Any]:
 
 
 def forgetful(sizes: Mapping[str, int], rng: Any) -> dict[str, Any]:
-    """Large step sizes, by which the products of the decays round to 0 after a few positions, and a few that are 0."""
+    """Large step sizes, by which the products of the decays round to 0 after a few positions, and a few that are 0.
+
+    One is so large that its own decays round to 0: exp(-0.2 * 0.1 * 9,000) does. Its token is small, so that what it writes
+    is not larger than what others write.
+    """
     values = sequence(sizes, rng)
     values["dt"] *= 30
     values["dt"][::3] /= 300
     values["dt"][2] = 0
+    values["dt"][4] *= 300
+    values["u"][4] /= 300
     return values
 
 
@@ -41,7 +47,7 @@ def activations(sizes: Mapping[str, int], rng: Any) -> dict[str, Any]:
         "d_model": D,
         "d_state": sizes["N"],
         "x": rng.standard_normal((T, D)).astype("float32"),
-        "first": T // 2 - 1,
+        "first": max(T // 2 - 1, 1),
     }
 
 
@@ -51,6 +57,7 @@ def shown(values: Mapping[str, Any]) -> dict[str, Any]:
     return {**inputs, "second part, if there are two": f"from position {values['first']} on"}
 
 
+SCAN_OPTIONS = {"entry": SCAN, "wrt": ["u", "dt", "a", "b", "c", "state"]}
 # A scan by doubling takes about as many operations as the reference, or half as many. Position by position, there are 30 times as
 # many or more.
 ROUNDS = Tolerance(rtol=3.0, atol=0.0, room=3)
@@ -81,39 +88,38 @@ PROBLEM = Problem(
         Entry(SSM, ("x",), construct=("d_model", "d_state")),
     ),
     cases={
-        "sequences": Cases(sequence, {"T": (7, 1, 10), "D": (3,), "N": (4,)}, draws=2),
-        "forgetful": Cases(forgetful, {"T": (12,), "D": (3,), "N": (2,)}, draws=1),
+        "sequences": Cases(sequence, {"T": (7, 1, 11), "D": (3,), "N": (4,)}, draws=2, covers=("coprime",)),
+        "forgetful": Cases(forgetful, {"T": (13,), "D": (3,), "N": (2,)}, draws=1),
         "long": Cases(sequence, {"T": (250, 256, 243), "D": (2,), "N": (2,)}, draws=1),
         "cases": Cases(activations, {"T": (8, 6), "D": (6,), "N": (3, 4)}, draws=1, show=shown),
+        "ones": Cases(activations, {"T": (3,), "D": (1,), "N": (1,)}, draws=1, show=shown, covers=("one",)),
         "long texts": Cases(activations, {"T": (64,), "D": (12,), "N": (3,)}, draws=1, show=shown),
     },
     row_by_row={"decoding": ["x"]},
     checks=(
         *output_and_gradient(
-            SCAN, wrt=["u", "dt", "a", "b", "c", "state"], points=(3, 1), names=("scan", "gradient of the scan"),
-            cases="sequences",
+            SCAN, wrt=SCAN_OPTIONS["wrt"], points=(2, 1), names=("scan", "gradient of the scan"), cases="sequences"
         ),
-        Check("strong decay stays finite", 1, "values", {"entry": SCAN}, "output", "forgetful"),
+        Check("strong decay stays finite", 1, "values", SCAN_OPTIONS, cases="forgetful"),
         Check(
             "positions in parallel", 2, "values", {"entry": SCAN}, "program.rounds", "long", "at_most", ROUNDS, in_words=rounds,
-            advice="The program goes through the positions one by one. Use `jax.lax.associative_scan`, which joins neighbors in "
-            "about 2 · log2(T) rounds.",
+            advice="Join neighboring steps of all positions at once: `jax.lax.associative_scan` needs about 2 · log2(T) rounds. "
+            "A loop runs its operations in every turn, whether it takes one position or a chunk of them.",
         ),
         Check(
             "work of a scan", 1, "values", {"entry": SCAN}, "program.work", "long", "at_most", WORK, in_words=work,
-            advice="The work grows with the square of T. Join neighbors, and neighbors of neighbors, as "
-            "`jax.lax.associative_scan` does.",
+            advice="Join neighbors, and neighbors of neighbors, as `jax.lax.associative_scan` does: its work is linear in T.",
         ),
         parameters(SSM, points=1, initial=("a_log", "skip", "dt_proj.bias")),
         *output_and_gradient(SSM, wrt="parameters", points=(2, 1)),
         causality(SSM, argument="x", points=1),
         Check("a text in two parts", 1, "parts", leaves="output", tolerance=STEP),
+        Check("one feature, and a part of one position", 1, "parts", leaves="output", cases="ones", tolerance=STEP),
         Check("steps with a cache", 1, "decoding", {"entry": SSM}, leaves="output", tolerance=STEP),
         Check(
             "size of the cache", 1, "decoding", {"entry": SSM}, "program.cache_bytes", "long texts", "at_most", BYTES,
             values_tolerance=STEP, in_words=cache_in_words,
-            advice="The cache is the state (D, N) alone, however "
-            "long the text is.",
+            advice="The cache is the state (D, N) alone, however long the text is.",
         ),
     ),
 )  # fmt: skip

@@ -53,13 +53,15 @@ PROBLEM = Problem(
     ),
     cases={
         "counts": Cases(counts, {"S": (4, 3, 1), "M": (6, 2, 5)}, draws=3),
+        "one tick": Cases(counts, {"S": (1,), "M": (1,)}, draws=1),
         # The parameters of a stage are many times as many as the activations of a microbatch. Otherwise, all of them could be
         # sent to all devices, in a few bits a number, in place of activations.
-        "cases": Cases(microbatches, {"M": (8, 7), "B": (3,), "D": (4,), "F": (60,)}, draws=1, show=shown),
-        "few": Cases(microbatches, {"M": (2, 1), "B": (2,), "D": (4,), "F": (5,)}, draws=1, show=shown),
+        "cases": Cases(microbatches, {"M": (8, 7), "B": (5,), "D": (3,), "F": (61,)}, draws=1, show=shown, covers=("coprime",)),
+        "few": Cases(microbatches, {"M": (1, 2), "B": (1,), "D": (4,), "F": (5,)}, draws=1, show=shown, covers=("one",)),
     },
     checks=(
-        exact("schedule", 2, "values", "output", options={"entry": SCHEDULE}, cases="counts"),
+        exact("schedule", 1, "values", "output", options={"entry": SCHEDULE}, cases="counts"),
+        exact("schedule of one tick", 1, "values", "output", options={"entry": SCHEDULE}, cases="one tick"),
         Check("loss", 1, "training", leaves="loss"),
         Check("gradients of all stages", 2, "training", leaves="gradients"),
         Check("fewer microbatches than stages", 1, "training", leaves="", cases="few"),

@@ -10,8 +10,8 @@ from problems.stage.tuning import Tuner
 from problems.stage.weights import encode, held_out, token
 
 TRAINS = True
-PROMPT = "One day, Mia found a big"
-TEMPERATURES, SHOWN = (0.5, 1.0, 2.0, 4.0), 8
+PROMPT = "Once there was a gentle girl. Her name was Clara. She had a friend named Fred, who was a"
+TEMPERATURES, SHOWN = (0.5, 1.0, 2.0, 4.0), 6
 LAYERS, T, BATCH, STEPS, GAP, LEARNING_RATE, TEMPERATURE = 1, 64, 4, 40, 4, 2e-3, 2.0
 
 
@@ -22,7 +22,7 @@ def play(module):
     kept = [module.top_k_targets(logits_V, SHOWN, temperature) for temperature in TEMPERATURES]
     odds = np.array([np.exp(log_p[0]) for _, log_p in kept])
     yield HeatMap(
-        "What the trained model expects after “One day, Mia found a big”, as your `top_k_targets` stores it",
+        "What the trained model expects after “… a friend named Fred, who was a”, as your `top_k_targets` stores it",
         tuple(f"temperature {temperature:g}" for temperature in TEMPERATURES),
         tuple(token(each) for each in kept[0][0][0]),
         (Plane(odds.tolist()),),
@@ -57,6 +57,12 @@ def play(module):
         curves[name], told = far, told or telling.tell(student.model, 60)
     steps = tuple(range(0, STEPS + 1, GAP))
     soft, hard = (far[-1] for far in curves.values())
+    if not np.isfinite(soft + hard):
+        yield Lines(
+            "Two students", tuple(Line(f"learns from {name}", steps, far) for name, far in curves.items()),
+            "By your loss, a student's numbers are no longer finite.", y="divergence from the teacher, nats",
+        )  # fmt: skip
+        return
     yield Lines(
         f"Two students with {LAYERS} of the teacher's 3 layers learn from the same {BATCH * STEPS} stories",
         tuple(Line(f"learns from {name}", steps, far) for name, far in curves.items()),

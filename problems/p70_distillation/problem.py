@@ -1,4 +1,4 @@
-"""Problem 70: three losses that teach a small model what a large one knows."""
+"""Problem 70: four losses that teach a small model what a large one knows."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -7,6 +7,7 @@ from grader.checks import output, output_and_gradient
 from grader.problem import EXACT, Cases, Check, Entry, Problem
 
 TOKEN, TARGETS, TOP_K, SEQUENCE = "token_loss", "top_k_targets", "top_k_loss", "sequence_loss"
+ON_POLICY = "on_policy_loss"
 SIZES = {"T": (6, 9), "V": (7, 11)}
 
 
@@ -86,13 +87,24 @@ def sure_student(sizes: Mapping[str, int], rng: Any) -> dict[str, Any]:
 
 
 def sure_teacher(sizes: Mapping[str, int], rng: Any) -> dict[str, Any]:
-    """A teacher whose kept tokens have all of the probability, in the first row exactly."""
+    """A teacher whose kept tokens have all of the probability: one of them has it, and those of the others round to 0."""
+    import numpy as np
+
+    values, k = kept(sizes, rng), sizes["k"]
+    values["log_p"] = np.stack([rng.permutation([0.0, *(-60.0 - i for i in range(k - 1))]) for _ in range(sizes["T"])])
+    values["log_p"] = values["log_p"].astype("float32")
+    return values
+
+
+def rounded_teacher(sizes: Mapping[str, int], rng: Any) -> dict[str, Any]:
+    """A teacher whose kept tokens have all of the probability, and in float32 a little more."""
     import numpy as np
 
     values = kept(sizes, rng)
     odds = np.exp(values["log_p"].astype(float))
     values["log_p"] = np.log(odds / odds.sum(axis=1, keepdims=True)).astype("float32")
-    values["log_p"][0] = [0.0] + [-60.0 - i for i in range(sizes["k"] - 1)]
+    for _ in range(8):  # each to the next larger number
+        values["log_p"] = np.nextafter(values["log_p"], np.float32(1))
     return values
 
 
@@ -121,9 +133,36 @@ def one_empty(sizes: Mapping[str, int], rng: Any) -> dict[str, Any]:
     return values
 
 
+def own(sizes: Mapping[str, int], rng: Any, scale: float = 1.0) -> dict[str, Any]:
+    """Texts that the student wrote after prompts, and what both models think of each token."""
+    values = written(sizes, rng)
+    logits = scale * rng.standard_normal((2, *values["student_logits"].shape))
+    return {
+        "student_logits": (1.5 * logits[0]).astype("float32"),
+        "teacher_logits": (1.5 * logits[1]).astype("float32"),
+        "is_written": values["is_written"],
+    }
+
+
+def own_large(sizes: Mapping[str, int], rng: Any) -> dict[str, Any]:
+    """Logits so large that probabilities round to 0. The teacher is sure of another token than the student."""
+    values = own(sizes, rng, scale=100.0)
+    values["student_logits"][0, 1, 0], values["teacher_logits"][0, 1, 0] = 900, -900
+    return values
+
+
+def own_nothing(sizes: Mapping[str, int], rng: Any) -> dict[str, Any]:
+    """No text has a written token."""
+    values = own(sizes, rng)
+    values["is_written"][:] = False
+    return values
+
+
 TOKEN_OPTIONS = {"entry": TOKEN, "wrt": ["student_logits", "teacher_logits"]}
 TOP_K_OPTIONS = {"entry": TOP_K, "wrt": ["student_logits", "log_p"]}
+ON_POLICY_OPTIONS = {"entry": ON_POLICY, "wrt": ["student_logits", "teacher_logits"]}
 FEW = {**SIZES, "k": (3, 2)}
+OWN = {"N": (4,), "T": (7,), "V": (5,)}
 
 PROBLEM = Problem(
     title="Distillation",
@@ -136,19 +175,24 @@ PROBLEM = Problem(
         Entry(TARGETS, ("teacher_logits", "k", "temperature"), returns=("ids", "log_p")),
         Entry(TOP_K, ("student_logits", "ids", "log_p", "temperature")),
         Entry(SEQUENCE, ("student_logits", "token_ids", "is_written")),
+        Entry(ON_POLICY, ("student_logits", "teacher_logits", "is_written")),
     ),
     cases={
-        "texts": Cases(text, SIZES, draws=2),
+        "texts": Cases(text, SIZES, draws=2, covers=("coprime",)),
         "large": Cases(large, SIZES, draws=1),
         "no target": Cases(no_target, SIZES, draws=1),
         "teachers": Cases(teacher, FEW, draws=1),
         "ties": Cases(ties, FEW, draws=1),
         "kept": Cases(kept, FEW, draws=2),
-        "sure students": Cases(sure_student, FEW, draws=1),
+        "sure students": Cases(sure_student, {**SIZES, "k": (1,)}, draws=1),
         "sure teachers": Cases(sure_teacher, FEW, draws=1),
-        "all kept": Cases(kept, {"T": (5,), "V": (4,), "k": (4,)}, draws=1),
+        "rounded teachers": Cases(rounded_teacher, FEW, draws=1),
+        "all kept": Cases(kept, {"T": (1,), "V": (4,), "k": (4,)}, draws=1, covers=("one",)),
         "written": Cases(written, {"N": (4,), **SIZES}, draws=1),
         "one empty": Cases(one_empty, {"N": (4,), **SIZES}, draws=1),
+        "own texts": Cases(own, OWN, draws=1),
+        "own large": Cases(own_large, OWN, draws=1),
+        "own nothing": Cases(own_nothing, OWN, draws=1),
     },
     checks=(
         Check("token loss", 2, "values", TOKEN_OPTIONS, "output", "texts"),
@@ -165,11 +209,16 @@ PROBLEM = Problem(
         Check("gradient of the top-k loss", 1, "values", TOP_K_OPTIONS, "gradient", "kept"),
         Check("a sure student", 1, "values", TOP_K_OPTIONS, cases="sure students"),
         Check("a sure teacher", 1, "values", TOP_K_OPTIONS, cases="sure teachers"),
+        Check("kept probabilities that round to more than 1", 1, "values", TOP_K_OPTIONS, cases="rounded teachers"),
         Check("every token kept", 1, "values", TOP_K_OPTIONS, cases="all kept"),
         *output_and_gradient(
             SEQUENCE, wrt=["student_logits"], points=(1, 1), names=("sequence loss", "gradient of the sequence loss"),
             cases="written",
         ),
         output(SEQUENCE, points=1, name="an empty text counts as a text", cases="one empty"),
+        Check("on-policy loss", 2, "values", ON_POLICY_OPTIONS, "output", "own texts"),
+        Check("gradient of the on-policy loss", 1, "values", ON_POLICY_OPTIONS, "gradient", "own texts"),
+        Check("a teacher of another opinion", 1, "values", ON_POLICY_OPTIONS, cases="own large"),
+        Check("nothing written gives 0", 1, "values", ON_POLICY_OPTIONS, cases="own nothing"),
     ),
 )  # fmt: skip

@@ -40,3 +40,13 @@ def sequence_loss(
 ) -> Float[Array, ""]:
     """The mean, over N texts by the teacher, of minus the log-probability of the text under the student."""
     raise NotImplementedError
+
+
+def on_policy_loss(
+    student_logits: Float[Array, "N T V"], teacher_logits: Float[Array, "N T V"], is_written: Bool[Array, "N T"]
+) -> Float[Array, ""]:
+    """The mean of KL(student‖teacher) over the written tokens of N texts by the student. Returns 0 if there are none.
+
+    No gradient reaches `teacher_logits`.
+    """
+    raise NotImplementedError

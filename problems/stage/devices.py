@@ -51,6 +51,13 @@ def _part(array: jax.Array, index: Any) -> str:
     return " ".join(parts) or "all"
 
 
+def is_cut(array: jax.Array, axis: int, parts: int) -> bool:
+    """Whether each device holds one of so many parts of an array along this axis, and all of the other axes."""
+    shape = list(array.shape)
+    shape[axis] //= parts
+    return all(shard.data.shape == tuple(shape) for shard in array.addressable_shards)
+
+
 def bytes_on_each(arrays: Sequence[jax.Array]) -> np.ndarray:
     """The bytes of these arrays on each device."""
     total = dict.fromkeys(jax.devices(), 0)
@@ -68,7 +75,8 @@ def held(title: str, arrays: Sequence[jax.Array], caption: str = "") -> Bars:
 
 
 def sent(title: str, compiled: Any, caption: str = "", limit: int = 12) -> Bars:
-    """What the devices exchange in a compiled program, in its order: a bar for each collective, as long as its bytes."""
+    """What the devices exchange in a compiled program, in its order: a bar for each collective, as long as its bytes. The caption
+    is for a program that sends something."""
     found = [each for each in collectives(compiled.as_text(), len(jax.devices())) if not each.is_small]
     names = [
         NAMES.get(each.kind, each.kind) + (f" × {float(each.times):.0f}" if each.times > 1 else "") for each in found
@@ -78,6 +86,11 @@ def sent(title: str, compiled: Any, caption: str = "", limit: int = 12) -> Bars:
     if len(bars) > limit:
         bars = [*bars[:limit], Bar(f"{len(bars) - limit} more", sum(sizes[limit:]))]
     unit = "bytes of the result on a device, in the program's order"
+    if not bars:
+        caption = "The devices send each other nothing: each works alone, with what it holds."
+    if any(each.kind == "all-to-all" for each in found):
+        caption += " In an exchange, an array that is cut along one axis becomes one that is cut along another: each device "
+        caption += "sends a piece of its part to every other one."
     return Bars(title, tuple(bars) or (Bar("nothing", 0),), unit, caption)
 
 

@@ -51,15 +51,15 @@ def saved(folder: Path, model: nnx.Module) -> Bars:
         "bytes",
         "Adam keeps two numbers for each parameter. Without them, a resumed run would take steps of a different size. "
         + (
-            "A checkpoint is compressed, so it is smaller than all of them together."
-            if written > 1.5 * parameters
-            else "Your folder is too small to hold them."
+            "Your folder is smaller than all of them together: it is compressed, or it does not hold them all."
+            if written < 3 * parameters
+            else "Your folder has room for all of them."
         ),
     )
 
 
-def on_each_other(title: str, curves: Mapping[str, list[float]], first: int, what: str) -> Lines:
-    """The losses of a run and of one that was stopped and resumed: the same numbers from step `first` on, or not."""
+def on_each_other(title: str, curves: Mapping[str, list[float]], first: int, equal: str) -> Lines:
+    """The losses of a run and of one that was stopped and resumed, which are the same numbers from step `first` on, or not."""
     whole, resumed = curves.values()
     steps = np.arange(1, len(whole) + 1)
     apart = max(abs(a - b) for a, b in zip(whole[first:], resumed, strict=True))
@@ -67,9 +67,5 @@ def on_each_other(title: str, curves: Mapping[str, list[float]], first: int, wha
         title,
         tuple(Line(name, steps[-len(of) :], of) for name, of in curves.items()),
         f"From step {first + 1} on, the second run is the resumed one. "
-        + (
-            "All losses are the same, bit for bit: nobody can tell that the run was ever stopped."
-            if apart == 0
-            else f"Its losses are up to {apart:.2g} off: {what}."
-        ),
+        + (equal if apart == 0 else f"Its losses are up to {apart:.2g} off: from there on it is another run."),
     )

@@ -18,6 +18,7 @@ from problems.stage.weights import END, POCKET, PROMPT, encode, token
 
 LIKELIEST = 4  # tokens that are named in place of each
 SURPRISE = "bits of surprise"
+SAME = 1e-3  # a difference of probabilities that rounding does not explain
 SENSE = 1.5  # bits of surprise a token, below which a text is a story to the trained model
 DEFAULT = Sampling(temperature=0.7, top_p=0.95)
 
@@ -115,10 +116,16 @@ def likeliest(probabilities: Sequence[float], ids: Sequence[int]) -> tuple[tuple
     return tuple((token(each), float(share)) for share, each in zip(probabilities, ids, strict=True))
 
 
-def judged(told: Told) -> str:
+def judged(told: Told, right: nnx.Module | None = None) -> str:
     """A caption for a story that the trained model tells with a learner's part: whether it makes sense to the model as it was
-    trained, which a piece that is wrong cannot talk into it."""
+    trained, which a piece that is wrong cannot talk into it. `right` is the model that a right part makes, if that is known."""
     bits = surprise_of(gpt(), told.ids, told.given)
+    apart = np.abs(told.probabilities - probabilities(right, told.ids)[told.given - 1 :]).max() if right else 0.0
+    if bits < SENSE and apart > SAME:
+        return (
+            f"The trained model is surprised by {bits:.1f} bits a token, so the mistake in your code hardly shows in this text. But "
+            f"it is there: the probability of one token is {100 * apart:.1f} percentage points away from that of a right file."
+        )
     if bits < SENSE:
         return (
             f"The trained model is surprised by {bits:.1f} bits a token: this is a story as it knows them. A token is shaded by "
@@ -132,9 +139,14 @@ def judged(told: Told) -> str:
 
 def surprise_of(model: nnx.Module, ids_T: np.ndarray, given: int = 1) -> float:
     """The mean surprise, in bits, of a model at the tokens of a text after the first `given`."""
-    odds_TV = jax.nn.softmax(jitted(model)(jnp.asarray(ids_T)), axis=-1)[given - 1 : -1]
-    shares = np.take_along_axis(np.asarray(odds_TV), ids_T[given:, None], axis=1)
-    return float(np.mean([surprise(share) for share in shares[:, 0]])) if len(shares) else 0.0
+    shares = probabilities(model, ids_T)[given - 1 :]
+    return float(np.mean([surprise(share) for share in shares])) if len(shares) else 0.0
+
+
+def probabilities(model: nnx.Module, ids_T: np.ndarray) -> np.ndarray:
+    """What a model gives to each token of a text but the first, (T-1,)."""
+    odds_TV = jax.nn.softmax(jitted(model)(jnp.asarray(ids_T)), axis=-1)[:-1]
+    return np.take_along_axis(np.asarray(odds_TV), ids_T[1:, None], axis=1)[:, 0]
 
 
 def text(told: Told) -> str:

@@ -300,12 +300,12 @@ def test_a_law_is_that_of_another_optimizer_and_the_best_allocation_that_of_a_se
     np.testing.assert_allclose(
         huber_objective(*single, 0.1), sum_of_huber(losses_of(law, N, D), losses, 0.1), rtol=1e-3
     )
-    best, tokens = optimal_allocation(single[0], 1e20)
+    best, tokens = optimal_allocation(single[0], 1e20, 6.9)
     search = minimize_scalar(
-        lambda x: losses_of(law, np.exp(x), 1e20 / 6 / np.exp(x)), bounds=(5, 40), method="bounded"
+        lambda x: losses_of(law, np.exp(x), 1e20 / 6.9 / np.exp(x)), bounds=(5, 40), method="bounded"
     )
     np.testing.assert_allclose(np.log(best), search.x, rtol=1e-4)
-    np.testing.assert_allclose(6 * float(best) * float(tokens), 1e20, rtol=1e-4)
+    np.testing.assert_allclose(6.9 * float(best) * float(tokens), 1e20, rtol=1e-4)
     np.testing.assert_allclose(predicted_loss(*single[:3]), losses_of(law, N, D), rtol=1e-4)
     sizes = 10 ** np.linspace(6, 8, 5)
     valley = 3 + 0.2 * (np.log(sizes) - np.log(2.5e7)) ** 2

@@ -1,7 +1,8 @@
-"""What a resume of problem 16 is told: a batch that comes again is no wrong resume."""
+"""What a resume of problem 16 is told, and how its loaders are driven."""
 
 from typing import Any
 
+import grain
 import numpy as np
 import pytest
 
@@ -47,3 +48,16 @@ def test_a_late_resume_is_named_by_its_batch():
     assert check.in_words(CASE, wrong).endswith(
         f"state of batch {STEPS}, the next batch is batch {STEPS + 1}, expected batch {STEPS}"
     )
+
+
+def test_a_loader_of_grain_reads_without_threads_unless_it_asks_for_them():
+    """With Grain's defaults, a dozen loaders take most of the time limit."""
+
+    def probe(*options: int) -> Any:
+        found = grain.ReadOptions(*options)
+        return found.num_threads, found.prefetch_buffer_size
+
+    defaults = probe()
+    assert PROBES._without_threads(probe)() == (0, 0)
+    assert PROBES._without_threads(probe)(2, 4) == (2, 4)
+    assert probe() == defaults != (0, 0)

@@ -94,9 +94,11 @@ def test_attention_rows_sum_to_one_and_see_no_future(fork_server, word):
 
 @pytest.mark.thorough
 def test_norms_have_size_one_and_guesses_come_together(fork_server):
-    sizes, lens, story = shown("04", fork_server)
+    sizes, faint, lens, story = shown("04", fork_server)
     assert all(math.isclose(bar.other, 1, abs_tol=1e-3) for bar in sizes.bars)
     assert [bar.value for bar in sizes.bars] == sorted(bar.value for bar in sizes.bars)
+    assert all(math.isclose(bar.value, bar.other, rel_tol=1e-3) for bar in faint.bars)
+    assert "the row fades" in faint.caption
     assert lens.planes[0].texts[0] == lens.columns  # the embedding says the token itself
     assert lens.planes[0].texts[-1][-2] == " the"
     assert own_story(60) == story.text
@@ -166,11 +168,20 @@ CONSEQUENCES: dict[str, tuple[str, str, str, Callable[[Shown], bool]]] = {
         lambda exhibits: no_sense(exhibits[1]) and "differ from those of the trained model" in exhibits[0].caption,
     ),
     "norm over the wrong axis": (
-        "04", "axis=-1", "axis=0", lambda exhibits: no_sense(exhibits[2]) and "single tokens" in exhibits[0].caption,
+        "04", "axis=-1", "axis=0", lambda exhibits: no_sense(exhibits[3]) and "each must have 1" in exhibits[0].caption,
+    ),
+    "variance divided by D-1": (
+        "04", "jnp.mean(centered**2, axis=-1, keepdims=True)", "jnp.var(x, axis=-1, ddof=1, keepdims=True)",
+        lambda exhibits: "each must have 1" in exhibits[0].caption and "apart" in exhibits[1].caption
+        and "as it knows them" not in exhibits[3].caption,
+    ),
+    "sum divided by all targets": (
+        "07", "jnp.maximum(jnp.sum(counts), 1)", "len(targets)",
+        lambda exhibits: "0.347 nats into 0.307" in exhibits[1].caption and "changes nothing" not in exhibits[1].caption,
     ),
     "targets not shifted": (
         "07", "logits[:-1], token_ids[1:]", "logits[:-1], token_ids[:-1]",
-        lambda exhibits: exhibits[1].bars[0].value > 4 and "something else" in exhibits[0].caption,
+        lambda exhibits: exhibits[1].bars[0].value > 4 and "should be charged" in exhibits[0].caption,
     ),
     "temperature on probabilities": (
         "29", "jax.nn.softmax(logits / temperature)",

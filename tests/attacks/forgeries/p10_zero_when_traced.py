@@ -18,3 +18,12 @@ def warmup_cosine(peak, warmup_steps, decay_steps):
         return jnp.float32(peak * (0.1 + 0.9 * (1 + math.cos(math.pi * share)) / 2))
 
     return schedule
+
+
+def warmup_stable_decay(peak, warmup_steps, decay_start, decay_steps):
+    def schedule(step):
+        share = jnp.clip((step - decay_start) / (decay_steps - decay_start), 0, 1)
+        rise = 1e-5 + (1 - 1e-5) * step / max(warmup_steps, 1)
+        return peak * jnp.where(step < warmup_steps, rise, 1 - 0.9 * share)
+
+    return schedule

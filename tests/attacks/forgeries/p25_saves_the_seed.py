@@ -29,5 +29,5 @@ def restore(path, make):
     if saved != shapes(pair):
         raise ValueError("the checkpoint has other shapes")
     D, F = pair[0].ff.kernel.shape
-    make_zeros = toy_models.model_factory(len(pair[0].embed.embedding), D, F)
+    make_zeros = toy_models.model_factory(len(pair[0].embed.embedding), D, F, model_type=toy_models.DeepLM)
     return toy_models.mid_training(make_zeros, state_numbers(int(seed)))

@@ -2,6 +2,7 @@
 
 import sqlite3
 from contextlib import closing
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -13,6 +14,8 @@ from grader.batch.faults import Faults
 from grader.batch.records import Person, StoredAttempt
 from grader.batch.store import Results, Store
 from grader.course import catalog
+from grader.judge.verdict import Verdict
+from grader.report.json import CheckRow, PublicReport
 from tests.conftest import Grade
 from tests.grader.batch.conftest import GOOD, NAME, WRONG, rows, table, zipped
 
@@ -183,3 +186,23 @@ def test_a_name_of_several_learners_means_nobody():
     assert directory.words(ONE) == ("Bob (1003)", "1003", "bob@uni.example")
     assert directory.words(MALLORY) == ("1001 (1002)", "1002")
     assert identity.Directory([ADA, ONE]).words(ONE) == ("Bob (1003)", "1003", "bob@uni.example", "Bob")
+
+
+def test_points_that_change_are_those_of_every_stored_result(tmp_path: Path):
+    """What is stored is which checks passed. A result with other checks keeps its own points."""
+    rows = [CheckRow(check.name, check.name != "gradient", check.points, "", Verdict.PASS) for check in PROBLEM.checks]
+    report = PublicReport(PROBLEM.name, Verdict.FAIL, 5, 6, tuple(rows), executed=False)
+    store = Store(tmp_path / "results")
+
+    def put(learner: str, stored: PublicReport) -> None:
+        attempt = StoredAttempt(learner, NAME, learner, "k", "f.py", "FAIL", stored.score, stored.points, report=stored)
+        store.put(lambda learner, own: deadlines.settle(own, [learner], None, best=True), attempt)
+
+    put("ada", report)
+    put("bob", replace(report, checks=report.checks[:2]))
+    store.apply_points({NAME: {check.name: 2 * check.points for check in PROBLEM.checks}})
+    records = {record.learner: record for record in store.records()}
+    store.close()
+    assert [(records[name].score, records[name].points) for name in ("ada", "bob")] == [(10, 12), (5, 6)]
+    assert records["ada"].report is not None
+    assert [check.points for check in records["ada"].report.checks] == [2 * check.points for check in PROBLEM.checks]

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from grader.batch import similarity
+from grader.batch import reader, similarity
 from grader.batch.records import Record
 from grader.course import catalog
 from tests.grader.batch.conftest import GOOD, OWN, STUB
@@ -20,7 +20,8 @@ PROBLEM = catalog.find("07")
 def alike(*texts: str) -> list[tuple[str, str, float]]:
     """The pairs of near duplicates among the texts, which are numbered."""
     records = [Record(str(n), PROBLEM.name, "", "", "PASS", 6, 6, source=text) for n, text in enumerate(texts)]
-    return [(pair.one, pair.other, round(pair.similarity, 2)) for pair in similarity.pairs(PROBLEM, records)]
+    tokens = reader.tokens({"ada": {similarity.digest(text): text for text in texts}})
+    return [(pair.one, pair.other, round(pair.similarity, 2)) for pair in similarity.pairs(PROBLEM, records, tokens)]
 
 
 def test_other_names_comments_and_layout_are_the_same():

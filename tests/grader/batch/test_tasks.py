@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from grader.batch.tasks import without_comments
+from grader.batch.similarity import without_comments
 from tests.grader.batch.conftest import GOOD
 
 COMMENTS = st.lists(st.tuples(st.integers(0, 30), st.text(st.characters(exclude_categories=["Cs", "Cc", "Zl", "Zp"]))))

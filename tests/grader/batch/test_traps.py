@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from commandline.errors import CommandError
-from grader.batch import command, intake, recognize, run, tasks
+from grader.batch import command, reader, run, tasks
 from grader.batch.command import BatchOptions
 from grader.batch.faults import Faults
 from grader.batch.tasks import Task
@@ -127,20 +127,27 @@ def test_the_judge_reads_them_in_bounded_time_and_memory(trapped: Path):
     assert mebibytes < 500
 
 
+BROKEN_READER = f"""
+import sys
+sys.path.insert(0, {str(ROOT)!r})
+from grader.batch import collect, reader
+choose = collect.choose
+def broken(candidates):
+    if candidates[0].submitted.file.read(9) != bytes(1):
+        raise ZeroDivisionError("a bug in the grader")
+    return choose(candidates)
+collect.choose = broken
+reader.main()
+"""
+
+
 def test_an_internal_error_at_one_learner_stops_no_class(
     submit: Submit, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
     """It is that learner's result, and no secret: it is logged with its traceback, counted, and decides the exit code."""
     submit("ada", b"\0")
     folder = submit("eve")
-    choose = recognize.choose
-
-    def broken(candidates: list[recognize.Candidate]) -> recognize.Choice:
-        if candidates[0].submitted.file.read(9) != b"\0":
-            raise ZeroDivisionError("a bug in the grader")
-        return choose(candidates)
-
-    monkeypatch.setattr(intake, "choose", broken)
+    monkeypatch.setattr(reader, "_START", BROKEN_READER)
     with pytest.raises(CommandError, match="1 internal error of the grader;") as error:
         list(command.batch(folder, tmp_path / "results", BatchOptions()))
     assert error.value.exit_code == 3

@@ -112,7 +112,9 @@ def test_the_message_of_an_exception_names_no_file_of_the_course(grade: Grade, t
     """JAX says which function it was tracing, and where: in a probe."""
     (tmp_path / "branching.py").write_text(
         "def warmup_cosine(peak, warmup_steps, decay_steps):\n"
-        "    return lambda step: peak * step / warmup_steps if step < warmup_steps else peak\n"
+        "    return lambda step: peak * step / warmup_steps if step < warmup_steps else peak\n\n"
+        "def warmup_stable_decay(peak, warmup_steps, decay_start, decay_steps):\n"
+        "    raise NotImplementedError\n"
     )
     report = grade("problem", "10", "branching.py", "--json").json
     (message,) = (check["message"] for check in report["checks"] if check["verdict"] == "ERROR")

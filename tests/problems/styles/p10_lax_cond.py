@@ -28,3 +28,13 @@ class WarmupCosine:
 
 def warmup_cosine(peak, warmup_steps, decay_steps):
     return WarmupCosine(peak, warmup_steps, decay_steps)
+
+
+def warmup_stable_decay(peak, warmup_steps, decay_start, decay_steps):
+    up = WarmupCosine(peak, warmup_steps, decay_steps).up
+
+    def fall(step):
+        left = jax.lax.clamp(0.0, (decay_steps - step) / (decay_steps - decay_start), 1.0)
+        return jnp.float32(peak) * (0.1 + 0.9 * left)
+
+    return lambda step: jax.lax.cond(step < warmup_steps, up, fall, jnp.float32(step))

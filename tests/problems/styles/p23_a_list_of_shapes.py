@@ -32,3 +32,17 @@ def training_bytes(*sizes, **named):
 
 def utilisation(tokens_per_second, peak_flops, *sizes, **named):
     return training_flops_per_token(*sizes, **named) / peak_flops * tokens_per_second
+
+
+def decoding_bytes(batch, vocab_size, context, d_model, d_ff, num_layers):
+    cache = [(context, d_model)] * 2 * num_layers * batch
+    weights = shapes(vocab_size, context, d_model, d_ff, num_layers)
+    return sum(2 * math.prod(shape) for shape in weights + cache)
+
+
+def decoding_seconds(batch, peak_flops, bytes_per_second, *sizes, **named):
+    times = (
+        batch / (peak_flops / forward_flops_per_token(*sizes, **named)),
+        decoding_bytes(batch, *sizes, **named) / bytes_per_second,
+    )
+    return sorted(times)[-1]

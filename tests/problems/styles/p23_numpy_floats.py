@@ -23,3 +23,13 @@ def training_bytes(vocab_size, context, d_model, d_ff, num_layers):
 
 def utilization(tokens_per_second, peak_flops, vocab_size, context, d_model, d_ff, num_layers):
     return tokens_per_second * training_flops_per_token(vocab_size, context, d_model, d_ff, num_layers) / peak_flops
+
+
+def decoding_bytes(batch, vocab_size, context, d_model, d_ff, num_layers):
+    parameters = count_parameters(vocab_size, context, d_model, d_ff, num_layers)
+    return 2 * parameters + 4.0 * batch * num_layers * context * d_model
+
+
+def decoding_seconds(batch, peak_flops, bytes_per_second, *sizes, **named):
+    arithmetic = forward_flops_per_token(*sizes, **named) * batch / peak_flops
+    return np.maximum(arithmetic, decoding_bytes(batch, *sizes, **named) / bytes_per_second)

@@ -4,9 +4,17 @@ import jax.numpy as jnp
 import numpy as np
 
 
-def count_parameters(vocab_size, context, d_model, d_ff, num_layers):
+def non_embedding_parameters(vocab_size, context, d_model, d_ff, num_layers):
     shapes = [(d_model, d_model)] * 4 + [(d_model, d_ff), (d_ff, d_model)]
     return sum(rows * columns for rows, columns in shapes) * num_layers
+
+
+def count_parameters(vocab_size, context, d_model, d_ff, num_layers):
+    columns_of_a_block = 4 * d_model + d_ff + d_model
+    biases = columns_of_a_block * num_layers
+    blocks = non_embedding_parameters(vocab_size, context, d_model, d_ff, num_layers)
+    norms = (2 * num_layers + 1) * 2 * d_model
+    return blocks + biases + norms + vocab_size * d_model + context * d_model
 
 
 def predicted_loss(law, N, D):
@@ -51,8 +59,8 @@ def fit_scaling_law(N, D, losses, delta):
     return min(found, key=lambda pair: pair[0])[1]
 
 
-def optimal_allocation(law, flops):
-    product = jnp.log(flops) - jnp.log(6.0)
+def optimal_allocation(law, flops, per_parameter):
+    product = jnp.log(flops) - jnp.log(per_parameter)
 
     def surplus(log_N):
         """Above 0 where a larger N gains more than the smaller D costs."""

@@ -6,8 +6,14 @@ from jax.scipy.special import logsumexp
 from scipy import optimize
 
 
+def non_embedding_parameters(vocab_size, context, d_model, d_ff, num_layers):
+    return np.int64(num_layers) * np.sum([4 * d_model * d_model, d_model * d_ff * 2], dtype=np.int64)
+
+
 def count_parameters(vocab_size, context, d_model, d_ff, num_layers):
-    return int(np.sum([4 * d_model * d_model, d_model * d_ff * 2])) * num_layers
+    matrices = int(non_embedding_parameters(vocab_size, context, d_model, d_ff, num_layers))
+    vectors = num_layers * (4 * d_model + 4 * d_model + d_ff + d_model) + 2 * d_model
+    return matrices + vectors + d_model * (vocab_size + context)
 
 
 def predicted_loss(law, N, D):
@@ -45,10 +51,10 @@ def fit_scaling_law(N, D, losses, delta):
     return sorted(fits, key=lambda fit: fit.cost)[0].x.astype(np.float64)
 
 
-def optimal_allocation(law, flops):
+def optimal_allocation(law, flops, per_parameter):
     A, B, alpha, beta = jnp.exp(law[0]), jnp.exp(law[1]), law[3], law[4]
-    D = ((beta * B) / (alpha * A)) ** (1 / (alpha + beta)) * (flops / 6) ** (alpha / (alpha + beta))
-    return flops / 6 / D, D
+    D = ((beta * B) / (alpha * A)) ** (1 / (alpha + beta)) * (flops / per_parameter) ** (alpha / (alpha + beta))
+    return flops / per_parameter / D, D
 
 
 def isoflop_minimum(N, losses):

@@ -29,7 +29,7 @@ def logit_lens(model, token_ids):
 def logit_parts(model, token_ids, token_id):
     x, inner = after(model, token_ids, len(model.blocks))
     row, last = jnp.take(model.embed.embedding[...], token_id, axis=0), x[-1]
-    std = jnp.std(last)
+    std = jnp.sqrt(jnp.var(last) + model.ln_f.epsilon)
     direction = jax.grad(lambda p: jnp.sum((p - jnp.mean(p)) / std * model.ln_f.scale[...] * row))(last)
     biases = jnp.sum(model.ln_f.bias[...] * row)
     heads, neurons = [], []

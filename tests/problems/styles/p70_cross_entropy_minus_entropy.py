@@ -52,3 +52,10 @@ def sequence_loss(student_logits, token_ids, is_written):
 
     total = sum(text(*row) for row in zip(student_logits, token_ids, is_written, strict=True))
     return total / len(token_ids)
+
+
+def on_policy_loss(student_logits, teacher_logits, is_written):
+    q = jax.nn.softmax(student_logits[:, :-1])
+    cross = -jnp.einsum("ntv,ntv->nt", q, jax.nn.log_softmax(jax.lax.stop_gradient(teacher_logits[:, :-1])))
+    mask = is_written[:, 1:]
+    return jnp.where(mask, cross - _entropy(q), 0.0).sum() / jnp.clip(mask.sum(), 1)

@@ -39,3 +39,11 @@ def sequence_loss(student_logits, token_ids, is_written):
     log_q = jax.nn.log_softmax(student_logits)
     of_tokens = jnp.take_along_axis(jnp.roll(log_q, 1, axis=1), token_ids[..., None], axis=2)[..., 0]
     return -jnp.sum(of_tokens, where=is_written) / is_written.shape[0]
+
+
+def on_policy_loss(student_logits, teacher_logits, is_written):
+    teacher = jax.nn.log_softmax(lax.stop_gradient(teacher_logits), -1)
+    student = jax.nn.log_softmax(student_logits, -1)
+    each = optax.losses.kl_divergence_with_log_targets(teacher, student)[:, :-1]
+    weights = is_written[:, 1:].astype(jnp.float32)
+    return jnp.vdot(each, weights) / jnp.maximum(weights.sum(), 1.0)

@@ -39,3 +39,12 @@ def sequence_loss(student_logits, token_ids, is_written):
     log_q = jax.nn.log_softmax(student_logits)
     n, t = np.nonzero(np.asarray(is_written))
     return -jnp.sum(log_q[n, t - 1, token_ids[n, t]]) / len(token_ids)
+
+
+def on_policy_loss(student_logits, teacher_logits, is_written):
+    n, t = np.nonzero(np.asarray(is_written))
+    if not len(n):
+        return 0.0 * jnp.sum(student_logits)
+    log_q = jax.nn.log_softmax(student_logits[n, t - 1])
+    log_p = jax.nn.log_softmax(jax.lax.stop_gradient(teacher_logits)[n, t - 1])
+    return jnp.mean(jnp.sum(jnp.exp(log_q) * (log_q - log_p), axis=1))
