@@ -25,6 +25,7 @@ MOST_PAIRS = 8
 
 
 BAD_ENTRY = "bad_entry"  # an entry, or one of its arguments, is missing
+UNWRITTEN = (BAD_ENTRY, "not_implemented")  # learners write one entry after another
 # Failures that no edit of the reference has, so that none needs to be run.
 NO_IDEA = frozenset("syntax missing_import processes exit refused protocol".split())
 
@@ -62,7 +63,7 @@ def diagnose(reference: Answers, evidence: Sequence[Evidence], most_pairs: int =
     Of several that do, only one that agrees with more of the evidence is named, in leaves that no check compares, or that is
     nearer to a number that a check only bounds. If none explains everything, pairs of misconceptions are tried.
     """
-    called = [item for item in evidence if not (item.outcome.failure and item.outcome.failure.kind == BAD_ENTRY)]
+    called = [item for item in evidence if not (item.outcome.failure and item.outcome.failure.kind in UNWRITTEN)]
     if any(item.wrong for item in called):
         evidence = called  # what an entry does says more than that another one, or an argument, is missing
     failures = [item for item in evidence if item.wrong]

@@ -21,23 +21,30 @@ OTHER_SEEDS = (1, 2, 232_792_560)
 STATES = "states"
 KINDS = {"bytes": bytes, "str": str, "json": None}  # how a state is written to a file
 
+THREADS, AHEAD = 2, 4  # of a loader that asks for threads, and the batches that it reads ahead, at most
+
 
 def _without_threads(probe: Callable[..., Reading]) -> Callable[..., Reading]:
     """The probe, in which Grain's default is to read without threads, as Grain advises for rows that are in memory.
 
     By Grain's own default, each loader starts 16 threads that read 500 batches ahead. They contend for one lock, for a second or
-    more for each loader, and a probe makes a dozen loaders. The batches are the same.
+    more for each loader, and a probe makes a dozen loaders. Who asks for threads gets few. The batches are the same.
     """
+    options: Any = grain.ReadOptions
+    defaults, check = options.__init__.__defaults__, options.__post_init__
+
+    def limited(self: Any) -> None:
+        check(self)
+        self.num_threads = min(int(self.num_threads), THREADS)
+        self.prefetch_buffer_size = min(int(self.prefetch_buffer_size), AHEAD)
 
     @wraps(probe)
     def run(*args: Any, **kwargs: Any) -> Reading:
-        make: Any = grain.ReadOptions.__init__
-        defaults = make.__defaults__
-        make.__defaults__ = (0, 0)
+        options.__init__.__defaults__, options.__post_init__ = (0, 0), limited
         try:
             return probe(*args, **kwargs)
         finally:
-            make.__defaults__ = defaults
+            options.__init__.__defaults__, options.__post_init__ = defaults, check
 
     return run
 

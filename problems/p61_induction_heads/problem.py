@@ -84,8 +84,8 @@ PROBLEM = Problem(
             story, {"V": (50_257,), "D": (3,), "K": (2,), "T": (1,)}, draws=1, covers=("vocabulary", "coprime", "one")
         ),
         "twice": Cases(repeated, ROWS, draws=1),
-        # Scores that are large enough among 14 positions need not be so among 200.
-        "long": Cases(repeated, {"V": (101,), "T": (202,), "p": (101,)}, draws=1),
+        # Scores that are large enough among 14 positions need not be so among 120.
+        "long": Cases(repeated, {"V": (61,), "T": (122,), "p": (61,)}, draws=1),
         "three times": Cases(repeated, {"V": (6, 8), "T": (13,), "p": (5,)}, draws=1),
         "scattered": Cases(scattered, {"V": (8, 10), "T": (17,), "more": (3,)}, draws=2),
         "patterns": Cases(patterns, {"H": (3,), "T": (8, 9), "p": (4, 3)}, draws=2),

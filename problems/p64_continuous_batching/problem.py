@@ -95,6 +95,14 @@ def drawn(salt: int, token_ids: Sequence[int]) -> int:
     return digest[0] % V if digest[1] % 11 else END
 
 
+def answer(salt: int, prompt: Sequence[int], most: int) -> list[int]:
+    """What that model answers."""
+    token_ids = list(prompt)
+    while len(token_ids) < len(prompt) + most and (token_id := drawn(salt, token_ids)) != END:
+        token_ids.append(token_id)
+    return token_ids[len(prompt) :]
+
+
 def served(sizes: Mapping[str, int], rng: Any) -> dict[str, Any]:
     """Prompts with the steps of their arrival and the maximal lengths of their answers. The last one may come late, and one
     answer ends at once."""
@@ -106,11 +114,10 @@ def served(sizes: Mapping[str, int], rng: Any) -> dict[str, Any]:
         for arrival, name in zip(arrivals, rng.permutation(NAMES[: len(arrivals)]).tolist(), strict=True)
     ]
     requests[1] = (*requests[1][:3], 1)
-    while True:  # until one answer ends at once, and another begins with token 0 or is longer
+    answers: list[list[int]] = []
+    while [] not in answers or not any(0 in answer[:-1] for answer in answers):  # one is empty, one has 0 in it
         salt = int(rng.integers(1, 1 << 30))
-        firsts = [drawn(salt, prompt) for _, _, prompt, _ in requests]
-        if END in firsts and len({*firsts}) > 2:
-            break
+        answers = [answer(salt, prompt, most) for _, _, prompt, most in requests]
     return {
         "num_blocks": sizes["B"],
         "block_size": 3,

@@ -241,7 +241,7 @@ def token_in_words(case: Case, difference: Difference) -> str:
     return f"in state {state}, {name} {got}; expected: it {expected}"
 
 
-# In float32, the logarithm of a sum of exponentials near -20,000 is rounded by up to 0.001, and so are probabilities made with it.
+# In float32, the logarithm of a sum of exponentials near -20,000 is rounded by up to 0.001, and so are the probabilities.
 LOW = Tolerance(rtol=0.02, atol=0.02)
 
 
@@ -292,7 +292,7 @@ PROBLEM = Problem(
         tokens("random automata", 1, "random automata"),
         output(ODDS, points=1, name="probabilities", cases="allowed"),
         output(ODDS, points=1, name="probabilities of 50,257 tokens", cases="vocabulary"),
-        output(ODDS, points=1, name="improbable allowed tokens", cases="improbable", tolerance=LOW),
+        output(ODDS, points=1, name="improbable tokens", cases="improbable", tolerance=LOW),
         exact("text", 1, "texts", "text", cases="texts"),
         exact("text of low logits", 1, "texts", "text", cases="low"),
         exact("text that is cut", 1, "texts", "text", cases="cut"),

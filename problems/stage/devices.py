@@ -89,8 +89,10 @@ def sent(title: str, compiled: Any, caption: str = "", limit: int = 12) -> Bars:
     if not bars:
         caption = "The devices send each other nothing: each works alone, with what it holds."
     if any(each.kind == "all-to-all" for each in found):
-        caption += " In an exchange, an array that is cut along one axis becomes one that is cut along another: each device "
-        caption += "sends a piece of its part to every other one."
+        caption += (
+            " In an exchange, an array that is cut along one axis becomes one that is cut along another: each device sends a "
+            "piece of its part to every other one."
+        )
     return Bars(title, tuple(bars) or (Bar("nothing", 0),), unit, caption)
 
 

@@ -123,8 +123,8 @@ def judged(told: Told, right: nnx.Module | None = None) -> str:
     apart = np.abs(told.probabilities - probabilities(right, told.ids)[told.given - 1 :]).max() if right else 0.0
     if bits < SENSE and apart > SAME:
         return (
-            f"The trained model is surprised by {bits:.1f} bits a token, so the mistake in your code hardly shows in this text. But "
-            f"it is there: the probability of one token is {100 * apart:.1f} percentage points away from that of a right file."
+            f"The trained model is surprised by {bits:.1f} bits a token, so the mistake in your code hardly shows in this text. "
+            f"But it is there: the probability of one token is {100 * apart:.1f} percentage points off."
         )
     if bits < SENSE:
         return (

@@ -50,7 +50,7 @@ def test_a_late_resume_is_named_by_its_batch():
     )
 
 
-def test_a_loader_of_grain_reads_without_threads_unless_it_asks_for_them():
+def test_a_loader_of_grain_reads_without_threads_unless_it_asks_for_a_few():
     """With Grain's defaults, a dozen loaders take most of the time limit."""
 
     def probe(*options: int) -> Any:
@@ -59,5 +59,6 @@ def test_a_loader_of_grain_reads_without_threads_unless_it_asks_for_them():
 
     defaults = probe()
     assert PROBES._without_threads(probe)() == (0, 0)
-    assert PROBES._without_threads(probe)(2, 4) == (2, 4)
+    assert PROBES._without_threads(probe)(1, 3) == (1, 3)
+    assert PROBES._without_threads(probe)(16, 500) == (PROBES.THREADS, PROBES.AHEAD)
     assert probe() == defaults != (0, 0)

@@ -78,6 +78,20 @@ def test_the_sequence_loss_is_the_cross_entropy_of_whole_texts():
     np.testing.assert_allclose(total, -np.sum(law[0] * np.log(law[1])), rtol=1e-5)
 
 
+def test_the_on_policy_loss_is_the_reverse_divergence_of_whole_texts():
+    """Over all texts of two tokens that the student writes, twice the mean over the tokens is KL(student‖teacher)."""
+    from p70_distillation import on_policy_loss
+
+    rng = np.random.default_rng(3)
+    first, second = softmax(rng.standard_normal((2, 3))), softmax(rng.standard_normal((2, 3, 3)))
+    law = [first[i][:, None] * second[i] for i in range(2)]  # of the teacher and of the student, (3, 3)
+    total, written = 0.0, jnp.array([[False, True, True]])
+    for a, b in itertools.product(range(3), repeat=2):
+        teacher, student = (np.log(np.stack([first[i], second[i][a], np.ones(3)]))[None] for i in range(2))
+        total += law[1][a, b] * 2 * float(on_policy_loss(student.astype("float32"), teacher.astype("float32"), written))
+    np.testing.assert_allclose(total, np.sum(law[1] * np.log(law[1] / law[0])), rtol=1e-5)
+
+
 def softplus(x: np.ndarray) -> np.ndarray:
     return np.log1p(np.exp(-np.abs(x))) + np.maximum(x, 0)
 

@@ -38,7 +38,7 @@ PAGES = {
     "59": "((p - mean(p)) / σ) · (scale × Eᵥ)",
     "61": "‖ W R ‖ / (‖ W ‖ ‖ R ‖)",
     "62": "g - (g · w) w",
-    "70": "soft = T² Σᵥ pᵥ (ln pᵥ - ln qᵥ)",
+    "70": "soft = τ² Σᵥ pᵥ (ln pᵥ - ln qᵥ)",
 }
 
 

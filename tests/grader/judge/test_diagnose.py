@@ -86,6 +86,13 @@ def test_an_idea_is_named_beside_an_entry_that_is_missing(graded: Any):
     assert report["misconception"]["name"] == "ties compared by the joined bytes"
 
 
+def test_an_idea_is_named_beside_an_entry_that_is_not_written_yet(graded: Any):
+    source = (ROOT / "solutions" / "p42_bpe_training.py").read_text()
+    joined = ("(totals[pair], pair), default", "(totals[pair], pair[0] + pair[1]), default")
+    todo = ("    return Counter(", "    raise NotImplementedError\n    return Counter(")
+    assert graded("42", source, joined, todo)["misconception"]["name"] == "ties compared by the joined bytes"
+
+
 def test_after_an_exception_only_ideas_that_raise_are_run(fork_server: ForkServer):
     """Most exceptions are nobody's idea, and to compile all ideas would take seconds."""
     problem = catalog.find("01")

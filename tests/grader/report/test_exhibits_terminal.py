@@ -74,3 +74,11 @@ def test_numbers_stand_behind_every_picture():
     assert "  0     8      8" in click.unstyle(render(LINES, numbers=True)).splitlines()
     assert "nats" not in click.unstyle(render(BARS))
     assert "yours (bytes)" in click.unstyle(render(BARS, numbers=True))
+
+
+def test_columns_that_count_up_are_named_by_the_first_and_the_last():
+    steps = tuple(map(str, range(44)))
+    counted = HeatMap("Steps", ("a",), steps, (Plane((tuple(map(float, range(44))),)),))
+    assert "Columns: 0 to 43, from left to right." in click.unstyle(render(counted))
+    others = HeatMap("Steps", ("a",), tuple("bcdefghij"), (Plane(((0.5,) * 9,)),))
+    assert "Columns: b, c, d," in click.unstyle(render(others))

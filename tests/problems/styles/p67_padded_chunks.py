@@ -1,10 +1,10 @@
-"""Chunks of 128 positions, one after another in a loop; the last one is padded. A step is a text of one position."""
+"""Chunks of 256 positions, one after another in a loop; the last one is padded. A step is a text of one position."""
 
 import jax
 import jax.numpy as jnp
 from flax import nnx
 
-CHUNK = 128
+CHUNK = 256
 
 
 def join(earlier, later):
