@@ -40,4 +40,4 @@ def play(module):
         y="score",
     )
     told = telling.tell(modern(make_block=rotating(module.rope)), tokens=90, prompt=OPENING)
-    yield telling.story(told, "A story by the modern model, with your rotations", telling.judged(told))
+    yield telling.story(told, "A story by the modern model, with your rotations", telling.judged(told, modern()))

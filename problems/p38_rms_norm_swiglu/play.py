@@ -45,7 +45,7 @@ def play(module):
         y="output",
     )
     told = telling.tell(modern(**with_parts(make_norm, make_ff)), tokens=90, prompt=OPENING)
-    yield telling.story(told, "A story by the modern model, with your norm and gate", telling.judged(told))
+    yield telling.story(told, "A story by the modern model, with your norm and gate", telling.judged(told, modern()))
 
 
 def size(x_TD):

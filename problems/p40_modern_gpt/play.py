@@ -26,7 +26,7 @@ def play(module):
 
     whole = model(MODERN.max_T, 1)
     told = telling.tell(whole, TOKENS)
-    yield telling.story(told, "Your modern GPT tells a story, with trained weights", telling.judged(told))
+    yield telling.story(told, "Your modern GPT tells a story, with trained weights", telling.judged(told, modern()))
     (ids_T,) = held_out(1)
     mine, own = telling.surprise_of(whole, ids_T), telling.surprise_of(modern(), ids_T)
     bars = [Bar("all positions", mine, own)]

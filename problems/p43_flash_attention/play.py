@@ -51,7 +51,9 @@ def play(module):
         log=True,
     )
     told = telling.tell(model.gpt(make_block=model.attending(yours)), tokens=45, prompt=OPENING)
-    yield telling.story(told, "A story by the trained model, with your attention in every head", telling.judged(told))
+    yield telling.story(
+        told, "A story by the trained model, with your attention in every head", telling.judged(told, model.gpt())
+    )
 
 
 def milliseconds(program, T):

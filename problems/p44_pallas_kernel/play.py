@@ -53,4 +53,6 @@ def play(module):
         lambda x, scale, bias, epsilon: module.rms_norm(x - x.mean(axis=-1, keepdims=True), scale, epsilon, 32) + bias
     )
     told = telling.tell(gpt(**parts), 60, prompt=OPENING)
-    yield telling.story(told, "A story by the trained model, with your kernel in every norm", telling.judged(told))
+    yield telling.story(
+        told, "A story by the trained model, with your kernel in every norm", telling.judged(told, gpt())
+    )
