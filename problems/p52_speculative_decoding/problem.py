@@ -190,4 +190,5 @@ PROBLEM = Problem(
         exact("uniform numbers of 0", 1, "values", "output", options={"entry": STEP}, cases="smallest"),
         exact("largest uniform number", 1, "values", "output", options={"entry": STEP}, cases="largest"),
     ),
+    timeout=60.0,
 )  # fmt: skip

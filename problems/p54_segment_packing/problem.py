@@ -203,4 +203,5 @@ PROBLEM = Problem(
         ),
         Check("a story of many blocks", 1, "values", {"entry": ATTENTION}, "output", "whole"),
     ),
+    timeout=60.0,
 )  # fmt: skip
