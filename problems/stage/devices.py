@@ -90,15 +90,9 @@ def sent(title: str, compiled: Any, caption: str = "", limit: int = 12) -> Bars:
         caption = "The devices send each other nothing: each works alone, with what it holds."
     if any(each.kind == "all-to-all" for each in found):
         caption += (
-<<<<<<< HEAD
             " In an exchange, an array that is cut along one axis becomes one that is cut along another: each device sends a "
             "piece of its part to every other one."
         )
-=======
-            " In an exchange, an array that is cut along one axis becomes one that is cut along another: each device "
-        )
-        caption += "sends a piece of its part to every other one."
->>>>>>> a1
     return Bars(title, tuple(bars) or (Bar("nothing", 0),), unit, caption)
 
 
