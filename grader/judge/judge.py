@@ -111,8 +111,10 @@ class Comparison:
         case = self.another_case(first.check, first.case)
         if case is None or _sizes_apart(first.case, case) <= seen:
             return None
-        result = self._result(first.check, case)
-        return Evidence(first.check, case, self.outcome(first.check, case), not result.passed, result.judged)
+        result, outcome = self._result(first.check, case), self.outcome(first.check, case)
+        if outcome.failure and outcome.failure.kind in ("timeout", "memory"):
+            return None  # this case was one too many
+        return Evidence(first.check, case, outcome, not result.passed, result.judged)
 
     def another_case(self, check: Check, case: Case) -> Case | None:
         """A case of a check of which most sizes are others; None if there is none, or its reference outputs are not recorded."""
