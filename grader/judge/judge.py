@@ -350,14 +350,14 @@ def _explain(
     comparison: Comparison, results: list[CheckResult], failure: Failure | None, options: GradeOptions
 ) -> Explanation:
     first = _first_failure(results)
-    if first is None or first.verdict is Verdict.NOT_ATTEMPTED:
+    if first is None or all(result.verdict in (Verdict.PASS, Verdict.NOT_ATTEMPTED) for result in results):
         return Explanation(results)
     options.say("looking for the misconception")
     unclear = {result.check.name for result in without_consequences(results, first) if not result.judged}
     comparison.evidence = [replace(item, judged=item.check.name not in unclear) for item in comparison.evidence]
     found = comparison.diagnosis()
     misconception = found.misconception if found else None
-    if failure:
+    if failure or first.verdict is Verdict.NOT_ATTEMPTED:
         return Explanation(results, misconception)
     smallest = comparison.shrink(first) if options.shrink and comparison.reference.can_shrink else first
     faulty = Finding() if misconception else comparison.first_faulty_submodule(smallest)

@@ -53,7 +53,7 @@ PROBLEM = Problem(
     cases={
         "cases": Cases(activations, {"T": (251,), "D": (401,)}, draws=2, show=shown, covers=("coprime",)),
         "model": Cases(model_inputs, {"B": (1, 5), "D": (16,)}, draws=1, covers=("one",)),
-        "layers": Cases(layers, {"L": (12, 13), "D": (32, 36)}, draws=1, covers=("layers",)),
+        "layers": Cases(layers, {"L": (12, 13, 14), "D": (32, 36)}, draws=1, covers=("layers",)),
     },
     checks=(
         Check("dropped and scaled", 2, "dropping", leaves="values"),

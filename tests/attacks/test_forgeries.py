@@ -68,7 +68,7 @@ CLAIMS: Mapping[str, tuple[str, ...]] = {
         "bytes per device", "no array whole on one device",
     ),
     "28": (
-        "names, shapes and values", "sizes in config.json", "settings in config.json", "safetensors metadata",
+        "names, shapes and values", "twelve layers or more", "sizes in config.json", "sizes of a large model", "settings in config.json", "safetensors metadata",
         "same logits",
     ),
     "29": ("use of the random key",),

@@ -38,9 +38,9 @@ def test_one_test_for_each_check(run):
     assert completed.returncode == 1
     assert "attempts/p07_next_token_loss.py::shifted by one FAILED" in completed.stdout
     assert "attempts/p07_next_token_loss.py::nothing to predict gives 0 PASSED" in completed.stdout
-    assert f"4 failed, 1 passed, {len(catalog.find('01').checks)} skipped" in completed.stdout
+    assert f"5 failed, 1 passed, {len(catalog.find('01').checks)} skipped" in completed.stdout
     assert f"Likely cause: {misconception_name('07', NO_SHIFT)}." in completed.stdout
-    assert "0 of 2 points. " in completed.stdout
+    assert "0 of 1 point. " in completed.stdout
     assert "Traceback" not in completed.stdout
     assert "judge.py" not in completed.stdout, "the grader's own frames are not shown"
 
@@ -56,7 +56,7 @@ def test_a_single_file(run, tmp_path: Path):
     (tmp_path / "attempts" / "p07_next_token_loss.py").write_text(GOOD)
     completed = run("--workspace", "attempts", "attempts/p07_next_token_loss.py", "-q")
     assert completed.returncode == 0, completed.stdout + completed.stderr
-    assert "5 passed" in completed.stdout
+    assert "6 passed" in completed.stdout
 
 
 def test_a_missing_workspace(run):
@@ -74,7 +74,7 @@ def test_a_link_is_not_followed(run, tmp_path: Path):
     path.unlink()
     path.symlink_to(ROOT / "solutions" / "p07_next_token_loss.py")
     completed = run("--workspace", "attempts", "attempts/p07_next_token_loss.py", "-q")
-    assert "5 failed" in completed.stdout
+    assert "6 failed" in completed.stdout
     assert f"{path} is a symbolic link; replace it with a copy of the file." in completed.stdout
     assert "Traceback" not in completed.stdout
 
@@ -83,7 +83,7 @@ def test_an_import_that_is_a_pipe(run, tmp_path: Path):
     (tmp_path / "attempts" / "p07_next_token_loss.py").write_text("import p03_causal_mha\n" + GOOD)
     os.mkfifo(tmp_path / "attempts" / "p03_causal_mha.py")
     completed = run("--workspace", "attempts", "attempts/p07_next_token_loss.py", "-q")
-    assert "5 failed" in completed.stdout
+    assert "6 failed" in completed.stdout
     assert "it imports a file that cannot be used: p03_causal_mha.py is a pipe" in completed.stdout
 
 

@@ -19,8 +19,11 @@ PAGE, STUB, DEFINITION = (f"problems/{NAME}/{file}" for file in ("page.md", "stu
 SOLUTION, MISCONCEPTIONS = f"solutions/{NAME}.py", f"solutions/{NAME}.toml"
 FIRST, SECOND = catalog.misconceptions(catalog.load(NAME))[:2]
 LAST_CHECK = catalog.load(NAME).checks[-1].name
-# The sections of the page that pitfalls and promises come from, reduced to what the two misconceptions cover.
+# The sections of the page that claims, pitfalls and promises come from, reduced to what the two misconceptions cover.
 SECTIONS = {
+    "Why this matters": "Why.",
+    "The ideas": "One idea.",
+    "A worked sketch": "A row, by hand.",
     "Pitfalls": "- One.\n- Two.",
     "The problem": "```text\nlayer_norm(x, scale, bias, epsilon) -> out\n```\n\nIt must work.",
     "Inputs": "Arrays.",
@@ -77,12 +80,21 @@ DEFECTS = [
         (PAGE, "[[-1.069", "[[-1.070", "an example of the page is false"),
         (PAGE, "3. `(x - mean)", "`(x - mean)", "fewer than 3 hints"),
         (PAGE, "layer_norm(x, scale, bias, epsilon) -> out", "norm(x)", "does not mention `layer_norm`"),
+        (PAGE, "A row, by hand.", "A row of 987 numbers.", "no example has the number 987 of the worked sketch"),
+        (
+            PAGE,
+            "One idea.",
+            "One idea. It raises an error.",
+            "no [[claim]] for the page's sentence: It raises an error.",
+        ),
         (STUB, "raise NotImplementedError", "return x", "the verdict on the stub is FAIL"),
         (DEFINITION, f'name="{LAST_CHECK}"', 'name="output"', "two checks are called 'output'"),
         (MISCONCEPTIONS, SECOND.replace[0], "    mean = no_such_name", f"{SECOND.name!r} is broken: NameError"),
     ],
     [
         (STUB, "def layer_norm(", "def norm(", "the stub does not define `layer_norm`"),
+        (DEFINITION, 'covers=("one",)', 'covers=("axes",)', "the cases 'faint' cover 'axes', but none has"),
+        (DEFINITION, 'covers=("coprime",)', 'covers=("coprime", "wide")', "there is no dimension 'wide'"),
         (
             DEFINITION,
             "checks=(",
@@ -112,7 +124,7 @@ DEFECTS = [
             f"two misconceptions are called {FIRST.name!r}",
         )
     ],
-    [(MISCONCEPTIONS, SECOND.replace[0], FIRST.replace[0], f"{SECOND.name!r} is identified as {FIRST.name!r}")],
+    [(MISCONCEPTIONS, SECOND.replace[0], FIRST.replace[0], f"{SECOND.name!r} is identified as nothing")],
     [
         (
             MISCONCEPTIONS,

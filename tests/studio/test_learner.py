@@ -47,7 +47,7 @@ def test_from_a_wrong_idea_to_a_pass(problem: Page, studio: Server):
     graded(page, "FAIL, 1 of 6 points")
     assert studio.file(NAME).read_text() == WRONG
     expect(page.locator("#advice")).to_contain_text(misconception_name("07", NO_SHIFT))
-    expect(page.locator("#checks .failed")).to_have_count(4)
+    expect(page.locator("#checks .failed")).to_have_count(5)
     expect(page.locator("#cause")).to_contain_text("This idea gives exactly your numbers")
     expect(page.locator("#report table.grid").first).to_be_attached()
     # The file that was there before may have passed just now, and a first pass opens the play.

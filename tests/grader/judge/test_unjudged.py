@@ -63,15 +63,16 @@ pytestmark = pytest.mark.fast
 
 
 @pytest.mark.parametrize(
-    ("of_the_idea", "judged", "is_said"),
-    [(1, True, True), (3, True, False), (1, False, False)],
-    ids=["the idea has no effect there", "perhaps a consequence", "not judged"],
+    ("of_the_idea", "judged", "named"),
+    [(1, True, False), (3, True, False), (7, True, True), (1, False, True), (3, False, True)],
+    ids=["no effect there", "another effect", "the same", "no effect, and not judged", "another, and not judged"],
 )
-def test_a_second_fault_is_said_only_if_it_is_one(of_the_idea, judged, is_said):
+def test_an_idea_must_explain_what_was_judged_and_no_more(of_the_idea, judged, named):
     idea = {"halved": {"output": outcome(output=0.5), "other": outcome(other=of_the_idea)}}
-    says = told(idea, (OUTPUT, outcome(output=0.5), True, True), (OTHER, outcome(other=7), True, judged)).says
-    assert ("is a second" in says) is is_said
-    assert says.startswith("halved")
+    wrong = (OUTPUT, outcome(output=0.5), True, True), (OTHER, outcome(other=7), True, judged)
+    evidence = [Evidence(check, CASE, *rest) for check, *rest in wrong]
+    found = diagnose(Ideas({"": RIGHT, **idea}), evidence)
+    assert (found.misconception.says if found else "") == ("halved" if named else "")
 
 
 def test_a_measure_of_a_program_with_wrong_values_is_no_second_fault():

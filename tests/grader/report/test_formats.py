@@ -143,10 +143,10 @@ def test_junit(rendered):
     check_junit(top)
     (suite,) = top
     assert (top.tag, suite.tag) == ("testsuites", "testsuite")
-    assert (suite.get("tests"), suite.get("failures"), suite.get("errors")) == ("5", "4", "0")
+    assert (suite.get("tests"), suite.get("failures"), suite.get("errors")) == ("6", "5", "0")
     cases = list(suite)
     assert all(case.tag == "testcase" and case.get("name") and case.get("classname") for case in cases)
-    assert [len(case) for case in cases].count(1) == 4
+    assert [len(case) for case in cases].count(1) == 5
     assert misconception_name("07", NO_SHIFT) in (cases[0][0].text or "")
 
 
@@ -161,4 +161,4 @@ def test_junit_holds_any_text(rendered):
     text = "def next_token_loss(a, b, c): raise ValueError('\\x00\\x08\\ud800 <&> ]]>')\n"
     (suite,) = top = ElementTree.fromstring(rendered("junit", text))
     check_junit(top)
-    assert suite.get("errors") == "5"
+    assert suite.get("errors") == "6"

@@ -26,7 +26,7 @@ def test_the_keys_are_stable(grade: Grade, wrong):
     assert (report["score"], report["points"]) == (1, 6)
     assert [list(check) for check in report["checks"]] == [
         ["name", "passed", "points", "message", "verdict", "kind", "own_error"]
-    ] * 5
+    ] * 6
     assert report["misconception"]["name"] == misconception_name("07", NO_SHIFT)
     example = report["counterexample"]
     assert list(example) == ["inputs", "leaf", "index", "expected", "got"]

@@ -15,7 +15,7 @@ pytestmark = pytest.mark.fast
 
 def test_a_failure_is_explained():
     misconception = Misconception("no shift", "Row t is compared with token t. " * 10, "a", ("b",))
-    report = report_of(Verdict.FAIL, *[Verdict.PASS] * 4, misconception=misconception, stdout="hello\n" * 20)
+    report = report_of(Verdict.FAIL, *[Verdict.PASS] * 5, misconception=misconception, stdout="hello\n" * 20)
     text = click.unstyle(render(report))
     assert text.startswith("Problem 07, Next-token loss: FAIL, 5 of 6 points")
     for part in (
