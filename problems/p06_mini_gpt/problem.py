@@ -29,7 +29,7 @@ def story(sizes: Mapping[str, int], rng: Any) -> dict[str, Any]:
     }
 
 
-# Measured: in the large model, the smallest error of a misconception is 8e-5 of the size of the logits, that of a correct one 7e-8.
+# Measured: in the large model, the smallest error of a misconception is 8e-5 of the logits, that of a correct program 7e-8.
 SMALL = Tolerance(rtol=5e-6, atol=5e-6)
 
 PROBLEM = Problem(
