@@ -220,6 +220,7 @@ def test_a_whole_course_of_one_learner(submit: Submit, tmp_path: Path):
         ("import jax".encode("utf-16-be"), "save it as UTF-8."),
         (b"# caf\xe9", "not UTF-8"), (b"x" * (2 << 20), "larger than 1 MiB"),
     ],
+    ids=lambda value: repr(value)[:20],  # pytest hands it to every process that a test starts
 )  # fmt: skip
 def test_unreadable_files(submit: Submit, data: bytes, message: str):
     assert message in only(read(submit("ada", data))).refused
