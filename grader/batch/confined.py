@@ -37,8 +37,8 @@ _MEMORY = f"take more than {MEMORY >> 20} MiB of memory to read"
 class Result:
     """What work returned, as JSON values, or the reason why it returned nothing.
 
-    `failed` is the rest of a sentence that begins with "its files". `fault` is the traceback of an internal error, and `error` its
-    type. `refused` is the message of a CommandError, which concerns the class.
+    `failed` is the rest of a sentence that begins with "its files". `fault` is the traceback of an internal error, and `error`
+    its type. `refused` is the message of a CommandError, which concerns the class.
     """
 
     value: Any = None
