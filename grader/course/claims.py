@@ -55,7 +55,6 @@ def examples(problem: Problem) -> str:
 def faults(problem: Problem, entries: Sequence[Claim]) -> Iterator[str]:
     """The numbers and sentences of the page without evidence, and the claims that prove nothing of it."""
     texts = page.sections(problem)
-    sketch = texts.get(SKETCH, "")
     shown = {_plain(number) for number in _NUMBER.findall(_evidence(problem))}
     units = {title: _units(texts.get(title, "")) for title in SECTIONS}
     for unit in units[SKETCH]:
@@ -63,7 +62,7 @@ def faults(problem: Problem, entries: Sequence[Claim]) -> Iterator[str]:
         if missing and not _claimed(unit, entries, without=True):
             yield f"no example has the number {missing[0]} of the worked sketch: {unit}"
     for unit in (unit for title in SECTIONS for unit in units[title]):
-        if _SAYING.search(_CODE.sub("`", unit)) and not _claimed(unit, entries) and unit not in _in_examples(sketch):
+        if _SAYING.search(_CODE.sub("`", unit)) and not _claimed(unit, entries):
             yield f"no [[claim]] for the page's sentence: {unit}"
     known = [unit for title in SECTIONS for unit in units[title]]
     for entry in entries:
@@ -82,10 +81,6 @@ def _claimed(unit: str, entries: Sequence[Claim], *, without: bool = False) -> b
 def _evidence(problem: Problem) -> str:
     """All examples, of the page and of its claims, with what they print."""
     return "\n".join([*_EXAMPLE.findall(catalog.page_text(problem)), examples(problem)])
-
-
-def _in_examples(text: str) -> set[str]:
-    return {one_line(line) for example in _EXAMPLE.findall(text) for line in example.splitlines()}
 
 
 def _units(markdown: str) -> list[str]:

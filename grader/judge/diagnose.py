@@ -84,8 +84,8 @@ def diagnose(reference: Answers, evidence: Sequence[Evidence], most_pairs: int =
         return _pair(reference, [fits[best][0], first], [*others, first], most_pairs, best)
     whole = _most([variant for variant in fits if not fits[variant]], partial(_agreement, reference, evidence))
     nearest = _most(whole, lambda variant: -_distance(reference, failures, variant))
-    ideas = {reference.misconceptions[variant].name: variant for variant in reversed(nearest)}
-    return Diagnosis(reference.misconceptions[nearest[0]], nearest[0]) if len(ideas) == 1 else None
+    names = {reference.misconceptions[variant].name for variant in nearest}
+    return Diagnosis(reference.misconceptions[nearest[0]], nearest[0]) if len(names) == 1 else None
 
 
 def _most(variants: Sequence[str], value: Callable[[str], float]) -> list[str]:
