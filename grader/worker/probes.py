@@ -18,8 +18,17 @@ from grader.worker.mixers import decoding, with_mask
 from grader.worker.pytrees import BadOutputError, fill_state, named
 from grader.worker.recorder import watching
 from grader.worker.remedies import remedy
-from grader.worker.subject import Arrays, BadEntryError, Reading, Subject, constructing, to_fill
-from grader.worker.tracing import Given, UntraceableError, given, is_array, is_tracing_error, numbers, trace_of
+from grader.worker.subject import Arrays, BadEntryError, ConstructedError, Reading, Subject, constructing, to_fill
+from grader.worker.tracing import (
+    Given,
+    UntraceableError,
+    as_outside_jit,
+    given,
+    is_array,
+    is_tracing_error,
+    numbers,
+    trace_of,
+)
 
 MAX_DIFFERENCES = 120  # above this number of inputs, finite differences take too long
 
@@ -206,7 +215,7 @@ def submodules(subject: Subject, case: Case, *, entry: str) -> Reading:
 
 @contextlib.contextmanager
 def filling(subject: Subject, name: str | None, values: Arrays | None) -> Iterator[Arrays]:
-    """Inside the context, gives the parameters of every `name` that is constructed these values, by path.
+    """Inside the context, gives these values, by path, to the parameters of every `name` that is constructed.
 
     The output then does not depend on the order in which the entry draws from `rngs`. Yields more leaves of the output: the key
     that the module draws from, so the seed still matters.
@@ -219,29 +228,39 @@ def filling(subject: Subject, name: str | None, values: Arrays | None) -> Iterat
     def fill(module: nnx.Module) -> None:
         if values is not None:
             state = nnx.state(module, nnx.Param)
-            nnx.update(module, fill_state(state, lambda path, shape, dtype: values[f"{path}{shape}{dtype}"]))
+            own = {".".join(map(str, path)): leaf.get_raw_value() for path, leaf in nnx.to_flat_state(state)}
+            nnx.update(module, fill_state(state, lambda path, *kind: values.get(_filled(path, *kind), own[path])))
 
     with constructing(subject.attribute(name), fill, seen):
         yield seen
 
 
 def _constructed(subject: Subject, name: str | None, call: Any, parameters: Any, arrays: Arrays) -> Arrays:
-    """The parameters, still to be filled, of every `name` that the call constructs."""
+    """The parameters, still to be filled, of the first `name` that the call constructs."""
     found: Arrays = {}
     if name is None:
         return found
 
     def note(path: str, shape: tuple[int, ...], dtype: Any) -> Any:
-        found[f"{path}{shape}{dtype}"] = to_fill(path, shape, dtype)
+        found[_filled(path, shape, dtype)] = to_fill(path, shape, dtype)
         return jnp.zeros(shape, dtype)
 
+    def stop(module: nnx.Module) -> None:
+        fill_state(nnx.state(module, nnx.Param), note)
+        raise ConstructedError(module)
+
     def look(p: Any, x: Arrays) -> None:
-        with constructing(subject.attribute(name), lambda module: fill_state(nnx.state(module, nnx.Param), note)):
+        with constructing(subject.attribute(name), stop):
             call(p, x)
 
-    with contextlib.suppress(Exception):  # the real run raises it again
+    with contextlib.suppress(Exception, ConstructedError), as_outside_jit():  # the real run raises any other again
         jax.eval_shape(look, *jax.tree.map(Given.spec, (parameters, arrays)))
     return found
+
+
+def _filled(path: str, shape: tuple[int, ...], dtype: Any) -> str:
+    """The name under which a program is given the parameter at `path`."""
+    return f"{path}{shape}{dtype}"
 
 
 def cotangent(path: str, like: Any) -> np.ndarray[Any, Any]:

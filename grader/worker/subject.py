@@ -17,7 +17,7 @@ from commandline.spelling import nearest
 from grader.problem import Case, Entry, Problem
 from grader.wire.program import Program
 from grader.worker.pytrees import BadOutputError, described, fill_state
-from grader.worker.tracing import Given, given, is_array, is_tracing_error, numbers, trace, untraceable
+from grader.worker.tracing import Given, as_outside_jit, given, is_array, is_tracing_error, numbers, trace, untraceable
 
 Arrays = dict[str, Any]
 Say = Callable[[int, int, float], None]
@@ -27,7 +27,7 @@ class BadEntryError(Exception):
     """The graded name is missing or cannot be called as the page says. The message says how to fix it."""
 
 
-class _ConstructedError(BaseException):
+class ConstructedError(BaseException):
     """Leaves an entry as soon as it has constructed the graded module."""
 
     def __init__(self, module: nnx.Module) -> None:
@@ -144,7 +144,8 @@ class Subject:
         if key not in self.memo:
             make = self.constructor(name, case)
             try:
-                module = nnx.eval_shape(make)
+                with as_outside_jit():
+                    module = nnx.eval_shape(make)
                 built = nnx.split(module, nnx.Param, ...)
                 abstract = not jax.tree.leaves(built[-1]) and not _holds_tracers(module)
             except Exception:  # the eager construction raises it again, with the learner's own frames
@@ -184,13 +185,13 @@ class Subject:
 
         def make() -> nnx.Module:
             def stop(module: nnx.Module) -> None:
-                raise _ConstructedError(module)
+                raise ConstructedError(module)
 
             try:
                 with constructing(cls, stop):
                     # Its parameters depend on the shapes of the arrays only.
                     target(*(jnp.zeros(x.shape, x.dtype) if isinstance(x, np.ndarray | Given) else x for x in args))
-            except _ConstructedError as constructed:
+            except ConstructedError as constructed:
                 return constructed.module
             raise BadEntryError(f"`{entry.name}` does not construct a `{cls.__name__}`")
 

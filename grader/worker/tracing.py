@@ -99,7 +99,7 @@ def trace(program: Callable[..., dict[str, Any]], *args: Any) -> Program:
     flat, tree = jax.tree.flatten(args)
 
     def main(*arrays: Any) -> list[Any]:
-        with _as_outside_jit(arrays, specs):
+        with as_outside_jit(arrays, specs):
             outputs = program(*jax.tree.unflatten(tree, arrays))
         names[:] = outputs
         return [_raw(leaf) for leaf in outputs.values()]
@@ -138,7 +138,7 @@ def alone(function: Callable[..., Any], *args: Any) -> tuple[Callable[..., list[
     """
     specs = jax.tree.map(lambda leaf: leaf.spec() if isinstance(leaf, Given) else leaf, args)
     try:
-        with _as_outside_jit((), ()):
+        with as_outside_jit():
             closed, shapes = jax.make_jaxpr(function, return_shape=True)(*specs)
     except Exception as error:
         if is_tracing_error(error):
@@ -156,8 +156,12 @@ def _devices(known: int, module: bytes) -> int:
 
 
 @contextlib.contextmanager
-def _as_outside_jit(arrays: Sequence[Any], specs: Sequence[Any]) -> Iterator[None]:
-    """Inside the context, traced code may do what is possible only outside jit: set a mesh, and ask inputs for their sharding."""
+def as_outside_jit(arrays: Sequence[Any] = (), specs: Sequence[Any] = ()) -> Iterator[None]:
+    """Inside the context, traced code may do what is possible only outside jit: set a mesh, and ask inputs for their sharding.
+
+    Flax asks for the sharding of each count of a random stream. JAX's own refusal prints where the array came from, which
+    takes longer than all else of the construction of a large model.
+    """
     known = {
         id(array): spec.sharding for array, spec in zip(arrays, specs, strict=True) if getattr(spec, "sharding", None)
     }
