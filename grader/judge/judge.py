@@ -188,6 +188,8 @@ class Comparison:
         check, case = failed.check, failed.case
         if case is None or failed.mismatch is None or case is self.cases[check.cases][0]:
             return failed  # the first case is the simplest one
+        from grader.course import shrinking
+
         smallest = failed
 
         def fails(candidate: Case) -> bool:
@@ -198,7 +200,7 @@ class Comparison:
             smallest = result
             return True
 
-        cases_.shrink(self.problem, case, self.seed, fails, SHRINK_SECONDS)
+        shrinking.shrink(self.problem, case, self.seed, fails, SHRINK_SECONDS)
         return smallest
 
     def first_faulty_submodule(self, failed: CheckResult) -> Finding:

@@ -30,7 +30,7 @@ from grader.worker.tracing import (
     trace_of,
 )
 
-MAX_DIFFERENCES = 120  # above this number of inputs, finite differences take too long
+MAX_DIFFERENCES = 200  # above this number of inputs, finite differences take too long
 
 
 def values(

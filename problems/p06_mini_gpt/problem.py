@@ -14,9 +14,13 @@ LARGE = {"T": (5,), "V": (50_257,), "H": (1,), "K": (11,), "F": (13, 19), "L": (
 
 
 def story(sizes: Mapping[str, int], rng: Any) -> dict[str, Any]:
-    """A story `token_ids` that is two tokens shorter than `context_ids`, whose length is the number of positions."""
+    """A story `token_ids` that is two tokens shorter than `context_ids`, whose length is the number of positions.
+
+    It begins with the last token of the vocabulary.
+    """
     T, V = sizes["T"], sizes["V"]
     context_ids = rng.integers(0, V, T + 2).astype("int32")
+    context_ids[0] = V - 1
     return {
         "seed": sizes["seed"],
         "context_ids": context_ids,
