@@ -117,10 +117,8 @@ def add_to_report(report: Any, file: Path, path: Path) -> None:
 
     Nothing is played that could not run. After Ctrl-C, the page stays as it is.
     """
-    from grader.judge.verdict import Verdict
-
     problem = report.problem
-    if not plays.exists(problem) or report.verdict not in (Verdict.PASS, Verdict.FAIL):
+    if not report.can_play:
         return
     from commandline import files
     from grader.judge import submission

@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 
+from grader.course import plays
 from grader.course.catalog import Misconception
 from grader.isolation.level import NOTHING_RUN, Isolation
 from grader.judge.counterexample import Counterexample
@@ -97,3 +98,14 @@ class Report:
     def first_failure(self) -> CheckResult | None:
         """The first check that did not pass."""
         return next((result for result in self.checks if not result.passed), None)
+
+    @property
+    def can_play(self) -> bool:
+        """Whether the file can be shown at work: the problem has a play, all of the file ran, and its parameters have the names
+        by which a play gives them trained values."""
+        named = all(
+            result.passed or (result.mismatch is not None and result.mismatch.kind == "value")
+            for result in self.checks
+            if result.check.probe == "parameters"
+        )
+        return named and self.verdict in (Verdict.PASS, Verdict.FAIL) and plays.exists(self.problem)

@@ -16,7 +16,6 @@ from markupsafe import Markup, escape
 
 from commandline.invocation import as_typed
 from commandline.text import counted
-from grader.course import plays
 from grader.course.selection import selected
 from grader.judge.counterexample import ComparedLeaf, Counterexample, Part
 from grader.judge.verdict import CheckResult, Report, Verdict
@@ -120,7 +119,7 @@ def render(report: Report, *, is_final: bool = False, play: str | None = None) -
         idea=_idea(leaves), texts=texts, arrays=arrays, frames=list(frames(report.frames)),
         tree=_tree(shown.tree, "") if shown else [], next_step="" if is_final else as_typed(next_step(report, play or "")),
         advice=failed.advice if failed and not report.misconception and not report.fault else "",
-        play=(f"grade play {problem.label}" if play is None else play) if not is_final and plays.exists(problem) else "",
+        play=(f"grade play {problem.label}" if play is None else play) if not is_final and report.can_play else "",
         signatures=[entry.signature() for entry in problem.entries], printed=last(report.stdout),
         printed_eagerly=last(report.eager_stdout),
     )  # fmt: skip

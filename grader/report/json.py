@@ -160,8 +160,9 @@ class PublicReport:
 
 
 def sentence(remark: str) -> str:
-    """A note or remark as a sentence."""
-    return f"{remark[:1].upper()}{remark[1:]}."
+    """A note or remark as a sentence. One that begins with a name of code, such as jax.jit, keeps its first letter."""
+    begins_with_code = "." in remark.partition(" ")[0]
+    return f"{remark}." if begins_with_code else f"{remark[:1].upper()}{remark[1:]}."
 
 
 def dumps(report: PublicReport) -> str:

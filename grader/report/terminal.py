@@ -7,7 +7,7 @@ import click
 import numpy as np
 
 from commandline.terminal import PLAIN, wrap
-from grader.course import catalog, plays
+from grader.course import catalog
 from grader.judge.unjudged import NOT_JUDGED
 from grader.judge.verdict import CheckResult, Report, Verdict
 from grader.problem import Case
@@ -107,7 +107,7 @@ def _first_failure(width: int, report: Report, failed: CheckResult, play: str) -
         cause = wrap(f"Likely cause: {report.misconception.name}", width)
         yield from ["", *(click.style(line, bold=True) for line in cause)]
         yield from wrap(report.misconception.says, width, 2)
-        if plays.exists(report.problem):
+        if report.can_play:
             yield from wrap(f"See what your code does now: `{play}`.", width, 2)
     elif report.fault:
         yield from ["", *wrap(report.fault, width)]
@@ -145,7 +145,7 @@ def next_step(report: Report, play: str = "") -> str:
     match report.verdict:
         case Verdict.PASS:
             more = f"; `grade solution {label}` shows the reference" if catalog.shows_solution(report.problem) else ""
-            if plays.exists(report.problem):
+            if report.can_play:
                 return (
                     f"`{play or f'grade play {label}'}` shows your code at work; `grade next` suggests a problem{more}."
                 )

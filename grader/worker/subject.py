@@ -70,7 +70,12 @@ class Subject:
         if name not in self.namespace and former in self.namespace:
             name = former
         if name not in self.namespace:
-            public = [key for key, value in self.namespace.items() if callable(value) and not key.startswith("_")]
+            others = {entry.name for entry in self.problem.entries}
+            public = [
+                key
+                for key, value in self.namespace.items()
+                if callable(value) and not key.startswith("_") and key not in others
+            ]
             similar = nearest(name, public)
             if all(key.startswith("__") for key in self.namespace):
                 raise BadEntryError("the file is empty: was it saved?")

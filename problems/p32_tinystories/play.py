@@ -56,8 +56,8 @@ def play(module):
     yield Story(
         "A story from your run",
         tuple(Token(token(each)) for each in (*prompt, *told)),
-        f"After {STEPS} steps it has words and hardly any sense. `harness train --pieces attempts` trains a larger model of your "
-        "pieces.",
+        f"After {STEPS} steps of so small a model it has words and hardly any sense. `harness train --run mine --pieces "
+        "attempts` trains a larger model of your pieces for as long as you let it, and `harness sample mine` tells its story.",
         given=len(prompt),
     )
 

@@ -82,7 +82,10 @@ def play(module):
         "How evenly they share the work",
         tuple(Bar(kind, share) for kind, share in zip(kinds, counts, strict=True)),
         "share of first choices",
-        "The balance loss pulls them toward a quarter each.",
+        "The balance loss pulls them toward a quarter each."
+        if counts.max() < 0.5
+        else f"Expert {counts.argmax() + 1} is the first choice of {counts.max():.0%} of the tokens: your balance loss does not "
+        "pull them apart.",
     )
 
 

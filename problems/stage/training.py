@@ -47,6 +47,28 @@ def batches(steps: int, seed: int = 0) -> np.ndarray:
     return np.random.default_rng(seed).permutation(windows).reshape(steps, B, T)
 
 
+def babble(model: GPT, seed: int = 0) -> str:
+    """A text of T characters that the model continues from "Once", at temperature 0.5. It ends early at a score that is no
+    number."""
+    prompt = b"Once"
+    ids_T = np.zeros(T, np.int32)
+    ids_T[: len(prompt)] = list(prompt)
+    logits_of = nnx.jit(lambda model, ids_T: model(ids_T))
+    rng = np.random.default_rng(seed)
+    for place in range(len(prompt), T):
+        logits_V = np.asarray(logits_of(model, ids_T)[place - 1], np.float64) / 0.5
+        if not np.isfinite(logits_V).all():
+            return printed(ids_T[:place])
+        odds_V = np.exp(logits_V - logits_V.max())
+        ids_T[place] = rng.choice(V, p=odds_V / odds_V.sum())
+    return printed(ids_T)
+
+
+def printed(ids_T: np.ndarray) -> str:
+    """Ids of characters as a text, with a dot for what cannot be printed."""
+    return "".join(chr(each) if 32 <= each < 127 else "·" for each in ids_T)
+
+
 def mean_loss(model: GPT, ids_BT: jax.Array) -> jax.Array:
     """The harness's loss of a batch, in nats per character."""
     return token_loss(model.hidden(ids_BT)[:, :-1], ids_BT[:, 1:], model.output()) / (B * (T - 1))

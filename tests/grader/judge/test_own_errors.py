@@ -77,6 +77,15 @@ def test_a_wrong_name_gets_the_right_one(grade: Grade, tmp_path: Path):
     assert "`next_token_loss` is not defined: you have `next_tokens_loss`; rename it" in out
 
 
+def test_another_function_of_the_page_is_not_to_be_renamed(grade: Grade, tmp_path: Path):
+    path = tmp_path / "mine.py"
+    path.write_text(
+        "import optax\n\ndef warmup_cosine(peak, warmup_steps, decay_steps):\n    return optax.constant_schedule(peak)\n"
+    )
+    out = grade("problem", "10", path).out
+    assert "`warmup_stable_decay` is not defined: write it at the top level" in out
+
+
 @pytest.mark.parametrize("format_", ["text", "json", "gradescope", "junit"])
 def test_only_numbers_of_public_cases_are_told(grade: Grade, tmp_path: Path, format_: str):
     out = reported(grade, tmp_path, HOSTILE, format_)

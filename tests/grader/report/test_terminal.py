@@ -107,3 +107,20 @@ def test_inputs_and_differences_in_the_words_of_the_problem():
     assert "leaf " not in text
     assert 'gradients["blocks"][0]["kernel"]: float32' in text
     assert "  max_norm = 1.5\n" in text
+
+
+def test_a_play_is_offered_only_where_it_can_run():
+    """Trained values are given to parameters by name, and code that stops has nothing to show."""
+    first = catalog.find("01")
+    idea = Misconception("table in a module", "It has one part more.", "a", ("b",))
+
+    def said(kind: str, verdict: Verdict = Verdict.FAIL) -> str:
+        wrong = Mismatch(kind, "pos_embed", "float32[3, 4]", "nothing")
+        results = [
+            CheckResult(check, verdict, "", wrong) if check.probe == "parameters" else CheckResult(check, Verdict.PASS)
+            for check in first.checks
+        ]
+        return click.unstyle(render(Report(first, "mine.py", results, misconception=idea)))
+
+    assert "grade play 01" in said("value")
+    assert "grade play" not in said("missing") + said("value", Verdict.ERROR)
