@@ -68,6 +68,8 @@ def load_gpt2(tensors: Mapping[str, np.ndarray], model: Any) -> None:
     assign(model.embed.embedding, "wte", tensors["wte.weight"])
     assign(model.pos_embed, "wpe", tensors["wpe.weight"])
     for i, block in enumerate(model.blocks):
+        if tensors[f"h.{i}.attn.c_attn.weight"].ndim != 2:
+            raise ValueError("c_attn is not three matrices side by side")
         kernels = np.split(tensors[f"h.{i}.attn.c_attn.weight"], 3, axis=1)
         biases = np.split(tensors[f"h.{i}.attn.c_attn.bias"], 3)
         qkv = (block.attn.q_proj, block.attn.k_proj, block.attn.v_proj)

@@ -11,7 +11,7 @@ import jinja2
 from commandline.problem_name import ProblemName
 from commandline.text import counted, printable
 from grader.batch import similarity
-from grader.batch.records import Record, Regrade, collated
+from grader.batch.records import Change, Record, Regrade, collated
 from grader.batch.similarity import Pair, Piece
 from grader.batch.summary import ProblemSummary, Summary, by_learner_unused
 from grader.course.selection import selected
@@ -52,6 +52,7 @@ class Learner:
     records: Sequence[Record]
     unused: Sequence[tuple[str, str, str]]
     regrades: Sequence[Regrade]
+    changes: Sequence[Change]
 
     @property
     def words(self) -> str:
@@ -129,6 +130,7 @@ def _learners(summary: Summary) -> Iterator[Learner]:
             [_cell(by_problem.get(problem)) for problem in names], records,
             [row for row in unused if row[0] == name],
             [regrade for regrade in summary.regrades if regrade.learner == name],
+            [change for change in summary.changes if change.learner == name],
         )  # fmt: skip
 
 

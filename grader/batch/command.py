@@ -5,16 +5,30 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from pathlib import Path
 
+from commandline import files
 from commandline.cores import usable_cores
 from commandline.errors import CommandError, Interrupted, UsageError
 from commandline.problem_name import ProblemName
 from commandline.progress import progress
 from commandline.text import counted, one_line
-from grader.batch import class_page, deadlines, feedback, gradebook, groups, identity, intake, roster, run, summary
+from grader.batch import (
+    class_page,
+    deadlines,
+    feedback,
+    gradebook,
+    groups,
+    identity,
+    intake,
+    marks,
+    roster,
+    run,
+    summary,
+)
 from grader.batch.deadlines import Deadlines, Settled
 from grader.batch.faults import Faults
 from grader.batch.identity import Directory
 from grader.batch.intake import Intake
+from grader.batch.marks import Keeping
 from grader.batch.records import Person, Record, Regrade
 from grader.batch.store import Settle, Store
 from grader.batch.tasks import Graded, Task
@@ -22,9 +36,9 @@ from grader.course import catalog
 from grader.course.seed import create_seed, read_seed
 from grader.isolation import scratch
 from grader.isolation.level import Level
-from grader.judge import cache
 
-SEED, LOG = "seed.txt", "internal-errors.log"
+SEED, LOG, EARLIER = "seed.txt", "internal-errors.log", "earlier"
+FILES = ("seed_file", "deadlines", "roster", "groups")  # options that decide marks; a results folder remembers them
 MOST_SHOWN = 20  # learners in a note
 
 
@@ -37,8 +51,9 @@ class BatchOptions:
     accepted. `scheduler` is the address of a Dask cluster. `formats` are the gradebooks and reports to write in addition to
     the tables. `deadlines`, `roster` and `groups` are files. Of several attempts the best one counts, or the last one unless
     `best`.
-    `name` is that of the class. `regrade` names what to grade again, as LEARNER or LEARNER:NN, and `because` says why.
-    `feedback` is a folder for a page for each learner, which has the failing cases if `show_cases` is set.
+    `name` is that of the class, and `keeping` says which marks stay that would change without a new submission. `regrade` names
+    what to grade again, as LEARNER or LEARNER:NN, and `because` says why. `feedback` is a folder for a page for each learner,
+    which has the failing cases if `show_cases` is set. `without` are the files that an earlier batch had and this one shall not.
     """
 
     problems: str | None = None
@@ -57,6 +72,8 @@ class BatchOptions:
     show_cases: bool = False
     groups: Path | None = None
     name: str = ""
+    keeping: Keeping = ""
+    without: tuple[str, ...] = ()
 
 
 def batch(submissions: Path, results: Path, options: BatchOptions) -> Iterator[str]:
@@ -98,19 +115,25 @@ def batch(submissions: Path, results: Path, options: BatchOptions) -> Iterator[s
         ]
         yield from (f"Note: {note}." for note in notes)
         yield from _unused_lines(intake_)
+        _require_same_files(store, options)
         to_regrade = [_regrade(word, directory, intake_) for word in options.regrade]
         seed_file = options.seed_file or results / SEED
         if options.seed_file is None:
             create_seed(seed_file)
         yield f"The hidden cases are drawn with the seed in {seed_file}."
         seed = read_seed(seed_file)
-        yield from _other_seed(store, seed)
-        earlier = store.fact("environment")
+        grounds = marks.Grounds.of(intake_.problems, seed, options.timeout, rules, best=options.best)
+        causes = grounds.changed(store)
+        if "seed" in causes.names:
+            yield "Note: existing results are from another seed and will be regraded."
+        store.publish_new()  # those of an earlier version, which remembered none
         _request(store, to_regrade, options.because)
         requested = store.regrades()
         plan = run.plan(intake_, store, seed, options.timeout, options.least)
-        if earlier and earlier != cache.environment():
-            yield "Note: existing results are from a different version of the course or its packages and will be regraded."
+        if again := causes.graded_again():
+            yield (
+                f"Note: {marks.SAID['semantics']} since problem {', '.join(again)} was graded, so its results are graded again."
+            )
         repeated = sum(map(len, plan.same.values()))
         total = len(plan.tasks) + repeated
         how = f", of which {repeated} repeat the code of another" if repeated else ""
@@ -128,17 +151,28 @@ def batch(submissions: Path, results: Path, options: BatchOptions) -> Iterator[s
                 raise Interrupted(
                     f"Interrupted with {store.saved()} of {len(plan.wanted)} results saved. Rerun the command to resume."
                 ) from None
+        done = store.regrades()
+        changes = marks.publish(store, causes, _carried_out(requested, done), options.keeping, best=options.best)
+        grounds.remember(store)
+        for name in FILES:
+            store.remember(name, str(getattr(options, name) or ""))
         records = store.records()
-        yield from _regraded_lines(requested, store.regrades())
+        yield from _regraded_lines(requested, done)
+        yield from marks.lines(changes)
         yield from map(str, store.write_tables())
+        books = list[Path]()
         for name in options.formats:
             if name in gradebook.GRADEBOOKS:
-                yield from map(str, _gradebooks(name, records, people, results))
+                books += _gradebooks(name, records, people, results)
             else:
                 yield str(gradebook.write_reports(records, results, name, faults))
         if enrolled and enrollment:
-            for path, marked in _raw_and_adjusted(records, results, "gradebook"):
-                yield str(roster.write_gradebook(enrolled, enrollment, marked, intake_.problems, path))
+            books += [
+                roster.write_gradebook(enrolled, enrollment, marked, intake_.problems, path)
+                for path, marked in _raw_and_adjusted(records, results, "gradebook")
+            ]
+        yield from map(str, books)
+        yield from _set_aside(results, books)
         summary_ = summary.of(store)
         yield from map(str, summary.write_all(summary_, class_page.document(summary_), results))
         if options.feedback:
@@ -202,12 +236,25 @@ def _keep_earlier(intake_: Intake, store: Store) -> Iterator[str]:
         yield f"the tables have only the problems that are graded now, not the stored results of {labels}"
 
 
-def _other_seed(store: Store, seed: int) -> Iterator[str]:
-    """Remembers by a hash which seed the results have, and says so if it was another one."""
-    fingerprint, earlier = cache.digest([str(seed)]), store.fact("seed")
-    store.remember("seed", fingerprint)
-    if earlier not in (None, fingerprint):
-        yield "Note: existing results are from another seed and will be regraded."
+def _require_same_files(store: Store, options: BatchOptions) -> None:
+    """Raises UsageError if this batch lacks a file that the last one had: without it, marks would change."""
+    for name in FILES:
+        if not getattr(options, name) and name not in options.without and (earlier := store.fact(name)):
+            option = name.replace("_", "-")
+            raise UsageError(
+                f"The last batch of {store.folder} had --{option} {earlier}, and this one has none. Give it again, or say "
+                f"--without {option}."
+            )
+
+
+def _set_aside(folder: Path, written: Sequence[Path]) -> Iterator[str]:
+    """Moves the gradebooks that an earlier batch wrote and this one did not, and says so: nobody takes them for these marks."""
+    names = [f"{name}{raw}.csv" for name in (*gradebook.GRADEBOOKS, "gradebook") for raw in ("", "-raw")]
+    for path in (folder / name for name in names):
+        if path not in written and path.is_file():
+            files.replace(folder / EARLIER / path.name, path.read_bytes())
+            path.unlink()
+            yield f"{path.name} is of an earlier batch, and is now {Path(EARLIER) / path.name}."
 
 
 def _without_effect(rules: Deadlines | None, directory: Directory, intake_: Intake) -> Iterator[str]:
@@ -268,10 +315,17 @@ def _request(store: Store, to_regrade: Sequence[tuple[str, list[str]]], because:
 
 
 def _regraded_lines(before: Sequence[Regrade], after: Sequence[Regrade]) -> Iterator[str]:
-    for old, new in zip(before, after, strict=True):
-        if old.verdict_after is None and new.verdict_after is not None:
-            change = f"{new.verdict_before}, {new.score_before} -> {new.verdict_after}, {new.score_after}"
-            yield f"Regraded {new.learner}, problem {ProblemName(new.problem).label}: {change} ({new.because})."
+    for new in _carried_out(before, after):
+        change = f"{new.verdict_before}, {new.score_before} -> {new.verdict_after}, {new.score_after}"
+        yield f"Regraded {new.learner}, problem {ProblemName(new.problem).label}: {change} ({new.because})."
+
+
+def _carried_out(before: Sequence[Regrade], after: Sequence[Regrade]) -> list[Regrade]:
+    return [
+        new
+        for old, new in zip(before, after, strict=True)
+        if old.verdict_after is None and new.verdict_after is not None
+    ]
 
 
 def _gradebooks(name: str, records: Sequence[Record], people: Sequence[Person], folder: Path) -> Iterator[Path]:

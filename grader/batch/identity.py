@@ -37,7 +37,7 @@ def join(folder: Path, learner: str, to: str, because: str) -> str:
     Results(folder).close()  # raises if there are no results
     store = Store(folder)
     try:
-        one, other = (_named(store, word) for word in (learner, to))
+        one, other = (named(store, word) for word in (learner, to))
         if one == other:
             raise UsageError(f"{learner!r} and {to!r} are the same learner already.")
         store.join(one.learner, other.learner, one.ids or (one.learner,), because)
@@ -93,7 +93,8 @@ class Directory:
         return nearest(word, self._words, most)
 
 
-def _named(store: Store, word: str) -> Person:
+def named(store: Store, word: str) -> Person:
+    """The learner of a results folder whom a word means. Raises UsageError."""
     person = Directory(store.people().values()).find(word)
     if person is None:
         raise UsageError(f"{store.folder} has no learner {word!r}; name one as in results.csv.")

@@ -9,7 +9,7 @@ from commandline import terminal
 from commandline.errors import UsageError
 from commandline.problem_name import ProblemName
 from commandline.text import counted
-from grader.batch import summary
+from grader.batch import marks, summary
 from grader.batch.records import Person, Record
 from grader.batch.store import Results
 from grader.course import catalog
@@ -49,6 +49,7 @@ def lines(folder: Path, filter_: Filter) -> Iterator[str]:
     stored = Results(folder)
     try:
         records, unused, regrades = stored.private_records(), stored.unused(), stored.regrades()
+        changes = stored.changes()
         about, people = summary.about(stored), stored.people()
     finally:
         stored.close()
@@ -68,6 +69,8 @@ def lines(folder: Path, filter_: Filter) -> Iterator[str]:
                 f"Regraded {regrade.at}, problem {ProblemName(regrade.problem).label}: {regrade.verdict_before}, "
                 f"{regrade.score_before} -> {after} ({regrade.because})."
             )
+    if moved := [change for change in changes if change.learner in learners and filter_.learner]:
+        yield from ["", *(f"Mark {change.at}: {marks.said(change)}." for change in moved)]
     if unused := [row for row in unused if filter_.is_empty or (row[0] in learners and filter_.learner)]:
         yield ""
         for name, file, reason in summary.by_learner_unused(unused):
@@ -89,7 +92,7 @@ def _record_lines(record: Record, width: int) -> Iterator[str]:
     columns = terminal.width()
     group = f"handed in by {record.members}" if record.members else ""
     when = "; ".join(filter(None, [record.late, record.times])) if record.late else ""
-    for text in (when, record.misconception, record.message, group, record.notes):
+    for text in (when, record.misconception, record.message, group, record.notes, record.decided):
         if text:
             yield from terminal.wrap(" ".join(text.split()), columns, indent=4)
 

@@ -10,7 +10,7 @@ from grader.report.redacted import redacted
 
 COLUMNS = (
     "learner", "problem", "file", "verdict", "score", "adjusted", "points", "submitted", "late", "attempts", "misconception",
-    "message", "notes",
+    "message", "notes", "decided",
 )  # fmt: skip
 
 
@@ -21,7 +21,7 @@ class Record:
     `key` is the hash of everything that decides it; `source` is the submitted text. `adjusted` is the score after a penalty for
     lateness, `late` a sentence on the lateness, `times` one on when it was handed in and due, `submitted` the time in ISO format,
     and `attempts` the number of submissions, of which `attempt` identifies the one that counts. `members` names the group that
-    handed it in, if one did.
+    handed it in, if one did. `decided` says why the mark is not what grading gives.
     """
 
     learner: str
@@ -43,6 +43,7 @@ class Record:
     attempts: int = 1
     attempt: str = ""
     members: str = ""
+    decided: str = ""
 
     @property
     def is_handed_in(self) -> bool:
@@ -50,9 +51,8 @@ class Record:
 
     @property
     def mark(self) -> float:
-        """The score that goes into a gradebook: adjusted if there is a penalty. A whole number is an int."""
-        mark = self.score if self.adjusted is None else self.adjusted
-        return int(mark) if mark == int(mark) else mark
+        """The score that goes into a gradebook: adjusted if there is a penalty, or a decision. A whole number is an int."""
+        return whole(self.score if self.adjusted is None else self.adjusted)
 
     def redacted(self) -> "Record":
         """The record as a table or a page may show it: the process of a submission that has run could have put numbers of secret
@@ -126,6 +126,11 @@ class Person:
         return replace(self, ids=ids, canvas=canvas, section=self.section or other.section)
 
 
+def whole(mark: float) -> float:
+    """A mark as it is written: a whole number is an int."""
+    return int(mark) if mark == int(mark) else mark
+
+
 def collated(name: str) -> tuple[str, str]:
     """Sorts names as a reader looks for them: without regard to case and accents."""
     letters = unicodedata.normalize("NFKD", name).casefold()
@@ -164,4 +169,27 @@ class Join:
     learner: str
     ids: tuple[str, ...]
     joined: str
+    because: str
+
+
+@dataclass(frozen=True)
+class Mark:
+    """The mark of a learner for a problem as a batch ended with it, and the attempt that it is for."""
+
+    attempt: str
+    mark: float
+    verdict: str
+
+
+@dataclass(frozen=True)
+class Change:
+    """A mark that changed, or would have, without a new submission."""
+
+    at: str
+    learner: str
+    problem: str
+    verdict_before: str
+    mark_before: float
+    verdict_after: str
+    mark_after: float
     because: str

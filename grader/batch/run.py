@@ -152,7 +152,6 @@ def carry_out(
     The result of a submission that could not be graded is a text that says why. An error that storing a result raises becomes
     that learner's result.
     """
-    store.remember("environment", cache.environment())
     problems = [catalog.load(problem) for problem in sorted({problem for _, problem in plan.wanted})]
     store.apply_points({each.name: {check.name: check.points for check in each.checks} for each in problems})
     store.put(settle, *plan.settled)

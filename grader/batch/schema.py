@@ -1,9 +1,11 @@
 """The tables of a results database, and what brings those of the version before up to date."""
 
-VERSION = "3"
+VERSION = "4"
 
 FACTS = "create table if not exists facts (name text primary key, value text not null);"
-# An attempt is one submission of a learner for a problem; none is ever deleted. `counted` says which of them counts.
+# An attempt is one submission of a learner for a problem; none is ever deleted. `counted` says which of them counts, and
+# `decided` what somebody decided of the mark: 'hand' is that mark, 'least' no lower one, 'kept' that mark for that attempt.
+# `marks` are those that the last batch ended with, and `changes` lists those that changed without a new submission.
 TABLES = """
 create table if not exists attempts (
     learner text not null, problem text not null, attempt text not null, number integer not null, key text not null,
@@ -15,11 +17,30 @@ create table if not exists counted (
     learner text not null, problem text not null, attempt text not null, adjusted real not null, late text not null,
     times text not null default '', primary key (learner, problem)
 );
+create table if not exists decided (
+    learner text not null, problem text not null, kind text not null, mark real not null, attempt text not null,
+    because text not null, primary key (learner, problem)
+);
 create view if not exists records as
-    select attempts.*, counted.adjusted, counted.late, counted.times,
+    select attempts.*, counted.late, counted.times,
+        case
+            when decided.kind = 'hand' then decided.mark
+            when decided.kind = 'least' then max(decided.mark, counted.adjusted)
+            when decided.kind = 'kept' and decided.attempt = attempts.attempt then decided.mark
+            else counted.adjusted
+        end as adjusted,
+        coalesce(decided.because, '') as decided,
         (select count(*) from attempts a where (a.learner, a.problem) = (attempts.learner, attempts.problem) and a.attempt != '')
             as attempts
-    from attempts join counted using (learner, problem, attempt);
+    from attempts join counted using (learner, problem, attempt) left join decided using (learner, problem);
+create table if not exists marks (
+    learner text not null, problem text not null, attempt text not null, mark real not null, verdict text not null,
+    primary key (learner, problem)
+);
+create table if not exists changes (
+    number integer primary key, at text not null, learner text not null, problem text not null, verdict_before text not null,
+    mark_before real not null, verdict_after text not null, mark_after real not null, because text not null
+);
 create table if not exists learners (
     learner text primary key, ids text not null, canvas text not null, section text not null default ''
 );
@@ -33,14 +54,21 @@ create table if not exists joins (
     because text not null
 );
 """
-BEFORE = "2"  # the schema from which this one can be made
-MIGRATION = """
+# By version, the statements that make the next one of it.
+MIGRATIONS = {
+    "2": """
 drop view records;
 alter table attempts add column members text not null default '';
 alter table counted add column times text not null default '';
 alter table learners add column section text not null default '';
 update facts set value = '3' where name = 'schema';
-"""
+""",
+    "3": """
+drop view if exists records;
+update facts set value = '4' where name = 'schema';
+""",
+}
+_BY_SLOT = ("attempts", "counted", "decided", "marks")
 # The attempts of the old name come before those of the new one. Of an attempt that both have, one is left.
 RENAMING = (
     """update attempts set number = number + (
@@ -49,8 +77,8 @@ RENAMING = (
     """delete from counted where learner = :new and exists (
         select 1 from counted old where old.learner = :old and old.problem = counted.problem and old.adjusted > counted.adjusted
     )""",
-    *(f"update or ignore {table} set learner = :new where learner = :old" for table in ("attempts", "counted")),
-    *(f"delete from {table} where learner = :old" for table in ("attempts", "counted", "learners")),
-    *(f"update {table} set learner = :new where learner = :old" for table in ("regrades", "unused")),
+    *(f"update or ignore {table} set learner = :new where learner = :old" for table in _BY_SLOT),
+    *(f"delete from {table} where learner = :old" for table in (*_BY_SLOT, "learners")),
+    *(f"update {table} set learner = :new where learner = :old" for table in ("changes", "regrades", "unused")),
     "update joins set joined = :new where joined = :old",
 )

@@ -7,20 +7,23 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import fields
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from commandline import files
 from commandline.errors import UsageError
 from grader.batch import schema
 from grader.batch.deadlines import Attempt, Settled
-from grader.batch.records import COLUMNS, Join, Person, Record, Regrade, StoredAttempt, collated
+from grader.batch.records import COLUMNS, Change, Join, Mark, Person, Record, Regrade, StoredAttempt, collated, whole
 from grader.batch.tables import write_csv
 from grader.report.json import PublicReport, dumps
 
-DATABASE, TABLE, UNUSED, REGRADES, JOINS = "results.sqlite", "results.csv", "unused.csv", "regrades.csv", "joins.csv"
+DATABASE, TABLE, UNUSED, REGRADES = "results.sqlite", "results.csv", "unused.csv", "regrades.csv"
+JOINS, CHANGES = "joins.csv", "changes.csv"
 
 # Decides what counts among all attempts of a learner, by problem.
 Settle = Callable[[str, list[Attempt]], Mapping[str, Settled]]
+Slot = tuple[str, str]  # learner, problem
+Kind = Literal["hand", "least", "kept"]
 _SLOT = "learner = ? and problem = ?"
 
 
@@ -58,7 +61,7 @@ class Results:
         )
 
     def _other_version(self) -> UsageError:
-        if self.fact("schema") == schema.BEFORE:
+        if self.fact("schema") in schema.MIGRATIONS:
             return UsageError(
                 f"{self.folder} was created by an earlier version of the course; run `grade batch` once with your usual options."
             )
@@ -103,6 +106,26 @@ class Results:
             name: Person(name, tuple(json.loads(ids)), tuple(json.loads(canvas)), section)
             for name, ids, canvas, section in rows
         }
+
+    def changes(self) -> list[Change]:
+        """The marks that changed without a new submission, in order."""
+        names = ", ".join(field.name for field in fields(Change))
+        return [Change(*row) for row in self._database.execute(f"select {names} from changes order by number")]
+
+    def published(self) -> dict[Slot, Mark]:
+        """The marks that the last batch ended with, by learner and problem."""
+        rows = self._database.execute("select learner, problem, attempt, mark, verdict from marks")
+        return {(learner, problem): Mark(*rest) for learner, problem, *rest in rows}
+
+    def marks(self) -> dict[Slot, Mark]:
+        """The marks as they are now, by learner and problem."""
+        rows = self._database.execute("select learner, problem, attempt, adjusted, verdict from records")
+        return {(learner, problem): Mark(*rest) for learner, problem, *rest in rows}
+
+    def arrived(self, learner: str, problem: str) -> list[str]:
+        """The attempts of a learner for a problem in the order of their arrival."""
+        rows = self._database.execute(f"select attempt from attempts where {_SLOT} order by number", (learner, problem))
+        return [attempt for (attempt,) in rows]
 
     def joins(self) -> list[Join]:
         """Which learners turned out to be the same, in order."""
@@ -157,9 +180,9 @@ class Store(Results):
                 undo.callback(self._database.close)
                 self._database.execute(schema.FACTS)
                 version = self.fact("schema") or schema.VERSION
-                if version == schema.BEFORE:
-                    self._database.executescript(f"begin; {schema.MIGRATION} commit;")
-                    version = schema.VERSION
+                while version in schema.MIGRATIONS:
+                    self._database.executescript(f"begin; {schema.MIGRATIONS[version]} commit;")
+                    version = self.fact("schema") or ""
                 if version != schema.VERSION:
                     raise self._other_version()
                 self._database.executescript(schema.TABLES)
@@ -274,6 +297,34 @@ class Store(Results):
             for learner in learners:
                 self._count(settle, learner)
 
+    def publish(self, changes: Iterable[Change] = ()) -> None:
+        """Remembers the marks as they are now, and adds to the list of those that changed without a new submission."""
+        with self._writing():
+            self._database.execute(
+                "insert or replace into marks select learner, problem, attempt, adjusted, verdict from records"
+            )
+            for change in changes:
+                self._insert("changes", **vars(change))
+
+    def publish_new(self) -> None:
+        """Remembers the marks of which none is remembered."""
+        with self._writing():
+            self._database.execute(
+                "insert or ignore into marks select learner, problem, attempt, adjusted, verdict from records"
+            )
+
+    def decide(self, learner: str, problem: str, kind: Kind, mark: float, because: str, attempt: str = "") -> None:
+        """Makes a mark what somebody decides, in place of an earlier decision; see `schema.py` for the kinds."""
+        with self._writing():
+            self._insert(
+                "decided", learner=learner, problem=problem, kind=kind, mark=mark, attempt=attempt, because=because
+            )
+
+    def undecide(self, learner: str, problem: str) -> None:
+        """Makes a mark what grading gives."""
+        with self._writing():
+            self._database.execute(f"delete from decided where {_SLOT}", (learner, problem))
+
     def copy_result(self, attempt: StoredAttempt, to: StoredAttempt) -> None:
         """Writes an attempt with the result of another one that holds the same code and was submitted at another time."""
         slot = (attempt.learner, attempt.problem)
@@ -348,7 +399,10 @@ class Store(Results):
                 self._insert("unused", learner=learner, file=file, reason=reason)
 
     def write_tables(self) -> list[Path]:
-        """Writes results.csv, unused.csv and, if there is anything in them, regrades.csv and joins.csv; returns their paths."""
+        """Writes results.csv, unused.csv and, if there is anything in them, regrades.csv, joins.csv and changes.csv.
+
+        Returns their paths.
+        """
         write_csv(self.folder / TABLE, COLUMNS, (record.row() for record in self.records()))
         write_csv(self.folder / UNUSED, ("learner", "file", "reason"), self.unused())
         paths = [self.folder / TABLE, self.folder / UNUSED]
@@ -360,6 +414,11 @@ class Store(Results):
             rows = ((join.at, join.learner, join.joined, join.because) for join in joins)
             write_csv(self.folder / JOINS, ("at", "learner", "joined", "because"), rows)
             paths.append(self.folder / JOINS)
+        if changes := self.changes():
+            write_csv(
+                self.folder / CHANGES, [field.name for field in fields(Change)], (_change_row(each) for each in changes)
+            )
+            paths.append(self.folder / CHANGES)
         return paths
 
     @contextlib.contextmanager
@@ -369,6 +428,10 @@ class Store(Results):
                 yield
         except sqlite3.Error as error:
             raise self._no_space(error) from None
+
+
+def _change_row(change: Change) -> list[Any]:
+    return [whole(value) if isinstance(value, float) else value for value in vars(change).values()]
 
 
 def _decoded(text: str) -> PublicReport | None:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from commandline import files
 from grader.batch import reader, similarity
-from grader.batch.records import Record, Regrade, by_learner, collated
+from grader.batch.records import Change, Record, Regrade, by_learner, collated
 from grader.batch.similarity import Pair
 from grader.batch.store import Results
 from grader.batch.tables import write_csv
@@ -43,7 +43,7 @@ class Summary:
     """A class. `records` are those of each learner, `points` the most that anyone can have, `unused` (learner, file, reason).
 
     `about` are the name of the class, when it was graded and what the deadlines were, as far as that is known. `sections` are
-    those of the learners who are in one.
+    those of the learners who are in one, and `changes` the marks that changed without a new submission.
     """
 
     problems: Sequence[ProblemSummary]
@@ -53,6 +53,7 @@ class Summary:
     duplicates: Sequence[Pair]
     unused: Sequence[tuple[str, str, str]] = ()
     regrades: Sequence[Regrade] = ()
+    changes: Sequence[Change] = ()
     about: Sequence[str] = ()
     sections: Mapping[str, str] = field(default_factory=dict)
 
@@ -61,7 +62,7 @@ def of(stored: Results) -> Summary:
     """The summary of a results folder."""
     summary = summarize(stored.records(), stored.unused(), stored.regrades())
     sections = {name: person.section for name, person in stored.people().items() if person.section}
-    return replace(summary, about=about(stored), sections=sections)
+    return replace(summary, about=about(stored), sections=sections, changes=stored.changes())
 
 
 def about(stored: Results) -> list[str]:

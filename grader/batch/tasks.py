@@ -16,7 +16,7 @@ from grader.errors import CourseError
 from grader.isolation.level import Level
 from grader.isolation.sandbox import ForkServer
 from grader.judge import cache as cache_
-from grader.judge import judge, submission
+from grader.judge import judge, semantics, submission
 from grader.judge.judge import GradeOptions
 from grader.judge.reference import Reference
 from grader.judge.submission import Submission
@@ -78,12 +78,18 @@ def grade(task: Task) -> Graded:
 def key(problem: Problem, sources: Mapping[str, str], filename: str, seed: int, timeout: float | None) -> str:
     """A hash of everything that decides a result: the same key means the same verdict."""
     parts = [part for item in sorted(sources.items()) for part in item]
-    return cache_.digest([definition(problem.name), filename, str(seed), str(timeout), *parts])
+    return cache_.digest([semantics_of(problem.name), filename, str(seed), str(timeout), *parts])
+
+
+@cache
+def semantics_of(name: str) -> str:
+    """The fingerprint of what decides a verdict on a problem."""
+    return semantics.of(catalog.load(name))
 
 
 @cache
 def definition(name: str) -> str:
-    """A hash of a problem and of the grader: definition, probes, reference, misconceptions and code."""
+    """A hash of a problem and of the grader, every file of them. The machines of a batch have the same."""
     problem = catalog.load(name)
     definition_files = [path.read_bytes() for path in sorted(problem.folder.glob("*.py")) if path.name != "stub.py"]
     misconceptions = catalog.text_of(problem, catalog.solution_path(problem).with_suffix(".toml"))

@@ -16,7 +16,14 @@ from commandline.text import printable
 @click.option("--misconception", metavar="TEXT", help="Only results with a misconception that contains TEXT.")
 @click.option("--section", metavar="TEXT", help="Only learners of a section of the roster that contains TEXT.")
 @click.option("--join", nargs=2, metavar="OLD NEW", help="Make two learners one, NEW, with the attempts of both.")
-@click.option("--because", default="", metavar="TEXT", help="The reason for --join, for the record.")
+@click.option(
+    "--set",
+    "decision",
+    nargs=3,
+    metavar="LEARNER NN POINTS",
+    help="Set a mark by hand; the word `graded` for POINTS takes that back.",
+)
+@click.option("--because", default="", metavar="TEXT", help="The reason for --join or --set, for the record.")
 def results(
     folder: Path,
     learner: str | None,
@@ -25,19 +32,25 @@ def results(
     misconception: str | None,
     section: str | None,
     join: tuple[str, str] | None,
+    decision: tuple[str, str, str] | None,
     because: str,
 ) -> None:
     """Show the results of a class.
 
     RESULTS is the folder that `grade batch` writes to, also while it is writing. Files that were not used come last.
     """
-    from grader.batch import identity, listing
+    from grader.batch import identity, listing, marks
 
+    if join and decision:
+        raise UsageError("--join and --set are two commands; give one at a time.")
+    if decision:
+        click.echo(printable(marks.decide(folder, *decision, because)))
+        return
     if join:
         click.echo(printable(identity.join(folder, *join, because)))
         return
     if because:
-        raise UsageError("--because needs --join with the two learners.")
+        raise UsageError("--because needs --join with the two learners, or --set with a mark.")
     for line in listing.lines(folder, listing.Filter(learner, problems, verdict, misconception, section)):
         click.echo(printable(line))
 

@@ -78,6 +78,14 @@ GRADEBOOKS = ("canvas",)
     help="Grade a learner's submissions again, of problem NN or all.",
 )
 @click.option("--because", default="", metavar="TEXT", help="The reason for --regrade, for the record.")
+@click.option("--never-lower", is_flag=True, help="Keep a mark that would fall without a new submission.")
+@click.option("--keep-marks", is_flag=True, help="Keep every mark that would change without a new submission.")
+@click.option(
+    "--without",
+    type=click.Choice(["seed-file", "deadlines", "roster", "groups"]),
+    multiple=True,
+    help="A file that the last batch had and this one shall not.",
+)
 @click.option(
     "--feedback", type=click.Path(path_type=Path), metavar="DIR", help="Also write a web page for each learner to DIR."
 )
@@ -104,6 +112,9 @@ def batch(
     groups: Path | None,
     regrade: tuple[str, ...],
     because: str,
+    never_lower: bool,
+    keep_marks: bool,
+    without: tuple[str, ...],
     feedback: Path | None,
     show_cases: bool,
     hunts: bool,
@@ -124,6 +135,7 @@ def batch(
     options = command.BatchOptions(
         problems, seed_file, jobs, timeout, Level(accept_isolation or Level.STRICT), scheduler, formats,
         deadlines, roster, keep == "best", regrade, because, feedback, show_cases, groups, name,
+        "all" if keep_marks else "lower" if never_lower else "", tuple(word.replace("-", "_") for word in without),
     )  # fmt: skip
     for line in command.batch(submissions, results, options):
         click.echo(printable(line))

@@ -48,15 +48,20 @@ def digest(parts: Iterable[str | bytes]) -> str:
     return total.hexdigest()
 
 
-@cache
-def environment() -> str:
-    """A hash of what decides a verdict beside sources and cases: versions, Flax's mode, platform, the course's own code."""
-    versions = []
+def versions() -> list[str]:
+    """The packages that decide what a program returns, each with its version."""
+    found = []
     for package in _PACKAGES:
         with contextlib.suppress(PackageNotFoundError):
-            versions.append(f"{package} {version(package)}")
+            found.append(f"{package} {version(package)}")
+    return found
+
+
+@cache
+def environment() -> str:
+    """A hash of what decides what a program returns: versions, Flax's mode, platform, the course's own code."""
     modes = [f"{name}={os.environ.get(name)}" for name in FLAX_MODES]
-    return digest([*versions, *modes, platform.machine(), sys.platform, *own_code(ROOT)])
+    return digest([*versions(), *modes, platform.machine(), sys.platform, *own_code(ROOT)])
 
 
 def own_code(root: Path) -> Iterable[bytes]:

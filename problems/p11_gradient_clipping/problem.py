@@ -17,7 +17,7 @@ def tree(share: float, max_norm: float, sizes: Mapping[str, int], rng: Any) -> d
         "embedding": rng.standard_normal((F, D)),
         "kernel": 0.2 * rng.standard_normal((L, *kernel)),
         "bias": 3 / L * rng.standard_normal((L, F)),
-        "scale": np.asarray(rng.standard_normal(() if "heads" in sizes else 1)),
+        "scale": np.asarray(2 + abs(rng.standard_normal(() if "heads" in sizes else 1))),  # large enough to be missed
     }
     norm = sum(float((leaf**2).sum()) for leaf in leaves.values()) ** 0.5
     length = max_norm / share * 10.0 ** sizes.get("power", 0)

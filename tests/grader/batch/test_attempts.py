@@ -77,7 +77,10 @@ def test_a_class_over_some_weeks(grade: Grade, seed: Path, tmp_path: Path):
     assert results(out)["Bob (s18)"] == ("FAIL", "1", "1", "")
     assert results(out)["Ada (s17)"][:3] == ("PASS", "6", "4.5")
 
-    # Graded again, with a record. The same command without the deadlines changes no raw score.
+    # A file that is forgotten would change marks. Graded again, with a record; without the deadlines, no raw score changes.
+    forgotten = grade("batch", second, "--out", out, "--problems", "07", "--seed-file", seed)
+    assert forgotten.code == 2
+    assert f"had --deadlines {rules}, and this one has none." in forgotten.err
     run = grade(
         "batch",
         second,
@@ -87,6 +90,10 @@ def test_a_class_over_some_weeks(grade: Grade, seed: Path, tmp_path: Path):
         "07",
         "--seed-file",
         seed,
+        "--without",
+        "deadlines",
+        "--without",
+        "roster",
         "--regrade",
         "s18:07",
         "--because",
@@ -95,6 +102,9 @@ def test_a_class_over_some_weeks(grade: Grade, seed: Path, tmp_path: Path):
     assert run.code == 0, run.err
     assert "To grade: 2. Unchanged: 1." in run.out
     assert "Regraded Bob (s18), problem 07: FAIL, 1 -> FAIL, 1 (he asked)." in run.out
+    assert "Mark: Ada (s17), problem 07: 4.5 -> 6 (the deadlines changed" in run.out
+    assert not (out / "canvas.csv").exists()
+    assert (out / "earlier" / "canvas.csv").exists()
     assert results(out)["Ada (s17)"] == ("PASS", "6", "6", "")
     assert "Cleo (9)" not in results(out)
     assert {(row["because"], row["verdict_before"], row["verdict_after"]) for row in table(out / "regrades.csv")} == {

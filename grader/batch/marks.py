@@ -1,0 +1,166 @@
+"""The marks of a class from batch to batch: one that changes without a new submission is listed with the reason, or kept."""
+
+import json
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Literal
+
+from commandline.errors import UsageError
+from commandline.problem_name import ProblemName
+from grader.batch import identity, tasks
+from grader.batch.deadlines import Deadlines
+from grader.batch.records import Change, Mark, Regrade, whole
+from grader.batch.store import Slot, Store
+from grader.course import catalog
+from grader.judge import cache
+from grader.problem import Problem
+
+Keeping = Literal["", "lower", "all"]  # the marks that stay as they were published: none, higher ones, or all
+MOST_SHOWN = 20  # changes on the terminal
+GRADED = "graded"  # in place of points: what grading gives
+
+
+@dataclass(frozen=True)
+class Grounds:
+    """What decides marks beside the submissions, by the name of the fact that remembers it, and what to say if it changes.
+
+    Those of one problem are known by its name after a colon.
+    """
+
+    facts: Mapping[str, str]
+
+    @classmethod
+    def of(
+        cls, problems: Sequence[Problem], seed: int, timeout: float | None, rules: Deadlines | None, *, best: bool
+    ) -> "Grounds":
+        """The grounds of a batch."""
+        points = {problem.name: {check.name: check.points for check in problem.checks} for problem in problems}
+        return cls({
+            "seed": cache.digest([str(seed)]), "timeout": str(timeout), "rules": cache.digest([repr(rules)]),
+            "keep": "best" if best else "last",
+            **{f"semantics:{problem.name}": tasks.semantics_of(problem.name) for problem in problems},
+            **{f"points:{name}": json.dumps(given) for name, given in points.items()},
+        })  # fmt: skip
+
+    def remember(self, store: Store) -> None:
+        """Stores them for the next batch."""
+        for name, value in self.facts.items():
+            store.remember(name, value)
+
+    def changed(self, store: Store) -> "Causes":
+        """What is otherwise than in the last batch that ended."""
+        return Causes({
+            name for name, value in self.facts.items() if (earlier := store.fact(name)) is not None and earlier != value
+        })  # fmt: skip
+
+
+SAID = {
+    "semantics": "the problem, the grader or a package changed",
+    "points": "the points of its checks changed",
+    "seed": "another seed",
+    "timeout": "another time limit",
+    "rules": "the deadlines changed",
+    "keep": "another attempt counts, by --keep",
+}
+
+
+@dataclass(frozen=True)
+class Causes:
+    """The names of the facts that changed."""
+
+    names: set[str]
+
+    def graded_again(self) -> list[str]:
+        """The labels of the problems whose stored results no longer hold because of the course or its packages."""
+        return sorted(ProblemName(name.partition(":")[2]).label for name in self.names if name.startswith("semantics:"))
+
+    def because(self, problem: str) -> str:
+        """Why a mark for a problem may have changed, in a few words."""
+        found = [said for name, said in SAID.items() if {name, f"{name}:{problem}"} & self.names]
+        return "; ".join(found) or "graded again"
+
+
+def publish(store: Store, causes: Causes, regrades: Iterable[Regrade], keeping: Keeping, *, best: bool) -> list[Change]:
+    """Ends a batch: remembers the marks, and returns those that changed without a new submission.
+
+    `regrades` are those that this batch has carried out. A mark to keep becomes a decision, and is returned, too.
+    """
+    asked = {(regrade.learner, regrade.problem): regrade.because for regrade in regrades}
+    at, changes = datetime.now(UTC).isoformat(timespec="seconds"), list[Change]()
+    before, after = store.published(), store.marks()
+    for slot in sorted(before.keys() & after.keys()):
+        then, now = before[slot], after[slot]
+        if then.mark == now.mark or _is_of_a_new_submission(store, slot, then, now, best=best):
+            continue
+        because = asked.get(slot) or causes.because(slot[1])
+        kept = keeping == "all" or (keeping == "lower" and now.mark < then.mark)
+        if kept:
+            kind: Literal["kept", "least"] = "kept" if keeping == "all" else "least"
+            store.decide(*slot, kind, then.mark, f"kept: {because}", now.attempt)
+            because += f"; kept, grading gives {whole(now.mark):g}"
+        changes.append(
+            Change(at, *slot, then.verdict, then.mark, now.verdict, then.mark if kept else now.mark, because)
+        )
+    store.publish(changes)
+    return changes
+
+
+def _is_of_a_new_submission(store: Store, slot: Slot, then: Mark, now: Mark, *, best: bool) -> bool:
+    """Whether what counts now has arrived since, and explains the mark: of several attempts, the best does not lower it."""
+    arrived = store.arrived(*slot)
+    if now.attempt not in arrived or (best and now.mark < then.mark):
+        return False
+    return then.attempt not in arrived or arrived.index(now.attempt) > arrived.index(then.attempt)
+
+
+def lines(changes: Sequence[Change]) -> Iterator[str]:
+    """The changes for the terminal."""
+    for change in changes[:MOST_SHOWN]:
+        yield f"Mark: {said(change)}."
+    if len(changes) > MOST_SHOWN:
+        yield f"Mark: {len(changes) - MOST_SHOWN:,} more changed; changes.csv has all."
+
+
+def said(change: Change) -> str:
+    """A change in words."""
+    marks = f"{whole(change.mark_before):g} -> {whole(change.mark_after):g}"
+    return f"{change.learner}, problem {ProblemName(change.problem).label}: {marks} ({change.because})"
+
+
+def decide(folder: Path, word: str, number: str, points: str, because: str) -> str:
+    """Sets a mark by hand, or back to what grading gives, and says so. Raises UsageError."""
+    if not because.strip():
+        raise UsageError("--set needs --because with the reason, for the record.")
+    problem = catalog.find(number)
+    mark = None if points == GRADED else _number(points, problem)
+    store = Store(folder)
+    try:
+        learner = identity.named(store, word).learner
+        slot = (learner, problem.name)
+        before = store.marks().get(slot)
+        if before is None:
+            raise UsageError(f"{folder} has no result of {learner!r} for problem {problem.label}.")
+        if mark is None:
+            store.undecide(*slot)
+        else:
+            store.decide(*slot, "hand", mark, f"by hand: {because}")
+        after = store.marks()[slot]
+        at = datetime.now(UTC).isoformat(timespec="seconds")
+        change = Change(at, *slot, before.verdict, before.mark, after.verdict, after.mark, f"by hand: {because}")
+        store.publish([change])
+        store.write_tables()
+    finally:
+        store.close()
+    return f"{said(change)}. results.csv and changes.csv have it; the next `grade batch` writes it into the gradebooks."
+
+
+def _number(points: str, problem: Problem) -> float:
+    try:
+        mark = float(points)
+    except ValueError:
+        raise UsageError(f"--set: {points!r} is neither a number of points nor the word {GRADED}.") from None
+    if not 0 <= mark <= problem.points:
+        raise UsageError(f"--set: problem {problem.label} has {problem.points} points, so {points} is no mark for it.")
+    return mark
