@@ -12,7 +12,7 @@ STEPS = 6
 def gradients(bad_steps: tuple[int, ...], sizes: Mapping[str, int], rng: Any) -> dict[str, Any]:
     """Six gradients. In each of the `bad_steps`, one number of one leaf is replaced by ∞, NaN or -∞, in turn.
 
-    In the last of them, two numbers of both leaves are bad: it still counts as one step.
+    In the last of them, all leaves have bad numbers: it still counts as one step.
     """
     bias = rng.standard_normal((STEPS, sizes["D"])).astype("float32")
     embed = rng.standard_normal((STEPS, sizes["V"], sizes["D"])).astype("float32")
@@ -21,7 +21,7 @@ def gradients(bad_steps: tuple[int, ...], sizes: Mapping[str, int], rng: Any) ->
         leaf = (bias, embed[:, 0], scale[:, None])[turn % 3]
         leaf[step, rng.integers(leaf.shape[1])] = [float("inf"), float("nan"), -float("inf")][turn % 3]
     for step in bad_steps[-1:]:
-        bias[step, :2] = embed[step, 0, :2] = float("inf")
+        bias[step, :2] = embed[step, 0, :2] = scale[step] = float("inf")
     return {"a_embed": embed, "bias": bias, "scale": scale}
 
 

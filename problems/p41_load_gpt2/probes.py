@@ -2,6 +2,7 @@
 
 from typing import Any
 
+import jax
 import numpy as np
 from flax import nnx
 
@@ -49,14 +50,25 @@ def loading(subject: Subject, case: Case, *, prefix: str, others: bool = False) 
 
 
 def faint(subject: Subject, case: Case) -> Reading:
-    """The logits of a model with embeddings so small that the epsilon of a norm matters. The head has the same embeddings."""
+    """The logits of a model with numbers so small that the epsilon of a norm matters. The head has the same embeddings.
+
+    Small embeddings are what the first norm sees; if the sublayers add little, too, all others see small numbers.
+    """
     graphdef, parameters, rest = subject.build("GPT2", case)
 
     def program(parameters: Any, token_ids: Any) -> Arrays:
-        model: Any = nnx.merge(graphdef, parameters, rest)
-        for embedding in (model.embed.embedding, model.pos_embed):
-            embedding[...] = embedding[...] * 0.01
-        return {name: leaf * 100 for name, leaf in named(model(token_ids), "logits").items()}
+        def logits(prefix: str, *small: str) -> Arrays:
+            faint = nnx.to_flat_state(jax.tree.map(lambda array: array, parameters))
+            for path, parameter in faint:
+                if any(name in path for name in small):
+                    parameter[...] = parameter[...] * 0.01
+            model: Any = nnx.merge(graphdef, nnx.from_flat_state(faint), rest)
+            return {name: leaf * 100 for name, leaf in named(model(token_ids), prefix).items()}
+
+        embeddings = ("embed", "pos_embed")
+        return logits("logits.small_embeddings", *embeddings) | logits(
+            "logits.small_stream", *embeddings, "out_proj", "ff2"
+        )
 
     return subject.run(program, case, parameters, given(case, "token_ids"))
 
@@ -91,9 +103,11 @@ def failing(subject: Subject, case: Case) -> Reading:
     untied = {"lm_head.weight": whole["wte.weight"] + 1}
     nearly = {"lm_head.weight": whole["wte.weight"].copy()}
     nearly["lm_head.weight"][-1, -1] = np.nextafter(nearly["lm_head.weight"][-1, -1], np.float32(np.inf))
+    prefixed = {f"transformer.{name}": array for name, array in whole.items()}
     found |= {
         "unfit.one_layer_more": raised(ValueError, whole | deeper),
         "unfit.head": raised(ValueError, whole | untied),
+        "unfit.head_beside_prefixed_names": raised(ValueError, prefixed | untied),
         "unfit.head_that_differs_in_one_bit": raised(ValueError, whole | nearly),
     }
     wider = {
@@ -101,6 +115,7 @@ def failing(subject: Subject, case: Case) -> Reading:
         "h.0.mlp.c_fc.weight": whole["h.0.mlp.c_fc.weight"][:, :-1],
         "h.0.mlp.c_proj.weight": whole["h.0.mlp.c_proj.weight"].T,  # as many numbers
         "h.0.ln_1.bias": whole["h.0.ln_1.bias"][:1],
+        "h.0.attn.c_attn.weight": whole["h.0.attn.c_attn.weight"][0],
     }
     found |= {f"unfit.{name}": raised(ValueError, {**whole, name: array}) for name, array in wider.items()}
     return Reading(dict(found))

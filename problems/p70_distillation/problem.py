@@ -12,11 +12,12 @@ SIZES = {"T": (6, 9), "V": (7, 11)}
 
 
 def text(sizes: Mapping[str, int], rng: Any, scale: float = 1.0) -> dict[str, Any]:
-    """The logits of both models for a prompt, an answer, another prompt, another answer, and padding."""
+    """The logits of both models for a prompt, an answer, another prompt, another answer, and padding if T is even."""
     T, V = sizes["T"], sizes["V"]
     is_target = rng.random(T) < 0.5
     is_target[[1, 2, T - 2]] = True
-    is_target[[0, 3, T - 1]] = False
+    is_target[[0, 3]] = False
+    is_target[T - 1] = T % 2 == 1
     return {
         "student_logits": (scale * rng.standard_normal((T, V))).astype("float32"),
         "teacher_logits": (scale * rng.standard_normal((T, V)) * 1.5).astype("float32"),
