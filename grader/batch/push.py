@@ -1,6 +1,7 @@
 """`grade push canvas`: sends marks by the REST API of Canvas.
 
-It compares with the marks that Canvas has and sends only those that differ, so that the command can be repeated.
+It compares with the marks that Canvas has and sends only those that differ, so that the command can be repeated. It remembers
+what it sent: any other mark in Canvas is somebody's decision, and stays.
 https://developerdocs.instructure.com/services/canvas/resources/submissions ("Grade or comment on multiple submissions").
 """
 
@@ -21,7 +22,7 @@ from commandline.errors import UsageError
 from commandline.text import counted
 from grader.batch.records import Person, Record
 from grader.batch.roster import assignment
-from grader.batch.store import Results
+from grader.batch.store import DATABASE, Results, Store
 from grader.course import catalog
 from grader.problem import Problem
 
@@ -56,49 +57,81 @@ class Mark:
     before: float | None
 
 
-def push(folder: Path, target: Target, *, send: bool) -> Iterator[str]:
-    """Yields what differs from Canvas, and sends it if `send`. Raises UsageError, at the end if Canvas refused some marks."""
-    stored = Results(folder)
+def push(folder: Path, target: Target, *, send: bool, overwrite: bool = False) -> Iterator[str]:
+    """Yields what differs from Canvas, and sends it if `send`; with `overwrite`, also where somebody entered another mark.
+
+    Raises UsageError, at the end if Canvas refused some marks.
+    """
+    stored = Store(folder) if send and (folder / DATABASE).is_file() else Results(folder)
     try:
-        records, people = stored.records(), stored.people()
+        yield from _push(stored, target, overwrite=overwrite)
     finally:
         stored.close()
+
+
+def _push(stored: Results, target: Target, *, overwrite: bool) -> Iterator[str]:
+    records, people = stored.records(), stored.people()
     canvas = Canvas(target.url, os.environ.get(TOKEN, ""), target.course)
     problems = [catalog.load(name) for name in sorted({record.problem for record in records})]
     if not problems:
-        raise UsageError(f"{folder} has no results yet.")
+        raise UsageError(f"{stored.folder} has no results yet.")
     assignments = _assignments(canvas, problems, target.assignments)
     yield from (f"Note: {person.learner!r} has no Canvas id and is left out; `grade batch --roster` finds it."
                 for person in people.values() if not person.canvas)  # fmt: skip
-    total, refused = 0, list[str]()
+    total, refused, decided = 0, list[str](), 0
     for problem in problems:
         row = assignments[problem.name]
         if row.get("points_possible") not in (None, problem.points):
             yield f"Note: {row['name']!r} has {row['points_possible']:g} points in Canvas and {problem.points} here."
         own = [record for record in records if record.problem == problem.name]
-        marks, notes = _differences(own, people, canvas.marks(row["id"]))
+        sent = None if overwrite else stored.sent(canvas.name, str(row["id"]))
+        marks, kept, notes = _differences(own, people, canvas.marks(row["id"]), sent)
         yield from (f"Note: {note}." for note in notes)
         for mark in marks:
-            before = "none" if mark.before is None else f"{mark.before:g}"
-            yield f"{row['name']}, {mark.learner}: {before} -> {mark.points:g}"
-        total += len(marks)
-        if send:
-            for start in range(0, len(marks), MOST_MARKS):
-                _send(canvas, row["id"], marks[start : start + MOST_MARKS])
-            left, _ = _differences(own, people, canvas.marks(row["id"])) if marks else ([], [])
-            refused += [f"{mark.learner!r} ({row['name']})" for mark in left]
+            yield f"{row['name']}, {mark.learner}: {_points(mark.before)} -> {mark.points:g}"
+        for mark in kept:
+            yield (
+                f"{row['name']}, {mark.learner}: {_points(mark.before)} stays, because it was entered in Canvas; "
+                f"it is {mark.points:g} here"
+            )
+        total, decided = total + len(marks), decided + len(kept)
+        if isinstance(stored, Store):
+            refused += [f"{mark.learner!r} ({row['name']})" for mark in _sent(stored, canvas, row["id"], marks)]
+            same = {mark.user for mark in (*marks, *kept)}
+            equal = {user: record.mark for record in own for user in _users(people, record) if user not in same}
+            stored.remember_sent(canvas.name, str(row["id"]), equal)
     if refused:
         raise UsageError(
             f"Canvas did not take {counted(len(refused), 'mark')}: {', '.join(refused[:MOST_SHOWN])}"
             f"{', ...' * (len(refused) > MOST_SHOWN)}. It has all others. Look at these students in Canvas, then repeat the "
             "command: it sends what is left."
         )
+    if decided:
+        yield f"{counted(decided, 'mark')} entered in Canvas stay{'s' * (decided == 1)}; --overwrite replaces them."
     if not total:
-        yield "Canvas has all marks."
-    elif send:
+        yield "Canvas has all marks." if not decided else "Canvas has all other marks."
+    elif isinstance(stored, Store):
         yield f"Sent {counted(total, 'mark')}."
     else:
         yield f"Nothing was sent. Add --send to send {counted(total, 'mark')}."
+
+
+def _sent(stored: Store, canvas: "Canvas", identity: object, marks: Sequence[Mark]) -> list[Mark]:
+    """Sends marks, remembers those that have arrived, and returns those that Canvas did not take."""
+    for start in range(0, len(marks), MOST_MARKS):
+        some = marks[start : start + MOST_MARKS]
+        _send(canvas, identity, some)
+        stored.remember_sent(canvas.name, str(identity), {mark.user: mark.points for mark in some})
+    now = canvas.marks(identity) if marks else {}
+    left = [mark for mark in marks if mark.user in now and not _same(now[mark.user].points, mark.points)]
+    stored.remember_sent(
+        canvas.name, str(identity), {mark.user: mark.before for mark in left if mark.before is not None}
+    )
+    return left
+
+
+def _points(mark: float | None) -> str:
+    return "none" if mark is None else f"{mark:g}"
 
 
 def _send(canvas: "Canvas", identity: object, marks: Sequence[Mark]) -> None:
@@ -135,20 +168,35 @@ def _assignments(canvas: "Canvas", problems: Sequence[Problem], words: Sequence[
 
 
 def _differences(
-    records: Sequence[Record], people: Mapping[str, Person], current: Mapping[str, "Current"]
-) -> tuple[list[Mark], list[str]]:
-    """The marks that Canvas does not have, and notes on those that cannot be sent."""
-    marks, notes = [], []
+    records: Sequence[Record],
+    people: Mapping[str, Person],
+    current: Mapping[str, "Current"],
+    sent: Mapping[str, float] | None,
+) -> tuple[list[Mark], list[Mark], list[str]]:
+    """The marks that Canvas does not have, those of them that somebody entered there, and notes on those that cannot be sent.
+
+    What is not `sent` from here was entered, if that is known.
+    """
+    marks, kept, notes = list[Mark](), list[Mark](), list[str]()
     for record in records:
-        for user in people[record.learner].canvas if record.learner in people else ():
+        for user in _users(people, record):
             there = current.get(user)
             if there is None:
                 notes.append(f"{record.learner!r} is not in the course and is left out")
             elif there.excused:
                 notes.append(f"{record.learner!r} is excused in Canvas and is left out")
-            elif there.points is None or abs(there.points - record.mark) >= 0.005:  # Canvas shows hundredths
-                marks.append(Mark(record.learner, user, record.mark, there.points))
-    return marks, notes
+            elif not _same(there.points, record.mark):
+                entered = sent is not None and there.points is not None and not _same(there.points, sent.get(user))
+                (kept if entered else marks).append(Mark(record.learner, user, record.mark, there.points))
+    return marks, kept, notes
+
+
+def _users(people: Mapping[str, Person], record: Record) -> tuple[str, ...]:
+    return people[record.learner].canvas if record.learner in people else ()
+
+
+def _same(one: float | None, other: float | None) -> bool:
+    return one is not None and other is not None and abs(one - other) < 0.005  # Canvas shows hundredths
 
 
 @dataclass(frozen=True)
@@ -186,6 +234,7 @@ class Canvas:
         self.course = course
         self._origin = f"{parts.scheme}://{parts.netloc}"
         self._api = f"{self._origin}{parts.path.rstrip('/')}/api/v1"
+        self.name = f"{self._api}/courses/{course}"
         self._token = token.strip()
         self._opener = urllib.request.build_opener(_NoRedirect)
 

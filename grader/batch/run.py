@@ -194,17 +194,22 @@ def here(to_grade: Sequence[Task], jobs: int, faults: Faults) -> Iterator[tuple[
     """Grades in `jobs` processes of this machine.
 
     If a process crashes, the submissions that were being graded are graded again one by one. A submission whose process
-    crashes twice gets a text instead of a result, and so does one whose grading raises an internal error.
+    crashes twice gets a text instead of a result, and so does one whose grading raises an internal error. What times out beside
+    others is graded once more at the end, alone: a busy machine is not the learner's fault.
     """
-    pending, suspects = list(reversed(to_grade)), list[Task]()
+    pending, suspects, late = list(reversed(to_grade)), list[Task](), list[Task]()
     fork_server = ForkServer() if to_grade and jobs <= _SHARING else None
     try:
-        while pending or suspects:
-            alone = bool(suspects)
-            queue = [suspects.pop()] if alone else pending
+        while pending or suspects or late:
+            alone = bool(suspects) or not pending
+            queue = [(suspects or late).pop()] if alone else pending
             running: dict[Future[Graded], Task] = {}
             try:
-                yield from _grade(queue, running, 1 if alone else jobs, fork_server, faults)
+                for task, result in _grade(queue, running, 1 if alone else jobs, fork_server, faults):
+                    if not alone and jobs > 1 and _timed_out(result):
+                        late.append(task)
+                    else:
+                        yield task, result
             except BrokenProcessPool:
                 if alone:
                     (task,) = running.values()
@@ -214,6 +219,10 @@ def here(to_grade: Sequence[Task], jobs: int, faults: Faults) -> Iterator[tuple[
     finally:
         if fork_server:
             fork_server.close()
+
+
+def _timed_out(result: Graded | str) -> bool:
+    return isinstance(result, Graded) and result.report.verdict is Verdict.TIMEOUT
 
 
 def _grade(

@@ -6,6 +6,7 @@ FACTS = "create table if not exists facts (name text primary key, value text not
 # An attempt is one submission of a learner for a problem; none is ever deleted. `counted` says which of them counts, and
 # `decided` what somebody decided of the mark: 'hand' is that mark, 'least' no lower one, 'kept' that mark for that attempt.
 # `marks` are those that the last batch ended with, and `changes` lists those that changed without a new submission.
+# `sent` has the marks that a course system was sent, by its address with the course, and its own numbers.
 TABLES = """
 create table if not exists attempts (
     learner text not null, problem text not null, attempt text not null, number integer not null, key text not null,
@@ -36,6 +37,10 @@ create view if not exists records as
 create table if not exists marks (
     learner text not null, problem text not null, attempt text not null, mark real not null, verdict text not null,
     primary key (learner, problem)
+);
+create table if not exists sent (
+    course text not null, assignment text not null, user text not null, points real not null,
+    primary key (course, assignment, user)
 );
 create table if not exists changes (
     number integer primary key, at text not null, learner text not null, problem text not null, verdict_before text not null,

@@ -127,6 +127,11 @@ class Results:
         rows = self._database.execute(f"select attempt from attempts where {_SLOT} order by number", (learner, problem))
         return [attempt for (attempt,) in rows]
 
+    def sent(self, course: str, assignment: str) -> dict[str, float]:
+        """The marks of an assignment that a course system was sent, by its users."""
+        query = "select user, points from sent where course = ? and assignment = ?"
+        return dict(self._database.execute(query, (course, assignment)).fetchall())
+
     def joins(self) -> list[Join]:
         """Which learners turned out to be the same, in order."""
         rows = self._database.execute("select at, learner, ids, joined, because from joins order by number")
@@ -324,6 +329,12 @@ class Store(Results):
         """Makes a mark what grading gives."""
         with self._writing():
             self._database.execute(f"delete from decided where {_SLOT}", (learner, problem))
+
+    def remember_sent(self, course: str, assignment: str, marks: Mapping[str, float]) -> None:
+        """Stores which marks of an assignment a course system has from here, by its users."""
+        with self._writing():
+            for user, points in marks.items():
+                self._insert("sent", course=course, assignment=assignment, user=user, points=points)
 
     def copy_result(self, attempt: StoredAttempt, to: StoredAttempt) -> None:
         """Writes an attempt with the result of another one that holds the same code and was submitted at another time."""

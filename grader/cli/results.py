@@ -72,15 +72,17 @@ def push() -> None:
     help="The assignment of a problem [default: the one that is named like its column in canvas.csv].",
 )
 @click.option("--send", is_flag=True, help="Send the marks. Without it, nothing is changed.")
-def canvas(folder: Path, url: str, course: str, assignments: tuple[str, ...], send: bool) -> None:
+@click.option("--overwrite", is_flag=True, help="Also send marks in place of others that somebody entered in Canvas.")
+def canvas(folder: Path, url: str, course: str, assignments: tuple[str, ...], send: bool, overwrite: bool) -> None:
     """Send the marks to Canvas.
 
-    Shows the marks that differ from those in Canvas; with --send, sends them. Repeat the command after an interruption: it
-    sends what is left. Your access token is read from the variable CANVAS_TOKEN.
+    Shows the marks that differ from those in Canvas; with --send, sends them. A mark that was not sent from here is somebody's
+    decision and stays. Repeat the command after an interruption: it sends what is left. Your access token is read from the
+    variable CANVAS_TOKEN.
     """
     from grader.batch import push as push_
 
-    for line in push_.push(folder, push_.Target(url, course, assignments), send=send):
+    for line in push_.push(folder, push_.Target(url, course, assignments), send=send, overwrite=overwrite):
         click.echo(printable(line))
 
 

@@ -27,10 +27,13 @@ def unmasked(sizes: Mapping[str, int], rng: Any) -> dict[str, Any]:
 
 
 def large(sizes: Mapping[str, int], rng: Any) -> dict[str, Any]:
-    """Scores whose exponential overflows in float32. They grow from block to block."""
+    """Scores whose exponential overflows in float32. They grow from block to block. The first row's only one, far below 0,
+    underflows."""
     values = normal(sizes, rng)
     growing = 10 * (1 + rng.random(sizes["T"]).cumsum().astype("float32"))[:, None]
-    return {**values, "q": values["q"] * 10, "k": values["k"] * growing}
+    q = values["q"] * 10
+    q[0] = -100 * values["k"][0]
+    return {**values, "q": q, "k": values["k"] * growing}
 
 
 def with_lse(make: Make) -> Make:

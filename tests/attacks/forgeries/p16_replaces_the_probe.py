@@ -6,7 +6,7 @@ import numpy as np
 
 LOSES = (
     "batches of whole rows", "each example once per epoch", "shuffled", "order set by the seed",
-    "resumes at the right batch",
+    "one shard, one example at a time", "resumes at the right batch",
 )  # fmt: skip
 
 

@@ -102,6 +102,24 @@ def test_marks_that_are_not_ours_to_change(grade: Grade, results: Path, server: 
     assert server.stored == {(100, "17"): 1, (102, "17"): 1, (102, "19"): 1}
 
 
+def test_a_mark_that_was_entered_in_canvas_stays(grade: Grade, results: Path, server: Canvas):
+    """What was sent may be replaced. Any other mark is a decision that somebody took there."""
+    assert grade(*arguments(results, server, "--send"), CANVAS_TOKEN=TOKEN).code == 0
+    server.marks[100]["17"] = 5.0
+    store = Store(results)
+    for learner in ("learner 17", "learner 18"):
+        store.decide(learner, PROBLEMS[0].name, "hand", 4, "by hand: x")
+    store.close()
+    run = grade(*arguments(results, server, "--send"), CANVAS_TOKEN=TOKEN)
+    assert f"{NAMES[0]}, learner 17: 5 stays, because it was entered in Canvas; it is 4 here" in run.out
+    assert f"{NAMES[0]}, learner 18: 3 -> 4" in run.out
+    assert "1 mark entered in Canvas stays; --overwrite replaces them." in run.out
+    assert (server.marks[100]["17"], server.marks[100]["18"]) == (5.0, 4.0)
+    run = grade(*arguments(results, server, "--send", "--overwrite"), CANVAS_TOKEN=TOKEN)
+    assert run.out.endswith("Sent 1 mark.\n")
+    assert server.marks[100]["17"] == 4.0
+
+
 @pytest.mark.parametrize("fails", [False, True])
 def test_one_learners_trouble_costs_the_others_nothing(grade: Grade, results: Path, server: Canvas, fails: bool):
     (server.breaks if fails else server.refuses).add("18")

@@ -8,8 +8,15 @@ from pathlib import Path
 
 import pytest
 
+from grader.batch import run
+from grader.batch.faults import Faults
+from grader.batch.tasks import Graded, Task
+from grader.isolation.level import Level
+from grader.judge.verdict import Verdict
+from grader.report.json import PublicReport
 from tests.conftest import ROOT, Grade, boot
 from tests.grader.batch.conftest import GOOD, NAME, stored
+from tests.grader.report.reports import report_of
 
 
 @pytest.mark.thorough
@@ -56,3 +63,22 @@ def test_a_cluster_gives_the_same_table_even_if_a_worker_is_killed(
             process.wait()
         log.close()
     assert (tmp_path / "there" / "results.csv").read_text() == (tmp_path / "here" / "results.csv").read_text()
+
+
+@pytest.mark.fast
+@pytest.mark.parametrize(("jobs", "last"), [(9, [("slow", 1)]), (1, [])])
+def test_what_times_out_beside_others_is_graded_again_alone(monkeypatch: pytest.MonkeyPatch, jobs: int, last: list):
+    graded = []
+
+    def grade(queue, running, jobs, fork_server, faults):
+        while queue:
+            task = queue.pop()
+            graded.append((task.learner, jobs))
+            verdict = Verdict.TIMEOUT if task.learner == "slow" else Verdict.PASS
+            yield task, Graded(task.learner, NAME, PublicReport.of(report_of(*[verdict] * 6)))
+
+    monkeypatch.setattr(run, "_grade", grade)
+    to_grade = [Task(name, NAME, "1", "x.py", {}, 0, None, Level.STRICT, "") for name in ("slow", "ada", "bob")]
+    results = [task.learner for task, _ in run.here(to_grade, jobs, Faults(Path("none")))]
+    assert sorted(results) == ["ada", "bob", "slow"]
+    assert graded == [*((name, jobs) for name in ("slow", "ada", "bob")), *last]
