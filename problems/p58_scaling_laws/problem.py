@@ -124,7 +124,7 @@ PROBLEM = Problem(
         ),
         "runs": Cases(runs, {"R": (7,), "narrow": (0, 1)}, draws=2, covers=("coprime",)),
         "one run": Cases(one_run, {"R": (1,)}, draws=1, covers=("one",)),
-        "experiments": Cases(experiment, {"failed": (3,)}, draws=1),
+        "experiments": Cases(experiment, {"failed": (3,)}, draws=2),
         "budgets": Cases(budget, {"from": (17, 24)}, draws=2),
         "isoflop": Cases(isoflop, {"R": (6,)}, draws=2),
     },
