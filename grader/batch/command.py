@@ -29,6 +29,7 @@ from grader.batch.faults import Faults
 from grader.batch.identity import Directory
 from grader.batch.intake import Intake
 from grader.batch.marks import Keeping
+from grader.batch.privacy import EARLIER
 from grader.batch.records import Person, Record, Regrade
 from grader.batch.store import Settle, Store
 from grader.batch.tasks import Graded, Task
@@ -37,7 +38,7 @@ from grader.course.seed import create_seed, read_seed
 from grader.isolation import scratch
 from grader.isolation.level import Level
 
-SEED, LOG, EARLIER = "seed.txt", "internal-errors.log", "earlier"
+SEED, LOG = "seed.txt", "internal-errors.log"
 FILES = ("seed_file", "deadlines", "roster", "groups")  # options that decide marks; a results folder remembers them
 MOST_SHOWN = 20  # learners in a note
 
@@ -161,9 +162,11 @@ def batch(submissions: Path, results: Path, options: BatchOptions) -> Iterator[s
         yield from marks.lines(changes)
         yield from map(str, store.write_tables())
         books = list[Path]()
+        on_roster = set(enrollment.learner_of.values()) if enrollment else set(intake_.learners)
+        enrolled_records = [record for record in records if record.learner in on_roster]
         for name in options.formats:
             if name in gradebook.GRADEBOOKS:
-                books += _gradebooks(name, records, people, results)
+                books += _gradebooks(name, enrolled_records, people, results)
             else:
                 yield str(gradebook.write_reports(records, results, name, faults))
         if enrolled and enrollment:
@@ -249,9 +252,8 @@ def _require_same_files(store: Store, options: BatchOptions) -> None:
 
 def _set_aside(folder: Path, written: Sequence[Path]) -> Iterator[str]:
     """Moves the gradebooks that an earlier batch wrote and this one did not, and says so: nobody takes them for these marks."""
-    names = [f"{name}{raw}.csv" for name in (*gradebook.GRADEBOOKS, "gradebook") for raw in ("", "-raw")]
-    for path in (folder / name for name in names):
-        if path not in written and path.is_file():
+    for path in gradebook.files_in(folder):
+        if path not in written:
             files.replace(folder / EARLIER / path.name, path.read_bytes())
             path.unlink()
             yield f"{path.name} is of an earlier batch, and is now {Path(EARLIER) / path.name}."

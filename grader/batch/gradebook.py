@@ -56,6 +56,12 @@ _LONGEST = 150  # bytes of a file name without its extension; file systems have 
 _DEVICES = {"con", "prn", "aux", "nul", *(f"{port}{number}" for port in ("com", "lpt") for number in range(1, 10))}
 
 
+def files_in(folder: Path) -> list[Path]:
+    """The gradebooks that are in a folder."""
+    names = [f"{name}{raw}.csv" for name in (*GRADEBOOKS, "gradebook") for raw in ("", "-raw")]
+    return [folder / name for name in names if (folder / name).is_file()]
+
+
 def filenames(learners: Iterable[str]) -> dict[str, str]:
     """A file name without an extension for each learner, which is valid on any file system and contains no path."""
     names: dict[str, str] = {}

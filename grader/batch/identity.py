@@ -93,7 +93,7 @@ class Directory:
         return nearest(word, self._words, most)
 
 
-def named(store: Store, word: str) -> Person:
+def named(store: Results, word: str) -> Person:
     """The learner of a results folder whom a word means. Raises UsageError."""
     person = Directory(store.people().values()).find(word)
     if person is None:

@@ -153,7 +153,7 @@ def enroll(roster: Roster, intake: Intake) -> Enrollment:
     strangers = sorted(submitters & set(unknown))
     if 2 * len(strangers) > len(submitters):
         raise UsageError(_other_class(roster, strangers, len(submitters)))
-    notes = [f"{learner!r} is not in the roster" for learner in sorted(unknown)]
+    notes = [f"{learner!r} is not in the roster, and so in no gradebook" for learner in sorted(unknown)]
     notes += [
         f"{person.learner!r} and {other!r} are one student of the roster, with the attempts of both"
         for person, other in joined

@@ -74,6 +74,7 @@ update facts set value = '4' where name = 'schema';
 """,
 }
 _BY_SLOT = ("attempts", "counted", "decided", "marks")
+WITH_A_LEARNER = (*_BY_SLOT, "changes", "regrades", "unused", "learners", "joins")
 # The attempts of the old name come before those of the new one. Of an attempt that both have, one is left.
 RENAMING = (
     """update attempts set number = number + (

@@ -90,6 +90,11 @@ class Results:
             for row in rows
         ]
 
+    def problems(self, learner: str) -> list[str]:
+        """The problems that a learner handed something in for."""
+        query = "select distinct problem from attempts where learner = ? and attempt != '' order by problem"
+        return [problem for (problem,) in self._database.execute(query, [learner])]
+
     def saved(self) -> int:
         """The number of results that count."""
         return int(self._database.execute("select count(*) from counted").fetchone()[0])
@@ -373,6 +378,14 @@ class Store(Results):
                 )  # fmt: skip
                 self._database.execute(f"update attempts set key = '' where {_SLOT} and attempt = ?", slot)
         return len(found)
+
+    def forget(self, learner: str) -> None:
+        """Deletes all that is stored of a learner, and what is free in the file, too."""
+        with self._writing():
+            for table in schema.WITH_A_LEARNER:
+                self._database.execute(f"delete from {table} where learner = ?", [learner])
+            self._database.execute("delete from joins where joined = ?", [learner])
+        self._database.execute("vacuum")
 
     def rename(self, learner: str, to: str) -> None:
         """Gives a learner another name. If somebody has it already, that one gets all attempts, and the better marks count."""

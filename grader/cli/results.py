@@ -23,6 +23,8 @@ from commandline.text import printable
     metavar="LEARNER NN POINTS",
     help="Set a mark by hand; the word `graded` for POINTS takes that back.",
 )
+@click.option("--export", metavar="LEARNER", help="Print all that is known of a learner, as JSON.")
+@click.option("--forget", metavar="LEARNER", help="Delete a learner with all attempts, marks and reports.")
 @click.option("--because", default="", metavar="TEXT", help="The reason for --join or --set, for the record.")
 def results(
     folder: Path,
@@ -33,6 +35,8 @@ def results(
     section: str | None,
     join: tuple[str, str] | None,
     decision: tuple[str, str, str] | None,
+    export: str | None,
+    forget: str | None,
     because: str,
 ) -> None:
     """Show the results of a class.
@@ -41,8 +45,13 @@ def results(
     """
     from grader.batch import identity, listing, marks
 
-    if join and decision:
-        raise UsageError("--join and --set are two commands; give one at a time.")
+    if sum(map(bool, (join, decision, export, forget))) > 1:
+        raise UsageError("--join, --set, --export and --forget are different commands; give one at a time.")
+    if export or forget:
+        from grader.batch import privacy
+
+        click.echo(privacy.exported(folder, export) if export else printable(privacy.forget(folder, str(forget))))
+        return
     if decision:
         click.echo(printable(marks.decide(folder, *decision, because)))
         return

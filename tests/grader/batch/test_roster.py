@@ -55,7 +55,7 @@ def test_canvas_gets_its_own_columns_back(tmp_path: Path):
     enrollment = roster.enroll(rows, submissions)
     assert submissions.learners == ["eve17 (99)", "Hopper, Grace (18)", "lovelaceada (17)"]
     assert enrollment.notes == [
-        "'eve17 (99)' is not in the roster",
+        "'eve17 (99)' is not in the roster, and so in no gradebook",
         "1 student of the roster handed in nothing. Canvas' export has the file of only one member of each group: if they worked "
         "in groups, name these with --groups",
     ]
@@ -78,7 +78,7 @@ def test_students_are_matched_by_any_of_their_ids_never_by_name(tmp_path: Path):
         submissions = intake.read(folder, [PROBLEM], Faults(tmp_path / "log"))
         enrollment = roster.enroll(rows, submissions)
         assert enrollment.learner_of[2] == name
-        assert enrollment.notes == ["'Lovelace, Ada (18)' is not in the roster"]
+        assert enrollment.notes == ["'Lovelace, Ada (18)' is not in the roster, and so in no gradebook"]
 
 
 def test_a_moodle_worksheet_gets_the_grade_and_has_the_times(tmp_path: Path):

@@ -1,0 +1,65 @@
+"""What a results folder knows of one learner: shown to them, or forgotten."""
+
+import json
+from collections.abc import Iterable
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+from grader.batch import class_page, gradebook, identity, summary
+from grader.batch.records import COLUMNS, Record
+from grader.batch.store import Results, Store
+from grader.report.formats import FORMATS
+
+EARLIER = "earlier"  # the folder of the gradebooks that an earlier batch wrote
+_OF_AN_ATTEMPT = ("problem", "attempt", "file", "verdict", "score", "points", "submitted", "sources", "members")
+
+
+def exported(folder: Path, word: str) -> str:
+    """All that a results folder knows of a learner, as JSON, but nothing of secret cases. Raises UsageError."""
+    stored = Results(folder)
+    try:
+        person = identity.named(stored, word)
+        own = [record for record in stored.records() if record.learner == person.learner]
+        attempts = [
+            each for problem in stored.problems(person.learner) for each in stored.attempts(person.learner, problem)
+        ]
+        known: dict[str, Any] = {
+            "person": asdict(person),
+            "results": [dict(zip(COLUMNS, record.row(), strict=True)) for record in own],
+            "attempts": [{name: getattr(attempt, name) for name in _OF_AN_ATTEMPT} for attempt in attempts],
+            "changes": [vars(change) for change in stored.changes() if change.learner == person.learner],
+            "regrades": [vars(regrade) for regrade in stored.regrades() if regrade.learner == person.learner],
+            "unused": [row[1:] for row in stored.unused() if row[0] == person.learner],
+        }
+    finally:
+        stored.close()
+    return json.dumps(known, ensure_ascii=False, indent=2)
+
+
+def forget(folder: Path, word: str) -> str:
+    """Deletes a learner from a results folder, and says what it could not reach. Raises UsageError."""
+    store = Store(folder)
+    try:
+        learner = identity.named(store, word).learner
+        records = store.records()
+        store.forget(learner)
+        for path in _files_about(folder, learner, records):
+            path.unlink(missing_ok=True)
+        store.write_tables()
+        left = summary.of(store)
+        summary.write_all(left, class_page.document(left), folder)
+    finally:
+        store.close()
+    return (
+        f"{learner!r} is deleted from {folder}, with all attempts, marks and reports. Gradebooks are deleted, too: the next "
+        "`grade batch` writes them anew. Pages that --feedback wrote elsewhere, and the submissions, are yours to delete."
+    )
+
+
+def _files_about(folder: Path, learner: str, records: Iterable[Record]) -> list[Path]:
+    """The files of a results folder that name a learner, without those that are written again."""
+    name = gradebook.filenames({record.learner for record in records} | {learner})[learner]
+    reports = [folder / format_ / f"{name}.{FORMATS[format_][0]}" for format_ in FORMATS]
+    books = [*gradebook.files_in(folder), *gradebook.files_in(folder / EARLIER)]
+    return [*reports, *books, *(folder / table for table in ("changes.csv", "regrades.csv", "joins.csv"))]
